@@ -1,0 +1,131 @@
+//! The algorithms by name, with their parameters.
+//! In: a name and parameter texts. Out: an [`AlgorithmConfig`] that a controller is built from. Never: state.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::bbr1::Bbr1Params;
+use crate::cubic::CubicParams;
+use crate::loss_based::RenoParams;
+use crate::params::{ParamError, ParamSpec};
+
+/// An algorithm with all its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlgorithmConfig {
+    /// Reno with Linux's rules.
+    Reno(RenoParams),
+    /// CUBIC, Linux's or RFC 9438's.
+    Cubic(CubicParams),
+    /// BBRv1 as in Linux.
+    Bbr1(Bbr1Params),
+    /// BBRv1 as in draft-cardwell-iccrg-bbr-congestion-control-00.
+    Bbr1Draft00(Bbr1Params),
+}
+
+/// What `bbrlab list algorithms` says of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlgorithmInfo {
+    /// Its name, as in `--flow NAME`.
+    pub name: &'static str,
+    /// One line on what it is.
+    pub summary: &'static str,
+    /// Where its rules come from.
+    pub source: &'static str,
+}
+
+/// All algorithms, in the order of the contract.
+pub const ALGORITHMS: &[AlgorithmInfo] = &[
+    AlgorithmInfo {
+        name: "reno",
+        summary: "Reno with SACK recovery and PRR, as in Linux",
+        source: "RFC 5681, RFC 9937, Linux 6.12",
+    },
+    AlgorithmInfo {
+        name: "cubic",
+        summary: "CUBIC with HyStart, as in Linux; RFC 9438 by parameters",
+        source: "RFC 9438, Linux 6.12 tcp_cubic.c",
+    },
+    AlgorithmInfo { name: "bbr1", summary: "BBRv1, the kernel's fixed point", source: "Linux 6.12 tcp_bbr.c" },
+    AlgorithmInfo {
+        name: "bbr1-draft00",
+        summary: "BBRv1 of the first draft: no policer detection, no ACK aggregation",
+        source: "draft-cardwell-iccrg-bbr-congestion-control-00",
+    },
+];
+
+impl AlgorithmConfig {
+    /// The algorithm of that name with its defaults.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "reno" => Self::Reno(RenoParams::default()),
+            "cubic" => Self::Cubic(CubicParams::default()),
+            "bbr1" => Self::Bbr1(Bbr1Params::default()),
+            "bbr1-draft00" => Self::Bbr1Draft00(Bbr1Params::draft00()),
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Reno(_) => "reno",
+            Self::Cubic(_) => "cubic",
+            Self::Bbr1(_) => "bbr1",
+            Self::Bbr1Draft00(_) => "bbr1-draft00",
+        }
+    }
+
+    /// Sets one parameter from text.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
+        match self {
+            Self::Reno(p) => p.set(name, text),
+            Self::Cubic(p) => p.set(name, text),
+            Self::Bbr1(p) | Self::Bbr1Draft00(p) => p.set(name, text),
+        }
+    }
+
+    /// The parameters: each description with the present value.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static ParamSpec, u32)> + use<> {
+        let (specs, values) = match self {
+            Self::Reno(p) => (RenoParams::SPECS, collect(p.values())),
+            Self::Cubic(p) => (CubicParams::SPECS, collect(p.values())),
+            Self::Bbr1(p) | Self::Bbr1Draft00(p) => (Bbr1Params::SPECS, collect(p.values())),
+        };
+        specs.iter().zip(values)
+    }
+}
+
+/// No algorithm has more parameters than this.
+const MAX_PARAMS: usize = 64;
+
+fn collect(values: impl Iterator<Item = u32>) -> [u32; MAX_PARAMS] {
+    let mut all = [0; MAX_PARAMS];
+    for (slot, value) in all.iter_mut().zip(values) {
+        *slot = value;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_algorithm_exists_under_its_own_name_with_defaults_in_range() {
+        for info in ALGORITHMS {
+            let config = AlgorithmConfig::named(info.name).unwrap();
+            assert_eq!(config.name(), info.name);
+            assert!(config.parameters().count() <= MAX_PARAMS);
+            for (spec, value) in config.parameters() {
+                assert!(spec.min <= value && value <= spec.max, "{} {}", info.name, spec.name);
+                assert!(!spec.source.is_empty() && !spec.meaning.trim().is_empty(), "{} {}", info.name, spec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_refused_by_every_algorithm() {
+        for info in ALGORITHMS {
+            let mut config = AlgorithmConfig::named(info.name).unwrap();
+            assert_eq!(config.set("no_such_parameter", "1"), Err(ParamError::Unknown));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Windowed maximum and minimum with three samples (Kathleen Nichols), as Linux's `lib/win_minmax.c` behaves.
+//! In: a time (any unit, rounds too) and a value. Out: the extreme over the window, approximately. Never: more than three samples kept.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+/// One value with the time at which it was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sample {
+    time: u64,
+    value: u64,
+}
+
+/// The best, second best and third best value of a sliding window; "best" is largest or smallest, by the method used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MinMax {
+    best: [Sample; 3],
+}
+
+impl MinMax {
+    /// The best value of the window.
+    pub const fn get(&self) -> u64 {
+        self.best[0].value
+    }
+
+    /// Forgets everything but this value.
+    pub const fn reset(&mut self, time: u64, value: u64) -> u64 {
+        self.best = [Sample { time, value }; 3];
+        value
+    }
+
+    /// Takes a value into a windowed maximum and returns the maximum.
+    pub fn running_max(&mut self, window: u64, time: u64, value: u64) -> u64 {
+        self.running(window, time, value, |new, old| new >= old)
+    }
+
+    /// Takes a value into a windowed minimum and returns the minimum.
+    pub fn running_min(&mut self, window: u64, time: u64, value: u64) -> u64 {
+        self.running(window, time, value, |new, old| new <= old)
+    }
+
+    fn running(&mut self, window: u64, time: u64, value: u64, beats: impl Fn(u64, u64) -> bool) -> u64 {
+        let nothing_in_window = time.saturating_sub(self.best[2].time) > window;
+        if nothing_in_window || beats(value, self.best[0].value) {
+            return self.reset(time, value);
+        }
+        let new = Sample { time, value };
+        if beats(value, self.best[1].value) {
+            self.best[1] = new;
+            self.best[2] = new;
+        } else if beats(value, self.best[2].value) {
+            self.best[2] = new;
+        }
+        self.age(window, new)
+    }
+
+    /// Lets samples that left the window go, and keeps the second and third choice from being too near the first in time.
+    fn age(&mut self, window: u64, new: Sample) -> u64 {
+        let age = new.time.saturating_sub(self.best[0].time);
+        if age > window {
+            self.best = [self.best[1], self.best[2], new];
+            if new.time.saturating_sub(self.best[0].time) > window {
+                self.best = [self.best[1], self.best[2], new];
+            }
+        } else if self.best[1].time == self.best[0].time && age > window / 4 {
+            // A quarter of the window passed without a second choice: take it from the second quarter.
+            self.best[1] = new;
+            self.best[2] = new;
+        } else if self.best[2].time == self.best[1].time && age > window / 2 {
+            self.best[2] = new;
+        }
+        self.best[0].value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maximum_leaves_after_its_window() {
+        let mut filter = MinMax::default();
+        filter.running_max(10, 0, 100);
+        for round in 1..=10 {
+            assert_eq!(filter.running_max(10, round, 50), 100, "round {round}");
+        }
+        assert_eq!(filter.running_max(10, 11, 50), 50);
+    }
+
+    #[test]
+    fn a_larger_value_replaces_the_maximum_at_once() {
+        let mut filter = MinMax::default();
+        filter.running_max(10, 0, 100);
+        assert_eq!(filter.running_max(10, 1, 101), 101);
+    }
+
+    #[test]
+    fn the_minimum_mirrors_the_maximum() {
+        let mut filter = MinMax::default();
+        filter.reset(0, u64::MAX);
+        filter.running_min(10, 0, 40);
+        assert_eq!(filter.running_min(10, 5, 60), 40);
+        assert_eq!(filter.running_min(10, 11, 60), 60);
+    }
+
+    /// Goal: the estimate is never above the true windowed maximum, and never below the newest value.
+    #[test]
+    fn the_estimate_lies_between_the_newest_value_and_the_true_maximum() {
+        let mut rng = crate::Rng::new(3);
+        let mut filter = MinMax::default();
+        let mut seen: [u64; 200] = [0; 200];
+        for round in 0..200_usize {
+            seen[round] = rng.below(1000) + 1;
+            let estimate = filter.running_max(10, round as u64, seen[round]);
+            let truth = seen[round.saturating_sub(10)..=round].iter().max().unwrap();
+            assert!(seen[round] <= estimate && estimate <= *truth);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Units as types: time, rate, volume and gain, each one integer with its unit in the name.
+//! In: integers. Out: integers, rounded as each function says. Never: a float.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use core::ops::{Add, AddAssign, Sub};
+
+/// Nanoseconds in a second.
+pub const NANOS_PER_SEC: u64 = 1_000_000_000;
+/// Microseconds in a second.
+pub const MICROS_PER_SEC: u64 = 1_000_000;
+
+/// A moment, in nanoseconds since the host's own start of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+/// A length of time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(pub u64);
+
+/// A data rate in bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(pub u64);
+
+/// A factor in 1/256, as Linux writes its gains (`BBR_UNIT` = 256).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gain(pub u32);
+
+impl Time {
+    /// The host's start of time.
+    pub const ZERO: Self = Self(0);
+    /// Later than every event.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// A moment given in microseconds.
+    pub const fn micros(us: u64) -> Self {
+        Self(us.saturating_mul(1_000))
+    }
+
+    /// Whole microseconds, rounded down, as Linux keeps its TCP clock (`tcp_mstamp`).
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// The time since `earlier`; zero if `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A span given in nanoseconds.
+    pub const fn nanos(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// A span given in microseconds.
+    pub const fn micros(us: u64) -> Self {
+        Self(us.saturating_mul(1_000))
+    }
+
+    /// A span given in milliseconds.
+    pub const fn millis(ms: u64) -> Self {
+        Self(ms.saturating_mul(1_000_000))
+    }
+
+    /// A span given in seconds.
+    pub const fn secs(s: u64) -> Self {
+        Self(s.saturating_mul(NANOS_PER_SEC))
+    }
+
+    /// Whole microseconds, rounded down.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+}
+
+impl Rate {
+    /// A rate given in bytes per second.
+    pub const fn bytes_per_sec(bytes: u64) -> Self {
+        Self(bytes.saturating_mul(8))
+    }
+
+    /// Whole bytes per second, rounded down, the unit of Linux's `sk_pacing_rate`.
+    pub const fn as_bytes_per_sec(self) -> u64 {
+        self.0 / 8
+    }
+
+    /// How long `bytes` take at this rate, rounded up to a nanosecond; a zero rate takes for ever.
+    pub const fn time_for(self, bytes: u64) -> Span {
+        if self.0 == 0 {
+            return Span(u64::MAX);
+        }
+        // 64 bits hold the product up to 2 GB; beyond that the widening costs little in comparison.
+        if bytes < (1 << 31) {
+            return Span((bytes * 8 * NANOS_PER_SEC).div_ceil(self.0));
+        }
+        let span = (bytes as u128 * 8 * NANOS_PER_SEC as u128).div_ceil(self.0 as u128);
+        Span(if span > u64::MAX as u128 { u64::MAX } else { span as u64 })
+    }
+
+    /// The bytes that fit into `span` at this rate, rounded down.
+    pub const fn bytes_in(self, span: Span) -> u64 {
+        let bytes = self.0 as u128 * span.0 as u128 / (8 * NANOS_PER_SEC as u128);
+        if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 }
+    }
+}
+
+impl Gain {
+    /// Gain 1.
+    pub const UNIT: Self = Self(256);
+
+    /// `value` times the gain, rounded down, saturating.
+    pub const fn of(self, value: u64) -> u64 {
+        let product = value as u128 * self.0 as u128 / 256;
+        if product > u64::MAX as u128 { u64::MAX } else { product as u64 }
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Self;
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Time {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl Sub for Time {
+    type Output = Span;
+    fn sub(self, earlier: Self) -> Span {
+        self.since(earlier)
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serialisation_time_rounds_up_and_never_divides_by_zero() {
+        assert_eq!(Rate(10_000_000).time_for(1514), Span(1_211_200));
+        assert_eq!(Rate(3).time_for(1), Span(2_666_666_667));
+        assert_eq!(Rate(0).time_for(1), Span(u64::MAX));
+        assert_eq!(Rate(8).time_for(u64::MAX), Span(u64::MAX));
+    }
+
+    #[test]
+    fn bytes_in_a_span_is_the_inverse_of_time_for() {
+        let rate = Rate(10_000_000);
+        assert_eq!(rate.bytes_in(rate.time_for(1514)), 1514);
+    }
+
+    #[test]
+    fn time_before_its_start_is_no_time() {
+        assert_eq!(Time(5).since(Time(7)), Span::ZERO);
+        assert_eq!(Time::NEVER + Span::secs(1), Time::NEVER);
+    }
+}

@@ -1,0 +1,152 @@
+//! The result of a run: the JSON that CONTRACT names `"schema": 1`, as types.
+//! In: nothing. Out: serde types. Rates in bit/s, times in seconds unless the key says `_ms`, volumes in bytes, ratios 0…1.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Number of the result schema; it changes when a key changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// The figures of one run. `scenario` and `expect` are filled in by whoever holds them.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct RunResult {
+    /// Number of this schema.
+    pub schema: u32,
+    /// The scenario as resolved, re-runnable.
+    pub scenario: serde_json::Value,
+    /// The world: `sim`.
+    pub on: String,
+    /// The seed of this run.
+    pub seed: u64,
+    /// Version of bbrlab.
+    pub version: String,
+    /// Wall-clock time of the run, seconds. The only figure that differs between equal runs.
+    pub wall_s: f64,
+    /// Events that the simulator handled.
+    pub events: u64,
+    /// Packets delivered over the bottleneck.
+    pub packets: u64,
+    /// The bottleneck's figures.
+    pub bottleneck: Bottleneck,
+    /// Jain's fairness index of the flows' goodput.
+    pub jain: f64,
+    /// First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded; null if never or one flow.
+    pub convergence_s: Option<f64>,
+    /// One entry a flow.
+    pub flows: Vec<FlowResult>,
+    /// One entry an algorithm.
+    pub groups: Vec<Group>,
+    /// Expectations, with verdicts.
+    pub expect: Vec<Expectation>,
+}
+
+/// The bottleneck's figures over the measured time.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Bottleneck {
+    /// Bytes that left, over what the link could have carried.
+    pub utilisation: f64,
+    /// Packets offered.
+    pub arrivals: u64,
+    /// Packets dropped by policer or queue.
+    pub drops: u64,
+    /// drops / arrivals.
+    pub drop_ratio: f64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Queueing delay of each packet that left.
+    pub queue_ms: Distribution,
+}
+
+/// A distribution in milliseconds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Distribution {
+    /// Smallest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// One flow's figures over the measured time.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct FlowResult {
+    /// Its name.
+    pub name: String,
+    /// Its algorithm.
+    pub cc: String,
+    /// When it started.
+    pub start_s: f64,
+    /// Unique payload at the receiver.
+    pub goodput_bps: f64,
+    /// Bytes on the wire at the receiver, duplicates included.
+    pub throughput_bps: f64,
+    /// RTT of each ACK at the sender.
+    pub rtt_ms: Distribution,
+    /// Mean of |RTT(i) − RTT(i−1)|.
+    pub jitter_ms: f64,
+    /// Interarrival jitter after RFC 3550 §6.4.1, at the end.
+    pub jitter_rfc3550_ms: f64,
+    /// Retransmitted over sent segments.
+    pub retransmit_ratio: f64,
+    /// This flow's drops at the bottleneck over its arrivals there.
+    pub drop_ratio: f64,
+    /// Retransmission time-outs.
+    pub rto: u64,
+    /// Retransmissions of data that had arrived.
+    pub spurious_retransmits: u64,
+    /// Unique payload bytes at the receiver.
+    pub bytes: u64,
+    /// SYN sent to last payload byte at the receiver (mean over responses for request/response); null while unfinished.
+    pub fct_s: Option<f64>,
+    /// Time spent in each state.
+    pub state_s: BTreeMap<String, f64>,
+    /// The model at the end.
+    pub model: Model,
+}
+
+/// An algorithm's model of the path.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Model {
+    /// Bandwidth estimate, payload.
+    pub bw_bps: f64,
+    /// Minimum RTT.
+    pub min_rtt_ms: f64,
+}
+
+/// The flows of one algorithm together.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Group {
+    /// The algorithm.
+    pub cc: String,
+    /// How many flows.
+    pub flows: usize,
+    /// Sum of their goodput.
+    pub goodput_bps: f64,
+    /// Their share of all goodput.
+    pub share: f64,
+}
+
+/// One expectation with its verdict.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Expectation {
+    /// The claim it belongs to.
+    pub id: String,
+    /// What is measured, in words.
+    pub what: String,
+    /// What is expected, in words and numbers.
+    pub expected: String,
+    /// What was measured.
+    pub measured: f64,
+    /// Whether it holds.
+    pub holds: bool,
+}
