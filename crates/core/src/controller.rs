@@ -37,8 +37,10 @@ macro_rules! each {
 pub struct AckReport {
     /// Now.
     pub now: Time,
-    /// RTT sample of this ACK: from a packet that was sent once.
+    /// RTT of the newest packet that this ACK delivers, if it was sent once; the algorithm's sample.
     pub rtt: Option<Span>,
+    /// RTT of the oldest such packet, which includes the receiver's delay; the time-out's sample.
+    pub rtt_oldest: Option<Span>,
     /// Packets in flight before this ACK was processed.
     pub prior_in_flight: u32,
     /// Packets in flight now.
@@ -86,6 +88,7 @@ impl Controller {
         };
         let mut rtt = RttEstimator::default();
         if let Some(srtt) = init.srtt {
+            rtt.on_min_sample(init.now, srtt);
             rtt.on_sample(init.now, srtt, 0, 0);
         }
         Self {
@@ -98,14 +101,14 @@ impl Controller {
         }
     }
 
-    /// A packet leaves at `now`, with `in_flight` others in flight and `packets_out` outstanding before it.
-    /// Keep the token with the packet; a retransmission gets a new one.
-    pub fn on_sent(&mut self, now: Time, in_flight: u32, packets_out: u32, is_retransmit: bool) -> Token {
+    /// A burst of `packets` leaves at `now`, with `in_flight` others in flight and `packets_out` outstanding before it.
+    /// Keep the token with each packet of the burst; a retransmission gets a new one.
+    pub fn on_sent(&mut self, now: Time, packets: u32, in_flight: u32, packets_out: u32, is_retransmit: bool) -> Token {
         if in_flight == 0 {
             self.on_tx_start(now, packets_out == 0);
         }
         if let Algorithm::LossBased(flow) = &mut self.algorithm {
-            flow.on_sent();
+            flow.on_sent(packets);
         }
         self.last_sent = now;
         self.sampler.on_sent(now, packets_out == 0, is_retransmit)
@@ -136,6 +139,22 @@ impl Controller {
     /// Packets were marked lost.
     pub const fn on_lost(&mut self, packets: u64) {
         self.sampler.on_lost(packets);
+    }
+
+    /// Packets were marked lost by a timer, not by an ACK: they count, but belong to no sample.
+    pub const fn on_lost_by_timer(&mut self, packets: u64) {
+        self.sampler.on_lost_by_timer(packets);
+    }
+
+    /// A timer began a recovery: loss-based algorithms reduce their window at once, as if one packet had been delivered.
+    // spec: Linux tcp_rack_reo_timeout
+    pub fn on_recovery_by_timer(&mut self, now: Time, in_flight: u32) {
+        let mut ack = self.bare_ack(now);
+        ack.in_flight = in_flight;
+        ack.rs.acked_sacked = 1;
+        if let Algorithm::LossBased(flow) = &mut self.algorithm {
+            flow.reduce(&ack);
+        }
     }
 
     /// The host's recovery state becomes `new`. Tell it before the ACK that shows why. For time-outs: [`Self::on_rto`].
@@ -189,6 +208,9 @@ impl Controller {
     /// One ACK has been processed.
     pub fn on_ack(&mut self, report: &AckReport) {
         if let Some(rtt) = report.rtt {
+            self.rtt.on_min_sample(report.now, rtt);
+        }
+        if let Some(rtt) = report.rtt_oldest {
             self.rtt.on_sample(report.now, rtt, report.una, report.next);
         }
         let min_rtt = self.rtt.min().unwrap_or(Span::ZERO);

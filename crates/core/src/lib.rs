@@ -26,7 +26,7 @@
 //! let (mut now, mut next, mut link_free, mut pacer) = (Time::ZERO, 0u64, Time::ZERO, Time::ZERO);
 //! while now < Time::ZERO + Span::secs(5) {
 //!     while pipe.len() < cc.cwnd() as usize && pacer <= now {
-//!         let token = cc.on_sent(now, pipe.len() as u32, pipe.len() as u32, false);
+//!         let token = cc.on_sent(now, 1, pipe.len() as u32, pipe.len() as u32, false);
 //!         link_free = link_free.max(now) + Span::micros(100);
 //!         pipe.push_back((link_free + Span::millis(40), next, token));
 //!         pacer = pacer.max(now) + cc.pacing_rate().time_for(1200);
@@ -45,7 +45,7 @@
 //!         cc.on_ca_state(state);
 //!         let in_flight = pipe.len() as u32;
 //!         cc.on_ack(&AckReport {
-//!             now: at, rtt: Some(at.since(token.send_time())), prior_in_flight: prior, in_flight,
+//!             now: at, rtt: Some(at.since(token.send_time())), rtt_oldest: Some(at.since(token.send_time())), prior_in_flight: prior, in_flight,
 //!             packets_out: in_flight, una: number + 1, next, advanced: true, is_ack_delayed: false,
 //!             cwnd_limited: true, may_raise_cwnd: true, edt: pacer, paced: true,
 //!         });

@@ -153,7 +153,7 @@ impl LossBased {
 
     /// Proportional rate reduction: what leaves is in proportion to what arrives.
     // spec: RFC 9937; Linux tcp_cwnd_reduction
-    fn reduce(&mut self, ack: &Ack) {
+    pub(crate) fn reduce(&mut self, ack: &Ack) {
         let Some(prr) = &mut self.reduction else {
             return;
         };
@@ -235,9 +235,9 @@ impl LossBased {
     }
 
     /// Packets leave during a reduction.
-    pub const fn on_sent(&mut self) {
+    pub const fn on_sent(&mut self, packets: u32) {
         if let Some(prr) = &mut self.reduction {
-            prr.out = prr.out.saturating_add(1);
+            prr.out = prr.out.saturating_add(packets);
         }
     }
 

@@ -172,6 +172,12 @@ impl RateSampler {
         self.lost += packets;
     }
 
+    /// Packets were marked lost by a timer: they count, but belong to no ACK's sample.
+    pub const fn on_lost_by_timer(&mut self, packets: u64) {
+        self.lost += packets;
+        self.prior.1 += packets;
+    }
+
     /// The application has nothing to send although it could: samples of what is in flight now measure the application.
     // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; Linux tcp_rate_check_app_limited
     pub fn on_app_limited(&mut self, in_flight: u64) {

@@ -29,11 +29,24 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Takes a sample. `una` and `next` are the oldest unacknowledged and the next new sequence, in any unit.
+    /// Takes a sample into the minimum: the newest packet's, which the receiver did not delay.
+    // spec: Linux tcp_update_rtt_min
+    pub fn on_min_sample(&mut self, now: Time, rtt: Span) {
+        let rtt_us = rtt.as_micros().max(1);
+        if self.min == MinMax::default() {
+            self.min.reset(now.as_micros(), rtt_us);
+        } else {
+            self.min.running_min(MIN_RTT_WINDOW_US, now.as_micros(), rtt_us);
+        }
+    }
+
+    /// Takes a sample into mean and deviation: the oldest packet's. `una` and `next` are the oldest unacknowledged and the next new sequence, in any unit.
     pub fn on_sample(&mut self, now: Time, rtt: Span, una: u64, next: u64) {
         let rtt_us = rtt.as_micros().max(1);
         if self.srtt8_us == 0 {
-            self.min.reset(now.as_micros(), rtt_us);
+            if self.min == MinMax::default() {
+                self.min.reset(now.as_micros(), rtt_us);
+            }
             self.srtt8_us = rtt_us << 3;
             self.mdev4_us = rtt_us << 1;
             self.rttvar4_us = self.mdev4_us.max(RTO_MIN_US);
@@ -41,7 +54,6 @@ impl RttEstimator {
             self.round_end = next;
             return;
         }
-        self.min.running_min(MIN_RTT_WINDOW_US, now.as_micros(), rtt_us);
         self.update_deviation(rtt_us);
         if una > self.round_end {
             if self.mdev4_max_us < self.rttvar4_us {
@@ -116,9 +128,9 @@ mod tests {
     fn the_minimum_expires_after_five_minutes() {
         let mut rtt = RttEstimator::default();
         rtt.on_sample(Time::ZERO, Span::millis(10), 0, 1);
-        rtt.on_sample(Time(0) + Span::secs(100), Span::millis(30), 1, 2);
+        rtt.on_min_sample(Time(0) + Span::secs(100), Span::millis(30));
         assert_eq!(rtt.min(), Some(Span::millis(10)));
-        rtt.on_sample(Time(0) + Span::secs(301), Span::millis(30), 2, 3);
+        rtt.on_min_sample(Time(0) + Span::secs(301), Span::millis(30));
         assert_eq!(rtt.min(), Some(Span::millis(30)));
     }
 }
