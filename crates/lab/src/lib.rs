@@ -2,6 +2,9 @@
 //! Scenario to simulation to trace to metrics to verdict.
 
 pub mod link;
+pub mod metrics;
 pub mod result;
 pub mod setup;
+pub mod sim;
+pub mod tcp;
 pub mod trace;

@@ -38,9 +38,9 @@ struct Seen {
 }
 
 impl Sender {
-    /// An ACK arrives.
+    /// An ACK arrives. Returns its RTT sample, the newest segment's.
     // spec: Linux tcp_ack
-    pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) {
+    pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
         let mut seen = Seen { ece: ack.ece && self.ecn, ..Seen::default() };
         let prior_in_flight = self.board.in_flight();
         let prior_sacked = self.board.sacked_out;
@@ -86,6 +86,7 @@ impl Sender {
             paced: self.is_paced(),
         });
         self.pump(now, out);
+        rtt
     }
 
     fn take_dsack(&mut self, ack: &AckPacket, seen: &mut Seen) {
