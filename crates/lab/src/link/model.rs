@@ -164,7 +164,8 @@ impl<P: LinkPacket> Link<P> {
         &self.tally.stats
     }
 
-    /// Bytes that could have left up to `now`, rounded down: the denominator of the utilisation.
+    /// Bytes that could have left in 0..=`now`, rounded down: the denominator of the utilisation over any window is the
+    /// difference of two of these. It must be asked in time, before the rate changes after `now`.
     pub fn capacity_bytes_until(&self, now: Time) -> u64 {
         u64::try_from(self.capacity_units(now) / u128::from(8 * NANOS_PER_SEC)).unwrap_or(u64::MAX)
     }
@@ -198,7 +199,7 @@ impl<P: LinkPacket> Link<P> {
     }
 
     /// Begins to serve the packet that came to an idle link.
-    #[inline]
+    #[inline(never)]
     fn wake(&mut self, now: Time) {
         match &mut self.service {
             Server::Rate => {}
@@ -212,7 +213,7 @@ impl<P: LinkPacket> Link<P> {
     }
 
     /// Takes the next packet into service at `now`, at the present rate.
-    #[inline]
+    #[inline(always)] // once in `depart`, once in `wake`: the rest of its callers are rare
     fn serve_next(&mut self, now: Time) {
         match self.queue.dequeue(now, &mut self.tally) {
             Some(entry) => {
@@ -239,6 +240,7 @@ impl<P: LinkPacket> Link<P> {
         Departure { packet: served.packet, at, queue_delay: served.waited, lost }
     }
 
+    #[inline(never)]
     fn note_backlog(&mut self) {
         let backlog = self.queue_bytes();
         if let Server::Demand(grant) = &mut self.service {
@@ -247,6 +249,7 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
+    #[inline(never)]
     fn review_grant(&mut self, at: Time) {
         let backlog = self.queue_bytes();
         self.capacity = self.capacity_units(at);
@@ -260,6 +263,7 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
+    #[inline(never)]
     fn depart_by_trace(&mut self, now: Time) -> Option<Departure<P>> {
         // Bounded: each turn uses an opportunity or completes a packet.
         while self.next <= now {

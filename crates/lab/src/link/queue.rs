@@ -39,17 +39,28 @@ impl<P: LinkPacket> Queue<P> {
     }
 
     /// Takes a packet or drops it (or another one: see [`Tally::dropped`]). `rate` is the link's, for RED's idle time.
-    #[inline]
+    #[inline(always)] // drop-tail is the common case: a quarter fewer instructions a packet
     pub fn enqueue(&mut self, now: Time, entry: Entry<P>, limit: Limit, rate: Rate, tally: &mut Tally) -> Verdict {
+        let Self::DropTail(fifo) = self else { return self.enqueue_managed(now, entry, limit, rate, tally) };
+        if !fifo.has_room(limit, entry.packet.wire_bytes()) {
+            tally.stats.drops += 1;
+            return Verdict::Dropped;
+        }
+        fifo.push(entry);
+        Verdict::Queued
+    }
+
+    /// The next packet to send; `None` if nothing waits or the discipline dropped all that did.
+    #[inline(always)]
+    pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
+        let Self::DropTail(fifo) = self else { return self.dequeue_managed(now, tally) };
+        fifo.pop()
+    }
+
+    #[inline(never)]
+    fn enqueue_managed(&mut self, now: Time, entry: Entry<P>, limit: Limit, rate: Rate, tally: &mut Tally) -> Verdict {
         match self {
-            Self::DropTail(fifo) => {
-                if !fifo.has_room(limit, entry.packet.wire_bytes()) {
-                    tally.stats.drops += 1;
-                    return Verdict::Dropped;
-                }
-                fifo.push(entry);
-                Verdict::Queued
-            }
+            Self::DropTail(_) => unreachable!("drop-tail manages nothing"),
             Self::Red(red) => red.enqueue(now, entry, limit, rate, tally),
             Self::Codel(codel) => codel.enqueue(entry, limit, tally),
             Self::FqCodel(fq) => fq.enqueue(entry, limit, tally),
@@ -57,11 +68,10 @@ impl<P: LinkPacket> Queue<P> {
         }
     }
 
-    /// The next packet to send; `None` if nothing waits or the discipline dropped all that did.
-    #[inline]
-    pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
+    #[inline(never)]
+    fn dequeue_managed(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
         match self {
-            Self::DropTail(fifo) => fifo.pop(),
+            Self::DropTail(_) => unreachable!("drop-tail manages nothing"),
             Self::Red(red) => red.dequeue(now),
             Self::Codel(codel) => codel.dequeue(now, tally),
             Self::FqCodel(fq) => fq.dequeue(now, tally),

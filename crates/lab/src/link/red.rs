@@ -61,9 +61,9 @@ impl<P: LinkPacket> Red<P> {
     pub fn enqueue(&mut self, now: Time, mut entry: Entry<P>, limit: Limit, rate: Rate, tally: &mut Tally) -> Verdict {
         self.update_average(now, rate);
         let due = self.mark_due();
+        let room = self.fifo.has_room(limit, entry.packet.wire_bytes());
         // tc red: with `ecn` and without `harddrop` also the marks above `max` are marks.
-        let refused = due && !(self.config.ecn && tally.try_mark(&mut entry.packet));
-        if refused || !self.fifo.has_room(limit, entry.packet.wire_bytes()) {
+        if !room || (due && !(self.config.ecn && tally.try_mark(&mut entry.packet))) {
             tally.stats.drops += 1;
             return Verdict::Dropped;
         }

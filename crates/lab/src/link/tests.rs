@@ -254,8 +254,8 @@ fn demand_grants_more_to_a_backlog_and_takes_it_from_an_idle_link() {
     // The first period began idle; each of the four after it had a backlog throughout.
     drain(&mut link, Time(250 * MS), true);
     assert_eq!(link.rate(), demand.max);
-    // 100 ms at 1, then 50 ms each at 2, 4 and 8 Mbit/s; the ladder may be a bit/s off.
-    assert!(link.capacity_bytes_until(Time(250 * MS)).abs_diff(12_500 + 7 * 12_500) <= 1);
+    // 100 ms at 1, then 50 ms each at 2, 4 and 8 Mbit/s.
+    assert_eq!(link.capacity_bytes_until(Time(250 * MS)), 12_500 + 7 * 12_500);
     drain(&mut link, Time::NEVER, false);
     assert_eq!((link.rate(), link.queue_packets(), link.next_departure()), (demand.min, 0, Time::NEVER));
 }
