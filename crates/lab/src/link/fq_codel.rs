@@ -220,6 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_does_not_stay_new_by_pausing() {
+        let (mut fq, mut tally) = (queue(), Tally::default());
+        let small = |flow| Entry { packet: Packet { flow, ..packet(200) }, arrived: Time::ZERO };
+        for _ in 0..20 {
+            fq.enqueue(small(1), Limit::NONE, &mut tally);
+        }
+        let mut next = |arrival: Option<Entry<Packet>>| {
+            arrival.map(|entry| fq.enqueue(entry, Limit::NONE, &mut tally));
+            fq.dequeue(Time::ZERO, &mut tally).map(|entry| entry.packet.flow)
+        };
+        // 1 uses up its quantum of 1514 bytes with eight packets; then 2 comes, is new, and is served once.
+        let first: Vec<_> = (0..8).filter_map(|_| next(None)).collect();
+        assert_eq!((first, next(Some(small(2)))), (vec![1; 8], Some(2)));
+        assert_eq!(next(None), Some(1));
+        // 2 had paused: now it waits until 1 has used its second quantum.
+        assert_eq!(next(Some(small(2))), Some(1));
+    }
+
+    #[test]
     fn overflow_halves_the_fattest_flow_and_spares_the_others() {
         let (mut fq, mut tally) = (queue(), Tally::default());
         let limit = Limit::of(Buffer::Packets(20));

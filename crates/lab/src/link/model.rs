@@ -284,13 +284,12 @@ impl<P: LinkPacket> Link<P> {
     fn fill_opportunity(&mut self, at: Time) {
         let Server::Trace(trace) = &mut self.service else { return };
         // An empty queue is asked as well, so that its discipline knows that it idles.
-        if trace.has_left() || self.queue.len() == 0 {
-            if let Some(entry) = self.queue.dequeue(at, &mut self.tally) {
-                self.next = trace.put(at, entry.packet.wire_bytes());
-                self.serving = Some(Serving { packet: entry.packet, waited: self.next.since(entry.arrived) });
-                return;
-            }
-            trace.waste();
+        if (trace.has_left() || self.queue.len() == 0)
+            && let Some(entry) = self.queue.dequeue(at, &mut self.tally)
+        {
+            self.next = trace.put(at, entry.packet.wire_bytes());
+            self.serving = Some(Serving { packet: entry.packet, waited: self.next.since(entry.arrived) });
+            return;
         }
         self.next = if self.queue.len() == 0 { Time::NEVER } else { trace.next_at() };
     }

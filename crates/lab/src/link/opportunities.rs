@@ -32,9 +32,8 @@ impl Opportunities {
         self.trace.count_until(now).saturating_mul(OPPORTUNITY_BYTES)
     }
 
-    /// The first opportunity after `now`, once those up to `now` passed unused.
+    /// The first opportunity after `now`, which [`Self::begin`] begins afresh: what was left of earlier ones is lost.
     pub fn wake(&mut self, now: Time) -> Time {
-        self.left = 0;
         if self.next_at <= now {
             self.next = self.trace.count_until(now);
             self.next_at = self.trace.time_of(self.next);
@@ -56,11 +55,6 @@ impl Opportunities {
     /// Whether the opportunity being used has bytes left.
     pub fn has_left(&self) -> bool {
         self.left > 0
-    }
-
-    /// Lets go what is left of the opportunity.
-    pub fn waste(&mut self) {
-        self.left = 0;
     }
 
     /// Puts a packet into the opportunity being used, which began at `now`. Returns when the packet is complete.

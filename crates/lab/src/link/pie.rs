@@ -256,6 +256,14 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_queue_loses_two_percent_of_its_probability_an_update() {
+        let mut pie = under_load(CONFIG, 0.5, Span::ZERO);
+        pie.update();
+        // The controller's own step is 0.125·(0 − 15) ms.
+        assert!((pie.probability - (0.5 - 0.001_875) * 0.98).abs() < 1e-12);
+    }
+
+    #[test]
     fn an_idle_queue_forgets_and_earns_its_burst_again() {
         let mut pie = under_load(CONFIG, 0.3, Span::millis(20));
         while pie.dequeue(Time::ZERO).is_some() {}

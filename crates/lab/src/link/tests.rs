@@ -197,6 +197,20 @@ fn trace_1_sends_a_packet_every_millisecond_and_wastes_what_nobody_uses() {
 }
 
 #[test]
+fn a_packet_that_comes_with_an_opportunity_waits_for_the_next() {
+    let mut link = trace_link("1");
+    let (_, departures) = play(&mut link, [(Time(MS), packet(1500))]);
+    assert_eq!(departure_times(&departures), [2 * MS]);
+}
+
+#[test]
+fn what_an_idle_link_left_of_an_opportunity_is_lost() {
+    let mut link = trace_link("1");
+    let (_, departures) = play(&mut link, [(Time(0), packet(100)), (Time(MS), packet(100))]);
+    assert_eq!(departure_times(&departures), [MS, 2 * MS]);
+}
+
+#[test]
 fn a_trace_repeats_after_its_last_timestamp() {
     let mut link = trace_link("2\n3\n7\n");
     let (_, departures) = play(&mut link, (0..7).map(|_| (Time::ZERO, packet(1500))));
