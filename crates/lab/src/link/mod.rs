@@ -6,15 +6,25 @@
 //! then a [`DelayLine`] for propagation, and an [`AckHold`] on the way back.
 
 mod ack_hold;
+mod codel;
 mod config;
 mod delay;
+mod demand;
 mod fifo;
+mod fq_codel;
 mod loss;
 mod mahimahi;
 mod model;
+mod opportunities;
+mod pie;
 mod policer;
 mod queue;
+mod red;
 mod serialiser;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use bbrlab_core::{Span, Time};
 

@@ -56,7 +56,7 @@ impl Serialiser {
             self.end = Time::NEVER;
         } else if rest > self.credit {
             self.end = now + Span(nanos + 1);
-            self.credit += self.rate.0 - rest;
+            self.credit = self.rate.0 - (rest - self.credit);
         } else {
             self.end = now + Span(nanos);
             self.credit -= rest;
@@ -70,7 +70,8 @@ impl Serialiser {
             let left = self.work_left(now);
             self.stalled = left;
             self.end = if rate.0 == 0 { Time::NEVER } else { now + Span(left.div_ceil(rate.0)) };
-            self.credit = if rate.0 == 0 { 0 } else { left.div_ceil(rate.0) * rate.0 - left };
+            let rest = left.checked_rem(rate.0).unwrap_or(0);
+            self.credit = if rest == 0 { 0 } else { rate.0 - rest };
         }
         self.rate = rate;
         self.memo = (0, 0, 0);
@@ -89,7 +90,7 @@ impl Serialiser {
             return self.stalled;
         }
         // Not above the packet's own work, which fits.
-        (self.end.since(now).0 * self.rate.0).saturating_sub(self.credit)
+        self.end.since(now).0.saturating_mul(self.rate.0).saturating_sub(self.credit)
     }
 
     #[cold]
@@ -140,6 +141,18 @@ mod tests {
         assert_eq!(serialiser.start(Time::ZERO, 1000), Time(NANOS_PER_SEC));
         serialiser.set_rate(Time(NANOS_PER_SEC / 4), Rate(16_000), true);
         assert_eq!(serialiser.end(), Time(NANOS_PER_SEC / 4 + 375_000_000));
+    }
+
+    #[test]
+    fn a_rate_change_keeps_the_fraction_of_a_nanosecond() {
+        let mut serialiser = Serialiser::new(Rate(3_000_000_000));
+        serialiser.start(Time::ZERO, 125);
+        serialiser.set_rate(Time(101), Rate(7_000_000_000), true);
+        // 303 bits are sent, 697 go at 7 bit/ns, then 4000 more: exactly 671 ns. Without the fraction it were 672.
+        for _ in 0..4 {
+            serialiser.start(serialiser.end(), 125);
+        }
+        assert_eq!(serialiser.end(), Time(101 + 671));
     }
 
     #[test]
