@@ -3,5 +3,6 @@
 
 pub mod link;
 pub mod result;
+pub mod scenario;
 pub mod setup;
 pub mod trace;
