@@ -158,41 +158,10 @@ impl FlowSpec {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), TextError> {
-        let options = &mut self.options;
-        match key {
-            "rtt" => once(&mut options.rtt, read(value)?),
-            "size" => once(&mut options.size, read(value)?),
-            "rwnd" => once(&mut options.rwnd, window(value)?),
-            "on" => {
-                let (on, off) = value.split_once('/').map_or((value, None), |(on, off)| (on, Some(off)));
-                if let Some(off) = off {
-                    once(&mut options.off, read(off.strip_prefix("off=").unwrap_or(off))?)?;
-                }
-                once(&mut options.on, read(on)?)
-            }
-            "off" => once(&mut options.off, read(value)?),
-            "mss" => once(&mut options.mss, whole(value, 64, 65_000, "bytes")?),
-            "name" => once(&mut options.name, flow_name(value)?),
-            "stop" => once(&mut options.stop, read(value)?),
-            "rate" => once(&mut options.rate, read(value)?),
-            "request" => {
-                let (size, think) = value
-                    .split_once('/')
-                    .ok_or_else(|| TextError(format!("{value:?} is no request; write SIZE/PAUSE, as in 100kB/1s")))?;
-                once(&mut options.request, (read(size)?, read(think)?))
-            }
-            "ecn" => once(&mut options.ecn, switch(value)?),
-            "pacing" => once(&mut options.pacing, switch(value)?),
-            "gro" => once(&mut options.gro, read(value)?),
-            "tso" if value == "off" => once(&mut options.tso, 0),
-            "tso" => once(&mut options.tso, tso(value)?),
-            "iw" => once(&mut options.iw, whole(value, 1, 1000, "segments")?),
-            "delack" => once(&mut options.delack, read(value)?),
-            "links" => once(&mut options.links, links(value)?),
-            "access" => once(&mut options.access, access(value)?),
-            _ => return self.set_parameter(key, value),
+        if KEYS.contains(&key) {
+            return self.options.set(key, value).map_err(|error| TextError(format!("{key}: {error}")));
         }
-        .map_err(|error| TextError(format!("{key}: {error}")))
+        self.set_parameter(key, value)
     }
 
     fn set_parameter(&mut self, key: &str, value: &str) -> Result<(), TextError> {
@@ -218,6 +187,44 @@ impl FlowSpec {
                 format!("{key}: {value:?} is out of range; write {} to {}", unit_text(unit, min), unit_text(unit, max))
             }
         }))
+    }
+}
+
+impl FlowOptions {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), TextError> {
+        match key {
+            "rtt" => once(&mut self.rtt, read(value)?),
+            "size" => once(&mut self.size, read(value)?),
+            "rwnd" => once(&mut self.rwnd, window(value)?),
+            "on" => {
+                let (on, off) = value.split_once('/').map_or((value, None), |(on, off)| (on, Some(off)));
+                if let Some(off) = off {
+                    once(&mut self.off, read(off.strip_prefix("off=").unwrap_or(off))?)?;
+                }
+                once(&mut self.on, read(on)?)
+            }
+            "off" => once(&mut self.off, read(value)?),
+            "mss" => once(&mut self.mss, whole(value, 64, 65_000, "bytes")?),
+            "name" => once(&mut self.name, flow_name(value)?),
+            "stop" => once(&mut self.stop, read(value)?),
+            "rate" => once(&mut self.rate, read(value)?),
+            "request" => {
+                let (size, think) = value
+                    .split_once('/')
+                    .ok_or_else(|| TextError(format!("{value:?} is no request; write SIZE/PAUSE, as in 100kB/1s")))?;
+                once(&mut self.request, (read(size)?, read(think)?))
+            }
+            "ecn" => once(&mut self.ecn, switch(value)?),
+            "pacing" => once(&mut self.pacing, switch(value)?),
+            "gro" => once(&mut self.gro, read(value)?),
+            "tso" if value == "off" => once(&mut self.tso, 0),
+            "tso" => once(&mut self.tso, tso(value)?),
+            "iw" => once(&mut self.iw, whole(value, 1, 1000, "segments")?),
+            "delack" => once(&mut self.delack, read(value)?),
+            "links" => once(&mut self.links, links(value)?),
+            "access" => once(&mut self.access, access(value)?),
+            _ => Err(TextError("it is no option of a flow".to_owned())),
+        }
     }
 }
 

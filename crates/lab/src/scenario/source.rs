@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::flow::FlowSpec;
 use super::model::{KEYS, Scenario};
 use super::resolve::TraceReader;
 use super::text::nearest;
@@ -75,14 +76,19 @@ impl Sourced {
         let scenario = toml::from_str(text).map_err(|error| {
             let at = error.span().unwrap_or(0..0);
             // The innermost value around the fault is the one to name.
-            let path = spans
-                .iter()
-                .filter(|(_, span)| span.start <= at.start && at.end <= span.end)
-                .min_by_key(|(_, span)| span.len())
-                .map_or(String::new(), |(path, _)| path.clone());
-            let message = explain(error.message());
-            let label = ScenarioError::new(path, message).to_string();
-            format!("{file}:{}: {label}", line_of(text, at.start))
+            let around = spans.iter().filter(|(_, span)| span.start <= at.start && at.end <= span.end);
+            let innermost = around.min_by_key(|(_, span)| span.len()).map_or("", |(path, _)| path.as_str());
+            let (path, line) = match (innermost, bad_flow(table.get_ref())) {
+                // An array's fault is reported for the array as a whole.
+                ("flow", Some(index)) => {
+                    let path = format!("flow[{index}]");
+                    let line = source.lines.get(&path).copied();
+                    (path, line)
+                }
+                _ => (innermost.to_owned(), None),
+            };
+            let line = line.unwrap_or_else(|| line_of(text, at.start));
+            format!("{file}:{line}: {}", ScenarioError::new(path, explain(error.message())))
         })?;
         Ok(Self { scenario, source })
     }
@@ -143,6 +149,12 @@ impl Source {
     }
 }
 
+/// The first flow of the file that is none.
+fn bad_flow(table: &toml::de::DeTable<'_>) -> Option<usize> {
+    let flows = table.get("flow")?.get_ref().as_array()?;
+    flows.iter().position(|flow| flow.get_ref().as_str().is_some_and(|text| text.parse::<FlowSpec>().is_err()))
+}
+
 type Spans = Vec<(String, std::ops::Range<usize>)>;
 
 fn walk(
@@ -155,6 +167,8 @@ fn walk(
     for (key, value) in table {
         let path = if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
         lines.insert(path.clone(), line_of(text, key.span().start));
+        // An unknown key is a fault of the table around it.
+        spans.push((prefix.to_owned(), key.span()));
         note(value, path, text, lines, spans);
     }
 }
