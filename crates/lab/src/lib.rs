@@ -4,6 +4,7 @@
 pub mod link;
 pub mod metrics;
 pub mod result;
+pub mod scenario;
 pub mod setup;
 pub mod sim;
 pub mod tcp;

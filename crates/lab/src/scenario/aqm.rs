@@ -1,0 +1,185 @@
+//! Queue disciplines as a scenario writes them: `droptail`, `codel:target=5ms:ecn`, `red:min=30kB,max=90kB`.
+//! In: text. Out: [`Aqm`] once the buffer is known. Never: a default without its source.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::text::{TextError, as_text, nearest};
+use super::units::{PACKET_BYTES, Ratio, TimeSpan, Volume};
+use super::values::Options;
+use crate::link::{Aqm, Codel, FqCodel, Pie, Red};
+
+/// A queue discipline with the options written for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AqmSpec {
+    kind: Kind,
+    options: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    DropTail,
+    Red,
+    Codel,
+    FqCodel,
+    Pie,
+}
+
+const KINDS: [(Kind, &str, &[&str], &str); 5] = [
+    (Kind::DropTail, "droptail", &[], "droptail without options"),
+    (
+        Kind::Red,
+        "red",
+        &["min", "max", "p", "wlog", "gentle", "ecn"],
+        "red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn",
+    ),
+    (Kind::Codel, "codel", &["target", "interval", "ce", "ecn"], "codel:target=TIME,interval=TIME,ce=TIME,ecn"),
+    (
+        Kind::FqCodel,
+        "fq_codel",
+        &["target", "interval", "ce", "ecn", "flows", "quantum"],
+        "fq_codel:target=TIME,interval=TIME,ce=TIME,flows=N,quantum=BYTES,ecn",
+    ),
+    (
+        Kind::Pie,
+        "pie",
+        &["target", "tupdate", "alpha", "beta", "burst", "ecn"],
+        "pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn",
+    ),
+];
+
+impl Default for AqmSpec {
+    fn default() -> Self {
+        Self { kind: Kind::DropTail, options: String::new() }
+    }
+}
+
+impl AqmSpec {
+    /// The discipline for a queue of `buffer_bytes`.
+    pub fn resolve(&self, buffer_bytes: u64) -> Result<Aqm, TextError> {
+        let (_, _, known, form) = KINDS[self.kind as usize];
+        if self.options.is_empty() {
+            return self.build(buffer_bytes, &Options::none(form));
+        }
+        self.build(buffer_bytes, &Options::new(&self.options, form, known)?)
+    }
+
+    fn build(&self, buffer_bytes: u64, options: &Options<'_>) -> Result<Aqm, TextError> {
+        Ok(match self.kind {
+            Kind::DropTail => Aqm::DropTail,
+            Kind::Red => Aqm::Red(red(buffer_bytes, options)?),
+            Kind::Codel => Aqm::Codel(codel(options)?),
+            Kind::FqCodel => Aqm::FqCodel(FqCodel {
+                codel: codel(options)?,
+                flows: in_range(options, "flows", 1024, 1..=65_536)?,
+                quantum: in_range(options, "quantum", 1514, 1..=1 << 20)?,
+            }),
+            Kind::Pie => Aqm::Pie(Pie {
+                target: positive(options, "target", TimeSpan::millis(15))?.span(),
+                tupdate: positive(options, "tupdate", TimeSpan::millis(15))?.span(),
+                alpha: options.float("alpha", 0.125)?,
+                beta: options.float("beta", 1.25)?,
+                max_burst: options.get("burst")?.unwrap_or(TimeSpan::millis(150)).span(),
+                ecn: options.switch("ecn")?,
+            }),
+        })
+    }
+}
+
+// `tc-red`'s advice where nothing is written: max a quarter of the limit, min a third of max, p 0.02; wlog as in Floyd 1997 (w_q 0.002).
+fn red(buffer_bytes: u64, options: &Options<'_>) -> Result<Red, TextError> {
+    let max = options.get::<Volume>("max")?.map_or((buffer_bytes / 4).max(2 * PACKET_BYTES), |max| max.0);
+    let min = options.get::<Volume>("min")?.map_or((max / 3).max(1), |min| min.0);
+    if min >= max {
+        return Err(TextError(format!(
+            "red: min {} is not below max {}; write min=VOLUME,max=VOLUME",
+            Volume(min),
+            Volume(max)
+        )));
+    }
+    Ok(Red {
+        min,
+        max,
+        probability: options.get("p")?.unwrap_or(Ratio(0.02)).0,
+        wlog: in_range(options, "wlog", 9, 0..=30)?,
+        gentle: options.switch("gentle")?,
+        ecn: options.switch("ecn")?,
+    })
+}
+
+fn codel(options: &Options<'_>) -> Result<Codel, TextError> {
+    Ok(Codel {
+        target: positive(options, "target", TimeSpan::millis(5))?.span(),
+        interval: positive(options, "interval", TimeSpan::millis(100))?.span(),
+        ecn: options.switch("ecn")?,
+        ce_threshold: options.get::<TimeSpan>("ce")?.map(TimeSpan::span),
+    })
+}
+
+fn positive(options: &Options<'_>, key: &str, default: TimeSpan) -> Result<TimeSpan, TextError> {
+    match options.get(key)?.unwrap_or(default) {
+        TimeSpan(0) => Err(TextError(format!("{key}: 0s is out of range; write at least 1us"))),
+        time => Ok(time),
+    }
+}
+
+fn in_range(
+    options: &Options<'_>,
+    key: &str,
+    default: u32,
+    range: std::ops::RangeInclusive<u32>,
+) -> Result<u32, TextError> {
+    let value = options.number(key, default)?;
+    if !range.contains(&value) {
+        return Err(TextError(format!("{key}: {value} is out of range; write {} to {}", range.start(), range.end())));
+    }
+    Ok(value)
+}
+
+impl FromStr for AqmSpec {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let (name, options) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
+        let names = KINDS.iter().map(|(_, name, ..)| *name);
+        let Some((kind, _, _, form)) = KINDS.iter().find(|(_, known, ..)| *known == name) else {
+            let near = nearest(name, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+            return Err(TextError(format!(
+                "{name:?} is no queue discipline{near}; write droptail, red, codel, fq_codel or pie, with :ecn if wanted"
+            )));
+        };
+        if *kind == Kind::DropTail && !options.is_empty() {
+            return Err(TextError(format!("droptail has no option {options:?}; write {form}")));
+        }
+        let spec = Self { kind: *kind, options: options.to_owned() };
+        // A buffer of any size shows whether the options themselves are sound.
+        spec.resolve(1 << 40)?;
+        let canonical = match options {
+            "" => String::new(),
+            options => Options::new(options, form, KINDS[*kind as usize].2)?
+                .pairs
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        };
+        Ok(Self { options: canonical, ..spec })
+    }
+}
+
+impl fmt::Display for AqmSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(KINDS[self.kind as usize].1)?;
+        if !self.options.is_empty() {
+            write!(f, ":{}", self.options)?;
+        }
+        Ok(())
+    }
+}
+
+as_text!(
+    AqmSpec,
+    "a queue discipline: droptail, red, codel, fq_codel or pie, with options after colons",
+    ["droptail", "fq_codel:ecn", "codel:target=5ms,interval=100ms", "red:min=30kB,max=90kB,p=10%", "pie"]
+);

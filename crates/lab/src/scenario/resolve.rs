@@ -1,0 +1,439 @@
+//! From a scenario to a [`Setup`]: defaults filled in, units resolved, everything checked.
+//! In: a [`Scenario`] and, for traces, a reader. Out: a [`Setup`] or one [`ScenarioError`]. Never: a file opened here.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bbrlab_core::{Rate, Span, Time};
+
+use super::flow::{FLOWS_MAX, FlowSpec, Window};
+use super::model::{LinkSpec, Scenario};
+use super::source::ScenarioError;
+use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
+use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};
+use crate::setup::{AccessSetup, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+
+/// Gives the text of a trace file, or says why it cannot.
+pub type TraceReader<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+
+/// Bottleneck rate where neither a rate nor a trace nor a demand is written.
+const RATE_DEFAULT: BitRate = BitRate(10_000_000);
+/// A default buffer holds at least an initial window.
+const BUFFER_MIN_DEFAULT: BufferSize = BufferSize::Packets(10);
+/// Payload bytes of a full segment: 1500 less IPv4 and TCP headers with timestamps.
+const MSS_DEFAULT: u32 = 1448;
+/// How often an application that is itself the limit writes. Ours: a video encoder's frame is of this order.
+const WRITE_TICK: Span = Span::millis(10);
+/// Points of all series of a run: flows times samples.
+const POINTS_MAX: u64 = 100_000_000;
+/// Points that a default grid stays below.
+const POINTS_DEFAULT: u64 = 3_000_000;
+
+type Checked<T> = Result<T, ScenarioError>;
+
+/// A link on the way to its configuration.
+struct Resolved {
+    config: LinkConfig,
+    nominal: Rate,
+    adjustable: bool,
+}
+
+impl Scenario {
+    /// Everything filled in and every unit resolved, for scenarios without a trace file.
+    pub fn resolve(&self) -> Checked<Setup> {
+        self.resolve_with(&|file| Err(format!("{file:?} cannot be read here")))
+    }
+
+    /// Everything filled in and every unit resolved; `read` gives the text of a trace file.
+    pub fn resolve_with(&self, read: &TraceReader<'_>) -> Checked<Setup> {
+        let whole = self.filled();
+        whole.check_times()?;
+        whole.check_top_level()?;
+        let links = whole.resolve_links(read)?;
+        let rtt = whole.full_rtt();
+        let schedule = whole.resolve_schedule(&links)?;
+        let flows = whole.resolve_flows(links.len())?;
+        let bottleneck = (0..links.len()).min_by_key(|index| links[*index].nominal).unwrap_or(0);
+        Ok(Setup {
+            duration: whole.duration.time(),
+            warmup: whole.warmup.time(),
+            seed: whole.seed,
+            sample: whole.sample_grid(flows.len())?,
+            links: links.into_iter().map(|link| link.config).collect(),
+            bottleneck,
+            path: PathSetup {
+                rtt,
+                jitter: whole.jitter.time.span(),
+                jitter_reorders: whole.jitter.reorder,
+                reorder: whole.reorder.0,
+                duplicate: whole.duplicate.0,
+                ack_loss: whole.ack_loss.loss(),
+                ack_aggregation: whole.ack_aggregation.aggregation(),
+            },
+            schedule,
+            flows,
+        })
+    }
+
+    /// The scenario with its defaults written out, as a result carries it: re-runnable, whatever later defaults are.
+    pub fn filled(&self) -> Self {
+        let mut whole = self.clone();
+        if whole.rate.is_none() && whole.trace.is_none() && whole.demand.is_none() {
+            let all_say = !whole.link.is_empty() && whole.link.iter().all(LinkSpec::has_service);
+            whole.rate = (!all_say).then_some(RATE_DEFAULT);
+        }
+        if whole.flow.is_empty() && whole.arrivals.is_empty() {
+            whole.flow.extend(FlowSpec::of("bbr1"));
+        }
+        let rtt = whole.full_rtt();
+        let default = |rate: BitRate| match rate.rate().bytes_in(rtt) < 10 * PACKET_BYTES {
+            true => BUFFER_MIN_DEFAULT,
+            false => BufferSize::Bdp(1.0),
+        };
+        if whole.buffer.is_none() && whole.link.is_empty() {
+            let rate = whole.rate.or(whole.demand.map(|demand| demand.max)).unwrap_or(RATE_DEFAULT);
+            whole.buffer = Some(default(rate));
+        }
+        for link in &mut whole.link {
+            if link.buffer.is_none() && whole.buffer.is_none() {
+                let rate = link.rate.or(link.demand.map(|demand| demand.max)).or(whole.rate).unwrap_or(RATE_DEFAULT);
+                link.buffer = Some(default(rate));
+            }
+        }
+        whole
+    }
+
+    /// The path's two-way propagation time with every link's delay.
+    fn full_rtt(&self) -> Span {
+        Span(self.link.iter().fold(self.rtt.0, |sum, link| sum.saturating_add(link.delay.0)))
+    }
+
+    fn check_times(&self) -> Checked<()> {
+        if self.duration < TimeSpan::millis(1) {
+            return Err(ScenarioError::new("duration", format!("{} is too short; write at least 1ms", self.duration)));
+        }
+        if self.warmup >= self.duration {
+            let message =
+                format!("{} leaves nothing of {} to measure; write less than duration", self.warmup, self.duration);
+            return Err(ScenarioError::new("warmup", message));
+        }
+        if self.rtt.0 < 1000 {
+            return Err(ScenarioError::new("rtt", format!("{} is too short; write at least 1us", self.rtt)));
+        }
+        if self.repeat == 0 || self.repeat > 100_000 {
+            return Err(ScenarioError::new("repeat", format!("{} is out of range; write 1 to 100000", self.repeat)));
+        }
+        Ok(())
+    }
+
+    fn check_top_level(&self) -> Checked<()> {
+        one_service("", self.rate, self.trace.as_ref(), self.demand.is_some())?;
+        if self.link.is_empty() {
+            return Ok(());
+        }
+        let stray = [
+            ("loss", self.loss != super::LossModel::None),
+            ("policer", self.policer.is_some()),
+            ("trace", self.trace.is_some()),
+            ("demand", self.demand.is_some()),
+        ];
+        match stray.iter().find(|(_, written)| *written) {
+            Some((key, _)) => {
+                Err(ScenarioError::new(*key, "with [[link]] tables it must say which link; write it in one of them"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn resolve_links(&self, read: &TraceReader<'_>) -> Checked<Vec<Resolved>> {
+        if self.link.is_empty() {
+            let only = LinkSpec {
+                rate: self.rate,
+                delay: TimeSpan(0),
+                buffer: self.buffer,
+                aqm: None,
+                policer: self.policer,
+                loss: self.loss,
+                trace: self.trace.clone(),
+                demand: self.demand,
+            };
+            return Ok(vec![self.resolve_link(&only, "", read)?]);
+        }
+        if self.link.len() > 1000 {
+            return Err(ScenarioError::new(
+                "link",
+                format!("{} links are too many; write at most 1000", self.link.len()),
+            ));
+        }
+        let each = self.link.iter().enumerate();
+        each.map(|(index, link)| self.resolve_link(link, &format!("link[{index}]."), read)).collect()
+    }
+
+    fn resolve_link(&self, link: &LinkSpec, prefix: &str, read: &TraceReader<'_>) -> Checked<Resolved> {
+        let at = |key: &str| format!("{prefix}{key}");
+        one_service(prefix, link.rate, link.trace.as_ref(), link.demand.is_some())?;
+        let (service, nominal) = match (&link.trace, link.demand) {
+            (Some(file), _) => {
+                let fault = |message| ScenarioError::new(at("trace"), message);
+                let text = read(file).map_err(fault)?;
+                let (trace, mean) = delivery_trace(&text).map_err(|error| fault(format!("{file:?}: {error}")))?;
+                (Service::Trace(Arc::new(trace)), mean)
+            }
+            (None, Some(demand)) => (Service::Demand(demand.demand()), demand.max.rate()),
+            (None, None) => {
+                let rate = link.rate.or(self.rate).unwrap_or(RATE_DEFAULT).rate();
+                (Service::Rate(rate), rate)
+            }
+        };
+        let written = link.buffer.or(self.buffer).unwrap_or(BUFFER_MIN_DEFAULT);
+        let key = if link.buffer.is_some() { at("buffer") } else { "buffer".to_owned() };
+        let buffer = buffer(written, nominal, self.full_rtt()).map_err(|message| ScenarioError::new(key, message))?;
+        let aqm_key = if link.aqm.is_some() { at("aqm") } else { "aqm".to_owned() };
+        let aqm = link.aqm.as_ref().unwrap_or(&self.aqm).resolve(buffer_bytes(buffer));
+        let config = LinkConfig {
+            service,
+            buffer,
+            aqm: aqm.map_err(|error| ScenarioError::new(aqm_key, error.0))?,
+            policer: link.policer.map(super::TokenBucket::policer),
+            loss: link.loss.loss(),
+        };
+        Ok(Resolved { adjustable: matches!(config.service, Service::Rate(_)), config, nominal })
+    }
+
+    fn resolve_schedule(&self, links: &[Resolved]) -> Checked<Vec<Change>> {
+        let mut rates: Vec<Rate> = links.iter().map(|link| link.nominal).collect();
+        let added = self.full_rtt().0 - self.rtt.0;
+        let mut rtt = self.full_rtt();
+        let mut changes = Vec::new();
+        for step in &self.schedule.0 {
+            let fault = |message: String| ScenarioError::new("schedule", format!("step {step}: {message}"));
+            let link = step.link.unwrap_or(1) as usize - 1;
+            let Some(resolved) = links.get(link) else {
+                return Err(fault(format!("there is no link {}; the path has {}", link + 1, links.len())));
+            };
+            let mut push = |what| changes.push(Change { at: step.at.time(), link, what });
+            if let Some(new) = step.rate {
+                if !resolved.adjustable {
+                    return Err(fault("a trace or a demand sets this link's rate; leave rate out".to_owned()));
+                }
+                rates[link] = new.rate();
+                push(ChangeKind::Rate(new.rate()));
+            }
+            if let Some(new) = step.rtt {
+                if new.0 < 1000 {
+                    return Err(fault(format!("an rtt of {new} is too short; write at least 1us")));
+                }
+                rtt = Span(new.0.saturating_add(added));
+                push(ChangeKind::Rtt(rtt));
+            }
+            if let Some(new) = step.buffer {
+                push(ChangeKind::Buffer(buffer(new, rates[link], rtt).map_err(fault)?));
+            }
+            if let Some(new) = step.loss {
+                push(ChangeKind::Loss(new.loss()));
+            }
+            if let Some(new) = step.ack_loss {
+                push(ChangeKind::AckLoss(new.loss()));
+            }
+        }
+        Ok(changes)
+    }
+
+    fn sample_grid(&self, flows: usize) -> Checked<Option<Span>> {
+        let Some(sample) = self.sample else {
+            // Whole milliseconds, so that the grid meets the seconds that metrics and people ask for.
+            let points = (POINTS_DEFAULT / (flows as u64).max(1)).clamp(1, 6000);
+            let grid = self.duration.0.div_ceil(points).div_ceil(1_000_000);
+            return Ok(Some(Span::millis(grid.max(1))));
+        };
+        if sample.0 == 0 {
+            return Ok(None);
+        }
+        if (self.duration.0 / sample.0).saturating_mul(flows as u64) > POINTS_MAX {
+            let message =
+                format!("{sample} makes more than {POINTS_MAX} points with {flows} flows; write a coarser grid or 0s");
+            return Err(ScenarioError::new("sample", message));
+        }
+        Ok(Some(sample.span()))
+    }
+
+    fn resolve_flows(&self, links: usize) -> Checked<Vec<FlowSetup>> {
+        let mut flows = Vec::new();
+        let mut names = Names::default();
+        for (index, spec) in self.flow.iter().enumerate() {
+            let fault = |message: String| ScenarioError::new(format!("flow[{index}]"), message);
+            if flows.len() as u64 + u64::from(spec.count) > FLOWS_MAX {
+                return Err(fault(format!("makes more than {FLOWS_MAX} flows; write fewer")));
+            }
+            for nth in 0..spec.count {
+                let start = spec.start.0.saturating_add(spec.step.0.saturating_mul(nth.into()));
+                let traffic = spec.options.size.map(|size| size.0);
+                let name = names.next(spec).map_err(fault)?;
+                flows.push(self.resolve_flow(spec, name, start, traffic, links).map_err(fault)?);
+            }
+        }
+        for (index, arrivals) in self.arrivals.iter().enumerate() {
+            let fault = |message: String| ScenarioError::new(format!("arrivals[{index}]"), message);
+            let room = FLOWS_MAX - flows.len() as u64;
+            let drawn = arrivals.draw(self.seed, index as u64, self.duration, room);
+            for (start, size) in drawn.map_err(|error| fault(error.0))? {
+                let name = names.next(&arrivals.flow).map_err(fault)?;
+                flows.push(self.resolve_flow(&arrivals.flow, name, start, Some(size), links).map_err(fault)?);
+            }
+        }
+        Ok(flows)
+    }
+
+    fn resolve_flow(
+        &self,
+        spec: &FlowSpec,
+        name: String,
+        start: u64,
+        size: Option<u64>,
+        links: usize,
+    ) -> Result<FlowSetup, String> {
+        let options = &spec.options;
+        if start >= self.duration.0 {
+            return Err(format!(
+                "{name} starts at {}, after the end at {}; start it earlier",
+                TimeSpan(start),
+                self.duration
+            ));
+        }
+        if let Some(stop) = options.stop.filter(|stop| stop.0 <= start) {
+            return Err(format!("{name} stops at {stop}, before its start at {}; stop it later", TimeSpan(start)));
+        }
+        let (first, last) = options.links.map_or((0, links), |(first, last)| (first as usize - 1, last as usize));
+        if last > links {
+            return Err(format!("links={}..{last}: the path has {links}; write links=1..{links} or less", first + 1));
+        }
+        let added: u64 = self.link.get(first..last).map_or(0, |links| links.iter().map(|link| link.delay.0).sum());
+        let own_rtt = options.rtt.unwrap_or(self.rtt).0.saturating_add(added);
+        let rtt = (options.rtt.is_some() || own_rtt != self.full_rtt().0).then_some(Span(own_rtt));
+        let access = options.access.map(|access| {
+            let queue = buffer(access.buffer, access.rate.rate(), Span(own_rtt.saturating_add(access.rtt.0)))?;
+            Ok::<_, String>(AccessSetup { rate: access.rate.rate(), rtt: access.rtt.span(), buffer: queue })
+        });
+        Ok(FlowSetup {
+            name,
+            algorithm: spec.algorithm,
+            start: Time(start),
+            stop: options.stop.map(TimeSpan::time),
+            rtt,
+            links: (first, last),
+            access: access.transpose().map_err(|error| format!("access: {error}"))?,
+            mss: options.mss.unwrap_or(MSS_DEFAULT),
+            rwnd: match options.rwnd {
+                None => Rwnd::Unlimited,
+                Some(Window::Fixed(volume)) => Rwnd::Fixed(volume.0),
+                Some(Window::Auto(volume)) => Rwnd::Auto(volume.0),
+            },
+            traffic: traffic(spec, size),
+            host: host(spec),
+        })
+    }
+}
+
+impl LinkSpec {
+    const fn has_service(&self) -> bool {
+        self.rate.is_some() || self.trace.is_some() || self.demand.is_some()
+    }
+}
+
+/// Names of flows: their own, or their algorithm's with a number that counts over the scenario.
+#[derive(Default)]
+struct Names {
+    counts: BTreeMap<String, u64>,
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    fn next(&mut self, spec: &FlowSpec) -> Result<String, String> {
+        let name = match &spec.options.name {
+            Some(name) if spec.count == 1 && !self.counts.contains_key(name) => {
+                self.counts.insert(name.clone(), 1);
+                name.clone()
+            }
+            name => {
+                let base = name.as_deref().unwrap_or(spec.algorithm.name());
+                let count = self.counts.entry(base.to_owned()).or_insert(0);
+                *count += 1;
+                format!("{base}#{}", *count - 1)
+            }
+        };
+        if !self.taken.insert(name.clone()) {
+            return Err(format!("a flow called {name:?} is there already; write another name="));
+        }
+        Ok(name)
+    }
+}
+
+fn traffic(spec: &FlowSpec, size: Option<u64>) -> Traffic {
+    let options = &spec.options;
+    if let Some(size) = size {
+        return Traffic::Size(size);
+    }
+    if let Some((on, off)) = options.on.zip(options.off) {
+        return Traffic::OnOff { on: on.span(), off: off.span() };
+    }
+    if let Some((size, think)) = options.request {
+        return Traffic::RequestResponse { size: size.0, think: think.span() };
+    }
+    match options.rate {
+        Some(rate) => Traffic::Rate { rate: rate.rate(), tick: WRITE_TICK },
+        None => Traffic::Bulk,
+    }
+}
+
+fn host(spec: &FlowSpec) -> HostSetup {
+    let (options, default) = (&spec.options, HostSetup::default());
+    let mss = options.mss.unwrap_or(MSS_DEFAULT);
+    HostSetup {
+        pacing: options.pacing.unwrap_or(default.pacing),
+        // One segment is what "off" means to the sender.
+        tso_max: options.tso.map_or(default.tso_max, |tso| tso.max(mss)),
+        gro: options.gro.filter(|gro| gro.0 > 0).map(TimeSpan::span),
+        delayed_ack: options.delack.map_or(default.delayed_ack, TimeSpan::span),
+        ecn: options.ecn.unwrap_or(default.ecn),
+        initial_cwnd: options.iw.unwrap_or(default.initial_cwnd),
+    }
+}
+
+fn one_service(prefix: &str, rate: Option<BitRate>, trace: Option<&String>, demand: bool) -> Checked<()> {
+    let key = if trace.is_some() { "trace" } else { "demand" };
+    if usize::from(rate.is_some()) + usize::from(trace.is_some()) + usize::from(demand) > 1 {
+        return Err(ScenarioError::new(
+            format!("{prefix}{key}"),
+            "rate, trace and demand exclude each other; write one",
+        ));
+    }
+    Ok(())
+}
+
+/// A buffer at this rate and round-trip time; BDP and drain time become bytes.
+fn buffer(written: BufferSize, rate: Rate, rtt: Span) -> Result<Buffer, String> {
+    let bytes = match written {
+        BufferSize::Packets(packets) => return Ok(Buffer::Packets(packets)),
+        BufferSize::Bytes(volume) => volume.0,
+        BufferSize::Bdp(bdps) => (bdps * rate.bytes_in(rtt) as f64).round() as u64,
+        BufferSize::Drain(time) => rate.bytes_in(time.span()),
+    };
+    if bytes < PACKET_BYTES {
+        let at = format!("{} and {}", BitRate(rate.0), TimeSpan(rtt.0));
+        return Err(format!("{written} is {bytes} B at {at}, less than one packet; write at least 1p or 1514B"));
+    }
+    Ok(Buffer::Bytes(bytes))
+}
+
+const fn buffer_bytes(buffer: Buffer) -> u64 {
+    match buffer {
+        Buffer::Packets(packets) => packets.saturating_mul(PACKET_BYTES),
+        Buffer::Bytes(bytes) => bytes,
+    }
+}
+
+/// A delivery trace with its mean rate.
+fn delivery_trace(_text: &str) -> Result<(DeliveryTrace, Rate), String> {
+    Err("this build reads no delivery traces yet".to_owned())
+}
