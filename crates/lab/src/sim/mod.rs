@@ -211,11 +211,9 @@ impl<'a> World<'a> {
             counts.1 += u64::from(verdict != Verdict::Queued);
         }
         self.agenda.set(link, self.links[link].next_departure());
-        if verdict != Verdict::Queued {
-            self.note_drops(link);
-            if segment.hop == ACCESS_HOP {
-                self.release_host(index, segment.wire_bytes());
-            }
+        self.note_drops(link);
+        if verdict != Verdict::Queued && segment.hop == ACCESS_HOP {
+            self.release_host(index, segment.wire_bytes());
         }
     }
 
