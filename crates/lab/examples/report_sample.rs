@@ -15,7 +15,14 @@ fn main() {
     let claims = claims();
     let sections = vec![
         section(&claims, "F2", "Gain cycle", "Cardwell et al., CACM 2017, figure 2", None, vec![startup()]),
-        section(&claims, "F6", "Five flows converge", "Cardwell et al., CACM 2017, figure 6", None, vec![convergence()]),
+        section(
+            &claims,
+            "F6",
+            "Five flows converge",
+            "Cardwell et al., CACM 2017, figure 6",
+            None,
+            vec![convergence()],
+        ),
         section(
             &claims,
             "F8",
@@ -24,7 +31,14 @@ fn main() {
             Some("The text says “one tenth at 0.1 % loss”; the figure shows one fourteenth."),
             vec![loss_sweep()],
         ),
-        section(&claims, "COMPETE", "Against CUBIC", "Seed 1; <script>alert('escaped?')</script>", None, vec![versions()]),
+        section(
+            &claims,
+            "COMPETE",
+            "Against CUBIC",
+            "Seed 1; <script>alert('escaped?')</script>",
+            None,
+            vec![versions()],
+        ),
     ];
     let report = Report {
         title: "Sample report: values made up".into(),
@@ -46,7 +60,15 @@ fn claims() -> Vec<ClaimRow> {
         ("F2", "Gain cycle", "Movement of the bandwidth estimate", "< 2 %", "0.41 %", Holds, None),
         ("F6", "Five flows converge", "Jain's index, 35–50 s, without dips", "≥ 0.98", "0.993", Holds, None),
         ("F6", "Five flows converge", "Spread of the second ProbeRTT", "≤ 1 s", "0.21 s", Holds, None),
-        ("F6", "Five flows converge", "Time to convergence", "20–40 s", "43 s", FallsShort, Some("The last flow enters in the middle of a common ProbeRTT and waits one window of 10 s longer.")),
+        (
+            "F6",
+            "Five flows converge",
+            "Time to convergence",
+            "20–40 s",
+            "43 s",
+            FallsShort,
+            Some("The last flow enters in the middle of a common ProbeRTT and waits one window of 10 s longer."),
+        ),
         ("F8", "Loss sweep", "bbr1 at 1 % loss", "85.1–95.1 Mbit/s", "90.4 Mbit/s", Holds, None),
         ("F8", "Loss sweep", "bbr1 at 10 % loss", "72.4–82.4 Mbit/s", "79.9 Mbit/s", Holds, None),
         ("F8", "Loss sweep", "bbr1 at 15 % loss", "≥ 88 % of 91.9 · (1 − p)", "93.1 %", Holds, None),
@@ -55,7 +77,15 @@ fn claims() -> Vec<ClaimRow> {
         ("F8", "Loss sweep", "cubic at 1 % loss", "0.65–2.6 Mbit/s", "2.81 Mbit/s", Fails, None),
         ("COMPETE", "Against CUBIC", "Buffer at which the shares cross", "1–4 BDP", "2.3 BDP", Holds, None),
         ("COMPETE", "Against CUBIC", "Share falls with the buffer", "monotone", "monotone", Holds, None),
-        ("COMPETE", "Against CUBIC", "Share of bbr1 at 16 BDP; scenario “</script><img src=x onerror=alert(1)>”", "< 0.2", "0.31", Fails, Some("Unknown.")),
+        (
+            "COMPETE",
+            "Against CUBIC",
+            "Share of bbr1 at 16 BDP; scenario “</script><img src=x onerror=alert(1)>”",
+            "< 0.2",
+            "0.31",
+            Fails,
+            Some("Unknown."),
+        ),
     ];
     rows.into_iter()
         .map(|(id, title, what, expected, measured, verdict, reason)| ClaimRow {
@@ -73,7 +103,14 @@ fn claims() -> Vec<ClaimRow> {
         .collect()
 }
 
-fn section(claims: &[ClaimRow], id: &str, title: &str, source: &str, contradiction: Option<&str>, figures: Vec<Figure>) -> Section {
+fn section(
+    claims: &[ClaimRow],
+    id: &str,
+    title: &str,
+    source: &str,
+    contradiction: Option<&str>,
+    figures: Vec<Figure>,
+) -> Section {
     Section {
         id: id.into(),
         title: title.into(),
@@ -87,13 +124,33 @@ fn section(claims: &[ClaimRow], id: &str, title: &str, source: &str, contradicti
 }
 
 fn runs(id: &str) -> Table {
-    let columns = ["scenario", "algorithm", "loss, %", "goodput, Mbit/s", "RTT p50, ms", "RTT p95, ms", "retransmitted, %", "seed"];
+    let columns = [
+        "scenario",
+        "algorithm",
+        "loss, %",
+        "goodput, Mbit/s",
+        "RTT p50, ms",
+        "RTT p95, ms",
+        "retransmitted, %",
+        "seed",
+    ];
     let row = |i: usize| {
         let n = i as f64;
-        vec![format!("{id}-{i}"), ["bbr1", "cubic"][i % 2].into(), format!("{:.3}", 0.001 * 2_f64.powf(n)), format!("{:.1}", 91.0 - n),
-             format!("{:.1}", 101.0 + n), format!("{:.1}", 109.0 + 2.0 * n), format!("{:.2}", n / 3.0), "1".into()]
+        vec![
+            format!("{id}-{i}"),
+            ["bbr1", "cubic"][i % 2].into(),
+            format!("{:.3}", 0.001 * 2_f64.powf(n)),
+            format!("{:.1}", 91.0 - n),
+            format!("{:.1}", 101.0 + n),
+            format!("{:.1}", 109.0 + 2.0 * n),
+            format!("{:.2}", n / 3.0),
+            "1".into(),
+        ]
     };
-    Table { columns: columns.map(str::to_owned).to_vec(), rows: (0..if id == "F8" { 26 } else { 5 }).map(row).collect() }
+    Table {
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: (0..if id == "F8" { 26 } else { 5 }).map(row).collect(),
+    }
 }
 
 fn axis(label: &str, unit: &str, min: Option<f64>, max: Option<f64>) -> Axis {
@@ -108,17 +165,27 @@ fn series(name: &str, style: Style, key: &str, points: impl IntoIterator<Item = 
 /// Start-up of v1 and CUBIC: RTT as the two differ, inflight, and both ribbons.
 fn startup() -> Figure {
     let time = |n: u32| (0..n).map(|i| f64::from(i) * 0.01);
-    let bbr_rtt = time(800).map(|t| (t, match t {
-        t if t < 0.37 => 41.5 + 83.0 * (t / 0.37).powi(4),
-        t if t < 0.55 => 125.0,
-        t if t < 0.74 => 125.0 - 83.0 * (t - 0.55) / 0.19,
-        t => 41.6 + if (t % 0.336) < PHASE_S * 1.3 { 10.4 * (t % 0.336) / PHASE_S / 1.3 } else { 0.0 },
-    }));
-    let cubic_rtt = time(800).map(|t| (t, match t {
-        t if t < 0.4 => 41.5 + 65.0 * (t / 0.4).powi(3),
-        t if t < 3.35 => 107.0 + 143.0 * ((t - 0.4) / 2.95).powi(2),
-        t => 184.0 + 66.0 * ((t - 3.35) % 2.6 / 2.6).sqrt(),
-    }));
+    let bbr_rtt = time(800).map(|t| {
+        (
+            t,
+            match t {
+                t if t < 0.37 => 41.5 + 83.0 * (t / 0.37).powi(4),
+                t if t < 0.55 => 125.0,
+                t if t < 0.74 => 125.0 - 83.0 * (t - 0.55) / 0.19,
+                t => 41.6 + if (t % 0.336) < PHASE_S * 1.3 { 10.4 * (t % 0.336) / PHASE_S / 1.3 } else { 0.0 },
+            },
+        )
+    });
+    let cubic_rtt = time(800).map(|t| {
+        (
+            t,
+            match t {
+                t if t < 0.4 => 41.5 + 65.0 * (t / 0.4).powi(3),
+                t if t < 3.35 => 107.0 + 143.0 * ((t - 0.4) / 2.95).powi(2),
+                t => 184.0 + 66.0 * ((t - 3.35) % 2.6 / 2.6).sqrt(),
+            },
+        )
+    });
     let bbr_rtt: Vec<_> = bbr_rtt.collect();
     let cubic_rtt: Vec<_> = cubic_rtt.collect();
     let inflight = |rtt: &[(f64, f64)]| rtt.iter().map(|&(t, ms)| (t, ms * 1.25)).collect::<Vec<_>>();
@@ -163,7 +230,11 @@ fn bbr_ribbon(name: &str, end: f64) -> Ribbon {
     let mut t = 0.74;
     while t < end {
         let phases = [(PHASE_S, "probe_bw_up"), (PHASE_S, "probe_bw_down"), (6.0 * PHASE_S, "probe_bw_cruise")];
-        let phases = if t > 6.0 && t < 6.3 { [(0.2, "probe_rtt"), (PHASE_S, "probe_bw_up"), (PHASE_S, "probe_bw_cruise")] } else { phases };
+        let phases = if t > 6.0 && t < 6.3 {
+            [(0.2, "probe_rtt"), (PHASE_S, "probe_bw_up"), (PHASE_S, "probe_bw_cruise")]
+        } else {
+            phases
+        };
         for (length, state) in phases {
             all.push((t, (t + length).min(end), state));
             t += length;
@@ -206,7 +277,9 @@ fn loss_sweep() -> Figure {
     let paper_bbr = [91.6, 91.9, 91.2, 90.1, 89.1, 87.1, 77.4, 73.1, 0.7, 0.5, 0.0, 0.0, 0.0];
     let paper_cubic = [95.0, 32.8, 6.6, 1.3, 0.9, 0.5, 0.2, 0.2, 0.1, 0.1, 0.0, 0.0, 0.0];
     let at = |y: [f64; 13]| percent.into_iter().zip(y);
-    let ours = |y: [f64; 13], wobble: f64| percent.into_iter().zip(y).map(move |(p, y)| (p, y * (1.0 + wobble * (p * TAU).cos())));
+    let ours = |y: [f64; 13], wobble: f64| {
+        percent.into_iter().zip(y).map(move |(p, y)| (p, y * (1.0 + wobble * (p * TAU).cos())))
+    };
     let limit = (0..=60).map(|i| 0.001 * 10_f64.powf(f64::from(i) * 4.7 / 60.0)).map(|p| (p, 92.0 * (1.0 - p / 100.0)));
     Figure {
         id: "F8-sweep".into(),
@@ -226,10 +299,20 @@ fn loss_sweep() -> Figure {
 }
 
 fn versions() -> Figure {
-    let share = |base: f64, slope: f64| (0..9).map(move |i| (2_f64.powi(i - 4), (base - slope * f64::from(i)).clamp(0.02, 0.98)));
+    let share = |base: f64, slope: f64| {
+        (0..9).map(move |i| (2_f64.powi(i - 4), (base - slope * f64::from(i)).clamp(0.02, 0.98)))
+    };
     let delay = |scale: f64| (0..9).map(move |i| (2_f64.powi(i - 4), scale * 2_f64.powi(i - 2)));
-    let all = [("bbr1", 0.92, 0.09, 30.0), ("bbr2", 0.62, 0.03, 18.0), ("bbr3", 0.66, 0.035, 14.0), ("bbr3-linux", 0.7, 0.045, 15.0), ("reno", 0.3, 0.02, 60.0), ("bbr-cpa", 0.8, 0.06, 11.0)];
-    let mut shares: Vec<Series> = all.iter().map(|&(name, base, slope, _)| series(name, Style::Line, name, share(base, slope))).collect();
+    let all = [
+        ("bbr1", 0.92, 0.09, 30.0),
+        ("bbr2", 0.62, 0.03, 18.0),
+        ("bbr3", 0.66, 0.035, 14.0),
+        ("bbr3-linux", 0.7, 0.045, 15.0),
+        ("reno", 0.3, 0.02, 60.0),
+        ("bbr-cpa", 0.8, 0.06, 11.0),
+    ];
+    let mut shares: Vec<Series> =
+        all.iter().map(|&(name, base, slope, _)| series(name, Style::Line, name, share(base, slope))).collect();
     shares.push(series("fair", Style::Reference, "", [(0.06, 0.5), (16.0, 0.5)]));
     Figure {
         id: "COMPETE-share".into(),
@@ -239,7 +322,10 @@ fn versions() -> Figure {
         x: Axis { log: true, ..axis("Buffer", "BDP", None, None) },
         panels: vec![
             Panel { y: axis("Share", "", Some(0.0), Some(1.0)), series: shares },
-            Panel { y: Axis { log: true, ..axis("Queue delay, p95", "ms", None, None) }, series: all.iter().map(|&(name, _, _, scale)| series(name, Style::Line, name, delay(scale))).collect() },
+            Panel {
+                y: Axis { log: true, ..axis("Queue delay, p95", "ms", None, None) },
+                series: all.iter().map(|&(name, _, _, scale)| series(name, Style::Line, name, delay(scale))).collect(),
+            },
         ],
         ribbons: vec![],
     }

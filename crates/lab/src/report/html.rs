@@ -238,7 +238,8 @@ fn runs(table: &Table) -> String {
     let count = table.rows.len();
     let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let class = |column: usize| if numeric[column] { " class=\"number\"" } else { "" };
-    let mut out = format!("<details class=\"runs\"{open}><summary>Table of values <span>({count} rows)</span></summary>");
+    let mut out =
+        format!("<details class=\"runs\"{open}><summary>Table of values <span>({count} rows)</span></summary>");
     out += "<div class=\"box\" tabindex=\"0\" role=\"region\" aria-label=\"Table of values\"><table><thead><tr>";
     for (column, name) in table.columns.iter().enumerate() {
         out += &format!("<th scope=\"col\"{}>{}</th>", class(column), escape(name));
@@ -257,7 +258,8 @@ fn runs(table: &Table) -> String {
 /// Whether each cell that holds anything begins like a number.
 fn is_numeric(table: &Table, column: usize) -> bool {
     let mut cells = table.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
-    let number_like = |cell: &String| cell.trim_start_matches(['-', '+', '−', '.']).starts_with(|c: char| c.is_ascii_digit());
+    let number_like =
+        |cell: &String| cell.trim_start_matches(['-', '+', '−', '.']).starts_with(|c: char| c.is_ascii_digit());
     cells.peek().is_some() && cells.all(|cell| number_like(cell) || cell == "–" || cell == "-")
 }
 

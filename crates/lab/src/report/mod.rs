@@ -59,3 +59,100 @@ pub fn render(report: &Report) -> String {
          <script>\n{JS}</script>\n</body>\n</html>\n"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report in which every text is `text` and every figure has `series` lines of `values` values.
+    fn report(text: &str, series: usize, values: u32) -> Report {
+        let row = ClaimRow {
+            id: text.into(),
+            title: text.into(),
+            source: text.into(),
+            claim: text.into(),
+            contradiction: Some(text.into()),
+            what: text.into(),
+            expected: text.into(),
+            measured: text.into(),
+            verdict: Verdict::FallsShort,
+            reason: Some(text.into()),
+        };
+        // Uneven x and noise-like y: nothing that would be written short.
+        let line = |n: usize| Series {
+            name: text.into(),
+            style: Style::Line,
+            x: (0..values).map(|i| f64::from(i) + f64::from(i % 3) * 0.1).collect(),
+            y: (0..values).map(|i| (f64::from(i) * 1.7 + n as f64).sin() * 100.0).collect(),
+            color_key: Some(text.into()),
+        };
+        let axis = Axis { label: text.into(), unit: text.into(), ..Axis::default() };
+        let figure = Figure {
+            id: text.into(),
+            title: text.into(),
+            how_to_read: text.into(),
+            source: text.into(),
+            x: axis.clone(),
+            panels: vec![Panel { y: axis, series: (0..series).map(line).collect() }],
+            ribbons: vec![Ribbon { name: text.into(), spans: vec![(0.0, 1.0, text.into())] }],
+        };
+        let section = Section {
+            id: text.into(),
+            title: text.into(),
+            source: text.into(),
+            claim: text.into(),
+            contradiction: Some(text.into()),
+            rows: vec![0, 7],
+            figures: vec![figure],
+            runs_table: Some(Table { columns: vec![text.into()], rows: vec![vec![text.into()], vec![]] }),
+        };
+        Report { title: text.into(), subtitle: text.into(), claims: vec![row], sections: vec![section] }
+    }
+
+    /// The JSON of a page's data element.
+    fn data(page: &str) -> serde_json::Value {
+        let (_, rest) = page.split_once("id=\"report-data\">").unwrap();
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn no_text_of_a_report_can_open_or_close_an_element() {
+        let hostile = "</script><script>alert(1)</script><!-- \" ' & ]]> <img src=x onerror=alert(1)>";
+        let (plain, page) = (render(&report("x", 1, 2)), render(&report(hostile, 1, 2)));
+        for opening in ["<script", "</script", "<img", "<!--", "-->"] {
+            assert_eq!(page.matches(opening).count(), plain.matches(opening).count(), "{opening}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_name_reaches_the_script_unchanged() {
+        let hostile = "</script> \u{2028} \" \\ <b>";
+        assert_eq!(data(&render(&report(hostile, 1, 2)))["figures"][0]["panels"][0]["series"][0]["name"], hostile);
+    }
+
+    #[test]
+    fn forty_million_values_make_a_page_of_a_few_megabytes() {
+        let page = render(&report("x", 400, 100_000));
+        assert!(page.len() < 6_000_000, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn equal_reports_give_equal_bytes() {
+        assert!(render(&report("x", 3, 10_000)) == render(&report("x", 3, 10_000)));
+    }
+
+    #[test]
+    fn the_page_names_nothing_to_load() {
+        let page = render(&report("x", 1, 100));
+        let own = page.replace(UPLOT_JS, "").replace(UPLOT_CSS, "").replace(UPLOT_LICENSE, "");
+        for loader in [" src=", "url(", "@import", "href=\"http", "fetch(", "<link rel=\"stylesheet"] {
+            assert!(!own.contains(loader), "{loader}");
+        }
+    }
+
+    #[test]
+    fn a_report_with_nothing_in_it_is_still_a_page() {
+        let page = render(&Report::default());
+        assert!(page.starts_with("<!doctype html>") && !page.contains("id=\"claims\""));
+    }
+}

@@ -21,11 +21,8 @@ pub fn payload(report: &Report) -> String {
     let figures: Vec<&Figure> = report.sections.iter().flat_map(|section| &section.figures).collect();
     let all_series = figures.iter().flat_map(|figure| &figure.panels).flat_map(|panel| &panel.series);
     let lengths: Vec<usize> = all_series.map(|series| series.x.len()).collect();
-    let mut writer = Writer {
-        pool: Pool::default(),
-        states: Vec::new(),
-        cap: fair_cap(&lengths, SERIES_MAX, SERIES_MIN, PAGE_MAX),
-    };
+    let mut writer =
+        Writer { pool: Pool::default(), states: Vec::new(), cap: fair_cap(&lengths, SERIES_MAX, SERIES_MIN, PAGE_MAX) };
     let figures: Vec<Value> = figures.into_iter().map(|figure| writer.figure(figure)).collect();
     let data = json!({ "figures": figures, "states": writer.states, "arrays": writer.pool.into_values() });
     // `<` is the one character that could end or open an element inside a script; JSON lets it be written otherwise.

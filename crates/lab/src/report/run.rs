@@ -110,8 +110,7 @@ impl<'a> Run<'a> {
             let (x, y) = self.rtt_ms(trace);
             series(&flow.name, Style::Line, x, y, key)
         });
-        let mut panels =
-            vec![panel("Goodput", unit, Some(0.0), goodput), panel("RTT", "ms", None, rtt.collect())];
+        let mut panels = vec![panel("Goodput", unit, Some(0.0), goodput), panel("RTT", "ms", None, rtt.collect())];
         let several = self.trace.links.len() > 1;
         let queue = self.trace.links.iter().enumerate().map(|(i, link)| {
             let name = if several { format!("bottleneck {}", i + 1) } else { "bottleneck".to_owned() };
@@ -169,7 +168,10 @@ impl<'a> Run<'a> {
         let pacing = rates(|t| &t.pacing_bps, "pacing", Style::Dashed);
         let paired = self.flows.len() <= FLOWS_PAIRED;
         let groups = match paired {
-            true => vec![("In flight and window", [inflight, cwnd].concat()), ("Estimate and pacing", [bw, pacing].concat())],
+            true => vec![
+                ("In flight and window", [inflight, cwnd].concat()),
+                ("Estimate and pacing", [bw, pacing].concat()),
+            ],
             false => vec![("In flight", inflight), ("Window", cwnd), ("Estimate", bw), ("Pacing rate", pacing)],
         };
         let mut panels = Vec::new();
@@ -191,8 +193,11 @@ impl<'a> Run<'a> {
         let paired = self.flows.len() <= FLOWS_PAIRED;
         let line = |(flow, trace, key): &(&FlowResult, &FlowTrace, String)| {
             let name = if paired { format!("{} {what}", flow.name) } else { flow.name.clone() };
-            let y: Vec<f64> =
-                column(trace).into_iter().zip(&self.t_s).map(|(y, &t)| if t < flow.start_s { f64::NAN } else { y }).collect();
+            let y: Vec<f64> = column(trace)
+                .into_iter()
+                .zip(&self.t_s)
+                .map(|(y, &t)| if t < flow.start_s { f64::NAN } else { y })
+                .collect();
             series(&name, style, self.t_s.clone(), y, key)
         };
         self.flows.iter().map(line).collect()
@@ -267,11 +272,8 @@ fn title(result: &RunResult) -> String {
 }
 
 fn subtitle(result: &RunResult) -> String {
-    let mut parts = vec![
-        format!("bbrlab {}", result.version),
-        format!("on {}", result.on),
-        format!("seed {}", result.seed),
-    ];
+    let mut parts =
+        vec![format!("bbrlab {}", result.version), format!("on {}", result.on), format!("seed {}", result.seed)];
     for key in ["rate", "rtt", "buffer", "loss", "aqm", "duration"] {
         match result.scenario.get(key) {
             Some(Value::String(text)) => parts.push(format!("{key} {text}")),
@@ -304,8 +306,17 @@ fn number(value: f64) -> String {
 
 fn flows_table(result: &RunResult) -> Table {
     let columns = [
-        "Flow", "Algorithm", "Start, s", "Goodput, Mbit/s", "RTT median, ms", "RTT 95 %, ms", "Retransmitted, %",
-        "Dropped, %", "Time-outs", "Volume, MB", "Completion, s",
+        "Flow",
+        "Algorithm",
+        "Start, s",
+        "Goodput, Mbit/s",
+        "RTT median, ms",
+        "RTT 95 %, ms",
+        "Retransmitted, %",
+        "Dropped, %",
+        "Time-outs",
+        "Volume, MB",
+        "Completion, s",
     ];
     let row = |flow: &FlowResult| {
         vec![
@@ -323,4 +334,136 @@ fn flows_table(result: &RunResult) -> Table {
         ]
     };
     Table { columns: columns.map(str::to_owned).to_vec(), rows: result.flows.iter().map(row).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_core::State;
+
+    use super::*;
+    use crate::result::{Bottleneck, Distribution, Expectation, Group, Model, SCHEMA};
+    use crate::trace::LinkTrace;
+
+    fn flow(name: &str, cc: &str) -> FlowResult {
+        FlowResult {
+            name: name.into(),
+            cc: cc.into(),
+            start_s: 0.0,
+            goodput_bps: 8e6,
+            throughput_bps: 8e6,
+            rtt_ms: Distribution::default(),
+            jitter_ms: 0.0,
+            jitter_rfc3550_ms: 0.0,
+            retransmit_ratio: 0.0,
+            drop_ratio: 0.0,
+            rto: 0,
+            spurious_retransmits: 0,
+            bytes: 1,
+            fct_s: None,
+            state_s: BTreeMap::new(),
+            model: Model::default(),
+        }
+    }
+
+    fn result(flows: Vec<FlowResult>) -> RunResult {
+        let queue_ms = Distribution::default();
+        RunResult {
+            schema: SCHEMA,
+            scenario: serde_json::json!({ "rate": "10mbit" }),
+            on: "sim".into(),
+            seed: 1,
+            version: "0".into(),
+            wall_s: 0.5,
+            events: 1,
+            packets: 1,
+            bottleneck: Bottleneck { utilisation: 1.0, arrivals: 1, drops: 0, drop_ratio: 0.0, marks: 0, queue_ms },
+            jain: 1.0,
+            convergence_s: None,
+            groups: vec![Group { cc: "bbr1".into(), flows: flows.len(), goodput_bps: 8e6, share: 1.0 }],
+            flows,
+            expect: vec![Expectation {
+                id: "e".into(),
+                what: "w".into(),
+                expected: "> 1".into(),
+                measured: 0.123456,
+                holds: false,
+            }],
+        }
+    }
+
+    /// 20 s at 8 Mbit/s of payload on a grid of 10 ms.
+    fn trace(flows: usize) -> Trace {
+        let steps = 2001_u32;
+        let column = vec![10; steps as usize];
+        let flow = FlowTrace {
+            cwnd: column.clone(),
+            inflight: column.clone(),
+            pacing_bps: vec![0; steps as usize],
+            bw_bps: vec![8_000_000; steps as usize],
+            rtt_us: (0..steps).map(|i| if i == 0 { 0 } else { 40_000 }).collect(),
+            received_bytes: (0..steps).map(|i| u64::from(i) * 10_000).collect(),
+            states: vec![(Time(0), State::Startup), (Time(500_000_000), State::Drain)],
+            ..FlowTrace::default()
+        };
+        let link = LinkTrace { queue_packets: column, ..LinkTrace::default() };
+        let t_ns = (0..steps).map(|i| u64::from(i) * 10_000_000).collect();
+        Trace { t_ns, flows: vec![flow; flows], links: vec![link] }
+    }
+
+    #[test]
+    fn goodput_is_the_payload_of_each_second_in_the_unit_of_its_size() {
+        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
+        let goodput = &report.sections[0].figures[0].panels[0];
+        assert_eq!(goodput.y.unit, "Mbit/s");
+        assert_eq!(goodput.series[0].x.len(), 21); // one a second, and the end
+        assert!(goodput.series[0].y.iter().all(|y| (y - 8.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn a_state_lasts_until_the_next_and_the_last_until_the_end() {
+        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
+        let spans = &report.sections[0].figures[0].ribbons[0].spans;
+        assert_eq!(*spans, [(0.0, 0.5, "startup".to_owned()), (0.5, 20.0, "drain".to_owned())]);
+    }
+
+    #[test]
+    fn what_the_trace_does_not_know_is_a_gap_or_no_line_at_all() {
+        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
+        assert!(report.sections[0].figures[0].panels[1].series[0].y[0].is_nan());
+        assert_eq!(report.sections[0].figures[1].panels[1].series.len(), 1); // no pacing rate
+    }
+
+    #[test]
+    fn of_very_many_flows_the_first_eight_are_drawn_and_the_page_says_so() {
+        let flows = (0..30).map(|i| flow(&format!("bbr1#{i}"), "bbr1")).collect();
+        let figure = &for_run(&result(flows), &trace(30)).sections[0].figures[0];
+        assert_eq!((figure.panels[0].series.len(), figure.ribbons.len()), (8, 8));
+        assert!(figure.how_to_read.contains("first 8 of 30"));
+    }
+
+    #[test]
+    fn an_expectation_that_does_not_hold_is_a_claim_that_fails() {
+        let claims = for_run(&result(vec![flow("a", "bbr1")]), &trace(1)).claims;
+        assert_eq!((claims[0].verdict, claims[0].measured.as_str()), (Verdict::Fails, "0.1235"));
+    }
+
+    #[test]
+    fn flows_of_one_algorithm_share_its_colour_by_number() {
+        let flows = [flow("a", "bbr1"), flow("b", "cubic"), flow("c", "bbr1")];
+        assert_eq!(color_keys(&flows), ["bbr1#0", "cubic", "bbr1#1"]);
+    }
+
+    #[test]
+    fn the_wall_clock_does_not_reach_the_report() {
+        let (mut slow, trace) = (result(vec![flow("a", "bbr1")]), trace(1));
+        let quick = for_run(&slow, &trace);
+        slow.wall_s = 99.0;
+        assert_eq!(for_run(&slow, &trace), quick);
+    }
+
+    #[test]
+    fn a_run_without_series_still_has_its_table() {
+        let report = for_run(&result(vec![flow("a", "bbr1")]), &Trace::default());
+        assert!(report.sections[0].figures.is_empty() && report.sections[0].runs_table.is_some());
+    }
 }

@@ -1,11 +1,12 @@
 // Colours: one an algorithm in every figure, told apart by the colour-blind, in light and in dark.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-// After Okabe and Ito (2008), darkened or lightened until each has a contrast of 3 to its page.
+// After Okabe and Ito (2008), darkened or lightened until each has a contrast of 3 to its page and the first eight
+// stay apart under protanopia and deuteranopia (Machado et al. 2009).
 const HUES = {
-  blue: ['#0072b2', '#56aef0'], orange: ['#d55e00', '#ff8f45'], green: ['#008f68', '#35cfa0'],
-  purple: ['#b0508a', '#e79cc8'], amber: ['#a97b00', '#f2c230'], sky: ['#2f8fc4', '#93d9fb'],
-  grey: ['#59636e', '#aab5c0'], brown: ['#7d4a25', '#cf9d74'], olive: ['#6b7300', '#c3cb4e'], rose: ['#c2304d', '#ff8ba0'],
+  blue: ['#00568f', '#4f9fe8'], orange: ['#c04a00', '#ff8638'], green: ['#009a72', '#35cfa0'],
+  purple: ['#c35a9e', '#f0a3d4'], amber: ['#b58a00', '#f2cc3a'], sky: ['#3f9ad6', '#a5e3ff'],
+  grey: ['#454d57', '#9aa5b0'], brown: ['#6a3a16', '#b98457'], olive: ['#5d6600', '#c9d46a'], rose: ['#a3152f', '#ff6f7c'],
 };
 const CYCLE = ['blue', 'orange', 'green', 'purple', 'amber', 'sky', 'brown', 'grey', 'rose', 'olive'];
 const DASHES = [[], [9, 3], [2, 3], [9, 3, 2, 3], [5, 3], [14, 4]];
@@ -18,7 +19,7 @@ const ALGORITHMS = {
   'bbr3': ['purple', 0], 'bbr3-draft06': ['purple', 0], 'bbr3-linux': ['purple', 1],
   'bbr-cpa': ['amber', 0], 'bbr-s': ['sky', 0], 'bbr-s-p85': ['sky', 1], 'bbr-s-kalman': ['sky', 2],
   'bbr-acd': ['brown', 0], 'acd-linux': ['brown', 0], 'acd-ns3': ['brown', 1], 'acd-once': ['brown', 2],
-  'bbr-apg': ['olive', 0], 'davis': ['rose', 0], 'queue': ['grey', 0],
+  'bbr-apg': ['olive', 4], 'davis': ['rose', 5], 'queue': ['grey', 0],
 };
 
 // The states' fills are one for both themes: mid-light, with dark text on them. Each has a pattern of its own kind.
