@@ -289,8 +289,8 @@ fn loss_sweep() -> Figure {
         x: Axis { log: true, ..axis("Loss", "%", Some(0.001), Some(50.0)) },
         panels: vec![Panel { y: axis("Goodput", "Mbit/s", Some(0.0), Some(100.0)), series: vec![
             series("limit, 1 − p", Style::Reference, "", limit),
-            series("bbr1", Style::Line, "bbr1", ours(paper_bbr, 0.015)),
-            series("cubic", Style::Line, "cubic", ours(paper_cubic, 0.12)),
+            series("bbr1", Style::Line, "bbr1", ours(paper_bbr, 0.02)),
+            series("cubic", Style::Line, "cubic", ours(paper_cubic, 0.05)),
             series("bbr1, paper", Style::Points, "bbr1", at(paper_bbr)),
             series("cubic, paper", Style::Points, "cubic", at(paper_cubic)),
         ] }],

@@ -98,23 +98,33 @@ fn verdict_mark(verdict: Verdict) -> String {
 /// The page's opening: how many claims hold, and each of them.
 fn claims(report: &Report) -> String {
     let rows = report.claims.len();
-    let mut out = String::from("<section id=\"claims\"><h2>Claims</h2>\n");
+    let claims = report.claims.chunk_by(|a, b| a.id == b.id).count();
+    let mut out = format!(
+        "<section id=\"claims\"><h2>Claims</h2>\n<p class=\"source\">{} of {}, each with what its source \
+         leads one to expect and what was measured here.</p>\n",
+        counted(rows, "measured value"),
+        counted(claims, "claim")
+    );
     out += &tally(report);
     out += &format!("<div class=\"box\"><table class=\"claims\" id=\"claims-table\" data-rows=\"{rows}\">");
     out += "<caption class=\"hidden\">Each claim with its expected and measured value and its verdict</caption>";
-    out += "<thead><tr><th scope=\"col\">Claim</th><th scope=\"col\">What is measured</th>\
+    out += "<thead><tr><th scope=\"col\">What is measured</th>\
             <th scope=\"col\">Expected</th><th scope=\"col\">Measured</th><th scope=\"col\">Verdict</th></tr></thead>\n";
     for group in report.claims.chunk_by(|a, b| a.id == b.id) {
         out += "<tbody>";
         out += &group_head(report, &group[0]);
-        let linked = report.sections.iter().any(|section| section.id == group[0].id);
         for row in group {
-            out += &claim_row(row, &id_cell(row, linked));
+            out += &claim_row(row);
         }
         out += "</tbody>\n";
     }
     out += "</table></div>\n<p class=\"empty\" hidden>No claim has this verdict.</p></section>\n";
     out
+}
+
+/// `1 figure`, `2 figures`.
+fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// The counts by verdict, which also filter the table.
@@ -147,31 +157,21 @@ fn group_head(report: &Report, row: &ClaimRow) -> String {
         Some(_) => format!("<a href=\"#{}\">{name}</a>", slug(&row.id)),
         None => name,
     };
-    let figures = match section.map_or(0, |section| section.figures.len()) {
-        0 => String::new(),
-        1 => "1 figure".to_owned(),
-        n => format!("{n} figures"),
-    };
+    let figures = section.map_or(0, |section| section.figures.len());
+    let figures = if figures == 0 { String::new() } else { counted(figures, "figure") };
     let source = escape(&row.source);
     format!(
-        "<tr class=\"group\"><th colspan=\"5\" scope=\"rowgroup\"><span>{name}</span> \
+        "<tr class=\"group\"><th colspan=\"4\" scope=\"rowgroup\"><span>{name}</span> \
          <small>{source}</small> <small class=\"figures\">{figures}</small></th></tr>"
     )
 }
 
-/// The id in front of a row, which leads to its figures.
-fn id_cell(row: &ClaimRow, linked: bool) -> String {
-    let (slug, id) = (slug(&row.id), escape(&row.id));
-    let id = if linked { format!("<a href=\"#{slug}\">{id}</a>") } else { id };
-    format!("<td class=\"claim-id\">{id}</td>")
-}
-
-fn claim_row(row: &ClaimRow, id: &str) -> String {
+fn claim_row(row: &ClaimRow) -> String {
     let class = class(row.verdict);
     let why = row.reason.as_deref().filter(|reason| !reason.is_empty());
     let why = why.map_or(String::new(), |reason| format!("<p class=\"why\">{}</p>", escape(reason)));
     format!(
-        "<tr data-verdict=\"{class}\">{id}<td class=\"what\">{}{why}</td><td data-label=\"Expected\">{}</td>\
+        "<tr data-verdict=\"{class}\"><td class=\"what\">{}{why}</td><td data-label=\"Expected\">{}</td>\
          <td data-label=\"Measured\">{}</td><td class=\"mark\">{}</td></tr>",
         escape(&row.what),
         escape(&row.expected),
@@ -195,8 +195,7 @@ fn section(report: &Report, section: &Section, next_figure: &mut usize) -> Strin
             escape(text)
         );
     }
-    let rows: String =
-        section.rows.iter().filter_map(|&i| report.claims.get(i)).map(|row| claim_row(row, "")).collect();
+    let rows: String = section.rows.iter().filter_map(|&i| report.claims.get(i)).map(claim_row).collect();
     if !rows.is_empty() {
         out += "<div class=\"box\"><table class=\"claims\"><thead><tr><th scope=\"col\">What is measured</th>\
                 <th scope=\"col\">Expected</th><th scope=\"col\">Measured</th><th scope=\"col\">Verdict</th></tr></thead>";
@@ -238,8 +237,10 @@ fn runs(table: &Table) -> String {
     let count = table.rows.len();
     let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let class = |column: usize| if numeric[column] { " class=\"number\"" } else { "" };
-    let mut out =
-        format!("<details class=\"runs\"{open}><summary>Table of values <span>({count} rows)</span></summary>");
+    let mut out = format!(
+        "<details class=\"runs\"{open}><summary>Table of values <span>({})</span></summary>",
+        counted(count, "row")
+    );
     out += "<div class=\"box\" tabindex=\"0\" role=\"region\" aria-label=\"Table of values\"><table><thead><tr>";
     for (column, name) in table.columns.iter().enumerate() {
         out += &format!("<th scope=\"col\"{}>{}</th>", class(column), escape(name));

@@ -89,7 +89,8 @@ class FigureView {
     });
     if (this.ribbons.length) {
       const host = element('div', { class: 'panel ribbons', style: 'position: relative' });
-      this.plots.append(host, stateKey(this));
+      this.stateKey = stateKey(this);
+      this.plots.append(host, this.stateKey);
       this.charts.push(drawRibbonChart(this, host));
       const names = this.ribbons.map((band) => band.name).join(', ');
       host.querySelector('canvas').setAttribute('aria-label', `States over ${withUnit(this.spec.x)}: ${names}`);
@@ -245,6 +246,7 @@ class FigureView {
   /** After a change of theme. */
   recolor() {
     for (const s of this.panels.flatMap((panel) => panel.series)) s.picture.style.color = s.color();
+    if (this.stateKey) paintStateKey(this.stateKey);
     for (const chart of this.charts) chart.redraw(false);
   }
 

@@ -22,15 +22,15 @@ const ALGORITHMS = {
   'bbr-apg': ['olive', 4], 'davis': ['rose', 5], 'queue': ['grey', 0],
 };
 
-// The states' fills are one for both themes: mid-light, with dark text on them. Each has a pattern of its own kind.
+// The states' names, fills in light and patterns. Long quiet states are pale, short ones strong.
 const STATES = {
-  startup: ['Startup', '#f0a860', 'rising'], slow_start: ['Slow start', '#f0a860', 'rising'],
+  startup: ['Startup', '#f0a860', 'rising'], slow_start: ['Slow start', '#f5d08c', 'rising'],
   drain: ['Drain', '#7fb2dc', 'falling'],
   probe_bw_up: ['Up', '#e8794a', 'plain'], probe_bw_refill: ['Refill', '#f3cf6d', 'plain'],
   probe_bw_down: ['Down', '#5d9fd6', 'plain'], probe_bw_cruise: ['Cruise', '#cfdad2', 'plain'],
   probe_bw: ['ProbeBW', '#cfdad2', 'plain'],
   probe_rtt: ['ProbeRTT', '#c58bc0', 'upright'],
-  congestion_avoidance: ['Cong. avoidance', '#cfdad2', 'plain'],
+  congestion_avoidance: ['Cong. avoidance', '#d5dae6', 'plain'],
   recovery: ['Recovery', '#e7a1a8', 'crossed'], loss: ['Time-out', '#d9636f', 'crossed'],
 };
 const OTHER_STATES = ['#b9c7a0', '#d7b899', '#a9c9c9', '#c9b3d9', '#d9d199'];
@@ -100,7 +100,8 @@ function paint(panels) {
 
 function colorSeries(s, nth, alone) {
   const [hue, dash] = styleOf(s.base);
-  let pair = HUES[hue];
+  // A member of a family leans towards the ink, so that it differs from the head in more than its dash.
+  let pair = dash ? HUES[hue].map((hex, theme) => mixed(hex, ['#000000', '#ffffff'][theme], 0.2 + 0.15 * (dash % 2))) : HUES[hue];
   s.dash = DASHES[dash];
   if (nth > 0 && alone) {
     const others = CYCLE.filter((name) => name !== hue);
@@ -115,10 +116,13 @@ function colorSeries(s, nth, alone) {
   s.color = () => pair[isDark() ? 1 : 0];
 }
 
-/** A state's short name, fill and pattern. */
+/** A state's short name, pattern, fill and ink. In the dark all fills are dimmed, and pale ones turn to dark ones. */
 function stateLook(name) {
-  if (Object.hasOwn(STATES, name)) return STATES[name];
   const words = name.replace(/_/g, ' ');
-  return [words.charAt(0).toUpperCase() + words.slice(1), OTHER_STATES[numberOf(name) % OTHER_STATES.length], 'plain'];
+  const other = [words.charAt(0).toUpperCase() + words.slice(1), OTHER_STATES[numberOf(name) % OTHER_STATES.length], 'plain'];
+  const [label, light, pattern] = Object.hasOwn(STATES, name) ? STATES[name] : other;
+  if (!isDark()) return { label, pattern, fill: light, ink: '#14181f' };
+  const pale = Math.min(...rgb(light)) > 190;
+  return { label, pattern, fill: mixed(light, '#12171d', pale ? 0.7 : 0.16), ink: pale ? '#e7ecf1' : '#0c1015' };
 }
 

@@ -76,12 +76,14 @@ function drawReferenceName(u, s) {
   ctx.textAlign = 'right';
   const above = y - top > 16 * ratio;
   ctx.textBaseline = above ? 'bottom' : 'top';
-  ctx.lineWidth = 3 * ratio;
-  ctx.lineJoin = 'round';
-  ctx.strokeStyle = cssColor('--page');
-  ctx.fillStyle = cssColor('--soft');
   const at = [s.name, left + width - 4 * ratio, y + (above ? -2 : 3) * ratio];
-  ctx.strokeText(...at);
+  // A ground of the page's colour: the name often lies on a line.
+  const size = ctx.measureText(s.name).width;
+  ctx.globalAlpha = 0.8;
+  ctx.fillStyle = cssColor('--page');
+  ctx.fillRect(at[1] - size - 3 * ratio, above ? at[2] - 12 * ratio : at[2] - ratio, size + 6 * ratio, 13 * ratio);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = cssColor('--soft');
   ctx.fillText(...at);
   ctx.restore();
 }
@@ -93,7 +95,7 @@ function yRange(axis, low, high) {
   const room = high - low || Math.abs(high) * 0.1 || 1;
   const fromZero = low >= 0 && low < 0.45 * high;
   const min = axis.min ?? (fromZero || (low === 0 && high === 0) ? 0 : low - 0.08 * room);
-  const max = axis.max ?? Math.max(high + 0.08 * room, min + 1e-9);
+  const max = axis.max ?? high + 0.08 * Math.max(room, high - min);
   return max > min ? [min, max] : [min, min + 1];
 }
 
@@ -115,9 +117,9 @@ function axes(figure, y, withX) {
     values: (u, ticks) => ticks.map(tick),
   };
   const x = {
-    ...common, scale: 'x', size: withX ? 46 : 8, space: figure.spec.x.log ? 22 : 56,
+    ...common, scale: 'x', size: withX ? 26 : 8, space: figure.spec.x.log ? 22 : 56,
     ...(withX
-      ? { label: withUnit(figure.spec.x), labelSize: 20, labelGap: 2, labelFont: axisFont() }
+      ? { label: withUnit(figure.spec.x), labelSize: 20, labelGap: 0, labelFont: axisFont() }
       : { values: (u, ticks) => ticks.map(() => '') }),
   };
   return [x, { ...common, scale: 'y', size: figure.gutter, space: y.log ? 18 : 30 }];
@@ -195,7 +197,7 @@ function swatch(s) {
     part(...shapes[s.marker]);
   } else if (s.style === 'step') part('path', { d: 'M1 9.5H9V3H17V7.5H23', 'stroke-dasharray': s.dash.join(' ') });
   else part('path', { d: 'M1 6H23', 'stroke-dasharray': s.dash.join(' ') });
-  if (s.style === 'line' && s.xs.length <= DOTS_MAX) part('circle', { cx: 12, cy: 6, r: 3, fill: 'currentColor', stroke: 'none' });
+  if (s.style === 'line' && s.xs.length <= DOTS_MAX && !s.dash.length) part('circle', { cx: 12, cy: 6, r: 3, fill: 'currentColor', stroke: 'none' });
   return svg;
 }
 

@@ -3,16 +3,15 @@
 
 const BAND = 15;
 const NAME_LINE = 14;
-const STATE_INK = '#14181f';
 
 /** A fill with its pattern, in device pixels; patterns tell states apart without colour. */
 function stateFill(ctx, look) {
-  const [, color, pattern] = look;
-  if (pattern === 'plain') return color;
+  const { fill, pattern } = look;
+  if (pattern === 'plain') return fill;
   const size = Math.round(6 * devicePixelRatio);
   const tile = element('canvas', { width: size, height: size });
   const pen = tile.getContext('2d');
-  pen.fillStyle = color;
+  pen.fillStyle = fill;
   pen.fillRect(0, 0, size, size);
   pen.strokeStyle = 'rgba(20, 24, 31, .38)';
   pen.lineWidth = devicePixelRatio;
@@ -28,15 +27,15 @@ function stateFill(ctx, look) {
 
 /** The state's name on its span, where there is room; on patterned fills the name gets a plain ground. */
 function labelSpan(ctx, look, left, right, top, height, ratio) {
-  const width = ctx.measureText(look[0]).width;
+  const width = ctx.measureText(look.label).width;
   if (width + 8 * ratio > right - left) return;
   const middle = (left + right) / 2;
-  if (look[2] !== 'plain') {
-    ctx.fillStyle = look[1];
+  if (look.pattern !== 'plain') {
+    ctx.fillStyle = look.fill;
     ctx.fillRect(middle - width / 2 - 3 * ratio, top, width + 6 * ratio, height);
   }
-  ctx.fillStyle = STATE_INK;
-  ctx.fillText(look[0], middle, top + height / 2 + 0.5 * ratio);
+  ctx.fillStyle = look.ink;
+  ctx.fillText(look.label, middle, top + height / 2 + 0.5 * ratio);
 }
 
 function drawBand(u, band, top, height, ratio) {
@@ -45,11 +44,15 @@ function drawBand(u, band, top, height, ratio) {
   const first = Math.max(0, indexBefore(band.edges, scales.x.min));
   for (let i = first; i < band.states.length && band.edges[i] < scales.x.max; i++) {
     if (band.states[i] < 0) continue;
-    const look = stateLook(DATA.states[band.states[i]]);
-    if (!fills.has(look)) fills.set(look, stateFill(ctx, look));
+    const state = band.states[i];
+    if (!fills.has(state)) {
+      const look = stateLook(DATA.states[state]);
+      fills.set(state, [look, stateFill(ctx, look)]);
+    }
+    const [look, fill] = fills.get(state);
     const left = Math.max(bbox.left, u.valToPos(Math.max(band.edges[i], scales.x.min), 'x', true));
     const right = Math.min(bbox.left + bbox.width, u.valToPos(Math.min(band.edges[i + 1], scales.x.max), 'x', true));
-    ctx.fillStyle = fills.get(look);
+    ctx.fillStyle = fill;
     ctx.fillRect(left, top, Math.max(right - left, 0.5), height);
     if (right - left > 5 * ratio) {
       ctx.fillStyle = 'rgba(20, 24, 31, .28)';
@@ -112,7 +115,7 @@ function showTip(figure, chart, tip, event, row) {
   tip.hidden = !band || i < 0 || i >= band.states.length || band.states[i] < 0;
   if (tip.hidden) return;
   const { unit } = figure.spec.x;
-  tip.textContent = `${band.name}: ${stateLook(DATA.states[band.states[i]])[0]}, ${shown(band.edges[i])}–${shown(band.edges[i + 1])} ${unit}`;
+  tip.textContent = `${band.name}: ${stateLook(DATA.states[band.states[i]]).label}, ${shown(band.edges[i])}–${shown(band.edges[i + 1])} ${unit}`;
   const host = tip.parentElement.getBoundingClientRect();
   tip.style.left = `${Math.min(event.clientX - host.left + 12, Math.max(0, host.width - tip.offsetWidth - 4))}px`;
   tip.style.top = `${box.top - host.top + (Math.floor((event.clientY - box.top) / row)) * row - tip.offsetHeight - 4}px`;
@@ -123,14 +126,21 @@ function stateKey(figure) {
   const used = [...new Set(figure.ribbons.flatMap((band) => [...band.states]))].filter((state) => state >= 0);
   const list = element('ul', { class: 'states', 'aria-label': 'States' });
   for (const state of used.sort((a, b) => a - b)) {
-    const look = stateLook(DATA.states[state]);
-    const ratio = devicePixelRatio;
-    const picture = element('canvas', { width: Math.round(22 * ratio), height: Math.round(12 * ratio), 'aria-hidden': 'true' });
-    const pen = picture.getContext('2d');
-    pen.fillStyle = stateFill(pen, look);
-    pen.fillRect(0, 0, picture.width, picture.height);
-    list.append(element('li', {}, picture, look[0]));
+    const picture = element('canvas', { 'aria-hidden': 'true', 'data-state': state });
+    list.append(element('li', {}, picture, stateLook(DATA.states[state]).label));
   }
   return list;
+}
+
+/** Paints the key's samples in the present theme. */
+function paintStateKey(list) {
+  const ratio = devicePixelRatio;
+  for (const picture of list.querySelectorAll('canvas')) {
+    picture.width = Math.round(22 * ratio);
+    picture.height = Math.round(12 * ratio);
+    const pen = picture.getContext('2d');
+    pen.fillStyle = stateFill(pen, stateLook(DATA.states[Number(picture.dataset.state)]));
+    pen.fillRect(0, 0, picture.width, picture.height);
+  }
 }
 
