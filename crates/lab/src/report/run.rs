@@ -456,9 +456,10 @@ mod tests {
     #[test]
     fn the_wall_clock_does_not_reach_the_report() {
         let (mut slow, trace) = (result(vec![flow("a", "bbr1")]), trace(1));
-        let quick = for_run(&slow, &trace);
+        let quick = crate::report::render(&for_run(&slow, &trace));
         slow.wall_s = 99.0;
-        assert_eq!(for_run(&slow, &trace), quick);
+        assert!(crate::report::render(&for_run(&slow, &trace)) == quick); // not assert_eq: a page is long
+
     }
 
     #[test]
