@@ -107,7 +107,7 @@ impl Notes {
         let mut parts = Vec::new();
         if self.kept < self.offered {
             let (kept, offered) = (self.kept, self.offered);
-            parts.push(format!("Drawn from {kept} of {offered} values; every peak and trough is kept."));
+            parts.push(format!("Drawn, and saved as CSV, from {kept} of {offered} values: the highest and lowest of each short stretch."));
         }
         if self.not_on_log_axis > 0 {
             parts.push(format!(

@@ -31,7 +31,10 @@ class FigureView {
 
   /** Decodes the columns and settles ranges and colours. */
   load() {
-    this.gutter = narrow() ? 44 : 56;
+    // The margin on the left holds tick labels, and the ribbons' names where they are short.
+    const [least, most] = narrow() ? [44, 50] : [56, 92];
+    const wanted = Math.ceil(longestName(this.spec.ribbons) + 9);
+    this.gutter = wanted <= most ? Math.max(least, wanted) : least;
     this.panels = this.spec.panels.map((panel) => ({
       y: panel.y,
       series: panel.series.map((s) => ({ ...s, xs: strictlyRising(columnOf(s.x)), ys: columnOf(s.y) })).filter((s) => s.xs.length),

@@ -10,6 +10,8 @@ const HUES = {
 };
 const CYCLE = ['blue', 'orange', 'green', 'purple', 'amber', 'sky', 'brown', 'grey', 'rose', 'olive'];
 const DASHES = [[], [9, 3], [2, 3], [9, 3, 2, 3], [5, 3], [14, 4]];
+/** Up to how many values a flow's line is dashed to tell it from its siblings. */
+const DASHED_MAX = 400;
 
 // Hue and dash of each algorithm: a family shares a hue, its members differ in dash.
 const ALGORITHMS = {
@@ -110,7 +112,8 @@ function colorSeries(s, nth, alone) {
     const share = [0, 0.38, 0.3, 0.58, 0.5][nth % 5];
     const toward = nth % 2 ? ['#ffffff', '#ffffff'] : ['#000000', '#101418'];
     pair = pair.map((hex, theme) => mixed(hex, toward[theme], share));
-    s.dash = DASHES[nth % DASHES.length];
+    // Dashes help where lines are smooth; on dense ones they only add noise.
+    s.dash = s.xs.length <= DASHED_MAX ? DASHES[nth % DASHES.length] : [];
   }
   if (s.style === 'dashed') s.dash = [6, 4];
   s.color = () => pair[isDark() ? 1 : 0];

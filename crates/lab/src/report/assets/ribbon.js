@@ -83,16 +83,16 @@ function drawRibbons(u, figure) {
   ctx.restore();
 }
 
-/** Whether any name is too long for the margin. */
-function namesNeedALine(figure) {
+/** The longest ribbon name's width. */
+function longestName(ribbons) {
   const pen = document.createElement('canvas').getContext('2d');
   pen.font = `600 11.5px ${cssColor('--text')}`;
-  return figure.ribbons.some((band) => pen.measureText(band.name).width > figure.gutter - 8);
+  return Math.max(0, ...ribbons.map((band) => pen.measureText(band.name).width));
 }
 
 /** The ribbons' chart, the lowest of the figure. */
 function drawRibbonChart(figure, host) {
-  figure.namesAbove = namesNeedALine(figure);
+  figure.namesAbove = longestName(figure.ribbons) > figure.gutter - 8;
   const row = BAND + 4 + (figure.namesAbove ? NAME_LINE : 0);
   const options = chartOptions(figure, { log: false, min: 0, max: 1 }, true, figure.ribbons.length * row + 2);
   options.padding[0] = 2;
