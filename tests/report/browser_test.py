@@ -47,7 +47,8 @@ const figure = document.querySelectorAll('figure')[arguments[0]];
 const left = (line) => new DOMMatrix(getComputedStyle(line).transform).m41;
 return { lefts: [...figure.querySelectorAll('.u-cursor-x')].map(left),
          values: [...figure.querySelectorAll('.legend .value')].map((v) => v.textContent).filter((text) => text && text !== '–').length,
-         at: figure.querySelector('.at')?.textContent };
+         at: figure.querySelector('.at')?.textContent,
+         ribbons: figure.querySelectorAll('.ribbons').length, states: figure.querySelector('.states-at')?.textContent };
 """
 
 CSV = """
@@ -136,6 +137,8 @@ def check_cursor(browser, checks):
         apart = max(cursor["lefts"]) - min(cursor["lefts"])
         on_place = abs(cursor["lefts"][0] - 0.6 * box["width"]) < 3
         checks.that(apart <= 2 and on_place, f"figure {number}: the cursors of its charts stand together", cursor)
+        named = not cursor["ribbons"] or cursor["states"]
+        checks.that(named, f"figure {number}: the states under the cursor stand there in words", cursor)
         checks.that(cursor["values"] > 0 and cursor["at"], f"figure {number}: the legend shows values under the cursor", cursor)
 
 

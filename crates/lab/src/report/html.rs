@@ -54,7 +54,7 @@ pub fn contents(report: &Report) -> String {
         out += "<li><a href=\"#claims\">Claims</a></li>";
     }
     for section in &report.sections {
-        let verdict = worst(report, section).map_or(String::new(), |verdict| icon(verdict));
+        let verdict = worst(report, section).map_or(String::new(), icon);
         let badge = badge(report, section);
         let (id, title) = (slug(&section.id), escape(&section.title));
         out += &format!("<li><a href=\"#{id}\">{verdict}<span>{badge}{title}</span></a></li>");

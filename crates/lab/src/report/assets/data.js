@@ -57,17 +57,16 @@ function indexBefore(xs, x) {
   return low;
 }
 
-/** The series' value at `x` as its line shows it, or NaN. */
-function valueAt(series, x, span) {
+/** The series' value at `x` as its line shows it, or NaN where it shows none. `near` tells whether two x are close to the eye. */
+function valueAt(series, x, near) {
   const { xs, ys, style } = series;
   if (style === 'reference' && series.flat) return ys[0];
   const before = indexBefore(xs, x);
-  const slack = span * 0.012;
-  if (style === 'step') return before < 0 || (before === xs.length - 1 && x > xs[before] + slack) ? NaN : ys[before];
+  if (style === 'step') return before < 0 || (before === xs.length - 1 && !near(x, xs[before])) ? NaN : ys[before];
   let at = before;
   if (before < 0 || (before + 1 < xs.length && xs[before + 1] - x < x - xs[before])) at = before + 1;
-  const inside = before >= 0 && before < xs.length - 1;
-  return inside || Math.abs(xs[at] - x) <= slack ? ys[at] : NaN;
+  const onLine = style !== 'points' && before >= 0 && before < xs.length - 1;
+  return onLine || near(xs[at], x) ? ys[at] : NaN;
 }
 
 /** A number as the legend shows it: four significant digits. */

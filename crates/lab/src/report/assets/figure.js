@@ -93,7 +93,8 @@ class FigureView {
     if (this.ribbons.length) {
       const host = element('div', { class: 'panel ribbons', style: 'position: relative' });
       this.stateKey = stateKey(this);
-      this.plots.append(host, this.stateKey);
+      this.statesAt = element('p', { class: 'states-at' });
+      this.plots.append(host, this.stateKey, this.statesAt);
       this.charts.push(drawRibbonChart(this, host));
       const names = this.ribbons.map((band) => band.name).join(', ');
       host.querySelector('canvas').setAttribute('aria-label', `States over ${withUnit(this.spec.x)}: ${names}`);
@@ -190,9 +191,11 @@ class FigureView {
     const over = left !== undefined && left >= 0;
     const x = over ? chart.posToVal(left, 'x') : undefined;
     this.cursorX = x;
-    const span = this.view[1] - this.view[0];
+    const reach = 0.015 * (this.toScreen(this.view[1]) - this.toScreen(this.view[0]));
+    const near = (a, b) => Math.abs(this.toScreen(a) - this.toScreen(b)) <= reach;
     const panel = this.panels.find((panel) => panel.chart === chart);
-    for (const s of panel ? panel.series : []) s.value.textContent = over ? shown(valueAt(s, x, span)) : '';
+    for (const s of panel ? panel.series : []) s.value.textContent = over ? shown(valueAt(s, x, near)) : '';
+    if (this.statesAt && !panel) this.statesAt.textContent = over ? statesAt(this, x) : '';
     if (this.at) this.at.textContent = over ? `${this.spec.x.label} ${shown(x)}${this.spec.x.unit ? ` ${this.spec.x.unit}` : ''}` : '';
   }
 

@@ -150,6 +150,7 @@ function chartOptions(figure, y, withX, height) {
 
 /** The nearest value that the series has, so that the cursor's dot sits on the line even where another series set the x. */
 function nearestIndex(u, seriesIndex, index) {
+  if (seriesIndex === 0) return index;
   const ys = u.data[seriesIndex];
   if (ys[index] !== undefined) return index;
   let [low, high] = [index, index];
@@ -165,7 +166,8 @@ function nearestIndex(u, seriesIndex, index) {
 function drawPanel(figure, panel, host, withX, height) {
   const options = chartOptions(figure, panel.y, withX, height);
   options.series = [{}, ...panel.series.map(seriesOptions)];
-  options.cursor.dataIdx = nearestIndex;
+  // Points have values where they stand and nowhere between.
+  options.cursor.dataIdx = (u, i, index) => (panel.series[i - 1]?.style === 'points' ? index : nearestIndex(u, i, index));
   options.cursor.points = { size: 7, width: 0, fill: (u, i) => panel.series[i - 1].color() };
   options.hooks.drawSeries = [(u, i) => {
     const s = panel.series[i - 1];

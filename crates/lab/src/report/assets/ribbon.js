@@ -121,6 +121,13 @@ function showTip(figure, chart, tip, event, row) {
   tip.style.top = `${box.top - host.top + (Math.floor((event.clientY - box.top) / row)) * row - tip.offsetHeight - 4}px`;
 }
 
+/** Every ribbon's state at `x`, in words. */
+function statesAt(figure, x) {
+  const stateOf = (band) => band.states[indexBefore(band.edges, x)] ?? -1;
+  const known = figure.ribbons.filter((band) => stateOf(band) >= 0);
+  return known.map((band) => `${band.name}: ${stateLook(DATA.states[stateOf(band)]).label}`).join(' · ');
+}
+
 /** The key: every state that occurs, as it is drawn. */
 function stateKey(figure) {
   const used = [...new Set(figure.ribbons.flatMap((band) => [...band.states]))].filter((state) => state >= 0);
