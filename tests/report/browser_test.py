@@ -85,8 +85,11 @@ def centre_of_plot(browser, figure, panel=0):
     return browser.run("""
 const over = document.querySelectorAll('figure')[arguments[0]].querySelectorAll('.u-over')[arguments[1]];
 over.scrollIntoView({ block: 'center' });
-const box = over.getBoundingClientRect();
-return { x: box.left, y: box.top + box.height / 2, width: box.width };
+// The charts learn of the scroll from an event, which comes with the next frame.
+return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+  const box = over.getBoundingClientRect();
+  done({ x: box.left, y: box.top + box.height / 2, width: box.width });
+})));
 """, figure, panel)
 
 
