@@ -1,8 +1,12 @@
 #![forbid(unsafe_code)]
-//! Scenario to simulation to trace to metrics to verdict.
+//! Scenario to simulation to trace to metrics to verdict: bbrlab's deterministic laboratory.
+//!
+//! [`scenario`] reads what a user writes, [`setup`] is what it means, [`sim`] runs it over [`link`] and [`tcp`],
+//! [`trace`] and [`result`] hold what came out, [`report`] draws it.
 
 pub mod link;
 pub mod metrics;
+pub mod report;
 pub mod result;
 pub mod scenario;
 pub mod setup;
