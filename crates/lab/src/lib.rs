@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 //! Scenario to simulation to trace to metrics to verdict.
 
+pub mod export;
 pub mod link;
 pub mod result;
 pub mod scenario;
