@@ -4,12 +4,15 @@
 
 use crate::bbr1::Bbr1Params;
 use crate::cubic::CubicParams;
+use crate::fixed::FixedParams;
 use crate::loss_based::RenoParams;
 use crate::params::{ParamError, ParamSpec};
 
 /// An algorithm with all its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlgorithmConfig {
+    /// A constant window.
+    Fixed(FixedParams),
     /// Reno with Linux's rules.
     Reno(RenoParams),
     /// CUBIC, Linux's or RFC 9438's.
@@ -33,6 +36,7 @@ pub struct AlgorithmInfo {
 
 /// All algorithms, in the order of the contract.
 pub const ALGORITHMS: &[AlgorithmInfo] = &[
+    AlgorithmInfo { name: "fixed", summary: "a constant window without pacing, a yardstick", source: "CACM figure 1" },
     AlgorithmInfo {
         name: "reno",
         summary: "Reno with SACK recovery and PRR, as in Linux",
@@ -55,6 +59,7 @@ impl AlgorithmConfig {
     /// The algorithm of that name with its defaults.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
+            "fixed" => Self::Fixed(FixedParams::default()),
             "reno" => Self::Reno(RenoParams::default()),
             "cubic" => Self::Cubic(CubicParams::default()),
             "bbr1" => Self::Bbr1(Bbr1Params::default()),
@@ -66,6 +71,7 @@ impl AlgorithmConfig {
     /// Its name.
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Fixed(_) => "fixed",
             Self::Reno(_) => "reno",
             Self::Cubic(_) => "cubic",
             Self::Bbr1(_) => "bbr1",
@@ -76,6 +82,7 @@ impl AlgorithmConfig {
     /// Sets one parameter from text.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
         match self {
+            Self::Fixed(p) => p.set(name, text),
             Self::Reno(p) => p.set(name, text),
             Self::Cubic(p) => p.set(name, text),
             Self::Bbr1(p) | Self::Bbr1Draft00(p) => p.set(name, text),
@@ -85,6 +92,7 @@ impl AlgorithmConfig {
     /// The parameters: each description with the present value.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static ParamSpec, u32)> + use<> {
         let (specs, values) = match self {
+            Self::Fixed(p) => (FixedParams::SPECS, collect(p.values())),
             Self::Reno(p) => (RenoParams::SPECS, collect(p.values())),
             Self::Cubic(p) => (CubicParams::SPECS, collect(p.values())),
             Self::Bbr1(p) | Self::Bbr1Draft00(p) => (Bbr1Params::SPECS, collect(p.values())),

@@ -1,10 +1,292 @@
-//! CUBIC.
+//! CUBIC's window function, Linux's fixed point, with RFC 9438's rules where they differ as parameters.
+//! In: the window, the time, RTT samples. Out: how many ACKs one more packet takes, and the threshold after a loss.
+//! Spec: RFC 9438; Linux 6.12 `tcp_cubic.c`. Never: the window itself, which is `loss_based`'s.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::event::{Ack, TxStart};
+use crate::hystart::{HyStart, HyStartPlusPlus};
 use crate::params::params;
+use crate::units::{MICROS_PER_SEC, Time};
+
+/// β's unit. Source: Linux `BICTCP_BETA_SCALE`.
+const BETA_SCALE: u64 = 1024;
+/// The cubic function counts time in 1/1024 s. Source: Linux `BICTCP_HZ` = 10.
+const TIME_SHIFT: u32 = 10;
+/// The window may grow by half in a round at most: one packet for two ACKed. Source: Linux; RFC 9438 target ≤ 1.5 cwnd.
+const MIN_ACKS_PER_INCREASE: u64 = 2;
+/// Without a known maximum: 5 % a round. Source: Linux `bictcp_update`.
+const ACKS_PER_INCREASE_UNKNOWN: u64 = 20;
+/// RTT samples right after a reduction describe the old queue. Source: Linux `cubictcp_acked` (HZ).
+const IGNORE_RTT_US: u64 = MICROS_PER_SEC;
+
 params! {
     /// CUBIC's parameters.
     CubicParams {
+        /// Share of the window kept at a loss, in 1/1024 (717/1024 = 0.70).
+        beta: Count = 717, 512, 1000, "Linux 6.12 beta; RFC 9438 0.7";
+        /// Steepness of the cubic function: C in 1/1024 · 10 (41 makes C = 0.4).
+        scale: Count = 41, 1, 1024, "Linux 6.12 bic_scale; RFC 9438 C = 0.4";
+        /// Give up part of the maximum when the last one was not reached.
+        fast_convergence: Switch = 1, 0, 1, "RFC 9438 §4.7; Linux 6.12 fast_convergence";
+        /// Never be slower than Reno would be.
+        tcp_friendliness: Switch = 1, 0, 1, "RFC 9438 §4.3; Linux 6.12 tcp_friendliness";
+        /// RFC 9438's rules where Linux differs: Reno-friendly slope 1 once the old maximum is reached, cubic target of one RTT ahead.
+        rfc9438: Switch = 0, 0, 1, "RFC 9438 §4.3, §4.4";
         /// HyStart ends slow start before loss does.
         hystart: Switch = 1, 0, 1, "Linux 6.12 hystart";
+        /// HyStart++ instead of HyStart.
+        hystart_plus_plus: Switch = 0, 0, 1, "RFC 9406";
+        /// Halve an idle window once every time-out, as RFC 2861 says.
+        slow_start_after_idle: Switch = 1, 0, 1, "Linux 6.12 tcp_slow_start_after_idle";
+        /// Ticks of the kernel's clock a second, in which the cubic function counts time.
+        hz: Count = 250, 1, 10_000, "Debian's CONFIG_HZ";
+    }
+}
+
+/// How slow start is watched.
+#[derive(Clone, Copy, Debug)]
+enum SlowStart {
+    Plain,
+    HyStart(HyStart),
+    PlusPlus(HyStartPlusPlus),
+}
+
+/// CUBIC's memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Cubic {
+    p: CubicParams,
+    /// ACKs for one more packet.
+    count: u64,
+    last_max_cwnd: u32,
+    last_cwnd: u32,
+    last_tick: u64,
+    origin: u32,
+    k: u64,
+    delay_min_us: u64,
+    /// Tick of the present epoch's start; 0 for none.
+    epoch_start: u64,
+    acked_in_epoch: u64,
+    reno_cwnd: u64,
+    slow_start: SlowStart,
+}
+
+impl Cubic {
+    pub(crate) fn new(params: &CubicParams, now: Time) -> Self {
+        let slow_start = match (params.hystart, params.hystart_plus_plus) {
+            (_, 1) => SlowStart::PlusPlus(HyStartPlusPlus::default()),
+            (1, _) => SlowStart::HyStart(HyStart::new(now)),
+            _ => SlowStart::Plain,
+        };
+        Self {
+            p: *params,
+            count: 0,
+            last_max_cwnd: 0,
+            last_cwnd: 0,
+            last_tick: 0,
+            origin: 0,
+            k: 0,
+            delay_min_us: 0,
+            epoch_start: 0,
+            acked_in_epoch: 0,
+            reno_cwnd: 0,
+            slow_start,
+        }
+    }
+
+    /// Ticks since the start of time, never 0.
+    fn tick(&self, now: Time) -> u64 {
+        now.as_micros() * u64::from(self.p.hz) / MICROS_PER_SEC + 1
+    }
+
+    /// Takes the ACK's RTT; true if slow start should end here.
+    // spec: Linux cubictcp_acked
+    pub(crate) fn on_rtt(&mut self, ack: &Ack, cwnd: u32, in_slow_start: bool, pacing_rate: u64) -> bool {
+        let Some(rtt_us) = ack.rs.rtt_us else {
+            return false;
+        };
+        let ignore = IGNORE_RTT_US * u64::from(self.p.hz) / MICROS_PER_SEC;
+        if self.epoch_start != 0 && self.tick(ack.now).saturating_sub(self.epoch_start) < ignore {
+            return false;
+        }
+        let rtt_us = rtt_us.max(1);
+        if self.delay_min_us == 0 || rtt_us < self.delay_min_us {
+            self.delay_min_us = rtt_us;
+        }
+        if !in_slow_start {
+            return false;
+        }
+        match &mut self.slow_start {
+            SlowStart::Plain => false,
+            SlowStart::HyStart(hystart) => hystart.on_rtt(ack, rtt_us, self.delay_min_us, cwnd, pacing_rate),
+            SlowStart::PlusPlus(hystart) => hystart.on_rtt(ack, rtt_us),
+        }
+    }
+
+    /// By how many packets slow start grows for `acked` of them.
+    pub(crate) const fn slow_start_step(&mut self, acked: u32) -> u32 {
+        match &mut self.slow_start {
+            SlowStart::PlusPlus(hystart) => hystart.step(acked),
+            _ => acked,
+        }
+    }
+
+    /// How many ACKed packets one more packet takes now.
+    // spec: Linux bictcp_update
+    pub(crate) fn acks_per_increase(&mut self, ack: &Ack, cwnd: u32, acked: u32) -> u32 {
+        self.acked_in_epoch += u64::from(acked);
+        let tick = self.tick(ack.now);
+        let hz = u64::from(self.p.hz);
+        if self.last_cwnd == cwnd && tick.saturating_sub(self.last_tick) <= hz / 32 {
+            return clamp_count(self.count);
+        }
+        if self.epoch_start == 0 || tick != self.last_tick {
+            self.last_cwnd = cwnd;
+            self.last_tick = tick;
+            if self.epoch_start == 0 {
+                self.begin_epoch(tick, cwnd, acked);
+            }
+            self.count = self.cubic_count(tick, cwnd);
+        }
+        if self.p.tcp_friendliness != 0 {
+            self.reno_friendliness(cwnd);
+        }
+        self.count = self.count.max(MIN_ACKS_PER_INCREASE);
+        clamp_count(self.count)
+    }
+
+    fn begin_epoch(&mut self, tick: u64, cwnd: u32, acked: u32) {
+        self.epoch_start = tick;
+        self.acked_in_epoch = u64::from(acked);
+        self.reno_cwnd = u64::from(cwnd);
+        if self.last_max_cwnd <= cwnd {
+            self.k = 0;
+            self.origin = cwnd;
+        } else {
+            // K = cbrt(distance / C), in 1/1024 s.
+            let factor = (1u64 << (10 + 3 * TIME_SHIFT)) / (u64::from(self.p.scale) * 10);
+            self.k = cube_root(factor.saturating_mul(u64::from(self.last_max_cwnd - cwnd)));
+            self.origin = self.last_max_cwnd;
+        }
+    }
+
+    /// ACKs for one more packet by the cubic function.
+    fn cubic_count(&self, tick: u64, cwnd: u32) -> u64 {
+        let hz = u64::from(self.p.hz);
+        let rtt_ticks = (self.delay_min_us * hz).div_ceil(MICROS_PER_SEC);
+        let t = ((tick - self.epoch_start + rtt_ticks) << TIME_SHIFT) / hz;
+        let offset = u128::from(t.abs_diff(self.k));
+        let scale = u128::from(self.p.scale) * 10;
+        let delta = (scale * offset * offset * offset) >> (10 + 3 * TIME_SHIFT);
+        let delta = u64::try_from(delta).unwrap_or(u64::MAX);
+        let origin = u64::from(self.origin);
+        let target = if t < self.k { origin.saturating_sub(delta) } else { origin.saturating_add(delta) };
+        let cwnd = u64::from(cwnd);
+        let count = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+        if self.last_max_cwnd == 0 { count.min(ACKS_PER_INCREASE_UNKNOWN) } else { count }
+    }
+
+    /// The window that Reno would have by now sets a floor under the growth.
+    fn reno_friendliness(&mut self, cwnd: u32) {
+        let cwnd = u64::from(cwnd);
+        // One packet for every cwnd·(1+β)/(3(1−β)) ACKed, in eighths as Linux rounds it (15/8).
+        let beta = u64::from(self.p.beta);
+        let eighths = 8 * (BETA_SCALE + beta) / 3 / (BETA_SCALE - beta);
+        let reached = self.p.rfc9438 != 0 && self.reno_cwnd >= u64::from(self.last_max_cwnd);
+        let step = (if reached { cwnd } else { (cwnd * eighths) >> 3 }).max(1);
+        if self.acked_in_epoch > step {
+            let steps = (self.acked_in_epoch - 1) / step;
+            self.acked_in_epoch -= steps * step;
+            self.reno_cwnd += steps;
+        }
+        if self.reno_cwnd > cwnd {
+            self.count = self.count.min(cwnd / (self.reno_cwnd - cwnd));
+        }
+    }
+
+    /// The threshold after a loss at this window.
+    // spec: Linux cubictcp_recalc_ssthresh; RFC 9438 §4.6, §4.7
+    pub(crate) fn recalc_ssthresh(&mut self, cwnd: u32) -> u32 {
+        self.epoch_start = 0;
+        let beta = u64::from(self.p.beta);
+        self.last_max_cwnd = if cwnd < self.last_max_cwnd && self.p.fast_convergence != 0 {
+            (u64::from(cwnd) * (BETA_SCALE + beta) / (2 * BETA_SCALE)) as u32
+        } else {
+            cwnd
+        };
+        ((u64::from(cwnd) * beta / BETA_SCALE) as u32).max(2)
+    }
+
+    /// A time-out forgets everything but the parameters.
+    // spec: Linux cubictcp_state
+    pub(crate) fn on_rto(&mut self, ack: &Ack) {
+        *self = Self::new(&self.p, ack.now);
+        if let SlowStart::HyStart(hystart) = &mut self.slow_start {
+            hystart.begin_round(ack);
+        }
+    }
+
+    /// Idle time does not count as time since the loss.
+    // spec: Linux cubictcp_cwnd_event
+    pub(crate) fn on_tx_start(&mut self, start: &TxStart) {
+        if self.epoch_start == 0 {
+            return;
+        }
+        let now = self.tick(start.now);
+        let idle = start.idle.as_micros() * u64::from(self.p.hz) / MICROS_PER_SEC;
+        self.epoch_start = (self.epoch_start + idle).min(now);
+    }
+}
+
+fn clamp_count(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Integer cube root, rounded down.
+fn cube_root(value: u64) -> u64 {
+    if value == 0 {
+        return 0;
+    }
+    // Newton from above: the start is at least the root, so the sequence falls until it is the root.
+    let bits = 64 - value.leading_zeros();
+    let mut root = 1u64 << bits.div_ceil(3);
+    loop {
+        let next = (2 * root + value / (root * root)) / 3;
+        if next >= root {
+            return root;
+        }
+        root = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cube_root_is_rounded_down_and_exact_on_cubes() {
+        for root in [1u64, 2, 3, 10, 1000, 65_535, 2_000_000] {
+            assert_eq!(cube_root(root * root * root), root);
+            assert_eq!(cube_root(root * root * root - 1), root - 1);
+        }
+        assert_eq!(cube_root(u64::MAX), 2_642_245);
+    }
+
+    /// Closed form: K = cbrt(Wmax(1−β)/C); 1000 packets at β = .7, C = .4 take 9.09 s to come back.
+    #[test]
+    fn the_window_returns_to_its_maximum_after_k_seconds() {
+        let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
+        let cwnd = cubic.recalc_ssthresh(1000);
+        let ack = Ack { now: Time::micros(1_000_000), ..Ack::default() };
+        cubic.acks_per_increase(&ack, cwnd, 1);
+        let k_ms = cubic.k * 1000 / 1024;
+        assert!((9_050..=9_120).contains(&k_ms), "{k_ms}");
+    }
+
+    #[test]
+    fn fast_convergence_gives_part_of_an_unreached_maximum_away() {
+        let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
+        cubic.recalc_ssthresh(1000);
+        cubic.recalc_ssthresh(900);
+        assert_eq!(cubic.last_max_cwnd, 900 * (1024 + 717) / 2048);
     }
 }

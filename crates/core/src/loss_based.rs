@@ -1,10 +1,331 @@
-//! What Reno and CUBIC share.
+//! What Reno and CUBIC share: slow start, growth by counting, proportional rate reduction, time-out, undo, idleness.
+//! In: one [`Ack`] at a time, and the host's recovery events. Out: window and (for bursts) pacing rate. Never: a clock.
+//! Spec: RFC 5681, RFC 9937 (PRR); Linux 6.12 `tcp_input.c`, `tcp_cong.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::State;
+use crate::cubic::{Cubic, CubicParams};
+use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
 use crate::params::params;
+use crate::units::{MICROS_PER_SEC, Rate};
+
+/// No threshold yet. Source: Linux `TCP_INFINITE_SSTHRESH`.
+pub(crate) const NO_SSTHRESH: u32 = 0x7fff_ffff;
+/// Pacing rate in slow start, per cent of cwnd/srtt. Source: Linux `tcp_pacing_ss_ratio`.
+const PACING_SLOW_START: u64 = 200;
+/// Pacing rate in congestion avoidance, per cent of cwnd/srtt. Source: Linux `tcp_pacing_ca_ratio`.
+const PACING_AVOIDANCE: u64 = 120;
+
 params! {
     /// Reno's parameters.
     RenoParams {
-        /// Use proportional rate reduction in recovery.
-        prr: Switch = 1, 0, 1, "RFC 9937";
+        /// Share of the window kept at a loss.
+        beta: Share = 128, 16, 255, "RFC 5681; Linux 6.12 tcp_reno_ssthresh";
+        /// Halve an idle window once every time-out, as RFC 2861 says.
+        slow_start_after_idle: Switch = 1, 0, 1, "Linux 6.12 tcp_slow_start_after_idle";
     }
 }
+
+/// How the window grows in congestion avoidance and what a loss leaves of it.
+#[derive(Clone, Debug)]
+enum Growth {
+    Reno { beta: u32 },
+    Cubic(Cubic),
+}
+
+/// A window reduction under way (Linux `prr_*`).
+#[derive(Clone, Copy, Debug)]
+struct Reduction {
+    prior_cwnd: u32,
+    delivered: u32,
+    out: u32,
+}
+
+/// A Reno or CUBIC flow.
+#[derive(Clone, Debug)]
+pub struct LossBased {
+    growth: Growth,
+    mss: u64,
+    cwnd: u32,
+    cwnd_count: u32,
+    cwnd_clamp: u32,
+    initial_cwnd: u32,
+    ssthresh: u32,
+    /// Window and threshold before the present episode, for undo.
+    prior_cwnd: u32,
+    prior_ssthresh: u32,
+    reduction: Option<Reduction>,
+    ca_state: CaState,
+    slow_start_after_idle: bool,
+    /// Bytes per second; the host uses it for burst sizes even where it does not pace.
+    pacing_rate: u64,
+}
+
+impl LossBased {
+    /// A Reno flow that begins now.
+    pub fn reno(params: &RenoParams, init: &Init) -> Self {
+        Self::new(Growth::Reno { beta: params.beta }, params.slow_start_after_idle != 0, init)
+    }
+
+    /// A CUBIC flow that begins now.
+    pub fn cubic(params: &CubicParams, init: &Init) -> Self {
+        Self::new(Growth::Cubic(Cubic::new(params, init.now)), params.slow_start_after_idle != 0, init)
+    }
+
+    fn new(growth: Growth, slow_start_after_idle: bool, init: &Init) -> Self {
+        let mut flow = Self {
+            growth,
+            mss: u64::from(init.mss.max(1)),
+            cwnd: init.initial_cwnd.clamp(1, init.cwnd_clamp.max(1)),
+            cwnd_count: 0,
+            cwnd_clamp: init.cwnd_clamp.max(1),
+            initial_cwnd: init.initial_cwnd.max(1),
+            ssthresh: NO_SSTHRESH,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
+            reduction: None,
+            ca_state: CaState::Open,
+            slow_start_after_idle,
+            pacing_rate: 0,
+        };
+        flow.update_pacing_rate(init.srtt.map_or(1_000, |srtt| srtt.as_micros()), 0);
+        flow
+    }
+
+    /// One ACK.
+    // spec: Linux tcp_cong_control
+    pub fn on_ack(&mut self, ack: &Ack) {
+        let slow_start = self.in_slow_start();
+        if let Growth::Cubic(cubic) = &mut self.growth {
+            let exit = cubic.on_rtt(ack, self.cwnd, slow_start, self.pacing_rate);
+            if exit {
+                self.ssthresh = self.cwnd;
+            }
+        }
+        if self.reduction.is_some() {
+            self.reduce(ack);
+        } else if ack.may_raise_cwnd && ack.cwnd_limited {
+            self.grow(ack);
+        }
+        if let Some(srtt) = ack.srtt {
+            self.update_pacing_rate(srtt.as_micros(), ack.packets_out);
+        }
+        debug_assert!(self.cwnd >= 1);
+    }
+
+    // spec: Linux tcp_slow_start, tcp_cong_avoid_ai, cubictcp_cong_avoid
+    fn grow(&mut self, ack: &Ack) {
+        let mut acked = u32::try_from(ack.rs.acked_sacked).unwrap_or(u32::MAX);
+        if self.in_slow_start() {
+            let step = match &mut self.growth {
+                Growth::Cubic(cubic) => cubic.slow_start_step(acked),
+                Growth::Reno { .. } => acked,
+            };
+            let grown = self.cwnd.saturating_add(step).min(self.ssthresh);
+            acked = step - (grown - self.cwnd);
+            self.cwnd = grown.min(self.cwnd_clamp);
+            if acked == 0 {
+                return;
+            }
+        }
+        let count = match &mut self.growth {
+            Growth::Reno { .. } => self.cwnd,
+            Growth::Cubic(cubic) => cubic.acks_per_increase(ack, self.cwnd, acked),
+        };
+        self.count_up(count.max(1), acked);
+    }
+
+    /// One more packet for every `every` packets acknowledged.
+    // spec: Linux tcp_cong_avoid_ai
+    fn count_up(&mut self, every: u32, acked: u32) {
+        if self.cwnd_count >= every {
+            self.cwnd_count = 0;
+            self.cwnd = self.cwnd.saturating_add(1);
+        }
+        self.cwnd_count = self.cwnd_count.saturating_add(acked);
+        if self.cwnd_count >= every {
+            let steps = self.cwnd_count / every;
+            self.cwnd_count -= steps * every;
+            self.cwnd = self.cwnd.saturating_add(steps);
+        }
+        self.cwnd = self.cwnd.min(self.cwnd_clamp);
+    }
+
+    /// Proportional rate reduction: what leaves is in proportion to what arrives.
+    // spec: RFC 9937; Linux tcp_cwnd_reduction
+    pub(crate) fn reduce(&mut self, ack: &Ack) {
+        let Some(prr) = &mut self.reduction else {
+            return;
+        };
+        let acked = u32::try_from(ack.rs.acked_sacked).unwrap_or(u32::MAX);
+        if acked == 0 || prr.prior_cwnd == 0 {
+            return;
+        }
+        prr.delivered = prr.delivered.saturating_add(acked);
+        let in_flight = ack.in_flight;
+        let send = if in_flight > self.ssthresh {
+            let share = (u64::from(self.ssthresh) * u64::from(prr.delivered)).div_ceil(u64::from(prr.prior_cwnd));
+            u32::try_from(share).unwrap_or(u32::MAX).saturating_sub(prr.out)
+        } else {
+            let mut send = prr.delivered.saturating_sub(prr.out).max(acked);
+            if ack.advanced && ack.rs.losses == 0 {
+                send += 1; // slow start within recovery, as long as nothing more is lost
+            }
+            send.min(self.ssthresh - in_flight)
+        };
+        // Recovery begins with one retransmission at once.
+        let send = send.max(u32::from(prr.out == 0));
+        self.cwnd = in_flight.saturating_add(send).clamp(1, self.cwnd_clamp);
+    }
+
+    /// The host's recovery state becomes `new`.
+    // spec: Linux tcp_enter_recovery, tcp_enter_cwr, tcp_end_cwnd_reduction
+    pub fn on_ca_state(&mut self, new: CaState) {
+        let reduces = |state| matches!(state, CaState::Cwr | CaState::Recovery);
+        if reduces(new) && !reduces(self.ca_state) {
+            self.begin_episode();
+            self.reduction = Some(Reduction { prior_cwnd: self.prior_cwnd, delivered: 0, out: 0 });
+        } else if !reduces(new) && self.reduction.take().is_some() && new < CaState::Cwr {
+            self.cwnd = self.ssthresh.clamp(1, self.cwnd_clamp);
+        }
+        self.ca_state = new;
+    }
+
+    /// Remembers the present for undo, and sets the new threshold.
+    fn begin_episode(&mut self) {
+        self.prior_ssthresh = self.current_ssthresh();
+        self.prior_cwnd = self.cwnd;
+        self.cwnd_count = 0;
+        self.ssthresh = match &mut self.growth {
+            Growth::Reno { beta } => ((u64::from(self.cwnd) * u64::from(*beta)) >> 8) as u32,
+            Growth::Cubic(cubic) => cubic.recalc_ssthresh(self.cwnd),
+        }
+        .max(2);
+    }
+
+    // spec: Linux tcp_current_ssthresh
+    fn current_ssthresh(&self) -> u32 {
+        if self.reduction.is_some() {
+            return self.ssthresh;
+        }
+        self.ssthresh.max((self.cwnd >> 1) + (self.cwnd >> 2))
+    }
+
+    /// A retransmission time-out, after the host has marked what it lost. `first` of this loss episode.
+    // spec: Linux tcp_enter_loss
+    pub fn on_rto(&mut self, ack: &Ack, first: bool) {
+        if first {
+            self.begin_episode();
+        }
+        self.reduction = None;
+        self.ca_state = CaState::Loss;
+        self.cwnd = ack.in_flight.saturating_add(1).min(self.cwnd_clamp);
+        self.cwnd_count = 0;
+        if let Growth::Cubic(cubic) = &mut self.growth {
+            cubic.on_rto(ack);
+        }
+    }
+
+    /// The losses of this episode turned out not to be any.
+    // spec: Linux tcp_undo_cwnd_reduction, tcp_reno_undo_cwnd
+    pub fn on_undo(&mut self, _ack: &Ack) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd).min(self.cwnd_clamp);
+        self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
+        self.reduction = None;
+    }
+
+    /// Packets leave during a reduction.
+    pub const fn on_sent(&mut self, packets: u32) {
+        if let Some(prr) = &mut self.reduction {
+            prr.out = prr.out.saturating_add(packets);
+        }
+    }
+
+    /// A packet leaves while none is in flight.
+    // spec: Linux tcp_cwnd_restart, cubictcp_cwnd_event
+    pub fn on_tx_start(&mut self, start: &TxStart) {
+        if self.slow_start_after_idle && start.none_outstanding && start.idle > start.rto {
+            self.ssthresh = self.current_ssthresh();
+            let restart = self.cwnd.min(self.initial_cwnd);
+            let mut idle = start.idle.0;
+            while idle > start.rto.0 && self.cwnd > restart && start.rto.0 > 0 {
+                idle -= start.rto.0;
+                self.cwnd >>= 1;
+            }
+            self.cwnd = self.cwnd.max(restart);
+        }
+        if let Growth::Cubic(cubic) = &mut self.growth {
+            cubic.on_tx_start(start);
+        }
+    }
+
+    /// For longer than a time-out no more than `used` packets of the window were used: it shrinks half way.
+    // spec: Linux tcp_cwnd_application_limited
+    pub fn on_cwnd_unused(&mut self, used: u32) {
+        if !self.slow_start_after_idle || self.ca_state != CaState::Open {
+            return;
+        }
+        let used = used.max(self.initial_cwnd);
+        if used < self.cwnd {
+            self.ssthresh = self.current_ssthresh();
+            self.cwnd = self.cwnd.midpoint(used);
+        }
+    }
+
+    /// Payload bytes of a full packet changed.
+    pub fn on_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss.max(1));
+    }
+
+    // spec: Linux tcp_update_pacing_rate
+    fn update_pacing_rate(&mut self, srtt_us: u64, packets_out: u32) {
+        let percent = if self.cwnd < self.ssthresh / 2 { PACING_SLOW_START } else { PACING_AVOIDANCE };
+        let window = self.mss * u64::from(self.cwnd.max(packets_out));
+        let rate = (u128::from(window) * u128::from(MICROS_PER_SEC / 100 * percent)) / u128::from(srtt_us.max(1));
+        self.pacing_rate = u64::try_from(rate).unwrap_or(u64::MAX).clamp(1, u64::MAX / 8);
+    }
+
+    /// Whether the window still grows by what is acknowledged.
+    pub const fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Congestion window, packets.
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
+    /// The rate at which a pacing host sends this window.
+    pub const fn pacing_rate(&self) -> Rate {
+        Rate::bytes_per_sec(self.pacing_rate)
+    }
+
+    /// What the flow is doing, for traces.
+    pub fn state(&self) -> State {
+        match self.ca_state {
+            CaState::Loss => State::Loss,
+            _ if self.reduction.is_some() => State::Recovery,
+            _ if self.in_slow_start() => State::SlowStart,
+            _ => State::CongestionAvoidance,
+        }
+    }
+
+    /// What the flow thinks.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            state: self.state(),
+            bw: Rate(0),
+            min_rtt: None,
+            pacing_gain: 0,
+            cwnd_gain: 0,
+            ssthresh: if self.ssthresh == NO_SSTHRESH { u32::MAX } else { self.ssthresh },
+            round_count: 0,
+            full_bw_reached: !self.in_slow_start(),
+            lt_use_bw: false,
+            extra_acked: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,10 @@
 
 pub mod export;
 pub mod link;
+pub mod metrics;
 pub mod result;
 pub mod scenario;
 pub mod setup;
+pub mod sim;
+pub mod tcp;
 pub mod trace;

@@ -1,4 +1,341 @@
-//! BBRv1.
+//! BBRv1 in the kernel's fixed point (Linux 6.12 `tcp_bbr.c`): packets, µs, gains in 1/256, bandwidth in packets/µs·2^24.
+//! In: one [`Ack`] at a time, and the host's recovery events. Out: congestion window and pacing rate. Never: a clock.
+//! A flow's life: Startup doubles the rate until bandwidth stops growing, Drain empties the queue that made,
+//! ProbeBW cycles its gain around 1, and ProbeRTT every 10 s uncovers the path's own delay.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod aggregation;
+mod bandwidth;
+mod min_rtt;
 mod params;
+mod window;
+
+use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::rng::Rng;
+use crate::units::{Rate, Span};
+use crate::{MinMax, State};
+use aggregation::Aggregation;
+use bandwidth::LongTerm;
+
 pub use params::Bbr1Params;
+
+/// Bandwidth is counted in packets/µs times this. Source: Linux `BW_UNIT`.
+pub(crate) const BW_UNIT: u64 = 1 << 24;
+/// Gain 1. Source: Linux `BBR_UNIT`.
+const UNIT: u32 = 256;
+/// Phases of the gain cycle. Source: Linux `CYCLE_LEN`.
+const CYCLE_LEN: u8 = 8;
+/// The cycle starts at any phase but the draining one. Source: Linux `bbr_cycle_rand`.
+const CYCLE_RAND: u64 = 7;
+/// RTT assumed for the first pacing rate when none is known. Source: Linux `bbr_init_pacing_rate_from_rtt`.
+const DEFAULT_RTT_US: u64 = 1_000;
+
+/// What the flow is doing, with what only that needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    /// `phase` of the gain cycle, and its beginning in µs of delivered time.
+    ProbeBw {
+        phase: u8,
+        since_us: u64,
+    },
+    /// Once inflight is low: the tick at which to leave, and whether a round has passed.
+    ProbeRtt {
+        done_at: Option<u64>,
+        round_done: bool,
+    },
+}
+
+/// A BBRv1 flow.
+#[derive(Clone, Debug)]
+pub struct Bbr1 {
+    p: Bbr1Params,
+    mss: u64,
+    cwnd_clamp: u32,
+    mode: Mode,
+    cwnd: u32,
+    /// Bytes per second, as `sk_pacing_rate`.
+    pacing_rate: u64,
+    pacing_gain: u32,
+    cwnd_gain: u32,
+    // Rounds
+    round_count: u64,
+    next_round_delivered: u64,
+    round_start: bool,
+    // Bandwidth
+    max_bw: MinMax,
+    lt: LongTerm,
+    full_bw: u64,
+    full_bw_count: u32,
+    full_bw_reached: bool,
+    // Minimum RTT
+    min_rtt_us: Option<u64>,
+    min_rtt_tick: u64,
+    has_seen_rtt: bool,
+    idle_restart: bool,
+    // Window
+    prior_cwnd: u32,
+    prev_ca_state: CaState,
+    packet_conservation: bool,
+    aggregation: Aggregation,
+    initial_cwnd: u32,
+    draft_quantum: bool,
+    rng: Rng,
+}
+
+impl Bbr1 {
+    /// A flow that begins now, with Linux's rules.
+    pub fn new(params: &Bbr1Params, init: &Init) -> Self {
+        let mut bbr = Self {
+            p: *params,
+            mss: u64::from(init.mss.max(1)),
+            cwnd_clamp: init.cwnd_clamp.max(1),
+            mode: Mode::Startup,
+            cwnd: init.initial_cwnd.max(1),
+            pacing_rate: 0,
+            pacing_gain: params.pacing_gain_startup,
+            cwnd_gain: params.cwnd_gain_startup,
+            round_count: 0,
+            next_round_delivered: 0,
+            round_start: false,
+            max_bw: MinMax::default(),
+            lt: LongTerm::default(),
+            full_bw: 0,
+            full_bw_count: 0,
+            full_bw_reached: false,
+            min_rtt_us: None,
+            min_rtt_tick: 0,
+            has_seen_rtt: false,
+            idle_restart: false,
+            prior_cwnd: 0,
+            prev_ca_state: CaState::Open,
+            packet_conservation: false,
+            aggregation: Aggregation::new(init.now.as_micros()),
+            initial_cwnd: init.initial_cwnd.max(1),
+            draft_quantum: false,
+            rng: Rng::derive(init.seed, 0x0062_6272),
+        };
+        bbr.min_rtt_tick = bbr.tick(init.now);
+        bbr.lt.begin_interval(init.now.as_micros(), 0, 0);
+        bbr.init_pacing_rate_from_rtt(init.srtt);
+        bbr
+    }
+
+    /// A flow that begins now, with the send quantum of the first draft.
+    pub fn new_draft00(params: &Bbr1Params, init: &Init) -> Self {
+        Self { draft_quantum: true, ..Self::new(params, init) }
+    }
+
+    /// One ACK, in the kernel's order.
+    // spec: Linux bbr_main
+    pub fn on_ack(&mut self, ack: &Ack) {
+        self.update_bw(ack);
+        self.update_ack_aggregation(ack);
+        self.update_cycle_phase(ack);
+        self.check_full_bw_reached(ack);
+        self.check_drain(ack);
+        self.update_min_rtt(ack);
+        self.update_gains();
+        let bw = self.bw();
+        self.set_pacing_rate(bw, self.pacing_gain, ack.srtt);
+        self.set_cwnd(ack, bw);
+        debug_assert!(self.cwnd >= 1 && self.pacing_rate > 0);
+    }
+
+    /// The host's recovery state becomes `new`; losses that begin a recovery save the window.
+    // spec: Linux bbr_ssthresh
+    pub fn on_ca_state(&mut self, new: CaState) {
+        if matches!(new, CaState::Recovery | CaState::Cwr) {
+            self.save_cwnd();
+        }
+    }
+
+    /// A retransmission time-out, after the host has marked what it lost. `first` of this loss episode.
+    // spec: Linux bbr_set_state(TCP_CA_Loss), tcp_enter_loss
+    pub fn on_rto(&mut self, ack: &Ack, first: bool) {
+        if first {
+            self.save_cwnd();
+        }
+        self.cwnd = ack.in_flight.saturating_add(1).min(self.cwnd_clamp);
+        self.prev_ca_state = CaState::Loss;
+        self.full_bw = 0;
+        self.round_start = true; // a round without a delivery is a round all the same
+        let mut loss = *ack;
+        loss.rs = crate::RateSample { losses: 1, ..crate::RateSample::default() };
+        self.lt_bw_sampling(&loss);
+    }
+
+    /// The losses of this episode turned out not to be any.
+    // spec: Linux bbr_undo_cwnd
+    pub fn on_undo(&mut self, ack: &Ack) {
+        self.full_bw = 0;
+        self.full_bw_count = 0;
+        self.lt.reset(ack);
+    }
+
+    /// A packet leaves while none is in flight; it is a restart from idle if the application was what was silent.
+    // spec: Linux bbr_cwnd_event(CA_EVENT_TX_START)
+    pub fn on_tx_start(&mut self, start: &TxStart) {
+        if !start.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.aggregation.restart_epoch(start.now.as_micros());
+        match self.mode {
+            Mode::ProbeBw { .. } => {
+                let bw = self.bw();
+                self.set_pacing_rate(bw, UNIT, start.srtt);
+            }
+            Mode::ProbeRtt { .. } => self.check_probe_rtt_done(start.now, start.delivered_time_us),
+            Mode::Startup | Mode::Drain => {}
+        }
+    }
+
+    /// Payload bytes of a full packet changed.
+    pub fn on_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss.max(1));
+    }
+
+    /// Congestion window, packets.
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
+    /// Pacing rate.
+    pub const fn pacing_rate(&self) -> Rate {
+        Rate::bytes_per_sec(self.pacing_rate)
+    }
+
+    /// Smallest burst that the sender may make, packets: one below 1.2 Mbit/s, else two.
+    // spec: Linux bbr_min_tso_segs
+    pub const fn min_tso_segs(&self) -> u32 {
+        if self.pacing_rate < window::MIN_TSO_RATE / 8 { 1 } else { 2 }
+    }
+
+    /// While in ProbeRTT the kernel marks the connection app-limited on each ACK, so that the low rate teaches nothing.
+    pub const fn wants_app_limited(&self) -> bool {
+        matches!(self.mode, Mode::ProbeRtt { .. })
+    }
+
+    /// What the flow thinks.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            state: self.state(),
+            bw: Rate::bytes_per_sec(self.rate_bytes_per_sec(self.bw(), UNIT, 0)),
+            min_rtt: self.min_rtt_us.map(Span::micros),
+            pacing_gain: self.pacing_gain,
+            cwnd_gain: self.cwnd_gain,
+            ssthresh: u32::MAX,
+            round_count: self.round_count,
+            full_bw_reached: self.full_bw_reached,
+            lt_use_bw: self.lt.in_use(),
+            extra_acked: self.aggregation.extra_acked(),
+        }
+    }
+
+    /// What the flow is doing, for traces.
+    pub fn state(&self) -> State {
+        match self.mode {
+            Mode::Startup => State::Startup,
+            Mode::Drain => State::Drain,
+            Mode::ProbeRtt { .. } => State::ProbeRtt,
+            Mode::ProbeBw { phase: 0, .. } if !self.lt.in_use() => State::ProbeBwUp,
+            Mode::ProbeBw { phase: 1, .. } if !self.lt.in_use() => State::ProbeBwDown,
+            Mode::ProbeBw { .. } => State::ProbeBwCruise,
+        }
+    }
+
+    /// Pacing gain of a phase of the cycle.
+    const fn phase_gain(&self, phase: u8) -> u32 {
+        match phase {
+            0 => self.p.pacing_gain_up,
+            1 => self.p.pacing_gain_down,
+            _ => UNIT,
+        }
+    }
+
+    // spec: Linux bbr_update_cycle_phase, bbr_advance_cycle_phase
+    fn update_cycle_phase(&mut self, ack: &Ack) {
+        if let Mode::ProbeBw { phase, since_us } = self.mode
+            && self.is_next_cycle_phase(ack, since_us)
+        {
+            self.mode = Mode::ProbeBw { phase: (phase + 1) % CYCLE_LEN, since_us: ack.delivered_time_us };
+        }
+    }
+
+    // spec: Linux bbr_is_next_cycle_phase
+    fn is_next_cycle_phase(&self, ack: &Ack, since_us: u64) -> bool {
+        let elapsed = ack.delivered_time_us.saturating_sub(since_us);
+        let is_full_length = self.min_rtt_us.is_some_and(|min_rtt| elapsed > min_rtt);
+        if self.pacing_gain == UNIT {
+            return is_full_length;
+        }
+        let max_bw = self.max_bw.get();
+        let prior = u32::try_from(ack.rs.prior_in_flight).unwrap_or(u32::MAX);
+        if self.pacing_gain > UNIT {
+            // Probing must really fill the pipe, unless loss says that this is impossible.
+            return is_full_length
+                && (ack.rs.losses > 0
+                    || self.packets_in_net_at_edt(ack, prior) >= self.inflight(max_bw, self.pacing_gain));
+        }
+        is_full_length || self.packets_in_net_at_edt(ack, prior) <= self.inflight(max_bw, UNIT)
+    }
+
+    // spec: Linux bbr_check_full_bw_reached
+    fn check_full_bw_reached(&mut self, ack: &Ack) {
+        if self.full_bw_reached || !self.round_start || ack.rs.is_app_limited {
+            return;
+        }
+        let threshold = (self.full_bw * u64::from(self.p.full_bw_growth)) >> 8;
+        if self.max_bw.get() >= threshold {
+            self.full_bw = self.max_bw.get();
+            self.full_bw_count = 0;
+            return;
+        }
+        self.full_bw_count += 1;
+        self.full_bw_reached = self.full_bw_count >= self.p.full_bw_rounds;
+    }
+
+    // spec: Linux bbr_check_drain
+    fn check_drain(&mut self, ack: &Ack) {
+        if self.mode == Mode::Startup && self.full_bw_reached {
+            self.mode = Mode::Drain;
+        }
+        if self.mode == Mode::Drain
+            && self.packets_in_net_at_edt(ack, ack.in_flight) <= self.inflight(self.max_bw.get(), UNIT)
+        {
+            self.enter_probe_bw(ack.delivered_time_us);
+        }
+    }
+
+    /// A random phase desynchronises flows; it is never the draining one, which would lose rate for nothing.
+    // spec: Linux bbr_reset_probe_bw_mode
+    fn enter_probe_bw(&mut self, delivered_time_us: u64) {
+        let drawn = CYCLE_LEN - 1 - self.rng.below(CYCLE_RAND) as u8;
+        self.mode = Mode::ProbeBw { phase: (drawn + 1) % CYCLE_LEN, since_us: delivered_time_us };
+    }
+
+    // spec: Linux bbr_reset_mode
+    fn leave_probe_rtt(&mut self, delivered_time_us: u64) {
+        if self.full_bw_reached {
+            self.enter_probe_bw(delivered_time_us);
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    // spec: Linux bbr_update_gains
+    fn update_gains(&mut self) {
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (self.p.pacing_gain_startup, self.p.cwnd_gain_startup),
+            Mode::Drain => (self.p.pacing_gain_drain, self.p.cwnd_gain_startup),
+            Mode::ProbeBw { .. } if self.lt.in_use() => (UNIT, self.p.cwnd_gain),
+            Mode::ProbeBw { phase, .. } => (self.phase_gain(phase), self.p.cwnd_gain),
+            Mode::ProbeRtt { .. } => (UNIT, UNIT),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,17 @@ pub enum Service {
     Demand(Demand),
 }
 
+impl Service {
+    /// The rate that a buffer in BDP or in drain time refers to: a trace's mean, a demand link's maximum.
+    pub fn nominal_rate(&self) -> Rate {
+        match self {
+            Self::Rate(rate) => *rate,
+            Self::Trace(trace) => trace.mean_rate(),
+            Self::Demand(demand) => demand.max,
+        }
+    }
+}
+
 /// A demand-driven link: every `period` the rate moves one of `steps` between `min` and `max`:
 /// up if the queue held at least `up_backlog` of drain time throughout the period, down if it ran empty.
 #[derive(Clone, Copy, Debug)]

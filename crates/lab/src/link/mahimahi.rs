@@ -1,5 +1,233 @@
-//! mahimahi delivery traces.
+//! mahimahi's delivery traces: one integer a line, the millisecond of one opportunity to send 1500 bytes.
+//! In: text or bytes of a file. Out: opportunities, repeated without end. Never: a file or a panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-/// A delivery trace.
-#[derive(Clone, Debug)]
-pub struct DeliveryTrace;
+
+use std::fmt;
+
+use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
+
+/// Bytes that one opportunity carries. Source: mahimahi's trace format.
+pub(super) const OPPORTUNITY_BYTES: u64 = 1500;
+
+/// The most opportunities that a trace may have. Ours: 200 s at 1 Gbit/s, 64 MiB of memory.
+const MAX_OPPORTUNITIES: usize = 1 << 24;
+
+/// The most bytes that a trace file may have. Ours: ten a line.
+const MAX_BYTES: usize = 10 * MAX_OPPORTUNITIES;
+
+/// How much of a bad line an error shows.
+const SHOWN_CHARS: usize = 24;
+
+/// A delivery trace: opportunities at these times, then again from the last one on, without end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryTrace {
+    /// Milliseconds, not decreasing, the last above zero; 32 bits hold 49 days.
+    times_ms: Vec<u32>,
+}
+
+/// Why a delivery trace cannot be used. Its text says where, what it held and what would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceError {
+    /// There is no line with a number.
+    Empty,
+    /// The bytes are no text.
+    Binary {
+        /// Offset of the first byte that does not belong in a text.
+        offset: usize,
+        /// That byte.
+        byte: u8,
+    },
+    /// More than this parser takes.
+    TooLong,
+    /// A line holds no integer.
+    NotAnInteger {
+        /// Number of the line, from 1.
+        line: usize,
+        /// What it held, shortened and escaped.
+        held: String,
+    },
+    /// A line goes back in time.
+    Decreasing {
+        /// Number of the line, from 1.
+        line: usize,
+        /// Its milliseconds.
+        ms: u32,
+        /// Milliseconds of the line before.
+        before_ms: u32,
+    },
+    /// Every line holds 0, so that the trace has no length.
+    NoDuration,
+}
+
+impl DeliveryTrace {
+    /// Reads a trace: one integer a line; empty lines and blanks around the number are ignored.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        if text.len() > MAX_BYTES {
+            return Err(TraceError::TooLong);
+        }
+        let mut times_ms: Vec<u32> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim_matches([' ', '\t', '\r', '\u{feff}']);
+            if line.is_empty() {
+                continue;
+            }
+            let ms = line.parse().map_err(|_| TraceError::NotAnInteger { line: index + 1, held: shown(line) })?;
+            let before_ms = times_ms.last().copied().unwrap_or(0);
+            if ms < before_ms {
+                return Err(TraceError::Decreasing { line: index + 1, ms, before_ms });
+            }
+            if times_ms.len() == MAX_OPPORTUNITIES {
+                return Err(TraceError::TooLong);
+            }
+            times_ms.push(ms);
+        }
+        match times_ms.last() {
+            None => Err(TraceError::Empty),
+            Some(0) => Err(TraceError::NoDuration),
+            Some(_) => Ok(Self { times_ms }),
+        }
+    }
+
+    /// Reads a trace from a file's bytes, and refuses what is no text (a packed file, a capture).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, TraceError> {
+        if bytes.len() > MAX_BYTES {
+            return Err(TraceError::TooLong);
+        }
+        let control = |byte: u8| byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t');
+        if let Some(offset) = bytes.iter().position(|&byte| control(byte)) {
+            return Err(TraceError::Binary { offset, byte: bytes[offset] });
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::parse(text),
+            Err(error) => {
+                let offset = error.valid_up_to();
+                Err(TraceError::Binary { offset, byte: bytes[offset] })
+            }
+        }
+    }
+
+    /// The time after which the trace repeats: its last timestamp, as in mahimahi.
+    pub fn period(&self) -> Span {
+        Span::millis(self.times_ms.last().copied().unwrap_or(1).into())
+    }
+
+    /// How many opportunities a period has.
+    pub fn opportunities(&self) -> usize {
+        self.times_ms.len()
+    }
+
+    /// Capacity over one period, rounded down: the rate that BDP-sized buffers refer to.
+    pub fn mean_rate(&self) -> Rate {
+        let bits = self.times_ms.len() as u128 * u128::from(8 * OPPORTUNITY_BYTES);
+        let rate = bits * u128::from(NANOS_PER_SEC) / u128::from(self.period().0);
+        Rate(u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+
+    /// How many opportunities there are in 0..=`now`, the repetitions included.
+    pub(super) fn count_until(&self, now: Time) -> u64 {
+        let period = self.period().0;
+        let into_ms = (now.0 % period) / 1_000_000;
+        let within = self.times_ms.partition_point(|&ms| u64::from(ms) <= into_ms);
+        (now.0 / period) * self.times_ms.len() as u64 + within as u64
+    }
+
+    /// When opportunity `nth` comes, counted from 0 through all repetitions.
+    pub(super) fn time_of(&self, nth: u64) -> Time {
+        let len = self.times_ms.len() as u64;
+        let within = Span::millis(self.times_ms[(nth % len) as usize].into());
+        Time((nth / len).saturating_mul(self.period().0)) + within
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "it holds no line with a number; a delivery trace has one integer (ms) a line"),
+            Self::Binary { offset, byte } => write!(
+                f,
+                "byte {offset} is 0x{byte:02x}, so this is no text; a delivery trace is a text with one integer (ms) a line"
+            ),
+            Self::TooLong => write!(
+                f,
+                "it holds more than {MAX_OPPORTUNITIES} lines or {MAX_BYTES} bytes; a shorter trace repeats by itself"
+            ),
+            Self::NotAnInteger { line, held } => {
+                write!(f, "line {line}: \"{held}\" is no whole number of milliseconds from 0 to {}", u32::MAX)
+            }
+            Self::Decreasing { line, ms, before_ms } => write!(
+                f,
+                "line {line}: {ms} ms comes after {before_ms} ms; timestamps must not decrease (sort the file: sort -n)"
+            ),
+            Self::NoDuration => {
+                write!(f, "every line holds 0, so the trace has no length; its last timestamp must be above 0")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+fn shown(line: &str) -> String {
+    let mut held: String = line.chars().take(SHOWN_CHARS).flat_map(char::escape_default).collect();
+    if line.chars().nth(SHOWN_CHARS).is_some() {
+        held.push('…');
+    }
+    held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_1_is_12_mbit_per_second() {
+        let trace = DeliveryTrace::parse("1\n").unwrap();
+        assert_eq!(trace.mean_rate(), Rate(12_000_000));
+        assert_eq!(trace.period(), Span::millis(1));
+    }
+
+    #[test]
+    fn opportunities_repeat_from_the_last_timestamp_on() {
+        let trace = DeliveryTrace::parse("0\n2\n2\n5\n").unwrap();
+        let times: Vec<u64> = (0..9).map(|nth| trace.time_of(nth).0 / 1_000_000).collect();
+        assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10, 10]);
+    }
+
+    #[test]
+    fn counting_opportunities_agrees_with_listing_them() {
+        let trace = DeliveryTrace::parse("0\n2\n2\n5\n").unwrap();
+        for ms in 0..40 {
+            for now in [Time(ms * 1_000_000), Time(ms * 1_000_000 + 999_999)] {
+                let listed = (0..1000).filter(|&nth| trace.time_of(nth) <= now).count() as u64;
+                assert_eq!(trace.count_until(now), listed, "at {now:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn blanks_empty_lines_and_windows_line_ends_are_ignored() {
+        assert_eq!(DeliveryTrace::parse("\u{feff}1\r\n\r\n 2 \n\n"), DeliveryTrace::parse("1\n2"));
+    }
+
+    #[test]
+    fn errors_name_the_line_and_what_it_held() {
+        assert_eq!(DeliveryTrace::parse("\n \n"), Err(TraceError::Empty));
+        assert_eq!(DeliveryTrace::parse("0\n0\n"), Err(TraceError::NoDuration));
+        let decreasing = DeliveryTrace::parse("5\n\n4\n").unwrap_err();
+        assert_eq!(decreasing, TraceError::Decreasing { line: 3, ms: 4, before_ms: 5 });
+        let word = DeliveryTrace::parse("1\n2.5 \"ms\"\n").unwrap_err();
+        assert!(word.to_string().starts_with(r#"line 2: "2.5 \"ms\"" is no whole number"#), "{word}");
+        let long = DeliveryTrace::parse(&"x".repeat(1000)).unwrap_err();
+        assert!(long.to_string().len() < 120, "{long}");
+        for bad in ["-1", "4294967296", "1 2"] {
+            assert!(matches!(DeliveryTrace::parse(bad), Err(TraceError::NotAnInteger { line: 1, .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn binary_files_are_refused_with_the_offset() {
+        assert_eq!(DeliveryTrace::from_bytes(b"1\n2\n"), DeliveryTrace::parse("1\n2\n"));
+        assert_eq!(DeliveryTrace::from_bytes(&[b'1', 0x1f, 0x8b]), Err(TraceError::Binary { offset: 1, byte: 0x1f }));
+        assert_eq!(DeliveryTrace::from_bytes(&[b'1', b'\n', 0xff]), Err(TraceError::Binary { offset: 2, byte: 0xff }));
+    }
+}

@@ -1,0 +1,156 @@
+//! BBRv1's bandwidth: rounds, the windowed maximum, and the long-term estimate that recognises policers.
+//! In: rate samples. Out: `bw()`. Never: a decision on what to send.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::{BW_UNIT, Bbr1, Mode};
+use crate::event::Ack;
+
+/// The longest sampling interval, in shortest ones. Source: Linux `bbr_lt_bw_sampling` (4 · min_rtts).
+const LT_INTERVAL_MAX: u32 = 4;
+
+/// Long-term bandwidth sampling (the kernel's `lt_*`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LongTerm {
+    bw: u64,
+    in_use: bool,
+    is_sampling: bool,
+    round_count: u32,
+    last_stamp_ms: u64,
+    last_delivered: u64,
+    last_lost: u64,
+}
+
+impl LongTerm {
+    pub(super) const fn in_use(&self) -> bool {
+        self.in_use
+    }
+
+    pub(super) const fn begin_interval(&mut self, delivered_time_us: u64, delivered: u64, lost: u64) {
+        self.last_stamp_ms = delivered_time_us / 1_000;
+        self.last_delivered = delivered;
+        self.last_lost = lost;
+        self.round_count = 0;
+    }
+
+    // spec: Linux bbr_reset_lt_bw_sampling
+    pub(super) const fn reset(&mut self, ack: &Ack) {
+        self.bw = 0;
+        self.in_use = false;
+        self.is_sampling = false;
+        self.begin_interval(ack.delivered_time_us, ack.delivered, ack.lost);
+    }
+}
+
+impl Bbr1 {
+    /// The bandwidth in use, packets/µs · 2^24.
+    // spec: Linux bbr_bw
+    pub(super) const fn bw(&self) -> u64 {
+        if self.lt.in_use { self.lt.bw } else { self.max_bw.get() }
+    }
+
+    // spec: Linux bbr_update_bw
+    pub(super) fn update_bw(&mut self, ack: &Ack) {
+        self.round_start = false;
+        let (Some(delivered), Some(interval_us)) = (ack.rs.delivered, ack.rs.interval_us) else {
+            return;
+        };
+        if ack.rs.prior_delivered >= self.next_round_delivered {
+            self.next_round_delivered = ack.delivered;
+            self.round_count += 1;
+            self.round_start = true;
+            self.packet_conservation = false;
+        }
+        self.lt_bw_sampling(ack);
+        let bw = delivered.saturating_mul(BW_UNIT) / interval_us.max(1);
+        if !ack.rs.is_app_limited || bw >= self.max_bw.get() {
+            self.max_bw.running_max(u64::from(self.p.bw_window), self.round_count, bw);
+        }
+    }
+
+    /// A policer shows as a steady rate with heavy loss over several rounds: then its rate is used, without probing.
+    // spec: Linux bbr_lt_bw_sampling
+    pub(super) fn lt_bw_sampling(&mut self, ack: &Ack) {
+        if self.p.lt_bw == 0 {
+            return;
+        }
+        if self.lt.in_use {
+            self.count_lt_rounds_in_use(ack);
+            return;
+        }
+        if !self.lt.is_sampling {
+            // The interval begins at a loss: before it, a policer's bucket may have been full.
+            if ack.rs.losses == 0 {
+                return;
+            }
+            self.lt.begin_interval(ack.delivered_time_us, ack.delivered, ack.lost);
+            self.lt.is_sampling = true;
+        }
+        if ack.rs.is_app_limited {
+            self.lt.reset(ack);
+            return;
+        }
+        if self.round_start {
+            self.lt.round_count += 1;
+        }
+        if self.lt.round_count < self.p.lt_interval_min {
+            return;
+        }
+        if self.lt.round_count > LT_INTERVAL_MAX * self.p.lt_interval_min {
+            self.lt.reset(ack);
+            return;
+        }
+        // The interval ends at a loss, when the bucket is empty again.
+        if ack.rs.losses == 0 {
+            return;
+        }
+        self.end_lt_interval(ack);
+    }
+
+    fn count_lt_rounds_in_use(&mut self, ack: &Ack) {
+        if !matches!(self.mode, Mode::ProbeBw { .. }) || !self.round_start {
+            return;
+        }
+        self.lt.round_count += 1;
+        if self.lt.round_count >= self.p.lt_bw_max {
+            self.lt.reset(ack);
+            self.enter_probe_bw(ack.delivered_time_us);
+        }
+    }
+
+    fn end_lt_interval(&mut self, ack: &Ack) {
+        let lost = ack.lost.saturating_sub(self.lt.last_lost);
+        let delivered = ack.delivered.saturating_sub(self.lt.last_delivered);
+        if delivered == 0 || (lost << 8) < u64::from(self.p.lt_loss_threshold) * delivered {
+            return;
+        }
+        let elapsed_ms = (ack.delivered_time_us / 1_000).saturating_sub(self.lt.last_stamp_ms);
+        if elapsed_ms < 1 {
+            return;
+        }
+        if elapsed_ms >= u64::from(u32::MAX) / 1_000 {
+            self.lt.reset(ack);
+            return;
+        }
+        let bw = delivered.saturating_mul(BW_UNIT) / (elapsed_ms * 1_000);
+        self.lt_bw_interval_done(bw, ack);
+    }
+
+    /// Two intervals that agree make a policer.
+    // spec: Linux bbr_lt_bw_interval_done
+    fn lt_bw_interval_done(&mut self, bw: u64, ack: &Ack) {
+        if self.lt.bw > 0 {
+            let difference = bw.abs_diff(self.lt.bw);
+            let close = difference.saturating_mul(256) <= u64::from(self.p.lt_bw_ratio).saturating_mul(self.lt.bw);
+            let margin = self.p.pacing_margin;
+            if close || self.rate_bytes_per_sec(difference, super::UNIT, margin) <= u64::from(self.p.lt_bw_diff) {
+                self.lt.bw = (bw + self.lt.bw) >> 1;
+                self.lt.in_use = true;
+                self.pacing_gain = super::UNIT;
+                self.lt.round_count = 0;
+                return;
+            }
+        }
+        self.lt.bw = bw;
+        self.lt.begin_interval(ack.delivered_time_us, ack.delivered, ack.lost);
+    }
+}

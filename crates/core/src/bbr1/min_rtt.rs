@@ -1,0 +1,84 @@
+//! BBRv1's RTprop filter, and ProbeRTT, which keeps it honest.
+//! In: RTT samples and inflight. Out: `min_rtt_us`, and the way into and out of ProbeRTT. Never: a window.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::{Bbr1, Mode};
+use crate::event::Ack;
+use crate::units::{MICROS_PER_SEC, Time};
+
+impl Bbr1 {
+    /// The kernel's tick count, to which it rounds these stamps; microseconds where `hz` is 0.
+    pub(super) const fn tick(&self, now: Time) -> u64 {
+        match self.p.hz {
+            0 => now.as_micros(),
+            hz => now.as_micros() / (MICROS_PER_SEC / hz as u64),
+        }
+    }
+
+    /// A span in ticks, rounded up as `msecs_to_jiffies` does.
+    const fn ticks(&self, span_us: u32) -> u64 {
+        match self.p.hz {
+            0 => span_us as u64,
+            hz => (span_us as u64).div_ceil(MICROS_PER_SEC / hz as u64),
+        }
+    }
+
+    // spec: Linux bbr_update_min_rtt
+    pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
+        let tick = self.tick(ack.now);
+        let expired = tick > self.min_rtt_tick + self.ticks(self.p.min_rtt_window);
+        if let Some(rtt_us) = ack.rs.rtt_us
+            && (self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed))
+        {
+            self.min_rtt_us = Some(rtt_us);
+            self.min_rtt_tick = tick;
+        }
+        if expired && !self.idle_restart && !matches!(self.mode, Mode::ProbeRtt { .. }) {
+            // As the kernel does it: the mode first, so that a window saved in recovery is kept if it is larger.
+            self.mode = Mode::ProbeRtt { done_at: None, round_done: false };
+            self.save_cwnd();
+        }
+        if matches!(self.mode, Mode::ProbeRtt { .. }) {
+            self.hold_probe_rtt(ack, tick);
+        }
+        if ack.rs.delivered.is_some_and(|delivered| delivered > 0) {
+            self.idle_restart = false;
+        }
+    }
+
+    /// Both waits, 200 ms and a round, begin once the queue is gone.
+    fn hold_probe_rtt(&mut self, ack: &Ack, tick: u64) {
+        let Mode::ProbeRtt { done_at, round_done } = &mut self.mode else {
+            return;
+        };
+        match done_at {
+            None if ack.in_flight <= self.p.cwnd_min => {
+                *round_done = false;
+                self.next_round_delivered = ack.delivered;
+                let hold = self.ticks(self.p.probe_rtt_time);
+                self.mode = Mode::ProbeRtt { done_at: Some(tick + hold), round_done: false };
+            }
+            None => {}
+            Some(_) => {
+                *round_done |= self.round_start;
+                if *round_done {
+                    self.check_probe_rtt_done(ack.now, ack.delivered_time_us);
+                }
+            }
+        }
+    }
+
+    // spec: Linux bbr_check_probe_rtt_done
+    pub(super) fn check_probe_rtt_done(&mut self, now: Time, delivered_time_us: u64) {
+        let Mode::ProbeRtt { done_at: Some(done_at), .. } = self.mode else {
+            return;
+        };
+        let tick = self.tick(now);
+        if tick <= done_at {
+            return;
+        }
+        self.min_rtt_tick = tick;
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.leave_probe_rtt(delivered_time_us);
+    }
+}

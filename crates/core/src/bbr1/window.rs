@@ -1,0 +1,181 @@
+//! BBRv1's outputs: pacing rate, quantisation budget, congestion window, and what recovery does to it.
+//! In: the model. Out: `pacing_rate` and `cwnd`. Never: an estimate.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::{BW_UNIT, Bbr1, DEFAULT_RTT_US, Mode, UNIT};
+use crate::event::{Ack, CaState};
+use crate::units::{MICROS_PER_SEC, Span};
+
+/// Below this rate a burst is one packet. Bits per second. Source: Linux `bbr_min_tso_rate`.
+pub(super) const MIN_TSO_RATE: u64 = 1_200_000;
+/// A burst is about a millisecond of the pacing rate. Source: Linux `sk_pacing_shift`.
+const PACING_SHIFT: u32 = 10;
+/// Largest burst in bytes: `GSO_LEGACY_MAX_SIZE` − 1 − `MAX_TCP_HEADER` of x86-64.
+const GSO_MAX_PAYLOAD: u64 = 65_536 - 1 - 320;
+/// Largest burst in packets. Source: Linux `bbr_tso_segs_goal`.
+const TSO_SEGS_MAX: u64 = 127;
+/// Rate from which the first draft's quantum is a millisecond, bit/s. Source: draft-cardwell-00 (SPEC §1.5).
+const DRAFT00_QUANTUM_RATE: u64 = 24_000_000;
+
+impl Bbr1 {
+    /// `bw` times `gain` in bytes a second, less `margin` per cent.
+    // spec: Linux bbr_rate_bytes_per_sec
+    pub(super) fn rate_bytes_per_sec(&self, bw: u64, gain: u32, margin: u32) -> u64 {
+        let scale = MICROS_PER_SEC / 100 * u64::from(100 - margin);
+        let packets = bw.saturating_mul(self.mss).saturating_mul(u64::from(gain)) >> 8;
+        match packets.checked_mul(scale) {
+            Some(rate) => rate >> 24,
+            None => u64::try_from((u128::from(packets) * u128::from(scale)) >> 24).unwrap_or(u64::MAX),
+        }
+    }
+
+    // spec: Linux bbr_bw_to_pacing_rate
+    fn bw_to_pacing_rate(&self, bw: u64, gain: u32) -> u64 {
+        // The kernel's rate can be zero and then means no pacing; a transport of ours must never stall: one byte a second.
+        self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin).clamp(1, u64::MAX / 8)
+    }
+
+    // spec: Linux bbr_init_pacing_rate_from_rtt
+    pub(super) fn init_pacing_rate_from_rtt(&mut self, srtt: Option<Span>) {
+        let rtt_us = match srtt {
+            Some(srtt) => {
+                self.has_seen_rtt = true;
+                srtt.as_micros().max(1)
+            }
+            None => DEFAULT_RTT_US,
+        };
+        let bw = u64::from(self.cwnd) * BW_UNIT / rtt_us;
+        self.pacing_rate = self.bw_to_pacing_rate(bw, self.p.pacing_gain_startup);
+    }
+
+    /// Before the pipe is full the rate never falls, so that noise in the first samples cannot slow Startup.
+    // spec: Linux bbr_set_pacing_rate
+    pub(super) fn set_pacing_rate(&mut self, bw: u64, gain: u32, srtt: Option<Span>) {
+        let rate = self.bw_to_pacing_rate(bw, gain);
+        if !self.has_seen_rtt && srtt.is_some() {
+            self.init_pacing_rate_from_rtt(srtt);
+        }
+        if self.full_bw_reached || rate > self.pacing_rate {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// Packets of one burst at the present pacing rate.
+    // spec: Linux bbr_tso_segs_goal
+    pub(super) fn tso_segs_goal(&self) -> u64 {
+        if self.draft_quantum {
+            return self.draft00_quantum();
+        }
+        let bytes = (self.pacing_rate >> PACING_SHIFT).min(GSO_MAX_PAYLOAD);
+        // Most flows that are slow make the smallest burst; that spares them the division.
+        let segs = if bytes < 2 * self.mss { 1 } else { bytes / self.mss };
+        segs.max(u64::from(self.min_tso_segs())).min(TSO_SEGS_MAX)
+    }
+
+    /// One packet below 1.2 Mbit/s, two below 24 Mbit/s, else a millisecond up to 64 kB.
+    fn draft00_quantum(&self) -> u64 {
+        match self.pacing_rate * 8 {
+            rate if rate < MIN_TSO_RATE => 1,
+            rate if rate < DRAFT00_QUANTUM_RATE => 2,
+            _ => ((self.pacing_rate / 1_000).min(65_536) / self.mss).max(1),
+        }
+    }
+
+    /// Packets in flight at `gain` times the estimated BDP.
+    // spec: Linux bbr_bdp
+    fn bdp(&self, bw: u64, gain: u32) -> u64 {
+        let Some(min_rtt_us) = self.min_rtt_us else {
+            // Before any RTT sample there is no BDP; the initial window is what is known to be safe.
+            return u64::from(self.initial_cwnd);
+        };
+        let volume = bw.saturating_mul(min_rtt_us);
+        match volume.checked_mul(u64::from(gain)) {
+            Some(scaled) => (scaled >> 8).saturating_add(BW_UNIT - 1) >> 24,
+            None => u64::try_from((u128::from(volume) * u128::from(gain) >> 8).div_ceil(u128::from(BW_UNIT)))
+                .unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Room for the bursts that host, NIC and receiver make of packets.
+    // spec: Linux bbr_quantization_budget
+    fn quantization_budget(&self, cwnd: u64) -> u64 {
+        let mut cwnd = cwnd.saturating_add(u64::from(self.p.quantization) * self.tso_segs_goal());
+        if self.p.quantization > 0 {
+            cwnd = cwnd.saturating_add(1) & !1; // an even window suits delayed ACKs of two packets
+            if matches!(self.mode, Mode::ProbeBw { phase: 0, .. }) {
+                cwnd = cwnd.saturating_add(2); // so that probing raises even a tiny window
+            }
+        }
+        cwnd
+    }
+
+    // spec: Linux bbr_inflight
+    pub(super) fn inflight(&self, bw: u64, gain: u32) -> u64 {
+        self.quantization_budget(self.bdp(bw, gain))
+    }
+
+    /// Packets that will still be in the network when the next one leaves the pacer.
+    // spec: Linux bbr_packets_in_net_at_edt
+    pub(super) fn packets_in_net_at_edt(&self, ack: &Ack, inflight_now: u32) -> u64 {
+        if self.p.edt == 0 {
+            return u64::from(inflight_now);
+        }
+        let interval_us = ack.edt.since(ack.now).as_micros();
+        let delivered = self.bw().saturating_mul(interval_us) >> 24;
+        let mut at_edt = u64::from(inflight_now);
+        if self.pacing_gain > UNIT {
+            at_edt += self.tso_segs_goal(); // it includes the burst about to leave
+        }
+        at_edt.saturating_sub(delivered)
+    }
+
+    /// Remembers the window that recovery or ProbeRTT is about to shrink.
+    // spec: Linux bbr_save_cwnd
+    pub(super) fn save_cwnd(&mut self) {
+        if self.prev_ca_state < CaState::Recovery && !matches!(self.mode, Mode::ProbeRtt { .. }) {
+            self.prior_cwnd = self.cwnd;
+        } else {
+            self.prior_cwnd = self.prior_cwnd.max(self.cwnd);
+        }
+    }
+
+    // spec: Linux bbr_set_cwnd
+    pub(super) fn set_cwnd(&mut self, ack: &Ack, bw: u64) {
+        let acked = u32::try_from(ack.rs.acked_sacked).unwrap_or(u32::MAX);
+        if acked > 0 && !self.recover_or_restore(ack, acked) {
+            let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.ack_aggregation_cwnd());
+            let target = u32::try_from(self.quantization_budget(target)).unwrap_or(u32::MAX);
+            if self.full_bw_reached {
+                self.cwnd = self.cwnd.saturating_add(acked).min(target);
+            } else if self.cwnd < target || ack.delivered < u64::from(self.initial_cwnd) {
+                self.cwnd = self.cwnd.saturating_add(acked);
+            }
+            self.cwnd = self.cwnd.max(self.p.cwnd_min);
+        }
+        self.cwnd = self.cwnd.min(self.cwnd_clamp);
+        if matches!(self.mode, Mode::ProbeRtt { .. }) {
+            self.cwnd = self.cwnd.min(self.p.cwnd_min);
+        }
+    }
+
+    /// Recovery: a round of packet conservation at its start, the saved window at its end. True: the window is decided.
+    // spec: Linux bbr_set_cwnd_to_recover_or_restore
+    fn recover_or_restore(&mut self, ack: &Ack, acked: u32) -> bool {
+        let losses = u32::try_from(ack.rs.losses).unwrap_or(u32::MAX);
+        self.cwnd = self.cwnd.saturating_sub(losses).max(1);
+        let conserved = ack.in_flight.saturating_add(acked);
+        if ack.ca_state == CaState::Recovery && self.prev_ca_state != CaState::Recovery {
+            self.packet_conservation = true;
+            self.next_round_delivered = ack.delivered;
+            self.cwnd = conserved;
+        } else if self.prev_ca_state >= CaState::Recovery && ack.ca_state < CaState::Recovery {
+            self.cwnd = self.cwnd.max(self.prior_cwnd);
+            self.packet_conservation = false;
+        }
+        self.prev_ca_state = ack.ca_state;
+        if self.packet_conservation {
+            self.cwnd = self.cwnd.max(conserved);
+        }
+        self.packet_conservation
+    }
+}

@@ -1,0 +1,230 @@
+//! HyStart (Linux's classic form) and HyStart++ (RFC 9406): end slow start on rising delay, before loss.
+//! In: RTT samples in slow start. Out: "now". Never: the window.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::event::Ack;
+use crate::units::{MICROS_PER_SEC, Time};
+
+/// Below this window neither detector speaks. Source: Linux `hystart_low_window`.
+const LOW_WINDOW: u32 = 16;
+/// ACKs closer than this belong to one train, µs. Source: Linux `hystart_ack_delta_us`.
+const ACK_DELTA_US: u64 = 2_000;
+/// RTT samples that make a round's minimum. Source: Linux `HYSTART_MIN_SAMPLES`; RFC 9406 N_RTT_SAMPLE.
+const MIN_SAMPLES: u32 = 8;
+/// Bounds on the tolerated rise of delay, µs. Source: Linux `HYSTART_DELAY_MIN/MAX`; RFC 9406 MIN/MAX_RTT_THRESH.
+const DELAY_BOUNDS_US: (u64, u64) = (4_000, 16_000);
+/// Largest burst of the sender, whose time an ACK train may be longer by, bytes. Source: Linux `hystart_ack_delay`.
+const GSO_MAX_SIZE: u64 = 65_536;
+/// Growth in conservative slow start is this much slower. Source: RFC 9406 CSS_GROWTH_DIVISOR.
+const CSS_GROWTH_DIVISOR: u32 = 4;
+/// Rounds of conservative slow start. Source: RFC 9406 CSS_ROUNDS.
+const CSS_ROUNDS: u32 = 5;
+
+/// Linux's HyStart: ACK train and delay increase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HyStart {
+    round_start_us: u64,
+    last_ack_us: u64,
+    end_seq: u64,
+    round_min_us: u64,
+    samples: u32,
+    found: bool,
+}
+
+impl HyStart {
+    pub(crate) const fn new(now: Time) -> Self {
+        let now_us = now.as_micros();
+        Self {
+            round_start_us: now_us,
+            last_ack_us: now_us,
+            end_seq: 0,
+            round_min_us: u64::MAX,
+            samples: 0,
+            found: false,
+        }
+    }
+
+    // spec: Linux bictcp_hystart_reset
+    pub(crate) const fn begin_round(&mut self, ack: &Ack) {
+        let now_us = ack.now.as_micros();
+        *self = Self { end_seq: ack.next, found: self.found, ..Self::new(Time::micros(now_us)) };
+    }
+
+    // spec: Linux hystart_update
+    pub(crate) fn on_rtt(&mut self, ack: &Ack, rtt_us: u64, delay_min_us: u64, cwnd: u32, pacing_rate: u64) -> bool {
+        if self.found {
+            return false;
+        }
+        if ack.una > self.end_seq {
+            self.begin_round(ack);
+        }
+        if cwnd < LOW_WINDOW {
+            return false;
+        }
+        let now_us = ack.now.as_micros();
+        if now_us.saturating_sub(self.last_ack_us) <= ACK_DELTA_US {
+            self.last_ack_us = now_us;
+            let burst_us = (GSO_MAX_SIZE * 4 * MICROS_PER_SEC).checked_div(pacing_rate).unwrap_or(0).min(1_000);
+            let mut threshold = delay_min_us + burst_us;
+            if !ack.paced {
+                threshold >>= 1; // a train half a round long fills the pipe; pacing alone may stretch it so far
+            }
+            self.found |= now_us.saturating_sub(self.round_start_us) > threshold;
+        }
+        self.round_min_us = self.round_min_us.min(rtt_us);
+        if self.samples < MIN_SAMPLES {
+            self.samples += 1;
+        } else {
+            let rise = (delay_min_us >> 3).clamp(DELAY_BOUNDS_US.0, DELAY_BOUNDS_US.1);
+            self.found |= self.round_min_us > delay_min_us + rise;
+        }
+        self.found
+    }
+}
+
+/// RFC 9406: delay increase enters conservative slow start, which confirms it or goes back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HyStartPlusPlus {
+    window_end: u64,
+    last_round_min_us: u64,
+    round_min_us: u64,
+    samples: u32,
+    /// In conservative slow start: the RTT at which it began, and the rounds spent there.
+    css: Option<(u64, u32)>,
+    remainder: u32,
+    done: bool,
+}
+
+impl Default for HyStartPlusPlus {
+    fn default() -> Self {
+        Self {
+            window_end: 0,
+            last_round_min_us: u64::MAX,
+            round_min_us: u64::MAX,
+            samples: 0,
+            css: None,
+            remainder: 0,
+            done: false,
+        }
+    }
+}
+
+impl HyStartPlusPlus {
+    // spec: RFC 9406 §4.2
+    pub(crate) fn on_rtt(&mut self, ack: &Ack, rtt_us: u64) -> bool {
+        if self.done {
+            return false;
+        }
+        if ack.una > self.window_end && self.begin_round(ack) {
+            self.done = true;
+            return true;
+        }
+        self.round_min_us = self.round_min_us.min(rtt_us);
+        self.samples += 1;
+        if self.samples < MIN_SAMPLES || self.last_round_min_us == u64::MAX {
+            return false;
+        }
+        match self.css {
+            None => {
+                let rise = (self.last_round_min_us >> 3).clamp(DELAY_BOUNDS_US.0, DELAY_BOUNDS_US.1);
+                if self.round_min_us >= self.last_round_min_us + rise {
+                    self.css = Some((self.round_min_us, 0));
+                }
+            }
+            Some((baseline, _)) if self.round_min_us < baseline => self.css = None,
+            Some(_) => {}
+        }
+        false
+    }
+
+    /// A new round; true if conservative slow start has lasted long enough.
+    fn begin_round(&mut self, ack: &Ack) -> bool {
+        self.window_end = ack.next;
+        self.last_round_min_us = self.round_min_us;
+        self.round_min_us = u64::MAX;
+        self.samples = 0;
+        if let Some((_, rounds)) = &mut self.css {
+            *rounds += 1;
+            return *rounds >= CSS_ROUNDS;
+        }
+        false
+    }
+
+    /// Growth for `acked` packets.
+    pub(crate) const fn step(&mut self, acked: u32) -> u32 {
+        if self.css.is_none() {
+            return acked;
+        }
+        let total = self.remainder + acked;
+        self.remainder = total % CSS_GROWTH_DIVISOR;
+        total / CSS_GROWTH_DIVISOR
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RateSample;
+
+    fn ack(now_us: u64, una: u64, next: u64) -> Ack {
+        Ack { now: Time::micros(now_us), una, next, rs: RateSample::default(), ..Ack::default() }
+    }
+
+    #[test]
+    fn hystart_leaves_on_delay_that_rises_by_an_eighth() {
+        let mut hystart = HyStart::new(Time::ZERO);
+        let mut left = false;
+        for i in 0..20 {
+            // ACKs 5 ms apart are no train.
+            left |= hystart.on_rtt(&ack(100_000 + i * 5_000, 0, 100), 46_000, 40_000, 32, 1_000_000);
+        }
+        assert!(left);
+    }
+
+    #[test]
+    fn hystart_stays_while_delay_is_flat() {
+        let mut hystart = HyStart::new(Time::ZERO);
+        for i in 0..20 {
+            assert!(!hystart.on_rtt(&ack(100_000 + i * 5_000, 0, 100), 41_000, 40_000, 32, 1_000_000));
+        }
+    }
+
+    #[test]
+    fn hystart_leaves_on_an_ack_train_of_half_a_round() {
+        let mut hystart = HyStart::new(Time::ZERO);
+        hystart.begin_round(&ack(1_000_000, 0, 100));
+        let left_at =
+            (0..40).find(|i| hystart.on_rtt(&ack(1_000_000 + i * 1_000, 0, 100), 40_000, 40_000, 32, 1 << 30));
+        assert_eq!(left_at, Some(21));
+    }
+
+    #[test]
+    fn hystart_plus_plus_needs_five_slow_rounds() {
+        let mut hystart = HyStartPlusPlus::default();
+        let mut rounds = 0;
+        for round in 0..20u64 {
+            let rtt = if round < 3 { 40_000 } else { 40_000 + round * 6_000 };
+            for i in 0..10 {
+                if hystart.on_rtt(&ack(round * 50_000 + i, round * 100 + 1, round * 100 + 100), rtt) {
+                    rounds = round;
+                }
+            }
+            if rounds > 0 {
+                break;
+            }
+        }
+        assert_eq!(rounds, 8);
+    }
+
+    #[test]
+    fn hystart_plus_plus_resumes_when_delay_falls_back() {
+        let mut hystart = HyStartPlusPlus::default();
+        for (round, rtt) in [40_000, 40_000, 50_000, 40_000].into_iter().enumerate() {
+            let round = round as u64;
+            for i in 0..10 {
+                hystart.on_rtt(&ack(round * 50_000 + i, round * 100 + 1, round * 100 + 100), rtt);
+            }
+        }
+        assert_eq!(hystart.step(8), 8);
+    }
+}

@@ -1,0 +1,295 @@
+//! The delivery-rate sampler with Linux's semantics (`tcp_rate.c`; draft-ietf-ccwg-bbr #delivery-rate-samples).
+//! In: packets sent, delivered and lost. Out: one [`RateSample`] an ACK. Never: an algorithm; it serves without any.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::units::{Span, Time};
+
+/// What the sampler must know again when a packet is delivered. The host stores it with each packet sent,
+/// and replaces it when the packet is retransmitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Token {
+    /// Draft: `P.first_send_time`, µs.
+    first_send_us: u64,
+    /// Draft: `P.delivered_time`, µs.
+    delivered_time_us: u64,
+    /// Draft: `P.send_time`, µs.
+    send_us: u64,
+    /// Draft: `P.delivered`, packets.
+    delivered: u64,
+    /// Draft: `P.is_app_limited`.
+    is_app_limited: bool,
+    /// This is a retransmission.
+    is_retransmit: bool,
+}
+
+impl Token {
+    /// When the packet was sent, rounded down to a microsecond.
+    pub const fn send_time(&self) -> Time {
+        Time::micros(self.send_us)
+    }
+
+    /// Whether the packet was a retransmission.
+    pub const fn is_retransmit(&self) -> bool {
+        self.is_retransmit
+    }
+}
+
+/// What one ACK says about the path (Linux `struct rate_sample`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateSample {
+    /// Packets delivered over the interval; `None` if this ACK delivered nothing.
+    pub delivered: Option<u64>,
+    /// Length of the interval, µs; `None` if it is shorter than any real round trip.
+    pub interval_us: Option<u64>,
+    /// The connection's delivered count when the newest delivered packet was sent.
+    pub prior_delivered: u64,
+    /// RTT of this ACK, µs.
+    pub rtt_us: Option<u64>,
+    /// Packets newly marked lost.
+    pub losses: u64,
+    /// Packets newly delivered.
+    pub acked_sacked: u64,
+    /// Packets in flight before this ACK.
+    pub prior_in_flight: u64,
+    /// The sample measures the application rather than the path.
+    pub is_app_limited: bool,
+    /// The newest delivered packet was a retransmission.
+    pub is_retransmit: bool,
+    /// The ACK was probably delayed by the receiver, so its RTT is not the path's.
+    pub is_ack_delayed: bool,
+}
+
+/// The newest packet that the present ACK delivered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Newest {
+    token: Token,
+    seq: u64,
+    any: bool,
+}
+
+/// Counts what a connection delivered, and turns each ACK into a [`RateSample`].
+///
+/// ```
+/// use bbrlab_core::{RateSampler, Span, Time};
+/// let mut sampler = RateSampler::new(Time::ZERO);
+/// let token = sampler.on_sent(Time::micros(0), true, false);
+/// sampler.on_delivered(&token, 0);
+/// let sample = sampler.on_ack(Time::micros(40_000), Span::millis(40));
+/// assert_eq!((sample.delivered, sample.interval_us), (Some(1), Some(40_000)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct RateSampler {
+    /// Draft: `C.delivered`, packets.
+    delivered: u64,
+    /// Draft: `C.delivered_time`, µs.
+    delivered_time_us: u64,
+    /// Draft: `C.first_send_time`, µs.
+    first_send_us: u64,
+    /// Draft: `C.app_limited`: the delivered count at which the bubble has left the path; 0 for none.
+    app_limited: u64,
+    /// Draft: `C.lost`, packets.
+    lost: u64,
+    /// `delivered` and `lost` when the last ACK had been processed.
+    prior: (u64, u64),
+    newest: Newest,
+}
+
+impl RateSampler {
+    /// A sampler for a connection that begins now.
+    pub const fn new(now: Time) -> Self {
+        Self {
+            delivered: 0,
+            delivered_time_us: now.as_micros(),
+            first_send_us: now.as_micros(),
+            app_limited: 0,
+            lost: 0,
+            prior: (0, 0),
+            newest: Newest {
+                token: Token {
+                    first_send_us: 0,
+                    delivered_time_us: 0,
+                    send_us: 0,
+                    delivered: 0,
+                    is_app_limited: false,
+                    is_retransmit: false,
+                },
+                seq: 0,
+                any: false,
+            },
+        }
+    }
+
+    /// Packets delivered so far.
+    pub const fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// When the newest of them was reported, µs.
+    pub const fn delivered_time_us(&self) -> u64 {
+        self.delivered_time_us
+    }
+
+    /// Packets marked lost so far.
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether packets sent now would be marked app-limited.
+    pub const fn is_app_limited(&self) -> bool {
+        self.app_limited != 0
+    }
+
+    /// A packet leaves at `now`; `none_outstanding` if no packet sent earlier awaits an ACK.
+    pub fn on_sent(&mut self, now: Time, none_outstanding: bool, is_retransmit: bool) -> Token {
+        let now_us = now.as_micros();
+        if none_outstanding {
+            self.first_send_us = now_us;
+            self.delivered_time_us = now_us;
+        }
+        Token {
+            first_send_us: self.first_send_us,
+            delivered_time_us: self.delivered_time_us,
+            send_us: now_us,
+            delivered: self.delivered,
+            is_app_limited: self.app_limited != 0,
+            is_retransmit,
+        }
+    }
+
+    /// A packet was reported delivered, for the first time. `seq` orders packets sent at the same moment.
+    // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
+    pub fn on_delivered(&mut self, token: &Token, seq: u64) {
+        self.delivered += 1;
+        let newest = &self.newest;
+        let newer = !newest.any || (token.send_us, seq) > (newest.token.send_us, newest.seq);
+        if newer {
+            self.newest = Newest { token: *token, seq, any: true };
+        }
+    }
+
+    /// Packets were marked lost.
+    pub const fn on_lost(&mut self, packets: u64) {
+        self.lost += packets;
+    }
+
+    /// Packets were marked lost by a timer: they count, but belong to no ACK's sample.
+    pub const fn on_lost_by_timer(&mut self, packets: u64) {
+        self.lost += packets;
+        self.prior.1 += packets;
+    }
+
+    /// The application has nothing to send although it could: samples of what is in flight now measure the application.
+    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; Linux tcp_rate_check_app_limited
+    pub fn on_app_limited(&mut self, in_flight: u64) {
+        self.app_limited = self.delivered.saturating_add(in_flight).max(1);
+    }
+
+    /// All deliveries and losses of one ACK have been told: the sample. `min_rtt` is the connection's smallest RTT.
+    // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack GenerateRateSample; Linux tcp_rate_gen
+    pub fn on_ack(&mut self, now: Time, min_rtt: Span) -> RateSample {
+        if self.app_limited != 0 && self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+        let acked_sacked = self.delivered - self.prior.0;
+        let losses = self.lost - self.prior.1;
+        self.prior = (self.delivered, self.lost);
+        if acked_sacked > 0 {
+            self.delivered_time_us = now.as_micros();
+        }
+        let mut sample = RateSample { losses, acked_sacked, ..RateSample::default() };
+        if !self.newest.any {
+            return sample;
+        }
+        self.newest.any = false;
+        let packet = &self.newest.token;
+        self.first_send_us = packet.send_us;
+        sample.prior_delivered = packet.delivered;
+        sample.is_app_limited = packet.is_app_limited;
+        sample.is_retransmit = packet.is_retransmit;
+        sample.delivered = Some(self.delivered.saturating_sub(packet.delivered));
+        let send_elapsed = packet.send_us.saturating_sub(packet.first_send_us);
+        let ack_elapsed = now.as_micros().saturating_sub(packet.delivered_time_us);
+        let interval_us = send_elapsed.max(ack_elapsed);
+        // An interval below the smallest RTT comes from a spurious retransmission or a compressed clock.
+        if interval_us >= min_rtt.as_micros() && interval_us > 0 {
+            sample.interval_us = Some(interval_us);
+        }
+        sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Span = Span::millis(40);
+
+    /// Sends `n` packets `gap` µs apart, and delivers each `rtt` later with spacing `ack_gap`; returns the last sample.
+    fn train(gap: u64, ack_gap: u64, n: u64) -> RateSample {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        let mut tokens = [Token::default(); 64];
+        for i in 0..n {
+            tokens[i as usize] = sampler.on_sent(Time::micros(1 + i * gap), i == 0, false);
+        }
+        let mut last = RateSample::default();
+        for i in 0..n {
+            sampler.on_delivered(&tokens[i as usize], i);
+            last = sampler.on_ack(Time::micros(1 + 40_000 + i * ack_gap), RTT);
+        }
+        last
+    }
+
+    #[test]
+    fn the_rate_is_the_slower_of_sending_and_acking() {
+        let fast_acks = train(1_000, 100, 50);
+        assert_eq!(fast_acks.interval_us, Some(49_000));
+        let slow_acks = train(100, 1_000, 50);
+        assert_eq!(slow_acks.interval_us, Some(40_000 + 49_000));
+    }
+
+    #[test]
+    fn an_interval_below_the_smallest_rtt_is_no_interval() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        let token = sampler.on_sent(Time::micros(10), true, false);
+        sampler.on_delivered(&token, 0);
+        assert_eq!(sampler.on_ack(Time::micros(39_000), RTT).interval_us, None);
+    }
+
+    #[test]
+    fn an_ack_that_delivers_nothing_makes_no_sample_but_reports_its_losses() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        sampler.on_lost(3);
+        let sample = sampler.on_ack(Time::micros(5), RTT);
+        assert_eq!((sample.delivered, sample.losses, sample.acked_sacked), (None, 3, 0));
+    }
+
+    #[test]
+    fn packets_sent_in_an_application_bubble_are_marked_until_the_bubble_has_left() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        sampler.on_app_limited(1);
+        let marked = sampler.on_sent(Time::micros(1), true, false);
+        sampler.on_delivered(&marked, 0);
+        assert!(sampler.on_ack(Time::micros(40_001), RTT).is_app_limited);
+        let still = sampler.on_sent(Time::micros(40_002), true, false);
+        sampler.on_delivered(&still, 1);
+        sampler.on_ack(Time::micros(80_002), RTT);
+        assert!(!sampler.is_app_limited());
+    }
+
+    /// Trap: samples whose packet was sent before anything was delivered are samples like any other.
+    #[test]
+    fn the_first_flight_makes_valid_samples() {
+        assert_eq!(train(100, 100, 1).delivered, Some(1));
+    }
+
+    #[test]
+    fn idle_time_is_not_counted_into_the_next_sample() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        let first = sampler.on_sent(Time::micros(1), true, false);
+        sampler.on_delivered(&first, 0);
+        sampler.on_ack(Time::micros(40_001), RTT);
+        let later = sampler.on_sent(Time::micros(9_000_000), true, false);
+        sampler.on_delivered(&later, 1);
+        assert_eq!(sampler.on_ack(Time::micros(9_040_000), RTT).interval_us, Some(40_000));
+    }
+}

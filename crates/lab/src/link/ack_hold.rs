@@ -1,0 +1,124 @@
+//! ACK aggregation: what Wi-Fi, cable and cellular schedulers do to ACKs. Held back, then released together.
+//! In: items and moments. Out: the same items in the same order. Never: loss, reordering.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::VecDeque;
+
+use bbrlab_core::{Span, Time};
+
+use super::config::AckAggregation;
+
+/// The longest that an ACK waits for others where it waits for bytes. Value: [`AckAggregation::Bytes`]; ours.
+const LONGEST: Span = Span::millis(200);
+
+/// Holds ACKs of one flow.
+#[derive(Clone, Debug)]
+pub struct AckHold<T> {
+    mode: AckAggregation,
+    /// Items with their release. The last `batch` of them wait for `release` together.
+    held: VecDeque<(Time, T)>,
+    batch: usize,
+    release: Time,
+    batch_bytes: u64,
+}
+
+impl<T> AckHold<T> {
+    /// An empty hold.
+    pub fn new(mode: AckAggregation) -> Self {
+        Self { mode, held: VecDeque::new(), batch: 0, release: Time::ZERO, batch_bytes: 0 }
+    }
+
+    /// Whether it holds nothing ever, so that a host may go past it.
+    pub fn is_none(&self) -> bool {
+        self.mode == AckAggregation::None
+    }
+
+    /// Takes an item in at `now`, which acknowledges `bytes_acked`. One that comes at the very moment of a release
+    /// begins the next batch.
+    pub fn push(&mut self, now: Time, item: T, bytes_acked: u64) {
+        if self.batch == 0 || now >= self.release {
+            self.batch = 0;
+            self.batch_bytes = 0;
+            self.release = now
+                + match self.mode {
+                    AckAggregation::None => Span::ZERO,
+                    AckAggregation::Time(span) => span,
+                    AckAggregation::Bytes(_) => LONGEST,
+                };
+        }
+        self.batch += 1;
+        self.batch_bytes = self.batch_bytes.saturating_add(bytes_acked);
+        self.held.push_back((self.release, item));
+        if matches!(self.mode, AckAggregation::Bytes(enough) if self.batch_bytes >= enough) {
+            // Each item is touched once more, at its release.
+            let waiting = self.batch.min(self.held.len());
+            self.held.iter_mut().rev().take(waiting).for_each(|(release, _)| *release = now);
+            self.batch = 0;
+        }
+    }
+
+    /// When the next item is released; [`Time::NEVER`] when none is held.
+    pub fn next(&self) -> Time {
+        self.held.front().map_or(Time::NEVER, |&(release, _)| release)
+    }
+
+    /// Hands out the next item released by `now`, with the moment of its release.
+    pub fn pop(&mut self, now: Time) -> Option<(Time, T)> {
+        if self.next() > now { None } else { self.held.pop_front() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(hold: &mut AckHold<u32>) -> Vec<(Time, u32)> {
+        std::iter::from_fn(|| hold.pop(Time::NEVER)).collect()
+    }
+
+    #[test]
+    fn acks_within_the_span_of_the_first_leave_together_in_order() {
+        let mut hold = AckHold::new(AckAggregation::Time(Span(100)));
+        hold.push(Time(10), 1, 1448);
+        hold.push(Time(60), 2, 1448);
+        hold.push(Time(109), 3, 1448);
+        assert_eq!(hold.next(), Time(110));
+        assert_eq!(hold.pop(Time(109)), None);
+        assert_eq!(all(&mut hold), [(Time(110), 1), (Time(110), 2), (Time(110), 3)]);
+    }
+
+    #[test]
+    fn an_ack_at_the_moment_of_release_begins_the_next_batch() {
+        let mut hold = AckHold::new(AckAggregation::Time(Span(100)));
+        hold.push(Time(10), 1, 1448);
+        hold.push(Time(110), 2, 1448);
+        assert_eq!(all(&mut hold), [(Time(110), 1), (Time(210), 2)]);
+    }
+
+    #[test]
+    fn acks_for_enough_bytes_leave_at_once() {
+        let mut hold = AckHold::new(AckAggregation::Bytes(3000));
+        hold.push(Time(1), 1, 1448);
+        hold.push(Time(2), 2, 1448);
+        assert_eq!(hold.next(), Time(1) + LONGEST);
+        hold.push(Time(3), 3, 1448);
+        hold.push(Time(4), 4, 1448);
+        assert_eq!(all(&mut hold), [(Time(3), 1), (Time(3), 2), (Time(3), 3), (Time(4) + LONGEST, 4)]);
+    }
+
+    #[test]
+    fn acks_for_too_few_bytes_leave_after_200_ms() {
+        let mut hold = AckHold::new(AckAggregation::Bytes(1 << 20));
+        hold.push(Time(1), 1, 1448);
+        hold.push(Time(2), 2, 1448);
+        assert_eq!(all(&mut hold), [(Time(200_000_001), 1), (Time(200_000_001), 2)]);
+    }
+
+    #[test]
+    fn no_aggregation_releases_at_once() {
+        let mut hold = AckHold::new(AckAggregation::None);
+        assert!(hold.is_none());
+        hold.push(Time(5), 1, 1448);
+        assert_eq!(hold.pop(Time(5)), Some((Time(5), 1)));
+    }
+}

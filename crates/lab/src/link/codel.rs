@@ -1,0 +1,279 @@
+//! CoDel: drops from the head once the waiting time has stayed above target for an interval, ever more often.
+//! In: packets. Out: packets in order. Never: a drop on arrival below the hard limit.
+//! Source: RFC 8289 §5. Differs: as Linux does, `count` resumes within 16 intervals, and a mark counts as a drop.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, Time};
+
+use super::config::Codel as CodelConfig;
+use super::fifo::{Entry, Fifo, Limit, Tally};
+use super::{LinkPacket, Verdict};
+
+/// A dropping state that ended less than this many intervals ago goes on at its drop rate. Source: Linux `codel_impl.h`.
+const RESUME_INTERVALS: u64 = 16;
+
+/// Where a controller takes its packets from.
+pub(super) trait Source<P> {
+    fn pop(&mut self) -> Option<Entry<P>>;
+    /// Bytes that wait, after the last pop.
+    fn backlog(&self) -> u64;
+}
+
+/// The control law with its state: one a queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Control {
+    /// When the delay will have been above target for an interval.
+    first_above: Option<Time>,
+    dropping: bool,
+    drop_next: Time,
+    count: u32,
+    last_count: u32,
+}
+
+/// A CoDel queue.
+#[derive(Clone, Debug)]
+pub(super) struct Codel<P> {
+    config: CodelConfig,
+    control: Control,
+    fifo: Fifo<P>,
+    /// The largest packet seen: a backlog of no more than that is no standing queue.
+    max_packet: u32,
+}
+
+impl<P: LinkPacket> Codel<P> {
+    pub fn new(config: CodelConfig) -> Self {
+        Self { config, control: Control::default(), fifo: Fifo::new(), max_packet: 0 }
+    }
+
+    pub fn fifo(&self) -> &Fifo<P> {
+        &self.fifo
+    }
+
+    pub fn enqueue(&mut self, entry: Entry<P>, limit: Limit, tally: &mut Tally) -> Verdict {
+        if !self.fifo.has_room(limit, entry.packet.wire_bytes()) {
+            tally.stats.drops += 1;
+            return Verdict::Dropped;
+        }
+        self.max_packet = self.max_packet.max(entry.packet.wire_bytes());
+        self.fifo.push(entry);
+        Verdict::Queued
+    }
+
+    pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
+        self.control.dequeue(now, &self.config, self.max_packet, &mut self.fifo, tally)
+    }
+}
+
+impl<P: LinkPacket> Source<P> for Fifo<P> {
+    fn pop(&mut self) -> Option<Entry<P>> {
+        Fifo::pop(self)
+    }
+
+    fn backlog(&self) -> u64 {
+        self.bytes()
+    }
+}
+
+impl Control {
+    /// The next packet that may be sent, the ones before it dropped.
+    pub fn dequeue<P: LinkPacket>(
+        &mut self,
+        now: Time,
+        config: &CodelConfig,
+        max_packet: u32,
+        source: &mut impl Source<P>,
+        tally: &mut Tally,
+    ) -> Option<Entry<P>> {
+        let head = source.pop();
+        let due = self.above_for_interval(now, config, max_packet, head.as_ref(), source.backlog());
+        let mut next = if self.dropping {
+            self.keep_dropping(now, config, max_packet, head, due, source, tally)
+        } else if due {
+            self.start_dropping(now, config, max_packet, head, source, tally)
+        } else {
+            head
+        }?;
+        if config.ce_threshold.is_some_and(|threshold| now.since(next.arrived) > threshold) {
+            tally.try_mark(&mut next.packet);
+        }
+        Some(next)
+    }
+
+    /// Counts drops that someone else made in this queue, so that the control law is as far as they are.
+    pub fn add_drops(&mut self, drops: u32) {
+        self.count = self.count.saturating_add(drops);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the state of one step of one loop")]
+    fn keep_dropping<P: LinkPacket>(
+        &mut self,
+        now: Time,
+        config: &CodelConfig,
+        max_packet: u32,
+        mut head: Option<Entry<P>>,
+        mut due: bool,
+        source: &mut impl Source<P>,
+        tally: &mut Tally,
+    ) -> Option<Entry<P>> {
+        self.dropping = due;
+        // Bounded by the packets that wait: each turn but the last takes one.
+        while self.dropping && now >= self.drop_next {
+            let mut entry = head?;
+            self.count = self.count.saturating_add(1);
+            if config.ecn && tally.try_mark(&mut entry.packet) {
+                self.drop_next = self.control_law(self.drop_next, config.interval);
+                return Some(entry);
+            }
+            tally.drop_queued(&entry.packet);
+            head = source.pop();
+            due = self.above_for_interval(now, config, max_packet, head.as_ref(), source.backlog());
+            self.dropping = due;
+            if due {
+                self.drop_next = self.control_law(self.drop_next, config.interval);
+            }
+        }
+        head
+    }
+
+    fn start_dropping<P: LinkPacket>(
+        &mut self,
+        now: Time,
+        config: &CodelConfig,
+        max_packet: u32,
+        head: Option<Entry<P>>,
+        source: &mut impl Source<P>,
+        tally: &mut Tally,
+    ) -> Option<Entry<P>> {
+        let mut entry = head?;
+        let next = if config.ecn && tally.try_mark(&mut entry.packet) {
+            Some(entry)
+        } else {
+            tally.drop_queued(&entry.packet);
+            let next = source.pop();
+            self.above_for_interval(now, config, max_packet, next.as_ref(), source.backlog());
+            next
+        };
+        self.dropping = true;
+        let recent = now.since(self.drop_next).0 < RESUME_INTERVALS.saturating_mul(config.interval.0);
+        let grown = self.count.saturating_sub(self.last_count);
+        self.count = if grown > 1 && recent { grown } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = self.control_law(now, config.interval);
+        next
+    }
+
+    /// Whether the waiting time has been above target for a whole interval. Keeps the clock of that.
+    fn above_for_interval<P>(
+        &mut self,
+        now: Time,
+        config: &CodelConfig,
+        max_packet: u32,
+        head: Option<&Entry<P>>,
+        backlog: u64,
+    ) -> bool {
+        let above = head.is_some_and(|entry| now.since(entry.arrived) >= config.target);
+        if !above || backlog <= u64::from(max_packet) {
+            if head.is_none() {
+                self.dropping = false;
+            }
+            self.first_above = None;
+            return false;
+        }
+        let since = *self.first_above.get_or_insert(now + config.interval);
+        now > since
+    }
+
+    /// `from` + interval/√count, the root to 16 binary places, rounded down.
+    fn control_law(&self, from: Time, interval: Span) -> Time {
+        let root = (u64::from(self.count.max(1)) << 32).isqrt();
+        let step = (u128::from(interval.0) << 16) / u128::from(root);
+        from + Span(u64::try_from(step).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::testing::{Packet, packet};
+
+    const CONFIG: CodelConfig =
+        CodelConfig { target: Span::millis(5), interval: Span::millis(100), ecn: false, ce_threshold: None };
+
+    /// A queue of `n` packets that arrived at 0, emptied by one packet a millisecond.
+    /// Returns the milliseconds at which the head was dropped or marked.
+    fn standing_queue(config: CodelConfig, ect: bool, n: u64) -> (Vec<u64>, Vec<Entry<Packet>>) {
+        let (mut codel, mut tally) = (Codel::new(config), Tally::default());
+        for _ in 0..n {
+            let entry = Entry { packet: Packet { ect, ..packet(1500) }, arrived: Time::ZERO };
+            codel.enqueue(entry, Limit::NONE, &mut tally);
+        }
+        let (mut acted, mut sent) = (Vec::new(), Vec::new());
+        for ms in 0..n {
+            let before = tally.stats.drops + tally.stats.marks;
+            sent.extend(codel.dequeue(Time::ZERO + Span::millis(ms), &mut tally));
+            if tally.stats.drops + tally.stats.marks > before {
+                acted.push(ms);
+            }
+        }
+        (acted, sent)
+    }
+
+    #[test]
+    fn drops_follow_the_control_law() {
+        // Above target from 5 ms on, so due after 105 ms; then every 100 ms over the root of the count.
+        let mut expected = vec![106];
+        let mut next = 106.0;
+        for count in 1..8 {
+            next += 100.0 / f64::from(count).sqrt();
+            expected.push(next.ceil() as u64);
+        }
+        let (dropped, _) = standing_queue(CONFIG, false, 600);
+        assert_eq!(dropped[..8], expected);
+    }
+
+    #[test]
+    fn ecn_marks_where_it_would_have_dropped() {
+        let (marked, sent) = standing_queue(CodelConfig { ecn: true, ..CONFIG }, true, 600);
+        assert_eq!(sent.len(), 600);
+        assert_eq!(sent.iter().filter(|entry| entry.packet.ce).count(), marked.len());
+        assert_eq!(marked[..3], standing_queue(CONFIG, false, 600).0[..3]);
+    }
+
+    #[test]
+    fn packets_that_cannot_be_marked_are_dropped_though_ecn_is_on() {
+        let (dropped, sent) = standing_queue(CodelConfig { ecn: true, ..CONFIG }, false, 600);
+        assert!(sent.len() < 600 && !dropped.is_empty());
+    }
+
+    #[test]
+    fn a_backlog_of_one_packet_is_left_alone_however_long_it_waits() {
+        let (mut codel, mut tally) = (Codel::new(CONFIG), Tally::default());
+        for second in 0..100 {
+            let arrived = Time::ZERO + Span::secs(second);
+            codel.enqueue(Entry { packet: packet(1500), arrived }, Limit::NONE, &mut tally);
+            codel.dequeue(arrived + Span::millis(900), &mut tally);
+        }
+        assert_eq!(tally.stats.drops, 0);
+    }
+
+    #[test]
+    fn ce_threshold_marks_every_packet_that_waited_longer() {
+        let config = CodelConfig { ce_threshold: Some(Span::millis(1)), ..CONFIG };
+        let (_, sent) = standing_queue(config, true, 50);
+        assert_eq!(sent.iter().filter(|entry| entry.packet.ce).count(), 48);
+    }
+
+    #[test]
+    fn a_dropping_state_soon_after_another_resumes_its_rate() {
+        let mut control = Control { count: 10, last_count: 2, drop_next: Time(1), ..Control::default() };
+        let (mut fifo, mut tally) = (Fifo::new(), Tally::default());
+        (0..3).for_each(|_| fifo.push(Entry { packet: packet(1500), arrived: Time::ZERO }));
+        let head = fifo.pop();
+        control.start_dropping(Time(2), &CONFIG, 1500, head, &mut fifo, &mut tally);
+        assert_eq!((control.count, control.last_count), (8, 8));
+        let late = Time::ZERO + Span::secs(100);
+        let head = fifo.pop();
+        control.start_dropping(late, &CONFIG, 1500, head, &mut fifo, &mut tally);
+        assert_eq!(control.count, 1);
+    }
+}

@@ -1,0 +1,152 @@
+//! A scheduler that grants rate by backlog, as a cellular base station does.
+//! In: the backlog, as it changes. Out: the rate granted for the next period. Never: a float power, which machines round apart.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//!
+//! Rates lie on a ladder of equal ratios from `min` to `max`; a link starts at `min`. At each multiple of `period`
+//! the grant moves one rung: up if at no moment of the period less than `up_backlog` of drain time (at the rate of
+//! that period) was queued, down if the link was idle at some moment of it. The packet being sent counts in full.
+//! An idle link comes down a rung a period until it is at `min`, and then rests until a packet comes.
+
+use bbrlab_core::{NANOS_PER_SEC, Rate, Time};
+
+use super::config::Demand;
+
+/// The most rungs. Ours: finer than any scheduler's.
+const MAX_STEPS: u32 = 10_000;
+
+/// The grant.
+#[derive(Clone, Debug)]
+pub(super) struct Grant {
+    config: Demand,
+    ladder: Vec<Rate>,
+    rung: usize,
+    /// When the grant is reconsidered.
+    review_at: Time,
+    /// The smallest backlog in the present period, bytes.
+    lowest: u64,
+}
+
+impl Grant {
+    /// A link that was always idle.
+    pub fn new(config: Demand) -> Self {
+        let period = config.period.max(bbrlab_core::Span::micros(1));
+        let config = Demand { period, ..config };
+        Self { config, ladder: ladder(&config), rung: 0, review_at: Time::NEVER, lowest: 0 }
+    }
+
+    pub fn rate(&self) -> Rate {
+        self.ladder[self.rung]
+    }
+
+    /// When [`Self::review`] is due; [`Time::NEVER`] for an idle link at `min`.
+    pub fn review_at(&self) -> Time {
+        self.review_at
+    }
+
+    /// The link was idle up to `now` and is busy from here.
+    pub fn wake(&mut self, now: Time) {
+        if self.review_at == Time::NEVER {
+            let period = self.config.period.0;
+            self.review_at = Time((now.0 / period + 1).saturating_mul(period));
+        }
+    }
+
+    /// So much is queued since something left.
+    pub fn note(&mut self, backlog_bytes: u64) {
+        self.lowest = self.lowest.min(backlog_bytes);
+    }
+
+    /// Ends a period with so much queued. Returns the rate of the next one.
+    pub fn review(&mut self, backlog_bytes: u64) -> Rate {
+        if self.lowest == 0 {
+            self.rung = self.rung.saturating_sub(1);
+        } else if self.drains_slowly() {
+            self.rung = (self.rung + 1).min(self.ladder.len() - 1);
+        }
+        self.lowest = backlog_bytes;
+        let rests = backlog_bytes == 0 && self.rung == 0;
+        self.review_at = if rests { Time::NEVER } else { self.review_at + self.config.period };
+        self.rate()
+    }
+
+    fn drains_slowly(&self) -> bool {
+        let backlog = u128::from(self.lowest) * 8 * u128::from(NANOS_PER_SEC);
+        backlog >= u128::from(self.config.up_backlog.0) * u128::from(self.rate().0)
+    }
+}
+
+/// `steps` equal ratios from `min` to `max`, both ends included. The ratio is found by bisection with
+/// multiplications alone, so that every machine gets the same integers.
+fn ladder(config: &Demand) -> Vec<Rate> {
+    let steps = config.steps.clamp(1, MAX_STEPS);
+    let (min, max) = (config.min.0.max(1) as f64, config.max.0.max(config.min.0).max(1) as f64);
+    let top = |ratio: f64| (0..steps).fold(min, |rate, _| rate * ratio);
+    let (mut low, mut high) = (1.0_f64, max / min);
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        if top(middle) < max { low = middle } else { high = middle }
+    }
+    let mut rate = min;
+    let mut rates = Vec::with_capacity(steps as usize + 1);
+    for _ in 0..steps {
+        rates.push(Rate((rate + 0.5) as u64));
+        rate *= high;
+    }
+    rates.push(Rate(max as u64));
+    rates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bbrlab_core::Span;
+
+    const CONFIG: Demand = Demand {
+        min: Rate(1_000_000),
+        max: Rate(16_000_000),
+        steps: 4,
+        period: Span::millis(50),
+        up_backlog: Span::millis(10),
+    };
+
+    #[test]
+    fn the_ladder_has_equal_ratios_and_both_ends() {
+        let rates: Vec<u64> = Grant::new(CONFIG).ladder.iter().map(|rate| rate.0).collect();
+        assert_eq!(rates, [1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000]);
+    }
+
+    #[test]
+    fn a_backlog_kept_up_earns_a_rung_a_period() {
+        let mut grant = Grant::new(CONFIG);
+        grant.wake(Time(1));
+        assert_eq!(grant.review_at(), Time(50_000_000));
+        grant.lowest = 1250; // exactly 10 ms at 1 Mbit/s
+        assert_eq!(grant.review(2499), grant.ladder[1]);
+        // Just less than 10 ms at 2 Mbit/s earns nothing, and loses nothing.
+        assert_eq!(grant.review(5000), grant.ladder[1]);
+        assert_eq!(grant.review_at(), Time(150_000_000));
+    }
+
+    #[test]
+    fn a_moment_of_idleness_costs_a_rung() {
+        let mut grant = Grant { rung: 3, lowest: 100_000, review_at: Time(50_000_000), ..Grant::new(CONFIG) };
+        grant.note(0);
+        grant.note(100_000);
+        assert_eq!(grant.review(100_000), grant.ladder[2]);
+    }
+
+    #[test]
+    fn an_idle_link_comes_down_to_min_and_rests() {
+        let mut grant = Grant { rung: 2, review_at: Time(50_000_000), ..Grant::new(CONFIG) };
+        grant.review(0);
+        assert_ne!(grant.review_at(), Time::NEVER);
+        assert_eq!(grant.review(0), CONFIG.min);
+        assert_eq!(grant.review_at(), Time::NEVER);
+    }
+
+    #[test]
+    fn a_ladder_of_one_rate_is_that_rate() {
+        let flat = Demand { max: CONFIG.min, steps: 3, ..CONFIG };
+        assert!(ladder(&flat).iter().all(|&rate| rate == CONFIG.min));
+    }
+}

@@ -1,0 +1,106 @@
+//! The queue under every discipline: packets in order of arrival, with their bytes counted.
+//! In: packets. Out: the same packets in the same order. Never: a verdict.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::VecDeque;
+
+use bbrlab_core::Time;
+
+use super::config::Buffer;
+use super::{LinkPacket, LinkStats};
+
+/// A packet that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<P> {
+    pub packet: P,
+    pub arrived: Time,
+}
+
+/// Packets that wait, oldest first.
+#[derive(Clone, Debug)]
+pub(super) struct Fifo<P> {
+    entries: VecDeque<Entry<P>>,
+    bytes: u64,
+}
+
+/// A [`Buffer`] as two bounds, of which one never binds; so a check costs no branch on the kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// What disciplines report besides their verdicts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub stats: LinkStats,
+    /// Flows of packets that were dropped after they had been queued.
+    pub dropped: Vec<u32>,
+}
+
+impl Limit {
+    /// Everything fits: an idle link sends at once, so its arrival never waits.
+    pub const NONE: Self = Self { packets: u64::MAX, bytes: u64::MAX };
+
+    pub fn of(buffer: Buffer) -> Self {
+        match buffer {
+            Buffer::Packets(packets) => Self { packets, bytes: u64::MAX },
+            Buffer::Bytes(bytes) => Self { packets: u64::MAX, bytes },
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a packet that is dropped although it had been queued.
+    pub fn drop_queued<P: LinkPacket>(&mut self, packet: &P) {
+        self.stats.drops += 1;
+        self.dropped.push(packet.flow());
+    }
+
+    /// Marks the packet if it may be marked.
+    pub fn try_mark<P: LinkPacket>(&mut self, packet: &mut P) -> bool {
+        if !packet.ect() {
+            return false;
+        }
+        packet.mark_ce();
+        self.stats.marks += 1;
+        true
+    }
+}
+
+impl<P: LinkPacket> Fifo<P> {
+    pub fn new() -> Self {
+        Self { entries: VecDeque::new(), bytes: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a packet of `wire_bytes` may still join.
+    #[inline]
+    pub fn has_room(&self, limit: Limit, wire_bytes: u32) -> bool {
+        (self.entries.len() as u64) < limit.packets && self.bytes.saturating_add(u64::from(wire_bytes)) <= limit.bytes
+    }
+
+    #[inline]
+    pub fn push(&mut self, entry: Entry<P>) {
+        self.bytes += u64::from(entry.packet.wire_bytes());
+        self.entries.push_back(entry);
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<Entry<P>> {
+        let entry = self.entries.pop_front()?;
+        self.bytes -= u64::from(entry.packet.wire_bytes());
+        Some(entry)
+    }
+}

@@ -1,0 +1,307 @@
+//! The link itself: policer, queue, service and loss in a row.
+//! In: packets offered in order of time. Out: departures at their theoretical times. Never: work that grows with the queue.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
+
+use super::config::{Buffer, LinkConfig, Loss, Service};
+use super::demand::Grant;
+use super::fifo::{Entry, Limit, Tally};
+use super::loss::LossModel;
+use super::opportunities::Opportunities;
+use super::policer::TokenBucket;
+use super::queue::Queue;
+use super::serialiser::Serialiser;
+use super::{Departure, LinkPacket, LinkStats, Verdict};
+
+/// One link. A host offers packets as they come and asks for departures when they are due:
+/// before it offers at `now`, it has taken every departure before `now`.
+#[derive(Clone, Debug)]
+pub struct Link<P> {
+    next: Time,
+    serving: Option<Serving<P>>,
+    serialiser: Serialiser,
+    service: Server,
+    queue: Queue<P>,
+    limit: Limit,
+    policer: Option<TokenBucket>,
+    loss: LossModel,
+    tally: Tally,
+    /// What could have been carried up to `since`, in bits times 10⁹.
+    capacity: u128,
+    since: Time,
+}
+
+/// What drains the queue. The serialiser beside it knows the present rate.
+#[derive(Clone, Debug)]
+enum Server {
+    Rate,
+    Trace(Box<Opportunities>),
+    Demand(Box<Grant>),
+}
+
+/// The packet being sent, with the time it waited.
+#[derive(Clone, Debug)]
+struct Serving<P> {
+    packet: P,
+    waited: Span,
+}
+
+impl<P: LinkPacket> Link<P> {
+    /// An idle link whose dice depend on `seed` alone.
+    pub fn new(config: &LinkConfig, seed: u64) -> Self {
+        let (service, rate) = match &config.service {
+            Service::Rate(rate) => (Server::Rate, *rate),
+            Service::Trace(trace) => (Server::Trace(Box::new(Opportunities::new(trace.clone()))), trace.mean_rate()),
+            Service::Demand(demand) => {
+                let grant = Grant::new(*demand);
+                let rate = grant.rate();
+                (Server::Demand(Box::new(grant)), rate)
+            }
+        };
+        Self {
+            next: Time::NEVER,
+            serving: None,
+            serialiser: Serialiser::new(rate),
+            service,
+            queue: Queue::new(&config.aqm, seed),
+            limit: Limit::of(config.buffer),
+            policer: config.policer.map(TokenBucket::new),
+            loss: LossModel::new(config.loss, seed),
+            tally: Tally::default(),
+            capacity: 0,
+            since: Time::ZERO,
+        }
+    }
+
+    /// Takes a packet that arrives at `now`. An idle link takes it whatever the buffer, and begins to send it at once
+    /// (a delivery trace: at its next opportunity after `now`).
+    #[inline]
+    pub fn offer(&mut self, now: Time, packet: P) -> Verdict {
+        debug_assert!(now <= self.next, "offered at {now:?}, after the departure due at {:?}", self.next);
+        self.tally.stats.arrivals += 1;
+        if let Some(policer) = &mut self.policer
+            && !policer.admit(now, packet.wire_bytes())
+        {
+            self.tally.stats.policed += 1;
+            return Verdict::Policed;
+        }
+        let idle = self.serving.is_none() && self.queue.len() == 0;
+        let limit = if idle { Limit::NONE } else { self.limit };
+        let entry = Entry { packet, arrived: now };
+        let verdict = self.queue.enqueue(now, entry, limit, self.serialiser.rate(), &mut self.tally);
+        if idle && verdict == Verdict::Queued {
+            self.wake(now);
+        }
+        verdict
+    }
+
+    /// When [`Self::depart`] is due; [`Time::NEVER`] when idle (a demand link that still holds a grant above its
+    /// minimum is due at the end of its period, also when idle).
+    #[inline]
+    pub fn next_departure(&self) -> Time {
+        self.next
+    }
+
+    /// Ends what is due by `now`. `None` where no packet left (nothing was due, the packet needs more opportunities of
+    /// a trace, a grant changed): ask [`Self::next_departure`] again.
+    #[inline]
+    pub fn depart(&mut self, now: Time) -> Option<Departure<P>> {
+        let at = self.next;
+        if at > now {
+            return None;
+        }
+        match self.service {
+            Server::Rate => {}
+            Server::Demand(_) if self.serialiser.end() > at => {
+                self.review_grant(at);
+                return None;
+            }
+            Server::Demand(_) => {}
+            Server::Trace(_) => return self.depart_by_trace(now),
+        }
+        let served = self.serving.take()?;
+        self.serve_next(at);
+        Some(self.departed(served, at))
+    }
+
+    /// Changes the rate; the bits that remain of the packet being sent go at the new one.
+    /// A link of another service has a constant rate from here on.
+    pub fn set_rate(&mut self, now: Time, rate: Rate) {
+        self.capacity = self.capacity_units(now);
+        self.since = now;
+        match std::mem::replace(&mut self.service, Server::Rate) {
+            Server::Rate | Server::Demand(_) => {
+                self.serialiser.set_rate(now, rate, self.serving.is_some());
+                self.next = self.serialiser.end();
+            }
+            Server::Trace(trace) => {
+                self.serialiser.set_rate(now, rate, false);
+                match &self.serving {
+                    Some(serving) => {
+                        let unsent = trace.unsent(now, serving.packet.wire_bytes());
+                        self.serialiser.resume(now, unsent);
+                        self.next = self.serialiser.end();
+                    }
+                    None => self.serve_next(now),
+                }
+            }
+        }
+    }
+
+    /// Changes the queue limit. What waits already stays.
+    pub fn set_buffer(&mut self, buffer: Buffer) {
+        self.limit = Limit::of(buffer);
+    }
+
+    /// Changes the random loss.
+    pub fn set_loss(&mut self, loss: Loss) {
+        self.loss.set(loss);
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &LinkStats {
+        &self.tally.stats
+    }
+
+    /// Bytes that could have left in 0..=`now`, rounded down: the denominator of the utilisation over any window is the
+    /// difference of two of these. It must be asked in time, before the rate changes after `now`.
+    pub fn capacity_bytes_until(&self, now: Time) -> u64 {
+        u64::try_from(self.capacity_units(now) / u128::from(8 * NANOS_PER_SEC)).unwrap_or(u64::MAX)
+    }
+
+    /// Packets that wait or are being sent.
+    pub fn queue_packets(&self) -> u32 {
+        let packets = self.queue.len() + usize::from(self.serving.is_some());
+        u32::try_from(packets).unwrap_or(u32::MAX)
+    }
+
+    /// Bytes that wait or are being sent; the packet being sent counts in full.
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue.bytes() + self.serving.as_ref().map_or(0, |serving| serving.packet.wire_bytes().into())
+    }
+
+    /// The present rate; zero for a delivery trace, which has none.
+    pub fn rate(&self) -> Rate {
+        match self.service {
+            Server::Trace(_) => Rate(0),
+            Server::Rate | Server::Demand(_) => self.serialiser.rate(),
+        }
+    }
+
+    /// Moves to `flows` the flow of each packet that was dropped after it had been queued (a verdict of its own
+    /// told of those dropped on arrival). Costs one comparison where there was none.
+    #[inline]
+    pub fn take_dropped(&mut self, flows: &mut Vec<u32>) {
+        if !self.tally.dropped.is_empty() {
+            flows.append(&mut self.tally.dropped);
+        }
+    }
+
+    /// Begins to serve the packet that came to an idle link.
+    #[inline(never)]
+    fn wake(&mut self, now: Time) {
+        match &mut self.service {
+            Server::Rate => {}
+            Server::Demand(grant) => grant.wake(now),
+            Server::Trace(trace) => {
+                self.next = trace.wake(now);
+                return;
+            }
+        }
+        self.serve_next(now);
+    }
+
+    /// Takes the next packet into service at `now`, at the present rate.
+    #[inline(always)] // once in `depart`, once in `wake`: the rest of its callers are rare
+    fn serve_next(&mut self, now: Time) {
+        match self.queue.dequeue(now, &mut self.tally) {
+            Some(entry) => {
+                self.next = self.serialiser.start(now, entry.packet.wire_bytes());
+                self.serving = Some(Serving { packet: entry.packet, waited: now.since(entry.arrived) });
+            }
+            None => {
+                self.serialiser.rest();
+                self.next = Time::NEVER;
+            }
+        }
+        if matches!(self.service, Server::Demand(_)) {
+            self.note_backlog();
+        }
+    }
+
+    #[inline]
+    fn departed(&mut self, served: Serving<P>, at: Time) -> Departure<P> {
+        let lost = self.loss.lose();
+        let stats = &mut self.tally.stats;
+        stats.departed_packets += 1;
+        stats.departed_bytes += u64::from(served.packet.wire_bytes());
+        stats.lost += u64::from(lost);
+        Departure { packet: served.packet, at, queue_delay: served.waited, lost }
+    }
+
+    #[inline(never)]
+    fn note_backlog(&mut self) {
+        let backlog = self.queue_bytes();
+        if let Server::Demand(grant) = &mut self.service {
+            grant.note(backlog);
+            self.next = self.serialiser.end().min(grant.review_at());
+        }
+    }
+
+    #[inline(never)]
+    fn review_grant(&mut self, at: Time) {
+        let backlog = self.queue_bytes();
+        self.capacity = self.capacity_units(at);
+        self.since = at;
+        if let Server::Demand(grant) = &mut self.service {
+            let rate = grant.review(backlog);
+            if rate != self.serialiser.rate() {
+                self.serialiser.set_rate(at, rate, self.serving.is_some());
+            }
+            self.next = self.serialiser.end().min(grant.review_at());
+        }
+    }
+
+    #[inline(never)]
+    fn depart_by_trace(&mut self, now: Time) -> Option<Departure<P>> {
+        // Bounded: each turn uses an opportunity or completes a packet.
+        while self.next <= now {
+            let at = self.next;
+            let served = self.serving.take();
+            if let Server::Trace(trace) = &mut self.service {
+                if served.is_some() { trace.complete() } else { trace.begin() }
+            }
+            self.fill_opportunity(at);
+            if let Some(served) = served {
+                return Some(self.departed(served, at));
+            }
+        }
+        None
+    }
+
+    /// Puts the next packet into what is left of the opportunity that comes at `at`.
+    fn fill_opportunity(&mut self, at: Time) {
+        let Server::Trace(trace) = &mut self.service else { return };
+        // An empty queue is asked as well, so that its discipline knows that it idles.
+        if (trace.has_left() || self.queue.len() == 0)
+            && let Some(entry) = self.queue.dequeue(at, &mut self.tally)
+        {
+            self.next = trace.put(at, entry.packet.wire_bytes());
+            self.serving = Some(Serving { packet: entry.packet, waited: self.next.since(entry.arrived) });
+            return;
+        }
+        self.next = if self.queue.len() == 0 { Time::NEVER } else { trace.next_at() };
+    }
+
+    /// Capacity in bits times 10⁹.
+    fn capacity_units(&self, now: Time) -> u128 {
+        let rate = match &self.service {
+            Server::Trace(trace) => {
+                return u128::from(trace.capacity_bytes(now)) * u128::from(8 * NANOS_PER_SEC);
+            }
+            Server::Rate | Server::Demand(_) => self.serialiser.rate(),
+        };
+        self.capacity + u128::from(rate.0) * u128::from(now.since(self.since).0)
+    }
+}

@@ -1,0 +1,274 @@
+//! PIE: a proportional-integral controller sets the probability with which arrivals are dropped.
+//! In: packets. Out: verdicts on arrival, packets in order. Never: a drop after queueing.
+//! Source: RFC 8033 §4, §5.1, §5.4, §5.5. The delay is what the packet sent last had waited (timestamps, as Linux does by
+//! default), and zero once the queue is empty; so it needs no estimate of the departure rate.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Rng, Span, Time};
+
+use super::config::Pie as PieConfig;
+use super::fifo::{Entry, Fifo, Limit, Tally};
+use super::loss::{happens, threshold};
+use super::{LinkPacket, Verdict};
+
+/// Above this probability packets are dropped, ECN or not. Source: RFC 8033 §5.1.
+const MARK_UP_TO: f64 = 0.1;
+/// No drops while no more than this many bytes wait: two packets. Source: RFC 8033 §4.1; size as in Linux, its MTU.
+const SPARED_BYTES: u64 = 2 * 1500;
+/// A delay above this adds [`EXTREME_STEP`] an update. Source: Linux `sch_pie`, not in the RFC.
+const EXTREME_DELAY: Span = Span::millis(250);
+/// Source: Linux `sch_pie`.
+const EXTREME_STEP: f64 = 0.02;
+/// From a probability of 10 % on, no step is larger than this. Source: RFC 8033 §5.5.
+const STEP_CAP: f64 = 0.02;
+/// Share of the probability left by an update in an idle queue. Source: RFC 8033 §4.2.
+const IDLE_DECAY: f64 = 0.98;
+/// Drops come no closer than this sum of probabilities, and no further apart than the next. Source: RFC 8033 §5.4.
+const SPREAD_MIN: f64 = 0.85;
+/// Source: RFC 8033 §5.4.
+const SPREAD_MAX: f64 = 8.5;
+
+/// A PIE queue.
+#[derive(Clone, Debug)]
+pub(super) struct Pie<P> {
+    config: PieConfig,
+    fifo: Fifo<P>,
+    rng: Rng,
+    probability: f64,
+    /// Sum of the probabilities that arrivals met since the last drop.
+    accumulated: f64,
+    /// What the packet sent last had waited.
+    delay: Span,
+    /// The delay at the last update.
+    delay_before: Span,
+    burst_left: Span,
+    next_update: Time,
+}
+
+impl<P: LinkPacket> Pie<P> {
+    pub fn new(config: PieConfig, rng: Rng) -> Self {
+        // An update interval of zero would update for ever.
+        let config = PieConfig { tupdate: config.tupdate.max(Span::micros(1)), ..config };
+        Self {
+            config,
+            fifo: Fifo::new(),
+            rng,
+            probability: 0.0,
+            accumulated: 0.0,
+            delay: Span::ZERO,
+            delay_before: Span::ZERO,
+            burst_left: config.max_burst,
+            next_update: Time::ZERO + config.tupdate,
+        }
+    }
+
+    pub fn fifo(&self) -> &Fifo<P> {
+        &self.fifo
+    }
+
+    pub fn enqueue(&mut self, now: Time, mut entry: Entry<P>, limit: Limit, tally: &mut Tally) -> Verdict {
+        self.update_until(now);
+        let room = self.fifo.has_room(limit, entry.packet.wire_bytes());
+        let markable = self.config.ecn && self.probability <= MARK_UP_TO;
+        if !room || (self.drop_early() && !(markable && tally.try_mark(&mut entry.packet))) {
+            self.accumulated = 0.0;
+            tally.stats.drops += 1;
+            return Verdict::Dropped;
+        }
+        self.fifo.push(entry);
+        Verdict::Queued
+    }
+
+    pub fn dequeue(&mut self, now: Time) -> Option<Entry<P>> {
+        self.update_until(now);
+        let entry = self.fifo.pop();
+        let waited = entry.as_ref().map_or(Span::ZERO, |entry| now.since(entry.arrived));
+        self.delay = if self.fifo.is_empty() { Span::ZERO } else { waited };
+        entry
+    }
+
+    fn drop_early(&mut self) -> bool {
+        if self.burst_left > Span::ZERO
+            || (self.delay_before.0 < self.config.target.0 / 2 && self.probability < 0.2)
+            || self.fifo.bytes() <= SPARED_BYTES
+        {
+            return false;
+        }
+        if self.probability == 0.0 {
+            self.accumulated = 0.0;
+        }
+        self.accumulated += self.probability;
+        if self.accumulated < SPREAD_MIN {
+            return false;
+        }
+        let drop = self.accumulated >= SPREAD_MAX || happens(threshold(self.probability), &mut self.rng);
+        if drop {
+            self.accumulated = 0.0;
+        }
+        drop
+    }
+
+    /// Makes up for the updates due by `now`; nothing changed in the queue since the last of them.
+    fn update_until(&mut self, now: Time) {
+        while self.next_update <= now {
+            if self.at_rest() {
+                let missed = now.since(self.next_update).0 / self.config.tupdate.0 + 1;
+                self.next_update += Span(missed.saturating_mul(self.config.tupdate.0));
+                return;
+            }
+            self.update();
+            self.next_update += self.config.tupdate;
+        }
+    }
+
+    /// Another update would change nothing.
+    fn at_rest(&self) -> bool {
+        self.probability == 0.0
+            && self.delay == Span::ZERO
+            && self.delay_before == Span::ZERO
+            && self.burst_left == self.config.max_burst
+    }
+
+    fn update(&mut self) {
+        let (target, delay, before) = (seconds(self.config.target), seconds(self.delay), seconds(self.delay_before));
+        let mut step = self.config.alpha * (delay - target) + self.config.beta * (delay - before);
+        step *= self.scale();
+        if self.probability >= 0.1 {
+            step = step.min(STEP_CAP);
+        }
+        if self.delay > EXTREME_DELAY {
+            step += EXTREME_STEP;
+        }
+        self.probability = (self.probability + step).clamp(0.0, 1.0);
+        if self.delay == Span::ZERO && self.delay_before == Span::ZERO {
+            self.probability *= IDLE_DECAY;
+        }
+        self.burst_left = Span(self.burst_left.0.saturating_sub(self.config.tupdate.0));
+        let half = Span(self.config.target.0 / 2);
+        if self.probability == 0.0 && self.delay < half && self.delay_before < half {
+            self.burst_left = self.config.max_burst;
+        }
+        self.delay_before = self.delay;
+    }
+
+    /// Steps shrink with the probability, so that small ones are not overshot. Source: RFC 8033 §4.2.
+    fn scale(&self) -> f64 {
+        match self.probability {
+            p if p < 0.000_001 => 1.0 / 2048.0,
+            p if p < 0.000_01 => 1.0 / 512.0,
+            p if p < 0.000_1 => 1.0 / 128.0,
+            p if p < 0.001 => 1.0 / 32.0,
+            p if p < 0.01 => 1.0 / 8.0,
+            p if p < 0.1 => 1.0 / 2.0,
+            _ => 1.0,
+        }
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    span.0 as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::testing::{Packet, packet};
+
+    const CONFIG: PieConfig = PieConfig {
+        target: Span::millis(15),
+        tupdate: Span::millis(15),
+        alpha: 0.125,
+        beta: 1.25,
+        max_burst: Span::millis(150),
+        ecn: false,
+    };
+
+    /// A PIE past its burst, with 100 packets waiting, that met `delay` twice at this probability.
+    fn under_load(config: PieConfig, probability: f64, delay: Span) -> Pie<Packet> {
+        let mut pie = Pie::new(config, Rng::new(1));
+        (0..100).for_each(|_| pie.fifo.push(Entry { packet: packet(1500), arrived: Time::ZERO }));
+        Pie { probability, delay, delay_before: delay, burst_left: Span::ZERO, ..pie }
+    }
+
+    #[test]
+    fn steps_follow_the_controller_and_its_auto_tuning() {
+        for (probability, scale) in [(0.0, 2048.0), (0.000_05, 128.0), (0.05, 2.0), (0.5, 1.0)] {
+            let mut pie = under_load(CONFIG, probability, Span::millis(35));
+            pie.delay_before = Span::millis(31);
+            pie.update();
+            // 0.125·(35 − 15) ms + 1.25·(35 − 31) ms = 7.5 ms.
+            let expected = probability + 0.0075 / scale;
+            assert!((pie.probability - expected).abs() < 1e-12, "{} for {expected}", pie.probability);
+        }
+    }
+
+    #[test]
+    fn large_probabilities_grow_by_two_percent_at_most_unless_the_delay_is_extreme() {
+        let mut pie = under_load(CONFIG, 0.2, Span::millis(240));
+        pie.update();
+        assert!((pie.probability - 0.22).abs() < 1e-12);
+        let mut pie = under_load(CONFIG, 0.2, Span::millis(260));
+        pie.update();
+        assert!((pie.probability - 0.24).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_burst_at_start_passes_untouched_for_150_ms() {
+        let mut pie = under_load(CONFIG, 1.0, Span::millis(100));
+        pie.burst_left = CONFIG.max_burst;
+        for _ in 0..9 {
+            pie.update();
+            assert!(!pie.drop_early());
+        }
+        pie.update();
+        assert!(pie.drop_early());
+    }
+
+    #[test]
+    fn short_queues_and_delays_below_half_the_target_are_spared() {
+        assert!(!under_load(CONFIG, 0.19, Span::millis(7)).drop_early());
+        let mut short = under_load(CONFIG, 1.0, Span::millis(100));
+        while short.fifo.len() > 2 {
+            short.fifo.pop();
+        }
+        assert!(!short.drop_early());
+    }
+
+    #[test]
+    fn drops_are_spread_no_closer_and_no_further_than_the_rfc_allows() {
+        let mut pie = under_load(CONFIG, 0.1, Span::millis(20));
+        let drops: Vec<i32> = (0..100_000).filter(|_| pie.drop_early()).collect();
+        let gaps: Vec<i32> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().all(|gap| (8..=86).contains(gap)), "{:?}", (gaps.iter().min(), gaps.iter().max()));
+    }
+
+    #[test]
+    fn ecn_marks_up_to_ten_percent_and_drops_above() {
+        for (probability, marks) in [(0.1, true), (0.11, false)] {
+            let mut pie = under_load(PieConfig { ecn: true, ..CONFIG }, probability, Span::millis(20));
+            let mut tally = Tally::default();
+            for _ in 0..1000 {
+                let entry = Entry { packet: Packet { ect: true, ..packet(1500) }, arrived: Time::ZERO };
+                pie.enqueue(Time::ZERO, entry, Limit::NONE, &mut tally);
+            }
+            assert_eq!((tally.stats.marks > 0, tally.stats.drops > 0), (marks, !marks));
+        }
+    }
+
+    #[test]
+    fn an_idle_queue_loses_two_percent_of_its_probability_an_update() {
+        let mut pie = under_load(CONFIG, 0.5, Span::ZERO);
+        pie.update();
+        // The controller's own step is 0.125·(0 − 15) ms.
+        assert!((pie.probability - (0.5 - 0.001_875) * 0.98).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_idle_queue_forgets_and_earns_its_burst_again() {
+        let mut pie = under_load(CONFIG, 0.3, Span::millis(20));
+        while pie.dequeue(Time::ZERO).is_some() {}
+        pie.update_until(Time::ZERO + Span::secs(1_000_000));
+        assert_eq!((pie.probability, pie.burst_left), (0.0, CONFIG.max_burst));
+        assert!(pie.next_update > Time::ZERO + Span::secs(1_000_000));
+    }
+}

@@ -1,0 +1,103 @@
+//! Which discipline a queue has: dispatch by one enum, so that a packet pays no virtual call.
+//! In: packets. Out: verdicts, and packets in the order that the discipline chooses. Never: a clock.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Rate, Rng, Time};
+
+use super::codel::Codel;
+use super::config::Aqm;
+use super::fifo::{Entry, Fifo, Limit, Tally};
+use super::fq_codel::FqCodel;
+use super::pie::Pie;
+use super::red::Red;
+use super::{LinkPacket, Verdict};
+
+/// Parts of the link's seed that the disciplines use.
+const RED_DICE: u64 = 0x4ed;
+const PIE_DICE: u64 = 0x91e;
+const HASH_KEY: u64 = 0xf9;
+
+/// What waits, under its discipline. Those that are large or rare are boxed: drop-tail should stay small.
+#[derive(Clone, Debug)]
+pub(super) enum Queue<P> {
+    DropTail(Fifo<P>),
+    Red(Box<Red<P>>),
+    Codel(Box<Codel<P>>),
+    FqCodel(Box<FqCodel<P>>),
+    Pie(Box<Pie<P>>),
+}
+
+impl<P: LinkPacket> Queue<P> {
+    pub fn new(aqm: &Aqm, seed: u64) -> Self {
+        match aqm {
+            Aqm::DropTail => Self::DropTail(Fifo::new()),
+            Aqm::Red(red) => Self::Red(Box::new(Red::new(*red, Rng::derive(seed, RED_DICE)))),
+            Aqm::Codel(codel) => Self::Codel(Box::new(Codel::new(*codel))),
+            Aqm::FqCodel(fq) => Self::FqCodel(Box::new(FqCodel::new(*fq, Rng::derive(seed, HASH_KEY)))),
+            Aqm::Pie(pie) => Self::Pie(Box::new(Pie::new(*pie, Rng::derive(seed, PIE_DICE)))),
+        }
+    }
+
+    /// Takes a packet or drops it (or another one: see [`Tally::dropped`]). `rate` is the link's, for RED's idle time.
+    #[inline(always)] // drop-tail is the common case: a quarter fewer instructions a packet
+    pub fn enqueue(&mut self, now: Time, entry: Entry<P>, limit: Limit, rate: Rate, tally: &mut Tally) -> Verdict {
+        let Self::DropTail(fifo) = self else { return self.enqueue_managed(now, entry, limit, rate, tally) };
+        if !fifo.has_room(limit, entry.packet.wire_bytes()) {
+            tally.stats.drops += 1;
+            return Verdict::Dropped;
+        }
+        fifo.push(entry);
+        Verdict::Queued
+    }
+
+    /// The next packet to send; `None` if nothing waits or the discipline dropped all that did.
+    #[inline(always)]
+    pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
+        let Self::DropTail(fifo) = self else { return self.dequeue_managed(now, tally) };
+        fifo.pop()
+    }
+
+    #[inline(never)]
+    fn enqueue_managed(&mut self, now: Time, entry: Entry<P>, limit: Limit, rate: Rate, tally: &mut Tally) -> Verdict {
+        match self {
+            Self::DropTail(_) => unreachable!("drop-tail manages nothing"),
+            Self::Red(red) => red.enqueue(now, entry, limit, rate, tally),
+            Self::Codel(codel) => codel.enqueue(entry, limit, tally),
+            Self::FqCodel(fq) => fq.enqueue(entry, limit, tally),
+            Self::Pie(pie) => pie.enqueue(now, entry, limit, tally),
+        }
+    }
+
+    #[inline(never)]
+    fn dequeue_managed(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
+        match self {
+            Self::DropTail(_) => unreachable!("drop-tail manages nothing"),
+            Self::Red(red) => red.dequeue(now),
+            Self::Codel(codel) => codel.dequeue(now, tally),
+            Self::FqCodel(fq) => fq.dequeue(now, tally),
+            Self::Pie(pie) => pie.dequeue(now),
+        }
+    }
+
+    /// Packets that wait.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::DropTail(fifo) => fifo.len(),
+            Self::Red(red) => red.fifo().len(),
+            Self::Codel(codel) => codel.fifo().len(),
+            Self::FqCodel(fq) => fq.len(),
+            Self::Pie(pie) => pie.fifo().len(),
+        }
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::DropTail(fifo) => fifo.bytes(),
+            Self::Red(red) => red.fifo().bytes(),
+            Self::Codel(codel) => codel.fifo().bytes(),
+            Self::FqCodel(fq) => fq.bytes(),
+            Self::Pie(pie) => pie.fifo().bytes(),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Statistics that cost little memory: log-linear histograms, jitter, fairness, convergence.
+//! In: samples. Out: CLAIMS' metrics. Never: the samples themselves.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::result::Distribution;
+
+/// Buckets an octave; a value is off by at most 1/512 of itself.
+const SUB_BUCKETS: u64 = 256;
+const SUB_BITS: u32 = SUB_BUCKETS.ilog2();
+
+/// A histogram of non-negative integers with relative precision 1/512.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    counts: Vec<u32>,
+    n: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Histogram {
+    /// Adds a value.
+    pub fn add(&mut self, value: u64) {
+        let index = Self::index(value);
+        if index >= self.counts.len() {
+            self.counts.resize(index + 1, 0);
+        }
+        self.counts[index] = self.counts[index].saturating_add(1);
+        self.min = if self.n == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.n += 1;
+        self.sum += u128::from(value);
+    }
+
+    fn index(value: u64) -> usize {
+        if value < 2 * SUB_BUCKETS {
+            return value as usize;
+        }
+        let shift = 63 - value.leading_zeros() - SUB_BITS;
+        (u64::from(shift) * SUB_BUCKETS + (value >> shift)) as usize
+    }
+
+    /// The middle of a bucket.
+    fn value(index: usize) -> f64 {
+        let index = index as u64;
+        if index < 2 * SUB_BUCKETS {
+            return index as f64;
+        }
+        let shift = index / SUB_BUCKETS - 1;
+        let base = index - shift * SUB_BUCKETS;
+        ((base << shift) as f64) + ((1u64 << shift) as f64 - 1.0) / 2.0
+    }
+
+    /// How many values.
+    pub const fn count(&self) -> u64 {
+        self.n
+    }
+
+    /// The `q`-quantile (0 to 1), nearest rank; 0 without values.
+    pub fn quantile(&self, q: f64) -> f64 {
+        if self.n == 0 {
+            return 0.0;
+        }
+        let rank = ((q * self.n as f64).ceil() as u64).clamp(1, self.n);
+        let mut seen = 0;
+        for (index, &count) in self.counts.iter().enumerate() {
+            seen += u64::from(count);
+            if seen >= rank {
+                return Self::value(index).clamp(self.min as f64, self.max as f64);
+            }
+        }
+        self.max as f64
+    }
+
+    /// The mean; 0 without values.
+    pub fn mean(&self) -> f64 {
+        if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }
+    }
+
+    /// The distribution, each value times `scale`.
+    pub fn distribution(&self, scale: f64) -> Distribution {
+        Distribution {
+            min: (self.n > 0).then_some(self.min as f64 * scale),
+            mean: self.mean() * scale,
+            p50: self.quantile(0.5) * scale,
+            p95: self.quantile(0.95) * scale,
+            p99: self.quantile(0.99) * scale,
+            max: self.max as f64 * scale,
+        }
+    }
+}
+
+/// Jain's fairness index of non-negative shares; 1 for none.
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|x| x * x).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
+
+/// Jain's index that counts as converged.
+pub const CONVERGED: f64 = 0.95;
+
+/// First second from which Jain's index of `bins` (one row a flow, one column a second) stays at or above 0.95.
+/// Seconds in `excluded` do not count; a flow takes part from its start. `None` with fewer than two flows, or never.
+pub fn convergence_s(bins: &[Vec<f64>], start_s: &[usize], seconds: usize, excluded: &[bool]) -> Option<f64> {
+    if bins.len() < 2 {
+        return None;
+    }
+    let last_start = start_s.iter().copied().max().unwrap_or(0);
+    let mut since = None;
+    for second in last_start..seconds {
+        if excluded.get(second).copied().unwrap_or(false) {
+            continue;
+        }
+        let shares: Vec<f64> = bins.iter().map(|row| row.get(second).copied().unwrap_or(0.0)).collect();
+        if jain(&shares) >= CONVERGED {
+            since.get_or_insert(second as f64);
+        } else {
+            since = None;
+        }
+    }
+    since
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_one_part_in_five_hundred() {
+        let mut histogram = Histogram::default();
+        for value in 1..=1_000_000u64 {
+            histogram.add(value);
+        }
+        for q in [0.01, 0.5, 0.95, 0.99] {
+            let truth = q * 1_000_000.0;
+            assert!((histogram.quantile(q) / truth - 1.0).abs() < 1.0 / 500.0, "{q}");
+        }
+    }
+
+    #[test]
+    fn small_values_are_exact() {
+        let mut histogram = Histogram::default();
+        for value in [3, 3, 400] {
+            histogram.add(value);
+        }
+        assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0)), (3.0, 400.0));
+    }
+
+    #[test]
+    fn jain_is_one_for_equals_and_one_over_n_for_a_monopoly() {
+        assert_eq!(jain(&[2.0, 2.0, 2.0]), 1.0);
+        assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), 0.25);
+    }
+
+    #[test]
+    fn convergence_begins_after_the_last_unfair_second() {
+        let bins = vec![vec![9.0, 9.0, 5.0, 5.0, 5.0], vec![1.0, 1.0, 5.0, 0.0, 5.0]];
+        assert_eq!(convergence_s(&bins, &[0, 0], 5, &[]), Some(4.0));
+        assert_eq!(convergence_s(&bins, &[0, 0], 5, &[false, false, false, true, false]), Some(2.0));
+        assert_eq!(convergence_s(&bins[..1], &[0], 5, &[]), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Turns the counters of a finished run into its result.
+//! In: the world at its end. Out: a [`RunResult`]. Never: a change of anything.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+
+use bbrlab_core::{NANOS_PER_SEC, State, Time};
+
+use super::flow::Flow;
+use super::{Output, World};
+use crate::metrics::{convergence_s, jain};
+use crate::result::{Bottleneck, FlowResult, Group, Model, RunResult, SCHEMA};
+use crate::setup::FlowSetup;
+
+/// Nanoseconds to milliseconds.
+const NS_TO_MS: f64 = 1e-6;
+/// Microseconds to milliseconds.
+const US_TO_MS: f64 = 1e-3;
+
+/// Seconds, for people.
+pub fn secs(time: Time) -> f64 {
+    time.0 as f64 / NANOS_PER_SEC as f64
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl World<'_> {
+    pub(super) fn finish(self) -> Output {
+        let flows: Vec<_> =
+            self.flows.iter().zip(&self.setup.flows).map(|(flow, setup)| self.flow_result(flow, setup)).collect();
+        let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
+        let result = RunResult {
+            schema: SCHEMA,
+            scenario: serde_json::Value::Null,
+            on: "sim".into(),
+            seed: self.setup.seed,
+            version: env!("CARGO_PKG_VERSION").into(),
+            wall_s: 0.0,
+            events: self.events,
+            packets: self.links[self.setup.bottleneck].stats().departed_packets,
+            bottleneck: self.bottleneck(),
+            jain: jain(&goodputs),
+            convergence_s: self.convergence(),
+            groups: groups(&flows),
+            flows,
+            expect: Vec::new(),
+        };
+        let trace = self.recorder.finish(&self.flows);
+        Output { result, trace }
+    }
+
+    fn bottleneck(&self) -> Bottleneck {
+        let link = &self.links[self.setup.bottleneck];
+        let (stats, before) = (link.stats(), &self.mark.stats);
+        let arrivals = stats.arrivals - before.arrivals;
+        let drops = stats.drops + stats.policed - before.drops - before.policed;
+        Bottleneck {
+            utilisation: ratio(
+                stats.departed_bytes - before.departed_bytes,
+                link.capacity_bytes_until(self.now) - self.mark.capacity,
+            ),
+            arrivals,
+            drops,
+            drop_ratio: ratio(drops, arrivals),
+            marks: stats.marks - before.marks,
+            queue_ms: self.queue_delay.distribution(NS_TO_MS),
+        }
+    }
+
+    fn flow_result(&self, flow: &Flow, setup: &FlowSetup) -> FlowResult {
+        let stats = &flow.stats;
+        let (mark, sender) = (&stats.mark, &flow.sender.stats);
+        let from = self.setup.warmup.max(setup.start);
+        let until = stats.finished.unwrap_or(self.now).max(from);
+        let span = secs(until) - secs(from);
+        let per_second = |bytes: u64| if span > 0.0 { bytes as f64 * 8.0 / span } else { 0.0 };
+        let snapshot = flow.sender.cc.snapshot();
+        let exchanges = &stats.exchanges;
+        let fct_s = match stats.finished {
+            Some(at) => Some(secs(at) - secs(setup.start)),
+            None if exchanges.is_empty() => None,
+            None => {
+                let total: f64 = exchanges.iter().map(|span| span.0 as f64).sum();
+                Some(total / exchanges.len() as f64 / NANOS_PER_SEC as f64)
+            }
+        };
+        FlowResult {
+            name: setup.name.clone(),
+            cc: setup.algorithm.name().into(),
+            start_s: secs(setup.start),
+            goodput_bps: per_second(flow.receiver.bytes - mark.bytes),
+            throughput_bps: per_second(flow.receiver.wire_bytes - mark.wire_bytes),
+            rtt_ms: stats.rtt.distribution(US_TO_MS),
+            jitter_ms: if stats.jitter.1 == 0 { 0.0 } else { stats.jitter.0 as f64 / stats.jitter.1 as f64 * US_TO_MS },
+            jitter_rfc3550_ms: stats.jitter_rfc3550 * US_TO_MS,
+            retransmit_ratio: ratio(
+                sender.retransmits - mark.sender.retransmits,
+                sender.segments - mark.sender.segments,
+            ),
+            drop_ratio: ratio(stats.bottleneck.1 - mark.bottleneck.1, stats.bottleneck.0 - mark.bottleneck.0),
+            rto: sender.rto - mark.sender.rto,
+            spurious_retransmits: flow.receiver.duplicates - mark.duplicates,
+            bytes: flow.receiver.bytes - mark.bytes,
+            fct_s,
+            state_s: state_times(&stats.states, until),
+            model: Model {
+                bw_bps: snapshot.bw.0 as f64,
+                min_rtt_ms: snapshot.min_rtt.map_or(0.0, |rtt| rtt.0 as f64 * NS_TO_MS),
+            },
+        }
+    }
+
+    fn convergence(&self) -> Option<f64> {
+        let seconds = (self.now.0 / NANOS_PER_SEC) as usize;
+        let bins: Vec<Vec<f64>> =
+            self.flows.iter().map(|flow| flow.stats.bins.iter().map(|&bytes| bytes as f64).collect()).collect();
+        let starts: Vec<usize> =
+            self.setup.flows.iter().map(|flow| flow.start.0.div_ceil(NANOS_PER_SEC) as usize).collect();
+        convergence_s(&bins, &starts, seconds, &probe_rtt_seconds(&self.flows, seconds))
+    }
+}
+
+/// Seconds in which some flow was in ProbeRTT, or refilled the pipe right after it.
+fn probe_rtt_seconds(flows: &[Flow], seconds: usize) -> Vec<bool> {
+    let mut excluded = vec![false; seconds];
+    for flow in flows {
+        let states = &flow.stats.states;
+        for (index, &(from, state)) in states.iter().enumerate() {
+            if state == State::ProbeRtt {
+                let until = states.get(index + 1).map_or(from, |next| next.0);
+                let (first, last) = ((from.0 / NANOS_PER_SEC) as usize, (until.0 / NANOS_PER_SEC) as usize);
+                for second in excluded.iter_mut().take(last + 1).skip(first) {
+                    *second = true;
+                }
+            }
+        }
+    }
+    excluded
+}
+
+/// Time spent in each state; the phases of the gain cycle also together as `probe_bw`.
+fn state_times(states: &[(Time, State)], end: Time) -> BTreeMap<String, f64> {
+    let mut times = BTreeMap::new();
+    for (index, &(from, state)) in states.iter().enumerate() {
+        let until = states.get(index + 1).map_or(end, |next| next.0).min(end);
+        let span = secs(until) - secs(from.min(until));
+        *times.entry(state.name().to_string()).or_insert(0.0) += span;
+        if state.name().starts_with("probe_bw") {
+            *times.entry("probe_bw".to_string()).or_insert(0.0) += span;
+        }
+    }
+    times
+}
+
+fn groups(flows: &[FlowResult]) -> Vec<Group> {
+    let total: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
+    let mut groups: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    for flow in flows {
+        let group = groups.entry(&flow.cc).or_default();
+        group.0 += 1;
+        group.1 += flow.goodput_bps;
+    }
+    groups
+        .into_iter()
+        .map(|(cc, (flows, goodput_bps))| Group {
+            cc: cc.into(),
+            flows,
+            goodput_bps,
+            share: if total > 0.0 { goodput_bps / total } else { 0.0 },
+        })
+        .collect()
+}

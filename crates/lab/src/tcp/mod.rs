@@ -1,0 +1,17 @@
+//! A model of Linux TCP, complete enough that congestion control behaves over it as in the kernel (SPEC §4.4).
+//! In: time, segments, ACKs. Out: segments, ACKs. Never: a clock; both ends are sans-IO.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod app;
+pub mod packet;
+mod rack;
+mod receiver;
+mod recovery;
+mod scoreboard;
+mod sender;
+mod timers;
+
+pub use app::App;
+pub use packet::{AckPacket, HEADER_BYTES, Segment};
+pub use receiver::Receiver;
+pub use sender::{Sender, SenderStats};

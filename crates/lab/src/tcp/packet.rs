@@ -1,0 +1,85 @@
+//! What travels: segments one way, ACKs the other, as small plain values.
+//! In: nothing. Out: [`Segment`], [`AckPacket`]. Never: a reference to an end point.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::Time;
+
+use crate::link::LinkPacket;
+
+/// IPv4 (20), TCP with timestamps (32) and Ethernet (14) around each payload: 1448 bytes become 1514.
+pub const HEADER_BYTES: u32 = 66;
+/// A SYN: IPv4, TCP with its options (40), Ethernet.
+const SYN_BYTES: u32 = 74;
+
+/// Marks on a segment.
+pub mod mark {
+    /// Connection set-up; carries no payload.
+    pub const SYN: u8 = 1;
+    /// ECN-capable transport.
+    pub const ECT: u8 = 2;
+    /// Congestion experienced.
+    pub const CE: u8 = 4;
+    /// The sender has reduced its window (RFC 3168 CWR).
+    pub const CWR: u8 = 8;
+    /// A retransmission.
+    pub const RETRANSMIT: u8 = 16;
+}
+
+/// One segment on its way to the receiver. Sequence numbers count segments.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Its number.
+    pub seq: u64,
+    /// When it was sent (its timestamp option, in nanoseconds).
+    pub sent: Time,
+    /// Whose it is.
+    pub flow: u32,
+    /// Payload bytes.
+    pub len: u16,
+    /// The next link that it meets.
+    pub hop: u8,
+    /// Marks, from [`mark`].
+    pub marks: u8,
+}
+
+impl LinkPacket for Segment {
+    fn wire_bytes(&self) -> u32 {
+        if self.marks & mark::SYN != 0 { SYN_BYTES } else { u32::from(self.len) + HEADER_BYTES }
+    }
+
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    fn ect(&self) -> bool {
+        self.marks & mark::ECT != 0
+    }
+
+    fn mark_ce(&mut self) {
+        self.marks |= mark::CE;
+    }
+}
+
+/// SACK blocks beside a timestamp option. Source: RFC 2018 §3.
+pub const SACK_BLOCKS: usize = 3;
+
+/// One ACK on its way back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AckPacket {
+    /// Everything before this segment has arrived.
+    pub una: u64,
+    /// Selectively acknowledged ranges, newest first, as offsets from `una`; an empty range ends the list.
+    pub sack: [(u32, u32); SACK_BLOCKS],
+    /// A segment that arrived twice (RFC 2883).
+    pub dsack: Option<u64>,
+    /// Echoed timestamp: when the segment was sent that last advanced the left edge.
+    pub ts_echo: Time,
+    /// Receive window, bytes from `una`.
+    pub window: u64,
+    /// Segments that this ACK is the first to report, for aggregation by bytes.
+    pub fresh: u32,
+    /// RFC 3168 echo.
+    pub ece: bool,
+    /// Answers a SYN.
+    pub syn: bool,
+}

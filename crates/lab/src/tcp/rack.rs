@@ -1,0 +1,153 @@
+//! RACK: loss detection by time and order of transmissions (RFC 8985; Linux 6.12 `tcp_recovery.c`).
+//! In: deliveries, in any order. Out: segments to mark lost, and when to look again. Never: a count of duplicate ACKs alone.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{CaState, Span, Time};
+
+use super::sender::Sender;
+
+/// Segments SACKed that make a reordering window unnecessary. Source: Linux `tcp_reordering`.
+const REORDERING: u32 = 3;
+/// Recoveries for which an enlarged reordering window is kept. Source: RFC 8985 `TCP_RACK_RECOVERY_THRESH`.
+const STEPS_PERSIST: u8 = 16;
+/// Largest factor on the reordering window. Source: Linux `reo_wnd_steps` (u8).
+const STEPS_MAX: u64 = 255;
+
+/// RACK's state.
+#[derive(Clone, Copy, Debug)]
+pub struct Rack {
+    /// Send time (µs) and number of the newest delivered transmission.
+    sent_us: u64,
+    seq: u64,
+    rtt_us: u64,
+    /// Something was delivered since loss detection last ran dry.
+    pub advanced: bool,
+    /// Reordering was seen on this connection.
+    pub reordering_seen: bool,
+    /// Reordering extent in segments, as Linux's `tp->reordering`.
+    pub reordering: u32,
+    steps: u64,
+    persist: u8,
+    dsack_seen: bool,
+    last_delivered: u64,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            sent_us: 0,
+            seq: 0,
+            rtt_us: 0,
+            advanced: false,
+            reordering_seen: false,
+            reordering: REORDERING,
+            steps: 1,
+            persist: 0,
+            dsack_seen: false,
+            last_delivered: 0,
+        }
+    }
+}
+
+impl Rack {
+    /// A transmission was delivered.
+    // spec: Linux tcp_rack_advance
+    pub fn advance(&mut self, now: Time, sent_us: u64, seq: u64, is_retransmit: bool, min_rtt_us: u64) {
+        let rtt_us = now.as_micros().saturating_sub(sent_us);
+        // Too early for an answer to the retransmission: the original was delivered.
+        if is_retransmit && rtt_us < min_rtt_us {
+            return;
+        }
+        self.advanced = true;
+        self.rtt_us = rtt_us;
+        if (sent_us, seq) > (self.sent_us, self.seq) {
+            self.sent_us = sent_us;
+            self.seq = seq;
+        }
+    }
+
+    /// A duplicate report says that a retransmission was not needed: wait longer for reordered segments.
+    pub const fn on_dsack(&mut self) {
+        self.dsack_seen = true;
+    }
+
+    /// Reordering by `extent` segments was seen.
+    pub fn on_reordering(&mut self, extent: u64) {
+        self.reordering_seen = true;
+        self.reordering = self.reordering.max(u32::try_from(extent).unwrap_or(u32::MAX).min(300));
+    }
+
+    /// Adapts the reordering window, at most once a round.
+    // spec: Linux tcp_rack_update_reo_wnd
+    pub fn update_window(&mut self, delivered: u64, prior_delivered: Option<u64>) {
+        if prior_delivered.is_some_and(|prior| prior < self.last_delivered) {
+            self.dsack_seen = false;
+        }
+        if self.dsack_seen {
+            self.steps = (self.steps + 1).min(STEPS_MAX);
+            self.dsack_seen = false;
+            self.last_delivered = delivered;
+            self.persist = STEPS_PERSIST;
+        } else if self.persist == 0 {
+            self.steps = 1;
+        }
+    }
+
+    /// A recovery ended.
+    pub const fn on_recovery_end(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+    }
+}
+
+impl Sender {
+    // spec: Linux tcp_rack_reo_wnd
+    fn reordering_window_us(&self) -> u64 {
+        if !self.rack.reordering_seen
+            && (self.cc.ca_state() >= CaState::Recovery || self.board.sacked_out >= self.rack.reordering)
+        {
+            return 0;
+        }
+        let srtt_us = self.cc.rtt().smoothed().unwrap_or(Span::ZERO).as_micros();
+        ((self.min_rtt_us.min(srtt_us.max(1)) >> 2) * self.rack.steps).min(srtt_us)
+    }
+
+    /// Marks what was sent long enough before a delivered segment. Returns how many were marked, and how long to wait for more.
+    // spec: Linux tcp_rack_detect_loss
+    pub(super) fn detect_loss(&mut self, now: Time) -> (u64, Option<Span>) {
+        let patience = self.rack.rtt_us + self.reordering_window_us();
+        let now_us = now.as_micros();
+        let mut lost = 0;
+        while let Some(&(seq, sent_us)) = self.board.sent_log.front() {
+            if !self.board.is_current(seq, sent_us) {
+                self.board.sent_log.pop_front();
+                continue;
+            }
+            if (sent_us, seq) >= (self.rack.sent_us, self.rack.seq) {
+                return (lost, None);
+            }
+            if sent_us + patience > now_us {
+                return (lost, Some(Span::micros(self.longest_wait(sent_us, patience, now_us))));
+            }
+            self.board.sent_log.pop_front();
+            self.board.mark_lost(seq);
+            self.stats.first_loss.get_or_insert(now);
+            lost += 1;
+        }
+        (lost, None)
+    }
+
+    /// Until the last transmission before the newest delivered one counts as lost, µs.
+    fn longest_wait(&self, first_us: u64, patience: u64, now_us: u64) -> u64 {
+        let log = &self.board.sent_log;
+        let end = log.partition_point(|&(seq, sent)| (sent, seq) < (self.rack.sent_us, self.rack.seq));
+        let last = log.range(..end).rev().find(|&&(seq, sent)| self.board.is_current(seq, sent));
+        let sent_us = last.map_or(first_us, |entry| entry.1);
+        (sent_us + patience).saturating_sub(now_us)
+    }
+
+    /// RACK's whole wait for a segment that was sent at `sent_us`: over at `now`?
+    // spec: Linux tcp_rack_skb_timeout
+    pub(super) fn is_recent(&self, sent_us: u64, now: Time) -> bool {
+        sent_us + self.rack.rtt_us > now.as_micros()
+    }
+}

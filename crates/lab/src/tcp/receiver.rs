@@ -1,0 +1,455 @@
+//! The Linux-like receiver: in-order delivery, SACK and DSACK, delayed and quick ACKs, SACK compression, GRO, window.
+//! In: segments as they arrive, and its own timer. Out: ACKs to send. Never: loss of what it has acknowledged.
+//! Spec: RFC 2018, RFC 2883, RFC 3168; Linux 6.12 `tcp_input.c` (SPEC §4.4 item 3).
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, Time};
+
+use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
+use crate::setup::{HostSetup, Rwnd};
+
+/// ACKs sent at once at the beginning, and after a long silence. Source: Linux `TCP_MAX_QUICKACKS`.
+const QUICK_ACKS: u32 = 16;
+/// Duplicate ACKs sent before compression begins. Source: Linux `TCP_FASTRETRANS_THRESH`.
+const DUP_ACKS_UNCOMPRESSED: u32 = 3;
+/// Most ACKs that compression holds back. Source: Linux `tcp_comp_sack_nr`.
+const COMPRESSED_MAX: u32 = 44;
+/// Longest that compression holds an ACK back. Source: Linux `tcp_comp_sack_delay_ns`.
+const COMPRESSION_MAX: Span = Span::millis(1);
+/// First receive window under autotuning. Source: Linux `tcp_rmem[1]` / 2.
+const RWND_INITIAL: u64 = 65_535;
+
+/// The receiving end of one flow.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// Next segment expected in order.
+    pub next: u64,
+    /// Ranges that arrived out of order, sorted and disjoint.
+    ranges: Vec<(u64, u64)>,
+    /// Starts of ranges, most recently touched first, for SACK blocks.
+    recent: [u64; SACK_BLOCKS + 1],
+    recent_len: usize,
+    /// Unique payload bytes that arrived.
+    pub bytes: u64,
+    /// Wire bytes that arrived, duplicates included.
+    pub wire_bytes: u64,
+    /// Segments that arrived though they had arrived before.
+    pub duplicates: u64,
+    /// In-order payload bytes.
+    pub in_order_bytes: u64,
+    mss: u64,
+    unacked_bytes: u64,
+    quick: u32,
+    delayed_ack: Span,
+    ack_at: Time,
+    compress_at: Time,
+    compressed: u32,
+    dup_acks: u32,
+    compressed_for: u64,
+    srtt: Span,
+    gro: Option<Span>,
+    gro_at: Time,
+    gro_wants: Want,
+    ts_recent: Time,
+    fresh: u32,
+    ecn: bool,
+    echo_ce: bool,
+    window: Window,
+    last_arrival: Time,
+    /// Payload lengths of segments held out of order, where they differ from the MSS: (segment, bytes).
+    short: Vec<(u64, u16)>,
+}
+
+/// What an arrival asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Want {
+    Nothing,
+    Delayed,
+    Compressed,
+    Now,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    kind: Rwnd,
+    now: u64,
+    /// Autotuning: in-order bytes and time at the start of the present RTT.
+    mark: (u64, Time),
+}
+
+impl Receiver {
+    /// A receiver whose handshake measured `srtt`.
+    pub fn new(mss: u32, rwnd: Rwnd, host: &HostSetup) -> Self {
+        let now = match rwnd {
+            Rwnd::Unlimited => u64::MAX,
+            Rwnd::Fixed(bytes) => bytes,
+            Rwnd::Auto(limit) => RWND_INITIAL.min(limit),
+        };
+        Self {
+            next: 0,
+            ranges: Vec::new(),
+            recent: [0; SACK_BLOCKS + 1],
+            recent_len: 0,
+            bytes: 0,
+            wire_bytes: 0,
+            duplicates: 0,
+            in_order_bytes: 0,
+            mss: u64::from(mss),
+            unacked_bytes: 0,
+            quick: QUICK_ACKS,
+            delayed_ack: host.delayed_ack,
+            ack_at: Time::NEVER,
+            compress_at: Time::NEVER,
+            compressed: 0,
+            dup_acks: 0,
+            compressed_for: 0,
+            srtt: Span::millis(1),
+            gro: host.gro,
+            gro_at: Time::NEVER,
+            gro_wants: Want::Nothing,
+            ts_recent: Time::ZERO,
+            fresh: 0,
+            ecn: host.ecn,
+            echo_ce: false,
+            window: Window { kind: rwnd, now, mark: (0, Time::ZERO) },
+            last_arrival: Time::ZERO,
+            short: Vec::new(),
+        }
+    }
+
+    /// When its timer fires next.
+    pub fn next_time(&self) -> Time {
+        self.ack_at.min(self.compress_at).min(self.gro_at)
+    }
+
+    /// The handshake took this long.
+    pub fn on_handshake(&mut self, now: Time, rtt: Span) {
+        self.srtt = rtt;
+        self.window.mark.1 = now;
+    }
+
+    /// A segment arrives; an ACK if it is due now.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment) -> Option<AckPacket> {
+        self.wire_bytes += u64::from(crate::link::LinkPacket::wire_bytes(segment));
+        if segment.marks & mark::SYN != 0 {
+            return Some(AckPacket { syn: true, ts_echo: segment.sent, window: self.window.now, ..AckPacket::default() });
+        }
+        let want = self.note_ecn(segment);
+        // RFC 7323: only a segment at the left edge sets the echoed timestamp.
+        if segment.seq <= self.next {
+            self.ts_recent = segment.sent;
+        }
+        if now.since(self.last_arrival) > self.srtt + Span::millis(200) {
+            self.quick = QUICK_ACKS; // after a silence the sender's window may be small
+        }
+        self.last_arrival = now;
+        if self.has(segment.seq) {
+            self.duplicates += 1;
+            self.quick = self.quick.max(QUICK_ACKS);
+            self.clear_timers();
+            return Some(self.make_ack(Some(segment.seq)));
+        }
+        let want = want.max(self.take(segment));
+        self.tune_window(now);
+        if let Some(wait) = self.gro {
+            self.gro_wants = self.gro_wants.max(want);
+            if self.gro_at == Time::NEVER {
+                self.gro_at = now + wait;
+            }
+            return None;
+        }
+        self.decide(now, want)
+    }
+
+    /// Its timer fires: an ACK if one is due.
+    pub fn on_timer(&mut self, now: Time) -> Option<AckPacket> {
+        if self.gro_at <= now {
+            self.gro_at = Time::NEVER;
+            let want = std::mem::replace(&mut self.gro_wants, Want::Nothing);
+            return self.decide(now, want);
+        }
+        if self.ack_at <= now || self.compress_at <= now {
+            self.clear_timers();
+            return Some(self.make_ack(None));
+        }
+        None
+    }
+
+    fn clear_timers(&mut self) {
+        self.ack_at = Time::NEVER;
+        self.compress_at = Time::NEVER;
+        self.compressed = 0;
+    }
+
+    /// RFC 3168: congestion experienced is echoed until the sender says that it has reduced.
+    fn note_ecn(&mut self, segment: &Segment) -> Want {
+        if !self.ecn {
+            return Want::Nothing;
+        }
+        if segment.marks & mark::CWR != 0 {
+            self.echo_ce = false;
+        }
+        if segment.marks & mark::CE != 0 && !self.echo_ce {
+            self.echo_ce = true;
+            self.quick = self.quick.max(2);
+            return Want::Now;
+        }
+        Want::Nothing
+    }
+
+    fn has(&self, seq: u64) -> bool {
+        seq < self.next || self.range_of(seq).is_some()
+    }
+
+    fn range_of(&self, seq: u64) -> Option<usize> {
+        let after = self.ranges.partition_point(|range| range.0 <= seq);
+        (after > 0 && seq < self.ranges[after - 1].1).then(|| after - 1)
+    }
+
+    /// Stores a new segment and says how urgent its ACK is.
+    // spec: Linux __tcp_ack_snd_check
+    fn take(&mut self, segment: &Segment) -> Want {
+        self.bytes += u64::from(segment.len);
+        self.fresh += 1;
+        if segment.seq != self.next {
+            if u64::from(segment.len) != self.mss {
+                self.short.push((segment.seq, segment.len));
+            }
+            self.insert(segment.seq);
+            return self.want_out_of_order();
+        }
+        self.next += 1;
+        self.unacked_bytes += u64::from(segment.len);
+        self.in_order_bytes += u64::from(segment.len);
+        let mut filled = false;
+        if self.ranges.first().is_some_and(|range| range.0 == self.next) {
+            filled = true;
+            self.absorb_first_range();
+        }
+        if filled && self.ranges.is_empty() || self.quick > 0 || self.unacked_bytes > self.mss {
+            Want::Now
+        } else if self.ranges.is_empty() {
+            Want::Delayed
+        } else {
+            self.want_out_of_order()
+        }
+    }
+
+    fn absorb_first_range(&mut self) {
+        let (start, end) = self.ranges.remove(0);
+        self.next = end;
+        let mut bytes = (end - start) * self.mss;
+        let mss = self.mss;
+        self.short.retain(|&(seq, len)| {
+            if seq < end {
+                bytes -= mss - u64::from(len);
+            }
+            seq >= end
+        });
+        self.unacked_bytes += bytes;
+        self.in_order_bytes += bytes;
+        self.forget_recent(start);
+    }
+
+    /// The first duplicates go at once, later ones are compressed.
+    fn want_out_of_order(&mut self) -> Want {
+        if self.compressed_for != self.next {
+            self.compressed_for = self.next;
+            self.dup_acks = 0;
+        }
+        if self.dup_acks < DUP_ACKS_UNCOMPRESSED {
+            self.dup_acks += 1;
+            return Want::Now;
+        }
+        if self.compressed >= COMPRESSED_MAX { Want::Now } else { Want::Compressed }
+    }
+
+    fn decide(&mut self, now: Time, want: Want) -> Option<AckPacket> {
+        match want {
+            Want::Nothing => None,
+            Want::Now => {
+                self.clear_timers();
+                Some(self.make_ack(None))
+            }
+            Want::Delayed => {
+                self.ack_at = self.ack_at.min(now + self.delayed_ack);
+                None
+            }
+            Want::Compressed => {
+                self.compressed += 1;
+                if self.compress_at == Time::NEVER {
+                    self.compress_at = now + Span(self.srtt.0 / 20).min(COMPRESSION_MAX);
+                }
+                None
+            }
+        }
+    }
+
+    fn make_ack(&mut self, dsack: Option<u64>) -> AckPacket {
+        self.quick = self.quick.saturating_sub(1);
+        self.unacked_bytes = 0;
+        let mut ack = AckPacket {
+            una: self.next,
+            dsack,
+            ts_echo: self.ts_recent,
+            window: self.window.now,
+            fresh: std::mem::take(&mut self.fresh),
+            ece: self.echo_ce,
+            ..AckPacket::default()
+        };
+        // A DSACK takes the place of one block.
+        let room = SACK_BLOCKS - usize::from(dsack.is_some());
+        for (slot, start) in ack.sack.iter_mut().zip(&self.recent[..self.recent_len.min(room)]) {
+            if let Some(index) = self.range_of(*start) {
+                let (from, to) = self.ranges[index];
+                *slot = ((from - self.next) as u32, (to - self.next) as u32);
+            }
+        }
+        ack
+    }
+
+    /// Adds a segment to the ranges, joins neighbours, and puts the result first among the recent ones.
+    fn insert(&mut self, seq: u64) {
+        let at = self.ranges.partition_point(|range| range.0 <= seq);
+        let joins_left = at > 0 && self.ranges[at - 1].1 == seq;
+        let joins_right = at < self.ranges.len() && self.ranges[at].0 == seq + 1;
+        let start = match (joins_left, joins_right) {
+            (true, true) => {
+                let right = self.ranges.remove(at);
+                self.ranges[at - 1].1 = right.1;
+                self.forget_recent(right.0);
+                self.ranges[at - 1].0
+            }
+            (true, false) => {
+                self.ranges[at - 1].1 = seq + 1;
+                self.ranges[at - 1].0
+            }
+            (false, true) => {
+                let old = self.ranges[at].0;
+                self.ranges[at].0 = seq;
+                self.forget_recent(old);
+                seq
+            }
+            (false, false) => {
+                self.ranges.insert(at, (seq, seq + 1));
+                seq
+            }
+        };
+        self.touch_recent(start);
+    }
+
+    fn forget_recent(&mut self, start: u64) {
+        if let Some(at) = self.recent[..self.recent_len].iter().position(|&s| s == start) {
+            self.recent.copy_within(at + 1..self.recent_len, at);
+            self.recent_len -= 1;
+        }
+    }
+
+    fn touch_recent(&mut self, start: u64) {
+        if self.recent_len > 0 && self.recent[0] == start {
+            return;
+        }
+        self.forget_recent(start);
+        let kept = self.recent_len.min(SACK_BLOCKS);
+        self.recent.copy_within(0..kept, 1);
+        self.recent[0] = start;
+        self.recent_len = kept + 1;
+    }
+
+    /// Linux's dynamic right-sizing: once an RTT, room for twice what arrived in it.
+    // spec: Linux tcp_rcv_space_adjust
+    fn tune_window(&mut self, now: Time) {
+        let Rwnd::Auto(limit) = self.window.kind else {
+            return;
+        };
+        if now.since(self.window.mark.1) < self.srtt {
+            return;
+        }
+        let copied = self.in_order_bytes - self.window.mark.0;
+        self.window.mark = (self.in_order_bytes, now);
+        self.window.now = self.window.now.max((2 * copied + 16 * self.mss).min(limit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receiver() -> Receiver {
+        let mut receiver = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+        receiver.on_handshake(Time::ZERO, Span::millis(40));
+        receiver.quick = 0;
+        receiver
+    }
+
+    fn segment(seq: u64) -> Segment {
+        Segment { seq, sent: Time(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged() {
+        let mut r = receiver();
+        assert!(r.on_segment(Time(1), &segment(0)).is_none());
+        assert_eq!(r.on_segment(Time(2), &segment(1)).map(|ack| ack.una), Some(2));
+    }
+
+    #[test]
+    fn a_lone_segment_is_acknowledged_after_40_ms() {
+        let mut r = receiver();
+        assert!(r.on_segment(Time(1), &segment(0)).is_none());
+        assert_eq!(r.next_time(), Time(1) + Span::millis(40));
+        assert_eq!(r.on_timer(r.next_time()).map(|ack| ack.una), Some(1));
+        assert_eq!(r.next_time(), Time::NEVER);
+    }
+
+    #[test]
+    fn the_newest_range_comes_first_among_sack_blocks() {
+        let mut r = receiver();
+        r.on_segment(Time(1), &segment(2));
+        r.on_segment(Time(2), &segment(5));
+        let ack = r.on_segment(Time(3), &segment(3)).unwrap();
+        assert_eq!((ack.una, ack.sack), (0, [(2, 4), (5, 6), (0, 0)]));
+    }
+
+    #[test]
+    fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond() {
+        let mut r = receiver();
+        for seq in 1..=3 {
+            assert!(r.on_segment(Time(seq), &segment(seq)).is_some());
+        }
+        assert!(r.on_segment(Time(4), &segment(4)).is_none());
+        assert_eq!(r.next_time(), Time(4) + Span::millis(1));
+    }
+
+    #[test]
+    fn a_segment_that_arrives_twice_is_reported_by_dsack() {
+        let mut r = receiver();
+        r.on_segment(Time(1), &segment(0));
+        let ack = r.on_segment(Time(2), &segment(0)).unwrap();
+        assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
+    }
+
+    #[test]
+    fn a_filled_hole_is_acknowledged_at_once() {
+        let mut r = receiver();
+        r.on_segment(Time(1), &segment(1));
+        assert_eq!(r.on_segment(Time(2), &segment(0)).map(|ack| ack.una), Some(2));
+    }
+
+    #[test]
+    fn gro_makes_one_ack_of_a_burst() {
+        let mut r = Receiver::new(1448, Rwnd::Unlimited, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
+        for seq in 0..10 {
+            assert!(r.on_segment(Time(seq), &segment(seq)).is_none());
+        }
+        assert_eq!(r.on_timer(r.next_time()).map(|ack| ack.una), Some(10));
+    }
+
+    #[test]
+    fn bytes_in_order_count_short_segments_at_their_length() {
+        let mut r = receiver();
+        r.on_segment(Time(1), &Segment { len: 100, ..segment(1) });
+        r.on_segment(Time(2), &segment(0));
+        assert_eq!(r.in_order_bytes, 1548);
+    }
+}

@@ -1,0 +1,442 @@
+//! What an ACK does to the sender: SACK, cumulative ACK, the congestion states, F-RTO, undo.
+//! In: one ACK. Out: marks on the scoreboard, events to the controller, and then what may be sent. Never: a scan over the window.
+//! Spec: RFC 6675 (scoreboard), RFC 5682 (F-RTO), RFC 4015 (Eifel); Linux 6.12 `tcp_input.c` (SPEC §4.4 item 4).
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{AckReport, CaState, Span, Time};
+
+use super::packet::{AckPacket, Segment};
+use super::scoreboard::flag;
+use super::sender::Sender;
+
+/// Linux `tcp_reordering`: above it, loss-based windows may grow on any forward progress.
+const REORDERING: u32 = 3;
+
+/// What one ACK turned out to say (Linux's `flag`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// The cumulative ACK advanced.
+    advanced: bool,
+    /// Segments newly acknowledged in sequence.
+    acked: u32,
+    /// Segments newly SACKed.
+    sacked: u32,
+    /// A segment that was never retransmitted was delivered.
+    original: bool,
+    /// A segment that was retransmitted was acknowledged in sequence.
+    retransmitted: bool,
+    dsack: bool,
+    ece: bool,
+    /// Send times (µs) of the oldest and newest once-sent segments acknowledged in sequence.
+    acked_sent: Option<(u64, u64)>,
+    /// The same for SACKed ones.
+    sacked_sent: Option<(u64, u64)>,
+    /// The only segment acknowledged is shorter than the MSS.
+    short_only: bool,
+    /// The newest delivered segment's delivered count.
+    keep_timer: bool,
+}
+
+impl Sender {
+    /// An ACK arrives. Returns its RTT sample, the newest segment's.
+    // spec: Linux tcp_ack
+    pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
+        let mut seen = Seen { ece: ack.ece && self.ecn, ..Seen::default() };
+        let prior_in_flight = self.board.in_flight();
+        let prior_sacked = self.board.sacked_out;
+        let prior_delivered = self.cc.sampler().delivered();
+        self.take_dsack(ack, &mut seen);
+        self.take_sack(now, ack, &mut seen);
+        self.take_cumulative(now, ack, &mut seen);
+        if seen.dsack {
+            self.rack.update_window(self.cc.sampler().delivered(), None);
+        }
+        self.window = ack.window;
+        let (rtt, rtt_oldest) = self.rtt_samples(now, ack, &seen);
+        if let Some(rtt) = rtt {
+            self.min_rtt_us = self.min_rtt_us.min(rtt.as_micros().max(1));
+        }
+        if seen.acked > 0 && rtt_oldest.is_some() {
+            self.backoff = 0;
+        }
+        self.process_tlp(ack, &seen);
+        let dubious = seen.sacked > 0 || seen.dsack || seen.ece || self.cc.ca_state() != CaState::Open || seen.acked == 0;
+        if dubious {
+            self.fast_retransmit_alert(now, ack, &mut seen);
+        }
+        if seen.acked > 0 && !seen.keep_timer && !self.schedule_loss_probe(now, true) {
+            self.rearm_rto(now);
+        }
+        let delivered = self.cc.sampler().delivered() - prior_delivered;
+        let progress = seen.acked > 0 || seen.sacked > 0;
+        self.cc.on_ack(&AckReport {
+            now,
+            rtt,
+            rtt_oldest,
+            prior_in_flight,
+            in_flight: self.board.in_flight(),
+            packets_out: self.board.packets_out(),
+            una: self.board.una,
+            next: self.board.next,
+            advanced: seen.advanced,
+            is_ack_delayed: seen.short_only && prior_sacked == 0 && delivered == 1,
+            cwnd_limited: self.cwnd_limited(),
+            may_raise_cwnd: if self.rack.reordering > REORDERING { progress } else { seen.acked > 0 },
+            edt: self.edt(),
+            paced: self.is_paced(),
+        });
+        self.pump(now, out);
+        rtt
+    }
+
+    fn take_dsack(&mut self, ack: &AckPacket, seen: &mut Seen) {
+        let Some(seq) = ack.dsack else {
+            return;
+        };
+        seen.dsack = true;
+        self.rack.on_dsack();
+        if self.undo_marker.is_some_and(|marker| seq >= marker) && self.undo_retrans > 0 {
+            self.undo_retrans -= 1;
+        }
+    }
+
+    // spec: Linux tcp_sacktag_write_queue
+    fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
+        for &(from, to) in &ack.sack {
+            if from >= to {
+                break;
+            }
+            let from = (ack.una + u64::from(from)).max(self.board.una);
+            let to = (ack.una + u64::from(to)).min(self.board.next);
+            let mut at = from;
+            while let Some(seq) = self.board.next_unsacked(at, to) {
+                self.sack_one(now, seq, seen);
+                at = seq + 1;
+            }
+        }
+    }
+
+    fn sack_one(&mut self, now: Time, seq: u64, seen: &mut Seen) {
+        let record = *self.board.peek(seq);
+        let highest = self.board.highest_sacked;
+        let flags = self.board.mark_sacked(seq);
+        let sent_us = record.token.send_time().as_micros();
+        let ever = flags & flag::EVER_RETRANS != 0;
+        if !ever {
+            if seq < highest {
+                self.rack.on_reordering(highest - seq);
+            }
+            if seq < self.high_seq {
+                seen.original = true;
+            }
+            widen(&mut seen.sacked_sent, sent_us);
+        }
+        self.rack.advance(now, sent_us, seq, flags & flag::RETRANS != 0, self.min_rtt_us);
+        self.cc.on_delivered(&record.token, seq);
+        self.stats.acked_bytes += u64::from(record.len);
+        seen.sacked += 1;
+    }
+
+    // spec: Linux tcp_clean_rtx_queue
+    fn take_cumulative(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
+        let una = ack.una.min(self.board.next);
+        if una <= self.board.una {
+            return;
+        }
+        seen.advanced = true;
+        let highest = self.board.highest_sacked;
+        let mut newest = None;
+        while self.board.una < una {
+            let seq = self.board.una;
+            let record = self.board.pop_acked();
+            self.una_bytes += u64::from(record.len);
+            seen.acked += 1;
+            seen.short_only = u32::from(record.len) < self.mss && seen.acked == 1;
+            if record.flags & flag::SACKED != 0 {
+                continue;
+            }
+            self.stats.acked_bytes += u64::from(record.len);
+            let sent_us = record.token.send_time().as_micros();
+            if record.flags & flag::EVER_RETRANS != 0 {
+                seen.retransmitted = true;
+            } else {
+                widen(&mut seen.acked_sent, sent_us);
+                seen.original |= seq < self.high_seq;
+                if seq < highest {
+                    self.rack.on_reordering(highest - seq);
+                }
+            }
+            self.cc.on_delivered(&record.token, seq);
+            if newest.is_none_or(|(sent, _, _)| sent_us >= sent) {
+                newest = Some((sent_us, seq, record.flags & flag::RETRANS != 0));
+            }
+        }
+        if let Some((sent_us, seq, is_retransmit)) = newest {
+            self.rack.advance(now, sent_us, seq, is_retransmit, self.min_rtt_us);
+        }
+        self.board.trim_log();
+    }
+
+    /// RTT of the newest and of the oldest segment that this ACK delivers.
+    // spec: Linux tcp_ack_update_rtt
+    fn rtt_samples(&self, now: Time, ack: &AckPacket, seen: &Seen) -> (Option<Span>, Option<Span>) {
+        let since = |us: u64| Span::micros(now.as_micros().saturating_sub(us));
+        let mut newest = None;
+        let mut oldest = None;
+        if let Some((first, last)) = seen.acked_sent
+            && !seen.retransmitted
+        {
+            oldest = Some(since(first));
+            newest = Some(since(last));
+        }
+        if let Some((first, last)) = seen.sacked_sent {
+            oldest = oldest.or(Some(since(first)));
+            newest = Some(since(last));
+        }
+        if oldest.is_none() && seen.acked > 0 {
+            // Karn: the timestamp tells which transmission was answered; its clock ticks in milliseconds.
+            let ticks = (now.as_micros() / 1_000).saturating_sub(ack.ts_echo.as_micros() / 1_000);
+            oldest = Some(Span::millis(ticks.max(1)));
+            newest = oldest;
+        }
+        (newest, oldest)
+    }
+
+    // spec: Linux tcp_process_tlp_ack
+    fn process_tlp(&mut self, ack: &AckPacket, seen: &Seen) {
+        let Some(high) = self.tlp_high_seq else {
+            return;
+        };
+        if ack.una < high {
+            return;
+        }
+        if !self.tlp_retrans || seen.dsack {
+            self.tlp_high_seq = None;
+        } else if ack.una > high {
+            // The probe repaired a loss: reduce the window once.
+            self.tlp_high_seq = None;
+            self.cc.on_ca_state(CaState::Cwr);
+            self.keep_open();
+        } else if !seen.advanced && seen.sacked == 0 {
+            self.tlp_high_seq = None; // a pure duplicate: original and probe both arrived
+        }
+    }
+
+    // spec: Linux tcp_fastretrans_alert
+    fn fast_retransmit_alert(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
+        let state = self.cc.ca_state();
+        if state == CaState::Open {
+            self.retrans_stamp = None;
+        } else if self.board.una >= self.high_seq {
+            match state {
+                CaState::Cwr if self.board.una > self.high_seq => self.cc.on_ca_state(CaState::Open),
+                CaState::Recovery => {
+                    self.try_undo_recovery(now, ack);
+                    self.rack.on_recovery_end();
+                    self.undo_marker = None;
+                    self.cc.on_ca_state(CaState::Open);
+                }
+                _ => {}
+            }
+        }
+        match self.cc.ca_state() {
+            CaState::Recovery => {
+                if seen.advanced {
+                    self.try_undo_partial(now, ack);
+                }
+                if self.try_undo_dsack(now) {
+                    self.try_to_open(seen);
+                }
+                self.identify_loss(now, seen);
+                if self.cc.ca_state() == CaState::Recovery {
+                    return;
+                }
+            }
+            CaState::Loss => {
+                self.process_loss(now, ack, seen);
+                let retransmitted = self.board.retrans_out;
+                self.identify_loss(now, seen);
+                let lost_again = self.board.retrans_out < retransmitted;
+                if self.cc.ca_state() == CaState::Loss && !lost_again {
+                    return;
+                }
+            }
+            _ => {
+                self.try_undo_dsack(now);
+                self.identify_loss(now, seen);
+            }
+        }
+        if self.board.lost_out == 0 {
+            self.try_to_open(seen);
+            return;
+        }
+        if seen.ece {
+            self.send_cwr = true;
+        }
+        self.enter_recovery();
+    }
+
+    // spec: Linux tcp_identify_packet_loss
+    fn identify_loss(&mut self, now: Time, seen: &mut Seen) {
+        if !self.rack.advanced {
+            return;
+        }
+        self.rack.advanced = false;
+        let (lost, wait) = self.detect_loss(now);
+        self.cc.on_lost(lost);
+        if let Some(wait) = wait {
+            self.set_reorder_timer(now, wait);
+            seen.keep_timer = true;
+        }
+    }
+
+    // spec: Linux tcp_enter_recovery
+    pub(super) fn enter_recovery(&mut self) {
+        self.init_undo();
+        self.high_seq = self.board.next;
+        self.cc.on_ca_state(CaState::Recovery);
+    }
+
+    // spec: Linux tcp_init_undo
+    pub(super) fn init_undo(&mut self) {
+        self.undo_marker = Some(self.board.una);
+        self.undo_retrans = if self.board.retrans_out > 0 { i64::from(self.board.retrans_out) } else { -1 };
+    }
+
+    // spec: Linux tcp_try_to_open, tcp_enter_cwr
+    fn try_to_open(&mut self, seen: &Seen) {
+        if seen.ece && self.cc.ca_state() < CaState::Cwr {
+            self.undo_marker = None;
+            self.high_seq = self.board.next;
+            self.send_cwr = true;
+            self.cc.on_ca_state(CaState::Cwr);
+        }
+        if self.cc.ca_state() != CaState::Cwr {
+            self.keep_open();
+        }
+    }
+
+    // spec: Linux tcp_try_keep_open
+    fn keep_open(&mut self) {
+        let unsettled = self.board.sacked_out > 0 || self.board.lost_out > 0 || self.board.retrans_out > 0;
+        let state = if unsettled { CaState::Disorder } else { CaState::Open };
+        if state != self.cc.ca_state() {
+            self.cc.on_ca_state(state);
+            self.high_seq = self.board.next;
+        }
+    }
+
+    /// The Loss state: F-RTO asks whether the time-out was spurious, the rest is slow start over what was lost.
+    // spec: Linux tcp_process_loss
+    fn process_loss(&mut self, now: Time, ack: &AckPacket, seen: &Seen) {
+        let recovered = self.board.una >= self.high_seq;
+        if seen.advanced && self.may_undo(ack) {
+            self.undo_loss(now);
+            return;
+        }
+        if self.frto {
+            if seen.original {
+                // What was never retransmitted arrived after the time-out: it was not lost.
+                self.undo_loss(now);
+                return;
+            }
+            if self.board.next > self.high_seq {
+                if seen.sacked > 0 || !seen.advanced {
+                    self.frto = false; // the loss was real
+                }
+            } else if seen.advanced && !recovered {
+                self.high_seq = self.board.next;
+                if self.next_bytes < self.app.written {
+                    return; // two new segments will tell
+                }
+                self.frto = false;
+            }
+        }
+        if recovered {
+            self.try_undo_recovery(now, ack);
+            self.retransmits_in_row = 0;
+            self.undo_marker = None;
+            self.cc.on_ca_state(CaState::Open);
+        } else if seen.advanced {
+            self.retransmits_in_row = 0;
+        }
+    }
+
+    /// Nothing that was retransmitted needed it, or the first answer came from before any retransmission.
+    // spec: Linux tcp_may_undo, tcp_packet_delayed
+    fn may_undo(&self, ack: &AckPacket) -> bool {
+        let milli = |time: Time| time.as_micros() / 1_000;
+        self.undo_marker.is_some()
+            && (self.undo_retrans == 0
+                || self.retrans_stamp.is_some_and(|stamp| milli(ack.ts_echo) < milli(stamp)))
+    }
+
+    fn undo(&mut self, now: Time) {
+        self.undo_marker = None;
+        self.rack.advanced = true;
+        self.stats.undos += 1;
+        self.cc.on_undo(now);
+    }
+
+    fn try_undo_recovery(&mut self, now: Time, ack: &AckPacket) {
+        if self.may_undo(ack) {
+            self.undo(now);
+        }
+    }
+
+    // spec: Linux tcp_try_undo_dsack
+    fn try_undo_dsack(&mut self, now: Time) -> bool {
+        if self.undo_marker.is_some() && self.undo_retrans == 0 {
+            self.undo(now);
+            return true;
+        }
+        false
+    }
+
+    /// A partial ACK that the original caused: the segments in between were late, not lost.
+    // spec: Linux tcp_try_undo_partial
+    fn try_undo_partial(&mut self, now: Time, ack: &AckPacket) {
+        let milli = |time: Time| time.as_micros() / 1_000;
+        let delayed = self.retrans_stamp.is_some_and(|stamp| milli(ack.ts_echo) < milli(stamp));
+        if self.undo_marker.is_none() || !delayed || self.board.retrans_out > 0 {
+            return;
+        }
+        self.unmark_all_lost();
+        self.undo(now);
+        self.keep_open();
+    }
+
+    // spec: Linux tcp_try_undo_loss
+    fn undo_loss(&mut self, now: Time) {
+        self.unmark_all_lost();
+        self.undo(now);
+        self.retransmits_in_row = 0;
+        self.frto = false;
+        self.cc.on_ca_state(CaState::Open);
+    }
+
+    fn unmark_all_lost(&mut self) {
+        if self.board.lost_out == 0 {
+            return;
+        }
+        let unmarked = self.board.una..self.board.next;
+        for seq in unmarked {
+            if self.board.peek(seq).flags & (flag::LOST | flag::RETRANS) == flag::LOST {
+                // Its transmission left the log when it was marked; loss detection must be able to see it again.
+                let sent_us = self.token(seq).send_time().as_micros();
+                self.board.unmark_lost(seq);
+                self.board.relog(seq, sent_us);
+            } else {
+                self.board.unmark_lost(seq);
+            }
+        }
+    }
+}
+
+/// Widens (oldest, newest) to include a time.
+fn widen(range: &mut Option<(u64, u64)>, time: u64) {
+    *range = Some(match *range {
+        Some((first, last)) => (first.min(time), last.max(time)),
+        None => (time, time),
+    });
+}

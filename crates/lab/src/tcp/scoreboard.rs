@@ -1,0 +1,335 @@
+//! The sender's scoreboard: one record a segment in a ring, with bit maps for what is SACKed and what is lost.
+//! In: marks. Out: Linux's counters (`packets_out`, `sacked_out`, `lost_out`, `retrans_out`). Never: a scan over the window an ACK.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::VecDeque;
+
+use bbrlab_core::Token;
+
+/// Marks on a record.
+pub mod flag {
+    /// Selectively acknowledged.
+    pub const SACKED: u8 = 1;
+    /// Believed lost.
+    pub const LOST: u8 = 2;
+    /// A retransmission of it is in flight.
+    pub const RETRANS: u8 = 4;
+    /// It was retransmitted at some time.
+    pub const EVER_RETRANS: u8 = 8;
+}
+
+/// What the sender remembers of one segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Record {
+    /// The controller's token of its newest transmission.
+    pub token: Token,
+    /// Payload bytes.
+    pub len: u16,
+    /// Marks, from [`flag`].
+    pub flags: u8,
+}
+
+/// Smallest ring: a multiple of 64, so that a word of a bit map never wraps.
+const MIN_CAPACITY: usize = 64;
+
+/// The ring of records between `una` and `next`.
+#[derive(Clone, Debug)]
+pub struct Scoreboard {
+    records: Vec<Record>,
+    sacked_bits: Vec<u64>,
+    /// Lost and not yet retransmitted.
+    pending_bits: Vec<u64>,
+    mask: u64,
+    /// Oldest unacknowledged segment.
+    pub una: u64,
+    /// Next new segment.
+    pub next: u64,
+    /// SACKed segments.
+    pub sacked_out: u32,
+    /// Segments marked lost.
+    pub lost_out: u32,
+    /// Retransmissions in flight.
+    pub retrans_out: u32,
+    /// One past the highest SACKed segment.
+    pub highest_sacked: u64,
+    /// No pending segment lies before this one.
+    pending_from: u64,
+    /// Transmissions in the order of time: (segment, send time µs). Entries that were overtaken are skipped.
+    pub sent_log: VecDeque<(u64, u64)>,
+}
+
+impl Default for Scoreboard {
+    fn default() -> Self {
+        Self {
+            records: vec![Record::default(); MIN_CAPACITY],
+            sacked_bits: vec![0; MIN_CAPACITY / 64],
+            pending_bits: vec![0; MIN_CAPACITY / 64],
+            mask: MIN_CAPACITY as u64 - 1,
+            una: 0,
+            next: 0,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            highest_sacked: 0,
+            pending_from: 0,
+            sent_log: VecDeque::new(),
+        }
+    }
+}
+
+impl Scoreboard {
+    /// Segments sent and not cumulatively acknowledged.
+    pub const fn packets_out(&self) -> u32 {
+        (self.next - self.una) as u32
+    }
+
+    /// Linux `tcp_packets_in_flight`.
+    pub const fn in_flight(&self) -> u32 {
+        self.packets_out() + self.retrans_out - self.sacked_out - self.lost_out
+    }
+
+    /// The record of a segment between `una` and `next`.
+    pub fn record(&mut self, seq: u64) -> &mut Record {
+        debug_assert!(self.una <= seq && seq < self.next);
+        &mut self.records[(seq & self.mask) as usize]
+    }
+
+    /// The record of a segment between `una` and `next`, to read.
+    pub fn peek(&self, seq: u64) -> &Record {
+        debug_assert!(self.una <= seq && seq < self.next);
+        &self.records[(seq & self.mask) as usize]
+    }
+
+    /// Adds the next new segment.
+    pub fn push(&mut self, token: Token, len: u16) -> u64 {
+        if u64::from(self.packets_out()) > self.mask {
+            self.grow();
+        }
+        let seq = self.next;
+        self.next += 1;
+        self.records[(seq & self.mask) as usize] = Record { token, len, flags: 0 };
+        seq
+    }
+
+    /// Doubles the ring and lays its records out anew.
+    fn grow(&mut self) {
+        let old_mask = self.mask;
+        let capacity = self.records.len() * 2;
+        let mut records = vec![Record::default(); capacity];
+        self.mask = capacity as u64 - 1;
+        self.sacked_bits = vec![0; capacity / 64];
+        self.pending_bits = vec![0; capacity / 64];
+        for seq in self.una..self.next {
+            let record = self.records[(seq & old_mask) as usize];
+            let index = (seq & self.mask) as usize;
+            records[index] = record;
+            if record.flags & flag::SACKED != 0 {
+                self.sacked_bits[index / 64] |= 1 << (index % 64);
+            }
+            if record.flags & (flag::LOST | flag::RETRANS) == flag::LOST {
+                self.pending_bits[index / 64] |= 1 << (index % 64);
+            }
+        }
+        self.records = records;
+    }
+
+    /// Marks a segment SACKed; returns its flags before. It must not be SACKed yet.
+    pub fn mark_sacked(&mut self, seq: u64) -> u8 {
+        let index = (seq & self.mask) as usize;
+        let before = self.records[index].flags;
+        debug_assert!(before & flag::SACKED == 0);
+        self.clear_loss(index, before);
+        self.records[index].flags = (before | flag::SACKED) & !(flag::LOST | flag::RETRANS);
+        self.sacked_bits[index / 64] |= 1 << (index % 64);
+        self.sacked_out += 1;
+        self.highest_sacked = self.highest_sacked.max(seq + 1);
+        before
+    }
+
+    /// Marks a segment lost (again). It must be in flight.
+    pub fn mark_lost(&mut self, seq: u64) {
+        let index = (seq & self.mask) as usize;
+        let flags = self.records[index].flags;
+        debug_assert!(flags & flag::SACKED == 0);
+        if flags & flag::RETRANS != 0 {
+            self.retrans_out -= 1;
+        }
+        if flags & flag::LOST == 0 {
+            self.lost_out += 1;
+        }
+        self.records[index].flags = (flags | flag::LOST) & !flag::RETRANS;
+        self.pending_bits[index / 64] |= 1 << (index % 64);
+        self.pending_from = self.pending_from.min(seq);
+    }
+
+    /// A segment is retransmitted with this token.
+    pub fn mark_retransmitted(&mut self, seq: u64, token: Token) {
+        let index = (seq & self.mask) as usize;
+        let record = &mut self.records[index];
+        if record.flags & flag::RETRANS == 0 {
+            self.retrans_out += 1;
+        }
+        record.flags |= flag::RETRANS | flag::EVER_RETRANS;
+        record.token = token;
+        self.pending_bits[index / 64] &= !(1 << (index % 64));
+    }
+
+    /// Takes the loss mark of a segment back.
+    pub fn unmark_lost(&mut self, seq: u64) {
+        let index = (seq & self.mask) as usize;
+        let flags = self.records[index].flags;
+        if flags & flag::LOST != 0 {
+            self.lost_out -= 1;
+            self.records[index].flags &= !flag::LOST;
+            self.pending_bits[index / 64] &= !(1 << (index % 64));
+        }
+    }
+
+    fn clear_loss(&mut self, index: usize, flags: u8) {
+        if flags & flag::LOST != 0 {
+            self.lost_out -= 1;
+            self.pending_bits[index / 64] &= !(1 << (index % 64));
+        }
+        if flags & flag::RETRANS != 0 {
+            self.retrans_out -= 1;
+        }
+    }
+
+    /// Takes the oldest segment off; returns its record as it was.
+    pub fn pop_acked(&mut self) -> Record {
+        let index = (self.una & self.mask) as usize;
+        let record = self.records[index];
+        // Most segments carry no mark.
+        if record.flags & (flag::SACKED | flag::LOST | flag::RETRANS) != 0 {
+            self.clear_loss(index, record.flags);
+            if record.flags & flag::SACKED != 0 {
+                self.sacked_out -= 1;
+                self.sacked_bits[index / 64] &= !(1 << (index % 64));
+            }
+        }
+        self.una += 1;
+        record
+    }
+
+    /// The first segment in `from..to` that is not SACKed.
+    pub fn next_unsacked(&self, from: u64, to: u64) -> Option<u64> {
+        find(&self.sacked_bits, self.mask, from, to, true)
+    }
+
+    /// The first lost segment that waits for its retransmission.
+    pub fn next_pending(&mut self) -> Option<u64> {
+        if self.lost_out <= self.retrans_out {
+            return None;
+        }
+        let found = find(&self.pending_bits, self.mask, self.pending_from.max(self.una), self.next, false);
+        self.pending_from = found.unwrap_or(self.next);
+        found
+    }
+
+    /// Forgets transmissions of acknowledged segments at the log's front.
+    pub fn trim_log(&mut self) {
+        while self.sent_log.front().is_some_and(|&(seq, _)| seq < self.una) {
+            self.sent_log.pop_front();
+        }
+    }
+
+    /// Puts a transmission whose loss mark was taken back into the log, in its place.
+    pub fn relog(&mut self, seq: u64, sent_us: u64) {
+        let at = self.sent_log.partition_point(|&(other, sent)| (sent, other) < (sent_us, seq));
+        if self.sent_log.get(at) != Some(&(seq, sent_us)) {
+            self.sent_log.insert(at, (seq, sent_us));
+        }
+    }
+
+    /// Whether a log entry is the newest transmission of a segment that is still in flight.
+    pub fn is_current(&self, seq: u64, sent_us: u64) -> bool {
+        if seq < self.una {
+            return false;
+        }
+        let record = self.peek(seq);
+        let waiting = record.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
+        record.flags & flag::SACKED == 0 && !waiting && record.token.send_time().as_micros() == sent_us
+    }
+}
+
+/// The first index in `from..to` whose bit is set (`invert`: clear), in a ring of `mask` + 1 bits, a word at a time.
+fn find(bits: &[u64], mask: u64, from: u64, to: u64, invert: bool) -> Option<u64> {
+    let mut seq = from;
+    while seq < to {
+        let index = (seq & mask) as usize;
+        let word = if invert { !bits[index / 64] } else { bits[index / 64] };
+        let word = word >> (index % 64);
+        if word != 0 {
+            let found = seq + u64::from(word.trailing_zeros());
+            return (found < to).then_some(found);
+        }
+        seq += 64 - (index % 64) as u64;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(n: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for _ in 0..n {
+            board.push(Token::default(), 1448);
+        }
+        board
+    }
+
+    #[test]
+    fn counters_follow_linux_through_loss_retransmission_and_sack() {
+        let mut board = board(10);
+        board.mark_lost(0);
+        assert_eq!(board.in_flight(), 9);
+        board.mark_retransmitted(0, Token::default());
+        assert_eq!(board.in_flight(), 10);
+        board.mark_sacked(0);
+        assert_eq!((board.in_flight(), board.lost_out, board.retrans_out, board.sacked_out), (9, 0, 0, 1));
+    }
+
+    #[test]
+    fn pending_segments_come_in_sequence_order_and_a_lost_retransmission_comes_back() {
+        let mut board = board(200);
+        for seq in [150, 3, 70] {
+            board.mark_lost(seq);
+        }
+        for seq in [3, 70, 150] {
+            assert_eq!(board.next_pending(), Some(seq));
+            board.mark_retransmitted(seq, Token::default());
+        }
+        assert_eq!(board.next_pending(), None);
+        board.mark_lost(70);
+        assert_eq!(board.next_pending(), Some(70));
+    }
+
+    #[test]
+    fn marks_survive_the_growth_of_the_ring() {
+        let mut board = board(60);
+        for _ in 0..50 {
+            board.pop_acked();
+        }
+        board.mark_sacked(55);
+        board.mark_lost(52);
+        for _ in 0..500 {
+            board.push(Token::default(), 1448);
+        }
+        assert_eq!(board.next_unsacked(55, 60), Some(56));
+        assert_eq!(board.next_pending(), Some(52));
+    }
+
+    #[test]
+    fn popping_clears_every_mark() {
+        let mut board = board(3);
+        board.mark_sacked(1);
+        board.mark_lost(0);
+        board.mark_retransmitted(0, Token::default());
+        for _ in 0..3 {
+            board.pop_acked();
+        }
+        assert_eq!((board.in_flight(), board.sacked_out, board.lost_out, board.retrans_out), (0, 0, 0, 0));
+    }
+}

@@ -1,0 +1,517 @@
+//! The Linux-like sender: its state, its start, and what leaves when (pacing, TSO bursts, windows).
+//! In: ACKs, timers, writes. Out: segments. Never: a look at the path.
+//! Spec: Linux 6.12 `tcp_output.c` (SPEC §4.4 items 2, 5, 7, 8, 9). Recovery is in `recovery.rs`, timers in `timers.rs`.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{CaState, Controller, Init, Span, Time, Token};
+
+use super::app::App;
+use super::packet::{Segment, mark};
+use super::rack::Rack;
+use super::scoreboard::Scoreboard;
+use super::timers::{Timer, TimerKind};
+use crate::setup::{FlowSetup, Rwnd};
+
+/// Data segments that leave before pacing begins. Source: Linux `tcp_update_skb_after_send`.
+const UNPACED_SEGMENTS: u64 = 10;
+/// First time-out of a SYN. Source: RFC 6298; Linux `TCP_TIMEOUT_INIT`.
+const SYN_TIMEOUT: Span = Span::secs(1);
+/// A SYN is given up after this many tries; the flow then ends. Source: Linux `tcp_syn_retries` + 1.
+const SYN_TRIES: u32 = 7;
+/// What TSO adds to a burst on short paths: this much, halved for each 2^9 µs of RTT. Source: Linux `tcp_tso_rtt_log` = 9.
+const TSO_RTT_LOG: u32 = 9;
+/// Bytes of skb overhead included in TSQ's count of two. Source: Linux `tcp_small_queue_check`.
+const TSQ_MIN_BURSTS: u64 = 2;
+/// Above this the deferral gives up waiting for more window. Source: Linux `tcp_tso_win_divisor`.
+const TSO_WIN_DIVISOR: u32 = 3;
+
+/// Counters of one flow's sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SenderStats {
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
+    /// Retransmissions.
+    pub retransmits: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub sent_bytes: u64,
+    /// Payload bytes known to have arrived.
+    pub acked_bytes: u64,
+    /// Retransmission time-outs.
+    pub rto: u64,
+    /// Tail loss probes.
+    pub probes: u64,
+    /// Undone reductions.
+    pub undos: u64,
+    /// The first time a segment was marked lost.
+    pub first_loss: Option<Time>,
+}
+
+/// The sending end of one flow.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    pub(super) flow: u32,
+    /// The congestion controller.
+    pub cc: Controller,
+    pub(super) board: Scoreboard,
+    /// The application.
+    pub app: App,
+    pub(super) mss: u32,
+    hop: u8,
+    tso_max: u64,
+    initial_cwnd: u32,
+    // Bytes
+    pub(super) next_bytes: u64,
+    pub(super) una_bytes: u64,
+    pub(super) window: u64,
+    // Pacing
+    paced: bool,
+    wstamp: Time,
+    pace_at: Time,
+    data_segments_out: u64,
+    pub(super) min_rtt_us: u64,
+    // Congestion state (Linux `icsk_ca_state` and friends)
+    pub(super) high_seq: u64,
+    pub(super) undo_marker: Option<u64>,
+    pub(super) undo_retrans: i64,
+    pub(super) retrans_stamp: Option<Time>,
+    pub(super) frto: bool,
+    pub(super) retransmits_in_row: u32,
+    pub(super) backoff: u32,
+    pub(super) rack: Rack,
+    pub(super) tlp_high_seq: Option<u64>,
+    pub(super) tlp_retrans: bool,
+    pub(super) timer: Timer,
+    // cwnd validation
+    pub(super) is_cwnd_limited: bool,
+    pub(super) max_packets_out: u32,
+    cwnd_usage_seq: u64,
+    cwnd_used: u32,
+    cwnd_stamp: Time,
+    // ECN
+    pub(super) ecn: bool,
+    pub(super) send_cwr: bool,
+    // Handshake
+    established: bool,
+    syn_sent: Time,
+    syn_tries: u32,
+    seed: u64,
+    // Host queue (TSQ)
+    has_host_queue: bool,
+    host_queue: u64,
+    tsq_blocked: bool,
+    last_sent: Time,
+    /// Counters.
+    pub stats: SenderStats,
+}
+
+impl Sender {
+    /// A flow that has not begun. `hop` is the first link of its route.
+    pub fn new(flow: u32, setup: &FlowSetup, hop: u8, seed: u64) -> Self {
+        let mut init = Init::new(setup.start, setup.mss, seed);
+        init.initial_cwnd = setup.host.initial_cwnd;
+        let cc = Controller::new(&setup.algorithm, &init);
+        Self {
+            flow,
+            paced: setup.host.pacing || cc.needs_pacing(),
+            cc,
+            board: Scoreboard::default(),
+            app: App::new(setup.traffic, setup.start, setup.stop),
+            mss: setup.mss,
+            hop,
+            tso_max: u64::from(setup.host.tso_max.max(setup.mss)),
+            initial_cwnd: setup.host.initial_cwnd,
+            next_bytes: 0,
+            una_bytes: 0,
+            window: match setup.rwnd {
+                Rwnd::Unlimited => u64::MAX,
+                Rwnd::Fixed(bytes) => bytes,
+                Rwnd::Auto(limit) => limit.min(65_535),
+            },
+            wstamp: Time::ZERO,
+            pace_at: Time::NEVER,
+            data_segments_out: 0,
+            min_rtt_us: u64::MAX,
+            high_seq: 0,
+            undo_marker: None,
+            undo_retrans: 0,
+            retrans_stamp: None,
+            frto: false,
+            retransmits_in_row: 0,
+            backoff: 0,
+            rack: Rack::default(),
+            tlp_high_seq: None,
+            tlp_retrans: false,
+            timer: Timer::default(),
+            is_cwnd_limited: false,
+            max_packets_out: 0,
+            cwnd_usage_seq: 0,
+            cwnd_used: 0,
+            cwnd_stamp: setup.start,
+            ecn: setup.host.ecn,
+            send_cwr: false,
+            established: false,
+            syn_sent: setup.start,
+            syn_tries: 0,
+            seed,
+            has_host_queue: setup.access.is_some(),
+            host_queue: 0,
+            tsq_blocked: false,
+            last_sent: setup.start,
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// When it wants to be called next.
+    pub fn next_time(&self) -> Time {
+        let app = if self.established { self.app.next } else { Time::NEVER };
+        self.pace_at.min(self.timer.at).min(app)
+    }
+
+    /// Segments in flight.
+    pub const fn in_flight(&self) -> u32 {
+        self.board.in_flight()
+    }
+
+    /// Everything written has been acknowledged.
+    pub const fn is_drained(&self) -> bool {
+        self.established && self.una_bytes >= self.app.written
+    }
+
+    /// Sends the (next) SYN.
+    pub fn start(&mut self, now: Time, out: &mut Vec<Segment>) {
+        self.syn_tries += 1;
+        if self.syn_tries > SYN_TRIES {
+            self.timer = Timer::default();
+            return;
+        }
+        self.syn_sent = now;
+        let wait = Span(SYN_TIMEOUT.0 << (self.syn_tries - 1));
+        self.timer = Timer { kind: TimerKind::Syn, at: now + wait };
+        out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: self.hop, marks: mark::SYN });
+    }
+
+    /// The SYN was answered: the connection begins with what the handshake measured. Returns the handshake's RTT.
+    pub fn on_syn_ack(&mut self, now: Time, setup: &FlowSetup, sent: Time, out: &mut Vec<Segment>) -> Option<Span> {
+        if self.established {
+            return None;
+        }
+        self.established = true;
+        let rtt = now.since(sent);
+        let mut init = Init::new(now, self.mss, self.seed);
+        // RFC 5681: a SYN lost more than once leaves one segment to begin with.
+        init.initial_cwnd = if self.syn_tries > 2 { 1 } else { self.initial_cwnd };
+        init.srtt = Some(rtt);
+        self.cc = Controller::new(&setup.algorithm, &init);
+        self.min_rtt_us = rtt.as_micros();
+        self.wstamp = now;
+        self.cwnd_stamp = now;
+        self.timer = Timer::default();
+        self.app = App::new(setup.traffic, now, setup.stop);
+        self.pump(now, out);
+        Some(rtt)
+    }
+
+    /// Its timer, pacer or application is due.
+    pub fn on_time(&mut self, now: Time, out: &mut Vec<Segment>) {
+        if self.established && self.app.next <= now {
+            self.check_app_limited();
+            self.app.on_time(now, self.next_bytes);
+        }
+        if self.timer.at <= now {
+            match self.timer.kind {
+                TimerKind::Syn => {
+                    self.start(now, out);
+                    return;
+                }
+                kind => self.on_timer(now, kind, out),
+            }
+        }
+        if self.established {
+            self.pump(now, out);
+        }
+    }
+
+    /// The application is about to write into a socket that has run dry: what is in flight measures the application.
+    // spec: Linux tcp_rate_check_app_limited
+    fn check_app_limited(&mut self) {
+        let unsent = self.app.written.saturating_sub(self.next_bytes);
+        let in_flight = self.board.in_flight();
+        if unsent < u64::from(self.mss)
+            && self.host_queue == 0
+            && in_flight < self.cc.cwnd()
+            && self.board.lost_out <= self.board.retrans_out
+        {
+            self.cc.on_app_limited(in_flight);
+        }
+    }
+
+    /// Sends all that windows and pacer allow: what was lost first, then new data.
+    pub fn pump(&mut self, now: Time, out: &mut Vec<Segment>) {
+        self.pace_at = Time::NEVER;
+        if self.board.lost_out > self.board.retrans_out {
+            self.retransmit_lost(now, out);
+        }
+        self.write(now, u32::MAX, out);
+    }
+
+    // spec: Linux tcp_xmit_retransmit_queue
+    fn retransmit_lost(&mut self, now: Time, out: &mut Vec<Segment>) {
+        while self.board.in_flight() < self.cc.cwnd() {
+            if self.blocked_by_pacer(now) || self.blocked_by_host_queue() {
+                return;
+            }
+            let Some(seq) = self.board.next_pending() else {
+                return;
+            };
+            self.retransmit(now, seq, out);
+        }
+    }
+
+    /// Retransmits one segment now.
+    pub(super) fn retransmit(&mut self, now: Time, seq: u64, out: &mut Vec<Segment>) {
+        let first_in_queue = seq == self.board.una;
+        let token = self.cc.on_sent(now, 1, self.board.in_flight(), self.board.packets_out(), true);
+        self.board.mark_retransmitted(seq, token);
+        self.board.sent_log.push_back((seq, now.as_micros()));
+        if self.retrans_stamp.is_none() {
+            self.retrans_stamp = Some(now);
+        }
+        self.undo_retrans = self.undo_retrans.max(0) + 1;
+        self.stats.retransmits += 1;
+        let len = self.board.peek(seq).len;
+        self.emit(now, seq, len, mark::RETRANSMIT, out);
+        self.after_send(now, u64::from(len), 1);
+        if first_in_queue && self.timer.kind != TimerKind::Reorder {
+            self.rearm_rto(now);
+        }
+    }
+
+    fn blocked_by_pacer(&mut self, now: Time) -> bool {
+        if self.paced && self.wstamp > now {
+            self.pace_at = self.wstamp;
+            return true;
+        }
+        false
+    }
+
+    /// TCP small queues: no more than two bursts or a millisecond of data wait in the host.
+    // spec: Linux tcp_small_queue_check
+    fn blocked_by_host_queue(&mut self) -> bool {
+        if !self.has_host_queue {
+            return false;
+        }
+        let burst = self.burst_bytes();
+        let limit = (TSQ_MIN_BURSTS * burst).max(self.cc.pacing_rate().as_bytes_per_sec() >> 10);
+        self.tsq_blocked = self.host_queue > limit;
+        self.tsq_blocked
+    }
+
+    /// A segment of this flow left the host's queue (or was dropped there).
+    pub fn on_host_dequeue(&mut self, now: Time, wire_bytes: u32, out: &mut Vec<Segment>) {
+        self.host_queue = self.host_queue.saturating_sub(u64::from(wire_bytes));
+        if self.tsq_blocked && self.established {
+            self.tsq_blocked = false;
+            self.pump(now, out);
+        }
+    }
+
+    // spec: Linux tcp_tso_autosize
+    fn burst_bytes(&self) -> u64 {
+        let mut bytes = self.cc.pacing_rate().as_bytes_per_sec() >> 10;
+        let shift = self.min_rtt_us >> TSO_RTT_LOG;
+        if shift < 17 {
+            bytes += self.tso_max >> shift;
+        }
+        bytes.min(self.tso_max)
+    }
+
+    /// Segments of one burst.
+    fn burst_segments(&self) -> u32 {
+        let bytes = self.burst_bytes();
+        let mss = u64::from(self.mss);
+        let floor = self.cc.min_tso_segs();
+        // Slow flows make the smallest burst; that spares them the division.
+        let segments = if bytes < 2 * mss { 1 } else { (bytes / mss) as u32 };
+        segments.max(floor).min((self.tso_max / mss).max(1) as u32)
+    }
+
+    /// Sends new data, at most `limit` segments. Returns how many left.
+    // spec: Linux tcp_write_xmit
+    pub(super) fn write(&mut self, now: Time, limit: u32, out: &mut Vec<Segment>) -> u32 {
+        let mut sent = 0;
+        let mut cwnd_limited = false;
+        let probe = limit == 1;
+        while sent < limit && self.next_bytes < self.app.written {
+            if !probe && (self.blocked_by_pacer(now) || self.blocked_by_host_queue()) {
+                break;
+            }
+            let (cwnd, in_flight) = (self.cc.cwnd(), self.board.in_flight());
+            let mut quota = if in_flight < cwnd { (cwnd - in_flight).min((cwnd >> 1).max(1)) } else { 0 };
+            if quota == 0 {
+                if !probe {
+                    cwnd_limited = true;
+                    break;
+                }
+                quota = 1;
+            }
+            let burst = self.burst_segments();
+            let unsent = self.app.written - self.next_bytes;
+            if !probe && burst > 1 && self.should_defer(now, cwnd, in_flight, burst, unsent, &mut cwnd_limited) {
+                break;
+            }
+            let n = self.send_burst(now, burst.min(quota).min(limit - sent), out);
+            if n == 0 {
+                break; // the receive window is full
+            }
+            sent += n;
+        }
+        if sent > 0 && !probe {
+            self.schedule_loss_probe(now, false);
+        }
+        self.validate_cwnd(now, sent, cwnd_limited);
+        sent
+    }
+
+    /// Whether waiting a little would make a larger burst.
+    // spec: Linux tcp_tso_should_defer
+    fn should_defer(&self, now: Time, cwnd: u32, in_flight: u32, burst: u32, unsent: u64, limited: &mut bool) -> bool {
+        if self.cc.ca_state() >= CaState::Recovery {
+            return false;
+        }
+        // The last burst left more than a millisecond ago: do not add delay.
+        if now.since(self.last_sent) > Span::millis(1) {
+            return false;
+        }
+        let room = cwnd - in_flight;
+        let window_room = self.window.saturating_sub(self.next_bytes - self.una_bytes);
+        let room_bytes = (u64::from(room) * u64::from(self.mss)).min(window_room);
+        if room >= burst && window_room >= u64::from(burst) * u64::from(self.mss) {
+            return false;
+        }
+        if unsent <= room_bytes {
+            return false; // all there is can go
+        }
+        let share = window_room.min(u64::from(cwnd) * u64::from(self.mss)) / u64::from(TSO_WIN_DIVISOR);
+        if room_bytes >= share || self.board.packets_out() == 0 {
+            return false;
+        }
+        // The next ACK is not expected soon.
+        let head = self.board.peek(self.board.una).token.send_time();
+        let half_srtt = Span(self.cc.rtt().smoothed().unwrap_or(Span::ZERO).0 / 2);
+        if now.since(head) < half_srtt {
+            return false;
+        }
+        *limited |= room <= (window_room / u64::from(self.mss)).min(u64::from(u32::MAX)) as u32;
+        true
+    }
+
+    /// Sends one burst of new segments; 0 if the receive window has no room.
+    fn send_burst(&mut self, now: Time, segments: u32, out: &mut Vec<Segment>) -> u32 {
+        let end = self.una_bytes.saturating_add(self.window).min(self.app.written);
+        let first_len = u64::from(self.mss).min(self.app.written - self.next_bytes);
+        if self.next_bytes + first_len > end {
+            return 0;
+        }
+        let first = self.board.packets_out() == 0;
+        let token = self.cc.on_sent(now, segments, self.board.in_flight(), self.board.packets_out(), false);
+        let (mut n, mut bytes) = (0, 0);
+        while n < segments {
+            let len = u64::from(self.mss).min(self.app.written - self.next_bytes);
+            if len == 0 || self.next_bytes + len > end {
+                break;
+            }
+            let seq = self.board.push(token, len as u16);
+            self.board.sent_log.push_back((seq, token.send_time().as_micros()));
+            self.next_bytes += len;
+            bytes += len;
+            n += 1;
+            self.emit(now, seq, len as u16, 0, out);
+        }
+        self.after_send(now, bytes, n);
+        if first || matches!(self.timer.kind, TimerKind::None | TimerKind::LossProbe) {
+            self.rearm_rto(now);
+        }
+        n
+    }
+
+    fn emit(&mut self, now: Time, seq: u64, len: u16, extra: u8, out: &mut Vec<Segment>) {
+        let mut marks = extra;
+        if self.ecn && extra == 0 {
+            marks |= mark::ECT;
+            if self.send_cwr {
+                self.send_cwr = false;
+                marks |= mark::CWR;
+            }
+        }
+        let segment = Segment { seq, sent: now, flow: self.flow, len, hop: self.hop, marks };
+        if self.has_host_queue {
+            self.host_queue += u64::from(crate::link::LinkPacket::wire_bytes(&segment));
+        }
+        out.push(segment);
+    }
+
+    /// Moves the pacer on, with credit for time that was lost waiting.
+    // spec: Linux tcp_update_skb_after_send
+    fn after_send(&mut self, now: Time, bytes: u64, segments: u32) {
+        let late = now.since(self.wstamp);
+        self.wstamp = self.wstamp.max(now);
+        if self.paced && self.data_segments_out >= UNPACED_SEGMENTS {
+            let mut span = self.cc.pacing_rate().time_for(bytes);
+            span.0 -= late.0.min(span.0 / 2);
+            self.wstamp += span;
+        }
+        self.data_segments_out += u64::from(segments);
+        self.last_sent = now;
+        self.stats.segments += u64::from(segments);
+        self.stats.sent_bytes += bytes;
+    }
+
+    /// Keeps whether the window was the limit in the last round.
+    // spec: Linux tcp_cwnd_validate
+    fn validate_cwnd(&mut self, now: Time, sent: u32, cwnd_limited: bool) {
+        let packets_out = self.board.packets_out();
+        if sent == 0 && packets_out > 0 && !cwnd_limited {
+            return;
+        }
+        let limited = cwnd_limited || self.board.in_flight() >= self.cc.cwnd();
+        if self.board.una >= self.cwnd_usage_seq
+            || limited
+            || (!self.is_cwnd_limited && packets_out > self.max_packets_out)
+        {
+            self.is_cwnd_limited = limited;
+            self.max_packets_out = packets_out;
+            self.cwnd_usage_seq = self.board.next;
+        }
+        if self.cwnd_limited() {
+            self.cwnd_used = 0;
+            self.cwnd_stamp = now;
+            return;
+        }
+        self.cwnd_used = self.cwnd_used.max(packets_out);
+        if now.since(self.cwnd_stamp) >= self.cc.rtt().rto() {
+            self.cc.on_cwnd_unused(self.cwnd_used);
+            self.cwnd_used = 0;
+            self.cwnd_stamp = now;
+        }
+    }
+
+    // spec: Linux tcp_is_cwnd_limited
+    pub(super) fn cwnd_limited(&self) -> bool {
+        self.is_cwnd_limited || (self.cc.in_slow_start() && self.cc.cwnd() < 2 * self.max_packets_out)
+    }
+
+    /// When the pacer lets the next burst go.
+    pub(super) const fn edt(&self) -> Time {
+        self.wstamp
+    }
+
+    /// Whether the pacer is in force.
+    pub const fn is_paced(&self) -> bool {
+        self.paced
+    }
+
+    /// The token of a segment in the scoreboard.
+    pub(super) fn token(&self, seq: u64) -> Token {
+        self.board.peek(seq).token
+    }
+}

@@ -1,0 +1,192 @@
+//! The sender's one timer with its four meanings, and what happens when it fires: SYN, RTO, tail loss probe, reordering.
+//! In: the time. Out: retransmissions and probes. Never: a timer that nothing re-arms.
+//! Spec: RFC 6298, RFC 8985 §7, RFC 5682; Linux 6.12 `tcp_timer.c`, `tcp_output.c`.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{CaState, RttEstimator, Span, Time};
+
+use super::packet::Segment;
+use super::scoreboard::flag;
+use super::sender::Sender;
+
+/// Shortest time-out of any timer. Source: Linux `TCP_TIMEOUT_MIN_US`.
+const TIMEOUT_MIN: Span = Span::millis(2);
+/// Allowance for a receiver that delays the ACK of a lone segment. Source: Linux `TCP_RTO_MIN` in `tcp_schedule_loss_probe`.
+const LONE_SEGMENT: Span = Span::millis(200);
+/// A probe's delay before any RTT sample. Source: Linux `TCP_TIMEOUT_INIT`.
+const PROBE_INITIAL: Span = Span::secs(1);
+
+/// What the timer waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimerKind {
+    /// Nothing.
+    #[default]
+    None,
+    /// The answer to a SYN.
+    Syn,
+    /// Retransmission time-out.
+    Rto,
+    /// Tail loss probe.
+    LossProbe,
+    /// RACK's reordering window.
+    Reorder,
+}
+
+/// The timer.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    /// What for.
+    pub kind: TimerKind,
+    /// When.
+    pub at: Time,
+}
+
+impl Default for Timer {
+    fn default() -> Self {
+        Self { kind: TimerKind::None, at: Time::NEVER }
+    }
+}
+
+impl Sender {
+    /// The time-out with its back-off.
+    pub(super) fn rto(&self) -> Span {
+        Span(self.cc.rtt().rto().0.saturating_mul(1 << self.backoff.min(20))).min(RttEstimator::RTO_MAX)
+    }
+
+    /// Arms the retransmission timer anew. After another timer it counts from the oldest segment's sending.
+    // spec: Linux tcp_rearm_rto
+    pub(super) fn rearm_rto(&mut self, now: Time) {
+        if self.board.packets_out() == 0 {
+            self.timer = Timer::default();
+            return;
+        }
+        let from = match self.timer.kind {
+            TimerKind::LossProbe | TimerKind::Reorder => self.token(self.board.una).send_time(),
+            _ => now,
+        };
+        let at = (from + self.rto()).max(now + Span::micros(1));
+        self.timer = Timer { kind: TimerKind::Rto, at };
+    }
+
+    /// Arms a tail loss probe where one makes sense. False: none does.
+    // spec: Linux tcp_schedule_loss_probe
+    pub(super) fn schedule_loss_probe(&mut self, now: Time, advancing: bool) -> bool {
+        if self.board.packets_out() == 0 || !matches!(self.cc.ca_state(), CaState::Open | CaState::Cwr) {
+            return false;
+        }
+        let mut wait = match self.cc.rtt().smoothed() {
+            Some(srtt) => {
+                let slack = if self.board.packets_out() == 1 { LONE_SEGMENT } else { TIMEOUT_MIN };
+                Span(srtt.0 * 2) + slack
+            }
+            None => PROBE_INITIAL,
+        };
+        let rto_at = if advancing { now + self.rto() } else { self.token(self.board.una).send_time() + self.rto() };
+        let until_rto = rto_at.since(now);
+        if until_rto > Span::ZERO {
+            wait = wait.min(until_rto);
+        }
+        self.timer = Timer { kind: TimerKind::LossProbe, at: now + wait };
+        true
+    }
+
+    pub(super) fn set_reorder_timer(&mut self, now: Time, wait: Span) {
+        self.timer = Timer { kind: TimerKind::Reorder, at: now + (wait + TIMEOUT_MIN).min(self.rto()) };
+    }
+
+    pub(super) fn on_timer(&mut self, now: Time, kind: TimerKind, out: &mut Vec<Segment>) {
+        if self.board.packets_out() == 0 {
+            self.timer = Timer::default();
+            return;
+        }
+        match kind {
+            TimerKind::Rto => self.on_rto(now, out),
+            TimerKind::LossProbe => self.send_loss_probe(now, out),
+            TimerKind::Reorder => self.on_reorder_timer(now),
+            TimerKind::None | TimerKind::Syn => {}
+        }
+        debug_assert!(self.timer.at > now, "a timer that fired was not armed anew");
+    }
+
+    // spec: Linux tcp_send_loss_probe
+    fn send_loss_probe(&mut self, now: Time, out: &mut Vec<Segment>) {
+        if self.tlp_high_seq.is_none() {
+            self.stats.probes += 1;
+            self.tlp_retrans = false;
+            if self.write(now, 1, out) == 0 {
+                // No new data, or no window for it: the last segment again.
+                self.tlp_retrans = true;
+                let last = self.board.next - 1;
+                if self.board.peek(last).flags & (flag::SACKED | flag::LOST) == 0 {
+                    self.retransmit(now, last, out);
+                }
+            }
+            self.tlp_high_seq = Some(self.board.next);
+        }
+        self.rearm_rto(now);
+        if self.timer.at <= now {
+            self.timer.at = now + Span::micros(1);
+        }
+    }
+
+    // spec: Linux tcp_rack_reo_timeout
+    fn on_reorder_timer(&mut self, now: Time) {
+        self.timer = Timer { kind: TimerKind::Reorder, at: now };
+        let (lost, wait) = self.detect_loss(now);
+        self.cc.on_lost_by_timer(lost);
+        if lost > 0 && self.cc.ca_state() != CaState::Recovery {
+            self.enter_recovery();
+            self.cc.on_recovery_by_timer(now, self.board.in_flight());
+        }
+        match wait {
+            Some(wait) if lost == 0 => self.set_reorder_timer(now, wait),
+            _ => self.rearm_rto(now),
+        }
+    }
+
+    /// A retransmission time-out: all that is not known to have arrived, or was sent just now, counts as lost.
+    // spec: Linux tcp_retransmit_timer, tcp_enter_loss, tcp_timeout_mark_lost
+    fn on_rto(&mut self, now: Time, out: &mut Vec<Segment>) {
+        let state = self.cc.ca_state();
+        let new_recovery = state < CaState::Recovery;
+        let first = state <= CaState::Disorder
+            || self.high_seq <= self.board.una
+            || (state == CaState::Loss && self.retransmits_in_row == 0);
+        if first {
+            self.init_undo();
+        }
+        let lost = self.mark_timed_out(now);
+        self.cc.on_lost_by_timer(lost);
+        self.stats.rto += 1;
+        self.cc.on_rto(now, self.board.in_flight(), first);
+        self.high_seq = self.board.next;
+        self.frto = new_recovery || self.retransmits_in_row > 0;
+        self.tlp_high_seq = None;
+        let head = self.board.una;
+        if self.board.peek(head).flags & flag::RETRANS == 0 {
+            self.retransmit(now, head, out);
+        }
+        self.retransmits_in_row += 1;
+        self.backoff += 1;
+        self.timer = Timer { kind: TimerKind::Rto, at: now + self.rto() };
+    }
+
+    fn mark_timed_out(&mut self, now: Time) -> u64 {
+        let head = self.board.una;
+        let mut lost = 0;
+        for seq in head..self.board.next {
+            let record = *self.board.peek(seq);
+            let waiting = record.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
+            if record.flags & flag::SACKED != 0 || waiting {
+                continue;
+            }
+            if seq != head && self.is_recent(record.token.send_time().as_micros(), now) {
+                continue;
+            }
+            self.board.mark_lost(seq);
+            lost += 1;
+        }
+        self.stats.first_loss.get_or_insert(now);
+        lost
+    }
+}
