@@ -1,6 +1,8 @@
 #![forbid(unsafe_code)]
 //! Scenario to simulation to trace to metrics to verdict.
 
+pub mod expect;
+pub mod experiment;
 pub mod export;
 pub mod link;
 pub mod metrics;
