@@ -20,6 +20,9 @@ use crate::progress::Progress;
 use crate::traces::Traces;
 use crate::{Failure, Verdict, expect, print, summary, table};
 
+/// How often the simulator tells how far it is.
+const TICKS_A_RUN: usize = 100;
+
 /// Where the results go.
 struct Outputs {
     json: Option<Target>,
@@ -103,10 +106,10 @@ fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
 }
 
 fn simulate(scenario: &Scenario, setups: &[Arc<Setup>], outputs: &Outputs) -> Result<Vec<Finished>, Failure> {
-    let progress = Progress::new("simulating", setups.len());
+    let progress = Progress::new("simulating", setups.len() * TICKS_A_RUN);
     let one = |(index, setup): (usize, &Arc<Setup>)| {
         let watch = Watch::start();
-        let mut output = bbrlab_lab::sim::run(setup);
+        let mut output = bbrlab_lab::sim::run_with(setup, &mut |_| progress.tick());
         let own = Scenario { seed: setup.seed, repeat: 1, ..scenario.clone() };
         output.result.scenario = serde_json::to_value(own).map_err(|error| format!("scenario: {error}"))?;
         output.result.on = scenario.on.name().to_owned();
@@ -114,7 +117,6 @@ fn simulate(scenario: &Scenario, setups: &[Arc<Setup>], outputs: &Outputs) -> Re
         output.result.wall_s = watch.seconds();
         let (mut output, expectations) = expect::evaluate(&scenario.expect, setup, output)?;
         output.result.expect = expectations;
-        progress.tick();
         let result = output.result.clone();
         // Series are large: they stay only where something will read them.
         let wanted = outputs.traces.any() || index == 0;

@@ -6,6 +6,7 @@ pub mod experiment;
 pub mod export;
 pub mod link;
 pub mod metrics;
+pub mod report;
 pub mod result;
 pub mod scenario;
 pub mod setup;

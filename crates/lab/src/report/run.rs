@@ -1,0 +1,474 @@
+//! The report of one run: what `bbrlab run --report` shows.
+//! In: a [`RunResult`] and its [`Trace`]. Out: a [`Report`]. Never: wall-clock time, which would differ between equal runs.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+
+use bbrlab_core::{NANOS_PER_SEC, Time};
+use serde_json::Value;
+
+use super::model::{Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict};
+use crate::result::{Expectation, FlowResult, RunResult};
+use crate::trace::{FlowTrace, Trace};
+
+/// Most flows that get a line and a ribbon of their own. Ours: what a reader can tell apart.
+const FLOWS_SHOWN: usize = 8;
+/// Up to how many flows a panel shows two quantities of each. Ours.
+const FLOWS_PAIRED: usize = 2;
+/// About how many bins a short run is cut into; long runs have bins of one second. Ours.
+const BINS_MIN: u64 = 20;
+
+/// The report of one run.
+pub fn for_run(result: &RunResult, trace: &Trace) -> Report {
+    let run = Run::new(result, trace);
+    let claims: Vec<ClaimRow> = result.expect.iter().map(claim).collect();
+    let section = Section {
+        id: "run".to_owned(),
+        title: "The run".to_owned(),
+        figures: run.figures(),
+        runs_table: Some(flows_table(result)),
+        ..Section::default()
+    };
+    Report { title: run.title.clone(), subtitle: subtitle(result), claims, sections: vec![section] }
+}
+
+/// A run with what its figures share.
+struct Run<'a> {
+    trace: &'a Trace,
+    title: String,
+    /// Sample times, seconds.
+    t_s: Vec<f64>,
+    /// The flows that are drawn: figures, trace, colour key.
+    flows: Vec<(&'a FlowResult, &'a FlowTrace, String)>,
+    /// How many flows there are in all.
+    of: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(result: &'a RunResult, trace: &'a Trace) -> Self {
+        let flows = result.flows.iter().zip(&trace.flows).zip(color_keys(&result.flows));
+        Self {
+            trace,
+            title: title(result),
+            t_s: trace.t_ns.iter().map(|&t_ns| seconds(t_ns)).collect(),
+            flows: flows.take(FLOWS_SHOWN).map(|((result, trace), key)| (result, trace, key)).collect(),
+            of: result.flows.len(),
+        }
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        if self.t_s.len() < 2 {
+            return Vec::new(); // the run recorded no series
+        }
+        let shown = match self.of > self.flows.len() {
+            true => format!(" Shown are the first {} of {} flows.", self.flows.len(), self.of),
+            false => String::new(),
+        };
+        let overview = Figure {
+            id: "run-overview".to_owned(),
+            title: "Goodput, delay and queue".to_owned(),
+            how_to_read: format!(
+                "Above, what each receiver got; below it, the delay that it cost and the queue that caused the delay.{shown}"
+            ),
+            x: self.time_axis(),
+            panels: self.overview_panels(),
+            ribbons: self.ribbons(),
+            ..Figure::default()
+        };
+        let model = Figure {
+            id: "run-model".to_owned(),
+            title: "What each sender allowed itself".to_owned(),
+            how_to_read: format!(
+                "Data in flight against the window that limits it, and the pacing rate against the model's estimate.{shown}"
+            ),
+            x: self.time_axis(),
+            panels: self.model_panels(),
+            ribbons: self.ribbons(),
+            ..Figure::default()
+        };
+        vec![overview, model]
+    }
+
+    fn time_axis(&self) -> Axis {
+        let end = self.t_s.last().copied();
+        Axis { label: "Time".into(), unit: "s".into(), log: false, min: Some(0.0), max: end }
+    }
+
+    fn overview_panels(&self) -> Vec<Panel> {
+        let mut goodput: Vec<Series> = self
+            .flows
+            .iter()
+            .map(|(flow, trace, key)| {
+                let (x, y) = self.goodput_bps(flow, trace);
+                series(&flow.name, Style::Step, x, y, key)
+            })
+            .collect();
+        let unit = scale_rates(&mut goodput);
+        let rtt = self.flows.iter().map(|(flow, trace, key)| {
+            let (x, y) = self.rtt_ms(trace);
+            series(&flow.name, Style::Line, x, y, key)
+        });
+        let mut panels = vec![panel("Goodput", unit, Some(0.0), goodput), panel("RTT", "ms", None, rtt.collect())];
+        let several = self.trace.links.len() > 1;
+        let queue = self.trace.links.iter().enumerate().map(|(i, link)| {
+            let name = if several { format!("bottleneck {}", i + 1) } else { "bottleneck".to_owned() };
+            let y = link.queue_packets.iter().map(|&packets| f64::from(packets)).collect();
+            series(&name, Style::Line, self.t_s.clone(), y, &format!("queue#{i}"))
+        });
+        panels.push(panel("Queue", "packets", Some(0.0), queue.collect()));
+        panels
+    }
+
+    /// Goodput in bins, as a staircase that begins with the flow.
+    fn goodput_bps(&self, flow: &FlowResult, trace: &FlowTrace) -> (Vec<f64>, Vec<f64>) {
+        let end_ns = self.trace.t_ns.last().copied().unwrap_or(0);
+        let grid_ns = self.trace.t_ns[1] - self.trace.t_ns[0];
+        let bin_ns = bin_ns(end_ns).max(grid_ns).max(1);
+        let at = |t_ns: u64| self.trace.t_ns.partition_point(|&t| t <= t_ns).saturating_sub(1);
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        let first_bin = (flow.start_s.max(0.0) * NANOS_PER_SEC as f64) as u64 / bin_ns;
+        let (mut from_ns, mut last) = (first_bin * bin_ns, f64::NAN);
+        while from_ns < end_ns {
+            let to_ns = (from_ns + bin_ns).min(end_ns);
+            let (a, b) = (at(from_ns), at(to_ns));
+            let span_s = seconds(self.trace.t_ns[b] - self.trace.t_ns[a]);
+            if span_s > 0.0 {
+                let received = |i: usize| trace.received_bytes.get(i).copied().unwrap_or(0);
+                let bytes = received(b).saturating_sub(received(a));
+                last = bytes as f64 * 8.0 / span_s;
+                x.push(seconds(from_ns));
+                y.push(last);
+            }
+            from_ns = to_ns;
+        }
+        x.push(seconds(end_ns)); // so that the last bin has its width
+        y.push(last);
+        (x, y)
+    }
+
+    fn rtt_ms(&self, trace: &FlowTrace) -> (Vec<f64>, Vec<f64>) {
+        if trace.rtt_samples.is_empty() {
+            return (self.t_s.clone(), trace.rtt_us.iter().map(|&us| known(f64::from(us) / 1e3)).collect());
+        }
+        trace.rtt_samples.iter().map(|&(t, us)| (seconds(t.0), f64::from(us) / 1e3)).unzip()
+    }
+
+    fn model_panels(&self) -> Vec<Panel> {
+        let windows = |f: fn(&FlowTrace) -> &Vec<u32>, what: &str, style| {
+            self.per_flow(what, style, |trace| f(trace).iter().map(|&n| f64::from(n)).collect())
+        };
+        let rates = |f: fn(&FlowTrace) -> &Vec<u64>, what: &str, style| {
+            self.per_flow(what, style, |trace| f(trace).iter().map(|&bps| known(bps as f64)).collect())
+        };
+        let inflight = windows(|t| &t.inflight, "in flight", Style::Line);
+        let cwnd = windows(|t| &t.cwnd, "window", Style::Dashed);
+        let bw = rates(|t| &t.bw_bps, "estimate", Style::Line);
+        let pacing = rates(|t| &t.pacing_bps, "pacing", Style::Dashed);
+        let paired = self.flows.len() <= FLOWS_PAIRED;
+        let groups = match paired {
+            true => vec![
+                ("In flight and window", [inflight, cwnd].concat()),
+                ("Estimate and pacing", [bw, pacing].concat()),
+            ],
+            false => vec![("In flight", inflight), ("Window", cwnd), ("Estimate", bw), ("Pacing rate", pacing)],
+        };
+        let mut panels = Vec::new();
+        for (i, (label, mut lines)) in groups.into_iter().enumerate() {
+            let is_window = if paired { i == 0 } else { i < 2 };
+            lines.retain(|line| line.y.iter().any(|y| y.is_finite()));
+            if !paired {
+                lines.iter_mut().for_each(|line| line.style = Style::Line);
+            }
+            let unit = if is_window { "segments" } else { scale_rates(&mut lines) };
+            if !lines.is_empty() {
+                panels.push(panel(label, unit, Some(0.0), lines));
+            }
+        }
+        panels
+    }
+
+    fn per_flow(&self, what: &str, style: Style, column: impl Fn(&FlowTrace) -> Vec<f64>) -> Vec<Series> {
+        let paired = self.flows.len() <= FLOWS_PAIRED;
+        let line = |(flow, trace, key): &(&FlowResult, &FlowTrace, String)| {
+            let name = if paired { format!("{} {what}", flow.name) } else { flow.name.clone() };
+            let y: Vec<f64> = column(trace)
+                .into_iter()
+                .zip(&self.t_s)
+                .map(|(y, &t)| if t < flow.start_s { f64::NAN } else { y })
+                .collect();
+            series(&name, style, self.t_s.clone(), y, key)
+        };
+        self.flows.iter().map(line).collect()
+    }
+
+    fn ribbons(&self) -> Vec<Ribbon> {
+        let end = Time(self.trace.t_ns.last().copied().unwrap_or(0));
+        let with_states = self.flows.iter().filter(|(_, trace, _)| !trace.states.is_empty());
+        let ribbon = |(flow, trace, _): &(&FlowResult, &FlowTrace, String)| {
+            let ends = trace.states.iter().skip(1).map(|&(t, _)| t).chain([end]);
+            let spans = trace.states.iter().zip(ends);
+            let spans = spans.map(|(&(from, state), to)| (seconds(from.0), seconds(to.0), state.name().to_owned()));
+            Ribbon { name: flow.name.clone(), spans: spans.collect() }
+        };
+        with_states.map(ribbon).collect()
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / NANOS_PER_SEC as f64
+}
+
+/// The trace writes 0 where it knows no value; a figure leaves a gap there.
+fn known(value: f64) -> f64 {
+    if value > 0.0 { value } else { f64::NAN }
+}
+
+/// One second, or the round length that cuts a short run into at least [`BINS_MIN`] bins.
+fn bin_ns(duration_ns: u64) -> u64 {
+    let bins = [1_000_000_000, 500_000_000, 200_000_000, 100_000_000, 50_000_000, 20_000_000, 10_000_000];
+    bins.into_iter().find(|bin| duration_ns / bin >= BINS_MIN).unwrap_or(10_000_000)
+}
+
+fn series(name: &str, style: Style, x: Vec<f64>, y: Vec<f64>, key: &str) -> Series {
+    Series { name: name.to_owned(), style, x, y, color_key: Some(key.to_owned()) }
+}
+
+fn panel(label: &str, unit: &str, min: Option<f64>, series: Vec<Series>) -> Panel {
+    Panel { y: Axis { label: label.into(), unit: unit.into(), log: false, min, max: None }, series }
+}
+
+/// Brings rates in bit/s to the unit that suits the largest of them, and names it.
+fn scale_rates(series: &mut [Series]) -> &'static str {
+    let largest = series.iter().flat_map(|s| &s.y).filter(|y| y.is_finite()).fold(0.0_f64, |a, &b| a.max(b));
+    let (unit, scale) = match largest {
+        bps if bps >= 1e9 => ("Gbit/s", 1e9),
+        bps if bps >= 1e6 => ("Mbit/s", 1e6),
+        bps if bps >= 1e3 => ("kbit/s", 1e3),
+        _ => ("bit/s", 1.0),
+    };
+    series.iter_mut().flat_map(|s| &mut s.y).for_each(|y| *y /= scale);
+    unit
+}
+
+/// An algorithm's name, with the flow's number among its like where it has more than one flow.
+fn color_keys(flows: &[FlowResult]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut keys = Vec::new();
+    for flow in flows {
+        let count = counts.entry(&flow.cc).or_default();
+        let alone = flows.iter().filter(|other| other.cc == flow.cc).count() == 1;
+        keys.push(if alone { flow.cc.clone() } else { format!("{}#{count}", flow.cc) });
+        *count += 1;
+    }
+    keys
+}
+
+fn title(result: &RunResult) -> String {
+    let named = ["title", "name"].iter().find_map(|key| result.scenario.get(key)?.as_str());
+    let groups = || {
+        result
+            .groups
+            .iter()
+            .filter(|group| group.flows > 0)
+            .map(|group| format!("{} × {}", group.flows, group.cc))
+            .collect::<Vec<_>>()
+    };
+    named.filter(|name| !name.is_empty()).map_or_else(|| groups().join(", "), str::to_owned)
+}
+
+fn subtitle(result: &RunResult) -> String {
+    let mut parts =
+        vec![format!("bbrlab {}", result.version), format!("on {}", result.on), format!("seed {}", result.seed)];
+    for key in ["rate", "rtt", "buffer", "loss", "aqm", "duration"] {
+        match result.scenario.get(key) {
+            Some(Value::String(text)) => parts.push(format!("{key} {text}")),
+            Some(Value::Number(number)) => parts.push(format!("{key} {number}")),
+            _ => {}
+        }
+    }
+    parts.join(" · ")
+}
+
+fn claim(expect: &Expectation) -> ClaimRow {
+    ClaimRow {
+        id: expect.id.clone(),
+        title: String::new(),
+        source: String::new(),
+        claim: String::new(),
+        contradiction: None,
+        what: expect.what.clone(),
+        expected: expect.expected.clone(),
+        measured: number(expect.measured),
+        verdict: if expect.holds { Verdict::Holds } else { Verdict::Fails },
+        reason: None,
+    }
+}
+
+/// Four significant digits, without trailing zeros.
+fn number(value: f64) -> String {
+    super::compact::round_to(value, 4).to_string()
+}
+
+fn flows_table(result: &RunResult) -> Table {
+    let columns = [
+        "Flow",
+        "Algorithm",
+        "Start, s",
+        "Goodput, Mbit/s",
+        "RTT median, ms",
+        "RTT 95 %, ms",
+        "Retransmitted, %",
+        "Dropped, %",
+        "Time-outs",
+        "Volume, MB",
+        "Completion, s",
+    ];
+    let row = |flow: &FlowResult| {
+        vec![
+            flow.name.clone(),
+            flow.cc.clone(),
+            number(flow.start_s),
+            number(flow.goodput_bps / 1e6),
+            number(flow.rtt_ms.p50),
+            number(flow.rtt_ms.p95),
+            number(flow.retransmit_ratio * 100.0),
+            number(flow.drop_ratio * 100.0),
+            flow.rto.to_string(),
+            number(flow.bytes as f64 / 1e6),
+            flow.fct_s.map_or("–".to_owned(), number),
+        ]
+    };
+    Table { columns: columns.map(str::to_owned).to_vec(), rows: result.flows.iter().map(row).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_core::State;
+
+    use super::*;
+    use crate::result::{Bottleneck, Distribution, Group, Model, SCHEMA};
+    use crate::trace::LinkTrace;
+
+    fn flow(name: &str, cc: &str) -> FlowResult {
+        FlowResult {
+            name: name.into(),
+            cc: cc.into(),
+            start_s: 0.0,
+            goodput_bps: 8e6,
+            throughput_bps: 8e6,
+            rtt_ms: Distribution::default(),
+            jitter_ms: 0.0,
+            jitter_rfc3550_ms: 0.0,
+            retransmit_ratio: 0.0,
+            drop_ratio: 0.0,
+            rto: 0,
+            spurious_retransmits: 0,
+            bytes: 1,
+            fct_s: None,
+            state_s: BTreeMap::new(),
+            model: Model::default(),
+        }
+    }
+
+    fn result(flows: Vec<FlowResult>) -> RunResult {
+        let queue_ms = Distribution::default();
+        RunResult {
+            schema: SCHEMA,
+            scenario: serde_json::json!({ "rate": "10mbit" }),
+            on: "sim".into(),
+            seed: 1,
+            version: "0".into(),
+            wall_s: 0.5,
+            events: 1,
+            packets: 1,
+            bottleneck: Bottleneck { utilisation: 1.0, arrivals: 1, drops: 0, drop_ratio: 0.0, marks: 0, queue_ms },
+            jain: 1.0,
+            convergence_s: None,
+            groups: vec![Group { cc: "bbr1".into(), flows: flows.len(), goodput_bps: 8e6, share: 1.0 }],
+            flows,
+            expect: vec![Expectation {
+                id: "e".into(),
+                what: "w".into(),
+                expected: "> 1".into(),
+                measured: 0.123456,
+                holds: false,
+            }],
+        }
+    }
+
+    /// 20 s at 8 Mbit/s of payload on a grid of 10 ms.
+    fn trace(flows: usize) -> Trace {
+        let steps = 2001_u32;
+        let column = vec![10; steps as usize];
+        let flow = FlowTrace {
+            cwnd: column.clone(),
+            inflight: column.clone(),
+            pacing_bps: vec![0; steps as usize],
+            bw_bps: vec![8_000_000; steps as usize],
+            rtt_us: (0..steps).map(|i| if i == 0 { 0 } else { 40_000 }).collect(),
+            received_bytes: (0..steps).map(|i| u64::from(i) * 10_000).collect(),
+            states: vec![(Time(0), State::Startup), (Time(500_000_000), State::Drain)],
+            ..FlowTrace::default()
+        };
+        let link = LinkTrace { queue_packets: column, ..LinkTrace::default() };
+        let t_ns = (0..steps).map(|i| u64::from(i) * 10_000_000).collect();
+        Trace { t_ns, flows: vec![flow; flows], links: vec![link] }
+    }
+
+    #[test]
+    fn goodput_is_the_payload_of_each_second_in_the_unit_of_its_size() {
+        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
+        let goodput = &report.sections[0].figures[0].panels[0];
+        assert_eq!(goodput.y.unit, "Mbit/s");
+        assert_eq!(goodput.series[0].x.len(), 21); // one a second, and the end
+        assert!(goodput.series[0].y.iter().all(|y| (y - 8.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn a_state_lasts_until_the_next_and_the_last_until_the_end() {
+        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
+        let spans = &report.sections[0].figures[0].ribbons[0].spans;
+        assert_eq!(*spans, [(0.0, 0.5, "startup".to_owned()), (0.5, 20.0, "drain".to_owned())]);
+    }
+
+    #[test]
+    fn what_the_trace_does_not_know_is_a_gap_or_no_line_at_all() {
+        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
+        assert!(report.sections[0].figures[0].panels[1].series[0].y[0].is_nan());
+        assert_eq!(report.sections[0].figures[1].panels[1].series.len(), 1); // no pacing rate
+    }
+
+    #[test]
+    fn of_very_many_flows_the_first_eight_are_drawn_and_the_page_says_so() {
+        let flows = (0..30).map(|i| flow(&format!("bbr1#{i}"), "bbr1")).collect();
+        let figure = &for_run(&result(flows), &trace(30)).sections[0].figures[0];
+        assert_eq!((figure.panels[0].series.len(), figure.ribbons.len()), (8, 8));
+        assert!(figure.how_to_read.contains("first 8 of 30"));
+    }
+
+    #[test]
+    fn an_expectation_that_does_not_hold_is_a_claim_that_fails() {
+        let claims = for_run(&result(vec![flow("a", "bbr1")]), &trace(1)).claims;
+        assert_eq!((claims[0].verdict, claims[0].measured.as_str()), (Verdict::Fails, "0.1235"));
+    }
+
+    #[test]
+    fn flows_of_one_algorithm_share_its_colour_by_number() {
+        let flows = [flow("a", "bbr1"), flow("b", "cubic"), flow("c", "bbr1")];
+        assert_eq!(color_keys(&flows), ["bbr1#0", "cubic", "bbr1#1"]);
+    }
+
+    #[test]
+    fn the_wall_clock_does_not_reach_the_report() {
+        let (mut slow, trace) = (result(vec![flow("a", "bbr1")]), trace(1));
+        let quick = crate::report::render(&for_run(&slow, &trace));
+        slow.wall_s = 99.0;
+        assert!(crate::report::render(&for_run(&slow, &trace)) == quick); // not assert_eq: a page is long
+    }
+
+    #[test]
+    fn a_run_without_series_still_has_its_table() {
+        let report = for_run(&result(vec![flow("a", "bbr1")]), &Trace::default());
+        assert!(report.sections[0].figures.is_empty() && report.sections[0].runs_table.is_some());
+    }
+}
