@@ -101,10 +101,12 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn man() -> Result<Verdict, Failure> {
     let mut page = Vec::new();
     let fault = |error: io::Error| format!("man page: {error}");
-    clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(fault)?;
-    for command in Cli::command().get_subcommands().filter(|command| command.get_name() != "help") {
-        let named = command.clone().name(format!("bbrlab {}", command.get_name()));
-        clap_mangen::Man::new(named).render(&mut page).map_err(fault)?;
+    // Built, so that each page is named as it is called: `bbrlab run`.
+    let mut root = Cli::command();
+    root.build();
+    clap_mangen::Man::new(root.clone()).render(&mut page).map_err(fault)?;
+    for command in root.get_subcommands().filter(|command| command.get_name() != "help") {
+        clap_mangen::Man::new(command.clone()).render(&mut page).map_err(fault)?;
     }
     print(&String::from_utf8_lossy(&page))
 }

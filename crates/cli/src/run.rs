@@ -200,7 +200,7 @@ impl Outputs {
         }
         let first = finished.first().and_then(|one| one.output.as_ref());
         if let (Some(report), Some(output)) = (&self.report, first) {
-            let page = bbrlab_lab::report::render(&bbrlab_lab::report::run::for_run(&output.result, &output.trace));
+            let page = bbrlab_lab::report::render(&bbrlab_lab::report::for_run(&output.result, &output.trace));
             report.write(|to| to.write_all(page.as_bytes()))?;
         }
         for (run, (one, setup)) in finished.iter().zip(setups).enumerate() {
