@@ -50,11 +50,15 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let watch = Watch::start();
     let finished = simulate(&scenario, &setups, &outputs)?;
     let wall_s = watch.seconds();
-    let document = document(&scenario, &finished, wall_s)?;
+    let expectations = match finished.as_slice() {
+        [only] => only.result.expect.clone(),
+        _ => expect::medians(&scenario.expect, finished.iter().map(|one| &one.result)),
+    };
+    let document = document(&scenario, &finished, &expectations, wall_s)?;
     outputs.write(&document, &setups, &finished)?;
-    let holds = verdicts(&document, &finished).iter().all(|expectation| expectation.holds);
+    let holds = expectations.iter().all(|expectation| expectation.holds);
     if !args.quiet && !outputs.json.as_ref().is_some_and(Target::is_stdout) {
-        print(&shown(&document, &finished))?;
+        print(&shown(&document, &finished, &expectations))?;
     }
     Ok(if holds { Verdict::Holds } else { Verdict::Fails })
 }
@@ -75,11 +79,12 @@ fn read(path: &Path) -> Result<Sourced, Failure> {
     let shown = path.display();
     let text = fs::read_to_string(path)
         .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
-    let mut sourced = match text.trim_start().starts_with('{') {
-        true => Sourced::from_json(&text, &shown.to_string())?,
-        false => Sourced::from_toml(&text, &shown.to_string())?,
-    };
-    // A trace is named from where its scenario lies, so that both can move together.
+    // A result names its trace from where the command ran.
+    if text.trim_start().starts_with('{') {
+        return Sourced::from_json(&text, &shown.to_string());
+    }
+    let mut sourced = Sourced::from_toml(&text, &shown.to_string())?;
+    // A scenario names its trace from where it lies itself, so that both can move together.
     let beside = |trace: &mut String| {
         if let Some(dir) = path.parent().filter(|_| Path::new(trace).is_relative()) {
             *trace = dir.join(&*trace).to_string_lossy().into_owned();
@@ -126,7 +131,12 @@ fn simulate(scenario: &Scenario, setups: &[Arc<Setup>], outputs: &Outputs) -> Re
 }
 
 /// The result document: one run's own, or the summary of several with each of them.
-fn document(scenario: &Scenario, finished: &[Finished], wall_s: f64) -> Result<Value, Failure> {
+fn document(
+    scenario: &Scenario,
+    finished: &[Finished],
+    expectations: &[Expectation],
+    wall_s: f64,
+) -> Result<Value, Failure> {
     let values = finished
         .iter()
         .map(|one| serde_json::to_value(&one.result))
@@ -136,7 +146,6 @@ fn document(scenario: &Scenario, finished: &[Finished], wall_s: f64) -> Result<V
         return Ok(only.clone());
     }
     let first = &finished[0].result;
-    let expectations: Vec<Expectation> = expect::medians(&scenario.expect, finished.iter().map(|one| &one.result));
     Ok(json!({
         "schema": first.schema,
         "scenario": serde_json::to_value(scenario).map_err(|error| format!("scenario: {error}"))?,
@@ -150,21 +159,14 @@ fn document(scenario: &Scenario, finished: &[Finished], wall_s: f64) -> Result<V
     }))
 }
 
-fn verdicts(document: &Value, finished: &[Finished]) -> Vec<Expectation> {
-    match finished {
-        [only] => only.result.expect.clone(),
-        _ => serde_json::from_value(document["expect"].clone()).unwrap_or_default(),
-    }
-}
-
-fn shown(document: &Value, finished: &[Finished]) -> String {
+fn shown(document: &Value, finished: &[Finished], expectations: &[Expectation]) -> String {
     let style = table::Style::of_stdout();
     let mut text = match (finished, finished.first().and_then(|one| one.output.as_ref())) {
         ([only], Some(output)) => table::run(&only.result, &output.trace, style),
         ([only], None) => table::run(&only.result, &Default::default(), style),
         _ => table::repeated(document, style),
     };
-    text.push_str(&table::expectations(&verdicts(document, finished), style));
+    text.push_str(&table::expectations(expectations, style));
     text
 }
 

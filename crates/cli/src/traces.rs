@@ -107,7 +107,7 @@ impl Traces {
     /// Writes the files of the run `run`.
     pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<(), Failure> {
         let record = Record { setup, result: &output.result, trace: &output.trace };
-        let own = self.0.iter().filter(|file| file.run == run);
-        own.map(|file| file.target.write(|to| (file.fill)(&record, to))).collect()
+        let mut own = self.0.iter().filter(|file| file.run == run);
+        own.try_for_each(|file| file.target.write(|to| (file.fill)(&record, to)))
     }
 }

@@ -160,6 +160,16 @@ fn a_failed_expectation_is_exit_status_1() {
 }
 
 #[test]
+fn what_could_not_be_measured_does_not_hold() {
+    let dir = Dir::new("nan");
+    fs::write(dir.0.join("x.toml"), "duration = \"1s\"\n[[expect]]\nmeasure = \"0.0 / 0.0\"\nmin = 0.0\n").unwrap();
+    for repeat in ["1", "2"] {
+        let output = bbrlab(&dir.0, &["run", "x.toml", "--repeat", repeat]);
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn a_closed_pipe_is_no_panic() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_bbrlab"))
         .args(["list", "schema"])
