@@ -128,7 +128,10 @@ impl Flow {
             sender: Sender::new(index as u32, setup, first_hop, seed),
             receiver: Receiver::new(setup.mss, setup.rwnd, &setup.host),
             forward: DelayLine::new(&forward, seed ^ 0x666f_7277),
-            back: Back { hold: AckHold::new(path.ack_aggregation), line: DelayLine::new(&backward, seed ^ 0x6261_636b) },
+            back: Back {
+                hold: AckHold::new(path.ack_aggregation),
+                line: DelayLine::new(&backward, seed ^ 0x6261_636b),
+            },
             stats: FlowStats::default(),
             started: false,
             route,

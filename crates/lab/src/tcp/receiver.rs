@@ -132,7 +132,12 @@ impl Receiver {
     pub fn on_segment(&mut self, now: Time, segment: &Segment) -> Option<AckPacket> {
         self.wire_bytes += u64::from(crate::link::LinkPacket::wire_bytes(segment));
         if segment.marks & mark::SYN != 0 {
-            return Some(AckPacket { syn: true, ts_echo: segment.sent, window: self.window.now, ..AckPacket::default() });
+            return Some(AckPacket {
+                syn: true,
+                ts_echo: segment.sent,
+                window: self.window.now,
+                ..AckPacket::default()
+            });
         }
         let want = self.note_ecn(segment);
         // RFC 7323: only a segment at the left edge sets the echoed timestamp.
@@ -438,7 +443,8 @@ mod tests {
 
     #[test]
     fn gro_makes_one_ack_of_a_burst() {
-        let mut r = Receiver::new(1448, Rwnd::Unlimited, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
+        let mut r =
+            Receiver::new(1448, Rwnd::Unlimited, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
         for seq in 0..10 {
             assert!(r.on_segment(Time(seq), &segment(seq)).is_none());
         }

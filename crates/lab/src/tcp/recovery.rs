@@ -60,7 +60,8 @@ impl Sender {
             self.backoff = 0;
         }
         self.process_tlp(ack, &seen);
-        let dubious = seen.sacked > 0 || seen.dsack || seen.ece || self.cc.ca_state() != CaState::Open || seen.acked == 0;
+        let dubious =
+            seen.sacked > 0 || seen.dsack || seen.ece || self.cc.ca_state() != CaState::Open || seen.acked == 0;
         if dubious {
             self.fast_retransmit_alert(now, ack, &mut seen);
         }
@@ -367,8 +368,7 @@ impl Sender {
     fn may_undo(&self, ack: &AckPacket) -> bool {
         let milli = |time: Time| time.as_micros() / 1_000;
         self.undo_marker.is_some()
-            && (self.undo_retrans == 0
-                || self.retrans_stamp.is_some_and(|stamp| milli(ack.ts_echo) < milli(stamp)))
+            && (self.undo_retrans == 0 || self.retrans_stamp.is_some_and(|stamp| milli(ack.ts_echo) < milli(stamp)))
     }
 
     fn undo(&mut self, now: Time) {
