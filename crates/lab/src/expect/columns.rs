@@ -9,8 +9,19 @@ use crate::trace::{FlowTrace, LinkTrace, Trace};
 
 /// Names of the columns of a flow.
 pub const FLOW_COLUMNS: &[&str] = &[
-    "rtt_ms", "min_rtt_ms", "cwnd", "cwnd_kB", "inflight", "inflight_kB", "pacing_mbps", "bw_mbps", "sent_kB", "acked_kB",
-    "received_kB", "lost", "retransmitted",
+    "rtt_ms",
+    "min_rtt_ms",
+    "cwnd",
+    "cwnd_kB",
+    "inflight",
+    "inflight_kB",
+    "pacing_mbps",
+    "bw_mbps",
+    "sent_kB",
+    "acked_kB",
+    "received_kB",
+    "lost",
+    "retransmitted",
 ];
 
 /// Names of the columns of a link.

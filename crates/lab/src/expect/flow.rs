@@ -37,7 +37,9 @@ impl FlowView {
     /// The flow's figures.
     pub fn result(&self) -> Result<&FlowResult, MeasureError> {
         let flows = &self.run.output.result.flows;
-        flows.get(self.index).ok_or_else(|| format!("run {}: no flow {}; it has {}", self.run.name, self.index, flows.len()))
+        flows
+            .get(self.index)
+            .ok_or_else(|| format!("run {}: no flow {}; it has {}", self.run.name, self.index, flows.len()))
     }
 
     /// A column of the flow's series.

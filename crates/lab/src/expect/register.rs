@@ -53,7 +53,9 @@ fn parts_of_a_run(engine: &mut Engine) {
 
 fn run_figures(engine: &mut Engine) {
     engine
-        .register_fn("goodput_mbps", |run: &mut RunView| run.output.result.flows.iter().map(|f| f.goodput_bps / 1e6).sum::<f64>())
+        .register_fn("goodput_mbps", |run: &mut RunView| {
+            run.output.result.flows.iter().map(|f| f.goodput_bps / 1e6).sum::<f64>()
+        })
         .register_fn("jain", |run: &mut RunView| run.output.result.jain)
         .register_fn("convergence_s", |run: &mut RunView| run.output.result.convergence_s.unwrap_or(f64::NAN))
         .register_fn("drop_ratio", |run: &mut RunView| run.output.result.bottleneck.drop_ratio)
@@ -189,11 +191,14 @@ fn groups(engine: &mut Engine) {
             let fcts: Vec<f64> = group.flows.iter().filter_map(|i| flows.get(*i)?.fct_s).collect();
             Ok(series::percentile(&fcts, number(&q)?))
         })
-        .register_fn("percentile", |group: &mut GroupView, name: &str, q: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
-            let (from_s, to_s) = pair(&from, &to)?;
-            let pooled = pooled(group, name, from_s, to_s).map_err(fail)?;
-            Ok(series::percentile(&pooled, number(&q)?))
-        });
+        .register_fn(
+            "percentile",
+            |group: &mut GroupView, name: &str, q: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
+                let (from_s, to_s) = pair(&from, &to)?;
+                let pooled = pooled(group, name, from_s, to_s).map_err(fail)?;
+                Ok(series::percentile(&pooled, number(&q)?))
+            },
+        );
     /// Registers a measure of a group over a window.
     fn windowed(engine: &mut Engine, name: &str, measure: fn(&GroupView, f64, f64) -> Result<f64, MeasureError>) {
         engine.register_fn(name, move |group: &mut GroupView, from: Dynamic, to: Dynamic| -> Answer {
@@ -277,10 +282,13 @@ fn columns_of<T: Columns>(engine: &mut Engine) {
         ("longest_above_start_s", |t, y, level, from, to| series::longest_above(t, y, level, from, to).0),
         ("last_above", series::last_above),
     ] {
-        engine.register_fn(name, move |of: &mut T, column: &str, level: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
-            let (from_s, to_s) = pair(&from, &to)?;
-            Ok(find(&of.run().t_s, &of.read(column).map_err(fail)?, number(&level)?, from_s, to_s))
-        });
+        engine.register_fn(
+            name,
+            move |of: &mut T, column: &str, level: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
+                let (from_s, to_s) = pair(&from, &to)?;
+                Ok(find(&of.run().t_s, &of.read(column).map_err(fail)?, number(&level)?, from_s, to_s))
+            },
+        );
     }
 }
 

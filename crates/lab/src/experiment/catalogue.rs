@@ -93,7 +93,8 @@ mod tests {
     fn the_readme_lists_every_file_with_its_id() {
         for (path, text) in FILES {
             let id = parse(text, path).unwrap().id;
-            let listed = README.lines().any(|line| line.contains(&format!("({path})")) && line.contains(&format!("| {id} |")));
+            let listed =
+                README.lines().any(|line| line.contains(&format!("({path})")) && line.contains(&format!("| {id} |")));
             assert!(listed, "experiments/README.md has no row with {id} and ({path})");
         }
     }

@@ -143,7 +143,8 @@ fn points(vary: &Vary) -> Result<Vec<Point>, String> {
         points.push(match value {
             Value::Table(table) => point_of_table(table, index).map_err(|e| format!("axis {name:?}: {e}"))?,
             plain => {
-                let label = scalar(plain).ok_or_else(|| format!("axis {name:?}: {plain} is no text, number or table"))?;
+                let label =
+                    scalar(plain).ok_or_else(|| format!("axis {name:?}: {plain} is no text, number or table"))?;
                 let mut set = Table::new();
                 if let Some(key) = &vary.key {
                     set.insert(key.clone(), plain.clone());
@@ -153,7 +154,10 @@ fn points(vary: &Vary) -> Result<Vec<Point>, String> {
         });
     }
     if let Some(bad) = points.iter().find(|p| p.label.contains([',', '='])) {
-        return Err(format!("axis {name:?}: label {:?} holds a comma or an equals sign; give a table with `label`", bad.label));
+        return Err(format!(
+            "axis {name:?}: label {:?} holds a comma or an equals sign; give a table with `label`",
+            bad.label
+        ));
     }
     Ok(points)
 }

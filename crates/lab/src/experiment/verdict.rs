@@ -22,7 +22,9 @@ impl Bounds {
             let (low, high) = match (expect.within, expect.factor) {
                 (Some(within), None) => (near - within, near + within),
                 (None, Some(factor)) => (near / factor, near * factor),
-                (Some(within), Some(factor)) => ((near - within).max(near / factor), (near + within).min(near * factor)),
+                (Some(within), Some(factor)) => {
+                    ((near - within).max(near / factor), (near + within).min(near * factor))
+                }
                 (None, None) => (near, near),
             };
             min = Some(min.map_or(low, |m| m.max(low)));
