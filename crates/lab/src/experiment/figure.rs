@@ -4,7 +4,7 @@
 
 use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec, StyleSpec};
 use crate::expect::{Curve, MeasureError, Measurer, RunView, csv, parse_labels, series};
-use crate::report::model::{Axis, Figure, Panel, Ribbon, Series, Style};
+use crate::report::{Axis, Figure, Panel, Ribbon, Series, Style};
 
 /// More points than a screen has columns; extremes are kept. Ours.
 const MAX_POINTS: usize = 2_000;

@@ -206,7 +206,7 @@ pub(super) struct SeriesSpec {
     pub(super) function: Option<String>,
 }
 
-/// How a line is drawn; see `report::model::Style`.
+/// How a line is drawn; see `report::Style`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StyleSpec {

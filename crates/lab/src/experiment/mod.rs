@@ -19,7 +19,7 @@ pub use catalogue::{README, embedded, embedded_data};
 pub use file::Grade;
 pub use run::{run, run_all};
 
-use crate::report::model::{Figure, Table};
+use crate::report::{Figure, Table};
 use file::ExperimentFile;
 
 /// One claim of the catalogue, parsed and checked.

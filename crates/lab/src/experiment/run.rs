@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::plan::{PlannedRun, plan};
 use super::{Experiment, ExperimentError, ExperimentOutcome, figure, verdict};
 use crate::expect::{Measurer, RunSet, RunView};
-use crate::report::model::Table;
+use crate::report::Table;
 use crate::scenario::Scenario;
 use crate::setup::Setup;
 
