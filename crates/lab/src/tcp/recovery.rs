@@ -103,9 +103,14 @@ impl Sender {
 
     // spec: Linux tcp_sacktag_write_queue
     fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
-        for &(from, to) in &ack.sack {
+        // In the order of sequence, or a lower block that is new in the same ACK would look like reordering.
+        let mut blocks = ack.sack;
+        if blocks[1].0 < blocks[1].1 {
+            blocks.sort_unstable();
+        }
+        for (from, to) in blocks {
             if from >= to {
-                break;
+                continue;
             }
             let from = (ack.una + u64::from(from)).max(self.board.una);
             let to = (ack.una + u64::from(to)).min(self.board.next);
