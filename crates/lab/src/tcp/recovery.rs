@@ -65,7 +65,11 @@ impl Sender {
         if dubious {
             self.fast_retransmit_alert(now, ack, &mut seen);
         }
-        if seen.acked > 0 && !seen.keep_timer && !self.schedule_loss_probe(now, true) {
+        let progress_before_head = seen.acked == 0 && self.sacked_before_head(&seen);
+        if (seen.acked > 0 || progress_before_head)
+            && !seen.keep_timer
+            && !self.schedule_loss_probe(now, true)
+        {
             self.rearm_rto(now);
         }
         let delivered = self.cc.sampler().delivered() - prior_delivered;
@@ -88,6 +92,14 @@ impl Sender {
         });
         self.pump(now, out);
         rtt
+    }
+
+    /// What was SACKed left before the oldest segment's newest transmission: the path still delivers, so that one may too.
+    fn sacked_before_head(&self, seen: &Seen) -> bool {
+        let Some((first_us, _)) = seen.sacked_sent else {
+            return false;
+        };
+        self.board.packets_out() > 0 && self.token(self.board.una).send_time().as_micros() > first_us
     }
 
     fn take_dsack(&mut self, ack: &AckPacket, seen: &mut Seen) {
