@@ -6,12 +6,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod agenda;
+mod capture;
 mod flow;
 mod record;
 mod summary;
 
 use bbrlab_core::{Rng, Span, Time};
 
+use crate::export::pcap::{Packets, Tap};
 use crate::link::{Aqm, Link, LinkConfig, LinkPacket, LinkStats, Loss, LossModel, Service, Verdict};
 use crate::metrics::Histogram;
 use crate::result::RunResult;
@@ -19,6 +21,7 @@ use crate::setup::{AccessSetup, ChangeKind, Setup};
 use crate::tcp::{AckPacket, Segment};
 use crate::trace::Trace;
 use agenda::Agenda;
+use capture::Capture;
 use flow::{ACCESS_HOP, Flow};
 use record::Recorder;
 
@@ -36,6 +39,8 @@ pub struct Output {
     pub result: RunResult,
     /// The series, where the setup asked for them.
     pub trace: Trace,
+    /// The packets, where the setup asked for them.
+    pub packets: Packets,
 }
 
 /// Runs a scenario to its end.
@@ -65,6 +70,7 @@ struct World<'a> {
     flows: Vec<Flow>,
     ack_loss: LossModel,
     recorder: Recorder,
+    capture: Option<Box<Capture>>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
     /// ACKs that a receiver has just written.
@@ -102,6 +108,7 @@ impl<'a> World<'a> {
             flows,
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
+            capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
             dropped: Vec::new(),
@@ -163,6 +170,11 @@ impl<'a> World<'a> {
         if let Some(departure) = departure {
             let segment = departure.packet;
             let index = segment.flow as usize;
+            if link == self.setup.bottleneck
+                && let Some(capture) = &mut self.capture
+            {
+                capture.on_segment(self.now, &segment, Tap::BottleneckOut);
+            }
             if link == self.setup.bottleneck && self.measuring {
                 self.queue_delay.add(departure.queue_delay.0);
             }
@@ -209,6 +221,9 @@ impl<'a> World<'a> {
         };
         let verdict = self.links[link].offer(self.now, segment);
         if link == self.setup.bottleneck {
+            if let Some(capture) = &mut self.capture {
+                capture.on_segment(self.now, &segment, Tap::BottleneckIn);
+            }
             let counts = &mut self.flows[index].stats.bottleneck;
             counts.0 += 1;
             counts.1 += u64::from(verdict != Verdict::Queued);
@@ -228,8 +243,10 @@ impl<'a> World<'a> {
 
     /// Offers what a sender has emitted, and notes when it wants to be called next.
     fn emit(&mut self, index: usize, mut out: Vec<Segment>) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_sent(self.now, &out);
+        }
         for segment in out.drain(..) {
-            self.recorder.on_sent(self.now, &segment);
             self.offer(segment);
         }
         // Drops in the host's own queue may have called the sender again; keep the larger buffer.
@@ -243,6 +260,9 @@ impl<'a> World<'a> {
     /// Segments arrive at a receiver.
     fn on_arrival(&mut self, index: usize) {
         while let Some((_, segment)) = self.flows[index].forward.pop(self.now) {
+            if let Some(capture) = &mut self.capture {
+                capture.on_segment(self.now, &segment, Tap::Receiver);
+            }
             let mut acks = std::mem::take(&mut self.acks);
             self.flows[index].on_segment(self.now, &segment, &mut acks);
             self.send_acks(index, acks);
@@ -272,7 +292,11 @@ impl<'a> World<'a> {
             return;
         }
         for ack in acks.drain(..) {
-            if self.ack_loss.is_none() || !self.ack_loss.lose() {
+            let lost = !self.ack_loss.is_none() && self.ack_loss.lose();
+            if let Some(capture) = &mut self.capture {
+                capture.on_ack_sent(self.now, index, &ack, lost);
+            }
+            if !lost {
                 self.flows[index].back.push(self.now, ack, self.setup.flows[index].mss);
             }
         }
@@ -285,6 +309,9 @@ impl<'a> World<'a> {
     fn on_ack(&mut self, index: usize) {
         let mut out = std::mem::take(&mut self.out);
         while let Some(ack) = self.flows[index].back.pop(self.now) {
+            if let Some(capture) = &mut self.capture {
+                capture.on_ack_arrived(self.now, index, &ack);
+            }
             let flow = &mut self.flows[index];
             if ack.syn {
                 let setup = &self.setup.flows[index];

@@ -34,8 +34,6 @@ impl Recorder {
         self.next
     }
 
-    pub fn on_sent(&mut self, _now: Time, _segment: &Segment) {}
-
     pub fn on_ack(&mut self, now: Time, flow: usize, _ack: &AckPacket, rtt: Option<Span>) {
         if self.samples
             && let Some(rtt) = rtt
