@@ -35,7 +35,12 @@ fn within(
     let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let mut widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
     if let Some(terminal) = terminal {
-        shrink(&mut widths, align, terminal);
+        let word = |column: usize| {
+            let words = all.iter().filter_map(|row| row.get(column)).flat_map(|cell| cell.split_whitespace());
+            words.map(|word| word.chars().count()).max().unwrap_or(0).max(TEXT_MIN)
+        };
+        let least: Vec<usize> = (0..head.len()).map(word).collect();
+        shrink(&mut widths, &least, align, terminal);
     }
     let mut text = String::new();
     for row in &all {
@@ -53,21 +58,21 @@ fn within(
 }
 
 /// Makes the columns of text narrower, each by its share, until the row fits; where it cannot, the terminal wraps.
-fn shrink(widths: &mut [usize], align: &[Align], terminal: usize) {
+fn shrink(widths: &mut [usize], least: &[usize], align: &[Align], terminal: usize) {
     let total: usize = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
-    let is_text = |column: &usize| align[*column] == Align::Text && widths[*column] > TEXT_MIN;
+    let is_text = |column: &usize| align[*column] == Align::Text && widths[*column] > least[*column];
     let texts: Vec<usize> = (0..widths.len()).filter(is_text).collect();
-    let spare: usize = texts.iter().map(|&column| widths[column] - TEXT_MIN).sum();
+    let spare: usize = texts.iter().map(|&column| widths[column] - least[column]).sum();
     let Some(excess) = total.checked_sub(terminal).filter(|excess| (1..=spare).contains(excess)) else {
         return;
     };
     for &column in &texts {
         // Rounded up, so that the row fits; never below the least, for the excess is at most what is spare.
-        widths[column] -= ((widths[column] - TEXT_MIN) * excess).div_ceil(spare);
+        widths[column] -= ((widths[column] - least[column]) * excess).div_ceil(spare);
     }
 }
 
-/// A cell in lines of at most `width` characters; a longer word keeps a line of its own.
+/// A cell in lines of at most `width` characters, and at least a word.
 fn wrapped(cell: &str, width: usize) -> Vec<String> {
     if cell.chars().count() <= width {
         return vec![cell.to_owned()];
