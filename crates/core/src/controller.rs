@@ -103,6 +103,7 @@ impl Controller {
 
     /// A burst of `packets` leaves at `now`, with `in_flight` others in flight and `packets_out` outstanding before it.
     /// Keep the token with each packet of the burst; a retransmission gets a new one.
+    #[inline]
     pub fn on_sent(&mut self, now: Time, packets: u32, in_flight: u32, packets_out: u32, is_retransmit: bool) -> Token {
         if in_flight == 0 {
             self.on_tx_start(now, packets_out == 0);
@@ -114,6 +115,7 @@ impl Controller {
         self.sampler.on_sent(now, packets_out == 0, is_retransmit)
     }
 
+    #[cold]
     fn on_tx_start(&mut self, now: Time, none_outstanding: bool) {
         let start = TxStart {
             now,
@@ -132,8 +134,15 @@ impl Controller {
     }
 
     /// A packet was reported delivered for the first time. `seq` is its place among packets sent at the same moment.
+    #[inline]
     pub fn on_delivered(&mut self, token: &Token, seq: u64) {
         self.sampler.on_delivered(token, seq);
+    }
+
+    /// Several packets were reported delivered for the first time, of which this is the newest: by its time of sending, then by `seq`.
+    #[inline]
+    pub fn on_delivered_run(&mut self, packets: u64, newest: &Token, seq: u64) {
+        self.sampler.on_delivered_run(packets, newest, seq);
     }
 
     /// Packets were marked lost.
@@ -348,6 +357,7 @@ impl SimpleRecovery {
     }
 
     /// A packet was delivered.
+    #[inline]
     pub fn on_delivered(&mut self, token: &Token) -> CaState {
         if self.began.is_some_and(|began| token.send_time() > began) {
             self.began = None;

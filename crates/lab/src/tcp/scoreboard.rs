@@ -211,6 +211,30 @@ impl Scoreboard {
         record
     }
 
+    /// Takes off the oldest segments before `until` that never carried a mark. Returns their number, their bytes,
+    /// and when the first of them was sent (µs); the last of them stays readable as [`Self::last_popped`].
+    #[inline]
+    pub fn pop_plain(&mut self, until: u64) -> (u64, u64, u64) {
+        let first = self.una;
+        let (mut seq, mut bytes) = (first, 0);
+        while seq < until {
+            let record = &self.records[(seq & self.mask) as usize];
+            if record.flags != 0 {
+                break;
+            }
+            bytes += u64::from(record.len);
+            seq += 1;
+        }
+        self.una = seq;
+        (seq - first, bytes, self.records[(first & self.mask) as usize].token.send_us())
+    }
+
+    /// The record that was taken off last.
+    #[inline]
+    pub fn last_popped(&self) -> &Record {
+        &self.records[(self.una.wrapping_sub(1) & self.mask) as usize]
+    }
+
     /// The first segment in `from..to` that is not SACKed.
     pub fn next_unsacked(&self, from: u64, to: u64) -> Option<u64> {
         find(&self.sacked_bits, self.mask, from, to, true)
@@ -248,7 +272,7 @@ impl Scoreboard {
         }
         let record = self.peek(seq);
         let waiting = record.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
-        record.flags & flag::SACKED == 0 && !waiting && record.token.send_time().as_micros() == sent_us
+        record.flags & flag::SACKED == 0 && !waiting && record.token.send_us() == sent_us
     }
 }
 
