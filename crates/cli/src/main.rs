@@ -1,1 +1,112 @@
-fn main() {}
+#![forbid(unsafe_code)]
+//! The `bbrlab` command: flags in, exit code out.
+//! In: arguments. Out: text, files, exit status 0 (done, all holds), 1 (an expectation failed) or 2 (could not run).
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod args;
+mod check;
+mod clock;
+mod expect;
+mod list;
+mod outputs;
+mod progress;
+mod reproduce;
+mod run;
+mod summary;
+mod table;
+mod traces;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+
+use args::{Cli, Command};
+
+/// How a command ended, where it could run at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Done, and every expectation holds.
+    Holds,
+    /// Done, and an expectation failed.
+    Fails,
+}
+
+/// Why a command could not run: one line with where, what it held and what would do.
+pub type Failure = String;
+
+fn main() -> ExitCode {
+    outputs::clean_up_on_signals();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let done = match &cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Reproduce(args) => reproduce::reproduce(args),
+        Command::List(args) => list::list(args).and_then(|text| print(&text)),
+        Command::Check => print(&check::report()),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "bbrlab", &mut text);
+            print(&String::from_utf8_lossy(&text))
+        }
+        Command::Man => man(),
+    };
+    match done {
+        Ok(Verdict::Holds) => ExitCode::SUCCESS,
+        Ok(Verdict::Fails) => ExitCode::from(1),
+        Err(failure) => refuse(&failure),
+    }
+}
+
+/// Writes to standard output. A reader that closed its end has all it wants: that is no failure.
+fn print(text: &str) -> Result<Verdict, Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        _ => Ok(Verdict::Holds),
+    }
+}
+
+fn refuse(failure: &str) -> ExitCode {
+    let line = failure.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Where not even standard error can be written, the exit status says it all.
+    let _ = writeln!(io::stderr(), "bbrlab: {line}");
+    ExitCode::from(2)
+}
+
+/// clap's answer: help and version as they are, everything else in one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            refuse("no command; write run, reproduce, list, check, completions or man, or see `bbrlab --help`")
+        }
+        _ => {
+            let text = error.render().to_string();
+            let said = text.split("\n\nUsage:").next().unwrap_or_default();
+            let said = said.split("\n\nFor more information").next().unwrap_or_default();
+            let said =
+                said.trim().trim_start_matches("error: ").replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ");
+            refuse(&format!("{said}; see `bbrlab --help`"))
+        }
+    }
+}
+
+fn man() -> Result<Verdict, Failure> {
+    let mut page = Vec::new();
+    let fault = |error: io::Error| format!("man page: {error}");
+    // Built, so that each page is named as it is called: `bbrlab run`.
+    let mut root = Cli::command();
+    root.build();
+    clap_mangen::Man::new(root.clone()).render(&mut page).map_err(fault)?;
+    for command in root.get_subcommands().filter(|command| command.get_name() != "help") {
+        clap_mangen::Man::new(command.clone()).render(&mut page).map_err(fault)?;
+    }
+    print(&String::from_utf8_lossy(&page))
+}

@@ -4,7 +4,7 @@
 
 mod compact;
 mod html;
-mod model;
+pub mod model;
 mod payload;
 mod run;
 

@@ -16,7 +16,7 @@ mod values;
 pub use aqm::AqmSpec;
 pub use arrivals::{ArrivalSpec, SizeSpec};
 pub use flow::{Access, FLOWS_MAX, FlowOptions, FlowSpec, Window, unit_text};
-pub use model::{ExpectSpec, KEYS, LinkSpec, Scenario};
+pub use model::{ExpectSpec, KEYS, LinkSpec, Scenario, schema};
 pub use resolve::TraceReader;
 pub use schedule::{Schedule, Step};
 pub use source::{ScenarioError, Source, Sourced};

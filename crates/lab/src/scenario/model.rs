@@ -251,3 +251,8 @@ fn whole(text: &str, what: &str, min: u64, max: u64) -> Result<u64, TextError> {
         .filter(|number| (min..=max).contains(number))
         .ok_or_else(|| TextError(format!("{text:?} is no {what}; write a whole number from {min} to {max}")))
 }
+
+/// The scenario language as JSON Schema.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Scenario).to_value()
+}

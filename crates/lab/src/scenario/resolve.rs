@@ -434,6 +434,8 @@ const fn buffer_bytes(buffer: Buffer) -> u64 {
 }
 
 /// A delivery trace with its mean rate.
-fn delivery_trace(_text: &str) -> Result<(DeliveryTrace, Rate), String> {
-    Err("this build reads no delivery traces yet".to_owned())
+fn delivery_trace(text: &str) -> Result<(DeliveryTrace, Rate), String> {
+    let trace = DeliveryTrace::parse(text).map_err(|error| error.to_string())?;
+    let mean = trace.mean_rate();
+    Ok((trace, mean))
 }

@@ -67,6 +67,8 @@ struct World<'a> {
     recorder: Recorder,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
+    /// ACKs that a receiver has just written.
+    acks: Vec<AckPacket>,
     dropped: Vec<u32>,
     /// Index of the next change of the schedule.
     next_change: usize,
@@ -102,6 +104,7 @@ impl<'a> World<'a> {
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
             out: Vec::new(),
+            acks: Vec::new(),
             dropped: Vec::new(),
             next_change: 0,
             queue_delay: Histogram::default(),
@@ -250,8 +253,9 @@ impl<'a> World<'a> {
     fn on_arrival(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         while let Some((_, segment)) = flow.forward.pop(self.now) {
-            if let Some(ack) = flow.on_segment(self.now, &segment) {
-                send_ack(flow, self.now, ack, &mut self.ack_loss);
+            flow.on_segment(self.now, &segment, &mut self.acks);
+            if !self.acks.is_empty() {
+                send_acks(flow, self.now, &mut self.acks, &mut self.ack_loss);
             }
         }
         let (forward, receiver, back) = (flow.forward.next(), flow.receiver.next_time(), flow.back.next());
@@ -262,9 +266,8 @@ impl<'a> World<'a> {
 
     fn on_receiver(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        if let Some(ack) = flow.receiver.on_timer(self.now) {
-            send_ack(flow, self.now, ack, &mut self.ack_loss);
-        }
+        flow.receiver.on_timer(self.now, &mut self.acks);
+        send_acks(flow, self.now, &mut self.acks, &mut self.ack_loss);
         let (receiver, back) = (flow.receiver.next_time(), flow.back.next());
         let first = self.source(index, 0);
         self.agenda.set_some(first, [(RECEIVER, receiver), (BACK, back)]);
@@ -349,10 +352,12 @@ impl<'a> World<'a> {
     }
 }
 
-/// Sends an ACK on its way, unless it is lost.
-fn send_ack(flow: &mut Flow, now: Time, ack: AckPacket, loss: &mut LossModel) {
-    if loss.is_none() || !loss.lose() {
-        flow.back.push(now, ack);
+/// Sends what a receiver has just written, unless it is lost.
+fn send_acks(flow: &mut Flow, now: Time, acks: &mut Vec<AckPacket>, loss: &mut LossModel) {
+    for ack in acks.drain(..) {
+        if loss.is_none() || !loss.lose() {
+            flow.back.push(now, ack);
+        }
     }
 }
 

@@ -72,8 +72,17 @@ fn print_some() {
         let total: f64 = r.flows.iter().map(|f| f.goodput_bps).sum::<f64>() / 1e6;
         eprintln!(
             "{mbit} {rtt} {buffer} {}x{} loss {loss}: {total:.2} Mbit/s util {:.3} drop {:.4} retr {:.4} rtt p50 {:.1} mean {:.1} q p50 {:.2} jain {:.3} rto {} events/pkt {:.2}",
-            algos.len(), algos[0], r.bottleneck.utilisation, r.bottleneck.drop_ratio, r.flows[0].retransmit_ratio,
-            r.flows[0].rtt_ms.p50, r.flows[0].rtt_ms.mean, r.bottleneck.queue_ms.p50, r.jain, r.flows[0].rto, r.events as f64 / r.packets as f64
+            algos.len(),
+            algos[0],
+            r.bottleneck.utilisation,
+            r.bottleneck.drop_ratio,
+            r.flows[0].retransmit_ratio,
+            r.flows[0].rtt_ms.p50,
+            r.flows[0].rtt_ms.mean,
+            r.bottleneck.queue_ms.p50,
+            r.jain,
+            r.flows[0].rto,
+            r.events as f64 / r.packets as f64
         );
     }
 }

@@ -5,7 +5,7 @@
 
 use bbrlab_core::{AckReport, CaState, Span, Time};
 
-use super::packet::{AckPacket, Segment};
+use super::packet::{AckPacket, SACK_BLOCKS, Segment};
 use super::scoreboard::flag;
 use super::sender::Sender;
 
@@ -48,7 +48,7 @@ impl Sender {
         if ack.dsack.is_some() {
             self.take_dsack(ack, &mut seen);
         }
-        if ack.sack[0].0 < ack.sack[0].1 {
+        if ack.sack != [(0, 0); SACK_BLOCKS] {
             self.take_sack(now, ack, &mut seen);
         }
         self.take_cumulative(now, ack, &mut seen);
@@ -66,7 +66,8 @@ impl Sender {
         if self.tlp_high_seq.is_some() {
             self.process_tlp(ack, &seen);
         }
-        let dubious = seen.sacked > 0 || seen.dsack || seen.ece || self.cc.ca_state() != CaState::Open || seen.acked == 0;
+        let dubious =
+            seen.sacked > 0 || seen.dsack || seen.ece || self.cc.ca_state() != CaState::Open || seen.acked == 0;
         if dubious {
             self.fast_retransmit_alert(now, ack, &mut seen);
         }
@@ -110,9 +111,14 @@ impl Sender {
     // spec: Linux tcp_sacktag_write_queue
     #[inline(never)]
     fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
-        for &(from, to) in &ack.sack {
+        // In the order of sequence, or a lower block that is new in the same ACK would look like reordering.
+        let mut blocks = ack.sack;
+        if blocks[1].0 < blocks[1].1 {
+            blocks.sort_unstable();
+        }
+        for (from, to) in blocks {
             if from >= to {
-                break;
+                continue;
             }
             let from = (ack.una + u64::from(from)).max(self.board.una);
             let to = (ack.una + u64::from(to)).min(self.board.next);
@@ -405,8 +411,7 @@ impl Sender {
     fn may_undo(&self, ack: &AckPacket) -> bool {
         let milli = |time: Time| time.as_micros() / 1_000;
         self.undo_marker.is_some()
-            && (self.undo_retrans == 0
-                || self.retrans_stamp.is_some_and(|stamp| milli(ack.ts_echo) < milli(stamp)))
+            && (self.undo_retrans == 0 || self.retrans_stamp.is_some_and(|stamp| milli(ack.ts_echo) < milli(stamp)))
     }
 
     fn undo(&mut self, now: Time) {

@@ -1,0 +1,219 @@
+//! The command line, defined once: help, man page and completions are generated from here.
+//! In: nothing. Out: clap types. Never: a unit read here; the scenario language does that, for files and flags alike.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// BBR congestion control, every version of it, shown, proven and put to work.
+#[derive(Debug, Parser)]
+#[command(name = "bbrlab", version, max_term_width = 100)]
+#[command(after_help = "Exit status: 0 done and every expectation holds; 1 an expectation failed; 2 it could not run.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one scenario and print what it measured
+    Run(Box<RunArgs>),
+    /// Run the catalogue of published claims: expected and measured value and verdict of each
+    Reproduce(ReproduceArgs),
+    /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
+    List(ListArgs),
+    /// Say what this machine can do, and what to do where it cannot
+    Check,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man pages, in roff
+    Man,
+}
+
+/// Flags of `bbrlab run`; each of the first group is also a key of the scenario file.
+#[derive(Debug, Default, Args)]
+#[command(
+    after_help = "Example: bbrlab run --rate 10mbit --rtt 40ms --buffer 1bdp --flow bbr1 --flow cubic@5s --duration 30s"
+)]
+pub struct RunArgs {
+    /// Scenario in TOML, or the JSON of an earlier result; flags override it
+    pub file: Option<PathBuf>,
+
+    /// Bottleneck rate, as in 10mbit (powers of 1000; bits) [default: 10mbit]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
+    pub rate: Option<String>,
+    /// Two-way propagation time without queue or serialisation [default: 40ms]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Path")]
+    pub rtt: Option<String>,
+    /// Bottleneck queue limit, as in 41p, 64KiB, 1.5bdp or 250ms of drain time [default: 1bdp, at least 10p]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Path")]
+    pub buffer: Option<String>,
+    /// Random loss after the bottleneck, as in 1%, 0.001 or ge:p,r,1-h,1-k [default: 0%]
+    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
+    pub loss: Option<String>,
+    /// Random loss on the ACK path [default: 0%]
+    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
+    pub ack_loss: Option<String>,
+    /// Added delay, as in 2ms (order kept) or 2ms:reorder [default: 0s]
+    #[arg(long, value_name = "TIME[:reorder]", allow_hyphen_values = true, help_heading = "Path")]
+    pub jitter: Option<String>,
+    /// Share of data packets that overtake [default: 0%]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
+    pub reorder: Option<String>,
+    /// Share of data packets that arrive twice [default: 0%]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
+    pub duplicate: Option<String>,
+    /// Queue discipline: droptail, red:…, codel:…, fq_codel or pie, with :ecn [default: droptail]
+    #[arg(long, value_name = "AQM", allow_hyphen_values = true, help_heading = "Path")]
+    pub aqm: Option<String>,
+    /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
+    #[arg(long, value_name = "POLICER", allow_hyphen_values = true, help_heading = "Path")]
+    pub policer: Option<String>,
+    /// ACKs held and released together, as in 20ms or 64KiB [default: none]
+    #[arg(long, value_name = "HOLD", allow_hyphen_values = true, help_heading = "Path")]
+    pub ack_aggregation: Option<String>,
+    /// Changes of the path in time, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
+    #[arg(long, value_name = "STEPS", allow_hyphen_values = true, help_heading = "Path")]
+    pub schedule: Option<String>,
+    /// mahimahi delivery trace as bottleneck, instead of a rate
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "demand"], help_heading = "Path")]
+    pub trace: Option<String>,
+    /// Link that grants rate by backlog as bottleneck, as in min=1mbit,max=20mbit
+    #[arg(long, value_name = "DEMAND", conflicts_with = "rate", allow_hyphen_values = true, help_heading = "Path")]
+    pub demand: Option<String>,
+
+    /// One or several like flows: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
+    ///
+    /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (what the application writes),
+    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, links (1..2), access (RATE/RTT[/BUFFER]);
+    /// every other key is a parameter of the algorithm: see `bbrlab list parameters CC`.
+    #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
+    pub flow: Vec<String>,
+    /// When the run ends [default: 60s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub duration: Option<String>,
+    /// Metrics count from here [default: 0s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub warmup: Option<String>,
+    /// Seed of all dice [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub seed: Option<String>,
+    /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub repeat: Option<String>,
+    /// Where it runs: sim (uml, kernel and quic are not in this build) [default: sim]
+    #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
+    pub on: Option<String>,
+    /// Grid of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub sample: Option<String>,
+    /// What the scenario is called in reports
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
+    pub name: Option<String>,
+
+    /// Write the result as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    /// Write the packets as pcapng, for Wireshark and tcptrace
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
+    pub pcap: Option<PathBuf>,
+    /// Write the series as qlog: FILE.qlog in qvis's dialect, FILE.sqlog in the drafts'; DIR gets both
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
+    pub qlog: Option<PathBuf>,
+    /// Write the series as Parquet: FILE holds the samples, DIR runs.parquet and samples.parquet
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
+    pub parquet: Option<PathBuf>,
+    /// Write the series as CSV: FILE holds flows and links in one table, DIR one file each
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// Print no table
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+impl RunArgs {
+    /// The scenario's keys with what their flags hold, without the flows.
+    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
+            ("name", &self.name),
+            ("rate", &self.rate),
+            ("trace", &self.trace),
+            ("demand", &self.demand),
+            ("rtt", &self.rtt),
+            ("buffer", &self.buffer),
+            ("loss", &self.loss),
+            ("ack_loss", &self.ack_loss),
+            ("jitter", &self.jitter),
+            ("reorder", &self.reorder),
+            ("duplicate", &self.duplicate),
+            ("aqm", &self.aqm),
+            ("policer", &self.policer),
+            ("ack_aggregation", &self.ack_aggregation),
+            ("schedule", &self.schedule),
+            ("duration", &self.duration),
+            ("warmup", &self.warmup),
+            ("seed", &self.seed),
+            ("repeat", &self.repeat),
+            ("on", &self.on),
+            ("sample", &self.sample),
+        ]
+        .into_iter()
+        .filter_map(|(key, text)| Some((key, text.as_deref()?)))
+    }
+}
+
+/// Flags of `bbrlab reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Claims to run, as in F8 [default: all]
+    pub ids: Vec<String>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Write the verdicts as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+    /// Take the experiments from this directory instead of the ones built in
+    #[arg(long, value_name = "DIR")]
+    pub experiments: Option<PathBuf>,
+    /// Seed of all dice
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Arguments of `bbrlab list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// What to list [default: algorithms]
+    #[command(subcommand)]
+    pub what: Option<ListWhat>,
+}
+
+/// What `bbrlab list` lists.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ListWhat {
+    /// Algorithms, with one line each and their source
+    Algorithms,
+    /// Experiments, with their claims' sources
+    Experiments {
+        /// Take them from this directory instead of the ones built in
+        #[arg(long, value_name = "DIR")]
+        experiments: Option<PathBuf>,
+    },
+    /// An algorithm's parameters: unit, default, range, source and meaning
+    Parameters {
+        /// The algorithm
+        algorithm: String,
+    },
+    /// The scenario language as JSON Schema
+    Schema,
+}

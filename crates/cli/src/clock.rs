@@ -1,0 +1,22 @@
+//! The only clock of the command: how long a run took, for the result's `wall_s` and for progress bars.
+//! In: nothing. Out: seconds. Never: a time that a simulation sees.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::time::Instant;
+
+/// A running stop-watch.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch(Instant);
+
+impl Watch {
+    /// Starts it.
+    #[expect(clippy::disallowed_methods, reason = "wall-clock time is this type's purpose; it never enters a run")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}

@@ -1,0 +1,72 @@
+//! A scenario's own `[[expect]]` tables: checked before the run, evaluated after it.
+//! In: expectations and a run. Out: verdicts. Never: a failed measurement that passes.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bbrlab_lab::expect::{Measurer, RunSet, RunView, check_syntax};
+use bbrlab_lab::result::{Expectation, RunResult};
+use bbrlab_lab::scenario::ExpectSpec;
+use bbrlab_lab::setup::Setup;
+use bbrlab_lab::sim::Output;
+
+use crate::{Failure, summary};
+
+/// Refuses expectations that nothing could satisfy or measure.
+pub fn check(specs: &[ExpectSpec]) -> Result<(), Failure> {
+    for (index, spec) in specs.iter().enumerate() {
+        let fault = |what: String| format!("expect {}: {what}", index + 1);
+        check_syntax(&spec.measure).map_err(|error| fault(format!("measure: {error}")))?;
+        if spec.min.is_none() && spec.max.is_none() {
+            return Err(fault("neither min nor max is written; write one of them".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// The verdicts of one run, with the run back.
+pub fn evaluate(
+    specs: &[ExpectSpec],
+    setup: &Arc<Setup>,
+    output: Output,
+) -> Result<(Output, Vec<Expectation>), Failure> {
+    if specs.is_empty() {
+        return Ok((output, Vec::new()));
+    }
+    let output = Arc::new(output);
+    let view = RunView::new("run", Arc::clone(setup), Arc::clone(&output));
+    let runs = BTreeMap::from([("run".to_owned(), view)]);
+    let measurer = Measurer::new(Arc::new(RunSet { runs, axes: Vec::new(), files: BTreeMap::new() }));
+    let mut verdicts = Vec::new();
+    for (index, spec) in specs.iter().enumerate() {
+        let measured = measurer.measure(&spec.measure);
+        verdicts.push(verdict(spec, measured.map_err(|error| format!("expect {}: measure: {error}", index + 1))?));
+    }
+    drop(measurer);
+    Ok((Arc::unwrap_or_clone(output), verdicts))
+}
+
+/// The verdicts over the medians of several runs.
+pub fn medians<'a>(specs: &[ExpectSpec], runs: impl Iterator<Item = &'a RunResult>) -> Vec<Expectation> {
+    let runs: Vec<&RunResult> = runs.collect();
+    let median = |index: usize| {
+        let mut values: Vec<f64> = runs.iter().filter_map(|run| Some(run.expect.get(index)?.measured)).collect();
+        if values.iter().any(|value| value.is_nan()) { f64::NAN } else { summary::median(&mut values) }
+    };
+    specs.iter().enumerate().map(|(index, spec)| verdict(spec, median(index))).collect()
+}
+
+fn verdict(spec: &ExpectSpec, measured: f64) -> Expectation {
+    // A comparison with NaN is false, so what could not be measured does not hold.
+    let holds = spec.min.is_none_or(|min| measured >= min) && spec.max.is_none_or(|max| measured <= max);
+    let bounds = match (spec.min, spec.max) {
+        (Some(min), Some(max)) => format!("{min} … {max}"),
+        (Some(min), None) => format!("≥ {min}"),
+        (None, Some(max)) => format!("≤ {max}"),
+        (None, None) => String::new(),
+    };
+    let expected = if spec.expected.is_empty() { bounds } else { spec.expected.clone() };
+    let what = if spec.what.is_empty() { &spec.measure } else { &spec.what };
+    Expectation { id: spec.id.clone(), what: what.clone(), expected, measured, holds }
+}

@@ -1,0 +1,215 @@
+//! `bbrlab run`: one scenario, once or with several seeds, its table and its files.
+//! In: flags. Out: text and files. Never: a file written for a scenario that could not run.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bbrlab_lab::result::{Expectation, RunResult};
+use bbrlab_lab::scenario::{On, Scenario, Sourced};
+use bbrlab_lab::setup::Setup;
+use bbrlab_lab::sim::Output;
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use crate::args::RunArgs;
+use crate::clock::Watch;
+use crate::outputs::Target;
+use crate::progress::Progress;
+use crate::traces::Traces;
+use crate::{Failure, Verdict, expect, print, summary, table};
+
+/// How often the simulator tells how far it is.
+const TICKS_A_RUN: usize = 100;
+
+/// Where the results go.
+struct Outputs {
+    json: Option<Target>,
+    report: Option<Target>,
+    traces: Traces,
+}
+
+/// One finished run.
+struct Finished {
+    output: Option<Output>,
+    result: RunResult,
+}
+
+/// Runs what the arguments say.
+pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
+    let sourced = load(args)?;
+    let scenario = sourced.scenario.filled();
+    if scenario.on != On::Sim {
+        let on = scenario.on.name();
+        return Err(format!("--on {on}: this build runs scenarios in the simulator only; write --on sim"));
+    }
+    let setups = setups(&sourced)?;
+    expect::check(&scenario.expect)?;
+    let outputs = Outputs::check(args, setups.len())?;
+    let watch = Watch::start();
+    let finished = simulate(&scenario, &setups, &outputs)?;
+    let wall_s = watch.seconds();
+    let expectations = match finished.as_slice() {
+        [only] => only.result.expect.clone(),
+        _ => expect::medians(&scenario.expect, finished.iter().map(|one| &one.result)),
+    };
+    let document = document(&scenario, &finished, &expectations, wall_s)?;
+    outputs.write(&document, &setups, &finished)?;
+    let holds = expectations.iter().all(|expectation| expectation.holds);
+    if !args.quiet && !outputs.json.as_ref().is_some_and(Target::is_stdout) {
+        print(&shown(&document, &finished, &expectations))?;
+    }
+    Ok(if holds { Verdict::Holds } else { Verdict::Fails })
+}
+
+fn load(args: &RunArgs) -> Result<Sourced, Failure> {
+    let mut sourced = match &args.file {
+        Some(path) => read(path)?,
+        None => Sourced::default(),
+    };
+    args.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
+    if !args.flow.is_empty() {
+        sourced.set_flows(&args.flow)?;
+    }
+    Ok(sourced)
+}
+
+fn read(path: &Path) -> Result<Sourced, Failure> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
+    // A result names its trace from where the command ran.
+    if text.trim_start().starts_with('{') {
+        return Sourced::from_json(&text, &shown.to_string());
+    }
+    let mut sourced = Sourced::from_toml(&text, &shown.to_string())?;
+    // A scenario names its trace from where it lies itself, so that both can move together.
+    let beside = |trace: &mut String| {
+        if let Some(dir) = path.parent().filter(|_| Path::new(trace).is_relative()) {
+            *trace = dir.join(&*trace).to_string_lossy().into_owned();
+        }
+    };
+    let scenario = &mut sourced.scenario;
+    scenario.trace.iter_mut().chain(scenario.link.iter_mut().filter_map(|link| link.trace.as_mut())).for_each(beside);
+    Ok(sourced)
+}
+
+fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
+    let trace = |file: &str| {
+        fs::read_to_string(file).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
+    };
+    let mut one = sourced.clone();
+    // The first setup also checks the number of repetitions.
+    let first = Arc::new(one.resolve(&trace)?);
+    let mut setups = vec![first];
+    for nth in 1..sourced.scenario.repeat {
+        one.scenario.seed = sourced.scenario.seed.wrapping_add(nth.into());
+        setups.push(Arc::new(one.resolve(&trace)?));
+    }
+    Ok(setups)
+}
+
+fn simulate(scenario: &Scenario, setups: &[Arc<Setup>], outputs: &Outputs) -> Result<Vec<Finished>, Failure> {
+    let progress = Progress::new("simulating", setups.len() * TICKS_A_RUN);
+    let one = |(index, setup): (usize, &Arc<Setup>)| {
+        let watch = Watch::start();
+        let mut output = bbrlab_lab::sim::run_with(setup, &mut |_| progress.tick());
+        let own = Scenario { seed: setup.seed, repeat: 1, ..scenario.clone() };
+        output.result.scenario = serde_json::to_value(own).map_err(|error| format!("scenario: {error}"))?;
+        output.result.on = scenario.on.name().to_owned();
+        output.result.version = env!("CARGO_PKG_VERSION").to_owned();
+        output.result.wall_s = watch.seconds();
+        let (mut output, expectations) = expect::evaluate(&scenario.expect, setup, output)?;
+        output.result.expect = expectations;
+        let result = output.result.clone();
+        // Series are large: they stay only where something will read them.
+        let wanted = outputs.traces.any() || index == 0;
+        Ok(Finished { result, output: wanted.then_some(output) })
+    };
+    setups.par_iter().enumerate().map(one).collect()
+}
+
+/// The result document: one run's own, or the summary of several with each of them.
+fn document(
+    scenario: &Scenario,
+    finished: &[Finished],
+    expectations: &[Expectation],
+    wall_s: f64,
+) -> Result<Value, Failure> {
+    let values = finished
+        .iter()
+        .map(|one| serde_json::to_value(&one.result))
+        .collect::<Result<Vec<Value>, _>>()
+        .map_err(|error| format!("result: {error}"))?;
+    if let [only] = values.as_slice() {
+        return Ok(only.clone());
+    }
+    let first = &finished[0].result;
+    Ok(json!({
+        "schema": first.schema,
+        "scenario": serde_json::to_value(scenario).map_err(|error| format!("scenario: {error}"))?,
+        "on": first.on,
+        "seed": scenario.seed,
+        "version": first.version,
+        "wall_s": wall_s,
+        "summary": summary::summarise(&values, scenario.seed),
+        "expect": expectations,
+        "runs": values,
+    }))
+}
+
+fn shown(document: &Value, finished: &[Finished], expectations: &[Expectation]) -> String {
+    let style = table::Style::of_stdout();
+    let mut text = match (finished, finished.first().and_then(|one| one.output.as_ref())) {
+        ([only], Some(output)) => table::run(&only.result, &output.trace, style),
+        ([only], None) => table::run(&only.result, &Default::default(), style),
+        _ => table::repeated(document, style),
+    };
+    text.push_str(&table::expectations(expectations, style));
+    text
+}
+
+impl Outputs {
+    fn check(args: &RunArgs, runs: usize) -> Result<Self, Failure> {
+        let target = |flag, path: &Option<PathBuf>| path.as_deref().map(|path| Target::check(flag, path)).transpose();
+        let outputs = Self {
+            json: target("--json", &args.json)?,
+            report: target("--report", &args.report)?,
+            traces: Traces::check(args, runs)?,
+        };
+        if outputs.report.as_ref().is_some_and(Target::is_stdout) {
+            return Err("--report: -: a page is a file; name one, as in report.html".to_owned());
+        }
+        let all: Vec<&Target> = outputs.json.iter().chain(&outputs.report).chain(outputs.traces.targets()).collect();
+        for (index, target) in all.iter().enumerate() {
+            if let Some(other) = all[..index].iter().find(|other| other.same_file(target)) {
+                return Err(format!("{}: it names the same file as {}; name another", target.flag(), other.flag()));
+            }
+            if args.file.as_deref().is_some_and(|file| target.is(file)) {
+                return Err(format!("{}: it names the scenario's own file; name another", target.flag()));
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn write(&self, document: &Value, setups: &[Arc<Setup>], finished: &[Finished]) -> Result<(), Failure> {
+        if let Some(json) = &self.json {
+            json.write(|to| {
+                serde_json::to_writer_pretty(&mut *to, document)?;
+                to.write_all(b"\n")
+            })?;
+        }
+        let first = finished.first().and_then(|one| one.output.as_ref());
+        if let (Some(report), Some(output)) = (&self.report, first) {
+            let page = bbrlab_lab::report::render(&bbrlab_lab::report::for_run(&output.result, &output.trace));
+            report.write(|to| to.write_all(page.as_bytes()))?;
+        }
+        for (run, (one, setup)) in finished.iter().zip(setups).enumerate() {
+            if let Some(output) = &one.output {
+                self.traces.write(run, setup, output)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Several runs in one: each figure's median with its 95 % bootstrap interval.
+//! In: results as JSON and a seed. Out: the contract's `summary`. Never: another interval for the same runs.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeSet;
+
+use bbrlab_core::Rng;
+use serde_json::{Map, Value, json};
+
+/// Bootstrap resamples. Ours: enough for two steady digits of a 95 % interval.
+const RESAMPLES: usize = 2000;
+/// Keys that say what ran or how long it took, not what was measured.
+const NO_FIGURES: [&str; 7] = ["schema", "scenario", "on", "seed", "version", "wall_s", "expect"];
+/// The part of the seed that belongs to the bootstrap.
+const STREAM: u64 = 0x626f_6f74_7374_7261;
+
+/// Every figure of `runs` as `{median, low, high, n}`, in the shape of a single result.
+pub fn summarise(runs: &[Value], seed: u64) -> Value {
+    let figures: Vec<Value> = runs
+        .iter()
+        .map(|run| {
+            let mut run = run.clone();
+            if let Some(map) = run.as_object_mut() {
+                map.retain(|key, _| !NO_FIGURES.contains(&key.as_str()));
+            }
+            run
+        })
+        .collect();
+    let mut rng = Rng::derive(seed, STREAM);
+    merge(&figures.iter().collect::<Vec<_>>(), &mut rng)
+}
+
+fn merge(values: &[&Value], rng: &mut Rng) -> Value {
+    let Some(first) = values.iter().find(|value| !value.is_null()) else { return Value::Null };
+    match first {
+        Value::Number(_) => figure(&values.iter().filter_map(|value| value.as_f64()).collect::<Vec<_>>(), rng),
+        Value::Object(_) => objects(values, rng),
+        Value::Array(_) => named(values, rng),
+        other => (*other).clone(),
+    }
+}
+
+fn objects(values: &[&Value], rng: &mut Rng) -> Value {
+    let keys: BTreeSet<&String> = values.iter().filter_map(|value| value.as_object()).flat_map(Map::keys).collect();
+    let zero = json!(0.0);
+    let merged = keys.into_iter().map(|key| {
+        if key == "state_s" {
+            return (key.clone(), states(values, &zero, rng));
+        }
+        (key.clone(), merge(&values.iter().filter_map(|value| value.get(key)).collect::<Vec<_>>(), rng))
+    });
+    Value::Object(merged.collect())
+}
+
+/// A state that a run never entered took no time in it.
+fn states(values: &[&Value], zero: &Value, rng: &mut Rng) -> Value {
+    let maps: Vec<&Map<String, Value>> = values.iter().filter_map(|value| value.get("state_s")?.as_object()).collect();
+    let names: BTreeSet<&String> = maps.iter().flat_map(|map| map.keys()).collect();
+    let each = names.into_iter().map(|name| {
+        let times: Vec<&Value> = maps.iter().map(|map| map.get(name).unwrap_or(zero)).collect();
+        (name.clone(), merge(&times, rng))
+    });
+    Value::Object(each.collect())
+}
+
+/// Arrays of flows and groups: what has the same name belongs together; the first run that has a name gives its place.
+fn named(values: &[&Value], rng: &mut Rng) -> Value {
+    let name = |value: &Value| value.get("name").or(value.get("cc")).and_then(Value::as_str).map(str::to_owned);
+    let mut seen = BTreeSet::new();
+    let all = || values.iter().filter_map(|value| value.as_array()).flatten();
+    let mut by_name: std::collections::BTreeMap<String, Vec<&Value>> = std::collections::BTreeMap::new();
+    all()
+        .filter_map(|value| Some((name(value)?, value)))
+        .for_each(|(name, value)| by_name.entry(name).or_default().push(value));
+    let order = all().filter_map(name).filter(|name| seen.insert(name.clone()));
+    Value::Array(order.filter_map(|name| Some(merge(by_name.get(&name)?, rng))).collect())
+}
+
+fn figure(values: &[f64], rng: &mut Rng) -> Value {
+    let mut sorted = values.to_vec();
+    let mid = median(&mut sorted);
+    let (low, high) = interval(&sorted, rng);
+    json!({ "median": mid, "low": low, "high": high, "n": values.len() })
+}
+
+/// The median; `values` are sorted on return. NaN for none.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
+}
+
+/// Percentile bootstrap of the median (Efron 1979).
+fn interval(sorted: &[f64], rng: &mut Rng) -> (f64, f64) {
+    let n = sorted.len();
+    if n < 2 || sorted[0] == sorted[n - 1] {
+        return (sorted.first().copied().unwrap_or(f64::NAN), sorted.last().copied().unwrap_or(f64::NAN));
+    }
+    let mut resample = vec![0.0; n];
+    let mut medians: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            for slot in &mut resample {
+                *slot = sorted[usize::try_from(rng.below(n as u64)).unwrap_or(0)];
+            }
+            median(&mut resample)
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_has_median_interval_and_count_and_missing_states_count_as_no_time() {
+        let run = |x: f64, state: &str| json!({ "seed": 1, "jain": x, "convergence_s": null, "flows": [{ "name": "a#0", "cc": "a", "state_s": { state: x } }] });
+        let summary = summarise(&[run(1.0, "drain"), run(3.0, "startup"), run(2.0, "startup")], 1);
+        assert_eq!(summary["jain"], json!({ "median": 2.0, "low": 1.0, "high": 3.0, "n": 3 }));
+        assert_eq!(summary["flows"][0]["state_s"]["startup"]["median"], json!(2.0));
+        assert_eq!(summary["flows"][0]["state_s"]["drain"]["n"], json!(3));
+        assert_eq!((&summary["seed"], &summary["convergence_s"]), (&Value::Null, &Value::Null));
+    }
+
+    #[test]
+    fn the_interval_of_many_values_encloses_the_median_closely_and_repeats() {
+        let values: Vec<f64> = (0..101).map(f64::from).collect();
+        let first = figure(&values, &mut Rng::new(1));
+        assert_eq!(first, figure(&values, &mut Rng::new(1)));
+        let (low, high) = (first["low"].as_f64().unwrap(), first["high"].as_f64().unwrap());
+        assert!(low > 25.0 && low < 50.0 && high > 50.0 && high < 75.0, "{low} {high}");
+    }
+}

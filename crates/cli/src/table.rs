@@ -1,0 +1,285 @@
+//! What a person reads: aligned tables, a line on the bottleneck, sparklines.
+//! In: results. Out: text, with bold headings on a terminal. Never: an escape code in a pipe or under `NO_COLOR`.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+use bbrlab_lab::result::{Expectation, FlowResult, RunResult};
+use bbrlab_lab::trace::Trace;
+use serde_json::Value;
+
+/// Most flows that get a line of their own.
+const FLOWS_SHOWN: usize = 20;
+/// Width of a sparkline.
+const SPARKS: usize = 60;
+const SPARK: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// How a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Flush left.
+    Left,
+    /// Flush right, for figures.
+    Right,
+}
+
+/// Whether escape codes may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style(bool);
+
+impl Style {
+    /// Colour on a terminal, unless `NO_COLOR` is set to something.
+    pub fn of_stdout() -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self(std::io::stdout().is_terminal() && !no_color && !dumb)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn bold_first_line(self, text: &str) -> String {
+        match text.split_once('\n') {
+            Some((first, rest)) => format!("{}\n{rest}", self.paint("1", first)),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// Rows under headings, each column as wide as its widest cell.
+pub fn aligned(head: &[&str], align: &[Align], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut all: Vec<Vec<String>> = vec![head.iter().map(|&cell| cell.to_owned()).collect()];
+    all.extend(rows);
+    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in &all {
+        let cells = row.iter().zip(&widths).zip(align).map(|((cell, &width), align)| match align {
+            Align::Left => format!("{cell:<width$}"),
+            Align::Right => format!("{cell:>width$}"),
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A rate with its unit, to three or four digits.
+pub fn rate(bps: f64) -> String {
+    match bps {
+        x if x >= 1e9 => format!("{:.2} Gbit/s", x / 1e9),
+        x if x >= 1e6 => format!("{:.2} Mbit/s", x / 1e6),
+        x if x >= 1e3 => format!("{:.1} kbit/s", x / 1e3),
+        x => format!("{x:.0} bit/s"),
+    }
+}
+
+fn ms(ms: f64) -> String {
+    if ms < 10.0 {
+        format!("{ms:.2}")
+    } else if ms < 10_000.0 {
+        format!("{ms:.1}")
+    } else {
+        format!("{ms:.0}")
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    match ratio * 100.0 {
+        0.0 => "0 %".to_owned(),
+        x if x < 0.1 => format!("{x:.3} %"),
+        x if x < 10.0 => format!("{x:.2} %"),
+        x => format!("{x:.1} %"),
+    }
+}
+
+/// The states in which a flow spent most time.
+fn states(flow: &FlowResult) -> String {
+    let total: f64 = flow.state_s.values().sum();
+    let mut states: Vec<(&String, f64)> = flow.state_s.iter().map(|(name, time)| (name, *time)).collect();
+    states.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let shown = states.iter().filter(|(_, time)| *time > 0.0).take(3);
+    shown.map(|(name, time)| format!("{name} {:.0}%", 100.0 * time / total)).collect::<Vec<_>>().join(", ")
+}
+
+/// One run.
+pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
+    let total: f64 = result.flows.iter().map(|flow| flow.goodput_bps).sum();
+    let share = |bps: f64| if total > 0.0 { percent(bps / total) } else { "–".to_owned() };
+    let rows = result.flows.iter().take(FLOWS_SHOWN).map(|flow| {
+        vec![
+            flow.name.clone(),
+            flow.cc.clone(),
+            rate(flow.goodput_bps),
+            share(flow.goodput_bps),
+            ms(flow.rtt_ms.p50),
+            ms(flow.rtt_ms.p95),
+            percent(flow.retransmit_ratio),
+            flow.fct_s.map_or(String::new(), |fct| format!("{fct:.3} s")),
+            states(flow),
+        ]
+    });
+    let head = ["flow", "cc", "goodput", "share", "RTT p50 ms", "p95", "retransmit", "done in", "states"];
+    let align = [
+        Align::Left,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+    ];
+    let mut text = style.bold_first_line(&aligned(&head, &align, rows));
+    if result.flows.len() > FLOWS_SHOWN {
+        let _ = writeln!(text, "… and {} more flows; --json has them all", result.flows.len() - FLOWS_SHOWN);
+    }
+    if result.groups.len() > 1 {
+        text.push('\n');
+        let rows = result.groups.iter().map(|group| {
+            vec![group.cc.clone(), group.flows.to_string(), rate(group.goodput_bps), percent(group.share)]
+        });
+        let align = [Align::Left, Align::Right, Align::Right, Align::Right];
+        text.push_str(&style.bold_first_line(&aligned(&["cc", "flows", "goodput", "share"], &align, rows)));
+    }
+    text.push('\n');
+    text.push_str(&bottleneck(result));
+    text.push_str(&sparks(trace));
+    text
+}
+
+fn bottleneck(result: &RunResult) -> String {
+    let link = &result.bottleneck;
+    let queue = &link.queue_ms;
+    let mut text = format!(
+        "bottleneck  {} used; queue {} ms mean, {} p50, {} p95, {} max; {} of {} packets dropped ({})",
+        percent(link.utilisation),
+        ms(queue.mean),
+        ms(queue.p50),
+        ms(queue.p95),
+        ms(queue.max),
+        link.drops,
+        link.arrivals,
+        percent(link.drop_ratio),
+    );
+    if link.marks > 0 {
+        let _ = write!(text, "; {} marked", link.marks);
+    }
+    text.push('\n');
+    if result.flows.len() > 1 {
+        let _ = write!(text, "fairness    Jain {:.3}", result.jain);
+        let _ = match result.convergence_s {
+            Some(time) => writeln!(text, ", converged at {time:.0} s"),
+            None => writeln!(text, ", not converged"),
+        };
+    }
+    text
+}
+
+/// Goodput of all flows together and the bottlenecks' queue, over time.
+fn sparks(trace: &Trace) -> String {
+    let points = trace.t_ns.len();
+    if points < 2 {
+        return String::new();
+    }
+    let bins = SPARKS.min(points - 1);
+    let edge = |bin: usize| bin * (points - 1) / bins;
+    let received = |index: usize| -> u64 { trace.flows.iter().filter_map(|flow| flow.received_bytes.get(index)).sum() };
+    let goodput = (0..bins).map(|bin| {
+        let (from, to) = (edge(bin), edge(bin + 1));
+        let seconds = (trace.t_ns[to] - trace.t_ns[from]) as f64 / 1e9;
+        (received(to).saturating_sub(received(from))) as f64 * 8.0 / seconds.max(1e-9)
+    });
+    let queue = (0..bins).map(|bin| {
+        let range = edge(bin)..edge(bin + 1);
+        let most = |index: usize| trace.links.iter().filter_map(|link| link.queue_packets.get(index)).max().copied();
+        range.filter_map(most).max().unwrap_or(0).into()
+    });
+    let (goodput, queue): (Vec<f64>, Vec<f64>) = (goodput.collect(), queue.collect());
+    let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    format!(
+        "goodput     {} up to {}\nqueue       {} up to {} packets\n",
+        line(&goodput),
+        rate(highest(&goodput)),
+        line(&queue),
+        highest(&queue),
+    )
+}
+
+fn line(values: &[f64]) -> String {
+    let highest = values.iter().copied().fold(0.0, f64::max);
+    let level = |value: f64| if highest > 0.0 { (value / highest * 7.0).round() as usize } else { 0 };
+    values.iter().map(|value| SPARK[level(*value).min(7)]).collect()
+}
+
+/// Several runs: medians with their intervals.
+pub fn repeated(document: &Value, style: Style) -> String {
+    let summary = &document["summary"];
+    let figure = |value: &Value, show: &dyn Fn(f64) -> String| match value["median"].as_f64() {
+        Some(median) => {
+            let bound = |key: &str| value[key].as_f64().map_or(String::new(), show);
+            format!("{} ({} … {})", show(median), bound("low"), bound("high"))
+        }
+        None => "–".to_owned(),
+    };
+    let flows = summary["flows"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rows = flows.iter().take(FLOWS_SHOWN).map(|flow| {
+        vec![
+            text(&flow["name"]),
+            text(&flow["cc"]),
+            figure(&flow["goodput_bps"], &rate),
+            figure(&flow["rtt_ms"]["p50"], &ms),
+            figure(&flow["retransmit_ratio"], &percent),
+        ]
+    });
+    let align = [Align::Left, Align::Left, Align::Right, Align::Right, Align::Right];
+    let head = ["flow", "cc", "goodput", "RTT p50 ms", "retransmit"];
+    let mut shown = style.bold_first_line(&aligned(&head, &align, rows));
+    if flows.len() > FLOWS_SHOWN {
+        let _ = writeln!(shown, "… and {} more flows; --json has them all", flows.len() - FLOWS_SHOWN);
+    }
+    let link = &summary["bottleneck"];
+    let runs = document["runs"].as_array().map_or(0, Vec::len);
+    let _ = writeln!(
+        shown,
+        "\nbottleneck  {} used; queue p95 {} ms; dropped {}\nmedians of {runs} runs with 95 % bootstrap intervals",
+        figure(&link["utilisation"], &percent),
+        figure(&link["queue_ms"]["p95"], &ms),
+        figure(&link["drop_ratio"], &percent),
+    );
+    shown
+}
+
+/// One line an expectation; nothing for none.
+pub fn expectations(expectations: &[Expectation], style: Style) -> String {
+    let mut text = String::new();
+    for expectation in expectations {
+        let Expectation { id, what, expected, measured, holds } = expectation;
+        let verdict = if *holds { style.paint("32", "holds") } else { style.paint("31", "FAILS") };
+        let id = if id.is_empty() { String::new() } else { format!("{id} ") };
+        let _ = writeln!(text, "{verdict}  {id}{what}: {measured:.4} (expected {expected})");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() {
+        let rows = [vec!["a".to_owned(), "10".to_owned(), String::new()]];
+        let text = aligned(&["name", "n", "x"], &[Align::Left, Align::Right, Align::Left], rows);
+        assert_eq!(text, "name   n  x\na     10\n");
+    }
+
+    #[test]
+    fn a_sparkline_reaches_from_nothing_to_the_highest() {
+        assert_eq!(line(&[0.0, 1.0, 2.0]), "▁▅█");
+        assert_eq!(line(&[0.0, 0.0]), "▁▁");
+    }
+}

@@ -1,0 +1,216 @@
+//! The command as its user meets it: exit status, one line on standard error, nothing written where nothing ran.
+//! In: arguments. Out: verdicts. Never: a network, a right, a wait.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn bbrlab(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bbrlab")).current_dir(dir).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A directory of its own for each test, gone at its end.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("bbrlab-test-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Asserts exit status 2, this one line on standard error, nothing on standard output and nothing written.
+fn refused(name: &str, args: &[&str], line: &str) {
+    let dir = Dir::new(name);
+    let output = bbrlab(&dir.0, args);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), error.trim_end()), (Some(2), line), "{args:?}");
+    assert_eq!(error.lines().count(), 1);
+    assert!(output.stdout.is_empty() && dir.files().is_empty(), "{args:?} wrote {:?}", dir.files());
+}
+
+const QUICK: [&str; 7] = ["run", "--rate", "2mbit", "--duration", "2s", "--flow", "bbr1"];
+
+fn quick(more: &[&'static str]) -> Vec<&'static str> {
+    [&QUICK[..], more].concat()
+}
+
+#[test]
+fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
+    let json = ["--json", "out.json"];
+    let cases: [(&[&str], &str); 7] = [
+        (&["--flow", "bbr4"], "bbrlab: flow 1: no algorithm \"bbr4\"; see `bbrlab list algorithms`"),
+        (
+            &["--rate", "ten"],
+            "bbrlab: --rate: \"ten\" is no rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
+        ),
+        (
+            &["--loss", "-1%"],
+            "bbrlab: --loss: \"-1%\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%",
+        ),
+        (&["--warmup", "60s"], "bbrlab: --warmup: 60s leaves nothing of 60s to measure; write less than duration"),
+        (&["--on", "uml"], "bbrlab: --on uml: this build runs scenarios in the simulator only; write --on sim"),
+        (
+            &["--ratee", "1mbit"],
+            "bbrlab: unexpected argument '--ratee' found; a similar argument exists: '--rate'; see `bbrlab --help`",
+        ),
+        (&["--repeat", "0"], "bbrlab: --repeat: \"0\" is no number of runs; write a whole number from 1 to 100000"),
+    ];
+    for (index, (args, line)) in cases.iter().enumerate() {
+        refused(&format!("flags{index}"), &[&["run"], &json[..], args].concat(), line);
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_the_run() {
+    refused(
+        "nodir",
+        &["run", "--duration", "1000000s", "--json", "missing/out.json"],
+        "bbrlab: --json: missing/out.json: its directory does not exist; create it or name another",
+    );
+    refused(
+        "isdir",
+        &["run", "--duration", "1000000s", "--report", "."],
+        "bbrlab: --report: .: it is a directory; name a file",
+    );
+}
+
+#[test]
+fn two_outputs_in_one_file_are_refused() {
+    let line = "bbrlab: --report: it names the same file as --json; name another";
+    refused("same", &["run", "--json", "x", "--report", "./x"], line);
+}
+
+#[test]
+fn a_missing_scenario_is_refused() {
+    let line =
+        "bbrlab: none.toml: No such file or directory (os error 2); name a scenario in TOML or the JSON of a result";
+    refused("nofile", &["run", "none.toml"], line);
+}
+
+#[test]
+fn no_command_is_refused_with_the_commands() {
+    let line = "bbrlab: no command; write run, reproduce, list, check, completions or man, or see `bbrlab --help`";
+    refused("nothing", &[], line);
+}
+
+#[test]
+fn an_unknown_experiment_is_refused() {
+    refused("noexp", &["reproduce", "F99x"], "bbrlab: no experiment \"F99x\"; see `bbrlab list experiments`");
+}
+
+#[test]
+fn a_run_writes_what_is_asked_for_and_nothing_else() {
+    let dir = Dir::new("writes");
+    let output =
+        bbrlab(&dir.0, &quick(&["--json", "r.json", "--csv", "s.csv", "--qlog", "logs/", "--report", "r.html"]));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(dir.files(), ["logs", "r.html", "r.json", "s.csv"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("bbr1#0") && table.contains("bottleneck") && !table.contains('\x1b'), "{table}");
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn a_result_runs_again_to_the_same_result() {
+    let dir = Dir::new("again");
+    let first = bbrlab(&dir.0, &quick(&["--loss", "1%", "--seed", "5", "--json", "first.json", "-q"]));
+    let second = bbrlab(&dir.0, &["run", "first.json", "--json", "second.json", "-q"]);
+    assert_eq!((first.status.code(), second.status.code()), (Some(0), Some(0)));
+    let read = |name: &str| {
+        let text = fs::read_to_string(dir.0.join(name)).unwrap();
+        text.lines().filter(|line| !line.contains("\"wall_s\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(read("first.json"), read("second.json"));
+}
+
+#[test]
+fn json_on_standard_output_is_json_alone() {
+    let dir = Dir::new("stdout");
+    let output = bbrlab(&dir.0, &quick(&["--json", "-", "--repeat", "3"]));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["summary"]["jain"]["n"], 3);
+    assert_eq!(document["runs"].as_array().map(Vec::len), Some(3));
+    assert!(dir.files().is_empty());
+}
+
+#[test]
+fn a_failed_expectation_is_exit_status_1() {
+    let dir = Dir::new("expect");
+    let toml = "duration = \"2s\"\n[[expect]]\nid = \"X\"\nmeasure = \"1.0 + 1.0\"\nmax = 1.0\n";
+    fs::write(dir.0.join("x.toml"), toml).unwrap();
+    let output = bbrlab(&dir.0, &["run", "x.toml"]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("FAILS  X"));
+}
+
+#[test]
+fn what_could_not_be_measured_does_not_hold() {
+    let dir = Dir::new("nan");
+    fs::write(dir.0.join("x.toml"), "duration = \"1s\"\n[[expect]]\nmeasure = \"0.0 / 0.0\"\nmin = 0.0\n").unwrap();
+    for repeat in ["1", "2"] {
+        let output = bbrlab(&dir.0, &["run", "x.toml", "--repeat", repeat]);
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bbrlab"))
+        .args(["list", "schema"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn every_listing_and_generated_page_prints() {
+    let dir = Dir::new("lists");
+    for args in [
+        &["list"][..],
+        &["list", "algorithms"],
+        &["list", "parameters", "bbr1"],
+        &["list", "experiments"],
+        &["check"],
+        &["man"],
+        &["completions", "bash"],
+        &["--help"],
+        &["run", "--help"],
+        &["--version"],
+    ] {
+        let output = bbrlab(&dir.0, args);
+        assert!(
+            output.status.success() && !output.stdout.is_empty(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+/// To renew it: `cargo run -p bbrlab -- list schema > docs/scenario.schema.json`.
+#[test]
+fn the_schema_in_docs_is_the_one_that_the_command_prints() {
+    let dir = Dir::new("schema");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
+    let printed = String::from_utf8(bbrlab(&dir.0, &["list", "schema"]).stdout).unwrap();
+    assert_eq!(fs::read_to_string(kept).unwrap(), printed, "renew docs/scenario.schema.json");
+}

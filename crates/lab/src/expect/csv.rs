@@ -1,0 +1,64 @@
+//! Columns of a comma-separated file with a heading line and `#` comments.
+//! In: the file's text. Out: numbers of two columns, for the rows that a filter lets through.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+
+use super::run::MeasureError;
+
+/// The numbers of columns `x` and `y` in the rows whose other columns are as `filter` says.
+pub fn columns(
+    text: &str,
+    x: &str,
+    y: &str,
+    filter: &BTreeMap<String, String>,
+) -> Result<(Vec<f64>, Vec<f64>), MeasureError> {
+    let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));
+    let heading: Vec<&str> = lines.next().map(|(_, l)| l.split(',').map(str::trim).collect()).unwrap_or_default();
+    let place = |name: &str| {
+        let found = heading.iter().position(|h| *h == name);
+        found.ok_or_else(|| format!("no column {name:?}; there are {}", heading.join(", ")))
+    };
+    let (at_x, at_y) = (place(x)?, place(y)?);
+    let filter: Vec<(usize, &String)> =
+        filter.iter().map(|(key, value)| place(key).map(|at| (at, value))).collect::<Result<_, _>>()?;
+    let (mut xs, mut ys) = (Vec::new(), Vec::new());
+    for (number, line) in lines {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        if filter.iter().any(|(at, value)| cells.get(*at) != Some(&value.as_str())) {
+            continue;
+        }
+        let cell = |at: usize| {
+            let text = cells.get(at).copied().unwrap_or("");
+            text.parse::<f64>().map_err(|_| format!("line {}: {text:?} is no number", number + 1))
+        };
+        xs.push(cell(at_x)?);
+        ys.push(cell(at_y)?);
+    }
+    Ok((xs, ys))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# from a figure\ncc,loss,rate\nbbr,1,90.1\ncubic,1,1.3\nbbr,2,89.1\n";
+
+    #[test]
+    fn only_the_rows_of_the_filter_are_read() {
+        let filter = BTreeMap::from([("cc".to_owned(), "bbr".to_owned())]);
+        assert_eq!(columns(TEXT, "loss", "rate", &filter).unwrap(), (vec![1.0, 2.0], vec![90.1, 89.1]));
+    }
+
+    #[test]
+    fn a_missing_column_names_those_that_there_are() {
+        let error = columns(TEXT, "loss", "speed", &BTreeMap::new()).unwrap_err();
+        assert!(error.contains("cc, loss, rate"), "{error}");
+    }
+
+    #[test]
+    fn a_cell_that_is_no_number_is_named_with_its_line() {
+        let error = columns(TEXT, "cc", "rate", &BTreeMap::new()).unwrap_err();
+        assert!(error.contains("line 3") && error.contains("bbr"), "{error}");
+    }
+}

@@ -1,0 +1,238 @@
+//! The expression engine (rhai, expressions only) over a set of named runs.
+//! In: `run("cc=bbr1,loss=1%").goodput_mbps()` or `sweep("loss", "cc=bbr1", "r.goodput_mbps()").half_point()`. Out: a number.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rhai::{Dynamic, Engine, EvalAltResult, NativeCallContext, Scope};
+
+use super::register;
+use super::run::{MeasureError, RunView};
+use super::{Curve, FlowView};
+
+/// More operations than any honest measure needs; a runaway one is stopped. Ours.
+const MAX_OPERATIONS: u64 = 1_000_000;
+/// Nesting of an expression. Ours.
+const MAX_DEPTH: usize = 64;
+
+/// One axis of an experiment: its labels with the numbers that they stand for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// Its labels in the order of the file, each with its number.
+    pub values: Vec<(String, f64)>,
+}
+
+/// The finished runs of one experiment.
+#[derive(Clone, Debug, Default)]
+pub struct RunSet {
+    /// The runs by name.
+    pub runs: BTreeMap<String, RunView>,
+    /// The axes that the runs' names are made of.
+    pub axes: Vec<Axis>,
+    /// Curves of external data, as `data(FILE, X, Y, FILTER)` reads them.
+    pub files: BTreeMap<String, Arc<str>>,
+}
+
+/// Reads `cc=bbr1,loss=1%` into pairs.
+pub fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, MeasureError> {
+    let pieces = text.split(',').map(str::trim).filter(|p| !p.is_empty());
+    pieces
+        .map(|piece| match piece.split_once('=') {
+            Some((axis, label)) => Ok((axis.trim().to_owned(), label.trim().to_owned())),
+            None => Err(format!("{text:?}: {piece:?} is no axis=label")),
+        })
+        .collect()
+}
+
+impl RunSet {
+    /// The run of that name; `""` is the only run there is. The order of the labels does not matter.
+    pub fn run(&self, name: &str) -> Result<&RunView, MeasureError> {
+        if let Some(run) = self.runs.get(name) {
+            return Ok(run);
+        }
+        if name.is_empty() && self.runs.len() == 1 {
+            return Ok(self.runs.values().next().expect("the length was just seen to be 1"));
+        }
+        let wanted = parse_labels(name).unwrap_or_default();
+        let mut matching = self.runs.values().filter(|run| parse_labels(&run.name).is_ok_and(|has| has == wanted));
+        match (matching.next(), wanted.is_empty()) {
+            (Some(run), false) => Ok(run),
+            _ => {
+                let known: Vec<&str> = self.runs.keys().take(12).map(String::as_str).collect();
+                Err(format!("no run {name:?}; there are {} runs: {} …", self.runs.len(), known.join(" | ")))
+            }
+        }
+    }
+
+    /// The run with the labels of this one, except for those given.
+    pub fn sibling(&self, run: &RunView, other: &str) -> Result<&RunView, MeasureError> {
+        let mut labels = parse_labels(&run.name)?;
+        labels.extend(parse_labels(other)?);
+        let name: Vec<String> = labels.iter().map(|(axis, label)| format!("{axis}={label}")).collect();
+        self.run(&name.join(","))
+    }
+
+    /// The axis of that name.
+    pub fn axis(&self, name: &str) -> Result<&Axis, MeasureError> {
+        self.axes.iter().find(|a| a.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
+            format!("no axis {name:?}; there are {}", known.join(", "))
+        })
+    }
+
+    /// The runs along an axis whose other labels are `fixed`, each with the axis' number.
+    pub fn along(&self, axis: &str, fixed: &str) -> Result<Vec<(f64, &RunView)>, MeasureError> {
+        let axis = self.axis(axis)?;
+        let fixed = parse_labels(fixed)?;
+        let mut found = Vec::new();
+        for run in self.runs.values() {
+            let Ok(labels) = parse_labels(&run.name) else { continue };
+            let fits = fixed.iter().all(|(key, value)| labels.get(key) == Some(value));
+            let here = labels.get(&axis.name).and_then(|label| axis.values.iter().find(|(known, _)| known == label));
+            if let (true, Some((_, x))) = (fits, here) {
+                found.push((*x, run));
+            }
+        }
+        if found.is_empty() { Err(format!("no run along axis {:?} has {fixed:?}", axis.name)) } else { Ok(found) }
+    }
+}
+
+/// Evaluates measures over one experiment's runs.
+pub struct Measurer {
+    engine: Engine,
+    runs: Arc<RunSet>,
+}
+
+fn bare_engine() -> Engine {
+    let mut engine = Engine::new();
+    engine.set_max_operations(MAX_OPERATIONS);
+    engine.set_max_expr_depths(MAX_DEPTH, MAX_DEPTH);
+    engine.disable_symbol("eval");
+    engine.on_print(|_| {});
+    engine.on_debug(|_, _, _| {});
+    register::measures(&mut engine);
+    engine
+}
+
+/// Checks that a measure is one expression.
+pub fn check_syntax(expression: &str) -> Result<(), MeasureError> {
+    match bare_engine().compile_expression(expression) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{expression:?}: {error}")),
+    }
+}
+
+/// Wraps a reason for the engine.
+pub(super) fn fail(reason: MeasureError) -> Box<EvalAltResult> {
+    reason.into()
+}
+
+/// A number of any of rhai's kinds; yes and no are 1 and 0.
+pub(super) fn number(value: &Dynamic) -> Result<f64, Box<EvalAltResult>> {
+    if let Ok(float) = value.as_float() {
+        return Ok(float);
+    }
+    if let Ok(integer) = value.as_int() {
+        return Ok(integer as f64);
+    }
+    match value.as_bool() {
+        Ok(yes) => Ok(f64::from(u8::from(yes))),
+        Err(_) => Err(fail(format!("a number was expected, not a {}", value.type_name()))),
+    }
+}
+
+impl Measurer {
+    /// A measurer over these runs.
+    pub fn new(runs: Arc<RunSet>) -> Self {
+        let mut engine = bare_engine();
+        let set = runs.clone();
+        engine.register_fn("run", move |name: &str| set.run(name).cloned().map_err(fail));
+        let set = runs.clone();
+        engine.register_fn("run", move || set.run("").cloned().map_err(fail));
+        let set = runs.clone();
+        engine.register_fn("sweep", move |context: NativeCallContext, axis: &str, fixed: &str, each: &str| {
+            sweep(&context, &set, axis, fixed, each)
+        });
+        let set = runs.clone();
+        engine.register_fn("sibling", move |run: &mut RunView, other: &str| {
+            set.sibling(run, other).cloned().map_err(fail)
+        });
+        let set = runs.clone();
+        engine.register_fn("data", move |file: &str, x: &str, y: &str, filter: &str| {
+            data(&set, file, x, y, filter).map_err(fail)
+        });
+        Self { engine, runs }
+    }
+
+    /// The runs.
+    pub fn runs(&self) -> &RunSet {
+        &self.runs
+    }
+
+    /// The value of an expression.
+    pub fn measure(&self, expression: &str) -> Result<f64, MeasureError> {
+        self.evaluate(expression, &mut Scope::new())
+    }
+
+    /// The value of an expression in which `r` is one run.
+    pub fn measure_of(&self, expression: &str, run: &RunView) -> Result<f64, MeasureError> {
+        let mut scope = Scope::new();
+        scope.push_constant("r", run.clone());
+        self.evaluate(expression, &mut scope)
+    }
+
+    /// The value of an expression in `x`.
+    pub fn measure_at(&self, expression: &str, x: f64) -> Result<f64, MeasureError> {
+        let mut scope = Scope::new();
+        scope.push_constant("x", x);
+        self.evaluate(expression, &mut scope)
+    }
+
+    /// An expression in `r` at each run along an axis.
+    pub fn sweep(&self, axis: &str, fixed: &str, each: &str) -> Result<Curve, MeasureError> {
+        let points = self.runs.along(axis, fixed)?.into_iter();
+        let points: Result<Vec<(f64, f64)>, MeasureError> =
+            points.map(|(x, run)| self.measure_of(each, run).map(|y| (x, y))).collect();
+        points.map(Curve::new)
+    }
+
+    fn evaluate(&self, expression: &str, scope: &mut Scope) -> Result<f64, MeasureError> {
+        let value = self.engine.eval_expression_with_scope::<Dynamic>(scope, expression);
+        value.and_then(|v| number(&v)).map_err(|error| format!("{expression:?}: {error}"))
+    }
+}
+
+fn sweep(
+    context: &NativeCallContext,
+    set: &RunSet,
+    axis: &str,
+    fixed: &str,
+    each: &str,
+) -> Result<Curve, Box<EvalAltResult>> {
+    let mut points = Vec::new();
+    for (x, run) in set.along(axis, fixed).map_err(fail)? {
+        let mut scope = Scope::new();
+        scope.push_constant("r", run.clone());
+        let value = context.engine().eval_expression_with_scope::<Dynamic>(&mut scope, each)?;
+        points.push((x, number(&value)?));
+    }
+    Ok(Curve::new(points))
+}
+
+/// A curve of external data: columns `x` and `y` of the rows of a CSV file whose other columns are as `filter` says.
+fn data(set: &RunSet, file: &str, x: &str, y: &str, filter: &str) -> Result<Curve, MeasureError> {
+    let text = set.files.get(file).ok_or_else(|| format!("no data file {file:?}; it belongs in experiments/data/"))?;
+    let (x, y) = super::csv::columns(text, x, y, &parse_labels(filter)?).map_err(|e| format!("{file}: {e}"))?;
+    Ok(Curve::new(x.into_iter().zip(y).collect()))
+}
+
+/// A flow by its number, or the reason why there is none.
+pub(super) fn flow_of(run: &RunView, index: i64) -> Result<FlowView, Box<EvalAltResult>> {
+    match usize::try_from(index) {
+        Ok(index) if index < run.setup.flows.len() => Ok(FlowView { run: run.clone(), index }),
+        _ => Err(fail(format!("run {}: no flow {index}; it has {}", run.name, run.setup.flows.len()))),
+    }
+}

@@ -1,0 +1,158 @@
+//! One flow of a finished run as an expectation sees it.
+//! In: a run and the flow's index. Out: one number a question. Never: a verdict.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::run::{MeasureError, RunView};
+use super::series;
+use crate::result::FlowResult;
+
+/// One flow of a run.
+#[derive(Clone, Debug)]
+pub struct FlowView {
+    /// The run.
+    pub run: RunView,
+    /// The flow's index in the scenario.
+    pub index: usize,
+}
+
+/// Some flows of a run, together.
+#[derive(Clone, Debug)]
+pub struct GroupView {
+    /// The run.
+    pub run: RunView,
+    /// Indices of the flows.
+    pub flows: Vec<usize>,
+}
+
+/// One link of a run.
+#[derive(Clone, Debug)]
+pub struct LinkView {
+    /// The run.
+    pub run: RunView,
+    /// The link's index in the scenario.
+    pub index: usize,
+}
+
+impl FlowView {
+    /// The flow's figures.
+    pub fn result(&self) -> Result<&FlowResult, MeasureError> {
+        let flows = &self.run.output.result.flows;
+        flows
+            .get(self.index)
+            .ok_or_else(|| format!("run {}: no flow {}; it has {}", self.run.name, self.index, flows.len()))
+    }
+
+    /// A column of the flow's series.
+    pub fn column(&self, name: &str) -> Result<Vec<f64>, MeasureError> {
+        self.run.flow_column(self.index, name)
+    }
+
+    /// When the sender first marked a segment lost; NaN if never.
+    pub fn first_loss_s(&self) -> Result<f64, MeasureError> {
+        Ok(series::first_above(&self.run.t_s, &self.column("lost")?, 1.0, 0.0))
+    }
+
+    /// When each stay in a state began.
+    pub fn state_starts(&self, state: &str) -> Result<Vec<f64>, MeasureError> {
+        Ok(self.run.intervals(self.index, state)?.iter().map(|(start, _)| *start).collect())
+    }
+
+    /// When the stay number `which` (from 0) in a state began; NaN if there were fewer.
+    pub fn state_start_s(&self, state: &str, which: usize) -> Result<f64, MeasureError> {
+        Ok(self.state_starts(state)?.get(which).copied().unwrap_or(f64::NAN))
+    }
+
+    /// When the last stay in a state began; NaN if there was none.
+    pub fn state_last_s(&self, state: &str) -> Result<f64, MeasureError> {
+        Ok(self.state_starts(state)?.last().copied().unwrap_or(f64::NAN))
+    }
+
+    /// How long the flow was in a state between two moments.
+    pub fn state_time_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+        let stays = self.run.intervals(self.index, state)?;
+        Ok(stays.iter().map(|(start, end)| (end.min(to_s) - start.max(from_s)).max(0.0)).sum())
+    }
+
+    /// How often the flow entered a state between two moments.
+    pub fn state_count(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+        Ok(series::window(&self.state_starts(state)?, from_s, to_s).len() as f64)
+    }
+
+    /// Mean distance of the beginnings of a state between two moments.
+    pub fn state_period_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+        Ok(series::mean_period(&self.state_starts(state)?, from_s, to_s))
+    }
+}
+
+/// For each of the flows' stays in ProbeRTT after `from_s`, how far the nearest stay of each other flow is; the largest of these.
+/// Small if the flows probe together.
+pub fn probe_rtt_scatter_s(run: &RunView, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    let mut starts: Vec<Vec<f64>> = Vec::new();
+    for flow in flows {
+        starts.push(FlowView { run: run.clone(), index: *flow }.state_starts("probe_rtt")?);
+    }
+    let mut worst = f64::NAN;
+    for one in &starts {
+        for start in &one[series::window(one, from_s, to_s)] {
+            for other in &starts {
+                let nearest = other.iter().map(|o| (o - start).abs()).reduce(f64::min).unwrap_or(f64::INFINITY);
+                worst = nearest.max(worst);
+            }
+        }
+    }
+    Ok(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expect::testing;
+
+    fn first() -> FlowView {
+        FlowView { run: testing::two_flows(), index: 0 }
+    }
+
+    #[test]
+    fn the_first_loss_is_when_the_counter_first_moves() {
+        assert_eq!(first().first_loss_s().unwrap(), 2.0);
+    }
+
+    #[test]
+    fn stays_in_a_state_are_found_by_number_and_from_the_end() {
+        assert_eq!(first().state_start_s("probe_bw_up", 0).unwrap(), 1.0);
+        assert_eq!(first().state_last_s("probe_bw_up").unwrap(), 2.75);
+        assert!(first().state_start_s("probe_bw_up", 2).unwrap().is_nan());
+    }
+
+    #[test]
+    fn time_in_a_state_is_cut_to_the_window() {
+        assert_eq!(first().state_time_s("probe_rtt", 0.0, 4.0).unwrap(), 0.25);
+        assert_eq!(first().state_time_s("probe_bw", 2.0, 3.0).unwrap(), 0.75);
+    }
+
+    #[test]
+    fn entries_are_counted_within_the_window_only() {
+        assert_eq!(first().state_count("probe_bw_up", 0.0, 2.0).unwrap(), 1.0);
+        assert_eq!(first().state_count("probe_bw_up", 0.0, 4.0).unwrap(), 2.0);
+    }
+
+    #[test]
+    fn the_period_of_a_state_is_from_entry_to_entry() {
+        assert_eq!(first().state_period_s("probe_bw_up", 0.0, 4.0).unwrap(), 1.75);
+    }
+
+    #[test]
+    fn a_flow_that_never_probes_is_infinitely_far_from_one_that_does() {
+        let run = testing::two_flows();
+        assert_eq!(probe_rtt_scatter_s(&run, &[0], 0.0, 4.0).unwrap(), 0.0);
+        assert_eq!(probe_rtt_scatter_s(&run, &[0, 1], 0.0, 4.0).unwrap(), f64::INFINITY);
+        assert!(probe_rtt_scatter_s(&run, &[0], 3.0, 4.0).unwrap().is_nan());
+    }
+
+    #[test]
+    fn a_flow_that_is_not_there_is_refused() {
+        let none = FlowView { run: testing::two_flows(), index: 7 };
+        assert!(none.result().unwrap_err().contains("no flow 7"));
+        assert!(none.state_starts("drain").is_err());
+    }
+}

@@ -1,0 +1,19 @@
+//! Measures: expressions over finished runs, as an experiment's `expect` lines and figures write them.
+//! In: an expression and a set of runs. Out: one number. Never: a clock, a file, a loop without bound.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod columns;
+pub mod csv;
+mod curve;
+mod engine;
+mod flow;
+mod register;
+mod run;
+pub mod series;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use curve::Curve;
+pub use engine::{Axis, Measurer, RunSet, check_syntax, parse_labels};
+pub use flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
+pub use run::{MeasureError, RunView};

@@ -1,0 +1,157 @@
+//! A hand-made run for the tests of measures: two flows, four seconds, round numbers.
+//! In: nothing. Out: a [`RunView`]. Never: a simulation.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bbrlab_core::{AlgorithmConfig, Rate, Span, State, Time};
+
+use super::RunView;
+use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
+use crate::result::{Bottleneck, Distribution, FlowResult, Group, Model, RunResult, SCHEMA};
+use crate::setup::{FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use crate::sim::Output;
+use crate::trace::{FlowTrace, LinkTrace, Trace};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn flow_setup(name: &str, cc: &str) -> FlowSetup {
+    FlowSetup {
+        name: name.into(),
+        algorithm: AlgorithmConfig::named(cc).expect("the test names known algorithms"),
+        start: Time::ZERO,
+        stop: None,
+        rtt: None,
+        links: (0, 1),
+        access: None,
+        mss: 1448,
+        rwnd: Rwnd::Unlimited,
+        traffic: Traffic::Bulk,
+        host: HostSetup::default(),
+    }
+}
+
+/// 10 Mbit/s, 40 ms, four seconds, two flows.
+pub fn setup() -> Setup {
+    Setup {
+        duration: Time(4 * SECOND_NS),
+        warmup: Time::ZERO,
+        seed: 1,
+        sample: Some(Span::millis(500)),
+        links: vec![LinkConfig {
+            service: Service::Rate(Rate(10_000_000)),
+            buffer: Buffer::Packets(100),
+            aqm: Aqm::DropTail,
+            policer: None,
+            loss: Loss::None,
+        }],
+        bottleneck: 0,
+        path: PathSetup {
+            rtt: Span::millis(40),
+            jitter: Span::ZERO,
+            jitter_reorders: false,
+            reorder: 0.0,
+            duplicate: 0.0,
+            ack_loss: Loss::None,
+            ack_aggregation: AckAggregation::None,
+        },
+        schedule: Vec::new(),
+        flows: vec![flow_setup("bbr1#0", "bbr1"), flow_setup("cubic#0", "cubic")],
+    }
+}
+
+/// A flow's columns on nine samples of half a second at `bytes_per_sample` bytes each.
+fn flow_trace(bytes_per_sample: u64, states: Vec<(Time, State)>) -> FlowTrace {
+    let grown = |unit: u64| (0..9).map(|i| i * unit).collect::<Vec<u64>>();
+    FlowTrace {
+        cwnd: vec![70; 9],
+        inflight: vec![32, 32, 40, 32, 32, 40, 32, 4, 32],
+        pacing_bps: vec![9_000_000; 9],
+        bw_bps: vec![9_000_000; 9],
+        rtt_us: vec![0, 40_000, 50_000, 40_000, 40_000, 50_000, 40_000, 40_000, 40_000],
+        min_rtt_us: vec![40_000; 9],
+        sent_bytes: grown(bytes_per_sample),
+        acked_bytes: grown(bytes_per_sample),
+        received_bytes: grown(bytes_per_sample),
+        lost: vec![0, 0, 0, 0, 3, 3, 9, 9, 9],
+        retransmitted: grown(bytes_per_sample / 20 / 1448),
+        states,
+        rtt_samples: Vec::new(),
+    }
+}
+
+fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
+    FlowResult {
+        name: name.into(),
+        cc: cc.into(),
+        start_s: 0.0,
+        goodput_bps,
+        throughput_bps: goodput_bps,
+        rtt_ms: Distribution { min: Some(40.0), mean: 42.0, p50: 41.0, p95: 50.0, p99: 51.0, max: 52.0 },
+        jitter_ms: 1.0,
+        jitter_rfc3550_ms: 1.0,
+        retransmit_ratio: 0.05,
+        drop_ratio: 0.05,
+        rto: 0,
+        spurious_retransmits: 0,
+        bytes: 0,
+        fct_s: None,
+        state_s: BTreeMap::new(),
+        model: Model { bw_bps: goodput_bps, min_rtt_ms: 40.0 },
+    }
+}
+
+/// bbr1 at 8 Mbit/s and cubic at 2 Mbit/s; one ProbeRTT from 2.5 s to 2.75 s; drops only after 2 s.
+pub fn two_flows() -> RunView {
+    let at = |ms: u64, state| (Time(ms * 1_000_000), state);
+    let states = vec![
+        at(100, State::Startup),
+        at(800, State::Drain),
+        at(1000, State::ProbeBwUp),
+        at(1500, State::ProbeBwCruise),
+        at(2500, State::ProbeRtt),
+        at(2750, State::ProbeBwUp),
+    ];
+    let link = LinkTrace {
+        queue_packets: vec![0, 0, 16, 16, 16, 16, 16, 16, 16],
+        queue_bytes: vec![0, 0, 25_000, 25_000, 25_000, 25_000, 25_000, 25_000, 25_000],
+        rate_bps: vec![10_000_000; 9],
+        arrivals: (0..9).map(|i| i * 500).collect(),
+        drops: vec![0, 0, 0, 0, 0, 50, 100, 150, 200],
+        marks: vec![0; 9],
+        departed_bytes: (0..9).map(|i| i * 500_000).collect(),
+    };
+    let trace = Trace {
+        t_ns: (0..9).map(|i| i * SECOND_NS / 2).collect(),
+        flows: vec![flow_trace(500_000, states), flow_trace(125_000, vec![at(100, State::SlowStart)])],
+        links: vec![link],
+    };
+    let result = RunResult {
+        schema: SCHEMA,
+        scenario: serde_json::Value::Null,
+        on: "sim".into(),
+        seed: 1,
+        version: "0".into(),
+        wall_s: 0.0,
+        events: 10,
+        packets: 5,
+        bottleneck: Bottleneck {
+            utilisation: 0.8,
+            arrivals: 4000,
+            drops: 200,
+            drop_ratio: 0.05,
+            marks: 0,
+            queue_ms: Distribution { min: None, mean: 20.0, p50: 20.0, p95: 21.0, p99: 22.0, max: 23.0 },
+        },
+        jain: 0.74,
+        convergence_s: None,
+        flows: vec![flow_result("bbr1#0", "bbr1", 8e6), flow_result("cubic#0", "cubic", 2e6)],
+        groups: vec![
+            Group { cc: "bbr1".into(), flows: 1, goodput_bps: 8e6, share: 0.8 },
+            Group { cc: "cubic".into(), flows: 1, goodput_bps: 2e6, share: 0.2 },
+        ],
+        expect: Vec::new(),
+    };
+    RunView::new("only", Arc::new(setup()), Arc::new(Output { result, trace }))
+}

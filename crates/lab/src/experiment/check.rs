@@ -1,0 +1,147 @@
+//! What is wrong with an experiment file before anything runs.
+//! In: the file as types. Out: the first fault, in words. Never: a fault that would only show after minutes of runs.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::file::{Expect, ExperimentFile, FigureSpec, SeriesSpec};
+use super::plan;
+use crate::expect::{Axis, check_syntax};
+
+/// The first fault of the file.
+pub(super) fn check(file: &ExperimentFile) -> Result<(), String> {
+    for (key, text) in [("id", &file.id), ("title", &file.title), ("source", &file.source), ("claim", &file.claim)] {
+        if text.trim().is_empty() {
+            return Err(format!("`{key}` is empty; every claim has one"));
+        }
+    }
+    let (axes, _) = plan::plan(file)?;
+    if file.expect.is_empty() {
+        return Err("no [[expect]]: a claim without a verdict".into());
+    }
+    for expect in &file.expect {
+        check_expect(expect, &axes).map_err(|e| format!("expect {:?}: {e}", expect.what))?;
+    }
+    file.figure.iter().try_for_each(|f| check_figure(f).map_err(|e| format!("figure {:?}: {e}", f.title)))
+}
+
+fn check_expect(expect: &Expect, axes: &[Axis]) -> Result<(), String> {
+    check_syntax(&expect.measure)?;
+    if expect.min.is_none() && expect.max.is_none() && expect.near.is_none() {
+        return Err("no bound; give `min`, `max`, or `near` with `within` or `factor`".into());
+    }
+    if expect.near.is_some() != (expect.within.is_some() || expect.factor.is_some()) {
+        return Err("`near` needs `within` or `factor`, and they need `near`".into());
+    }
+    if expect.status.is_some() != expect.reason.is_some() {
+        return Err("`status = \"falls short\"` needs a `reason`, and a `reason` needs the status".into());
+    }
+    let rows = match &expect.each {
+        None => 1,
+        Some(name) => {
+            let axis = axes.iter().find(|a| a.name == *name).ok_or_else(|| format!("no axis {name:?}"))?;
+            let known = |label: &String| axis.values.iter().any(|(l, _)| l == label);
+            if let Some(odd) = expect.at.iter().flatten().chain(expect.short.keys()).find(|label| !known(label)) {
+                return Err(format!("axis {name:?} has no value {odd:?}"));
+            }
+            expect.at.as_ref().map_or(axis.values.len(), Vec::len)
+        }
+    };
+    let bounds = [&expect.min, &expect.max, &expect.near];
+    match bounds.into_iter().flatten().filter_map(|b| b.len()).find(|len| *len != rows) {
+        Some(len) => Err(format!("a list of {len} bounds for {rows} rows")),
+        None => Ok(()),
+    }
+}
+
+fn check_figure(figure: &FigureSpec) -> Result<(), String> {
+    if figure.read.trim().is_empty() {
+        return Err("`read` is empty; say in one sentence what to look at".into());
+    }
+    for series in figure.panel.iter().flat_map(|p| &p.series) {
+        check_series(series).map_err(|e| format!("series {:?}: {e}", series.name))?;
+    }
+    Ok(())
+}
+
+fn check_series(series: &SeriesSpec) -> Result<(), String> {
+    let sources = [
+        series.column.is_some(),
+        series.over.is_some(),
+        series.data.is_some(),
+        series.points.is_some(),
+        series.function.is_some(),
+    ];
+    if sources.iter().filter(|given| **given).count() != 1 {
+        return Err("give exactly one of column, over, data, points and function".into());
+    }
+    if series.column.is_some() {
+        let of = [series.flow.is_some(), series.flows.is_some(), series.link.is_some()];
+        if of.iter().filter(|given| **given).count() != 1 {
+            return Err("a column is of one of flow, flows and link".into());
+        }
+    }
+    if series.over.is_some() != series.value.is_some() {
+        return Err("`over` and `value` come together".into());
+    }
+    if series.data.is_some() && (series.x.is_none() || series.y.is_none()) {
+        return Err("`data` needs the columns `x` and `y`".into());
+    }
+    series.value.iter().chain(&series.function).try_for_each(|expression| check_syntax(expression))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::parse;
+
+    const HEAD: &str = "id='X'\ntitle='t'\nsource='s'\nclaim='c'\n[scenario]\nrate='1mbit'\n";
+    const LOSS: &str = "[[vary]]\nname='loss'\nkey='loss'\nvalues=['1%','2%']\n";
+
+    fn fault(body: &str) -> String {
+        parse(&format!("{HEAD}{body}"), "x.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_claim_without_an_expectation_is_refused() {
+        assert!(fault("").contains("no [[expect]]"));
+    }
+
+    #[test]
+    fn an_expectation_without_a_bound_is_refused() {
+        assert!(fault("[[expect]]\nwhat='w'\nmeasure='1'\n").contains("no bound"));
+    }
+
+    #[test]
+    fn a_measure_that_is_no_expression_is_refused() {
+        assert!(fault("[[expect]]\nwhat='w'\nmeasure='1 +'\nmin=0\n").contains("1 +"));
+    }
+
+    #[test]
+    fn a_mark_without_a_reason_is_refused() {
+        assert!(fault("[[expect]]\nwhat='w'\nmeasure='1'\nmin=0\nstatus='falls short'\n").contains("reason"));
+    }
+
+    #[test]
+    fn a_list_of_bounds_has_one_for_each_row() {
+        let expect = "[[expect]]\nwhat='w'\nmeasure='1'\neach='loss'\nmin=[1,2,3]\n";
+        assert!(fault(&format!("{LOSS}{expect}")).contains("3 bounds for 2 rows"));
+    }
+
+    #[test]
+    fn a_label_that_the_axis_lacks_is_refused() {
+        let expect = "[[expect]]\nwhat='w'\nmeasure='1'\neach='loss'\nat=['3%']\nmin=0\n";
+        assert!(fault(&format!("{LOSS}{expect}")).contains("3%"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_place() {
+        let fault = fault("[[expect]]\nwhat='w'\nmesure='1'\nmin=0\n");
+        assert!(fault.contains("x.toml") && fault.contains("mesure"), "{fault}");
+    }
+
+    #[test]
+    fn a_series_has_one_origin() {
+        let figure = "[[figure]]\ntitle='f'\nread='r'\nx={label='x'}\n[[figure.panel]]\ny={label='y'}\n\
+                      [[figure.panel.series]]\nover='loss'\nvalue='1'\npoints=[[0,0]]\n";
+        let body = format!("{LOSS}[[expect]]\nwhat='w'\nmeasure='1'\nmin=0\n{figure}");
+        assert!(fault(&body).contains("exactly one"));
+    }
+}

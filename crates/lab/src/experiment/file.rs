@@ -1,0 +1,219 @@
+//! An experiment file as its author writes it.
+//! In: TOML. Out: the same as types, nothing resolved. Never: a run.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use serde::Deserialize;
+
+/// One claim: what to run, what to expect, what to draw.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExperimentFile {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) source: String,
+    pub(super) claim: String,
+    pub(super) contradiction: Option<String>,
+    pub(super) scenario: toml::Table,
+    #[serde(default)]
+    pub(super) vary: Vec<Vary>,
+    #[serde(default)]
+    pub(super) run: Vec<ExplicitRun>,
+    #[serde(default)]
+    pub(super) skip: Vec<toml::Table>,
+    #[serde(default)]
+    pub(super) expect: Vec<Expect>,
+    #[serde(default)]
+    pub(super) figure: Vec<FigureSpec>,
+}
+
+/// One axis of the cartesian product of runs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Vary {
+    pub(super) name: String,
+    /// The scenario key that a plain value sets; without it the value only fills in `{name}` in the scenario's texts.
+    pub(super) key: Option<String>,
+    pub(super) values: Vec<toml::Value>,
+}
+
+/// A run beside the product.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExplicitRun {
+    pub(super) name: String,
+    /// Scenario keys that differ from the base.
+    #[serde(default)]
+    pub(super) set: toml::Table,
+}
+
+/// One number, or one a value of the axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Bound {
+    One(f64),
+    Many(Vec<f64>),
+}
+
+impl Bound {
+    /// The bound of the value number `index`.
+    pub(super) fn at(&self, index: usize) -> Option<f64> {
+        match self {
+            Self::One(bound) => Some(*bound),
+            Self::Many(bounds) => bounds.get(index).copied(),
+        }
+    }
+
+    /// How many values it is for; `None` for any number.
+    pub(super) fn len(&self) -> Option<usize> {
+        match self {
+            Self::One(_) => None,
+            Self::Many(bounds) => Some(bounds.len()),
+        }
+    }
+}
+
+/// One line of the verdict, or one for each value of an axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Expect {
+    pub(super) what: String,
+    pub(super) measure: String,
+    pub(super) expected: Option<String>,
+    #[serde(default)]
+    pub(super) unit: String,
+    pub(super) min: Option<Bound>,
+    pub(super) max: Option<Bound>,
+    pub(super) near: Option<Bound>,
+    pub(super) within: Option<f64>,
+    pub(super) factor: Option<f64>,
+    pub(super) grade: Option<Grade>,
+    /// An axis: one row for each of its values, `r` being the run there.
+    pub(super) each: Option<String>,
+    #[serde(rename = "where", default)]
+    pub(super) fixed: String,
+    /// Only at these labels of the axis.
+    pub(super) at: Option<Vec<String>>,
+    pub(super) status: Option<Status>,
+    pub(super) reason: Option<String>,
+    /// Label of the axis to the reason why its row falls short.
+    #[serde(default)]
+    pub(super) short: std::collections::BTreeMap<String, String>,
+}
+
+/// How well an expected value is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Grade {
+    /// Read off the primary figure or data.
+    V,
+    /// From reading notes of the source.
+    T,
+    /// From an independent packet simulator.
+    S,
+    /// Recalled.
+    R,
+}
+
+/// What the author already knows of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum Status {
+    /// It does not hold, and `reason` says why.
+    #[serde(rename = "falls short")]
+    FallsShort,
+}
+
+/// One picture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FigureSpec {
+    pub(super) title: String,
+    pub(super) read: String,
+    pub(super) source: Option<String>,
+    pub(super) x: AxisSpec,
+    pub(super) panel: Vec<PanelSpec>,
+    #[serde(default)]
+    pub(super) ribbon: Vec<RibbonSpec>,
+}
+
+/// An axis of a picture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AxisSpec {
+    pub(super) label: String,
+    #[serde(default)]
+    pub(super) unit: String,
+    #[serde(default)]
+    pub(super) log: bool,
+    pub(super) min: Option<f64>,
+    pub(super) max: Option<f64>,
+}
+
+/// One plot of a picture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PanelSpec {
+    pub(super) y: AxisSpec,
+    pub(super) series: Vec<SeriesSpec>,
+}
+
+/// A flow's states under a picture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RibbonSpec {
+    #[serde(default)]
+    pub(super) run: String,
+    #[serde(default)]
+    pub(super) flow: usize,
+    pub(super) name: Option<String>,
+}
+
+/// One line of a plot: exactly one of `column`, `over`, `data`, `points` and `function` says where it comes from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SeriesSpec {
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) style: StyleSpec,
+    pub(super) color: Option<String>,
+    /// A trace column of a run …
+    #[serde(default)]
+    pub(super) run: String,
+    /// … of this flow,
+    pub(super) flow: Option<usize>,
+    /// … or of each flow of this algorithm (`""`: of all),
+    pub(super) flows: Option<String>,
+    /// … or of this link.
+    pub(super) link: Option<usize>,
+    pub(super) column: Option<String>,
+    /// Width of the bins of rates, seconds.
+    pub(super) bin: Option<f64>,
+    /// Part of x that is drawn.
+    pub(super) from: Option<f64>,
+    pub(super) to: Option<f64>,
+    /// A measure along an axis.
+    pub(super) over: Option<String>,
+    #[serde(rename = "where", default)]
+    pub(super) fixed: String,
+    pub(super) value: Option<String>,
+    /// A file of experiments/data.
+    pub(super) data: Option<String>,
+    pub(super) x: Option<String>,
+    pub(super) y: Option<String>,
+    #[serde(default)]
+    pub(super) filter: String,
+    /// Given points.
+    pub(super) points: Option<Vec<(f64, f64)>>,
+    /// An expression in x.
+    pub(super) function: Option<String>,
+}
+
+/// How a line is drawn; see `report::Style`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum StyleSpec {
+    #[default]
+    Line,
+    Step,
+    Points,
+    Dashed,
+    Reference,
+}

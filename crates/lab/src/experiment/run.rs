@@ -1,0 +1,177 @@
+//! Runs an experiment: every run in parallel, then verdicts and pictures over all of them.
+//! In: an experiment and a seed. Out: its outcome, the same whatever the number of threads. Never: a wall clock.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use super::plan::{PlannedRun, plan};
+use super::{Experiment, ExperimentError, ExperimentOutcome, figure, verdict};
+use crate::expect::{Measurer, RunSet, RunView};
+use crate::report::Table;
+use crate::scenario::Scenario;
+use crate::setup::Setup;
+
+/// Runs one experiment. `progress` is told how many of how many runs are done.
+pub fn run(
+    experiment: &Experiment,
+    seed: u64,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<ExperimentOutcome, ExperimentError> {
+    let done = AtomicUsize::new(0);
+    let total = experiment.run_count();
+    run_counting(experiment, seed, &|| progress(done.fetch_add(1, Ordering::Relaxed) + 1, total))
+}
+
+/// Runs several experiments side by side, which keeps every core busy; the outcomes stand in the order of the experiments.
+pub fn run_all(
+    experiments: &[Experiment],
+    seed: u64,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Vec<Result<ExperimentOutcome, ExperimentError>> {
+    let done = AtomicUsize::new(0);
+    let total = experiments.iter().map(Experiment::run_count).sum();
+    let tick = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+    experiments.par_iter().with_max_len(1).map(|experiment| run_counting(experiment, seed, &tick)).collect()
+}
+
+fn run_counting(
+    experiment: &Experiment,
+    seed: u64,
+    tick: &(dyn Fn() + Sync),
+) -> Result<ExperimentOutcome, ExperimentError> {
+    let fault = |message: String| ExperimentError(format!("{}: {message}", experiment.origin));
+    let (axes, planned) = plan(&experiment.file).map_err(fault)?;
+    let setups: Vec<Arc<Setup>> =
+        planned.iter().map(|p| resolve(experiment, p, seed).map_err(fault)).collect::<Result<_, _>>()?;
+    let one = |(planned, setup): (&PlannedRun, &Arc<Setup>)| {
+        let output = crate::sim::run(setup);
+        tick();
+        RunView::new(&planned.name, setup.clone(), Arc::new(output))
+    };
+    let views: Vec<RunView> = planned.par_iter().zip(&setups).with_max_len(1).map(one).collect();
+    let table = table(&views);
+    let runs: BTreeMap<String, RunView> = views.into_iter().map(|view| (view.name.to_string(), view)).collect();
+    let measurer = Measurer::new(Arc::new(RunSet { runs, axes, files: experiment.data.clone() }));
+    let mut rows = Vec::new();
+    for expect in &experiment.file.expect {
+        rows.extend(verdict::rows(expect, &measurer).map_err(|e| fault(format!("expect {:?}: {e}", expect.what)))?);
+    }
+    let mut figures = Vec::new();
+    for (index, spec) in experiment.file.figure.iter().enumerate() {
+        let id = format!("{}-{}", experiment.id, index + 1);
+        let figure = figure::draw(spec, &id, &experiment.source, &measurer);
+        figures.push(figure.map_err(|e| fault(format!("figure {:?}: {e}", spec.title)))?);
+    }
+    Ok(ExperimentOutcome {
+        id: experiment.id.clone(),
+        title: experiment.title.clone(),
+        source: experiment.source.clone(),
+        claim: experiment.claim.clone(),
+        contradiction: experiment.contradiction.clone(),
+        rows,
+        figures,
+        runs: table,
+    })
+}
+
+/// A run's setup. A scenario's own seed counts from the seed of the whole catalogue, so that repetitions differ from each other.
+pub(super) fn resolve(experiment: &Experiment, planned: &PlannedRun, seed: u64) -> Result<Arc<Setup>, String> {
+    let fault = |message: String| format!("run {}: {message}", planned.name);
+    let scenario: Scenario =
+        toml::Value::Table(planned.scenario.clone()).try_into().map_err(|e: toml::de::Error| fault(e.to_string()))?;
+    let read = |file: &str| {
+        let text = experiment.data.get(file).map(|text| text.to_string());
+        text.ok_or_else(|| format!("no trace {file:?}; it belongs in experiments/data/"))
+    };
+    let mut setup = scenario.resolve_with(&read).map_err(|e| fault(e.to_string()))?;
+    setup.seed = seed.wrapping_add(setup.seed).wrapping_sub(1);
+    Ok(Arc::new(setup))
+}
+
+/// One row a run: what a reader asks first.
+fn table(views: &[RunView]) -> Table {
+    let columns = ["run", "goodput, Mbit/s", "utilisation", "drops", "queue p50, ms", "RTT p50, ms", "Jain", "packets"];
+    let mut rows = Vec::new();
+    for view in views {
+        let result = &view.output.result;
+        let goodput: f64 = result.flows.iter().map(|f| f.goodput_bps / 1e6).sum();
+        let rtts: Vec<f64> = result.flows.iter().map(|f| f.rtt_ms.p50).collect();
+        rows.push(vec![
+            view.name.to_string(),
+            verdict::short(goodput),
+            verdict::short(result.bottleneck.utilisation),
+            format!("{} %", verdict::short(result.bottleneck.drop_ratio * 100.0)),
+            verdict::short(result.bottleneck.queue_ms.p50),
+            verdict::short(crate::expect::series::percentile(&rtts, 50.0)),
+            verdict::short(result.jain),
+            result.packets.to_string(),
+        ]);
+    }
+    Table { columns: columns.map(String::from).to_vec(), rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Verdict, parse};
+
+    const TEXT: &str = "
+        id = 'T'
+        title = 'a test'
+        source = 'this file'
+        claim = 'a flow fills its link'
+        [scenario]
+        rate = '5mbit'
+        rtt = '20ms'
+        duration = '2s'
+        sample = '10ms'
+        flow = ['{cc}']
+        [[vary]]
+        name = 'cc'
+        values = ['cubic', 'bbr1']
+        [[expect]]
+        what = 'goodput'
+        each = 'cc'
+        measure = 'r.goodput_mbps()'
+        min = 3
+        max = 4.8
+        [[figure]]
+        title = 'rate'
+        read = 'two lines'
+        x = { label = 'time', unit = 's' }
+        [[figure.panel]]
+        y = { label = 'goodput', unit = 'Mbit/s' }
+        series = [{ run = 'cc=bbr1', flow = 0, column = 'goodput_mbps', bin = 0.5 }]
+    ";
+
+    fn outcome(threads: usize) -> ExperimentOutcome {
+        let experiment = parse(TEXT, "test.toml").unwrap();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| run(&experiment, 1, &|_, _| {})).unwrap()
+    }
+
+    #[test]
+    fn an_experiment_gives_a_row_a_picture_and_a_table_line_for_what_it_asks() {
+        let outcome = outcome(2);
+        assert_eq!(outcome.rows.iter().map(|r| &r.verdict).collect::<Vec<_>>(), [&Verdict::Holds; 2]);
+        assert_eq!(outcome.figures[0].panels[0].series[0].y.len(), 4);
+        assert_eq!(outcome.runs.rows.len(), 2);
+        assert!(outcome.passes());
+    }
+
+    #[test]
+    fn the_outcome_is_the_same_whatever_the_number_of_threads() {
+        assert_eq!(outcome(1), outcome(3));
+    }
+
+    #[test]
+    fn a_scenario_that_does_not_resolve_names_file_and_run() {
+        let experiment = parse(&TEXT.replace("5mbit", "five"), "test.toml").unwrap();
+        let error = run(&experiment, 1, &|_, _| {}).unwrap_err().to_string();
+        assert!(error.contains("test.toml") && error.contains("cc=cubic") && error.contains("five"), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! From an expectation and the finished runs to rows with verdicts.
+//! In: `[[expect]]` and a measurer. Out: rows. Never: a row that is dropped.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::file::{Bound, Expect};
+use super::{Row, Verdict};
+use crate::expect::{MeasureError, Measurer};
+
+/// The bounds of one row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bounds {
+    min: Option<f64>,
+    max: Option<f64>,
+}
+
+impl Bounds {
+    /// The tightest of what the author gave for the row number `index`.
+    fn of(expect: &Expect, index: usize) -> Self {
+        let at = |bound: &Option<Bound>| bound.as_ref().and_then(|b| b.at(index));
+        let (mut min, mut max) = (at(&expect.min), at(&expect.max));
+        if let Some(near) = at(&expect.near) {
+            let (low, high) = match (expect.within, expect.factor) {
+                (Some(within), None) => (near - within, near + within),
+                (None, Some(factor)) => (near / factor, near * factor),
+                (Some(within), Some(factor)) => {
+                    ((near - within).max(near / factor), (near + within).min(near * factor))
+                }
+                (None, None) => (near, near),
+            };
+            min = Some(min.map_or(low, |m| m.max(low)));
+            max = Some(max.map_or(high, |m| m.min(high)));
+        }
+        Self { min, max }
+    }
+
+    /// NaN is within no bounds.
+    fn hold(self, value: f64) -> bool {
+        !value.is_nan() && self.min.is_none_or(|m| value >= m) && self.max.is_none_or(|m| value <= m)
+    }
+
+    fn text(self, unit: &str) -> String {
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => format!("{}…{}{unit}", short(min), short(max)),
+            (Some(min), None) => format!("≥ {}{unit}", short(min)),
+            (None, Some(max)) => format!("≤ {}{unit}", short(max)),
+            (None, None) => "nothing".into(),
+        }
+    }
+}
+
+/// A number to four significant digits, without trailing zeros.
+pub(super) fn short(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let before_point = value.abs().log10().floor() as i32 + 1;
+    let places = usize::try_from((4 - before_point).max(0)).unwrap_or(0);
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// The rows of one expectation.
+pub(super) fn rows(expect: &Expect, measurer: &Measurer) -> Result<Vec<Row>, MeasureError> {
+    let Some(axis) = &expect.each else {
+        let measured = measurer.measure(&expect.measure)?;
+        return Ok(vec![row(expect, 0, "", measured)]);
+    };
+    let labels: Vec<String> = match &expect.at {
+        Some(labels) => labels.clone(),
+        None => measurer.runs().axis(axis)?.values.iter().map(|(label, _)| label.clone()).collect(),
+    };
+    let mut rows = Vec::new();
+    for (index, label) in labels.iter().enumerate() {
+        let comma = if expect.fixed.is_empty() { "" } else { "," };
+        let name = format!("{}{comma}{axis}={label}", expect.fixed);
+        let measured = measurer.measure_of(&expect.measure, measurer.runs().run(&name)?)?;
+        rows.push(row(expect, index, label, measured));
+    }
+    Ok(rows)
+}
+
+fn row(expect: &Expect, index: usize, label: &str, measured: f64) -> Row {
+    let bounds = Bounds::of(expect, index);
+    let what = match &expect.each {
+        Some(axis) => format!("{}, {axis} {label}", expect.what),
+        None => expect.what.clone(),
+    };
+    let range = bounds.text(&expect.unit);
+    let expected = match &expect.expected {
+        Some(text) => format!("{text} ({range})"),
+        None => range,
+    };
+    let marked = match expect.status {
+        Some(_) => expect.reason.clone(),
+        None => expect.short.get(label).cloned(),
+    };
+    let (verdict, note) = match (bounds.hold(measured), marked) {
+        (true, None) => (Verdict::Holds, None),
+        (false, None) => (Verdict::Fails, None),
+        (false, Some(reason)) => (Verdict::FallsShort { reason }, None),
+        (true, Some(_)) => (Verdict::Fails, Some("marked as falling short, but it holds: take the mark away".into())),
+    };
+    Row { what, expected, measured, unit: expect.unit.clone(), grade: expect.grade, verdict, note }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expect(text: &str) -> Expect {
+        toml::from_str(&format!("what='w'\nmeasure='1'\n{text}")).unwrap()
+    }
+
+    fn verdict(text: &str, measured: f64) -> Verdict {
+        row(&expect(text), 0, "", measured).verdict
+    }
+
+    #[test]
+    fn a_value_on_its_bound_holds_and_one_beyond_fails() {
+        assert_eq!(verdict("min=1\nmax=2", 2.0), Verdict::Holds);
+        assert_eq!(verdict("min=1\nmax=2", 2.001), Verdict::Fails);
+        assert_eq!(verdict("near=10\nwithin=1", 9.0), Verdict::Holds);
+        assert_eq!(verdict("near=10\nfactor=2", 4.9), Verdict::Fails);
+    }
+
+    #[test]
+    fn what_could_not_be_measured_fails() {
+        assert_eq!(verdict("min=0", f64::NAN), Verdict::Fails);
+    }
+
+    #[test]
+    fn a_marked_row_falls_short_only_while_it_does_not_hold() {
+        let marked = "min=1\nstatus='falls short'\nreason='known'";
+        assert_eq!(verdict(marked, 0.0), Verdict::FallsShort { reason: "known".into() });
+        let stale = row(&expect(marked), 0, "", 2.0);
+        assert_eq!(stale.verdict, Verdict::Fails);
+        assert!(stale.note.unwrap().contains("take the mark away"));
+    }
+
+    #[test]
+    fn the_tightest_of_several_bounds_counts() {
+        assert_eq!(verdict("near=10\nwithin=5\nmin=9", 8.0), Verdict::Fails);
+    }
+
+    #[test]
+    fn bounds_are_shown_to_four_digits() {
+        assert_eq!(row(&expect("min=0.95\nmax=123.456\nunit='ms'"), 0, "", 1.0).expected, "0.95…123.5 ms");
+        assert_eq!(short(609.0), "609");
+        assert_eq!(short(0.000_5), "0.0005");
+    }
+}
