@@ -26,15 +26,15 @@ impl Agenda {
         Self { groups: vec![[u64::MAX; WIDTH]; leaves + sources.div_ceil(WIDTH)], leaves }
     }
 
-    /// The earliest moment and its source.
+    /// The earliest moment, and its source as group and place: source `WIDTH` · group + place.
     #[inline]
-    pub fn first(&self) -> (Time, usize) {
+    pub fn first(&self) -> (Time, usize, usize) {
         let mut group = 0;
         let earliest = minimum(&self.groups[0]);
         while group < self.leaves {
             group = WIDTH * group + 1 + first_at(&self.groups[group], earliest);
         }
-        (Time(earliest), WIDTH * (group - self.leaves) + first_at(&self.groups[group], earliest))
+        (Time(earliest), group - self.leaves, first_at(&self.groups[group], earliest))
     }
 
     /// Sets a source's moment; [`Time::NEVER`] for none.
@@ -48,10 +48,10 @@ impl Agenda {
         }
     }
 
-    /// Sets several moments of the group in which `first` is the first source.
+    /// Sets several moments of a group, each by its place.
     #[inline]
-    pub fn set_some<const N: usize>(&mut self, first: usize, moments: [(usize, Time); N]) {
-        let group = self.leaves + first / WIDTH;
+    pub fn set_some<const N: usize>(&mut self, group: usize, moments: [(usize, Time); N]) {
+        let group = self.leaves + group;
         let slots = &mut self.groups[group];
         for (place, at) in moments {
             slots[place] = at.0;
@@ -105,7 +105,7 @@ mod tests {
         let mut agenda = Agenda::new(5);
         agenda.set(4, Time(7));
         agenda.set(2, Time(7));
-        assert_eq!(agenda.first(), (Time(7), 2));
+        assert_eq!(agenda.first(), (Time(7), 0, 2));
     }
 
     /// Goal: the agenda agrees with a search over all sources after any sequence of settings, at every depth of the tree.
@@ -122,7 +122,7 @@ mod tests {
                 agenda.set(source, at);
                 let earliest = *truth.iter().min().unwrap();
                 let first = truth.iter().position(|&t| t == earliest).unwrap();
-                assert_eq!(agenda.first(), (earliest, first));
+                assert_eq!(agenda.first(), (earliest, first / WIDTH, first % WIDTH));
             }
         }
     }
@@ -132,11 +132,11 @@ mod tests {
         let mut rng = Rng::new(2);
         let (mut together, mut apart) = (Agenda::new(100), Agenda::new(100));
         for _ in 0..2_000 {
-            let first = WIDTH * rng.below(25) as usize;
+            let group = rng.below(25) as usize;
             let (a, b) = (Time(rng.below(50)), Time(rng.below(50)));
-            together.set_some(first, [(3, a), (1, b)]);
-            apart.set(first + 3, a);
-            apart.set(first + 1, b);
+            together.set_some(group, [(3, a), (1, b)]);
+            apart.set(WIDTH * group + 3, a);
+            apart.set(WIDTH * group + 1, b);
             assert_eq!(together.first(), apart.first());
         }
     }

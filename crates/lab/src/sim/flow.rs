@@ -159,14 +159,19 @@ impl Flow {
         self.one_way = back;
     }
 
-    /// A segment arrives at the receiver.
-    pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
+    /// The next segment that is due arrives at the receiver. False: none is.
+    #[inline]
+    pub fn on_arrival(&mut self, now: Time, acks: &mut Vec<AckPacket>) -> bool {
+        let Some((_, segment)) = self.forward.pop(now) else {
+            return false;
+        };
         let before = self.receiver.bytes;
-        self.receiver.on_segment(now, segment, acks);
+        self.receiver.on_segment(now, &segment, acks);
         let fresh = self.receiver.bytes - before;
         if fresh > 0 {
             self.count_arrival(now, fresh);
         }
+        true
     }
 
     fn count_arrival(&mut self, now: Time, fresh: u64) {

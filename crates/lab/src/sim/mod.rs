@@ -24,6 +24,8 @@ use record::Recorder;
 
 /// Sources of events of one flow: a whole group of the agenda, so that they settle together.
 const FLOW_SOURCES: usize = agenda::WIDTH;
+/// How often a run tells how far it is.
+const PROGRESS_REPORTS: u64 = 100;
 const FORWARD: usize = 0;
 const BACK: usize = 1;
 const SENDER: usize = 2;
@@ -76,6 +78,7 @@ struct World<'a> {
     measuring: bool,
     mark: LinkMark,
     events: u64,
+    /// Groups of the agenda: links first, then one for each flow from `first_flow` on, then `control`.
     control: usize,
     first_flow: usize,
     bottleneck: usize,
@@ -93,12 +96,12 @@ impl<'a> World<'a> {
             });
             flows.push(Flow::new(index, flow, &setup.path, access, seed(setup.seed, 3_000_000 + index)));
         }
-        let first_flow = links.len().next_multiple_of(FLOW_SOURCES);
-        let control = first_flow + FLOW_SOURCES * flows.len();
+        let first_flow = links.len().div_ceil(FLOW_SOURCES);
+        let control = first_flow + flows.len();
         let mut world = Self {
             setup,
             now: Time::ZERO,
-            agenda: Agenda::new(control + 1),
+            agenda: Agenda::new(FLOW_SOURCES * (control + 1)),
             links,
             flows,
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
@@ -116,28 +119,40 @@ impl<'a> World<'a> {
             bottleneck: setup.bottleneck,
         };
         for (index, flow) in setup.flows.iter().enumerate() {
-            world.agenda.set(first_flow + FLOW_SOURCES * index + SENDER, flow.start);
+            world.agenda.set(world.source(index, SENDER), flow.start);
         }
         world.plan_control();
         world
     }
 
     fn run(&mut self, progress: &mut dyn FnMut(Time)) {
-        let step = Span(self.setup.duration.0 / 100);
-        let mut report_at = Time::ZERO + step;
+        let duration = self.setup.duration;
+        let step = Span(duration.0 / PROGRESS_REPORTS);
+        let mut until = Time::ZERO + step;
+        while until < duration && step > Span::ZERO {
+            self.run_until(until);
+            progress(until);
+            until += step;
+        }
+        self.run_until(duration);
+        self.now = duration;
+    }
+
+    /// Handles every event up to and at `until`.
+    fn run_until(&mut self, until: Time) {
         loop {
-            let (at, source) = self.agenda.first();
-            if at > self.setup.duration {
-                break;
+            let (at, group, place) = self.agenda.first();
+            if at > until {
+                return;
             }
             debug_assert!(at >= self.now, "time ran backwards");
             self.now = at;
             self.events += 1;
-            if source < self.first_flow {
-                self.on_departure(source);
-            } else if source < self.control {
-                let index = (source - self.first_flow) / FLOW_SOURCES;
-                match (source - self.first_flow) % FLOW_SOURCES {
+            if group < self.first_flow {
+                self.on_departure(FLOW_SOURCES * group + place);
+            } else if group < self.control {
+                let index = group - self.first_flow;
+                match place {
                     FORWARD => self.on_arrival(index),
                     BACK => self.on_ack(index),
                     SENDER => self.on_sender(index),
@@ -146,16 +161,12 @@ impl<'a> World<'a> {
             } else {
                 self.on_control();
             }
-            if at >= report_at {
-                report_at = at + step;
-                progress(at);
-            }
         }
-        self.now = self.setup.duration;
     }
 
+    /// The place in the agenda of one of a flow's sources.
     const fn source(&self, flow: usize, part: usize) -> usize {
-        self.first_flow + FLOW_SOURCES * flow + part
+        FLOW_SOURCES * (self.first_flow + flow) + part
     }
 
     /// A link's serialiser has finished a packet.
@@ -199,7 +210,7 @@ impl<'a> World<'a> {
         let flow = &mut self.flows[index];
         segment.hop = if segment.hop == ACCESS_HOP { flow.route.0 } else { segment.hop + 1 };
         if segment.hop < flow.route.1 {
-            self.offer(segment);
+            self.offer_again(segment);
             return;
         }
         flow.forward.push(at, segment);
@@ -207,7 +218,14 @@ impl<'a> World<'a> {
         self.agenda.set(self.source(index, FORWARD), next);
     }
 
+    /// Offers a packet to a link that is not its first.
+    #[inline(never)]
+    fn offer_again(&mut self, segment: Segment) {
+        self.offer(segment);
+    }
+
     /// Offers a packet to the link that it meets next.
+    #[inline]
     fn offer(&mut self, segment: Segment) {
         let flow = &mut self.flows[segment.flow as usize];
         let index = match segment.hop {
@@ -252,16 +270,15 @@ impl<'a> World<'a> {
     /// Segments arrive at a receiver.
     fn on_arrival(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        while let Some((_, segment)) = flow.forward.pop(self.now) {
-            flow.on_segment(self.now, &segment, &mut self.acks);
+        while flow.on_arrival(self.now, &mut self.acks) {
             if !self.acks.is_empty() {
                 send_acks(flow, self.now, &mut self.acks, &mut self.ack_loss);
             }
         }
         let (forward, receiver, back) = (flow.forward.next(), flow.receiver.next_time(), flow.back.next());
         let sender = flow.sender.next_time();
-        let first = self.source(index, 0);
-        self.agenda.set_some(first, [(FORWARD, forward), (RECEIVER, receiver), (BACK, back), (SENDER, sender)]);
+        let group = self.first_flow + index;
+        self.agenda.set_some(group, [(FORWARD, forward), (RECEIVER, receiver), (BACK, back), (SENDER, sender)]);
     }
 
     fn on_receiver(&mut self, index: usize) {
@@ -269,8 +286,8 @@ impl<'a> World<'a> {
         flow.receiver.on_timer(self.now, &mut self.acks);
         send_acks(flow, self.now, &mut self.acks, &mut self.ack_loss);
         let (receiver, back) = (flow.receiver.next_time(), flow.back.next());
-        let first = self.source(index, 0);
-        self.agenda.set_some(first, [(RECEIVER, receiver), (BACK, back)]);
+        let group = self.first_flow + index;
+        self.agenda.set_some(group, [(RECEIVER, receiver), (BACK, back)]);
     }
 
     /// ACKs arrive at a sender.
@@ -291,8 +308,8 @@ impl<'a> World<'a> {
         }
         let back = flow.back.next();
         let sender = self.emit(index, 0);
-        let first = self.source(index, 0);
-        self.agenda.set_some(first, [(BACK, back), (SENDER, sender)]);
+        let group = self.first_flow + index;
+        self.agenda.set_some(group, [(BACK, back), (SENDER, sender)]);
     }
 
     /// A sender's timer, pacer or application is due.
@@ -333,7 +350,7 @@ impl<'a> World<'a> {
     fn plan_control(&mut self) {
         let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
         let change = self.setup.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
-        self.agenda.set(self.control, warmup.min(change).min(self.recorder.next()));
+        self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(self.recorder.next()));
     }
 
     fn apply(&mut self, link: usize, what: ChangeKind) {
