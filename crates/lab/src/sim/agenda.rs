@@ -7,32 +7,34 @@ use bbrlab_core::Time;
 /// Sources of a group, and children of a node: a flow's sources fill one group, so that they settle together.
 pub const WIDTH: usize = 4;
 
-/// A tree of minima over a fixed number of sources.
+/// A tree of minima over a fixed number of sources. The root is group 1; the minimum of any other group `g` stands in
+/// group `g / WIDTH` at place `g % WIDTH`.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    /// Groups in the order of a heap: the root, its children, and so on; those from `leaves` on hold the sources.
     groups: Vec<[u64; WIDTH]>,
+    /// The first group that holds sources.
     leaves: usize,
+    /// The root's minimum.
+    earliest: u64,
 }
 
 impl Agenda {
     /// An agenda for `sources` sources, all without a moment.
     pub fn new(sources: usize) -> Self {
-        let (mut leaves, mut width) = (0, 1);
-        while width * WIDTH < sources {
-            leaves += width;
-            width *= WIDTH;
+        let mut leaves = 1;
+        while leaves * WIDTH < sources {
+            leaves *= WIDTH;
         }
-        Self { groups: vec![[u64::MAX; WIDTH]; leaves + sources.div_ceil(WIDTH)], leaves }
+        Self { groups: vec![[u64::MAX; WIDTH]; leaves + sources.div_ceil(WIDTH)], leaves, earliest: u64::MAX }
     }
 
     /// The earliest moment, and its source as group and place: source `WIDTH` · group + place.
     #[inline]
     pub fn first(&self) -> (Time, usize, usize) {
-        let mut group = 0;
-        let earliest = minimum(&self.groups[0]);
+        let earliest = self.earliest;
+        let mut group = 1;
         while group < self.leaves {
-            group = WIDTH * group + 1 + first_at(&self.groups[group], earliest);
+            group = WIDTH * group + first_at(&self.groups[group], earliest);
         }
         (Time(earliest), group - self.leaves, first_at(&self.groups[group], earliest))
     }
@@ -60,11 +62,12 @@ impl Agenda {
     }
 
     /// Carries a group's minimum up, as far as it changes something.
+    #[inline]
     fn settle(&mut self, mut group: usize) {
         let mut earliest = minimum(&self.groups[group]);
-        while group > 0 {
-            let place = (group - 1) % WIDTH;
-            group = (group - 1) / WIDTH;
+        while group > 1 {
+            let place = group % WIDTH;
+            group /= WIDTH;
             let slots = &mut self.groups[group];
             if slots[place] == earliest {
                 return;
@@ -72,6 +75,7 @@ impl Agenda {
             slots[place] = earliest;
             earliest = minimum(slots);
         }
+        self.earliest = earliest;
     }
 }
 
