@@ -71,7 +71,11 @@ impl Sender {
         if dubious {
             self.fast_retransmit_alert(now, ack, &mut seen);
         }
-        if seen.acked > 0 && !seen.keep_timer && !self.schedule_loss_probe(now, true) {
+        let progress_before_head = seen.acked == 0 && self.sacked_before_head(&seen);
+        if (seen.acked > 0 || progress_before_head)
+            && !seen.keep_timer
+            && !self.schedule_loss_probe(now, true)
+        {
             self.rearm_rto(now);
         }
         let delivered = self.cc.sampler().delivered() - prior_delivered;
@@ -96,6 +100,14 @@ impl Sender {
         rtt
     }
 
+    /// What was SACKed left before the oldest segment's newest transmission: the path still delivers, so that one may too.
+    fn sacked_before_head(&self, seen: &Seen) -> bool {
+        let Some((first_us, _)) = seen.sacked_sent else {
+            return false;
+        };
+        self.board.packets_out() > 0 && self.token(self.board.una).send_us() > first_us
+    }
+
     #[inline(never)] // rare, and the common path should not carry its registers
     fn take_dsack(&mut self, ack: &AckPacket, seen: &mut Seen) {
         let Some(seq) = ack.dsack else {
@@ -116,18 +128,21 @@ impl Sender {
         if blocks[1].0 < blocks[1].1 {
             blocks.sort_unstable();
         }
-        for (from, to) in blocks {
+        let mut known = [(0, 0); SACK_BLOCKS];
+        for ((from, to), known) in blocks.into_iter().zip(&mut known) {
             if from >= to {
                 continue;
             }
             let from = (ack.una + u64::from(from)).max(self.board.una);
             let to = (ack.una + u64::from(to)).min(self.board.next);
-            let mut at = from;
+            *known = (from, to);
+            let mut at = self.board.skip_known(from);
             while let Some(seq) = self.board.next_unsacked(at, to) {
                 self.sack_one(now, seq, seen);
                 at = seq + 1;
             }
         }
+        self.board.set_known(known);
     }
 
     fn sack_one(&mut self, now: Time, seq: u64, seen: &mut Seen) {
