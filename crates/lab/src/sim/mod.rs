@@ -7,6 +7,8 @@
 
 mod agenda;
 mod flow;
+#[doc(hidden)]
+pub mod observe;
 mod record;
 mod summary;
 
@@ -50,6 +52,16 @@ pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
     world.finish()
 }
 
+/// Runs a scenario to its end, watched from inside. For this project's own tests.
+#[doc(hidden)]
+pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Output {
+    let mut world = World::new(setup);
+    world.observer = Some(observer);
+    world.run(&mut |_| {});
+    world.observe_end();
+    world.finish()
+}
+
 /// A link's counters at the moment when measuring begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkMark {
@@ -65,6 +77,7 @@ struct World<'a> {
     flows: Vec<Flow>,
     ack_loss: LossModel,
     recorder: Recorder,
+    observer: Option<&'a mut dyn observe::Observer>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
     dropped: Vec<u32>,
@@ -100,6 +113,7 @@ impl<'a> World<'a> {
             flows,
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
+            observer: None,
             out: Vec::new(),
             dropped: Vec::new(),
             next_change: 0,
@@ -125,7 +139,7 @@ impl<'a> World<'a> {
             if at > self.setup.duration {
                 break;
             }
-            debug_assert!(at >= self.now, "time ran backwards");
+            debug_assert!(at >= self.now, "source {source} ran backwards from {:?} to {at:?}", self.now);
             self.now = at;
             self.events += 1;
             if source < self.first_flow {
@@ -225,6 +239,7 @@ impl<'a> World<'a> {
 
     /// Offers what a sender has emitted, and notes when it wants to be called next.
     fn emit(&mut self, index: usize, mut out: Vec<Segment>) {
+        self.observe_sent(index, &out);
         for segment in out.drain(..) {
             self.recorder.on_sent(self.now, &segment);
             self.offer(segment);
