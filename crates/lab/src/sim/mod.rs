@@ -234,12 +234,12 @@ impl<'a> World<'a> {
     fn release_host(&mut self, index: usize, wire_bytes: u32) {
         let mut out = std::mem::take(&mut self.out);
         self.flows[index].sender.on_host_dequeue(self.now, wire_bytes, &mut out);
+        self.observe_sent(index, &out);
         self.emit(index, out);
     }
 
     /// Offers what a sender has emitted, and notes when it wants to be called next.
     fn emit(&mut self, index: usize, mut out: Vec<Segment>) {
-        self.observe_sent(index, &out);
         for segment in out.drain(..) {
             self.recorder.on_sent(self.now, &segment);
             self.offer(segment);
@@ -291,6 +291,7 @@ impl<'a> World<'a> {
     fn on_ack(&mut self, index: usize) {
         let mut out = std::mem::take(&mut self.out);
         while let Some(ack) = self.flows[index].back.pop(self.now) {
+            let before = out.len();
             let flow = &mut self.flows[index];
             if ack.syn {
                 let setup = &self.setup.flows[index];
@@ -303,6 +304,7 @@ impl<'a> World<'a> {
                 flow.after_ack(self.now, rtt, self.measuring);
                 self.recorder.on_ack(self.now, index, &ack, rtt);
             }
+            self.observe_sent(index, &out[before..]);
         }
         let next = self.flows[index].back.next();
         self.agenda.set(self.source(index, BACK), next);
@@ -320,6 +322,7 @@ impl<'a> World<'a> {
             flow.begin(self.now);
             flow.sender.start(self.now, &mut out);
         }
+        self.observe_sent(index, &out);
         self.emit(index, out);
     }
 

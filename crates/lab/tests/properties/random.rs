@@ -11,7 +11,7 @@ use bbrlab_lab::setup::{
 };
 
 /// Packets that the bottleneck carries at most in one scenario; the duration follows from it.
-const PACKETS: f64 = 12_000.0;
+const PACKETS: f64 = 60_000.0;
 
 struct Dice(Rng);
 
