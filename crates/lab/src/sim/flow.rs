@@ -155,14 +155,13 @@ impl Flow {
     }
 
     /// A segment arrives at the receiver.
-    pub fn on_segment(&mut self, now: Time, segment: &Segment) -> Option<AckPacket> {
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         let before = self.receiver.bytes;
-        let ack = self.receiver.on_segment(now, segment);
+        self.receiver.on_segment(now, segment, acks);
         let fresh = self.receiver.bytes - before;
         if fresh > 0 {
             self.count_arrival(now, fresh);
         }
-        ack
     }
 
     fn count_arrival(&mut self, now: Time, fresh: u64) {

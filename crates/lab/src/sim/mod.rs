@@ -80,6 +80,8 @@ struct World<'a> {
     observer: Option<&'a mut dyn observe::Observer>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
+    /// ACKs that a receiver has just written.
+    acks: Vec<AckPacket>,
     dropped: Vec<u32>,
     /// Index of the next change of the schedule.
     next_change: usize,
@@ -115,6 +117,7 @@ impl<'a> World<'a> {
             recorder: Recorder::new(setup),
             observer: None,
             out: Vec::new(),
+            acks: Vec::new(),
             dropped: Vec::new(),
             next_change: 0,
             queue_delay: Histogram::default(),
@@ -255,10 +258,9 @@ impl<'a> World<'a> {
     /// Segments arrive at a receiver.
     fn on_arrival(&mut self, index: usize) {
         while let Some((_, segment)) = self.flows[index].forward.pop(self.now) {
-            let ack = self.flows[index].on_segment(self.now, &segment);
-            if let Some(ack) = ack {
-                self.send_ack(index, ack);
-            }
+            let mut acks = std::mem::take(&mut self.acks);
+            self.flows[index].on_segment(self.now, &segment, &mut acks);
+            self.send_acks(index, acks);
         }
         let next = self.flows[index].forward.next();
         self.agenda.set(self.source(index, FORWARD), next);
@@ -271,18 +273,25 @@ impl<'a> World<'a> {
     }
 
     fn on_receiver(&mut self, index: usize) {
-        if let Some(ack) = self.flows[index].receiver.on_timer(self.now) {
-            self.send_ack(index, ack);
-        }
+        let mut acks = std::mem::take(&mut self.acks);
+        self.flows[index].receiver.on_timer(self.now, &mut acks);
+        self.send_acks(index, acks);
         let next = self.flows[index].receiver.next_time();
         self.agenda.set(self.source(index, RECEIVER), next);
     }
 
-    fn send_ack(&mut self, index: usize, ack: AckPacket) {
-        if !self.ack_loss.is_none() && self.ack_loss.lose() {
+    /// Sends what a receiver has just written.
+    fn send_acks(&mut self, index: usize, mut acks: Vec<AckPacket>) {
+        if acks.is_empty() {
+            self.acks = acks;
             return;
         }
-        self.flows[index].back.push(self.now, ack, self.setup.flows[index].mss);
+        for ack in acks.drain(..) {
+            if self.ack_loss.is_none() || !self.ack_loss.lose() {
+                self.flows[index].back.push(self.now, ack, self.setup.flows[index].mss);
+            }
+        }
+        self.acks = acks;
         let next = self.flows[index].back.next();
         self.agenda.set(self.source(index, BACK), next);
     }

@@ -16,6 +16,8 @@ const DUP_ACKS_UNCOMPRESSED: u32 = 3;
 const COMPRESSED_MAX: u32 = 44;
 /// Longest that compression holds an ACK back. Source: Linux `tcp_comp_sack_delay_ns`.
 const COMPRESSION_MAX: Span = Span::millis(1);
+/// Blocks on which a compressed ACK may rely: beyond them one goes out first. Source: Linux `TCP_SACK_BLOCKS_EXPECTED`.
+const SACK_BLOCKS_EXPECTED: usize = 2;
 /// First receive window under autotuning. Source: Linux `tcp_rmem[1]` / 2.
 const RWND_INITIAL: u64 = 65_535;
 
@@ -128,16 +130,13 @@ impl Receiver {
         self.window.mark.1 = now;
     }
 
-    /// A segment arrives; an ACK if it is due now.
-    pub fn on_segment(&mut self, now: Time, segment: &Segment) -> Option<AckPacket> {
+    /// A segment arrives; pushes the ACKs that are due now.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         self.wire_bytes += u64::from(crate::link::LinkPacket::wire_bytes(segment));
         if segment.marks & mark::SYN != 0 {
-            return Some(AckPacket {
-                syn: true,
-                ts_echo: segment.sent,
-                window: self.window.now,
-                ..AckPacket::default()
-            });
+            let window = self.window.now;
+            acks.push(AckPacket { syn: true, ts_echo: segment.sent, window, ..AckPacket::default() });
+            return;
         }
         let want = self.note_ecn(segment);
         // RFC 7323: only a segment at the left edge sets the echoed timestamp.
@@ -152,7 +151,12 @@ impl Receiver {
             self.duplicates += 1;
             self.quick = self.quick.max(QUICK_ACKS);
             self.clear_timers();
-            return Some(self.make_ack(Some(segment.seq)));
+            acks.push(self.make_ack(Some(segment.seq)));
+            return;
+        }
+        if self.compressed > 0 && self.would_hide_a_block(segment.seq) {
+            self.clear_timers();
+            acks.push(self.make_ack(None));
         }
         let want = want.max(self.take(segment));
         self.tune_window(now);
@@ -161,23 +165,33 @@ impl Receiver {
             if self.gro_at == Time::NEVER {
                 self.gro_at = now + wait;
             }
-            return None;
+            return;
         }
-        self.decide(now, want)
+        self.decide(now, want, acks);
     }
 
-    /// Its timer fires: an ACK if one is due.
-    pub fn on_timer(&mut self, now: Time) -> Option<AckPacket> {
+    /// Its timer fires: pushes an ACK if one is due.
+    pub fn on_timer(&mut self, now: Time, acks: &mut Vec<AckPacket>) {
         if self.gro_at <= now {
             self.gro_at = Time::NEVER;
             let want = std::mem::replace(&mut self.gro_wants, Want::Nothing);
-            return self.decide(now, want);
-        }
-        if self.ack_at <= now || self.compress_at <= now {
+            self.decide(now, want, acks);
+        } else if self.ack_at <= now || self.compress_at <= now {
             self.clear_timers();
-            return Some(self.make_ack(None));
+            acks.push(self.make_ack(None));
         }
-        None
+    }
+
+    /// Whether this segment would push a block that the compressed ACK has yet to report out of the list.
+    // spec: Linux tcp_sack_new_ofo_skb
+    fn would_hide_a_block(&self, seq: u64) -> bool {
+        if seq == self.next || self.recent_len < SACK_BLOCKS_EXPECTED {
+            return false;
+        }
+        let joins = |start: u64| {
+            self.range_of(start).is_some_and(|at| self.ranges[at].0 == seq + 1 || self.ranges[at].1 == seq)
+        };
+        !self.recent[..SACK_BLOCKS_EXPECTED].iter().any(|&start| joins(start))
     }
 
     fn clear_timers(&mut self) {
@@ -269,23 +283,19 @@ impl Receiver {
         if self.compressed >= COMPRESSED_MAX { Want::Now } else { Want::Compressed }
     }
 
-    fn decide(&mut self, now: Time, want: Want) -> Option<AckPacket> {
+    fn decide(&mut self, now: Time, want: Want, acks: &mut Vec<AckPacket>) {
         match want {
-            Want::Nothing => None,
+            Want::Nothing => {}
             Want::Now => {
                 self.clear_timers();
-                Some(self.make_ack(None))
+                acks.push(self.make_ack(None));
             }
-            Want::Delayed => {
-                self.ack_at = self.ack_at.min(now + self.delayed_ack);
-                None
-            }
+            Want::Delayed => self.ack_at = self.ack_at.min(now + self.delayed_ack),
             Want::Compressed => {
                 self.compressed += 1;
                 if self.compress_at == Time::NEVER {
                     self.compress_at = now + Span(self.srtt.0 / 20).min(COMPRESSION_MAX);
                 }
-                None
             }
         }
     }
@@ -387,6 +397,19 @@ mod tests {
         receiver
     }
 
+    /// The last ACK that a segment draws.
+    fn arrive(r: &mut Receiver, now: Time, segment: &Segment) -> Option<AckPacket> {
+        let mut acks = Vec::new();
+        r.on_segment(now, segment, &mut acks);
+        acks.pop()
+    }
+
+    fn fire(r: &mut Receiver) -> Option<AckPacket> {
+        let mut acks = Vec::new();
+        r.on_timer(r.next_time(), &mut acks);
+        acks.pop()
+    }
+
     fn segment(seq: u64) -> Segment {
         Segment { seq, sent: Time(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
     }
@@ -394,25 +417,25 @@ mod tests {
     #[test]
     fn every_second_segment_is_acknowledged() {
         let mut r = receiver();
-        assert!(r.on_segment(Time(1), &segment(0)).is_none());
-        assert_eq!(r.on_segment(Time(2), &segment(1)).map(|ack| ack.una), Some(2));
+        assert!(arrive(&mut r, Time(1), &segment(0)).is_none());
+        assert_eq!(arrive(&mut r, Time(2), &segment(1)).map(|ack| ack.una), Some(2));
     }
 
     #[test]
     fn a_lone_segment_is_acknowledged_after_40_ms() {
         let mut r = receiver();
-        assert!(r.on_segment(Time(1), &segment(0)).is_none());
+        assert!(arrive(&mut r, Time(1), &segment(0)).is_none());
         assert_eq!(r.next_time(), Time(1) + Span::millis(40));
-        assert_eq!(r.on_timer(r.next_time()).map(|ack| ack.una), Some(1));
+        assert_eq!(fire(&mut r).map(|ack| ack.una), Some(1));
         assert_eq!(r.next_time(), Time::NEVER);
     }
 
     #[test]
     fn the_newest_range_comes_first_among_sack_blocks() {
         let mut r = receiver();
-        r.on_segment(Time(1), &segment(2));
-        r.on_segment(Time(2), &segment(5));
-        let ack = r.on_segment(Time(3), &segment(3)).unwrap();
+        arrive(&mut r, Time(1), &segment(2));
+        arrive(&mut r, Time(2), &segment(5));
+        let ack = arrive(&mut r, Time(3), &segment(3)).unwrap();
         assert_eq!((ack.una, ack.sack), (0, [(2, 4), (5, 6), (0, 0)]));
     }
 
@@ -420,25 +443,38 @@ mod tests {
     fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond() {
         let mut r = receiver();
         for seq in 1..=3 {
-            assert!(r.on_segment(Time(seq), &segment(seq)).is_some());
+            assert!(arrive(&mut r, Time(seq), &segment(seq)).is_some());
         }
-        assert!(r.on_segment(Time(4), &segment(4)).is_none());
+        assert!(arrive(&mut r, Time(4), &segment(4)).is_none());
         assert_eq!(r.next_time(), Time(4) + Span::millis(1));
+    }
+
+    /// Trap: a compressed ACK that can no longer name every new block makes holes look like reordering.
+    #[test]
+    fn a_compressed_ack_goes_out_before_a_third_block_hides_one() {
+        let mut r = receiver();
+        for seq in [1, 2, 3, 4, 6] {
+            arrive(&mut r, Time(seq), &segment(seq));
+        }
+        assert!(r.compressed > 0);
+        let mut acks = Vec::new();
+        r.on_segment(Time(8), &segment(8), &mut acks);
+        assert_eq!(acks[0].sack, [(6, 7), (1, 5), (0, 0)]);
     }
 
     #[test]
     fn a_segment_that_arrives_twice_is_reported_by_dsack() {
         let mut r = receiver();
-        r.on_segment(Time(1), &segment(0));
-        let ack = r.on_segment(Time(2), &segment(0)).unwrap();
+        arrive(&mut r, Time(1), &segment(0));
+        let ack = arrive(&mut r, Time(2), &segment(0)).unwrap();
         assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
     }
 
     #[test]
     fn a_filled_hole_is_acknowledged_at_once() {
         let mut r = receiver();
-        r.on_segment(Time(1), &segment(1));
-        assert_eq!(r.on_segment(Time(2), &segment(0)).map(|ack| ack.una), Some(2));
+        arrive(&mut r, Time(1), &segment(1));
+        assert_eq!(arrive(&mut r, Time(2), &segment(0)).map(|ack| ack.una), Some(2));
     }
 
     #[test]
@@ -446,16 +482,16 @@ mod tests {
         let mut r =
             Receiver::new(1448, Rwnd::Unlimited, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
         for seq in 0..10 {
-            assert!(r.on_segment(Time(seq), &segment(seq)).is_none());
+            assert!(arrive(&mut r, Time(seq), &segment(seq)).is_none());
         }
-        assert_eq!(r.on_timer(r.next_time()).map(|ack| ack.una), Some(10));
+        assert_eq!(fire(&mut r).map(|ack| ack.una), Some(10));
     }
 
     #[test]
     fn bytes_in_order_count_short_segments_at_their_length() {
         let mut r = receiver();
-        r.on_segment(Time(1), &Segment { len: 100, ..segment(1) });
-        r.on_segment(Time(2), &segment(0));
+        arrive(&mut r, Time(1), &Segment { len: 100, ..segment(1) });
+        arrive(&mut r, Time(2), &segment(0));
         assert_eq!(r.in_order_bytes, 1548);
     }
 }

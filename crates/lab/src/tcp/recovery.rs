@@ -67,7 +67,11 @@ impl Sender {
         if dubious {
             self.fast_retransmit_alert(now, ack, &mut seen);
         }
-        if seen.acked > 0 && !seen.keep_timer && !self.schedule_loss_probe(now, true) {
+        let progress_before_head = seen.acked == 0 && self.sacked_before_head(&seen);
+        if (seen.acked > 0 || progress_before_head)
+            && !seen.keep_timer
+            && !self.schedule_loss_probe(now, true)
+        {
             self.rearm_rto(now);
         }
         let delivered = self.cc.sampler().delivered() - prior_delivered;
@@ -97,6 +101,14 @@ impl Sender {
         rtt
     }
 
+    /// What was SACKed left before the oldest segment's newest transmission: the path still delivers, so that one may too.
+    fn sacked_before_head(&self, seen: &Seen) -> bool {
+        let Some((first_us, _)) = seen.sacked_sent else {
+            return false;
+        };
+        self.board.packets_out() > 0 && self.token(self.board.una).send_time().as_micros() > first_us
+    }
+
     fn take_dsack(&mut self, ack: &AckPacket, seen: &mut Seen) {
         let Some(seq) = ack.dsack else {
             return;
@@ -110,9 +122,14 @@ impl Sender {
 
     // spec: Linux tcp_sacktag_write_queue
     fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
-        for &(from, to) in &ack.sack {
+        // In the order of sequence, or a lower block that is new in the same ACK would look like reordering.
+        let mut blocks = ack.sack;
+        if blocks[1].0 < blocks[1].1 {
+            blocks.sort_unstable();
+        }
+        for (from, to) in blocks {
             if from >= to {
-                break;
+                continue;
             }
             let from = (ack.una + u64::from(from)).max(self.board.una);
             let to = (ack.una + u64::from(to)).min(self.board.next);
