@@ -53,7 +53,7 @@ pub struct AckReport {
     pub next: u64,
     /// The cumulative ACK advanced.
     pub advanced: bool,
-    /// The receiver probably delayed this ACK.
+    /// The receiver may have delayed this ACK: it is for one packet, shorter than the largest.
     pub is_ack_delayed: bool,
     /// The window was the limit in the last round.
     pub cwnd_limited: bool,
@@ -184,12 +184,12 @@ impl Controller {
 
     /// The host's recovery state becomes `new`. Tell it before the ACK that shows why. For time-outs: [`Self::on_rto`].
     pub fn on_ca_state(&mut self, new: CaState) {
-        if new != self.ca_state {
-            self.ca_state = new;
+        let old = core::mem::replace(&mut self.ca_state, new);
+        if new != old {
             match &mut self.algorithm {
                 Algorithm::Fixed(_) => {}
                 Algorithm::LossBased(flow) => flow.on_ca_state(new),
-                Algorithm::Bbr1(flow) => flow.on_ca_state(new),
+                Algorithm::Bbr1(flow) => flow.on_ca_state(old, new),
             }
             self.note_outputs();
         }
@@ -237,7 +237,11 @@ impl Controller {
 
     /// One ACK has been processed.
     pub fn on_ack(&mut self, report: &AckReport) {
-        if let Some(rtt) = report.rtt {
+        // Linux `FLAG_ACK_MAYBE_DELAYED`: a lone short packet, and nothing else was delivered since it was sent.
+        let is_ack_delayed = report.is_ack_delayed && self.sampler.delivered_since_newest() == Some(1);
+        if let Some(rtt) = report.rtt
+            && !(is_ack_delayed && self.rtt.min().is_some_and(|min| rtt > min))
+        {
             self.rtt.on_min_sample(report.now, rtt);
         }
         if let Some(rtt) = report.rtt_oldest {
@@ -247,7 +251,7 @@ impl Controller {
         let mut rs = self.sampler.on_ack(report.now, min_rtt);
         rs.rtt_us = report.rtt.map(Span::as_micros);
         rs.prior_in_flight = u64::from(report.prior_in_flight);
-        rs.is_ack_delayed = report.is_ack_delayed;
+        rs.is_ack_delayed = is_ack_delayed;
         let ack = Ack {
             now: report.now,
             rs,

@@ -184,13 +184,18 @@ impl RateSampler {
 
     /// Packets were marked lost.
     pub const fn on_lost(&mut self, packets: u64) {
-        self.lost += packets;
+        self.lost = self.lost.saturating_add(packets);
     }
 
     /// Packets were marked lost by a timer: they count, but belong to no ACK's sample.
     pub const fn on_lost_by_timer(&mut self, packets: u64) {
-        self.lost += packets;
-        self.prior.1 += packets;
+        self.lost = self.lost.saturating_add(packets);
+        self.prior.1 = self.prior.1.saturating_add(packets);
+    }
+
+    /// Packets delivered since the newest one that this ACK delivers was sent, that one included.
+    pub(crate) fn delivered_since_newest(&self) -> Option<u64> {
+        self.newest.any.then(|| self.delivered.saturating_sub(self.newest.token.delivered))
     }
 
     /// The application has nothing to send although it could: samples of what is in flight now measure the application.
@@ -207,7 +212,7 @@ impl RateSampler {
             self.app_limited = 0;
         }
         let acked_sacked = self.delivered - self.prior.0;
-        let losses = self.lost - self.prior.1;
+        let losses = self.lost.saturating_sub(self.prior.1);
         self.prior = (self.delivered, self.lost);
         if acked_sacked > 0 {
             self.delivered_time_us = now.as_micros();

@@ -120,7 +120,7 @@ impl Bbr1 {
     fn end_lt_interval(&mut self, ack: &Ack) {
         let lost = ack.lost.saturating_sub(self.lt.last_lost);
         let delivered = ack.delivered.saturating_sub(self.lt.last_delivered);
-        if delivered == 0 || (lost << 8) < u64::from(self.p.lt_loss_threshold) * delivered {
+        if delivered == 0 || lost.saturating_mul(256) < u64::from(self.p.lt_loss_threshold).saturating_mul(delivered) {
             return;
         }
         let elapsed_ms = (ack.delivered_time_us / 1_000).saturating_sub(self.lt.last_stamp_ms);
@@ -143,7 +143,7 @@ impl Bbr1 {
             let close = difference.saturating_mul(256) <= u64::from(self.p.lt_bw_ratio).saturating_mul(self.lt.bw);
             let margin = self.p.pacing_margin;
             if close || self.rate_bytes_per_sec(difference, super::UNIT, margin) <= u64::from(self.p.lt_bw_diff) {
-                self.lt.bw = (bw + self.lt.bw) >> 1;
+                self.lt.bw = bw.midpoint(self.lt.bw);
                 self.lt.in_use = true;
                 self.pacing_gain = super::UNIT;
                 self.lt.round_count = 0;

@@ -32,7 +32,8 @@ impl Bbr1 {
             self.mode = Mode::ProbeRtt { done_at: None, round_done: false };
             self.save_cwnd();
         }
-        if matches!(self.mode, Mode::ProbeRtt { .. }) {
+        self.mark_app_limited = matches!(self.mode, Mode::ProbeRtt { .. });
+        if self.mark_app_limited {
             self.hold_probe_rtt(ack, tick);
         }
         if ack.rs.delivered.is_some_and(|delivered| delivered > 0) {

@@ -27,6 +27,8 @@ const UNIT: u32 = 256;
 const CYCLE_LEN: u8 = 8;
 /// The cycle starts at any phase but the draining one. Source: Linux `bbr_cycle_rand`.
 const CYCLE_RAND: u64 = 7;
+/// Window and BDP before anything is known of the path, packets. Source: Linux `TCP_INIT_CWND`.
+const UNKNOWN_PATH_CWND: u32 = 10;
 /// RTT assumed for the first pacing rate when none is known. Source: Linux `bbr_init_pacing_rate_from_rtt`.
 const DEFAULT_RTT_US: u64 = 1_000;
 
@@ -82,7 +84,10 @@ pub struct Bbr1 {
     prev_ca_state: CaState,
     packet_conservation: bool,
     aggregation: Aggregation,
-    initial_cwnd: u32,
+    /// Packets that are safe before anything is known of the path.
+    unknown_path_cwnd: u32,
+    /// This ACK was processed in ProbeRTT, so what is in flight now measures only that.
+    mark_app_limited: bool,
     draft_quantum: bool,
     rng: Rng,
 }
@@ -95,7 +100,7 @@ impl Bbr1 {
             mss: u64::from(init.mss.max(1)),
             cwnd_clamp: init.cwnd_clamp.max(1),
             mode: Mode::Startup,
-            cwnd: init.initial_cwnd.max(1),
+            cwnd: init.initial_cwnd.clamp(1, init.cwnd_clamp.max(1)),
             pacing_rate: 0,
             pacing_gain: params.pacing_gain_startup,
             cwnd_gain: params.cwnd_gain_startup,
@@ -107,7 +112,8 @@ impl Bbr1 {
             full_bw: 0,
             full_bw_count: 0,
             full_bw_reached: false,
-            min_rtt_us: None,
+            // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
+            min_rtt_us: init.srtt.map(|srtt| srtt.as_micros().max(1)),
             min_rtt_tick: 0,
             tick_us: if params.hz == 0 { 1 } else { MICROS_PER_SEC / u64::from(params.hz) },
             min_rtt_window_ticks: 0,
@@ -117,7 +123,8 @@ impl Bbr1 {
             prev_ca_state: CaState::Open,
             packet_conservation: false,
             aggregation: Aggregation::new(init.now.as_micros()),
-            initial_cwnd: init.initial_cwnd.max(1),
+            unknown_path_cwnd: UNKNOWN_PATH_CWND,
+            mark_app_limited: false,
             draft_quantum: false,
             rng: Rng::derive(init.seed, 0x0062_6272),
         };
@@ -128,9 +135,10 @@ impl Bbr1 {
         bbr
     }
 
-    /// A flow that begins now, with the send quantum of the first draft.
+    /// A flow that begins now, with the send quantum and the initial window of the first draft.
     pub fn new_draft00(params: &Bbr1Params, init: &Init) -> Self {
-        Self { draft_quantum: true, ..Self::new(params, init) }
+        let unknown_path_cwnd = init.initial_cwnd.max(1);
+        Self { draft_quantum: true, unknown_path_cwnd, ..Self::new(params, init) }
     }
 
     /// One ACK, in the kernel's order.
@@ -149,10 +157,11 @@ impl Bbr1 {
         debug_assert!(self.cwnd >= 1 && self.pacing_rate > 0);
     }
 
-    /// The host's recovery state becomes `new`; losses that begin a recovery save the window.
+    /// The host's recovery state `old` becomes `new`; losses that begin a recovery save the window.
     // spec: Linux bbr_ssthresh
-    pub fn on_ca_state(&mut self, new: CaState) {
-        if matches!(new, CaState::Recovery | CaState::Cwr) {
+    pub fn on_ca_state(&mut self, old: CaState, new: CaState) {
+        let reduces = |state| matches!(state, CaState::Recovery | CaState::Cwr);
+        if reduces(new) && !reduces(old) {
             self.save_cwnd();
         }
     }
@@ -219,9 +228,9 @@ impl Bbr1 {
         if self.pacing_rate < window::MIN_TSO_RATE / 8 { 1 } else { 2 }
     }
 
-    /// While in ProbeRTT the kernel marks the connection app-limited on each ACK, so that the low rate teaches nothing.
+    /// The kernel marks the connection app-limited on each ACK of ProbeRTT, the last included, so that the low rate teaches nothing.
     pub const fn wants_app_limited(&self) -> bool {
-        matches!(self.mode, Mode::ProbeRtt { .. })
+        self.mark_app_limited
     }
 
     /// What the flow thinks.
@@ -293,7 +302,7 @@ impl Bbr1 {
         if self.full_bw_reached || !self.round_start || ack.rs.is_app_limited {
             return;
         }
-        let threshold = (self.full_bw * u64::from(self.p.full_bw_growth)) >> 8;
+        let threshold = self.full_bw.saturating_mul(u64::from(self.p.full_bw_growth)) >> 8;
         if self.max_bw.get() >= threshold {
             self.full_bw = self.max_bw.get();
             self.full_bw_count = 0;

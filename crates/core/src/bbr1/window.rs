@@ -86,7 +86,7 @@ impl Bbr1 {
     fn bdp(&self, bw: u64, gain: u32) -> u64 {
         let Some(min_rtt_us) = self.min_rtt_us else {
             // Before any RTT sample there is no BDP; the initial window is what is known to be safe.
-            return u64::from(self.initial_cwnd);
+            return u64::from(self.unknown_path_cwnd);
         };
         let volume = bw.saturating_mul(min_rtt_us);
         match volume.checked_mul(u64::from(gain)) {
@@ -147,7 +147,7 @@ impl Bbr1 {
             let target = u32::try_from(self.quantization_budget(target)).unwrap_or(u32::MAX);
             if self.full_bw_reached {
                 self.cwnd = self.cwnd.saturating_add(acked).min(target);
-            } else if self.cwnd < target || ack.delivered < u64::from(self.initial_cwnd) {
+            } else if self.cwnd < target || ack.delivered < u64::from(self.unknown_path_cwnd) {
                 self.cwnd = self.cwnd.saturating_add(acked);
             }
             self.cwnd = self.cwnd.max(self.p.cwnd_min);

@@ -17,6 +17,8 @@ use crate::setup::{AccessSetup, Change, ChangeKind, FlowSetup, HostSetup, PathSe
 /// Gives the text of a trace file, or says why it cannot.
 pub type TraceReader<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
+/// A segment counts the links that it has met in eight bits, of which two values have a meaning of their own. Ours.
+const LINKS_MAX: usize = 250;
 /// Bottleneck rate where neither a rate nor a trace nor a demand is written.
 const RATE_DEFAULT: BitRate = BitRate(10_000_000);
 /// A default buffer holds at least an initial window.
@@ -160,10 +162,10 @@ impl Scenario {
             };
             return Ok(vec![self.resolve_link(&only, "", read)?]);
         }
-        if self.link.len() > 1000 {
+        if self.link.len() > LINKS_MAX {
             return Err(ScenarioError::new(
                 "link",
-                format!("{} links are too many; write at most 1000", self.link.len()),
+                format!("{} links are too many; write at most {LINKS_MAX}", self.link.len()),
             ));
         }
         let each = self.link.iter().enumerate();

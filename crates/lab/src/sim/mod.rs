@@ -7,6 +7,8 @@
 
 mod agenda;
 mod flow;
+#[doc(hidden)]
+pub mod observe;
 mod record;
 mod summary;
 
@@ -52,6 +54,16 @@ pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
     world.finish()
 }
 
+/// Runs a scenario to its end, watched from inside. For this project's own tests.
+#[doc(hidden)]
+pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Output {
+    let mut world = World::new(setup);
+    world.observer = Some(observer);
+    world.run(&mut |_| {});
+    world.observe_end();
+    world.finish()
+}
+
 /// A link's counters at the moment when measuring begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkMark {
@@ -67,6 +79,7 @@ struct World<'a> {
     flows: Vec<Flow>,
     ack_loss: LossModel,
     recorder: Recorder,
+    observer: Option<&'a mut dyn observe::Observer>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
     /// ACKs that a receiver has just written.
@@ -106,6 +119,7 @@ impl<'a> World<'a> {
             flows,
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
+            observer: None,
             out: Vec::new(),
             acks: Vec::new(),
             dropped: Vec::new(),
@@ -145,7 +159,7 @@ impl<'a> World<'a> {
             if at > until {
                 return;
             }
-            debug_assert!(at >= self.now, "time ran backwards");
+            debug_assert!(at >= self.now, "group {group}, place {place} ran backwards from {:?} to {at:?}", self.now);
             self.now = at;
             self.events += 1;
             if group < self.first_flow {
@@ -253,6 +267,7 @@ impl<'a> World<'a> {
     fn release_host(&mut self, index: usize, wire_bytes: u32) {
         let from = self.out.len();
         self.flows[index].sender.on_host_dequeue(self.now, wire_bytes, &mut self.out);
+        self.observe_sent(index, from);
         let next = self.emit(index, from);
         self.agenda.set(self.source(index, SENDER), next);
     }
@@ -292,8 +307,9 @@ impl<'a> World<'a> {
 
     /// ACKs arrive at a sender.
     fn on_ack(&mut self, index: usize) {
-        let flow = &mut self.flows[index];
-        while let Some(ack) = flow.back.pop(self.now) {
+        while let Some(ack) = self.flows[index].back.pop(self.now) {
+            let before = self.out.len();
+            let flow = &mut self.flows[index];
             if ack.syn {
                 let setup = &self.setup.flows[index];
                 if let Some(rtt) = flow.sender.on_syn_ack(self.now, setup, ack.ts_echo, &mut self.out) {
@@ -305,8 +321,9 @@ impl<'a> World<'a> {
                 flow.after_ack(self.now, rtt, self.measuring);
                 self.recorder.on_ack(self.now, index, rtt);
             }
+            self.observe_sent(index, before);
         }
-        let back = flow.back.next();
+        let back = self.flows[index].back.next();
         let sender = self.emit(index, 0);
         let group = self.first_flow + index;
         self.agenda.set_some(group, [(BACK, back), (SENDER, sender)]);
@@ -322,6 +339,7 @@ impl<'a> World<'a> {
             flow.begin(self.now);
             flow.sender.start(self.now, &mut self.out);
         }
+        self.observe_sent(index, 0);
         let next = self.emit(index, 0);
         self.agenda.set(self.source(index, SENDER), next);
     }

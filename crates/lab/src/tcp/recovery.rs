@@ -33,8 +33,10 @@ struct Seen {
     sacked_sent: Option<(u64, u64)>,
     /// The only segment acknowledged is shorter than the MSS.
     short_only: bool,
-    /// The newest delivered segment's delivered count.
+    /// The reordering timer was set, so no other is.
     keep_timer: bool,
+    /// F-RTO: what leaves next is new.
+    new_data_first: bool,
 }
 
 impl Sender {
@@ -96,7 +98,12 @@ impl Sender {
             edt: self.edt(),
             paced: self.is_paced(),
         });
-        self.pump(now, out);
+        if seen.new_data_first && self.write(now, u32::MAX, out) == 0 {
+            self.frto = false; // nothing may leave that could tell
+        }
+        if !(seen.new_data_first && self.frto) {
+            self.pump(now, out);
+        }
         rtt
     }
 
@@ -173,6 +180,7 @@ impl Sender {
             return;
         }
         seen.advanced = true;
+        self.retransmits_in_row = 0;
         let highest = self.board.highest_sacked;
         let mut newest = None;
         while self.board.una < una {
@@ -352,7 +360,10 @@ impl Sender {
     // spec: Linux tcp_enter_recovery
     pub(super) fn enter_recovery(&mut self) {
         self.init_undo();
-        self.high_seq = self.board.next;
+        if self.cc.ca_state() != CaState::Cwr {
+            self.high_seq = self.board.next;
+            self.tlp_high_seq = None; // the window is reduced once an episode
+        }
         self.cc.on_ca_state(CaState::Recovery);
     }
 
@@ -387,7 +398,7 @@ impl Sender {
 
     /// The Loss state: F-RTO asks whether the time-out was spurious, the rest is slow start over what was lost.
     // spec: Linux tcp_process_loss
-    fn process_loss(&mut self, now: Time, ack: &AckPacket, seen: &Seen) {
+    fn process_loss(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
         let recovered = self.board.una >= self.high_seq;
         if seen.advanced && self.may_undo(ack) {
             self.undo_loss(now);
@@ -406,18 +417,16 @@ impl Sender {
             } else if seen.advanced && !recovered {
                 self.high_seq = self.board.next;
                 if self.next_bytes < self.app.written {
-                    return; // two new segments will tell
+                    seen.new_data_first = true; // two new segments will tell
+                    return;
                 }
                 self.frto = false;
             }
         }
         if recovered {
             self.try_undo_recovery(now, ack);
-            self.retransmits_in_row = 0;
             self.undo_marker = None;
             self.cc.on_ca_state(CaState::Open);
-        } else if seen.advanced {
-            self.retransmits_in_row = 0;
         }
     }
 
