@@ -105,7 +105,8 @@ fuzz_target!(|data: &[u8]| {
                 tokens[sent % 16] = cc.on_sent(now, packets, in_flight, out, event & 2 != 0);
                 sent += 1;
             }
-            4..=6 => cc.on_delivered(&tokens[usize::from(event & 15)], bytes.u64()),
+            4..=5 => cc.on_delivered(&tokens[usize::from(event & 15)], bytes.u64()),
+            6 => cc.on_delivered_run(bytes.u64(), &tokens[usize::from(event & 15)], bytes.u64()),
             7 => cc.on_lost(bytes.u64()),
             8 => cc.on_lost_by_timer(bytes.u64()),
             9 => {

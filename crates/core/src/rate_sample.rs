@@ -167,7 +167,7 @@ impl RateSampler {
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
     #[inline]
     pub fn on_delivered(&mut self, token: &Token, seq: u64) {
-        self.delivered += 1;
+        self.delivered = self.delivered.saturating_add(1);
         let newest = &self.newest;
         let newer = !newest.any || (token.send_us, seq) > (newest.token.send_us, newest.seq);
         if newer {
@@ -179,7 +179,7 @@ impl RateSampler {
     #[inline]
     pub fn on_delivered_run(&mut self, packets: u64, newest: &Token, seq: u64) {
         self.on_delivered(newest, seq);
-        self.delivered += packets.saturating_sub(1);
+        self.delivered = self.delivered.saturating_add(packets.saturating_sub(1));
     }
 
     /// Packets were marked lost.

@@ -11,7 +11,7 @@ const LT_INTERVAL_MAX: u32 = 4;
 /// Long-term bandwidth sampling (the kernel's `lt_*`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LongTerm {
-    bw: u64,
+    pub(super) bw: u64,
     in_use: bool,
     is_sampling: bool,
     round_count: u32,
@@ -137,7 +137,7 @@ impl Bbr1 {
 
     /// Two intervals that agree make a policer.
     // spec: Linux bbr_lt_bw_interval_done
-    fn lt_bw_interval_done(&mut self, bw: u64, ack: &Ack) {
+    pub(super) fn lt_bw_interval_done(&mut self, bw: u64, ack: &Ack) {
         if self.lt.bw > 0 {
             let difference = bw.abs_diff(self.lt.bw);
             let close = difference.saturating_mul(256) <= u64::from(self.p.lt_bw_ratio).saturating_mul(self.lt.bw);

@@ -83,7 +83,7 @@ impl Bbr1 {
 
     /// Packets in flight at `gain` times the estimated BDP.
     // spec: Linux bbr_bdp
-    fn bdp(&self, bw: u64, gain: u32) -> u64 {
+    pub(super) fn bdp(&self, bw: u64, gain: u32) -> u64 {
         let Some(min_rtt_us) = self.min_rtt_us else {
             // Before any RTT sample there is no BDP; the initial window is what is known to be safe.
             return u64::from(self.unknown_path_cwnd);
@@ -98,7 +98,7 @@ impl Bbr1 {
 
     /// Room for the bursts that host, NIC and receiver make of packets.
     // spec: Linux bbr_quantization_budget
-    fn quantization_budget(&self, cwnd: u64) -> u64 {
+    pub(super) fn quantization_budget(&self, cwnd: u64) -> u64 {
         let mut cwnd = cwnd.saturating_add(u64::from(self.p.quantization) * self.tso_segs_goal());
         if self.p.quantization > 0 {
             cwnd = cwnd.saturating_add(1) & !1; // an even window suits delayed ACKs of two packets

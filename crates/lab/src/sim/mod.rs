@@ -159,7 +159,7 @@ impl<'a> World<'a> {
             if at > until {
                 return;
             }
-            debug_assert!(at >= self.now, "group {group}, place {place} ran backwards from {:?} to {at:?}", self.now);
+            debug_assert!(at >= self.now, "time ran backwards from {:?} to {at:?}", self.now);
             self.now = at;
             self.events += 1;
             if group < self.first_flow {
@@ -267,7 +267,7 @@ impl<'a> World<'a> {
     fn release_host(&mut self, index: usize, wire_bytes: u32) {
         let from = self.out.len();
         self.flows[index].sender.on_host_dequeue(self.now, wire_bytes, &mut self.out);
-        self.observe_sent(index, from);
+        observe::sent(&mut self.observer, self.now, index, &self.flows[index].sender, &self.out[from..]);
         let next = self.emit(index, from);
         self.agenda.set(self.source(index, SENDER), next);
     }
@@ -307,9 +307,9 @@ impl<'a> World<'a> {
 
     /// ACKs arrive at a sender.
     fn on_ack(&mut self, index: usize) {
-        while let Some(ack) = self.flows[index].back.pop(self.now) {
+        let flow = &mut self.flows[index];
+        while let Some(ack) = flow.back.pop(self.now) {
             let before = self.out.len();
-            let flow = &mut self.flows[index];
             if ack.syn {
                 let setup = &self.setup.flows[index];
                 if let Some(rtt) = flow.sender.on_syn_ack(self.now, setup, ack.ts_echo, &mut self.out) {
@@ -321,9 +321,9 @@ impl<'a> World<'a> {
                 flow.after_ack(self.now, rtt, self.measuring);
                 self.recorder.on_ack(self.now, index, rtt);
             }
-            self.observe_sent(index, before);
+            observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out[before..]);
         }
-        let back = self.flows[index].back.next();
+        let back = flow.back.next();
         let sender = self.emit(index, 0);
         let group = self.first_flow + index;
         self.agenda.set_some(group, [(BACK, back), (SENDER, sender)]);
@@ -339,7 +339,7 @@ impl<'a> World<'a> {
             flow.begin(self.now);
             flow.sender.start(self.now, &mut self.out);
         }
-        self.observe_sent(index, 0);
+        observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out);
         let next = self.emit(index, 0);
         self.agenda.set(self.source(index, SENDER), next);
     }

@@ -7,8 +7,8 @@ use bbrlab_core::{Rate, Time};
 use super::World;
 use super::flow::Flow;
 use crate::link::LinkStats;
-use crate::tcp::Segment;
 use crate::tcp::packet::mark;
+use crate::tcp::{Segment, Sender};
 
 /// What one flow has just emitted, at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,34 +76,43 @@ pub trait Observer {
     fn flow_end(&mut self, _index: usize, _end: &FlowEnd) {}
 }
 
-impl World<'_> {
-    /// Tells the observer, where there is one, what a sender has put into `out` from place `from` on.
-    pub(super) fn observe_sent(&mut self, index: usize, from: usize) {
-        let Some(observer) = &mut self.observer else {
-            return;
-        };
-        let out: &[Segment] = &self.out[from..];
-        let data = || out.iter().filter(|segment| segment.marks & mark::SYN == 0);
-        let segments = data().count() as u32;
-        if segments == 0 {
-            return;
-        }
-        let sender = &self.flows[index].sender;
-        observer.sent(&Sent {
-            now: self.now,
-            flow: index,
-            segments,
-            retransmits: data().filter(|segment| segment.marks & mark::RETRANSMIT != 0).count() as u32,
-            bytes: data().map(|segment| u64::from(segment.len)).sum(),
-            segments_before: sender.stats.segments - u64::from(segments),
-            in_flight: sender.in_flight(),
-            cwnd: sender.cc.cwnd(),
-            pacing: sender.is_paced().then(|| sender.cc.pacing_rate()),
-            burst_bytes: sender.largest_burst(),
-            by_timer: sender.stats.probes + sender.stats.rto,
-        });
+/// Tells the observer, where there is one, what a sender has emitted.
+#[inline]
+pub(super) fn sent(
+    observer: &mut Option<&mut dyn Observer>,
+    now: Time,
+    index: usize,
+    sender: &Sender,
+    out: &[Segment],
+) {
+    if let Some(observer) = observer {
+        tell_sent(*observer, now, index, sender, out);
     }
+}
 
+#[cold]
+fn tell_sent(observer: &mut dyn Observer, now: Time, index: usize, sender: &Sender, out: &[Segment]) {
+    let data = || out.iter().filter(|segment| segment.marks & mark::SYN == 0);
+    let segments = data().count() as u32;
+    if segments == 0 {
+        return;
+    }
+    observer.sent(&Sent {
+        now,
+        flow: index,
+        segments,
+        retransmits: data().filter(|segment| segment.marks & mark::RETRANSMIT != 0).count() as u32,
+        bytes: data().map(|segment| u64::from(segment.len)).sum(),
+        segments_before: sender.stats.segments - u64::from(segments),
+        in_flight: sender.in_flight(),
+        cwnd: sender.cc.cwnd(),
+        pacing: sender.is_paced().then(|| sender.cc.pacing_rate()),
+        burst_bytes: sender.largest_burst(),
+        by_timer: sender.stats.probes + sender.stats.rto,
+    });
+}
+
+impl World<'_> {
     /// Tells the observer, where there is one, how everything ended.
     pub(super) fn observe_end(&mut self) {
         let Some(observer) = &mut self.observer else {

@@ -440,6 +440,8 @@ impl Sender {
             _ => (room / mss).max(1) as u32,
         };
         let token = self.cc.on_sent(now, segments, self.board.in_flight(), self.board.packets_out(), false);
+        // A restart from idleness may just have shrunk the window.
+        let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
         let (mut n, mut bytes) = (0, 0);
         while n < segments {
             let len = mss.min(end - self.next_bytes);
