@@ -122,12 +122,12 @@ impl Driven for Controller {
     }
 }
 
-/// No algorithm: what the toy transport itself costs, to be subtracted.
-struct Nothing;
+/// No algorithm: what the toy transport and the tokens of what it sends cost, to be subtracted.
+struct Nothing(RateSampler);
 
 impl Driven for Nothing {
-    fn on_sent(&mut self, _now: Time, _in_flight: u32) -> Token {
-        Token::default()
+    fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
+        self.0.on_sent(now, in_flight == 0, false)
     }
 
     fn on_ack(&mut self, _now: Time, _path: &Path, _lost: u64, _tokens: &[(Token, u64)]) {}
@@ -188,7 +188,7 @@ fn main() {
     let acks: u64 = args.get(2).and_then(|text| text.parse().ok()).expect(usage);
     let init = Init::new(Time::ZERO, MSS, 1);
     let done = match name.as_str() {
-        "nothing" => drive(&mut Nothing, acks),
+        "nothing" => drive(&mut Nothing(RateSampler::new(Time::ZERO)), acks),
         "bare-bbr1" => {
             let bbr = Bbr1::new(&Bbr1Params::default(), &init);
             drive(&mut Bare { sampler: RateSampler::new(Time::ZERO), bbr }, acks)

@@ -47,6 +47,18 @@ enum Mode {
     },
 }
 
+/// The last result of a calculation whose inputs change far less often than ACKs come.
+#[derive(Clone, Copy, Debug)]
+struct Memo<const N: usize> {
+    key: [u64; N],
+    value: u64,
+}
+
+impl<const N: usize> Memo<N> {
+    /// No calculation yet: no input is all ones.
+    const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
+}
+
 /// A BBRv1 flow.
 #[derive(Clone, Debug)]
 pub struct Bbr1 {
@@ -84,6 +96,8 @@ pub struct Bbr1 {
     aggregation: Aggregation,
     initial_cwnd: u32,
     draft_quantum: bool,
+    rate_memo: Memo<2>,
+    target_memo: Memo<4>,
     rng: Rng,
 }
 
@@ -119,6 +133,8 @@ impl Bbr1 {
             aggregation: Aggregation::new(init.now.as_micros()),
             initial_cwnd: init.initial_cwnd.max(1),
             draft_quantum: false,
+            rate_memo: Memo::EMPTY,
+            target_memo: Memo::EMPTY,
             rng: Rng::derive(init.seed, 0x0062_6272),
         };
         bbr.min_rtt_tick = bbr.tick(init.now);
@@ -201,6 +217,8 @@ impl Bbr1 {
     /// Payload bytes of a full packet changed.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
+        self.rate_memo = Memo::EMPTY;
+        self.target_memo = Memo::EMPTY;
     }
 
     /// Congestion window, packets.
