@@ -2,6 +2,8 @@
 //! In: what to drive, and how many ACKs. Out: the ACKs. Never: a measurement of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::hint::black_box;
+
 use bbrlab_core::{
     Ack, AckReport, AlgorithmConfig, Bbr1, Bbr1Params, CaState, Controller, Init, RateSampler, Rate, Span, Time, Token,
 };
@@ -130,14 +132,17 @@ impl Driven for Nothing {
         self.0.on_sent(now, in_flight == 0, false)
     }
 
-    fn on_ack(&mut self, _now: Time, _path: &Path, _lost: u64, _tokens: &[(Token, u64)]) {}
+    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
+        // What the others are given is made here as well.
+        black_box((now, path, lost, tokens));
+    }
 
     fn cwnd(&self) -> u32 {
-        400
+        black_box(400)
     }
 
     fn pacing_rate(&self) -> Rate {
-        RATE
+        black_box(RATE)
     }
 }
 

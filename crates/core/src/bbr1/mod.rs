@@ -351,12 +351,16 @@ impl Bbr1 {
 
     // spec: Linux bbr_update_gains
     fn update_gains(&mut self) {
+        // First, because there flows spend their lives.
+        if let Mode::ProbeBw { phase, .. } = self.mode {
+            self.pacing_gain = if self.lt.in_use() { UNIT } else { self.phase_gain(phase) };
+            self.cwnd_gain = self.p.cwnd_gain;
+            return;
+        }
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (self.p.pacing_gain_startup, self.p.cwnd_gain_startup),
             Mode::Drain => (self.p.pacing_gain_drain, self.p.cwnd_gain_startup),
-            Mode::ProbeBw { .. } if self.lt.in_use() => (UNIT, self.p.cwnd_gain),
-            Mode::ProbeBw { phase, .. } => (self.phase_gain(phase), self.p.cwnd_gain),
-            Mode::ProbeRtt { .. } => (UNIT, UNIT),
+            Mode::ProbeBw { .. } | Mode::ProbeRtt { .. } => (UNIT, UNIT),
         };
     }
 }

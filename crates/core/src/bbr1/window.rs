@@ -50,6 +50,7 @@ impl Bbr1 {
 
     /// Before the pipe is full the rate never falls, so that noise in the first samples cannot slow Startup.
     // spec: Linux bbr_set_pacing_rate
+    #[inline]
     pub(super) fn set_pacing_rate(&mut self, bw: u64, gain: u32, srtt: Option<Span>) {
         let key = [bw, u64::from(gain)];
         if self.rate_memo.key != key {
@@ -177,6 +178,10 @@ impl Bbr1 {
     /// Recovery: a round of packet conservation at its start, the saved window at its end. True: the window is decided.
     // spec: Linux bbr_set_cwnd_to_recover_or_restore
     fn recover_or_restore(&mut self, ack: &Ack, acked: u32) -> bool {
+        let is_calm = ack.rs.losses == 0 && !self.packet_conservation && ack.ca_state == self.prev_ca_state;
+        if is_calm && ack.ca_state < CaState::Recovery {
+            return false; // as most ACKs find it
+        }
         let losses = u32::try_from(ack.rs.losses).unwrap_or(u32::MAX);
         self.cwnd = self.cwnd.saturating_sub(losses).max(1);
         let conserved = ack.in_flight.saturating_add(acked);
