@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(glob.glob("docs/*.md", root_dir=ROOT))]
+PAGES = ["README.md", "CONTRIBUTING.md", "examples/README.md", *sorted(glob.glob("docs/*.md", root_dir=ROOT))]
 # Shown for the reader, not run here: they build, fetch or open something.
 NOT_RUN = ("make", "git", "cargo", "cd", "xdg-open", "sudo")
 COMMAND = os.environ.get("BBRLAB", "target/release/bbrlab")
