@@ -28,6 +28,12 @@ impl Token {
         Time::micros(self.send_us)
     }
 
+    /// The same in microseconds, as it is kept.
+    #[inline]
+    pub const fn send_us(&self) -> u64 {
+        self.send_us
+    }
+
     /// Whether the packet was a retransmission.
     pub const fn is_retransmit(&self) -> bool {
         self.is_retransmit
@@ -140,6 +146,7 @@ impl RateSampler {
     }
 
     /// A packet leaves at `now`; `none_outstanding` if no packet sent earlier awaits an ACK.
+    #[inline]
     pub fn on_sent(&mut self, now: Time, none_outstanding: bool, is_retransmit: bool) -> Token {
         let now_us = now.as_micros();
         if none_outstanding {
@@ -158,6 +165,7 @@ impl RateSampler {
 
     /// A packet was reported delivered, for the first time. `seq` orders packets sent at the same moment.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
+    #[inline]
     pub fn on_delivered(&mut self, token: &Token, seq: u64) {
         self.delivered += 1;
         let newest = &self.newest;
@@ -165,6 +173,13 @@ impl RateSampler {
         if newer {
             self.newest = Newest { token: *token, seq, any: true };
         }
+    }
+
+    /// Several packets were reported delivered, for the first time, of which this is the newest: by its time of sending, then by `seq`.
+    #[inline]
+    pub fn on_delivered_run(&mut self, packets: u64, newest: &Token, seq: u64) {
+        self.on_delivered(newest, seq);
+        self.delivered += packets.saturating_sub(1);
     }
 
     /// Packets were marked lost.
@@ -186,6 +201,7 @@ impl RateSampler {
 
     /// All deliveries and losses of one ACK have been told: the sample. `min_rtt` is the connection's smallest RTT.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack GenerateRateSample; Linux tcp_rate_gen
+    #[inline]
     pub fn on_ack(&mut self, now: Time, min_rtt: Span) -> RateSample {
         if self.app_limited != 0 && self.delivered > self.app_limited {
             self.app_limited = 0;

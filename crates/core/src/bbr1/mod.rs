@@ -12,7 +12,7 @@ mod window;
 
 use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
 use crate::rng::Rng;
-use crate::units::{Rate, Span};
+use crate::units::{MICROS_PER_SEC, Rate, Span};
 use crate::{MinMax, State};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
@@ -72,6 +72,9 @@ pub struct Bbr1 {
     // Minimum RTT
     min_rtt_us: Option<u64>,
     min_rtt_tick: u64,
+    /// The kernel's tick in microseconds; 1 where it has none.
+    tick_us: u64,
+    min_rtt_window_ticks: u64,
     has_seen_rtt: bool,
     idle_restart: bool,
     // Window
@@ -106,6 +109,8 @@ impl Bbr1 {
             full_bw_reached: false,
             min_rtt_us: None,
             min_rtt_tick: 0,
+            tick_us: if params.hz == 0 { 1 } else { MICROS_PER_SEC / u64::from(params.hz) },
+            min_rtt_window_ticks: 0,
             has_seen_rtt: false,
             idle_restart: false,
             prior_cwnd: 0,
@@ -117,6 +122,7 @@ impl Bbr1 {
             rng: Rng::derive(init.seed, 0x0062_6272),
         };
         bbr.min_rtt_tick = bbr.tick(init.now);
+        bbr.min_rtt_window_ticks = bbr.ticks(params.min_rtt_window);
         bbr.lt.begin_interval(init.now.as_micros(), 0, 0);
         bbr.init_pacing_rate_from_rtt(init.srtt);
         bbr

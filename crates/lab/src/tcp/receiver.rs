@@ -3,6 +3,8 @@
 //! Spec: RFC 2018, RFC 2883, RFC 3168; Linux 6.12 `tcp_input.c` (SPEC §4.4 item 3).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::VecDeque;
+
 use bbrlab_core::{Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
@@ -27,7 +29,7 @@ pub struct Receiver {
     /// Next segment expected in order.
     pub next: u64,
     /// Ranges that arrived out of order, sorted and disjoint.
-    ranges: Vec<(u64, u64)>,
+    ranges: VecDeque<(u64, u64)>,
     /// Starts of ranges, most recently touched first, for SACK blocks.
     recent: [u64; SACK_BLOCKS + 1],
     recent_len: usize,
@@ -89,7 +91,7 @@ impl Receiver {
         };
         Self {
             next: 0,
-            ranges: Vec::new(),
+            ranges: VecDeque::new(),
             recent: [0; SACK_BLOCKS + 1],
             recent_len: 0,
             bytes: 0,
@@ -241,9 +243,12 @@ impl Receiver {
         self.unacked_bytes += u64::from(segment.len);
         self.in_order_bytes += u64::from(segment.len);
         let mut filled = false;
-        if self.ranges.first().is_some_and(|range| range.0 == self.next) {
+        if let Some(&(start, end)) = self.ranges.front()
+            && start == self.next
+        {
             filled = true;
-            self.absorb_first_range();
+            self.ranges.pop_front();
+            self.absorb(start, end);
         }
         if filled && self.ranges.is_empty() || self.quick > 0 || self.unacked_bytes > self.mss {
             Want::Now
@@ -254,8 +259,8 @@ impl Receiver {
         }
     }
 
-    fn absorb_first_range(&mut self) {
-        let (start, end) = self.ranges.remove(0);
+    /// What waited behind a hole that is filled now is in order.
+    fn absorb(&mut self, start: u64, end: u64) {
         self.next = end;
         let mut bytes = (end - start) * self.mss;
         let mss = self.mss;
@@ -330,9 +335,10 @@ impl Receiver {
         let joins_right = at < self.ranges.len() && self.ranges[at].0 == seq + 1;
         let start = match (joins_left, joins_right) {
             (true, true) => {
-                let right = self.ranges.remove(at);
-                self.ranges[at - 1].1 = right.1;
-                self.forget_recent(right.0);
+                let (right, end) = self.ranges[at];
+                self.ranges.remove(at);
+                self.ranges[at - 1].1 = end;
+                self.forget_recent(right);
                 self.ranges[at - 1].0
             }
             (true, false) => {

@@ -374,6 +374,7 @@ impl Sender {
 
     /// Whether waiting a little would make a larger burst.
     // spec: Linux tcp_tso_should_defer
+    #[inline(never)]
     fn should_defer(&self, now: Time, cwnd: u32, in_flight: u32, burst: u32, unsent: u64, limited: &mut bool) -> bool {
         if self.cc.ca_state() >= CaState::Recovery {
             return false;
@@ -406,6 +407,7 @@ impl Sender {
     }
 
     /// Sends one burst of new segments; 0 if the receive window has no room.
+    #[inline(never)] // so that a call that finds the pacer shut stays short
     fn send_burst(&mut self, now: Time, segments: u32, out: &mut Vec<Segment>) -> u32 {
         let end = self.una_bytes.saturating_add(self.window).min(self.app.written);
         let first_len = u64::from(self.mss).min(self.app.written - self.next_bytes);
@@ -421,7 +423,7 @@ impl Sender {
                 break;
             }
             let seq = self.board.push(token, len as u16);
-            self.board.sent_log.push_back((seq, token.send_time().as_micros()));
+            self.board.sent_log.push_back((seq, token.send_us()));
             self.next_bytes += len;
             bytes += len;
             n += 1;
