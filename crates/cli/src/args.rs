@@ -123,9 +123,13 @@ pub struct RunArgs {
     /// Write one self-contained page that opens offline
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub report: Option<PathBuf>,
-    /// Write the packets as pcapng, for Wireshark and tcptrace
+    /// Write the packets as pcapng, for Wireshark and tcptrace: FILE as the sender sees them, DIR one file each for
+    /// sender, bottleneck-in, bottleneck-out and receiver
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub pcap: Option<PathBuf>,
+    /// Most packets that --pcap records of a run; about 100 bytes of memory each [default: 2000000]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, requires = "pcap", help_heading = "Output")]
+    pub pcap_limit: Option<String>,
     /// Write the series as qlog: FILE.qlog in qvis's dialect, FILE.sqlog in the drafts'; DIR gets both
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,

@@ -57,7 +57,10 @@ fn main() -> ExitCode {
     match done {
         Ok(Verdict::Holds) => ExitCode::SUCCESS,
         Ok(Verdict::Fails) => ExitCode::from(1),
-        Err(failure) => refuse(&failure),
+        Err(failure) => {
+            drop(outputs::clean_up());
+            refuse(&failure)
+        }
     }
 }
 

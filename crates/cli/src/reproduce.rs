@@ -11,7 +11,7 @@ use bbrlab_lab::scenario::nearest;
 use serde_json::{Value, json};
 
 use crate::args::ReproduceArgs;
-use crate::outputs::Target;
+use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::table::{Align, aligned};
 use crate::{Failure, Verdict, print};
@@ -30,13 +30,15 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     let outcomes = experiment::run_all(&experiments, args.seed, &|_, _| progress.tick());
     drop(progress);
     let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    let mut files = Vec::new();
     if let Some(report) = &report {
         let page = bbrlab_lab::report::render(&page(&outcomes, args.seed));
-        report.write(|to| to.write_all(page.as_bytes()))?;
+        files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
-        json.write(|to| writeln!(to, "{:#}", verdicts(&outcomes, args.seed)))?;
+        files.extend(json.write(|to| writeln!(to, "{:#}", verdicts(&outcomes, args.seed)))?);
     }
+    outputs::commit(files)?;
     if !json.as_ref().is_some_and(Target::is_stdout) {
         print(&shown(&outcomes))?;
     }

@@ -12,7 +12,7 @@ use super::model::{LinkSpec, Scenario};
 use super::source::ScenarioError;
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};
-use crate::setup::{AccessSetup, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use crate::setup::{AccessSetup, Capture, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
 
 /// Gives the text of a trace file, or says why it cannot.
 pub type TraceReader<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
@@ -62,6 +62,7 @@ impl Scenario {
             warmup: whole.warmup.time(),
             seed: whole.seed,
             sample: whole.sample_grid(flows.len())?,
+            capture: Capture::Off,
             links: links.into_iter().map(|link| link.config).collect(),
             bottleneck,
             path: PathSetup {
