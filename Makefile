@@ -48,8 +48,8 @@ docs: ## links lead somewhere, files keep their length
 tests: ## unit, doc, property and command tests
 	cargo test --locked --workspace
 
-no-std: ## core builds where there is no std and no allocator
-	tools/no_std.sh
+no-std: ## core needs no std, no allocator, no float; shown by the symbols that are left
+	tools/nostd.sh
 
 catalogue: build ## every published claim, as `make run`; no expectation fails
 	@mkdir -p out
