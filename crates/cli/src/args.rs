@@ -190,8 +190,12 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "DIR")]
     pub experiments: Option<PathBuf>,
     /// Seed of all dice
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("write a whole number from 0 to {}", u64::MAX))
 }
 
 /// Arguments of `bbrlab list`.

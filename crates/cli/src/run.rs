@@ -2,7 +2,6 @@
 //! In: flags. Out: text and files. Never: a file written for a scenario that could not run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::clock::Watch;
 use crate::outputs::{self, Target, Written};
 use crate::progress::Progress;
 use crate::traces::Traces;
-use crate::{Failure, Verdict, expect, print, summary, table};
+use crate::{Failure, Verdict, expect, inputs, print, summary, table};
 
 /// How often the simulator tells how far it is.
 const TICKS_A_RUN: usize = 100;
@@ -91,7 +90,7 @@ fn load(args: &RunArgs) -> Result<Sourced, Failure> {
 
 fn read(path: &Path) -> Result<Sourced, Failure> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
+    let text = inputs::scenario(path)
         .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
     // A result names its trace from where the command ran.
     if text.trim_start().starts_with('{') {
@@ -111,7 +110,7 @@ fn read(path: &Path) -> Result<Sourced, Failure> {
 
 fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
     let trace = |file: &str| {
-        fs::read_to_string(file).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
+        inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
     };
     let mut one = sourced.clone();
     // The first setup also checks the number of repetitions.

@@ -11,6 +11,8 @@ use serde_json::Value;
 
 /// Most flows that get a line of their own.
 const FLOWS_SHOWN: usize = 20;
+/// Flows that are shown from each end of the goodput where there are more.
+const ENDS_SHOWN: usize = 3;
 /// Width of a sparkline.
 const SPARKS: usize = 60;
 const SPARK: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -86,6 +88,11 @@ fn ms(ms: f64) -> String {
     }
 }
 
+/// A span of time, to a millisecond where that says something.
+fn seconds(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{} ms", ms(seconds * 1e3)) } else { format!("{seconds:.3} s") }
+}
+
 fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         0.0 => "0 %".to_owned(),
@@ -106,38 +113,18 @@ fn states(flow: &FlowResult) -> String {
 
 /// One run.
 pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
-    let total: f64 = result.flows.iter().map(|flow| flow.goodput_bps).sum();
-    let share = |bps: f64| if total > 0.0 { percent(bps / total) } else { "–".to_owned() };
-    let rows = result.flows.iter().take(FLOWS_SHOWN).map(|flow| {
-        vec![
-            flow.name.clone(),
-            flow.cc.clone(),
-            rate(flow.goodput_bps),
-            share(flow.goodput_bps),
-            ms(flow.rtt_ms.p50),
-            ms(flow.rtt_ms.p95),
-            percent(flow.retransmit_ratio),
-            flow.fct_s.map_or(String::new(), |fct| format!("{fct:.3} s")),
-            states(flow),
-        ]
-    });
-    let head = ["flow", "cc", "goodput", "share", "RTT p50 ms", "p95", "retransmit", "done in", "states"];
-    let align = [
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-    ];
-    let mut text = style.bold_first_line(&aligned(&head, &align, rows));
-    if result.flows.len() > FLOWS_SHOWN {
-        let _ = writeln!(text, "… and {} more flows; --json has them all", result.flows.len() - FLOWS_SHOWN);
+    let many = result.flows.len() > FLOWS_SHOWN;
+    let mut text = String::new();
+    if many {
+        text.push_str(&style.bold_first_line(&groups_of_many(result)));
+        let _ = writeln!(
+            text,
+            "\n{} flows, of which these have the least and the most goodput; --json has all of them:",
+            result.flows.len()
+        );
     }
-    if result.groups.len() > 1 {
+    text.push_str(&style.bold_first_line(&flows(result, &shown(&result.flows))));
+    if !many && result.groups.len() > 1 {
         text.push('\n');
         let rows = result.groups.iter().map(|group| {
             vec![group.cc.clone(), group.flows.to_string(), rate(group.goodput_bps), percent(group.share)]
@@ -149,6 +136,86 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     text.push_str(&bottleneck(result));
     text.push_str(&sparks(trace));
     text
+}
+
+/// All flows where they are few; else those at both ends of the goodput, in that order.
+fn shown(flows: &[FlowResult]) -> Vec<&FlowResult> {
+    let mut shown: Vec<&FlowResult> = flows.iter().collect();
+    if flows.len() > FLOWS_SHOWN {
+        shown.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
+        shown.drain(ENDS_SHOWN..shown.len() - ENDS_SHOWN);
+    }
+    shown
+}
+
+fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
+    let total: f64 = result.flows.iter().map(|flow| flow.goodput_bps).sum();
+    let share = |bps: f64| if total > 0.0 { percent(bps / total) } else { "–".to_owned() };
+    // A column that would be empty all the way down says nothing.
+    let any_done = flows.iter().any(|flow| flow.fct_s.is_some());
+    let rows = flows.iter().map(|flow| {
+        let mut row = vec![
+            flow.name.clone(),
+            flow.cc.clone(),
+            rate(flow.goodput_bps),
+            share(flow.goodput_bps),
+            ms(flow.rtt_ms.p50),
+            ms(flow.rtt_ms.p95),
+            percent(flow.retransmit_ratio),
+        ];
+        if any_done {
+            row.push(flow.fct_s.map_or_else(|| "–".to_owned(), seconds));
+        }
+        row.push(states(flow));
+        row
+    });
+    let mut head = vec!["flow", "cc", "goodput", "share", "RTT p50 ms", "RTT p95 ms", "retransmit"];
+    let mut align = vec![Align::Right; head.len()];
+    align[..2].fill(Align::Left);
+    if any_done {
+        head.push("done in");
+        align.push(Align::Right);
+    }
+    head.push("time spent in");
+    align.push(Align::Left);
+    aligned(&head, &align, rows)
+}
+
+/// The flows of each algorithm: their sum, and what its flows have in the middle and at both ends.
+fn groups_of_many(result: &RunResult) -> String {
+    let rows = result.groups.iter().map(|group| {
+        let own: Vec<&FlowResult> = result.flows.iter().filter(|flow| flow.cc == group.cc).collect();
+        let sorted = |figure: fn(&FlowResult) -> f64| {
+            let mut values: Vec<f64> = own.iter().map(|flow| figure(flow)).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let goodput = sorted(|flow| flow.goodput_bps);
+        let end = |value: Option<&f64>| value.map_or_else(String::new, |bps| rate(*bps));
+        let mid = |figure: fn(&FlowResult) -> f64| crate::summary::median(&mut sorted(figure));
+        let mut done: Vec<f64> = own.iter().filter_map(|flow| flow.fct_s).collect();
+        let finished = match done.len() {
+            0 => "–".to_owned(),
+            count => format!("{count} in {}", seconds(crate::summary::median(&mut done))),
+        };
+        vec![
+            group.cc.clone(),
+            group.flows.to_string(),
+            rate(group.goodput_bps),
+            percent(group.share),
+            end(goodput.first()),
+            rate(mid(|flow| flow.goodput_bps)),
+            end(goodput.last()),
+            ms(mid(|flow| flow.rtt_ms.p50)),
+            percent(mid(|flow| flow.retransmit_ratio)),
+            finished,
+        ]
+    });
+    let head =
+        ["cc", "flows", "goodput", "share", "least", "median", "most", "RTT p50 ms", "retransmit", "done (median)"];
+    let mut align = [Align::Right; 10];
+    align[0] = Align::Left;
+    aligned(&head, &align, rows)
 }
 
 fn bottleneck(result: &RunResult) -> String {

@@ -236,3 +236,81 @@ impl Headers {
 fn timestamp(at: Time) -> u32 {
     (at.0 / 1_000_000) as u32 + 1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Sourced;
+    use crate::sim::{Output, run};
+
+    /// Runs a lossy scenario with these flows and records every place.
+    fn captured(flows: &str, limit: usize) -> Output {
+        let text = format!("rate = '10mbit'\nbuffer = '20p'\nloss = '1%'\nduration = '3s'\nflow = [{flows}]");
+        let mut setup = Sourced::from_toml(&text, "x").unwrap().scenario.resolve().unwrap();
+        setup.capture = Asked::On { limit, taps: &Tap::ALL };
+        run(&setup)
+    }
+
+    fn data(output: &Output, tap: Tap) -> Vec<PacketRecord> {
+        let wanted = |packet: &&PacketRecord| packet.tap == tap && packet.len > 0;
+        output.packets.records.iter().filter(wanted).copied().collect()
+    }
+
+    /// Trap: a response that ends in a short segment moves everything after it.
+    #[test]
+    fn new_data_joins_what_went_before_also_after_short_segments() {
+        let output = captured("'cubic,request=10kB/20ms'", usize::MAX);
+        let (mut end, mut short) = (1, 0);
+        for packet in data(&output, Tap::Sender) {
+            if packet.seq >= end {
+                assert_eq!(packet.seq, end);
+                short += u64::from(packet.len < 1448);
+                end += u64::from(packet.len);
+            }
+        }
+        assert!(short > 10 && end > 200_000, "{short} {end}");
+        let acked = output.packets.records.iter().map(|packet| packet.ack).max();
+        assert_eq!(acked, Some(end));
+    }
+
+    #[test]
+    fn the_sender_s_capture_holds_each_retransmission() {
+        let output = captured("'bbr1'", usize::MAX);
+        let (mut end, mut again, mut all) = (0, 0, 0);
+        for packet in data(&output, Tap::Sender) {
+            again += u64::from(packet.seq < end);
+            all += 1;
+            end = end.max(packet.seq + 1);
+        }
+        let ratio = f64::from(again as u32) / f64::from(all);
+        assert!(again > 10 && ratio == output.result.flows[0].retransmit_ratio, "{again} of {all}");
+    }
+
+    #[test]
+    fn selectively_acknowledged_bytes_had_been_sent() {
+        let output = captured("'cubic,size=500001B'", usize::MAX);
+        let sent: std::collections::BTreeSet<u64> = data(&output, Tap::Sender)
+            .iter()
+            .flat_map(|packet| [packet.seq, packet.seq + u64::from(packet.len)])
+            .collect();
+        let blocks = output.packets.records.iter().flat_map(|packet| packet.sack).filter(|(from, to)| from < to);
+        let edges: Vec<u64> = blocks.flat_map(|(from, to)| [from, to]).collect();
+        assert!(edges.len() > 10 && edges.iter().all(|edge| sent.contains(edge)));
+    }
+
+    #[test]
+    fn the_bottleneck_s_captures_differ_by_its_drops() {
+        let output = captured("'cubic'", usize::MAX);
+        let at = |tap: Tap| output.packets.records.iter().filter(|packet| packet.tap == tap).count() as u64;
+        let waiting = at(Tap::BottleneckIn) - at(Tap::BottleneckOut) - output.result.bottleneck.drops;
+        assert!(output.result.bottleneck.drops > 0 && waiting <= 21, "{waiting}");
+    }
+
+    #[test]
+    fn recording_changes_no_result_and_stops_at_its_limit() {
+        let (all, some) = (captured("'bbr1', 'cubic'", usize::MAX), captured("'bbr1', 'cubic'", 100));
+        assert_eq!(all.result, some.result);
+        assert_eq!((some.packets.records.as_slice(), all.packets.cut), (&all.packets.records[..100], None));
+        assert_eq!(some.packets.cut, Some(Time(all.packets.records[100].t_ns)));
+    }
+}
