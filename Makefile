@@ -71,7 +71,8 @@ commands: build ## the commands in README and docs print what stands below them
 
 report: build ## the report in a real browser: a sample, the catalogue, one run
 	@mkdir -p out/report-test
-	tests/report/run.sh out/report-test/sample
+	cargo run --quiet --locked --release -p bbrlab-lab --example report_sample > out/report-test/sample.html
+	python3 tests/report/browser_test.py out/report-test/sample.html --shots out/report-test/sample
 	$(BBRLAB) reproduce --report out/report-test/catalogue.html > out/report-test/catalogue.txt || [ $$? -eq 1 ]
 	python3 tests/report/browser_test.py out/report-test/catalogue.html --shots out/report-test/catalogue
 	$(BBRLAB) run --quiet examples/call.toml --report out/report-test/run.html
