@@ -7,6 +7,7 @@ mod args;
 mod check;
 mod clock;
 mod expect;
+mod grid;
 mod inputs;
 mod list;
 mod outputs;
@@ -70,7 +71,9 @@ fn main() -> ExitCode {
 fn print(text: &str) -> Result<Verdict, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {}", outputs::can_not(&error)))
+        }
         _ => Ok(Verdict::Holds),
     }
 }

@@ -182,10 +182,16 @@ fn discard(temporary: &Path) {
     }
 }
 
-fn can_not(error: &io::Error) -> String {
+/// Why something cannot be written, and what would do.
+pub fn can_not(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "its directory does not exist; create it or name another".to_owned(),
-        io::ErrorKind::PermissionDenied => "it cannot be written here; name another place".to_owned(),
+        io::ErrorKind::NotADirectory => "what should be its directory is a file; name another place".to_owned(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "it cannot be written here; name another place".to_owned()
+        }
+        io::ErrorKind::StorageFull => "no space is left; make room or name another place".to_owned(),
+        io::ErrorKind::InvalidFilename => "its name is too long; name it shorter".to_owned(),
         _ => error.to_string(),
     }
 }

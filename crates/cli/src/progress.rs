@@ -69,7 +69,7 @@ impl Drop for Progress {
 fn bar(what: &'static str, total: usize) -> ProgressBar {
     let (bar, template) = match total {
         0 | 1 => (ProgressBar::new_spinner(), "{spinner} {msg} {elapsed}"),
-        _ => (ProgressBar::new(total as u64), "{msg} {wide_bar} {pos}/{len} {eta}"),
+        _ => (ProgressBar::new(total as u64), "{msg} {bar:40} {percent} %, {eta} left"),
     };
     bar.set_message(what);
     match ProgressStyle::with_template(template) {

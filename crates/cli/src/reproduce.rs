@@ -11,9 +11,9 @@ use bbrlab_lab::scenario::nearest;
 use serde_json::{Value, json};
 
 use crate::args::ReproduceArgs;
+use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
-use crate::table::{Align, aligned};
 use crate::{Failure, Verdict, print};
 
 /// Runs the claims that the arguments name.
@@ -51,7 +51,7 @@ pub fn list(dir: Option<&Path>) -> Result<String, Failure> {
         let runs = e.run_count().to_string();
         vec![e.id, e.title, runs, e.source]
     });
-    let align = [Align::Left, Align::Left, Align::Right, Align::Left];
+    let align = [Align::Left, Align::Text, Align::Right, Align::Text];
     Ok(aligned(&["id", "title", "runs", "source"], &align, rows))
 }
 
@@ -107,7 +107,7 @@ fn shown(outcomes: &[ExperimentOutcome]) -> String {
             ]
         })
     });
-    let align = [Align::Left, Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
+    let align = [Align::Left, Align::Left, Align::Text, Align::Right, Align::Text, Align::Text];
     let mut text = aligned(&["id", "verdict", "what", "measured", "expected", "note"], &align, rows);
     let count =
         |which: &str| outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| verdict(row).0 == which).count();

@@ -9,22 +9,17 @@ use bbrlab_lab::result::{Expectation, FlowResult, RunResult};
 use bbrlab_lab::trace::Trace;
 use serde_json::Value;
 
+use crate::grid::{Align, aligned};
+
 /// Most flows that get a line of their own.
 const FLOWS_SHOWN: usize = 20;
 /// Flows that are shown from each end of the goodput where there are more.
 const ENDS_SHOWN: usize = 3;
+/// States of a flow that are shown.
+const STATES_SHOWN: usize = 2;
 /// Width of a sparkline.
 const SPARKS: usize = 60;
 const SPARK: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// How a column stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// Flush left.
-    Left,
-    /// Flush right, for figures.
-    Right,
-}
 
 /// Whether escape codes may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,24 +43,6 @@ impl Style {
             None => text.to_owned(),
         }
     }
-}
-
-/// Rows under headings, each column as wide as its widest cell.
-pub fn aligned(head: &[&str], align: &[Align], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut all: Vec<Vec<String>> = vec![head.iter().map(|&cell| cell.to_owned()).collect()];
-    all.extend(rows);
-    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in &all {
-        let cells = row.iter().zip(&widths).zip(align).map(|((cell, &width), align)| match align {
-            Align::Left => format!("{cell:<width$}"),
-            Align::Right => format!("{cell:>width$}"),
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 /// A rate with its unit, to three or four digits.
@@ -102,13 +79,15 @@ fn percent(ratio: f64) -> String {
     }
 }
 
-/// The states in which a flow spent most time.
+/// The states in which a flow spent most time; the phases of a gain cycle count together.
 fn states(flow: &FlowResult) -> String {
-    let total: f64 = flow.state_s.values().sum();
-    let mut states: Vec<(&String, f64)> = flow.state_s.iter().map(|(name, time)| (name, *time)).collect();
+    let is_phase = |name: &str| name.starts_with("probe_bw_");
+    let mut states: Vec<(&String, f64)> =
+        flow.state_s.iter().filter(|(name, _)| !is_phase(name)).map(|(name, time)| (name, *time)).collect();
+    let total: f64 = states.iter().map(|(_, time)| time).sum();
     states.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let shown = states.iter().filter(|(_, time)| *time > 0.0).take(3);
-    shown.map(|(name, time)| format!("{name} {:.0}%", 100.0 * time / total)).collect::<Vec<_>>().join(", ")
+    let shown = states.iter().filter(|(_, time)| *time > 0.0).take(STATES_SHOWN);
+    shown.map(|(name, time)| format!("{name} {:.0} %", 100.0 * time / total)).collect::<Vec<_>>().join(", ")
 }
 
 /// One run.
@@ -169,7 +148,7 @@ fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
         row.push(states(flow));
         row
     });
-    let mut head = vec!["flow", "cc", "goodput", "share", "RTT p50 ms", "RTT p95 ms", "retransmit"];
+    let mut head = vec!["flow", "cc", "goodput", "share", "RTT p50 ms", "p95 ms", "retransmit"];
     let mut align = vec![Align::Right; head.len()];
     align[..2].fill(Align::Left);
     if any_done {
@@ -177,7 +156,7 @@ fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
         align.push(Align::Right);
     }
     head.push("time spent in");
-    align.push(Align::Left);
+    align.push(Align::Text);
     aligned(&head, &align, rows)
 }
 
@@ -287,8 +266,14 @@ pub fn repeated(document: &Value, style: Style) -> String {
     let summary = &document["summary"];
     let figure = |value: &Value, show: &dyn Fn(f64) -> String| match value["median"].as_f64() {
         Some(median) => {
-            let bound = |key: &str| value[key].as_f64().map_or(String::new(), show);
-            format!("{} ({} … {})", show(median), bound("low"), bound("high"))
+            let shown = show(median);
+            let unit = shown.split_once(' ').map_or("", |(_, unit)| unit);
+            // What has the median's unit does not repeat it.
+            let bound = |key: &str| {
+                let bound = value[key].as_f64().map_or(String::new(), show);
+                bound.strip_suffix(unit).map(str::trim_end).unwrap_or(&bound).to_owned()
+            };
+            format!("{shown} ({} … {})", bound("low"), bound("high"))
         }
         None => "–".to_owned(),
     };
@@ -336,13 +321,6 @@ pub fn expectations(expectations: &[Expectation], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() {
-        let rows = [vec!["a".to_owned(), "10".to_owned(), String::new()]];
-        let text = aligned(&["name", "n", "x"], &[Align::Left, Align::Right, Align::Left], rows);
-        assert_eq!(text, "name   n  x\na     10\n");
-    }
 
     #[test]
     fn a_sparkline_reaches_from_nothing_to_the_highest() {

@@ -260,17 +260,18 @@ mod tests {
     #[test]
     fn new_data_joins_what_went_before_also_after_short_segments() {
         let output = captured("'cubic,request=10kB/20ms'", usize::MAX);
-        let (mut end, mut short) = (1, 0);
+        let (mut end, mut short, mut ends) = (1, 0, Vec::new());
         for packet in data(&output, Tap::Sender) {
             if packet.seq >= end {
                 assert_eq!(packet.seq, end);
                 short += u64::from(packet.len < 1448);
                 end += u64::from(packet.len);
+                ends.push(end);
             }
         }
         assert!(short > 10 && end > 200_000, "{short} {end}");
-        let acked = output.packets.records.iter().map(|packet| packet.ack).max();
-        assert_eq!(acked, Some(end));
+        let acked = output.packets.records.iter().map(|packet| packet.ack).max().unwrap();
+        assert!(ends.contains(&acked) && acked + 50_000 > end, "{acked} of {end}");
     }
 
     #[test]
@@ -300,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_bottleneck_s_captures_differ_by_its_drops() {
-        let output = captured("'cubic'", usize::MAX);
+        let output = captured("'bbr1'", usize::MAX);
         let at = |tap: Tap| output.packets.records.iter().filter(|packet| packet.tap == tap).count() as u64;
         let waiting = at(Tap::BottleneckIn) - at(Tap::BottleneckOut) - output.result.bottleneck.drops;
         assert!(output.result.bottleneck.drops > 0 && waiting <= 21, "{waiting}");
