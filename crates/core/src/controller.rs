@@ -53,7 +53,7 @@ pub struct AckReport {
     pub next: u64,
     /// The cumulative ACK advanced.
     pub advanced: bool,
-    /// The receiver probably delayed this ACK.
+    /// The receiver may have delayed this ACK: it is for one packet, shorter than the largest.
     pub is_ack_delayed: bool,
     /// The window was the limit in the last round.
     pub cwnd_limited: bool,
@@ -74,6 +74,9 @@ pub struct Controller {
     ca_state: CaState,
     last_sent: Time,
     mss: u32,
+    /// The algorithm's outputs after the last event: hosts ask for them far more often than they change.
+    cwnd: u32,
+    pacing_rate: Rate,
 }
 
 impl Controller {
@@ -91,29 +94,42 @@ impl Controller {
             rtt.on_min_sample(init.now, srtt);
             rtt.on_sample(init.now, srtt, 0, 0);
         }
-        Self {
+        let mut controller = Self {
             sampler: RateSampler::new(init.now),
             rtt,
             algorithm,
             ca_state: CaState::Open,
             last_sent: init.now,
             mss: init.mss.max(1),
-        }
+            cwnd: 0,
+            pacing_rate: Rate(0),
+        };
+        controller.note_outputs();
+        controller
+    }
+
+    /// Ends every event that may have changed them.
+    #[inline]
+    fn note_outputs(&mut self) {
+        (self.cwnd, self.pacing_rate) = each!(&self.algorithm, flow => (flow.cwnd(), flow.pacing_rate()));
     }
 
     /// A burst of `packets` leaves at `now`, with `in_flight` others in flight and `packets_out` outstanding before it.
     /// Keep the token with each packet of the burst; a retransmission gets a new one.
+    #[inline]
     pub fn on_sent(&mut self, now: Time, packets: u32, in_flight: u32, packets_out: u32, is_retransmit: bool) -> Token {
         if in_flight == 0 {
             self.on_tx_start(now, packets_out == 0);
         }
         if let Algorithm::LossBased(flow) = &mut self.algorithm {
             flow.on_sent(packets);
+            self.note_outputs();
         }
         self.last_sent = now;
         self.sampler.on_sent(now, packets_out == 0, is_retransmit)
     }
 
+    #[cold]
     fn on_tx_start(&mut self, now: Time, none_outstanding: bool) {
         let start = TxStart {
             now,
@@ -129,11 +145,19 @@ impl Controller {
             Algorithm::LossBased(flow) => flow.on_tx_start(&start),
             Algorithm::Bbr1(flow) => flow.on_tx_start(&start),
         }
+        self.note_outputs();
     }
 
     /// A packet was reported delivered for the first time. `seq` is its place among packets sent at the same moment.
+    #[inline]
     pub fn on_delivered(&mut self, token: &Token, seq: u64) {
         self.sampler.on_delivered(token, seq);
+    }
+
+    /// Several packets were reported delivered for the first time, of which this is the newest: by its time of sending, then by `seq`.
+    #[inline]
+    pub fn on_delivered_run(&mut self, packets: u64, newest: &Token, seq: u64) {
+        self.sampler.on_delivered_run(packets, newest, seq);
     }
 
     /// Packets were marked lost.
@@ -155,17 +179,19 @@ impl Controller {
         if let Algorithm::LossBased(flow) = &mut self.algorithm {
             flow.reduce(&ack);
         }
+        self.note_outputs();
     }
 
     /// The host's recovery state becomes `new`. Tell it before the ACK that shows why. For time-outs: [`Self::on_rto`].
     pub fn on_ca_state(&mut self, new: CaState) {
-        if new != self.ca_state {
-            self.ca_state = new;
+        let old = core::mem::replace(&mut self.ca_state, new);
+        if new != old {
             match &mut self.algorithm {
                 Algorithm::Fixed(_) => {}
                 Algorithm::LossBased(flow) => flow.on_ca_state(new),
-                Algorithm::Bbr1(flow) => flow.on_ca_state(new),
+                Algorithm::Bbr1(flow) => flow.on_ca_state(old, new),
             }
+            self.note_outputs();
         }
     }
 
@@ -175,12 +201,14 @@ impl Controller {
         ack.in_flight = in_flight;
         self.ca_state = CaState::Loss;
         each!(&mut self.algorithm, flow => flow.on_rto(&ack, first));
+        self.note_outputs();
     }
 
     /// What was marked lost in this episode had arrived after all: the reduction is taken back.
     pub fn on_undo(&mut self, now: Time) {
         let ack = self.bare_ack(now);
         each!(&mut self.algorithm, flow => flow.on_undo(&ack));
+        self.note_outputs();
     }
 
     /// The application has nothing to send although window and pacer would let it.
@@ -193,6 +221,7 @@ impl Controller {
         if let Algorithm::LossBased(flow) = &mut self.algorithm {
             flow.on_cwnd_unused(used);
         }
+        self.note_outputs();
     }
 
     /// Payload bytes of a full packet changed.
@@ -203,11 +232,16 @@ impl Controller {
             Algorithm::LossBased(flow) => flow.on_mss(mss),
             Algorithm::Bbr1(flow) => flow.on_mss(mss),
         }
+        self.note_outputs();
     }
 
     /// One ACK has been processed.
     pub fn on_ack(&mut self, report: &AckReport) {
-        if let Some(rtt) = report.rtt {
+        // Linux `FLAG_ACK_MAYBE_DELAYED`: a lone short packet, and nothing else was delivered since it was sent.
+        let is_ack_delayed = report.is_ack_delayed && self.sampler.delivered_since_newest() == Some(1);
+        if let Some(rtt) = report.rtt
+            && !(is_ack_delayed && self.rtt.min().is_some_and(|min| rtt > min))
+        {
             self.rtt.on_min_sample(report.now, rtt);
         }
         if let Some(rtt) = report.rtt_oldest {
@@ -217,7 +251,7 @@ impl Controller {
         let mut rs = self.sampler.on_ack(report.now, min_rtt);
         rs.rtt_us = report.rtt.map(Span::as_micros);
         rs.prior_in_flight = u64::from(report.prior_in_flight);
-        rs.is_ack_delayed = report.is_ack_delayed;
+        rs.is_ack_delayed = is_ack_delayed;
         let ack = Ack {
             now: report.now,
             rs,
@@ -237,6 +271,7 @@ impl Controller {
             may_raise_cwnd: report.may_raise_cwnd,
         };
         each!(&mut self.algorithm, flow => flow.on_ack(&ack));
+        self.note_outputs();
         if let Algorithm::Bbr1(flow) = &self.algorithm
             && flow.wants_app_limited()
         {
@@ -258,8 +293,9 @@ impl Controller {
     }
 
     /// Packets that may be in flight.
-    pub fn cwnd(&self) -> u32 {
-        each!(&self.algorithm, flow => flow.cwnd())
+    #[inline]
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd
     }
 
     /// Bytes that may be in flight, for transports that count bytes.
@@ -268,8 +304,9 @@ impl Controller {
     }
 
     /// The rate at which to send. Enforce it if [`Self::needs_pacing`]; it also sizes bursts.
-    pub fn pacing_rate(&self) -> Rate {
-        each!(&self.algorithm, flow => flow.pacing_rate())
+    #[inline]
+    pub const fn pacing_rate(&self) -> Rate {
+        self.pacing_rate
     }
 
     /// The algorithm is only itself when its pacing rate is enforced.
@@ -348,6 +385,7 @@ impl SimpleRecovery {
     }
 
     /// A packet was delivered.
+    #[inline]
     pub fn on_delivered(&mut self, token: &Token) -> CaState {
         if self.began.is_some_and(|began| token.send_time() > began) {
             self.began = None;

@@ -95,7 +95,13 @@ impl Cubic {
 
     /// Ticks since the start of time, never 0.
     fn tick(&self, now: Time) -> u64 {
-        now.as_micros() * u64::from(self.p.hz) / MICROS_PER_SEC + 1
+        self.ticks(now.as_micros()) + 1
+    }
+
+    /// Ticks in a span, rounded down. Whole seconds apart, so that no time overflows.
+    fn ticks(&self, span_us: u64) -> u64 {
+        let hz = u64::from(self.p.hz);
+        (span_us / MICROS_PER_SEC) * hz + (span_us % MICROS_PER_SEC) * hz / MICROS_PER_SEC
     }
 
     /// Takes the ACK's RTT; true if slow start should end here.
@@ -104,7 +110,7 @@ impl Cubic {
         let Some(rtt_us) = ack.rs.rtt_us else {
             return false;
         };
-        let ignore = IGNORE_RTT_US * u64::from(self.p.hz) / MICROS_PER_SEC;
+        let ignore = self.ticks(IGNORE_RTT_US);
         if self.epoch_start != 0 && self.tick(ack.now).saturating_sub(self.epoch_start) < ignore {
             return false;
         }
@@ -172,10 +178,12 @@ impl Cubic {
     /// ACKs for one more packet by the cubic function.
     fn cubic_count(&self, tick: u64, cwnd: u32) -> u64 {
         let hz = u64::from(self.p.hz);
-        let rtt_ticks = (self.delay_min_us * hz).div_ceil(MICROS_PER_SEC);
-        let t = ((tick - self.epoch_start + rtt_ticks) << TIME_SHIFT) / hz;
+        let rtt_ticks = self.ticks(self.delay_min_us.saturating_add(MICROS_PER_SEC / hz - 1));
+        let t = ((tick.saturating_sub(self.epoch_start) + rtt_ticks) << TIME_SHIFT) / hz;
         let offset = u128::from(t.abs_diff(self.k));
         let scale = u128::from(self.p.scale) * 10;
+        // Beyond 2^36 (two years) the curve is above any window.
+        let offset = offset.min(1 << 36);
         let delta = (scale * offset * offset * offset) >> (10 + 3 * TIME_SHIFT);
         let delta = u64::try_from(delta).unwrap_or(u64::MAX);
         let origin = u64::from(self.origin);
@@ -232,7 +240,7 @@ impl Cubic {
             return;
         }
         let now = self.tick(start.now);
-        let idle = start.idle.as_micros() * u64::from(self.p.hz) / MICROS_PER_SEC;
+        let idle = self.ticks(start.idle.as_micros());
         self.epoch_start = (self.epoch_start + idle).min(now);
     }
 }

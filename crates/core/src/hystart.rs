@@ -120,7 +120,7 @@ impl HyStartPlusPlus {
             return true;
         }
         self.round_min_us = self.round_min_us.min(rtt_us);
-        self.samples += 1;
+        self.samples = self.samples.saturating_add(1);
         if self.samples < MIN_SAMPLES || self.last_round_min_us == u64::MAX {
             return false;
         }
@@ -155,7 +155,7 @@ impl HyStartPlusPlus {
         if self.css.is_none() {
             return acked;
         }
-        let total = self.remainder + acked;
+        let total = self.remainder.saturating_add(acked);
         self.remainder = total % CSS_GROWTH_DIVISOR;
         total / CSS_GROWTH_DIVISOR
     }

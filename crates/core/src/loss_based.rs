@@ -51,7 +51,7 @@ pub struct LossBased {
     cwnd_clamp: u32,
     initial_cwnd: u32,
     ssthresh: u32,
-    /// Window and threshold before the present episode, for undo.
+    /// Window and threshold before the present episode, for undo. Threshold 0: there is nothing to take back.
     prior_cwnd: u32,
     prior_ssthresh: u32,
     reduction: Option<Reduction>,
@@ -169,7 +169,7 @@ impl LossBased {
         } else {
             let mut send = prr.delivered.saturating_sub(prr.out).max(acked);
             if ack.advanced && ack.rs.losses == 0 {
-                send += 1; // slow start within recovery, as long as nothing more is lost
+                send = send.saturating_add(1); // slow start within recovery, as long as nothing more is lost
             }
             send.min(self.ssthresh - in_flight)
         };
@@ -184,6 +184,9 @@ impl LossBased {
         let reduces = |state| matches!(state, CaState::Cwr | CaState::Recovery);
         if reduces(new) && !reduces(self.ca_state) {
             self.begin_episode();
+            if new == CaState::Cwr {
+                self.prior_ssthresh = 0; // a mark proves congestion, whatever became of the packets
+            }
             self.reduction = Some(Reduction { prior_cwnd: self.prior_cwnd, delivered: 0, out: 0 });
         } else if !reduces(new) && self.reduction.take().is_some() && new < CaState::Cwr {
             self.cwnd = self.ssthresh.clamp(1, self.cwnd_clamp);
@@ -229,9 +232,11 @@ impl LossBased {
     /// The losses of this episode turned out not to be any.
     // spec: Linux tcp_undo_cwnd_reduction, tcp_reno_undo_cwnd
     pub fn on_undo(&mut self, _ack: &Ack) {
-        self.cwnd = self.cwnd.max(self.prior_cwnd).min(self.cwnd_clamp);
-        self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
         self.reduction = None;
+        if self.prior_ssthresh != 0 {
+            self.cwnd = self.cwnd.max(self.prior_cwnd).min(self.cwnd_clamp);
+            self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
+        }
     }
 
     /// Packets leave during a reduction.

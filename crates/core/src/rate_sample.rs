@@ -28,6 +28,12 @@ impl Token {
         Time::micros(self.send_us)
     }
 
+    /// The same in microseconds, as it is kept.
+    #[inline]
+    pub const fn send_us(&self) -> u64 {
+        self.send_us
+    }
+
     /// Whether the packet was a retransmission.
     pub const fn is_retransmit(&self) -> bool {
         self.is_retransmit
@@ -140,6 +146,7 @@ impl RateSampler {
     }
 
     /// A packet leaves at `now`; `none_outstanding` if no packet sent earlier awaits an ACK.
+    #[inline]
     pub fn on_sent(&mut self, now: Time, none_outstanding: bool, is_retransmit: bool) -> Token {
         let now_us = now.as_micros();
         if none_outstanding {
@@ -158,8 +165,9 @@ impl RateSampler {
 
     /// A packet was reported delivered, for the first time. `seq` orders packets sent at the same moment.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
+    #[inline]
     pub fn on_delivered(&mut self, token: &Token, seq: u64) {
-        self.delivered += 1;
+        self.delivered = self.delivered.saturating_add(1);
         let newest = &self.newest;
         let newer = !newest.any || (token.send_us, seq) > (newest.token.send_us, newest.seq);
         if newer {
@@ -167,15 +175,27 @@ impl RateSampler {
         }
     }
 
+    /// Several packets were reported delivered, for the first time, of which this is the newest: by its time of sending, then by `seq`.
+    #[inline]
+    pub fn on_delivered_run(&mut self, packets: u64, newest: &Token, seq: u64) {
+        self.on_delivered(newest, seq);
+        self.delivered = self.delivered.saturating_add(packets.saturating_sub(1));
+    }
+
     /// Packets were marked lost.
     pub const fn on_lost(&mut self, packets: u64) {
-        self.lost += packets;
+        self.lost = self.lost.saturating_add(packets);
     }
 
     /// Packets were marked lost by a timer: they count, but belong to no ACK's sample.
     pub const fn on_lost_by_timer(&mut self, packets: u64) {
-        self.lost += packets;
-        self.prior.1 += packets;
+        self.lost = self.lost.saturating_add(packets);
+        self.prior.1 = self.prior.1.saturating_add(packets);
+    }
+
+    /// Packets delivered since the newest one that this ACK delivers was sent, that one included.
+    pub(crate) fn delivered_since_newest(&self) -> Option<u64> {
+        self.newest.any.then(|| self.delivered.saturating_sub(self.newest.token.delivered))
     }
 
     /// The application has nothing to send although it could: samples of what is in flight now measure the application.
@@ -186,12 +206,13 @@ impl RateSampler {
 
     /// All deliveries and losses of one ACK have been told: the sample. `min_rtt` is the connection's smallest RTT.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack GenerateRateSample; Linux tcp_rate_gen
+    #[inline]
     pub fn on_ack(&mut self, now: Time, min_rtt: Span) -> RateSample {
         if self.app_limited != 0 && self.delivered > self.app_limited {
             self.app_limited = 0;
         }
         let acked_sacked = self.delivered - self.prior.0;
-        let losses = self.lost - self.prior.1;
+        let losses = self.lost.saturating_sub(self.prior.1);
         self.prior = (self.delivered, self.lost);
         if acked_sacked > 0 {
             self.delivered_time_us = now.as_micros();

@@ -31,6 +31,7 @@ pub struct RttEstimator {
 impl RttEstimator {
     /// Takes a sample into the minimum: the newest packet's, which the receiver did not delay.
     // spec: Linux tcp_update_rtt_min
+    #[inline]
     pub fn on_min_sample(&mut self, now: Time, rtt: Span) {
         let rtt_us = rtt.as_micros().max(1);
         if self.min == MinMax::default() {
@@ -41,6 +42,7 @@ impl RttEstimator {
     }
 
     /// Takes a sample into mean and deviation: the oldest packet's. `una` and `next` are the oldest unacknowledged and the next new sequence, in any unit.
+    #[inline]
     pub fn on_sample(&mut self, now: Time, rtt: Span, una: u64, next: u64) {
         let rtt_us = rtt.as_micros().max(1);
         if self.srtt8_us == 0 {

@@ -9,6 +9,8 @@ const BENCHES: &[(&str, &str)] = &[
     ("one", "rate = '10mbit'\nrtt = '40ms'\nbuffer = '2bdp'\nflow = ['bbr1']"),
     ("cubic", "rate = '10mbit'\nrtt = '40ms'\nbuffer = '2bdp'\nflow = ['cubic']"),
     ("loss", "rate = '100mbit'\nrtt = '100ms'\nbuffer = '41p'\nflow = ['bbr1*6']"),
+    ("hundred", "rate = '100mbit'\nrtt = '20ms'\nbuffer = '1bdp'\nflow = ['bbr1*100@0s+10ms']"),
+    ("gigabit", "rate = '1gbit'\nrtt = '100ms'\nbuffer = '1bdp'\nflow = ['bbr1']"),
     ("thousand", "rate = '1gbit'\nrtt = '20ms'\nbuffer = '1bdp'\nflow = ['bbr1*1000@0s+1ms']"),
     ("thousand-cubic", "rate = '1gbit'\nrtt = '20ms'\nbuffer = '1bdp'\nflow = ['cubic*1000@0s+1ms']"),
     ("fast", "rate = '10gbit'\nrtt = '100ms'\nbuffer = '1bdp'\nflow = ['bbr1']"),

@@ -9,7 +9,7 @@ const SUB_BUCKETS: u64 = 256;
 const SUB_BITS: u32 = SUB_BUCKETS.ilog2();
 
 /// A histogram of non-negative integers with relative precision 1/512.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Vec<u32>,
     n: u64,
@@ -18,26 +18,39 @@ pub struct Histogram {
     max: u64,
 }
 
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: Vec::new(), n: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+}
+
 impl Histogram {
     /// Adds a value.
+    #[inline]
     pub fn add(&mut self, value: u64) {
         let index = Self::index(value);
         if index >= self.counts.len() {
-            self.counts.resize(index + 1, 0);
+            self.grow(index);
         }
         self.counts[index] = self.counts[index].saturating_add(1);
-        self.min = if self.n == 0 { value } else { self.min.min(value) };
+        self.min = self.min.min(value);
         self.max = self.max.max(value);
         self.n += 1;
         self.sum += u128::from(value);
     }
 
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        self.counts.resize(index + 1, 0);
+    }
+
+    #[inline]
     fn index(value: u64) -> usize {
         if value < 2 * SUB_BUCKETS {
             return value as usize;
         }
-        let shift = 63 - value.leading_zeros() - SUB_BITS;
-        (u64::from(shift) * SUB_BUCKETS + (value >> shift)) as usize
+        let shift = value.ilog2() - SUB_BITS;
+        ((u64::from(shift) << SUB_BITS) + (value >> shift)) as usize
     }
 
     /// The middle of a bucket.
@@ -58,18 +71,27 @@ impl Histogram {
 
     /// The `q`-quantile (0 to 1), nearest rank; 0 without values.
     pub fn quantile(&self, q: f64) -> f64 {
+        self.quantiles([q])[0]
+    }
+
+    /// Several quantiles, smallest first, in one pass.
+    fn quantiles<const N: usize>(&self, qs: [f64; N]) -> [f64; N] {
+        let mut found = [0.0; N];
         if self.n == 0 {
-            return 0.0;
+            return found;
         }
-        let rank = ((q * self.n as f64).ceil() as u64).clamp(1, self.n);
-        let mut seen = 0;
-        for (index, &count) in self.counts.iter().enumerate() {
-            seen += u64::from(count);
-            if seen >= rank {
-                return Self::value(index).clamp(self.min as f64, self.max as f64);
+        let ranks = qs.map(|q| ((q * self.n as f64).ceil() as u64).clamp(1, self.n));
+        let (mut place, mut seen) = (0, 0);
+        for index in Self::index(self.min)..self.counts.len() {
+            seen += u64::from(self.counts[index]);
+            while place < N && seen >= ranks[place] {
+                found[place] = Self::value(index).clamp(self.min as f64, self.max as f64);
+                place += 1;
             }
         }
-        self.max as f64
+        // Counts that saturated hold less than there was.
+        found[place..].fill(self.max as f64);
+        found
     }
 
     /// The mean; 0 without values.
@@ -79,12 +101,13 @@ impl Histogram {
 
     /// The distribution, each value times `scale`.
     pub fn distribution(&self, scale: f64) -> Distribution {
+        let [p50, p95, p99] = self.quantiles([0.5, 0.95, 0.99]);
         Distribution {
             min: (self.n > 0).then_some(self.min as f64 * scale),
             mean: self.mean() * scale,
-            p50: self.quantile(0.5) * scale,
-            p95: self.quantile(0.95) * scale,
-            p99: self.quantile(0.99) * scale,
+            p50: p50 * scale,
+            p95: p95 * scale,
+            p99: p99 * scale,
             max: self.max as f64 * scale,
         }
     }

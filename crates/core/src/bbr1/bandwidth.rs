@@ -11,7 +11,7 @@ const LT_INTERVAL_MAX: u32 = 4;
 /// Long-term bandwidth sampling (the kernel's `lt_*`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LongTerm {
-    bw: u64,
+    pub(super) bw: u64,
     in_use: bool,
     is_sampling: bool,
     round_count: u32,
@@ -120,7 +120,7 @@ impl Bbr1 {
     fn end_lt_interval(&mut self, ack: &Ack) {
         let lost = ack.lost.saturating_sub(self.lt.last_lost);
         let delivered = ack.delivered.saturating_sub(self.lt.last_delivered);
-        if delivered == 0 || (lost << 8) < u64::from(self.p.lt_loss_threshold) * delivered {
+        if delivered == 0 || lost.saturating_mul(256) < u64::from(self.p.lt_loss_threshold).saturating_mul(delivered) {
             return;
         }
         let elapsed_ms = (ack.delivered_time_us / 1_000).saturating_sub(self.lt.last_stamp_ms);
@@ -137,13 +137,13 @@ impl Bbr1 {
 
     /// Two intervals that agree make a policer.
     // spec: Linux bbr_lt_bw_interval_done
-    fn lt_bw_interval_done(&mut self, bw: u64, ack: &Ack) {
+    pub(super) fn lt_bw_interval_done(&mut self, bw: u64, ack: &Ack) {
         if self.lt.bw > 0 {
             let difference = bw.abs_diff(self.lt.bw);
             let close = difference.saturating_mul(256) <= u64::from(self.p.lt_bw_ratio).saturating_mul(self.lt.bw);
             let margin = self.p.pacing_margin;
             if close || self.rate_bytes_per_sec(difference, super::UNIT, margin) <= u64::from(self.p.lt_bw_diff) {
-                self.lt.bw = (bw + self.lt.bw) >> 1;
+                self.lt.bw = bw.midpoint(self.lt.bw);
                 self.lt.in_use = true;
                 self.pacing_gain = super::UNIT;
                 self.lt.round_count = 0;

@@ -4,29 +4,23 @@
 
 use super::{Bbr1, Mode};
 use crate::event::Ack;
-use crate::units::{MICROS_PER_SEC, Time};
+use crate::units::Time;
 
 impl Bbr1 {
     /// The kernel's tick count, to which it rounds these stamps; microseconds where `hz` is 0.
     pub(super) const fn tick(&self, now: Time) -> u64 {
-        match self.p.hz {
-            0 => now.as_micros(),
-            hz => now.as_micros() / (MICROS_PER_SEC / hz as u64),
-        }
+        now.as_micros() / self.tick_us
     }
 
     /// A span in ticks, rounded up as `msecs_to_jiffies` does.
-    const fn ticks(&self, span_us: u32) -> u64 {
-        match self.p.hz {
-            0 => span_us as u64,
-            hz => (span_us as u64).div_ceil(MICROS_PER_SEC / hz as u64),
-        }
+    pub(super) const fn ticks(&self, span_us: u32) -> u64 {
+        (span_us as u64).div_ceil(self.tick_us)
     }
 
     // spec: Linux bbr_update_min_rtt
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
         let tick = self.tick(ack.now);
-        let expired = tick > self.min_rtt_tick + self.ticks(self.p.min_rtt_window);
+        let expired = tick > self.min_rtt_tick + self.min_rtt_window_ticks;
         if let Some(rtt_us) = ack.rs.rtt_us
             && (self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed))
         {
@@ -38,7 +32,8 @@ impl Bbr1 {
             self.mode = Mode::ProbeRtt { done_at: None, round_done: false };
             self.save_cwnd();
         }
-        if matches!(self.mode, Mode::ProbeRtt { .. }) {
+        self.mark_app_limited = matches!(self.mode, Mode::ProbeRtt { .. });
+        if self.mark_app_limited {
             self.hold_probe_rtt(ack, tick);
         }
         if ack.rs.delivered.is_some_and(|delivered| delivered > 0) {

@@ -12,7 +12,7 @@ mod window;
 
 use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
 use crate::rng::Rng;
-use crate::units::{Rate, Span};
+use crate::units::{MICROS_PER_SEC, Rate, Span};
 use crate::{MinMax, State};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
@@ -27,6 +27,8 @@ const UNIT: u32 = 256;
 const CYCLE_LEN: u8 = 8;
 /// The cycle starts at any phase but the draining one. Source: Linux `bbr_cycle_rand`.
 const CYCLE_RAND: u64 = 7;
+/// Window and BDP before anything is known of the path, packets. Source: Linux `TCP_INIT_CWND`.
+const UNKNOWN_PATH_CWND: u32 = 10;
 /// RTT assumed for the first pacing rate when none is known. Source: Linux `bbr_init_pacing_rate_from_rtt`.
 const DEFAULT_RTT_US: u64 = 1_000;
 
@@ -45,6 +47,18 @@ enum Mode {
         done_at: Option<u64>,
         round_done: bool,
     },
+}
+
+/// The last result of a calculation whose inputs change far less often than ACKs come.
+#[derive(Clone, Copy, Debug)]
+struct Memo<const N: usize> {
+    key: [u64; N],
+    value: u64,
+}
+
+impl<const N: usize> Memo<N> {
+    /// No calculation yet: no input is all ones.
+    const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
 }
 
 /// A BBRv1 flow.
@@ -72,6 +86,9 @@ pub struct Bbr1 {
     // Minimum RTT
     min_rtt_us: Option<u64>,
     min_rtt_tick: u64,
+    /// The kernel's tick in microseconds; 1 where it has none.
+    tick_us: u64,
+    min_rtt_window_ticks: u64,
     has_seen_rtt: bool,
     idle_restart: bool,
     // Window
@@ -79,8 +96,13 @@ pub struct Bbr1 {
     prev_ca_state: CaState,
     packet_conservation: bool,
     aggregation: Aggregation,
-    initial_cwnd: u32,
+    /// Packets that are safe before anything is known of the path.
+    unknown_path_cwnd: u32,
+    /// This ACK was processed in ProbeRTT, so what is in flight now measures only that.
+    mark_app_limited: bool,
     draft_quantum: bool,
+    rate_memo: Memo<2>,
+    target_memo: Memo<4>,
     rng: Rng,
 }
 
@@ -92,7 +114,7 @@ impl Bbr1 {
             mss: u64::from(init.mss.max(1)),
             cwnd_clamp: init.cwnd_clamp.max(1),
             mode: Mode::Startup,
-            cwnd: init.initial_cwnd.max(1),
+            cwnd: init.initial_cwnd.clamp(1, init.cwnd_clamp.max(1)),
             pacing_rate: 0,
             pacing_gain: params.pacing_gain_startup,
             cwnd_gain: params.cwnd_gain_startup,
@@ -104,27 +126,35 @@ impl Bbr1 {
             full_bw: 0,
             full_bw_count: 0,
             full_bw_reached: false,
-            min_rtt_us: None,
+            // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
+            min_rtt_us: init.srtt.map(|srtt| srtt.as_micros().max(1)),
             min_rtt_tick: 0,
+            tick_us: if params.hz == 0 { 1 } else { MICROS_PER_SEC / u64::from(params.hz) },
+            min_rtt_window_ticks: 0,
             has_seen_rtt: false,
             idle_restart: false,
             prior_cwnd: 0,
             prev_ca_state: CaState::Open,
             packet_conservation: false,
             aggregation: Aggregation::new(init.now.as_micros()),
-            initial_cwnd: init.initial_cwnd.max(1),
+            unknown_path_cwnd: UNKNOWN_PATH_CWND,
+            mark_app_limited: false,
             draft_quantum: false,
+            rate_memo: Memo::EMPTY,
+            target_memo: Memo::EMPTY,
             rng: Rng::derive(init.seed, 0x0062_6272),
         };
         bbr.min_rtt_tick = bbr.tick(init.now);
+        bbr.min_rtt_window_ticks = bbr.ticks(params.min_rtt_window);
         bbr.lt.begin_interval(init.now.as_micros(), 0, 0);
         bbr.init_pacing_rate_from_rtt(init.srtt);
         bbr
     }
 
-    /// A flow that begins now, with the send quantum of the first draft.
+    /// A flow that begins now, with the send quantum and the initial window of the first draft.
     pub fn new_draft00(params: &Bbr1Params, init: &Init) -> Self {
-        Self { draft_quantum: true, ..Self::new(params, init) }
+        let unknown_path_cwnd = init.initial_cwnd.max(1);
+        Self { draft_quantum: true, unknown_path_cwnd, ..Self::new(params, init) }
     }
 
     /// One ACK, in the kernel's order.
@@ -143,10 +173,11 @@ impl Bbr1 {
         debug_assert!(self.cwnd >= 1 && self.pacing_rate > 0);
     }
 
-    /// The host's recovery state becomes `new`; losses that begin a recovery save the window.
+    /// The host's recovery state `old` becomes `new`; losses that begin a recovery save the window.
     // spec: Linux bbr_ssthresh
-    pub fn on_ca_state(&mut self, new: CaState) {
-        if matches!(new, CaState::Recovery | CaState::Cwr) {
+    pub fn on_ca_state(&mut self, old: CaState, new: CaState) {
+        let reduces = |state| matches!(state, CaState::Recovery | CaState::Cwr);
+        if reduces(new) && !reduces(old) {
             self.save_cwnd();
         }
     }
@@ -195,6 +226,8 @@ impl Bbr1 {
     /// Payload bytes of a full packet changed.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
+        self.rate_memo = Memo::EMPTY;
+        self.target_memo = Memo::EMPTY;
     }
 
     /// Congestion window, packets.
@@ -213,9 +246,9 @@ impl Bbr1 {
         if self.pacing_rate < window::MIN_TSO_RATE / 8 { 1 } else { 2 }
     }
 
-    /// While in ProbeRTT the kernel marks the connection app-limited on each ACK, so that the low rate teaches nothing.
+    /// The kernel marks the connection app-limited on each ACK of ProbeRTT, the last included, so that the low rate teaches nothing.
     pub const fn wants_app_limited(&self) -> bool {
-        matches!(self.mode, Mode::ProbeRtt { .. })
+        self.mark_app_limited
     }
 
     /// What the flow thinks.
@@ -287,7 +320,7 @@ impl Bbr1 {
         if self.full_bw_reached || !self.round_start || ack.rs.is_app_limited {
             return;
         }
-        let threshold = (self.full_bw * u64::from(self.p.full_bw_growth)) >> 8;
+        let threshold = self.full_bw.saturating_mul(u64::from(self.p.full_bw_growth)) >> 8;
         if self.max_bw.get() >= threshold {
             self.full_bw = self.max_bw.get();
             self.full_bw_count = 0;
@@ -327,12 +360,16 @@ impl Bbr1 {
 
     // spec: Linux bbr_update_gains
     fn update_gains(&mut self) {
+        // First, because there flows spend their lives.
+        if let Mode::ProbeBw { phase, .. } = self.mode {
+            self.pacing_gain = if self.lt.in_use() { UNIT } else { self.phase_gain(phase) };
+            self.cwnd_gain = self.p.cwnd_gain;
+            return;
+        }
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (self.p.pacing_gain_startup, self.p.cwnd_gain_startup),
             Mode::Drain => (self.p.pacing_gain_drain, self.p.cwnd_gain_startup),
-            Mode::ProbeBw { .. } if self.lt.in_use() => (UNIT, self.p.cwnd_gain),
-            Mode::ProbeBw { phase, .. } => (self.phase_gain(phase), self.p.cwnd_gain),
-            Mode::ProbeRtt { .. } => (UNIT, UNIT),
+            Mode::ProbeBw { .. } | Mode::ProbeRtt { .. } => (UNIT, UNIT),
         };
     }
 }

@@ -31,6 +31,11 @@ impl Curve {
         series::at(&self.x, &self.y, x)
     }
 
+    /// The value at its first point; NaN without any.
+    pub fn first(&self) -> f64 {
+        self.y.first().copied().unwrap_or(f64::NAN)
+    }
+
     /// The part of the curve with `from <= x <= to`.
     pub fn between(&self, from: f64, to: f64) -> Self {
         let kept = self.x.iter().zip(&self.y).filter(|(x, _)| (from..=to).contains(*x));
@@ -58,7 +63,7 @@ impl Curve {
 
     /// Where the curve falls to half of its first value: the middle of a cliff.
     pub fn half_point(&self) -> f64 {
-        self.falls_to(self.y.first().copied().unwrap_or(f64::NAN) / 2.0)
+        self.falls_to(self.first() / 2.0)
     }
 
     /// (largest − smallest) / smallest.

@@ -307,6 +307,7 @@ fn curves(engine: &mut Engine) {
         .register_fn("rising", |c: &mut Curve| c.rising(0.0))
         .register_fn("falling", |c: &mut Curve, tolerance: Dynamic| -> Answer { Ok(c.falling(number(&tolerance)?)) })
         .register_fn("rising", |c: &mut Curve, tolerance: Dynamic| -> Answer { Ok(c.rising(number(&tolerance)?)) })
+        .register_fn("first", |c: &mut Curve| c.first())
         .register_fn("at", |c: &mut Curve, x: Dynamic| -> Answer { Ok(c.at(number(&x)?)) })
         .register_fn("falls_to", |c: &mut Curve, level: Dynamic| -> Answer { Ok(c.falls_to(number(&level)?)) })
         .register_fn("rises_to", |c: &mut Curve, level: Dynamic| -> Answer { Ok(c.rises_to(number(&level)?)) });

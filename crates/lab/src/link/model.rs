@@ -190,12 +190,15 @@ impl<P: LinkPacket> Link<P> {
     }
 
     /// Moves to `flows` the flow of each packet that was dropped after it had been queued (a verdict of its own
-    /// told of those dropped on arrival). Costs one comparison where there was none.
-    #[inline]
+    /// told of those dropped on arrival).
     pub fn take_dropped(&mut self, flows: &mut Vec<u32>) {
-        if !self.tally.dropped.is_empty() {
-            flows.append(&mut self.tally.dropped);
-        }
+        flows.append(&mut self.tally.dropped);
+    }
+
+    /// Whether [`Self::take_dropped`] has any.
+    #[inline]
+    pub fn has_dropped(&self) -> bool {
+        !self.tally.dropped.is_empty()
     }
 
     /// Begins to serve the packet that came to an idle link.

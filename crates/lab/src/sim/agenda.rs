@@ -4,76 +4,99 @@
 
 use bbrlab_core::Time;
 
-/// Children of a node: few enough to scan in a handful of instructions, many enough to keep the tree flat.
-const WIDTH: usize = 8;
+/// Sources of a group, and children of a node: a flow's sources fill one group, so that they settle together.
+pub const WIDTH: usize = 4;
 
-/// A tree of minima over a fixed number of sources.
+/// A tree of minima over a fixed number of sources. The root is group 1; the minimum of any other group `g` stands in
+/// group `g / WIDTH` at place `g % WIDTH`.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    /// The sources' moments, then the minima of each eight of them, and so on up to one group of eight.
-    levels: Vec<Vec<[u64; WIDTH]>>,
+    groups: Vec<[u64; WIDTH]>,
+    /// The first group that holds sources.
+    leaves: usize,
+    /// The root's minimum.
+    earliest: u64,
 }
 
 impl Agenda {
     /// An agenda for `sources` sources, all without a moment.
     pub fn new(sources: usize) -> Self {
-        let mut levels = Vec::new();
-        let mut groups = sources.div_ceil(WIDTH).max(1);
-        levels.push(vec![[u64::MAX; WIDTH]; groups]);
-        while groups > 1 {
-            groups = groups.div_ceil(WIDTH);
-            levels.push(vec![[u64::MAX; WIDTH]; groups]);
+        let mut leaves = 1;
+        while leaves * WIDTH < sources {
+            leaves *= WIDTH;
         }
-        Self { levels }
+        Self { groups: vec![[u64::MAX; WIDTH]; leaves + sources.div_ceil(WIDTH)], leaves, earliest: u64::MAX }
     }
 
-    /// The earliest moment and its source.
-    pub fn first(&self) -> (Time, usize) {
-        let mut index = 0;
-        let mut earliest = u64::MAX;
-        for level in self.levels.iter().rev() {
-            let group = &level[index];
-            earliest = minimum(group);
-            index = index * WIDTH + first_at(group, earliest);
+    /// The earliest moment, and its source as group and place: source `WIDTH` · group + place.
+    #[inline]
+    pub fn first(&self) -> (Time, usize, usize) {
+        let earliest = self.earliest;
+        let mut group = 1;
+        while group < self.leaves {
+            group = WIDTH * group + first_at(&self.groups[group], earliest);
         }
-        (Time(earliest), index)
+        (Time(earliest), group - self.leaves, first_at(&self.groups[group], earliest))
     }
 
     /// Sets a source's moment; [`Time::NEVER`] for none.
+    #[inline]
     pub fn set(&mut self, source: usize, at: Time) {
-        let (mut index, mut new) = (source, at.0);
-        for level in &mut self.levels {
-            let group = &mut level[index / WIDTH];
-            let old = group[index % WIDTH];
-            if old == new {
+        let group = self.leaves + source / WIDTH;
+        let moment = &mut self.groups[group][source % WIDTH];
+        if *moment != at.0 {
+            *moment = at.0;
+            self.settle(group);
+        }
+    }
+
+    /// Sets several moments of a group, each by its place.
+    #[inline]
+    pub fn set_some<const N: usize>(&mut self, group: usize, moments: [(usize, Time); N]) {
+        let group = self.leaves + group;
+        let slots = &mut self.groups[group];
+        for (place, at) in moments {
+            slots[place] = at.0;
+        }
+        self.settle(group);
+    }
+
+    /// Carries a group's minimum up, as far as it changes something.
+    #[inline]
+    fn settle(&mut self, mut group: usize) {
+        let mut earliest = minimum(&self.groups[group]);
+        while group > 1 {
+            let place = group % WIDTH;
+            group /= WIDTH;
+            let slots = &mut self.groups[group];
+            if slots[place] == earliest {
                 return;
             }
-            let before = minimum(group);
-            group[index % WIDTH] = new;
-            let after = if new <= before { new } else { minimum(group) };
-            if after == before {
-                return; // what lies above does not change
-            }
-            (index, new) = (index / WIDTH, after);
+            slots[place] = earliest;
+            earliest = minimum(slots);
         }
+        self.earliest = earliest;
     }
 }
 
 /// The smallest of a group.
 #[inline]
 fn minimum(group: &[u64; WIDTH]) -> u64 {
-    let pairs = [group[0].min(group[1]), group[2].min(group[3]), group[4].min(group[5]), group[6].min(group[7])];
-    pairs[0].min(pairs[1]).min(pairs[2].min(pairs[3]))
+    group[0].min(group[1]).min(group[2].min(group[3]))
 }
 
 /// The first place of a value that the group holds.
 #[inline]
 fn first_at(group: &[u64; WIDTH], value: u64) -> usize {
-    let mut place = 0;
-    while place < WIDTH - 1 && group[place] != value {
-        place += 1;
+    if group[0] == value {
+        0
+    } else if group[1] == value {
+        1
+    } else if group[2] == value {
+        2
+    } else {
+        3
     }
-    place
 }
 
 #[cfg(test)]
@@ -86,13 +109,13 @@ mod tests {
         let mut agenda = Agenda::new(5);
         agenda.set(4, Time(7));
         agenda.set(2, Time(7));
-        assert_eq!(agenda.first(), (Time(7), 2));
+        assert_eq!(agenda.first(), (Time(7), 0, 2));
     }
 
     /// Goal: the agenda agrees with a search over all sources after any sequence of settings, at every depth of the tree.
     #[test]
     fn the_first_is_always_the_earliest() {
-        for sources in [1, 8, 13, 64, 65, 600] {
+        for sources in [1, 4, 5, 13, 16, 17, 64, 65, 600] {
             let mut rng = Rng::new(1);
             let mut agenda = Agenda::new(sources);
             let mut truth = vec![Time::NEVER; sources];
@@ -103,8 +126,22 @@ mod tests {
                 agenda.set(source, at);
                 let earliest = *truth.iter().min().unwrap();
                 let first = truth.iter().position(|&t| t == earliest).unwrap();
-                assert_eq!(agenda.first(), (earliest, first));
+                assert_eq!(agenda.first(), (earliest, first / WIDTH, first % WIDTH));
             }
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_set_at_once_is_as_if_each_source_had_been_set() {
+        let mut rng = Rng::new(2);
+        let (mut together, mut apart) = (Agenda::new(100), Agenda::new(100));
+        for _ in 0..2_000 {
+            let group = rng.below(25) as usize;
+            let (a, b) = (Time(rng.below(50)), Time(rng.below(50)));
+            together.set_some(group, [(3, a), (1, b)]);
+            apart.set(WIDTH * group + 3, a);
+            apart.set(WIDTH * group + 1, b);
+            assert_eq!(together.first(), apart.first());
         }
     }
 }

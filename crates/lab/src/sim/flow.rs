@@ -17,24 +17,28 @@ pub const ACCESS_HOP: u8 = u8::MAX;
 pub struct Back {
     hold: AckHold<AckPacket>,
     line: DelayLine<AckPacket>,
+    mss: u32,
 }
 
 impl Back {
     /// Sends an ACK on its way.
-    pub fn push(&mut self, now: Time, ack: AckPacket, mss: u32) {
+    #[inline]
+    pub fn push(&mut self, now: Time, ack: AckPacket) {
         if self.hold.is_none() || ack.syn {
             self.line.push(now, ack);
         } else {
-            self.hold.push(now, ack, u64::from(ack.fresh) * u64::from(mss));
+            self.hold.push(now, ack, u64::from(ack.fresh) * u64::from(self.mss));
         }
     }
 
     /// When something happens next.
+    #[inline]
     pub fn next(&self) -> Time {
         self.hold.next().min(self.line.next())
     }
 
     /// The next ACK that arrives at `now`, after moving on what was held.
+    #[inline]
     pub fn pop(&mut self, now: Time) -> Option<AckPacket> {
         if !self.hold.is_none() {
             while let Some((at, ack)) = self.hold.pop(now) {
@@ -131,6 +135,7 @@ impl Flow {
             back: Back {
                 hold: AckHold::new(path.ack_aggregation),
                 line: DelayLine::new(&backward, seed ^ 0x6261_636b),
+                mss: setup.mss,
             },
             stats: FlowStats::default(),
             started: false,
@@ -154,14 +159,17 @@ impl Flow {
         self.one_way = back;
     }
 
-    /// A segment arrives at the receiver.
-    pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
+    /// The next segment that is due arrives at the receiver.
+    #[inline]
+    pub fn on_arrival(&mut self, now: Time, acks: &mut Vec<AckPacket>) -> Option<Segment> {
+        let (_, segment) = self.forward.pop(now)?;
         let before = self.receiver.bytes;
-        self.receiver.on_segment(now, segment, acks);
+        self.receiver.on_segment(now, &segment, acks);
         let fresh = self.receiver.bytes - before;
         if fresh > 0 {
             self.count_arrival(now, fresh);
         }
+        Some(segment)
     }
 
     fn count_arrival(&mut self, now: Time, fresh: u64) {
@@ -209,6 +217,7 @@ impl Flow {
     }
 
     /// Writes the state down if it has changed.
+    #[inline]
     pub fn note_state(&mut self, now: Time) {
         let state = self.sender.cc.state();
         if self.stats.states.last().is_none_or(|last| last.1 != state) {

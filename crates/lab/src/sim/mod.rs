@@ -8,6 +8,8 @@
 mod agenda;
 mod capture;
 mod flow;
+#[doc(hidden)]
+pub mod observe;
 mod record;
 mod summary;
 
@@ -25,8 +27,10 @@ use capture::Capture;
 use flow::{ACCESS_HOP, Flow};
 use record::Recorder;
 
-/// Sources of events of one flow.
-const FLOW_SOURCES: usize = 4;
+/// Sources of events of one flow: a whole group of the agenda, so that they settle together.
+const FLOW_SOURCES: usize = agenda::WIDTH;
+/// How often a run tells how far it is.
+const PROGRESS_REPORTS: u64 = 100;
 const FORWARD: usize = 0;
 const BACK: usize = 1;
 const SENDER: usize = 2;
@@ -55,6 +59,16 @@ pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
     world.finish()
 }
 
+/// Runs a scenario to its end, watched from inside. For this project's own tests.
+#[doc(hidden)]
+pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Output {
+    let mut world = World::new(setup);
+    world.observer = Some(observer);
+    world.run(&mut |_| {});
+    world.observe_end();
+    world.finish()
+}
+
 /// A link's counters at the moment when measuring begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkMark {
@@ -70,6 +84,7 @@ struct World<'a> {
     flows: Vec<Flow>,
     ack_loss: LossModel,
     recorder: Recorder,
+    observer: Option<&'a mut dyn observe::Observer>,
     capture: Option<Box<Capture>>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
@@ -82,8 +97,10 @@ struct World<'a> {
     measuring: bool,
     mark: LinkMark,
     events: u64,
+    /// Groups of the agenda: links first, then one for each flow from `first_flow` on, then `control`.
     control: usize,
     first_flow: usize,
+    bottleneck: usize,
 }
 
 impl<'a> World<'a> {
@@ -98,16 +115,17 @@ impl<'a> World<'a> {
             });
             flows.push(Flow::new(index, flow, &setup.path, access, seed(setup.seed, 3_000_000 + index)));
         }
-        let first_flow = links.len();
-        let control = first_flow + FLOW_SOURCES * flows.len();
+        let first_flow = links.len().div_ceil(FLOW_SOURCES);
+        let control = first_flow + flows.len();
         let mut world = Self {
             setup,
             now: Time::ZERO,
-            agenda: Agenda::new(control + 1),
+            agenda: Agenda::new(FLOW_SOURCES * (control + 1)),
             links,
             flows,
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
+            observer: None,
             capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
@@ -119,30 +137,43 @@ impl<'a> World<'a> {
             events: 0,
             control,
             first_flow,
+            bottleneck: setup.bottleneck,
         };
         for (index, flow) in setup.flows.iter().enumerate() {
-            world.agenda.set(first_flow + FLOW_SOURCES * index + SENDER, flow.start);
+            world.agenda.set(world.source(index, SENDER), flow.start);
         }
         world.plan_control();
         world
     }
 
     fn run(&mut self, progress: &mut dyn FnMut(Time)) {
-        let step = Span(self.setup.duration.0 / 100);
-        let mut report_at = Time::ZERO + step;
+        let duration = self.setup.duration;
+        let step = Span(duration.0 / PROGRESS_REPORTS);
+        let mut until = Time::ZERO + step;
+        while until < duration && step > Span::ZERO {
+            self.run_until(until);
+            progress(until);
+            until += step;
+        }
+        self.run_until(duration);
+        self.now = duration;
+    }
+
+    /// Handles every event up to and at `until`.
+    fn run_until(&mut self, until: Time) {
         loop {
-            let (at, source) = self.agenda.first();
-            if at > self.setup.duration {
-                break;
+            let (at, group, place) = self.agenda.first();
+            if at > until {
+                return;
             }
-            debug_assert!(at >= self.now, "time ran backwards");
+            debug_assert!(at >= self.now, "time ran backwards from {:?} to {at:?}", self.now);
             self.now = at;
             self.events += 1;
-            if source < self.first_flow {
-                self.on_departure(source);
-            } else if source < self.control {
-                let index = (source - self.first_flow) / FLOW_SOURCES;
-                match (source - self.first_flow) % FLOW_SOURCES {
+            if group < self.first_flow {
+                self.on_departure(FLOW_SOURCES * group + place);
+            } else if group < self.control {
+                let index = group - self.first_flow;
+                match place {
                     FORWARD => self.on_arrival(index),
                     BACK => self.on_ack(index),
                     SENDER => self.on_sender(index),
@@ -151,197 +182,190 @@ impl<'a> World<'a> {
             } else {
                 self.on_control();
             }
-            if at >= report_at {
-                report_at = at + step;
-                progress(at);
-            }
         }
-        self.now = self.setup.duration;
     }
 
+    /// The place in the agenda of one of a flow's sources.
     const fn source(&self, flow: usize, part: usize) -> usize {
-        self.first_flow + FLOW_SOURCES * flow + part
+        FLOW_SOURCES * (self.first_flow + flow) + part
     }
 
     /// A link's serialiser has finished a packet.
-    fn on_departure(&mut self, link: usize) {
-        let departure = self.links[link].depart(self.now);
-        self.agenda.set(link, self.links[link].next_departure());
+    fn on_departure(&mut self, index: usize) {
+        let link = &mut self.links[index];
+        let departure = link.depart(self.now);
+        let (next, drops) = (link.next_departure(), link.has_dropped());
+        self.agenda.set(index, next);
         if let Some(departure) = departure {
             let segment = departure.packet;
-            let index = segment.flow as usize;
-            if link == self.setup.bottleneck
+            if index == self.bottleneck
                 && let Some(capture) = &mut self.capture
             {
                 capture.on_segment(self.now, &segment, Tap::BottleneckOut);
             }
-            if link == self.setup.bottleneck && self.measuring {
+            if index == self.bottleneck && self.measuring {
                 self.queue_delay.add(departure.queue_delay.0);
             }
             if segment.hop == ACCESS_HOP {
-                self.release_host(index, segment.wire_bytes());
+                self.release_host(segment.flow as usize, segment.wire_bytes());
             }
             if !departure.lost {
                 self.forward(departure.at, segment);
             }
         }
-        self.note_drops(link);
+        if drops {
+            self.note_drops(index);
+        }
     }
 
     /// Drops that a queue decided on later than at the packet's arrival.
+    #[cold]
     fn note_drops(&mut self, link: usize) {
         self.links[link].take_dropped(&mut self.dropped);
         while let Some(flow) = self.dropped.pop() {
-            if link == self.setup.bottleneck {
+            if link == self.bottleneck {
                 self.flows[flow as usize].stats.bottleneck.1 += 1;
             }
         }
     }
 
     /// Sends a packet that left a link on to the next one, or to its receiver.
+    #[inline]
     fn forward(&mut self, at: Time, mut segment: Segment) {
         let index = segment.flow as usize;
-        let route = self.flows[index].route;
-        segment.hop = if segment.hop == ACCESS_HOP { route.0 } else { segment.hop + 1 };
-        if segment.hop < route.1 {
-            self.offer(segment);
+        let flow = &mut self.flows[index];
+        segment.hop = if segment.hop == ACCESS_HOP { flow.route.0 } else { segment.hop + 1 };
+        if segment.hop < flow.route.1 {
+            self.offer_again(segment);
             return;
         }
-        self.flows[index].forward.push(at, segment);
-        let next = self.flows[index].forward.next();
+        flow.forward.push(at, segment);
+        let next = flow.forward.next();
         self.agenda.set(self.source(index, FORWARD), next);
     }
 
+    /// Offers a packet to a link that is not its first.
+    #[inline(never)]
+    fn offer_again(&mut self, segment: Segment) {
+        self.offer(segment);
+    }
+
     /// Offers a packet to the link that it meets next.
+    #[inline]
     fn offer(&mut self, segment: Segment) {
-        let index = segment.flow as usize;
-        let link = match segment.hop {
-            ACCESS_HOP => self.flows[index].access.unwrap_or(0),
+        let flow = &mut self.flows[segment.flow as usize];
+        let index = match segment.hop {
+            ACCESS_HOP => flow.access.unwrap_or(0),
             hop => usize::from(hop),
         };
-        let verdict = self.links[link].offer(self.now, segment);
-        if link == self.setup.bottleneck {
+        let link = &mut self.links[index];
+        let verdict = link.offer(self.now, segment);
+        if index == self.bottleneck {
             if let Some(capture) = &mut self.capture {
                 capture.on_segment(self.now, &segment, Tap::BottleneckIn);
             }
-            let counts = &mut self.flows[index].stats.bottleneck;
+            let counts = &mut flow.stats.bottleneck;
             counts.0 += 1;
             counts.1 += u64::from(verdict != Verdict::Queued);
         }
-        self.agenda.set(link, self.links[link].next_departure());
-        self.note_drops(link);
+        let (next, drops) = (link.next_departure(), link.has_dropped());
+        self.agenda.set(index, next);
+        if drops {
+            self.note_drops(index);
+        }
         if verdict != Verdict::Queued && segment.hop == ACCESS_HOP {
-            self.release_host(index, segment.wire_bytes());
+            self.release_host(segment.flow as usize, segment.wire_bytes());
         }
     }
 
+    #[cold]
     fn release_host(&mut self, index: usize, wire_bytes: u32) {
-        let mut out = std::mem::take(&mut self.out);
-        self.flows[index].sender.on_host_dequeue(self.now, wire_bytes, &mut out);
-        self.emit(index, out);
+        let from = self.out.len();
+        self.flows[index].sender.on_host_dequeue(self.now, wire_bytes, &mut self.out);
+        observe::sent(&mut self.observer, self.now, index, &self.flows[index].sender, &self.out[from..]);
+        let next = self.emit(index, from);
+        self.agenda.set(self.source(index, SENDER), next);
     }
 
-    /// Offers what a sender has emitted, and notes when it wants to be called next.
-    fn emit(&mut self, index: usize, mut out: Vec<Segment>) {
+    /// Offers what a sender has put into `out` from place `from` on. Returns when it wants to be called next.
+    // Drops in the host's own queue may call the sender again; what it emits then lies behind, and goes first.
+    fn emit(&mut self, index: usize, from: usize) -> Time {
         if let Some(capture) = &mut self.capture {
-            capture.on_sent(self.now, &out);
+            capture.on_sent(self.now, &self.out[from..]);
         }
-        for segment in out.drain(..) {
-            self.offer(segment);
+        for place in from..self.out.len() {
+            self.offer(self.out[place]);
         }
-        // Drops in the host's own queue may have called the sender again; keep the larger buffer.
-        if out.capacity() > self.out.capacity() {
-            self.out = out;
-        }
-        let next = self.flows[index].sender.next_time();
-        self.agenda.set(self.source(index, SENDER), next);
+        self.out.truncate(from);
+        self.flows[index].sender.next_time()
     }
 
     /// Segments arrive at a receiver.
     fn on_arrival(&mut self, index: usize) {
-        while let Some((_, segment)) = self.flows[index].forward.pop(self.now) {
+        let flow = &mut self.flows[index];
+        while let Some(segment) = flow.on_arrival(self.now, &mut self.acks) {
             if let Some(capture) = &mut self.capture {
                 capture.on_segment(self.now, &segment, Tap::Receiver);
             }
-            let mut acks = std::mem::take(&mut self.acks);
-            self.flows[index].on_segment(self.now, &segment, &mut acks);
-            self.send_acks(index, acks);
+            if !self.acks.is_empty() {
+                send_acks(flow, index, self.now, &mut self.acks, &mut self.ack_loss, &mut self.capture);
+            }
         }
-        let next = self.flows[index].forward.next();
-        self.agenda.set(self.source(index, FORWARD), next);
-        let receiver = self.flows[index].receiver.next_time();
-        self.agenda.set(self.source(index, RECEIVER), receiver);
-        if self.flows[index].sender.app.exchange().is_some() {
-            let sender = self.flows[index].sender.next_time();
-            self.agenda.set(self.source(index, SENDER), sender);
-        }
+        let (forward, receiver, back) = (flow.forward.next(), flow.receiver.next_time(), flow.back.next());
+        let sender = flow.sender.next_time();
+        let group = self.first_flow + index;
+        self.agenda.set_some(group, [(FORWARD, forward), (RECEIVER, receiver), (BACK, back), (SENDER, sender)]);
     }
 
     fn on_receiver(&mut self, index: usize) {
-        let mut acks = std::mem::take(&mut self.acks);
-        self.flows[index].receiver.on_timer(self.now, &mut acks);
-        self.send_acks(index, acks);
-        let next = self.flows[index].receiver.next_time();
-        self.agenda.set(self.source(index, RECEIVER), next);
-    }
-
-    /// Sends what a receiver has just written.
-    fn send_acks(&mut self, index: usize, mut acks: Vec<AckPacket>) {
-        if acks.is_empty() {
-            self.acks = acks;
-            return;
-        }
-        for ack in acks.drain(..) {
-            let lost = !self.ack_loss.is_none() && self.ack_loss.lose();
-            if let Some(capture) = &mut self.capture {
-                capture.on_ack_sent(self.now, index, &ack, lost);
-            }
-            if !lost {
-                self.flows[index].back.push(self.now, ack, self.setup.flows[index].mss);
-            }
-        }
-        self.acks = acks;
-        let next = self.flows[index].back.next();
-        self.agenda.set(self.source(index, BACK), next);
+        let flow = &mut self.flows[index];
+        flow.receiver.on_timer(self.now, &mut self.acks);
+        send_acks(flow, index, self.now, &mut self.acks, &mut self.ack_loss, &mut self.capture);
+        let (receiver, back) = (flow.receiver.next_time(), flow.back.next());
+        let group = self.first_flow + index;
+        self.agenda.set_some(group, [(RECEIVER, receiver), (BACK, back)]);
     }
 
     /// ACKs arrive at a sender.
     fn on_ack(&mut self, index: usize) {
-        let mut out = std::mem::take(&mut self.out);
-        while let Some(ack) = self.flows[index].back.pop(self.now) {
+        let flow = &mut self.flows[index];
+        while let Some(ack) = flow.back.pop(self.now) {
+            let before = self.out.len();
             if let Some(capture) = &mut self.capture {
                 capture.on_ack_arrived(self.now, index, &ack);
             }
-            let flow = &mut self.flows[index];
             if ack.syn {
                 let setup = &self.setup.flows[index];
-                if let Some(rtt) = flow.sender.on_syn_ack(self.now, setup, ack.ts_echo, &mut out) {
+                if let Some(rtt) = flow.sender.on_syn_ack(self.now, setup, ack.ts_echo, &mut self.out) {
                     flow.receiver.on_handshake(self.now, rtt);
                     flow.note_state(self.now);
                 }
             } else {
-                let rtt = flow.sender.on_ack(self.now, &ack, &mut out);
+                let rtt = flow.sender.on_ack(self.now, &ack, &mut self.out);
                 flow.after_ack(self.now, rtt, self.measuring);
-                self.recorder.on_ack(self.now, index, &ack, rtt);
+                self.recorder.on_ack(self.now, index, rtt);
             }
+            observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out[before..]);
         }
-        let next = self.flows[index].back.next();
-        self.agenda.set(self.source(index, BACK), next);
-        self.emit(index, out);
+        let back = flow.back.next();
+        let sender = self.emit(index, 0);
+        let group = self.first_flow + index;
+        self.agenda.set_some(group, [(BACK, back), (SENDER, sender)]);
     }
 
     /// A sender's timer, pacer or application is due.
     fn on_sender(&mut self, index: usize) {
-        let mut out = std::mem::take(&mut self.out);
         let flow = &mut self.flows[index];
         if flow.started {
-            flow.sender.on_time(self.now, &mut out);
+            flow.sender.on_time(self.now, &mut self.out);
             flow.note_state(self.now);
         } else {
             flow.begin(self.now);
-            flow.sender.start(self.now, &mut out);
+            flow.sender.start(self.now, &mut self.out);
         }
-        self.emit(index, out);
+        observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out);
+        let next = self.emit(index, 0);
+        self.agenda.set(self.source(index, SENDER), next);
     }
 
     /// The end of warm-up, a change of the path, a sample of the series.
@@ -368,7 +392,7 @@ impl<'a> World<'a> {
     fn plan_control(&mut self) {
         let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
         let change = self.setup.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
-        self.agenda.set(self.control, warmup.min(change).min(self.recorder.next()));
+        self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(self.recorder.next()));
     }
 
     fn apply(&mut self, link: usize, what: ChangeKind) {
@@ -384,6 +408,26 @@ impl<'a> World<'a> {
             }
         }
         self.agenda.set(link, self.links[link].next_departure());
+    }
+}
+
+/// Sends what a receiver has just written, unless it is lost.
+fn send_acks(
+    flow: &mut Flow,
+    index: usize,
+    now: Time,
+    acks: &mut Vec<AckPacket>,
+    loss: &mut LossModel,
+    capture: &mut Option<Box<Capture>>,
+) {
+    for ack in acks.drain(..) {
+        let lost = !loss.is_none() && loss.lose();
+        if let Some(capture) = capture {
+            capture.on_ack_sent(now, index, &ack, lost);
+        }
+        if !lost {
+            flow.back.push(now, ack);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use bbrlab_core::{Span, Time};
 use super::flow::Flow;
 use crate::link::Link;
 use crate::setup::Setup;
-use crate::tcp::{AckPacket, Segment};
+use crate::tcp::Segment;
 use crate::trace::{FlowTrace, LinkTrace, Trace};
 
 /// The recorder; without a grid it does nothing.
@@ -34,7 +34,8 @@ impl Recorder {
         self.next
     }
 
-    pub fn on_ack(&mut self, now: Time, flow: usize, _ack: &AckPacket, rtt: Option<Span>) {
+    #[inline]
+    pub fn on_ack(&mut self, now: Time, flow: usize, rtt: Option<Span>) {
         if self.samples
             && let Some(rtt) = rtt
         {

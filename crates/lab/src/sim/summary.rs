@@ -59,10 +59,12 @@ impl World<'_> {
         let arrivals = stats.arrivals - before.arrivals;
         let drops = stats.drops + stats.policed - before.drops - before.policed;
         Bottleneck {
+            // A packet counts when its last bit leaves, so one that warm-up cut in two could make it more than all.
             utilisation: ratio(
                 stats.departed_bytes - before.departed_bytes,
                 link.capacity_bytes_until(self.now) - self.mark.capacity,
-            ),
+            )
+            .min(1.0),
             arrivals,
             drops,
             drop_ratio: ratio(drops, arrivals),

@@ -23,7 +23,8 @@ pub struct App {
 impl App {
     /// An application that begins to write at `now`.
     pub fn new(traffic: Traffic, now: Time, stop: Option<Time>) -> Self {
-        let stop = stop.unwrap_or(Time::NEVER);
+        // A stop that the handshake outlasted is a stop at once.
+        let stop = stop.unwrap_or(Time::NEVER).max(now);
         let (written, next) = match traffic {
             Traffic::Bulk => (u64::MAX, stop),
             Traffic::Size(bytes) => (bytes, Time::NEVER),
@@ -70,7 +71,7 @@ impl App {
 
     /// The client has the whole response, and its next request will be here at `at`.
     pub fn request_at(&mut self, at: Time) {
-        self.next = at.min(self.stop);
+        self.next = if at < self.stop { at } else { Time::NEVER };
     }
 
     /// The flow ends once this many bytes have arrived, if it ends at all.
@@ -107,6 +108,18 @@ mod tests {
             app.on_time(app.next, 0);
         }
         assert!((12_499_000..=12_502_000).contains(&app.written), "{}", app.written);
+    }
+
+    #[test]
+    fn an_application_never_acts_in_the_past_when_its_stop_has_passed() {
+        let now = Time::ZERO + Span::secs(5);
+        for traffic in [Traffic::Bulk, Traffic::RequestResponse { size: 9, think: Span::ZERO }] {
+            let mut app = App::new(traffic, now, Some(Time::ZERO + Span::secs(1)));
+            assert_eq!(app.next, now);
+            app.on_time(now, 0);
+            app.request_at(now + Span::secs(1));
+            assert_eq!(app.next, Time::NEVER);
+        }
     }
 
     #[test]

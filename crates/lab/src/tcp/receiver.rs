@@ -3,6 +3,8 @@
 //! Spec: RFC 2018, RFC 2883, RFC 3168; Linux 6.12 `tcp_input.c` (SPEC §4.4 item 3).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::VecDeque;
+
 use bbrlab_core::{Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
@@ -27,9 +29,9 @@ pub struct Receiver {
     /// Next segment expected in order.
     pub next: u64,
     /// Ranges that arrived out of order, sorted and disjoint.
-    ranges: Vec<(u64, u64)>,
-    /// Starts of ranges, most recently touched first, for SACK blocks.
-    recent: [u64; SACK_BLOCKS + 1],
+    ranges: VecDeque<(u64, u64)>,
+    /// Some of them, most recently touched first, for SACK blocks.
+    recent: [(u64, u64); SACK_BLOCKS + 1],
     recent_len: usize,
     /// Unique payload bytes that arrived.
     pub bytes: u64,
@@ -89,8 +91,8 @@ impl Receiver {
         };
         Self {
             next: 0,
-            ranges: Vec::new(),
-            recent: [0; SACK_BLOCKS + 1],
+            ranges: VecDeque::new(),
+            recent: [(0, 0); SACK_BLOCKS + 1],
             recent_len: 0,
             bytes: 0,
             wire_bytes: 0,
@@ -188,10 +190,7 @@ impl Receiver {
         if seq == self.next || self.recent_len < SACK_BLOCKS_EXPECTED {
             return false;
         }
-        let joins = |start: u64| {
-            self.range_of(start).is_some_and(|at| self.ranges[at].0 == seq + 1 || self.ranges[at].1 == seq)
-        };
-        !self.recent[..SACK_BLOCKS_EXPECTED].iter().any(|&start| joins(start))
+        !self.recent[..SACK_BLOCKS_EXPECTED].iter().any(|range| range.0 == seq + 1 || range.1 == seq)
     }
 
     fn clear_timers(&mut self) {
@@ -217,12 +216,19 @@ impl Receiver {
     }
 
     fn has(&self, seq: u64) -> bool {
-        seq < self.next || self.range_of(seq).is_some()
+        if seq <= self.next {
+            return seq < self.next; // what is next is in no range
+        }
+        let after = self.ranges_from(seq);
+        after > 0 && seq < self.ranges[after - 1].1
     }
 
-    fn range_of(&self, seq: u64) -> Option<usize> {
-        let after = self.ranges.partition_point(|range| range.0 <= seq);
-        (after > 0 && seq < self.ranges[after - 1].1).then(|| after - 1)
+    /// How many ranges begin at or before a segment. Most segments come behind the last one.
+    fn ranges_from(&self, seq: u64) -> usize {
+        match self.ranges.back() {
+            Some(last) if last.0 > seq => self.ranges.partition_point(|range| range.0 <= seq),
+            _ => self.ranges.len(),
+        }
     }
 
     /// Stores a new segment and says how urgent its ACK is.
@@ -241,9 +247,12 @@ impl Receiver {
         self.unacked_bytes += u64::from(segment.len);
         self.in_order_bytes += u64::from(segment.len);
         let mut filled = false;
-        if self.ranges.first().is_some_and(|range| range.0 == self.next) {
+        if let Some(&(start, end)) = self.ranges.front()
+            && start == self.next
+        {
             filled = true;
-            self.absorb_first_range();
+            self.ranges.pop_front();
+            self.absorb(start, end);
         }
         if filled && self.ranges.is_empty() || self.quick > 0 || self.unacked_bytes > self.mss {
             Want::Now
@@ -254,8 +263,8 @@ impl Receiver {
         }
     }
 
-    fn absorb_first_range(&mut self) {
-        let (start, end) = self.ranges.remove(0);
+    /// What waited behind a hole that is filled now is in order.
+    fn absorb(&mut self, start: u64, end: u64) {
         self.next = end;
         let mut bytes = (end - start) * self.mss;
         let mss = self.mss;
@@ -314,61 +323,58 @@ impl Receiver {
         };
         // A DSACK takes the place of one block.
         let room = SACK_BLOCKS - usize::from(dsack.is_some());
-        for (slot, start) in ack.sack.iter_mut().zip(&self.recent[..self.recent_len.min(room)]) {
-            if let Some(index) = self.range_of(*start) {
-                let (from, to) = self.ranges[index];
-                *slot = ((from - self.next) as u32, (to - self.next) as u32);
-            }
+        for (slot, (from, to)) in ack.sack.iter_mut().zip(&self.recent[..self.recent_len.min(room)]) {
+            *slot = ((from - self.next) as u32, (to - self.next) as u32);
         }
         ack
     }
 
     /// Adds a segment to the ranges, joins neighbours, and puts the result first among the recent ones.
     fn insert(&mut self, seq: u64) {
-        let at = self.ranges.partition_point(|range| range.0 <= seq);
+        let at = self.ranges_from(seq);
         let joins_left = at > 0 && self.ranges[at - 1].1 == seq;
         let joins_right = at < self.ranges.len() && self.ranges[at].0 == seq + 1;
-        let start = match (joins_left, joins_right) {
+        let range = match (joins_left, joins_right) {
             (true, true) => {
-                let right = self.ranges.remove(at);
-                self.ranges[at - 1].1 = right.1;
-                self.forget_recent(right.0);
-                self.ranges[at - 1].0
+                let (right, end) = self.ranges[at];
+                self.ranges.remove(at);
+                self.ranges[at - 1].1 = end;
+                self.forget_recent(right);
+                self.ranges[at - 1]
             }
             (true, false) => {
                 self.ranges[at - 1].1 = seq + 1;
-                self.ranges[at - 1].0
+                self.ranges[at - 1]
             }
             (false, true) => {
                 let old = self.ranges[at].0;
                 self.ranges[at].0 = seq;
                 self.forget_recent(old);
-                seq
+                self.ranges[at]
             }
             (false, false) => {
                 self.ranges.insert(at, (seq, seq + 1));
-                seq
+                (seq, seq + 1)
             }
         };
-        self.touch_recent(start);
+        self.touch_recent(range);
     }
 
     fn forget_recent(&mut self, start: u64) {
-        if let Some(at) = self.recent[..self.recent_len].iter().position(|&s| s == start) {
+        if let Some(at) = self.recent[..self.recent_len].iter().position(|range| range.0 == start) {
             self.recent.copy_within(at + 1..self.recent_len, at);
             self.recent_len -= 1;
         }
     }
 
-    fn touch_recent(&mut self, start: u64) {
-        if self.recent_len > 0 && self.recent[0] == start {
-            return;
+    fn touch_recent(&mut self, range: (u64, u64)) {
+        if self.recent_len == 0 || self.recent[0].0 != range.0 {
+            self.forget_recent(range.0);
+            let kept = self.recent_len.min(SACK_BLOCKS);
+            self.recent.copy_within(0..kept, 1);
+            self.recent_len = kept + 1;
         }
-        self.forget_recent(start);
-        let kept = self.recent_len.min(SACK_BLOCKS);
-        self.recent.copy_within(0..kept, 1);
-        self.recent[0] = start;
-        self.recent_len = kept + 1;
+        self.recent[0] = range;
     }
 
     /// Linux's dynamic right-sizing: once an RTT, room for twice what arrived in it.

@@ -5,7 +5,7 @@
 
 use bbrlab_core::{AckReport, CaState, Span, Time};
 
-use super::packet::{AckPacket, Segment};
+use super::packet::{AckPacket, SACK_BLOCKS, Segment};
 use super::scoreboard::flag;
 use super::sender::Sender;
 
@@ -33,8 +33,10 @@ struct Seen {
     sacked_sent: Option<(u64, u64)>,
     /// The only segment acknowledged is shorter than the MSS.
     short_only: bool,
-    /// The newest delivered segment's delivered count.
+    /// The reordering timer was set, so no other is.
     keep_timer: bool,
+    /// F-RTO: what leaves next is new.
+    new_data_first: bool,
 }
 
 impl Sender {
@@ -45,8 +47,12 @@ impl Sender {
         let prior_in_flight = self.board.in_flight();
         let prior_sacked = self.board.sacked_out;
         let prior_delivered = self.cc.sampler().delivered();
-        self.take_dsack(ack, &mut seen);
-        self.take_sack(now, ack, &mut seen);
+        if ack.dsack.is_some() {
+            self.take_dsack(ack, &mut seen);
+        }
+        if ack.sack != [(0, 0); SACK_BLOCKS] {
+            self.take_sack(now, ack, &mut seen);
+        }
         self.take_cumulative(now, ack, &mut seen);
         if seen.dsack {
             self.rack.update_window(self.cc.sampler().delivered(), None);
@@ -59,7 +65,9 @@ impl Sender {
         if seen.acked > 0 && rtt_oldest.is_some() {
             self.backoff = 0;
         }
-        self.process_tlp(ack, &seen);
+        if self.tlp_high_seq.is_some() {
+            self.process_tlp(ack, &seen);
+        }
         let dubious =
             seen.sacked > 0 || seen.dsack || seen.ece || self.cc.ca_state() != CaState::Open || seen.acked == 0;
         if dubious {
@@ -90,7 +98,12 @@ impl Sender {
             edt: self.edt(),
             paced: self.is_paced(),
         });
-        self.pump(now, out);
+        if seen.new_data_first && self.write(now, u32::MAX, out) == 0 {
+            self.frto = false; // nothing may leave that could tell
+        }
+        if !(seen.new_data_first && self.frto) {
+            self.pump(now, out);
+        }
         rtt
     }
 
@@ -99,9 +112,10 @@ impl Sender {
         let Some((first_us, _)) = seen.sacked_sent else {
             return false;
         };
-        self.board.packets_out() > 0 && self.token(self.board.una).send_time().as_micros() > first_us
+        self.board.packets_out() > 0 && self.token(self.board.una).send_us() > first_us
     }
 
+    #[inline(never)] // rare, and the common path should not carry its registers
     fn take_dsack(&mut self, ack: &AckPacket, seen: &mut Seen) {
         let Some(seq) = ack.dsack else {
             return;
@@ -114,31 +128,35 @@ impl Sender {
     }
 
     // spec: Linux tcp_sacktag_write_queue
+    #[inline(never)]
     fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
         // In the order of sequence, or a lower block that is new in the same ACK would look like reordering.
         let mut blocks = ack.sack;
         if blocks[1].0 < blocks[1].1 {
             blocks.sort_unstable();
         }
-        for (from, to) in blocks {
+        let mut known = [(0, 0); SACK_BLOCKS];
+        for ((from, to), known) in blocks.into_iter().zip(&mut known) {
             if from >= to {
                 continue;
             }
             let from = (ack.una + u64::from(from)).max(self.board.una);
             let to = (ack.una + u64::from(to)).min(self.board.next);
-            let mut at = from;
+            *known = (from, to);
+            let mut at = self.board.skip_known(from);
             while let Some(seq) = self.board.next_unsacked(at, to) {
                 self.sack_one(now, seq, seen);
                 at = seq + 1;
             }
         }
+        self.board.set_known(known);
     }
 
     fn sack_one(&mut self, now: Time, seq: u64, seen: &mut Seen) {
         let record = *self.board.peek(seq);
         let highest = self.board.highest_sacked;
         let flags = self.board.mark_sacked(seq);
-        let sent_us = record.token.send_time().as_micros();
+        let sent_us = record.token.send_us();
         let ever = flags & flag::EVER_RETRANS != 0;
         if !ever {
             if seq < highest {
@@ -147,7 +165,7 @@ impl Sender {
             if seq < self.high_seq {
                 seen.original = true;
             }
-            widen(&mut seen.sacked_sent, sent_us);
+            widen(&mut seen.sacked_sent, sent_us, sent_us);
         }
         self.rack.advance(now, sent_us, seq, flags & flag::RETRANS != 0, self.min_rtt_us);
         self.cc.on_delivered(&record.token, seq);
@@ -162,37 +180,66 @@ impl Sender {
             return;
         }
         seen.advanced = true;
+        self.retransmits_in_row = 0;
         let highest = self.board.highest_sacked;
         let mut newest = None;
         while self.board.una < una {
-            let seq = self.board.una;
-            let record = self.board.pop_acked();
-            self.una_bytes += u64::from(record.len);
-            seen.acked += 1;
-            seen.short_only = u32::from(record.len) < self.mss && seen.acked == 1;
-            if record.flags & flag::SACKED != 0 {
+            let (segments, bytes, first_us) = self.board.pop_plain(una);
+            if segments == 0 {
+                self.take_marked(highest, seen, &mut newest);
                 continue;
             }
-            self.stats.acked_bytes += u64::from(record.len);
-            let sent_us = record.token.send_time().as_micros();
-            if record.flags & flag::EVER_RETRANS != 0 {
-                seen.retransmitted = true;
-            } else {
-                widen(&mut seen.acked_sent, sent_us);
-                seen.original |= seq < self.high_seq;
-                if seq < highest {
-                    self.rack.on_reordering(highest - seq);
-                }
+            // What was never marked was sent once, in order: the first is the oldest, the last the newest.
+            let first = self.board.una - segments;
+            let last = *self.board.last_popped();
+            let seq = self.board.una - 1;
+            let last_us = last.token.send_us();
+            self.una_bytes += bytes;
+            self.stats.acked_bytes += bytes;
+            seen.acked += segments as u32;
+            seen.short_only = u32::from(last.len) < self.mss && seen.acked == 1;
+            widen(&mut seen.acked_sent, first_us, last_us);
+            seen.original |= first < self.high_seq;
+            if first < highest {
+                self.rack.on_reordering(highest - first);
             }
-            self.cc.on_delivered(&record.token, seq);
-            if newest.is_none_or(|(sent, _, _)| sent_us >= sent) {
-                newest = Some((sent_us, seq, record.flags & flag::RETRANS != 0));
+            self.cc.on_delivered_run(segments, &last.token, seq);
+            if newest.is_none_or(|(sent, _, _)| last_us >= sent) {
+                newest = Some((last_us, seq, false));
             }
         }
         if let Some((sent_us, seq, is_retransmit)) = newest {
             self.rack.advance(now, sent_us, seq, is_retransmit, self.min_rtt_us);
         }
         self.board.trim_log();
+    }
+
+    /// The oldest segment is acknowledged in sequence; it is SACKed, believed lost, or was retransmitted.
+    #[inline(never)]
+    fn take_marked(&mut self, highest: u64, seen: &mut Seen, newest: &mut Option<(u64, u64, bool)>) {
+        let seq = self.board.una;
+        let record = self.board.pop_acked();
+        self.una_bytes += u64::from(record.len);
+        seen.acked += 1;
+        seen.short_only = u32::from(record.len) < self.mss && seen.acked == 1;
+        if record.flags & flag::SACKED != 0 {
+            return;
+        }
+        self.stats.acked_bytes += u64::from(record.len);
+        let sent_us = record.token.send_us();
+        if record.flags & flag::EVER_RETRANS != 0 {
+            seen.retransmitted = true;
+        } else {
+            widen(&mut seen.acked_sent, sent_us, sent_us);
+            seen.original |= seq < self.high_seq;
+            if seq < highest {
+                self.rack.on_reordering(highest - seq);
+            }
+        }
+        self.cc.on_delivered(&record.token, seq);
+        if newest.is_none_or(|(sent, _, _)| sent_us >= sent) {
+            *newest = Some((sent_us, seq, record.flags & flag::RETRANS != 0));
+        }
     }
 
     /// RTT of the newest and of the oldest segment that this ACK delivers.
@@ -221,6 +268,7 @@ impl Sender {
     }
 
     // spec: Linux tcp_process_tlp_ack
+    #[inline(never)]
     fn process_tlp(&mut self, ack: &AckPacket, seen: &Seen) {
         let Some(high) = self.tlp_high_seq else {
             return;
@@ -241,6 +289,7 @@ impl Sender {
     }
 
     // spec: Linux tcp_fastretrans_alert
+    #[inline(never)]
     fn fast_retransmit_alert(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
         let state = self.cc.ca_state();
         if state == CaState::Open {
@@ -311,7 +360,10 @@ impl Sender {
     // spec: Linux tcp_enter_recovery
     pub(super) fn enter_recovery(&mut self) {
         self.init_undo();
-        self.high_seq = self.board.next;
+        if self.cc.ca_state() != CaState::Cwr {
+            self.high_seq = self.board.next;
+            self.tlp_high_seq = None; // the window is reduced once an episode
+        }
         self.cc.on_ca_state(CaState::Recovery);
     }
 
@@ -346,7 +398,7 @@ impl Sender {
 
     /// The Loss state: F-RTO asks whether the time-out was spurious, the rest is slow start over what was lost.
     // spec: Linux tcp_process_loss
-    fn process_loss(&mut self, now: Time, ack: &AckPacket, seen: &Seen) {
+    fn process_loss(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
         let recovered = self.board.una >= self.high_seq;
         if seen.advanced && self.may_undo(ack) {
             self.undo_loss(now);
@@ -365,18 +417,16 @@ impl Sender {
             } else if seen.advanced && !recovered {
                 self.high_seq = self.board.next;
                 if self.next_bytes < self.app.written {
-                    return; // two new segments will tell
+                    seen.new_data_first = true; // two new segments will tell
+                    return;
                 }
                 self.frto = false;
             }
         }
         if recovered {
             self.try_undo_recovery(now, ack);
-            self.retransmits_in_row = 0;
             self.undo_marker = None;
             self.cc.on_ca_state(CaState::Open);
-        } else if seen.advanced {
-            self.retransmits_in_row = 0;
         }
     }
 
@@ -450,10 +500,10 @@ impl Sender {
     }
 }
 
-/// Widens (oldest, newest) to include a time.
-fn widen(range: &mut Option<(u64, u64)>, time: u64) {
+/// Widens (oldest, newest) to include a span of times.
+fn widen(range: &mut Option<(u64, u64)>, first: u64, last: u64) {
     *range = Some(match *range {
-        Some((first, last)) => (first.min(time), last.max(time)),
-        None => (time, time),
+        Some((from, to)) => (from.min(first), to.max(last)),
+        None => (first, last),
     });
 }

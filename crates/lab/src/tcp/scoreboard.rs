@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 
 use bbrlab_core::Token;
 
+use super::packet::SACK_BLOCKS;
+
 /// Marks on a record.
 pub mod flag {
     /// Selectively acknowledged.
@@ -54,6 +56,8 @@ pub struct Scoreboard {
     pub highest_sacked: u64,
     /// No pending segment lies before this one.
     pending_from: u64,
+    /// Blocks of the last ACK that had any: all SACKed, so that the next one need not look there again.
+    known: [(u64, u64); SACK_BLOCKS],
     /// Transmissions in the order of time: (segment, send time µs). Entries that were overtaken are skipped.
     pub sent_log: VecDeque<(u64, u64)>,
 }
@@ -72,6 +76,7 @@ impl Default for Scoreboard {
             retrans_out: 0,
             highest_sacked: 0,
             pending_from: 0,
+            known: [(0, 0); SACK_BLOCKS],
             sent_log: VecDeque::new(),
         }
     }
@@ -86,12 +91,6 @@ impl Scoreboard {
     /// Linux `tcp_packets_in_flight`.
     pub const fn in_flight(&self) -> u32 {
         self.packets_out() + self.retrans_out - self.sacked_out - self.lost_out
-    }
-
-    /// The record of a segment between `una` and `next`.
-    pub fn record(&mut self, seq: u64) -> &mut Record {
-        debug_assert!(self.una <= seq && seq < self.next);
-        &mut self.records[(seq & self.mask) as usize]
     }
 
     /// The record of a segment between `una` and `next`, to read.
@@ -211,6 +210,44 @@ impl Scoreboard {
         record
     }
 
+    /// Takes off the oldest segments before `until` that never carried a mark. Returns their number, their bytes,
+    /// and when the first of them was sent (µs); the last of them stays readable as [`Self::last_popped`].
+    #[inline]
+    pub fn pop_plain(&mut self, until: u64) -> (u64, u64, u64) {
+        let first = self.una;
+        let (mut seq, mut bytes) = (first, 0);
+        while seq < until {
+            let record = &self.records[(seq & self.mask) as usize];
+            if record.flags != 0 {
+                break;
+            }
+            bytes += u64::from(record.len);
+            seq += 1;
+        }
+        self.una = seq;
+        (seq - first, bytes, self.records[(first & self.mask) as usize].token.send_us())
+    }
+
+    /// The record that was taken off last.
+    #[inline]
+    pub fn last_popped(&self) -> &Record {
+        &self.records[(self.una.wrapping_sub(1) & self.mask) as usize]
+    }
+
+    /// Where to begin with a block that begins at `from`: behind what an earlier ACK reported of it.
+    // Linux keeps such blocks as well (`recv_sack_cache`): blocks grow long, and only their end is new.
+    pub fn skip_known(&self, from: u64) -> u64 {
+        let known = self.known.iter().find(|block| block.0 <= from && from < block.1);
+        let at = known.map_or(from, |block| block.1);
+        debug_assert!(self.next_unsacked(from, at.min(self.next)).is_none(), "a known block is not SACKed");
+        at
+    }
+
+    /// All of these blocks are SACKed.
+    pub const fn set_known(&mut self, blocks: [(u64, u64); SACK_BLOCKS]) {
+        self.known = blocks;
+    }
+
     /// The first segment in `from..to` that is not SACKed.
     pub fn next_unsacked(&self, from: u64, to: u64) -> Option<u64> {
         find(&self.sacked_bits, self.mask, from, to, true)
@@ -248,7 +285,7 @@ impl Scoreboard {
         }
         let record = self.peek(seq);
         let waiting = record.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
-        record.flags & flag::SACKED == 0 && !waiting && record.token.send_time().as_micros() == sent_us
+        record.flags & flag::SACKED == 0 && !waiting && record.token.send_us() == sent_us
     }
 }
 

@@ -22,6 +22,8 @@ const SYN_TRIES: u32 = 7;
 const TSO_RTT_LOG: u32 = 9;
 /// Bytes of skb overhead included in TSQ's count of two. Source: Linux `tcp_small_queue_check`.
 const TSQ_MIN_BURSTS: u64 = 2;
+/// A burst waits for an ACK to make it larger only if that is expected within this. Source: Linux `tcp_tso_should_defer`.
+const DEFER_MAX: Span = Span::millis(1);
 /// Above this the deferral gives up waiting for more window. Source: Linux `tcp_tso_win_divisor`.
 const TSO_WIN_DIVISOR: u32 = 3;
 
@@ -99,7 +101,6 @@ pub struct Sender {
     has_host_queue: bool,
     host_queue: u64,
     tsq_blocked: bool,
-    last_sent: Time,
     /// Counters.
     pub stats: SenderStats,
 }
@@ -156,7 +157,6 @@ impl Sender {
             has_host_queue: setup.access.is_some(),
             host_queue: 0,
             tsq_blocked: false,
-            last_sent: setup.start,
             stats: SenderStats::default(),
         }
     }
@@ -170,6 +170,21 @@ impl Sender {
     /// Segments in flight.
     pub const fn in_flight(&self) -> u32 {
         self.board.in_flight()
+    }
+
+    /// Segments sent and not cumulatively acknowledged.
+    pub const fn packets_out(&self) -> u32 {
+        self.board.packets_out()
+    }
+
+    /// The handshake is done.
+    pub const fn is_established(&self) -> bool {
+        self.established
+    }
+
+    /// The largest burst that it would send now, payload bytes.
+    pub fn largest_burst(&self) -> u64 {
+        u64::from(self.burst_segments()) * u64::from(self.mss)
     }
 
     /// Everything written has been acknowledged.
@@ -374,12 +389,13 @@ impl Sender {
 
     /// Whether waiting a little would make a larger burst.
     // spec: Linux tcp_tso_should_defer
+    #[inline(never)]
     fn should_defer(&self, now: Time, cwnd: u32, in_flight: u32, burst: u32, unsent: u64, limited: &mut bool) -> bool {
         if self.cc.ca_state() >= CaState::Recovery {
             return false;
         }
-        // The last burst left more than a millisecond ago: do not add delay.
-        if now.since(self.last_sent) > Span::millis(1) {
+        // The pacer would have let it go more than a millisecond ago: do not add delay.
+        if now.since(self.wstamp) > Span::millis(1) {
             return false;
         }
         let room = cwnd - in_flight;
@@ -397,8 +413,9 @@ impl Sender {
         }
         // The next ACK is not expected soon.
         let head = self.board.peek(self.board.una).token.send_time();
-        let half_srtt = Span(self.cc.rtt().smoothed().unwrap_or(Span::ZERO).0 / 2);
-        if now.since(head) < half_srtt {
+        let srtt = self.cc.rtt().smoothed().unwrap_or(Span::ZERO);
+        let soon = Span(srtt.0 / 2).min(DEFER_MAX);
+        if (head + srtt).since(now) > soon {
             return false;
         }
         *limited |= room <= (window_room / u64::from(self.mss)).min(u64::from(u32::MAX)) as u32;
@@ -406,22 +423,30 @@ impl Sender {
     }
 
     /// Sends one burst of new segments; 0 if the receive window has no room.
+    #[inline(never)] // so that a call that finds the pacer shut stays short
     fn send_burst(&mut self, now: Time, segments: u32, out: &mut Vec<Segment>) -> u32 {
         let end = self.una_bytes.saturating_add(self.window).min(self.app.written);
-        let first_len = u64::from(self.mss).min(self.app.written - self.next_bytes);
-        if self.next_bytes + first_len > end {
+        let room = end.saturating_sub(self.next_bytes);
+        let first = self.board.packets_out() == 0;
+        // A window below one full segment takes what fits, when nothing else will open it (Linux lowers its MSS).
+        if room == 0 || (room < u64::from(self.mss) && end < self.app.written && !first) {
             return 0;
         }
-        let first = self.board.packets_out() == 0;
+        // What recovery counts as sent is what leaves, not what might have.
+        let mss = u64::from(self.mss);
+        let segments = match room {
+            _ if room >= u64::from(segments) * mss => segments,
+            _ if end == self.app.written => room.div_ceil(mss) as u32,
+            _ => (room / mss).max(1) as u32,
+        };
         let token = self.cc.on_sent(now, segments, self.board.in_flight(), self.board.packets_out(), false);
+        // A restart from idleness may just have shrunk the window.
+        let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
         let (mut n, mut bytes) = (0, 0);
         while n < segments {
-            let len = u64::from(self.mss).min(self.app.written - self.next_bytes);
-            if len == 0 || self.next_bytes + len > end {
-                break;
-            }
+            let len = mss.min(end - self.next_bytes);
             let seq = self.board.push(token, len as u16);
-            self.board.sent_log.push_back((seq, token.send_time().as_micros()));
+            self.board.sent_log.push_back((seq, token.send_us()));
             self.next_bytes += len;
             bytes += len;
             n += 1;
@@ -455,13 +480,12 @@ impl Sender {
     fn after_send(&mut self, now: Time, bytes: u64, segments: u32) {
         let late = now.since(self.wstamp);
         self.wstamp = self.wstamp.max(now);
+        self.data_segments_out += u64::from(segments);
         if self.paced && self.data_segments_out >= UNPACED_SEGMENTS {
             let mut span = self.cc.pacing_rate().time_for(bytes);
             span.0 -= late.0.min(span.0 / 2);
             self.wstamp += span;
         }
-        self.data_segments_out += u64::from(segments);
-        self.last_sent = now;
         self.stats.segments += u64::from(segments);
         self.stats.sent_bytes += bytes;
     }
@@ -470,10 +494,10 @@ impl Sender {
     // spec: Linux tcp_cwnd_validate
     fn validate_cwnd(&mut self, now: Time, sent: u32, cwnd_limited: bool) {
         let packets_out = self.board.packets_out();
-        if sent == 0 && packets_out > 0 && !cwnd_limited {
+        let limited = cwnd_limited || self.board.in_flight() >= self.cc.cwnd();
+        if sent == 0 && packets_out > 0 && !limited {
             return;
         }
-        let limited = cwnd_limited || self.board.in_flight() >= self.cc.cwnd();
         if self.board.una >= self.cwnd_usage_seq
             || limited
             || (!self.is_cwnd_limited && packets_out > self.max_packets_out)

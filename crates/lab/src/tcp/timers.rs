@@ -122,6 +122,7 @@ impl Sender {
                 }
             }
             self.tlp_high_seq = Some(self.board.next);
+            self.timer.kind = TimerKind::None; // the probe gets a whole time-out from now to be answered
         }
         self.rearm_rto(now);
         if self.timer.at <= now {

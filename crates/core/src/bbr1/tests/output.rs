@@ -1,0 +1,304 @@
+//! Fixed point, pacing rate, window, recovery and the allowance for aggregated ACKs.
+//! In: hand-made ACKs. Out: failures. Never: a transport.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::*;
+
+#[test]
+fn the_gains_are_the_kernels_integers() {
+    let p = Bbr1Params::default();
+    assert_eq!(p.pacing_gain_startup, 256 * 2_885 / 1_000 + 1);
+    assert_eq!(p.cwnd_gain_startup, p.pacing_gain_startup);
+    assert_eq!(p.pacing_gain_drain, 256 * 1_000 / 2_885);
+    assert_eq!((p.pacing_gain_up, p.pacing_gain_down, p.cwnd_gain), (256 * 5 / 4, 256 * 3 / 4, 512));
+}
+
+/// Worked by hand: ((bw·1448·gain) >> 8) · 990000 >> 24, with bw = 16777 for a packet a millisecond.
+#[test]
+fn bandwidth_becomes_bytes_a_second_in_the_kernels_order_of_rounding() {
+    let d = Driver::new();
+    let rates = [256, 739, 88, 320].map(|gain| d.bbr.rate_bytes_per_sec(PER_MS, gain, 1));
+    assert_eq!(rates, RATES);
+}
+
+/// What Python's integers make of the formula above for the gains 256, 739, 88 and 320.
+const RATES: [u64; 4] = [1_433_501, 4_138_115, 492_766, 1_791_876];
+
+#[test]
+fn a_rate_of_400_gbit_does_not_wrap() {
+    let d = Driver::new();
+    assert_eq!(d.bbr.rate_bytes_per_sec(579_323_744, 739, 1), 142_892_574_941);
+}
+
+#[test]
+fn the_first_pacing_rate_is_high_gain_times_the_initial_window_over_the_handshakes_rtt() {
+    assert_eq!(Driver::new().bbr.pacing_rate, 1_034_467);
+}
+
+/// Trap of a peer: a first rate of the initial window a millisecond was only ever raised, so it stayed.
+#[test]
+fn a_first_rate_that_was_guessed_is_replaced_by_the_first_rtt_also_downward() {
+    let mut bbr = Bbr1::new(&Bbr1Params::default(), &Init::new(Time::ZERO, 1448, 1));
+    assert_eq!(bbr.pacing_rate, 41_381_651);
+    bbr.set_pacing_rate(0, UNIT, Some(Span::micros(RTT_US)));
+    assert_eq!(bbr.pacing_rate, 1_034_467);
+}
+
+#[test]
+fn the_rate_never_falls_before_the_pipe_is_full_and_follows_the_estimate_after() {
+    let mut d = Driver::new();
+    let first = d.bbr.pacing_rate;
+    d.round(1);
+    assert_eq!(d.bbr.pacing_rate, first);
+    d.bbr.full_bw_reached = true;
+    d.ack_with(1, |ack| ack.rs.delivered = Some(1));
+    assert!(d.bbr.pacing_rate < first);
+}
+
+#[test]
+fn the_rate_is_never_zero() {
+    let mut d = Driver::cruising(2);
+    d.bbr.set_pacing_rate(0, UNIT, None);
+    assert_eq!(d.bbr.pacing_rate, 1);
+}
+
+#[test]
+fn the_bdp_is_rounded_up_and_is_ten_packets_before_any_rtt() {
+    let mut d = Driver::new();
+    d.bbr.min_rtt_us = Some(10);
+    assert_eq!(d.bbr.bdp(BW_UNIT, 256), 10);
+    assert_eq!(d.bbr.bdp(BW_UNIT, 257), 11);
+    assert_eq!(d.bbr.bdp(BW_UNIT + 1, 256), 11);
+    assert_eq!(d.bbr.bdp(BW_UNIT, 739), 29);
+    d.bbr.min_rtt_us = None;
+    assert_eq!(d.bbr.bdp(BW_UNIT, 739), 10);
+}
+
+#[test]
+fn a_burst_is_a_1024th_of_a_second_with_one_segment_below_1_2_mbit_and_two_above() {
+    let mut d = Driver::new();
+    let mut goal = |rate| {
+        d.bbr.pacing_rate = rate;
+        d.bbr.tso_segs_goal()
+    };
+    assert_eq!(goal(149_999), 1);
+    assert_eq!(goal(150_000), 2);
+    assert_eq!(goal(3 * 1448 * 1024 - 1), 2);
+    assert_eq!(goal(3 * 1448 * 1024), 3);
+    assert_eq!(goal(u64::MAX / 8), 45, "65215 bytes at most");
+    d.bbr.on_mss(100);
+    assert_eq!(d.bbr.tso_segs_goal(), 127, "127 segments at most");
+}
+
+#[test]
+fn the_window_has_room_for_three_bursts_is_even_and_two_larger_while_probing() {
+    let mut d = Driver::cruising(2);
+    d.bbr.pacing_rate = 149_999;
+    assert_eq!((d.bbr.quantization_budget(10), d.bbr.quantization_budget(11)), (14, 14));
+    d.bbr.pacing_rate = 150_000;
+    assert_eq!((d.bbr.quantization_budget(10), d.bbr.quantization_budget(11)), (16, 18));
+    d.bbr.mode = Mode::ProbeBw { phase: 0, since_us: 0 };
+    assert_eq!(d.bbr.quantization_budget(10), 18);
+}
+
+#[test]
+fn below_the_target_the_window_grows_by_what_is_acked_and_above_it_is_cut_at_once() {
+    let mut d = Driver::cruising(2);
+    d.bbr.p.extra_acked_gain = 0;
+    d.ack_with(1, |ack| ack.rs.acked_sacked = 3);
+    assert_eq!(d.bbr.cwnd, 83);
+    d.bbr.cwnd = 500;
+    d.ack(1);
+    // 2 · 40 packets, three bursts of 2.
+    assert_eq!(d.bbr.cwnd, 86);
+}
+
+#[test]
+fn before_the_pipe_is_full_the_window_is_never_cut() {
+    let mut d = Driver::new();
+    d.delivered = 100;
+    d.bbr.cwnd = 5_000;
+    d.ack(1);
+    assert_eq!(d.bbr.cwnd, 5_000);
+}
+
+#[test]
+fn the_first_ten_deliveries_grow_the_window_whatever_the_target() {
+    let mut d = Driver::new();
+    d.bbr.cwnd = 5_000;
+    d.delivered = 8;
+    d.ack(1);
+    assert_eq!(d.bbr.cwnd, 5_001);
+    d.ack(1);
+    assert_eq!(d.bbr.cwnd, 5_001);
+}
+
+#[test]
+fn the_window_stays_between_four_packets_and_the_hosts_clamp() {
+    let mut d = Driver::cruising(2);
+    d.bbr.max_bw.reset(0, 1);
+    d.ack_with(1, |ack| ack.rs.delivered = Some(0));
+    assert!(d.bbr.cwnd >= 4);
+    d.bbr.cwnd = 1;
+    d.bbr.p.quantization = 0;
+    d.ack_with(1, |ack| ack.rs.delivered = Some(0));
+    assert_eq!(d.bbr.cwnd, 4);
+    d.bbr.cwnd_clamp = 3;
+    d.ack(1);
+    assert_eq!(d.bbr.cwnd, 3);
+}
+
+#[test]
+fn an_ack_that_delivers_nothing_leaves_the_window_alone() {
+    let mut d = Driver::cruising(2);
+    d.ack_with(1, |ack| {
+        ack.rs.acked_sacked = 0;
+        ack.rs.delivered = None;
+        ack.rs.losses = 20;
+    });
+    assert_eq!(d.bbr.cwnd, 80);
+}
+
+/// In fast recovery since this ACK, with 50 in flight after it.
+fn recovering() -> Driver {
+    let mut d = Driver::cruising(2);
+    d.bbr.on_ca_state(CaState::Disorder, CaState::Recovery);
+    d.ca_state = CaState::Recovery;
+    d.ack_with(1, |ack| (ack.in_flight, ack.rs.losses) = (50, 2));
+    d
+}
+
+#[test]
+fn recovery_begins_with_a_round_of_packet_conservation() {
+    let mut d = recovering();
+    assert_eq!((d.bbr.cwnd, d.bbr.packet_conservation, d.bbr.prior_cwnd), (51, true, 80));
+    d.ack_with(1, |ack| ack.in_flight = 48);
+    assert_eq!(d.bbr.cwnd, 51, "conservation never takes what is in flight, nor grows it");
+}
+
+#[test]
+fn conservation_ends_with_its_round_and_the_window_grows_toward_its_target_again() {
+    let mut d = recovering();
+    let end = d.bbr.next_round_delivered;
+    d.ack_with(1, |ack| (ack.rs.prior_delivered, ack.in_flight) = (end - 1, 50));
+    assert!(d.bbr.packet_conservation);
+    d.ack_with(1, |ack| (ack.rs.prior_delivered, ack.in_flight, ack.rs.acked_sacked) = (end, 50, 2));
+    assert!(!d.bbr.packet_conservation);
+    assert_eq!(d.bbr.cwnd, 53);
+}
+
+#[test]
+fn losses_in_recovery_are_deducted_from_the_window_which_keeps_one_packet() {
+    let mut d = recovering();
+    d.bbr.packet_conservation = false;
+    d.ack_with(1, |ack| (ack.rs.losses, ack.in_flight) = (7, 1));
+    assert_eq!(d.bbr.cwnd, 51 - 7 + 1);
+    d.bbr.packet_conservation = true;
+    d.ack_with(1, |ack| (ack.rs.losses, ack.in_flight) = (900, 0));
+    assert_eq!(d.bbr.cwnd, 1);
+}
+
+#[test]
+fn the_window_comes_back_when_recovery_ends() {
+    let mut d = recovering();
+    d.ca_state = CaState::Open;
+    d.ack_with(1, |ack| ack.in_flight = 45);
+    assert_eq!((d.bbr.cwnd, d.bbr.packet_conservation), (81, false));
+}
+
+#[test]
+fn a_window_saved_at_the_first_reduction_is_not_saved_again_when_that_deepens() {
+    let mut d = Driver::cruising(2);
+    d.bbr.on_ca_state(CaState::Open, CaState::Cwr);
+    d.bbr.cwnd = 30;
+    d.bbr.on_ca_state(CaState::Cwr, CaState::Recovery);
+    assert_eq!(d.bbr.prior_cwnd, 80);
+}
+
+/// Trap: the kernel enters ProbeRTT before it saves the window, so an older and larger one stays.
+#[test]
+fn probe_rtt_keeps_the_larger_of_the_old_and_the_present_window() {
+    let mut d = Driver::cruising(4);
+    d.bbr.prior_cwnd = 300;
+    d.ack(10_004_000);
+    assert!(d.is_probe_rtt());
+    assert_eq!(d.bbr.prior_cwnd, 300);
+}
+
+#[test]
+fn a_time_out_leaves_what_is_in_flight_and_one_packet_and_looks_for_the_pipe_anew() {
+    let mut d = Driver::cruising(2);
+    d.bbr.full_bw = 5;
+    let mut ack = d.bare();
+    ack.in_flight = 3;
+    d.bbr.on_rto(&ack, true);
+    assert_eq!((d.bbr.cwnd, d.bbr.prior_cwnd, d.bbr.full_bw, d.bbr.round_start), (4, 80, 0, true));
+    d.bbr.on_rto(&ack, false);
+    assert_eq!(d.bbr.prior_cwnd, 80, "a second time-out is no better knowledge");
+}
+
+#[test]
+fn the_window_comes_back_when_what_timed_out_is_repaired() {
+    let mut d = Driver::cruising(2);
+    d.bbr.on_rto(&d.bare(), true);
+    d.ca_state = CaState::Loss;
+    d.ack_with(1, |ack| ack.in_flight = 1);
+    assert_eq!(d.bbr.cwnd, 4, "two packets, and never below four");
+    d.ca_state = CaState::Open;
+    d.ack_with(1, |ack| ack.in_flight = 1);
+    assert_eq!(d.bbr.cwnd, 81);
+}
+
+/// A burst of ACKs: `packets` at once where one was expected.
+fn burst(d: &mut Driver, packets: u64) {
+    d.ack_with(1, |ack| ack.rs.acked_sacked = packets);
+}
+
+#[test]
+fn packets_acked_beyond_the_expected_ones_widen_the_window() {
+    let mut d = Driver::cruising(2);
+    d.ack(1_000_000); // a slow ACK begins an epoch
+    burst(&mut d, 30);
+    assert_eq!(d.bbr.aggregation.extra_acked(), 31);
+    assert_eq!(d.bbr.ack_aggregation_cwnd(), 31);
+    d.bbr.full_bw_reached = false;
+    assert_eq!(d.bbr.ack_aggregation_cwnd(), 0, "before the pipe is full it would only add queue");
+}
+
+#[test]
+fn the_allowance_is_at_most_100_ms_of_bandwidth_and_a_window() {
+    let mut d = Driver::cruising(2);
+    d.ack(1_000_000);
+    d.bbr.cwnd = 300;
+    burst(&mut d, 5_000);
+    assert_eq!(d.bbr.aggregation.extra_acked(), 300);
+    // 16777 / 2^24 packets a microsecond, for 100 ms: 99.99.
+    assert_eq!(d.bbr.ack_aggregation_cwnd(), 99);
+}
+
+#[test]
+fn an_allowance_lasts_five_to_ten_rounds() {
+    let mut d = Driver::cruising(2);
+    d.ack(1_000_000);
+    burst(&mut d, 30);
+    let mut rounds = 0;
+    while d.bbr.aggregation.extra_acked() >= 30 {
+        // Each round's ACK comes late enough to begin an epoch anew.
+        d.ack(1_000_000);
+        d.round(40);
+        rounds += 1;
+        assert!(rounds <= 10);
+    }
+    assert!(rounds >= 5, "{rounds}");
+}
+
+#[test]
+fn an_epoch_ends_when_acks_fall_behind_the_estimate() {
+    let mut d = Driver::cruising(2);
+    d.ack(1_000_000);
+    burst(&mut d, 30);
+    d.ack(32_000); // 32 packets expected by now, 31 had come
+    assert_eq!(d.bbr.aggregation.extra_acked(), 31);
+    burst(&mut d, 30);
+    assert_eq!(d.bbr.aggregation.extra_acked(), 31);
+}

@@ -1,0 +1,171 @@
+//! The controller as its host sees it: traps in which other implementations were caught.
+//! In: events. Out: failures. Never: a look inside.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{ALGORITHMS, AckReport, AlgorithmConfig, CaState, Controller, Init, Span, State, Time, Token};
+
+const MSS: u32 = 1448;
+
+fn controller(name: &str, srtt: Option<Span>) -> Controller {
+    let config = AlgorithmConfig::named(name).expect("a listed algorithm");
+    Controller::new(&config, &Init { srtt, ..Init::new(Time::ZERO, MSS, 1) })
+}
+
+fn report(now: Time, rtt: Option<Span>) -> AckReport {
+    AckReport {
+        now,
+        rtt,
+        rtt_oldest: rtt,
+        prior_in_flight: 10,
+        in_flight: 9,
+        packets_out: 9,
+        una: 1,
+        next: 10,
+        advanced: true,
+        is_ack_delayed: false,
+        cwnd_limited: true,
+        may_raise_cwnd: true,
+        edt: now,
+        paced: true,
+    }
+}
+
+/// A pipe of ten packets a millisecond and 40 ms.
+struct Pipe {
+    cc: Controller,
+    now_us: u64,
+    free_us: u64,
+    in_flight: Vec<(u64, Token)>,
+    next: u64,
+}
+
+impl Pipe {
+    fn new(cc: Controller) -> Self {
+        Self { cc, now_us: 0, free_us: 0, in_flight: Vec::new(), next: 0 }
+    }
+
+    /// Runs for `us` with at most `limit` packets in flight, as an application with little to say would.
+    fn run(&mut self, us: u64, limit: u32) {
+        let end = self.now_us + us;
+        let mut may_send_us = self.now_us;
+        while self.now_us < end {
+            while self.out() < self.cc.cwnd().min(limit) && may_send_us <= self.now_us {
+                let token = self.cc.on_sent(Time::micros(self.now_us), 1, self.out(), self.out(), false);
+                self.free_us = self.free_us.max(self.now_us) + 100;
+                self.in_flight.push((self.free_us + 40_000, token));
+                may_send_us = may_send_us.max(self.now_us) + self.cc.pacing_rate().time_for(MSS.into()).as_micros();
+                self.next += 1;
+            }
+            if self.out() == limit && limit < self.cc.cwnd() {
+                self.cc.on_app_limited(limit);
+            }
+            while self.in_flight.first().is_some_and(|packet| packet.0 <= self.now_us) {
+                self.deliver_first();
+            }
+            self.now_us += 25;
+        }
+    }
+
+    fn deliver_first(&mut self) {
+        let prior_in_flight = self.out();
+        let (_, token) = self.in_flight.remove(0);
+        let now = Time::micros(self.now_us);
+        self.cc.on_delivered(&token, self.next);
+        let rtt = Some(now.since(token.send_time()));
+        self.cc.on_ack(&AckReport { prior_in_flight, in_flight: self.out(), ..report(now, rtt) });
+    }
+
+    fn out(&self) -> u32 {
+        self.in_flight.len() as u32
+    }
+
+    fn packets_per_s(&self) -> u64 {
+        self.cc.snapshot().bw.0 / 8 / u64::from(MSS)
+    }
+}
+
+#[test]
+fn a_guessed_first_rate_does_not_outlive_the_first_rtt_of_an_application_limited_flow() {
+    let mut pipe = Pipe::new(controller("bbr1", None));
+    let guessed = pipe.cc.pacing_rate();
+    pipe.run(200_000, 2);
+    assert!(pipe.cc.pacing_rate().0 < guessed.0 / 10, "{:?} from {guessed:?}", pipe.cc.pacing_rate());
+}
+
+#[test]
+fn the_first_packet_counts_as_delivered_and_makes_an_estimate_in_the_first_round() {
+    let mut cc = controller("bbr1", None);
+    let token = cc.on_sent(Time::micros(5), 1, 0, 0, false);
+    cc.on_delivered(&token, 0);
+    cc.on_ack(&report(Time::micros(40_005), Some(Span::millis(40))));
+    assert_eq!(cc.sampler().delivered(), 1);
+    // 2^24 / 40000 = 419 units, times 1448 bytes and 10^6, over 2^24.
+    assert_eq!(cc.snapshot().bw.as_bytes_per_sec(), 36_162);
+}
+
+#[test]
+fn an_application_limited_phase_keeps_the_estimate_however_long() {
+    let mut pipe = Pipe::new(controller("bbr1", Some(Span::millis(40))));
+    pipe.run(3_000_000, u32::MAX);
+    let full = pipe.packets_per_s();
+    assert!((9_000..=10_100).contains(&full), "{full}");
+    pipe.run(8_000_000, 5);
+    assert!(pipe.packets_per_s() * 100 >= full * 99, "{} of {full}", pipe.packets_per_s());
+}
+
+#[test]
+fn idle_time_is_neither_a_slow_sample_nor_a_reason_to_collapse() {
+    let mut pipe = Pipe::new(controller("bbr1", Some(Span::millis(40))));
+    pipe.run(3_000_000, u32::MAX);
+    let (full, cwnd) = (pipe.packets_per_s(), pipe.cc.cwnd());
+    pipe.run(200_000, 0);
+    assert!(pipe.in_flight.is_empty());
+    pipe.now_us += 5_000_000;
+    pipe.run(1_000_000, u32::MAX);
+    assert!(pipe.packets_per_s() * 100 >= full * 95, "{} of {full}", pipe.packets_per_s());
+    assert!(pipe.cc.cwnd() * 2 >= cwnd, "{} of {cwnd}", pipe.cc.cwnd());
+}
+
+#[test]
+fn a_sender_limited_by_its_window_alone_is_not_application_limited() {
+    let mut pipe = Pipe::new(controller("bbr1", Some(Span::millis(40))));
+    pipe.run(2_000_000, u32::MAX);
+    assert!(!pipe.cc.sampler().is_app_limited());
+    assert_ne!(pipe.cc.state(), State::Startup);
+}
+
+/// Linux `FLAG_ACK_MAYBE_DELAYED`: the packet must be the only one delivered since it was sent.
+#[test]
+fn an_ack_that_may_be_delayed_never_becomes_the_minimum_rtt() {
+    let mut cc = controller("bbr1", None);
+    let first = cc.on_sent(Time::ZERO, 1, 0, 0, false);
+    cc.on_delivered(&first, 0);
+    cc.on_ack(&report(Time::micros(20_000), Some(Span::millis(20))));
+    let late_us = 400_000_000;
+    let lone = cc.on_sent(Time::micros(late_us - 80_000), 1, 0, 0, false);
+    cc.on_delivered(&lone, 1);
+    let held = AckReport { is_ack_delayed: true, ..report(Time::micros(late_us), Some(Span::millis(80))) };
+    cc.on_ack(&held);
+    assert_eq!(cc.rtt().min(), Some(Span::millis(20)));
+}
+
+#[test]
+fn an_ack_of_one_packet_among_several_is_not_taken_for_a_delayed_one() {
+    let mut cc = controller("bbr1", None);
+    let tokens = [0, 1].map(|out| cc.on_sent(Time::ZERO, 1, out, out, false));
+    cc.on_delivered(&tokens[0], 0);
+    cc.on_ack(&report(Time::micros(20_000), Some(Span::millis(20))));
+    cc.on_delivered(&tokens[1], 1);
+    let rtt = Some(Span::millis(30));
+    cc.on_ack(&AckReport { is_ack_delayed: true, ..report(Time::micros(400_000_000), rtt) });
+    assert_eq!(cc.rtt().min(), rtt, "the old minimum had expired");
+}
+
+#[test]
+fn every_algorithm_has_a_window_and_a_rate_before_anything_has_happened() {
+    for info in ALGORITHMS {
+        let cc = controller(info.name, None);
+        assert!(cc.cwnd() == 10 && cc.pacing_rate().0 > 0, "{}", info.name);
+        assert_eq!(cc.ca_state(), CaState::Open);
+    }
+}

@@ -1,0 +1,146 @@
+//! What tests hear of a run from inside: each emission, and the counters that only its end shows.
+//! In: the world, read only. Out: calls to an [`Observer`]. Never: an influence on the run.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Rate, Time};
+
+use super::World;
+use super::flow::Flow;
+use crate::link::LinkStats;
+use crate::tcp::packet::mark;
+use crate::tcp::{Segment, Sender};
+
+/// What one flow has just emitted, at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    /// Now.
+    pub now: Time,
+    /// Whose.
+    pub flow: usize,
+    /// Data segments of this emission.
+    pub segments: u32,
+    /// How many of them are retransmissions.
+    pub retransmits: u32,
+    /// Their payload bytes.
+    pub bytes: u64,
+    /// Data segments that the flow had emitted before.
+    pub segments_before: u64,
+    /// Segments in flight now, these included.
+    pub in_flight: u32,
+    /// The window now.
+    pub cwnd: u32,
+    /// The pacing rate, where it is enforced.
+    pub pacing: Option<Rate>,
+    /// Largest burst, payload bytes.
+    pub burst_bytes: u64,
+    /// Tail loss probes and time-outs so far.
+    pub by_timer: u64,
+}
+
+/// What a flow left behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowEnd {
+    /// Payload bytes sent, retransmissions included.
+    pub sent_bytes: u64,
+    /// Of them, retransmitted segments.
+    pub retransmits: u64,
+    /// Payload bytes that the sender knows to have arrived.
+    pub acked_bytes: u64,
+    /// Unique payload bytes that arrived.
+    pub received_bytes: u64,
+    /// In-order payload bytes that arrived.
+    pub in_order_bytes: u64,
+    /// Payload bytes written by the application.
+    pub written_bytes: u64,
+    /// Segments sent and not cumulatively acknowledged.
+    pub packets_out: u32,
+    /// When the sender acts next without being called.
+    pub sender_next: Time,
+    /// When the receiver acts next without being called.
+    pub receiver_next: Time,
+    /// Something of this flow is on its way outside the links.
+    pub on_the_way: bool,
+    /// The connection was set up.
+    pub established: bool,
+    /// When the last new byte arrived.
+    pub finished: Option<Time>,
+}
+
+/// Hears what happens in a run.
+pub trait Observer {
+    /// A flow emitted data.
+    fn sent(&mut self, _sent: &Sent) {}
+    /// The counters of a link, and the packets that it holds, at the end.
+    fn link_end(&mut self, _index: usize, _stats: &LinkStats, _queued: u32) {}
+    /// A flow at the end.
+    fn flow_end(&mut self, _index: usize, _end: &FlowEnd) {}
+}
+
+/// Tells the observer, where there is one, what a sender has emitted.
+#[inline]
+pub(super) fn sent(
+    observer: &mut Option<&mut dyn Observer>,
+    now: Time,
+    index: usize,
+    sender: &Sender,
+    out: &[Segment],
+) {
+    if let Some(observer) = observer {
+        tell_sent(*observer, now, index, sender, out);
+    }
+}
+
+#[cold]
+fn tell_sent(observer: &mut dyn Observer, now: Time, index: usize, sender: &Sender, out: &[Segment]) {
+    let data = || out.iter().filter(|segment| segment.marks & mark::SYN == 0);
+    let segments = data().count() as u32;
+    if segments == 0 {
+        return;
+    }
+    observer.sent(&Sent {
+        now,
+        flow: index,
+        segments,
+        retransmits: data().filter(|segment| segment.marks & mark::RETRANSMIT != 0).count() as u32,
+        bytes: data().map(|segment| u64::from(segment.len)).sum(),
+        segments_before: sender.stats.segments - u64::from(segments),
+        in_flight: sender.in_flight(),
+        cwnd: sender.cc.cwnd(),
+        pacing: sender.is_paced().then(|| sender.cc.pacing_rate()),
+        burst_bytes: sender.largest_burst(),
+        by_timer: sender.stats.probes + sender.stats.rto,
+    });
+}
+
+impl World<'_> {
+    /// Tells the observer, where there is one, how everything ended.
+    pub(super) fn observe_end(&mut self) {
+        let Some(observer) = &mut self.observer else {
+            return;
+        };
+        for (index, link) in self.links.iter().enumerate() {
+            observer.link_end(index, link.stats(), link.queue_packets());
+        }
+        for (index, flow) in self.flows.iter().enumerate() {
+            observer.flow_end(index, &flow_end(flow));
+        }
+    }
+}
+
+fn flow_end(flow: &Flow) -> FlowEnd {
+    let sender = &flow.sender;
+    FlowEnd {
+        sent_bytes: sender.stats.sent_bytes,
+        retransmits: sender.stats.retransmits,
+        acked_bytes: sender.stats.acked_bytes,
+        received_bytes: flow.receiver.bytes,
+        in_order_bytes: flow.receiver.in_order_bytes,
+        written_bytes: sender.app.written,
+        packets_out: sender.packets_out(),
+        sender_next: sender.next_time(),
+        receiver_next: flow.receiver.next_time(),
+        on_the_way: flow.forward.next() != Time::NEVER || flow.back.next() != Time::NEVER,
+        established: sender.is_established(),
+        finished: flow.stats.finished,
+    }
+}

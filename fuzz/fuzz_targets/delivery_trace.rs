@@ -1,0 +1,15 @@
+//! Any bytes as a delivery trace: read or refused, and what was read can carry packets.
+//! In: bytes. Out: a panic where a promise is broken. Never: a file.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#![no_main]
+
+use bbrlab_lab::link::DeliveryTrace;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| match DeliveryTrace::from_bytes(data) {
+    Ok(trace) => {
+        assert!(trace.opportunities() > 0 && trace.period().0 > 0);
+        let _ = trace.mean_rate();
+    }
+    Err(error) => assert!(!error.to_string().contains('\n')),
+});

@@ -1,0 +1,19 @@
+//! Any text as a `--flow`: read or refused in one line, and what was read resolves or is refused in one line.
+//! In: bytes. Out: a panic where a promise is broken. Never: a file.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#![no_main]
+
+use bbrlab_lab::scenario::Sourced;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut sourced = Sourced::default();
+    if let Err(message) = sourced.set_flows(&[text.to_owned()]) {
+        assert!(!message.trim().is_empty() && !message.contains('\n'), "{message:?}");
+        return;
+    }
+    if let Err(message) = sourced.resolve(&|_| Err("no files here".into())) {
+        assert!(!message.trim().is_empty() && !message.contains('\n'), "{message:?}");
+    }
+});

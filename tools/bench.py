@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Counts what the simulator and the library cost, in instructions, and holds the counts to limits.
+In: nothing but this repository, cargo and valgrind. Out: a table, or a verdict by exit status. Never: a wall clock.
+Use: `bench.py` (the whole table), `--gate` (what `make test` runs), `--update` (keep today's counts as baseline).
+"""
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BASELINE = os.path.join(ROOT, "tools", "bench-baseline.json")
+# A count may exceed its baseline by this much; below it by as much, the baseline is out of date.
+SLACK = 0.05
+ONE = "one bbr1, 10 Mbit/s, 40 ms"
+
+# name, example, its bench, from, to (simulated seconds, or ACKs)
+GATE = [
+    (ONE, "cost", "one", "4", "8"),
+    ("one cubic, 10 Mbit/s, 40 ms", "cost", "cubic", "4", "8"),
+    ("six bbr1, 41 packets, 100 Mbit/s, 100 ms", "cost", "loss", "2", "3"),
+    ("100 bbr1, 100 Mbit/s, 20 ms", "cost", "hundred", "2", "3"),
+    ("one bbr1, 1 Gbit/s, 100 ms", "cost", "gigabit", "3", "3.2"),
+]
+FULL = [
+    (ONE, "cost", "one", "10", "20"),
+    ("one cubic, 10 Mbit/s, 40 ms", "cost", "cubic", "10", "20"),
+    ("six bbr1, 41 packets, 100 Mbit/s, 100 ms", "cost", "loss", "10", "20"),
+    ("1,000 bbr1, 1 Gbit/s, 20 ms", "cost", "thousand", "2", "3"),
+    ("1,000 cubic, 1 Gbit/s, 20 ms", "cost", "thousand-cubic", "2", "3"),
+    ("one bbr1, 10 Gbit/s, 100 ms", "cost", "fast", "2", "2.5"),
+]
+ACKS = [
+    ("bbr1 + sampler, an ACK of two packets", "ack_cost", "bare-bbr1", "20000", "40000"),
+    ("controller with bbr1, an ACK", "ack_cost", "bbr1", "20000", "40000"),
+    ("controller with cubic, an ACK", "ack_cost", "cubic", "20000", "40000"),
+]
+# What the toy transport around the library, and the tokens of what it sends, cost an ACK; it is taken off.
+TOY = ("", "ack_cost", "nothing", "20000", "40000")
+
+# Absolute limits: instructions, or (factor, of which).
+LIMITS = {
+    ONE: 3000,
+    "six bbr1, 41 packets, 100 Mbit/s, 100 ms": (1.5, ONE),
+    "100 bbr1, 100 Mbit/s, 20 ms": (2.0, ONE),
+    "1,000 bbr1, 1 Gbit/s, 20 ms": (2.0, ONE),
+    "one bbr1, 1 Gbit/s, 100 ms": (1.1, ONE),
+    "one bbr1, 10 Gbit/s, 100 ms": (1.1, ONE),
+    "bbr1 + sampler, an ACK of two packets": 500,
+}
+# Whole runs: what, bench, simulated seconds, CPU seconds, MB resident.
+RUNS = [
+    ("1,000 bbr1, 1 Gbit/s, 20 ms, 10 s", "thousand", "10", 3, 200),
+    ("1,000 bbr1, 10 Gbit/s, 20 ms, 10 s", "fast-thousand", "10", 15, 500),
+]
+# Measured once elsewhere, by the same method: instructions a packet, and an ACK.
+PACKET_REFERENCES = [
+    ("ns-3.37 as Debian builds it", 206500),
+    ("newest ns-3, optimised build", 110600),
+    ("picoquic's simulator", 28700),
+    ("a bare event loop in Rust, no real sender", 1300),
+]
+ACK_REFERENCES = [("s2n-quic's BBRv2", 2778), ("quinn's BBR", 756), ("s2n-quic's CUBIC", 227)]
+
+
+def fail(line):
+    sys.exit(f"bench: {line}")
+
+
+def output(*command):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def build():
+    """Builds the two examples; returns the directory that holds them."""
+    for package, example in (("bbrlab-lab", "cost"), ("bbrlab-core", "ack_cost")):
+        if subprocess.run(["cargo", "build", "-q", "--release", "-p", package, "--example", example], cwd=ROOT).returncode:
+            fail(f"example {example} does not build; see cargo's message above")
+    target = json.loads(output("cargo", "metadata", "--format-version", "1", "--no-deps"))["target_directory"]
+    return os.path.join(target, "release", "examples")
+
+
+def count(directory, example, bench, until):
+    """Instructions of one run, and the packets or ACKs that it printed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={scratch}/out"]
+        done = subprocess.run(command + [os.path.join(directory, example), bench, until], capture_output=True, text=True)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode or not found:
+        fail(f"{example} {bench} {until} failed under valgrind: {done.stderr.strip().splitlines()[-1:]}")
+    return int(found[1]), int(done.stdout)
+
+
+def slope(directory, case):
+    """Instructions between two points of a run, divided by what went on between them: start and end cost nothing."""
+    _, example, bench, start, end = case
+    (before, some), (after, more) = count(directory, example, bench, start), count(directory, example, bench, end)
+    return (after - before) / (more - some)
+
+
+def measure(directory, cases):
+    counts = {case[0]: slope(directory, case) for case in cases}
+    toy = slope(directory, TOY)
+    counts.update({case[0]: slope(directory, case) - toy for case in ACKS})
+    return {name: round(value) for name, value in counts.items()}
+
+
+def limit_of(name, counts):
+    limit = LIMITS.get(name)
+    if isinstance(limit, tuple):
+        return round(limit[0] * counts[limit[1]])
+    return limit
+
+
+def machine():
+    return {"machine": platform.machine(), "rustc": output("rustc", "--version").split()[1]}
+
+
+def show(counts):
+    """Prints the counts with their limits; returns what is wrong."""
+    wrong = []
+    for name, value in counts.items():
+        limit = limit_of(name, counts)
+        print(f"{name:<44} {value:>8,} instructions{'' if limit is None else f'   limit {limit:,}'}")
+        if limit is not None and value > limit:
+            wrong.append(f"{name}: {value:,} instructions, above its limit of {limit:,}")
+    return wrong
+
+
+def gate(directory, update):
+    counts = measure(directory, GATE)
+    wrong = show(counts)
+    here = machine()
+    if update:
+        with open(BASELINE, "w", encoding="utf-8") as file:
+            json.dump({**here, "counts": counts}, file, indent=2)
+            file.write("\n")
+        print(f"bench: baseline written for rustc {here['rustc']} on {here['machine']}")
+        return wrong
+    with open(BASELINE, encoding="utf-8") as file:
+        baseline = json.load(file)
+    if {key: baseline[key] for key in here} != here:
+        print(f"bench: the baseline is for rustc {baseline['rustc']} on {baseline['machine']}, this is rustc "
+              f"{here['rustc']} on {here['machine']}; only the absolute limits were applied")
+        return wrong
+    for name, value in counts.items():
+        before = baseline["counts"].get(name)
+        if before is None:
+            wrong.append(f"{name}: not in tools/bench-baseline.json; run tools/bench.py --update")
+        elif value > before * (1 + SLACK):
+            wrong.append(f"{name}: {value:,} instructions, {value / before - 1:.0%} above the baseline of {before:,}")
+        elif value < before * (1 - SLACK):
+            print(f"bench: {name}: {1 - value / before:.0%} below the baseline; keep it with tools/bench.py --update")
+    return wrong
+
+
+def run_whole(directory, run):
+    """CPU seconds (user) and MB resident of a whole run, without valgrind."""
+    name, bench, seconds, cpu_limit, mb_limit = run
+    with open(os.devnull, "w", encoding="utf-8") as nothing:
+        child = subprocess.Popen([os.path.join(directory, "cost"), bench, seconds], stdout=nothing)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        fail(f"cost {bench} {seconds} ended with status {child.returncode}")
+    cpu, mb = usage.ru_utime, usage.ru_maxrss / 1024
+    print(f"{name:<44} {cpu:>8.2f} s CPU   limit {cpu_limit}   {mb:>6.0f} MB   limit {mb_limit}")
+    return [f"{name}: {cpu:.2f} s CPU and {mb:.0f} MB, limits {cpu_limit} s and {mb_limit} MB"] if cpu > cpu_limit or mb > mb_limit else []
+
+
+def full(directory):
+    print("Instructions a packet delivered over the bottleneck, and an ACK:")
+    counts = measure(directory, FULL)
+    wrong = show(counts)
+    print("\nWhole runs:")
+    for run in RUNS:
+        wrong += run_whole(directory, run)
+    print("\nOthers, by the same method, and how many times ours:")
+    for name, value in PACKET_REFERENCES:
+        print(f"{name:<44} {value:>8,} a packet   {value / counts[ONE]:>6.1f} x")
+    for name, value in ACK_REFERENCES:
+        ours = counts["controller with cubic, an ACK" if "CUBIC" in name else "bbr1 + sampler, an ACK of two packets"]
+        print(f"{name:<44} {value:>8,} an ACK     {value / ours:>6.1f} x")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description="What the simulator and the library cost, in instructions.")
+    parser.add_argument("--gate", action="store_true", help="the short form, compared with tools/bench-baseline.json")
+    parser.add_argument("--update", action="store_true", help="write today's short form as the baseline")
+    args = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        fail("valgrind is not installed; install it (Debian: apt install valgrind) to count instructions")
+    directory = build()
+    wrong = gate(directory, args.update) if args.gate or args.update else full(directory)
+    for line in wrong:
+        print(f"bench: {line}", file=sys.stderr)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
