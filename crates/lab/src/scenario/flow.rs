@@ -416,15 +416,6 @@ impl fmt::Display for FlowOptions {
     }
 }
 
-impl Window {
-    /// The largest that it becomes.
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Self::Fixed(volume) | Self::Auto(volume) => volume.0,
-        }
-    }
-}
-
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

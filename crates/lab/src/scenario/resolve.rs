@@ -306,9 +306,6 @@ impl Scenario {
             return Err(format!("{name} stops at {stop}, before its start at {}; stop it later", TimeSpan(start)));
         }
         let mss = options.mss.unwrap_or(MSS_DEFAULT);
-        if let Some(window) = options.rwnd.filter(|window| window.bytes() < u64::from(mss)) {
-            return Err(format!("rwnd: {window} holds no segment of {mss} B; write at least {mss}B"));
-        }
         let (first, last) = options.links.map_or((0, links), |(first, last)| (first as usize - 1, last as usize));
         if last > links {
             return Err(format!("links={}..{last}: the path has {links}; write links=1..{links} or less", first + 1));
