@@ -2,6 +2,8 @@
 //! In: what to drive, and how many ACKs. Out: the ACKs. Never: a measurement of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::hint::black_box;
+
 use bbrlab_core::{
     Ack, AckReport, AlgorithmConfig, Bbr1, Bbr1Params, CaState, Controller, Init, RateSampler, Rate, Span, Time, Token,
 };
@@ -122,22 +124,25 @@ impl Driven for Controller {
     }
 }
 
-/// No algorithm: what the toy transport itself costs, to be subtracted.
-struct Nothing;
+/// No algorithm: what the toy transport and the tokens of what it sends cost, to be subtracted.
+struct Nothing(RateSampler);
 
 impl Driven for Nothing {
-    fn on_sent(&mut self, _now: Time, _in_flight: u32) -> Token {
-        Token::default()
+    fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
+        self.0.on_sent(now, in_flight == 0, false)
     }
 
-    fn on_ack(&mut self, _now: Time, _path: &Path, _lost: u64, _tokens: &[(Token, u64)]) {}
+    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
+        // What the others are given is made here as well.
+        black_box((now, path, lost, tokens));
+    }
 
     fn cwnd(&self) -> u32 {
-        400
+        black_box(400)
     }
 
     fn pacing_rate(&self) -> Rate {
-        RATE
+        black_box(RATE)
     }
 }
 
@@ -188,7 +193,7 @@ fn main() {
     let acks: u64 = args.get(2).and_then(|text| text.parse().ok()).expect(usage);
     let init = Init::new(Time::ZERO, MSS, 1);
     let done = match name.as_str() {
-        "nothing" => drive(&mut Nothing, acks),
+        "nothing" => drive(&mut Nothing(RateSampler::new(Time::ZERO)), acks),
         "bare-bbr1" => {
             let bbr = Bbr1::new(&Bbr1Params::default(), &init);
             drive(&mut Bare { sampler: RateSampler::new(Time::ZERO), bbr }, acks)

@@ -49,6 +49,18 @@ enum Mode {
     },
 }
 
+/// The last result of a calculation whose inputs change far less often than ACKs come.
+#[derive(Clone, Copy, Debug)]
+struct Memo<const N: usize> {
+    key: [u64; N],
+    value: u64,
+}
+
+impl<const N: usize> Memo<N> {
+    /// No calculation yet: no input is all ones.
+    const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
+}
+
 /// A BBRv1 flow.
 #[derive(Clone, Debug)]
 pub struct Bbr1 {
@@ -89,6 +101,8 @@ pub struct Bbr1 {
     /// This ACK was processed in ProbeRTT, so what is in flight now measures only that.
     mark_app_limited: bool,
     draft_quantum: bool,
+    rate_memo: Memo<2>,
+    target_memo: Memo<4>,
     rng: Rng,
 }
 
@@ -126,6 +140,8 @@ impl Bbr1 {
             unknown_path_cwnd: UNKNOWN_PATH_CWND,
             mark_app_limited: false,
             draft_quantum: false,
+            rate_memo: Memo::EMPTY,
+            target_memo: Memo::EMPTY,
             rng: Rng::derive(init.seed, 0x0062_6272),
         };
         bbr.min_rtt_tick = bbr.tick(init.now);
@@ -210,6 +226,8 @@ impl Bbr1 {
     /// Payload bytes of a full packet changed.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
+        self.rate_memo = Memo::EMPTY;
+        self.target_memo = Memo::EMPTY;
     }
 
     /// Congestion window, packets.
@@ -342,12 +360,16 @@ impl Bbr1 {
 
     // spec: Linux bbr_update_gains
     fn update_gains(&mut self) {
+        // First, because there flows spend their lives.
+        if let Mode::ProbeBw { phase, .. } = self.mode {
+            self.pacing_gain = if self.lt.in_use() { UNIT } else { self.phase_gain(phase) };
+            self.cwnd_gain = self.p.cwnd_gain;
+            return;
+        }
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (self.p.pacing_gain_startup, self.p.cwnd_gain_startup),
             Mode::Drain => (self.p.pacing_gain_drain, self.p.cwnd_gain_startup),
-            Mode::ProbeBw { .. } if self.lt.in_use() => (UNIT, self.p.cwnd_gain),
-            Mode::ProbeBw { phase, .. } => (self.phase_gain(phase), self.p.cwnd_gain),
-            Mode::ProbeRtt { .. } => (UNIT, UNIT),
+            Mode::ProbeBw { .. } | Mode::ProbeRtt { .. } => (UNIT, UNIT),
         };
     }
 }

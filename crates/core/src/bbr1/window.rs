@@ -2,7 +2,7 @@
 //! In: the model. Out: `pacing_rate` and `cwnd`. Never: an estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{BW_UNIT, Bbr1, DEFAULT_RTT_US, Mode, UNIT};
+use super::{BW_UNIT, Bbr1, DEFAULT_RTT_US, Memo, Mode, UNIT};
 use crate::event::{Ack, CaState};
 use crate::units::{MICROS_PER_SEC, Span};
 
@@ -50,8 +50,13 @@ impl Bbr1 {
 
     /// Before the pipe is full the rate never falls, so that noise in the first samples cannot slow Startup.
     // spec: Linux bbr_set_pacing_rate
+    #[inline]
     pub(super) fn set_pacing_rate(&mut self, bw: u64, gain: u32, srtt: Option<Span>) {
-        let rate = self.bw_to_pacing_rate(bw, gain);
+        let key = [bw, u64::from(gain)];
+        if self.rate_memo.key != key {
+            self.rate_memo = Memo { key, value: self.bw_to_pacing_rate(bw, gain) };
+        }
+        let rate = self.rate_memo.value;
         if !self.has_seen_rtt && srtt.is_some() {
             self.init_pacing_rate_from_rtt(srtt);
         }
@@ -139,12 +144,24 @@ impl Bbr1 {
         }
     }
 
+    /// The window towards which ACKs move it.
+    fn cwnd_target(&mut self, bw: u64) -> u32 {
+        let flags = u64::from(self.full_bw_reached) | u64::from(matches!(self.mode, Mode::ProbeBw { phase: 0, .. })) << 1;
+        let packed = u64::from(self.cwnd_gain) << 34 | u64::from(self.aggregation.extra_acked()) << 2 | flags;
+        let key = [bw, self.min_rtt_us.unwrap_or(u64::MAX), self.pacing_rate, packed];
+        if self.target_memo.key != key {
+            let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.ack_aggregation_cwnd());
+            let value = self.quantization_budget(target).min(u64::from(u32::MAX));
+            self.target_memo = Memo { key, value };
+        }
+        self.target_memo.value as u32
+    }
+
     // spec: Linux bbr_set_cwnd
     pub(super) fn set_cwnd(&mut self, ack: &Ack, bw: u64) {
         let acked = u32::try_from(ack.rs.acked_sacked).unwrap_or(u32::MAX);
         if acked > 0 && !self.recover_or_restore(ack, acked) {
-            let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.ack_aggregation_cwnd());
-            let target = u32::try_from(self.quantization_budget(target)).unwrap_or(u32::MAX);
+            let target = self.cwnd_target(bw);
             if self.full_bw_reached {
                 self.cwnd = self.cwnd.saturating_add(acked).min(target);
             } else if self.cwnd < target || ack.delivered < u64::from(self.unknown_path_cwnd) {
@@ -161,6 +178,10 @@ impl Bbr1 {
     /// Recovery: a round of packet conservation at its start, the saved window at its end. True: the window is decided.
     // spec: Linux bbr_set_cwnd_to_recover_or_restore
     fn recover_or_restore(&mut self, ack: &Ack, acked: u32) -> bool {
+        let is_calm = ack.rs.losses == 0 && !self.packet_conservation && ack.ca_state == self.prev_ca_state;
+        if is_calm && ack.ca_state < CaState::Recovery {
+            return false; // as most ACKs find it
+        }
         let losses = u32::try_from(ack.rs.losses).unwrap_or(u32::MAX);
         self.cwnd = self.cwnd.saturating_sub(losses).max(1);
         let conserved = ack.in_flight.saturating_add(acked);

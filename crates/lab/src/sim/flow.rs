@@ -159,19 +159,17 @@ impl Flow {
         self.one_way = back;
     }
 
-    /// The next segment that is due arrives at the receiver. False: none is.
+    /// The next segment that is due arrives at the receiver.
     #[inline]
-    pub fn on_arrival(&mut self, now: Time, acks: &mut Vec<AckPacket>) -> bool {
-        let Some((_, segment)) = self.forward.pop(now) else {
-            return false;
-        };
+    pub fn on_arrival(&mut self, now: Time, acks: &mut Vec<AckPacket>) -> Option<Segment> {
+        let (_, segment) = self.forward.pop(now)?;
         let before = self.receiver.bytes;
         self.receiver.on_segment(now, &segment, acks);
         let fresh = self.receiver.bytes - before;
         if fresh > 0 {
             self.count_arrival(now, fresh);
         }
-        true
+        Some(segment)
     }
 
     fn count_arrival(&mut self, now: Time, fresh: u64) {

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod agenda;
+mod capture;
 mod flow;
 #[doc(hidden)]
 pub mod observe;
@@ -14,6 +15,7 @@ mod summary;
 
 use bbrlab_core::{Rng, Span, Time};
 
+use crate::export::pcap::{Packets, Tap};
 use crate::link::{Aqm, Link, LinkConfig, LinkPacket, LinkStats, Loss, LossModel, Service, Verdict};
 use crate::metrics::Histogram;
 use crate::result::RunResult;
@@ -21,6 +23,7 @@ use crate::setup::{AccessSetup, ChangeKind, Setup};
 use crate::tcp::{AckPacket, Segment};
 use crate::trace::Trace;
 use agenda::Agenda;
+use capture::Capture;
 use flow::{ACCESS_HOP, Flow};
 use record::Recorder;
 
@@ -40,6 +43,8 @@ pub struct Output {
     pub result: RunResult,
     /// The series, where the setup asked for them.
     pub trace: Trace,
+    /// The packets, where the setup asked for them.
+    pub packets: Packets,
 }
 
 /// Runs a scenario to its end.
@@ -80,6 +85,7 @@ struct World<'a> {
     ack_loss: LossModel,
     recorder: Recorder,
     observer: Option<&'a mut dyn observe::Observer>,
+    capture: Option<Box<Capture>>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
     /// ACKs that a receiver has just written.
@@ -120,6 +126,7 @@ impl<'a> World<'a> {
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
             observer: None,
+            capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
             dropped: Vec::new(),
@@ -191,6 +198,11 @@ impl<'a> World<'a> {
         self.agenda.set(index, next);
         if let Some(departure) = departure {
             let segment = departure.packet;
+            if index == self.bottleneck
+                && let Some(capture) = &mut self.capture
+            {
+                capture.on_segment(self.now, &segment, Tap::BottleneckOut);
+            }
             if index == self.bottleneck && self.measuring {
                 self.queue_delay.add(departure.queue_delay.0);
             }
@@ -249,6 +261,9 @@ impl<'a> World<'a> {
         let link = &mut self.links[index];
         let verdict = link.offer(self.now, segment);
         if index == self.bottleneck {
+            if let Some(capture) = &mut self.capture {
+                capture.on_segment(self.now, &segment, Tap::BottleneckIn);
+            }
             let counts = &mut flow.stats.bottleneck;
             counts.0 += 1;
             counts.1 += u64::from(verdict != Verdict::Queued);
@@ -275,6 +290,9 @@ impl<'a> World<'a> {
     /// Offers what a sender has put into `out` from place `from` on. Returns when it wants to be called next.
     // Drops in the host's own queue may call the sender again; what it emits then lies behind, and goes first.
     fn emit(&mut self, index: usize, from: usize) -> Time {
+        if let Some(capture) = &mut self.capture {
+            capture.on_sent(self.now, &self.out[from..]);
+        }
         for place in from..self.out.len() {
             self.offer(self.out[place]);
         }
@@ -285,9 +303,12 @@ impl<'a> World<'a> {
     /// Segments arrive at a receiver.
     fn on_arrival(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        while flow.on_arrival(self.now, &mut self.acks) {
+        while let Some(segment) = flow.on_arrival(self.now, &mut self.acks) {
+            if let Some(capture) = &mut self.capture {
+                capture.on_segment(self.now, &segment, Tap::Receiver);
+            }
             if !self.acks.is_empty() {
-                send_acks(flow, self.now, &mut self.acks, &mut self.ack_loss);
+                send_acks(flow, index, self.now, &mut self.acks, &mut self.ack_loss, &mut self.capture);
             }
         }
         let (forward, receiver, back) = (flow.forward.next(), flow.receiver.next_time(), flow.back.next());
@@ -299,7 +320,7 @@ impl<'a> World<'a> {
     fn on_receiver(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         flow.receiver.on_timer(self.now, &mut self.acks);
-        send_acks(flow, self.now, &mut self.acks, &mut self.ack_loss);
+        send_acks(flow, index, self.now, &mut self.acks, &mut self.ack_loss, &mut self.capture);
         let (receiver, back) = (flow.receiver.next_time(), flow.back.next());
         let group = self.first_flow + index;
         self.agenda.set_some(group, [(RECEIVER, receiver), (BACK, back)]);
@@ -310,6 +331,9 @@ impl<'a> World<'a> {
         let flow = &mut self.flows[index];
         while let Some(ack) = flow.back.pop(self.now) {
             let before = self.out.len();
+            if let Some(capture) = &mut self.capture {
+                capture.on_ack_arrived(self.now, index, &ack);
+            }
             if ack.syn {
                 let setup = &self.setup.flows[index];
                 if let Some(rtt) = flow.sender.on_syn_ack(self.now, setup, ack.ts_echo, &mut self.out) {
@@ -388,9 +412,20 @@ impl<'a> World<'a> {
 }
 
 /// Sends what a receiver has just written, unless it is lost.
-fn send_acks(flow: &mut Flow, now: Time, acks: &mut Vec<AckPacket>, loss: &mut LossModel) {
+fn send_acks(
+    flow: &mut Flow,
+    index: usize,
+    now: Time,
+    acks: &mut Vec<AckPacket>,
+    loss: &mut LossModel,
+    capture: &mut Option<Box<Capture>>,
+) {
     for ack in acks.drain(..) {
-        if loss.is_none() || !loss.lose() {
+        let lost = !loss.is_none() && loss.lose();
+        if let Some(capture) = capture {
+            capture.on_ack_sent(now, index, &ack, lost);
+        }
+        if !lost {
             flow.back.push(now, ack);
         }
     }

@@ -30,8 +30,8 @@ pub struct Receiver {
     pub next: u64,
     /// Ranges that arrived out of order, sorted and disjoint.
     ranges: VecDeque<(u64, u64)>,
-    /// Starts of ranges, most recently touched first, for SACK blocks.
-    recent: [u64; SACK_BLOCKS + 1],
+    /// Some of them, most recently touched first, for SACK blocks.
+    recent: [(u64, u64); SACK_BLOCKS + 1],
     recent_len: usize,
     /// Unique payload bytes that arrived.
     pub bytes: u64,
@@ -92,7 +92,7 @@ impl Receiver {
         Self {
             next: 0,
             ranges: VecDeque::new(),
-            recent: [0; SACK_BLOCKS + 1],
+            recent: [(0, 0); SACK_BLOCKS + 1],
             recent_len: 0,
             bytes: 0,
             wire_bytes: 0,
@@ -190,10 +190,7 @@ impl Receiver {
         if seq == self.next || self.recent_len < SACK_BLOCKS_EXPECTED {
             return false;
         }
-        let joins = |start: u64| {
-            self.range_of(start).is_some_and(|at| self.ranges[at].0 == seq + 1 || self.ranges[at].1 == seq)
-        };
-        !self.recent[..SACK_BLOCKS_EXPECTED].iter().any(|&start| joins(start))
+        !self.recent[..SACK_BLOCKS_EXPECTED].iter().any(|range| range.0 == seq + 1 || range.1 == seq)
     }
 
     fn clear_timers(&mut self) {
@@ -219,12 +216,19 @@ impl Receiver {
     }
 
     fn has(&self, seq: u64) -> bool {
-        seq < self.next || self.range_of(seq).is_some()
+        if seq <= self.next {
+            return seq < self.next; // what is next is in no range
+        }
+        let after = self.ranges_from(seq);
+        after > 0 && seq < self.ranges[after - 1].1
     }
 
-    fn range_of(&self, seq: u64) -> Option<usize> {
-        let after = self.ranges.partition_point(|range| range.0 <= seq);
-        (after > 0 && seq < self.ranges[after - 1].1).then(|| after - 1)
+    /// How many ranges begin at or before a segment. Most segments come behind the last one.
+    fn ranges_from(&self, seq: u64) -> usize {
+        match self.ranges.back() {
+            Some(last) if last.0 > seq => self.ranges.partition_point(|range| range.0 <= seq),
+            _ => self.ranges.len(),
+        }
     }
 
     /// Stores a new segment and says how urgent its ACK is.
@@ -319,62 +323,58 @@ impl Receiver {
         };
         // A DSACK takes the place of one block.
         let room = SACK_BLOCKS - usize::from(dsack.is_some());
-        for (slot, start) in ack.sack.iter_mut().zip(&self.recent[..self.recent_len.min(room)]) {
-            if let Some(index) = self.range_of(*start) {
-                let (from, to) = self.ranges[index];
-                *slot = ((from - self.next) as u32, (to - self.next) as u32);
-            }
+        for (slot, (from, to)) in ack.sack.iter_mut().zip(&self.recent[..self.recent_len.min(room)]) {
+            *slot = ((from - self.next) as u32, (to - self.next) as u32);
         }
         ack
     }
 
     /// Adds a segment to the ranges, joins neighbours, and puts the result first among the recent ones.
     fn insert(&mut self, seq: u64) {
-        let at = self.ranges.partition_point(|range| range.0 <= seq);
+        let at = self.ranges_from(seq);
         let joins_left = at > 0 && self.ranges[at - 1].1 == seq;
         let joins_right = at < self.ranges.len() && self.ranges[at].0 == seq + 1;
-        let start = match (joins_left, joins_right) {
+        let range = match (joins_left, joins_right) {
             (true, true) => {
                 let (right, end) = self.ranges[at];
                 self.ranges.remove(at);
                 self.ranges[at - 1].1 = end;
                 self.forget_recent(right);
-                self.ranges[at - 1].0
+                self.ranges[at - 1]
             }
             (true, false) => {
                 self.ranges[at - 1].1 = seq + 1;
-                self.ranges[at - 1].0
+                self.ranges[at - 1]
             }
             (false, true) => {
                 let old = self.ranges[at].0;
                 self.ranges[at].0 = seq;
                 self.forget_recent(old);
-                seq
+                self.ranges[at]
             }
             (false, false) => {
                 self.ranges.insert(at, (seq, seq + 1));
-                seq
+                (seq, seq + 1)
             }
         };
-        self.touch_recent(start);
+        self.touch_recent(range);
     }
 
     fn forget_recent(&mut self, start: u64) {
-        if let Some(at) = self.recent[..self.recent_len].iter().position(|&s| s == start) {
+        if let Some(at) = self.recent[..self.recent_len].iter().position(|range| range.0 == start) {
             self.recent.copy_within(at + 1..self.recent_len, at);
             self.recent_len -= 1;
         }
     }
 
-    fn touch_recent(&mut self, start: u64) {
-        if self.recent_len > 0 && self.recent[0] == start {
-            return;
+    fn touch_recent(&mut self, range: (u64, u64)) {
+        if self.recent_len == 0 || self.recent[0].0 != range.0 {
+            self.forget_recent(range.0);
+            let kept = self.recent_len.min(SACK_BLOCKS);
+            self.recent.copy_within(0..kept, 1);
+            self.recent_len = kept + 1;
         }
-        self.forget_recent(start);
-        let kept = self.recent_len.min(SACK_BLOCKS);
-        self.recent.copy_within(0..kept, 1);
-        self.recent[0] = start;
-        self.recent_len = kept + 1;
+        self.recent[0] = range;
     }
 
     /// Linux's dynamic right-sizing: once an RTT, room for twice what arrived in it.

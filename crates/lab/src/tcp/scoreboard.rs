@@ -93,12 +93,6 @@ impl Scoreboard {
         self.packets_out() + self.retrans_out - self.sacked_out - self.lost_out
     }
 
-    /// The record of a segment between `una` and `next`.
-    pub fn record(&mut self, seq: u64) -> &mut Record {
-        debug_assert!(self.una <= seq && seq < self.next);
-        &mut self.records[(seq & self.mask) as usize]
-    }
-
     /// The record of a segment between `una` and `next`, to read.
     pub fn peek(&self, seq: u64) -> &Record {
         debug_assert!(self.una <= seq && seq < self.next);

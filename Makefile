@@ -1,0 +1,88 @@
+# `make run` shows what there is, `make test` is everything that CI checks. `make help` lists the single steps.
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# rustup puts cargo there; a fresh shell may not know it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# The seed of the property tests: the commit, so that a failure repeats. Set it to repeat another commit's.
+BBRLAB_SEED ?= $(shell git rev-parse HEAD 2>/dev/null || echo 1)
+export BBRLAB_SEED
+# Seconds for each fuzz target.
+FUZZ_SECONDS ?= 30
+
+export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
+# Cheap steps first. Every one is a target that runs alone.
+STEPS := format lint docs tests no-std catalogue repeat commands report instructions fuzz
+
+.PHONY: help setup run test build clean $(STEPS)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
+
+setup: ## installs what all steps need, or names what is missing
+	@tools/setup.sh run $(STEPS)
+
+run: ## builds, checks every published claim, writes out/report.html
+	@tools/setup.sh run
+	@$(MAKE) --no-print-directory build
+	@mkdir -p out
+	@status=0; $(BBRLAB) reproduce --report out/report.html || status=$$?; \
+	if [ $$status -le 1 ]; then echo "report: $(CURDIR)/out/report.html"; fi; exit $$status
+
+test: ## every check of CI, with a summary
+	@tools/steps.sh $(STEPS)
+
+build: ## the command, at target/release/bbrlab
+	cargo build --locked --release -p bbrlab
+
+format: ## the sources are formatted
+	cargo fmt --all --check
+
+lint: ## clippy without a warning, on every target
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+docs: ## links lead somewhere, files keep their length
+	python3 tools/check_docs.py
+
+tests: ## unit, doc, property and command tests
+	cargo test --locked --workspace
+
+no-std: ## core needs no std, no allocator, no float; shown by the symbols that are left
+	tools/nostd.sh
+
+catalogue: build ## every published claim, as `make run`; no expectation fails
+	@mkdir -p out
+	$(BBRLAB) reproduce --report out/report.html
+
+repeat: build ## the catalogue on one thread and on many gives the same bytes
+	@mkdir -p out/repeat
+	@for threads in 1 3; do \
+	    RAYON_NUM_THREADS=$$threads $(BBRLAB) reproduce --report out/repeat/$$threads.html --json out/repeat/$$threads.json \
+	        > out/repeat/$$threads.txt || [ $$? -eq 1 ] || exit 2; \
+	done
+	cmp out/repeat/1.html out/repeat/3.html
+	cmp out/repeat/1.json out/repeat/3.json
+	cmp out/repeat/1.txt out/repeat/3.txt
+
+commands: build ## the commands in README and docs print what stands below them
+	@mkdir -p out
+	python3 tools/check_commands.py
+
+report: build ## the report in a real browser: a sample, the catalogue, one run
+	@mkdir -p out/report-test
+	cargo run --quiet --locked --release -p bbrlab-lab --example report_sample > out/report-test/sample.html
+	python3 tests/report/browser_test.py out/report-test/sample.html --shots out/report-test/sample
+	$(BBRLAB) reproduce --report out/report-test/catalogue.html > out/report-test/catalogue.txt || [ $$? -eq 1 ]
+	python3 tests/report/browser_test.py out/report-test/catalogue.html --shots out/report-test/catalogue
+	$(BBRLAB) run --quiet examples/call.toml --report out/report-test/run.html
+	python3 tests/report/browser_test.py out/report-test/run.html --shots out/report-test/run
+
+instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)
+	python3 tools/bench.py --gate
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (30)
+	fuzz/run.sh $(FUZZ_SECONDS)
+
+clean: ## removes what was built and written
+	rm -rf target out fuzz/target fuzz/corpus fuzz/artifacts

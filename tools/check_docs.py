@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Checks what the repository says about itself: links in Markdown lead somewhere, files keep their length and their header.
+In: the files that git tracks or would track. Out: one line a fault, exit 1; else a count. Never: a network.
+"""
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+import os
+import re
+import subprocess
+import sys
+from urllib.parse import unquote
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LENGTH_MAX = {"ARCHITECTURE.md": 150}
+SOURCE_LENGTH_MAX = 600
+SOURCES = (".rs", ".py", ".js", ".css", ".sh")
+LICENCE_LINE = "SPDX-License-Identifier: Apache-2.0 OR MIT"
+VENDORED = "/vendor/"
+LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
+
+
+def tracked():
+    """Files of the repository, without what .gitignore names."""
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted(path for path in set(out.stdout.splitlines()) if os.path.isfile(os.path.join(ROOT, path)))
+
+
+def read(path):
+    """A file's text."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def anchors(text):
+    """The anchors of a page's headings, as GitHub makes them."""
+    found, seen = set(), {}
+    for heading in re.findall(r"^#{1,6}\s+(.*?)\s*#*$", FENCE.sub("", text), re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        again = seen.get(slug, 0)
+        seen[slug] = again + 1
+        found.add(f"{slug}-{again}" if again else slug)
+    return found
+
+
+def link_faults(path, text):
+    """Links that lead nowhere in the repository."""
+    blank = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
+    for number, line in enumerate(blank.splitlines(), 1):
+        for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
+            if re.match(r"[a-z][a-z0-9+.-]*:", target):
+                continue  # another site: a check of it would need the network
+            file, _, anchor = target.partition("#")
+            there = os.path.normpath(os.path.join(os.path.dirname(path), unquote(file))) if file else path
+            full = os.path.join(ROOT, there)
+            if there.startswith("..") or not os.path.exists(full):
+                yield f"{path}:{number}: link to {target!r}, which is not there"
+            elif anchor and there.endswith(".md") and anchor not in anchors(read(there)):
+                yield f"{path}:{number}: link to {target!r}, but {there} has no such heading"
+
+
+def source_faults(path, text):
+    """Length and header of one file."""
+    limit = LENGTH_MAX.get(path, SOURCE_LENGTH_MAX if path.endswith(SOURCES) else None)
+    lines = text.count("\n")
+    if limit is not None and lines > limit:
+        yield f"{path}: {lines} lines, the limit is {limit}; split it by what it does"
+    if path.endswith((".py", ".sh")) and LICENCE_LINE not in text[:1200]:
+        yield f"{path}: no line {LICENCE_LINE!r} in its header"
+
+
+def main():
+    """Checks everything and exits."""
+    paths = [path for path in tracked() if VENDORED not in f"/{path}"]
+    faults, pages = [], 0
+    for path in paths:
+        if not path.endswith((*SOURCES, ".md")):
+            continue
+        text = read(path)
+        faults += source_faults(path, text)
+        if path.endswith(".md"):
+            pages += 1
+            faults += link_faults(path, text)
+    for fault in faults:
+        print(fault)
+    if faults:
+        sys.exit(1)
+    print(f"{pages} pages: every link leads somewhere; {len(paths)} files keep their length")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+#!/bin/bash
+# Installs what the named steps need where it may (apt as root or with passwordless sudo; rustup), else names it.
+# usage: tools/setup.sh STEP…      `run` or a step of the Makefile. Exit 1 if something is missing, with one line for each.
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -uo pipefail
+
+# The oldest compiler that builds this: rust-version in Cargo.toml.
+rust_min=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
+export PATH="$PATH:$HOME/.cargo/bin"
+export DEBIAN_FRONTEND=noninteractive
+missing=0
+updated=
+
+say() { echo "setup: $*" >&2; }
+
+lack() {
+    say "$*"
+    missing=1
+}
+
+# Runs a command with the right to install, or fails.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        command -v sudo >/dev/null && sudo -n env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" "$@"
+    fi
+}
+
+may_install() { command -v apt-get >/dev/null && as_root true 2>/dev/null; }
+
+# The package lists of a fresh machine are old or absent, so a failure is tried once more with new ones.
+apt_install() {
+    may_install || return 1
+    say "installing $1"
+    as_root apt-get install -y -qq --no-install-recommends "$1" >/dev/null 2>&1 && return 0
+    [ -z "$updated" ] || return 1
+    updated=yes
+    as_root apt-get update -qq >/dev/null 2>&1
+    as_root apt-get install -y -qq --no-install-recommends "$1" >/dev/null
+}
+
+# need PROGRAM PACKAGE
+need() {
+    command -v "$1" >/dev/null && return
+    apt_install "$2" && command -v "$1" >/dev/null && return
+    lack "no $1 in PATH; on Debian: apt-get install $2"
+}
+
+need_rust() {
+    # Where the distribution packs rustup, that is a way to a compiler that is new enough.
+    if ! command -v cargo >/dev/null && apt_install rustup; then
+        rustup toolchain install stable --profile minimal
+    fi
+    local have
+    have=$(rustc --version 2>/dev/null | cut -d ' ' -f 2)
+    if [ -z "$have" ]; then
+        lack "no rustc in PATH; install Rust $rust_min or later from https://rustup.rs"
+    elif [ "$(printf '%s\n' "$rust_min" "${have%%-*}" | sort -V | head -n 1)" != "$rust_min" ]; then
+        lack "rustc is $have, this needs $rust_min or later; with rustup: rustup update stable"
+    fi
+}
+
+# need_component PROGRAM COMPONENT
+need_component() {
+    "$1" --version >/dev/null 2>&1 && return
+    if command -v rustup >/dev/null && rustup component add "$2"; then
+        return
+    fi
+    lack "no $1; with rustup: rustup component add $2"
+}
+
+needs_of() {
+    case $1 in
+        format) need_rust && need_component rustfmt rustfmt ;;
+        docs) need python3 python3 ;;
+        *)
+            need_rust
+            need cc gcc
+            ;;
+    esac
+    case $1 in
+        lint) need_component cargo-clippy clippy ;;
+        no-std) need objdump binutils ;;
+        commands) need python3 python3 ;;
+        report)
+            need python3 python3
+            need chromium chromium
+            need chromedriver chromium-driver
+            ;;
+        instructions)
+            need python3 python3
+            need valgrind valgrind
+            ;;
+        fuzz) need c++ g++ ;;
+    esac
+}
+
+for step in "$@"; do
+    needs_of "$step"
+done
+exit $missing
