@@ -251,6 +251,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         sample: dice.one_in(2).then(|| Span(duration.0 / 50 + 1)),
         bottleneck: dice.0.below(links.len() as u64) as usize,
         schedule: dice.schedule(duration, rate, rtt, &links),
+        capture: bbrlab_lab::setup::Capture::Off,
         links,
         path: dice.path(rtt),
         flows: Vec::new(),
