@@ -360,7 +360,7 @@ impl<'a> World<'a> {
     /// Sends what a receiver has just written, unless it is lost.
     fn send_acks(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        for ack in self.acks.drain(..) {
+        for &ack in &self.acks {
             if !self.ack_loss.is_none() && self.ack_loss.lose() {
                 continue;
             }
@@ -369,6 +369,7 @@ impl<'a> World<'a> {
                 None => flow.back.push(self.now, ack),
             }
         }
+        self.acks.clear();
         match flow.lane {
             Some(lane) => self.shared.set(self.first_lane + 2 * lane + 1, self.lanes[lane].back.next()),
             None => {
