@@ -48,8 +48,8 @@ docs: ## links lead somewhere, files keep their length
 tests: ## unit, doc, property and command tests
 	cargo test --locked --workspace
 
-no-std: ## core builds where there is no std and no allocator
-	tools/no_std.sh
+no-std: ## core needs no std, no allocator, no float; shown by the symbols that are left
+	tools/nostd.sh
 
 catalogue: build ## every published claim, as `make run`; no expectation fails
 	@mkdir -p out
@@ -71,7 +71,8 @@ commands: build ## the commands in README and docs print what stands below them
 
 report: build ## the report in a real browser: a sample, the catalogue, one run
 	@mkdir -p out/report-test
-	tests/report/run.sh out/report-test/sample
+	cargo run --quiet --locked --release -p bbrlab-lab --example report_sample > out/report-test/sample.html
+	python3 tests/report/browser_test.py out/report-test/sample.html --shots out/report-test/sample
 	$(BBRLAB) reproduce --report out/report-test/catalogue.html > out/report-test/catalogue.txt || [ $$? -eq 1 ]
 	python3 tests/report/browser_test.py out/report-test/catalogue.html --shots out/report-test/catalogue
 	$(BBRLAB) run --quiet examples/call.toml --report out/report-test/run.html

@@ -70,15 +70,6 @@ need_component() {
     lack "no $1; with rustup: rustup component add $2"
 }
 
-# A target without std, for the proof that core needs none.
-need_target() {
-    [ -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$1" ] && return
-    if command -v rustup >/dev/null && rustup target add "$1"; then
-        return
-    fi
-    lack "no Rust target $1; with rustup: rustup target add $1"
-}
-
 needs_of() {
     case $1 in
         format) need_rust && need_component rustfmt rustfmt ;;
@@ -90,7 +81,7 @@ needs_of() {
     esac
     case $1 in
         lint) need_component cargo-clippy clippy ;;
-        no-std) need_target thumbv7em-none-eabi ;;
+        no-std) need objdump binutils ;;
         commands) need python3 python3 ;;
         report)
             need python3 python3

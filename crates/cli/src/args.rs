@@ -9,7 +9,8 @@ use clap::{Args, Parser, Subcommand};
 /// BBR congestion control, every version of it, shown, proven and put to work.
 #[derive(Debug, Parser)]
 #[command(name = "bbrlab", version, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 done and every expectation holds; 1 an expectation failed; 2 it could not run.")]
+#[command(after_help = "Start with: bbrlab run --flow bbr1 --flow cubic\n\n\
+    Exit status: 0 done and every expectation holds; 1 an expectation failed; 2 it could not run; 130 interrupted.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -21,7 +22,7 @@ pub struct Cli {
 pub enum Command {
     /// Run one scenario and print what it measured
     Run(Box<RunArgs>),
-    /// Run the catalogue of published claims: expected and measured value and verdict of each
+    /// Run the catalogue of published claims: of each the expected and the measured value, and a verdict
     Reproduce(ReproduceArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(ListArgs),
@@ -38,9 +39,10 @@ pub enum Command {
 
 /// Flags of `bbrlab run`; each of the first group is also a key of the scenario file.
 #[derive(Debug, Default, Args)]
-#[command(
-    after_help = "Example: bbrlab run --rate 10mbit --rtt 40ms --buffer 1bdp --flow bbr1 --flow cubic@5s --duration 30s"
-)]
+#[command(after_help = "Examples:\n  \
+        bbrlab run --rate 10mbit --rtt 40ms --buffer 1bdp --flow bbr1 --flow cubic@5s\n  \
+        bbrlab run scenario.toml --seed 2 --report report.html --pcap sender.pcapng\n\n\
+        Units: rates bit, kbit, mbit, gbit (powers of 1000); times ns, us, ms, s; volumes B, kB, MB, GB, KiB, MiB, GiB.")]
 pub struct RunArgs {
     /// Scenario in TOML, or the JSON of an earlier result; flags override it
     pub file: Option<PathBuf>,
@@ -48,28 +50,34 @@ pub struct RunArgs {
     /// Bottleneck rate, as in 10mbit (powers of 1000; bits) [default: 10mbit]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
     pub rate: Option<String>,
-    /// Two-way propagation time without queue or serialisation [default: 40ms]
+    /// Two-way propagation time without queue or serialisation, as in 40ms [default: 40ms]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Path")]
     pub rtt: Option<String>,
     /// Bottleneck queue limit, as in 41p, 64KiB, 1.5bdp or 250ms of drain time [default: 1bdp, at least 10p]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Path")]
     pub buffer: Option<String>,
-    /// Random loss after the bottleneck, as in 1%, 0.001 or ge:p,r,1-h,1-k [default: 0%]
+    /// Random loss after the bottleneck, as in 1% or 0.001; in bursts as ge:p,r[,1-h[,1-k]] [default: 0%]
+    ///
+    /// ge is the Gilbert-Elliott model in netem's words: p from good to bad, r back, 1-h the loss in the bad state
+    /// (100% unless written), 1-k the loss in the good one (0%).
     #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
     pub loss: Option<String>,
-    /// Random loss on the ACK path [default: 0%]
+    /// Random loss on the ACK path, in the same forms [default: 0%]
     #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
     pub ack_loss: Option<String>,
     /// Added delay, as in 2ms (order kept) or 2ms:reorder [default: 0s]
     #[arg(long, value_name = "TIME[:reorder]", allow_hyphen_values = true, help_heading = "Path")]
     pub jitter: Option<String>,
-    /// Share of data packets that overtake [default: 0%]
+    /// Share of data packets that overtake, as in 1% or 0.01 [default: 0%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
     pub reorder: Option<String>,
-    /// Share of data packets that arrive twice [default: 0%]
+    /// Share of data packets that arrive twice, as in 1% or 0.01 [default: 0%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
     pub duplicate: Option<String>,
-    /// Queue discipline: droptail, red:…, codel:…, fq_codel or pie, with :ecn [default: droptail]
+    /// Queue discipline: droptail, red, codel, fq_codel or pie, with options as in codel:target=5ms:ecn [default: droptail]
+    ///
+    /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
+    /// fq_codel: codel's, and flows=N, quantum=BYTES; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn.
     #[arg(long, value_name = "AQM", allow_hyphen_values = true, help_heading = "Path")]
     pub aqm: Option<String>,
     /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
@@ -78,7 +86,7 @@ pub struct RunArgs {
     /// ACKs held and released together, as in 20ms or 64KiB [default: none]
     #[arg(long, value_name = "HOLD", allow_hyphen_values = true, help_heading = "Path")]
     pub ack_aggregation: Option<String>,
-    /// Changes of the path in time, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
+    /// Changes of the path in time: rate, rtt, buffer, loss, ack_loss, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
     #[arg(long, value_name = "STEPS", allow_hyphen_values = true, help_heading = "Path")]
     pub schedule: Option<String>,
     /// mahimahi delivery trace as bottleneck, instead of a rate
@@ -95,7 +103,7 @@ pub struct RunArgs {
     /// every other key is a parameter of the algorithm: see `bbrlab list parameters CC`.
     #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
     pub flow: Vec<String>,
-    /// When the run ends [default: 60s]
+    /// When the run ends, in simulated time [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub duration: Option<String>,
     /// Metrics count from here [default: 0s]
@@ -123,9 +131,13 @@ pub struct RunArgs {
     /// Write one self-contained page that opens offline
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub report: Option<PathBuf>,
-    /// Write the packets as pcapng, for Wireshark and tcptrace
+    /// Write the packets as pcapng, for Wireshark and tcptrace: FILE as the sender sees them, DIR one file each for
+    /// sender, bottleneck-in, bottleneck-out and receiver
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub pcap: Option<PathBuf>,
+    /// Most packets that --pcap records of a run; about 100 bytes of memory each [default: 2000000]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, requires = "pcap", help_heading = "Output")]
+    pub pcap_limit: Option<String>,
     /// Write the series as qlog: FILE.qlog in qvis's dialect, FILE.sqlog in the drafts'; DIR gets both
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
@@ -186,8 +198,12 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "DIR")]
     pub experiments: Option<PathBuf>,
     /// Seed of all dice
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("write a whole number from 0 to {}", u64::MAX))
 }
 
 /// Arguments of `bbrlab list`.

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::table::{Align, aligned};
+use crate::grid::{Align, aligned};
 
 /// One fact: can it, what it is, what it found and what would do.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ pub fn report() -> String {
         };
         vec![mark.to_owned(), name.to_owned(), found]
     });
-    let mut text = aligned(&["", "what", "found"], &[Align::Left; 3], rows);
+    let mut text = aligned(&["", "what", "found"], &[Align::Left, Align::Left, Align::Text], rows);
     text.push_str("\nThe simulator (--on sim) needs none of these rights.\n");
     text
 }

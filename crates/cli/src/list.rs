@@ -7,7 +7,7 @@ use bbrlab_lab::scenario::{FlowSpec, unit_text};
 
 use crate::Failure;
 use crate::args::{ListArgs, ListWhat};
-use crate::table::{Align, aligned};
+use crate::grid::{Align, aligned};
 
 /// The list as text.
 pub fn list(args: &ListArgs) -> Result<String, Failure> {
@@ -22,7 +22,7 @@ pub fn list(args: &ListArgs) -> Result<String, Failure> {
 fn algorithms() -> String {
     let rows =
         ALGORITHMS.iter().map(|info| vec![info.name.to_owned(), info.summary.to_owned(), info.source.to_owned()]);
-    aligned(&["algorithm", "what it is", "source"], &[Align::Left; 3], rows)
+    aligned(&["algorithm", "what it is", "source"], &[Align::Left, Align::Text, Align::Text], rows)
 }
 
 fn parameters(algorithm: &str) -> Result<String, Failure> {
@@ -39,12 +39,12 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
             spec.unit.name().to_owned(),
             shown(value),
             range,
-            spec.source.to_owned(),
             spec.meaning.trim().to_owned(),
+            spec.source.to_owned(),
         ]
     });
-    let align = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left, Align::Left];
-    Ok(aligned(&["parameter", "unit", "default", "range", "source", "what it does"], &align, rows))
+    let align = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Text, Align::Text];
+    Ok(aligned(&["parameter", "unit", "default", "range", "what it does", "source"], &align, rows))
 }
 
 /// The scenario language as JSON Schema, one line feed at the end.

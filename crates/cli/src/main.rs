@@ -7,6 +7,8 @@ mod args;
 mod check;
 mod clock;
 mod expect;
+mod grid;
+mod inputs;
 mod list;
 mod outputs;
 mod progress;
@@ -16,6 +18,7 @@ mod summary;
 mod table;
 mod traces;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -57,7 +60,10 @@ fn main() -> ExitCode {
     match done {
         Ok(Verdict::Holds) => ExitCode::SUCCESS,
         Ok(Verdict::Fails) => ExitCode::from(1),
-        Err(failure) => refuse(&failure),
+        Err(failure) => {
+            drop(outputs::clean_up());
+            refuse(&failure)
+        }
     }
 }
 
@@ -65,16 +71,30 @@ fn main() -> ExitCode {
 fn print(text: &str) -> Result<Verdict, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {}", outputs::can_not(&error)))
+        }
         _ => Ok(Verdict::Holds),
     }
 }
 
+/// Most characters of a word in an error. Ours: a path is still whole, a file of a single word is not.
+const WORD_MAX: usize = 300;
+
 fn refuse(failure: &str) -> ExitCode {
-    let line = failure.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = failure.split_whitespace().map(shortened).collect::<Vec<_>>().join(" ");
     // Where not even standard error can be written, the exit status says it all.
     let _ = writeln!(io::stderr(), "bbrlab: {line}");
     ExitCode::from(2)
+}
+
+/// A word with its middle left out where it is very long.
+fn shortened(word: &str) -> Cow<'_, str> {
+    let ends = word.char_indices().nth(WORD_MAX / 2).zip(word.char_indices().rev().nth(WORD_MAX / 2));
+    match ends {
+        Some(((head, _), (tail, _))) if head < tail => Cow::Owned(format!("{}…{}", &word[..head], &word[tail..])),
+        _ => Cow::Borrowed(word),
+    }
 }
 
 /// clap's answer: help and version as they are, everything else in one line.
@@ -93,7 +113,13 @@ fn usage(error: &clap::Error) -> ExitCode {
             let said = said.split("\n\nFor more information").next().unwrap_or_default();
             let said =
                 said.trim().trim_start_matches("error: ").replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ");
-            refuse(&format!("{said}; see `bbrlab --help`"))
+            // The command's own help says more than the general one.
+            let usage = text.split_once("Usage: ").map_or("bbrlab", |(_, usage)| usage);
+            let command: Vec<&str> = usage
+                .split_whitespace()
+                .take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+                .collect();
+            refuse(&format!("{said}; see `{} --help`", command.join(" ")))
         }
     }
 }

@@ -6,32 +6,78 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Failure;
 
-/// Temporary files that exist at this moment.
+/// Exit status of an interrupted command, as a shell reports it: 128 and the number of SIGINT.
+const INTERRUPTED: i32 = 130;
+
+/// What goes again unless the command succeeds: temporary files, and directories made for results.
 static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Removes temporary files when the user or the system ends the command.
 pub fn clean_up_on_signals() {
     // Without a handler a signal still ends the command; only a temporary file could then stay.
     let _ = ctrlc::set_handler(|| {
-        clean_up();
-        std::process::exit(130);
+        // Held until the end, so that nobody makes another one behind our back.
+        let _held = clean_up();
+        crate::progress::clear();
+        std::process::exit(INTERRUPTED);
     });
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        clean_up();
+        drop(clean_up());
         report(panic);
     }));
 }
 
-fn clean_up() {
-    let Ok(mut temporary) = TEMPORARY.lock() else { return };
+/// Removes what is temporary and returns the lock on it.
+pub fn clean_up() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    let mut temporary = temporaries();
     for path in std::mem::take(&mut *temporary) {
-        let _ = fs::remove_file(path);
+        if fs::remove_file(&path).is_err() {
+            let _ = fs::remove_dir(&path); // only if nothing is in it
+        }
     }
+    temporary
+}
+
+/// A set of paths is whole whatever its last owner was doing.
+fn temporaries() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that is written and waits for its name; dropped without one, it goes.
+#[derive(Debug)]
+#[must_use]
+pub struct Written {
+    flag: &'static str,
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        discard(&self.temporary);
+    }
+}
+
+/// Gives all files their names, and so what they replace to the past. No signal comes between.
+pub fn commit(files: Vec<Written>) -> Result<(), Failure> {
+    let mut temporary = temporaries();
+    let mut renamed = Ok(());
+    for file in &files {
+        if renamed.is_ok() {
+            renamed = fs::rename(&file.temporary, &file.path)
+                .map_err(|error| format!("{}: {}: {}", file.flag, file.path.display(), can_not(&error)));
+        }
+    }
+    if renamed.is_ok() {
+        temporary.clear();
+    }
+    drop(temporary);
+    renamed
 }
 
 /// A file to be written, known to be possible.
@@ -47,7 +93,7 @@ pub struct Target {
 impl Target {
     /// Checks that `path` can be written; `-` is standard output.
     pub fn check(flag: &'static str, path: &Path) -> Result<Self, Failure> {
-        if path == Path::new("-") {
+        if path == Path::new("-") || path == Path::new("/dev/stdout") {
             return Ok(Self { flag, path: None, direct: false });
         }
         let fault = |what: &str| format!("{flag}: {}: {what}", path.display());
@@ -91,45 +137,35 @@ impl Target {
         Some(dir.join(path.file_name()?))
     }
 
-    /// Writes the whole file under a temporary name and then gives it its own.
-    pub fn write(&self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    /// Writes the whole file under a temporary name; [`commit`] gives it its own. Standard output, devices and pipes
+    /// take what they get, now.
+    pub fn write(&self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Option<Written>, Failure> {
         let Some(path) = &self.path else {
             let mut text = Vec::new();
             fill(&mut text).map_err(|error| format!("{}: {error}", self.flag))?;
-            return crate::print(&String::from_utf8_lossy(&text)).map(drop);
+            return crate::print(&String::from_utf8_lossy(&text)).map(|_| None);
         };
         let fault = |error: io::Error| format!("{}: {}: {}", self.flag, path.display(), can_not(&error));
         if self.direct {
             let mut file = BufWriter::new(File::options().write(true).open(path).map_err(fault)?);
-            return fill(&mut file).and_then(|()| file.flush()).map_err(fault);
+            return fill(&mut file).and_then(|()| file.flush()).map(|()| None).map_err(fault);
         }
         let (file, temporary) = self.temporary().map_err(fault)?;
+        let written = Written { flag: self.flag, temporary, path: path.clone() };
         let mut file = BufWriter::new(file);
-        let done = fill(&mut file).and_then(|()| file.flush()).and_then(|()| fs::rename(&temporary, path));
-        if done.is_err() {
-            discard(&temporary);
-        } else if let Ok(mut known) = TEMPORARY.lock() {
-            known.remove(&temporary);
-        }
-        done.map_err(fault)
+        fill(&mut file).and_then(|()| file.flush()).map_err(fault)?;
+        Ok(Some(written))
     }
 
     fn temporary(&self) -> io::Result<(File, PathBuf)> {
         let path = self.path.as_deref().unwrap_or(Path::new("-"));
         let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_string_lossy();
         let temporary = parent(path).join(format!(".{name}.{}.tmp", std::process::id()));
-        if let Ok(mut known) = TEMPORARY.lock() {
-            known.insert(temporary.clone());
-        }
-        match File::options().write(true).create_new(true).open(&temporary) {
-            Ok(file) => Ok((file, temporary)),
-            Err(error) => {
-                if let Ok(mut known) = TEMPORARY.lock() {
-                    known.remove(&temporary);
-                }
-                Err(error)
-            }
-        }
+        // Made while the set is held: a signal finds either both or none.
+        let mut known = temporaries();
+        let file = File::options().write(true).create_new(true).open(&temporary)?;
+        known.insert(temporary.clone());
+        Ok((file, temporary))
     }
 }
 
@@ -141,16 +177,21 @@ fn parent(path: &Path) -> &Path {
 }
 
 fn discard(temporary: &Path) {
-    let _ = fs::remove_file(temporary);
-    if let Ok(mut known) = TEMPORARY.lock() {
-        known.remove(temporary);
+    if temporaries().remove(temporary) {
+        let _ = fs::remove_file(temporary);
     }
 }
 
-fn can_not(error: &io::Error) -> String {
+/// Why something cannot be written, and what would do.
+pub fn can_not(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "its directory does not exist; create it or name another".to_owned(),
-        io::ErrorKind::PermissionDenied => "it cannot be written here; name another place".to_owned(),
+        io::ErrorKind::NotADirectory => "what should be its directory is a file; name another place".to_owned(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "it cannot be written here; name another place".to_owned()
+        }
+        io::ErrorKind::StorageFull => "no space is left; make room or name another place".to_owned(),
+        io::ErrorKind::InvalidFilename => "its name is too long; name it shorter".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -176,8 +217,10 @@ impl Place {
         if !path.as_os_str().to_string_lossy().ends_with('/') {
             return Ok(Self::File(path.to_owned()));
         }
-        // An empty directory is no result; it is made now so that a later write cannot fail for want of it.
+        // Made now so that a later write cannot fail for want of it; it goes again if nothing comes into it.
+        let mut temporary = temporaries();
         fs::create_dir(path).map_err(|error| format!("{flag}: {}: {}", path.display(), can_not(&error)))?;
+        temporary.insert(path.to_owned());
         Ok(Self::Dir(path.to_owned()))
     }
 }

@@ -3,13 +3,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+/// The bar that is on the terminal.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Takes the bar off the terminal, where there is one.
+pub fn clear() {
+    if let Some(bar) = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        bar.finish_and_clear();
+    }
+}
 
 /// Work of known size that is under way.
 pub struct Progress {
@@ -29,11 +39,12 @@ impl Progress {
                     return;
                 }
                 let bar = bar(what, total);
+                *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
                 while ended.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
                     bar.set_position(seen.load(Ordering::Relaxed) as u64);
                     bar.tick();
                 }
-                bar.finish_and_clear();
+                clear();
             };
             (end, thread::spawn(watch))
         });
@@ -58,7 +69,7 @@ impl Drop for Progress {
 fn bar(what: &'static str, total: usize) -> ProgressBar {
     let (bar, template) = match total {
         0 | 1 => (ProgressBar::new_spinner(), "{spinner} {msg} {elapsed}"),
-        _ => (ProgressBar::new(total as u64), "{msg} {wide_bar} {pos}/{len} {eta}"),
+        _ => (ProgressBar::new(total as u64), "{msg} {bar:40} {percent} %, {eta} left"),
     };
     bar.set_message(what);
     match ProgressStyle::with_template(template) {

@@ -11,9 +11,9 @@ use bbrlab_lab::scenario::nearest;
 use serde_json::{Value, json};
 
 use crate::args::ReproduceArgs;
-use crate::outputs::Target;
+use crate::grid::{Align, aligned};
+use crate::outputs::{self, Target};
 use crate::progress::Progress;
-use crate::table::{Align, aligned};
 use crate::{Failure, Verdict, print};
 
 /// Runs the claims that the arguments name.
@@ -30,13 +30,15 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     let outcomes = experiment::run_all(&experiments, args.seed, &|_, _| progress.tick());
     drop(progress);
     let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    let mut files = Vec::new();
     if let Some(report) = &report {
         let page = bbrlab_lab::report::render(&page(&outcomes, args.seed));
-        report.write(|to| to.write_all(page.as_bytes()))?;
+        files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
-        json.write(|to| writeln!(to, "{:#}", verdicts(&outcomes, args.seed)))?;
+        files.extend(json.write(|to| writeln!(to, "{:#}", verdicts(&outcomes, args.seed)))?);
     }
+    outputs::commit(files)?;
     if !json.as_ref().is_some_and(Target::is_stdout) {
         print(&shown(&outcomes))?;
     }
@@ -49,7 +51,7 @@ pub fn list(dir: Option<&Path>) -> Result<String, Failure> {
         let runs = e.run_count().to_string();
         vec![e.id, e.title, runs, e.source]
     });
-    let align = [Align::Left, Align::Left, Align::Right, Align::Left];
+    let align = [Align::Left, Align::Text, Align::Right, Align::Text];
     Ok(aligned(&["id", "title", "runs", "source"], &align, rows))
 }
 
@@ -105,7 +107,7 @@ fn shown(outcomes: &[ExperimentOutcome]) -> String {
             ]
         })
     });
-    let align = [Align::Left, Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
+    let align = [Align::Left, Align::Left, Align::Text, Align::Right, Align::Text, Align::Text];
     let mut text = aligned(&["id", "verdict", "what", "measured", "expected", "note"], &align, rows);
     let count =
         |which: &str| outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| verdict(row).0 == which).count();

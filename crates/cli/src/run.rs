@@ -2,10 +2,11 @@
 //! In: flags. Out: text and files. Never: a file written for a scenario that could not run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bbrlab_lab::export::pcap::Packets;
 use bbrlab_lab::result::{Expectation, RunResult};
 use bbrlab_lab::scenario::{On, Scenario, Sourced};
 use bbrlab_lab::setup::Setup;
@@ -15,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::args::RunArgs;
 use crate::clock::Watch;
-use crate::outputs::Target;
+use crate::outputs::{self, Target, Written};
 use crate::progress::Progress;
 use crate::traces::Traces;
-use crate::{Failure, Verdict, expect, print, summary, table};
+use crate::{Failure, Verdict, expect, inputs, print, summary, table};
 
 /// How often the simulator tells how far it is.
 const TICKS_A_RUN: usize = 100;
@@ -32,8 +33,13 @@ struct Outputs {
 
 /// One finished run.
 struct Finished {
+    /// The series, where something will read them.
     output: Option<Output>,
     result: RunResult,
+    /// Its trace files, which wait for their names.
+    files: Vec<Written>,
+    /// What its user should know.
+    warning: Option<String>,
 }
 
 /// Runs what the arguments say.
@@ -44,18 +50,25 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
         let on = scenario.on.name();
         return Err(format!("--on {on}: this build runs scenarios in the simulator only; write --on sim"));
     }
-    let setups = setups(&sourced)?;
+    let mut setups = setups(&sourced)?;
     expect::check(&scenario.expect)?;
     let outputs = Outputs::check(args, setups.len())?;
+    for setup in &mut setups {
+        Arc::make_mut(setup).capture = outputs.traces.capture;
+    }
     let watch = Watch::start();
-    let finished = simulate(&scenario, &setups, &outputs)?;
+    let mut finished = simulate(&scenario, &setups, &outputs)?;
     let wall_s = watch.seconds();
     let expectations = match finished.as_slice() {
         [only] => only.result.expect.clone(),
         _ => expect::medians(&scenario.expect, finished.iter().map(|one| &one.result)),
     };
     let document = document(&scenario, &finished, &expectations, wall_s)?;
-    outputs.write(&document, &setups, &finished)?;
+    outputs.write(&document, &mut finished)?;
+    for warning in finished.iter().filter_map(|one| one.warning.as_ref()) {
+        // Where standard error cannot be written there is nobody to warn.
+        let _ = writeln!(std::io::stderr(), "bbrlab: {warning}");
+    }
     let holds = expectations.iter().all(|expectation| expectation.holds);
     if !args.quiet && !outputs.json.as_ref().is_some_and(Target::is_stdout) {
         print(&shown(&document, &finished, &expectations))?;
@@ -77,7 +90,7 @@ fn load(args: &RunArgs) -> Result<Sourced, Failure> {
 
 fn read(path: &Path) -> Result<Sourced, Failure> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
+    let text = inputs::scenario(path)
         .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
     // A result names its trace from where the command ran.
     if text.trim_start().starts_with('{') {
@@ -97,7 +110,7 @@ fn read(path: &Path) -> Result<Sourced, Failure> {
 
 fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
     let trace = |file: &str| {
-        fs::read_to_string(file).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
+        inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
     };
     let mut one = sourced.clone();
     // The first setup also checks the number of repetitions.
@@ -123,9 +136,11 @@ fn simulate(scenario: &Scenario, setups: &[Arc<Setup>], outputs: &Outputs) -> Re
         let (mut output, expectations) = expect::evaluate(&scenario.expect, setup, output)?;
         output.result.expect = expectations;
         let result = output.result.clone();
-        // Series are large: they stay only where something will read them.
-        let wanted = outputs.traces.any() || index == 0;
-        Ok(Finished { result, output: wanted.then_some(output) })
+        let files = outputs.traces.write(index, setup, &output)?;
+        let warning = outputs.traces.missing(setup, &output);
+        // Series and packets are large: they stay only where something will read them.
+        output.packets = Packets::default();
+        Ok(Finished { result, output: (index == 0).then_some(output), files, warning })
     };
     setups.par_iter().enumerate().map(one).collect()
 }
@@ -193,23 +208,21 @@ impl Outputs {
         Ok(outputs)
     }
 
-    fn write(&self, document: &Value, setups: &[Arc<Setup>], finished: &[Finished]) -> Result<(), Failure> {
-        if let Some(json) = &self.json {
-            json.write(|to| {
-                serde_json::to_writer_pretty(&mut *to, document)?;
-                to.write_all(b"\n")
-            })?;
-        }
+    /// Writes what is not yet written, and gives all files their names.
+    fn write(&self, document: &Value, finished: &mut [Finished]) -> Result<(), Failure> {
+        let mut files = Vec::new();
         let first = finished.first().and_then(|one| one.output.as_ref());
         if let (Some(report), Some(output)) = (&self.report, first) {
             let page = bbrlab_lab::report::render(&bbrlab_lab::report::for_run(&output.result, &output.trace));
-            report.write(|to| to.write_all(page.as_bytes()))?;
+            files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
         }
-        for (run, (one, setup)) in finished.iter().zip(setups).enumerate() {
-            if let Some(output) = &one.output {
-                self.traces.write(run, setup, output)?;
-            }
+        if let Some(json) = &self.json {
+            files.extend(json.write(|to| {
+                serde_json::to_writer_pretty(&mut *to, document)?;
+                to.write_all(b"\n")
+            })?);
         }
-        Ok(())
+        files.extend(finished.iter_mut().flat_map(|one| std::mem::take(&mut one.files)));
+        outputs::commit(files)
     }
 }

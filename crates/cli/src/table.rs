@@ -9,20 +9,17 @@ use bbrlab_lab::result::{Expectation, FlowResult, RunResult};
 use bbrlab_lab::trace::Trace;
 use serde_json::Value;
 
+use crate::grid::{Align, aligned};
+
 /// Most flows that get a line of their own.
 const FLOWS_SHOWN: usize = 20;
+/// Flows that are shown from each end of the goodput where there are more.
+const ENDS_SHOWN: usize = 3;
+/// States of a flow that are shown.
+const STATES_SHOWN: usize = 2;
 /// Width of a sparkline.
 const SPARKS: usize = 60;
 const SPARK: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// How a column stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// Flush left.
-    Left,
-    /// Flush right, for figures.
-    Right,
-}
 
 /// Whether escape codes may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,24 +45,6 @@ impl Style {
     }
 }
 
-/// Rows under headings, each column as wide as its widest cell.
-pub fn aligned(head: &[&str], align: &[Align], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut all: Vec<Vec<String>> = vec![head.iter().map(|&cell| cell.to_owned()).collect()];
-    all.extend(rows);
-    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in &all {
-        let cells = row.iter().zip(&widths).zip(align).map(|((cell, &width), align)| match align {
-            Align::Left => format!("{cell:<width$}"),
-            Align::Right => format!("{cell:>width$}"),
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
-}
-
 /// A rate with its unit, to three or four digits.
 pub fn rate(bps: f64) -> String {
     match bps {
@@ -86,6 +65,11 @@ fn ms(ms: f64) -> String {
     }
 }
 
+/// A span of time, to a millisecond where that says something.
+fn seconds(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{} ms", ms(seconds * 1e3)) } else { format!("{seconds:.3} s") }
+}
+
 fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         0.0 => "0 %".to_owned(),
@@ -95,49 +79,31 @@ fn percent(ratio: f64) -> String {
     }
 }
 
-/// The states in which a flow spent most time.
+/// The states in which a flow spent most time; the phases of a gain cycle count together.
 fn states(flow: &FlowResult) -> String {
-    let total: f64 = flow.state_s.values().sum();
-    let mut states: Vec<(&String, f64)> = flow.state_s.iter().map(|(name, time)| (name, *time)).collect();
+    let is_phase = |name: &str| name.starts_with("probe_bw_");
+    let mut states: Vec<(&String, f64)> =
+        flow.state_s.iter().filter(|(name, _)| !is_phase(name)).map(|(name, time)| (name, *time)).collect();
+    let total: f64 = states.iter().map(|(_, time)| time).sum();
     states.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let shown = states.iter().filter(|(_, time)| *time > 0.0).take(3);
-    shown.map(|(name, time)| format!("{name} {:.0}%", 100.0 * time / total)).collect::<Vec<_>>().join(", ")
+    let shown = states.iter().filter(|(_, time)| *time > 0.0).take(STATES_SHOWN);
+    shown.map(|(name, time)| format!("{name} {:.0} %", 100.0 * time / total)).collect::<Vec<_>>().join(", ")
 }
 
 /// One run.
 pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
-    let total: f64 = result.flows.iter().map(|flow| flow.goodput_bps).sum();
-    let share = |bps: f64| if total > 0.0 { percent(bps / total) } else { "–".to_owned() };
-    let rows = result.flows.iter().take(FLOWS_SHOWN).map(|flow| {
-        vec![
-            flow.name.clone(),
-            flow.cc.clone(),
-            rate(flow.goodput_bps),
-            share(flow.goodput_bps),
-            ms(flow.rtt_ms.p50),
-            ms(flow.rtt_ms.p95),
-            percent(flow.retransmit_ratio),
-            flow.fct_s.map_or(String::new(), |fct| format!("{fct:.3} s")),
-            states(flow),
-        ]
-    });
-    let head = ["flow", "cc", "goodput", "share", "RTT p50 ms", "p95", "retransmit", "done in", "states"];
-    let align = [
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-    ];
-    let mut text = style.bold_first_line(&aligned(&head, &align, rows));
-    if result.flows.len() > FLOWS_SHOWN {
-        let _ = writeln!(text, "… and {} more flows; --json has them all", result.flows.len() - FLOWS_SHOWN);
+    let many = result.flows.len() > FLOWS_SHOWN;
+    let mut text = String::new();
+    if many {
+        text.push_str(&style.bold_first_line(&groups_of_many(result)));
+        let _ = writeln!(
+            text,
+            "\n{} flows, of which these have the least and the most goodput; --json has all of them:",
+            result.flows.len()
+        );
     }
-    if result.groups.len() > 1 {
+    text.push_str(&style.bold_first_line(&flows(result, &shown(&result.flows))));
+    if !many && result.groups.len() > 1 {
         text.push('\n');
         let rows = result.groups.iter().map(|group| {
             vec![group.cc.clone(), group.flows.to_string(), rate(group.goodput_bps), percent(group.share)]
@@ -149,6 +115,86 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     text.push_str(&bottleneck(result));
     text.push_str(&sparks(trace));
     text
+}
+
+/// All flows where they are few; else those at both ends of the goodput, in that order.
+fn shown(flows: &[FlowResult]) -> Vec<&FlowResult> {
+    let mut shown: Vec<&FlowResult> = flows.iter().collect();
+    if flows.len() > FLOWS_SHOWN {
+        shown.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));
+        shown.drain(ENDS_SHOWN..shown.len() - ENDS_SHOWN);
+    }
+    shown
+}
+
+fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
+    let total: f64 = result.flows.iter().map(|flow| flow.goodput_bps).sum();
+    let share = |bps: f64| if total > 0.0 { percent(bps / total) } else { "–".to_owned() };
+    // A column that would be empty all the way down says nothing.
+    let any_done = flows.iter().any(|flow| flow.fct_s.is_some());
+    let rows = flows.iter().map(|flow| {
+        let mut row = vec![
+            flow.name.clone(),
+            flow.cc.clone(),
+            rate(flow.goodput_bps),
+            share(flow.goodput_bps),
+            ms(flow.rtt_ms.p50),
+            ms(flow.rtt_ms.p95),
+            percent(flow.retransmit_ratio),
+        ];
+        if any_done {
+            row.push(flow.fct_s.map_or_else(|| "–".to_owned(), seconds));
+        }
+        row.push(states(flow));
+        row
+    });
+    let mut head = vec!["flow", "cc", "goodput", "share", "RTT p50 ms", "p95 ms", "retransmit"];
+    let mut align = vec![Align::Right; head.len()];
+    align[..2].fill(Align::Left);
+    if any_done {
+        head.push("done in");
+        align.push(Align::Right);
+    }
+    head.push("time spent in");
+    align.push(Align::Text);
+    aligned(&head, &align, rows)
+}
+
+/// The flows of each algorithm: their sum, and what its flows have in the middle and at both ends.
+fn groups_of_many(result: &RunResult) -> String {
+    let rows = result.groups.iter().map(|group| {
+        let own: Vec<&FlowResult> = result.flows.iter().filter(|flow| flow.cc == group.cc).collect();
+        let sorted = |figure: fn(&FlowResult) -> f64| {
+            let mut values: Vec<f64> = own.iter().map(|flow| figure(flow)).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let goodput = sorted(|flow| flow.goodput_bps);
+        let end = |value: Option<&f64>| value.map_or_else(String::new, |bps| rate(*bps));
+        let mid = |figure: fn(&FlowResult) -> f64| crate::summary::median(&mut sorted(figure));
+        let mut done: Vec<f64> = own.iter().filter_map(|flow| flow.fct_s).collect();
+        let finished = match done.len() {
+            0 => "–".to_owned(),
+            count => format!("{count} in {}", seconds(crate::summary::median(&mut done))),
+        };
+        vec![
+            group.cc.clone(),
+            group.flows.to_string(),
+            rate(group.goodput_bps),
+            percent(group.share),
+            end(goodput.first()),
+            rate(mid(|flow| flow.goodput_bps)),
+            end(goodput.last()),
+            ms(mid(|flow| flow.rtt_ms.p50)),
+            percent(mid(|flow| flow.retransmit_ratio)),
+            finished,
+        ]
+    });
+    let head =
+        ["cc", "flows", "goodput", "share", "least", "median", "most", "RTT p50 ms", "retransmit", "done (median)"];
+    let mut align = [Align::Right; 10];
+    align[0] = Align::Left;
+    aligned(&head, &align, rows)
 }
 
 fn bottleneck(result: &RunResult) -> String {
@@ -220,8 +266,14 @@ pub fn repeated(document: &Value, style: Style) -> String {
     let summary = &document["summary"];
     let figure = |value: &Value, show: &dyn Fn(f64) -> String| match value["median"].as_f64() {
         Some(median) => {
-            let bound = |key: &str| value[key].as_f64().map_or(String::new(), show);
-            format!("{} ({} … {})", show(median), bound("low"), bound("high"))
+            let shown = show(median);
+            let unit = shown.split_once(' ').map_or("", |(_, unit)| unit);
+            // What has the median's unit does not repeat it.
+            let bound = |key: &str| {
+                let bound = value[key].as_f64().map_or(String::new(), show);
+                bound.strip_suffix(unit).map(str::trim_end).unwrap_or(&bound).to_owned()
+            };
+            format!("{shown} ({} … {})", bound("low"), bound("high"))
         }
         None => "–".to_owned(),
     };
@@ -269,13 +321,6 @@ pub fn expectations(expectations: &[Expectation], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() {
-        let rows = [vec!["a".to_owned(), "10".to_owned(), String::new()]];
-        let text = aligned(&["name", "n", "x"], &[Align::Left, Align::Right, Align::Left], rows);
-        assert_eq!(text, "name   n  x\na     10\n");
-    }
 
     #[test]
     fn a_sparkline_reaches_from_nothing_to_the_highest() {

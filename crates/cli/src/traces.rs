@@ -5,16 +5,30 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use bbrlab_core::Time;
+use bbrlab_lab::export::pcap::{self, Tap};
 use bbrlab_lab::export::{Record, csv, qlog};
-use bbrlab_lab::setup::Setup;
+use bbrlab_lab::setup::{Capture, Setup};
 use bbrlab_lab::sim::Output;
 
 use crate::Failure;
 use crate::args::RunArgs;
-use crate::outputs::{Place, Target};
+use crate::outputs::{Place, Target, Written};
+
+/// Packets that a run records where nothing else is said. Ours: 200 MB of memory, a minute at 100 Mbit/s at one place.
+const PACKETS_DEFAULT: usize = 2_000_000;
+/// Most packets that a run may record. Ours: 10 GB of memory.
+const PACKETS_MAX: usize = 100_000_000;
+
+/// Series that one file holds.
+type Series = fn(&Record<'_>, &mut dyn Write) -> io::Result<()>;
 
 /// What one file holds.
-type Fill = fn(&Record<'_>, &mut dyn Write) -> io::Result<()>;
+#[derive(Clone, Copy, Debug)]
+enum Fill {
+    Series(Series),
+    Packets(Tap),
+}
 
 /// One file of one run.
 #[derive(Debug)]
@@ -27,23 +41,28 @@ struct TraceFile {
 
 /// All trace files that were asked for.
 #[derive(Debug, Default)]
-pub struct Traces(Vec<TraceFile>);
+pub struct Traces {
+    files: Vec<TraceFile>,
+    /// What the runs record for them.
+    pub capture: Capture,
+}
 
 impl Traces {
     /// Checks that everything asked for can be written, for each of `runs` runs.
     pub fn check(args: &RunArgs, runs: usize) -> Result<Self, Failure> {
         let mut traces = Self::default();
-        if args.pcap.is_some() {
-            return Err(
-                "--pcap: this build records no packets yet; --qlog, --csv and --parquet hold the series".to_owned()
-            );
+        if let Some(path) = &args.pcap {
+            traces.add_pcap(path, args.pcap_limit.as_deref(), runs)?;
         }
+        let series = |series: Series| Fill::Series(series);
         if let Some(path) = &args.csv {
-            traces.add("--csv", path, runs, csv::long, &[("flows.csv", csv::flows), ("links.csv", csv::links)])?;
+            let several = [("flows.csv", series(csv::flows)), ("links.csv", series(csv::links))];
+            traces.add("--csv", path, runs, series(csv::long), &several)?;
         }
         if let Some(path) = &args.qlog {
             let single = if path.extension().is_some_and(|e| e == "sqlog") { qlog::sequence } else { qlog::qvis };
-            traces.add("--qlog", path, runs, single, &[("run.qlog", qlog::qvis), ("run.sqlog", qlog::sequence)])?;
+            let several = [("run.qlog", series(qlog::qvis)), ("run.sqlog", series(qlog::sequence))];
+            traces.add("--qlog", path, runs, series(single), &several)?;
         }
         if let Some(path) = &args.parquet {
             traces.add_parquet(path, runs)?;
@@ -51,11 +70,26 @@ impl Traces {
         Ok(traces)
     }
 
+    fn add_pcap(&mut self, path: &Path, limit: Option<&str>, runs: usize) -> Result<(), Failure> {
+        let limit = match limit {
+            None => PACKETS_DEFAULT,
+            Some(text) => text.parse().ok().filter(|limit| (1..=PACKETS_MAX).contains(limit)).ok_or_else(|| {
+                format!("--pcap-limit: {text:?} is no number of packets; write a whole number from 1 to {PACKETS_MAX}")
+            })?,
+        };
+        let files = Tap::ALL.map(|tap| (format!("{}.pcapng", tap.name()), Fill::Packets(tap)));
+        let files = files.each_ref().map(|(name, fill)| (name.as_str(), *fill));
+        self.add("--pcap", path, runs, Fill::Packets(Tap::Sender), &files)?;
+        let taps: &[Tap] = if self.files.len() == 1 { &[Tap::Sender] } else { &Tap::ALL };
+        self.capture = Capture::On { limit, taps };
+        Ok(())
+    }
+
     #[cfg(feature = "parquet")]
     fn add_parquet(&mut self, path: &Path, runs: usize) -> Result<(), Failure> {
         use bbrlab_lab::export::parquet;
-        let samples: Fill = |record, to| to.write_all(&parquet::samples(record)?);
-        let figures: Fill = |record, to| to.write_all(&parquet::runs(record)?);
+        let samples = Fill::Series(|record, to| to.write_all(&parquet::samples(record)?));
+        let figures = Fill::Series(|record, to| to.write_all(&parquet::runs(record)?));
         self.add("--parquet", path, runs, samples, &[("samples.parquet", samples), ("runs.parquet", figures)])
     }
 
@@ -73,7 +107,7 @@ impl Traces {
         several: &[(&str, Fill)],
     ) -> Result<(), Failure> {
         let mut push = |run, path: PathBuf, fill| {
-            self.0.push(TraceFile { run, target: Target::check(flag, &path)?, fill });
+            self.files.push(TraceFile { run, target: Target::check(flag, &path)?, fill });
             Ok::<(), Failure>(())
         };
         match Place::of(flag, path)? {
@@ -94,20 +128,41 @@ impl Traces {
         }
     }
 
-    /// Whether any was asked for.
-    pub const fn any(&self) -> bool {
-        !self.0.is_empty()
-    }
-
     /// The files.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
-        self.0.iter().map(|file| &file.target)
+        self.files.iter().map(|file| &file.target)
     }
 
-    /// Writes the files of the run `run`.
-    pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<(), Failure> {
+    /// Writes the files of the run `run`; they wait for their names.
+    pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<Vec<Written>, Failure> {
         let record = Record { setup, result: &output.result, trace: &output.trace };
-        let mut own = self.0.iter().filter(|file| file.run == run);
-        own.try_for_each(|file| file.target.write(|to| (file.fill)(&record, to)))
+        let own = self.files.iter().filter(|file| file.run == run);
+        let written = own.map(|file| match file.fill {
+            Fill::Series(fill) => file.target.write(|to| fill(&record, to)),
+            Fill::Packets(tap) => file.target.write(|to| {
+                let names = setup.flows.iter().map(|flow| flow.name.as_str());
+                pcap::write(&output.packets.records, &[tap], names, &comment(&record), to)
+            }),
+        });
+        Ok(written.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
+
+    /// A line to the user where packets are missing in a capture.
+    pub fn missing(&self, setup: &Setup, output: &Output) -> Option<String> {
+        let Capture::On { limit, .. } = self.capture else { return None };
+        let cut = output.packets.cut?;
+        let seconds = |at: Time| at.0 as f64 / 1e9;
+        let (cut, end) = (seconds(cut), seconds(setup.duration));
+        Some(format!(
+            "--pcap: seed {}: {limit} packets were recorded by {cut:.3} s of {end:.3} s, the rest is left out; \
+             write a larger --pcap-limit or a shorter --duration",
+            setup.seed
+        ))
+    }
+}
+
+/// What a capture says of itself: which run it is, and its scenario, from which it can be run again.
+fn comment(record: &Record<'_>) -> String {
+    let result = record.result;
+    format!("bbrlab {} on {}, seed {}; scenario: {}", result.version, result.on, result.seed, result.scenario)
 }

@@ -67,7 +67,7 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
         (&["--on", "uml"], "bbrlab: --on uml: this build runs scenarios in the simulator only; write --on sim"),
         (
             &["--ratee", "1mbit"],
-            "bbrlab: unexpected argument '--ratee' found; a similar argument exists: '--rate'; see `bbrlab --help`",
+            "bbrlab: unexpected argument '--ratee' found; a similar argument exists: '--rate'; see `bbrlab run --help`",
         ),
         (&["--repeat", "0"], "bbrlab: --repeat: \"0\" is no number of runs; write a whole number from 1 to 100000"),
     ];
@@ -98,8 +98,7 @@ fn two_outputs_in_one_file_are_refused() {
 
 #[test]
 fn a_missing_scenario_is_refused() {
-    let line =
-        "bbrlab: none.toml: No such file or directory (os error 2); name a scenario in TOML or the JSON of a result";
+    let line = "bbrlab: none.toml: it does not exist; name a scenario in TOML or the JSON of a result";
     refused("nofile", &["run", "none.toml"], line);
 }
 
@@ -213,4 +212,58 @@ fn the_schema_in_docs_is_the_one_that_the_command_prints() {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
     let printed = String::from_utf8(bbrlab(&dir.0, &["list", "schema"]).stdout).unwrap();
     assert_eq!(fs::read_to_string(kept).unwrap(), printed, "renew docs/scenario.schema.json");
+}
+
+#[test]
+fn a_capture_of_the_sender_is_one_file_and_of_the_path_one_a_place() {
+    let dir = Dir::new("pcap");
+    let output = bbrlab(&dir.0, &quick(&["--pcap", "a.pcapng", "-q"]));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let magic = fs::read(dir.0.join("a.pcapng")).unwrap()[..4].to_vec();
+    assert_eq!(magic, [0x0a, 0x0d, 0x0d, 0x0a]);
+    bbrlab(&dir.0, &quick(&["--pcap", "taps/", "-q"]));
+    let mut names: Vec<_> = fs::read_dir(dir.0.join("taps")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["bottleneck-in.pcapng", "bottleneck-out.pcapng", "receiver.pcapng", "sender.pcapng"]);
+}
+
+#[test]
+fn a_capture_that_is_cut_says_so() {
+    let dir = Dir::new("cut");
+    let output = bbrlab(&dir.0, &quick(&["--pcap", "a.pcapng", "--pcap-limit", "50", "-q"]));
+    let warning = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && warning.starts_with("bbrlab: --pcap: seed 1: 50 packets were recorded by "));
+    assert!(warning.contains("--pcap-limit") && warning.lines().count() == 1, "{warning}");
+}
+
+#[test]
+fn a_file_without_end_is_refused_as_a_scenario() {
+    let line = "bbrlab: /dev/zero: it holds more than the 4 MiB of a scenario; name a scenario in TOML or the JSON of a \
+                result";
+    refused("endless", &["run", "/dev/zero"], line);
+}
+
+#[test]
+fn a_result_of_another_schema_is_refused() {
+    let dir = Dir::new("schema99");
+    fs::write(dir.0.join("x.json"), "{\"schema\":99,\"scenario\":{}}").unwrap();
+    let error = String::from_utf8(bbrlab(&dir.0, &["run", "x.json"]).stderr).unwrap();
+    assert!(error.starts_with("bbrlab: x.json: schema: 99 is no schema"), "{error}");
+}
+
+/// Goal: what fails late leaves nothing of what was written before it.
+#[test]
+fn an_output_that_fails_leaves_no_other_output() {
+    let dir = Dir::new("full");
+    let output = bbrlab(&dir.0, &quick(&["--csv", "traces/", "--pcap", "a.pcapng", "--json", "/dev/full", "-q"]));
+    assert_eq!((output.status.code(), dir.files()), (Some(2), Vec::new()));
+}
+
+#[test]
+fn a_thousand_flows_are_summarised_by_algorithm() {
+    let dir = Dir::new("thousand");
+    let flows = ["--flow", "bbr1*500", "--flow", "cubic*500"];
+    let output = bbrlab(&dir.0, &[&["run", "--rate", "1gbit", "--duration", "100ms"], &flows[..]].concat());
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.starts_with("cc ") && table.lines().count() < 25, "{table}");
 }

@@ -4,6 +4,7 @@
 
 use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};
 
+use crate::export::pcap::Tap;
 use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
 
 /// Everything that a run depends on. Same setup, same bytes out.
@@ -17,6 +18,8 @@ pub struct Setup {
     pub seed: u64,
     /// Grid of the recorded series; `None` records none.
     pub sample: Option<Span>,
+    /// Whether packets are recorded.
+    pub capture: Capture,
     /// Bottlenecks in the order in which a packet meets them (a parking lot has several).
     pub links: Vec<LinkConfig>,
     /// Index of the link whose figures are the result's `bottleneck`.
@@ -27,6 +30,21 @@ pub struct Setup {
     pub schedule: Vec<Change>,
     /// The flows.
     pub flows: Vec<FlowSetup>,
+}
+
+/// Whether packets are recorded, where and how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Capture {
+    /// None are.
+    #[default]
+    Off,
+    /// They are, until there are `limit` of them; what comes later is left out.
+    On {
+        /// Most packets.
+        limit: usize,
+        /// Where they are seen.
+        taps: &'static [Tap],
+    },
 }
 
 /// What propagation and the way back do to packets.

@@ -96,7 +96,7 @@ impl Bbr1 {
         let volume = bw.saturating_mul(min_rtt_us);
         match volume.checked_mul(u64::from(gain)) {
             Some(scaled) => (scaled >> 8).saturating_add(BW_UNIT - 1) >> 24,
-            None => u64::try_from((u128::from(volume) * u128::from(gain) >> 8).div_ceil(u128::from(BW_UNIT)))
+            None => u64::try_from(((u128::from(volume) * u128::from(gain)) >> 8).div_ceil(u128::from(BW_UNIT)))
                 .unwrap_or(u64::MAX),
         }
     }

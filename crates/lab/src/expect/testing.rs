@@ -8,9 +8,10 @@ use std::sync::Arc;
 use bbrlab_core::{AlgorithmConfig, Rate, Span, State, Time};
 
 use super::RunView;
+use crate::export::pcap::Packets;
 use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
 use crate::result::{Bottleneck, Distribution, FlowResult, Group, Model, RunResult, SCHEMA};
-use crate::setup::{FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use crate::setup::{Capture, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
 use crate::sim::Output;
 use crate::trace::{FlowTrace, LinkTrace, Trace};
 
@@ -39,6 +40,7 @@ pub fn setup() -> Setup {
         warmup: Time::ZERO,
         seed: 1,
         sample: Some(Span::millis(500)),
+        capture: Capture::Off,
         links: vec![LinkConfig {
             service: Service::Rate(Rate(10_000_000)),
             buffer: Buffer::Packets(100),
@@ -153,5 +155,5 @@ pub fn two_flows() -> RunView {
         ],
         expect: Vec::new(),
     };
-    RunView::new("only", Arc::new(setup()), Arc::new(Output { result, trace }))
+    RunView::new("only", Arc::new(setup()), Arc::new(Output { result, trace, packets: Packets::default() }))
 }

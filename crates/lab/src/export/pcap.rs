@@ -5,6 +5,8 @@
 
 use std::io::{self, Write};
 
+use bbrlab_core::Time;
+
 /// Where a packet was seen. Each is an interface of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tap {
@@ -22,7 +24,8 @@ impl Tap {
     /// All of them, in the order in which a packet meets them.
     pub const ALL: [Self; 4] = [Self::Sender, Self::BottleneckIn, Self::BottleneckOut, Self::Receiver];
 
-    const fn name(self) -> &'static str {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Sender => "sender",
             Self::BottleneckIn => "bottleneck-in",
@@ -88,8 +91,12 @@ pub struct PacketRecord {
     pub flags: TcpFlags,
     /// IP's ECN bits: 0 not capable, 2 capable, 3 congestion experienced.
     pub ecn: u8,
-    /// Receive window in bytes; the handshake scales it by 2^14.
+    /// Receive window in bytes.
     pub window: u64,
+    /// The window scale that the handshake announces.
+    pub scale: u8,
+    /// The MSS that the handshake announces: payload and TCP's options.
+    pub mss: u16,
     /// The sender's timestamp, milliseconds.
     pub ts_val: u32,
     /// The timestamp that is echoed.
@@ -100,20 +107,39 @@ pub struct PacketRecord {
     pub tap: Tap,
 }
 
-/// The window scale that both ends offer (RFC 7323's largest).
-const WINDOW_SCALE: u8 = 14;
+/// The packets of a run, in order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packets {
+    /// One record a packet and place.
+    pub records: Vec<PacketRecord>,
+    /// When recording ended before the run did, because there were as many as were asked for.
+    pub cut: Option<Time>,
+}
+
 /// Bytes captured at most: every header with every option fits.
 const SNAPLEN: u32 = 128;
 /// The receiver's port; the sender's is an ephemeral one.
 const PORT: u16 = 5001;
 
-/// Writes a capture; `comment` says which run it is.
-pub fn write(packets: &[PacketRecord], comment: &str, to: &mut dyn Write) -> io::Result<()> {
+/// Writes a capture of what was seen at `taps`; `names` are the flows', `comment` says which run it is.
+///
+/// Readers that follow TCP want one place a file: the same segment at a second place looks like a retransmission.
+pub fn write<'a>(
+    packets: &[PacketRecord],
+    taps: &[Tap],
+    names: impl Iterator<Item = &'a str>,
+    comment: &str,
+    to: &mut dyn Write,
+) -> io::Result<()> {
     section(comment, to)?;
-    for tap in Tap::ALL {
-        interface(tap, to)?;
+    taps.iter().try_for_each(|tap| interface(*tap, to))?;
+    host_names(names, to)?;
+    for packet in packets {
+        if let Some(index) = taps.iter().position(|tap| *tap == packet.tap) {
+            enhanced_packet(packet, index as u32, to)?;
+        }
     }
-    packets.iter().try_for_each(|packet| enhanced_packet(packet, to))
+    Ok(())
 }
 
 /// A block: type, length, body padded to four bytes, length again.
@@ -159,11 +185,30 @@ fn interface(tap: Tap, to: &mut dyn Write) -> io::Result<()> {
     block(1, &body, to)
 }
 
-fn enhanced_packet(packet: &PacketRecord, to: &mut dyn Write) -> io::Result<()> {
+/// A name resolution block: each flow's name as the name of its sender's address.
+fn host_names<'a>(names: impl Iterator<Item = &'a str>, to: &mut dyn Write) -> io::Result<()> {
+    let mut body = Vec::new();
+    for (flow, name) in names.enumerate() {
+        let (sender, receiver) = addresses(flow as u32);
+        for (address, name) in [(sender, name.to_owned()), (receiver, format!("{name}-receiver"))] {
+            option(1, &[&address[..], name.replace('\0', " ").as_bytes(), &[0]].concat(), &mut body); // nrb_record_ipv4
+        }
+    }
+    option(0, &[], &mut body);
+    block(4, &body, to)
+}
+
+/// Sender 10.0.x.y, receiver 10.128.x.y: a pair of hosts a flow, the first 10.0.0.1 and 10.128.0.1.
+const fn addresses(flow: u32) -> ([u8; 4], [u8; 4]) {
+    let [_, high, mid, low] = flow.wrapping_add(1).to_be_bytes();
+    ([10, high & 0x7f, mid, low], [10, 0x80 | high, mid, low])
+}
+
+fn enhanced_packet(packet: &PacketRecord, interface: u32, to: &mut dyn Write) -> io::Result<()> {
     let frame = frame(packet);
     let captured = u32::try_from(frame.len()).map_err(io::Error::other)?;
     let mut body = Vec::with_capacity(20 + frame.len());
-    body.extend((packet.tap as u32).to_le_bytes());
+    body.extend(interface.to_le_bytes());
     body.extend(((packet.t_ns >> 32) as u32).to_le_bytes());
     body.extend((packet.t_ns as u32).to_le_bytes());
     body.extend(captured.to_le_bytes());
@@ -175,9 +220,7 @@ fn enhanced_packet(packet: &PacketRecord, to: &mut dyn Write) -> io::Result<()> 
 /// The headers of a packet.
 fn frame(packet: &PacketRecord) -> Vec<u8> {
     let options = options(packet);
-    let [id_high, id_mid, id_low] = [(packet.flow >> 16) as u8, (packet.flow >> 8) as u8, packet.flow as u8];
-    // Sender 10.0.x.y, receiver 10.128.x.y: a pair of hosts a flow.
-    let (sender, receiver) = ([10, id_high & 0x7f, id_mid, id_low], [10, 0x80 | id_high, id_mid, id_low]);
+    let (sender, receiver) = addresses(packet.flow);
     let ephemeral = 32_768 + (packet.flow % 28_232) as u16;
     let (from, to, ports) = match packet.dir {
         Direction::Data => (sender, receiver, [ephemeral, PORT]),
@@ -212,7 +255,7 @@ fn ip_header(from: [u8; 4], to: [u8; 4], length: u32, ecn: u8) -> [u8; 20] {
 }
 
 fn tcp_header(packet: &PacketRecord, ports: [u16; 2], options: &[u8]) -> Vec<u8> {
-    let scaled = if packet.flags.has(TcpFlags::SYN) { packet.window } else { packet.window >> WINDOW_SCALE };
+    let scaled = if packet.flags.has(TcpFlags::SYN) { packet.window } else { packet.window >> packet.scale };
     let mut tcp = Vec::with_capacity(20 + options.len());
     tcp.extend(ports[0].to_be_bytes());
     tcp.extend(ports[1].to_be_bytes());
@@ -230,7 +273,9 @@ fn tcp_header(packet: &PacketRecord, ports: [u16; 2], options: &[u8]) -> Vec<u8>
 fn options(packet: &PacketRecord) -> Vec<u8> {
     let mut options = Vec::with_capacity(40);
     if packet.flags.has(TcpFlags::SYN) {
-        options.extend([2, 4, 0x05, 0xb4, 4, 2]); // MSS 1460, SACK permitted
+        options.extend([2, 4]);
+        options.extend(packet.mss.to_be_bytes());
+        options.extend([4, 2]); // SACK permitted
     } else {
         options.extend([1, 1]);
     }
@@ -238,7 +283,7 @@ fn options(packet: &PacketRecord) -> Vec<u8> {
     options.extend(packet.ts_val.to_be_bytes());
     options.extend(packet.ts_ecr.to_be_bytes());
     if packet.flags.has(TcpFlags::SYN) {
-        options.extend([1, 3, 3, WINDOW_SCALE]);
+        options.extend([1, 3, 3, packet.scale]);
     }
     let blocks: Vec<(u64, u64)> = packet.sack.iter().copied().filter(|(from, to)| from < to).collect();
     if !blocks.is_empty() {
@@ -279,6 +324,8 @@ mod tests {
             flags: TcpFlags::ACK,
             ecn: 0,
             window: 6 << 20,
+            scale: 7,
+            mss: 1460,
             ts_val: 7,
             ts_ecr: 6,
             sack: [(3000, 4448), (6000, 7448), (0, 0)],
@@ -300,8 +347,8 @@ mod tests {
     #[test]
     fn blocks_are_whole_words_and_say_their_length_at_both_ends() {
         let mut bytes = Vec::new();
-        write(&[packet(), PacketRecord { flags: TcpFlags::SYN, sack: [(0, 0); 3], ..packet() }], "seed 1", &mut bytes)
-            .unwrap();
+        let packets = [packet(), PacketRecord { flags: TcpFlags::SYN, sack: [(0, 0); 3], ..packet() }];
+        write(&packets, &Tap::ALL, ["bbr1#0"].into_iter(), "seed 1", &mut bytes).unwrap();
         let (mut at, mut kinds) = (0, Vec::new());
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         while at < bytes.len() {
@@ -310,7 +357,7 @@ mod tests {
             kinds.push(word(at));
             at += length;
         }
-        assert_eq!(kinds, [0x0a0d_0d0a, 1, 1, 1, 1, 6, 6]);
+        assert_eq!(kinds, [0x0a0d_0d0a, 1, 1, 1, 1, 4, 6, 6]);
     }
 
     #[test]

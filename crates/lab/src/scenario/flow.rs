@@ -325,10 +325,15 @@ impl FromStr for FlowSpec {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let (head, options) = text.split_once(',').map_or((text, None), |(head, options)| (head, Some(options)));
         let mut flow = Self::head(head.trim())?;
+        let mut seen = Vec::new();
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let (key, value) = option
                 .split_once('=')
                 .ok_or_else(|| TextError(format!("{option:?} is no option; write KEY=VALUE, as in rtt=80ms")))?;
+            if seen.contains(&key.trim()) {
+                return Err(TextError(format!("{}: it is written twice; write it once", key.trim())));
+            }
+            seen.push(key.trim());
             flow.set(key.trim(), value.trim())?;
         }
         flow.check()?;

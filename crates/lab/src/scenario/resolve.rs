@@ -12,19 +12,19 @@ use super::model::{LinkSpec, Scenario};
 use super::source::ScenarioError;
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};
-use crate::setup::{AccessSetup, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use crate::setup::{AccessSetup, Capture, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
 
 /// Gives the text of a trace file, or says why it cannot.
 pub type TraceReader<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
-/// A segment counts the links that it has met in eight bits, of which two values have a meaning of their own. Ours.
-const LINKS_MAX: usize = 250;
 /// Bottleneck rate where neither a rate nor a trace nor a demand is written.
 const RATE_DEFAULT: BitRate = BitRate(10_000_000);
 /// A default buffer holds at least an initial window.
 const BUFFER_MIN_DEFAULT: BufferSize = BufferSize::Packets(10);
 /// Payload bytes of a full segment: 1500 less IPv4 and TCP headers with timestamps.
 const MSS_DEFAULT: u32 = 1448;
+/// Most bottlenecks in a row. Ours: a segment counts its hops in a byte.
+const LINKS_MAX: usize = 250;
 /// How often an application that is itself the limit writes. Ours: a video encoder's frame is of this order.
 const WRITE_TICK: Span = Span::millis(10);
 /// Points of all series of a run: flows times samples.
@@ -62,6 +62,7 @@ impl Scenario {
             warmup: whole.warmup.time(),
             seed: whole.seed,
             sample: whole.sample_grid(flows.len())?,
+            capture: Capture::Off,
             links: links.into_iter().map(|link| link.config).collect(),
             bottleneck,
             path: PathSetup {
@@ -163,10 +164,8 @@ impl Scenario {
             return Ok(vec![self.resolve_link(&only, "", read)?]);
         }
         if self.link.len() > LINKS_MAX {
-            return Err(ScenarioError::new(
-                "link",
-                format!("{} links are too many; write at most {LINKS_MAX}", self.link.len()),
-            ));
+            let message = format!("{} links are too many; write at most {LINKS_MAX}", self.link.len());
+            return Err(ScenarioError::new("link", message));
         }
         let each = self.link.iter().enumerate();
         each.map(|(index, link)| self.resolve_link(link, &format!("link[{index}]."), read)).collect()
@@ -306,6 +305,7 @@ impl Scenario {
         if let Some(stop) = options.stop.filter(|stop| stop.0 <= start) {
             return Err(format!("{name} stops at {stop}, before its start at {}; stop it later", TimeSpan(start)));
         }
+        let mss = options.mss.unwrap_or(MSS_DEFAULT);
         let (first, last) = options.links.map_or((0, links), |(first, last)| (first as usize - 1, last as usize));
         if last > links {
             return Err(format!("links={}..{last}: the path has {links}; write links=1..{links} or less", first + 1));
@@ -325,7 +325,7 @@ impl Scenario {
             rtt,
             links: (first, last),
             access: access.transpose().map_err(|error| format!("access: {error}"))?,
-            mss: options.mss.unwrap_or(MSS_DEFAULT),
+            mss,
             rwnd: match options.rwnd {
                 None => Rwnd::Unlimited,
                 Some(Window::Fixed(volume)) => Rwnd::Fixed(volume.0),

@@ -68,6 +68,9 @@ impl FromStr for Step {
         }
         for piece in &pieces {
             let (key, value) = piece.split_once('=').ok_or_else(form)?;
+            if pieces.iter().filter(|other| other.split('=').next() == Some(key)).count() > 1 {
+                return Err(TextError(format!("{key}: it is written twice; write it once")));
+            }
             step.set(key, value)?;
         }
         let changed = [

@@ -9,6 +9,7 @@ use super::flow::FlowSpec;
 use super::model::{KEYS, Scenario};
 use super::resolve::TraceReader;
 use super::text::nearest;
+use crate::result::SCHEMA;
 use crate::setup::Setup;
 
 /// What is wrong with a scenario, in one line.
@@ -66,13 +67,14 @@ pub struct Sourced {
 impl Sourced {
     /// Reads a scenario in TOML; `file` is its name in errors.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, String> {
+        let feeds = LineFeeds::of(text);
         let table = toml::de::DeTable::parse(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| line_of(text, span.start));
+            let line = error.span().map_or(1, |span| feeds.line_of(span.start));
             format!("{file}:{line}: {}", one_line(error.message()))
         })?;
         let mut source = Source { file: file.to_owned(), ..Source::default() };
         let mut spans = Vec::new();
-        walk(table.get_ref(), "", text, &mut source.lines, &mut spans);
+        walk(table.get_ref(), "", &feeds, &mut source.lines, &mut spans);
         let scenario = toml::from_str(text).map_err(|error| {
             let at = error.span().unwrap_or(0..0);
             // The innermost value around the fault is the one to name.
@@ -87,7 +89,7 @@ impl Sourced {
                 }
                 _ => (innermost.to_owned(), None),
             };
-            let line = line.unwrap_or_else(|| line_of(text, at.start));
+            let line = line.unwrap_or_else(|| feeds.line_of(at.start));
             format!("{file}:{line}: {}", ScenarioError::new(path, explain(error.message())))
         })?;
         Ok(Self { scenario, source })
@@ -101,6 +103,12 @@ impl Sourced {
             format!("{file}:{}: {}", error.line().max(1), explain(message))
         };
         let mut value: serde_json::Value = serde_json::from_str(text).map_err(fault)?;
+        if let Some(schema) = value.get("schema").filter(|schema| **schema != SCHEMA) {
+            return Err(format!(
+                "{file}: schema: {schema} is no schema that this version reads; write {SCHEMA}, or take the version of \
+                 bbrlab that wrote it"
+            ));
+        }
         if let Some(scenario) = value.get_mut("scenario") {
             value = scenario.take();
         }
@@ -160,53 +168,90 @@ type Spans = Vec<(String, std::ops::Range<usize>)>;
 fn walk(
     table: &toml::de::DeTable<'_>,
     prefix: &str,
-    text: &str,
+    feeds: &LineFeeds,
     lines: &mut BTreeMap<String, usize>,
     spans: &mut Spans,
 ) {
     for (key, value) in table {
         let path = if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
-        lines.insert(path.clone(), line_of(text, key.span().start));
+        lines.insert(path.clone(), feeds.line_of(key.span().start));
         // An unknown key is a fault of the table around it.
         spans.push((prefix.to_owned(), key.span()));
-        note(value, path, text, lines, spans);
+        note(value, path, feeds, lines, spans);
     }
 }
 
 fn note(
     value: &toml::Spanned<toml::de::DeValue<'_>>,
     path: String,
-    text: &str,
+    feeds: &LineFeeds,
     lines: &mut BTreeMap<String, usize>,
     spans: &mut Spans,
 ) {
     use toml::de::DeValue;
     spans.push((path.clone(), value.span()));
     match value.get_ref() {
-        DeValue::Table(table) => walk(table, &path, text, lines, spans),
+        DeValue::Table(table) => walk(table, &path, feeds, lines, spans),
         DeValue::Array(array) => {
             for (index, value) in array.iter().enumerate() {
                 let path = format!("{path}[{index}]");
-                lines.insert(path.clone(), line_of(text, value.span().start));
-                note(value, path, text, lines, spans);
+                lines.insert(path.clone(), feeds.line_of(value.span().start));
+                note(value, path, feeds, lines, spans);
             }
         }
         _ => {}
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
+/// Where the lines of a text end.
+struct LineFeeds(Vec<usize>);
+
+impl LineFeeds {
+    fn of(text: &str) -> Self {
+        Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
+    }
+
+    fn line_of(&self, offset: usize) -> usize {
+        self.0.partition_point(|feed| *feed < offset) + 1
+    }
 }
 
 fn one_line(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// serde's words in ours, where a key is unknown: the nearest known one instead of all of them.
+/// What serde calls a thing, and what the reader of a scenario does.
+const WORDS: [(&str, &str); 17] = [
+    ("invalid type: sequence", "a list does not do"),
+    ("invalid type: map", "a table does not do"),
+    ("invalid type: null", "null does not do"),
+    ("invalid type: ", "it holds "),
+    ("invalid value: ", "it holds "),
+    ("integer `", "the number `"),
+    ("floating point `", "the number `"),
+    ("boolean `", "`"),
+    ("string \"", "the text \""),
+    (", expected", "; write"),
+    ("write u64", "write a whole number from 0 to 18446744073709551615"),
+    ("write u32", "write a whole number from 0 to 4294967295"),
+    ("write f64", "write a number"),
+    ("write a string", "write a text in quotation marks"),
+    ("write a sequence", "write a list in brackets, or a table of its own in double brackets for each"),
+    ("write struct Scenario", "write the keys of a scenario in braces"),
+    ("write struct ", "write a table: "),
+];
+
+/// serde's words in ours; where a key is unknown, the nearest known one instead of all of them.
 fn explain(message: &str) -> String {
     let message = one_line(message);
-    let Some(rest) = message.strip_prefix("unknown field `") else { return message };
+    if let Some(key) = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {
+        return format!("it lacks {key:?}; write it");
+    }
+    let Some(rest) = message.strip_prefix("unknown field `") else {
+        let own = |text: String, (theirs, ours): &(&str, &str)| text.replacen(theirs, ours, 1);
+        let is_serde = message.starts_with("invalid type: ") || message.starts_with("invalid value: ");
+        return if is_serde { WORDS.iter().fold(message, own) } else { message };
+    };
     let mut words = rest.split('`');
     let key = words.next().unwrap_or_default();
     let known: Vec<&str> = words.skip(1).step_by(2).collect();

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod agenda;
+mod capture;
 mod flow;
 mod lanes;
 #[doc(hidden)]
@@ -15,6 +16,7 @@ mod summary;
 
 use bbrlab_core::{Rng, Span, Time};
 
+use crate::export::pcap::{Packets, Tap};
 use crate::link::{Aqm, Link, LinkConfig, LinkPacket, LinkStats, Loss, LossModel, Service, Verdict};
 use crate::metrics::Histogram;
 use crate::result::RunResult;
@@ -22,6 +24,7 @@ use crate::setup::{AccessSetup, ChangeKind, Setup};
 use crate::tcp::{AckPacket, Segment};
 use crate::trace::Trace;
 use agenda::Agenda;
+use capture::Capture;
 use flow::{ACCESS_HOP, Flow};
 use lanes::Lane;
 use record::Recorder;
@@ -42,6 +45,8 @@ pub struct Output {
     pub result: RunResult,
     /// The series, where the setup asked for them.
     pub trace: Trace,
+    /// The packets, where the setup asked for them.
+    pub packets: Packets,
 }
 
 /// Runs a scenario to its end.
@@ -87,6 +92,7 @@ struct World<'a> {
     ack_loss: LossModel,
     recorder: Recorder,
     observer: Option<&'a mut dyn observe::Observer>,
+    capture: Option<Box<Capture>>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
     /// ACKs that a receiver has just written.
@@ -128,6 +134,7 @@ impl<'a> World<'a> {
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
             observer: None,
+            capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
             dropped: Vec::new(),
@@ -203,6 +210,11 @@ impl<'a> World<'a> {
         self.shared.set(index, next);
         if let Some(departure) = departure {
             let segment = departure.packet;
+            if index == self.bottleneck
+                && let Some(capture) = &mut self.capture
+            {
+                capture.on_segment(self.now, &segment, Tap::BottleneckOut);
+            }
             if index == self.bottleneck && self.measuring {
                 self.queue_delay.add(departure.queue_delay.0);
             }
@@ -267,6 +279,9 @@ impl<'a> World<'a> {
         let link = &mut self.links[index];
         let verdict = link.offer(self.now, segment);
         if index == self.bottleneck {
+            if let Some(capture) = &mut self.capture {
+                capture.on_segment(self.now, &segment, Tap::BottleneckIn);
+            }
             let counts = &mut flow.stats.bottleneck;
             counts.0 += 1;
             counts.1 += u64::from(verdict != Verdict::Queued);
@@ -293,6 +308,9 @@ impl<'a> World<'a> {
     /// Offers what a sender has put into `out` from place `from` on. Returns when it wants to be called next.
     // Drops in the host's own queue may call the sender again; what it emits then lies behind, and goes first.
     fn emit(&mut self, index: usize, from: usize) -> Time {
+        if let Some(capture) = &mut self.capture {
+            capture.on_sent(self.now, &self.out[from..]);
+        }
         for place in from..self.out.len() {
             self.offer(self.out[place]);
         }
@@ -338,6 +356,9 @@ impl<'a> World<'a> {
         let index = segment.flow as usize;
         let flow = &mut self.flows[index];
         flow.on_segment(self.now, segment, &mut self.acks);
+        if let Some(capture) = &mut self.capture {
+            capture.on_segment(self.now, segment, Tap::Receiver);
+        }
         let receiver = flow.receiver.next_time();
         if flow.sender.app.exchange().is_some() {
             let sender = flow.sender.next_time();
@@ -361,7 +382,11 @@ impl<'a> World<'a> {
     fn send_acks(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         for &ack in &self.acks {
-            if !self.ack_loss.is_none() && self.ack_loss.lose() {
+            let lost = !self.ack_loss.is_none() && self.ack_loss.lose();
+            if let Some(capture) = &mut self.capture {
+                capture.on_ack_sent(self.now, index, &ack, lost);
+            }
+            if lost {
                 continue;
             }
             match flow.lane {
@@ -391,6 +416,9 @@ impl<'a> World<'a> {
 
     /// An ACK arrives at its sender.
     fn take_ack(&mut self, index: usize, ack: &AckPacket) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_ack_arrived(self.now, index, ack);
+        }
         let flow = &mut self.flows[index];
         let before = self.out.len();
         if ack.syn {

@@ -8,6 +8,7 @@ use bbrlab_core::{NANOS_PER_SEC, State, Time};
 
 use super::flow::Flow;
 use super::{Output, World};
+use crate::export::pcap::Packets;
 use crate::metrics::{convergence_s, jain};
 use crate::result::{Bottleneck, FlowResult, Group, Model, RunResult, SCHEMA};
 use crate::setup::FlowSetup;
@@ -48,7 +49,8 @@ impl World<'_> {
             expect: Vec::new(),
         };
         let trace = self.recorder.finish(&self.flows);
-        Output { result, trace }
+        let packets = self.capture.map_or_else(Packets::default, |capture| capture.finish());
+        Output { result, trace, packets }
     }
 
     fn bottleneck(&self) -> Bottleneck {

@@ -2,7 +2,7 @@ use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};
 
 use super::*;
 use crate::link::{AckAggregation, Buffer};
-use crate::setup::{FlowSetup, HostSetup, PathSetup, Rwnd, Traffic};
+use crate::setup::{Capture, FlowSetup, HostSetup, PathSetup, Rwnd, Traffic};
 
 /// One bottleneck of `mbit`, `rtt_ms`, `buffer` packets, with the named algorithms.
 pub(crate) fn dumbbell(mbit: u64, rtt_ms: u64, buffer: u64, seconds: u64, algorithms: &[&str]) -> Setup {
@@ -28,6 +28,7 @@ pub(crate) fn dumbbell(mbit: u64, rtt_ms: u64, buffer: u64, seconds: u64, algori
         warmup: Time::ZERO,
         seed: 1,
         sample: None,
+        capture: Capture::Off,
         links: vec![LinkConfig {
             service: Service::Rate(Rate(mbit * 1_000_000)),
             buffer: Buffer::Packets(buffer),

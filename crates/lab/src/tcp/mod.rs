@@ -12,6 +12,6 @@ mod sender;
 mod timers;
 
 pub use app::App;
-pub use packet::{AckPacket, HEADER_BYTES, Segment};
+pub use packet::{AckPacket, HEADER_BYTES, SACK_BLOCKS, Segment, mark};
 pub use receiver::Receiver;
 pub use sender::{Sender, SenderStats};

@@ -66,7 +66,7 @@ impl LinkPacket for Segment {
 pub const SACK_BLOCKS: usize = 3;
 
 /// One ACK on its way back.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckPacket {
     /// Everything before this segment has arrived.
     pub una: u64,

@@ -74,10 +74,7 @@ impl Sender {
             self.fast_retransmit_alert(now, ack, &mut seen);
         }
         let progress_before_head = seen.acked == 0 && self.sacked_before_head(&seen);
-        if (seen.acked > 0 || progress_before_head)
-            && !seen.keep_timer
-            && !self.schedule_loss_probe(now, true)
-        {
+        if (seen.acked > 0 || progress_before_head) && !seen.keep_timer && !self.schedule_loss_probe(now, true) {
             self.rearm_rto(now);
         }
         let delivered = self.cc.sampler().delivered() - prior_delivered;
@@ -154,6 +151,7 @@ impl Sender {
         self.board.set_known(known);
     }
 
+    #[inline(never)]
     fn sack_one(&mut self, now: Time, seq: u64, seen: &mut Seen) {
         let record = *self.board.peek(seq);
         let highest = self.board.highest_sacked;

@@ -1,0 +1,123 @@
+//! Rows under headings, aligned; on a terminal, long texts wrap inside their own columns.
+//! In: cells. Out: lines. Never: a wrapped cell in a pipe, where one line stays one row.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+/// How a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Flush left.
+    Left,
+    /// Flush right, for figures.
+    Right,
+    /// Flush left, and wrapped where the terminal is too narrow.
+    Text,
+}
+
+/// Narrowest column into which text wraps. Ours: three words.
+const TEXT_MIN: usize = 16;
+/// Blanks between columns.
+const GAP: &str = "  ";
+
+/// Rows under headings, each column as wide as its widest cell, or as the terminal allows.
+pub fn aligned(head: &[&str], align: &[Align], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let terminal = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    within(terminal, head, align, rows)
+}
+
+fn within(
+    terminal: Option<usize>,
+    head: &[&str],
+    align: &[Align],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    let mut all: Vec<Vec<String>> = vec![head.iter().map(|&cell| cell.to_owned()).collect()];
+    all.extend(rows);
+    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let mut widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
+    if let Some(terminal) = terminal {
+        let word = |column: usize| {
+            let words = all.iter().filter_map(|row| row.get(column)).flat_map(|cell| cell.split_whitespace());
+            words.map(|word| word.chars().count()).max().unwrap_or(0).max(TEXT_MIN)
+        };
+        let least: Vec<usize> = (0..head.len()).map(word).collect();
+        shrink(&mut widths, &least, align, terminal);
+    }
+    let mut text = String::new();
+    for row in &all {
+        let cells: Vec<Vec<String>> = row.iter().zip(&widths).map(|(cell, width)| wrapped(cell, *width)).collect();
+        for line in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+            let pieces = cells.iter().zip(&widths).zip(align).map(|((cell, &width), align)| {
+                let piece = cell.get(line).map_or("", String::as_str);
+                if *align == Align::Right { format!("{piece:>width$}") } else { format!("{piece:<width$}") }
+            });
+            text.push_str(pieces.collect::<Vec<_>>().join(GAP).trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Makes the columns of text narrower, each by its share, until the row fits; where it cannot, the terminal wraps.
+fn shrink(widths: &mut [usize], least: &[usize], align: &[Align], terminal: usize) {
+    let total: usize = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
+    let is_text = |column: &usize| align[*column] == Align::Text && widths[*column] > least[*column];
+    let texts: Vec<usize> = (0..widths.len()).filter(is_text).collect();
+    let spare: usize = texts.iter().map(|&column| widths[column] - least[column]).sum();
+    let Some(excess) = total.checked_sub(terminal).filter(|excess| (1..=spare).contains(excess)) else {
+        return;
+    };
+    for &column in &texts {
+        // Rounded up, so that the row fits; never below the least, for the excess is at most what is spare.
+        widths[column] -= ((widths[column] - least[column]) * excess).div_ceil(spare);
+    }
+}
+
+/// A cell in lines of at most `width` characters, and at least a word.
+fn wrapped(cell: &str, width: usize) -> Vec<String> {
+    if cell.chars().count() <= width {
+        return vec![cell.to_owned()];
+    }
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in cell.split_whitespace() {
+        let last = lines.len() - 1;
+        let used = lines[last].chars().count();
+        if used > 0 && used + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if used > 0 {
+                lines[last].push(' ');
+            }
+            lines[last].push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> [Vec<String>; 1] {
+        [vec!["a".to_owned(), "10".to_owned(), "some words that are long".to_owned()]]
+    }
+
+    const HEAD: [&str; 3] = ["name", "n", "text"];
+    const ALIGN: [Align; 3] = [Align::Left, Align::Right, Align::Text];
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() {
+        let text = within(None, &HEAD, &ALIGN, rows());
+        assert_eq!(text, "name   n  text\na     10  some words that are long\n");
+    }
+
+    #[test]
+    fn text_wraps_in_its_own_column_on_a_narrow_terminal() {
+        let text = within(Some(28), &HEAD, &ALIGN, rows());
+        assert_eq!(text, "name   n  text\na     10  some words that\n          are long\n");
+    }
+
+    #[test]
+    fn what_cannot_fit_stays_as_it_is() {
+        assert_eq!(within(Some(12), &HEAD, &ALIGN, rows()), within(None, &HEAD, &ALIGN, rows()));
+    }
+}

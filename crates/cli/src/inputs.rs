@@ -1,0 +1,58 @@
+//! Files that the command reads: bounded, so that a wrong file name costs a line and not the machine's memory.
+//! In: paths. Out: text, or what is wrong with the file. Never: a file read beyond its bound.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Largest scenario that a person writes. Ours: a hundred thousand lines.
+const TOML_MAX: usize = 4 << 20;
+/// Largest result that is read back. Ours: a hundred thousand flows.
+const JSON_MAX: usize = 1 << 30;
+/// Largest delivery trace. Ours: ten bytes for each of the lines that a trace may have, and one to see that there are more.
+const TRACE_MAX: usize = (10 << 24) + 1;
+
+/// The text of a scenario, in TOML, or of a result, in JSON.
+pub fn scenario(path: &Path) -> Result<String, String> {
+    let mut file = File::open(path).map_err(|error| fault(&error))?;
+    let mut bytes = Vec::new();
+    let is_json = |bytes: &[u8]| bytes.trim_ascii_start().starts_with(b"{");
+    read(&mut file, TOML_MAX, &mut bytes)?;
+    if is_json(&bytes) {
+        read(&mut file, JSON_MAX, &mut bytes)?;
+    }
+    let max = if is_json(&bytes) { JSON_MAX } else { TOML_MAX };
+    if bytes.len() > max {
+        return Err(format!("it holds more than the {} MiB of a scenario", max >> 20));
+    }
+    text(bytes)
+}
+
+/// The text of a delivery trace.
+pub fn trace(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    read(&mut File::open(path).map_err(|error| fault(&error))?, TRACE_MAX, &mut bytes)?;
+    bytes.truncate(TRACE_MAX);
+    text(bytes)
+}
+
+/// Reads on until there is one byte more than `max`.
+fn read(file: &mut File, max: usize, bytes: &mut Vec<u8>) -> Result<(), String> {
+    let room = (max + 1).saturating_sub(bytes.len()) as u64;
+    file.take(room).read_to_end(bytes).map(drop).map_err(|error| fault(&error))
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes)
+        .map_err(|error| format!("it is no text: byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1))
+}
+
+fn fault(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
+        io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
