@@ -129,8 +129,10 @@ impl Sender {
     fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
         // In the order of sequence, or a lower block that is new in the same ACK would look like reordering.
         let mut blocks = ack.sack;
-        if blocks[1].0 < blocks[1].1 {
-            blocks.sort_unstable();
+        for (left, right) in [(0, 1), (1, 2), (0, 1)] {
+            if blocks[right] < blocks[left] {
+                blocks.swap(left, right);
+            }
         }
         let mut known = [(0, 0); SACK_BLOCKS];
         for ((from, to), known) in blocks.into_iter().zip(&mut known) {
@@ -149,6 +151,7 @@ impl Sender {
         self.board.set_known(known);
     }
 
+    #[inline(never)]
     fn sack_one(&mut self, now: Time, seq: u64, seen: &mut Seen) {
         let record = *self.board.peek(seq);
         let highest = self.board.highest_sacked;
