@@ -39,12 +39,11 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
             spec.unit.name().to_owned(),
             shown(value),
             range,
-            spec.meaning.trim().to_owned(),
-            spec.source.to_owned(),
+            format!("{} [{}]", spec.meaning.trim(), spec.source),
         ]
     });
-    let align = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Text, Align::Text];
-    Ok(aligned(&["parameter", "unit", "default", "range", "what it does", "source"], &align, rows))
+    let align = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Text];
+    Ok(aligned(&["parameter", "unit", "default", "range", "what it does [source of the default]"], &align, rows))
 }
 
 /// The scenario language as JSON Schema, one line feed at the end.

@@ -2,23 +2,34 @@
 //! In: a total and ticks. Out: a line on standard error that is gone at the end. Never: a byte where no terminal is.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::clock::Watch;
 
-/// The bar that is on the terminal.
-static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+/// Work that is done before this is not worth a bar.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the bar is drawn. Ours: smooth enough, and nothing beside the work.
+const REDRAW: Duration = Duration::from_millis(100);
+/// Widest bar, and what stands beside it, in characters.
+const BAR_MAX: usize = 40;
+const BESIDE: usize = 35;
 
-/// Takes the bar off the terminal, where there is one.
-pub fn clear() {
-    if let Some(bar) = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        bar.finish_and_clear();
+/// Whether a bar is on the terminal.
+static SHOWN: Mutex<bool> = Mutex::new(false);
+
+/// Takes the bar off the terminal, where there is one, and lets none come back.
+pub fn clear() -> MutexGuard<'static, bool> {
+    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::mem::take(&mut *shown) {
+        // The whole line: a terminal may have put a ^C behind the bar.
+        let _ = io::stderr().write_all(b"\r\x1b[2K");
     }
+    shown
 }
 
 /// Work of known size that is under way.
@@ -31,20 +42,19 @@ impl Progress {
     /// Starts to watch over `total` pieces of work called `what`.
     pub fn new(what: &'static str, total: usize) -> Self {
         let done = Arc::new(AtomicUsize::new(0));
-        let watcher = std::io::stderr().is_terminal().then(|| {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let watcher = (io::stderr().is_terminal() && !dumb).then(|| {
             let (end, ended) = mpsc::channel();
             let seen = Arc::clone(&done);
+            let since = Watch::start();
             let watch = move || {
-                if ended.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {
-                    return;
+                let mut wait = PATIENCE;
+                while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                    let share = seen.load(Ordering::Relaxed) as f64 / total.max(1) as f64;
+                    draw(what, share.min(1.0), since.seconds());
+                    wait = REDRAW;
                 }
-                let bar = bar(what, total);
-                *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
-                while ended.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
-                    bar.set_position(seen.load(Ordering::Relaxed) as u64);
-                    bar.tick();
-                }
-                clear();
+                drop(clear());
             };
             (end, thread::spawn(watch))
         });
@@ -66,14 +76,38 @@ impl Drop for Progress {
     }
 }
 
-fn bar(what: &'static str, total: usize) -> ProgressBar {
-    let (bar, template) = match total {
-        0 | 1 => (ProgressBar::new_spinner(), "{spinner} {msg} {elapsed}"),
-        _ => (ProgressBar::new(total as u64), "{msg} {bar:40} {percent} %, {eta} left"),
-    };
-    bar.set_message(what);
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
+fn draw(what: &str, share: f64, elapsed_s: f64) {
+    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let columns = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0));
+    // Drawn over the last one and without a line feed, so that it can go again.
+    let line = line(what, share, elapsed_s, BAR_MAX.min(columns.saturating_sub(BESIDE)));
+    *shown = io::stderr().write_all(format!("\r{line}\x1b[K").as_bytes()).is_ok();
+}
+
+fn line(what: &str, share: f64, elapsed_s: f64, width: usize) -> String {
+    let full = (share * width as f64) as usize;
+    let bar: String = (0..width).map(|at| if at < full { '█' } else { '░' }).collect();
+    let left = if share > 0.0 { time(elapsed_s / share - elapsed_s) } else { "?".to_owned() };
+    format!("{what} {bar} {:.0} %, {left} left", (100.0 * share).floor())
+}
+
+/// A span of time to two digits or so.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.0} s"),
+        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
+        s if s < 360_000.0 => format!("{:.0} h", s / 3600.0),
+        s => format!("{:.0} d", s / 86_400.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_says_how_much_is_done_and_how_long_the_rest_takes() {
+        assert_eq!(line("simulating", 0.25, 10.0, 8), "simulating ██░░░░░░ 25 %, 30 s left");
+        assert_eq!(line("simulating", 0.0, 10.0, 4), "simulating ░░░░ 0 %, ? left");
     }
 }
