@@ -180,7 +180,11 @@ impl<'a> World<'a> {
             if self.shared.earliest() == at {
                 let (group, place) = self.shared.first();
                 let source = agenda::WIDTH * group + place;
-                if source < self.first_lane { self.on_departure(source) } else { self.on_lane(source - self.first_lane) }
+                if source < self.first_lane {
+                    self.on_departure(source)
+                } else {
+                    self.on_lane(source - self.first_lane)
+                }
                 continue;
             }
             let (index, place) = self.agenda.first();
