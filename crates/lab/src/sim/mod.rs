@@ -325,7 +325,7 @@ impl<'a> World<'a> {
     /// The next segment or ACK on a lane arrives; lanes have their segments at even places.
     fn on_lane(&mut self, place: usize) {
         let lane = &mut self.lanes[place / 2];
-        if place % 2 == 0 {
+        if place.is_multiple_of(2) {
             let arrived = lane.forward.pop(self.now);
             self.shared.set(self.first_lane + place, lane.forward.next());
             if let Some((_, segment)) = arrived {
