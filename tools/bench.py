@@ -35,7 +35,7 @@ FULL = [
     ("six bbr1, 41 packets, 100 Mbit/s, 100 ms", "cost", "loss", "10", "20"),
     ("1,000 bbr1, 1 Gbit/s, 20 ms", "cost", "thousand", "2", "3"),
     ("1,000 cubic, 1 Gbit/s, 20 ms", "cost", "thousand-cubic", "2", "3"),
-    ("one bbr1, 10 Gbit/s, 100 ms", "cost", "fast", "2", "2.5"),
+    ("one bbr1, 10 Gbit/s, 100 ms", "cost", "fast", "3", "3.1"),
 ]
 ACKS = [
     ("bbr1 + sampler, an ACK of two packets", "ack_cost", "bare-bbr1", "20000", "40000"),

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use bbrlab_core::{
-    Ack, AckReport, AlgorithmConfig, Bbr1, Bbr1Params, CaState, Controller, Init, RateSampler, Rate, Span, Time, Token,
+    Ack, AckReport, AlgorithmConfig, Bbr1, Bbr1Params, CaState, Controller, Init, Rate, RateSampler, Span, Time, Token,
 };
 
 /// Packets in the ring of the toy transport: above any window that appears here.
@@ -97,22 +97,25 @@ impl Driven for Controller {
         Self::on_lost(self, lost);
         self.on_ca_state(path.ca_state);
         let rtt = tokens.last().map(|(token, _)| now.since(token.send_time()));
-        Self::on_ack(self, &AckReport {
-            now,
-            rtt,
-            rtt_oldest: tokens.first().map(|(token, _)| now.since(token.send_time())),
-            prior_in_flight: path.prior_in_flight,
-            in_flight: path.in_flight,
-            packets_out: path.in_flight,
-            una: path.una,
-            next: path.next,
-            advanced: true,
-            is_ack_delayed: false,
-            cwnd_limited: true,
-            may_raise_cwnd: true,
-            edt: path.edt,
-            paced: true,
-        });
+        Self::on_ack(
+            self,
+            &AckReport {
+                now,
+                rtt,
+                rtt_oldest: tokens.first().map(|(token, _)| now.since(token.send_time())),
+                prior_in_flight: path.prior_in_flight,
+                in_flight: path.in_flight,
+                packets_out: path.in_flight,
+                una: path.una,
+                next: path.next,
+                advanced: true,
+                is_ack_delayed: false,
+                cwnd_limited: true,
+                may_raise_cwnd: true,
+                edt: path.edt,
+                paced: true,
+            },
+        );
     }
 
     fn cwnd(&self) -> u32 {

@@ -34,7 +34,7 @@ impl RttEstimator {
     #[inline]
     pub fn on_min_sample(&mut self, now: Time, rtt: Span) {
         let rtt_us = rtt.as_micros().max(1);
-        if self.min == MinMax::default() {
+        if self.min.get() == 0 {
             self.min.reset(now.as_micros(), rtt_us);
         } else {
             self.min.running_min(MIN_RTT_WINDOW_US, now.as_micros(), rtt_us);
@@ -46,7 +46,7 @@ impl RttEstimator {
     pub fn on_sample(&mut self, now: Time, rtt: Span, una: u64, next: u64) {
         let rtt_us = rtt.as_micros().max(1);
         if self.srtt8_us == 0 {
-            if self.min == MinMax::default() {
+            if self.min.get() == 0 {
                 self.min.reset(now.as_micros(), rtt_us);
             }
             self.srtt8_us = rtt_us << 3;

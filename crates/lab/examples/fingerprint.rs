@@ -28,11 +28,23 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("acks", "rate = '20mbit'\nack_aggregation = '20ms'\nbuffer = '2bdp'\nflow = ['bbr1', 'cubic']"),
     ("ack_bytes", "rate = '20mbit'\nack_aggregation = '64KiB'\nbuffer = '2bdp'\nflow = ['bbr1', 'cubic']"),
     ("schedule", "schedule = '3s:rate=20mbit;6s:rate=5mbit,rtt=80ms,loss=1%;8s:buffer=9p'\nflow = ['bbr1', 'cubic']"),
-    ("traffic", "rate = '20mbit'\nflow = ['bbr1,size=5MB', 'cubic,on=1s/off=2s', 'reno,rate=1mbit', 'bbr1,rwnd=64KiB', 'cubic@1s,stop=5s']"),
-    ("hosts", "rate = '50mbit'\nflow = ['bbr1,access=40mbit/20ms/100p', 'cubic,access=100mbit/2ms/20p', 'bbr1*2,mss=536']"),
-    ("receivers", "rate = '20mbit'\nflow = ['bbr1,gro=1ms', 'cubic,delack=200ms,pacing=on', 'reno,rwnd=auto', 'bbr1,tso=off']"),
+    (
+        "traffic",
+        "rate = '20mbit'\nflow = ['bbr1,size=5MB', 'cubic,on=1s/off=2s', 'reno,rate=1mbit', 'bbr1,rwnd=64KiB', 'cubic@1s,stop=5s']",
+    ),
+    (
+        "hosts",
+        "rate = '50mbit'\nflow = ['bbr1,access=40mbit/20ms/100p', 'cubic,access=100mbit/2ms/20p', 'bbr1*2,mss=536']",
+    ),
+    (
+        "receivers",
+        "rate = '20mbit'\nflow = ['bbr1,gro=1ms', 'cubic,delack=200ms,pacing=on', 'reno,rwnd=auto', 'bbr1,tso=off']",
+    ),
     ("requests", "rate = '20mbit'\nflow = ['bbr1,request=100kB/50ms', 'cubic,request=1MB/1s', 'fixed,size=2MB']"),
-    ("parking", "flow = ['bbr1*2', 'cubic,links=1..1', 'bbr1,links=2..2']\n[[link]]\nrate = '10mbit'\n[[link]]\nrate = '8mbit'\ndelay = '2ms'\naqm = 'pie:ecn'"),
+    (
+        "parking",
+        "flow = ['bbr1*2', 'cubic,links=1..1', 'bbr1,links=2..2']\n[[link]]\nrate = '10mbit'\n[[link]]\nrate = '8mbit'\ndelay = '2ms'\naqm = 'pie:ecn'",
+    ),
     ("demand", "demand = 'min=1mbit,max=20mbit'\nbuffer = '200p'\nflow = ['bbr1', 'cubic']"),
 ];
 

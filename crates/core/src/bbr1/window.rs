@@ -96,7 +96,7 @@ impl Bbr1 {
         let volume = bw.saturating_mul(min_rtt_us);
         match volume.checked_mul(u64::from(gain)) {
             Some(scaled) => (scaled >> 8).saturating_add(BW_UNIT - 1) >> 24,
-            None => u64::try_from((u128::from(volume) * u128::from(gain) >> 8).div_ceil(u128::from(BW_UNIT)))
+            None => u64::try_from(((u128::from(volume) * u128::from(gain)) >> 8).div_ceil(u128::from(BW_UNIT)))
                 .unwrap_or(u64::MAX),
         }
     }
@@ -146,7 +146,8 @@ impl Bbr1 {
 
     /// The window towards which ACKs move it.
     fn cwnd_target(&mut self, bw: u64) -> u32 {
-        let flags = u64::from(self.full_bw_reached) | u64::from(matches!(self.mode, Mode::ProbeBw { phase: 0, .. })) << 1;
+        let flags =
+            u64::from(self.full_bw_reached) | u64::from(matches!(self.mode, Mode::ProbeBw { phase: 0, .. })) << 1;
         let packed = u64::from(self.cwnd_gain) << 34 | u64::from(self.aggregation.extra_acked()) << 2 | flags;
         let key = [bw, self.min_rtt_us.unwrap_or(u64::MAX), self.pacing_rate, packed];
         if self.target_memo.key != key {

@@ -8,7 +8,7 @@ use super::file::{ExperimentFile, Vary};
 use crate::expect::Axis;
 
 /// More runs than any experiment needs: a guard against a slip in an axis. Ours.
-const MAX_RUNS: usize = 2_000;
+const MAX_RUNS: usize = 10_000;
 
 /// One run to come.
 #[derive(Clone, Debug, PartialEq)]

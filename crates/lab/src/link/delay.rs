@@ -102,6 +102,15 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
+    /// The next item to arrive.
+    #[inline]
+    pub fn front(&self) -> Option<&T> {
+        match &self.store {
+            Store::Fifo(ring) => ring.front().map(|(_, item)| item),
+            Store::Heap { heap, .. } => heap.peek().map(|timed| &timed.item),
+        }
+    }
+
     /// Hands out the next item that has arrived by `now`, with the moment of its arrival.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<(Time, T)> {

@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_buffer_of_five_hundredths_of_a_bdp_is_no_packet_count() {
-        assert_eq!("1.5p".parse::<BufferSize>().is_err(), true);
+        assert!("1.5p".parse::<BufferSize>().is_err());
         assert_eq!("41p".parse(), Ok(BufferSize::Packets(41)));
     }
 }

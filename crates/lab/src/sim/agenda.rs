@@ -28,15 +28,20 @@ impl Agenda {
         Self { groups: vec![[u64::MAX; WIDTH]; leaves + sources.div_ceil(WIDTH)], leaves, earliest: u64::MAX }
     }
 
-    /// The earliest moment, and its source as group and place: source `WIDTH` · group + place.
+    /// The earliest moment.
     #[inline]
-    pub fn first(&self) -> (Time, usize, usize) {
-        let earliest = self.earliest;
+    pub const fn earliest(&self) -> Time {
+        Time(self.earliest)
+    }
+
+    /// Its source as group and place: source `WIDTH` · group + place.
+    #[inline]
+    pub fn first(&self) -> (usize, usize) {
         let mut group = 1;
         while group < self.leaves {
-            group = WIDTH * group + first_at(&self.groups[group], earliest);
+            group = WIDTH * group + first_at(&self.groups[group], self.earliest);
         }
-        (Time(earliest), group - self.leaves, first_at(&self.groups[group], earliest))
+        (group - self.leaves, first_at(&self.groups[group], self.earliest))
     }
 
     /// Sets a source's moment; [`Time::NEVER`] for none.
@@ -109,7 +114,7 @@ mod tests {
         let mut agenda = Agenda::new(5);
         agenda.set(4, Time(7));
         agenda.set(2, Time(7));
-        assert_eq!(agenda.first(), (Time(7), 0, 2));
+        assert_eq!((agenda.earliest(), agenda.first()), (Time(7), (0, 2)));
     }
 
     /// Goal: the agenda agrees with a search over all sources after any sequence of settings, at every depth of the tree.
@@ -126,7 +131,7 @@ mod tests {
                 agenda.set(source, at);
                 let earliest = *truth.iter().min().unwrap();
                 let first = truth.iter().position(|&t| t == earliest).unwrap();
-                assert_eq!(agenda.first(), (earliest, first / WIDTH, first % WIDTH));
+                assert_eq!((agenda.earliest(), agenda.first()), (earliest, (first / WIDTH, first % WIDTH)));
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use bbrlab_core::{Span, State, Time};
 
+use super::lanes::plain;
 use crate::link::{AckHold, DelayConfig, DelayLine};
 use crate::metrics::Histogram;
 use crate::setup::{FlowSetup, PathSetup};
@@ -110,6 +111,9 @@ pub struct Flow {
     pub route: (u8, u8),
     /// Index of its access link, if it has one.
     pub access: Option<usize>,
+    /// The lane that it shares with others, instead of `forward` and `back`.
+    pub lane: Option<usize>,
+    there: Span,
     one_way: Span,
 }
 
@@ -118,7 +122,7 @@ impl Flow {
     pub fn new(index: usize, setup: &FlowSetup, path: &PathSetup, access: Option<usize>, seed: u64) -> Self {
         let route = (setup.links.0 as u8, setup.links.1 as u8);
         let first_hop = if access.is_some() { ACCESS_HOP } else { route.0 };
-        let (there, back) = Self::delays(setup, path.rtt);
+        let (there, back) = Self::split(setup, path.rtt);
         let forward = DelayConfig {
             delay: there,
             jitter: path.jitter,
@@ -126,50 +130,54 @@ impl Flow {
             reorder: path.reorder,
             duplicate: path.duplicate,
         };
-        let backward =
-            DelayConfig { delay: back, jitter: Span::ZERO, jitter_reorders: false, reorder: 0.0, duplicate: 0.0 };
         Self {
             sender: Sender::new(index as u32, setup, first_hop, seed),
             receiver: Receiver::new(setup.mss, setup.rwnd, &setup.host),
             forward: DelayLine::new(&forward, seed ^ 0x666f_7277),
             back: Back {
                 hold: AckHold::new(path.ack_aggregation),
-                line: DelayLine::new(&backward, seed ^ 0x6261_636b),
+                line: DelayLine::new(&plain(back), seed ^ 0x6261_636b),
                 mss: setup.mss,
             },
             stats: FlowStats::default(),
             started: false,
             route,
             access,
+            lane: None,
+            there,
             one_way: back,
         }
     }
 
     /// Propagation there and back: half of the flow's RTT each, a nanosecond that remains on the way back.
-    fn delays(setup: &FlowSetup, path_rtt: Span) -> (Span, Span) {
+    fn split(setup: &FlowSetup, path_rtt: Span) -> (Span, Span) {
         let rtt = setup.rtt.unwrap_or(path_rtt) + setup.access.map_or(Span::ZERO, |access| access.rtt);
         (Span(rtt.0 / 2), Span(rtt.0 - rtt.0 / 2))
     }
 
+    /// Propagation there and back.
+    pub const fn delays(&self) -> (Span, Span) {
+        (self.there, self.one_way)
+    }
+
     /// The path's propagation delay changes.
     pub fn set_path_rtt(&mut self, setup: &FlowSetup, path_rtt: Span) {
-        let (there, back) = Self::delays(setup, path_rtt);
+        let (there, back) = Self::split(setup, path_rtt);
+        self.there = there;
         self.forward.set_delay(there);
         self.back.line.set_delay(back);
         self.one_way = back;
     }
 
-    /// The next segment that is due arrives at the receiver.
+    /// A segment arrives at the receiver.
     #[inline]
-    pub fn on_arrival(&mut self, now: Time, acks: &mut Vec<AckPacket>) -> Option<Segment> {
-        let (_, segment) = self.forward.pop(now)?;
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         let before = self.receiver.bytes;
-        self.receiver.on_segment(now, &segment, acks);
+        self.receiver.on_segment(now, segment, acks);
         let fresh = self.receiver.bytes - before;
         if fresh > 0 {
             self.count_arrival(now, fresh);
         }
-        Some(segment)
     }
 
     fn count_arrival(&mut self, now: Time, fresh: u64) {

@@ -8,6 +8,7 @@
 mod agenda;
 mod capture;
 mod flow;
+mod lanes;
 #[doc(hidden)]
 pub mod observe;
 mod record;
@@ -25,6 +26,7 @@ use crate::trace::Trace;
 use agenda::Agenda;
 use capture::Capture;
 use flow::{ACCESS_HOP, Flow};
+use lanes::Lane;
 use record::Recorder;
 
 /// Sources of events of one flow: a whole group of the agenda, so that they settle together.
@@ -79,8 +81,13 @@ struct LinkMark {
 struct World<'a> {
     setup: &'a Setup,
     now: Time,
+    /// What many flows share: links first, then two places for each lane from `first_lane` on. At the same moment it
+    /// comes before the flows'.
+    shared: Agenda,
+    /// A group for each flow, then `control`.
     agenda: Agenda,
     links: Vec<Link<Segment>>,
+    lanes: Vec<Lane>,
     flows: Vec<Flow>,
     ack_loss: LossModel,
     recorder: Recorder,
@@ -97,9 +104,8 @@ struct World<'a> {
     measuring: bool,
     mark: LinkMark,
     events: u64,
-    /// Groups of the agenda: links first, then one for each flow from `first_flow` on, then `control`.
     control: usize,
-    first_flow: usize,
+    first_lane: usize,
     bottleneck: usize,
 }
 
@@ -115,13 +121,15 @@ impl<'a> World<'a> {
             });
             flows.push(Flow::new(index, flow, &setup.path, access, seed(setup.seed, 3_000_000 + index)));
         }
-        let first_flow = links.len().div_ceil(FLOW_SOURCES);
-        let control = first_flow + flows.len();
+        let lanes = lanes::assign(setup, &mut flows);
+        let (first_lane, control) = (links.len(), flows.len());
         let mut world = Self {
             setup,
             now: Time::ZERO,
+            shared: Agenda::new(first_lane + 2 * lanes.len()),
             agenda: Agenda::new(FLOW_SOURCES * (control + 1)),
             links,
+            lanes,
             flows,
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
@@ -136,7 +144,7 @@ impl<'a> World<'a> {
             mark: LinkMark::default(),
             events: 0,
             control,
-            first_flow,
+            first_lane,
             bottleneck: setup.bottleneck,
         };
         for (index, flow) in setup.flows.iter().enumerate() {
@@ -162,32 +170,40 @@ impl<'a> World<'a> {
     /// Handles every event up to and at `until`.
     fn run_until(&mut self, until: Time) {
         loop {
-            let (at, group, place) = self.agenda.first();
+            let at = self.shared.earliest().min(self.agenda.earliest());
             if at > until {
                 return;
             }
-            debug_assert!(at >= self.now, "time ran backwards from {:?} to {at:?}", self.now);
+            debug_assert!(at >= self.now, "time ran backwards");
             self.now = at;
             self.events += 1;
-            if group < self.first_flow {
-                self.on_departure(FLOW_SOURCES * group + place);
-            } else if group < self.control {
-                let index = group - self.first_flow;
-                match place {
-                    FORWARD => self.on_arrival(index),
-                    BACK => self.on_ack(index),
-                    SENDER => self.on_sender(index),
-                    _ => self.on_receiver(index),
+            if self.shared.earliest() == at {
+                let (group, place) = self.shared.first();
+                let source = agenda::WIDTH * group + place;
+                if source < self.first_lane {
+                    self.on_departure(source)
+                } else {
+                    self.on_lane(source - self.first_lane)
                 }
-            } else {
+                continue;
+            }
+            let (index, place) = self.agenda.first();
+            if index == self.control {
                 self.on_control();
+                continue;
+            }
+            match place {
+                FORWARD => self.on_arrival(index),
+                BACK => self.on_ack(index),
+                SENDER => self.on_sender(index),
+                _ => self.on_receiver(index),
             }
         }
     }
 
     /// The place in the agenda of one of a flow's sources.
     const fn source(&self, flow: usize, part: usize) -> usize {
-        FLOW_SOURCES * (self.first_flow + flow) + part
+        FLOW_SOURCES * flow + part
     }
 
     /// A link's serialiser has finished a packet.
@@ -195,7 +211,7 @@ impl<'a> World<'a> {
         let link = &mut self.links[index];
         let departure = link.depart(self.now);
         let (next, drops) = (link.next_departure(), link.has_dropped());
-        self.agenda.set(index, next);
+        self.shared.set(index, next);
         if let Some(departure) = departure {
             let segment = departure.packet;
             if index == self.bottleneck
@@ -239,6 +255,12 @@ impl<'a> World<'a> {
             self.offer_again(segment);
             return;
         }
+        if let Some(lane) = flow.lane {
+            let line = &mut self.lanes[lane].forward;
+            line.push(at, segment);
+            self.shared.set(self.first_lane + 2 * lane, line.next());
+            return;
+        }
         flow.forward.push(at, segment);
         let next = flow.forward.next();
         self.agenda.set(self.source(index, FORWARD), next);
@@ -269,7 +291,7 @@ impl<'a> World<'a> {
             counts.1 += u64::from(verdict != Verdict::Queued);
         }
         let (next, drops) = (link.next_departure(), link.has_dropped());
-        self.agenda.set(index, next);
+        self.shared.set(index, next);
         if drops {
             self.note_drops(index);
         }
@@ -300,57 +322,121 @@ impl<'a> World<'a> {
         self.flows[index].sender.next_time()
     }
 
-    /// Segments arrive at a receiver.
-    fn on_arrival(&mut self, index: usize) {
-        let flow = &mut self.flows[index];
-        while let Some(segment) = flow.on_arrival(self.now, &mut self.acks) {
-            if let Some(capture) = &mut self.capture {
-                capture.on_segment(self.now, &segment, Tap::Receiver);
+    /// The next segment or ACK on a lane arrives; lanes have their segments at even places.
+    fn on_lane(&mut self, place: usize) {
+        let lane = &mut self.lanes[place / 2];
+        if place % 2 == 0 {
+            let arrived = lane.forward.pop(self.now);
+            self.shared.set(self.first_lane + place, lane.forward.next());
+            if let Some((_, segment)) = arrived {
+                self.receive(&segment);
             }
-            if !self.acks.is_empty() {
-                send_acks(flow, index, self.now, &mut self.acks, &mut self.ack_loss, &mut self.capture);
-            }
+            return;
         }
-        let (forward, receiver, back) = (flow.forward.next(), flow.receiver.next_time(), flow.back.next());
-        let sender = flow.sender.next_time();
-        let group = self.first_flow + index;
-        self.agenda.set_some(group, [(FORWARD, forward), (RECEIVER, receiver), (BACK, back), (SENDER, sender)]);
+        let mut flow = None;
+        // ACKs that a receiver wrote at once are taken together.
+        while let Some((index, ack)) = next_of_flow(&mut self.lanes[place / 2], self.now, flow) {
+            flow = Some(index);
+            self.take_ack(index, &ack);
+        }
+        self.shared.set(self.first_lane + place, self.lanes[place / 2].back.next());
+        if let Some(index) = flow {
+            let sender = self.emit(index, 0);
+            self.agenda.set(self.source(index, SENDER), sender);
+        }
+    }
+
+    /// Segments arrive at the receiver of a flow that shares no lane.
+    fn on_arrival(&mut self, index: usize) {
+        while let Some((_, segment)) = self.flows[index].forward.pop(self.now) {
+            self.receive(&segment);
+        }
+        let next = self.flows[index].forward.next();
+        self.agenda.set(self.source(index, FORWARD), next);
+    }
+
+    /// A segment arrives at its receiver.
+    fn receive(&mut self, segment: &Segment) {
+        let index = segment.flow as usize;
+        let flow = &mut self.flows[index];
+        flow.on_segment(self.now, segment, &mut self.acks);
+        if let Some(capture) = &mut self.capture {
+            capture.on_segment(self.now, segment, Tap::Receiver);
+        }
+        let receiver = flow.receiver.next_time();
+        if flow.sender.app.exchange().is_some() {
+            let sender = flow.sender.next_time();
+            self.agenda.set(self.source(index, SENDER), sender);
+        }
+        self.agenda.set(self.source(index, RECEIVER), receiver);
+        if !self.acks.is_empty() {
+            self.send_acks(index);
+        }
     }
 
     fn on_receiver(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         flow.receiver.on_timer(self.now, &mut self.acks);
-        send_acks(flow, index, self.now, &mut self.acks, &mut self.ack_loss, &mut self.capture);
-        let (receiver, back) = (flow.receiver.next_time(), flow.back.next());
-        let group = self.first_flow + index;
-        self.agenda.set_some(group, [(RECEIVER, receiver), (BACK, back)]);
+        let receiver = flow.receiver.next_time();
+        self.agenda.set(self.source(index, RECEIVER), receiver);
+        self.send_acks(index);
     }
 
-    /// ACKs arrive at a sender.
-    fn on_ack(&mut self, index: usize) {
+    /// Sends what a receiver has just written, unless it is lost.
+    fn send_acks(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        while let Some(ack) = flow.back.pop(self.now) {
-            let before = self.out.len();
+        for &ack in &self.acks {
+            let lost = !self.ack_loss.is_none() && self.ack_loss.lose();
             if let Some(capture) = &mut self.capture {
-                capture.on_ack_arrived(self.now, index, &ack);
+                capture.on_ack_sent(self.now, index, &ack, lost);
             }
-            if ack.syn {
-                let setup = &self.setup.flows[index];
-                if let Some(rtt) = flow.sender.on_syn_ack(self.now, setup, ack.ts_echo, &mut self.out) {
-                    flow.receiver.on_handshake(self.now, rtt);
-                    flow.note_state(self.now);
-                }
-            } else {
-                let rtt = flow.sender.on_ack(self.now, &ack, &mut self.out);
-                flow.after_ack(self.now, rtt, self.measuring);
-                self.recorder.on_ack(self.now, index, rtt);
+            if lost {
+                continue;
             }
-            observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out[before..]);
+            match flow.lane {
+                Some(lane) => self.lanes[lane].back.push(self.now, (index, ack)),
+                None => flow.back.push(self.now, ack),
+            }
         }
-        let back = flow.back.next();
+        self.acks.clear();
+        match flow.lane {
+            Some(lane) => self.shared.set(self.first_lane + 2 * lane + 1, self.lanes[lane].back.next()),
+            None => {
+                let next = flow.back.next();
+                self.agenda.set(self.source(index, BACK), next);
+            }
+        }
+    }
+
+    /// ACKs arrive at the sender of a flow that shares no lane.
+    fn on_ack(&mut self, index: usize) {
+        while let Some(ack) = self.flows[index].back.pop(self.now) {
+            self.take_ack(index, &ack);
+        }
+        let back = self.flows[index].back.next();
         let sender = self.emit(index, 0);
-        let group = self.first_flow + index;
-        self.agenda.set_some(group, [(BACK, back), (SENDER, sender)]);
+        self.agenda.set_some(index, [(BACK, back), (SENDER, sender)]);
+    }
+
+    /// An ACK arrives at its sender.
+    fn take_ack(&mut self, index: usize, ack: &AckPacket) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_ack_arrived(self.now, index, ack);
+        }
+        let flow = &mut self.flows[index];
+        let before = self.out.len();
+        if ack.syn {
+            let setup = &self.setup.flows[index];
+            if let Some(rtt) = flow.sender.on_syn_ack(self.now, setup, ack.ts_echo, &mut self.out) {
+                flow.receiver.on_handshake(self.now, rtt);
+                flow.note_state(self.now);
+            }
+        } else {
+            let rtt = flow.sender.on_ack(self.now, ack, &mut self.out);
+            flow.after_ack(self.now, rtt, self.measuring);
+            self.recorder.on_ack(self.now, index, rtt);
+        }
+        observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out[before..]);
     }
 
     /// A sender's timer, pacer or application is due.
@@ -407,28 +493,19 @@ impl<'a> World<'a> {
                 }
             }
         }
-        self.agenda.set(link, self.links[link].next_departure());
+        self.shared.set(link, self.links[link].next_departure());
     }
 }
 
-/// Sends what a receiver has just written, unless it is lost.
-fn send_acks(
-    flow: &mut Flow,
-    index: usize,
-    now: Time,
-    acks: &mut Vec<AckPacket>,
-    loss: &mut LossModel,
-    capture: &mut Option<Box<Capture>>,
-) {
-    for ack in acks.drain(..) {
-        let lost = !loss.is_none() && loss.lose();
-        if let Some(capture) = capture {
-            capture.on_ack_sent(now, index, &ack, lost);
-        }
-        if !lost {
-            flow.back.push(now, ack);
-        }
+/// The next ACK on a lane that has arrived, if it is for this flow (where one is given).
+#[inline]
+fn next_of_flow(lane: &mut Lane, now: Time, flow: Option<usize>) -> Option<(usize, AckPacket)> {
+    if let Some(flow) = flow
+        && lane.back.front().is_none_or(|next| next.0 != flow)
+    {
+        return None;
     }
+    lane.back.pop(now).map(|(_, item)| item)
 }
 
 /// A seed of its own for each part of the world.

@@ -23,8 +23,7 @@ pub struct App {
 impl App {
     /// An application that begins to write at `now`.
     pub fn new(traffic: Traffic, now: Time, stop: Option<Time>) -> Self {
-        // A stop that the handshake outlasted is a stop at once.
-        let stop = stop.unwrap_or(Time::NEVER).max(now);
+        let stop = stop.unwrap_or(Time::NEVER);
         let (written, next) = match traffic {
             Traffic::Bulk => (u64::MAX, stop),
             Traffic::Size(bytes) => (bytes, Time::NEVER),
@@ -32,6 +31,8 @@ impl App {
             Traffic::Rate { rate, tick } => (rate.bytes_in(tick), (now + tick).min(stop)),
             Traffic::RequestResponse { size, .. } => (size, stop),
         };
+        // Stopped before it could write: nothing is there to send.
+        let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
         Self { traffic, written, next, stop, busy: true, started: now, ticks: 1 }
     }
 
@@ -115,8 +116,7 @@ mod tests {
         let now = Time::ZERO + Span::secs(5);
         for traffic in [Traffic::Bulk, Traffic::RequestResponse { size: 9, think: Span::ZERO }] {
             let mut app = App::new(traffic, now, Some(Time::ZERO + Span::secs(1)));
-            assert_eq!(app.next, now);
-            app.on_time(now, 0);
+            assert_eq!((app.next, app.written), (Time::NEVER, 0));
             app.request_at(now + Span::secs(1));
             assert_eq!(app.next, Time::NEVER);
         }

@@ -149,7 +149,8 @@ impl Receiver {
             self.quick = QUICK_ACKS; // after a silence the sender's window may be small
         }
         self.last_arrival = now;
-        if self.has(segment.seq) {
+        let before = self.ranges_from(segment.seq);
+        if segment.seq < self.next || before > 0 && segment.seq < self.ranges[before - 1].1 {
             self.duplicates += 1;
             self.quick = self.quick.max(QUICK_ACKS);
             self.clear_timers();
@@ -160,7 +161,7 @@ impl Receiver {
             self.clear_timers();
             acks.push(self.make_ack(None));
         }
-        let want = want.max(self.take(segment));
+        let want = want.max(self.take(segment, before));
         self.tune_window(now);
         if let Some(wait) = self.gro {
             self.gro_wants = self.gro_wants.max(want);
@@ -215,32 +216,27 @@ impl Receiver {
         Want::Nothing
     }
 
-    fn has(&self, seq: u64) -> bool {
-        if seq <= self.next {
-            return seq < self.next; // what is next is in no range
-        }
-        let after = self.ranges_from(seq);
-        after > 0 && seq < self.ranges[after - 1].1
-    }
-
-    /// How many ranges begin at or before a segment. Most segments come behind the last one.
+    /// How many ranges begin at or before a segment. Most segments come behind the last one, or before the first.
     fn ranges_from(&self, seq: u64) -> usize {
+        if seq <= self.next {
+            return 0;
+        }
         match self.ranges.back() {
             Some(last) if last.0 > seq => self.ranges.partition_point(|range| range.0 <= seq),
             _ => self.ranges.len(),
         }
     }
 
-    /// Stores a new segment and says how urgent its ACK is.
+    /// Stores a new segment, before which `before` ranges begin, and says how urgent its ACK is.
     // spec: Linux __tcp_ack_snd_check
-    fn take(&mut self, segment: &Segment) -> Want {
+    fn take(&mut self, segment: &Segment, before: usize) -> Want {
         self.bytes += u64::from(segment.len);
         self.fresh += 1;
         if segment.seq != self.next {
             if u64::from(segment.len) != self.mss {
                 self.short.push((segment.seq, segment.len));
             }
-            self.insert(segment.seq);
+            self.insert(segment.seq, before);
             return self.want_out_of_order();
         }
         self.next += 1;
@@ -330,8 +326,7 @@ impl Receiver {
     }
 
     /// Adds a segment to the ranges, joins neighbours, and puts the result first among the recent ones.
-    fn insert(&mut self, seq: u64) {
-        let at = self.ranges_from(seq);
+    fn insert(&mut self, seq: u64, at: usize) {
         let joins_left = at > 0 && self.ranges[at - 1].1 == seq;
         let joins_right = at < self.ranges.len() && self.ranges[at].0 == seq + 1;
         let range = match (joins_left, joins_right) {

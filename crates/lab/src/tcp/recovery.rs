@@ -74,10 +74,7 @@ impl Sender {
             self.fast_retransmit_alert(now, ack, &mut seen);
         }
         let progress_before_head = seen.acked == 0 && self.sacked_before_head(&seen);
-        if (seen.acked > 0 || progress_before_head)
-            && !seen.keep_timer
-            && !self.schedule_loss_probe(now, true)
-        {
+        if (seen.acked > 0 || progress_before_head) && !seen.keep_timer && !self.schedule_loss_probe(now, true) {
             self.rearm_rto(now);
         }
         let delivered = self.cc.sampler().delivered() - prior_delivered;
@@ -132,8 +129,10 @@ impl Sender {
     fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
         // In the order of sequence, or a lower block that is new in the same ACK would look like reordering.
         let mut blocks = ack.sack;
-        if blocks[1].0 < blocks[1].1 {
-            blocks.sort_unstable();
+        for (left, right) in [(0, 1), (1, 2), (0, 1)] {
+            if blocks[right] < blocks[left] {
+                blocks.swap(left, right);
+            }
         }
         let mut known = [(0, 0); SACK_BLOCKS];
         for ((from, to), known) in blocks.into_iter().zip(&mut known) {
@@ -152,6 +151,7 @@ impl Sender {
         self.board.set_known(known);
     }
 
+    #[inline(never)]
     fn sack_one(&mut self, now: Time, seq: u64, seen: &mut Seen) {
         let record = *self.board.peek(seq);
         let highest = self.board.highest_sacked;
@@ -167,7 +167,7 @@ impl Sender {
             }
             widen(&mut seen.sacked_sent, sent_us, sent_us);
         }
-        self.rack.advance(now, sent_us, seq, flags & flag::RETRANS != 0, self.min_rtt_us);
+        self.rack.advance(now, sent_us, seq, ever, self.min_rtt_us);
         self.cc.on_delivered(&record.token, seq);
         self.stats.acked_bytes += u64::from(record.len);
         seen.sacked += 1;
@@ -186,7 +186,7 @@ impl Sender {
         while self.board.una < una {
             let (segments, bytes, first_us) = self.board.pop_plain(una);
             if segments == 0 {
-                self.take_marked(highest, seen, &mut newest);
+                self.take_marked(ack.ts_echo, highest, seen, &mut newest);
                 continue;
             }
             // What was never marked was sent once, in order: the first is the oldest, the last the newest.
@@ -216,7 +216,7 @@ impl Sender {
 
     /// The oldest segment is acknowledged in sequence; it is SACKed, believed lost, or was retransmitted.
     #[inline(never)]
-    fn take_marked(&mut self, highest: u64, seen: &mut Seen, newest: &mut Option<(u64, u64, bool)>) {
+    fn take_marked(&mut self, ts_echo: Time, highest: u64, seen: &mut Seen, newest: &mut Option<(u64, u64, bool)>) {
         let seq = self.board.una;
         let record = self.board.pop_acked();
         self.una_bytes += u64::from(record.len);
@@ -227,7 +227,8 @@ impl Sender {
         }
         self.stats.acked_bytes += u64::from(record.len);
         let sent_us = record.token.send_us();
-        if record.flags & flag::EVER_RETRANS != 0 {
+        let ever = record.flags & flag::EVER_RETRANS != 0;
+        if ever {
             seen.retransmitted = true;
         } else {
             widen(&mut seen.acked_sent, sent_us, sent_us);
@@ -237,8 +238,11 @@ impl Sender {
             }
         }
         self.cc.on_delivered(&record.token, seq);
-        if newest.is_none_or(|(sent, _, _)| sent_us >= sent) {
-            *newest = Some((sent_us, seq, record.flags & flag::RETRANS != 0));
+        // An echo from before the retransmission answers the original: the retransmission proves nothing lost.
+        // spec: Linux tcp_skb_spurious_retrans
+        let is_spurious = ever && ts_echo.as_micros() / 1_000 < sent_us / 1_000;
+        if !is_spurious && newest.is_none_or(|(sent, _, _)| sent_us >= sent) {
+            *newest = Some((sent_us, seq, ever));
         }
     }
 

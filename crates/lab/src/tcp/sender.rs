@@ -266,10 +266,15 @@ impl Sender {
         if self.board.lost_out > self.board.retrans_out {
             self.retransmit_lost(now, out);
         }
+        if self.paced && self.wstamp > now && self.next_bytes < self.app.written && self.board.packets_out() > 0 {
+            self.pace_at = self.wstamp; // as most ACKs find it: all that `write` would do
+            return;
+        }
         self.write(now, u32::MAX, out);
     }
 
     // spec: Linux tcp_xmit_retransmit_queue
+    #[inline(never)]
     fn retransmit_lost(&mut self, now: Time, out: &mut Vec<Segment>) {
         while self.board.in_flight() < self.cc.cwnd() {
             if self.blocked_by_pacer(now) || self.blocked_by_host_queue() {

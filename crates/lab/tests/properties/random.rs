@@ -6,9 +6,7 @@ use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Rng, Span, Time};
 use bbrlab_lab::link::{
     AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, FqCodel, LinkConfig, Loss, Pie, Policer, Red, Service,
 };
-use bbrlab_lab::setup::{
-    AccessSetup, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic,
-};
+use bbrlab_lab::setup::{AccessSetup, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
 
 /// Packets that the bottleneck carries at most in one scenario; the duration follows from it.
 const PACKETS: f64 = 60_000.0;
@@ -121,10 +119,9 @@ impl Dice {
     }
 
     fn link(&mut self, rate: f64, rtt: Span) -> LinkConfig {
-        let policer = self.one_in(8).then(|| Policer {
-            rate: Rate((rate * self.log(0.2, 1.2)) as u64),
-            burst: self.between(3_000, 300_000),
-        });
+        let policer = self
+            .one_in(8)
+            .then(|| Policer { rate: Rate((rate * self.log(0.2, 1.2)) as u64), burst: self.between(3_000, 300_000) });
         LinkConfig {
             service: self.service(rate),
             buffer: self.buffer(rate, rtt),
@@ -254,6 +251,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         sample: dice.one_in(2).then(|| Span(duration.0 / 50 + 1)),
         bottleneck: dice.0.below(links.len() as u64) as usize,
         schedule: dice.schedule(duration, rate, rtt, &links),
+        capture: bbrlab_lab::setup::Capture::Off,
         links,
         path: dice.path(rtt),
         flows: Vec::new(),
@@ -269,7 +267,8 @@ pub fn setup(seed: u64, case: u64) -> Setup {
 pub fn describe(setup: &Setup) -> String {
     let link = &setup.links[setup.bottleneck];
     let rate = link.service.nominal_rate().0;
-    let flows: Vec<_> = setup.flows.iter().map(|flow| format!("--flow {}@{}ns", flow.algorithm.name(), flow.start.0)).collect();
+    let flows: Vec<_> =
+        setup.flows.iter().map(|flow| format!("--flow {}@{}ns", flow.algorithm.name(), flow.start.0)).collect();
     format!(
         "about: bbrlab run --rate {rate}bit --rtt {}ns --duration {}ns --seed {} {}",
         setup.path.rtt.0,

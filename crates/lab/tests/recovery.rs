@@ -1,0 +1,131 @@
+//! The sender's recovery in whole runs, where its rules were once wrong.
+//! In: small scenarios. Out: failures. Never: a dice that is not seeded.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};
+use bbrlab_lab::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
+use bbrlab_lab::result::FlowResult;
+use bbrlab_lab::setup::{Capture, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use bbrlab_lab::sim;
+
+const MSS: u32 = 1448;
+
+fn at_ms(ms: u64) -> Time {
+    Time::ZERO + Span::millis(ms)
+}
+
+/// One flow over 10 Mbit/s with a deep buffer.
+fn setup(algorithm: &str, rtt_ms: u64, seconds: u64, traffic: Traffic) -> Setup {
+    Setup {
+        duration: at_ms(seconds * 1_000),
+        warmup: Time::ZERO,
+        seed: 1,
+        sample: None,
+        capture: Capture::Off,
+        links: vec![LinkConfig {
+            service: Service::Rate(Rate(10_000_000)),
+            buffer: Buffer::Packets(2_000),
+            aqm: Aqm::DropTail,
+            policer: None,
+            loss: Loss::None,
+        }],
+        bottleneck: 0,
+        path: PathSetup {
+            rtt: Span::millis(rtt_ms),
+            jitter: Span::ZERO,
+            jitter_reorders: false,
+            reorder: 0.0,
+            duplicate: 0.0,
+            ack_loss: Loss::None,
+            ack_aggregation: AckAggregation::None,
+        },
+        schedule: Vec::new(),
+        flows: vec![FlowSetup {
+            name: "flow".into(),
+            algorithm: AlgorithmConfig::named(algorithm).expect("a listed algorithm"),
+            start: Time::ZERO,
+            stop: None,
+            rtt: None,
+            links: (0, 1),
+            access: None,
+            mss: MSS,
+            rwnd: Rwnd::Unlimited,
+            traffic,
+            host: HostSetup::default(),
+        }],
+    }
+}
+
+fn change(at: Time, what: ChangeKind) -> Change {
+    Change { at, link: 0, what }
+}
+
+fn run(setup: &Setup) -> FlowResult {
+    sim::run(setup).result.flows[0].clone()
+}
+
+/// Linux counts the time-out from the probe; counted from the lost segment it would fire right behind it on long paths.
+#[test]
+fn a_tail_lost_on_a_long_path_is_repaired_by_the_probe_without_a_time_out() {
+    let size = 10 * u64::from(MSS);
+    let mut setup = setup("cubic", 500, 10, Traffic::Size(size));
+    // Ten segments leave at 500 ms, 1.21 ms apart: the last two are lost.
+    setup.schedule = vec![
+        change(Time::ZERO + Span::micros(510_500), ChangeKind::Loss(Loss::Bernoulli(1.0))),
+        change(at_ms(530), ChangeKind::Loss(Loss::None)),
+    ];
+    let flow = run(&setup);
+    assert_eq!((flow.bytes, flow.rto), (size, 0));
+}
+
+/// RFC 5682: after a time-out the next segments are new ones, whose answers tell that the old ones were only late.
+#[test]
+fn a_time_out_that_a_delay_spike_caused_is_found_spurious_and_retransmits_next_to_nothing() {
+    for algorithm in ["cubic", "reno", "bbr1"] {
+        let mut setup = setup(algorithm, 40, 12, Traffic::Bulk);
+        setup.links[0].buffer = Buffer::Packets(100);
+        setup.schedule = vec![change(at_ms(5_000), ChangeKind::Rtt(Span::millis(2_500)))];
+        let flow = run(&setup);
+        assert!(flow.rto >= 1, "{algorithm}: the spike caused no time-out");
+        let segments = flow.bytes / u64::from(MSS);
+        let limit = 10 + flow.rto;
+        assert!(flow.spurious_retransmits <= limit, "{algorithm}: {} of {segments}", flow.spurious_retransmits);
+    }
+}
+
+/// Trap: a stop that the handshake outlasted sent the clock backwards.
+#[test]
+fn a_flow_that_stops_before_it_is_connected_sends_nothing_and_the_run_ends() {
+    let mut setup = setup("bbr1", 500, 2, Traffic::Bulk);
+    setup.flows[0].stop = Some(at_ms(100));
+    assert_eq!(run(&setup).bytes, 0);
+}
+
+/// Linux lowers its MSS to what the window takes; a sender that waits for room for a full segment waits for ever.
+#[test]
+fn a_receive_window_below_one_segment_still_moves() {
+    let mut setup = setup("cubic", 40, 10, Traffic::Size(5_000));
+    setup.flows[0].rwnd = Rwnd::Fixed(500);
+    let flow = run(&setup);
+    assert_eq!(flow.bytes, 5_000);
+    assert!(flow.fct_s.is_some_and(|fct| fct < 2.0), "{:?}", flow.fct_s);
+}
+
+/// Linux paces from the tenth segment on: the initial window leaves at once, the eleventh waits its turn.
+#[test]
+fn pacing_begins_behind_the_initial_window() {
+    struct Times(Vec<(Time, u64)>);
+    impl sim::observe::Observer for Times {
+        fn sent(&mut self, sent: &sim::observe::Sent) {
+            self.0.push((sent.now, sent.segments_before));
+        }
+    }
+    let mut setup = setup("bbr1", 400, 3, Traffic::Bulk);
+    setup.flows[0].host.initial_cwnd = 20;
+    let mut times = Times(Vec::new());
+    sim::run_observed(&setup, &mut times);
+    let first = times.0[0].0;
+    let (second, before) = times.0[1];
+    assert_eq!(before, 10, "ten leave at once");
+    assert!(second.since(first) > Span::millis(5), "{second:?} after {first:?}");
+}
