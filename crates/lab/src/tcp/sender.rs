@@ -94,7 +94,6 @@ pub struct Sender {
     pub(super) send_cwr: bool,
     // Handshake
     established: bool,
-    syn_sent: Time,
     syn_tries: u32,
     seed: u64,
     // Host queue (TSQ)
@@ -151,7 +150,6 @@ impl Sender {
             ecn: setup.host.ecn,
             send_cwr: false,
             established: false,
-            syn_sent: setup.start,
             syn_tries: 0,
             seed,
             has_host_queue: setup.access.is_some(),
@@ -187,11 +185,6 @@ impl Sender {
         u64::from(self.burst_segments()) * u64::from(self.mss)
     }
 
-    /// Everything written has been acknowledged.
-    pub const fn is_drained(&self) -> bool {
-        self.established && self.una_bytes >= self.app.written
-    }
-
     /// Sends the (next) SYN.
     pub fn start(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.syn_tries += 1;
@@ -199,7 +192,6 @@ impl Sender {
             self.timer = Timer::default();
             return;
         }
-        self.syn_sent = now;
         let wait = Span(SYN_TIMEOUT.0 << (self.syn_tries - 1));
         self.timer = Timer { kind: TimerKind::Syn, at: now + wait };
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: self.hop, marks: mark::SYN });
