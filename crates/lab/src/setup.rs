@@ -188,6 +188,58 @@ pub struct HostSetup {
     pub initial_cwnd: u32,
 }
 
+impl Setup {
+    /// One drop-tail link that all flows share, nothing recorded, seed 1.
+    pub fn one_link(rate: Rate, rtt: Span, buffer: Buffer, duration: Span, flows: Vec<FlowSetup>) -> Self {
+        Self {
+            duration: Time::ZERO + duration,
+            warmup: Time::ZERO,
+            seed: 1,
+            sample: None,
+            capture: Capture::Off,
+            links: vec![LinkConfig::drop_tail(rate, buffer)],
+            bottleneck: 0,
+            path: PathSetup::plain(rtt),
+            schedule: Vec::new(),
+            flows,
+        }
+    }
+}
+
+impl PathSetup {
+    /// Propagation and nothing else.
+    pub const fn plain(rtt: Span) -> Self {
+        Self {
+            rtt,
+            jitter: Span::ZERO,
+            jitter_reorders: false,
+            reorder: 0.0,
+            duplicate: 0.0,
+            ack_loss: Loss::None,
+            ack_aggregation: AckAggregation::None,
+        }
+    }
+}
+
+impl FlowSetup {
+    /// A bulk flow over the first link, from the start to the end, between Linux hosts of today.
+    pub fn bulk(name: impl Into<String>, algorithm: AlgorithmConfig) -> Self {
+        Self {
+            name: name.into(),
+            algorithm,
+            start: Time::ZERO,
+            stop: None,
+            rtt: None,
+            links: (0, 1),
+            access: None,
+            mss: 1448,
+            rwnd: Rwnd::Unlimited,
+            traffic: Traffic::Bulk,
+            host: HostSetup::default(),
+        }
+    }
+}
+
 impl Default for HostSetup {
     fn default() -> Self {
         Self { pacing: false, tso_max: 65_536, gro: None, delayed_ack: Span::millis(40), ecn: false, initial_cwnd: 10 }

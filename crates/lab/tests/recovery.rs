@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};
-use bbrlab_lab::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
+use bbrlab_lab::link::{Buffer, Loss};
 use bbrlab_lab::result::FlowResult;
-use bbrlab_lab::setup::{Capture, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use bbrlab_lab::setup::{Change, ChangeKind, FlowSetup, Rwnd, Setup, Traffic};
 use bbrlab_lab::sim;
 
 const MSS: u32 = 1448;
@@ -16,44 +16,12 @@ fn at_ms(ms: u64) -> Time {
 
 /// One flow over 10 Mbit/s with a deep buffer.
 fn setup(algorithm: &str, rtt_ms: u64, seconds: u64, traffic: Traffic) -> Setup {
-    Setup {
-        duration: at_ms(seconds * 1_000),
-        warmup: Time::ZERO,
-        seed: 1,
-        sample: None,
-        capture: Capture::Off,
-        links: vec![LinkConfig {
-            service: Service::Rate(Rate(10_000_000)),
-            buffer: Buffer::Packets(2_000),
-            aqm: Aqm::DropTail,
-            policer: None,
-            loss: Loss::None,
-        }],
-        bottleneck: 0,
-        path: PathSetup {
-            rtt: Span::millis(rtt_ms),
-            jitter: Span::ZERO,
-            jitter_reorders: false,
-            reorder: 0.0,
-            duplicate: 0.0,
-            ack_loss: Loss::None,
-            ack_aggregation: AckAggregation::None,
-        },
-        schedule: Vec::new(),
-        flows: vec![FlowSetup {
-            name: "flow".into(),
-            algorithm: AlgorithmConfig::named(algorithm).expect("a listed algorithm"),
-            start: Time::ZERO,
-            stop: None,
-            rtt: None,
-            links: (0, 1),
-            access: None,
-            mss: MSS,
-            rwnd: Rwnd::Unlimited,
-            traffic,
-            host: HostSetup::default(),
-        }],
-    }
+    let flow = FlowSetup {
+        traffic,
+        ..FlowSetup::bulk("flow", AlgorithmConfig::named(algorithm).expect("a listed algorithm"))
+    };
+    let (rate, rtt, duration) = (Rate(10_000_000), Span::millis(rtt_ms), Span::secs(seconds));
+    Setup::one_link(rate, rtt, Buffer::Packets(2_000), duration, vec![flow])
 }
 
 fn change(at: Time, what: ChangeKind) -> Change {

@@ -9,58 +9,24 @@ use bbrlab_core::{AlgorithmConfig, Rate, Span, State, Time};
 
 use super::RunView;
 use crate::export::pcap::Packets;
-use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
+use crate::link::Buffer;
 use crate::result::{Bottleneck, Distribution, FlowResult, Group, Model, RunResult, SCHEMA};
-use crate::setup::{Capture, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use crate::setup::{FlowSetup, Setup};
 use crate::sim::Output;
 use crate::trace::{FlowTrace, LinkTrace, Trace};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn flow_setup(name: &str, cc: &str) -> FlowSetup {
-    FlowSetup {
-        name: name.into(),
-        algorithm: AlgorithmConfig::named(cc).expect("the test names known algorithms"),
-        start: Time::ZERO,
-        stop: None,
-        rtt: None,
-        links: (0, 1),
-        access: None,
-        mss: 1448,
-        rwnd: Rwnd::Unlimited,
-        traffic: Traffic::Bulk,
-        host: HostSetup::default(),
-    }
+    FlowSetup::bulk(name, AlgorithmConfig::named(cc).expect("the test names known algorithms"))
 }
 
 /// 10 Mbit/s, 40 ms, four seconds, two flows.
 pub fn setup() -> Setup {
-    Setup {
-        duration: Time(4 * SECOND_NS),
-        warmup: Time::ZERO,
-        seed: 1,
-        sample: Some(Span::millis(500)),
-        capture: Capture::Off,
-        links: vec![LinkConfig {
-            service: Service::Rate(Rate(10_000_000)),
-            buffer: Buffer::Packets(100),
-            aqm: Aqm::DropTail,
-            policer: None,
-            loss: Loss::None,
-        }],
-        bottleneck: 0,
-        path: PathSetup {
-            rtt: Span::millis(40),
-            jitter: Span::ZERO,
-            jitter_reorders: false,
-            reorder: 0.0,
-            duplicate: 0.0,
-            ack_loss: Loss::None,
-            ack_aggregation: AckAggregation::None,
-        },
-        schedule: Vec::new(),
-        flows: vec![flow_setup("bbr1#0", "bbr1"), flow_setup("cubic#0", "cubic")],
-    }
+    let flows = vec![flow_setup("bbr1#0", "bbr1"), flow_setup("cubic#0", "cubic")];
+    let (rate, rtt) = (Rate(10_000_000), Span::millis(40));
+    let sample = Some(Span::millis(500));
+    Setup { sample, ..Setup::one_link(rate, rtt, Buffer::Packets(100), Span(4 * SECOND_NS), flows) }
 }
 
 /// A flow's columns on nine samples of half a second at `bytes_per_sample` bytes each.

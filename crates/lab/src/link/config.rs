@@ -23,6 +23,13 @@ pub struct LinkConfig {
     pub loss: Loss,
 }
 
+impl LinkConfig {
+    /// A constant rate behind a drop-tail queue, nothing else.
+    pub const fn drop_tail(rate: Rate, buffer: Buffer) -> Self {
+        Self { service: Service::Rate(rate), buffer, aqm: Aqm::DropTail, policer: None, loss: Loss::None }
+    }
+}
+
 /// What drains a queue.
 #[derive(Clone, Debug)]
 pub enum Service {

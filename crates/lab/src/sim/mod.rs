@@ -17,10 +17,10 @@ mod summary;
 use bbrlab_core::{Rng, Span, Time};
 
 use crate::export::pcap::{Packets, Tap};
-use crate::link::{Aqm, Link, LinkConfig, LinkPacket, LinkStats, Loss, LossModel, Service, Verdict};
+use crate::link::{Link, LinkConfig, LinkPacket, LinkStats, LossModel, Verdict};
 use crate::metrics::Histogram;
 use crate::result::RunResult;
-use crate::setup::{AccessSetup, ChangeKind, Setup};
+use crate::setup::{ChangeKind, Setup};
 use crate::tcp::{AckPacket, Segment};
 use crate::trace::Trace;
 use agenda::Agenda;
@@ -116,7 +116,10 @@ impl<'a> World<'a> {
         let mut flows = Vec::with_capacity(setup.flows.len());
         for (index, flow) in setup.flows.iter().enumerate() {
             let access = flow.access.map(|access| {
-                links.push(Link::new(&access_link(&access), seed(setup.seed, 2_000_000 + index)));
+                links.push(Link::new(
+                    &LinkConfig::drop_tail(access.rate, access.buffer),
+                    seed(setup.seed, 2_000_000 + index),
+                ));
                 links.len() - 1
             });
             flows.push(Flow::new(index, flow, &setup.path, access, seed(setup.seed, 3_000_000 + index)));
@@ -511,17 +514,6 @@ fn next_of_flow(lane: &mut Lane, now: Time, flow: Option<usize>) -> Option<(usiz
 /// A seed of its own for each part of the world.
 fn seed(seed: u64, part: usize) -> u64 {
     Rng::derive(seed, part as u64).next_u64()
-}
-
-/// An access link: drop-tail, nothing else.
-fn access_link(access: &AccessSetup) -> LinkConfig {
-    LinkConfig {
-        service: Service::Rate(access.rate),
-        buffer: access.buffer,
-        aqm: Aqm::DropTail,
-        policer: None,
-        loss: Loss::None,
-    }
 }
 
 #[cfg(test)]
