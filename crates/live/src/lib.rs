@@ -4,6 +4,11 @@
 //! [`bbrlab_lab::sim::Output`] comes out, so metrics, expectations and reports never know who spoke.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod clock;
+pub mod flows;
+pub mod measure;
 pub mod meter;
 pub mod ranges;
+pub mod socket;
+pub mod tcp_info;
 pub mod wire;
