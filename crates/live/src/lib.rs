@@ -5,10 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod clock;
+pub mod ethtool;
 pub mod flows;
 pub mod measure;
 pub mod meter;
 pub mod ranges;
 pub mod socket;
 pub mod tcp_info;
+pub mod uml;
 pub mod wire;
