@@ -3,6 +3,7 @@
 //! In: arguments. Out: text, files, exit status 0 (done, all holds), 1 (an expectation failed) or 2 (could not run).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod agree;
 mod args;
 mod check;
 mod clock;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
         Command::Reproduce(args) => reproduce::reproduce(args),
+        Command::Agree(args) => agree::agree(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {

@@ -4,6 +4,7 @@
 //! [`scenario`] reads what a user writes, [`setup`] is what it means, [`sim`] runs it over [`link`] and [`tcp`],
 //! [`trace`] and [`result`] hold what came out, [`report`] draws it.
 
+pub mod agree;
 pub mod expect;
 pub mod experiment;
 pub mod export;
