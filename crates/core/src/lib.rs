@@ -75,7 +75,7 @@ mod state;
 mod units;
 
 pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
-pub use bbr1::{Bbr1, Bbr1Params};
+pub use bbr1::{Bbr1, Bbr1Inside, Bbr1Params};
 pub use controller::{AckReport, Controller, SimpleRecovery};
 pub use cubic::CubicParams;
 pub use event::{Ack, CaState, Init, Snapshot, TxStart};

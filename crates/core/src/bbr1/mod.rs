@@ -6,6 +6,7 @@
 
 mod aggregation;
 mod bandwidth;
+mod inside;
 mod min_rtt;
 mod params;
 mod window;
@@ -17,6 +18,7 @@ use crate::{MinMax, State};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
 
+pub use inside::Bbr1Inside;
 pub use params::Bbr1Params;
 
 /// Bandwidth is counted in packets/µs times this. Source: Linux `BW_UNIT`.
@@ -119,7 +121,7 @@ impl Bbr1 {
             pacing_gain: params.pacing_gain_startup,
             cwnd_gain: params.cwnd_gain_startup,
             round_count: 0,
-            next_round_delivered: 0,
+            next_round_delivered: init.delivered,
             round_start: false,
             max_bw: MinMax::default(),
             lt: LongTerm::default(),
@@ -127,7 +129,7 @@ impl Bbr1 {
             full_bw_count: 0,
             full_bw_reached: false,
             // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
-            min_rtt_us: init.srtt.map(|srtt| srtt.as_micros().max(1)),
+            min_rtt_us: init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1)),
             min_rtt_tick: 0,
             tick_us: if params.hz == 0 { 1 } else { MICROS_PER_SEC / u64::from(params.hz) },
             min_rtt_window_ticks: 0,
@@ -144,9 +146,9 @@ impl Bbr1 {
             target_memo: Memo::EMPTY,
             rng: Rng::derive(init.seed, 0x0062_6272),
         };
-        bbr.min_rtt_tick = bbr.tick(init.now);
+        bbr.min_rtt_tick = bbr.tick(init.now, init.tick);
         bbr.min_rtt_window_ticks = bbr.ticks(params.min_rtt_window);
-        bbr.lt.begin_interval(init.now.as_micros(), 0, 0);
+        bbr.lt.begin_interval(init.delivered_time_us, init.delivered, init.lost);
         bbr.init_pacing_rate_from_rtt(init.srtt);
         bbr
     }
@@ -218,7 +220,10 @@ impl Bbr1 {
                 let bw = self.bw();
                 self.set_pacing_rate(bw, UNIT, start.srtt);
             }
-            Mode::ProbeRtt { .. } => self.check_probe_rtt_done(start.now, start.delivered_time_us),
+            Mode::ProbeRtt { .. } => {
+                let tick = self.tick(start.now, start.tick);
+                self.check_probe_rtt_done(tick, start.delivered_time_us);
+            }
             Mode::Startup | Mode::Drain => {}
         }
     }
@@ -249,6 +254,11 @@ impl Bbr1 {
     /// The kernel marks the connection app-limited on each ACK of ProbeRTT, the last included, so that the low rate teaches nothing.
     pub const fn wants_app_limited(&self) -> bool {
         self.mark_app_limited
+    }
+
+    /// Replaces the dice, for a host that has its own.
+    pub fn set_dice(&mut self, dice: Rng) {
+        self.rng = dice;
     }
 
     /// What the flow thinks.

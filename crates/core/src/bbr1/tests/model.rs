@@ -354,6 +354,7 @@ fn tx_start(now_us: u64, app_limited: bool) -> TxStart {
         srtt: Some(Span::micros(RTT_US)),
         rto: Span::millis(240),
         none_outstanding: true,
+        tick: None,
     }
 }
 
