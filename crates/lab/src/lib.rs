@@ -10,6 +10,7 @@ pub mod export;
 pub mod link;
 pub mod metrics;
 pub mod report;
+pub mod replay;
 pub mod result;
 pub mod scenario;
 pub mod setup;

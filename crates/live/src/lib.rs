@@ -3,3 +3,5 @@
 //! A scenario comes in as the same [`bbrlab_lab::setup::Setup`] that the simulator takes, and the same
 //! [`bbrlab_lab::sim::Output`] comes out, so metrics, expectations and reports never know who spoke.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod oracle;

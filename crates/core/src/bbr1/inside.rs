@@ -78,6 +78,8 @@ pub struct Bbr1Inside {
     pub cwnd: u32,
     /// `sk_pacing_rate`, bytes a second.
     pub pacing_rate: u64,
+    /// `snd_ssthresh`, as the algorithm wrote it last.
+    pub ssthresh: u32,
 }
 
 impl Bbr1 {
@@ -134,6 +136,7 @@ impl Bbr1 {
             extra_acked_win_idx: u32::from(filter.current != 0),
             cwnd: self.cwnd,
             pacing_rate: self.pacing_rate,
+            ssthresh: self.ssthresh,
         }
     }
 }

@@ -4,19 +4,24 @@
 
 use super::{Bbr1, Mode};
 use crate::event::Ack;
+use crate::units::{MICROS_PER_SEC, Time};
 
 impl Bbr1 {
     /// The kernel's tick count, to which it rounds these stamps: the host's own, else by `now`; microseconds where `hz` is 0.
     pub(super) const fn tick(&self, now: Time, host: Option<u64>) -> u64 {
         match host {
             Some(tick) => tick,
-            None => now.as_micros() / self.tick_us,
+            None if self.p.hz == 0 => now.as_micros(),
+            None => now.as_micros().saturating_mul(self.p.hz as u64) / MICROS_PER_SEC,
         }
     }
 
     /// A span in ticks, rounded up as `msecs_to_jiffies` does.
     pub(super) const fn ticks(&self, span_us: u32) -> u64 {
-        (span_us as u64).div_ceil(self.tick_us)
+        if self.p.hz == 0 {
+            return span_us as u64;
+        }
+        (span_us as u64 * self.p.hz as u64).div_ceil(MICROS_PER_SEC)
     }
 
     // spec: Linux bbr_update_min_rtt

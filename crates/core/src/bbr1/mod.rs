@@ -12,8 +12,9 @@ mod params;
 mod window;
 
 use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::loss_based::NO_SSTHRESH;
 use crate::rng::Rng;
-use crate::units::{MICROS_PER_SEC, Rate, Span};
+use crate::units::{Rate, Span};
 use crate::{MinMax, State};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
@@ -88,8 +89,6 @@ pub struct Bbr1 {
     // Minimum RTT
     min_rtt_us: Option<u64>,
     min_rtt_tick: u64,
-    /// The kernel's tick in microseconds; 1 where it has none.
-    tick_us: u64,
     min_rtt_window_ticks: u64,
     has_seen_rtt: bool,
     idle_restart: bool,
@@ -100,6 +99,8 @@ pub struct Bbr1 {
     aggregation: Aggregation,
     /// Packets that are safe before anything is known of the path.
     unknown_path_cwnd: u32,
+    /// What the kernel writes into `snd_ssthresh` when Startup ends, for its observers alone.
+    ssthresh: u32,
     /// This ACK was processed in ProbeRTT, so what is in flight now measures only that.
     mark_app_limited: bool,
     draft_quantum: bool,
@@ -131,7 +132,6 @@ impl Bbr1 {
             // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
             min_rtt_us: init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1)),
             min_rtt_tick: 0,
-            tick_us: if params.hz == 0 { 1 } else { MICROS_PER_SEC / u64::from(params.hz) },
             min_rtt_window_ticks: 0,
             has_seen_rtt: false,
             idle_restart: false,
@@ -140,6 +140,7 @@ impl Bbr1 {
             packet_conservation: false,
             aggregation: Aggregation::new(init.now.as_micros()),
             unknown_path_cwnd: UNKNOWN_PATH_CWND,
+            ssthresh: NO_SSTHRESH,
             mark_app_limited: false,
             draft_quantum: false,
             rate_memo: Memo::EMPTY,
@@ -344,6 +345,7 @@ impl Bbr1 {
     fn check_drain(&mut self, ack: &Ack) {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
+            self.ssthresh = u32::try_from(self.inflight(self.max_bw.get(), UNIT)).unwrap_or(u32::MAX);
         }
         if self.mode == Mode::Drain
             && self.packets_in_net_at_edt(ack, ack.in_flight) <= self.inflight(self.max_bw.get(), UNIT)
