@@ -9,6 +9,7 @@
 
 mod bbr;
 mod compare;
+mod cubic;
 mod field;
 mod kernel_bbr;
 mod log;
@@ -19,6 +20,7 @@ use serde::Serialize;
 
 use bbr::BbrFlow;
 use compare::Outputs;
+use cubic::CubicFlow;
 
 pub use compare::Unequal;
 pub use field::{COLUMNS, FIELDS, Field, Kind, PRIVATE_WORDS, Record};
@@ -29,6 +31,8 @@ pub use log::{Header, Log, MAGIC, VERSION, Writer};
 pub const RANDOM: &str = "get_random_u32_below, for the gain cycle's first phase";
 /// An input that the tap can't see: which tick a call read that a tick interrupted.
 pub const JIFFIES_INSIDE: &str = "jiffies, where the tick came inside the call";
+/// An input that the tap can't see: what the stack, not CUBIC, made of the window since the last call.
+pub const WINDOW: &str = "snd_cwnd as the stack left it between CUBIC's calls (PRR, time-out, undo, idleness)";
 /// Records shown before a difference. Ours.
 const CONTEXT: usize = 6;
 /// `arg_a` of an `init` by the tap on BBR.
@@ -46,6 +50,9 @@ struct Step {
 /// A flow under comparison.
 enum Flow {
     Bbr(Box<BbrFlow>),
+    Cubic(Box<CubicFlow>),
+    /// Its connection was closed.
+    Over,
     /// It began where the log does not say how, or with an algorithm that core does not have.
     Unknown,
 }
@@ -104,6 +111,9 @@ pub fn replay(log: &Log) -> Result<Report, String> {
         let kind = record.kind().ok_or_else(|| {
             format!("record {nth} is of kind {}, which this bbrlab does not know", record.get(Field::Kind))
         })?;
+        if is_over(record, kind) {
+            flows.insert(record.flow, Flow::Over);
+        }
         let step = if kind == Kind::Init {
             report.flows += 1;
             let (flow, step) = begin(record, log.header.hz);
@@ -112,7 +122,8 @@ pub fn replay(log: &Log) -> Result<Report, String> {
         } else {
             match flows.get_mut(&record.flow) {
                 Some(Flow::Bbr(flow)) => flow.step(record, kind),
-                Some(Flow::Unknown) => continue,
+                Some(Flow::Cubic(flow)) => flow.step(record, kind),
+                Some(Flow::Over | Flow::Unknown) => continue,
                 None => return Err(format!("record {nth}: connection {} has no beginning", record.flow)),
             }
         };
@@ -136,9 +147,18 @@ fn begin(record: &Record, hz: u32) -> (Flow, Step) {
             let (flow, step) = BbrFlow::begin(record, hz);
             (Flow::Bbr(Box::new(flow)), step)
         }
-        CUBIC => (Flow::Unknown, Step::default()),
+        CUBIC => {
+            let (flow, step) = CubicFlow::begin(record, hz);
+            (Flow::Cubic(Box::new(flow)), step)
+        }
         _ => (Flow::Unknown, Step::default()),
     }
+}
+
+/// Closing sets the state once more, when everything else is cleared already.
+// spec: Linux tcp_disconnect
+fn is_over(record: &Record, kind: Kind) -> bool {
+    kind == Kind::SetState && record.get(Field::Delivered) == 0
 }
 
 fn difference(log: &Log, nth: usize, unequal: Unequal) -> Difference {
