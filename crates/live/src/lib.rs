@@ -4,4 +4,14 @@
 //! [`bbrlab_lab::sim::Output`] comes out, so metrics, expectations and reports never know who spoke.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod clock;
+pub mod ethtool;
+pub mod flows;
+pub mod measure;
+pub mod meter;
 pub mod oracle;
+pub mod ranges;
+pub mod socket;
+pub mod tcp_info;
+pub mod uml;
+pub mod wire;

@@ -16,7 +16,8 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt,
 };
 
-use super::path::{RECEIVER, clock};
+use super::path::RECEIVER;
+use crate::clock::now_ns;
 
 /// First port; each flow has its own.
 const PORT: u16 = 5001;
@@ -100,7 +101,7 @@ pub fn send(nth: usize, flow: &FlowSetup, algorithm: &str, began: u64, end: Time
 /// A connection with this congestion control; `None` if the path let none through before the end.
 fn open(nth: usize, algorithm: &str, began: u64, end: Time, stop: &AtomicBool) -> Result<Option<TcpStream>, String> {
     let address = SockaddrIn::from(SocketAddrV4::new(RECEIVER, PORT + nth as u16));
-    while Time(clock() - began) < end && !stop.load(Ordering::Relaxed) {
+    while Time(now_ns() - began) < end && !stop.load(Ordering::Relaxed) {
         let fault = |what: &str, error: nix::Error| format!("flow {nth}: {what}: {error}");
         let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
             .map_err(|error| fault("no socket", error))?;
@@ -120,7 +121,7 @@ fn open(nth: usize, algorithm: &str, began: u64, end: Time, stop: &AtomicBool) -
 
 fn sleep_until(began: u64, at: Time, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let left = at.since(Time(clock() - began));
+        let left = at.since(Time(now_ns() - began));
         if left == Span::ZERO {
             return;
         }
@@ -130,7 +131,7 @@ fn sleep_until(began: u64, at: Time, stop: &AtomicBool) {
 
 impl Sender<'_> {
     fn now(&self) -> Time {
-        Time(clock() - self.began)
+        Time(now_ns() - self.began)
     }
 
     /// Writes up to `bytes`; how many went.

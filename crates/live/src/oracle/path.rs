@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use bbrlab_core::{NANOS_PER_SEC, Span, Time};
+use bbrlab_core::{Span, Time};
 use bbrlab_lab::link::{AckAggregation, DelayConfig, DelayLine, Link, LinkPacket, LossModel};
 use bbrlab_lab::setup::{Change, ChangeKind, Setup};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
 
 use super::namespace::Namespace;
+use crate::clock::now_ns;
 
 /// Where the senders are.
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -42,12 +42,6 @@ pub fn check(setup: &Setup) -> Result<(), String> {
         return refuse("duplicate");
     }
     Ok(())
-}
-
-/// Nanoseconds of the monotonic clock.
-pub fn clock() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));
-    now.tv_sec() as u64 * NANOS_PER_SEC + now.tv_nsec() as u64
 }
 
 /// Two namespaces and what lies between them.
@@ -158,7 +152,7 @@ impl Relay {
         };
         let mut schedule = setup.schedule.clone().into_iter();
         Self {
-            began: clock(),
+            began: now_ns(),
             link: Link::new(&setup.links[0], setup.seed),
             there: DelayLine::new(&there, setup.seed),
             back: DelayLine::new(&plain, setup.seed + 1),
@@ -172,7 +166,7 @@ impl Relay {
     }
 
     fn now(&self) -> Time {
-        Time(clock() - self.began)
+        Time(now_ns() - self.began)
     }
 
     fn run(&mut self, stop: &AtomicBool) {

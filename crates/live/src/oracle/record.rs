@@ -12,9 +12,10 @@ use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::replay::{Field, Header, Kind, Record, Writer};
 use bbrlab_lab::setup::{FlowSetup, Setup};
 
-use super::path::{Path, clock};
+use super::path::Path;
 use super::tap::{Raw, Tap};
 use super::{Recording, app, path};
+use crate::clock::now_ns;
 
 /// Tick rates that Linux can be built with (`CONFIG_HZ`).
 const HZ: [u64; 4] = [100, 250, 300, 1_000];
@@ -62,7 +63,7 @@ fn name(flow: &FlowSetup, tap: &Tap) -> Result<String, String> {
 
 fn start(setup: &Setup, names: &[String], path: &Path, stop: &Arc<AtomicBool>) -> Result<(Senders, Receivers), String> {
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
-    let (began, end) = (clock(), setup.duration);
+    let (began, end) = (now_ns(), setup.duration);
     for nth in 0..setup.flows.len() {
         let stop = stop.clone();
         receivers.push(path.receivers.spawn(move || app::receive(nth, &stop))?);

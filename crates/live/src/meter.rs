@@ -1,0 +1,479 @@
+//! Measures TCP flows from the packets that pass: RTT of each ACK, what was sent again, what arrived once.
+//! In: moments since the start of the run and header fields, seen at the sender, the bottleneck and the receiver.
+//! Out: counters and histograms, the same that the simulator keeps. Never: a clock, a packet's bytes.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::VecDeque;
+
+use bbrlab_core::NANOS_PER_SEC;
+use bbrlab_lab::metrics::Histogram;
+
+use crate::ranges::Ranges;
+
+/// Nanoseconds in a microsecond: RTT is kept as Linux keeps it.
+const MICRO: u64 = 1_000;
+/// Where unwrapped sequence numbers begin, so that what lies before the first packet seen is no underflow.
+const ORIGIN: u64 = 1 << 32;
+
+/// All flows of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    flows: Vec<FlowMeter>,
+    /// Queueing delay of each packet that left the bottleneck, nanoseconds, while measuring.
+    pub queue_delay: Histogram,
+    measuring: bool,
+}
+
+/// One flow, as counted since its start. Sequence numbers are of its data direction.
+#[derive(Clone, Debug, Default)]
+pub struct FlowMeter {
+    /// What is counted.
+    pub count: Count,
+    /// The counters when measuring began.
+    pub mark: Count,
+    /// RTT of each ACK in µs, while measuring.
+    pub rtt: Histogram,
+    /// Sum and number of |RTT(i) − RTT(i−1)|, µs, while measuring.
+    pub jitter: (u64, u64),
+    /// RFC 3550 §6.4.1 jitter, µs.
+    pub jitter_rfc3550: f64,
+    /// The newest RTT sample, µs; 0 before the first.
+    pub last_rtt_us: u32,
+    /// The smallest RTT sample, µs; 0 before the first.
+    pub min_rtt_us: u32,
+    /// Every RTT sample as (ns, µs), if asked for.
+    pub rtt_samples: Option<Vec<(u64, u32)>>,
+    /// Unique payload bytes that arrived in each second.
+    pub bins: Vec<u64>,
+    sent: Unwrapped,
+    board: Board,
+    arrived: Ranges,
+    /// First byte of the flow, once known at the receiver.
+    first: Option<u64>,
+}
+
+/// Counters of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Segments sent, each one of a super-packet, retransmissions included.
+    pub segments: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub sent_bytes: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Payload bytes acknowledged, cumulatively or selectively.
+    pub acked_bytes: u64,
+    /// ACKs that came back to the sender.
+    pub acks: u64,
+    /// Unique payload bytes at the receiver.
+    pub received_bytes: u64,
+    /// Bytes on the wire at the receiver, duplicates included.
+    pub received_wire_bytes: u64,
+    /// Segments at the receiver that brought nothing new.
+    pub duplicates: u64,
+    /// Packets offered to the bottleneck.
+    pub arrivals: u64,
+    /// Packets that its policer or queue dropped.
+    pub drops: u64,
+    /// Packets that its queue marked.
+    pub marks: u64,
+    /// Packets lost at random behind it.
+    pub lost: u64,
+}
+
+/// A 32-bit sequence space unwrapped into 64 bits around the newest number seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unwrapped {
+    /// The newest number, unwrapped; 0 before the first.
+    newest: u64,
+    origin: u32,
+}
+
+/// What was sent and is not yet cumulatively acknowledged.
+#[derive(Clone, Debug, Default)]
+struct Board {
+    /// In order of sequence.
+    records: VecDeque<Record>,
+    sacked: Ranges,
+    una: u64,
+    next: u64,
+}
+
+/// A segment or super-packet under way.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    from: u64,
+    to: u64,
+    sent_ns: u64,
+    /// Sent again: its ACK says nothing of the RTT (Karn).
+    again: bool,
+    sacked: bool,
+}
+
+impl Meter {
+    /// A meter of `flows` flows, which measures from the beginning unless [`Self::measure_from_here`] says otherwise.
+    pub fn new(flows: usize) -> Self {
+        Self { flows: vec![FlowMeter::default(); flows], queue_delay: Histogram::default(), measuring: true }
+    }
+
+    /// Distributions stay empty until [`Self::measure_from_here`]: there is a warm-up.
+    pub fn wait(&mut self) {
+        self.measuring = false;
+    }
+
+    /// The warm-up is over: counters are marked, distributions begin.
+    pub fn measure_from_here(&mut self) {
+        self.measuring = true;
+        for flow in &mut self.flows {
+            flow.mark = flow.count;
+        }
+    }
+
+    /// Whether the warm-up is over.
+    pub const fn is_measuring(&self) -> bool {
+        self.measuring
+    }
+
+    /// Keeps every RTT sample from here on.
+    pub fn keep_rtt_samples(&mut self) {
+        self.flows.iter_mut().for_each(|flow| flow.rtt_samples = Some(Vec::new()));
+    }
+
+    /// The flows.
+    pub fn flows(&self) -> &[FlowMeter] {
+        &self.flows
+    }
+
+    /// The sender of `flow` puts `payload` bytes in `segments` segments on the wire. Without payload it is no data.
+    pub fn on_data(&mut self, now_ns: u64, flow: usize, seq: u32, payload: u32, segments: u32) {
+        if let Some(flow) = self.flows.get_mut(flow)
+            && payload > 0
+        {
+            flow.on_data(now_ns, seq, payload, segments.max(1));
+        }
+    }
+
+    /// An ACK reaches the sender of `flow`. Returns the RTT that it tells: of the newest data that it is the first to
+    /// acknowledge and that was sent once.
+    // spec: Linux tcp_clean_rtx_queue (ca_rtt_us). Differs: no fallback to the timestamp option.
+    pub fn on_ack(&mut self, now_ns: u64, flow: usize, ack: u32, sack_blocks: &[(u32, u32)]) -> Option<u64> {
+        let measuring = self.measuring;
+        let flow = self.flows.get_mut(flow)?;
+        let rtt_ns = flow.on_ack(now_ns, ack, sack_blocks)?;
+        flow.take_rtt(now_ns, rtt_ns, measuring);
+        Some(rtt_ns)
+    }
+
+    /// `payload` bytes in `segments` segments reach the receiver of `flow`, in `wire_bytes` bytes. Returns how many of
+    /// them were new.
+    pub fn on_arrival(
+        &mut self,
+        now_ns: u64,
+        flow: usize,
+        seq: u32,
+        payload: u32,
+        segments: u32,
+        wire_bytes: u32,
+    ) -> u64 {
+        let Some(flow) = self.flows.get_mut(flow) else { return 0 };
+        flow.count.received_wire_bytes += u64::from(wire_bytes);
+        if payload == 0 { 0 } else { flow.on_arrival(now_ns, seq, payload, segments.max(1)) }
+    }
+
+    /// A packet of `flow` is offered to the bottleneck; `dropped` if policer or queue refuses it.
+    pub fn on_offered(&mut self, flow: usize, dropped: bool) {
+        if let Some(flow) = self.flows.get_mut(flow) {
+            flow.count.arrivals += 1;
+            flow.count.drops += u64::from(dropped);
+        }
+    }
+
+    /// The queue drops a packet of `flow` that it had taken.
+    pub fn on_dropped_later(&mut self, flow: usize) {
+        if let Some(flow) = self.flows.get_mut(flow) {
+            flow.count.drops += 1;
+        }
+    }
+
+    /// A packet of `flow` leaves the bottleneck after waiting `queue_delay_ns`.
+    pub fn on_left(&mut self, flow: usize, queue_delay_ns: u64, marked: bool, lost: bool) {
+        if self.measuring {
+            self.queue_delay.add(queue_delay_ns);
+        }
+        if let Some(flow) = self.flows.get_mut(flow) {
+            flow.count.marks += u64::from(marked);
+            flow.count.lost += u64::from(lost);
+        }
+    }
+}
+
+impl FlowMeter {
+    /// Payload bytes from the first one on that arrived without a gap.
+    pub fn in_order_bytes(&self) -> u64 {
+        self.first.map_or(0, |first| self.arrived.end_of_run(first) - first)
+    }
+
+    fn on_data(&mut self, now_ns: u64, seq: u32, payload: u32, segments: u32) {
+        let from = self.sent.unwrap(seq);
+        let to = from + u64::from(payload);
+        self.first.get_or_insert(from);
+        self.count.segments += u64::from(segments);
+        self.count.sent_bytes += u64::from(payload);
+        let old = self.board.send(now_ns, from, to);
+        // A super-packet that is old in part counts its old segments, rounded up.
+        self.count.retransmits += (old * u64::from(segments)).div_ceil(u64::from(payload));
+    }
+
+    fn on_ack(&mut self, now_ns: u64, ack: u32, sack_blocks: &[(u32, u32)]) -> Option<u64> {
+        if self.sent.newest == 0 {
+            return None;
+        }
+        self.count.acks += 1;
+        let mut sacked = None;
+        for &(from, to) in sack_blocks {
+            let (from, to) = (self.sent.near(from), self.sent.near(to));
+            let (bytes, newest) = self.board.sack(from, to);
+            self.count.acked_bytes += bytes;
+            sacked = sacked.max(newest);
+        }
+        let (bytes, newest) = self.board.acknowledge(self.sent.near(ack));
+        self.count.acked_bytes += bytes;
+        Some(now_ns.saturating_sub(sacked.or(newest)?))
+    }
+
+    fn take_rtt(&mut self, now_ns: u64, rtt_ns: u64, measuring: bool) {
+        let rtt_us = u32::try_from(rtt_ns / MICRO).unwrap_or(u32::MAX);
+        if measuring {
+            self.rtt.add(rtt_us.into());
+            if self.last_rtt_us != 0 {
+                let step = rtt_us.abs_diff(self.last_rtt_us);
+                self.jitter.0 += u64::from(step);
+                self.jitter.1 += 1;
+                self.jitter_rfc3550 += (f64::from(step) - self.jitter_rfc3550) / 16.0;
+            }
+        }
+        self.min_rtt_us = if self.min_rtt_us == 0 { rtt_us } else { self.min_rtt_us.min(rtt_us) };
+        self.last_rtt_us = rtt_us;
+        if let Some(samples) = &mut self.rtt_samples {
+            samples.push((now_ns, rtt_us));
+        }
+    }
+
+    fn on_arrival(&mut self, now_ns: u64, seq: u32, payload: u32, segments: u32) -> u64 {
+        let from = self.sent.unwrap_once(seq);
+        let first = *self.first.get_or_insert(from);
+        let mut fresh = 0;
+        // A SYN without data is no first byte: what lies before it was never sent.
+        self.arrived.insert(from.max(first), from + u64::from(payload), |a, b| fresh += b - a);
+        if fresh == 0 {
+            self.count.duplicates += u64::from(segments);
+            return 0;
+        }
+        self.count.received_bytes += fresh;
+        let second = usize::try_from(now_ns / NANOS_PER_SEC).unwrap_or(usize::MAX);
+        if second >= self.bins.len() {
+            self.bins.resize(second.saturating_add(1), 0);
+        }
+        self.bins[second] += fresh;
+        fresh
+    }
+}
+
+impl Unwrapped {
+    /// `seq` as a number of 64 bits; the newest one moves with it.
+    fn unwrap(&mut self, seq: u32) -> u64 {
+        let at = self.unwrap_once(seq);
+        self.newest = self.newest.max(at);
+        at
+    }
+
+    /// The same, but only the very first number is remembered.
+    fn unwrap_once(&mut self, seq: u32) -> u64 {
+        if self.newest == 0 {
+            self.newest = ORIGIN;
+            self.origin = seq;
+        }
+        self.near(seq)
+    }
+
+    /// The number of 64 bits nearest to the newest.
+    fn near(&self, seq: u32) -> u64 {
+        let newest = self.origin.wrapping_add((self.newest - ORIGIN) as u32);
+        self.newest.saturating_add_signed(i64::from(seq.wrapping_sub(newest).cast_signed()))
+    }
+}
+
+impl Board {
+    /// Takes what is sent. Returns how many of its bytes were sent before.
+    fn send(&mut self, now_ns: u64, from: u64, to: u64) -> u64 {
+        if self.next == 0 {
+            (self.una, self.next) = (from, from);
+        }
+        let old = to.min(self.next).saturating_sub(from);
+        if old > 0 {
+            let first = self.records.partition_point(|record| record.to <= from);
+            self.records
+                .range_mut(first..)
+                .take_while(|record| record.from < to)
+                .for_each(|record| record.again = true);
+        }
+        if to > self.next {
+            self.records.push_back(Record {
+                from: self.next.max(from),
+                to,
+                sent_ns: now_ns,
+                again: false,
+                sacked: false,
+            });
+            self.next = to;
+        }
+        old
+    }
+
+    /// Returns how many bytes of a SACK block were news, and when the newest of them were sent, if once.
+    fn sack(&mut self, from: u64, to: u64) -> (u64, Option<u64>) {
+        let (from, to) = (from.max(self.una), to.min(self.next));
+        let (mut bytes, mut newest) = (0, None);
+        let records = &mut self.records;
+        self.sacked.insert(from, to, |a, b| {
+            bytes += b - a;
+            let first = records.partition_point(|record| record.to <= a);
+            for record in records.range_mut(first..).take_while(|record| record.from < b) {
+                if !record.again && !record.sacked {
+                    newest = newest.max(Some(record.sent_ns));
+                }
+                record.sacked = a <= record.from && record.to <= b || record.sacked;
+            }
+        });
+        (bytes, newest)
+    }
+
+    /// The same for a cumulative ACK; if some of it was sent twice, nobody knows which time was answered.
+    fn acknowledge(&mut self, ack: u64) -> (u64, Option<u64>) {
+        let ack = ack.min(self.next);
+        if ack <= self.una {
+            return (0, None);
+        }
+        let mut bytes = 0;
+        self.sacked.insert(self.una, ack, |a, b| bytes += b - a);
+        self.sacked.forget_before(ack);
+        self.una = ack;
+        let (mut newest, mut again) = (None, false);
+        while let Some(record) = self.records.front_mut().filter(|record| record.from < ack) {
+            again |= record.again;
+            if !record.sacked {
+                newest = newest.max(Some(record.sent_ns));
+            }
+            if record.to > ack {
+                record.from = ack;
+                break;
+            }
+            self.records.pop_front();
+        }
+        (bytes, newest.filter(|_| !again && bytes > 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    /// A meter of one flow that has sent `n` segments from `isn` on, 10 ns apart.
+    fn sent(isn: u32, n: u32) -> Meter {
+        let mut meter = Meter::new(1);
+        (0..n).for_each(|i| meter.on_data(10 * u64::from(i), 0, isn.wrapping_add(i * MSS), MSS, 1));
+        meter
+    }
+
+    #[test]
+    fn an_ack_tells_the_rtt_of_the_newest_segment_that_it_covers() {
+        let mut meter = sent(0, 3);
+        assert_eq!(meter.on_ack(1000, 0, 2 * MSS, &[]), Some(990));
+        assert_eq!(meter.on_ack(1000, 0, 2 * MSS, &[]), None);
+        assert_eq!(meter.on_ack(1010, 0, 3 * MSS, &[]), Some(990));
+        assert_eq!(meter.flows()[0].count.acked_bytes, 3000);
+    }
+
+    #[test]
+    fn a_wrapped_sequence_space_changes_nothing() {
+        let isn = u32::MAX - 1500;
+        let mut meter = sent(isn, 4);
+        assert_eq!(meter.on_ack(1000, 0, isn.wrapping_add(4 * MSS), &[]), Some(970));
+        for i in 0..4 {
+            assert_eq!(meter.on_arrival(500, 0, isn.wrapping_add(i * MSS), MSS, 1, 1066), 1000);
+        }
+        assert_eq!(meter.flows()[0].in_order_bytes(), 4000);
+        assert_eq!(meter.flows()[0].count.retransmits, 0);
+    }
+
+    #[test]
+    fn more_than_four_gigabytes_are_counted_in_full() {
+        let mut meter = Meter::new(1);
+        let (step, n) = (1_u32 << 20, 5000);
+        for i in 0..n {
+            let seq = step.wrapping_mul(i);
+            meter.on_data(u64::from(i), 0, seq, step, 700);
+            meter.on_arrival(u64::from(i), 0, seq, step, 700, step);
+            meter.on_ack(u64::from(i) + 1, 0, seq.wrapping_add(step), &[]);
+        }
+        let count = meter.flows()[0].count;
+        assert_eq!(count.received_bytes, u64::from(step) * u64::from(n));
+        assert_eq!((count.acked_bytes, count.retransmits, count.duplicates), (count.received_bytes, 0, 0));
+    }
+
+    #[test]
+    fn what_was_sent_again_gives_no_sample_and_counts_as_retransmitted() {
+        let mut meter = sent(0, 2);
+        meter.on_data(500, 0, 0, MSS, 1);
+        assert_eq!(meter.flows()[0].count.retransmits, 1);
+        assert_eq!(meter.on_ack(1000, 0, MSS, &[]), None);
+        assert_eq!(meter.on_ack(1000, 0, 2 * MSS, &[]), Some(990));
+    }
+
+    #[test]
+    fn a_sack_block_tells_an_rtt_once() {
+        let mut meter = sent(0, 4);
+        assert_eq!(meter.on_ack(1000, 0, 0, &[(2 * MSS, 3 * MSS)]), Some(980));
+        assert_eq!(meter.on_ack(1000, 0, 0, &[(2 * MSS, 3 * MSS)]), None);
+        assert_eq!(meter.on_ack(1010, 0, 0, &[(2 * MSS, 4 * MSS)]), Some(980));
+        // The holes filled by a retransmission: nothing that was sacked tells its RTT again.
+        meter.on_data(1100, 0, 0, 2 * MSS, 2);
+        assert_eq!(meter.on_ack(2000, 0, 4 * MSS, &[]), None);
+        let count = meter.flows()[0].count;
+        assert_eq!((count.acked_bytes, count.segments, count.retransmits), (4000, 6, 2));
+    }
+
+    #[test]
+    fn a_super_packet_acknowledged_in_parts_tells_its_rtt_each_time() {
+        let mut meter = Meter::new(1);
+        meter.on_data(0, 0, 0, 10 * MSS, 10);
+        assert_eq!(meter.on_ack(100, 0, 2 * MSS, &[]), Some(100));
+        assert_eq!(meter.on_ack(200, 0, 3 * MSS, &[(5 * MSS, 6 * MSS)]), Some(200));
+        assert_eq!(meter.on_ack(300, 0, 10 * MSS, &[]), Some(300));
+        assert_eq!(meter.flows()[0].count.acked_bytes, 10_000);
+    }
+
+    #[test]
+    fn unique_bytes_count_once_in_whatever_order_they_arrive() {
+        let mut meter = sent(0, 3);
+        for (seq, fresh) in [(2 * MSS, 1000), (0, 1000), (0, 0), (MSS, 1000), (MSS, 0)] {
+            assert_eq!(meter.on_arrival(NANOS_PER_SEC + 1, 0, seq, MSS, 1, 1066), fresh);
+        }
+        let flow = &meter.flows()[0];
+        assert_eq!((flow.count.received_bytes, flow.count.duplicates, flow.in_order_bytes()), (3000, 2, 3000));
+        assert_eq!((flow.bins.as_slice(), flow.count.received_wire_bytes), ([0, 3000].as_slice(), 5330));
+    }
+
+    #[test]
+    fn a_warm_up_is_marked_and_leaves_no_sample() {
+        let mut meter = sent(0, 2);
+        meter.wait();
+        meter.on_ack(1000, 0, MSS, &[]);
+        meter.measure_from_here();
+        meter.on_ack(1010, 0, 2 * MSS, &[]);
+        let flow = &meter.flows()[0];
+        assert_eq!((flow.rtt.count(), flow.mark.segments, flow.mark.acked_bytes), (1, 2, 1000));
+    }
+}

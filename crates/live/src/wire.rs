@@ -1,0 +1,303 @@
+//! IPv4, IPv6 and TCP headers, as far as a measurement or an emulator must read them.
+//! In: the bytes of an IP packet, its end cut off or not. Out: plain fields. Never: a copy of the payload, a panic.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::net::IpAddr;
+
+/// TCP's flags.
+pub mod flag {
+    /// The last byte was sent.
+    pub const FIN: u8 = 0x01;
+    /// The connection begins.
+    pub const SYN: u8 = 0x02;
+    /// The connection is reset.
+    pub const RST: u8 = 0x04;
+    /// Push.
+    pub const PSH: u8 = 0x08;
+    /// The ACK number holds.
+    pub const ACK: u8 = 0x10;
+    /// ECN echo.
+    pub const ECE: u8 = 0x40;
+    /// Congestion window reduced.
+    pub const CWR: u8 = 0x80;
+}
+
+/// ECN field of an IP header: congestion experienced. Source: RFC 3168 §5.
+pub const CE: u8 = 3;
+/// Protocol number of TCP.
+pub const TCP: u8 = 6;
+/// SACK blocks that fit into an option. Source: RFC 2018 §3.
+const SACKS: usize = 4;
+
+/// Where an IP packet's parts lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ip {
+    /// 4 or 6.
+    pub version: u8,
+    /// Bytes of its header, IPv6 extension headers not counted.
+    pub header: usize,
+    /// Bytes of the whole packet, as its header says; what was captured may be less.
+    pub total: usize,
+    /// The protocol that follows.
+    pub protocol: u8,
+    /// The ECN field.
+    pub ecn: u8,
+    /// A fragment that is not the first: no transport header follows.
+    pub fragment: bool,
+}
+
+/// Both ends of a connection, as one packet names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ends {
+    /// Who sends.
+    pub from: IpAddr,
+    /// The sender's port.
+    pub from_port: u16,
+    /// Who shall receive.
+    pub to: IpAddr,
+    /// The receiver's port.
+    pub to_port: u16,
+}
+
+/// A TCP segment, or a super-packet of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// Its connection and direction.
+    pub ends: Ends,
+    /// Sequence number of the first payload byte (of the SYN, if it is one).
+    pub seq: u32,
+    /// ACK number.
+    pub ack: u32,
+    /// Flags, from [`flag`].
+    pub flags: u8,
+    /// Payload bytes.
+    pub payload: u32,
+    /// Bytes of IP and TCP headers.
+    pub headers: u32,
+    /// The ECN field of the IP header.
+    pub ecn: u8,
+    /// SACK blocks; those in use come first.
+    sacks: [(u32, u32); SACKS],
+    sack_count: u8,
+}
+
+impl Ends {
+    /// The same connection seen from the other side.
+    pub const fn reversed(self) -> Self {
+        Self { from: self.to, from_port: self.to_port, to: self.from, to_port: self.from_port }
+    }
+}
+
+impl Tcp {
+    /// The SACK blocks, in the order of the option.
+    pub fn sack_blocks(&self) -> &[(u32, u32)] {
+        &self.sacks[..usize::from(self.sack_count)]
+    }
+}
+
+/// The IP header at the start of `packet`; `None` if it is none.
+pub fn ip(packet: &[u8]) -> Option<Ip> {
+    match packet.first()? >> 4 {
+        4 => ipv4(packet),
+        6 => ipv6(packet),
+        _ => None,
+    }
+}
+
+fn ipv4(packet: &[u8]) -> Option<Ip> {
+    let fixed: &[u8; 20] = packet.first_chunk()?;
+    let header = usize::from(fixed[0] & 15) * 4;
+    let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    let offset = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x1fff;
+    (header >= 20 && total >= header).then_some(Ip {
+        version: 4,
+        header,
+        total,
+        protocol: fixed[9],
+        ecn: fixed[1] & 3,
+        fragment: offset != 0,
+    })
+}
+
+fn ipv6(packet: &[u8]) -> Option<Ip> {
+    let fixed: &[u8; 40] = packet.first_chunk()?;
+    Some(Ip {
+        version: 6,
+        header: 40,
+        total: 40 + usize::from(u16::from_be_bytes([fixed[4], fixed[5]])),
+        protocol: fixed[6],
+        ecn: (fixed[1] >> 4) & 3,
+        fragment: false,
+    })
+}
+
+/// The addresses of a packet whose IP header is `ip`.
+fn addresses(packet: &[u8], ip: &Ip) -> Option<(IpAddr, IpAddr)> {
+    if ip.version == 4 {
+        let (from, to): (&[u8; 4], &[u8; 4]) =
+            (packet.get(12..16)?.try_into().ok()?, packet.get(16..20)?.try_into().ok()?);
+        return Some(((*from).into(), (*to).into()));
+    }
+    let (from, to): (&[u8; 16], &[u8; 16]) =
+        (packet.get(8..24)?.try_into().ok()?, packet.get(24..40)?.try_into().ok()?);
+    Some(((*from).into(), (*to).into()))
+}
+
+/// The TCP segment in an IP packet; `None` if it holds none. `packet` may end after the TCP header: lengths are IP's.
+pub fn tcp(packet: &[u8]) -> Option<Tcp> {
+    let ip = ip(packet)?;
+    if ip.protocol != TCP || ip.fragment {
+        return None;
+    }
+    let (from, to) = addresses(packet, &ip)?;
+    let rest = packet.get(ip.header..)?;
+    let fixed: &[u8; 20] = rest.first_chunk()?;
+    let length = usize::from(fixed[12] >> 4) * 4;
+    let headers = ip.header + length;
+    if length < 20 || ip.total < headers {
+        return None;
+    }
+    let word = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+    let half = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
+    let (sacks, sack_count) = sack_option(rest.get(20..length).unwrap_or(&[]));
+    Some(Tcp {
+        ends: Ends { from, from_port: half(0), to, to_port: half(2) },
+        seq: word(4),
+        ack: word(8),
+        flags: fixed[13],
+        payload: (ip.total - headers) as u32,
+        headers: headers as u32,
+        ecn: ip.ecn,
+        sacks,
+        sack_count,
+    })
+}
+
+/// The SACK blocks among TCP options.
+fn sack_option(mut options: &[u8]) -> ([(u32, u32); SACKS], u8) {
+    let mut sacks = [(0, 0); SACKS];
+    // Bounded: each turn takes at least a byte.
+    loop {
+        match *options {
+            [1, ref rest @ ..] => options = rest,
+            [5, length, ..] if length >= 2 && options.len() >= usize::from(length) => {
+                let blocks = options[2..usize::from(length)].chunks_exact(8).take(SACKS);
+                let count = blocks.len();
+                for (sack, block) in sacks.iter_mut().zip(blocks) {
+                    let word = |at: usize| u32::from_be_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
+                    *sack = (word(0), word(4));
+                }
+                return (sacks, count as u8);
+            }
+            [kind, length, ..] if kind > 1 && length >= 2 && options.len() > usize::from(length) => {
+                options = &options[usize::from(length)..];
+            }
+            _ => return (sacks, 0),
+        }
+    }
+}
+
+/// Sets "congestion experienced" in the IP header at the start of `packet`, with its checksum (RFC 1624).
+pub fn mark_ce(packet: &mut [u8]) {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) if packet.len() >= 20 => {
+            let before = u16::from_be_bytes([packet[0], packet[1]]);
+            packet[1] |= CE;
+            let after = u16::from_be_bytes([packet[0], packet[1]]);
+            let sum = u16::from_be_bytes([packet[10], packet[11]]);
+            let sum = fold(u32::from(!sum) + u32::from(!before) + u32::from(after));
+            packet[10..12].copy_from_slice(&(!sum).to_be_bytes());
+        }
+        Some(6) if packet.len() >= 40 => packet[1] |= CE << 4,
+        _ => {}
+    }
+}
+
+/// One's complement sum of 16-bit words.
+pub fn fold(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (sum + (sum >> 16)) as u16
+}
+
+/// One's complement sum of `bytes`, folded, begun with `sum`.
+pub fn sum(bytes: &[u8], sum: u32) -> u16 {
+    let mut total = u64::from(sum);
+    let mut words = bytes.chunks_exact(4);
+    for word in &mut words {
+        total += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
+    }
+    let mut last = [0; 4];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    total += u64::from(u32::from_be_bytes(last));
+    let total = (total & 0xffff_ffff) + (total >> 32);
+    let total = (total & 0xffff_ffff) + (total >> 32);
+    fold(((total & 0xffff) + (total >> 16)) as u32)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An IPv4 segment with a timestamp option and, if given, a SACK option.
+    pub fn segment(seq: u32, payload: usize, sack: Option<(u32, u32)>) -> Vec<u8> {
+        let options = 12 + if sack.is_some() { 12 } else { 0 };
+        let total = 40 + options + payload;
+        let mut packet = vec![0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
+        let checksum = !sum(&packet, 0);
+        packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+        packet.extend([0x1f, 0x90, 0x13, 0x89]);
+        packet.extend(seq.to_be_bytes());
+        packet.extend(77_u32.to_be_bytes());
+        packet.extend([((20 + options) * 4) as u8, flag::ACK | flag::PSH, 1, 0, 0, 0, 0, 0]);
+        packet.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
+        if let Some((from, to)) = sack {
+            packet.extend([1, 1, 5, 10]);
+            packet.extend(from.to_be_bytes());
+            packet.extend(to.to_be_bytes());
+        }
+        packet.extend((0..payload).map(|i| i as u8));
+        packet
+    }
+
+    #[test]
+    fn a_segment_is_read_with_its_sack_blocks() {
+        let tcp = tcp(&segment(5, 100, Some((9, 12)))).unwrap();
+        assert_eq!((tcp.seq, tcp.ack, tcp.payload, tcp.headers), (5, 77, 100, 64));
+        assert_eq!((tcp.ends.from_port, tcp.ends.to_port), (8080, 5001));
+        assert_eq!(tcp.sack_blocks(), [(9, 12)]);
+    }
+
+    #[test]
+    fn a_captured_head_tells_the_length_of_the_whole() {
+        let packet = segment(5, 1000, None);
+        assert_eq!(tcp(&packet[..60]).unwrap().payload, 1000);
+    }
+
+    #[test]
+    fn no_prefix_and_no_flipped_byte_makes_the_parser_panic() {
+        let packet = segment(5, 40, Some((9, 12)));
+        for end in 0..packet.len() {
+            let _ = tcp(&packet[..end]);
+            for value in [0, 1, 0x6f, 0xff] {
+                let mut broken = packet.clone();
+                broken[end] = value;
+                let _ = tcp(&broken);
+            }
+        }
+    }
+
+    #[test]
+    fn a_marked_header_keeps_a_valid_checksum() {
+        for ecn in 0..4 {
+            let mut packet = segment(5, 10, None);
+            packet[1] = ecn;
+            packet[10..12].fill(0);
+            let checksum = !sum(&packet[..20], 0);
+            packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+            mark_ce(&mut packet);
+            assert_eq!(ip(&packet).unwrap().ecn, CE);
+            assert_eq!(sum(&packet[..20], 0), 0xffff);
+        }
+    }
+}
