@@ -2,6 +2,7 @@
 //! In: logs of `bbrlab record`. Out: a line a log, and the first difference with what led to it. Never: a kernel or a right.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bbrlab_lab::replay::{Difference, Log, Report, replay};
@@ -10,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::grid::{Align, aligned};
 use crate::{Failure, Verdict, inputs, print};
+
+type Counts = BTreeMap<&'static str, u64>;
 
 /// Arguments of `bbrlab replay`.
 #[derive(Debug, Args)]
@@ -75,7 +78,9 @@ fn table(done: &[(&PathBuf, Log, Report)]) -> String {
         sum(|report| report.acks),
         sum(|report| report.outputs)
     ));
-    for (name, calls) in explained(done) {
+    let seen: Vec<String> = summed(done, |report| &report.events).map(|(name, count)| format!("{name} {count}")).collect();
+    text.push_str(&format!("Seen: {}.\n", seen.join(", ")));
+    for (name, calls) in summed(done, |report| &report.explained) {
         text.push_str(&format!("{calls} calls depend on what the tap can't see: {name}.\n"));
     }
     for (file, _, report) in done {
@@ -89,12 +94,13 @@ fn table(done: &[(&PathBuf, Log, Report)]) -> String {
     text
 }
 
-fn explained(done: &[(&PathBuf, Log, Report)]) -> Vec<(&'static str, u64)> {
-    let mut all = std::collections::BTreeMap::<&'static str, u64>::new();
-    for (name, calls) in done.iter().flat_map(|(_, _, report)| &report.explained) {
-        *all.entry(name).or_default() += calls;
+/// Counts by name, over all logs.
+fn summed(done: &[(&PathBuf, Log, Report)], of: fn(&Report) -> &Counts) -> impl Iterator<Item = (&'static str, u64)> {
+    let mut all = Counts::new();
+    for (name, count) in done.iter().flat_map(|(_, _, report)| of(report)) {
+        *all.entry(name).or_default() += count;
     }
-    all.into_iter().collect()
+    all.into_iter()
 }
 
 fn described(file: &Path, difference: &Difference) -> String {

@@ -14,9 +14,9 @@ const DRAWS: u32 = 7;
 /// Phases of the gain cycle.
 const PHASES: u32 = 8;
 /// `TCP_CA_Loss`.
-const LOSS: u64 = 4;
+pub const LOSS: u64 = 4;
 /// `CA_EVENT_TX_START`.
-const TX_START: u64 = 0;
+pub const TX_START: u64 = 0;
 /// `rs->rtt_us`, `tcp_min_rtt` and `min_rtt_us` before any sample.
 const NO_RTT: u32 = u32::MAX;
 /// PROBE_BW among the kernel's modes.

@@ -6,14 +6,10 @@ use bbrlab_core::{
     Ack, CubicInside, CubicParams, HostWindow, Init, LossBased, MICROS_PER_SEC, Rate, RateSample, Span, Time, TxStart,
 };
 
+use super::bbr::{LOSS, TX_START};
 use super::compare::Outputs;
 use super::field::{Field, Kind, Record};
 use super::{JIFFIES_INSIDE, Step, WINDOW};
-
-/// `TCP_CA_Loss`.
-const LOSS: u64 = 4;
-/// `CA_EVENT_TX_START`.
-const TX_START: u64 = 0;
 
 /// A flow under comparison.
 #[derive(Clone, Debug)]

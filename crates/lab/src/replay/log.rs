@@ -7,14 +7,14 @@
 //! An entry is a flow number plus one, then a record; or 0, the count of records and the count of lost ones: the end.
 //! A record is a bit map of column groups (eight columns each), for each group present a byte that says which of its
 //! columns differ from their forecast, and for each of those the signed difference.
-//! A column's forecast is the same column of the flow's last record of the same kind (its first: zeros), except where
-//! [`forecast`] knows better from the columns before it. Differences wrap, so every 64-bit number is possible.
+//! A column's forecast is what it held in the flow's last record (arguments, rate sample and answer: the last of the
+//! same kind; the first: zeros), except where [`forecast`] knows better from the columns before it. Differences wrap, so every 64-bit number is possible.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::field::{COLUMNS, FIELDS, Field, Record};
+use super::field::{COLUMNS, FIELDS, Field, Kind, Record};
 
 /// How a log begins. The line ends show a transfer that changed them.
 pub const MAGIC: &[u8; 8] = b"bbrtap\r\n";
@@ -50,51 +50,139 @@ pub struct Log {
     pub lost: u64,
 }
 
-/// The last record of each flow and kind.
+/// What each flow's last records held.
 #[derive(Debug, Default)]
-struct Memory(BTreeMap<(u32, u64), [u64; COLUMNS]>);
+struct Memory {
+    /// Of any kind: the connection and the algorithm's state, which go on from call to call.
+    flows: BTreeMap<u32, [u64; COLUMNS]>,
+    /// Of one kind: arguments, rate sample and answer.
+    kinds: BTreeMap<(u32, u64), [u64; COLUMNS]>,
+}
 
 impl Memory {
     /// What the columns of this flow's next record of this kind are compared with.
-    fn last(&mut self, flow: u32, kind: u64) -> &mut [u64; COLUMNS] {
-        self.0.entry((flow, kind)).or_insert([0; COLUMNS])
+    fn last(&self, flow: u32, kind: u64) -> [u64; COLUMNS] {
+        let zeros = [0; COLUMNS];
+        let mut last = *self.flows.get(&flow).unwrap_or(&zeros);
+        let own = self.kinds.get(&(flow, kind)).unwrap_or(&zeros);
+        for field in FIELDS.iter().copied().filter(|field| belongs_to_kind(*field)) {
+            last[field as usize] = own[field as usize];
+        }
+        last
+    }
+
+    fn note(&mut self, flow: u32, kind: u64, columns: &[u64; COLUMNS]) {
+        self.flows.insert(flow, *columns);
+        self.kinds.insert((flow, kind), *columns);
     }
 }
 
-/// What column `place` will hold, from the columns before it and the last record of its kind.
+/// Fields whose meaning depends on what was called.
+fn belongs_to_kind(field: Field) -> bool {
+    let place = field as usize;
+    place <= Field::ArgB as usize || (Field::RsPriorMstamp as usize..=Field::Answer as usize).contains(&place)
+}
+
+/// The word of `struct bbr` whose low bits count the packets of the aggregation epoch.
+const EPOCH_ACKED: usize = 25;
+/// The word of `struct bictcp` that counts the packets towards Reno's window.
+const ACK_COUNT: usize = 8;
+
+/// What column `place` will hold, from the columns before it and the last record.
 fn forecast(place: usize, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> u64 {
     let is = |field: Field| now[field as usize];
+    let kind = Kind::of(is(Field::Kind));
+    match FIELDS.get(place) {
+        Some(field) if kind == Some(Kind::CongControl) && (Field::RsPriorMstamp as usize..).contains(&place) => {
+            forecast_sample(*field, last, now).unwrap_or_else(|| forecast_after(*field, last, now))
+        }
+        Some(field) if place >= Field::Answer as usize => forecast_after(*field, last, now),
+        Some(field) => forecast_connection(*field, last, now),
+        None if place == FIELDS.len() + EPOCH_ACKED && kind == Some(Kind::CongControl) => {
+            last[place].wrapping_add(is(Field::RsAckedSacked))
+        }
+        None if place == FIELDS.len() + ACK_COUNT && kind == Some(Kind::CongAvoid) => {
+            last[place].wrapping_add(is(Field::ArgB))
+        }
+        None => last[place],
+    }
+}
+
+/// The connection before the call: it goes on from where the last call left it.
+fn forecast_connection(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> u64 {
+    let is = |field: Field| now[field as usize];
     let was = |field: Field| last[field as usize];
-    let moved = |field: Field| is(field).wrapping_sub(was(field));
-    let Some(field) = FIELDS.get(place) else {
-        return last[place];
-    };
+    let kind = Kind::of(is(Field::Kind));
+    let is_ack = matches!(kind, Some(Kind::CongControl | Kind::CongAvoid));
     match field {
-        Field::WstampNs => was(Field::WstampNs).wrapping_add(moved(Field::ClockNs)),
+        Field::ArgA if kind == Some(Kind::CongAvoid) => was(Field::Una),
+        Field::WstampNs => was(field).wrapping_add(is(Field::ClockNs).wrapping_sub(was(Field::ClockNs))),
         Field::MstampUs => is(Field::ClockNs) / 1_000,
-        Field::DeliveredUs => is(Field::MstampUs),
+        Field::DeliveredUs if is_ack => is(Field::MstampUs),
+        Field::Delivered if kind == Some(Kind::CongControl) => {
+            let advance = is(Field::ArgA).wrapping_sub(was(Field::Una)) & u64::from(u32::MAX);
+            was(field).wrapping_add(advance / was(Field::Mss).max(1))
+        }
+        Field::LastSend => was(Field::Jiffies) & u64::from(u32::MAX),
         Field::Cwnd => was(Field::CwndAfter),
         Field::CwndCnt => was(Field::CwndCntAfter),
         Field::Ssthresh => was(Field::SsthreshAfter),
+        Field::AppLimited => was(Field::AppLimitedAfter),
         Field::PacingRate => was(Field::PacingRateAfter),
         Field::PacingStatus => was(Field::PacingStatusAfter),
-        Field::Una => is(Field::ArgA),
+        Field::Una if is_ack => is(Field::ArgA),
+        Field::Next => {
+            // Full segments: what is outstanding says how far the newest is from the oldest.
+            let full = |of: &dyn Fn(Field) -> u64| of(Field::PacketsOut).wrapping_mul(of(Field::Mss));
+            let rest = was(Field::Next).wrapping_sub(was(Field::Una)).wrapping_sub(full(&was));
+            rest.wrapping_add(is(Field::Una)).wrapping_add(full(&is))
+        }
+        _ => was(field),
+    }
+}
+
+/// The rate sample of an ACK, much of which follows from the connection.
+fn forecast_sample(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> Option<u64> {
+    let is = |field: Field| now[field as usize];
+    let was = |field: Field| last[field as usize];
+    let received = is(Field::MstampUs).wrapping_sub(is(Field::RsPriorMstamp));
+    Some(match field {
         Field::RsDelivered => is(Field::Delivered).wrapping_sub(is(Field::RsPriorDelivered)),
-        Field::RsRcvIntervalUs => is(Field::MstampUs).wrapping_sub(is(Field::RsPriorMstamp)),
-        Field::RsAckedSacked => moved(Field::Delivered),
+        Field::RsIntervalUs | Field::RsRcvIntervalUs => received,
+        Field::RsSndIntervalUs if is(Field::RsIntervalUs) != received => is(Field::RsIntervalUs),
+        Field::RsRttUs => {
+            // The smoothed RTT moved by an eighth of what this sample is off.
+            let before = was(Field::Srtt8Us);
+            is(Field::Srtt8Us).wrapping_sub(before).wrapping_add(before >> 3)
+        }
+        Field::RsAckedSacked => is(Field::Delivered).wrapping_sub(was(Field::Delivered)),
         Field::RsPriorInFlight => {
             let left = is(Field::SackedOut).wrapping_add(is(Field::LostOut));
             let in_flight = is(Field::PacketsOut).wrapping_sub(left).wrapping_add(is(Field::RetransOut));
             in_flight.wrapping_add(is(Field::RsAckedSacked))
         }
+        Field::RsLastEndSeq if is(Field::SackedOut) == 0 => is(Field::ArgA),
+        Field::RsPriorMstamp | Field::RsPriorDelivered | Field::RsLosses | Field::RsFlags => was(field),
+        Field::RsSndIntervalUs | Field::RsLastEndSeq => was(field),
+        _ => return None,
+    })
+}
+
+/// After the call most is as it was before.
+fn forecast_after(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> u64 {
+    let is = |field: Field| now[field as usize];
+    match field {
         Field::JiffiesAfter => is(Field::Jiffies),
         Field::CwndAfter => is(Field::Cwnd),
+        Field::CwndCntAfter if Kind::of(is(Field::Kind)) == Some(Kind::CongAvoid) => {
+            is(Field::CwndCnt).wrapping_add(is(Field::ArgB))
+        }
         Field::CwndCntAfter => is(Field::CwndCnt),
         Field::SsthreshAfter => is(Field::Ssthresh),
         Field::AppLimitedAfter => is(Field::AppLimited),
         Field::PacingRateAfter => is(Field::PacingRate),
         Field::PacingStatusAfter => is(Field::PacingStatus),
-        _ => last[place],
+        _ => last[field as usize],
     }
 }
 
@@ -114,7 +202,7 @@ impl Writer {
         let last = self.memory.last(record.flow, kind);
         put(&mut self.entries, u64::from(record.flow) + 1);
         put(&mut self.entries, kind);
-        let difference = |place: usize| columns[place].wrapping_sub(forecast(place, last, columns));
+        let difference = |place: usize| columns[place].wrapping_sub(forecast(place, &last, columns));
         let mut masks = [0u8; GROUPS];
         for place in 1..COLUMNS {
             masks[place / GROUP] |= u8::from(difference(place) != 0) << (place % GROUP);
@@ -127,7 +215,7 @@ impl Writer {
                 put(&mut self.entries, zigzag(difference(place)));
             }
         }
-        *last = *columns;
+        self.memory.note(record.flow, kind, columns);
         self.records += 1;
     }
 
@@ -219,7 +307,7 @@ impl Reader<'_> {
             return Err(broken("columns beyond the last"));
         }
         let mut masks = [0u8; GROUPS];
-        let mut last = *self.memory.last(flow, kind);
+        let mut last = self.memory.last(flow, kind);
         last[0] = kind;
         let mut columns = last;
         for (group, mask) in masks.iter_mut().enumerate() {
@@ -233,7 +321,7 @@ impl Reader<'_> {
                 }
             }
         }
-        *self.memory.last(flow, kind) = columns;
+        self.memory.note(flow, kind, &columns);
         Ok(Some(Record::new(flow, columns)))
     }
 

@@ -10,6 +10,7 @@
 mod bbr;
 mod compare;
 mod cubic;
+mod events;
 mod field;
 mod kernel_bbr;
 mod log;
@@ -70,6 +71,8 @@ pub struct Report {
     pub outputs: u64,
     /// Calls whose outputs depend on an input that the tap can't see, by its name.
     pub explained: BTreeMap<&'static str, u64>,
+    /// What happened in these calls, and how often.
+    pub events: BTreeMap<&'static str, u64>,
     /// Calls that the tap lost; what follows them proves nothing.
     pub lost: u64,
     /// The first difference.
@@ -127,6 +130,14 @@ pub fn replay(log: &Log) -> Result<Report, String> {
                 None => return Err(format!("record {nth}: connection {} has no beginning", record.flow)),
             }
         };
+        let events = match flows.get(&record.flow) {
+            Some(Flow::Bbr(_)) => events::of_bbr(record, kind),
+            Some(Flow::Cubic(_)) => events::of_cubic(record, kind),
+            _ => Vec::new(),
+        };
+        for name in events {
+            *report.events.entry(name).or_default() += 1;
+        }
         report.calls += 1;
         report.acks += u64::from(matches!(kind, Kind::CongControl | Kind::PktsAcked));
         report.outputs += step.outputs.compared;

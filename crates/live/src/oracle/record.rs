@@ -22,6 +22,9 @@ const HZ: [u64; 4] = [100, 250, 300, 1_000];
 /// Longest that the ring goes unread.
 const TURN: Duration = Duration::from_millis(5);
 
+/// Shortest span in which the kernel's tick is measured: a tick more or less must not make one rate another. Ours.
+const SPAN_MIN_NS: u128 = 200_000_000;
+
 type Senders = Vec<JoinHandle<Result<Result<(), String>, String>>>;
 type Receivers = Vec<JoinHandle<Result<Result<u64, String>, String>>>;
 
@@ -114,8 +117,8 @@ impl Collector {
         let (jiffies, ns) = self.first.ok_or("the tap saw no call; did the path let a packet through?")?;
         let ticks = self.last.0.saturating_sub(jiffies) as u128;
         let span = u128::from(self.last.1.saturating_sub(ns));
-        if span < 500_000_000 {
-            return Err("the flows ended before the kernel's tick could be measured; record half a second or more".to_owned());
+        if span < SPAN_MIN_NS {
+            return Err("the flows ended before the kernel's tick could be measured; record a quarter of a second or more".to_owned());
         }
         let measured = (ticks * 1_000_000_000 / span) as u64;
         let nearest = HZ.into_iter().min_by_key(|hz| hz.abs_diff(measured)).unwrap_or(250);
