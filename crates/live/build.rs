@@ -40,5 +40,7 @@ fn main() {
 fn clang() -> Option<String> {
     let named = CLANG_VERSIONS.rev().map(|version| format!("clang-{version}"));
     let known = env::var("CLANG").ok().into_iter().chain(["clang".to_owned()]).chain(named);
-    known.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))
+    known
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))
 }

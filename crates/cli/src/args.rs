@@ -28,6 +28,8 @@ pub enum Command {
     Record(Box<crate::record::RecordArgs>),
     /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
     Replay(crate::replay::ReplayArgs),
+    /// Run scenarios in the simulator and on a real kernel, and say how well both agree
+    Agree(AgreeArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(ListArgs),
     /// Say what this machine can do, and what to do where it cannot
@@ -212,6 +214,37 @@ pub struct ReproduceArgs {
     /// Seed of all dice
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
+}
+
+/// Flags of `bbrlab agree`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status 1 if the simulator is farther off than its limits; the limits and the scenarios are those of docs/validation.md."
+)]
+pub struct AgreeArgs {
+    /// Scenario files in TOML [default: the matrix that is built in]
+    pub files: Vec<PathBuf>,
+    /// The real kernel: uml, in virtual time
+    #[arg(long, value_name = "WORLD", default_value = "uml")]
+    pub with: String,
+    /// Runs of each scenario in each world
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Seed of all dice
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
+    pub seed: u64,
+    /// Only scenarios of the matrix whose name holds this text
+    #[arg(long, value_name = "TEXT", conflicts_with = "files")]
+    pub only: Option<String>,
+    /// Every N-th scenario of the matrix
+    #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u32).range(1..))]
+    pub every: Option<u32>,
+    /// Write the comparison as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
 }
 
 fn seed(text: &str) -> Result<u64, String> {

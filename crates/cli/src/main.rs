@@ -3,6 +3,7 @@
 //! In: arguments. Out: text, files, exit status 0 (done, all holds), 1 (an expectation failed) or 2 (could not run).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod agree;
 mod args;
 mod check;
 mod clock;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::reproduce(args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Agree(args) => agree::agree(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {

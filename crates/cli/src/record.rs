@@ -58,7 +58,8 @@ pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
     let out = Target::check("--out", &args.out)?;
     let (scenario, setup) = run::one_setup(&as_run(args))?;
     let situation = scenario.name;
-    let recording = oracle::record(&setup, &situation).map_err(|error| error.trim_start_matches("record: ").to_owned())?;
+    let recording =
+        oracle::record(&setup, &situation).map_err(|error| error.trim_start_matches("record: ").to_owned())?;
     outputs::commit(out.write(|file| file.write_all(&recording.log))?.into_iter().collect())?;
     let received: Vec<String> = setup
         .flows

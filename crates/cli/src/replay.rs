@@ -16,8 +16,10 @@ type Counts = BTreeMap<&'static str, u64>;
 
 /// Arguments of `bbrlab replay`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 every output is equal, or depends on an input that the tap can't see, and is counted; \
-    1 an output differs, or the log has lost calls; 2 a file is no such log.")]
+#[command(
+    after_help = "Exit status: 0 every output is equal, or depends on an input that the tap can't see, and is counted; \
+    1 an output differs, or the log has lost calls; 2 a file is no such log."
+)]
 pub struct ReplayArgs {
     /// Logs that `bbrlab record` wrote
     #[arg(required = true, value_name = "FILE")]
@@ -78,7 +80,8 @@ fn table(done: &[(&PathBuf, Log, Report)]) -> String {
         sum(|report| report.acks),
         sum(|report| report.outputs)
     ));
-    let seen: Vec<String> = summed(done, |report| &report.events).map(|(name, count)| format!("{name} {count}")).collect();
+    let seen: Vec<String> =
+        summed(done, |report| &report.events).map(|(name, count)| format!("{name} {count}")).collect();
     text.push_str(&format!("Seen: {}.\n", seen.join(", ")));
     for (name, calls) in summed(done, |report| &report.explained) {
         text.push_str(&format!("{calls} calls depend on what the tap can't see: {name}.\n"));

@@ -211,7 +211,9 @@ impl Writer {
         put(&mut self.entries, present);
         for (group, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
             self.entries.push(*mask);
-            for place in (group * GROUP..COLUMNS.min((group + 1) * GROUP)).filter(|place| mask >> (place % GROUP) & 1 != 0) {
+            for place in
+                (group * GROUP..COLUMNS.min((group + 1) * GROUP)).filter(|place| mask >> (place % GROUP) & 1 != 0)
+            {
                 put(&mut self.entries, zigzag(difference(place)));
             }
         }

@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use bbrlab_core::{Span, Time};
 use bbrlab_lab::setup::{FlowSetup, Traffic};
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt};
 
 use super::path::RECEIVER;
 use crate::clock::now_ns;
@@ -66,7 +64,10 @@ pub fn receive(nth: usize, stop: &AtomicBool) -> Result<u64, String> {
 }
 
 fn is_late(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut | std::io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut | std::io::ErrorKind::Interrupted
+    )
 }
 
 /// The sender's clock and end.
@@ -79,7 +80,14 @@ struct Sender<'a> {
 }
 
 /// The sender's end of the flow, from its start to its stop or the run's `end`; the run began at `began`.
-pub fn send(nth: usize, flow: &FlowSetup, algorithm: &str, began: u64, end: Time, stop: &AtomicBool) -> Result<(), String> {
+pub fn send(
+    nth: usize,
+    flow: &FlowSetup,
+    algorithm: &str,
+    began: u64,
+    end: Time,
+    stop: &AtomicBool,
+) -> Result<(), String> {
     sleep_until(began, flow.start, stop);
     let end = flow.stop.unwrap_or(end).min(end);
     let Some(stream) = open(nth, algorithm, began, end, stop)? else {

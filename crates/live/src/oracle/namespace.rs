@@ -32,7 +32,8 @@ impl Namespace {
     fn make(address: Ipv4Addr) -> Result<Self, String> {
         unshare(CloneFlags::CLONE_NEWNET)
             .map_err(|error| format!("may not make a network namespace ({error}); run as root"))?;
-        let net = File::open("/proc/thread-self/ns/net").map_err(|error| format!("/proc/thread-self/ns/net: {error}"))?;
+        let net =
+            File::open("/proc/thread-self/ns/net").map_err(|error| format!("/proc/thread-self/ns/net: {error}"))?;
         let tun = device(address)?;
         // A record of a path that no longer exists would decide how the next flow begins.
         let _ = std::fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1");

@@ -187,8 +187,10 @@ impl Relay {
         let due = self.change.map_or(due, |change| due.min(change.at));
         let nap = due.since(self.now()).min(NAP);
         let wait = TimeSpec::new(0, nap.0 as i64);
-        let mut polled =
-            [PollFd::new(self.sender.as_fd(), PollFlags::POLLIN), PollFd::new(self.receiver.as_fd(), PollFlags::POLLIN)];
+        let mut polled = [
+            PollFd::new(self.sender.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.receiver.as_fd(), PollFlags::POLLIN),
+        ];
         let _ = ppoll(&mut polled, Some(wait), None);
     }
 

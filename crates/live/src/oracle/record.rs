@@ -38,7 +38,8 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
     let stop = Arc::new(AtomicBool::new(false));
     let (senders, receivers) = start(setup, &names, &path, &stop)?;
     let mut collector = Collector::default();
-    let gathered = tap.collect(TURN, &mut |raw| collector.take(&raw), &mut || senders.iter().any(|one| !one.is_finished()));
+    let gathered =
+        tap.collect(TURN, &mut |raw| collector.take(&raw), &mut || senders.iter().any(|one| !one.is_finished()));
     stop.store(true, Ordering::Relaxed);
     for sender in senders {
         sender.join().map_err(|_| "a sender died".to_owned())???;
@@ -118,7 +119,10 @@ impl Collector {
         let ticks = self.last.0.saturating_sub(jiffies) as u128;
         let span = u128::from(self.last.1.saturating_sub(ns));
         if span < SPAN_MIN_NS {
-            return Err("the flows ended before the kernel's tick could be measured; record a quarter of a second or more".to_owned());
+            return Err(
+                "the flows ended before the kernel's tick could be measured; record a quarter of a second or more"
+                    .to_owned(),
+            );
         }
         let measured = (ticks * 1_000_000_000 / span) as u64;
         let nearest = HZ.into_iter().min_by_key(|hz| hz.abs_diff(measured)).unwrap_or(250);

@@ -97,7 +97,8 @@ fn prepare(open: &mut OpenObject, ring_bytes: u32, bbr: &str, cubic: &str) -> Re
         let name = map.name().to_string_lossy().into_owned();
         match name.as_str() {
             "records" => {
-                map.set_max_entries(ring_bytes).map_err(|error| format!("the tap's ring of {ring_bytes} bytes: {error}"))?;
+                map.set_max_entries(ring_bytes)
+                    .map_err(|error| format!("the tap's ring of {ring_bytes} bytes: {error}"))?;
             }
             "tap_bbr" | "tap_cubic" => {
                 let wanted = if name == "tap_bbr" { bbr } else { cubic };
@@ -118,7 +119,9 @@ fn prepare(open: &mut OpenObject, ring_bytes: u32, bbr: &str, cubic: &str) -> Re
 fn refused(error: &libbpf_rs::Error) -> String {
     let advice = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => "run as root, or with CAP_BPF and CAP_NET_ADMIN",
-        libbpf_rs::ErrorKind::NotFound => "it needs Linux 6.10 or later with BTF, tcp_bbr and tcp_cubic; see `bbrlab check`",
+        libbpf_rs::ErrorKind::NotFound => {
+            "it needs Linux 6.10 or later with BTF, tcp_bbr and tcp_cubic; see `bbrlab check`"
+        }
         _ => "it needs Linux 6.10 or later; see `bbrlab check`",
     };
     format!("the kernel refuses the tap: {error}; {advice}").replace('\n', " ")

@@ -31,6 +31,8 @@ pub const JOB: &str = "job.json";
 pub const DONE: &str = "done.json";
 /// Where the guest sees that directory.
 const EXCHANGE: &str = "/mnt";
+/// Bytes of an Ethernet header, which the simulator's segments have too.
+const ETHERNET: u32 = 14;
 /// Where programs are, for a process that was given no environment.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -233,7 +235,7 @@ fn at_sender(meter: &mut Meter, zero: u64, passed: &Passed<'_>) {
 fn at_receiver(meter: &mut Meter, zero: u64, passed: &Passed<'_>) {
     let Some(tcp) = wire::tcp(passed.headers) else { return };
     let now = passed.at_ns.saturating_sub(zero);
-    meter.on_arrival(now, flow_of(tcp.ends.from_port), tcp.seq, tcp.payload, 1, tcp.payload + tcp.headers);
+    meter.on_arrival(now, flow_of(tcp.ends.from_port), tcp.seq, tcp.payload, 1, tcp.payload + tcp.headers + ETHERNET);
 }
 
 /// The real-time clock, which stamps packets.

@@ -19,7 +19,7 @@ use bbrlab_lab::setup::{Change, ChangeKind, HostSetup, Rwnd, Setup};
 
 use crate::flows::{Failure, kernel_cc};
 
-/// Bytes of the Ethernet header that queueing disciplines would count and our links do not.
+/// Bytes of the Ethernet header, which queueing disciplines count as our links do.
 const ETHERNET: u32 = 14;
 /// What a token bucket holds beyond a full packet, so that rounding never makes it smaller.
 const BUCKET_ROOM: u32 = 40;
@@ -293,10 +293,7 @@ impl Plan {
         let queue = self.bottleneck(index, "add");
         let child = child(&link, &config);
         let police = config.policer.map(|policer| {
-            // The policer sees the Ethernet header too: a full packet costs the same share of its bucket.
-            let scale = f64::from(self.mtu + ETHERNET) / f64::from(self.mtu);
-            let rate = (policer.rate.0 as f64 * scale).round();
-            let burst = (policer.burst as f64 * scale).round();
+            let (rate, burst) = (policer.rate.0, policer.burst);
             format!(
                 "qdisc add dev {link} clsact\nfilter add dev {link} egress matchall action police rate {rate}bit \
                  burst {burst}b mtu {} conform-exceed drop/pipe\n",
@@ -313,22 +310,15 @@ impl Plan {
     /// The token bucket of a link.
     fn bottleneck(&self, index: usize, verb: &str) -> String {
         let Service::Rate(at) = self.links[index].service else { return String::new() };
-        let bucket = self.mtu + BUCKET_ROOM;
-        format!(
-            "qdisc {verb} dev l{index} root handle 1: stab overhead -{ETHERNET} tbf rate {} burst {bucket}b limit 1000000000",
-            rate(at),
-        )
+        let bucket = self.mtu + ETHERNET + BUCKET_ROOM;
+        format!("qdisc {verb} dev l{index} root handle 1: tbf rate {} burst {bucket}b limit 1000000000", rate(at),)
     }
 
     /// The time that a packet itself takes, and what is lost behind it.
     fn serialiser(&self, index: usize, verb: &str) -> String {
         let link = &self.links[index];
         let Service::Rate(at) = link.service else { return String::new() };
-        format!(
-            "qdisc {verb} dev e{index} root handle 1: stab overhead -{ETHERNET} netem limit {ENDLESS} rate {}{}",
-            rate(at),
-            loss(link.loss),
-        )
+        format!("qdisc {verb} dev e{index} root handle 1: netem limit {ENDLESS} rate {}{}", rate(at), loss(link.loss),)
     }
 
     fn write_sender(&mut self, index: usize) {
@@ -347,12 +337,12 @@ impl Plan {
         let _ = writeln!(text, "route add default dev {device} initcwnd {}", kind.host.initial_cwnd);
         let _ = writeln!(self.address(&router), "route add {at}/32 dev {device}");
         self.segmented.push(device.clone());
-        let bucket = self.mtu + BUCKET_ROOM;
+        let bucket = self.mtu + ETHERNET + BUCKET_ROOM;
         match kind.access {
             Some((at, buffer, _)) => {
                 let _ = writeln!(
                     self.discipline(&namespace),
-                    "qdisc add dev {device} root handle 1: stab overhead -{ETHERNET} tbf rate {} burst {bucket}b limit 1000000000\n{}",
+                    "qdisc add dev {device} root handle 1: tbf rate {} burst {bucket}b limit 1000000000\n{}",
                     rate(at),
                     fifo(&device, buffer, "add"),
                 );
