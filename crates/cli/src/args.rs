@@ -24,6 +24,10 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run the catalogue of published claims: of each the expected and the measured value, and a verdict
     Reproduce(ReproduceArgs),
+    /// Run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide
+    Record(Box<crate::record::RecordArgs>),
+    /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
+    Replay(crate::replay::ReplayArgs),
     /// Run scenarios in the simulator and on a real kernel, and say how well both agree
     Agree(AgreeArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema

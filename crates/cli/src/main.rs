@@ -13,6 +13,8 @@ mod inputs;
 mod list;
 mod outputs;
 mod progress;
+mod record;
+mod replay;
 mod reproduce;
 mod run;
 mod summary;
@@ -50,6 +52,8 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
         Command::Reproduce(args) => reproduce::reproduce(args),
+        Command::Record(args) => record::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Agree(args) => agree::agree(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),

@@ -122,6 +122,13 @@ fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
     Ok(setups)
 }
 
+/// The one setup of these arguments, for a command that has its own way to run it.
+pub fn one_setup(args: &RunArgs) -> Result<(Scenario, Arc<Setup>), Failure> {
+    let sourced = load(args)?;
+    let mut setups = setups(&sourced)?;
+    Ok((sourced.scenario.filled(), setups.swap_remove(0)))
+}
+
 fn run_all(
     world: &World,
     scenario: &Scenario,

@@ -73,6 +73,7 @@ impl Driven for Bare {
             packets_out: path.in_flight,
             paced: true,
             may_raise_cwnd: true,
+            tick: None,
         });
     }
 
@@ -112,6 +113,7 @@ impl Driven for Controller {
                 is_ack_delayed: false,
                 cwnd_limited: true,
                 may_raise_cwnd: true,
+                tick: None,
                 edt: path.edt,
                 paced: true,
             },

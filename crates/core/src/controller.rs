@@ -139,6 +139,7 @@ impl Controller {
             srtt: self.rtt.smoothed(),
             rto: self.rtt.rto(),
             none_outstanding,
+            tick: None,
         };
         match &mut self.algorithm {
             Algorithm::Fixed(_) => {}
@@ -269,6 +270,7 @@ impl Controller {
             packets_out: report.packets_out,
             paced: report.paced,
             may_raise_cwnd: report.may_raise_cwnd,
+            tick: None,
         };
         each!(&mut self.algorithm, flow => flow.on_ack(&ack));
         self.note_outputs();

@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod export;
 pub mod link;
 pub mod metrics;
+pub mod replay;
 pub mod report;
 pub mod result;
 pub mod scenario;

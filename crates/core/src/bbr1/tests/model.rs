@@ -309,7 +309,7 @@ fn the_window_comes_back_after_probe_rtt() {
     d.ack_with(200_000, |ack| ack.in_flight = 4);
     assert!(matches!(d.bbr.mode, Mode::ProbeBw { .. }));
     assert!(d.bbr.cwnd >= 80, "{}", d.bbr.cwnd);
-    let tick = d.bbr.tick(Time::micros(d.now_us));
+    let tick = d.bbr.tick(Time::micros(d.now_us), None);
     assert_eq!(d.bbr.min_rtt_tick, tick, "the next one comes in ten seconds");
 }
 
@@ -354,6 +354,7 @@ fn tx_start(now_us: u64, app_limited: bool) -> TxStart {
         srtt: Some(Span::micros(RTT_US)),
         rto: Span::millis(240),
         none_outstanding: true,
+        tick: None,
     }
 }
 
