@@ -4,6 +4,8 @@
 //! [`bbrlab_lab::sim::Output`] comes out, so metrics, expectations and reports never know who spoke.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod clock;
+pub mod kernel;
 pub mod meter;
 pub mod ranges;
 pub mod wire;
