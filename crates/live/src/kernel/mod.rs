@@ -2,10 +2,13 @@
 //! In: a setup, or a command. Out: an output like the simulator's, or the command's own. Never: a change of the host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod check;
+pub mod emulator;
 pub mod iface;
 pub mod ns;
 pub mod packet;
 pub mod tun;
+pub mod way;
 
 /// What went wrong: one line with where, what it held and what would do.
 pub type Fault = String;

@@ -139,6 +139,8 @@ impl Pool {
     /// A pool whose small buffers hold a packet of `mtu` bytes.
     pub fn new(mtu: usize) -> Self {
         let small = VNET + mtu.min(IP_MAX);
+        // What an earlier emulator on this thread left behind points into its own pool.
+        DROPPED.with(|dropped| dropped.borrow_mut().clear());
         Self { buffers: Vec::new(), free_small: Vec::new(), free_large: Vec::new(), small, held: 0 }
     }
 
@@ -241,6 +243,11 @@ impl Pool {
         patch_tcp(&mut head[VNET..length], shape, first.segment, skip, last);
         patch_checksums(&mut head[VNET..length], shape, to - from);
         (length, &buffer.bytes[from..to])
+    }
+
+    /// A buffer that holds nothing after all.
+    pub fn free(&mut self, buffer: u32) {
+        self.give_back(buffer);
     }
 
     fn give_back(&mut self, buffer: u32) {
