@@ -2,6 +2,7 @@
 //! In: a setup, or a command. Out: an output like the simulator's, or the command's own. Never: a change of the host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod bench;
 pub mod check;
 pub mod emulator;
 pub mod iface;
@@ -9,6 +10,7 @@ pub mod ns;
 pub mod packet;
 pub mod tun;
 pub mod way;
+pub mod world;
 
 /// What went wrong: one line with where, what it held and what would do.
 pub type Fault = String;
