@@ -4,6 +4,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -114,6 +115,8 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
     let counted = Arc::clone(&received);
     thread::spawn(move || {
         let Ok((mut stream, _)) = listener.accept() else { return };
+        // Woken for each packet, the reader costs more than the link: each wake-up is an interrupt of another core.
+        wake_by_chunk(&stream);
         let mut chunk = vec![0; CHUNK];
         while let Ok(bytes @ 1..) = stream.read(&mut chunk) {
             counted.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -133,6 +136,16 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
     let _ = writer.join();
     let (_, check) = world.finish(running, true, setup.path.rtt)?;
     Ok(Bulk { goodput_bps: (after - before) as f64 * 8e9 / (until - from) as f64, check })
+}
+
+/// Wakes the reader when a whole chunk has arrived, not before.
+fn wake_by_chunk(stream: &TcpStream) {
+    let low: libc::c_int = CHUNK as libc::c_int;
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the option takes a C int, and `low` lives through the call.
+    unsafe {
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const low).cast(), size);
+    }
 }
 
 fn send(mut stream: TcpStream, ended: &AtomicBool) {

@@ -27,8 +27,14 @@ pub const RIGHTWARD: usize = 0;
 pub const LEFTWARD: usize = 1;
 /// Packets read from one device before what is due is written again. Ours.
 const READS: usize = 32;
-/// What is due within this time is waited for awake: sleeping would take longer. Ours, from measured wake-ups of 3–5 µs.
-const AWAKE: Span = Span::micros(4);
+/// What is due within this time is waited for awake: to sleep and wake costs as much processor time in a virtual
+/// machine, where setting a timer leaves the guest. Ours, measured: 5 µs on a quiet machine, 17 µs on a busy one.
+const AWAKE: Span = Span::micros(12);
+/// After so long without sleep a real-time thread would starve others, and the kernel would stop it for 50 ms to let
+/// them run (`sched_rt_runtime_us`): it must sleep a little by itself. Ours.
+const VIGIL: Span = Span::micros(900);
+/// That little sleep. Ours: a tenth of the vigil, twice what the kernel would enforce.
+const NAP: Span = Span::micros(50);
 /// Links at least this fast keep the segments of a super-packet together that are due in one wake-up: below it they
 /// leave at least 12 µs apart. Ours.
 const MERGE_FROM_BPS: u64 = 1_500_000_000;
@@ -99,27 +105,32 @@ impl<'a, O: Observer> Emulator<'a, O> {
     /// Runs until the plan's end, or until `stop` becomes readable.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<(O, Gather), Fault> {
         let mut readable = [true; 2];
+        let mut woke = self.now();
         loop {
             let now = self.now();
             if now >= self.plan.end {
                 return Ok((self.observer, self.gather));
             }
             self.control(now);
-            self.deliver(RIGHTWARD)?;
-            self.deliver(LEFTWARD)?;
+            // What arrives at a host makes it answer at once.
+            readable[LEFTWARD] |= self.deliver(RIGHTWARD)?;
+            readable[RIGHTWARD] |= self.deliver(LEFTWARD)?;
             for (way, readable) in readable.iter_mut().enumerate() {
                 *readable = *readable && self.take(way)?;
             }
             let due = self.next_due();
             let now = self.now();
-            if due <= now + AWAKE || readable != [false; 2] {
+            let weary = now.since(woke) > VIGIL;
+            if (due <= now + AWAKE || readable != [false; 2]) && !weary {
                 continue;
             }
-            let (ready, stopped) = self.sleep(due.since(now), stop)?;
+            let span = if weary { NAP } else { due.since(now) };
+            let (ready, stopped) = self.sleep(span, weary, stop)?;
             if stopped {
                 return Ok((self.observer, self.gather));
             }
             readable = ready;
+            woke = self.now();
         }
     }
 
@@ -134,17 +145,19 @@ impl<'a, O: Observer> Emulator<'a, O> {
         control.min(self.ways[0].next_due()).min(self.ways[1].next_due())
     }
 
-    /// Waits for a packet, at most for `span`. Returns which devices have one, and whether the run was stopped.
-    fn sleep(&self, span: Span, stop: BorrowedFd<'_>) -> Result<([bool; 2], bool), Fault> {
-        let wait = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        let mut fds = [wait(self.tuns[0].as_fd()), wait(self.tuns[1].as_fd()), wait(stop)];
+    /// Waits for a packet (`deaf`: for none), at most for `span`. Returns which devices have one, and whether the run
+    /// was stopped.
+    fn sleep(&self, span: Span, deaf: bool, stop: BorrowedFd<'_>) -> Result<([bool; 2], bool), Fault> {
+        let heard = if deaf { PollFlags::empty() } else { PollFlags::POLLIN };
+        let wait = |fd| PollFd::new(fd, heard);
+        let mut fds = [wait(self.tuns[0].as_fd()), wait(self.tuns[1].as_fd()), PollFd::new(stop, PollFlags::POLLIN)];
         let timeout = TimeSpec::from_duration(Duration::from_nanos(span.0.min(u64::from(u32::MAX))));
         match ppoll(&mut fds, Some(timeout), Some(SigSet::all())) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(format!("emulator: poll: {error}")),
         }
         let [left, right, stop] = fds.map(|fd| fd.any().unwrap_or(false));
-        Ok(([left, right], stop))
+        Ok(([left || deaf, right || deaf], stop))
     }
 
     /// Changes and samples that are due.
@@ -233,9 +246,10 @@ impl<'a, O: Observer> Emulator<'a, O> {
         self.ways[way].enter(now, packet, acks, &mut self.pool, &mut watch);
     }
 
-    /// Writes everything that is due at the end of `way`.
-    fn deliver(&mut self, way: usize) -> Result<(), Fault> {
+    /// Writes everything that is due at the end of `way`. Returns whether there was any.
+    fn deliver(&mut self, way: usize) -> Result<bool, Fault> {
         let now = self.now();
+        let mut any = false;
         self.advance_way(way, now);
         while let Some((due, packet)) = self.ways[way].pop(now) {
             let mut count = 1;
@@ -249,8 +263,9 @@ impl<'a, O: Observer> Emulator<'a, O> {
             let written = self.now();
             self.gather.on_delivered(way, due.0, written.0, &last);
             (0..count).for_each(|_| self.pool.release(packet.buffer));
+            any = true;
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Whether the next packet that is due follows `last` in the same super-packet.
