@@ -2,7 +2,11 @@
 //! In: samples. Out: CLAIMS' metrics. Never: the samples themselves.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::result::Distribution;
+use std::collections::BTreeMap;
+
+use bbrlab_core::{NANOS_PER_SEC, State, Time};
+
+use crate::result::{Distribution, FlowResult, Group};
 
 /// Buckets an octave; a value is off by at most 1/512 of itself.
 const SUB_BUCKETS: u64 = 256;
@@ -143,6 +147,62 @@ pub fn convergence_s(bins: &[Vec<f64>], start_s: &[usize], seconds: usize, exclu
         }
     }
     since
+}
+
+/// Seconds, for people.
+pub fn secs(time: Time) -> f64 {
+    time.0 as f64 / NANOS_PER_SEC as f64
+}
+
+/// Seconds in which some flow was in ProbeRTT, or refilled the pipe right after it.
+pub fn probe_rtt_seconds<'a>(flows: impl Iterator<Item = &'a [(Time, State)]>, seconds: usize) -> Vec<bool> {
+    let mut excluded = vec![false; seconds];
+    for states in flows {
+        for (index, &(from, state)) in states.iter().enumerate() {
+            if state == State::ProbeRtt {
+                let until = states.get(index + 1).map_or(from, |next| next.0);
+                let (first, last) = ((from.0 / NANOS_PER_SEC) as usize, (until.0 / NANOS_PER_SEC) as usize);
+                for second in excluded.iter_mut().take(last + 1).skip(first) {
+                    *second = true;
+                }
+            }
+        }
+    }
+    excluded
+}
+
+/// Time spent in each state; the phases of the gain cycle also together as `probe_bw`.
+pub fn state_times(states: &[(Time, State)], end: Time) -> BTreeMap<String, f64> {
+    let mut times = BTreeMap::new();
+    for (index, &(from, state)) in states.iter().enumerate() {
+        let until = states.get(index + 1).map_or(end, |next| next.0).min(end);
+        let span = secs(until) - secs(from.min(until));
+        *times.entry(state.name().to_string()).or_insert(0.0) += span;
+        if state.name().starts_with("probe_bw") {
+            *times.entry("probe_bw".to_string()).or_insert(0.0) += span;
+        }
+    }
+    times
+}
+
+/// The flows of each algorithm together.
+pub fn groups(flows: &[FlowResult]) -> Vec<Group> {
+    let total: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
+    let mut groups: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    for flow in flows {
+        let group = groups.entry(&flow.cc).or_default();
+        group.0 += 1;
+        group.1 += flow.goodput_bps;
+    }
+    groups
+        .into_iter()
+        .map(|(cc, (flows, goodput_bps))| Group {
+            cc: cc.into(),
+            flows,
+            goodput_bps,
+            share: if total > 0.0 { goodput_bps / total } else { 0.0 },
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod clock;
+pub mod flows;
 pub mod kernel;
+pub mod measure;
 pub mod meter;
 pub mod ranges;
+pub mod socket;
+pub mod tcp_info;
 pub mod wire;

@@ -2,26 +2,19 @@
 //! In: the world at its end. Out: a [`RunResult`]. Never: a change of anything.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::collections::BTreeMap;
-
-use bbrlab_core::{NANOS_PER_SEC, State, Time};
+use bbrlab_core::NANOS_PER_SEC;
 
 use super::flow::Flow;
 use super::{Output, World};
 use crate::export::pcap::Packets;
-use crate::metrics::{convergence_s, jain};
-use crate::result::{Bottleneck, FlowResult, Group, Model, RunResult, SCHEMA};
+use crate::metrics::{convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
+use crate::result::{Bottleneck, FlowResult, Model, RunResult, SCHEMA};
 use crate::setup::FlowSetup;
 
 /// Nanoseconds to milliseconds.
 const NS_TO_MS: f64 = 1e-6;
 /// Microseconds to milliseconds.
 const US_TO_MS: f64 = 1e-3;
-
-/// Seconds, for people.
-pub fn secs(time: Time) -> f64 {
-    time.0 as f64 / NANOS_PER_SEC as f64
-}
 
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
@@ -122,57 +115,7 @@ impl World<'_> {
             self.flows.iter().map(|flow| flow.stats.bins.iter().map(|&bytes| bytes as f64).collect()).collect();
         let starts: Vec<usize> =
             self.setup.flows.iter().map(|flow| flow.start.0.div_ceil(NANOS_PER_SEC) as usize).collect();
-        convergence_s(&bins, &starts, seconds, &probe_rtt_seconds(&self.flows, seconds))
+        let states = self.flows.iter().map(|flow| flow.stats.states.as_slice());
+        convergence_s(&bins, &starts, seconds, &probe_rtt_seconds(states, seconds))
     }
-}
-
-/// Seconds in which some flow was in ProbeRTT, or refilled the pipe right after it.
-fn probe_rtt_seconds(flows: &[Flow], seconds: usize) -> Vec<bool> {
-    let mut excluded = vec![false; seconds];
-    for flow in flows {
-        let states = &flow.stats.states;
-        for (index, &(from, state)) in states.iter().enumerate() {
-            if state == State::ProbeRtt {
-                let until = states.get(index + 1).map_or(from, |next| next.0);
-                let (first, last) = ((from.0 / NANOS_PER_SEC) as usize, (until.0 / NANOS_PER_SEC) as usize);
-                for second in excluded.iter_mut().take(last + 1).skip(first) {
-                    *second = true;
-                }
-            }
-        }
-    }
-    excluded
-}
-
-/// Time spent in each state; the phases of the gain cycle also together as `probe_bw`.
-fn state_times(states: &[(Time, State)], end: Time) -> BTreeMap<String, f64> {
-    let mut times = BTreeMap::new();
-    for (index, &(from, state)) in states.iter().enumerate() {
-        let until = states.get(index + 1).map_or(end, |next| next.0).min(end);
-        let span = secs(until) - secs(from.min(until));
-        *times.entry(state.name().to_string()).or_insert(0.0) += span;
-        if state.name().starts_with("probe_bw") {
-            *times.entry("probe_bw".to_string()).or_insert(0.0) += span;
-        }
-    }
-    times
-}
-
-fn groups(flows: &[FlowResult]) -> Vec<Group> {
-    let total: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
-    let mut groups: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
-    for flow in flows {
-        let group = groups.entry(&flow.cc).or_default();
-        group.0 += 1;
-        group.1 += flow.goodput_bps;
-    }
-    groups
-        .into_iter()
-        .map(|(cc, (flows, goodput_bps))| Group {
-            cc: cc.into(),
-            flows,
-            goodput_bps,
-            share: if total > 0.0 { goodput_bps / total } else { 0.0 },
-        })
-        .collect()
 }

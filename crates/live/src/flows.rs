@@ -1,0 +1,621 @@
+//! The flows of a setup as real TCP connections: opened, fed, read and sampled by one thread, on any kernel.
+//! In: a setup, namespaces and addresses of both ends, a path. Out: what both ends knew, over time. Never: a packet.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use bbrlab_core::{AlgorithmConfig, Span, State, Time};
+use bbrlab_lab::metrics::Histogram;
+use bbrlab_lab::setup::{Change, FlowSetup, Rwnd, Setup, Traffic};
+use bbrlab_lab::tcp::App;
+use bbrlab_lab::trace::{FlowTrace, LinkTrace, Trace};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use crate::clock;
+use crate::meter::Count;
+use crate::socket::{self, Dial};
+use crate::tcp_info::{BbrInfo, TcpInfo};
+
+/// A failure, in one line.
+pub type Failure = String;
+
+/// Port at which every receiver listens.
+const PORT: u16 = 5001;
+/// Port of the first flow's sender; the others follow.
+pub const FIRST_PORT: u16 = 10_000;
+/// Bytes written or read at once: a system call costs more than its copy.
+const BLOCK: usize = 1 << 20;
+/// A bulk receiver wakes for this much. Its window is far larger.
+const LOW_WATER: u64 = 128 << 10;
+/// Grid of the samples that figures need where the setup asks for no series.
+const OWN_GRID: Span = Span::millis(10);
+/// Bytes of a client's request.
+const REQUEST: usize = 1;
+/// Places in the epoll set: a flow's sender, its receiver.
+const ENDS: u64 = 2;
+/// Mark of a listener, and of the timer, in the epoll set.
+const LISTENER: u64 = 1 << 40;
+const TIMER: u64 = 1 << 41;
+
+/// Where a flow's ends are.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    /// The sender's network namespace.
+    pub sender: Arc<OwnedFd>,
+    /// The receiver's.
+    pub receiver: Arc<OwnedFd>,
+    /// The sender's address.
+    pub from: Ipv4Addr,
+    /// The receiver's address.
+    pub to: Ipv4Addr,
+}
+
+/// What lies between the ends, as the driver of the flows needs it.
+pub trait Path {
+    /// Carries out a change of the schedule, now. A path that minds its schedule itself does nothing.
+    fn change(&mut self, change: &Change) -> Result<(), Failure>;
+    /// The warm-up is over.
+    fn measure_from_here(&mut self) -> Result<(), Failure>;
+    /// What passed up to now.
+    fn sample(&mut self, seen: &mut Seen) -> Result<(), Failure>;
+}
+
+/// What passed on the path, counted from the start of the run.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Of each flow: its counters, and the newest RTT in µs.
+    pub flows: Vec<(Count, u32)>,
+    /// Of each link.
+    pub links: Vec<LinkSeen>,
+}
+
+/// A link's present queue and its counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkSeen {
+    /// Packets waiting or being serialised.
+    pub queue_packets: u32,
+    /// Bytes waiting or being serialised.
+    pub queue_bytes: u64,
+    /// Present rate, bit/s.
+    pub rate_bps: u64,
+    /// Packets offered.
+    pub arrivals: u64,
+    /// Packets dropped by policer or queue.
+    pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Packets that left.
+    pub departed_packets: u64,
+    /// Bytes that left.
+    pub departed_bytes: u64,
+}
+
+/// What the driver leaves behind.
+#[derive(Clone, Debug, Default)]
+pub struct Driven {
+    /// The series, without RTT samples.
+    pub trace: Trace,
+    /// Of each flow.
+    pub flows: Vec<FlowDriven>,
+    /// The links when measuring began, and at the end.
+    pub links: (Vec<LinkSeen>, Vec<LinkSeen>),
+    /// Bits that each link could have carried while measuring.
+    pub capacity_bits: Vec<f64>,
+    /// Queueing delay of the bottleneck on the grid, ns: backlog over rate, while measuring.
+    pub queue_delay: Histogram,
+}
+
+/// What one flow's ends knew.
+#[derive(Clone, Debug, Default)]
+pub struct FlowDriven {
+    /// When the last byte of a sized flow was read.
+    pub finished: Option<Time>,
+    /// Completion times of responses.
+    pub exchanges: Vec<Span>,
+    /// The sender when measuring began.
+    pub mark: TcpInfo,
+    /// The sender at the end.
+    pub end: TcpInfo,
+    /// BBR at the end.
+    pub bbr: Option<BbrInfo>,
+    /// The state at each change, on the grid.
+    pub states: Vec<(Time, State)>,
+    /// The network ended it before its time.
+    pub broken: Option<String>,
+}
+
+/// The kernel's name of an algorithm with its defaults; else what is wrong with it for a kernel.
+pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, Failure> {
+    let name = algorithm.name();
+    let cc = match algorithm {
+        AlgorithmConfig::Reno(_) => "reno",
+        AlgorithmConfig::Cubic(_) => "cubic",
+        AlgorithmConfig::Bbr1(_) => "bbr",
+        _ => return Err(format!("{name}: this kernel has no such congestion control; write bbr1, cubic or reno")),
+    };
+    let default = AlgorithmConfig::named(name).unwrap_or(*algorithm);
+    let changed = algorithm.parameters().zip(default.parameters()).find(|((_, now), (_, then))| now != then);
+    match changed {
+        Some(((spec, _), _)) => Err(format!(
+            "{name},{}: the kernel's {cc} has no such switch; leave it at its default, or use --on sim",
+            spec.name
+        )),
+        None => Ok(cc),
+    }
+}
+
+/// Drives all flows from the start of the run to its end.
+pub fn drive(setup: &Setup, ends: &[Ends], path: &mut dyn Path) -> Result<Driven, Failure> {
+    let mut driver = Driver::new(setup, ends).map_err(|error| format!("sockets: {error}"))?;
+    driver.run(path)?;
+    Ok(driver.driven)
+}
+
+/// One flow at work.
+struct Live {
+    sender: Option<OwnedFd>,
+    receiver: Option<OwnedFd>,
+    app: Option<App>,
+    /// Bytes written so far.
+    written: u64,
+    /// Bytes read so far.
+    read: u64,
+    /// Whether the sender is watched for room.
+    watched: bool,
+    request_sent: Time,
+    /// When the client asks again.
+    ask_at: Time,
+    info: TcpInfo,
+    bbr: Option<BbrInfo>,
+    last_state: Option<State>,
+}
+
+struct Driver<'a> {
+    setup: &'a Setup,
+    ends: &'a [Ends],
+    zero: u64,
+    epoll: Epoll,
+    timer: TimerFd,
+    listeners: Vec<OwnedFd>,
+    flows: Vec<Live>,
+    block: Vec<u8>,
+    seen: Seen,
+    driven: Driven,
+    grid: Span,
+    next_sample: Time,
+    next_change: usize,
+    measuring: bool,
+    /// Rate of each link since when, for its capacity.
+    rates: Vec<(f64, Time)>,
+}
+
+fn low_water(flow: &FlowSetup, read: u64) -> i32 {
+    let most = match (flow.rwnd, flow.traffic) {
+        (Rwnd::Unlimited, Traffic::Bulk) => LOW_WATER,
+        (Rwnd::Unlimited, Traffic::Size(bytes)) => LOW_WATER.min(bytes.saturating_sub(read)),
+        _ => 1,
+    };
+    i32::try_from(most.max(1)).unwrap_or(i32::MAX)
+}
+
+impl<'a> Driver<'a> {
+    fn new(setup: &'a Setup, ends: &'a [Ends]) -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
+        let mut listeners = BTreeMap::new();
+        for end in ends {
+            if let std::collections::btree_map::Entry::Vacant(place) = listeners.entry(end.to) {
+                let fd = socket::within(end.receiver.as_fd(), || socket::listener(socket::at(end.to, PORT)))?;
+                place.insert(fd);
+            }
+        }
+        let listeners: Vec<OwnedFd> = listeners.into_values().collect();
+        for (index, listener) in listeners.iter().enumerate() {
+            epoll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER + index as u64))?;
+        }
+        let live = || Live {
+            sender: None,
+            receiver: None,
+            app: None,
+            written: 0,
+            read: 0,
+            watched: false,
+            request_sent: Time::ZERO,
+            ask_at: Time::NEVER,
+            info: TcpInfo::default(),
+            bbr: None,
+            last_state: None,
+        };
+        let flows = setup.flows.len();
+        Ok(Self {
+            setup,
+            ends,
+            zero: 0,
+            epoll,
+            timer,
+            listeners,
+            flows: (0..flows).map(|_| live()).collect(),
+            block: vec![0; BLOCK],
+            seen: Seen { flows: vec![Default::default(); flows], links: vec![Default::default(); setup.links.len()] },
+            driven: Driven {
+                trace: Trace {
+                    t_ns: Vec::new(),
+                    flows: vec![FlowTrace::default(); flows],
+                    links: vec![LinkTrace::default(); setup.links.len()],
+                },
+                flows: vec![FlowDriven::default(); flows],
+                capacity_bits: vec![0.0; setup.links.len()],
+                ..Driven::default()
+            },
+            grid: setup.sample.unwrap_or(OWN_GRID),
+            next_sample: Time::ZERO,
+            next_change: 0,
+            measuring: false,
+            rates: setup.links.iter().map(|link| (link.service.nominal_rate().0 as f64, Time::ZERO)).collect(),
+        })
+    }
+
+    fn now(&self) -> Time {
+        Time(clock::now_ns() - self.zero)
+    }
+
+    fn run(&mut self, path: &mut dyn Path) -> Result<(), Failure> {
+        self.zero = clock::now_ns();
+        let mut events = vec![EpollEvent::empty(); 256];
+        loop {
+            let now = self.now();
+            if now >= self.setup.duration {
+                break;
+            }
+            let next = self.act(now, path)?;
+            let due = next.min(self.setup.duration);
+            let wait = due.0.saturating_sub(self.now().0).max(1);
+            self.timer
+                .set(Expiration::OneShot(std::time::Duration::from_nanos(wait).into()), TimerSetTimeFlags::empty())
+                .map_err(|error| format!("timer: {error}"))?;
+            let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+                Ok(count) => count,
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(error) => return Err(format!("epoll: {error}")),
+            };
+            for event in &events[..count] {
+                self.on_ready(event.data()).map_err(|error| format!("flow: {error}"))?;
+            }
+        }
+        self.finish(path)
+    }
+
+    /// Does what is due, and returns when something is due next.
+    fn act(&mut self, now: Time, path: &mut dyn Path) -> Result<Time, Failure> {
+        while let Some(change) = self.setup.schedule.get(self.next_change).filter(|change| change.at <= now) {
+            path.change(change)?;
+            if let bbrlab_lab::setup::ChangeKind::Rate(rate) = change.what {
+                self.account_capacity(change.link, now);
+                self.rates[change.link].0 = rate.0 as f64;
+            }
+            self.next_change += 1;
+        }
+        if !self.measuring && now >= self.setup.warmup {
+            self.begin_measuring(now, path)?;
+        }
+        if now >= self.next_sample {
+            self.sample(now, path)?;
+            self.next_sample = Time(now.0 / self.grid.0 * self.grid.0) + self.grid;
+        }
+        let mut next = self.next_sample;
+        if let Some(change) = self.setup.schedule.get(self.next_change) {
+            next = next.min(change.at);
+        }
+        if !self.measuring {
+            next = next.min(self.setup.warmup);
+        }
+        for index in 0..self.flows.len() {
+            let due =
+                self.act_flow(index, now).map_err(|error| format!("{}: {error}", self.setup.flows[index].name))?;
+            next = next.min(due);
+        }
+        Ok(next)
+    }
+
+    /// Starts a flow, lets its application act, or its client ask. Returns when it acts next.
+    fn act_flow(&mut self, index: usize, now: Time) -> io::Result<Time> {
+        let setup = &self.setup.flows[index];
+        if self.flows[index].app.is_none() {
+            if now < setup.start {
+                return Ok(setup.start);
+            }
+            self.open(index, now)?;
+        }
+        let flow = &mut self.flows[index];
+        if now >= flow.ask_at {
+            flow.ask_at = Time::NEVER;
+            flow.request_sent = now;
+            if let Some(receiver) = &flow.receiver {
+                socket::write_some(receiver, &[0; REQUEST])?;
+            }
+        }
+        let Some(app) = &mut flow.app else { return Ok(Time::NEVER) };
+        let mut wrote = false;
+        // A request comes from the client, over the path; so its moment is not ours to choose.
+        while now >= app.next && !(app.exchange().is_some() && app.next < app.stop()) {
+            wrote |= app.on_time(now, flow.written);
+        }
+        let due = app.next.min(flow.ask_at);
+        if wrote {
+            self.write(index)?;
+        }
+        Ok(due)
+    }
+
+    fn open(&mut self, index: usize, now: Time) -> io::Result<()> {
+        let (setup, ends) = (&self.setup.flows[index], &self.ends[index]);
+        let cc = kernel_cc(&setup.algorithm).map_err(io::Error::other)?;
+        let flow = &mut self.flows[index];
+        flow.app = Some(App::new(setup.traffic, now, setup.stop));
+        flow.request_sent = now;
+        let port = FIRST_PORT + index as u16;
+        let dial = Dial { cc, mss: setup.mss, from: socket::at(ends.from, port), to: socket::at(ends.to, PORT) };
+        let fd = socket::within(ends.sender.as_fd(), || socket::dial(dial))
+            .map_err(|error| io::Error::new(error.kind(), format!("{cc}: {error}")))?;
+        let flags = EpollFlags::EPOLLOUT | EpollFlags::EPOLLIN;
+        self.epoll.add(&fd, EpollEvent::new(flags, index as u64 * ENDS))?;
+        flow.watched = true;
+        flow.sender = Some(fd);
+        Ok(())
+    }
+
+    fn on_ready(&mut self, mark: u64) -> io::Result<()> {
+        if mark == TIMER {
+            let mut count = [0; 8];
+            let _ = nix::unistd::read(self.timer.as_fd(), &mut count);
+            return Ok(());
+        }
+        if mark >= LISTENER {
+            return self.accept((mark - LISTENER) as usize);
+        }
+        let index = (mark / ENDS) as usize;
+        let done = if mark.is_multiple_of(ENDS) { self.on_sender(index) } else { self.read(index) };
+        match done {
+            // The kernel gave the connection up: that is a result.
+            Err(error) if is_broken(&error) => {
+                self.driven.flows[index].broken = Some(error.to_string());
+                let flow = &mut self.flows[index];
+                (flow.sender, flow.receiver) = (None, None);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn accept(&mut self, listener: usize) -> io::Result<()> {
+        while let Some((fd, port)) = socket::accept(&self.listeners[listener])? {
+            let index = usize::from(port.saturating_sub(FIRST_PORT));
+            let Some(setup) = self.setup.flows.get(index) else { continue };
+            match setup.rwnd {
+                // The kernel doubles what it is told and gives half of it to its own bookkeeping.
+                Rwnd::Fixed(bytes) => {
+                    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+                    socket::set_int(&fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)?;
+                }
+                Rwnd::Auto(_) | Rwnd::Unlimited => {}
+            }
+            socket::set_low_water(&fd, low_water(setup, 0))?;
+            self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, index as u64 * ENDS + 1))?;
+            self.flows[index].receiver = Some(fd);
+        }
+        Ok(())
+    }
+
+    /// The sender has room, or a request has arrived.
+    fn on_sender(&mut self, index: usize) -> io::Result<()> {
+        let flow = &mut self.flows[index];
+        if let (Some(fd), Some(app)) = (&flow.sender, &mut flow.app)
+            && app.exchange().is_some()
+            && let Some(requests) = socket::discard(fd, BLOCK)?
+        {
+            for _ in 0..requests / REQUEST {
+                app.on_time(Time(clock::now_ns() - self.zero), flow.written);
+            }
+        }
+        self.write(index)
+    }
+
+    /// Fills the sender's socket with what its application has written.
+    fn write(&mut self, index: usize) -> io::Result<()> {
+        let flow = &mut self.flows[index];
+        let (Some(fd), Some(app)) = (&flow.sender, &flow.app) else { return Ok(()) };
+        let mut full = false;
+        while flow.written < app.written && !full {
+            let want = (app.written - flow.written).min(BLOCK as u64) as usize;
+            let taken = match socket::write_some(fd, &self.block[..want]) {
+                // Not yet connected: epoll tells.
+                Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => 0,
+                other => other?,
+            };
+            flow.written += taken as u64;
+            full = taken < want;
+        }
+        if full != flow.watched {
+            let room = if full { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
+            self.epoll.modify(fd, &mut EpollEvent::new(room | EpollFlags::EPOLLIN, index as u64 * ENDS))?;
+            flow.watched = full;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, index: usize) -> io::Result<()> {
+        let now = self.now();
+        let setup = &self.setup.flows[index];
+        let flow = &mut self.flows[index];
+        let Some(fd) = &flow.receiver else { return Ok(()) };
+        let Some(taken) = socket::discard(fd, usize::MAX >> 1)? else { return Ok(()) };
+        flow.read += taken as u64;
+        if let Traffic::Size(bytes) = setup.traffic {
+            if flow.read >= bytes {
+                self.driven.flows[index].finished.get_or_insert(now);
+            } else if bytes - flow.read < LOW_WATER {
+                socket::set_low_water(fd, low_water(setup, flow.read))?;
+            }
+        } else if let Some((size, think)) = flow.app.as_ref().and_then(App::exchange) {
+            let done = &mut self.driven.flows[index].exchanges;
+            if flow.read >= (done.len() as u64 + 1).saturating_mul(size) {
+                done.push(now.since(flow.request_sent));
+                flow.ask_at = now + think;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_measuring(&mut self, now: Time, path: &mut dyn Path) -> Result<(), Failure> {
+        self.measuring = true;
+        path.measure_from_here()?;
+        path.sample(&mut self.seen)?;
+        self.driven.links.0.clone_from(&self.seen.links);
+        for link in 0..self.rates.len() {
+            self.account_capacity(link, now);
+            self.driven.capacity_bits[link] = 0.0;
+        }
+        for (flow, driven) in self.flows.iter_mut().zip(&mut self.driven.flows) {
+            flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
+            driven.mark = flow.info;
+        }
+        Ok(())
+    }
+
+    fn account_capacity(&mut self, link: usize, now: Time) {
+        let (rate, since) = &mut self.rates[link];
+        self.driven.capacity_bits[link] += *rate * bbrlab_lab::metrics::secs(Time(now.since(*since).0));
+        *since = now;
+    }
+
+    fn sample(&mut self, now: Time, path: &mut dyn Path) -> Result<(), Failure> {
+        path.sample(&mut self.seen)?;
+        let recorded = self.setup.sample.is_some();
+        if recorded {
+            self.driven.trace.t_ns.push(now.0);
+        }
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            let driven = &mut self.driven.flows[index];
+            if driven.finished.is_none() {
+                flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
+            }
+            if flow.info.state != 0
+                && let Some(state) = state_of(&flow.info, flow.bbr.as_ref())
+                && flow.last_state != Some(state)
+            {
+                driven.states.push((now, state));
+                flow.last_state = Some(state);
+            }
+            if recorded {
+                push_flow(&mut self.driven.trace.flows[index], flow, &self.seen.flows[index]);
+            }
+        }
+        for (column, link) in self.driven.trace.links.iter_mut().zip(&self.seen.links).filter(|_| recorded) {
+            push_link(column, link);
+        }
+        if self.measuring
+            && let Some(link) = self.seen.links.get(self.setup.bottleneck).filter(|link| link.rate_bps > 0)
+        {
+            let ns = u128::from(link.queue_bytes) * 8_000_000_000 / u128::from(link.rate_bps);
+            self.driven.queue_delay.add(u64::try_from(ns).unwrap_or(u64::MAX));
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, path: &mut dyn Path) -> Result<(), Failure> {
+        if !self.measuring {
+            self.begin_measuring(self.setup.duration, path)?;
+        }
+        path.sample(&mut self.seen)?;
+        self.driven.links.1.clone_from(&self.seen.links);
+        for link in 0..self.rates.len() {
+            self.account_capacity(link, self.setup.duration);
+        }
+        for (flow, driven) in self.flows.iter_mut().zip(&mut self.driven.flows) {
+            flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
+            (driven.end, driven.bbr) = (flow.info, flow.bbr);
+        }
+        Ok(())
+    }
+}
+
+fn is_broken(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ETIMEDOUT | libc::ECONNRESET | libc::EPIPE | libc::EHOSTUNREACH | libc::ECONNREFUSED)
+    )
+}
+
+impl Live {
+    /// Asks the kernel for the sender's state.
+    fn look(&mut self) -> io::Result<()> {
+        if let Some(fd) = &self.sender {
+            self.info = socket::tcp_info(fd)?;
+            self.bbr = socket::bbr_info(fd)?;
+        }
+        Ok(())
+    }
+}
+
+/// Unity of BBR's gains.
+const UNITY: u32 = 256;
+/// Startup's gain is above this, a probe's below. Source: Linux tcp_bbr.c, 739/256 and 320/256.
+const STARTUP_ABOVE: u32 = 2 * UNITY;
+/// Drain's gain is below this, a cycle's draining phase above. Source: Linux tcp_bbr.c, 88/256 and 192/256.
+const DRAIN_BELOW: u32 = UNITY / 2;
+/// `TCP_CA_CWR`, `TCP_CA_Recovery`, `TCP_CA_Loss`.
+const CA_LOSS: u8 = 4;
+const CA_CWR: u8 = 2;
+
+/// The algorithm's state as its gains and counters tell it.
+fn state_of(info: &TcpInfo, bbr: Option<&BbrInfo>) -> Option<State> {
+    const ESTABLISHED: u8 = 1;
+    if info.state != ESTABLISHED {
+        return None;
+    }
+    Some(match bbr {
+        Some(bbr) if bbr.pacing_gain > STARTUP_ABOVE => State::Startup,
+        Some(bbr) if bbr.pacing_gain < DRAIN_BELOW => State::Drain,
+        Some(bbr) if bbr.cwnd_gain == UNITY && bbr.pacing_gain == UNITY => State::ProbeRtt,
+        Some(bbr) if bbr.pacing_gain > UNITY => State::ProbeBwUp,
+        Some(bbr) if bbr.pacing_gain < UNITY => State::ProbeBwDown,
+        Some(_) => State::ProbeBwCruise,
+        None if info.ca_state == CA_LOSS => State::Loss,
+        None if info.ca_state >= CA_CWR => State::Recovery,
+        None if info.snd_cwnd < info.snd_ssthresh => State::SlowStart,
+        None => State::CongestionAvoidance,
+    })
+}
+
+fn push_flow(column: &mut FlowTrace, flow: &Live, (count, rtt_us): &(Count, u32)) {
+    let info = &flow.info;
+    let (bw, min_rtt) = flow.bbr.map_or((0, info.min_rtt), |bbr| (bbr.bw, bbr.min_rtt));
+    let known = |rtt: u32| if rtt == u32::MAX { 0 } else { rtt };
+    column.cwnd.push(info.snd_cwnd);
+    column.inflight.push(info.in_flight());
+    column.pacing_bps.push(if info.pacing_rate == u64::MAX { 0 } else { info.pacing_rate.saturating_mul(8) });
+    column.bw_bps.push(bw.saturating_mul(8));
+    column.rtt_us.push(*rtt_us);
+    column.min_rtt_us.push(known(min_rtt));
+    column.sent_bytes.push(count.sent_bytes);
+    column.acked_bytes.push(count.acked_bytes);
+    column.received_bytes.push(count.received_bytes);
+    column.lost.push(u64::from(info.total_retrans).saturating_sub(u64::from(info.retrans)) + u64::from(info.lost));
+    column.retransmitted.push(info.total_retrans.into());
+}
+
+fn push_link(column: &mut LinkTrace, link: &LinkSeen) {
+    column.queue_packets.push(link.queue_packets);
+    column.queue_bytes.push(link.queue_bytes);
+    column.rate_bps.push(link.rate_bps);
+    column.arrivals.push(link.arrivals);
+    column.drops.push(link.drops);
+    column.marks.push(link.marks);
+    column.departed_bytes.push(link.departed_bytes);
+}

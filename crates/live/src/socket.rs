@@ -1,0 +1,152 @@
+//! TCP sockets inside network namespaces, and what the kernel says of them.
+//! In: a namespace, addresses, a congestion control. Out: file descriptors and numbers. Never: a blocking call.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io;
+use std::mem::size_of;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, getpeername, listen, setsockopt, socket,
+    sockopt,
+};
+
+use crate::tcp_info::{BbrInfo, TcpInfo};
+
+/// Room for what any kernel writes.
+const INFO_MAX: usize = 512;
+
+/// Runs `work` in the network namespace `ns`, then returns to the one we came from.
+pub fn within<T>(ns: BorrowedFd<'_>, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let here = std::fs::File::open("/proc/thread-self/ns/net")?;
+    setns(ns, CloneFlags::CLONE_NEWNET)?;
+    let done = work();
+    setns(here.as_fd(), CloneFlags::CLONE_NEWNET)?;
+    done
+}
+
+fn tcp_socket() -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    Ok(socket(AddressFamily::Inet, SockType::Stream, flags, None)?)
+}
+
+/// A socket that waits for connections to `at`.
+pub fn listener(at: SocketAddrV4) -> io::Result<OwnedFd> {
+    let fd = tcp_socket()?;
+    setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+    bind(fd.as_raw_fd(), &SockaddrIn::from(at))?;
+    listen(&fd, Backlog::MAXCONN)?;
+    Ok(fd)
+}
+
+/// The next connection that waits at a listener, and its peer's port.
+pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let raw = match nix::sys::socket::accept4(listener.as_raw_fd(), flags) {
+        Ok(raw) => raw,
+        Err(nix::errno::Errno::EAGAIN) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // SAFETY: accept4 has just made this descriptor, and nobody else holds it.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    let peer: SockaddrIn = getpeername(raw)?;
+    Ok(Some((fd, peer.port())))
+}
+
+/// How a sending socket is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Dial<'a> {
+    /// The congestion control by the kernel's name.
+    pub cc: &'a str,
+    /// Payload bytes of a full segment, timestamps in the header.
+    pub mss: u32,
+    /// Its own address.
+    pub from: SocketAddrV4,
+    /// Where it connects to.
+    pub to: SocketAddrV4,
+}
+
+/// Bytes of TCP's timestamp option with its padding.
+const TIMESTAMPS: u32 = 12;
+
+/// Sends a SYN. The socket is writable once it is connected.
+pub fn dial(dial: Dial<'_>) -> io::Result<OwnedFd> {
+    let fd = tcp_socket()?;
+    setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+    set_raw(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, dial.cc.as_bytes())?;
+    setsockopt(&fd, sockopt::TcpMaxSeg, &(dial.mss + TIMESTAMPS))?;
+    bind(fd.as_raw_fd(), &SockaddrIn::from(dial.from))?;
+    match connect(fd.as_raw_fd(), &SockaddrIn::from(dial.to)) {
+        Ok(()) | Err(nix::errno::Errno::EINPROGRESS) => Ok(fd),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn set_raw(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe `value`, which the kernel only reads.
+    let done = unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets an option that is an `int`.
+pub fn set_int(fd: &OwnedFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    set_raw(fd.as_raw_fd(), level, name, &value.to_ne_bytes())
+}
+
+fn get_raw(fd: &OwnedFd, name: i32, buffer: &mut [u8; INFO_MAX]) -> io::Result<usize> {
+    let mut length = size_of::<[u8; INFO_MAX]>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into the buffer, and says how many.
+    let done = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, name, buffer.as_mut_ptr().cast(), &raw mut length)
+    };
+    if done == 0 { Ok(length as usize) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `TCP_INFO` of a connection.
+pub fn tcp_info(fd: &OwnedFd) -> io::Result<TcpInfo> {
+    let mut buffer = [0; INFO_MAX];
+    let length = get_raw(fd, libc::TCP_INFO, &mut buffer)?;
+    Ok(TcpInfo::parse(&buffer[..length]))
+}
+
+/// `TCP_CC_INFO` of a connection that BBR controls.
+pub fn bbr_info(fd: &OwnedFd) -> io::Result<Option<BbrInfo>> {
+    let mut buffer = [0; INFO_MAX];
+    let length = get_raw(fd, libc::TCP_CC_INFO, &mut buffer)?;
+    Ok(BbrInfo::parse(&buffer[..length]))
+}
+
+/// Sends bytes of no meaning; returns how many the socket took (0 if it is full).
+pub fn write_some(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    let flags = nix::sys::socket::MsgFlags::MSG_NOSIGNAL | nix::sys::socket::MsgFlags::MSG_DONTWAIT;
+    match nix::sys::socket::send(fd.as_raw_fd(), bytes, flags) {
+        Ok(taken) => Ok(taken),
+        Err(nix::errno::Errno::EAGAIN) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes up to `most` bytes out of the socket without looking at them; `None` if there is nothing.
+pub fn discard(fd: &OwnedFd, most: usize) -> io::Result<Option<usize>> {
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so none is needed.
+    let taken = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC | libc::MSG_DONTWAIT) };
+    match usize::try_from(taken) {
+        Ok(taken) => Ok(Some(taken)),
+        Err(_) => {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) }
+        }
+    }
+}
+
+/// Bytes that must be there before a socket counts as readable.
+pub fn set_low_water(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
+    set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+/// Address and port together.
+pub const fn at(address: Ipv4Addr, port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(address, port)
+}

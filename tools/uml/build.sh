@@ -1,0 +1,76 @@
+#!/bin/bash
+# Builds the User Mode Linux that `--on uml` runs, from Debian's kernel source, and prints where it is.
+# Kept outside the repo, by version and by everything that made it; built once, then only looked up.
+# usage: tools/uml/build.sh [--where]      --where: print the path, exit 1 if nothing is there yet
+# env: UML_HZ (250) clock ticks a second; BBRLAB_UML_CACHE the directory that keeps kernels
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+hz=${UML_HZ:-250}
+cache=${BBRLAB_UML_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bbrlab/uml}
+series=6.12
+source=/usr/src/linux-source-$series.tar.xz
+
+fail() {
+    echo "uml: $*" >&2
+    exit 1
+}
+
+case $hz in '' | *[!0-9]*) fail "UML_HZ: $hz: write a number of ticks a second, as in 250" ;; esac
+# The package's version where there is a package; a kernel that is there serves without one.
+version=$(dpkg-query -W -f '${Version}' "linux-source-$series" 2>/dev/null || true)
+key=$(cat "$here/config" "$here/build.sh" | sha256sum | cut -c 1-12)
+name() { echo "linux-${version:-$series}-hz$hz-$key"; }
+found() { find "$cache" -maxdepth 1 -type f -name "linux-$series*-hz$hz-$key" 2>/dev/null | sort | tail -n 1 || true; }
+
+kernel=$(found)
+if [ -n "$kernel" ]; then
+    echo "$kernel"
+    exit 0
+fi
+[ "${1:-}" != --where ] || exit 1
+[ "$(uname -m)" = x86_64 ] || fail "User Mode Linux runs on x86-64, this is $(uname -m)"
+[ -f "$source" ] || fail "no $source; on Debian: apt-get install linux-source-$series"
+for tool in make gcc flex bison bc xz; do
+    command -v $tool >/dev/null || fail "no $tool in PATH; on Debian: apt-get install $tool"
+done
+
+mkdir -p "$cache"
+# One builder at a time: a second one waits and finds the kernel.
+exec 9>"$cache/.lock"
+flock 9
+kernel=$(found)
+if [ -n "$kernel" ]; then
+    echo "$kernel"
+    exit 0
+fi
+work=$(mktemp -d "$cache/build.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+log=$work/log
+quietly() { "$@" >>"$log" 2>&1 || {
+    { grep -nE "error|Error|undefined" "$log" | head -n 10; tail -n 5 "$log"; } >&2
+    fail "$1 failed"
+}; }
+
+echo "uml: unpacking $source" >&2
+tar xf "$source" -C "$work" --strip-components=1
+cd "$work"
+# The tick is no menu entry in User Mode Linux.
+sed -i "/^config HZ\$/,/default/s/default 100/default $hz/" arch/um/Kconfig
+# CPUs with tiles have 11 kB of vector state; this many longs hold it.
+sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 12288/' arch/x86/um/user-offsets.c
+echo "uml: configuring ($(grep -c '^CONFIG' "$here/config") options, HZ $hz)" >&2
+quietly make ARCH=um KCONFIG_ALLCONFIG="$here/config" allnoconfig
+# An option that this source does not know, or whose needs are not met, would be lost without a word.
+grep '^CONFIG' "$here/config" | while read -r option; do
+    grep -qxF "$option" .config || fail "the kernel did not take $option"
+done
+begin=$SECONDS
+echo "uml: building with $(nproc) jobs" >&2
+quietly make ARCH=um -j"$(nproc)" linux
+strip -o "$cache/.new.$$" linux
+kernel=$cache/$(name)
+mv "$cache/.new.$$" "$kernel"
+echo "uml: built in $((SECONDS - begin)) s" >&2
+echo "$kernel"
