@@ -4,10 +4,13 @@
 
 pub mod bench;
 pub mod check;
+pub mod emulate;
 pub mod emulator;
+pub mod errand;
 pub mod iface;
 pub mod ns;
 pub mod packet;
+pub mod rights;
 pub mod tun;
 pub mod way;
 pub mod world;
