@@ -6,6 +6,7 @@
 mod args;
 mod check;
 mod clock;
+mod emulate;
 mod expect;
 mod grid;
 mod inputs;
@@ -47,6 +48,10 @@ fn main() -> ExitCode {
     };
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
+        Command::Emulate(args) => match emulate::emulate(args) {
+            Ok(status) => return status,
+            Err(failure) => Err(failure),
+        },
         Command::Reproduce(args) => reproduce::reproduce(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
@@ -105,7 +110,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            refuse("no command; write run, reproduce, list, check, completions or man, or see `bbrlab --help`")
+            refuse("no command; write run, emulate, reproduce, list, check, completions or man, or see `bbrlab --help`")
         }
         _ => {
             let text = error.render().to_string();

@@ -108,10 +108,13 @@ fn read(path: &Path) -> Result<Sourced, Failure> {
     Ok(sourced)
 }
 
+/// The text of a delivery trace, or what is wrong with it.
+pub fn trace_reader(file: &str) -> Result<String, String> {
+    inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
+}
+
 fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
-    let trace = |file: &str| {
-        inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
-    };
+    let trace = trace_reader;
     let mut one = sourced.clone();
     // The first setup also checks the number of repetitions.
     let first = Arc::new(one.resolve(&trace)?);

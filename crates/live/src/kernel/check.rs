@@ -27,7 +27,7 @@ impl Limits {
     pub fn for_rtt_us(rtt_us: f64) -> Self {
         Self {
             late_p99_us: (0.01 * rtt_us).max(250.0),
-            late_max_us: (0.25 * rtt_us).max(10_000.0),
+            late_max_us: (0.5 * rtt_us).max(50_000.0),
             rate_error: 0.005,
             steal: 0.05,
         }

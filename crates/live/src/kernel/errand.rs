@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -17,7 +17,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork};
+use nix::unistd::{ForkResult, Pid, close, fork};
 
 use super::Fault;
 use super::world::{LEFT, LEFT6, RIGHT, RIGHT6, World};
@@ -58,20 +58,12 @@ impl Errand {
     pub fn prepare(self, world: &World) -> Result<Keeper, Fault> {
         let fault = |what: &'static str| move |error: io::Error| format!("emulate: {what}: {error}");
         let (wait, go) = io::pipe().map_err(fault("pipe"))?;
-        unshare(CloneFlags::CLONE_NEWPID)
-            .map_err(|error| format!("emulate: no process namespace ({error}); run as root, or see `bbrlab check`"))?;
-        // SAFETY: the only other thread of this program waits for signals and holds no lock; the child uses the
-        // allocator, which glibc keeps usable over a fork, and ends with `_exit`.
-        match unsafe { fork() } {
-            Ok(ForkResult::Child) => {
-                drop(go);
-                let status = keep(self, wait, world.left.as_fd(), world.right.as_fd());
-                // SAFETY: ends this process without running its parent's exit handlers.
-                unsafe { libc::_exit(status) }
-            }
-            Ok(ForkResult::Parent { child }) => Ok(Keeper { pid: child, go }),
-            Err(error) => Err(format!("emulate: fork: {error}")),
-        }
+        let child = fork_to(|| {
+            // Ours alone, so that its end is the end of us. The copy in this process is never dropped.
+            let _ = close(go.as_raw_fd());
+            guard(|| keep(self, wait, world.left.as_fd(), world.right.as_fd()))
+        });
+        Ok(Keeper { pid: child?, go })
     }
 }
 
@@ -83,15 +75,60 @@ impl Keeper {
         // SAFETY: the handler does nothing but an atomic load and `kill`.
         unsafe { sigaction(Signal::SIGINT, &on_interrupt) }.map_err(|error| format!("emulate: signal: {error}"))?;
         self.go.write_all(&[1]).map_err(|error| format!("emulate: the command did not start: {error}"))?;
-        loop {
-            match waitpid(self.pid, None) {
-                Ok(WaitStatus::Exited(_, status)) => return Ok(status),
-                Ok(WaitStatus::Signaled(..)) => return Ok(INTERRUPTED),
-                Ok(_) | Err(nix::Error::EINTR) => {}
-                Err(error) => return Err(format!("emulate: wait: {error}")),
-            }
+        Ok(outcome(self.pid))
+    }
+}
+
+/// Runs `work` in a child process, which ends with its result.
+fn fork_to(work: impl FnOnce() -> i32) -> Result<Pid, Fault> {
+    // SAFETY: the only other thread of this program waits for signals and holds no lock; the child uses the allocator,
+    // which glibc keeps usable over a fork, and ends with `_exit`.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            let status = work();
+            // SAFETY: ends this process without running its parent's exit handlers.
+            unsafe { libc::_exit(status) }
+        }
+        Ok(ForkResult::Parent { child }) => Ok(child),
+        Err(error) => Err(format!("emulate: fork: {error}")),
+    }
+}
+
+/// The process between us and the keeper: only its children are in the new namespace of processes.
+fn guard(work: impl FnOnce() -> i32) -> i32 {
+    for number in [Signal::SIGINT, Signal::SIGQUIT] {
+        // SAFETY: to ignore a signal runs no code.
+        let _ = unsafe { signal(number, SigHandler::SigIgn) };
+    }
+    for number in [Signal::SIGTERM, Signal::SIGHUP] {
+        // SAFETY: the default runs no code of ours.
+        let _ = unsafe { signal(number, SigHandler::SigDfl) };
+    }
+    let made = set_pdeathsig(Signal::SIGKILL).and_then(|()| unshare(CloneFlags::CLONE_NEWPID));
+    if let Err(error) = made {
+        return complain(2, &format!("emulate: no process namespace ({error}); run as root, or see `bbrlab check`"));
+    }
+    match fork_to(work) {
+        Ok(keeper) => outcome(keeper),
+        Err(line) => complain(2, &line),
+    }
+}
+
+/// Waits for a process. Returns its exit status.
+fn outcome(pid: Pid) -> i32 {
+    loop {
+        match waitpid(pid, None) {
+            Ok(WaitStatus::Exited(_, status)) => return status,
+            Ok(WaitStatus::Signaled(..)) | Err(nix::Error::ECHILD) => return INTERRUPTED,
+            _ => {}
         }
     }
+}
+
+fn complain(status: i32, line: &str) -> i32 {
+    // Where standard error cannot be written the exit status says it all.
+    let _ = writeln!(io::stderr(), "bbrlab: {line}");
+    status
 }
 
 /// An interrupt from the terminal reached the command too, which decides (a shell goes on). One that was sent to us
@@ -106,7 +143,7 @@ extern "C" fn on_interrupt(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
 /// The keeper: process 1 of a namespace, so that all below it ends when it ends, and it ends when its parent does.
 fn keep(errand: Errand, mut wait: PipeReader, left: BorrowedFd<'_>, right: BorrowedFd<'_>) -> i32 {
     for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
-        // SAFETY: the default has no handler that could be unsafe.
+        // SAFETY: the default runs no code of ours.
         let _ = unsafe { signal(number, SigHandler::SigDfl) };
     }
     let ready = set_pdeathsig(Signal::SIGKILL).is_ok() && wait.read_exact(&mut [0]).is_ok();
@@ -116,10 +153,7 @@ fn keep(errand: Errand, mut wait: PipeReader, left: BorrowedFd<'_>, right: Borro
     own_proc();
     match serve_and_run(errand, left, right) {
         Ok(status) => status,
-        Err((status, line)) => {
-            let _ = writeln!(io::stderr(), "bbrlab: {line}");
-            status
-        }
+        Err((status, line)) => complain(status, &line),
     }
 }
 
