@@ -4,10 +4,11 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 
 use super::Fault;
 
@@ -36,15 +37,47 @@ pub fn up(name: &str) -> Result<(), Fault> {
     call(&socket, libc::SIOCSIFFLAGS, &mut request, name)
 }
 
-/// Sets the longest packet and the length of the queue in front of the device.
-pub fn set_sizes(name: &str, mtu: u32, queue_packets: u32) -> Result<(), Fault> {
-    let socket = control(AddressFamily::Inet)?;
+/// Sets the longest packet.
+pub fn set_mtu(name: &str, mtu: u32) -> Result<(), Fault> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_mtu = mtu.cast_signed();
-    call(&socket, libc::SIOCSIFMTU, &mut request, name)?;
-    // The kernel reads the queue's length from the same place.
-    request.ifr_ifru.ifru_mtu = queue_packets.cast_signed();
-    call(&socket, libc::SIOCSIFTXQLEN, &mut request, name)
+    call(&control(AddressFamily::Inet)?, libc::SIOCSIFMTU, &mut request, name)
+}
+
+/// Sets the length of the queue in front of the device. By netlink: the older way asks for rights over the host.
+pub fn set_queue(name: &str, packets: u32) -> Result<(), Fault> {
+    const LENGTH: u32 = 40;
+    let mut named = request(name)?;
+    call(&control(AddressFamily::Inet)?, libc::SIOCGIFINDEX, &mut named, name)?;
+    // SAFETY: the call before filled in this member of the union.
+    let index = unsafe { named.ifr_ifru.ifru_ifindex };
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+    // `nlmsghdr`, `ifinfomsg`, then one attribute.
+    let mut message = Vec::with_capacity(LENGTH as usize);
+    message.extend(LENGTH.to_ne_bytes());
+    message.extend(libc::RTM_NEWLINK.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend([0; 12]);
+    message.extend(index.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(8_u16.to_ne_bytes());
+    message.extend(libc::IFLA_TXQLEN.to_ne_bytes());
+    message.extend(packets.to_ne_bytes());
+    ask_netlink(&message).map_err(|error| format!("interface {name}: queue: {error}"))
+}
+
+/// Sends one request, and hears whether it was done.
+fn ask_netlink(message: &[u8]) -> io::Result<()> {
+    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
+    send(socket.as_raw_fd(), message, MsgFlags::empty())?;
+    let mut answer = [0; 256];
+    let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+    // Behind the header stands the error, negative, or 0.
+    match answer[..length].get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes) {
+        Some(0) => Ok(()),
+        Some(error) => Err(io::Error::from_raw_os_error(-error)),
+        None => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+    }
 }
 
 /// Gives the interface an address; whatever shares its first `prefix` bits is reached through it.

@@ -57,7 +57,8 @@ impl Tun {
         ns.run(|| {
             quiet_ipv6();
             let tun = Self::attach(config.offload)?;
-            iface::set_sizes(NAME, config.mtu, QUEUE_PACKETS)?;
+            iface::set_mtu(NAME, config.mtu)?;
+            iface::set_queue(NAME, QUEUE_PACKETS)?;
             for &(address, prefix) in config.addresses {
                 // A kernel without IPv6 has IPv4 still.
                 match iface::add_address(NAME, address, prefix) {
