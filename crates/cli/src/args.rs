@@ -37,6 +37,14 @@ pub enum Command {
     },
     /// Print the man pages, in roff
     Man,
+    /// The first process inside User Mode Linux
+    #[command(hide = true)]
+    UmlGuest {
+        /// The directory of exchange with the host
+        directory: String,
+        /// What the kernel adds
+        rest: Vec<String>,
+    },
 }
 
 /// Flags of `bbrlab run`; each of the first group is also a key of the scenario file.
@@ -71,7 +79,7 @@ pub struct RunArgs {
     /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub repeat: Option<String>,
-    /// Where it runs: sim (uml, kernel and quic are not in this build) [default: sim]
+    /// Where it runs: sim; uml, a real Linux kernel in virtual time (see `bbrlab check`) [default: sim]
     #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
     pub on: Option<String>,
     /// Grid of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]

@@ -18,6 +18,7 @@ mod run;
 mod summary;
 mod table;
 mod traces;
+mod worlds;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             print(&String::from_utf8_lossy(&text))
         }
         Command::Man => man(),
+        Command::UmlGuest { directory, .. } => worlds::uml_guest(directory),
     };
     match done {
         Ok(Verdict::Holds) => ExitCode::SUCCESS,

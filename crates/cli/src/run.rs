@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bbrlab_lab::export::pcap::Packets;
 use bbrlab_lab::result::{Expectation, RunResult};
-use bbrlab_lab::scenario::{On, Scenario, Sourced};
+use bbrlab_lab::scenario::{Scenario, Sourced};
 use bbrlab_lab::setup::Setup;
 use bbrlab_lab::sim::Output;
 use rayon::prelude::*;
@@ -19,6 +19,7 @@ use crate::clock::Watch;
 use crate::outputs::{self, Target, Written};
 use crate::progress::Progress;
 use crate::traces::Traces;
+use crate::worlds::World;
 use crate::{Failure, Verdict, expect, inputs, print, summary, table};
 
 /// How often the simulator tells how far it is.
@@ -46,18 +47,16 @@ struct Finished {
 pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let sourced = load(args)?;
     let scenario = sourced.scenario.filled();
-    if scenario.on != On::Sim {
-        let on = scenario.on.name();
-        return Err(format!("--on {on}: this build runs scenarios in the simulator only; write --on sim"));
-    }
+    let world = World::of(scenario.on)?;
     let mut setups = setups(&sourced)?;
+    setups.iter().try_for_each(|setup| world.check(setup))?;
     expect::check(&scenario.expect)?;
     let outputs = Outputs::check(args, setups.len())?;
     for setup in &mut setups {
         Arc::make_mut(setup).capture = outputs.traces.capture;
     }
     let watch = Watch::start();
-    let mut finished = simulate(&scenario, &setups, &outputs)?;
+    let mut finished = run_all(&world, &scenario, &setups, &outputs)?;
     let wall_s = watch.seconds();
     let expectations = match finished.as_slice() {
         [only] => only.result.expect.clone(),
@@ -126,12 +125,18 @@ fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
     Ok(setups)
 }
 
-fn simulate(scenario: &Scenario, setups: &[Arc<Setup>], outputs: &Outputs) -> Result<Vec<Finished>, Failure> {
-    let progress = Progress::new("simulating", setups.len() * TICKS_A_RUN);
+fn run_all(
+    world: &World,
+    scenario: &Scenario,
+    setups: &[Arc<Setup>],
+    outputs: &Outputs,
+) -> Result<Vec<Finished>, Failure> {
+    let progress =
+        Progress::new(if matches!(world, World::Sim) { "simulating" } else { "running" }, setups.len() * TICKS_A_RUN);
     let one = |(index, setup): (usize, &Arc<Setup>)| {
         let watch = Watch::start();
-        let mut output = bbrlab_lab::sim::run_with(setup, &mut |_| progress.tick());
         let own = Scenario { seed: setup.seed, repeat: 1, ..scenario.clone() };
+        let mut output = world.run(&own, setup, &mut |_| progress.tick())?;
         output.result.scenario = serde_json::to_value(own).map_err(|error| format!("scenario: {error}"))?;
         output.result.on = scenario.on.name().to_owned();
         output.result.version = env!("CARGO_PKG_VERSION").to_owned();

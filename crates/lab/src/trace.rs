@@ -3,9 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{State, Time};
+use serde::{Deserialize, Serialize};
 
 /// The recorded series of one run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// Sample times in nanoseconds, common to all columns below.
     pub t_ns: Vec<u64>,
@@ -16,7 +17,7 @@ pub struct Trace {
 }
 
 /// One flow's columns. Counters are cumulative from the flow's start; a flow that is not running repeats its last values.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowTrace {
     /// Congestion window, segments.
     pub cwnd: Vec<u32>,
@@ -41,13 +42,15 @@ pub struct FlowTrace {
     /// Segments retransmitted.
     pub retransmitted: Vec<u64>,
     /// The algorithm's state at each change, with the time.
+    #[serde(with = "states")]
     pub states: Vec<(Time, State)>,
     /// Every RTT sample as (time, µs), where the run was asked for them.
+    #[serde(with = "rtt_samples")]
     pub rtt_samples: Vec<(Time, u32)>,
 }
 
 /// One bottleneck's columns. Counters are cumulative from the start of the run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkTrace {
     /// Packets waiting or being serialised.
     pub queue_packets: Vec<u32>,
@@ -63,4 +66,38 @@ pub struct LinkTrace {
     pub marks: Vec<u64>,
     /// Bytes that left on the wire.
     pub departed_bytes: Vec<u64>,
+}
+
+/// States by their names.
+mod states {
+    use super::{State, Time};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(states: &[(Time, State)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(states.iter().map(|(at, state)| (at.0, state.name())))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Time, State)>, D::Error> {
+        let named = Vec::<(u64, String)>::deserialize(from)?;
+        let state = |(at, name): (u64, String)| {
+            let found = State::ALL.iter().find(|state| state.name() == name);
+            found.map(|state| (Time(at), *state)).ok_or_else(|| D::Error::custom(format!("no state {name:?}")))
+        };
+        named.into_iter().map(state).collect()
+    }
+}
+
+/// RTT samples as nanoseconds and µs.
+mod rtt_samples {
+    use super::Time;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(samples: &[(Time, u32)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(samples.iter().map(|(at, us)| (at.0, us)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Time, u32)>, D::Error> {
+        Ok(Vec::<(u64, u32)>::deserialize(from)?.into_iter().map(|(at, us)| (Time(at), us)).collect())
+    }
 }

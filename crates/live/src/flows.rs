@@ -57,6 +57,8 @@ pub struct Ends {
 
 /// What lies between the ends, as the driver of the flows needs it.
 pub trait Path {
+    /// The run begins; `zero_ns` of [`clock::now_ns`] is its moment zero.
+    fn begin(&mut self, zero_ns: u64);
     /// Carries out a change of the schedule, now. A path that minds its schedule itself does nothing.
     fn change(&mut self, change: &Change) -> Result<(), Failure>;
     /// The warm-up is over.
@@ -267,6 +269,7 @@ impl<'a> Driver<'a> {
 
     fn run(&mut self, path: &mut dyn Path) -> Result<(), Failure> {
         self.zero = clock::now_ns();
+        path.begin(self.zero);
         let mut events = vec![EpollEvent::empty(); 256];
         loop {
             let now = self.now();

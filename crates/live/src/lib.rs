@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod clock;
+pub mod ethtool;
 pub mod flows;
 pub mod kernel;
 pub mod measure;
@@ -12,4 +13,5 @@ pub mod meter;
 pub mod ranges;
 pub mod socket;
 pub mod tcp_info;
+pub mod uml;
 pub mod wire;

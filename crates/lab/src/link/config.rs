@@ -160,9 +160,10 @@ pub struct Policer {
 }
 
 /// Random loss.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Loss {
     /// Nothing is lost.
+    #[default]
     None,
     /// Each packet by itself, with this probability.
     Bernoulli(f64),

@@ -1,0 +1,63 @@
+//! Where a scenario runs: the simulator, or a real kernel.
+//! In: a scenario and its setup. Out: the output, whichever world it was. Never: a world chosen in silence.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::path::{Path, PathBuf};
+
+use bbrlab_core::Time;
+use bbrlab_lab::scenario::{On, Scenario, Sourced};
+use bbrlab_lab::setup::Setup;
+use bbrlab_lab::sim::{self, Output};
+use bbrlab_live::uml::{guest, launch, plan};
+
+use crate::{Failure, inputs};
+
+/// A world that can run scenarios here.
+pub enum World {
+    /// Virtual time, our sender model.
+    Sim,
+    /// Virtual time, a real Linux kernel.
+    Uml(PathBuf),
+}
+
+impl World {
+    /// The world that a scenario names, if this machine has it.
+    pub fn of(on: On) -> Result<Self, Failure> {
+        match on {
+            On::Sim => Ok(Self::Sim),
+            On::Uml => launch::kernel().map(Self::Uml).map_err(|what| format!("--on uml: {what}")),
+            On::Kernel | On::Quic => {
+                let on = on.name();
+                Err(format!("--on {on}: this build has no such world; write --on sim or --on uml"))
+            }
+        }
+    }
+
+    /// Says what of a setup the world cannot do.
+    pub fn check(&self, setup: &Setup) -> Result<(), Failure> {
+        match self {
+            Self::Sim => Ok(()),
+            Self::Uml(_) => plan::plan(setup).map(drop).map_err(|what| format!("--on uml: {what}")),
+        }
+    }
+
+    /// Runs one setup, which is `scenario` with everything filled in.
+    pub fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+        match self {
+            Self::Sim => Ok(sim::run_with(setup, progress)),
+            Self::Uml(kernel) => {
+                let job = serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?;
+                launch::run(kernel, &job).map(|ran| ran.output)
+            }
+        }
+    }
+}
+
+/// The first process inside User Mode Linux.
+pub fn uml_guest(directory: &str) -> ! {
+    guest::main(directory, |job| {
+        let sourced = Sourced::from_json(job, "job")?;
+        let trace = |file: &str| inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}"));
+        sourced.resolve(&trace)
+    })
+}

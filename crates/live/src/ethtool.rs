@@ -1,0 +1,33 @@
+//! Offloads of a device, by the ioctl that `ethtool -K` uses.
+//! In: a device of the present namespace. Out: nothing. Never: a device of the host's.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+/// The kernel's `ETHTOOL_STSO`.
+const SET_TSO: u32 = 0x1f;
+
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+/// Super-packets stay super-packets up to the device, and become segments before it sends them: what is behind it
+/// sees packets as a wire carries them.
+pub fn segment_in_software(device: &str) -> io::Result<()> {
+    let fd = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    let mut value = Value { command: SET_TSO, data: 0 };
+    // SAFETY: all zeroes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: `request` names a device and points to `value`; both outlive the call.
+    let done = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,314 @@
+//! Inside User Mode Linux: the first process makes the path, drives the flows, writes what came out, and powers off.
+//! In: a job. Out: a file with the output, or with what went wrong. Never: a return to its caller.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path as FilePath;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use bbrlab_lab::result::RunResult;
+use bbrlab_lab::setup::{Change, Setup};
+use bbrlab_lab::sim::Output;
+use bbrlab_lab::trace::Trace;
+use nix::mount::{MsFlags, mount};
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Plan, plan};
+use super::qdisc::{Counted, Counters};
+use super::tap::{Passed, Tap};
+use crate::flows::{Ends, FIRST_PORT, Failure, LinkSeen, Path, Seen, drive};
+use crate::meter::Meter;
+use crate::{clock, ethtool, measure, socket, wire};
+
+/// Name of the file with the job, in the directory that the host gives.
+pub const JOB: &str = "job.json";
+/// Name of the file that the guest leaves there.
+pub const DONE: &str = "done.json";
+/// Where the guest sees that directory.
+const EXCHANGE: &str = "/mnt";
+/// Bytes of an Ethernet header, which the simulator's segments have too.
+const ETHERNET: u32 = 14;
+/// Where programs are, for a process that was given no environment.
+const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What the guest leaves behind.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Done {
+    /// It ran.
+    Ran {
+        /// The figures.
+        result: Box<RunResult>,
+        /// The series.
+        trace: Trace,
+        /// The kernel's release.
+        release: String,
+    },
+    /// It could not.
+    Failed(Failure),
+}
+
+/// Does the job and powers off. `setup` makes the job's text a setup.
+pub fn main(directory: &str, setup: impl FnOnce(&str) -> Result<Setup, Failure>) -> ! {
+    let done = prepare(directory).and_then(|()| {
+        let job = fs::read_to_string(FilePath::new(EXCHANGE).join(JOB)).map_err(|error| format!("job: {error}"))?;
+        run(&setup(&job)?)
+    });
+    let done = done.unwrap_or_else(Done::Failed);
+    if let Err(error) = leave(&done) {
+        // The host sees that nothing was left, and shows what the console says.
+        eprintln!("uml guest: {error}");
+    }
+    power_off()
+}
+
+fn leave(done: &Done) -> io::Result<()> {
+    let bytes = serde_json::to_vec(done)?;
+    let mut file = File::create(FilePath::new(EXCHANGE).join(DONE))?;
+    file.write_all(&bytes)?;
+    file.sync_all()
+}
+
+fn power_off() -> ! {
+    nix::unistd::sync();
+    let _ = nix::sys::reboot::reboot(nix::sys::reboot::RebootMode::RB_POWER_OFF);
+    // Not root of its own kernel: there is nothing left to do but end.
+    std::process::exit(1)
+}
+
+/// File systems of our own over the host's: nothing of the host changes but the directory of exchange.
+fn prepare(directory: &str) -> Result<(), Failure> {
+    let none = MsFlags::empty();
+    let over = |kind: &str, at: &str, data: Option<&str>| {
+        mount(Some(kind), at, Some(kind), none, data).map_err(|error| format!("{at}: {kind}: {error}"))
+    };
+    over("proc", "/proc", None)?;
+    over("sysfs", "/sys", None)?;
+    over("tmpfs", "/run", None)?;
+    over("hostfs", EXCHANGE, Some(directory))
+}
+
+/// Runs a setup over the kernel's own path.
+fn run(setup: &Setup) -> Result<Done, Failure> {
+    let plan = plan(setup)?;
+    make(&plan)?;
+    let mut path = KernelPath::open(setup, plan)?;
+    let ends = path.ends()?;
+    let driven = drive(setup, &ends, &mut path)?;
+    let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+    Ok(Done::Ran { result: Box::new(result), trace, release })
+}
+
+/// Makes namespaces, devices and disciplines.
+fn make(plan: &Plan) -> Result<(), Failure> {
+    batch("ip", None, &plan.wiring)?;
+    for (namespace, values) in &plan.sysctls {
+        let fd = namespace_of(namespace)?;
+        let set = || values.iter().try_for_each(|(file, value)| fs::write(format!("/proc/sys/net/{file}"), value));
+        socket::within(fd.as_fd(), set).map_err(|error| format!("sysctl of {namespace}: {error}"))?;
+    }
+    for (index, device) in plan.segmented.iter().enumerate() {
+        let fd = namespace_of(&format!("s{index}"))?;
+        socket::within(fd.as_fd(), || ethtool::segment_in_software(device))
+            .map_err(|error| format!("{device}: {error}"))?;
+    }
+    plan.addresses.iter().try_for_each(|(namespace, lines)| batch("ip", Some(namespace), lines))?;
+    plan.disciplines.iter().try_for_each(|(namespace, lines)| batch("tc", Some(namespace), lines))
+}
+
+fn namespace_of(name: &str) -> Result<OwnedFd, Failure> {
+    File::open(format!("/run/netns/{name}")).map(Into::into).map_err(|error| format!("namespace {name}: {error}"))
+}
+
+/// Runs `ip` or `tc` with a batch of commands.
+fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Result<(), Failure> {
+    let fault = |what: String| format!("{program}: {what}");
+    let mut command = Command::new(program);
+    if let Some(namespace) = namespace {
+        command.args(["-n", namespace]);
+    }
+    command.args(["-batch", "-"]).env("PATH", PROGRAMS).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).spawn().map_err(|error| fault(error.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(lines.as_bytes()).map_err(|error| fault(error.to_string()))?;
+    }
+    let output = child.wait_with_output().map_err(|error| fault(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(fault(format!("{} (in {})", said.split_whitespace().collect::<Vec<_>>().join(" "), namespace.unwrap_or("-"))))
+}
+
+/// The path: the kernel's disciplines, and taps at both ends of the flows.
+struct KernelPath {
+    plan: Plan,
+    meter: Meter,
+    senders: Vec<Tap>,
+    receivers: Vec<Tap>,
+    counters: Vec<Counters>,
+    /// Of each link: the devices through which data come, where a policer stands.
+    policed: Vec<bool>,
+    rates: Vec<u64>,
+    /// What a real-time moment of the taps is on the flows' clock.
+    zero_ns: u64,
+}
+
+impl KernelPath {
+    fn open(setup: &Setup, plan: Plan) -> Result<Self, Failure> {
+        let mut meter = Meter::new(setup.flows.len());
+        if setup.warmup > bbrlab_core::Time::ZERO {
+            meter.wait();
+        }
+        if setup.sample.is_some() {
+            meter.keep_rtt_samples();
+        }
+        let tap = |namespace: &str, incoming_only: bool| {
+            let fd = namespace_of(namespace)?;
+            socket::within(fd.as_fd(), || Tap::open(namespace, incoming_only))
+                .map_err(|error| format!("tap in {namespace}: {error}"))
+        };
+        let open = |index: usize| {
+            Counters::open(namespace_of(&format!("n{index}"))?).map_err(|error| format!("netlink: {error}"))
+        };
+        let named = |prefix: char| plan.namespaces.iter().filter(move |name| name.starts_with(prefix));
+        Ok(Self {
+            senders: named('s').map(|name| tap(name, false)).collect::<Result<_, _>>()?,
+            receivers: named('r').map(|name| tap(name, true)).collect::<Result<_, _>>()?,
+            counters: (0..setup.links.len()).map(open).collect::<Result<_, _>>()?,
+            policed: setup.links.iter().map(|link| link.policer.is_some()).collect(),
+            rates: setup.links.iter().map(|link| link.service.nominal_rate().0).collect(),
+            zero_ns: 0,
+            plan,
+            meter,
+        })
+    }
+
+    /// Namespaces and addresses of both ends of each flow.
+    fn ends(&self) -> Result<Vec<Ends>, Failure> {
+        let mut open: BTreeMap<&str, Arc<OwnedFd>> = BTreeMap::new();
+        let mut ends = Vec::new();
+        for end in &self.plan.ends {
+            for name in [&end.sender, &end.receiver] {
+                if !open.contains_key(name.as_str()) {
+                    open.insert(name, Arc::new(namespace_of(name)?));
+                }
+            }
+            let fd = |name: &String| open[name.as_str()].clone();
+            ends.push(Ends { sender: fd(&end.sender), receiver: fd(&end.receiver), from: end.from, to: end.to });
+        }
+        Ok(ends)
+    }
+
+    /// Gives the meter what passed.
+    fn watch(&mut self) {
+        let (meter, zero) = (&mut self.meter, self.zero_ns);
+        for tap in &mut self.senders {
+            tap.drain(|passed| at_sender(meter, zero, &passed));
+        }
+        for tap in &mut self.receivers {
+            tap.drain(|passed| at_receiver(meter, zero, &passed));
+        }
+    }
+}
+
+/// The flow that a port of a sender belongs to.
+fn flow_of(port: u16) -> usize {
+    usize::from(port.wrapping_sub(FIRST_PORT))
+}
+
+fn at_sender(meter: &mut Meter, zero: u64, passed: &Passed<'_>) {
+    let Some(tcp) = wire::tcp(passed.headers) else { return };
+    let now = passed.at_ns.saturating_sub(zero);
+    if passed.outgoing {
+        meter.on_data(now, flow_of(tcp.ends.from_port), tcp.seq, tcp.payload, 1);
+    } else if tcp.flags & wire::flag::ACK != 0 {
+        meter.on_ack(now, flow_of(tcp.ends.to_port), tcp.ack, tcp.sack_blocks());
+    }
+}
+
+fn at_receiver(meter: &mut Meter, zero: u64, passed: &Passed<'_>) {
+    let Some(tcp) = wire::tcp(passed.headers) else { return };
+    let now = passed.at_ns.saturating_sub(zero);
+    meter.on_arrival(now, flow_of(tcp.ends.from_port), tcp.seq, tcp.payload, 1, tcp.payload + tcp.headers + ETHERNET);
+}
+
+/// The real-time clock, which stamps packets.
+fn real_time_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_REALTIME)
+        .map_or(0, |time| time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
+}
+
+impl Path for KernelPath {
+    fn begin(&mut self, zero_ns: u64) {
+        self.zero_ns = real_time_ns() - (clock::now_ns() - zero_ns);
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), Failure> {
+        if let bbrlab_lab::setup::ChangeKind::Rate(rate) = change.what {
+            self.rates[change.link] = rate.0;
+        }
+        let asked = self.plan.change(change);
+        asked.iter().try_for_each(|(namespace, line)| batch("tc", Some(namespace), line))
+    }
+
+    fn measure_from_here(&mut self) -> Result<(), Failure> {
+        self.watch();
+        self.meter.measure_from_here();
+        Ok(())
+    }
+
+    fn sample(&mut self, seen: &mut Seen) -> Result<(), Failure> {
+        self.watch();
+        for tap in self.senders.iter().chain(&self.receivers) {
+            let missed = tap.missed().map_err(|error| format!("tap: {error}"))?;
+            if missed > 0 {
+                return Err(format!(
+                    "tap: {missed} packets passed between two samples and found no room; write a finer --sample"
+                ));
+            }
+        }
+        for (seen, flow) in seen.flows.iter_mut().zip(self.meter.flows()) {
+            *seen = (flow.count, flow.last_rtt_us);
+        }
+        for (index, link) in seen.links.iter_mut().enumerate() {
+            let fault = |error: io::Error| format!("counters of link {}: {error}", index + 1);
+            let counters = &self.counters[index];
+            let device = format!("l{index}");
+            let counted = counters.read().map_err(fault)?.get(device.as_str()).copied().unwrap_or_default();
+            *link = link_seen(&counted, self.rates[index]);
+            if self.policed[index] {
+                // What came in and never reached the queue was policed.
+                let received = counters.received().map_err(fault)?;
+                let came: u64 = received.iter().filter(|(name, _)| is_forward(name, &device)).map(|(_, n)| n).sum();
+                link.drops += came.saturating_sub(link.arrivals);
+                link.arrivals = link.arrivals.max(came);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether data come into a router through this device: from a sender, or from the link before.
+fn is_forward(name: &str, link: &str) -> bool {
+    name != link && (name.starts_with('s') || name.starts_with('e'))
+}
+
+fn link_seen(counted: &Counted, rate_bps: u64) -> LinkSeen {
+    let (departed, waiting, drops) = (u64::from(counted.packets), counted.queue_packets, u64::from(counted.drops));
+    LinkSeen {
+        queue_packets: waiting,
+        queue_bytes: counted.queue_bytes.into(),
+        rate_bps,
+        arrivals: departed + u64::from(waiting) + drops,
+        drops,
+        marks: counted.marks.into(),
+        departed_packets: departed,
+        departed_bytes: counted.bytes,
+    }
+}

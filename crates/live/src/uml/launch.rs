@@ -1,0 +1,147 @@
+//! Starts User Mode Linux with a job and takes what it leaves.
+//! In: a kernel, this command, a job's text. Out: the output. Never: a file or a process left behind.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use bbrlab_lab::sim::Output;
+
+use super::guest::{DONE, Done, JOB};
+use crate::flows::Failure;
+
+/// Names a kernel that is not in the cache.
+const KERNEL: &str = "BBRLAB_UML_KERNEL";
+/// Names the cache.
+const CACHE: &str = "BBRLAB_UML_CACHE";
+/// Memory of the guest. It takes from the host what it uses.
+const MEMORY: &str = "3G";
+/// Most of a console that an error shows.
+const CONSOLE_SHOWN: usize = 300;
+
+/// The kernel: the one that the environment names, else the newest in the cache.
+pub fn kernel() -> Result<PathBuf, Failure> {
+    if let Some(path) = std::env::var_os(KERNEL).map(PathBuf::from) {
+        return if path.is_file() { Ok(path) } else { Err(format!("{KERNEL}: {}: no such file", path.display())) };
+    }
+    let cache = std::env::var_os(CACHE).map(PathBuf::from).or_else(|| {
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        Some(std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?.join("bbrlab/uml"))
+    });
+    let cache = cache.ok_or_else(|| format!("no HOME in the environment; name a kernel with {KERNEL}"))?;
+    let entries = fs::read_dir(&cache).into_iter().flatten().flatten();
+    let kernels = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("linux-"));
+    let newest = kernels.max_by_key(|entry| entry.metadata().and_then(|meta| meta.modified()).ok());
+    newest
+        .map(|entry| entry.path())
+        .ok_or_else(|| format!("no kernel in {}; build one with: make uml", cache.display()))
+}
+
+/// Clock ticks a second of a kernel of `make uml`, which its name holds.
+pub fn hz(kernel: &Path) -> Option<u32> {
+    let name = kernel.file_name()?.to_str()?;
+    name.split('-').find_map(|part| part.strip_prefix("hz")?.parse().ok())
+}
+
+/// A directory of exchange, gone with its owner.
+struct Exchange(PathBuf);
+
+impl Exchange {
+    fn new() -> io::Result<Self> {
+        let base = std::env::temp_dir();
+        let base = base.canonicalize()?;
+        for n in 0..1000 {
+            let path = base.join(format!("bbrlab-uml-{}-{n}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running kernel, ended with its owner.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What came out of a run, and under which kernel.
+#[derive(Debug)]
+pub struct Ran {
+    /// The output, its `on` being `uml`.
+    pub output: Output,
+    /// The kernel's release.
+    pub release: String,
+    /// Its clock ticks a second, where its name says.
+    pub hz: Option<u32>,
+}
+
+/// Runs a job: this command, as the guest's first process, makes a setup of its text.
+pub fn run(kernel: &Path, job: &str) -> Result<Ran, Failure> {
+    let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
+    let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
+    fs::write(exchange.0.join(JOB), job).map_err(|error| fault("job", &error))?;
+    let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
+    let mut child = start(kernel, &own, &exchange.0).map_err(|error| fault(&kernel.display().to_string(), &error))?;
+    let mut console = Vec::new();
+    if let Some(mut stdout) = child.0.stdout.take() {
+        // It ends when the kernel does.
+        let _ = stdout.read_to_end(&mut console);
+    }
+    let _ = child.0.wait();
+    let done = fs::read(exchange.0.join(DONE)).map_err(|_| {
+        let said = String::from_utf8_lossy(&console);
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let said = words.join(" ");
+        let from = said.char_indices().rev().nth(CONSOLE_SHOWN).map_or(0, |(at, _)| at);
+        format!("--on uml: {} ended without a result; it said: {}", kernel.display(), &said[from..])
+    })?;
+    match serde_json::from_slice(&done).map_err(|error| format!("--on uml: result: {error}"))? {
+        Done::Ran { result, trace, release } => {
+            let output = Output { result: *result, trace, packets: Default::default() };
+            Ok(Ran { output, release, hz: hz(kernel) })
+        }
+        Done::Failed(what) => Err(format!("--on uml: {what}")),
+    }
+}
+
+fn start(kernel: &Path, own: &Path, exchange: &Path) -> io::Result<Running> {
+    let mut command = Command::new(kernel);
+    command
+        .arg(format!("mem={MEMORY}"))
+        .args(["root=/dev/root", "rootfstype=hostfs", "hostfs=/", "ro"])
+        .arg(format!("init={}", own.display()))
+        .args(["time-travel=inf-cpu", "con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"])
+        // What the guest's first process is told.
+        .args(["--", "uml-guest"])
+        .arg(exchange)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0);
+    // SAFETY: prctl is async-signal-safe, and touches nothing of ours.
+    unsafe {
+        command.pre_exec(|| {
+            // When this command dies, however it dies, the kernel goes with it.
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            Ok(())
+        });
+    }
+    command.spawn().map(Running)
+}

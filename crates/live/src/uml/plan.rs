@@ -1,0 +1,529 @@
+//! A setup as namespaces, devices and queueing disciplines of the kernel's own, in the words of `ip` and `tc`.
+//! In: a setup. Out: batches for both programs, or one line on what a kernel cannot express. Never: a silent difference.
+//!
+//! ```text
+//! s0 ─► n0 ─[tbf: rate, buffer]─► m0 ─[netem: serialiser, loss]─► n1 ─[netem: delay]─► r0
+//!  └──────────◄──────────────────◄────────────────────────────────────◄─[netem: delay, ACK loss]─┘
+//! ```
+//! A token bucket of one packet lets a packet go when its service begins; the serialiser behind it adds the time that
+//! the packet itself takes. So what waits in the bucket's queue is what waits in [`bbrlab_lab::link`]'s.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use bbrlab_core::{Rate, Span};
+use bbrlab_lab::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
+use bbrlab_lab::setup::{Change, ChangeKind, HostSetup, Rwnd, Setup};
+
+use crate::flows::{Failure, kernel_cc};
+
+/// Bytes of the Ethernet header, which queueing disciplines count as our links do.
+const ETHERNET: u32 = 14;
+/// What a token bucket holds beyond a full packet, so that rounding never makes it smaller.
+const BUCKET_ROOM: u32 = 40;
+/// IPv4 and TCP headers with timestamps.
+const HEADERS: u32 = 52;
+/// Smallest MTU of a device: TCP's options and other packets want theirs.
+const MTU_MIN: u32 = 1500;
+/// What never limits: packets in a delay line.
+const ENDLESS: u32 = 10_000_000;
+/// Delayed-ACK timer of the kernel.
+const DELAYED_ACK: Span = Span::millis(40);
+/// The kernel's largest super-packet.
+const TSO_MAX: u32 = 65_536;
+/// Buffers of a host that is never the limit, bytes.
+const AMPLE: u64 = 1 << 30;
+/// Send buffer with which a connection begins: enough that an application of the size of a BDP never waits.
+const SEND_BUFFER: u64 = 4 << 20;
+/// Most flows: ports and addresses.
+const FLOWS_MAX: usize = 10_000;
+/// Both ends of a device pair have the same address, so that nobody needs ARP.
+const MAC: &str = "02:00:00:00:00:01";
+
+/// Senders that live on the same host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SenderKind {
+    first_link: usize,
+    host: HostSetup,
+    /// Rate, buffer of an access link, and whose it is: each flow has its own.
+    access: Option<(Rate, Buffer, usize)>,
+}
+
+/// Receivers that live on the same host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ReceiverKind {
+    last_link: usize,
+    /// Of the flow itself; `None` follows the path's.
+    rtt: Option<Span>,
+    access_rtt: Span,
+    rwnd: Rwnd,
+    ecn: bool,
+}
+
+/// Where one flow's ends are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Namespace of the sender.
+    pub sender: String,
+    /// Namespace of the receiver.
+    pub receiver: String,
+    /// Its address.
+    pub from: Ipv4Addr,
+    /// Its address.
+    pub to: Ipv4Addr,
+}
+
+/// Everything that has to be made.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Namespaces.
+    pub namespaces: Vec<String>,
+    /// For `ip -batch` in the first namespace.
+    pub wiring: String,
+    /// For `ip -n NAMESPACE -batch`, by namespace.
+    pub addresses: BTreeMap<String, String>,
+    /// For `tc -n NAMESPACE -batch`, by namespace.
+    pub disciplines: BTreeMap<String, String>,
+    /// Files under /proc/sys/net with their values, by namespace.
+    pub sysctls: BTreeMap<String, Vec<(&'static str, String)>>,
+    /// Sender devices whose segments are made before the path.
+    pub segmented: Vec<String>,
+    /// Of each flow.
+    pub ends: Vec<Ends>,
+    senders: Vec<SenderKind>,
+    receivers: Vec<ReceiverKind>,
+    links: Vec<LinkConfig>,
+    mtu: u32,
+    path_rtt: Span,
+    ack_loss: Loss,
+    jitter: Span,
+    duplicate: f64,
+}
+
+/// Plans the kernel's version of a setup.
+pub fn plan(setup: &Setup) -> Result<Plan, Failure> {
+    refuse(setup)?;
+    let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN).max(MTU_MIN);
+    let mut plan = Plan {
+        links: setup.links.clone(),
+        mtu,
+        path_rtt: setup.path.rtt,
+        ack_loss: setup.path.ack_loss,
+        jitter: setup.path.jitter,
+        duplicate: setup.path.duplicate,
+        ..Plan::default()
+    };
+    for (index, flow) in setup.flows.iter().enumerate() {
+        let access = flow.access.map(|access| (access.rate, access.buffer, index));
+        let sender = SenderKind { first_link: flow.links.0, host: flow.host, access };
+        let receiver = ReceiverKind {
+            last_link: flow.links.1,
+            rtt: flow.rtt,
+            access_rtt: flow.access.map_or(Span::ZERO, |access| access.rtt),
+            rwnd: flow.rwnd,
+            ecn: flow.host.ecn,
+        };
+        let s = place(&mut plan.senders, sender);
+        let r = place(&mut plan.receivers, receiver);
+        plan.ends.push(Ends {
+            sender: format!("s{s}"),
+            receiver: format!("r{r}"),
+            from: address(1, s),
+            to: address(2, r),
+        });
+    }
+    plan.write();
+    Ok(plan)
+}
+
+fn place<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
+    all.iter().position(|other| *other == one).unwrap_or_else(|| {
+        all.push(one);
+        all.len() - 1
+    })
+}
+
+fn address(side: u8, index: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, side, (index / 250) as u8, (index % 250 + 1) as u8)
+}
+
+/// What the kernel's own disciplines do otherwise than our link, or not at all.
+fn refuse(setup: &Setup) -> Result<(), Failure> {
+    let not = |key: &str, what: &str| Err(format!("{key}: {what}; use --on sim or --on kernel"));
+    if setup.flows.len() > FLOWS_MAX {
+        return Err(format!("flow: {} flows; --on uml takes at most {FLOWS_MAX}", setup.flows.len()));
+    }
+    if setup.path.ack_aggregation != AckAggregation::None {
+        return not("ack_aggregation", "no queueing discipline of Linux holds ACKs back");
+    }
+    if setup.path.reorder > 0.0 {
+        return not("reorder", "netem's reordering follows another rule");
+    }
+    if setup.path.jitter > Span::ZERO && !setup.path.jitter_reorders {
+        return not("jitter", "netem's jitter changes the order of packets; write …:reorder for that");
+    }
+    for link in &setup.links {
+        match &link.service {
+            Service::Rate(rate) if rate.0 > 0 => {
+                if matches!(&link.aqm, Aqm::Red(red) if red.gentle) {
+                    return not("aqm: gentle", "the kernel's RED drops everything above max");
+                }
+            }
+            Service::Rate(_) => return not("rate", "no queueing discipline of Linux has a rate of zero"),
+            Service::Trace(_) => return not("trace", "no queueing discipline of Linux follows a delivery trace"),
+            Service::Demand(_) => return not("demand", "no queueing discipline of Linux grants rate by backlog"),
+        }
+    }
+    for change in &setup.schedule {
+        if matches!(change.what, ChangeKind::Rate(Rate(0))) {
+            return not("schedule", "no queueing discipline of Linux has a rate of zero");
+        }
+        if matches!(change.what, ChangeKind::Buffer(_)) && !matches!(setup.links[change.link].aqm, Aqm::DropTail) {
+            return not("schedule", "a buffer changes behind droptail only");
+        }
+    }
+    for flow in &setup.flows {
+        kernel_cc(&flow.algorithm).map_err(|what| format!("flow {}: {what}", flow.name))?;
+        if flow.host.gro.is_some() {
+            return not("flow: gro", "a virtual device merges by its own schedule");
+        }
+        if flow.host.delayed_ack != DELAYED_ACK {
+            return not("flow: delack", "the kernel's delayed-ACK timer is 40 ms");
+        }
+        if flow.mss + HEADERS > 65_535 {
+            return not("flow: mss", "a device's MTU is at most 65535");
+        }
+    }
+    Ok(())
+}
+
+/// A rate for `tc`, which takes bits a second as they are.
+fn rate(rate: Rate) -> String {
+    format!("{}bit", rate.0)
+}
+
+/// A time for `tc`, which reads microseconds with a fraction; netem keeps nanoseconds, others microseconds.
+fn time(span: Span) -> String {
+    format!("{}.{:03}us", span.0 / 1000, span.0 % 1000)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.6}%", share * 100.0)
+}
+
+/// netem's words for a loss; empty for none.
+fn loss(loss: Loss) -> String {
+    match loss {
+        Loss::None => String::new(),
+        Loss::Bernoulli(p) => format!(" loss random {}", percent(p)),
+        Loss::GilbertElliott { p, r, loss_bad, loss_good } => {
+            format!(" loss gemodel {} {} {} {}", percent(p), percent(r), percent(loss_bad), percent(loss_good))
+        }
+    }
+}
+
+impl Plan {
+    fn write(&mut self) {
+        for index in 0..self.links.len() {
+            self.namespaces.extend([format!("n{index}"), format!("m{index}")]);
+        }
+        self.namespaces.push(format!("n{}", self.links.len()));
+        self.namespaces.extend((0..self.senders.len()).map(|s| format!("s{s}")));
+        self.namespaces.extend((0..self.receivers.len()).map(|r| format!("r{r}")));
+        for namespace in &self.namespaces {
+            let _ = writeln!(self.wiring, "netns add {namespace}");
+        }
+        for index in 0..self.links.len() {
+            self.write_link(index);
+        }
+        for index in 0..self.senders.len() {
+            self.write_sender(index);
+        }
+        for index in 0..self.receivers.len() {
+            self.write_receiver(index);
+        }
+    }
+
+    /// A pair of devices named `name`, one in each namespace, up, without ARP.
+    fn pair(&mut self, name: &str, left: &str, right: &str) {
+        let mtu = self.mtu;
+        let _ = writeln!(
+            self.wiring,
+            "link add {name} netns {left} mtu {mtu} address {MAC} type veth peer name {name} netns {right} mtu {mtu} address {MAC}",
+        );
+        for namespace in [left, right] {
+            let _ = writeln!(self.address(namespace), "link set dev {name} arp off up");
+        }
+    }
+
+    fn address(&mut self, namespace: &str) -> &mut String {
+        self.addresses.entry(namespace.to_owned()).or_default()
+    }
+
+    fn discipline(&mut self, namespace: &str) -> &mut String {
+        self.disciplines.entry(namespace.to_owned()).or_default()
+    }
+
+    fn sysctl(&mut self, namespace: &str, file: &'static str, value: impl ToString) {
+        self.sysctls.entry(namespace.to_owned()).or_default().push((file, value.to_string()));
+    }
+
+    fn forwards(&mut self, namespace: &str) {
+        self.sysctl(namespace, "ipv4/ip_forward", 1);
+        self.sysctl(namespace, "ipv4/conf/all/rp_filter", 0);
+    }
+
+    /// Router, bottleneck, serialiser.
+    fn write_link(&mut self, index: usize) {
+        let (before, behind, next) = (format!("n{index}"), format!("m{index}"), format!("n{}", index + 1));
+        let (link, exit) = (format!("l{index}"), format!("e{index}"));
+        self.pair(&link, &before, &behind);
+        self.pair(&exit, &behind, &next);
+        // Data go to 10.2, ACKs to 10.1; whoever is attached here has a longer prefix.
+        let _ = writeln!(self.address(&before), "route add 10.2.0.0/16 dev {link}");
+        let _ = writeln!(self.address(&behind), "route add 10.2.0.0/16 dev {exit}");
+        let _ = writeln!(self.address(&behind), "route add 10.1.0.0/16 dev {link}");
+        let _ = writeln!(self.address(&next), "route add 10.1.0.0/16 dev {exit}");
+        for namespace in [&before, &behind, &next] {
+            self.forwards(namespace);
+        }
+        let config = self.links[index].clone();
+        let queue = self.bottleneck(index, "add");
+        let child = child(&link, &config);
+        let police = config.policer.map(|policer| {
+            let (rate, burst) = (policer.rate.0, policer.burst);
+            format!(
+                "qdisc add dev {link} clsact\nfilter add dev {link} egress matchall action police rate {rate}bit \
+                 burst {burst}b mtu {} conform-exceed drop/pipe\n",
+                self.mtu + ETHERNET,
+            )
+        });
+        let serialiser = self.serialiser(index, "add");
+        let text = self.discipline(&before);
+        let _ = writeln!(text, "{queue}\n{child}");
+        text.push_str(&police.unwrap_or_default());
+        let _ = writeln!(self.discipline(&behind), "{serialiser}");
+    }
+
+    /// The token bucket of a link.
+    fn bottleneck(&self, index: usize, verb: &str) -> String {
+        let Service::Rate(at) = self.links[index].service else { return String::new() };
+        let bucket = self.mtu + ETHERNET + BUCKET_ROOM;
+        format!("qdisc {verb} dev l{index} root handle 1: tbf rate {} burst {bucket}b limit 1000000000", rate(at),)
+    }
+
+    /// The time that a packet itself takes, and what is lost behind it.
+    fn serialiser(&self, index: usize, verb: &str) -> String {
+        let link = &self.links[index];
+        let Service::Rate(at) = link.service else { return String::new() };
+        format!("qdisc {verb} dev e{index} root handle 1: netem limit {ENDLESS} rate {}{}", rate(at), loss(link.loss),)
+    }
+
+    fn write_sender(&mut self, index: usize) {
+        let kind = self.senders[index];
+        let (namespace, router, device) = (format!("s{index}"), format!("n{}", kind.first_link), format!("s{index}"));
+        let at = address(1, index);
+        self.pair(&device, &namespace, &router);
+        let super_packets = if kind.host.tso_max >= TSO_MAX {
+            String::new()
+        } else {
+            format!("link set dev {device} gso_max_size {}\n", kind.host.tso_max.max(self.mtu + ETHERNET))
+        };
+        let text = self.address(&namespace);
+        text.push_str(&super_packets);
+        let _ = writeln!(text, "address add {at}/32 dev {device}");
+        let _ = writeln!(text, "route add default dev {device} initcwnd {}", kind.host.initial_cwnd);
+        let _ = writeln!(self.address(&router), "route add {at}/32 dev {device}");
+        self.segmented.push(device.clone());
+        let bucket = self.mtu + ETHERNET + BUCKET_ROOM;
+        match kind.access {
+            Some((at, buffer, _)) => {
+                let _ = writeln!(
+                    self.discipline(&namespace),
+                    "qdisc add dev {device} root handle 1: tbf rate {} burst {bucket}b limit 1000000000\n{}",
+                    rate(at),
+                    fifo(&device, buffer, "add"),
+                );
+            }
+            None if kind.host.pacing => {
+                let _ = writeln!(
+                    self.discipline(&namespace),
+                    "qdisc add dev {device} root fq flow_limit {ENDLESS} limit {ENDLESS}"
+                );
+            }
+            None => {}
+        }
+        self.sysctl(&namespace, "ipv4/tcp_no_metrics_save", 1);
+        self.sysctl(&namespace, "ipv4/tcp_ecn", u8::from(kind.host.ecn));
+        self.sysctl(&namespace, "ipv4/tcp_wmem", format!("4096 {SEND_BUFFER} {AMPLE}"));
+        self.sysctl(&namespace, "ipv4/conf/all/rp_filter", 0);
+    }
+
+    fn write_receiver(&mut self, index: usize) {
+        let kind = self.receivers[index];
+        let (namespace, router, device) = (format!("r{index}"), format!("n{}", kind.last_link), format!("r{index}"));
+        let at = address(2, index);
+        self.pair(&device, &router, &namespace);
+        let _ = writeln!(self.address(&namespace), "address add {at}/32 dev {device}\nroute add default dev {device}");
+        let _ = writeln!(self.address(&router), "route add {at}/32 dev {device}");
+        let (there, back) = (self.delay(index, "add"), self.delay_back(index, "add"));
+        let _ = writeln!(self.discipline(&router), "{there}");
+        let _ = writeln!(self.discipline(&namespace), "{back}");
+        let window = match kind.rwnd {
+            Rwnd::Auto(bytes) => format!("4096 131072 {}", bytes.saturating_mul(2)),
+            Rwnd::Unlimited | Rwnd::Fixed(_) => format!("4096 {AMPLE} {AMPLE}"),
+        };
+        self.sysctl(&namespace, "ipv4/tcp_rmem", window);
+        self.sysctl(&namespace, "ipv4/tcp_ecn", u8::from(kind.ecn));
+        self.sysctl(&namespace, "ipv4/conf/all/rp_filter", 0);
+    }
+
+    /// Propagation of a receiver's flows: half of it each way.
+    fn rtt(&self, receiver: usize) -> Span {
+        let kind = &self.receivers[receiver];
+        kind.rtt.unwrap_or(self.path_rtt) + kind.access_rtt
+    }
+
+    fn delay(&self, index: usize, verb: &str) -> String {
+        let there = Span(self.rtt(index).0 / 2);
+        // netem's jitter is symmetric around its delay; ours adds to it.
+        let jitter = match self.jitter {
+            Span::ZERO => format!("delay {}", time(there)),
+            jitter => format!("delay {} {}", time(there + Span(jitter.0 / 2)), time(Span(jitter.0 / 2))),
+        };
+        let duplicate =
+            if self.duplicate > 0.0 { format!(" duplicate {}", percent(self.duplicate)) } else { String::new() };
+        format!("qdisc {verb} dev r{index} root handle 1: netem limit {ENDLESS} {jitter}{duplicate}")
+    }
+
+    fn delay_back(&self, index: usize, verb: &str) -> String {
+        let rtt = self.rtt(index);
+        let back = Span(rtt.0 - rtt.0 / 2);
+        format!(
+            "qdisc {verb} dev r{index} root handle 1: netem limit {ENDLESS} delay {}{}",
+            time(back),
+            loss(self.ack_loss)
+        )
+    }
+
+    /// What a change of the schedule asks of `tc`, by namespace.
+    pub fn change(&mut self, change: &Change) -> Vec<(String, String)> {
+        let index = change.link;
+        match change.what {
+            ChangeKind::Rate(at) => {
+                self.links[index].service = Service::Rate(at);
+                vec![
+                    (format!("n{index}"), self.bottleneck(index, "change")),
+                    (format!("m{index}"), self.serialiser(index, "change")),
+                ]
+            }
+            ChangeKind::Buffer(buffer) => {
+                self.links[index].buffer = buffer;
+                vec![(format!("n{index}"), fifo(&format!("l{index}"), buffer, "change"))]
+            }
+            ChangeKind::Loss(loss) => {
+                self.links[index].loss = loss;
+                vec![(format!("m{index}"), self.serialiser(index, "change"))]
+            }
+            ChangeKind::Rtt(rtt) => {
+                self.path_rtt = rtt;
+                self.change_delays()
+            }
+            ChangeKind::AckLoss(loss) => {
+                self.ack_loss = loss;
+                self.change_delays()
+            }
+        }
+    }
+
+    fn change_delays(&self) -> Vec<(String, String)> {
+        let both = |index: usize| {
+            let router = format!("n{}", self.receivers[index].last_link);
+            [(router, self.delay(index, "change")), (format!("r{index}"), self.delay_back(index, "change"))]
+        };
+        (0..self.receivers.len()).flat_map(both).collect()
+    }
+}
+
+/// A drop-tail queue inside a token bucket. The bucket only looks at its head, so all of the limit waits.
+fn fifo(device: &str, buffer: Buffer, verb: &str) -> String {
+    match buffer {
+        Buffer::Packets(n) => format!("qdisc {verb} dev {device} parent 1: handle 2: pfifo limit {n}"),
+        Buffer::Bytes(n) => format!("qdisc {verb} dev {device} parent 1: handle 2: bfifo limit {n}"),
+    }
+}
+
+/// A buffer in packets, for disciplines that count nothing else.
+fn packets(buffer: Buffer, mtu: u64) -> u64 {
+    match buffer {
+        Buffer::Packets(n) => n,
+        Buffer::Bytes(n) => (n / mtu).max(1),
+    }
+}
+
+/// The discipline inside the token bucket.
+fn child(device: &str, link: &LinkConfig) -> String {
+    let head = format!("qdisc add dev {device} parent 1: handle 2:");
+    let limit = packets(link.buffer, u64::from(MTU_MIN));
+    let ecn = |on: bool| if on { " ecn" } else { "" };
+    match &link.aqm {
+        Aqm::DropTail => fifo(device, link.buffer, "add"),
+        Aqm::Codel(codel) => format!(
+            "{head} codel limit {limit} target {} interval {}{}{}",
+            time(codel.target),
+            time(codel.interval),
+            if codel.ecn { " ecn" } else { " noecn" },
+            codel.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
+        ),
+        Aqm::FqCodel(fq) => format!(
+            "{head} fq_codel limit {limit} flows {} quantum {} target {} interval {}{}{}",
+            fq.flows,
+            fq.quantum,
+            time(fq.codel.target),
+            time(fq.codel.interval),
+            if fq.codel.ecn { " ecn" } else { " noecn" },
+            fq.codel.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
+        ),
+        Aqm::Pie(pie) => format!(
+            "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
+            time(pie.target),
+            time(pie.tupdate),
+            // tc's unit of both is 1/16 a second.
+            (pie.alpha * 16.0).round(),
+            (pie.beta * 16.0).round(),
+            ecn(pie.ecn),
+        ),
+        Aqm::Red(red) => {
+            let bytes = match link.buffer {
+                Buffer::Bytes(n) => n,
+                Buffer::Packets(n) => n * u64::from(MTU_MIN),
+            };
+            let avpkt = MTU_MIN;
+            let burst = red_burst(red.min, avpkt, red.wlog);
+            format!(
+                "{head} red limit {bytes} min {} max {} avpkt {avpkt} burst {burst} probability {} bandwidth {}{}",
+                red.min,
+                red.max,
+                red.probability,
+                rate(link.service.nominal_rate()),
+                ecn(red.ecn),
+            )
+        }
+    }
+}
+
+/// The burst from which `tc` computes this weight of RED's average: it takes the first one with
+/// burst + 1 − min/avpkt ≤ (1 − (1−2^-wlog)^burst) / 2^-wlog.
+fn red_burst(min: u64, avpkt: u32, wlog: u32) -> u32 {
+    let weight = |burst: u32| {
+        let above = f64::from(burst) + 1.0 - min as f64 / f64::from(avpkt);
+        let fits = |log: &u32| {
+            let w = 0.5_f64.powi(*log as i32);
+            above >= 1.0 && above <= (1.0 - (1.0 - w).powi(burst as i32)) / w
+        };
+        (1..32).find(fits)
+    };
+    (1..100_000).find(|burst| weight(*burst) == Some(wlog)).unwrap_or((min / u64::from(avpkt)) as u32 + 1)
+}
