@@ -19,7 +19,7 @@ use crate::clock::Watch;
 use crate::outputs::{self, Target, Written};
 use crate::progress::Progress;
 use crate::traces::Traces;
-use crate::worlds::World;
+use crate::worlds::{self, World};
 use crate::{Failure, Verdict, expect, inputs, print, summary, table};
 
 /// How often the simulator tells how far it is.
@@ -145,11 +145,14 @@ fn run_all(
         output.result.expect = expectations;
         let result = output.result.clone();
         let files = outputs.traces.write(index, setup, &output)?;
-        let warning = outputs.traces.missing(setup, &output);
+        let warning = outputs.traces.missing(setup, &output).or_else(|| worlds::warning(&result));
         // Series and packets are large: they stay only where something will read them.
         output.packets = Packets::default();
         Ok(Finished { result, output: (index == 0).then_some(output), files, warning })
     };
+    if world.is_real_time() {
+        return setups.iter().enumerate().map(one).collect();
+    }
     setups.par_iter().enumerate().map(one).collect()
 }
 

@@ -173,6 +173,15 @@ pub fn tcp(packet: &[u8]) -> Option<Tcp> {
     })
 }
 
+/// Source and destination port of a TCP segment; `None` if it is none.
+#[inline]
+pub fn tcp_ports(packet: &[u8]) -> Option<(u16, u16)> {
+    let ip = ip(packet)?;
+    let ports = packet.get(ip.header..ip.header + 4)?;
+    let half = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
+    (ip.protocol == TCP && !ip.fragment).then(|| (half(0), half(2)))
+}
+
 /// A number that the packets of one connection (TCP's or UDP's, in one direction) share.
 pub fn flow_hash(packet: &[u8]) -> u32 {
     let Some(ip) = ip(packet) else { return 0 };

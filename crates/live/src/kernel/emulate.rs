@@ -69,14 +69,12 @@ pub fn emulate(job: Job) -> Result<Report, Fault> {
     check(&setup, job.direction)?;
     let offload = job.offload.unwrap_or_else(|| offload_for(&setup));
     let world = World::new(offload, MTU)?;
-    let mut notes = world.tune();
+    let notes = world.tune();
     if let Some(cc) = &job.cc {
         for ns in [&world.left, &world.right] {
             ns.set_sysctl("ipv4/tcp_congestion_control", cc).map_err(|_| no_such_cc(cc, &world))?;
         }
     }
-    notes.sort();
-    notes.dedup();
     let environment = world.environment(notes);
     let keeper = job.errand.prepare(&world)?;
     let start_ns = clock::now_ns();

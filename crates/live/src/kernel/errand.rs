@@ -226,6 +226,7 @@ fn listens() -> bool {
 
 fn with_addresses(command: &mut Command) -> &mut Command {
     command
+        .env_remove(super::rights::MARK)
         .env("BBRLAB_SERVER_IP", RIGHT.to_string())
         .env("BBRLAB_CLIENT_IP", LEFT.to_string())
         .env("BBRLAB_SERVER_IP6", RIGHT6.to_string())

@@ -11,6 +11,7 @@ pub mod iface;
 pub mod ns;
 pub mod packet;
 pub mod rights;
+pub mod run;
 pub mod tun;
 pub mod way;
 pub mod world;

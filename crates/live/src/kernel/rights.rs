@@ -17,7 +17,7 @@ use nix::unistd::{getgid, getuid};
 use super::Fault;
 
 /// Set in the environment of the program that runs in a user namespace already.
-const MARK: &str = "BBRLAB_IN_USER_NAMESPACE";
+pub(super) const MARK: &str = "BBRLAB_IN_USER_NAMESPACE";
 const CAP_NET_ADMIN: u64 = 1 << 12;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 

@@ -35,6 +35,10 @@ pub const RIGHT6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
 /// Largest socket buffer that TCP may grow to, bytes. Ours: 10 Gbit/s over 100 ms, twice; Linux's 4 and 6 MB end at 1 Gbit/s.
 const BUFFER_MAX: u32 = 256 << 20;
+/// Buffers of a host that is never the limit, bytes. Ours.
+const AMPLE: u64 = 1 << 30;
+/// Send buffer with which a connection begins: enough that an application of the size of a BDP never waits. Ours.
+const SEND_BUFFER: u64 = 4 << 20;
 /// Priority of the emulator among real-time threads. Ours: any is above every ordinary thread.
 const PRIORITY: i32 = 10;
 
@@ -92,8 +96,8 @@ impl World {
         Ok(Self { left, right, tuns, offload, mtu })
     }
 
-    /// Sets TCP up for measurements: buffers that never limit, nothing remembered from one connection to the next.
-    /// Returns what could not be set.
+    /// Sets TCP up for any command: buffers that may grow as far as a fast link needs, nothing remembered from one
+    /// connection to the next. Returns what could not be set.
     pub fn tune(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for ns in [&self.left, &self.right] {
@@ -103,6 +107,31 @@ impl World {
             }
             notes.extend(ns.set_sysctl("ipv4/tcp_no_metrics_save", "1").err());
         }
+        notes.dedup();
+        notes
+    }
+
+    /// Sets TCP up for a scenario: windows that never limit, or grow by themselves up to `window` bytes. Returns what
+    /// could not be set.
+    pub fn tune_for(&self, window: Option<u64>, ecn: bool) -> Vec<String> {
+        let received = match window {
+            // The kernel gives half of a buffer to its own bookkeeping.
+            Some(bytes) => format!("4096 131072 {}", bytes.saturating_mul(2).min(AMPLE)),
+            None => format!("4096 {AMPLE} {AMPLE}"),
+        };
+        let sent = format!("4096 {SEND_BUFFER} {AMPLE}");
+        let ecn = if ecn { "1" } else { "0" };
+        let all = [
+            ("ipv4/tcp_rmem", received.as_str()),
+            ("ipv4/tcp_wmem", &sent),
+            ("ipv4/tcp_no_metrics_save", "1"),
+            ("ipv4/tcp_ecn", ecn),
+        ];
+        let mut notes: Vec<String> = Vec::new();
+        for ns in [&self.left, &self.right] {
+            notes.extend(all.iter().filter_map(|(name, value)| ns.set_sysctl(name, value).err()));
+        }
+        notes.dedup();
         notes
     }
 
