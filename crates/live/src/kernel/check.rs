@@ -78,17 +78,27 @@ pub struct Gather {
     pub late: [Histogram; 2],
     /// Packets without a buffer.
     pub no_room: u64,
-    busy: [Busy; 2],
+    ways: [WayTime; 2],
 }
 
 /// Busy periods of one direction's bottleneck: how long they should have taken, and took.
-#[derive(Clone, Copy, Debug, Default)]
-struct Busy {
-    period: u32,
-    last: (u64, u64),
-    asked_ns: u64,
-    taken_ns: u64,
+#[derive(Clone, Debug, Default)]
+struct WayTime {
+    /// Bytes that left in them, and the time that the model gave them.
     bytes: u64,
+    model_ns: u64,
+    last_left: (u32, u64),
+    /// One a delay line: where lines differ, packets arrive in another order than they left.
+    lines: Vec<LineTime>,
+}
+
+/// The same packets as they arrived over one delay line.
+#[derive(Clone, Copy, Debug, Default)]
+struct LineTime {
+    period: u32,
+    last_ns: (u64, u64),
+    asked_ns: i64,
+    taken_ns: i64,
 }
 
 impl Gather {
@@ -99,30 +109,43 @@ impl Gather {
         if packet.busy == 0 {
             return;
         }
-        let busy = &mut self.busy[way];
-        if packet.busy == busy.period {
-            busy.asked_ns += packet.left_ns.saturating_sub(busy.last.0);
-            busy.taken_ns += now_ns.saturating_sub(busy.last.1);
-            busy.bytes += u64::from(packet.wire);
+        let lines = &mut self.ways[way].lines;
+        let index = usize::from(packet.line);
+        if index >= lines.len() {
+            lines.resize(index + 1, LineTime::default());
         }
-        busy.period = packet.busy;
-        busy.last = (packet.left_ns, now_ns);
+        let line = &mut lines[index];
+        if packet.busy == line.period {
+            // Signed: where packets overtake, the sums still come out right.
+            line.asked_ns += packet.left_ns.wrapping_sub(line.last_ns.0).cast_signed();
+            line.taken_ns += now_ns.wrapping_sub(line.last_ns.1).cast_signed();
+        }
+        line.period = packet.busy;
+        line.last_ns = (packet.left_ns, now_ns);
     }
 
-    /// A packet was lost at random behind the bottleneck, in its busy period.
+    /// A packet left the bottleneck, whether it arrives or not.
     #[inline]
-    pub fn on_lost(&mut self, way: usize, packet: &Packet) {
-        let busy = &mut self.busy[way];
-        if packet.busy == busy.period {
-            busy.bytes += u64::from(packet.wire);
+    pub fn on_left(&mut self, way: usize, packet: &Packet) {
+        let time = &mut self.ways[way];
+        if packet.busy == time.last_left.0 {
+            time.bytes += u64::from(packet.wire);
+            time.model_ns += packet.left_ns.saturating_sub(time.last_left.1);
         }
+        time.last_left = (packet.busy, packet.left_ns);
     }
 
     /// Asked and achieved rate of the direction that carried most.
     fn rates(&self) -> (f64, f64) {
-        let busy = if self.busy[0].bytes >= self.busy[1].bytes { self.busy[0] } else { self.busy[1] };
-        let rate = |ns: u64| if ns == 0 { 0.0 } else { busy.bytes as f64 * 8e9 / ns as f64 };
-        (rate(busy.asked_ns), rate(busy.taken_ns))
+        let [a, b] = &self.ways;
+        let time = if a.bytes >= b.bytes { a } else { b };
+        if time.model_ns == 0 {
+            return (0.0, 0.0);
+        }
+        let asked = time.bytes as f64 * 8e9 / time.model_ns as f64;
+        let sum = |of: fn(&LineTime) -> i64| time.lines.iter().map(of).sum::<i64>() as f64;
+        let (asked_ns, taken_ns) = (sum(|line| line.asked_ns), sum(|line| line.taken_ns));
+        (asked, if taken_ns > 0.0 { asked * asked_ns / taken_ns } else { 0.0 })
     }
 
     /// The verdict, but for what only the caller knows.
@@ -242,7 +265,7 @@ mod tests {
     use super::*;
 
     fn packet(busy: u32, left_ns: u64) -> Packet {
-        Packet { buffer: 0, flow: 0, wire: 1250, busy, left_ns, segment: 0, hop: 0, ect: false, ce: false }
+        Packet { buffer: 0, flow: 0, wire: 1250, busy, left_ns, line: 0, segment: 0, hop: 0, ect: false, ce: false }
     }
 
     #[test]
@@ -252,6 +275,7 @@ mod tests {
         for (period, from) in [(1, 0), (2, 1_000_000_000)] {
             for i in 0..10 {
                 let left = from + i * 1_000_000;
+                gather.on_left(0, &packet(period, left));
                 gather.on_delivered(0, left, left + 1_000_000, &packet(period, left));
             }
         }
@@ -265,7 +289,8 @@ mod tests {
         let mut gather = Gather::default();
         for i in 0..100 {
             let left = i * 1_000_000;
-            let stall = if i >= 90 { 50_000_000 } else { 0 };
+            let stall = if i >= 90 { 60_000_000 } else { 0 };
+            gather.on_left(0, &packet(1, left));
             gather.on_delivered(0, left, left + stall, &packet(1, left));
         }
         let check = gather.verdict(Limits::for_rtt_us(40_000.0), 40.0, &Surroundings::default());

@@ -240,7 +240,8 @@ impl<'a, O: Observer> Emulator<'a, O> {
     #[inline]
     fn enter_segment(&mut self, now: Time, way: usize, flow: u32, buffer: u32, segment: u16, shape: &Shape) {
         let wire = shape.wire(segment);
-        let packet = Packet { buffer, flow, wire, busy: 0, left_ns: 0, segment, hop: 0, ect: shape.ect(), ce: false };
+        let packet =
+            Packet { buffer, flow, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: shape.ect(), ce: false };
         let acks = self.ways[way].reads(self.pool.ip(buffer));
         let mut watch = WayWatch { observer: &mut self.observer, gather: &mut self.gather, way };
         self.ways[way].enter(now, packet, acks, &mut self.pool, &mut watch);
@@ -319,9 +320,7 @@ impl<O: Observer> Watch for WayWatch<'_, O> {
     }
     #[inline]
     fn on_left(&mut self, packet: &Packet, waited: Span, lost: bool) {
-        if lost {
-            self.gather.on_lost(self.way, packet);
-        }
+        self.gather.on_left(self.way, packet);
         self.observer.on_left(packet, waited, lost);
     }
 }

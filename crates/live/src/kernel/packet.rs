@@ -47,6 +47,8 @@ pub struct Packet {
     pub busy: u32,
     /// When it left the bottleneck, nanoseconds.
     pub left_ns: u64,
+    /// The delay line that it is on, once it is.
+    pub line: u16,
     /// Which segment of the buffer.
     pub segment: u16,
     /// The next link that it meets.
@@ -380,7 +382,7 @@ mod tests {
 
     fn packet(buffer: u32, shape: &Shape, segment: u16) -> Packet {
         let wire = shape.wire(segment);
-        Packet { buffer, flow: 0, wire, busy: 0, left_ns: 0, segment, hop: 0, ect: false, ce: false }
+        Packet { buffer, flow: 0, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: false, ce: false }
     }
 
     fn cut(pool: &Pool, first: Packet, count: u16) -> Vec<u8> {

@@ -47,7 +47,8 @@ pub fn obtain() -> Result<Option<i32>, Fault> {
     let mut command = Command::new(program);
     command.args(env::args_os().skip(1)).env(MARK, "1");
     let enter = move || {
-        unshare(CloneFlags::CLONE_NEWUSER)?;
+        // With a network namespace of its own to return to: into the host's there would be no way back.
+        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)?;
         for (name, text) in &maps {
             fs::write(format!("/proc/self/{name}"), text)?;
         }

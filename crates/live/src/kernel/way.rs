@@ -308,9 +308,10 @@ impl Way {
     }
 
     #[inline]
-    fn propagate(&mut self, at: Time, packet: Packet, pool: &mut Pool) {
-        let line = self.route(packet.flow).line;
-        let line = &mut self.lines[line];
+    fn propagate(&mut self, at: Time, mut packet: Packet, pool: &mut Pool) {
+        let index = self.route(packet.flow).line;
+        packet.line = index as u16;
+        let line = &mut self.lines[index];
         let before = line.len();
         line.push(at, packet);
         if line.len() > before + 1 {
