@@ -123,7 +123,7 @@ pub struct RunArgs {
 }
 
 /// The path, in the words of the scenario language.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct PathArgs {
     /// Bottleneck rate, as in 10mbit (powers of 1000; bits) [default: 10mbit]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
