@@ -294,6 +294,12 @@ pub struct ReproduceArgs {
     /// Seed of all dice
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
+    /// Where the runs take place: sim, or a real kernel (uml, kernel) with the simulator's figures beside it
+    #[arg(long, value_name = "WORLD", default_value = "sim")]
+    pub on: String,
+    /// Where a claim is the median over several seeds, run the first seed only: faster, and less sure
+    #[arg(long)]
+    pub one_seed: bool,
 }
 
 /// Flags of `bbrlab agree`.
