@@ -22,6 +22,8 @@ pub struct Cli {
 pub enum Command {
     /// Run one scenario and print what it measured
     Run(Box<RunArgs>),
+    /// Run any command behind the emulated link, with this host's kernel at both ends
+    Emulate(Box<EmulateArgs>),
     /// Run the catalogue of published claims: of each the expected and the measured value, and a verdict
     Reproduce(ReproduceArgs),
     /// Run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide
@@ -61,54 +63,8 @@ pub struct RunArgs {
     /// Scenario in TOML, or the JSON of an earlier result; flags override it
     pub file: Option<PathBuf>,
 
-    /// Bottleneck rate, as in 10mbit (powers of 1000; bits) [default: 10mbit]
-    #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
-    pub rate: Option<String>,
-    /// Two-way propagation time without queue or serialisation, as in 40ms [default: 40ms]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Path")]
-    pub rtt: Option<String>,
-    /// Bottleneck queue limit, as in 41p, 64KiB, 1.5bdp or 250ms of drain time [default: 1bdp, at least 10p]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Path")]
-    pub buffer: Option<String>,
-    /// Random loss after the bottleneck, as in 1% or 0.001; in bursts as ge:p,r[,1-h[,1-k]] [default: 0%]
-    ///
-    /// ge is the Gilbert-Elliott model in netem's words: p from good to bad, r back, 1-h the loss in the bad state
-    /// (100% unless written), 1-k the loss in the good one (0%).
-    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
-    pub loss: Option<String>,
-    /// Random loss on the ACK path, in the same forms [default: 0%]
-    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
-    pub ack_loss: Option<String>,
-    /// Added delay, as in 2ms (order kept) or 2ms:reorder [default: 0s]
-    #[arg(long, value_name = "TIME[:reorder]", allow_hyphen_values = true, help_heading = "Path")]
-    pub jitter: Option<String>,
-    /// Share of data packets that overtake, as in 1% or 0.01 [default: 0%]
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
-    pub reorder: Option<String>,
-    /// Share of data packets that arrive twice, as in 1% or 0.01 [default: 0%]
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
-    pub duplicate: Option<String>,
-    /// Queue discipline: droptail, red, codel, fq_codel or pie, with options as in codel:target=5ms:ecn [default: droptail]
-    ///
-    /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
-    /// fq_codel: codel's, and flows=N, quantum=BYTES; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn.
-    #[arg(long, value_name = "AQM", allow_hyphen_values = true, help_heading = "Path")]
-    pub aqm: Option<String>,
-    /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
-    #[arg(long, value_name = "POLICER", allow_hyphen_values = true, help_heading = "Path")]
-    pub policer: Option<String>,
-    /// ACKs held and released together, as in 20ms or 64KiB [default: none]
-    #[arg(long, value_name = "HOLD", allow_hyphen_values = true, help_heading = "Path")]
-    pub ack_aggregation: Option<String>,
-    /// Changes of the path in time: rate, rtt, buffer, loss, ack_loss, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
-    #[arg(long, value_name = "STEPS", allow_hyphen_values = true, help_heading = "Path")]
-    pub schedule: Option<String>,
-    /// mahimahi delivery trace as bottleneck, instead of a rate
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "demand"], help_heading = "Path")]
-    pub trace: Option<String>,
-    /// Link that grants rate by backlog as bottleneck, as in min=1mbit,max=20mbit
-    #[arg(long, value_name = "DEMAND", conflicts_with = "rate", allow_hyphen_values = true, help_heading = "Path")]
-    pub demand: Option<String>,
+    #[command(flatten)]
+    pub path: PathArgs,
 
     /// One or several like flows: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
     ///
@@ -166,11 +122,81 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
+/// The path, in the words of the scenario language.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PathArgs {
+    /// Bottleneck rate, as in 10mbit (powers of 1000; bits) [default: 10mbit]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
+    pub rate: Option<String>,
+    /// Two-way propagation time without queue or serialisation, as in 40ms [default: 40ms]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Path")]
+    pub rtt: Option<String>,
+    /// Bottleneck queue limit, as in 41p, 64KiB, 1.5bdp or 250ms of drain time [default: 1bdp, at least 10p]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Path")]
+    pub buffer: Option<String>,
+    /// Random loss after the bottleneck, as in 1% or 0.001; in bursts as ge:p,r[,1-h[,1-k]] [default: 0%]
+    ///
+    /// ge is the Gilbert-Elliott model in netem's words: p from good to bad, r back, 1-h the loss in the bad state
+    /// (100% unless written), 1-k the loss in the good one (0%).
+    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
+    pub loss: Option<String>,
+    /// Random loss on the ACK path, in the same forms [default: 0%]
+    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
+    pub ack_loss: Option<String>,
+    /// Added delay, as in 2ms (order kept) or 2ms:reorder [default: 0s]
+    #[arg(long, value_name = "TIME[:reorder]", allow_hyphen_values = true, help_heading = "Path")]
+    pub jitter: Option<String>,
+    /// Share of data packets that overtake, as in 1% or 0.01 [default: 0%]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
+    pub reorder: Option<String>,
+    /// Share of data packets that arrive twice, as in 1% or 0.01 [default: 0%]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
+    pub duplicate: Option<String>,
+    /// Queue discipline: droptail, red, codel, fq_codel or pie, with options as in codel:target=5ms:ecn [default: droptail]
+    ///
+    /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
+    /// fq_codel: codel's, and flows=N, quantum=BYTES; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn.
+    #[arg(long, value_name = "AQM", allow_hyphen_values = true, help_heading = "Path")]
+    pub aqm: Option<String>,
+    /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
+    #[arg(long, value_name = "POLICER", allow_hyphen_values = true, help_heading = "Path")]
+    pub policer: Option<String>,
+    /// ACKs held and released together, as in 20ms or 64KiB [default: none]
+    #[arg(long, value_name = "HOLD", allow_hyphen_values = true, help_heading = "Path")]
+    pub ack_aggregation: Option<String>,
+    /// Changes of the path in time: rate, rtt, buffer, loss, ack_loss, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
+    #[arg(long, value_name = "STEPS", allow_hyphen_values = true, help_heading = "Path")]
+    pub schedule: Option<String>,
+    /// mahimahi delivery trace as bottleneck, instead of a rate
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "demand"], help_heading = "Path")]
+    pub trace: Option<String>,
+    /// Link that grants rate by backlog as bottleneck, as in min=1mbit,max=20mbit
+    #[arg(long, value_name = "DEMAND", conflicts_with = "rate", allow_hyphen_values = true, help_heading = "Path")]
+    pub demand: Option<String>,
+}
+
 impl RunArgs {
     /// The scenario's keys with what their flags hold, without the flows.
     pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
             ("name", &self.name),
+            ("duration", &self.duration),
+            ("warmup", &self.warmup),
+            ("seed", &self.seed),
+            ("repeat", &self.repeat),
+            ("on", &self.on),
+            ("sample", &self.sample),
+        ]
+        .into_iter()
+        .filter_map(|(key, text)| Some((key, text.as_deref()?)))
+        .chain(self.path.overrides())
+    }
+}
+
+impl PathArgs {
+    /// The scenario's keys of the path with what their flags hold.
+    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
             ("rate", &self.rate),
             ("trace", &self.trace),
             ("demand", &self.demand),
@@ -185,16 +211,70 @@ impl RunArgs {
             ("policer", &self.policer),
             ("ack_aggregation", &self.ack_aggregation),
             ("schedule", &self.schedule),
-            ("duration", &self.duration),
-            ("warmup", &self.warmup),
-            ("seed", &self.seed),
-            ("repeat", &self.repeat),
-            ("on", &self.on),
-            ("sample", &self.sample),
         ]
         .into_iter()
         .filter_map(|(key, text)| Some((key, text.as_deref()?)))
     }
+}
+
+/// Flags of `bbrlab emulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "The command finds the server's address in BBRLAB_SERVER_IP and its own in BBRLAB_CLIENT_IP \
+        (IPv6: …_IP6); so does the server. Exit status: the command's own; 2 if the link could not be made, 126 or 127 if \
+        the command could not run.\n\n\
+        Examples:\n  \
+        bbrlab emulate --rate 20mbit --rtt 60ms --server 'python3 -m http.server 8000' -- \\\n    \
+            sh -c 'curl -O http://$BBRLAB_SERVER_IP:8000/file'\n  \
+        bbrlab emulate --rate 5mbit --loss 1% --data down --cc bbr1 --server 'iperf3 -s -1' -- bash")]
+pub struct EmulateArgs {
+    #[command(flatten)]
+    pub path: PathArgs,
+
+    /// Command line of a server at the other end of the link, for the shell; the command waits until it listens
+    #[arg(long, value_name = "CMD", help_heading = "Run")]
+    pub server: Option<String>,
+    /// Which way has the bottleneck, while the other carries ACKs [default: both, each with a bottleneck of its own]
+    #[arg(long, value_name = "WAY", help_heading = "Run")]
+    pub data: Option<DataWay>,
+    /// Congestion control of both ends, as in bbr1, cubic or the kernel's own name for it [default: the kernel's]
+    #[arg(long, value_name = "CC", help_heading = "Run")]
+    pub cc: Option<String>,
+    /// What the hosts hand to the link: single packets, or super-packets (TSO) that the link takes apart
+    /// [default: packets below 1.5 Gbit/s]
+    #[arg(long, value_name = "KIND", help_heading = "Run")]
+    pub offload: Option<OffloadKind>,
+    /// Seed of all dice [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub seed: Option<String>,
+    /// Write the emulator's check of itself as JSON, with the machine that it ran on
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Measure the emulator itself on this machine, and print a table
+    #[arg(long, conflicts_with_all = ["server", "data", "cc", "offload"], help_heading = "Run")]
+    pub bench: bool,
+    /// The command and its arguments
+    #[arg(last = true, required_unless_present = "bench", value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum DataWay {
+    /// Each way has a bottleneck of its own
+    Both,
+    /// From the server to the command
+    Down,
+    /// From the command to the server
+    Up,
+}
+
+/// What hosts hand to the link.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum OffloadKind {
+    /// Packets of one MTU
+    Packets,
+    /// Super-packets of up to 64 kB
+    Tso,
 }
 
 /// Flags of `bbrlab reproduce`.

@@ -7,6 +7,7 @@ mod agree;
 mod args;
 mod check;
 mod clock;
+mod emulate;
 mod expect;
 mod grid;
 mod inputs;
@@ -51,6 +52,10 @@ fn main() -> ExitCode {
     };
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
+        Command::Emulate(args) => match emulate::emulate(args) {
+            Ok(status) => return status,
+            Err(failure) => Err(failure),
+        },
         Command::Reproduce(args) => reproduce::reproduce(args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),
@@ -113,7 +118,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            refuse("no command; write run, reproduce, list, check, completions or man, or see `bbrlab --help`")
+            refuse("no command; write run, emulate, reproduce, list, check, completions or man, or see `bbrlab --help`")
         }
         _ => {
             let text = error.render().to_string();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bbrlab_live::oracle;
 use clap::Args;
 
-use crate::args::RunArgs;
+use crate::args::{PathArgs, RunArgs};
 use crate::outputs::{self, Target};
 use crate::{Failure, Verdict, print, run};
 
@@ -24,24 +24,9 @@ pub struct RecordArgs {
     /// Where the log goes
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Bottleneck rate, as in 10mbit
-    #[arg(long, value_name = "RATE", help_heading = "Path")]
-    pub rate: Option<String>,
-    /// Two-way propagation time, as in 40ms
-    #[arg(long, value_name = "TIME", help_heading = "Path")]
-    pub rtt: Option<String>,
-    /// Bottleneck queue limit, as in 41p, 64KiB or 1.5bdp
-    #[arg(long, value_name = "SIZE", help_heading = "Path")]
-    pub buffer: Option<String>,
-    /// Random loss after the bottleneck, as in 1%
-    #[arg(long, value_name = "LOSS", help_heading = "Path")]
-    pub loss: Option<String>,
-    /// Token-bucket policer, as in rate=10mbit,burst=125kB
-    #[arg(long, value_name = "POLICER", help_heading = "Path")]
-    pub policer: Option<String>,
-    /// Changes of the path in time, as in 2s:rate=20mbit
-    #[arg(long, value_name = "STEPS", help_heading = "Path")]
-    pub schedule: Option<String>,
+    /// The path
+    #[command(flatten)]
+    pub path: PathArgs,
     /// Flows, as in bbr1 or cubic*2@0s+1s (repeatable) [default: bbr1]
     #[arg(long, value_name = "FLOW", help_heading = "Run")]
     pub flow: Vec<String>,
@@ -82,12 +67,7 @@ pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
 fn as_run(args: &RecordArgs) -> RunArgs {
     RunArgs {
         file: args.file.clone(),
-        rate: args.rate.clone(),
-        rtt: args.rtt.clone(),
-        buffer: args.buffer.clone(),
-        loss: args.loss.clone(),
-        policer: args.policer.clone(),
-        schedule: args.schedule.clone(),
+        path: args.path.clone(),
         flow: args.flow.clone(),
         duration: args.duration.clone(),
         seed: args.seed.clone(),

@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod ethtool;
 pub mod flows;
+pub mod kernel;
 pub mod leftovers;
 pub mod measure;
 pub mod meter;
