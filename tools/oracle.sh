@@ -4,7 +4,7 @@
 #   situations  every situation of the tests, into crates/lab/tests/data/replay
 #   short       two of them, into a temporary directory: what `make test` does
 #   million     every situation at length, until there are ACKS (1000000) ACKs
-# Exit status: 0 equal, 1 different, 2 could not run, 77 not on this machine (the reason stands on the last line).
+# Exit status: 0 equal, 1 different, 2 could not run. What it needs, `tools/setup.sh oracle` says.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -uo pipefail
 
@@ -14,30 +14,10 @@ bbrlab=${BBRLAB:-target/release/bbrlab}
 
 say() { echo "oracle: $*"; }
 
-skip() {
-    say "skipped: $*"
-    exit 77
-}
-
 # record SITUATION CC OUT: the situation with this algorithm.
 record() {
     sed "s/FLOW/$2/" "$data/$1.toml" > "$scratch/$1.$2.toml"
     "$bbrlab" record "$scratch/$1.$2.toml" --out "$3" "${@:4}"
-}
-
-# What must be there: the right, the kernel's functions and a build with the tap.
-look() {
-    [ "$(id -u)" -eq 0 ] || skip "recording needs root"
-    [ -e /sys/kernel/btf/vmlinux ] || skip "this kernel has no BTF (/sys/kernel/btf/vmlinux)"
-    grep -q ' bbr_main$' /proc/kallsyms || skip "this kernel has no tcp_bbr"
-    [ -e /dev/net/tun ] || skip "this machine has no /dev/net/tun"
-    local said
-    if ! said=$(record startup bbr1 "$scratch/first.tap" 2>&1); then
-        case $said in
-            *"this build has no BPF tap"* | *"kernel refuses the tap"*) skip "${said#bbrlab: }" ;;
-            *) say "$said"; exit 2 ;;
-        esac
-    fi
 }
 
 situations() {
@@ -91,10 +71,9 @@ million() {
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 command -v "$bbrlab" > /dev/null || { say "no $bbrlab; make build"; exit 2; }
-look
 case ${1-} in
     situations) situations ;;
     short) short ;;
     million) million "${2:-1000000}" ;;
-    *) sed -n '3,8s/^# //p' "$0"; exit 2 ;;
+    *) sed -n '3,7s/^# //p' "$0"; exit 2 ;;
 esac

@@ -113,7 +113,6 @@ impl Driven for Controller {
                 is_ack_delayed: false,
                 cwnd_limited: true,
                 may_raise_cwnd: true,
-                tick: None,
                 edt: path.edt,
                 paced: true,
             },

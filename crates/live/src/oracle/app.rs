@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -113,6 +113,9 @@ fn open(nth: usize, algorithm: &str, began: u64, end: Time, stop: &AtomicBool) -
         let fault = |what: &str, error: nix::Error| format!("flow {nth}: {what}: {error}");
         let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
             .map_err(|error| fault("no socket", error))?;
+        // A SYN that is lost must not outlast the run.
+        let patience = nix::sys::time::TimeVal::new(1, 0);
+        setsockopt(&socket, sockopt::SendTimeout, &patience).map_err(|error| fault("SO_SNDTIMEO", error))?;
         setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(algorithm))
             .map_err(|error| fault(&format!("congestion control {algorithm}"), error))?;
         match connect(socket.as_raw_fd(), &address) {
@@ -189,10 +192,4 @@ impl Sender<'_> {
             sleep_until(self.began, at.min(self.end), self.stop);
         }
     }
-}
-
-/// Where a flow's receiver listens.
-#[allow(dead_code, reason = "tests connect to it")]
-pub fn address(nth: usize) -> SocketAddr {
-    SocketAddr::V4(SocketAddrV4::new(RECEIVER, PORT + nth as u16))
 }
