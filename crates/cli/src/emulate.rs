@@ -11,16 +11,20 @@ use bbrlab_lab::setup::Setup;
 use bbrlab_live::flows::kernel_cc;
 use bbrlab_live::kernel::emulate::{Direction, Job, emulate as run};
 use bbrlab_live::kernel::errand::Errand;
-use bbrlab_live::kernel::rights;
 use bbrlab_live::kernel::tun::Offload;
+use bbrlab_live::kernel::{bench, rights};
 
-use crate::Failure;
 use crate::args::{DataWay, EmulateArgs, OffloadKind};
+use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::run::trace_reader;
+use crate::{Failure, print};
 
 /// Runs the command, and passes its exit status on.
 pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
+    if args.bench {
+        return bench();
+    }
     let setup = setup(args)?;
     let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
     if let Some(status) = rights::obtain()? {
@@ -49,6 +53,19 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
         outputs::commit(json.write(|to| writeln!(to, "{text}"))?.into_iter().collect())?;
     }
     Ok(exit(report.status))
+}
+
+/// Seconds of each transfer of the bench.
+const BENCH_SECONDS: u64 = 6;
+
+fn bench() -> Result<ExitCode, Failure> {
+    if let Some(status) = rights::obtain()? {
+        return Ok(exit(status));
+    }
+    let mut rows = Vec::new();
+    bench::table(BENCH_SECONDS, &mut |row| rows.push(row.to_vec()))?;
+    print(&aligned(&bench::COLUMNS, &[Align::Left; 8], rows.into_iter()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn setup(args: &EmulateArgs) -> Result<Setup, Failure> {
