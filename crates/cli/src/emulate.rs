@@ -64,7 +64,7 @@ fn bench() -> Result<ExitCode, Failure> {
     }
     let mut rows = Vec::new();
     bench::table(BENCH_SECONDS, &mut |row| rows.push(row.to_vec()))?;
-    print(&aligned(&bench::COLUMNS, &[Align::Left; 8], rows.into_iter()))?;
+    print(&aligned(&bench::COLUMNS, &[Align::Left; 8], rows))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,7 +77,7 @@ fn setup(args: &EmulateArgs) -> Result<Setup, Failure> {
     // What changes the path may change it as late as it likes: there is no end.
     sourced.set("duration", "1000000s")?;
     sourced.set("sample", "0s")?;
-    Ok(sourced.resolve(&trace_reader)?)
+    sourced.resolve(&trace_reader)
 }
 
 /// The kernel's name of a congestion control, given by ours or by its own.
