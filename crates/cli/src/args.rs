@@ -85,7 +85,7 @@ pub struct RunArgs {
     /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub repeat: Option<String>,
-    /// Where it runs: sim; uml, a real Linux kernel in virtual time (see `bbrlab check`) [default: sim]
+    /// Where it runs: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`) [default: sim]
     #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
     pub on: Option<String>,
     /// Grid of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]

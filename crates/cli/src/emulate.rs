@@ -11,16 +11,20 @@ use bbrlab_lab::setup::Setup;
 use bbrlab_live::flows::kernel_cc;
 use bbrlab_live::kernel::emulate::{Direction, Job, emulate as run};
 use bbrlab_live::kernel::errand::Errand;
-use bbrlab_live::kernel::rights;
 use bbrlab_live::kernel::tun::Offload;
+use bbrlab_live::kernel::{bench, rights};
 
-use crate::Failure;
 use crate::args::{DataWay, EmulateArgs, OffloadKind};
+use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::run::trace_reader;
+use crate::{Failure, print};
 
 /// Runs the command, and passes its exit status on.
 pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
+    if args.bench {
+        return bench();
+    }
     let setup = setup(args)?;
     let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
     if let Some(status) = rights::obtain()? {
@@ -51,6 +55,19 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     Ok(exit(report.status))
 }
 
+/// Seconds of each transfer of the bench.
+const BENCH_SECONDS: u64 = 6;
+
+fn bench() -> Result<ExitCode, Failure> {
+    if let Some(status) = rights::obtain()? {
+        return Ok(exit(status));
+    }
+    let mut rows = Vec::new();
+    bench::table(BENCH_SECONDS, &mut |row| rows.push(row.to_vec()))?;
+    print(&aligned(&bench::COLUMNS, &[Align::Left; 8], rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn setup(args: &EmulateArgs) -> Result<Setup, Failure> {
     let mut sourced = Sourced::default();
     args.path.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
@@ -60,7 +77,7 @@ fn setup(args: &EmulateArgs) -> Result<Setup, Failure> {
     // What changes the path may change it as late as it likes: there is no end.
     sourced.set("duration", "1000000s")?;
     sourced.set("sample", "0s")?;
-    Ok(sourced.resolve(&trace_reader)?)
+    sourced.resolve(&trace_reader)
 }
 
 /// The kernel's name of a congestion control, given by ours or by its own.
