@@ -58,12 +58,7 @@ pub fn report() -> String {
 
 fn worlds() -> Vec<Fact> {
     let missing = |name| Fact(Mark::No, name, "not in this build; use --on sim".to_owned());
-    vec![
-        Fact(Mark::Yes, "world sim", "the simulator".to_owned()),
-        uml_world(),
-        kernel_world(),
-        missing("world quic"),
-    ]
+    vec![Fact(Mark::Yes, "world sim", "the simulator".to_owned()), uml_world(), kernel_world(), missing("world quic")]
 }
 
 fn uml_world() -> Fact {
