@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path as FilePath;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bbrlab_lab::result::RunResult;
 use bbrlab_lab::setup::{Change, Setup};
@@ -33,6 +34,9 @@ pub const DONE: &str = "done.json";
 const EXCHANGE: &str = "/mnt";
 /// Bytes of an Ethernet header, which the simulator's segments have too.
 const ETHERNET: u32 = 14;
+/// How long the kernel is left alone before the flows begin. Until its first clock tick its timers fire on ticks only,
+/// and set-up takes no virtual time at all: without this the first SYN would wait for that tick.
+const SETTLE: Duration = Duration::from_millis(100);
 /// Where programs are, for a process that was given no environment.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -98,6 +102,7 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     make(&plan)?;
     let mut path = KernelPath::open(setup, plan)?;
     let ends = path.ends()?;
+    std::thread::sleep(SETTLE);
     let driven = drive(setup, &ends, &mut path)?;
     std::mem::take(&mut path.changers).into_iter().try_for_each(Changer::finish)?;
     let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
