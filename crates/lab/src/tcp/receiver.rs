@@ -10,10 +10,10 @@ use bbrlab_core::{Span, Time};
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
 use crate::setup::{HostSetup, Rwnd};
 
-/// ACKs sent at once at the beginning, and after a long silence. Source: Linux `TCP_MAX_QUICKACKS`.
+/// ACKs sent at once after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
-/// A segment of so many payload bytes may let the window grow. Source: Linux `tcp_event_data_recv`.
-const GROWS_WINDOW: u16 = 128;
+/// ACKs sent at once at the beginning, where the first segment also makes the window grow. Source: Linux `tcp_grow_window`.
+const QUICK_ACKS_FIRST: u32 = QUICK_ACKS | 1;
 /// Duplicate ACKs sent before compression begins. Source: Linux `TCP_FASTRETRANS_THRESH`.
 const DUP_ACKS_UNCOMPRESSED: u32 = 3;
 /// Most ACKs that compression holds back. Source: Linux `tcp_comp_sack_nr`.
@@ -102,7 +102,7 @@ impl Receiver {
             in_order_bytes: 0,
             mss: u64::from(mss),
             unacked_bytes: 0,
-            quick: QUICK_ACKS,
+            quick: QUICK_ACKS_FIRST,
             delayed_ack: host.delayed_ack,
             ack_at: Time::NEVER,
             compress_at: Time::NEVER,
@@ -240,9 +240,6 @@ impl Receiver {
             }
             self.insert(segment.seq, before);
             return self.want_out_of_order();
-        }
-        if self.in_order_bytes == 0 && segment.len >= GROWS_WINDOW {
-            self.quick |= 1; // the first segment always makes the window grow (`tcp_grow_window`)
         }
         self.next += 1;
         self.unacked_bytes += u64::from(segment.len);
