@@ -16,6 +16,9 @@ pub struct MinMax {
 }
 
 impl MinMax {
+    /// A filter that has seen nothing; its value is 0.
+    pub const EMPTY: Self = Self { best: [Sample { time: 0, value: 0 }; 3] };
+
     /// The best value of the window.
     pub const fn get(&self) -> u64 {
         self.best[0].value
