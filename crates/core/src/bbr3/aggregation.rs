@@ -12,7 +12,7 @@ const EPOCH_ACKED_RESET: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
     interval_start_us: u64,
-    delivered: u64,
+    pub(super) delivered: u64,
     filter: MinMax,
     bucket: [u64; 2],
     rounds: u32,

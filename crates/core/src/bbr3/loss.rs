@@ -95,7 +95,7 @@ impl Bbr3 {
     /// How much was in flight when losses passed the threshold, somewhere within this packet.
     // spec: #probing-for-bandwidth-in-probebw InflightAtLoss; Linux bbr_inflight_hi_from_lost_skb
     // Decision: as Linux has it, no part of the packet fits if earlier losses had passed the threshold; the draft would subtract.
-    fn inflight_at_loss(&self, tx_in_flight: u64, lost: u64) -> u64 {
+    pub(super) fn inflight_at_loss(&self, tx_in_flight: u64, lost: u64) -> u64 {
         let inflight_prev = tx_in_flight.saturating_sub(self.smss);
         let lost_prev = lost.saturating_sub(self.smss);
         let budget = inflight_prev.saturating_mul(u64::from(self.p.loss_thresh)).div_ceil(u64::from(FINE));

@@ -69,7 +69,7 @@ impl Bbr3 {
     }
 
     // spec: #a-dual-time-scale-approach-for-coexistence PickProbeWait
-    fn pick_probe_wait(&mut self) {
+    pub(super) fn pick_probe_wait(&mut self) {
         self.rounds_since_probe_up = self.rng.below(u64::from(self.p.bw_probe_rand_rounds));
         let (base, range) = (u64::from(self.p.bw_probe_wait_base), u64::from(self.p.bw_probe_wait_rand));
         let wait_us = if self.edition == Edition::Ietf100 {
@@ -224,7 +224,7 @@ impl Bbr3 {
     }
 
     // spec: #probebw-algorithm-details RaiseInflightLongtermSlope
-    fn raise_inflight_longterm_slope(&mut self) {
+    pub(super) fn raise_inflight_longterm_slope(&mut self) {
         let growth_this_round = 1_u64 << self.bw_probe_up_rounds.min(UP_ROUNDS_MAX);
         self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(UP_ROUNDS_MAX);
         self.probe_up_acked_per_inc = (self.cwnd / growth_this_round).max(self.smss);
