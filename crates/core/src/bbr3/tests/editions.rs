@@ -8,6 +8,19 @@ fn linux(state: Phase) -> Driver {
     Driver::of(Edition::Linux).moved_to(state)
 }
 
+/// The numbers of the draft, once more and in its own units.
+#[test]
+fn the_drafts_constants_are_its_own() {
+    let p = Bbr3Params::default();
+    let per_cent = |value: u32| value * 100 / UNIT;
+    assert_eq!([p.startup_pacing_gain, p.drain_pacing_gain, p.default_cwnd_gain].map(per_cent), [277, 50, 200]);
+    assert_eq!([p.loss_thresh, p.beta, p.headroom].map(per_cent), [2, 70, 15]);
+    assert_eq!([p.probe_down_pacing_gain, p.probe_rtt_cwnd_gain].map(per_cent), [90, 50]);
+    assert_eq!((p.min_pipe_cwnd, p.pacing_margin_percent, p.startup_full_loss_cnt), (4, 1, 6));
+    assert_eq!((p.extra_acked_filter_len, p.probe_rtt_duration), (10, 200_000));
+    assert_eq!((p.probe_rtt_interval, p.min_rtt_filter_len), (5_000_000, 10_000_000));
+}
+
 #[test]
 fn the_kernels_constants_are_exact_in_256ths() {
     let p = Driver::of(Edition::Linux).bbr.p;
