@@ -287,6 +287,12 @@ impl Controller {
         self.sampler.on_app_limited(u64::from(in_flight));
     }
 
+    /// The host should also look at the beginning of each ACK and timer whether the application has run dry, not only when it writes.
+    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; google/bbr's kernel. Linux looks at writes only.
+    pub const fn wants_app_limited_checks(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Bbr3(_))
+    }
+
     /// For longer than a time-out no more than `used` packets of the window were used.
     pub fn on_cwnd_unused(&mut self, used: u32) {
         if let Algorithm::LossBased(flow) = &mut self.algorithm {

@@ -43,6 +43,7 @@ impl Sender {
     /// An ACK arrives. Returns its RTT sample, the newest segment's.
     // spec: Linux tcp_ack
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
+        self.check_app_limited_broadly();
         let mut seen = Seen { ece: ack.ece && self.ecn, ..Seen::default() };
         let prior_in_flight = self.board.in_flight();
         let prior_sacked = self.board.sacked_out;

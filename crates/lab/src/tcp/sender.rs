@@ -228,6 +228,7 @@ impl Sender {
             self.app.on_time(now, self.next_bytes);
         }
         if self.timer.at <= now {
+            self.check_app_limited_broadly();
             match self.timer.kind {
                 TimerKind::Syn => {
                     self.start(now, out);
@@ -252,6 +253,14 @@ impl Sender {
             && self.board.lost_out <= self.board.retrans_out
         {
             self.cc.on_app_limited(in_flight);
+        }
+    }
+
+    /// The same at the beginning of an ACK or a timer, for algorithms that ask for it.
+    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases
+    pub(super) fn check_app_limited_broadly(&mut self) {
+        if self.established && self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes {
+            self.check_app_limited();
         }
     }
 
