@@ -24,6 +24,11 @@ impl MinMax {
         self.best[0].value
     }
 
+    /// The third best value of the window: a worse one changes nothing until time passes.
+    pub const fn third(&self) -> u64 {
+        self.best[2].value
+    }
+
     /// Forgets everything but this value.
     pub const fn reset(&mut self, time: u64, value: u64) -> u64 {
         self.best = [Sample { time, value }; 3];

@@ -40,17 +40,17 @@ impl Aggregation {
 
 impl Bbr3 {
     // spec: #bbrextraacked UpdateACKAggregation; Linux bbr_update_ack_aggregation
-    pub(super) fn update_ack_aggregation(&mut self, rs: &Sample) {
+    pub(super) fn update_ack_aggregation(&mut self, rs: &Sample<'_>) {
         if self.p.extra_acked_gain == 0 || !rs.has_data || rs.newly_acked == 0 {
             return;
         }
         let bw = self.bw();
         let epoch = &mut self.aggregation;
-        let interval_us = rs.delivered_time_us.saturating_sub(epoch.interval_start_us);
+        let interval_us = rs.ack.delivered_time_us.saturating_sub(epoch.interval_start_us);
         let mut expected = bw.saturating_mul(interval_us) / BW_UNIT;
         let is_long = self.edition.is_kernel() && epoch.delivered.saturating_add(rs.newly_acked) >= EPOCH_ACKED_RESET;
         if epoch.delivered <= expected || is_long {
-            epoch.restart(rs.delivered_time_us);
+            epoch.restart(rs.ack.delivered_time_us);
             expected = 0;
         }
         epoch.delivered = epoch.delivered.saturating_add(rs.newly_acked);
@@ -62,6 +62,10 @@ impl Bbr3 {
         if self.edition.is_kernel() {
             self.take_into_buckets(extra, window);
         } else {
+            // Within a round only a value among the three best changes the filter.
+            if !self.rounds.start && extra < self.aggregation.filter.third() {
+                return;
+            }
             self.aggregation.extra_acked =
                 self.aggregation.filter.running_max(u64::from(window), self.rounds.count, extra);
         }

@@ -10,7 +10,7 @@ use crate::event::CaState;
 #[allow(clippy::struct_excessive_bools, reason = "Linux's state is that")]
 pub(super) struct Ecn {
     /// This flow has been on a path short enough for Google's response.
-    eligible: bool,
+    pub(super) eligible: bool,
     /// Mean share of marks, in 1/25600.
     alpha: u32,
     /// Packets delivered, and those of them reported marked, over the present round.
@@ -53,21 +53,21 @@ impl Bbr3 {
     /// Takes this ACK's marks.
     // spec: draft #ecn: marks MUST count as congestion. Decision: a round with marks is to the short-term bounds a round with loss.
     #[inline]
-    pub(super) fn update_ecn(&mut self, rs: &Sample) {
+    pub(super) fn update_ecn(&mut self, rs: &Sample<'_>) {
         if self.p.ecn == 0 {
             return;
         }
         if !self.edition.is_kernel() {
-            self.is_loss_in_round |= rs.is_ece;
+            self.is_loss_in_round |= rs.flight.is_ece;
             return;
         }
         self.ecn.round.0 = self.ecn.round.0.saturating_add(rs.newly_acked);
         if self.rounds.start {
             self.update_ecn_alpha();
         }
-        self.ecn.in_round |= self.ecn.eligible && rs.is_ece;
-        self.ecn.in_cycle |= rs.delivered_ce > 0;
-        self.ecn.loss_in_cycle |= rs.lost > 0;
+        self.ecn.in_round |= self.ecn.eligible && rs.flight.is_ece;
+        self.ecn.in_cycle |= rs.delivered_ce() > 0;
+        self.ecn.loss_in_cycle |= rs.lost() > 0;
     }
 
     // spec: Linux bbr_update_ecn_alpha
@@ -101,15 +101,15 @@ impl Bbr3 {
 
     /// Whether the share of marks says that probing went too far.
     // spec: Linux bbr_is_inflight_too_high. Decision: in the draft's edition a marked packet is as good as a lost one here.
-    pub(super) fn are_marks_too_many(&self, rs: &Sample) -> bool {
+    pub(super) fn are_marks_too_many(&self, rs: &Sample<'_>) -> bool {
         if self.p.ecn == 0 {
             return false;
         }
         if !self.edition.is_kernel() {
-            return rs.lost.saturating_add(rs.delivered_ce) > scaled(rs.tx_in_flight, self.p.loss_thresh);
+            return rs.lost().saturating_add(rs.delivered_ce()) > scaled(rs.tx_in_flight(), self.p.loss_thresh);
         }
         let most = scaled(rs.delivered, self.p.ecn_thresh);
-        let is_above = rs.delivered_ce > most || (self.edition.is_v2() && rs.delivered_ce == most);
+        let is_above = rs.delivered_ce() > most || (self.edition.is_v2() && rs.delivered_ce() == most);
         self.ecn.eligible && self.p.ecn_thresh > 0 && is_above
     }
 
@@ -131,9 +131,9 @@ impl Bbr3 {
 
     /// After a cycle with marks and without loss: how many doublings a new probe may begin with; 0 for no such probe.
     // spec: Linux bbr_check_time_to_probe_bw
-    pub(super) fn ecn_reprobe_rounds(&self, rs: &Sample) -> u32 {
+    pub(super) fn ecn_reprobe_rounds(&self, rs: &Sample<'_>) -> u32 {
         let wanted = self.ecn.eligible && self.ecn.in_cycle && !self.ecn.loss_in_cycle && self.p.ecn_reprobe_gain > 0;
-        if !wanted || rs.ca_state != CaState::Open || self.state == Phase::Startup {
+        if !wanted || rs.ack.ca_state != CaState::Open || self.state == Phase::Startup {
             return 0;
         }
         let first = scaled(self.inflight_longterm.min(u64::from(u32::MAX)), self.p.ecn_reprobe_gain);

@@ -88,8 +88,9 @@ impl Bbr3 {
 
     /// The same for an ACK, with the marks that it brings.
     #[inline]
-    pub(super) fn is_inflight_too_high(&self, tx_in_flight: u64, lost: u64, rs: &Sample) -> bool {
-        (lost > 0 && self.is_loss_too_high(tx_in_flight, lost)) || (rs.delivered_ce > 0 && self.are_marks_too_many(rs))
+    pub(super) fn is_inflight_too_high(&self, tx_in_flight: u64, lost: u64, rs: &Sample<'_>) -> bool {
+        (lost > 0 && self.is_loss_too_high(tx_in_flight, lost))
+            || (rs.delivered_ce() > 0 && self.are_marks_too_many(rs))
     }
 
     /// How much was in flight when losses passed the threshold, somewhere within this packet.

@@ -23,7 +23,7 @@ use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
 use crate::params::FINE;
 use crate::rate_sample::FlightSample;
 use crate::rng::Rng;
-use crate::shared::{FullPipe, Rounds};
+use crate::shared::{FullPipe, Memo, Rounds};
 use crate::units::{MICROS_PER_SEC, Rate, Span, Time};
 use aggregation::Aggregation;
 use ecn::Ecn;
@@ -95,31 +95,35 @@ enum AckPhase {
 
 /// The draft's `RS` and `C` at one ACK, in this flow's units.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
-    now: Time,
+struct Sample<'a> {
+    ack: &'a Ack,
+    flight: &'a FlightSample,
+    smss: u64,
     /// The ACK delivered something. Decision: one that did not changes neither rounds nor signals.
     has_data: bool,
     /// 0 where the interval is too short to be believed.
     delivery_rate: u64,
     delivered: u64,
-    prior_delivered: u64,
     newly_acked: u64,
-    newly_lost: u64,
-    tx_in_flight: u64,
-    lost: u64,
-    rtt_us: Option<u64>,
-    is_app_limited: bool,
-    is_ack_delayed: bool,
-    delivered_ce: u64,
-    is_ece: bool,
-    /// Packets.
-    c_delivered: u64,
-    delivered_time_us: u64,
     inflight: u64,
-    prior_inflight: u64,
-    is_cwnd_limited: bool,
-    ca_state: CaState,
-    edt: Time,
+}
+
+impl Sample<'_> {
+    const fn tx_in_flight(&self) -> u64 {
+        (self.flight.tx_in_flight as u64).saturating_mul(self.smss)
+    }
+
+    const fn lost(&self) -> u64 {
+        (self.flight.lost as u64).saturating_mul(self.smss)
+    }
+
+    const fn delivered_ce(&self) -> u64 {
+        (self.flight.delivered_ce as u64).saturating_mul(self.smss)
+    }
+
+    const fn prior_inflight(&self) -> u64 {
+        self.ack.rs.prior_in_flight.saturating_mul(self.smss)
+    }
 }
 
 /// A flow of BBRv2 or BBRv3.
@@ -140,8 +144,14 @@ pub struct Bbr3 {
     /// Bytes per second.
     pacing_rate: u64,
     send_quantum: u64,
+    rate_memo: Memo<2>,
+    quantum_memo: Memo<2>,
+    inflight_memo: Memo<4>,
+    target_memo: Memo<2>,
     // General
     state: Phase,
+    /// The state that the gains are of.
+    gains_of: Phase,
     pacing_gain: u32,
     cwnd_gain: u32,
     rounds: Rounds,
@@ -186,6 +196,8 @@ pub struct Bbr3 {
     prev_probe_precautionary: bool,
     // ProbeRTT; stamps in ticks of `tick_us`
     tick_us: u64,
+    probe_rtt_interval: u64,
+    min_rtt_filter_len: u64,
     min_rtt_stamp: u64,
     probe_rtt_min_delay_us: u64,
     probe_rtt_min_stamp: u64,
@@ -214,7 +226,12 @@ impl Bbr3 {
             cwnd,
             pacing_rate: 0,
             send_quantum: 0,
+            rate_memo: Memo::EMPTY,
+            quantum_memo: Memo::EMPTY,
+            inflight_memo: Memo::EMPTY,
+            target_memo: Memo::EMPTY,
             state: Phase::Startup,
+            gains_of: Phase::Startup,
             pacing_gain: params.startup_pacing_gain,
             cwnd_gain: params.startup_cwnd_gain,
             rounds: Rounds::default(),
@@ -255,11 +272,15 @@ impl Bbr3 {
             prev_probe_too_high: false,
             prev_probe_precautionary: false,
             tick_us: tick_us.max(1),
+            probe_rtt_interval: 0,
+            min_rtt_filter_len: 0,
             min_rtt_stamp: 0,
             probe_rtt_min_delay_us: min_rtt_us,
             probe_rtt_min_stamp: 0,
             probe_rtt_expired: false,
         };
+        bbr.probe_rtt_interval = bbr.ticks(params.probe_rtt_interval);
+        bbr.min_rtt_filter_len = bbr.ticks(params.min_rtt_filter_len);
         bbr.min_rtt_stamp = bbr.tick(init.now);
         bbr.probe_rtt_min_stamp = bbr.min_rtt_stamp;
         bbr.init_pacing_rate(init.srtt);
@@ -279,7 +300,7 @@ impl Bbr3 {
     }
 
     // spec: #per-ack-steps UpdateModelAndState. Differs: BBR.bw is always the lesser of its two bounds, so nothing updates it last.
-    fn update_model_and_state(&mut self, rs: &Sample) {
+    fn update_model_and_state(&mut self, rs: &Sample<'_>) {
         self.update_latest_delivery_signals(rs);
         self.update_congestion_signals(rs);
         self.update_ack_aggregation(rs);
@@ -290,11 +311,13 @@ impl Bbr3 {
         self.update_min_rtt(rs);
         self.check_probe_rtt(rs);
         self.advance_latest_delivery_signals(rs);
-        self.update_gains();
+        if self.state != self.gains_of {
+            self.update_gains();
+        }
     }
 
     // spec: #per-ack-steps UpdateControlParameters
-    fn update_control_parameters(&mut self, rs: &Sample, srtt: Option<Span>) {
+    fn update_control_parameters(&mut self, rs: &Sample<'_>, srtt: Option<Span>) {
         self.set_pacing_rate(srtt);
         self.set_send_quantum();
         self.set_cwnd(rs);
@@ -313,7 +336,7 @@ impl Bbr3 {
     /// The host's ACK in this flow's units.
     // spec: #upon-receiving-an-ack GenerateRateSample. Linux rounds the rate up, so that a low one can grow.
     #[inline]
-    fn sample(&self, ack: &Ack, flight: &FlightSample) -> Sample {
+    fn sample<'a>(&self, ack: &'a Ack, flight: &'a FlightSample) -> Sample<'a> {
         let delivered = self.volume(ack.rs.delivered.unwrap_or(0));
         let delivery_rate = match ack.rs.interval_us {
             Some(interval_us) => {
@@ -322,30 +345,17 @@ impl Bbr3 {
             }
             None => 0,
         };
+        // Linux has no use for a sample without a rate, or of what was delivered before.
+        let is_valid = !self.edition.is_kernel() || (ack.rs.interval_us.is_some() && ack.rs.acked_sacked > 0);
         Sample {
-            now: ack.now,
-            // Linux has no use for a sample without a rate, or of what was delivered before.
-            has_data: ack.rs.delivered.is_some()
-                && (!self.edition.is_kernel() || (ack.rs.interval_us.is_some() && ack.rs.acked_sacked > 0)),
+            ack,
+            flight,
+            smss: self.smss,
+            has_data: ack.rs.delivered.is_some() && is_valid,
             delivery_rate,
             delivered,
-            prior_delivered: ack.rs.prior_delivered,
             newly_acked: self.volume(ack.rs.acked_sacked),
-            newly_lost: self.volume(ack.rs.losses),
-            tx_in_flight: self.volume(flight.tx_in_flight.into()),
-            lost: self.volume(flight.lost.into()),
-            rtt_us: ack.rs.rtt_us,
-            is_app_limited: ack.rs.is_app_limited,
-            is_ack_delayed: ack.rs.is_ack_delayed,
-            delivered_ce: self.volume(flight.delivered_ce.into()),
-            is_ece: flight.is_ece,
-            c_delivered: ack.delivered,
-            delivered_time_us: ack.delivered_time_us,
             inflight: self.volume(ack.in_flight.into()),
-            prior_inflight: self.volume(ack.rs.prior_in_flight),
-            is_cwnd_limited: ack.cwnd_limited,
-            ca_state: ack.ca_state,
-            edt: ack.edt,
         }
     }
 
@@ -381,6 +391,10 @@ impl Bbr3 {
     /// Payload bytes of a full packet changed. What was measured in bytes stays so; what was in packets too, as in Linux.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
+        self.rate_memo = Memo::EMPTY;
+        self.quantum_memo = Memo::EMPTY;
+        self.inflight_memo = Memo::EMPTY;
+        self.target_memo = Memo::EMPTY;
         if self.edition.is_kernel() {
             self.unit_bytes = self.mss;
             return;
@@ -459,6 +473,7 @@ impl Bbr3 {
     #[inline]
     const fn update_gains(&mut self) {
         let p = &self.p;
+        self.gains_of = self.state;
         (self.pacing_gain, self.cwnd_gain) = match self.state {
             Phase::Startup => (p.startup_pacing_gain, p.startup_cwnd_gain),
             Phase::Drain { .. } => (p.drain_pacing_gain, p.startup_cwnd_gain),

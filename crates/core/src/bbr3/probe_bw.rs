@@ -50,11 +50,11 @@ impl Bbr3 {
     }
 
     // spec: #probebw-algorithm-details StartProbeBW_UP
-    fn start_probe_bw_up(&mut self, rs: &Sample) {
+    fn start_probe_bw_up(&mut self, rs: &Sample<'_>) {
         self.ack_phase = AckPhase::ProbeStarting;
-        self.rounds.begin(rs.c_delivered);
+        self.rounds.begin(rs.ack.delivered);
         if self.edition.is_v2() {
-            self.cycle_stamp = rs.now;
+            self.cycle_stamp = rs.ack.now;
         } else {
             self.restart_full_bw(rs);
         }
@@ -63,7 +63,7 @@ impl Bbr3 {
     }
 
     /// The plateau is looked for anew, from this sample's rate.
-    fn restart_full_bw(&mut self, rs: &Sample) {
+    fn restart_full_bw(&mut self, rs: &Sample<'_>) {
         self.reset_full_bw();
         self.full_bw.bw = rs.delivery_rate;
     }
@@ -83,7 +83,7 @@ impl Bbr3 {
     }
 
     // spec: #probebw-algorithm-details UpdateProbeBWCyclePhase
-    pub(super) fn update_probe_bw_cycle_phase(&mut self, rs: &Sample) {
+    pub(super) fn update_probe_bw_cycle_phase(&mut self, rs: &Sample<'_>) {
         if !self.full_bw_reached || !rs.has_data && !self.edition.is_kernel() {
             return;
         }
@@ -108,7 +108,7 @@ impl Bbr3 {
             Phase::ProbeBwUp => {
                 if self.is_time_to_go_down(rs) {
                     self.prev_probe_too_high = false;
-                    self.start_probe_bw_down(rs.now, rs.c_delivered);
+                    self.start_probe_bw_down(rs.ack.now, rs.ack.delivered);
                 }
             }
             Phase::Startup | Phase::Drain { .. } | Phase::ProbeRtt { .. } => {}
@@ -117,24 +117,29 @@ impl Bbr3 {
 
     /// True: the state has changed.
     // spec: #probebw-algorithm-details AdaptLongTermModel
-    fn adapt_long_term_model(&mut self, rs: &Sample) -> bool {
+    fn adapt_long_term_model(&mut self, rs: &Sample<'_>) -> bool {
         if self.rounds.start && self.ack_phase == AckPhase::ProbeStarting {
             self.ack_phase = AckPhase::ProbeFeedback;
         }
         if self.rounds.start && self.ack_phase == AckPhase::ProbeStopping && self.end_probe_feedback(rs) {
             return true;
         }
-        if self.is_inflight_too_high(rs.tx_in_flight, rs.lost, rs) {
+        if self.is_inflight_too_high(rs.tx_in_flight(), rs.lost(), rs) {
             // The draft has heard of each lost packet; Linux also looks at the round as a whole, and at marks.
-            if self.is_bw_probe_sample && (self.edition.is_kernel() || rs.delivered_ce > 0) {
-                self.handle_inflight_too_high(rs.now, rs.c_delivered, rs.tx_in_flight, rs.is_app_limited);
+            if self.is_bw_probe_sample && (self.edition.is_kernel() || rs.delivered_ce() > 0) {
+                self.handle_inflight_too_high(
+                    rs.ack.now,
+                    rs.ack.delivered,
+                    rs.tx_in_flight(),
+                    rs.ack.rs.is_app_limited,
+                );
             }
             return false;
         }
         if self.inflight_longterm == INFINITY {
             return false;
         }
-        self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
+        self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight());
         if self.state == Phase::ProbeBwUp {
             self.probe_inflight_longterm_upward(rs);
         }
@@ -143,30 +148,30 @@ impl Bbr3 {
 
     /// The last samples of a probe are in. True: it was cautious and went well, so another follows at once.
     // Decision: the draft's `return true` belongs to that case only, as its indentation and Linux have it.
-    fn end_probe_feedback(&mut self, rs: &Sample) -> bool {
+    fn end_probe_feedback(&mut self, rs: &Sample<'_>) -> bool {
         self.is_bw_probe_sample = false;
         self.ack_phase = AckPhase::Init;
         if !self.is_in_a_probe_bw_state() {
             return false;
         }
-        if !rs.is_app_limited {
+        if !rs.ack.rs.is_app_limited {
             self.advance_max_bw_filter();
         }
         let again = self.prev_probe_precautionary && !self.prev_probe_too_high;
         if again {
-            self.start_probe_bw_refill(rs.c_delivered, 0);
+            self.start_probe_bw_refill(rs.ack.delivered, 0);
         }
         again
     }
 
     // spec: #a-dual-time-scale-approach-for-coexistence IsTimeToProbeBW
-    fn is_time_to_probe_bw(&mut self, rs: &Sample) -> bool {
-        let by_marks = self.ecn_reprobe_rounds(rs);
+    fn is_time_to_probe_bw(&mut self, rs: &Sample<'_>) -> bool {
+        let by_marks = if self.ecn.eligible { self.ecn_reprobe_rounds(rs) } else { 0 };
         let is_time = by_marks > 0
-            || self.has_elapsed_in_phase(rs.now, self.bw_probe_wait)
+            || self.has_elapsed_in_phase(rs.ack.now, self.bw_probe_wait)
             || self.is_reno_coexistence_probe_time();
         if is_time {
-            self.start_probe_bw_refill(rs.c_delivered, by_marks);
+            self.start_probe_bw_refill(rs.ack.delivered, by_marks);
         }
         is_time
     }
@@ -178,24 +183,24 @@ impl Bbr3 {
 
     // spec: #a-dual-time-scale-approach-for-coexistence IsRenoCoexistenceProbeTime
     // Decision: rounds are compared with packets; the draft's TargetInflight is in bytes, of which 63 are always fewer.
-    fn is_reno_coexistence_probe_time(&self) -> bool {
+    fn is_reno_coexistence_probe_time(&mut self) -> bool {
         let most = u64::from(self.p.bw_probe_max_rounds);
         self.rounds_since_probe_up >= most || self.rounds_since_probe_up >= self.target_inflight() / self.smss
     }
 
     // spec: #probebw-algorithm-details IsTimeToCruise
-    fn is_time_to_cruise(&self, rs: &Sample) -> bool {
+    fn is_time_to_cruise(&self, rs: &Sample<'_>) -> bool {
         let inflight = self.cycle_inflight(rs);
         inflight <= self.inflight_with_headroom() && inflight <= self.inflight(self.max_bw(), UNIT)
     }
 
     /// In flight as the cycle looks at it: Linux takes what was there before this ACK, and the pacer into account.
-    fn cycle_inflight(&self, rs: &Sample) -> u64 {
-        if self.edition.is_kernel() { self.in_net_at_edt(rs, rs.prior_inflight) } else { rs.inflight }
+    fn cycle_inflight(&self, rs: &Sample<'_>) -> u64 {
+        if self.edition.is_kernel() { self.in_net_at_edt(rs, rs.prior_inflight()) } else { rs.inflight }
     }
 
     // spec: #probebw-algorithm-details IsTimeToGoDown; v2alpha bbr_update_cycle_phase, which knows no plateau
-    fn is_time_to_go_down(&mut self, rs: &Sample) -> bool {
+    fn is_time_to_go_down(&mut self, rs: &Sample<'_>) -> bool {
         // Decision: reached is when no further packet fits, since a host that sends whole packets rarely hits a bound in bytes.
         let inflight = self.cycle_inflight(rs);
         if self.prev_probe_too_high && inflight.saturating_add(self.smss) > self.inflight_longterm {
@@ -204,10 +209,10 @@ impl Bbr3 {
         }
         if self.edition.is_v2() {
             let at_least = Span::micros(self.min_rtt_us);
-            return self.has_elapsed_in_phase(rs.now, at_least)
+            return self.has_elapsed_in_phase(rs.ack.now, at_least)
                 && inflight >= self.inflight(self.max_bw(), self.pacing_gain);
         }
-        if rs.is_cwnd_limited && self.cwnd >= self.inflight_longterm {
+        if rs.ack.cwnd_limited && self.cwnd >= self.inflight_longterm {
             self.restart_full_bw(rs);
             return false;
         }
@@ -231,8 +236,8 @@ impl Bbr3 {
     }
 
     // spec: #probebw-algorithm-details ProbeInflightLongtermUpward
-    fn probe_inflight_longterm_upward(&mut self, rs: &Sample) {
-        if !rs.is_cwnd_limited || self.cwnd < self.inflight_longterm {
+    fn probe_inflight_longterm_upward(&mut self, rs: &Sample<'_>) {
+        if !rs.ack.cwnd_limited || self.cwnd < self.inflight_longterm {
             if self.edition.is_v2() {
                 self.bw_probe_up_acked = 0; // v2alpha does not keep the credit
             }

@@ -8,20 +8,20 @@ use crate::units::Time;
 impl Bbr3 {
     /// The kernel's tick count, to which it rounds these stamps; microseconds where `hz` is 0.
     pub(super) const fn tick(&self, now: Time) -> u64 {
-        now.as_micros() / self.tick_us
+        if self.tick_us == 1 { now.as_micros() } else { now.as_micros() / self.tick_us }
     }
 
     /// A span in ticks, rounded up as `msecs_to_jiffies` does.
-    const fn ticks(&self, span_us: u32) -> u64 {
+    pub(super) const fn ticks(&self, span_us: u32) -> u64 {
         (span_us as u64).div_ceil(self.tick_us)
     }
 
     // spec: #probertt-logic UpdateMinRTT; Linux bbr_update_min_rtt, which does not believe a delayed ACK once its filter has expired
-    pub(super) fn update_min_rtt(&mut self, rs: &Sample) {
-        let tick = self.tick(rs.now);
-        self.probe_rtt_expired = tick > self.probe_rtt_min_stamp + self.ticks(self.p.probe_rtt_interval);
-        let is_believed = !(self.edition.is_kernel() && rs.is_ack_delayed);
-        if let Some(rtt_us) = rs.rtt_us
+    pub(super) fn update_min_rtt(&mut self, rs: &Sample<'_>) {
+        let tick = self.tick(rs.ack.now);
+        self.probe_rtt_expired = tick > self.probe_rtt_min_stamp + self.probe_rtt_interval;
+        let is_believed = !(self.edition.is_kernel() && rs.ack.rs.is_ack_delayed);
+        if let Some(rtt_us) = rs.ack.rs.rtt_us
             && (rtt_us < self.probe_rtt_min_delay_us
                 || (self.edition.is_v2() && rtt_us == self.probe_rtt_min_delay_us)
                 || (self.probe_rtt_expired && is_believed))
@@ -29,7 +29,7 @@ impl Bbr3 {
             self.probe_rtt_min_delay_us = rtt_us;
             self.probe_rtt_min_stamp = tick;
         }
-        let min_rtt_expired = tick > self.min_rtt_stamp + self.ticks(self.p.min_rtt_filter_len);
+        let min_rtt_expired = tick > self.min_rtt_stamp + self.min_rtt_filter_len;
         // Linux also renews the stamp of an equal one.
         let is_equal = self.edition.is_kernel() && self.probe_rtt_min_delay_us == self.min_rtt_us;
         if self.probe_rtt_min_delay_us < self.min_rtt_us || is_equal || min_rtt_expired {
@@ -39,13 +39,13 @@ impl Bbr3 {
     }
 
     // spec: #probertt-logic CheckProbeRTT
-    pub(super) fn check_probe_rtt(&mut self, rs: &Sample) {
+    pub(super) fn check_probe_rtt(&mut self, rs: &Sample<'_>) {
         if self.probe_rtt_expired && !self.idle_restart && !matches!(self.state, Phase::ProbeRtt { .. }) {
             self.enter_probe_rtt();
             // The state first, as draft and Linux have it: a window that recovery saved is kept if it is larger.
             self.save_cwnd();
             self.ack_phase = AckPhase::ProbeStopping;
-            self.rounds.begin(rs.c_delivered);
+            self.rounds.begin(rs.ack.delivered);
         }
         self.mark_app_limited = matches!(self.state, Phase::ProbeRtt { .. });
         if self.mark_app_limited {
@@ -63,22 +63,22 @@ impl Bbr3 {
 
     /// Both waits, a time and a round, begin once the queue is gone.
     // spec: #probertt-logic HandleProbeRTT
-    fn handle_probe_rtt(&mut self, rs: &Sample) {
+    fn handle_probe_rtt(&mut self, rs: &Sample<'_>) {
         let Phase::ProbeRtt { done_stamp, round_done } = self.state else {
             return;
         };
         if done_stamp.is_none() {
             if rs.inflight <= self.probe_rtt_cwnd() {
-                let done = self.tick(rs.now) + self.ticks(self.p.probe_rtt_duration);
+                let done = self.tick(rs.ack.now) + self.ticks(self.p.probe_rtt_duration);
                 self.state = Phase::ProbeRtt { done_stamp: Some(done), round_done: false };
-                self.rounds.begin(rs.c_delivered);
+                self.rounds.begin(rs.ack.delivered);
             }
             return;
         }
         let round_done = round_done || self.rounds.start;
         self.state = Phase::ProbeRtt { done_stamp, round_done };
         if round_done {
-            self.check_probe_rtt_done(rs.now, rs.c_delivered);
+            self.check_probe_rtt_done(rs.ack.now, rs.ack.delivered);
         }
     }
 

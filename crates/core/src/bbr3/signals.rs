@@ -17,21 +17,21 @@ impl Bbr3 {
     }
 
     // spec: #when-not-probing-for-bandwidth UpdateLatestDeliverySignals
-    pub(super) fn update_latest_delivery_signals(&mut self, rs: &Sample) {
+    pub(super) fn update_latest_delivery_signals(&mut self, rs: &Sample<'_>) {
         self.loss_round_start = false;
         if !rs.has_data {
             return;
         }
         self.bw_latest = self.bw_latest.max(rs.delivery_rate);
         self.inflight_latest = self.inflight_latest.max(rs.delivered);
-        if rs.prior_delivered >= self.loss_round_delivered {
-            self.loss_round_delivered = rs.c_delivered;
+        if rs.ack.rs.prior_delivered >= self.loss_round_delivered {
+            self.loss_round_delivered = rs.ack.delivered;
             self.loss_round_start = true;
         }
     }
 
     // spec: #when-not-probing-for-bandwidth AdvanceLatestDeliverySignals
-    pub(super) const fn advance_latest_delivery_signals(&mut self, rs: &Sample) {
+    pub(super) const fn advance_latest_delivery_signals(&mut self, rs: &Sample<'_>) {
         // A probe that repaired a loss says how much the path delivered before: that is worth another round (Linux).
         let is_tlp_ack = core::mem::replace(&mut self.is_tlp_ack, false);
         if self.loss_round_start && !is_tlp_ack && !self.edition.is_v2() {
@@ -41,7 +41,7 @@ impl Bbr3 {
     }
 
     // spec: #when-not-probing-for-bandwidth UpdateCongestionSignals
-    pub(super) fn update_congestion_signals(&mut self, rs: &Sample) {
+    pub(super) fn update_congestion_signals(&mut self, rs: &Sample<'_>) {
         self.rounds.start = false;
         if !rs.has_data {
             return;
@@ -64,12 +64,12 @@ impl Bbr3 {
     // spec: #updating-the-bbrmaxbw-max-filter UpdateMaxBw; #bbr-round-count UpdateRound
     // Decision: RS.prior_delivered for the P.delivered that UpdateRound names.
     #[inline]
-    fn update_max_bw(&mut self, rs: &Sample) {
-        self.rounds.update(rs.prior_delivered, rs.c_delivered);
+    fn update_max_bw(&mut self, rs: &Sample<'_>) {
+        self.rounds.update(rs.ack.rs.prior_delivered, rs.ack.delivered);
         if self.rounds.start {
             self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
         }
-        if rs.delivery_rate > 0 && (rs.delivery_rate >= self.max_bw() || !rs.is_app_limited) {
+        if rs.delivery_rate > 0 && (rs.delivery_rate >= self.max_bw() || !rs.ack.rs.is_app_limited) {
             let slot = &mut self.max_bw_filter[1];
             *slot = rs.delivery_rate.max(*slot);
         }

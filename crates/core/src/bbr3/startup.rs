@@ -32,9 +32,9 @@ impl Bbr3 {
     // spec: #exiting-acceleration-based-on-bandwidth-plateau CheckFullBWReached
     // Decision: a sample without a rate is no evidence; the prose speaks of samples, the pseudo-code would count its 0 as a plateau.
     // Linux takes a higher rate as baseline at any ACK, and counts at rounds; v2alpha tests the maximum, and in Startup only.
-    pub(super) fn check_full_bw_reached(&mut self, rs: &Sample) {
+    pub(super) fn check_full_bw_reached(&mut self, rs: &Sample<'_>) {
         let is_done = if self.edition.is_v2() { self.full_bw_reached } else { self.full_bw_now };
-        if is_done || rs.is_app_limited || !rs.has_data || rs.delivery_rate == 0 {
+        if is_done || rs.ack.rs.is_app_limited || !rs.has_data || rs.delivery_rate == 0 {
             return;
         }
         if !self.edition.is_kernel() && !self.rounds.start {
@@ -49,7 +49,7 @@ impl Bbr3 {
     }
 
     // spec: #startup-dynamics CheckStartupDone
-    pub(super) fn check_startup_done(&mut self, rs: &Sample) {
+    pub(super) fn check_startup_done(&mut self, rs: &Sample<'_>) {
         if self.state == Phase::Startup {
             self.check_startup_high_loss(rs);
             if self.full_bw_reached {
@@ -63,19 +63,19 @@ impl Bbr3 {
 
     // spec: #exiting-startup-based-on-packet-loss CheckStartupHighLoss. Decision: the draft has its prose only; this is what Linux
     // bbr_check_loss_too_high_in_startup does at the end of a round of loss, but for gaps in the sequence where Linux counts ACKs with loss.
-    fn check_startup_high_loss(&mut self, rs: &Sample) {
-        if self.edition.is_kernel() && rs.newly_lost > 0 {
+    fn check_startup_high_loss(&mut self, rs: &Sample<'_>) {
+        if self.edition.is_kernel() && rs.ack.rs.losses > 0 {
             self.loss_events_in_round = (self.loss_events_in_round + 1).min(LOSS_EVENTS_MAX);
         }
-        let in_recovery = rs.ca_state == CaState::Recovery;
+        let in_recovery = rs.ack.ca_state == CaState::Recovery;
         let is_high = if self.has_selective_acks {
             // A round of loss begins with its first loss, so recovery has then lasted for a whole round.
             self.loss_round_start
                 && self.p.startup_full_loss_cnt > 0
                 && self.loss_events_in_round >= self.p.startup_full_loss_cnt
-                && self.is_inflight_too_high(rs.tx_in_flight, rs.lost, rs)
+                && self.is_inflight_too_high(rs.tx_in_flight(), rs.lost(), rs)
         } else {
-            rs.newly_lost > 0 || self.is_loss_in_round
+            rs.ack.rs.losses > 0 || self.is_loss_in_round
         };
         if in_recovery && is_high && self.max_bw() > 0 {
             self.leave_startup_by_congestion();
@@ -101,14 +101,14 @@ impl Bbr3 {
     // spec: #drain CheckDrainDone
     // Decision: Inflight(1.0) is of max_bw, as in Linux, not of a bound that the losses of Startup have lowered meanwhile.
     // Decision: "> start + 3", as the pseudo-code has it: three whole rounds also where Drain began in the middle of one.
-    pub(super) fn check_drain_done(&mut self, rs: &Sample) {
+    pub(super) fn check_drain_done(&mut self, rs: &Sample<'_>) {
         let Phase::Drain { start_round } = self.state else {
             return;
         };
         let is_long =
             self.p.drain_rounds > 0 && self.rounds.count > start_round.saturating_add(u64::from(self.p.drain_rounds));
         if is_long || self.in_net_at_edt(rs, rs.inflight) <= self.inflight(self.max_bw(), UNIT) {
-            self.enter_probe_bw(rs.now, rs.c_delivered);
+            self.enter_probe_bw(rs.ack.now, rs.ack.delivered);
         }
     }
 }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{BW_UNIT, Bbr3, INFINITY, Phase, Sample, UNIT, scaled};
+use crate::shared::Memo;
 use crate::units::{MICROS_PER_SEC, Span};
 
 /// v2alpha: below this rate a burst is one packet. Bits per second. Source: google/bbr v2alpha `bbr_min_tso_rate`.
@@ -61,7 +62,11 @@ impl Bbr3 {
         if bw == 0 {
             return; // not one rate measured yet
         }
-        let rate = self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin_percent);
+        let key = [bw, u64::from(gain)];
+        if self.rate_memo.key != key {
+            self.rate_memo = Memo { key, value: self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin_percent) };
+        }
+        let rate = self.rate_memo.value;
         if self.full_bw_reached || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }
@@ -69,6 +74,14 @@ impl Bbr3 {
 
     // spec: #send-quantum-bbrsendquantum SetSendQuantum; Linux bbr_tso_segs_generic
     pub(super) fn set_send_quantum(&mut self) {
+        let key = [self.pacing_rate, self.min_rtt_us];
+        if self.quantum_memo.key != key {
+            self.choose_send_quantum();
+            self.quantum_memo = Memo { key, value: self.send_quantum };
+        }
+    }
+
+    fn choose_send_quantum(&mut self) {
         let least = u64::from(self.min_tso_segs());
         if !self.edition.is_kernel() {
             let bytes = self.pacing_rate.saturating_mul(u64::from(self.p.send_quantum_time)) / MICROS_PER_SEC;
@@ -126,31 +139,43 @@ impl Bbr3 {
 
     /// What we want in flight: the BDP, unless congestion cut the window. Linux leaves room for bursts in it.
     // spec: #a-dual-time-scale-approach-for-coexistence TargetInflight
-    pub(super) fn target_inflight(&self) -> u64 {
-        let bdp =
-            if self.edition.is_kernel() { self.inflight(self.bw(), UNIT) } else { self.bdp_multiple(self.bw(), UNIT) };
-        bdp.min(self.cwnd)
+    pub(super) fn target_inflight(&mut self) -> u64 {
+        let bw = self.bw();
+        if self.edition.is_kernel() {
+            return self.inflight(bw, UNIT).min(self.cwnd);
+        }
+        let key = [bw, self.min_rtt_us];
+        if self.target_memo.key != key {
+            self.target_memo = Memo { key, value: self.bdp_multiple(bw, UNIT) };
+        }
+        self.target_memo.value.min(self.cwnd)
     }
 
     /// What will still be in the network when the next packet leaves the pacer.
     // spec: Linux bbr_packets_in_net_at_edt. The draft takes what is in flight.
-    pub(super) fn in_net_at_edt(&self, rs: &Sample, inflight_now: u64) -> u64 {
+    pub(super) fn in_net_at_edt(&self, rs: &Sample<'_>, inflight_now: u64) -> u64 {
         if self.p.edt == 0 {
             return inflight_now;
         }
-        let delivered = self.bw().saturating_mul(rs.edt.since(rs.now).as_micros()) >> 24;
+        let delivered = self.bw().saturating_mul(rs.ack.edt.since(rs.ack.now).as_micros()) >> 24;
         let leaving = if self.pacing_gain > UNIT { self.send_quantum } else { 0 };
         inflight_now.saturating_add(leaving).saturating_sub(delivered)
     }
 
     // spec: #computing-bbrmaxinflight UpdateMaxInflight
-    fn max_inflight(&self) -> u64 {
-        let inflight_cap = self.bdp_multiple(self.bw(), self.cwnd_gain).saturating_add(self.extra_acked());
-        self.quantization_budget(inflight_cap)
+    fn max_inflight(&mut self) -> u64 {
+        let bw = self.bw();
+        let state = u64::from(self.cwnd_gain) << 1 | u64::from(self.state == Phase::ProbeBwUp);
+        let key = [bw, self.min_rtt_us, self.aggregation.extra_acked, self.send_quantum << 32 | state];
+        if self.inflight_memo.key != key {
+            let inflight_cap = self.bdp_multiple(bw, self.cwnd_gain).saturating_add(self.extra_acked());
+            self.inflight_memo = Memo { key, value: self.quantization_budget(inflight_cap) };
+        }
+        self.inflight_memo.value
     }
 
     // spec: #cwnd-adjustment-mechanism SetCwnd; Linux bbr_set_cwnd
-    pub(super) fn set_cwnd(&mut self, rs: &Sample) {
+    pub(super) fn set_cwnd(&mut self, rs: &Sample<'_>) {
         if rs.newly_acked > 0 || !self.edition.is_kernel() {
             let max_inflight = self.max_inflight();
             let grown = self.cwnd.saturating_add(rs.newly_acked);
@@ -167,11 +192,11 @@ impl Bbr3 {
     }
 
     /// Too early for the model to bound the window. Linux asks for twice the initial window instead.
-    fn knows_little(&self, rs: &Sample) -> bool {
+    fn knows_little(&self, rs: &Sample<'_>) -> bool {
         if self.edition.is_kernel() {
             self.cwnd < self.initial_cwnd.saturating_mul(2)
         } else {
-            self.volume(rs.c_delivered) < self.initial_cwnd
+            self.volume(rs.ack.delivered) < self.initial_cwnd
         }
     }
 
