@@ -71,6 +71,7 @@ impl Bbr3 {
     }
 
     // spec: Linux bbr_update_ecn_alpha
+    #[inline(never)]
     fn update_ecn_alpha(&mut self) {
         let is_short = self.p.ecn_max_rtt == 0 || self.min_rtt_us <= u64::from(self.p.ecn_max_rtt);
         self.ecn.eligible |= is_short && self.p.ecn_factor > 0;
@@ -101,6 +102,7 @@ impl Bbr3 {
 
     /// Whether the share of marks says that probing went too far.
     // spec: Linux bbr_is_inflight_too_high. Decision: in the draft's edition a marked packet is as good as a lost one here.
+    #[inline(never)]
     pub(super) fn are_marks_too_many(&self, rs: &Sample<'_>) -> bool {
         if self.p.ecn == 0 {
             return false;
@@ -131,6 +133,7 @@ impl Bbr3 {
 
     /// After a cycle with marks and without loss: how many doublings a new probe may begin with; 0 for no such probe.
     // spec: Linux bbr_check_time_to_probe_bw
+    #[inline(never)]
     pub(super) fn ecn_reprobe_rounds(&self, rs: &Sample<'_>) -> u32 {
         let wanted = self.ecn.eligible && self.ecn.in_cycle && !self.ecn.loss_in_cycle && self.p.ecn_reprobe_gain > 0;
         if !wanted || rs.ack.ca_state != CaState::Open || self.state == Phase::Startup {

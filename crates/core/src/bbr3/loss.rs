@@ -78,6 +78,7 @@ impl Bbr3 {
     }
 
     // spec: #probing-for-bandwidth-in-probebw IsInflightTooHigh
+    #[inline(never)]
     fn is_loss_too_high(&self, tx_in_flight: u64, lost: u64) -> bool {
         if !self.has_selective_acks {
             return lost > 0;
@@ -106,6 +107,7 @@ impl Bbr3 {
     }
 
     // spec: #probing-for-bandwidth-in-probebw HandleInflightTooHigh
+    #[inline(never)]
     pub(super) fn handle_inflight_too_high(
         &mut self,
         now: Time,

@@ -110,15 +110,15 @@ struct Sample<'a> {
 
 impl Sample<'_> {
     const fn tx_in_flight(&self) -> u64 {
-        (self.flight.tx_in_flight as u64).saturating_mul(self.smss)
+        self.flight.tx_in_flight as u64 * self.smss // both below 2^32
     }
 
     const fn lost(&self) -> u64 {
-        (self.flight.lost as u64).saturating_mul(self.smss)
+        self.flight.lost as u64 * self.smss
     }
 
     const fn delivered_ce(&self) -> u64 {
-        (self.flight.delivered_ce as u64).saturating_mul(self.smss)
+        self.flight.delivered_ce as u64 * self.smss
     }
 
     const fn prior_inflight(&self) -> u64 {
@@ -138,6 +138,8 @@ pub struct Bbr3 {
     mss: u64,
     initial_cwnd: u64,
     cwnd_clamp: u64,
+    /// Draft: `BBR.MinPipeCwnd`.
+    min_pipe_cwnd: u64,
     has_selective_acks: bool,
     // Outputs
     cwnd: u64,
@@ -150,8 +152,8 @@ pub struct Bbr3 {
     target_memo: Memo<2>,
     // General
     state: Phase,
-    /// The state that the gains are of.
-    gains_of: Phase,
+    /// The gains are still those of the state before.
+    is_state_new: bool,
     pacing_gain: u32,
     cwnd_gain: u32,
     rounds: Rounds,
@@ -161,6 +163,8 @@ pub struct Bbr3 {
     rng: Rng,
     // Model
     max_bw_filter: [u64; 2],
+    /// Draft: `BBR.max_bw`: the larger of the two.
+    max_bw: u64,
     bw_shortterm: u64,
     inflight_longterm: u64,
     inflight_shortterm: u64,
@@ -231,7 +235,7 @@ impl Bbr3 {
             inflight_memo: Memo::EMPTY,
             target_memo: Memo::EMPTY,
             state: Phase::Startup,
-            gains_of: Phase::Startup,
+            is_state_new: false,
             pacing_gain: params.startup_pacing_gain,
             cwnd_gain: params.startup_cwnd_gain,
             rounds: Rounds::default(),
@@ -240,6 +244,8 @@ impl Bbr3 {
             mark_app_limited: false,
             rng: Rng::derive(init.seed, 0x0062_6272_0033),
             max_bw_filter: [0; 2],
+            max_bw: 0,
+            min_pipe_cwnd: u64::from(params.min_pipe_cwnd) * smss,
             bw_shortterm: INFINITY,
             inflight_longterm: INFINITY,
             inflight_shortterm: INFINITY,
@@ -311,7 +317,7 @@ impl Bbr3 {
         self.update_min_rtt(rs);
         self.check_probe_rtt(rs);
         self.advance_latest_delivery_signals(rs);
-        if self.state != self.gains_of {
+        if self.is_state_new {
             self.update_gains();
         }
     }
@@ -326,11 +332,11 @@ impl Bbr3 {
     /// What holds after every ACK.
     fn check(&self) {
         // After a time-out Linux lets the window grow from one packet.
-        let floor = if self.edition.is_kernel() { self.smss } else { self.min_pipe_cwnd() };
+        let floor = if self.edition.is_kernel() { self.smss } else { self.min_pipe_cwnd };
         debug_assert!(self.cwnd >= floor.min(self.cwnd_clamp), "window below its floor");
         debug_assert!(self.pacing_rate > 0 && self.send_quantum > 0);
         debug_assert!(self.bw_shortterm > 0, "a bound of nothing would stop the flow");
-        debug_assert!(self.inflight_with_headroom() <= self.inflight_longterm.max(self.min_pipe_cwnd()));
+        debug_assert!(self.inflight_with_headroom() <= self.inflight_longterm.max(self.min_pipe_cwnd));
     }
 
     /// The host's ACK in this flow's units.
@@ -355,7 +361,7 @@ impl Bbr3 {
             delivery_rate,
             delivered,
             newly_acked: self.volume(ack.rs.acked_sacked),
-            inflight: self.volume(ack.in_flight.into()),
+            inflight: u64::from(ack.in_flight) * self.smss,
         }
     }
 
@@ -402,7 +408,8 @@ impl Bbr3 {
         let clamp = self.cwnd_clamp / self.smss;
         self.smss = self.mss;
         self.cwnd_clamp = self.volume(clamp);
-        self.cwnd = self.cwnd.min(self.cwnd_clamp).max(self.min_pipe_cwnd().min(self.cwnd_clamp));
+        self.min_pipe_cwnd = self.volume(u64::from(self.p.min_pipe_cwnd));
+        self.cwnd = self.cwnd.min(self.cwnd_clamp).max(self.min_pipe_cwnd.min(self.cwnd_clamp));
         self.set_send_quantum();
     }
 
@@ -468,12 +475,18 @@ impl Bbr3 {
         }
     }
 
+    /// Changes the state. Its gains hold from the end of this ACK's steps, as in Linux.
+    const fn set_state(&mut self, state: Phase) {
+        self.state = state;
+        self.is_state_new = true;
+    }
+
     /// The gains of the present state.
     // spec: #summary-of-control-behavior-in-the-state-machine. Decision: that table holds; the draft's StartProbeBW_* set no gain.
-    #[inline]
+    #[inline(never)]
     const fn update_gains(&mut self) {
         let p = &self.p;
-        self.gains_of = self.state;
+        self.is_state_new = false;
         (self.pacing_gain, self.cwnd_gain) = match self.state {
             Phase::Startup => (p.startup_pacing_gain, p.startup_cwnd_gain),
             Phase::Drain { .. } => (p.drain_pacing_gain, p.startup_cwnd_gain),

@@ -20,6 +20,7 @@ impl Bbr3 {
     }
 
     // spec: #probebw-algorithm-details StartProbeBW_DOWN
+    #[inline(never)]
     pub(super) fn start_probe_bw_down(&mut self, now: Time, delivered: u64) {
         self.reset_congestion_signals();
         self.probe_up_acked_per_inc = INFINITY;
@@ -27,7 +28,7 @@ impl Bbr3 {
         self.cycle_stamp = now;
         self.ack_phase = AckPhase::ProbeStopping;
         self.rounds.begin(delivered);
-        self.state = Phase::ProbeBwDown;
+        self.set_state(Phase::ProbeBwDown);
     }
 
     // spec: #probebw-algorithm-details StartProbeBW_CRUISE; Linux bbr_start_bw_probe_cruise, which keeps the short-term bound below the other
@@ -35,10 +36,11 @@ impl Bbr3 {
         if self.edition.is_kernel() && self.inflight_shortterm != INFINITY {
             self.inflight_shortterm = self.inflight_shortterm.min(self.inflight_longterm);
         }
-        self.state = Phase::ProbeBwCruise;
+        self.set_state(Phase::ProbeBwCruise);
     }
 
     // spec: #probebw-algorithm-details StartProbeBW_REFILL; `up_rounds` above 0 only after marks, in Linux
+    #[inline(never)]
     pub(super) const fn start_probe_bw_refill(&mut self, delivered: u64, up_rounds: u32) {
         self.reset_short_term_model();
         self.bw_probe_up_rounds = up_rounds;
@@ -46,10 +48,11 @@ impl Bbr3 {
         self.prev_probe_precautionary = false;
         self.ack_phase = AckPhase::Refilling;
         self.rounds.begin(delivered);
-        self.state = Phase::ProbeBwRefill;
+        self.set_state(Phase::ProbeBwRefill);
     }
 
     // spec: #probebw-algorithm-details StartProbeBW_UP
+    #[inline(never)]
     fn start_probe_bw_up(&mut self, rs: &Sample<'_>) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.rounds.begin(rs.ack.delivered);
@@ -58,7 +61,7 @@ impl Bbr3 {
         } else {
             self.restart_full_bw(rs);
         }
-        self.state = Phase::ProbeBwUp;
+        self.set_state(Phase::ProbeBwUp);
         self.raise_inflight_longterm_slope();
     }
 
@@ -148,6 +151,7 @@ impl Bbr3 {
 
     /// The last samples of a probe are in. True: it was cautious and went well, so another follows at once.
     // Decision: the draft's `return true` belongs to that case only, as its indentation and Linux have it.
+    #[inline(never)]
     fn end_probe_feedback(&mut self, rs: &Sample<'_>) -> bool {
         self.is_bw_probe_sample = false;
         self.ack_phase = AckPhase::Init;
@@ -165,6 +169,7 @@ impl Bbr3 {
     }
 
     // spec: #a-dual-time-scale-approach-for-coexistence IsTimeToProbeBW
+    #[inline]
     fn is_time_to_probe_bw(&mut self, rs: &Sample<'_>) -> bool {
         let by_marks = if self.ecn.eligible { self.ecn_reprobe_rounds(rs) } else { 0 };
         let is_time = by_marks > 0
@@ -183,12 +188,14 @@ impl Bbr3 {
 
     // spec: #a-dual-time-scale-approach-for-coexistence IsRenoCoexistenceProbeTime
     // Decision: rounds are compared with packets; the draft's TargetInflight is in bytes, of which 63 are always fewer.
+    #[inline]
     fn is_reno_coexistence_probe_time(&mut self) -> bool {
         let most = u64::from(self.p.bw_probe_max_rounds);
         self.rounds_since_probe_up >= most || self.rounds_since_probe_up >= self.target_inflight() / self.smss
     }
 
     // spec: #probebw-algorithm-details IsTimeToCruise
+    #[inline(never)]
     fn is_time_to_cruise(&self, rs: &Sample<'_>) -> bool {
         let inflight = self.cycle_inflight(rs);
         inflight <= self.inflight_with_headroom() && inflight <= self.inflight(self.max_bw(), UNIT)
@@ -200,6 +207,7 @@ impl Bbr3 {
     }
 
     // spec: #probebw-algorithm-details IsTimeToGoDown; v2alpha bbr_update_cycle_phase, which knows no plateau
+    #[inline(never)]
     fn is_time_to_go_down(&mut self, rs: &Sample<'_>) -> bool {
         // Decision: reached is when no further packet fits, since a host that sends whole packets rarely hits a bound in bytes.
         let inflight = self.cycle_inflight(rs);
@@ -225,7 +233,7 @@ impl Bbr3 {
             return INFINITY;
         }
         let headroom = scaled(self.inflight_longterm, self.p.headroom).max(self.smss);
-        self.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd())
+        self.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd)
     }
 
     // spec: #probebw-algorithm-details RaiseInflightLongtermSlope
@@ -236,6 +244,7 @@ impl Bbr3 {
     }
 
     // spec: #probebw-algorithm-details ProbeInflightLongtermUpward
+    #[inline(never)]
     fn probe_inflight_longterm_upward(&mut self, rs: &Sample<'_>) {
         if !rs.ack.cwnd_limited || self.cwnd < self.inflight_longterm {
             if self.edition.is_v2() {

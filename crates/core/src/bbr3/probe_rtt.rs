@@ -58,11 +58,12 @@ impl Bbr3 {
 
     // spec: #probertt-logic EnterProbeRTT
     const fn enter_probe_rtt(&mut self) {
-        self.state = Phase::ProbeRtt { done_stamp: None, round_done: false };
+        self.set_state(Phase::ProbeRtt { done_stamp: None, round_done: false });
     }
 
     /// Both waits, a time and a round, begin once the queue is gone.
     // spec: #probertt-logic HandleProbeRTT
+    #[inline(never)]
     fn handle_probe_rtt(&mut self, rs: &Sample<'_>) {
         let Phase::ProbeRtt { done_stamp, round_done } = self.state else {
             return;
@@ -70,13 +71,13 @@ impl Bbr3 {
         if done_stamp.is_none() {
             if rs.inflight <= self.probe_rtt_cwnd() {
                 let done = self.tick(rs.ack.now) + self.ticks(self.p.probe_rtt_duration);
-                self.state = Phase::ProbeRtt { done_stamp: Some(done), round_done: false };
+                self.set_state(Phase::ProbeRtt { done_stamp: Some(done), round_done: false });
                 self.rounds.begin(rs.ack.delivered);
             }
             return;
         }
         let round_done = round_done || self.rounds.start;
-        self.state = Phase::ProbeRtt { done_stamp, round_done };
+        self.set_state(Phase::ProbeRtt { done_stamp, round_done });
         if round_done {
             self.check_probe_rtt_done(rs.ack.now, rs.ack.delivered);
         }
@@ -109,6 +110,6 @@ impl Bbr3 {
 
     // spec: #modulating-cwnd-in-probertt ProbeRTTCwnd. Decision: the pseudo-code's half BDP, not the four packets of the text above it.
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
-        self.bdp_multiple(self.bw(), self.p.probe_rtt_cwnd_gain).max(self.min_pipe_cwnd())
+        self.bdp_multiple(self.bw(), self.p.probe_rtt_cwnd_gain).max(self.min_pipe_cwnd)
     }
 }

@@ -6,8 +6,8 @@ use super::{Bbr3, INFINITY, Phase, Sample, scaled};
 
 impl Bbr3 {
     /// Draft: `BBR.max_bw`: the largest rate of this ProbeBW cycle and the one before.
-    pub(super) fn max_bw(&self) -> u64 {
-        self.max_bw_filter[0].max(self.max_bw_filter[1])
+    pub(super) const fn max_bw(&self) -> u64 {
+        self.max_bw
     }
 
     /// Draft: `BBR.bw`.
@@ -70,8 +70,10 @@ impl Bbr3 {
             self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
         }
         if rs.delivery_rate > 0 && (rs.delivery_rate >= self.max_bw() || !rs.ack.rs.is_app_limited) {
-            let slot = &mut self.max_bw_filter[1];
-            *slot = rs.delivery_rate.max(*slot);
+            if rs.delivery_rate > self.max_bw_filter[1] {
+                self.max_bw_filter[1] = rs.delivery_rate;
+                self.max_bw = self.max_bw.max(rs.delivery_rate);
+            }
         }
     }
 
@@ -81,6 +83,7 @@ impl Bbr3 {
     pub(super) const fn advance_max_bw_filter(&mut self) {
         if self.max_bw_filter[1] != 0 {
             self.max_bw_filter = [self.max_bw_filter[1], 0];
+            self.max_bw = self.max_bw_filter[0];
         }
     }
 
@@ -93,6 +96,7 @@ impl Bbr3 {
     }
 
     // spec: #when-not-probing-for-bandwidth AdaptLowerBoundsFromCongestion; Linux bbr_adapt_lower_bounds
+    #[inline(never)]
     fn adapt_lower_bounds_from_congestion(&mut self) {
         if self.is_probing_bw() {
             return;

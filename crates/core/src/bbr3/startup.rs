@@ -12,12 +12,12 @@ const LOSS_EVENTS_MAX: u32 = 15;
 impl Bbr3 {
     // spec: #startup-dynamics EnterStartup
     pub(super) const fn enter_startup(&mut self) {
-        self.state = Phase::Startup;
+        self.set_state(Phase::Startup);
     }
 
     // spec: #drain EnterDrain; Linux bbr_check_drain, which also forgets the signals of Startup
     const fn enter_drain(&mut self) {
-        self.state = Phase::Drain { start_round: self.rounds.count };
+        self.set_state(Phase::Drain { start_round: self.rounds.count });
         if self.edition.is_kernel() {
             self.reset_congestion_signals();
         }
@@ -63,6 +63,7 @@ impl Bbr3 {
 
     // spec: #exiting-startup-based-on-packet-loss CheckStartupHighLoss. Decision: the draft has its prose only; this is what Linux
     // bbr_check_loss_too_high_in_startup does at the end of a round of loss, but for gaps in the sequence where Linux counts ACKs with loss.
+    #[inline(never)]
     fn check_startup_high_loss(&mut self, rs: &Sample<'_>) {
         if self.edition.is_kernel() && rs.ack.rs.losses > 0 {
             self.loss_events_in_round = (self.loss_events_in_round + 1).min(LOSS_EVENTS_MAX);
@@ -83,6 +84,7 @@ impl Bbr3 {
     }
 
     /// Loss (or marks) say that the pipe is full: what is known to fit is what was delivered.
+    #[inline(never)]
     pub(super) fn leave_startup_by_congestion(&mut self) {
         self.undo.state = Some(Phase::Startup);
         self.full_bw_reached = true;
@@ -95,7 +97,7 @@ impl Bbr3 {
         };
         let latest = if self.edition.is_v2() { 0 } else { self.inflight_latest };
         // Decision: never below the smallest window.
-        self.inflight_longterm = bdp.max(latest).max(self.min_pipe_cwnd());
+        self.inflight_longterm = bdp.max(latest).max(self.min_pipe_cwnd);
     }
 
     // spec: #drain CheckDrainDone

@@ -21,6 +21,13 @@ const RTT_US: u64 = 40_000;
 /// What that makes in flight.
 const BDP: u64 = 40 * PACKET;
 
+impl Bbr3 {
+    fn set_max_bw(&mut self, slots: [u64; 2]) {
+        self.max_bw_filter = slots;
+        self.max_bw = slots[0].max(slots[1]);
+    }
+}
+
 /// A flow with a clock and counters, fed by hand.
 struct Driver {
     bbr: Bbr3,
@@ -67,9 +74,9 @@ impl Driver {
         let packet = self.bbr.smss;
         self.delivered = 1_000;
         self.bbr.full_bw_reached = true;
-        self.bbr.max_bw_filter = [RATE * packet / PACKET, RATE * packet / PACKET];
+        self.bbr.set_max_bw([RATE * packet / PACKET, RATE * packet / PACKET]);
         if packet == 1 {
-            self.bbr.max_bw_filter = [BW_UNIT / 1_000; 2];
+            self.bbr.set_max_bw([BW_UNIT / 1_000; 2]);
         }
         self.bbr.rounds.begin(self.delivered);
         self.bbr.loss_round_delivered = self.delivered;

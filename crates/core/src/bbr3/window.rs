@@ -21,7 +21,7 @@ const GSO_MAX_PAYLOAD: u64 = GSO_MAX - 1 - 320;
 impl Bbr3 {
     /// `bw` times `gain` in bytes a second, less `margin` per cent; at least one.
     // spec: Linux bbr_rate_bytes_per_sec
-    #[inline]
+    #[inline(never)]
     pub(super) fn rate_bytes_per_sec(&self, bw: u64, gain: u32, margin: u32) -> u64 {
         let scale = MICROS_PER_SEC / 100 * u64::from(100 - margin);
         let volume = scaled(bw.saturating_mul(self.unit_bytes), gain);
@@ -33,6 +33,7 @@ impl Bbr3 {
     }
 
     // spec: #pacing-rate-bbrpacingrate InitPacingRate. Linux takes its margin off that as well.
+    #[inline(never)]
     pub(super) fn init_pacing_rate(&mut self, srtt: Option<Span>) {
         let rtt_us = match srtt {
             Some(srtt) => {
@@ -48,12 +49,14 @@ impl Bbr3 {
     }
 
     // spec: #pacing-rate-bbrpacingrate SetPacingRate. Decision: BBR.pacing_gain, where it writes C.pacing_gain.
+    #[inline]
     pub(super) fn set_pacing_rate(&mut self, srtt: Option<Span>) {
         self.set_pacing_rate_with_gain(self.pacing_gain, srtt);
     }
 
     // spec: #pacing-rate-bbrpacingrate SetPacingRateWithGain
     // Decision: the first RTT replaces the guess of 1 ms, as the prose and Linux have it; by the pseudo-code the guess could outlive it for ever.
+    #[inline]
     pub(super) fn set_pacing_rate_with_gain(&mut self, gain: u32, srtt: Option<Span>) {
         if !self.has_seen_rtt && srtt.is_some() {
             self.init_pacing_rate(srtt);
@@ -73,6 +76,7 @@ impl Bbr3 {
     }
 
     // spec: #send-quantum-bbrsendquantum SetSendQuantum; Linux bbr_tso_segs_generic
+    #[inline]
     pub(super) fn set_send_quantum(&mut self) {
         let key = [self.pacing_rate, self.min_rtt_us];
         if self.quantum_memo.key != key {
@@ -81,6 +85,7 @@ impl Bbr3 {
         }
     }
 
+    #[inline(never)]
     fn choose_send_quantum(&mut self) {
         let least = u64::from(self.min_tso_segs());
         if !self.edition.is_kernel() {
@@ -108,14 +113,9 @@ impl Bbr3 {
         self.send_quantum.saturating_mul(self.p.offload_quanta as u64)
     }
 
-    /// Draft: `BBR.MinPipeCwnd`.
-    pub(super) const fn min_pipe_cwnd(&self) -> u64 {
-        self.volume(self.p.min_pipe_cwnd as u64)
-    }
-
     /// Volume in flight at `gain` times the BDP of `bw`.
     // spec: #computing-bbrmaxinflight BDPMultiple. Decision: always with the bandwidth that is meant; the draft calls it with and without.
-    #[inline]
+    #[inline(never)]
     pub(super) fn bdp_multiple(&self, bw: u64, gain: u32) -> u64 {
         if self.min_rtt_us == INFINITY {
             return self.initial_cwnd;
@@ -127,7 +127,7 @@ impl Bbr3 {
 
     // spec: #computing-bbrmaxinflight QuantizationBudget
     fn quantization_budget(&self, inflight_cap: u64) -> u64 {
-        let cap = inflight_cap.max(self.offload_budget()).max(self.min_pipe_cwnd());
+        let cap = inflight_cap.max(self.offload_budget()).max(self.min_pipe_cwnd);
         // So that probing raises even a tiny window.
         if self.state == Phase::ProbeBwUp { cap.saturating_add(2 * self.smss) } else { cap }
     }
@@ -139,6 +139,7 @@ impl Bbr3 {
 
     /// What we want in flight: the BDP, unless congestion cut the window. Linux leaves room for bursts in it.
     // spec: #a-dual-time-scale-approach-for-coexistence TargetInflight
+    #[inline]
     pub(super) fn target_inflight(&mut self) -> u64 {
         let bw = self.bw();
         if self.edition.is_kernel() {
@@ -162,19 +163,27 @@ impl Bbr3 {
         inflight_now.saturating_add(leaving).saturating_sub(delivered)
     }
 
-    // spec: #computing-bbrmaxinflight UpdateMaxInflight
+    /// Draft: `BBR.max_inflight`.
+    #[inline]
     fn max_inflight(&mut self) -> u64 {
         let bw = self.bw();
         let state = u64::from(self.cwnd_gain) << 1 | u64::from(self.state == Phase::ProbeBwUp);
         let key = [bw, self.min_rtt_us, self.aggregation.extra_acked, self.send_quantum << 32 | state];
         if self.inflight_memo.key != key {
-            let inflight_cap = self.bdp_multiple(bw, self.cwnd_gain).saturating_add(self.extra_acked());
-            self.inflight_memo = Memo { key, value: self.quantization_budget(inflight_cap) };
+            self.inflight_memo = Memo { key, value: self.update_max_inflight(bw) };
         }
         self.inflight_memo.value
     }
 
+    // spec: #computing-bbrmaxinflight UpdateMaxInflight
+    #[inline(never)]
+    fn update_max_inflight(&self, bw: u64) -> u64 {
+        let inflight_cap = self.bdp_multiple(bw, self.cwnd_gain).saturating_add(self.extra_acked());
+        self.quantization_budget(inflight_cap)
+    }
+
     // spec: #cwnd-adjustment-mechanism SetCwnd; Linux bbr_set_cwnd
+    #[inline]
     pub(super) fn set_cwnd(&mut self, rs: &Sample<'_>) {
         if rs.newly_acked > 0 || !self.edition.is_kernel() {
             let max_inflight = self.max_inflight();
@@ -184,7 +193,7 @@ impl Bbr3 {
             } else if self.cwnd < max_inflight || self.knows_little(rs) {
                 self.cwnd = grown;
             }
-            self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
+            self.cwnd = self.cwnd.max(self.min_pipe_cwnd);
         }
         self.bound_cwnd_for_probe_rtt();
         self.bound_cwnd_for_model();
@@ -201,6 +210,7 @@ impl Bbr3 {
     }
 
     // spec: #modulating-cwnd-in-probertt BoundCwndForProbeRTT
+    #[inline]
     fn bound_cwnd_for_probe_rtt(&mut self) {
         if matches!(self.state, Phase::ProbeRtt { .. }) {
             self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
@@ -209,13 +219,14 @@ impl Bbr3 {
 
     // spec: #bounding-cwnd-based-on-recent-congestion BoundCwndForModel
     // Decision: Drain has no long-term bound, as in this pseudo-code and in Linux; the draft's table gives it one.
+    #[inline]
     fn bound_cwnd_for_model(&mut self) {
         let cap = match self.state {
             Phase::ProbeBwDown | Phase::ProbeBwRefill | Phase::ProbeBwUp => self.inflight_longterm,
             Phase::ProbeBwCruise | Phase::ProbeRtt { .. } => self.inflight_with_headroom(),
             Phase::Startup | Phase::Drain { .. } => INFINITY,
         };
-        let cap = cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd());
+        let cap = cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd);
         self.cwnd = self.cwnd.min(cap);
     }
 }

@@ -77,7 +77,7 @@ fn linux_counts_acks_with_loss_as_events() {
 fn linux_forgets_startups_signals_on_entering_drain() {
     let mut d = Driver::of(Edition::Linux);
     d.bbr.full_bw_reached = true;
-    d.bbr.max_bw_filter = [BW_UNIT / 1_000; 2];
+    d.bbr.set_max_bw([BW_UNIT / 1_000; 2]);
     d.bbr.is_loss_in_round = true;
     d.ack_with(1, |ack, _| ack.in_flight = 100);
     assert_eq!((d.state(), d.bbr.inflight_latest), (State::Drain, 0));
@@ -245,7 +245,7 @@ fn v2_leaves_up_once_a_quarter_more_than_the_bdp_is_in_flight() {
 #[test]
 fn v2_leaves_startup_on_loss_with_the_bdp_alone() {
     let mut d = Driver::of(Edition::V2);
-    d.bbr.max_bw_filter = [BW_UNIT / 1_000; 2];
+    d.bbr.set_max_bw([BW_UNIT / 1_000; 2]);
     d.bbr.inflight_latest = 500;
     d.bbr.leave_startup_by_congestion();
     assert_eq!(d.bbr.inflight_longterm, 40);
@@ -255,7 +255,7 @@ fn v2_leaves_startup_on_loss_with_the_bdp_alone() {
 fn the_prototype_waits_one_to_four_seconds_by_the_volume_of_the_path() {
     for (packets, wait_ms) in [(10, 1_000), (50, 2_000), (500, 4_000)] {
         let mut d = Driver::of(Edition::Ietf100).moved_to(Phase::ProbeBwCruise);
-        d.bbr.max_bw_filter = [packets * BW_UNIT / RTT_US; 2];
+        d.bbr.set_max_bw([packets * BW_UNIT / RTT_US; 2]);
         d.bbr.pick_probe_wait();
         let wait = d.bbr.bw_probe_wait.as_micros() / 1_000;
         assert!((wait_ms..=wait_ms + 40).contains(&wait), "{packets} packets: {wait} ms");

@@ -52,7 +52,7 @@ fn app_limited_samples_only_raise_the_bandwidth() {
 #[test]
 fn the_maximum_bandwidth_lasts_for_the_cycle_it_was_seen_in_and_the_next() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.max_bw_filter = [0, 3 * RATE];
+    d.bbr.set_max_bw([0, 3 * RATE]);
     d.bbr.advance_max_bw_filter();
     d.ack(1_000);
     assert_eq!(d.bbr.max_bw(), 3 * RATE);
@@ -63,7 +63,7 @@ fn the_maximum_bandwidth_lasts_for_the_cycle_it_was_seen_in_and_the_next() {
 #[test]
 fn a_cycle_without_a_sample_forgets_no_bandwidth() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.max_bw_filter = [RATE, 0];
+    d.bbr.set_max_bw([RATE, 0]);
     d.bbr.advance_max_bw_filter();
     assert_eq!(d.bbr.max_bw(), RATE);
 }
@@ -145,7 +145,7 @@ fn a_burst_of_acks_beyond_the_estimate_is_allowed_for_during_ten_rounds() {
 #[test]
 fn in_startup_the_allowance_lasts_for_one_round() {
     let mut d = Driver::new();
-    d.bbr.max_bw_filter = [RATE; 2];
+    d.bbr.set_max_bw([RATE; 2]);
     d.ack(RTT_US);
     d.bbr.cwnd = 80 * PACKET;
     d.ack_with(1_000, |ack, _| ack.rs.acked_sacked = 30);

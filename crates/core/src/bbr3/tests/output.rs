@@ -87,7 +87,7 @@ fn in_startup_the_window_grows_while_little_is_known() {
 #[test]
 fn the_window_never_falls_below_four_packets() {
     let mut d = Driver::in_state(Phase::Drain { start_round: 0 });
-    d.bbr.max_bw_filter = [1; 2];
+    d.bbr.set_max_bw([1; 2]);
     d.bbr.inflight_shortterm = 1;
     d.ack_with(RTT_US, |ack, _| ack.rs.interval_us = None);
     assert_eq!(d.bbr.cwnd, 4 * PACKET);
@@ -147,7 +147,7 @@ fn the_hosts_bound_on_the_window_holds() {
 #[test]
 fn rates_and_volumes_of_the_fastest_paths_do_not_wrap() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.max_bw_filter = [100_000 * BW_UNIT; 2]; // 800 Gbit/s
+    d.bbr.set_max_bw([100_000 * BW_UNIT; 2]); // 800 Gbit/s
     d.bbr.min_rtt_us = 1_000_000;
     assert_eq!(d.bbr.bdp_multiple(d.bbr.bw(), 2 * UNIT), 200_000_000_000);
     assert_eq!(d.bbr.rate_bytes_per_sec(d.bbr.bw(), 2 * UNIT, 0), 200_000_000_000);

@@ -72,7 +72,7 @@ fn probes_come_no_rarer_than_renos_sawtooth_in_packets() {
 #[test]
 fn probes_come_no_rarer_than_every_63_rounds() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.max_bw_filter = [100 * RATE; 2];
+    d.bbr.set_max_bw([100 * RATE; 2]);
     d.bbr.cwnd = 4_000 * PACKET;
     d.bbr.rounds_since_probe_up = 62;
     d.ack(1);
@@ -186,12 +186,12 @@ fn a_cautious_probe_that_went_too_far_is_not() {
 fn the_bandwidth_filter_advances_once_a_cycle_a_round_after_the_probe() {
     let mut d = Driver::in_state(Phase::ProbeBwDown);
     d.bbr.ack_phase = AckPhase::ProbeStopping;
-    d.bbr.max_bw_filter = [2 * RATE, RATE];
+    d.bbr.set_max_bw([2 * RATE, RATE]);
     d.ack_with(1, |ack, _| ack.in_flight = 70);
     assert_eq!(d.bbr.max_bw(), 2 * RATE);
     d.round_with(|ack, _| ack.in_flight = 70);
     assert_eq!((d.bbr.max_bw(), d.bbr.ack_phase), (RATE, AckPhase::Init));
-    d.bbr.max_bw_filter = [3 * RATE, RATE];
+    d.bbr.set_max_bw([3 * RATE, RATE]);
     d.round_with(|ack, _| ack.in_flight = 70);
     assert_eq!(d.bbr.max_bw(), 3 * RATE);
 }
@@ -200,7 +200,7 @@ fn the_bandwidth_filter_advances_once_a_cycle_a_round_after_the_probe() {
 fn an_application_limited_end_of_a_probe_forgets_no_bandwidth() {
     let mut d = Driver::in_state(Phase::ProbeBwDown);
     d.bbr.ack_phase = AckPhase::ProbeStopping;
-    d.bbr.max_bw_filter = [2 * RATE, RATE];
+    d.bbr.set_max_bw([2 * RATE, RATE]);
     d.round_with(|ack, _| {
         ack.in_flight = 70;
         ack.rs.is_app_limited = true;
@@ -250,7 +250,7 @@ fn window(d: &mut Driver, packets: u64) {
 #[test]
 fn the_bound_grows_by_one_two_four_and_more_packets_a_round() {
     let mut d = at_the_bound();
-    d.bbr.max_bw_filter = [2 * RATE; 2]; // so that the BDP leaves room above the bound
+    d.bbr.set_max_bw([2 * RATE; 2]); // so that the BDP leaves room above the bound
     let mut bounds = [0; 5];
     for bound in &mut bounds {
         let packets = d.bbr.inflight_longterm / PACKET;
