@@ -181,7 +181,7 @@ fn wild(rng: &mut Rng) -> u64 {
 fn event(cc: &mut Controller, rng: &mut Rng, now: &mut Time, tokens: &mut [Token; 8]) {
     let wild_u32 = |rng: &mut Rng| u32::try_from(wild(rng)).unwrap_or(u32::MAX);
     let which = rng.below(8) as usize;
-    *now = *now + Span(wild(rng) >> 24);
+    *now += Span(wild(rng) >> 24);
     match rng.below(16) {
         0..=3 => tokens[which] = cc.on_sent(*now, wild_u32(rng), wild_u32(rng), wild_u32(rng), rng.below(4) == 0),
         4..=5 => cc.on_delivered(&tokens[which], wild(rng)),

@@ -69,11 +69,10 @@ impl Bbr3 {
         if self.rounds.start {
             self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
         }
-        if rs.delivery_rate > 0 && (rs.delivery_rate >= self.max_bw() || !rs.ack.rs.is_app_limited) {
-            if rs.delivery_rate > self.max_bw_filter[1] {
-                self.max_bw_filter[1] = rs.delivery_rate;
-                self.max_bw = self.max_bw.max(rs.delivery_rate);
-            }
+        let is_of_the_path = rs.delivery_rate >= self.max_bw() || !rs.ack.rs.is_app_limited;
+        if is_of_the_path && rs.delivery_rate > self.max_bw_filter[1] {
+            self.max_bw_filter[1] = rs.delivery_rate;
+            self.max_bw = self.max_bw.max(rs.delivery_rate);
         }
     }
 
