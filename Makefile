@@ -13,7 +13,9 @@ FUZZ_SECONDS ?= 30
 
 export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 # Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests no-std catalogue repeat commands report instructions fuzz
+STEPS := format lint docs tests no-std oracle catalogue repeat commands report instructions fuzz
+# `bbrlab record` is built where clang and libelf's headers are; `make oracle` installs them.
+BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/include/libelf.h && echo --features bpf)
 
 .PHONY: help setup run test build clean $(STEPS)
 
@@ -34,13 +36,13 @@ test: ## every check of CI, with a summary
 	@tools/steps.sh $(STEPS)
 
 build: ## the command, at target/release/bbrlab
-	cargo build --locked --release -p bbrlab
+	cargo build --locked --release -p bbrlab $(BPF)
 
 format: ## the sources are formatted
 	cargo fmt --all --check
 
 lint: ## clippy without a warning, on every target
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets $(BPF) -- -D warnings
 
 docs: ## links lead somewhere, files keep their length
 	python3 tools/check_docs.py
@@ -50,6 +52,10 @@ tests: ## unit, doc, property and command tests
 
 no-std: ## core needs no std, no allocator, no float; shown by the symbols that are left
 	tools/nostd.sh
+
+oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
+	tools/oracle.sh short
+	cargo test --locked -p bbrlab $(BPF) --test record -- --ignored
 
 catalogue: build ## every published claim, as `make run`; no expectation fails
 	@mkdir -p out

@@ -70,6 +70,19 @@ need_component() {
     lack "no $1; with rustup: rustup component add $2"
 }
 
+# Rights and kernel parts of a recording; they can't be installed.
+need_oracle() {
+    need make make
+    command -v clang clang-{22..14} >/dev/null || need clang clang
+    [ -e /usr/include/libelf.h ] || apt_install libelf-dev || lack "no libelf.h; on Debian: apt-get install libelf-dev"
+    [ -e /usr/include/zlib.h ] || apt_install zlib1g-dev || lack "no zlib.h; on Debian: apt-get install zlib1g-dev"
+    need pkg-config pkg-config
+    [ "$(id -u)" -eq 0 ] || lack "recording a kernel's decisions needs root"
+    [ -e /sys/kernel/btf/vmlinux ] || lack "this kernel has no BTF (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"
+    grep -q ' bbr_main$' /proc/kallsyms || grep -q ' bbr_main\s' /proc/kallsyms || lack "this kernel has no tcp_bbr; as root: modprobe tcp_bbr"
+    [ -e /dev/net/tun ] || lack "no /dev/net/tun; as root: modprobe tun, or give the container --device /dev/net/tun"
+}
+
 needs_of() {
     case $1 in
         format) need_rust && need_component rustfmt rustfmt ;;
@@ -92,6 +105,7 @@ needs_of() {
             need python3 python3
             need valgrind valgrind
             ;;
+        oracle) need_oracle ;;
         fuzz) need c++ g++ ;;
     esac
 }

@@ -22,8 +22,16 @@ pub struct Cli {
 pub enum Command {
     /// Run one scenario and print what it measured
     Run(Box<RunArgs>),
+    /// Run any command behind the emulated link, with this host's kernel at both ends
+    Emulate(Box<EmulateArgs>),
     /// Run the catalogue of published claims: of each the expected and the measured value, and a verdict
     Reproduce(ReproduceArgs),
+    /// Run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide
+    Record(Box<crate::record::RecordArgs>),
+    /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
+    Replay(crate::replay::ReplayArgs),
+    /// Run scenarios in the simulator and on a real kernel, and say how well both agree
+    Agree(AgreeArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(ListArgs),
     /// Say what this machine can do, and what to do where it cannot
@@ -55,6 +63,68 @@ pub struct RunArgs {
     /// Scenario in TOML, or the JSON of an earlier result; flags override it
     pub file: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub path: PathArgs,
+
+    /// One or several like flows: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
+    ///
+    /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (what the application writes),
+    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, links (1..2), access (RATE/RTT[/BUFFER]);
+    /// every other key is a parameter of the algorithm: see `bbrlab list parameters CC`.
+    #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
+    pub flow: Vec<String>,
+    /// When the run ends, in simulated time [default: 60s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub duration: Option<String>,
+    /// Metrics count from here [default: 0s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub warmup: Option<String>,
+    /// Seed of all dice [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub seed: Option<String>,
+    /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub repeat: Option<String>,
+    /// Where it runs: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`) [default: sim]
+    #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
+    pub on: Option<String>,
+    /// Grid of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub sample: Option<String>,
+    /// What the scenario is called in reports
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
+    pub name: Option<String>,
+
+    /// Write the result as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    /// Write the packets as pcapng, for Wireshark and tcptrace: FILE as the sender sees them, DIR one file each for
+    /// sender, bottleneck-in, bottleneck-out and receiver
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
+    pub pcap: Option<PathBuf>,
+    /// Most packets that --pcap records of a run; about 100 bytes of memory each [default: 2000000]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, requires = "pcap", help_heading = "Output")]
+    pub pcap_limit: Option<String>,
+    /// Write the series as qlog: FILE.qlog in qvis's dialect, FILE.sqlog in the drafts'; DIR gets both
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
+    pub qlog: Option<PathBuf>,
+    /// Write the series as Parquet: FILE holds the samples, DIR runs.parquet and samples.parquet
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
+    pub parquet: Option<PathBuf>,
+    /// Write the series as CSV: FILE holds flows and links in one table, DIR one file each
+    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// Print no table
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// The path, in the words of the scenario language.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PathArgs {
     /// Bottleneck rate, as in 10mbit (powers of 1000; bits) [default: 10mbit]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
     pub rate: Option<String>,
@@ -103,61 +173,6 @@ pub struct RunArgs {
     /// Link that grants rate by backlog as bottleneck, as in min=1mbit,max=20mbit
     #[arg(long, value_name = "DEMAND", conflicts_with = "rate", allow_hyphen_values = true, help_heading = "Path")]
     pub demand: Option<String>,
-
-    /// One or several like flows: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
-    ///
-    /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (what the application writes),
-    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, links (1..2), access (RATE/RTT[/BUFFER]);
-    /// every other key is a parameter of the algorithm: see `bbrlab list parameters CC`.
-    #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
-    pub flow: Vec<String>,
-    /// When the run ends, in simulated time [default: 60s]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
-    pub duration: Option<String>,
-    /// Metrics count from here [default: 0s]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
-    pub warmup: Option<String>,
-    /// Seed of all dice [default: 1]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
-    pub seed: Option<String>,
-    /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
-    pub repeat: Option<String>,
-    /// Where it runs: sim; uml, a real Linux kernel in virtual time (see `bbrlab check`) [default: sim]
-    #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
-    pub on: Option<String>,
-    /// Grid of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
-    pub sample: Option<String>,
-    /// What the scenario is called in reports
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
-    pub name: Option<String>,
-
-    /// Write the result as JSON; - for standard output, instead of the table
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub json: Option<PathBuf>,
-    /// Write one self-contained page that opens offline
-    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
-    pub report: Option<PathBuf>,
-    /// Write the packets as pcapng, for Wireshark and tcptrace: FILE as the sender sees them, DIR one file each for
-    /// sender, bottleneck-in, bottleneck-out and receiver
-    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
-    pub pcap: Option<PathBuf>,
-    /// Most packets that --pcap records of a run; about 100 bytes of memory each [default: 2000000]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, requires = "pcap", help_heading = "Output")]
-    pub pcap_limit: Option<String>,
-    /// Write the series as qlog: FILE.qlog in qvis's dialect, FILE.sqlog in the drafts'; DIR gets both
-    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
-    pub qlog: Option<PathBuf>,
-    /// Write the series as Parquet: FILE holds the samples, DIR runs.parquet and samples.parquet
-    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
-    pub parquet: Option<PathBuf>,
-    /// Write the series as CSV: FILE holds flows and links in one table, DIR one file each
-    #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
-    /// Print no table
-    #[arg(long, short, help_heading = "Output")]
-    pub quiet: bool,
 }
 
 impl RunArgs {
@@ -165,6 +180,23 @@ impl RunArgs {
     pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
             ("name", &self.name),
+            ("duration", &self.duration),
+            ("warmup", &self.warmup),
+            ("seed", &self.seed),
+            ("repeat", &self.repeat),
+            ("on", &self.on),
+            ("sample", &self.sample),
+        ]
+        .into_iter()
+        .filter_map(|(key, text)| Some((key, text.as_deref()?)))
+        .chain(self.path.overrides())
+    }
+}
+
+impl PathArgs {
+    /// The scenario's keys of the path with what their flags hold.
+    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
             ("rate", &self.rate),
             ("trace", &self.trace),
             ("demand", &self.demand),
@@ -179,16 +211,70 @@ impl RunArgs {
             ("policer", &self.policer),
             ("ack_aggregation", &self.ack_aggregation),
             ("schedule", &self.schedule),
-            ("duration", &self.duration),
-            ("warmup", &self.warmup),
-            ("seed", &self.seed),
-            ("repeat", &self.repeat),
-            ("on", &self.on),
-            ("sample", &self.sample),
         ]
         .into_iter()
         .filter_map(|(key, text)| Some((key, text.as_deref()?)))
     }
+}
+
+/// Flags of `bbrlab emulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "The command finds the server's address in BBRLAB_SERVER_IP and its own in BBRLAB_CLIENT_IP \
+        (IPv6: …_IP6); so does the server. Exit status: the command's own; 2 if the link could not be made, 126 or 127 if \
+        the command could not run.\n\n\
+        Examples:\n  \
+        bbrlab emulate --rate 20mbit --rtt 60ms --server 'python3 -m http.server 8000' -- \\\n    \
+            sh -c 'curl -O http://$BBRLAB_SERVER_IP:8000/file'\n  \
+        bbrlab emulate --rate 5mbit --loss 1% --data down --cc bbr1 --server 'iperf3 -s -1' -- bash")]
+pub struct EmulateArgs {
+    #[command(flatten)]
+    pub path: PathArgs,
+
+    /// Command line of a server at the other end of the link, for the shell; the command waits until it listens
+    #[arg(long, value_name = "CMD", help_heading = "Run")]
+    pub server: Option<String>,
+    /// Which way has the bottleneck, while the other carries ACKs [default: both, each with a bottleneck of its own]
+    #[arg(long, value_name = "WAY", help_heading = "Run")]
+    pub data: Option<DataWay>,
+    /// Congestion control of both ends, as in bbr1, cubic or the kernel's own name for it [default: the kernel's]
+    #[arg(long, value_name = "CC", help_heading = "Run")]
+    pub cc: Option<String>,
+    /// What the hosts hand to the link: single packets, or super-packets (TSO) that the link takes apart
+    /// [default: packets below 1.5 Gbit/s]
+    #[arg(long, value_name = "KIND", help_heading = "Run")]
+    pub offload: Option<OffloadKind>,
+    /// Seed of all dice [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub seed: Option<String>,
+    /// Write the emulator's check of itself as JSON, with the machine that it ran on
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Measure the emulator itself on this machine, and print a table
+    #[arg(long, conflicts_with_all = ["server", "data", "cc", "offload"], help_heading = "Run")]
+    pub bench: bool,
+    /// The command and its arguments
+    #[arg(last = true, required_unless_present = "bench", value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum DataWay {
+    /// Each way has a bottleneck of its own
+    Both,
+    /// From the server to the command
+    Down,
+    /// From the command to the server
+    Up,
+}
+
+/// What hosts hand to the link.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum OffloadKind {
+    /// Packets of one MTU
+    Packets,
+    /// Super-packets of up to 64 kB
+    Tso,
 }
 
 /// Flags of `bbrlab reproduce`.
@@ -208,6 +294,43 @@ pub struct ReproduceArgs {
     /// Seed of all dice
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
+    /// Where the runs take place: sim, or a real kernel (uml, kernel) with the simulator's figures beside it
+    #[arg(long, value_name = "WORLD", default_value = "sim")]
+    pub on: String,
+    /// Where a claim is the median over several seeds, run the first seed only: faster, and less sure
+    #[arg(long)]
+    pub one_seed: bool,
+}
+
+/// Flags of `bbrlab agree`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status 1 if the simulator is farther off than its limits; the limits and the scenarios are those of docs/validation.md."
+)]
+pub struct AgreeArgs {
+    /// Scenario files in TOML [default: the matrix that is built in]
+    pub files: Vec<PathBuf>,
+    /// The real kernel: uml, in virtual time
+    #[arg(long, value_name = "WORLD", default_value = "uml")]
+    pub with: String,
+    /// Runs of each scenario in each world
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Seed of all dice
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
+    pub seed: u64,
+    /// Only scenarios of the matrix whose name holds this text
+    #[arg(long, value_name = "TEXT", conflicts_with = "files")]
+    pub only: Option<String>,
+    /// Every N-th scenario of the matrix
+    #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u32).range(1..))]
+    pub every: Option<u32>,
+    /// Write the comparison as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
 }
 
 fn seed(text: &str) -> Result<u64, String> {

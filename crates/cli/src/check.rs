@@ -59,9 +59,19 @@ fn worlds() -> Vec<Fact> {
     vec![
         Fact(Mark::Yes, "world sim", "the simulator".to_owned()),
         missing("world uml"),
-        missing("world kernel"),
+        kernel_world(),
         missing("world quic"),
     ]
+}
+
+fn kernel_world() -> Fact {
+    let tun = Path::new("/dev/net/tun").exists();
+    let how = match (tun, bbrlab_live::kernel::rights::are_enough()) {
+        (false, _) => return Fact(Mark::No, "world kernel", "no /dev/net/tun; load the tun module".to_owned()),
+        (true, true) => "this host's TCP behind our own link",
+        (true, false) => "this host's TCP behind our own link, in a user namespace if one is permitted (below)",
+    };
+    Fact(Mark::Yes, "world kernel", how.to_owned())
 }
 
 fn read(path: &str) -> Option<String> {

@@ -11,7 +11,7 @@ use bbrlab_lab::scenario::ExpectSpec;
 use bbrlab_lab::setup::Setup;
 use bbrlab_lab::sim::Output;
 
-use crate::{Failure, summary};
+use crate::Failure;
 
 /// Refuses expectations that nothing could satisfy or measure.
 pub fn check(specs: &[ExpectSpec]) -> Result<(), Failure> {
@@ -52,7 +52,7 @@ pub fn medians<'a>(specs: &[ExpectSpec], runs: impl Iterator<Item = &'a RunResul
     let runs: Vec<&RunResult> = runs.collect();
     let median = |index: usize| {
         let mut values: Vec<f64> = runs.iter().filter_map(|run| Some(run.expect.get(index)?.measured)).collect();
-        if values.iter().any(|value| value.is_nan()) { f64::NAN } else { summary::median(&mut values) }
+        if values.iter().any(|value| value.is_nan()) { f64::NAN } else { bbrlab_lab::metrics::median(&mut values) }
     };
     specs.iter().enumerate().map(|(index, spec)| verdict(spec, median(index))).collect()
 }

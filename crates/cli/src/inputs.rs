@@ -12,6 +12,8 @@ const TOML_MAX: usize = 4 << 20;
 const JSON_MAX: usize = 1 << 30;
 /// Largest delivery trace. Ours: ten bytes for each of the lines that a trace may have, and one to see that there are more.
 const TRACE_MAX: usize = (10 << 24) + 1;
+/// Largest recorded log. Ours: ten million calls.
+const LOG_MAX: usize = 1 << 29;
 
 /// The text of a scenario, in TOML, or of a result, in JSON.
 pub fn scenario(path: &Path) -> Result<String, String> {
@@ -35,6 +37,16 @@ pub fn trace(path: &Path) -> Result<String, String> {
     read(&mut File::open(path).map_err(|error| fault(&error))?, TRACE_MAX, &mut bytes)?;
     bytes.truncate(TRACE_MAX);
     text(bytes)
+}
+
+/// The bytes of a recorded log.
+pub fn log(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    read(&mut File::open(path).map_err(|error| fault(&error))?, LOG_MAX, &mut bytes)?;
+    if bytes.len() > LOG_MAX {
+        return Err(format!("it holds more than the {} MiB of a log", LOG_MAX >> 20));
+    }
+    Ok(bytes)
 }
 
 /// Reads on until there is one byte more than `max`.

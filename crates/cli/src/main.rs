@@ -3,15 +3,19 @@
 //! In: arguments. Out: text, files, exit status 0 (done, all holds), 1 (an expectation failed) or 2 (could not run).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod agree;
 mod args;
 mod check;
 mod clock;
+mod emulate;
 mod expect;
 mod grid;
 mod inputs;
 mod list;
 mod outputs;
 mod progress;
+mod record;
+mod replay;
 mod reproduce;
 mod run;
 mod summary;
@@ -48,7 +52,14 @@ fn main() -> ExitCode {
     };
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
+        Command::Emulate(args) => match emulate::emulate(args) {
+            Ok(status) => return status,
+            Err(failure) => Err(failure),
+        },
         Command::Reproduce(args) => reproduce::reproduce(args),
+        Command::Record(args) => record::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Agree(args) => agree::agree(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {
@@ -107,7 +118,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            refuse("no command; write run, reproduce, list, check, completions or man, or see `bbrlab --help`")
+            refuse("no command; write run, emulate, reproduce, list, check, completions or man, or see `bbrlab --help`")
         }
         _ => {
             let text = error.render().to_string();

@@ -22,6 +22,7 @@ pub fn clean_up_on_signals() {
     let _ = ctrlc::set_handler(|| {
         // Held until the end, so that nobody makes another one behind our back.
         let _held = clean_up();
+        bbrlab_live::leftovers::clear();
         let _cleared = crate::progress::clear();
         std::process::exit(INTERRUPTED);
     });

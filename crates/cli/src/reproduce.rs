@@ -5,15 +5,17 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
+use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
 use bbrlab_lab::report::model::{ClaimRow, Report, Section, Verdict as ReportVerdict};
-use bbrlab_lab::scenario::nearest;
+use bbrlab_lab::scenario::{On, Scenario, nearest};
+use bbrlab_lab::setup::Setup;
 use serde_json::{Value, json};
 
 use crate::args::ReproduceArgs;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
+use crate::worlds::World;
 use crate::{Failure, Verdict, print};
 
 /// Runs the claims that the arguments name.
@@ -26,10 +28,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     {
         return Err("--report: it names the same file as --json; name another".to_owned());
     }
-    let progress = Progress::new("reproducing", experiments.iter().map(Experiment::run_count).sum());
-    let outcomes = experiment::run_all(&experiments, args.seed, &|_, _| progress.tick());
-    drop(progress);
-    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    let outcomes = run(args, &experiments)?;
     let mut files = Vec::new();
     if let Some(report) = &report {
         let page = bbrlab_lab::report::render(&page(&outcomes, args.seed));
@@ -43,6 +42,40 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
         print(&shown(&outcomes))?;
     }
     Ok(if outcomes.iter().all(ExperimentOutcome::passes) { Verdict::Holds } else { Verdict::Fails })
+}
+
+/// Runs them in the world that the arguments name; beside a real kernel's figures stand the simulator's.
+fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<ExperimentOutcome>, Failure> {
+    let on: On = args.on.parse().map_err(|error| format!("--on: {error}"))?;
+    let world = World::of(on)?;
+    let first_seed = |scenario: &Scenario| !args.one_seed || scenario.seed == args.seed;
+    let there = |scenario: &Scenario, setup: &Setup| {
+        if !first_seed(scenario) {
+            return Err(Elsewhere::Cannot("another seed".to_owned()));
+        }
+        world.check(setup).map_err(Elsewhere::Cannot)?;
+        world.run(scenario, setup, &mut |_| {}).map_err(Elsewhere::Failed)
+    };
+    let mut outcomes = run_in(args, experiments, &there)?;
+    if !matches!(world, World::Sim) {
+        let simulated = run_in(args, experiments, &experiment::simulator)?;
+        for (row, beside) in outcomes.iter_mut().flat_map(|o| &mut o.rows).zip(simulated.iter().flat_map(|o| &o.rows)) {
+            let (word, ..) = verdict(beside);
+            let noted = format!("simulator: {}, {}", measured(beside), word.to_lowercase());
+            row.note = Some(row.note.take().map_or(noted.clone(), |note| format!("{note}; {noted}")));
+        }
+    }
+    Ok(outcomes)
+}
+
+fn run_in(
+    args: &ReproduceArgs,
+    experiments: &[Experiment],
+    world: &experiment::World<'_>,
+) -> Result<Vec<ExperimentOutcome>, Failure> {
+    let progress = Progress::new("reproducing", experiments.iter().map(Experiment::run_count).sum());
+    let outcomes = experiment::run_all(experiments, args.seed, world, &|_, _| progress.tick());
+    outcomes.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
 /// The experiments with their claims' sources, for `bbrlab list experiments`.
@@ -81,6 +114,9 @@ fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
         RowVerdict::Holds => ("holds", ReportVerdict::Holds, None),
         RowVerdict::FallsShort { reason } => ("falls short", ReportVerdict::FallsShort, Some(reason.clone())),
         RowVerdict::Fails => ("FAILS", ReportVerdict::Fails, None),
+        RowVerdict::NotHere => {
+            ("not here", ReportVerdict::FallsShort, Some("it needs a run that this world cannot do".to_owned()))
+        }
     }
 }
 
@@ -111,7 +147,7 @@ fn shown(outcomes: &[ExperimentOutcome]) -> String {
     let mut text = aligned(&["id", "verdict", "what", "measured", "expected", "note"], &align, rows);
     let count =
         |which: &str| outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| verdict(row).0 == which).count();
-    let _ = writeln!(
+    let _ = write!(
         text,
         "\n{} claims: {} expectations hold, {} fall short, {} fail",
         outcomes.len(),
@@ -119,6 +155,12 @@ fn shown(outcomes: &[ExperimentOutcome]) -> String {
         count("falls short"),
         count("FAILS"),
     );
+    match count("not here") {
+        0 => text.push('\n'),
+        n => {
+            let _ = writeln!(text, ", {n} need another world");
+        }
+    }
     text
 }
 
@@ -146,7 +188,8 @@ fn page(outcomes: &[ExperimentOutcome], seed: u64) -> Report {
     };
     for outcome in outcomes {
         let first = report.claims.len();
-        report.claims.extend(outcome.rows.iter().map(|row| {
+        let here = outcome.rows.iter().filter(|row| row.verdict != RowVerdict::NotHere);
+        report.claims.extend(here.map(|row| {
             let (_, verdict, reason) = verdict(row);
             ClaimRow {
                 id: outcome.id.clone(),

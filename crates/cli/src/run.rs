@@ -19,7 +19,7 @@ use crate::clock::Watch;
 use crate::outputs::{self, Target, Written};
 use crate::progress::Progress;
 use crate::traces::Traces;
-use crate::worlds::World;
+use crate::worlds::{self, World};
 use crate::{Failure, Verdict, expect, inputs, print, summary, table};
 
 /// How often the simulator tells how far it is.
@@ -107,10 +107,13 @@ fn read(path: &Path) -> Result<Sourced, Failure> {
     Ok(sourced)
 }
 
+/// The text of a delivery trace, or what is wrong with it.
+pub fn trace_reader(file: &str) -> Result<String, String> {
+    inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
+}
+
 fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
-    let trace = |file: &str| {
-        inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
-    };
+    let trace = trace_reader;
     let mut one = sourced.clone();
     // The first setup also checks the number of repetitions.
     let first = Arc::new(one.resolve(&trace)?);
@@ -120,6 +123,13 @@ fn setups(sourced: &Sourced) -> Result<Vec<Arc<Setup>>, Failure> {
         setups.push(Arc::new(one.resolve(&trace)?));
     }
     Ok(setups)
+}
+
+/// The one setup of these arguments, for a command that has its own way to run it.
+pub fn one_setup(args: &RunArgs) -> Result<(Scenario, Arc<Setup>), Failure> {
+    let sourced = load(args)?;
+    let mut setups = setups(&sourced)?;
+    Ok((sourced.scenario.filled(), setups.swap_remove(0)))
 }
 
 fn run_all(
@@ -142,11 +152,14 @@ fn run_all(
         output.result.expect = expectations;
         let result = output.result.clone();
         let files = outputs.traces.write(index, setup, &output)?;
-        let warning = outputs.traces.missing(setup, &output);
+        let warning = outputs.traces.missing(setup, &output).or_else(|| worlds::warning(&result));
         // Series and packets are large: they stay only where something will read them.
         output.packets = Packets::default();
         Ok(Finished { result, output: (index == 0).then_some(output), files, warning })
     };
+    if world.is_real_time() {
+        return setups.iter().enumerate().map(one).collect();
+    }
     setups.par_iter().enumerate().map(one).collect()
 }
 

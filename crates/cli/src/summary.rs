@@ -5,10 +5,9 @@
 use std::collections::BTreeSet;
 
 use bbrlab_core::Rng;
+use bbrlab_lab::metrics::{interval, median};
 use serde_json::{Map, Value, json};
 
-/// Bootstrap resamples. Ours: enough for two steady digits of a 95 % interval.
-const RESAMPLES: usize = 2000;
 /// Keys that say what ran or how long it took, not what was measured.
 const NO_FIGURES: [&str; 7] = ["schema", "scenario", "on", "seed", "version", "wall_s", "expect"];
 /// The part of the seed that belongs to the bootstrap.
@@ -81,35 +80,6 @@ fn figure(values: &[f64], rng: &mut Rng) -> Value {
     let mid = median(&mut sorted);
     let (low, high) = interval(&sorted, rng);
     json!({ "median": mid, "low": low, "high": high, "n": values.len() })
-}
-
-/// The median; `values` are sorted on return. NaN for none.
-pub fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
-    }
-}
-
-/// Percentile bootstrap of the median (Efron 1979).
-fn interval(sorted: &[f64], rng: &mut Rng) -> (f64, f64) {
-    let n = sorted.len();
-    if n < 2 || sorted[0] == sorted[n - 1] {
-        return (sorted.first().copied().unwrap_or(f64::NAN), sorted.last().copied().unwrap_or(f64::NAN));
-    }
-    let mut resample = vec![0.0; n];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            for slot in &mut resample {
-                *slot = sorted[usize::try_from(rng.below(n as u64)).unwrap_or(0)];
-            }
-            median(&mut resample)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
 }
 
 #[cfg(test)]

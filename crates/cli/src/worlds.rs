@@ -5,9 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use bbrlab_core::Time;
+use bbrlab_lab::result::RunResult;
 use bbrlab_lab::scenario::{On, Scenario, Sourced};
 use bbrlab_lab::setup::Setup;
 use bbrlab_lab::sim::{self, Output};
+use bbrlab_live::kernel::run::Provenance;
+use bbrlab_live::kernel::{self, rights};
 use bbrlab_live::uml::{guest, launch, plan};
 
 use crate::{Failure, inputs};
@@ -18,6 +21,8 @@ pub enum World {
     Sim,
     /// Virtual time, a real Linux kernel.
     Uml(PathBuf),
+    /// Real time, this host's kernel.
+    Kernel,
 }
 
 impl World {
@@ -26,10 +31,12 @@ impl World {
         match on {
             On::Sim => Ok(Self::Sim),
             On::Uml => launch::kernel().map(Self::Uml).map_err(|what| format!("--on uml: {what}")),
-            On::Kernel | On::Quic => {
-                let on = on.name();
-                Err(format!("--on {on}: this build has no such world; write --on sim or --on uml"))
-            }
+            On::Kernel => match rights::obtain().map_err(|what| format!("--on kernel: {what}"))? {
+                None => Ok(Self::Kernel),
+                // It has run, once more, with the rights that it needs.
+                Some(status) => std::process::exit(status),
+            },
+            On::Quic => Err("--on quic: this build has no such world; write --on sim, uml or kernel".to_owned()),
         }
     }
 
@@ -38,7 +45,13 @@ impl World {
         match self {
             Self::Sim => Ok(()),
             Self::Uml(_) => plan::plan(setup).map(drop).map_err(|what| format!("--on uml: {what}")),
+            Self::Kernel => kernel::run::check(setup).map_err(|what| format!("--on kernel: {what}")),
         }
+    }
+
+    /// Whether several runs at once would disturb each other.
+    pub const fn is_real_time(&self) -> bool {
+        matches!(self, Self::Kernel)
     }
 
     /// Runs one setup, which is `scenario` with everything filled in.
@@ -49,8 +62,23 @@ impl World {
                 let job = serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?;
                 launch::run(kernel, &job).map(|ran| ran.output)
             }
+            Self::Kernel => {
+                let (mut output, provenance) = kernel::run::run(setup, progress)?;
+                output.result.world =
+                    Some(serde_json::to_value(&provenance).map_err(|error| format!("self-check: {error}"))?);
+                Ok(output)
+            }
         }
     }
+}
+
+/// What the user of a result must know of how it was made: that the machine disturbed it, each time it was tried.
+pub fn warning(result: &RunResult) -> Option<String> {
+    let provenance: Provenance = serde_json::from_value(result.world.clone()?).ok()?;
+    let check = provenance.self_check;
+    let tries = check.attempts;
+    (!check.clean)
+        .then(|| format!("seed {}: the machine disturbed this run, {tries} times: {}", result.seed, check.line()))
 }
 
 /// The first process inside User Mode Linux.

@@ -127,6 +127,7 @@ impl<A: Alone> Driven for Bare<A> {
             packets_out: path.in_flight,
             paced: true,
             may_raise_cwnd: true,
+            tick: None,
         };
         self.bbr.on_ack(&ack, &mut self.sampler);
     }

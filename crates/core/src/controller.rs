@@ -144,6 +144,7 @@ impl Controller {
             srtt: self.rtt.smoothed(),
             rto: self.rtt.rto(),
             none_outstanding,
+            tick: None,
         };
         match &mut self.algorithm {
             Algorithm::Fixed(_) => {}
@@ -347,6 +348,7 @@ impl Controller {
             packets_out: report.packets_out,
             paced: report.paced,
             may_raise_cwnd: report.may_raise_cwnd,
+            tick: None,
         };
         let mut wants_app_limited = false;
         match &mut self.algorithm {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::event::{Ack, TxStart};
-use crate::hystart::{HyStart, HyStartPlusPlus};
+use crate::hystart::{HyStart, HyStartInside, HyStartPlusPlus};
 use crate::params::params;
 use crate::units::{MICROS_PER_SEC, Time};
 
@@ -51,6 +51,33 @@ enum SlowStart {
     PlusPlus(HyStartPlusPlus),
 }
 
+/// Everything a CUBIC flow remembers, by the names of Linux's `struct bictcp`, for a comparison with a real kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CubicInside {
+    /// `cnt`.
+    pub cnt: u64,
+    /// `last_max_cwnd`.
+    pub last_max_cwnd: u32,
+    /// `last_cwnd`.
+    pub last_cwnd: u32,
+    /// `last_time`, ticks.
+    pub last_time: u64,
+    /// `bic_origin_point`.
+    pub origin_point: u32,
+    /// `bic_K`, 1/1024 s.
+    pub k: u64,
+    /// `delay_min`, µs.
+    pub delay_min_us: u64,
+    /// `epoch_start`, ticks; 0 for none.
+    pub epoch_start: u64,
+    /// `ack_cnt`.
+    pub ack_cnt: u64,
+    /// `tcp_cwnd`.
+    pub tcp_cwnd: u64,
+    /// HyStart's part, where Linux's own HyStart runs.
+    pub hystart: Option<HyStartInside>,
+}
+
 /// CUBIC's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
@@ -93,9 +120,9 @@ impl Cubic {
         }
     }
 
-    /// Ticks since the start of time, never 0.
-    fn tick(&self, now: Time) -> u64 {
-        self.ticks(now.as_micros()) + 1
+    /// Ticks since the start of time, never 0: the host's own, else by `now`.
+    fn tick(&self, now: Time, host: Option<u64>) -> u64 {
+        host.unwrap_or_else(|| self.ticks(now.as_micros()) + 1)
     }
 
     /// Ticks in a span, rounded down. Whole seconds apart, so that no time overflows.
@@ -111,7 +138,7 @@ impl Cubic {
             return false;
         };
         let ignore = self.ticks(IGNORE_RTT_US);
-        if self.epoch_start != 0 && self.tick(ack.now).saturating_sub(self.epoch_start) < ignore {
+        if self.epoch_start != 0 && self.tick(ack.now, ack.tick).saturating_sub(self.epoch_start) < ignore {
             return false;
         }
         let rtt_us = rtt_us.max(1);
@@ -140,7 +167,7 @@ impl Cubic {
     // spec: Linux bictcp_update
     pub(crate) fn acks_per_increase(&mut self, ack: &Ack, cwnd: u32, acked: u32) -> u32 {
         self.acked_in_epoch += u64::from(acked);
-        let tick = self.tick(ack.now);
+        let tick = self.tick(ack.now, ack.tick);
         let hz = u64::from(self.p.hz);
         if self.last_cwnd == cwnd && tick.saturating_sub(self.last_tick) <= hz / 32 {
             return clamp_count(self.count);
@@ -170,7 +197,8 @@ impl Cubic {
         } else {
             // K = cbrt(distance / C), in 1/1024 s.
             let factor = (1u64 << (10 + 3 * TIME_SHIFT)) / (u64::from(self.p.scale) * 10);
-            self.k = cube_root(factor.saturating_mul(u64::from(self.last_max_cwnd - cwnd)));
+            let cube = factor.saturating_mul(u64::from(self.last_max_cwnd - cwnd));
+            self.k = if self.p.rfc9438 != 0 { cube_root(cube) } else { linux_cube_root(cube) };
             self.origin = self.last_max_cwnd;
         }
     }
@@ -224,6 +252,26 @@ impl Cubic {
         ((u64::from(cwnd) * beta / BETA_SCALE) as u32).max(2)
     }
 
+    /// Everything it remembers.
+    pub(crate) const fn inside(&self) -> CubicInside {
+        CubicInside {
+            cnt: self.count,
+            last_max_cwnd: self.last_max_cwnd,
+            last_cwnd: self.last_cwnd,
+            last_time: self.last_tick,
+            origin_point: self.origin,
+            k: self.k,
+            delay_min_us: self.delay_min_us,
+            epoch_start: self.epoch_start,
+            ack_cnt: self.acked_in_epoch,
+            tcp_cwnd: self.reno_cwnd,
+            hystart: match &self.slow_start {
+                SlowStart::HyStart(hystart) => Some(hystart.inside()),
+                _ => None,
+            },
+        }
+    }
+
     /// A time-out forgets everything but the parameters.
     // spec: Linux cubictcp_state
     pub(crate) fn on_rto(&mut self, ack: &Ack) {
@@ -239,7 +287,7 @@ impl Cubic {
         if self.epoch_start == 0 {
             return;
         }
-        let now = self.tick(start.now);
+        let now = self.tick(start.now, start.tick);
         let idle = self.ticks(start.idle.as_micros());
         self.epoch_start = (self.epoch_start + idle).min(now);
     }
@@ -247,6 +295,28 @@ impl Cubic {
 
 fn clamp_count(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Cube roots of 0 to 63 in 1/64, less a bias that the rounding of [`linux_cube_root`] takes back.
+/// Source: Linux `cubic_root`, whose values they are.
+const CUBE_ROOTS: [u8; 64] = [
+    0, 54, 54, 54, 118, 118, 118, 118, 123, 129, 134, 138, 143, 147, 151, 156, 157, 161, 164, 168, 170, 173, 176, 179,
+    181, 185, 187, 190, 192, 194, 197, 199, 200, 202, 204, 206, 209, 211, 213, 215, 217, 219, 221, 222, 224, 225, 227,
+    229, 231, 232, 234, 236, 237, 239, 240, 242, 244, 245, 246, 248, 250, 251, 252, 254,
+];
+
+/// The kernel's cube root: a table and one step of Newton's, some 0.2 % off. K, and so the curve, inherits that.
+// spec: Linux cubic_root
+fn linux_cube_root(value: u64) -> u64 {
+    let table = |index: u64| u64::from(CUBE_ROOTS[(index & 63) as usize]);
+    let bits = u64::BITS - value.leading_zeros();
+    if bits < 7 {
+        return (table(value) + 35) >> 6;
+    }
+    let third = ((bits * 84) >> 8) - 1;
+    let guess = ((table(value >> (third * 3)) + 10) << third) >> 6;
+    let quotient = value / (guess * (guess - 1)).max(1);
+    ((2 * guess + (quotient & u64::from(u32::MAX))) * 341) >> 10
 }
 
 /// Integer cube root, rounded down.
@@ -269,6 +339,16 @@ fn cube_root(value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: as near as the kernel says of its own.
+    #[test]
+    fn the_kernels_cube_root_is_within_half_a_per_cent_for_large_values() {
+        for exact in [100u64, 1000, 4_321, 65_535, 1_000_000] {
+            let root = linux_cube_root(exact * exact * exact);
+            assert!(root.abs_diff(exact) * 200 <= exact, "{root} for {exact}");
+        }
+        assert_eq!([0, 1, 8, 27, 63].map(linux_cube_root), [0, 1, 2, 3, 4]);
+    }
 
     #[test]
     fn the_cube_root_is_rounded_down_and_exact_on_cubes() {

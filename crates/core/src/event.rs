@@ -38,12 +38,35 @@ pub struct Init {
     pub selective_acks: bool,
     /// Seed of the algorithm's dice.
     pub seed: u64,
+    /// Smallest RTT so far, where the host knows one apart from `srtt`.
+    pub min_rtt: Option<Span>,
+    /// Packets delivered so far: Linux counts the SYN as one.
+    pub delivered: u64,
+    /// When the newest were delivered, µs.
+    pub delivered_time_us: u64,
+    /// Packets marked lost so far.
+    pub lost: u64,
+    /// The host's own tick count, where it has one (Linux `tcp_jiffies32`); else it is computed from `now`.
+    pub tick: Option<u64>,
 }
 
 impl Init {
     /// Linux's usual start: ten packets, no bound on the window, SACK.
     pub const fn new(now: Time, mss: u32, seed: u64) -> Self {
-        Self { now, mss, initial_cwnd: 10, srtt: None, cwnd_clamp: u32::MAX, selective_acks: true, seed }
+        Self {
+            now,
+            mss,
+            initial_cwnd: 10,
+            srtt: None,
+            cwnd_clamp: u32::MAX,
+            selective_acks: true,
+            seed,
+            min_rtt: None,
+            delivered: 0,
+            delivered_time_us: now.as_micros(),
+            lost: 0,
+            tick: None,
+        }
     }
 }
 
@@ -82,6 +105,8 @@ pub struct Ack {
     pub paced: bool,
     /// Growth is allowed on this ACK (Linux `tcp_may_raise_cwnd`): data was acknowledged in order.
     pub may_raise_cwnd: bool,
+    /// The host's own tick count, where it has one (Linux `tcp_jiffies32`); else it is computed from `now`.
+    pub tick: Option<u64>,
 }
 
 /// A packet was just marked lost (draft: `HandleLostPacket`).
@@ -120,6 +145,8 @@ pub struct TxStart {
     pub rto: Span,
     /// Nothing at all is outstanding.
     pub none_outstanding: bool,
+    /// The host's own tick count, where it has one; else it is computed from `now`.
+    pub tick: Option<u64>,
 }
 
 /// What an algorithm thinks, for traces and tests.

@@ -20,6 +20,23 @@ const CSS_GROWTH_DIVISOR: u32 = 4;
 /// Rounds of conservative slow start. Source: RFC 9406 CSS_ROUNDS.
 const CSS_ROUNDS: u32 = 5;
 
+/// What HyStart remembers, by the names of Linux's `struct bictcp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HyStartInside {
+    /// `sample_cnt`.
+    pub sample_cnt: u32,
+    /// `found`.
+    pub found: bool,
+    /// `round_start`, µs.
+    pub round_start_us: u64,
+    /// `end_seq`, in the host's unit.
+    pub end_seq: u64,
+    /// `last_ack`, µs.
+    pub last_ack_us: u64,
+    /// `curr_rtt`, µs; `u64::MAX` before any sample of the round.
+    pub curr_rtt_us: u64,
+}
+
 /// Linux's HyStart: ACK train and delay increase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HyStart {
@@ -41,6 +58,18 @@ impl HyStart {
             round_min_us: u64::MAX,
             samples: 0,
             found: false,
+        }
+    }
+
+    /// Everything it remembers.
+    pub(crate) const fn inside(&self) -> HyStartInside {
+        HyStartInside {
+            sample_cnt: self.samples,
+            found: self.found,
+            round_start_us: self.round_start_us,
+            end_seq: self.end_seq,
+            last_ack_us: self.last_ack_us,
+            curr_rtt_us: self.round_min_us,
         }
     }
 

@@ -77,13 +77,14 @@ mod state;
 mod units;
 
 pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
-pub use bbr1::{Bbr1, Bbr1Params};
+pub use bbr1::{Bbr1, Bbr1Inside, Bbr1Params};
 pub use bbr3::{Bbr3, Bbr3Params, Edition};
 pub use controller::{AckReport, Controller, SimpleRecovery};
-pub use cubic::CubicParams;
+pub use cubic::{CubicInside, CubicParams};
 pub use event::{Ack, CaState, Init, Lost, Snapshot, TxStart};
 pub use fixed::{Fixed, FixedParams};
-pub use loss_based::{LossBased, RenoParams};
+pub use hystart::HyStartInside;
+pub use loss_based::{HostWindow, LossBased, RenoParams};
 pub use minmax::MinMax;
 pub use params::{ParamError, ParamSpec, Unit};
 pub use rate_sample::{FlightSample, RateSample, RateSampler, Token};

@@ -95,13 +95,7 @@ impl LossBased {
     /// One ACK.
     // spec: Linux tcp_cong_control
     pub fn on_ack(&mut self, ack: &Ack) {
-        let slow_start = self.in_slow_start();
-        if let Growth::Cubic(cubic) = &mut self.growth {
-            let exit = cubic.on_rtt(ack, self.cwnd, slow_start, self.pacing_rate);
-            if exit {
-                self.ssthresh = self.cwnd;
-            }
-        }
+        self.watch_rtt(ack);
         if self.reduction.is_some() {
             self.reduce(ack);
         } else if ack.may_raise_cwnd && ack.cwnd_limited {
@@ -111,6 +105,17 @@ impl LossBased {
             self.update_pacing_rate(srtt.as_micros(), ack.packets_out);
         }
         debug_assert!(self.cwnd >= 1);
+    }
+
+    /// Takes the ACK's RTT, which may end slow start.
+    fn watch_rtt(&mut self, ack: &Ack) {
+        let slow_start = self.in_slow_start();
+        if let Growth::Cubic(cubic) = &mut self.growth {
+            let exit = cubic.on_rtt(ack, self.cwnd, slow_start, self.pacing_rate);
+            if exit {
+                self.ssthresh = self.cwnd;
+            }
+        }
     }
 
     // spec: Linux tcp_slow_start, tcp_cong_avoid_ai, cubictcp_cong_avoid
@@ -199,11 +204,16 @@ impl LossBased {
         self.prior_ssthresh = self.current_ssthresh();
         self.prior_cwnd = self.cwnd;
         self.cwnd_count = 0;
-        self.ssthresh = match &mut self.growth {
+        self.ssthresh = self.threshold_after_loss();
+    }
+
+    /// What a loss at the present window leaves of it.
+    fn threshold_after_loss(&mut self) -> u32 {
+        match &mut self.growth {
             Growth::Reno { beta } => ((u64::from(self.cwnd) * u64::from(*beta)) >> 8) as u32,
             Growth::Cubic(cubic) => cubic.recalc_ssthresh(self.cwnd),
         }
-        .max(2);
+        .max(2)
     }
 
     // spec: Linux tcp_current_ssthresh
@@ -332,5 +342,8 @@ impl LossBased {
     }
 }
 
+mod hosted;
 #[cfg(test)]
 mod tests;
+
+pub use hosted::HostWindow;

@@ -29,6 +29,12 @@ impl MinMax {
         self.best[2].value
     }
 
+    /// The three samples kept as (time, value), best first.
+    pub const fn samples(&self) -> [(u64, u64); 3] {
+        let [a, b, c] = self.best;
+        [(a.time, a.value), (b.time, b.value), (c.time, c.value)]
+    }
+
     /// Forgets everything but this value.
     pub const fn reset(&mut self, time: u64, value: u64) -> u64 {
         self.best = [Sample { time, value }; 3];

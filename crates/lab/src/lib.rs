@@ -4,11 +4,13 @@
 //! [`scenario`] reads what a user writes, [`setup`] is what it means, [`sim`] runs it over [`link`] and [`tcp`],
 //! [`trace`] and [`result`] hold what came out, [`report`] draws it.
 
+pub mod agree;
 pub mod expect;
 pub mod experiment;
 pub mod export;
 pub mod link;
 pub mod metrics;
+pub mod replay;
 pub mod report;
 pub mod result;
 pub mod scenario;

@@ -40,6 +40,9 @@ pub struct RunResult {
     pub groups: Vec<Group>,
     /// Expectations, with verdicts.
     pub expect: Vec<Expectation>,
+    /// What a world in real time says of itself and of its machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<serde_json::Value>,
 }
 
 /// The bottleneck's figures over the measured time.

@@ -196,13 +196,32 @@ struct Driver<'a> {
     rates: Vec<(f64, Time)>,
 }
 
+/// How much must have arrived before the receiver reads. It reads its first segment at once: see [`settle_window`].
 fn low_water(flow: &FlowSetup, read: u64) -> i32 {
+    if read == 0 {
+        return 1;
+    }
     let most = match (flow.rwnd, flow.traffic) {
         (Rwnd::Unlimited, Traffic::Bulk) => LOW_WATER,
         (Rwnd::Unlimited, Traffic::Size(bytes)) => LOW_WATER.min(bytes.saturating_sub(read)),
         _ => 1,
     };
     i32::try_from(most.max(1)).unwrap_or(i32::MAX)
+}
+
+/// Window of a receiver that is never the limit: far above any BDP, below what its buffer would allow.
+const WINDOW: i32 = 256 << 20;
+
+/// Gives a receiver its window at once. A window that still grows makes the kernel acknowledge every segment
+/// (`tcp_grow_window`), and one of a gigabyte would grow for ever. To be called again after the first segment, which
+/// makes the kernel compute its window anew (`tcp_measure_rcv_mss`).
+fn settle_window(setup: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
+    let bytes = match setup.rwnd {
+        Rwnd::Unlimited => WINDOW,
+        Rwnd::Fixed(bytes) => i32::try_from(bytes).unwrap_or(i32::MAX),
+        Rwnd::Auto(_) => return Ok(()),
+    };
+    socket::set_int(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
 impl<'a> Driver<'a> {
@@ -400,14 +419,7 @@ impl<'a> Driver<'a> {
         while let Some((fd, port)) = socket::accept(&self.listeners[listener])? {
             let index = usize::from(port.saturating_sub(FIRST_PORT));
             let Some(setup) = self.setup.flows.get(index) else { continue };
-            match setup.rwnd {
-                // The kernel doubles what it is told and gives half of it to its own bookkeeping.
-                Rwnd::Fixed(bytes) => {
-                    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-                    socket::set_int(&fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)?;
-                }
-                Rwnd::Auto(_) | Rwnd::Unlimited => {}
-            }
+            settle_window(setup, &fd)?;
             socket::set_low_water(&fd, low_water(setup, 0))?;
             self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, index as u64 * ENDS + 1))?;
             self.flows[index].receiver = Some(fd);
@@ -458,6 +470,10 @@ impl<'a> Driver<'a> {
         let flow = &mut self.flows[index];
         let Some(fd) = &flow.receiver else { return Ok(()) };
         let Some(taken) = socket::discard(fd, usize::MAX >> 1)? else { return Ok(()) };
+        if flow.read == 0 {
+            settle_window(setup, fd)?;
+            socket::set_low_water(fd, low_water(setup, taken as u64))?;
+        }
         flow.read += taken as u64;
         if let Traffic::Size(bytes) = setup.traffic {
             if flow.read >= bytes {

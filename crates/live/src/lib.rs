@@ -7,9 +7,13 @@
 pub mod clock;
 pub mod ethtool;
 pub mod flows;
+pub mod kernel;
+pub mod leftovers;
 pub mod measure;
 pub mod meter;
+pub mod oracle;
 pub mod ranges;
+pub mod sock_diag;
 pub mod socket;
 pub mod tcp_info;
 pub mod uml;

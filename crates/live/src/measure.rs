@@ -53,6 +53,7 @@ pub fn output(setup: &Setup, on: &str, mut driven: Driven, meter: &Meter) -> Out
         groups: groups(&flows),
         flows,
         expect: Vec::new(),
+        world: None,
     };
     Output { result, trace: driven.trace, packets: Default::default() }
 }

@@ -173,6 +173,25 @@ pub fn tcp(packet: &[u8]) -> Option<Tcp> {
     })
 }
 
+/// Source and destination port of a TCP segment; `None` if it is none.
+#[inline]
+pub fn tcp_ports(packet: &[u8]) -> Option<(u16, u16)> {
+    let ip = ip(packet)?;
+    let ports = packet.get(ip.header..ip.header + 4)?;
+    let half = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
+    (ip.protocol == TCP && !ip.fragment).then(|| (half(0), half(2)))
+}
+
+/// A number that the packets of one connection (TCP's or UDP's, in one direction) share.
+pub fn flow_hash(packet: &[u8]) -> u32 {
+    let Some(ip) = ip(packet) else { return 0 };
+    let addresses = if ip.version == 4 { packet.get(12..20) } else { packet.get(8..40) };
+    let ports = if ip.fragment { None } else { packet.get(ip.header..ip.header + 4) };
+    let bytes = addresses.into_iter().chain(ports).flatten();
+    // FNV-1a: any function does that spreads; the disciplines hash its value again with a key.
+    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
 /// The SACK blocks among TCP options.
 fn sack_option(mut options: &[u8]) -> ([(u32, u32); SACKS], u8) {
     let mut sacks = [(0, 0); SACKS];

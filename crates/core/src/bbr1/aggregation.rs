@@ -11,11 +11,11 @@ const EPOCH_ACKED_RESET: u64 = 1 << 20;
 /// The filter: two buckets of `extra_acked_window` rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
-    epoch_start_us: u64,
-    epoch_acked: u64,
-    bucket: [u32; 2],
-    current: usize,
-    rounds: u32,
+    pub(super) epoch_start_us: u64,
+    pub(super) epoch_acked: u64,
+    pub(super) bucket: [u32; 2],
+    pub(super) current: usize,
+    pub(super) rounds: u32,
 }
 
 impl Aggregation {

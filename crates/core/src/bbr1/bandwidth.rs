@@ -12,12 +12,12 @@ const LT_INTERVAL_MAX: u32 = 4;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LongTerm {
     pub(super) bw: u64,
-    in_use: bool,
-    is_sampling: bool,
-    round_count: u32,
-    last_stamp_ms: u64,
-    last_delivered: u64,
-    last_lost: u64,
+    pub(super) in_use: bool,
+    pub(super) is_sampling: bool,
+    pub(super) round_count: u32,
+    pub(super) last_stamp_ms: u64,
+    pub(super) last_delivered: u64,
+    pub(super) last_lost: u64,
 }
 
 impl LongTerm {

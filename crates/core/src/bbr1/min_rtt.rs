@@ -4,22 +4,29 @@
 
 use super::{Bbr1, Mode};
 use crate::event::Ack;
-use crate::units::Time;
+use crate::units::{MICROS_PER_SEC, Time};
 
 impl Bbr1 {
-    /// The kernel's tick count, to which it rounds these stamps; microseconds where `hz` is 0.
-    pub(super) const fn tick(&self, now: Time) -> u64 {
-        now.as_micros() / self.tick_us
+    /// The kernel's tick count, to which it rounds these stamps: the host's own, else by `now`; microseconds where `hz` is 0.
+    pub(super) const fn tick(&self, now: Time, host: Option<u64>) -> u64 {
+        match host {
+            Some(tick) => tick,
+            None if self.p.hz == 0 => now.as_micros(),
+            None => now.as_micros().saturating_mul(self.p.hz as u64) / MICROS_PER_SEC,
+        }
     }
 
     /// A span in ticks, rounded up as `msecs_to_jiffies` does.
     pub(super) const fn ticks(&self, span_us: u32) -> u64 {
-        (span_us as u64).div_ceil(self.tick_us)
+        if self.p.hz == 0 {
+            return span_us as u64;
+        }
+        (span_us as u64 * self.p.hz as u64).div_ceil(MICROS_PER_SEC)
     }
 
     // spec: Linux bbr_update_min_rtt
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
-        let tick = self.tick(ack.now);
+        let tick = self.tick(ack.now, ack.tick);
         let expired = tick > self.min_rtt_tick + self.min_rtt_window_ticks;
         if let Some(rtt_us) = ack.rs.rtt_us
             && (self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed))
@@ -57,18 +64,17 @@ impl Bbr1 {
             Some(_) => {
                 *round_done |= self.round_start;
                 if *round_done {
-                    self.check_probe_rtt_done(ack.now, ack.delivered_time_us);
+                    self.check_probe_rtt_done(tick, ack.delivered_time_us);
                 }
             }
         }
     }
 
     // spec: Linux bbr_check_probe_rtt_done
-    pub(super) fn check_probe_rtt_done(&mut self, now: Time, delivered_time_us: u64) {
+    pub(super) fn check_probe_rtt_done(&mut self, tick: u64, delivered_time_us: u64) {
         let Mode::ProbeRtt { done_at: Some(done_at), .. } = self.mode else {
             return;
         };
-        let tick = self.tick(now);
         if tick <= done_at {
             return;
         }

@@ -6,17 +6,20 @@
 
 mod aggregation;
 mod bandwidth;
+mod inside;
 mod min_rtt;
 mod params;
 mod window;
 
 use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::loss_based::NO_SSTHRESH;
 use crate::rng::Rng;
-use crate::units::{MICROS_PER_SEC, Rate, Span};
+use crate::units::{Rate, Span};
 use crate::{MinMax, State};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
 
+pub use inside::Bbr1Inside;
 pub use params::Bbr1Params;
 
 /// Bandwidth is counted in packets/µs times this. Source: Linux `BW_UNIT`.
@@ -86,8 +89,6 @@ pub struct Bbr1 {
     // Minimum RTT
     min_rtt_us: Option<u64>,
     min_rtt_tick: u64,
-    /// The kernel's tick in microseconds; 1 where it has none.
-    tick_us: u64,
     min_rtt_window_ticks: u64,
     has_seen_rtt: bool,
     idle_restart: bool,
@@ -98,6 +99,8 @@ pub struct Bbr1 {
     aggregation: Aggregation,
     /// Packets that are safe before anything is known of the path.
     unknown_path_cwnd: u32,
+    /// What the kernel writes into `snd_ssthresh` when Startup ends, for its observers alone.
+    ssthresh: u32,
     /// This ACK was processed in ProbeRTT, so what is in flight now measures only that.
     mark_app_limited: bool,
     draft_quantum: bool,
@@ -119,7 +122,7 @@ impl Bbr1 {
             pacing_gain: params.pacing_gain_startup,
             cwnd_gain: params.cwnd_gain_startup,
             round_count: 0,
-            next_round_delivered: 0,
+            next_round_delivered: init.delivered,
             round_start: false,
             max_bw: MinMax::default(),
             lt: LongTerm::default(),
@@ -127,9 +130,8 @@ impl Bbr1 {
             full_bw_count: 0,
             full_bw_reached: false,
             // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
-            min_rtt_us: init.srtt.map(|srtt| srtt.as_micros().max(1)),
+            min_rtt_us: init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1)),
             min_rtt_tick: 0,
-            tick_us: if params.hz == 0 { 1 } else { MICROS_PER_SEC / u64::from(params.hz) },
             min_rtt_window_ticks: 0,
             has_seen_rtt: false,
             idle_restart: false,
@@ -138,15 +140,16 @@ impl Bbr1 {
             packet_conservation: false,
             aggregation: Aggregation::new(init.now.as_micros()),
             unknown_path_cwnd: UNKNOWN_PATH_CWND,
+            ssthresh: NO_SSTHRESH,
             mark_app_limited: false,
             draft_quantum: false,
             rate_memo: Memo::EMPTY,
             target_memo: Memo::EMPTY,
             rng: Rng::derive(init.seed, 0x0062_6272),
         };
-        bbr.min_rtt_tick = bbr.tick(init.now);
+        bbr.min_rtt_tick = bbr.tick(init.now, init.tick);
         bbr.min_rtt_window_ticks = bbr.ticks(params.min_rtt_window);
-        bbr.lt.begin_interval(init.now.as_micros(), 0, 0);
+        bbr.lt.begin_interval(init.delivered_time_us, init.delivered, init.lost);
         bbr.init_pacing_rate_from_rtt(init.srtt);
         bbr
     }
@@ -218,7 +221,10 @@ impl Bbr1 {
                 let bw = self.bw();
                 self.set_pacing_rate(bw, UNIT, start.srtt);
             }
-            Mode::ProbeRtt { .. } => self.check_probe_rtt_done(start.now, start.delivered_time_us),
+            Mode::ProbeRtt { .. } => {
+                let tick = self.tick(start.now, start.tick);
+                self.check_probe_rtt_done(tick, start.delivered_time_us);
+            }
             Mode::Startup | Mode::Drain => {}
         }
     }
@@ -249,6 +255,11 @@ impl Bbr1 {
     /// The kernel marks the connection app-limited on each ACK of ProbeRTT, the last included, so that the low rate teaches nothing.
     pub const fn wants_app_limited(&self) -> bool {
         self.mark_app_limited
+    }
+
+    /// Replaces the dice, for a host that has its own.
+    pub fn set_dice(&mut self, dice: Rng) {
+        self.rng = dice;
     }
 
     /// What the flow thinks.
@@ -334,6 +345,7 @@ impl Bbr1 {
     fn check_drain(&mut self, ack: &Ack) {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
+            self.ssthresh = u32::try_from(self.inflight(self.max_bw.get(), UNIT)).unwrap_or(u32::MAX);
         }
         if self.mode == Mode::Drain
             && self.packets_in_net_at_edt(ack, ack.in_flight) <= self.inflight(self.max_bw.get(), UNIT)

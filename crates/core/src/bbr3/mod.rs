@@ -24,7 +24,7 @@ use crate::params::FINE;
 use crate::rate_sample::FlightSample;
 use crate::rng::Rng;
 use crate::shared::{FullPipe, Memo, Rounds};
-use crate::units::{MICROS_PER_SEC, Rate, Span, Time};
+use crate::units::{Rate, Span, Time};
 use aggregation::Aggregation;
 use ecn::Ecn;
 use loss::Undo;
@@ -198,8 +198,7 @@ pub struct Bbr3 {
     cycle_stamp: Time,
     prev_probe_too_high: bool,
     prev_probe_precautionary: bool,
-    // ProbeRTT; stamps in ticks of `tick_us`
-    tick_us: u64,
+    // ProbeRTT; stamps in ticks
     probe_rtt_interval: u64,
     min_rtt_filter_len: u64,
     min_rtt_stamp: u64,
@@ -216,8 +215,7 @@ impl Bbr3 {
         let (smss, unit_bytes) = if edition.is_kernel() { (1, mss) } else { (mss, 1) };
         let clamp = init.cwnd_clamp.max(1);
         let cwnd = u64::from(init.initial_cwnd.clamp(1, clamp)) * smss;
-        let min_rtt_us = init.srtt.map_or(INFINITY, |srtt| srtt.as_micros().max(1));
-        let tick_us = if params.hz == 0 { 1 } else { MICROS_PER_SEC / u64::from(params.hz) };
+        let min_rtt_us = init.min_rtt.or(init.srtt).map_or(INFINITY, |srtt| srtt.as_micros().max(1));
         let mut bbr = Self {
             p: *params,
             edition,
@@ -238,7 +236,7 @@ impl Bbr3 {
             is_state_new: false,
             pacing_gain: params.startup_pacing_gain,
             cwnd_gain: params.startup_cwnd_gain,
-            rounds: Rounds::default(),
+            rounds: Rounds { next_delivered: init.delivered, ..Rounds::default() },
             idle_restart: false,
             has_seen_rtt: false,
             mark_app_limited: false,
@@ -254,7 +252,7 @@ impl Bbr3 {
             bw_latest: 0,
             inflight_latest: 0,
             // The first round of loss begins once the first flight is acknowledged.
-            loss_round_delivered: 1,
+            loss_round_delivered: init.delivered.saturating_add(1),
             loss_round_start: false,
             is_loss_in_round: false,
             loss_events_in_round: 0,
@@ -277,7 +275,6 @@ impl Bbr3 {
             cycle_stamp: Time::ZERO,
             prev_probe_too_high: false,
             prev_probe_precautionary: false,
-            tick_us: tick_us.max(1),
             probe_rtt_interval: 0,
             min_rtt_filter_len: 0,
             min_rtt_stamp: 0,
@@ -287,7 +284,7 @@ impl Bbr3 {
         };
         bbr.probe_rtt_interval = bbr.ticks(params.probe_rtt_interval);
         bbr.min_rtt_filter_len = bbr.ticks(params.min_rtt_filter_len);
-        bbr.min_rtt_stamp = bbr.tick(init.now);
+        bbr.min_rtt_stamp = bbr.tick(init.now, init.tick);
         bbr.probe_rtt_min_stamp = bbr.min_rtt_stamp;
         bbr.init_pacing_rate(init.srtt);
         bbr.set_send_quantum();
@@ -389,7 +386,7 @@ impl Bbr3 {
             self.set_pacing_rate_with_gain(UNIT, start.srtt);
             self.set_send_quantum();
         } else if matches!(self.state, Phase::ProbeRtt { .. }) {
-            self.check_probe_rtt_done(start.now, start.delivered);
+            self.check_probe_rtt_done(start.now, start.tick, start.delivered);
             self.update_gains();
         }
     }

@@ -3,22 +3,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{AckPhase, Bbr3, Phase, Sample};
-use crate::units::Time;
+use crate::units::{MICROS_PER_SEC, Time};
 
 impl Bbr3 {
-    /// The kernel's tick count, to which it rounds these stamps; microseconds where `hz` is 0.
-    pub(super) const fn tick(&self, now: Time) -> u64 {
-        if self.tick_us == 1 { now.as_micros() } else { now.as_micros() / self.tick_us }
+    /// The kernel's tick count, to which it rounds these stamps: the host's own, else by `now`; microseconds where `hz` is 0.
+    pub(super) const fn tick(&self, now: Time, host: Option<u64>) -> u64 {
+        if self.p.hz == 0 {
+            return now.as_micros();
+        }
+        match host {
+            Some(tick) => tick,
+            None => now.as_micros().saturating_mul(self.p.hz as u64) / MICROS_PER_SEC,
+        }
     }
 
     /// A span in ticks, rounded up as `msecs_to_jiffies` does.
     pub(super) const fn ticks(&self, span_us: u32) -> u64 {
-        (span_us as u64).div_ceil(self.tick_us)
+        if self.p.hz == 0 { span_us as u64 } else { (span_us as u64 * self.p.hz as u64).div_ceil(MICROS_PER_SEC) }
     }
 
     // spec: #probertt-logic UpdateMinRTT; Linux bbr_update_min_rtt, which does not believe a delayed ACK once its filter has expired
     pub(super) fn update_min_rtt(&mut self, rs: &Sample<'_>) {
-        let tick = self.tick(rs.ack.now);
+        let tick = self.tick(rs.ack.now, rs.ack.tick);
         self.probe_rtt_expired = tick > self.probe_rtt_min_stamp + self.probe_rtt_interval;
         let is_believed = !(self.edition.is_kernel() && rs.ack.rs.is_ack_delayed);
         if let Some(rtt_us) = rs.ack.rs.rtt_us
@@ -70,7 +76,7 @@ impl Bbr3 {
         };
         if done_stamp.is_none() {
             if rs.inflight <= self.probe_rtt_cwnd() {
-                let done = self.tick(rs.ack.now) + self.ticks(self.p.probe_rtt_duration);
+                let done = self.tick(rs.ack.now, rs.ack.tick) + self.ticks(self.p.probe_rtt_duration);
                 self.set_state(Phase::ProbeRtt { done_stamp: Some(done), round_done: false });
                 self.rounds.begin(rs.ack.delivered);
             }
@@ -79,16 +85,16 @@ impl Bbr3 {
         let round_done = round_done || self.rounds.start;
         self.set_state(Phase::ProbeRtt { done_stamp, round_done });
         if round_done {
-            self.check_probe_rtt_done(rs.ack.now, rs.ack.delivered);
+            self.check_probe_rtt_done(rs.ack.now, rs.ack.tick, rs.ack.delivered);
         }
     }
 
     // spec: #probertt-logic CheckProbeRTTDone
-    pub(super) fn check_probe_rtt_done(&mut self, now: Time, delivered: u64) {
+    pub(super) fn check_probe_rtt_done(&mut self, now: Time, host_tick: Option<u64>, delivered: u64) {
         let Phase::ProbeRtt { done_stamp: Some(done), .. } = self.state else {
             return;
         };
-        let tick = self.tick(now);
+        let tick = self.tick(now, host_tick);
         if tick <= done {
             return;
         }

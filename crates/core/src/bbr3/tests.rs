@@ -169,6 +169,7 @@ impl Driver {
             srtt: Some(Span::micros(RTT_US)),
             rto: Span::secs(1),
             none_outstanding: true,
+            tick: None,
         });
     }
 

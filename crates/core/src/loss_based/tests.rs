@@ -222,6 +222,7 @@ fn an_idle_window_is_halved_once_a_time_out_but_not_below_the_initial_one() {
         srtt: None,
         rto: Span::millis(300),
         none_outstanding: true,
+        tick: None,
     };
     for (rtos, left) in [(0, 400), (1, 200), (2, 100), (5, 12), (9, 10)] {
         let mut flow = reno();
@@ -344,6 +345,7 @@ fn idle_time_is_no_time_of_the_cubic_curve() {
             srtt: None,
             rto: Span::secs(1_000),
             none_outstanding: true,
+            tick: None,
         });
         for _ in 0..20 {
             round(&mut flow, &mut now);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub use catalogue::{README, embedded, embedded_data};
 pub use file::Grade;
-pub use run::{run, run_all};
+pub use run::{Elsewhere, World, run, run_all, simulator};
 
 use crate::report::{Figure, Table};
 use file::ExperimentFile;
@@ -65,6 +65,8 @@ pub enum Verdict {
     },
     /// It does not; or it does although the catalogue says that it falls short.
     Fails,
+    /// It needs a run that this world cannot do.
+    NotHere,
 }
 
 /// One measured figure with its verdict.

@@ -14,8 +14,26 @@ use crate::expect::{Measurer, RunSet, RunView};
 use crate::report::Table;
 use crate::scenario::Scenario;
 use crate::setup::Setup;
+use crate::sim::Output;
 
-/// Runs one experiment. `progress` is told how many of how many runs are done.
+/// A world in which runs take place.
+pub type World<'a> = dyn Fn(&Scenario, &Setup) -> Result<Output, Elsewhere> + Sync + 'a;
+
+/// Why a run gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// This world has no such thing; others may.
+    Cannot(String),
+    /// It should have run.
+    Failed(String),
+}
+
+/// The simulator, which can do all that a scenario says.
+pub fn simulator(_: &Scenario, setup: &Setup) -> Result<Output, Elsewhere> {
+    Ok(crate::sim::run(setup))
+}
+
+/// Runs one experiment in the simulator. `progress` is told how many of how many runs are done.
 pub fn run(
     experiment: &Experiment,
     seed: u64,
@@ -23,48 +41,62 @@ pub fn run(
 ) -> Result<ExperimentOutcome, ExperimentError> {
     let done = AtomicUsize::new(0);
     let total = experiment.run_count();
-    run_counting(experiment, seed, &|| progress(done.fetch_add(1, Ordering::Relaxed) + 1, total))
+    run_counting(experiment, seed, &simulator, &|| progress(done.fetch_add(1, Ordering::Relaxed) + 1, total))
 }
 
 /// Runs several experiments side by side, which keeps every core busy; the outcomes stand in the order of the experiments.
 pub fn run_all(
     experiments: &[Experiment],
     seed: u64,
+    world: &World<'_>,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Vec<Result<ExperimentOutcome, ExperimentError>> {
     let done = AtomicUsize::new(0);
     let total = experiments.iter().map(Experiment::run_count).sum();
     let tick = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-    experiments.par_iter().with_max_len(1).map(|experiment| run_counting(experiment, seed, &tick)).collect()
+    experiments.par_iter().with_max_len(1).map(|experiment| run_counting(experiment, seed, world, &tick)).collect()
 }
 
 fn run_counting(
     experiment: &Experiment,
     seed: u64,
+    world: &World<'_>,
     tick: &(dyn Fn() + Sync),
 ) -> Result<ExperimentOutcome, ExperimentError> {
     let fault = |message: String| ExperimentError(format!("{}: {message}", experiment.origin));
     let (axes, planned) = plan(&experiment.file).map_err(fault)?;
-    let setups: Vec<Arc<Setup>> =
+    let resolved: Vec<(Scenario, Arc<Setup>)> =
         planned.iter().map(|p| resolve(experiment, p, seed).map_err(fault)).collect::<Result<_, _>>()?;
-    let one = |(planned, setup): (&PlannedRun, &Arc<Setup>)| {
-        let output = crate::sim::run(setup);
+    let one = |(planned, (scenario, setup)): (&PlannedRun, &(Scenario, Arc<Setup>))| {
+        let output = world(scenario, setup);
         tick();
-        RunView::new(&planned.name, setup.clone(), Arc::new(output))
+        match output {
+            Ok(output) => Ok(Some(RunView::new(&planned.name, setup.clone(), Arc::new(output)))),
+            Err(Elsewhere::Cannot(_)) => Ok(None),
+            Err(Elsewhere::Failed(what)) => Err(fault(format!("run {}: {what}", planned.name))),
+        }
     };
-    let views: Vec<RunView> = planned.par_iter().zip(&setups).with_max_len(1).map(one).collect();
+    let views: Vec<Option<RunView>> =
+        planned.par_iter().zip(&resolved).with_max_len(1).map(one).collect::<Result<_, _>>()?;
+    let is_whole = views.iter().all(Option::is_some);
+    let views: Vec<RunView> = views.into_iter().flatten().collect();
     let table = table(&views);
     let runs: BTreeMap<String, RunView> = views.into_iter().map(|view| (view.name.to_string(), view)).collect();
     let measurer = Measurer::new(Arc::new(RunSet { runs, axes, files: experiment.data.clone() }));
     let mut rows = Vec::new();
     for expect in &experiment.file.expect {
-        rows.extend(verdict::rows(expect, &measurer).map_err(|e| fault(format!("expect {:?}: {e}", expect.what)))?);
+        let measured = verdict::rows(expect, &measurer, is_whole);
+        rows.extend(measured.map_err(|e| fault(format!("expect {:?}: {e}", expect.what)))?);
     }
     let mut figures = Vec::new();
     for (index, spec) in experiment.file.figure.iter().enumerate() {
         let id = format!("{}-{}", experiment.id, index + 1);
-        let figure = figure::draw(spec, &id, &experiment.source, &measurer);
-        figures.push(figure.map_err(|e| fault(format!("figure {:?}: {e}", spec.title)))?);
+        match figure::draw(spec, &id, &experiment.source, &measurer) {
+            Ok(figure) => figures.push(figure),
+            // A figure of a run that this world has not.
+            Err(_) if !is_whole => {}
+            Err(error) => return Err(fault(format!("figure {:?}: {error}", spec.title))),
+        }
     }
     Ok(ExperimentOutcome {
         id: experiment.id.clone(),
@@ -78,10 +110,14 @@ fn run_counting(
     })
 }
 
-/// A run's setup. A scenario's own seed counts from the seed of the whole catalogue, so that repetitions differ from each other.
-pub(super) fn resolve(experiment: &Experiment, planned: &PlannedRun, seed: u64) -> Result<Arc<Setup>, String> {
+/// A run's scenario and setup. A scenario's own seed counts from the seed of the whole catalogue, so that repetitions differ from each other.
+pub(super) fn resolve(
+    experiment: &Experiment,
+    planned: &PlannedRun,
+    seed: u64,
+) -> Result<(Scenario, Arc<Setup>), String> {
     let fault = |message: String| format!("run {}: {message}", planned.name);
-    let scenario: Scenario =
+    let mut scenario: Scenario =
         toml::Value::Table(planned.scenario.clone()).try_into().map_err(|e: toml::de::Error| fault(e.to_string()))?;
     let read = |file: &str| {
         let text = experiment.data.get(file).map(|text| text.to_string());
@@ -89,7 +125,8 @@ pub(super) fn resolve(experiment: &Experiment, planned: &PlannedRun, seed: u64) 
     };
     let mut setup = scenario.resolve_with(&read).map_err(|e| fault(e.to_string()))?;
     setup.seed = seed.wrapping_add(setup.seed).wrapping_sub(1);
-    Ok(Arc::new(setup))
+    scenario.seed = setup.seed;
+    Ok((scenario.filled(), Arc::new(setup)))
 }
 
 /// One row a run: what a reader asks first.

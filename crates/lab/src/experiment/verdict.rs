@@ -63,11 +63,15 @@ pub(super) fn short(value: f64) -> String {
 /// Said of a row that holds although it is marked: by chance of this seed, or because the mark is out of date.
 pub const STALE_MARK: &str = "marked as falling short, but it holds with this seed";
 
-/// The rows of one expectation.
-pub(super) fn rows(expect: &Expect, measurer: &Measurer) -> Result<Vec<Row>, MeasureError> {
+/// The rows of one expectation. Where the runs are not whole, one that cannot be measured says so.
+pub(super) fn rows(expect: &Expect, measurer: &Measurer, is_whole: bool) -> Result<Vec<Row>, MeasureError> {
+    let verdict = |index: usize, label: &str, measured: Result<f64, MeasureError>| match measured {
+        Ok(measured) => Ok(row(expect, index, label, measured)),
+        Err(_) if !is_whole => Ok(Row { verdict: Verdict::NotHere, note: None, ..row(expect, index, label, f64::NAN) }),
+        Err(error) => Err(error),
+    };
     let Some(axis) = &expect.each else {
-        let measured = measurer.measure(&expect.measure)?;
-        return Ok(vec![row(expect, 0, "", measured)]);
+        return Ok(vec![verdict(0, "", measurer.measure(&expect.measure))?]);
     };
     let labels: Vec<String> = match &expect.at {
         Some(labels) => labels.clone(),
@@ -78,11 +82,11 @@ pub(super) fn rows(expect: &Expect, measurer: &Measurer) -> Result<Vec<Row>, Mea
         let comma = if expect.fixed.is_empty() { "" } else { "," };
         let name = format!("{}{comma}{axis}={label}", expect.fixed);
         let measured = match measurer.runs().run(&name) {
-            Ok(run) => measurer.measure_of(&expect.measure, run)?,
+            Ok(run) => measurer.measure_of(&expect.measure, run),
             // An axis was left free: the median over it.
-            Err(_) => measurer.sweep(axis, &name, &expect.measure)?.first(),
+            Err(_) => measurer.sweep(axis, &name, &expect.measure).map(|curve| curve.first()),
         };
-        rows.push(row(expect, index, label, measured));
+        rows.push(verdict(index, label, measured)?);
     }
     Ok(rows)
 }

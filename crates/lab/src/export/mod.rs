@@ -104,6 +104,7 @@ pub(crate) mod testing {
             flows: vec![flow("bbr1#0", "bbr1"), flow("peer", "cubic")],
             groups: Vec::new(),
             expect: Vec::new(),
+            world: None,
         }
     }
 }

@@ -393,6 +393,7 @@ mod tests {
                 measured: 0.123456,
                 holds: false,
             }],
+            world: None,
         }
     }
 

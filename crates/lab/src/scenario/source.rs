@@ -64,6 +64,13 @@ pub struct Sourced {
     source: Source,
 }
 
+impl From<Scenario> for Sourced {
+    /// A scenario that was written nowhere.
+    fn from(scenario: Scenario) -> Self {
+        Self { scenario, source: Source::default() }
+    }
+}
+
 impl Sourced {
     /// Reads a scenario in TOML; `file` is its name in errors.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, String> {

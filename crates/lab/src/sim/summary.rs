@@ -40,6 +40,7 @@ impl World<'_> {
             groups: groups(&flows),
             flows,
             expect: Vec::new(),
+            world: None,
         };
         let trace = self.recorder.finish(&self.flows);
         let packets = self.capture.map_or_else(Packets::default, |capture| capture.finish());

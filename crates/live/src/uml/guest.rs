@@ -2,12 +2,12 @@
 //! In: a job. Out: a file with the output, or with what went wrong. Never: a return to its caller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path as FilePath;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use bbrlab_lab::result::RunResult;
@@ -99,6 +99,7 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     let mut path = KernelPath::open(setup, plan)?;
     let ends = path.ends()?;
     let driven = drive(setup, &ends, &mut path)?;
+    std::mem::take(&mut path.changers).into_iter().try_for_each(Changer::finish)?;
     let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     Ok(Done::Ran { result: Box::new(result), trace, release })
@@ -145,6 +146,42 @@ fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Result<(), Fail
     Err(fault(format!("{} (in {})", said.split_whitespace().collect::<Vec<_>>().join(" "), namespace.unwrap_or("-"))))
 }
 
+/// A `tc` that waits in a namespace for what a schedule will ask of it. It is started before the run, because a process
+/// that is started while packets flow never gets anywhere in virtual time.
+struct Changer {
+    namespace: String,
+    child: Child,
+}
+
+impl Changer {
+    fn start(namespace: &str) -> Result<Self, Failure> {
+        let mut command = Command::new("tc");
+        command.args(["-n", namespace, "-batch", "-"]).env("PATH", PROGRAMS);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("tc: {error}"))?;
+        Ok(Self { namespace: namespace.to_owned(), child })
+    }
+
+    fn ask(&mut self, line: &str) -> Result<(), Failure> {
+        let fault = |what: String| format!("tc: {what} (in {}): {line}", self.namespace);
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(fault(format!("ended with {status} before")));
+        }
+        let Some(stdin) = &mut self.child.stdin else { return Ok(()) };
+        stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n")).map_err(|error| fault(error.to_string()))
+    }
+
+    /// Whether it could do all that it was asked.
+    fn finish(mut self) -> Result<(), Failure> {
+        drop(self.child.stdin.take());
+        let status = self.child.wait().map_err(|error| format!("tc: {error}"))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(format!("tc: a change of the schedule failed in {}", self.namespace))
+    }
+}
+
 /// The path: the kernel's disciplines, and taps at both ends of the flows.
 struct KernelPath {
     plan: Plan,
@@ -154,6 +191,7 @@ struct KernelPath {
     counters: Vec<Counters>,
     /// Of each link: the devices through which data come, where a policer stands.
     policed: Vec<bool>,
+    changers: Vec<Changer>,
     rates: Vec<u64>,
     /// What a real-time moment of the taps is on the flows' clock.
     zero_ns: u64,
@@ -168,6 +206,10 @@ impl KernelPath {
         if setup.sample.is_some() {
             meter.keep_rtt_samples();
         }
+        let mut rehearsal = plan.clone();
+        let asked: BTreeSet<String> =
+            setup.schedule.iter().flat_map(|change| rehearsal.change(change)).map(|(namespace, _)| namespace).collect();
+        let changers = asked.iter().map(|namespace| Changer::start(namespace)).collect::<Result<_, _>>()?;
         let tap = |namespace: &str, incoming_only: bool| {
             let fd = namespace_of(namespace)?;
             socket::within(fd.as_fd(), || Tap::open(namespace, incoming_only))
@@ -182,6 +224,7 @@ impl KernelPath {
             receivers: named('r').map(|name| tap(name, true)).collect::<Result<_, _>>()?,
             counters: (0..setup.links.len()).map(open).collect::<Result<_, _>>()?,
             policed: setup.links.iter().map(|link| link.policer.is_some()).collect(),
+            changers,
             rates: setup.links.iter().map(|link| link.service.nominal_rate().0).collect(),
             zero_ns: 0,
             plan,
@@ -253,8 +296,12 @@ impl Path for KernelPath {
         if let bbrlab_lab::setup::ChangeKind::Rate(rate) = change.what {
             self.rates[change.link] = rate.0;
         }
-        let asked = self.plan.change(change);
-        asked.iter().try_for_each(|(namespace, line)| batch("tc", Some(namespace), line))
+        for (namespace, line) in self.plan.change(change) {
+            if let Some(changer) = self.changers.iter_mut().find(|changer| changer.namespace == namespace) {
+                changer.ask(&line)?;
+            }
+        }
+        Ok(())
     }
 
     fn measure_from_here(&mut self) -> Result<(), Failure> {

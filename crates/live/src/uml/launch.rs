@@ -12,6 +12,7 @@ use bbrlab_lab::sim::Output;
 
 use super::guest::{DONE, Done, JOB};
 use crate::flows::Failure;
+use crate::leftovers;
 
 /// Names a kernel that is not in the cache.
 const KERNEL: &str = "BBRLAB_UML_KERNEL";
@@ -46,17 +47,23 @@ pub fn hz(kernel: &Path) -> Option<u32> {
     name.split('-').find_map(|part| part.strip_prefix("hz")?.parse().ok())
 }
 
+/// How a directory of exchange is named, before its owner's process id.
+const EXCHANGE: &str = "bbrlab-uml-";
+
 /// A directory of exchange, gone with its owner.
 struct Exchange(PathBuf);
 
 impl Exchange {
     fn new() -> io::Result<Self> {
-        let base = std::env::temp_dir();
-        let base = base.canonicalize()?;
+        let base = std::env::temp_dir().canonicalize()?;
+        clear_orphans(&base);
         for n in 0..1000 {
-            let path = base.join(format!("bbrlab-uml-{}-{n}", std::process::id()));
+            let path = base.join(format!("{EXCHANGE}{}-{n}", std::process::id()));
             match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self(path)),
+                Ok(()) => {
+                    leftovers::remember(&path);
+                    return Ok(Self(path));
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -67,7 +74,18 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        leftovers::remove(&self.0);
+    }
+}
+
+/// Removes what a killed command could not.
+fn clear_orphans(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(EXCHANGE)?.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

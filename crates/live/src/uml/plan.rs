@@ -414,10 +414,16 @@ impl Plan {
         match change.what {
             ChangeKind::Rate(at) => {
                 self.links[index].service = Service::Rate(at);
-                vec![
+                let mut asked = vec![
                     (format!("n{index}"), self.bottleneck(index, "change")),
                     (format!("m{index}"), self.serialiser(index, "change")),
-                ]
+                ];
+                if matches!(self.links[index].aqm, Aqm::DropTail) {
+                    // A token bucket that changes gives a queue inside it its own limit.
+                    let again = fifo(&format!("l{index}"), self.links[index].buffer, "change");
+                    asked.push((format!("n{index}"), again));
+                }
+                asked
             }
             ChangeKind::Buffer(buffer) => {
                 self.links[index].buffer = buffer;

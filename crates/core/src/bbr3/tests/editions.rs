@@ -130,7 +130,7 @@ fn linux_does_not_believe_a_delayed_ack_once_its_filter_has_expired() {
 #[test]
 fn linux_keeps_its_stamps_in_ticks() {
     let d = linux(Phase::ProbeBwCruise);
-    assert_eq!(d.bbr.tick(Time::micros(7_999)), 1);
+    assert_eq!(d.bbr.tick(Time::micros(7_999), None), 1);
 }
 
 #[test]

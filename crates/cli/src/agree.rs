@@ -1,0 +1,256 @@
+//! `bbrlab agree`: the same scenarios in the simulator and on a real kernel, side by side, with a verdict.
+//! In: scenarios. Out: a table, a page, exit status 1 if both are too far apart. Never: a run left out in silence.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bbrlab_lab::agree::{self, Cell, Compared, FIGURES, Limits, Measured, Row};
+use bbrlab_lab::report::model::{
+    Axis, ClaimRow, Figure, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
+};
+use bbrlab_lab::scenario::{On, Scenario, Sourced};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use crate::args::AgreeArgs;
+use crate::grid::{Align, aligned};
+use crate::outputs::{self, Target};
+use crate::progress::Progress;
+use crate::worlds::World;
+use crate::{Failure, Verdict, inputs, print};
+
+/// The scenarios that are built in.
+const MATRIX: &str = include_str!("agreement.toml");
+
+/// One scenario to compare.
+struct Case {
+    name: String,
+    scenario: Sourced,
+}
+
+/// Runs what the arguments name in both worlds.
+pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
+    let (on, limits) = match args.with.as_str() {
+        "uml" => (On::Uml, agree::UML),
+        "kernel" => (On::Kernel, agree::KERNEL),
+        other => return Err(format!("--with: {other:?} is no real kernel; write uml or kernel")),
+    };
+    let cases = cases(args)?;
+    let real = World::of(on)?;
+    let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
+    let report = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
+    let cells = compare(args, &cases, &real)?;
+    let rows = agree::judge(&cells, limits);
+    let mut files = Vec::new();
+    if let Some(report) = &report {
+        let page = bbrlab_lab::report::render(&page(args, &cells, &rows));
+        files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
+    }
+    if let Some(json) = &json {
+        files.extend(json.write(|to| writeln!(to, "{:#}", document(args, limits, &cells, &rows)))?);
+    }
+    outputs::commit(files)?;
+    if !json.as_ref().is_some_and(Target::is_stdout) {
+        print(&shown(args, &cells, &rows))?;
+    }
+    Ok(if rows.iter().all(|row| row.holds) { Verdict::Holds } else { Verdict::Fails })
+}
+
+fn cases(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
+    if args.files.is_empty() {
+        return matrix(args);
+    }
+    args.files
+        .iter()
+        .map(|path| {
+            let file = path.display().to_string();
+            let text = inputs::scenario(path).map_err(|error| format!("{file}: {error}; name a scenario in TOML"))?;
+            let scenario = Sourced::from_toml(&text, &file)?;
+            let given = &scenario.scenario.name;
+            let name = if given.is_empty() { stem(path) } else { given.clone() };
+            Ok(Case { name, scenario })
+        })
+        .collect()
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
+}
+
+fn matrix(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
+    #[derive(serde::Deserialize)]
+    struct Matrix {
+        scenario: Vec<Scenario>,
+    }
+    let fault = |error: &dyn std::fmt::Display| format!("agreement.toml: {error}");
+    let matrix: Matrix = toml::from_str(MATRIX).map_err(|error| fault(&error))?;
+    let wanted = |(index, scenario): &(usize, Scenario)| {
+        let name = scenario.name.as_str();
+        args.only.as_deref().is_none_or(|text| name.contains(text))
+            && args.every.is_none_or(|every| index.is_multiple_of(every as usize))
+    };
+    let cases: Vec<Case> = matrix
+        .scenario
+        .into_iter()
+        .enumerate()
+        .filter(wanted)
+        .map(|(_, scenario)| Case { name: scenario.name.clone(), scenario: scenario.into() })
+        .collect();
+    match (cases.is_empty(), &args.only) {
+        (true, Some(only)) => Err(format!("--only: no scenario of the matrix holds {only:?} in its name")),
+        _ => Ok(cases),
+    }
+}
+
+/// Every case, every seed, both worlds.
+fn compare(args: &AgreeArgs, cases: &[Case], real: &World) -> Result<Vec<Cell>, Failure> {
+    let progress = Progress::new("comparing", cases.len() * args.repeat as usize);
+    let run = |case: &Case, nth: u32| -> Result<(Measured, Measured), Failure> {
+        let mut sourced = case.scenario.clone();
+        sourced.scenario.seed = args.seed.wrapping_add(nth.into());
+        sourced.scenario.repeat = 1;
+        let fault = |what: Failure| format!("{}: {what}", case.name);
+        let setup = sourced.resolve(&|file| inputs::trace(Path::new(file)).map_err(|error| error.to_string()))?;
+        let scenario = sourced.scenario.filled();
+        real.check(&setup).map_err(fault)?;
+        let virtual_run = World::Sim.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
+        let real_run = real.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
+        progress.tick();
+        Ok((agree::measured(&virtual_run.result), agree::measured(&real_run.result)))
+    };
+    let one = |(index, case): (usize, &Case)| {
+        let runs: Vec<(Measured, Measured)> =
+            (0..args.repeat).into_par_iter().map(|nth| run(case, nth)).collect::<Result<_, _>>()?;
+        let (sim, real): (Vec<Measured>, Vec<Measured>) = runs.into_iter().unzip();
+        Ok(agree::compare(&case.name, &sim, &real, args.seed.wrapping_add(index as u64)))
+    };
+    cases.par_iter().enumerate().map(one).collect()
+}
+
+/// Three digits that count; nothing for what a scenario has not.
+fn short(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let digits = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).clamp(0, 4) };
+    format!("{value:.*}", digits as usize)
+}
+
+fn figure_cells(compared: &Compared) -> Vec<String> {
+    if !compared.ratio.is_finite() {
+        return vec![short(compared.sim), short(compared.real), "–".to_owned()];
+    }
+    let ratio = format!("{:.3} ({:.3}…{:.3})", compared.ratio, compared.low, compared.high);
+    vec![short(compared.sim), short(compared.real), ratio]
+}
+
+fn verdict_rows(rows: &[Row]) -> Vec<Vec<String>> {
+    rows.iter()
+        .map(|row| {
+            let word = if row.holds { "holds" } else { "FAILS" };
+            let worst = row.worst.join("; ");
+            vec![word.to_owned(), row.what.clone(), format!("{:.3}", row.measured), format!("≤ {}", row.limit), worst]
+        })
+        .collect()
+}
+
+fn shown(args: &AgreeArgs, cells: &[Cell], rows: &[Row]) -> String {
+    let mut text = String::new();
+    for (index, figure) in FIGURES.iter().enumerate() {
+        let with = cells.iter().filter(|cell| cell.figures[index].real.is_finite() && cell.figures[index].real > 0.0);
+        let lines: Vec<Vec<String>> =
+            with.map(|cell| [vec![cell.name.clone()], figure_cells(&cell.figures[index])].concat()).collect();
+        if lines.is_empty() {
+            continue;
+        }
+        let head = [*figure, "sim", args.with.as_str(), "ratio (95 %)"];
+        text.push_str(&aligned(&head, &[Align::Left, Align::Right, Align::Right, Align::Right], lines));
+        text.push('\n');
+    }
+    let align = [Align::Left, Align::Text, Align::Right, Align::Right, Align::Text];
+    text.push_str(&aligned(&["verdict", "what", "measured", "limit", "farthest off"], &align, verdict_rows(rows)));
+    let held = rows.iter().filter(|row| row.holds).count();
+    let _ =
+        writeln!(text, "\n{} scenarios, {} runs each: {held} of {} demands hold", cells.len(), args.repeat, rows.len());
+    text
+}
+
+fn document(args: &AgreeArgs, limits: Limits, cells: &[Cell], rows: &[Row]) -> Value {
+    json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "with": args.with, "repeat": args.repeat,
+            "seed": args.seed, "figures": FIGURES, "scenarios": cells, "demands": rows,
+            "limits": { "goodput": limits.goodput, "rtt": limits.rtt, "most": limits.most, "retransmitted": limits.retransmitted } })
+}
+
+fn page(args: &AgreeArgs, cells: &[Cell], rows: &[Row]) -> Report {
+    let claim = |row: &Row| ClaimRow {
+        id: "agreement".to_owned(),
+        title: "The simulator and a real kernel".to_owned(),
+        source: "docs/validation.md".to_owned(),
+        claim: "The simulator gives what a real kernel gives.".to_owned(),
+        contradiction: None,
+        what: row.what.clone(),
+        expected: format!("≤ {}", row.limit),
+        measured: format!("{:.3}", row.measured),
+        verdict: if row.holds { Shown::Holds } else { Shown::Fails },
+        reason: Some(format!("farthest off: {}", row.worst.join("; "))),
+    };
+    Report {
+        title: format!("The simulator beside a real kernel (--on {})", args.with),
+        subtitle: format!("bbrlab {}, {} scenarios, {} runs each", env!("CARGO_PKG_VERSION"), cells.len(), args.repeat),
+        claims: rows.iter().map(claim).collect(),
+        sections: vec![Section {
+            id: "agreement".to_owned(),
+            title: "Figure by figure".to_owned(),
+            rows: (0..rows.len()).collect(),
+            figures: FIGURES.iter().enumerate().map(|(index, name)| figure(cells, index, name)).collect(),
+            runs_table: Some(table(args, cells)),
+            ..Section::default()
+        }],
+    }
+}
+
+/// One figure of all scenarios: the real kernel's value along, the ratio up.
+fn figure(cells: &[Cell], index: usize, name: &str) -> Figure {
+    let with: Vec<&Compared> =
+        cells.iter().map(|cell| &cell.figures[index]).filter(|one| one.ratio.is_finite() && one.real > 0.0).collect();
+    let (label, unit) = name.split_once(", ").unwrap_or((name, ""));
+    Figure {
+        id: format!("agreement-{index}"),
+        title: label.to_owned(),
+        how_to_read: "Each mark is a scenario; on the line both worlds give the same.".to_owned(),
+        x: Axis { label: format!("{label} on the real kernel"), unit: unit.to_owned(), log: true, ..Axis::default() },
+        panels: vec![Panel {
+            y: Axis { label: "simulator over real kernel".to_owned(), ..Axis::default() },
+            series: vec![
+                Series {
+                    name: label.to_owned(),
+                    style: Style::Points,
+                    x: with.iter().map(|one| one.real).collect(),
+                    y: with.iter().map(|one| one.ratio).collect(),
+                    color_key: None,
+                },
+                Series {
+                    name: "equal".to_owned(),
+                    style: Style::Reference,
+                    x: vec![1.0],
+                    y: vec![1.0],
+                    color_key: None,
+                },
+            ],
+        }],
+        ..Figure::default()
+    }
+}
+
+fn table(args: &AgreeArgs, cells: &[Cell]) -> Table {
+    let heads = FIGURES.iter().flat_map(|name| [format!("{name}: sim"), args.with.clone(), "ratio".to_owned()]);
+    let row = |cell: &Cell| {
+        let figures = cell.figures.iter().flat_map(|one| [short(one.sim), short(one.real), short(one.ratio)]);
+        std::iter::once(cell.name.clone()).chain(figures).collect()
+    };
+    Table {
+        columns: std::iter::once("scenario".to_owned()).chain(heads).collect(),
+        rows: cells.iter().map(row).collect(),
+    }
+}

@@ -1,0 +1,76 @@
+//! `bbrlab record`: a scenario's flows over this host's kernel, its own BBR and CUBIC recorded call by call.
+//! In: a scenario or its flags. Out: a log for `bbrlab replay`. Never: traffic outside of namespaces of its own.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::path::PathBuf;
+
+use bbrlab_live::oracle;
+use clap::Args;
+
+use crate::args::{PathArgs, RunArgs};
+use crate::outputs::{self, Target};
+use crate::{Failure, Verdict, print, run};
+
+/// Arguments of `bbrlab record`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bbrlab record --rate 10mbit --rtt 40ms --flow bbr1 --duration 5s --out steady.tap\n  \
+        bbrlab record scenario.toml --out scenario.tap && bbrlab replay scenario.tap\n\n\
+        It needs the right to load BPF programs and to make network namespaces (root), Linux 6.10 or later,\n\
+        and a build with --features bpf. Nothing of it stays on the host.")]
+pub struct RecordArgs {
+    /// Scenario in TOML; flags override it. Its flows must be bbr1 or cubic
+    pub file: Option<PathBuf>,
+    /// Where the log goes
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// The path
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// Flows, as in bbr1 or cubic*2@0s+1s (repeatable) [default: bbr1]
+    #[arg(long, value_name = "FLOW", help_heading = "Run")]
+    pub flow: Vec<String>,
+    /// When the recording ends, in real time [default: 60s]
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub duration: Option<String>,
+    /// Seed of the link's dice [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub seed: Option<String>,
+}
+
+/// Records what the arguments say.
+pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
+    let out = Target::check("--out", &args.out)?;
+    let (scenario, setup) = run::one_setup(&as_run(args))?;
+    let situation = scenario.name;
+    let recording =
+        oracle::record(&setup, &situation).map_err(|error| error.trim_start_matches("record: ").to_owned())?;
+    outputs::commit(out.write(|file| file.write_all(&recording.log))?.into_iter().collect())?;
+    let received: Vec<String> = setup
+        .flows
+        .iter()
+        .zip(&recording.received)
+        .map(|(flow, bytes)| {
+            let seconds = setup.duration.since(flow.start).0 as f64 / 1e9;
+            format!("{} {:.2} Mbit/s", flow.name, *bytes as f64 * 8e-6 / seconds.max(1e-9))
+        })
+        .collect();
+    let size = recording.log.len() as f64 / 1e3;
+    print(&format!("{} calls in {size:.1} kB; received {}\n", recording.records, received.join(", ")))?;
+    if recording.lost > 0 {
+        return Err(format!("the tap lost {} calls: the machine was too busy; record it again", recording.lost));
+    }
+    Ok(Verdict::Holds)
+}
+
+/// The same scenario as `bbrlab run` takes it.
+fn as_run(args: &RecordArgs) -> RunArgs {
+    RunArgs {
+        file: args.file.clone(),
+        path: args.path.clone(),
+        flow: args.flow.clone(),
+        duration: args.duration.clone(),
+        seed: args.seed.clone(),
+        ..RunArgs::default()
+    }
+}

@@ -1,0 +1,116 @@
+//! `bbrlab replay`: a kernel's decisions, call by call, against core's.
+//! In: logs of `bbrlab record`. Out: a line a log, and the first difference with what led to it. Never: a kernel or a right.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bbrlab_lab::replay::{Difference, Log, Report, replay};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::grid::{Align, aligned};
+use crate::{Failure, Verdict, inputs, print};
+
+type Counts = BTreeMap<&'static str, u64>;
+
+/// Arguments of `bbrlab replay`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 every output is equal, or depends on an input that the tap can't see, and is counted; \
+    1 an output differs, or the log has lost calls; 2 a file is no such log."
+)]
+pub struct ReplayArgs {
+    /// Logs that `bbrlab record` wrote
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Replays the logs.
+pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
+    let mut done = Vec::new();
+    for file in &args.files {
+        let (log, report) = one(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        done.push((file, log, report));
+    }
+    let is_equal = done.iter().all(|(_, _, report)| report.is_equal());
+    let text = if args.json {
+        let logs: Vec<Value> = done.iter().map(|(file, log, report)| document(file, log, report)).collect();
+        let document = json!({ "schema": "bbrlab-replay-1", "equal": is_equal, "logs": logs });
+        format!("{document:#}\n")
+    } else {
+        table(&done)
+    };
+    print(&text)?;
+    Ok(if is_equal { Verdict::Holds } else { Verdict::Fails })
+}
+
+fn one(file: &Path) -> Result<(Log, Report), String> {
+    let log = Log::parse(&inputs::log(file)?)?;
+    let report = replay(&log)?;
+    Ok((log, report))
+}
+
+fn document(file: &Path, log: &Log, report: &Report) -> Value {
+    json!({ "file": file, "header": log.header, "equal": report.is_equal(), "report": report })
+}
+
+fn table(done: &[(&PathBuf, Log, Report)]) -> String {
+    let verdict = |report: &Report| if report.is_equal() { "equal" } else { "DIFFERENT" };
+    let rows = done.iter().map(|(file, log, report)| {
+        vec![
+            file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            verdict(report).to_owned(),
+            report.flows.to_string(),
+            report.acks.to_string(),
+            report.outputs.to_string(),
+            log.header.kernel.clone(),
+        ]
+    });
+    let heads = ["log", "", "flows", "ACKs", "outputs", "kernel"];
+    let aligns = [Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Text];
+    let mut text = aligned(&heads, &aligns, rows);
+    let sum = |of: fn(&Report) -> u64| done.iter().map(|(_, _, report)| of(report)).sum::<u64>();
+    text.push_str(&format!(
+        "\n{} calls, {} of them ACKs; {} outputs compared bit by bit.\n",
+        sum(|report| report.calls),
+        sum(|report| report.acks),
+        sum(|report| report.outputs)
+    ));
+    let seen: Vec<String> =
+        summed(done, |report| &report.events).map(|(name, count)| format!("{name} {count}")).collect();
+    text.push_str(&format!("Seen: {}.\n", seen.join(", ")));
+    for (name, calls) in summed(done, |report| &report.explained) {
+        text.push_str(&format!("{calls} calls depend on what the tap can't see: {name}.\n"));
+    }
+    for (file, _, report) in done {
+        if report.lost > 0 {
+            text.push_str(&format!("{}: the tap lost {} calls; record it again\n", file.display(), report.lost));
+        }
+        if let Some(difference) = &report.difference {
+            text.push_str(&described(file, difference));
+        }
+    }
+    text
+}
+
+/// Counts by name, over all logs.
+fn summed(done: &[(&PathBuf, Log, Report)], of: fn(&Report) -> &Counts) -> impl Iterator<Item = (&'static str, u64)> {
+    let mut all = Counts::new();
+    for (name, count) in done.iter().flat_map(|(_, _, report)| of(report)) {
+        *all.entry(name).or_default() += count;
+    }
+    all.into_iter()
+}
+
+fn described(file: &Path, difference: &Difference) -> String {
+    let Difference { record, flow, output, kernel, core, context } = difference;
+    let file = file.display();
+    format!(
+        "\n{file}: connection {flow}, record {record}: {output} is {kernel} in the kernel, {core} in core\n  {}\n",
+        context.join("\n  ")
+    )
+}

@@ -1,0 +1,239 @@
+//! `bbrlab emulate` and `--on kernel` as their user meets them: exit status, streams, and nothing left behind.
+//! In: the built command. Out: verdicts; a named reason where the machine permits no namespaces or TUN devices.
+//! Never: traffic outside the namespaces that the command makes, a signal to a process that is not ours.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+fn bbrlab() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bbrlab"))
+}
+
+fn emulate(args: &[&str]) -> Output {
+    bbrlab().arg("emulate").args(args).output().unwrap()
+}
+
+/// Whether this machine permits the emulator; if not, says so under the test's name.
+fn permitted(test: &str) -> bool {
+    let tried = emulate(&["--", "true"]);
+    let can = tried.status.success();
+    if !can {
+        println!("skipped: {test}: {}", String::from_utf8_lossy(&tried.stderr).trim());
+    }
+    can
+}
+
+/// A command behind the link that goes on until it is ended, with its network namespace's number.
+struct Endless {
+    child: Child,
+    namespace: String,
+    interfaces: BTreeSet<String>,
+}
+
+impl Endless {
+    fn start() -> Self {
+        let interfaces = interfaces();
+        let script = "trap '' TERM; sleep 1000 & readlink /proc/self/ns/net; sleep 1000";
+        let mut child = bbrlab()
+            .args([
+                "emulate",
+                "--rtt",
+                "1ms",
+                "--server",
+                "sleep 1000 & echo ready >&2; exec sleep 1000",
+                "--",
+                "sh",
+                "-c",
+                script,
+            ])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut namespace = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut namespace).unwrap();
+        assert!(namespace.starts_with("net:["), "{namespace:?}");
+        let endless = Self { child, namespace: namespace.trim().to_owned(), interfaces };
+        assert!(!endless.inhabitants().is_empty());
+        endless
+    }
+
+    /// Processes in the command's network namespace, and threads that hold it open as the emulator does.
+    fn inhabitants(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with(|c: char| c.is_ascii_digit()) {
+                continue;
+            }
+            let lives_in =
+                fs::read_link(entry.path().join("ns/net")).is_ok_and(|at| at.to_string_lossy() == self.namespace);
+            let holds = fs::read_dir(entry.path().join("fd"))
+                .into_iter()
+                .flatten()
+                .flatten()
+                .any(|fd| fs::read_link(fd.path()).is_ok_and(|at| at.to_string_lossy() == self.namespace));
+            if lives_in || holds {
+                found.push(name);
+            }
+        }
+        found
+    }
+
+    /// Waits until nothing is left, two seconds at most.
+    fn leaves_nothing(mut self) -> Option<i32> {
+        let status = self.child.wait().unwrap().code();
+        for _ in 0..200 {
+            if self.inhabitants().is_empty() {
+                break;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        assert_eq!(self.inhabitants(), Vec::<String>::new());
+        assert_eq!(interfaces(), self.interfaces);
+        status
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+/// The host's interfaces.
+fn interfaces() -> BTreeSet<String> {
+    let all = fs::read_dir("/sys/class/net").unwrap();
+    all.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn the_command_keeps_its_streams_and_its_exit_status() {
+    if !permitted("the_command_keeps_its_streams_and_its_exit_status") {
+        return;
+    }
+    let mut child = bbrlab()
+        .args(["emulate", "--rtt", "1ms", "--", "sh", "-c", "cat; echo to-stderr >&2; exit 7"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"through").unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(7));
+    assert_eq!(done.stdout, b"through");
+    assert!(String::from_utf8_lossy(&done.stderr).contains("to-stderr"));
+}
+
+#[test]
+fn a_command_that_does_not_exist_ends_with_127() {
+    if !permitted("a_command_that_does_not_exist_ends_with_127") {
+        return;
+    }
+    let done = emulate(&["--", "/nowhere/no-such-command"]);
+    assert_eq!(done.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("/nowhere/no-such-command"));
+}
+
+#[test]
+fn a_command_sees_its_own_processes_and_both_loopbacks_are_up() {
+    if !permitted("a_command_sees_its_own_processes_and_both_loopbacks_are_up") {
+        return;
+    }
+    let look =
+        "cat /sys/class/net/lo/flags 2>/dev/null; grep -c : /proc/net/dev; test -d /proc/1 && echo $BBRLAB_SERVER_IP";
+    let done = emulate(&["--", "sh", "-c", look]);
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{text}");
+    assert!(text.contains("\n2\n") || text.starts_with("2\n"), "loopback and the link, nothing else: {text}");
+    assert!(text.trim_end().ends_with("192.0.2.2"), "{text}");
+}
+
+#[test]
+fn bad_input_is_one_line_and_exit_status_2() {
+    for args in [
+        vec!["--rate", "10furlong", "--", "true"],
+        vec!["--ack-loss", "1%", "--", "true"],
+        vec!["--cc", "no-such-cc", "--", "true"],
+        vec!["--rate", "10mbit"],
+    ] {
+        let done = emulate(&args);
+        let text = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
+        assert!(done.stdout.is_empty());
+    }
+}
+
+#[test]
+fn what_this_kernel_lacks_is_refused_in_one_line() {
+    if !permitted("what_this_kernel_lacks_is_refused_in_one_line") {
+        return;
+    }
+    for flow in ["bbr1-draft00", "bbr1,pacing_gain_up=1.1", "cubic,gro=1ms"] {
+        let done = bbrlab().args(["run", "--on", "kernel", "--duration", "1s", "--flow", flow]).output().unwrap();
+        let text = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(2), "{flow}: {text}");
+        assert!(text.starts_with("bbrlab: --on kernel: flow") && text.lines().count() == 1, "{flow}: {text}");
+    }
+}
+
+#[test]
+fn sigkill_leaves_no_process_no_namespace_and_no_interface() {
+    if !permitted("sigkill_leaves_no_process_no_namespace_and_no_interface") {
+        return;
+    }
+    let endless = Endless::start();
+    endless.signal("KILL");
+    assert_eq!(endless.leaves_nothing(), None);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_and_ends_with_130() {
+    if !permitted("an_interrupt_leaves_nothing_and_ends_with_130") {
+        return;
+    }
+    let endless = Endless::start();
+    endless.signal("INT");
+    assert_eq!(endless.leaves_nothing(), Some(130));
+}
+
+#[test]
+fn a_flow_on_this_kernel_fills_the_link_and_says_how_it_went() {
+    if !permitted("a_flow_on_this_kernel_fills_the_link_and_says_how_it_went") {
+        return;
+    }
+    let args = [
+        "run",
+        "--on",
+        "kernel",
+        "--rate",
+        "10mbit",
+        "--rtt",
+        "20ms",
+        "--duration",
+        "3s",
+        "--flow",
+        "cubic",
+        "--json",
+        "-",
+    ];
+    let done = bbrlab().args(args).output().unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let check = &result["world"]["self_check"];
+    assert!(check["packets"].as_u64().unwrap() > 1000, "{check}");
+    assert!(!result["world"]["environment"]["kernel"].as_str().unwrap().is_empty());
+    if check["clean"] == true {
+        let goodput = result["flows"][0]["goodput_bps"].as_f64().unwrap();
+        assert!((8e6..9.7e6).contains(&goodput), "{goodput}");
+        let rtt = result["flows"][0]["rtt_ms"]["min"].as_f64().unwrap();
+        assert!((20.0..22.0).contains(&rtt), "{rtt}");
+    } else {
+        println!("disturbed: {check}");
+    }
+}

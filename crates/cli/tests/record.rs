@@ -1,0 +1,114 @@
+//! `bbrlab record` on a real kernel: it records, and nothing of it stays, however it ends.
+//! In: a built command, root, BPF. Out: verdicts. Never: a change of the host that outlives the test.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Longest that the kernel may take to undo something.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn start(out: &Path, seconds: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_bbrlab"))
+        .args(["record", "--rate", "10mbit", "--rtt", "20ms", "--flow", "bbr1", "--flow", "cubic"])
+        .args(["--duration", seconds, "--out"])
+        .arg(out)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("bbrlab-record-{}-{name}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Names that the kernel offers as congestion controls.
+fn algorithms() -> BTreeSet<String> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Interfaces of the host's own network.
+fn interfaces() -> BTreeSet<String> {
+    fs::read_dir("/sys/class/net").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Named network namespaces.
+fn named() -> BTreeSet<String> {
+    let entries = fs::read_dir("/run/netns").into_iter().flatten();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// The BPF programs that are loaded, by the names of the tap's.
+fn programs() -> usize {
+    // Every loaded program holds its symbol.
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+    symbols.lines().filter(|line| line.contains("_tap_bbr_") || line.contains("_tap_cubic_")).count()
+}
+
+fn holds_within(what: &str, is: impl Fn() -> bool) {
+    let step = Duration::from_millis(50);
+    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
+        if is() {
+            return;
+        }
+        sleep(step);
+    }
+    panic!("{what}: not within {PATIENCE:?}");
+}
+
+/// Ends a recording half way with this signal; nothing may stay.
+fn ended_by(signal: &str) {
+    let dir = scratch(signal);
+    let before = (interfaces(), named());
+    let mut child = start(&dir.join("out.tap"), "30s");
+    let ours = [format!("bbr_tap.{}", child.id()), format!("cub_tap.{}", child.id())];
+    holds_within("the tap is there", || ours.iter().all(|name| algorithms().contains(name)));
+    assert!(programs() > 0, "/proc/kallsyms shows no program of the tap");
+    sleep(Duration::from_millis(700)); // so that the flows are under way
+    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert!(!child.wait().unwrap().success());
+    holds_within("the tap is gone", || !ours.iter().any(|name| algorithms().contains(name)));
+    assert_eq!((interfaces(), named()), before);
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "files of an ended recording");
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+#[ignore = "needs root, BPF and network namespaces"]
+fn a_recording_replays_and_leaves_nothing() {
+    let dir = scratch("whole");
+    let before = (interfaces(), named());
+    let out = dir.join("out.tap");
+    let mut child = start(&out, "1500ms");
+    assert!(child.wait().unwrap().success());
+    let replay = Command::new(env!("CARGO_BIN_EXE_bbrlab")).args(["replay", "--json"]).arg(&out).output().unwrap();
+    let text = String::from_utf8(replay.stdout).unwrap();
+    assert!(replay.status.success(), "{text}");
+    assert!(text.contains("\"flows\": 2"), "{text}");
+    // Others may record at the same time: their names hold their numbers.
+    let number = format!(".{}", child.id());
+    assert!(!algorithms().iter().any(|name| name.ends_with(&number)));
+    assert_eq!((interfaces(), named()), before);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+#[ignore = "needs root, BPF and network namespaces"]
+fn an_interrupted_recording_leaves_nothing() {
+    ended_by("-INT");
+}
+
+#[test]
+#[ignore = "needs root, BPF and network namespaces"]
+fn a_killed_recording_leaves_nothing_in_the_kernel() {
+    ended_by("-KILL");
+}

@@ -1,0 +1,223 @@
+//! Does the simulator agree with a real kernel? The same scenario in both, figure by figure, with limits.
+//! In: results of both worlds. Out: ratios with intervals, verdicts. Never: a run.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::Rng;
+use serde::Serialize;
+
+use crate::metrics::{RESAMPLES, median, resampled};
+use crate::result::RunResult;
+
+/// What is compared of a run.
+pub const FIGURES: [&str; 7] = [
+    "goodput, Mbit/s",
+    "RTT p50, ms",
+    "RTT p95, ms",
+    "queue p50, ms",
+    "retransmitted, %",
+    "share of the first, %",
+    "fct, s",
+];
+/// Places in [`FIGURES`].
+const GOODPUT: usize = 0;
+const RTT_P50: usize = 1;
+const RETRANSMITTED: usize = 4;
+/// Retransmissions count from this share on, in %.
+const RETRANSMITTED_FROM: f64 = 0.1;
+
+/// One run's figures, in the order of [`FIGURES`]; NaN where a run has none.
+pub type Measured = [f64; FIGURES.len()];
+
+/// The figures of one run.
+pub fn measured(result: &RunResult) -> Measured {
+    let flows = &result.flows;
+    let mean = |of: &dyn Fn(&crate::result::FlowResult) -> f64| flows.iter().map(of).sum::<f64>() / flows.len() as f64;
+    let goodput: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
+    let bytes: f64 = flows.iter().map(|flow| flow.bytes as f64).sum();
+    // Each flow counts by what it carried.
+    let again: f64 = flows.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
+    let fct: Vec<f64> = flows.iter().filter_map(|flow| flow.fct_s).collect();
+    [
+        goodput / 1e6,
+        mean(&|flow| flow.rtt_ms.p50),
+        mean(&|flow| flow.rtt_ms.p95),
+        result.bottleneck.queue_ms.p50,
+        if bytes > 0.0 { 100.0 * again / bytes } else { 0.0 },
+        if result.groups.len() > 1 { 100.0 * result.groups[0].share } else { f64::NAN },
+        if fct.len() == flows.len() { fct.iter().sum::<f64>() / fct.len() as f64 } else { f64::NAN },
+    ]
+}
+
+/// One figure of one scenario in both worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// Median in the simulator.
+    pub sim: f64,
+    /// Median on the real kernel.
+    pub real: f64,
+    /// Simulator over real kernel.
+    pub ratio: f64,
+    /// 95 % bootstrap interval of the ratio.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+/// One scenario in both worlds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// The scenario's name.
+    pub name: String,
+    /// In the order of [`FIGURES`].
+    pub figures: Vec<Compared>,
+}
+
+/// Compares the runs of one scenario.
+pub fn compare(name: &str, sim: &[Measured], real: &[Measured], seed: u64) -> Cell {
+    let column = |runs: &[Measured], figure: usize| runs.iter().map(|run| run[figure]).collect::<Vec<f64>>();
+    let mut rng = Rng::new(seed);
+    let figures =
+        (0..FIGURES.len()).map(|figure| ratio(&column(sim, figure), &column(real, figure), &mut rng)).collect();
+    Cell { name: name.to_owned(), figures }
+}
+
+fn ratio(sim: &[f64], real: &[f64], rng: &mut Rng) -> Compared {
+    let middle = |values: &[f64]| median(&mut values.to_vec());
+    let (s, r) = (middle(sim), middle(real));
+    let (mut a, mut b) = (sim.to_vec(), real.to_vec());
+    let mut ratios: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            resampled(sim, &mut a, rng);
+            resampled(real, &mut b, rng);
+            median(&mut a) / median(&mut b)
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    Compared {
+        sim: s,
+        real: r,
+        ratio: s / r,
+        low: ratios[RESAMPLES / 40],
+        high: ratios[RESAMPLES - 1 - RESAMPLES / 40],
+    }
+}
+
+/// How near the simulator must be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Median |ratio − 1| of goodput.
+    pub goodput: f64,
+    /// Median |ratio − 1| of the median RTT.
+    pub rtt: f64,
+    /// |ratio − 1| of both in 90 % of the scenarios.
+    pub most: f64,
+    /// Ratio of retransmissions either way, where they are above 0.1 %.
+    pub retransmitted: f64,
+}
+
+/// Against a kernel in virtual time, without noise.
+pub const UML: Limits = Limits { goodput: 0.02, rtt: 0.04, most: 0.08, retransmitted: 1.4 };
+/// Against a kernel in real time, where its self-check is clean.
+pub const KERNEL: Limits = Limits { goodput: 0.03, rtt: 0.05, most: 0.10, retransmitted: 1.4 };
+
+/// One demand on all scenarios together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What is demanded.
+    pub what: String,
+    /// The most that may be.
+    pub limit: f64,
+    /// What was measured.
+    pub measured: f64,
+    /// Whether it holds.
+    pub holds: bool,
+    /// The scenarios that are farthest off.
+    pub worst: Vec<String>,
+}
+
+/// Share of the scenarios that the wider limit is for.
+const MOST: f64 = 0.9;
+/// Scenarios named as worst.
+const WORST: usize = 3;
+
+/// Judges all scenarios together.
+pub fn judge(cells: &[Cell], limits: Limits) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (figure, name, limit) in [(GOODPUT, "goodput", limits.goodput), (RTT_P50, "RTT p50", limits.rtt)] {
+        let off = off(cells, figure);
+        rows.push(row(format!("{name}: median |ratio − 1|"), limit, quantile(&off, 0.5), &off));
+        rows.push(row(
+            format!("{name}: |ratio − 1| of 90 % of the scenarios"),
+            limits.most,
+            quantile(&off, MOST),
+            &off,
+        ));
+    }
+    let mut again: Vec<(f64, &str)> = cells
+        .iter()
+        .filter(|cell| cell.figures[RETRANSMITTED].real > RETRANSMITTED_FROM)
+        .map(|cell| (cell.figures[RETRANSMITTED].ratio.ln().abs().exp(), cell.name.as_str()))
+        .collect();
+    again.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let what = "retransmissions above 0.1 %: largest ratio either way".to_owned();
+    rows.push(row(what, limits.retransmitted, again.last().map_or(1.0, |worst| worst.0), &again));
+    rows
+}
+
+/// |ratio − 1| of a figure with its scenario, smallest first.
+fn off(cells: &[Cell], figure: usize) -> Vec<(f64, &str)> {
+    let mut off: Vec<(f64, &str)> =
+        cells.iter().map(|cell| ((cell.figures[figure].ratio - 1.0).abs(), cell.name.as_str())).collect();
+    off.sort_by(|a, b| a.0.total_cmp(&b.0));
+    off
+}
+
+/// Nearest rank; a scenario without a figure counts as infinitely far off.
+fn quantile(off: &[(f64, &str)], q: f64) -> f64 {
+    let rank = ((off.len() as f64 * q).ceil() as usize).clamp(1, off.len().max(1));
+    off.get(rank - 1).map_or(f64::NAN, |found| if found.0.is_nan() { f64::INFINITY } else { found.0 })
+}
+
+fn row(what: String, limit: f64, measured: f64, off: &[(f64, &str)]) -> Row {
+    let worst = off.iter().rev().take(WORST).map(|(off, name)| format!("{name} ({off:.3})")).collect();
+    Row { what, limit, measured, holds: measured <= limit, worst }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(name: &str, goodput: f64, rtt: f64, again: (f64, f64)) -> Cell {
+        let run = |x: f64, y: f64, z: f64| [x, y, y, 1.0, z, f64::NAN, f64::NAN];
+        compare(name, &[run(goodput, rtt, again.0)], &[run(1.0, 1.0, again.1)], 1)
+    }
+
+    #[test]
+    fn equal_worlds_agree() {
+        let rows = judge(&[cell("a", 1.0, 1.0, (2.0, 2.0)), cell("b", 1.0, 1.0, (0.0, 0.0))], UML);
+        assert!(rows.iter().all(|row| row.holds), "{rows:?}");
+    }
+
+    #[test]
+    fn a_median_that_is_off_is_told_with_its_worst_scenarios() {
+        let rows = judge(&[cell("a", 1.03, 1.0, (0.0, 0.0)), cell("b", 0.9, 1.0, (0.0, 0.0))], UML);
+        let held: Vec<bool> = rows.iter().map(|row| row.holds).collect();
+        assert_eq!(held, [false, false, true, true, true]);
+        assert!(rows[0].worst[0].starts_with("b (0.100)"), "{:?}", rows[0]);
+    }
+
+    #[test]
+    fn one_scenario_in_ten_may_be_far_off_but_not_two() {
+        let near = |n: usize| (0..n).map(|i| cell(&format!("near{i}"), 1.0, 1.0, (0.0, 0.0))).collect::<Vec<_>>();
+        let far = cell("far", 1.5, 1.5, (0.0, 0.0));
+        assert!(judge(&[near(9), vec![far.clone()]].concat(), UML).iter().all(|row| row.holds));
+        assert!(!judge(&[near(8), vec![far.clone(), far]].concat(), UML)[1].holds);
+    }
+
+    #[test]
+    fn retransmissions_count_either_way_but_only_where_there_are_some() {
+        assert!(!judge(&[cell("a", 1.0, 1.0, (1.0, 2.0))], UML)[4].holds);
+        assert!(!judge(&[cell("a", 1.0, 1.0, (2.0, 1.0))], UML)[4].holds);
+        assert!(judge(&[cell("a", 1.0, 1.0, (0.05, 0.01))], UML)[4].holds);
+    }
+}

@@ -1,0 +1,179 @@
+//! One CUBIC flow: the kernel's calls, made to core's CUBIC, and everything it remembers compared after each.
+//! In: records. Out: equal or the first difference, and where the stack wrote the window. Never: a value of CUBIC's own put into core's state.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{
+    Ack, CubicInside, CubicParams, HostWindow, Init, LossBased, MICROS_PER_SEC, Rate, RateSample, Span, Time, TxStart,
+};
+
+use super::bbr::{LOSS, TX_START};
+use super::compare::Outputs;
+use super::field::{Field, Kind, Record};
+use super::{JIFFIES_INSIDE, Step, WINDOW};
+
+/// A flow under comparison.
+#[derive(Clone, Debug)]
+pub struct CubicFlow {
+    core: LossBased,
+    hz: u64,
+    /// Sequence numbers count from here.
+    base: u32,
+}
+
+impl CubicFlow {
+    /// The flow that `record`, an `init`, begins, on a kernel of `hz` ticks a second.
+    pub fn begin(record: &Record, hz: u32) -> (Self, Step) {
+        let params = CubicParams { hz, ..CubicParams::default() };
+        let init = Init {
+            initial_cwnd: record.get32(Field::Cwnd),
+            cwnd_clamp: record.get32(Field::CwndClamp),
+            ..Init::new(Time(record.get(Field::ClockNs)), record.get32(Field::Mss), 0)
+        };
+        let core = LossBased::cubic(&params, &init);
+        let flow = Self { core, hz: u64::from(hz), base: record.get32(Field::Next) };
+        let mut step = Step::default();
+        flow.compare(record, &mut step.outputs);
+        (flow, step)
+    }
+
+    /// Makes the call of `record`, and compares what it left.
+    pub fn step(&mut self, record: &Record, kind: Kind) -> Step {
+        let mut step = Step::default();
+        let window = HostWindow {
+            cwnd: record.get32(Field::Cwnd),
+            cwnd_count: record.get32(Field::CwndCnt),
+            ssthresh: record.get32(Field::Ssthresh),
+        };
+        if window != self.core.window() {
+            step.explained.push(WINDOW);
+        }
+        self.core.set_window(window, Rate::bytes_per_sec(record.get(Field::PacingRate)));
+        let ticked = record.get(Field::JiffiesAfter) != record.get(Field::Jiffies);
+        let other = ticked.then(|| self.clone());
+        let outputs = self.call(record, kind, record.get(Field::Jiffies));
+        if let (Some(mut other), Some(_)) = (other, &outputs.unequal) {
+            let later = other.call(record, kind, record.get(Field::JiffiesAfter));
+            if later.unequal.is_none() {
+                *self = other;
+                step.explained.push(JIFFIES_INSIDE);
+                step.outputs.add(later);
+                return step;
+            }
+        }
+        step.outputs.add(outputs);
+        step
+    }
+
+    fn call(&mut self, record: &Record, kind: Kind, tick: u64) -> Outputs {
+        let mut outputs = Outputs::default();
+        let ack = self.ack(record, tick);
+        match kind {
+            Kind::PktsAcked => self.core.on_pkts_acked(&ack),
+            Kind::CongAvoid => self.core.on_cong_avoid(&ack),
+            Kind::Ssthresh => {
+                let threshold = self.core.recalc_ssthresh();
+                outputs.compare_number("ssthresh", record.get(Field::Answer), threshold);
+            }
+            Kind::SetState if record.get(Field::ArgA) == LOSS => self.core.on_loss_state(&ack),
+            Kind::CwndEvent if record.get(Field::ArgA) == TX_START => {
+                self.core.on_hosted_tx_start(&self.tx_start(record, tick));
+            }
+            Kind::Undo => {
+                // The stack's own answer, from a window that the stack remembers.
+                let before = record.get(Field::Cwnd).max(record.get(Field::PriorCwnd));
+                outputs.compare("undo_cwnd", record.get(Field::Answer), before);
+            }
+            _ => {}
+        }
+        self.compare(record, &mut outputs);
+        outputs
+    }
+
+    fn sequence(&self, record: &Record, field: Field) -> u64 {
+        u64::from(record.get32(field).wrapping_sub(self.base))
+    }
+
+    fn ack(&self, record: &Record, tick: u64) -> Ack {
+        let is_avoiding = record.kind() == Some(Kind::CongAvoid);
+        let acked = if is_avoiding { Field::ArgB } else { Field::RsAckedSacked };
+        Ack {
+            now: Time(record.get(Field::ClockNs)),
+            rs: RateSample {
+                rtt_us: record.get_positive(Field::RsRttUs),
+                acked_sacked: record.get(acked),
+                ..RateSample::default()
+            },
+            una: self.sequence(record, Field::Una),
+            next: self.sequence(record, Field::Next),
+            in_flight: record.in_flight(),
+            packets_out: record.get32(Field::PacketsOut),
+            cwnd_limited: is_cwnd_limited(record),
+            paced: record.get(Field::PacingStatus) != 0,
+            tick: Some(tick),
+            ..Ack::default()
+        }
+    }
+
+    fn tx_start(&self, record: &Record, tick: u64) -> TxStart {
+        let idle = (tick as u32).wrapping_sub(record.get32(Field::LastSend)) as i32;
+        let idle = u64::try_from(idle).unwrap_or(0);
+        TxStart {
+            now: Time(record.get(Field::ClockNs)),
+            app_limited: record.get(Field::AppLimited) != 0,
+            idle: Span::micros((idle * MICROS_PER_SEC).div_ceil(self.hz)),
+            delivered_time_us: record.get(Field::DeliveredUs),
+            srtt: None,
+            rto: Span::ZERO,
+            none_outstanding: true,
+            tick: Some(tick),
+        }
+    }
+
+    fn compare(&self, record: &Record, outputs: &mut Outputs) {
+        let window = self.core.window();
+        outputs.compare_number("snd_cwnd", record.get(Field::CwndAfter), window.cwnd);
+        outputs.compare_number("snd_cwnd_cnt", record.get(Field::CwndCntAfter), window.cwnd_count);
+        outputs.compare_number("snd_ssthresh", record.get(Field::SsthreshAfter), window.ssthresh);
+        if let Some(core) = self.core.cubic_inside() {
+            compare_curve(record, &core, outputs);
+            self.compare_hystart(record, &core, outputs);
+        }
+    }
+
+    fn compare_hystart(&self, record: &Record, core: &CubicInside, outputs: &mut Outputs) {
+        let Some(core) = core.hystart else {
+            return;
+        };
+        let low = |value: u64| value & u64::from(u32::MAX);
+        let word = record.word(10);
+        outputs.compare_number("sample_cnt", word >> 16 & 0xff, core.sample_cnt);
+        outputs.compare_number("found", word >> 24, u32::from(core.found));
+        outputs.compare_number("round_start", record.word(11), low(core.round_start_us));
+        let end = record.word(12).wrapping_sub(self.base);
+        outputs.compare_number("end_seq", end, low(core.end_seq));
+        outputs.compare_number("last_ack", record.word(13), low(core.last_ack_us));
+        outputs.compare_number("curr_rtt", record.word(14), low(core.curr_rtt_us));
+    }
+}
+
+/// The words of Linux's `struct bictcp`.
+fn compare_curve(record: &Record, core: &CubicInside, outputs: &mut Outputs) {
+    let low = |value: u64| value & u64::from(u32::MAX);
+    outputs.compare_number("cnt", record.word(0), core.cnt);
+    outputs.compare_number("last_max_cwnd", record.word(1), core.last_max_cwnd);
+    outputs.compare_number("last_cwnd", record.word(2), core.last_cwnd);
+    outputs.compare_number("last_time", record.word(3), low(core.last_time));
+    outputs.compare_number("bic_origin_point", record.word(4), core.origin_point);
+    outputs.compare_number("bic_K", record.word(5), core.k);
+    outputs.compare_number("delay_min", record.word(6), core.delay_min_us);
+    outputs.compare_number("epoch_start", record.word(7), low(core.epoch_start));
+    outputs.compare_number("ack_cnt", record.word(8), core.ack_cnt);
+    outputs.compare_number("tcp_cwnd", record.word(9), core.tcp_cwnd);
+}
+
+// spec: Linux tcp_is_cwnd_limited
+fn is_cwnd_limited(record: &Record) -> bool {
+    let in_slow_start = record.get(Field::Cwnd) < record.get(Field::Ssthresh);
+    record.get(Field::CwndLimited) != 0
+        || (in_slow_start && record.get(Field::Cwnd) < 2 * record.get(Field::MaxPacketsOut))
+}

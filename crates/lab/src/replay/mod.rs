@@ -1,0 +1,217 @@
+//! Replay: what a real kernel's BBR and CUBIC read and decided, call by call, against what core decides on the same.
+//! In: a log of the tap. Out: a [`Report`]. Never: a kernel, a clock, a file.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//!
+//! Core gets the kernel's inputs of each call, and never a value of its state: from the first call of a connection to
+//! the last it keeps its own. Two inputs leave no trace in the log: the number that the kernel draws for the start of
+//! the gain cycle, which is taken from the phase that follows, and a tick of `jiffies` inside a call, where both ticks
+//! are tried. Both are counted by name.
+
+mod bbr;
+mod compare;
+mod cubic;
+mod events;
+mod field;
+mod kernel_bbr;
+mod log;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use bbr::BbrFlow;
+use compare::Outputs;
+use cubic::CubicFlow;
+
+pub use compare::Unequal;
+pub use field::{COLUMNS, FIELDS, Field, Kind, PRIVATE_WORDS, Record};
+use kernel_bbr::KernelBbr;
+pub use log::{Header, Log, MAGIC, VERSION, Writer};
+
+/// An input that the tap can't see: the draw for the gain cycle's first phase.
+pub const RANDOM: &str = "get_random_u32_below, for the gain cycle's first phase";
+/// An input that the tap can't see: which tick a call read that a tick interrupted.
+pub const JIFFIES_INSIDE: &str = "jiffies, where the tick came inside the call";
+/// An input that the tap can't see: what the stack, not CUBIC, made of the window since the last call.
+pub const WINDOW: &str = "snd_cwnd as the stack left it between CUBIC's calls (PRR, time-out, undo, idleness)";
+/// Records shown before a difference. Ours.
+const CONTEXT: usize = 6;
+/// `arg_a` of an `init` by the tap on BBR.
+const BBR1: u64 = 1;
+/// The same of CUBIC.
+const CUBIC: u64 = 2;
+
+/// What one call came to.
+#[derive(Debug, Default)]
+struct Step {
+    outputs: Outputs,
+    explained: Vec<&'static str>,
+}
+
+/// A flow under comparison.
+enum Flow {
+    Bbr(Box<BbrFlow>),
+    Cubic(Box<CubicFlow>),
+    /// Its connection was closed.
+    Over,
+    /// It began where the log does not say how, or with an algorithm that core does not have.
+    Unknown,
+}
+
+/// What a replay found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Connections.
+    pub flows: u64,
+    /// Calls replayed.
+    pub calls: u64,
+    /// ACKs among them.
+    pub acks: u64,
+    /// Outputs compared.
+    pub outputs: u64,
+    /// Calls whose outputs depend on an input that the tap can't see, by its name.
+    pub explained: BTreeMap<&'static str, u64>,
+    /// What happened in these calls, and how often.
+    pub events: BTreeMap<&'static str, u64>,
+    /// Calls that the tap lost; what follows them proves nothing.
+    pub lost: u64,
+    /// The first difference.
+    pub difference: Option<Difference>,
+}
+
+/// The first difference, with what led to it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// The record, counted from 0.
+    pub record: usize,
+    /// The connection.
+    pub flow: u32,
+    /// The output, by the kernel's name.
+    pub output: &'static str,
+    /// What the kernel decided.
+    pub kernel: String,
+    /// What core decided.
+    pub core: String,
+    /// The connection's calls up to this one, a line each.
+    pub context: Vec<String>,
+}
+
+impl Report {
+    /// Every output is equal, or its difference explained.
+    pub const fn is_equal(&self) -> bool {
+        self.difference.is_none() && self.lost == 0
+    }
+}
+
+/// Replays a log.
+pub fn replay(log: &Log) -> Result<Report, String> {
+    if log.header.hz == 0 {
+        return Err("its header has no hz; record it again".to_owned());
+    }
+    let mut report = Report { lost: log.lost, ..Report::default() };
+    let mut flows: BTreeMap<u32, Flow> = BTreeMap::new();
+    for (nth, record) in log.records.iter().enumerate() {
+        let kind = record.kind().ok_or_else(|| {
+            format!("record {nth} is of kind {}, which this bbrlab does not know", record.get(Field::Kind))
+        })?;
+        if is_over(record, kind) {
+            flows.insert(record.flow, Flow::Over);
+        }
+        let step = if kind == Kind::Init {
+            report.flows += 1;
+            let (flow, step) = begin(record, log.header.hz);
+            flows.insert(record.flow, flow);
+            step
+        } else {
+            match flows.get_mut(&record.flow) {
+                Some(Flow::Bbr(flow)) => flow.step(record, kind),
+                Some(Flow::Cubic(flow)) => flow.step(record, kind),
+                Some(Flow::Over | Flow::Unknown) => continue,
+                None => return Err(format!("record {nth}: connection {} has no beginning", record.flow)),
+            }
+        };
+        let events = match flows.get(&record.flow) {
+            Some(Flow::Bbr(_)) => events::of_bbr(record, kind),
+            Some(Flow::Cubic(_)) => events::of_cubic(record, kind),
+            _ => Vec::new(),
+        };
+        for name in events {
+            *report.events.entry(name).or_default() += 1;
+        }
+        report.calls += 1;
+        report.acks += u64::from(matches!(kind, Kind::CongControl | Kind::PktsAcked));
+        report.outputs += step.outputs.compared;
+        for name in step.explained {
+            *report.explained.entry(name).or_default() += 1;
+        }
+        if let Some(unequal) = step.outputs.unequal {
+            report.difference = Some(difference(log, nth, unequal));
+            break;
+        }
+    }
+    Ok(report)
+}
+
+fn begin(record: &Record, hz: u32) -> (Flow, Step) {
+    match record.get(Field::ArgA) {
+        BBR1 => {
+            let (flow, step) = BbrFlow::begin(record, hz);
+            (Flow::Bbr(Box::new(flow)), step)
+        }
+        CUBIC => {
+            let (flow, step) = CubicFlow::begin(record, hz);
+            (Flow::Cubic(Box::new(flow)), step)
+        }
+        _ => (Flow::Unknown, Step::default()),
+    }
+}
+
+/// Closing sets the state once more, when everything else is cleared already.
+// spec: Linux tcp_disconnect
+fn is_over(record: &Record, kind: Kind) -> bool {
+    kind == Kind::SetState && record.get(Field::Delivered) == 0
+}
+
+fn difference(log: &Log, nth: usize, unequal: Unequal) -> Difference {
+    let flow = log.records[nth].flow;
+    let before = log.records[..=nth].iter().enumerate().rev().filter(|(_, record)| record.flow == flow);
+    let mut context: Vec<String> = before.take(CONTEXT).map(|(nth, record)| line(nth, record)).collect();
+    context.reverse();
+    Difference { record: nth, flow, output: unequal.name, kernel: unequal.kernel, core: unequal.core, context }
+}
+
+/// A call in one line, for whoever looks for a difference's cause.
+fn line(nth: usize, record: &Record) -> String {
+    let kind = record.kind().map_or("?".to_owned(), |kind| format!("{kind:?}"));
+    let get = |field| record.get(field) as i64;
+    let state = KernelBbr::read(record);
+    format!(
+        "{nth} {kind}({}) tick {} clock {} delivered {} lost {} in flight {} ca {} cwnd {}→{} rate {}→{} \
+         rs: delivered {} interval {} prior {} rtt {} losses {} acked {} flags {} → {} phase {} gain {} bw {} min_rtt {} lt {}/{}",
+        get(Field::ArgA),
+        get(Field::Jiffies),
+        get(Field::ClockNs),
+        get(Field::Delivered),
+        get(Field::Lost),
+        record.in_flight(),
+        get(Field::CaState),
+        get(Field::Cwnd),
+        get(Field::CwndAfter),
+        get(Field::PacingRate),
+        get(Field::PacingRateAfter),
+        get(Field::RsDelivered),
+        get(Field::RsIntervalUs),
+        get(Field::RsPriorDelivered),
+        get(Field::RsRttUs),
+        get(Field::RsLosses),
+        get(Field::RsAckedSacked),
+        get(Field::RsFlags),
+        state.mode_name(),
+        state.cycle_idx,
+        state.pacing_gain,
+        state.bw[0].1,
+        state.min_rtt_us,
+        state.lt_use_bw,
+        state.lt_bw,
+    )
+}

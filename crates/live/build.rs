@@ -1,0 +1,46 @@
+//! Compiles `bpf/*.bpf.c` where the feature `bpf` asks for it and the machine has clang.
+//! In: the sources, `$CLANG`. Out: an object beside the crate's other products, and `cfg(tap)`. Never: a failure for want of clang.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Oldest and newest clang that are looked for under a versioned name, as Debian has them. Ours.
+const CLANG_VERSIONS: std::ops::RangeInclusive<u32> = 14..=22;
+
+fn main() {
+    println!("cargo::rustc-check-cfg=cfg(tap)");
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    for file in ["tap.bpf.c", "tap.h", "kernel.h"] {
+        println!("cargo::rerun-if-changed={}", sources.join(file).display());
+    }
+    if env::var_os("CARGO_FEATURE_BPF").is_none() {
+        return;
+    }
+    let Some(clang) = clang() else {
+        println!("cargo::warning=no clang in PATH, so `bbrlab record` is left out; on Debian: apt-get install clang");
+        return;
+    };
+    let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("tap.bpf.o");
+    let status = Command::new(&clang)
+        .args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3", "-c"])
+        .arg(sources.join("tap.bpf.c"))
+        .arg("-o")
+        .arg(&object)
+        .status();
+    match status {
+        Ok(status) if status.success() => println!("cargo::rustc-cfg=tap"),
+        _ => panic!("{clang} does not compile bpf/tap.bpf.c; set CLANG to one that does (16 is known to)"),
+    }
+}
+
+/// `$CLANG`, or the newest in PATH.
+fn clang() -> Option<String> {
+    let named = CLANG_VERSIONS.rev().map(|version| format!("clang-{version}"));
+    let known = env::var("CLANG").ok().into_iter().chain(["clang".to_owned()]).chain(named);
+    known
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))
+}

@@ -1,0 +1,142 @@
+//! `bbrlab emulate` on this host's kernel: a path, a command behind it, and what became of both.
+//! In: a setup's path, an errand. Out: the command's exit status and the emulator's check of itself. Never: an output
+//! of its own on the command's streams.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::Time;
+use bbrlab_lab::link::{AckAggregation, Loss, Service};
+use bbrlab_lab::setup::{ChangeKind, Setup};
+use serde::{Deserialize, Serialize};
+
+use super::Fault;
+use super::check::SelfCheck;
+use super::emulator::{Observer, Plan};
+use super::errand::Errand;
+use super::tun::Offload;
+use super::way::{Half, Watch, Way};
+use super::world::{Environment, World};
+use crate::{clock, wire};
+
+/// From this rate on hosts hand over super-packets: single ones would fill a core. Ours.
+const SUPER_FROM_BPS: u64 = 1_500_000_000;
+/// MTU of the devices. Source: Ethernet.
+pub const MTU: u32 = 1500;
+
+/// Which way the data goes, and so which has the bottleneck; the other is the way of the ACKs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Both ways have a bottleneck of their own.
+    #[default]
+    Both,
+    /// From the server to the command.
+    Down,
+    /// From the command to the server.
+    Up,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The path; its flows count for nothing.
+    pub setup: Setup,
+    /// Which way has the bottleneck.
+    pub direction: Direction,
+    /// What the hosts hand over; chosen by the rate where it is not said.
+    pub offload: Option<Offload>,
+    /// Congestion control of both hosts, by the kernel's name.
+    pub cc: Option<String>,
+    /// What runs.
+    pub errand: Errand,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The command's exit status.
+    pub status: i32,
+    /// How long it ran, seconds.
+    pub wall_s: f64,
+    /// The emulator's check of itself.
+    pub self_check: SelfCheck,
+    /// The machine.
+    pub environment: Environment,
+}
+
+/// Runs a command behind the path.
+pub fn emulate(job: Job) -> Result<Report, Fault> {
+    let mut setup = job.setup;
+    setup.flows.clear();
+    check(&setup, job.direction)?;
+    let offload = job.offload.unwrap_or_else(|| offload_for(&setup));
+    let world = World::new(offload, MTU)?;
+    let notes = world.tune();
+    if let Some(cc) = &job.cc {
+        for ns in [&world.left, &world.right] {
+            ns.set_sysctl("ipv4/tcp_congestion_control", cc).map_err(|_| no_such_cc(cc, &world))?;
+        }
+    }
+    let environment = world.environment(notes);
+    let keeper = job.errand.prepare(&world)?;
+    let start_ns = clock::now_ns();
+    let sampled_way = usize::from(job.direction == Direction::Down);
+    let schedule = std::mem::take(&mut setup.schedule);
+    let plan = Plan { start_ns, end: Time::NEVER, schedule, sample: None, sampled_way, offload, mtu: MTU };
+    let running = world.start(plan, ways(&setup, job.direction), Anyone)?;
+    let status = keeper.run();
+    let wall_s = (clock::now_ns() - start_ns) as f64 / 1e9;
+    let (_, self_check) = world.finish(running, true, setup.path.rtt)?;
+    Ok(Report { status: status?, wall_s, self_check, environment })
+}
+
+fn check(setup: &Setup, direction: Direction) -> Result<(), Fault> {
+    let path = &setup.path;
+    let changes_acks = setup.schedule.iter().any(|change| matches!(change.what, ChangeKind::AckLoss(_)));
+    let has_acks = path.ack_loss != Loss::None || path.ack_aggregation != AckAggregation::None || changes_acks;
+    if has_acks && direction == Direction::Both {
+        return Err(
+            "emulate: --ack-loss and --ack-aggregation need a way that carries ACKs; write --data down if the \
+                    server sends, --data up if the command does"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// What hosts hand over at these rates.
+pub fn offload_for(setup: &Setup) -> Offload {
+    let fast = |service: &Service| service.nominal_rate().0 >= SUPER_FROM_BPS;
+    if setup.links.iter().all(|link| fast(&link.service)) { Offload::SuperPackets } else { Offload::Packets }
+}
+
+fn ways(setup: &Setup, direction: Direction) -> [Way; 2] {
+    match direction {
+        Direction::Both => {
+            // The second has dice of its own.
+            let back = Setup { seed: setup.seed ^ (1 << 63), ..setup.clone() };
+            [Way::of_data(setup, Half::There), Way::of_data(&back, Half::Back)]
+        }
+        Direction::Up => [Way::of_data(setup, Half::There), Way::of_acks(setup, Half::Back)],
+        Direction::Down => [Way::of_acks(setup, Half::There), Way::of_data(setup, Half::Back)],
+    }
+}
+
+fn no_such_cc(cc: &str, world: &World) -> Fault {
+    let of = |name: &str| world.left.sysctl(name).unwrap_or_default();
+    let (available, allowed) = (of("ipv4/tcp_available_congestion_control"), of("ipv4/tcp_allowed_congestion_control"));
+    if available.split(' ').any(|known| known == cc) {
+        format!("--cc {cc}: only root may use it; write one of {allowed}, or run as root")
+    } else {
+        format!("--cc {cc}: this kernel has no such congestion control; write one of {available}")
+    }
+}
+
+/// Flows by their addresses and ports, for disciplines that keep them apart.
+struct Anyone;
+
+impl Watch for Anyone {}
+
+impl Observer for Anyone {
+    fn flow_of(&mut self, _way: usize, packet: &[u8]) -> u32 {
+        wire::flow_hash(packet)
+    }
+}

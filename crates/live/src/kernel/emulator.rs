@@ -1,0 +1,358 @@
+//! The emulator: reads both TUN devices, asks the link model, writes each packet when it is due.
+//! In: two devices and two ways. Out: packets on the other side, and a check of itself. Never: an allocation for each
+//! packet, a packet before it is due.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use bbrlab_core::{Span, Time};
+use bbrlab_lab::link::Link;
+use bbrlab_lab::setup::Change;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::SigSet;
+use nix::sys::time::TimeSpec;
+
+use super::Fault;
+use super::check::Gather;
+use super::packet::{HEAD_MAX, Packet, Pool, Queued, Shape};
+use super::tun::{Offload, Tun, VNET};
+use super::way::{Half, Watch, Way};
+use crate::clock;
+
+/// Left to right; index of the way and of the device that its packets come from.
+pub const RIGHTWARD: usize = 0;
+/// Right to left.
+pub const LEFTWARD: usize = 1;
+/// Packets read from one device before what is due is written again. Ours.
+const READS: usize = 32;
+/// What is due within this time is waited for awake: to sleep and wake costs as much processor time in a virtual
+/// machine, where setting a timer leaves the guest. Ours, measured: 5 µs on a quiet machine, 17 µs on a busy one.
+const AWAKE: Span = Span::micros(12);
+/// Most that a sleep is cut short, so that the wake-up itself comes in time: a core that halts in a virtual machine
+/// takes 40 µs to come back. The real length is learnt. Ours.
+const LEAD_MAX: u64 = 150_000;
+/// After so long without sleep a real-time thread would starve others, and the kernel would stop it for 50 ms to let
+/// them run (`sched_rt_runtime_us`): it must sleep a little by itself. Ours.
+const VIGIL: Span = Span::micros(600);
+/// That little sleep. Ours: a twelfth of the vigil; the kernel would enforce a twentieth.
+const NAP: Span = Span::micros(50);
+/// Links at least this fast keep the segments of a super-packet together that are due in one wake-up: below it they
+/// leave at least 12 µs apart. Ours.
+const MERGE_FROM_BPS: u64 = 1_500_000_000;
+/// The shortest sleep that is asked for. Ours.
+const SLEEP_MIN: u64 = 5_000;
+
+/// Who watches the packets; every event has the run's time.
+pub trait Observer: Watch {
+    /// Which flow an IP packet from this side belongs to.
+    fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32;
+    /// The host behind `way` has sent a packet (of `segments` on the wire).
+    fn on_sent(&mut self, _now: Time, _way: usize, _flow: u32, _packet: &[u8], _segments: u32) {}
+    /// The host at the end of `way` gets `count` packets of `wire` bytes in all, whose headers stand in `head`.
+    fn on_delivered(&mut self, _now: Time, _way: usize, _flow: u32, _head: &[u8], _count: u32, _wire: u32) {}
+    /// A moment of the grid has come.
+    fn on_sample(&mut self, _now: Time, _links: &[Link<Queued>]) {}
+}
+
+/// What the emulator is to do, beside its ways.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The run's time zero, on [`clock::now_ns`].
+    pub start_ns: u64,
+    /// When it ends by itself; [`Time::NEVER`] if it waits to be stopped.
+    pub end: Time,
+    /// Changes of the path, sorted.
+    pub schedule: Vec<Change>,
+    /// Grid of the samples.
+    pub sample: Option<Span>,
+    /// Which way's links the samples are of.
+    pub sampled_way: usize,
+    /// What the devices hand over.
+    pub offload: Offload,
+    /// The devices' MTU.
+    pub mtu: u32,
+}
+
+/// The emulator, on the thread that made it.
+pub struct Emulator<'a, O> {
+    plan: Plan,
+    ways: [Way; 2],
+    tuns: [&'a Tun; 2],
+    pool: Pool,
+    observer: O,
+    gather: Gather,
+    head: [u8; HEAD_MAX],
+    next_change: usize,
+    next_sample: Time,
+    merges: bool,
+    /// How late the machine wakes us, ns: a moving average.
+    lead: u64,
+}
+
+impl<'a, O: Observer> Emulator<'a, O> {
+    /// An emulator between the devices of the left and of the right namespace.
+    pub fn new(plan: Plan, ways: [Way; 2], tuns: [&'a Tun; 2], observer: O) -> Self {
+        let fast = |link: &Link<Queued>| link.rate().0 >= MERGE_FROM_BPS;
+        Self {
+            merges: ways.iter().all(|way| way.links().iter().all(fast)),
+            pool: Pool::new(plan.mtu as usize),
+            next_sample: if plan.sample.is_some() { Time::ZERO } else { Time::NEVER },
+            plan,
+            ways,
+            tuns,
+            observer,
+            gather: Gather::default(),
+            head: [0; HEAD_MAX],
+            next_change: 0,
+            lead: 0,
+        }
+    }
+
+    /// Runs until the plan's end, or until `stop` becomes readable.
+    pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<(O, Gather), Fault> {
+        let mut readable = [true; 2];
+        let mut woke = self.now();
+        loop {
+            let now = self.now();
+            if now >= self.plan.end {
+                return Ok((self.observer, self.gather));
+            }
+            self.control(now);
+            // What arrives at a host makes it answer at once.
+            readable[LEFTWARD] |= self.deliver(RIGHTWARD)?;
+            readable[RIGHTWARD] |= self.deliver(LEFTWARD)?;
+            for (way, readable) in readable.iter_mut().enumerate() {
+                *readable = *readable && self.take(way)?;
+            }
+            let due = self.next_due();
+            let now = self.now();
+            let weary = now.since(woke) > VIGIL;
+            let lead = Span(self.lead);
+            if (due <= now + AWAKE + lead || readable != [false; 2]) && !weary {
+                continue;
+            }
+            let span = if weary { NAP } else { Span(due.since(now).0.saturating_sub(lead.0).max(SLEEP_MIN)) };
+            let (ready, stopped) = self.sleep(span, weary, stop)?;
+            if stopped {
+                return Ok((self.observer, self.gather));
+            }
+            readable = ready;
+            woke = self.now();
+        }
+    }
+
+    #[inline]
+    fn now(&self) -> Time {
+        Time(clock::now_ns().saturating_sub(self.plan.start_ns))
+    }
+
+    fn next_due(&self) -> Time {
+        let change = self.plan.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
+        let control = change.min(self.next_sample).min(self.plan.end);
+        control.min(self.ways[0].next_due()).min(self.ways[1].next_due())
+    }
+
+    /// Waits for a packet (`deaf`: for none), at most for `span`. Returns which devices have one, and whether the run
+    /// was stopped.
+    fn sleep(&mut self, span: Span, deaf: bool, stop: BorrowedFd<'_>) -> Result<([bool; 2], bool), Fault> {
+        let heard = if deaf { PollFlags::empty() } else { PollFlags::POLLIN };
+        let wait = |fd| PollFd::new(fd, heard);
+        let mut fds = [wait(self.tuns[0].as_fd()), wait(self.tuns[1].as_fd()), PollFd::new(stop, PollFlags::POLLIN)];
+        let timeout = TimeSpec::from_duration(Duration::from_nanos(span.0.min(u64::from(u32::MAX))));
+        let until = self.now() + span;
+        match ppoll(&mut fds, Some(timeout), Some(SigSet::all())) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(format!("emulator: poll: {error}")),
+        }
+        let [left, right, stop] = fds.map(|fd| fd.any().unwrap_or(false));
+        let over = self.now().since(until).0.min(LEAD_MAX);
+        if over > 0 {
+            self.lead = (7 * self.lead + over) / 8;
+        }
+        Ok(([left || deaf, right || deaf], stop))
+    }
+
+    /// Changes and samples that are due.
+    #[inline]
+    fn control(&mut self, now: Time) {
+        loop {
+            let change = self.plan.schedule.get(self.next_change).copied();
+            let at = change.map_or(Time::NEVER, |change| change.at).min(self.next_sample);
+            if at > now {
+                return;
+            }
+            self.advance(at);
+            if let Some(change) = change.filter(|change| change.at == at) {
+                self.next_change += 1;
+                for (way, half) in self.ways.iter_mut().zip([Half::There, Half::Back]) {
+                    way.apply(at, half, change.link, change.what);
+                }
+                continue;
+            }
+            self.observer.on_sample(at, self.ways[self.plan.sampled_way].links());
+            self.next_sample = self.plan.sample.map_or(Time::NEVER, |step| at + step);
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        for way in 0..2 {
+            self.advance_way(way, now);
+        }
+    }
+
+    #[inline]
+    fn advance_way(&mut self, way: usize, now: Time) {
+        let mut watch = WayWatch { observer: &mut self.observer, gather: &mut self.gather, way };
+        self.ways[way].advance(now, &mut self.pool, &mut watch);
+    }
+
+    /// Reads what the host behind `way` has sent. Returns whether there may be more.
+    fn take(&mut self, way: usize) -> Result<bool, Fault> {
+        let large = self.plan.offload == Offload::SuperPackets;
+        for _ in 0..READS {
+            let Some(buffer) = self.pool.take(large) else {
+                return self.discard(way);
+            };
+            let read = self.tuns[way].read(self.pool.space(buffer));
+            let now = self.now();
+            match read.map_err(|error| format!("emulator: {error}"))? {
+                Some(used) => {
+                    self.enter(now, way, buffer, used);
+                    if self.next_due() <= now {
+                        return Ok(true); // first what is due
+                    }
+                }
+                None => {
+                    self.pool.free(buffer);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// There is no memory for the next packet.
+    #[cold]
+    fn discard(&mut self, way: usize) -> Result<bool, Fault> {
+        let read = self.tuns[way].read(&mut [0; VNET + 1]).map_err(|error| format!("emulator: {error}"))?;
+        self.gather.no_room += u64::from(read.is_some());
+        Ok(false)
+    }
+
+    fn enter(&mut self, now: Time, way: usize, buffer: u32, used: usize) {
+        let Some(shape) = self.pool.filled(buffer, used).filter(|_| !is_chatter(self.pool.ip(buffer))) else {
+            self.pool.free(buffer);
+            return;
+        };
+        let buffer = if shape.segments == 1 { self.pool.shrink(buffer) } else { buffer };
+        let flow = self.observer.flow_of(way, self.pool.ip(buffer));
+        self.observer.on_sent(now, way, flow, self.pool.ip(buffer), shape.segments.into());
+        self.advance_way(way, now);
+        self.pool.hold(buffer, shape.segments.into());
+        for segment in 0..shape.segments {
+            self.enter_segment(now, way, flow, buffer, segment, &shape);
+        }
+    }
+
+    #[inline]
+    fn enter_segment(&mut self, now: Time, way: usize, flow: u32, buffer: u32, segment: u16, shape: &Shape) {
+        let wire = shape.wire(segment);
+        let packet =
+            Packet { buffer, flow, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: shape.ect(), ce: false };
+        let acks = self.ways[way].reads(self.pool.ip(buffer));
+        let mut watch = WayWatch { observer: &mut self.observer, gather: &mut self.gather, way };
+        self.ways[way].enter(now, packet, acks, &mut self.pool, &mut watch);
+    }
+
+    /// Writes everything that is due at the end of `way`. Returns whether there was any.
+    fn deliver(&mut self, way: usize) -> Result<bool, Fault> {
+        let now = self.now();
+        let mut any = false;
+        self.advance_way(way, now);
+        while let Some((due, packet)) = self.ways[way].pop(now) {
+            let mut count = 1;
+            let mut last = packet;
+            while self.merges && count < u16::MAX && self.continues(way, now, &last) {
+                let Some((_, next)) = self.ways[way].pop(now) else { break };
+                last = next;
+                count += 1;
+            }
+            self.write(way, packet, count)?;
+            let written = self.now();
+            self.gather.on_delivered(way, due.0, written.0, &last);
+            (0..count).for_each(|_| self.pool.release(packet.buffer));
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Whether the next packet that is due follows `last` in the same super-packet.
+    fn continues(&self, way: usize, now: Time, last: &Packet) -> bool {
+        self.ways[way]
+            .peek(now)
+            .is_some_and(|next| next.buffer == last.buffer && next.segment == last.segment + 1 && next.ce == last.ce)
+    }
+
+    #[inline]
+    fn write(&mut self, way: usize, packet: Packet, count: u16) -> Result<(), Fault> {
+        let now = self.now();
+        let tun = self.tuns[1 - way];
+        let done = if self.pool.is_super(packet.buffer) {
+            let (length, payload) = self.pool.run(packet, count, &mut self.head);
+            let wire = (length - VNET + payload.len()) as u32;
+            let wire =
+                wire + u32::from(count - 1) * (length - VNET) as u32 + u32::from(count) * super::packet::ETHERNET;
+            self.observer.on_delivered(now, way, packet.flow, &self.head[VNET..length], count.into(), wire);
+            tun.write_parts(&self.head[..length], payload)
+        } else {
+            let bytes = self.pool.whole(packet);
+            self.observer.on_delivered(now, way, packet.flow, &bytes[VNET..], 1, packet.wire);
+            tun.write(bytes)
+        };
+        match done {
+            // No room at the receiving host, or a packet that it takes for none: the host's loss, and counted as such.
+            Err(error) if !is_fatal(&error) => {
+                self.gather.no_room += 1;
+                Ok(())
+            }
+            other => other.map_err(|error| format!("emulator: {error}")),
+        }
+    }
+}
+
+/// Tells the observer and the self-check what happens on one way.
+struct WayWatch<'a, O> {
+    observer: &'a mut O,
+    gather: &'a mut Gather,
+    way: usize,
+}
+
+impl<O: Observer> Watch for WayWatch<'_, O> {
+    #[inline]
+    fn on_offered(&mut self, flow: u32, dropped: bool) {
+        self.observer.on_offered(flow, dropped);
+    }
+    fn on_dropped_later(&mut self, flow: u32) {
+        self.observer.on_dropped_later(flow);
+    }
+    #[inline]
+    fn on_left(&mut self, packet: &Packet, waited: Span, lost: bool) {
+        self.gather.on_left(self.way, packet);
+        self.observer.on_left(packet, waited, lost);
+    }
+}
+
+fn is_fatal(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::PermissionDenied || error.raw_os_error() == Some(libc::EBADFD)
+}
+
+/// Multicast: what hosts say to find each other belongs to no flow and would only throw the dice.
+fn is_chatter(packet: &[u8]) -> bool {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => packet.get(16).is_some_and(|first| first & 0xf0 == 0xe0),
+        Some(6) => packet.get(24) == Some(&0xff),
+        _ => true,
+    }
+}

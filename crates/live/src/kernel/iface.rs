@@ -1,0 +1,146 @@
+//! Interfaces of the calling thread's network namespace: addresses, size, up.
+//! In: names and addresses. Out: the kernel's word. Never: a program run, a namespace that is not ours.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
+
+use super::Fault;
+
+/// An interface's `struct ifreq` with its name filled in.
+pub(super) fn request(name: &str) -> Result<libc::ifreq, Fault> {
+    let bytes = CString::new(name).map_err(|_| format!("interface {name:?}: a name holds no zero byte"))?;
+    // SAFETY: an all-zero `ifreq` is a valid value of that C struct.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if bytes.as_bytes().len() >= request.ifr_name.len() {
+        return Err(format!("interface {name:?}: the name is too long"));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes.as_bytes()) {
+        *to = from.cast_signed();
+    }
+    Ok(request)
+}
+
+/// Sets the interface up.
+pub fn up(name: &str) -> Result<(), Fault> {
+    let mut request = request(name)?;
+    let socket = control(AddressFamily::Inet)?;
+    call(&socket, libc::SIOCGIFFLAGS, &mut request, name)?;
+    // SAFETY: the call before filled in this member of the union.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+    call(&socket, libc::SIOCSIFFLAGS, &mut request, name)
+}
+
+/// Sets the longest packet.
+pub fn set_mtu(name: &str, mtu: u32) -> Result<(), Fault> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_mtu = mtu.cast_signed();
+    call(&control(AddressFamily::Inet)?, libc::SIOCSIFMTU, &mut request, name)
+}
+
+/// Sets the length of the queue in front of the device. By netlink: the older way asks for rights over the host.
+pub fn set_queue(name: &str, packets: u32) -> Result<(), Fault> {
+    const LENGTH: u32 = 40;
+    let mut named = request(name)?;
+    call(&control(AddressFamily::Inet)?, libc::SIOCGIFINDEX, &mut named, name)?;
+    // SAFETY: the call before filled in this member of the union.
+    let index = unsafe { named.ifr_ifru.ifru_ifindex };
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+    // `nlmsghdr`, `ifinfomsg`, then one attribute.
+    let mut message = Vec::with_capacity(LENGTH as usize);
+    message.extend(LENGTH.to_ne_bytes());
+    message.extend(libc::RTM_NEWLINK.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend([0; 12]);
+    message.extend(index.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(8_u16.to_ne_bytes());
+    message.extend(libc::IFLA_TXQLEN.to_ne_bytes());
+    message.extend(packets.to_ne_bytes());
+    ask_netlink(&message).map_err(|error| format!("interface {name}: queue: {error}"))
+}
+
+/// Sends one request, and hears whether it was done.
+fn ask_netlink(message: &[u8]) -> io::Result<()> {
+    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
+    send(socket.as_raw_fd(), message, MsgFlags::empty())?;
+    let mut answer = [0; 256];
+    let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+    // Behind the header stands the error, negative, or 0.
+    match answer[..length].get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes) {
+        Some(0) => Ok(()),
+        Some(error) => Err(io::Error::from_raw_os_error(-error)),
+        None => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+    }
+}
+
+/// Gives the interface an address; whatever shares its first `prefix` bits is reached through it.
+pub fn add_address(name: &str, address: IpAddr, prefix: u8) -> Result<(), Fault> {
+    match address {
+        IpAddr::V4(address) => add_ipv4(name, address, prefix),
+        IpAddr::V6(address) => add_ipv6(name, address, prefix),
+    }
+}
+
+fn add_ipv4(name: &str, address: Ipv4Addr, prefix: u8) -> Result<(), Fault> {
+    let socket = control(AddressFamily::Inet)?;
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_addr = ipv4(address);
+    call(&socket, libc::SIOCSIFADDR, &mut request, name)?;
+    let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
+    request.ifr_ifru.ifru_netmask = ipv4(Ipv4Addr::from(mask));
+    call(&socket, libc::SIOCSIFNETMASK, &mut request, name)
+}
+
+fn add_ipv6(name: &str, address: Ipv6Addr, prefix: u8) -> Result<(), Fault> {
+    let socket = control(AddressFamily::Inet6)?;
+    let mut named = request(name)?;
+    call(&socket, libc::SIOCGIFINDEX, &mut named, name)?;
+    let mut request = libc::in6_ifreq {
+        ifr6_addr: libc::in6_addr { s6_addr: address.octets() },
+        ifr6_prefixlen: prefix.into(),
+        // SAFETY: the call before filled in this member of the union.
+        ifr6_ifindex: unsafe { named.ifr_ifru.ifru_ifindex },
+    };
+    call(&socket, libc::SIOCSIFADDR, &mut request, name)
+}
+
+/// A counter of the interface, as in `tx_dropped`; 0 if the kernel does not say.
+pub fn counter(name: &str, counter: &str) -> u64 {
+    // Received: 8 columns, then transmitted: 8 columns.
+    let column = match counter {
+        "rx_packets" => 1,
+        "rx_dropped" => 3,
+        "tx_packets" => 9,
+        "tx_dropped" => 11,
+        _ => return 0,
+    };
+    let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let line = table.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|line| line.split_whitespace().nth(column)?.parse().ok()).unwrap_or(0)
+}
+
+fn ipv4(address: Ipv4Addr) -> libc::sockaddr {
+    let [a, b, c, d] = address.octets().map(u8::cast_signed);
+    // A `sockaddr_in`: port, then address.
+    libc::sockaddr { sa_family: libc::AF_INET as u16, sa_data: [0, 0, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0] }
+}
+
+fn control(family: AddressFamily) -> Result<OwnedFd, Fault> {
+    socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).map_err(|error| format!("socket: {error}"))
+}
+
+fn call<T>(socket: &OwnedFd, number: libc::c_ulong, request: &mut T, name: &str) -> Result<(), Fault> {
+    // SAFETY: `T` is the C struct that this request number takes (each caller above pairs them), alive for the call.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), number as libc::Ioctl, std::ptr::from_mut(request)) };
+    match status {
+        0.. => Ok(()),
+        _ => Err(format!("interface {name}: {}", std::io::Error::last_os_error())),
+    }
+}

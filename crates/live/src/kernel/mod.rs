@@ -1,0 +1,20 @@
+//! This host's kernel as a world: our own namespaces, the link model between two TUN devices, real time.
+//! In: a setup, or a command. Out: an output like the simulator's, or the command's own. Never: a change of the host.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod bench;
+pub mod check;
+pub mod emulate;
+pub mod emulator;
+pub mod errand;
+pub mod iface;
+pub mod ns;
+pub mod packet;
+pub mod rights;
+pub mod run;
+pub mod tun;
+pub mod way;
+pub mod world;
+
+/// What went wrong: one line with where, what it held and what would do.
+pub type Fault = String;

@@ -1,0 +1,450 @@
+//! Packets in the emulator: their bytes in a pool, and the small handle that the link model carries.
+//! In: what a TUN device hands over. Out: the same bytes, or single segments and runs of a super-packet. Never: an
+//! allocation for each packet.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::cell::RefCell;
+
+use bbrlab_lab::link::LinkPacket;
+
+use super::tun::{IP_MAX, VNET};
+use crate::wire;
+
+/// Bytes of an Ethernet header, which TUN packets lack and a link's bytes on the wire have.
+pub const ETHERNET: u32 = 14;
+/// ECN codepoints that allow marking (ECT(0), ECT(1), CE). Source: RFC 3168 §5.
+const NOT_ECT: u8 = 0;
+/// GSO types. Source: Linux include/uapi/linux/virtio_net.h.
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+/// GSO flag: the first segment carries CWR.
+const GSO_ECN: u8 = 0x80;
+/// The TCP checksum is that of the pseudo-header alone.
+const NEEDS_CSUM: u8 = 1;
+/// Where TCP's checksum lies in its header.
+const TCP_CHECKSUM: usize = 16;
+/// The longest IP and TCP headers together, behind a `virtio_net_hdr`.
+pub const HEAD_MAX: usize = VNET + 60 + 60;
+/// Most bytes that the pool holds. Ours: what comes beyond it is dropped and told in the self-check.
+const POOL_MAX: usize = 1 << 30;
+
+thread_local! {
+    /// Buffers of packets that a queue dropped by itself.
+    static DROPPED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One packet on the wire: a whole buffer, or one segment of the super-packet in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Its buffer in the pool.
+    pub buffer: u32,
+    /// Whose it is.
+    pub flow: u32,
+    /// Bytes on the wire.
+    pub wire: u32,
+    /// Its busy period at the bottleneck; 0 before it.
+    pub busy: u32,
+    /// When it left the bottleneck, nanoseconds.
+    pub left_ns: u64,
+    /// The delay line that it is on, once it is.
+    pub line: u16,
+    /// Which segment of the buffer.
+    pub segment: u16,
+    /// The next link that it meets.
+    pub hop: u8,
+    /// It may be marked.
+    pub ect: bool,
+    /// It is to be marked.
+    pub ce: bool,
+}
+
+/// A packet in the hands of the link model: dropped there, its buffer comes back.
+#[derive(Debug)]
+pub struct Queued(Packet);
+
+impl Queued {
+    /// Gives the packet to a link.
+    pub const fn new(packet: Packet) -> Self {
+        Self(packet)
+    }
+
+    /// Takes it back.
+    pub fn packet(self) -> Packet {
+        let packet = self.0;
+        std::mem::forget(self);
+        packet
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        // At the end of a thread its pool is gone too.
+        let _ = DROPPED.try_with(|dropped| dropped.borrow_mut().push(self.0.buffer));
+    }
+}
+
+impl LinkPacket for Queued {
+    #[inline]
+    fn wire_bytes(&self) -> u32 {
+        self.0.wire
+    }
+    fn flow(&self) -> u32 {
+        self.0.flow
+    }
+    fn ect(&self) -> bool {
+        self.0.ect
+    }
+    fn mark_ce(&mut self) {
+        self.0.ce = true;
+    }
+}
+
+/// A buffer: a `virtio_net_hdr`, then an IP packet.
+#[derive(Debug)]
+struct Buffer {
+    bytes: Box<[u8]>,
+    used: usize,
+    /// Packets that still point here.
+    holders: u32,
+    shape: Shape,
+}
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shape {
+    /// Bytes of IP and TCP headers; 0 if it is no super-packet.
+    headers: usize,
+    /// Where TCP begins.
+    transport: usize,
+    /// Payload bytes of a full segment.
+    mss: usize,
+    /// Bytes of the IP packet.
+    total: usize,
+    /// How many packets it is on the wire.
+    pub segments: u16,
+    /// The ECN field.
+    pub ecn: u8,
+}
+
+/// Buffers, small and large, used again and again.
+#[derive(Debug)]
+pub struct Pool {
+    buffers: Vec<Buffer>,
+    free_small: Vec<u32>,
+    free_large: Vec<u32>,
+    small: usize,
+    held: usize,
+}
+
+impl Pool {
+    /// A pool whose small buffers hold a packet of `mtu` bytes.
+    pub fn new(mtu: usize) -> Self {
+        let small = VNET + mtu.min(IP_MAX);
+        // What an earlier emulator on this thread left behind points into its own pool.
+        DROPPED.with(|dropped| dropped.borrow_mut().clear());
+        Self { buffers: Vec::new(), free_small: Vec::new(), free_large: Vec::new(), small, held: 0 }
+    }
+
+    /// A buffer that takes any packet if `large`, else one of the MTU; `None` when there is no more memory for it.
+    pub fn take(&mut self, large: bool) -> Option<u32> {
+        self.reclaim();
+        let free = if large { &mut self.free_large } else { &mut self.free_small };
+        if let Some(buffer) = free.pop() {
+            return Some(buffer);
+        }
+        let size = if large { VNET + IP_MAX } else { self.small };
+        if self.held + size > POOL_MAX {
+            return None;
+        }
+        self.held += size;
+        self.buffers.push(Buffer { bytes: vec![0; size].into(), used: 0, holders: 0, shape: Shape::default() });
+        u32::try_from(self.buffers.len() - 1).ok()
+    }
+
+    /// The whole of a buffer, to read into.
+    pub fn space(&mut self, buffer: u32) -> &mut [u8] {
+        &mut self.buffers[buffer as usize].bytes
+    }
+
+    /// `used` bytes were read into the buffer: what are they? `None` if they are no IP packet.
+    pub fn filled(&mut self, buffer: u32, used: usize) -> Option<Shape> {
+        let buffer = &mut self.buffers[buffer as usize];
+        buffer.used = used;
+        buffer.shape = Shape::of(buffer.bytes.get(..used)?)?;
+        Some(buffer.shape)
+    }
+
+    /// Moves what a large buffer holds to a small one, where it fits: large ones are for super-packets.
+    pub fn shrink(&mut self, buffer: u32) -> u32 {
+        let used = self.buffers[buffer as usize].used;
+        if used > self.small || self.buffers[buffer as usize].bytes.len() == self.small {
+            return buffer;
+        }
+        let Some(small) = self.take(false) else { return buffer };
+        let mut to = std::mem::take(&mut self.buffers[small as usize].bytes);
+        let from = &self.buffers[buffer as usize];
+        to[..used].copy_from_slice(&from.bytes[..used]);
+        let shape = from.shape;
+        self.buffers[small as usize] = Buffer { bytes: to, used, holders: 0, shape };
+        self.give_back(buffer);
+        small
+    }
+
+    /// One more packet points to the buffer.
+    #[inline]
+    pub fn hold(&mut self, buffer: u32, packets: u32) {
+        self.buffers[buffer as usize].holders += packets;
+    }
+
+    /// One packet less.
+    #[inline]
+    pub fn release(&mut self, buffer: u32) {
+        let held = &mut self.buffers[buffer as usize];
+        held.holders = held.holders.saturating_sub(1);
+        if held.holders == 0 {
+            self.give_back(buffer);
+        }
+    }
+
+    /// Whether it holds a super-packet.
+    #[inline]
+    pub fn is_super(&self, buffer: u32) -> bool {
+        self.buffers[buffer as usize].shape.segments > 1
+    }
+
+    /// The IP packet in a buffer, super-packet or not.
+    pub fn ip(&self, buffer: u32) -> &[u8] {
+        let buffer = &self.buffers[buffer as usize];
+        &buffer.bytes[VNET..buffer.used]
+    }
+
+    /// A single packet with its `virtio_net_hdr`, marked if it is to be.
+    #[inline]
+    pub fn whole(&mut self, packet: Packet) -> &[u8] {
+        let buffer = &mut self.buffers[packet.buffer as usize];
+        if packet.ce {
+            wire::mark_ce(&mut buffer.bytes[VNET..buffer.used]);
+        }
+        &buffer.bytes[..buffer.used]
+    }
+
+    /// `count` segments of a super-packet from `first` on: a head written to `head` (its length is returned), and their
+    /// payload.
+    pub fn run<'a>(&'a self, first: Packet, count: u16, head: &mut [u8; HEAD_MAX]) -> (usize, &'a [u8]) {
+        let buffer = &self.buffers[first.buffer as usize];
+        let shape = &buffer.shape;
+        let skip = usize::from(first.segment) * shape.mss;
+        let from = VNET + shape.headers + skip;
+        let to = (from + usize::from(count) * shape.mss).min(VNET + shape.total);
+        let length = VNET + shape.headers;
+        head[..length].copy_from_slice(&buffer.bytes[..length]);
+        let last = first.segment + count >= shape.segments;
+        patch_vnet(&mut head[..VNET], shape, count);
+        patch_ip(&mut head[VNET..length], shape, to - from, first);
+        patch_tcp(&mut head[VNET..length], shape, first.segment, skip, last);
+        patch_checksums(&mut head[VNET..length], shape, to - from);
+        (length, &buffer.bytes[from..to])
+    }
+
+    /// A buffer that holds nothing after all.
+    pub fn free(&mut self, buffer: u32) {
+        self.give_back(buffer);
+    }
+
+    fn give_back(&mut self, buffer: u32) {
+        let held = &mut self.buffers[buffer as usize];
+        held.holders = 0;
+        if held.bytes.len() == self.small { self.free_small.push(buffer) } else { self.free_large.push(buffer) }
+    }
+
+    fn reclaim(&mut self) {
+        DROPPED.with(|dropped| {
+            let mut dropped = dropped.borrow_mut();
+            while let Some(buffer) = dropped.pop() {
+                self.release(buffer);
+            }
+        });
+    }
+}
+
+impl Shape {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let (vnet, packet) = bytes.split_at_checked(VNET)?;
+        let ip = wire::ip(packet)?;
+        let plain = Self { total: packet.len(), segments: 1, ecn: ip.ecn, ..Self::default() };
+        let half = |at: usize| usize::from(u16::from_ne_bytes([vnet[at], vnet[at + 1]]));
+        let (kind, mss, transport) = (vnet[1] & !GSO_ECN, half(4), half(6));
+        if !matches!(kind, GSO_TCPV4 | GSO_TCPV6) || mss == 0 {
+            return Some(plain);
+        }
+        let headers = transport + usize::from(packet.get(transport + 12)? >> 4) * 4;
+        if headers < transport + 20 || headers > packet.len() || headers + VNET > HEAD_MAX {
+            return Some(plain);
+        }
+        let segments = u16::try_from((packet.len() - headers).div_ceil(mss).max(1)).ok()?;
+        Some(Self { headers, transport, mss, segments, ..plain })
+    }
+
+    /// Bytes on the wire of one of its packets.
+    pub fn wire(&self, segment: u16) -> u32 {
+        let ip = if self.segments == 1 {
+            self.total
+        } else {
+            let rest = self.total - self.headers - usize::from(segment) * self.mss;
+            self.headers + rest.min(self.mss)
+        };
+        ip as u32 + ETHERNET
+    }
+
+    /// Whether its packets may be marked.
+    pub const fn ect(&self) -> bool {
+        self.ecn != NOT_ECT
+    }
+}
+
+/// One segment needs no segmentation any more; a run of several still does.
+fn patch_vnet(vnet: &mut [u8], shape: &Shape, count: u16) {
+    vnet[0] = NEEDS_CSUM;
+    if count == 1 {
+        vnet[1] = GSO_NONE;
+        vnet[4..6].fill(0);
+    }
+    vnet[2..4].copy_from_slice(&(shape.headers as u16).to_ne_bytes());
+}
+
+/// Length, identification and mark.
+fn patch_ip(ip: &mut [u8], shape: &Shape, payload: usize, first: Packet) {
+    if first.ce {
+        wire::mark_ce(ip);
+    }
+    let total = shape.headers + payload;
+    if ip[0] >> 4 == 4 {
+        ip[2..4].copy_from_slice(&(total as u16).to_be_bytes());
+        let id = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(first.segment);
+        ip[4..6].copy_from_slice(&id.to_be_bytes());
+    } else {
+        ip[4..6].copy_from_slice(&((total - 40) as u16).to_be_bytes());
+    }
+}
+
+/// Sequence number and flags: the last segment has FIN and PSH, the first has CWR.
+fn patch_tcp(ip: &mut [u8], shape: &Shape, segment: u16, skip: usize, last: bool) {
+    let tcp = &mut ip[shape.transport..];
+    let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]).wrapping_add(skip as u32);
+    tcp[4..8].copy_from_slice(&seq.to_be_bytes());
+    if !last {
+        tcp[13] &= !(wire::flag::FIN | wire::flag::PSH);
+    }
+    if segment > 0 {
+        tcp[13] &= !wire::flag::CWR;
+    }
+}
+
+/// The IP header's checksum in full, TCP's as far as the pseudo-header: the receiving kernel trusts the rest.
+fn patch_checksums(ip: &mut [u8], shape: &Shape, payload: usize) {
+    let length = (shape.headers - shape.transport + payload) as u32;
+    let addresses = if ip[0] >> 4 == 4 {
+        let header = usize::from(ip[0] & 15) * 4;
+        ip[10..12].fill(0);
+        let sum = !wire::sum(&ip[..header], 0);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        12..20
+    } else {
+        8..40
+    };
+    let sum = wire::sum(&ip[addresses], u32::from(wire::TCP) + length);
+    let at = shape.transport + TCP_CHECKSUM;
+    ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::segment;
+
+    /// A pool with a super-packet of `payload` bytes in segments of `mss`.
+    fn pool(payload: usize, mss: u16, flags: u8) -> (Pool, u32, Shape) {
+        let mut packet = segment(1000, payload, None);
+        packet[33] = flags;
+        let mut bytes = vec![NEEDS_CSUM, GSO_TCPV4];
+        for field in [52, mss, 20, 16] {
+            bytes.extend(field.to_ne_bytes());
+        }
+        bytes.extend(packet);
+        let mut pool = Pool::new(1500);
+        let buffer = pool.take(true).unwrap();
+        pool.space(buffer)[..bytes.len()].copy_from_slice(&bytes);
+        let shape = pool.filled(buffer, bytes.len()).unwrap();
+        pool.hold(buffer, shape.segments.into());
+        (pool, buffer, shape)
+    }
+
+    fn packet(buffer: u32, shape: &Shape, segment: u16) -> Packet {
+        let wire = shape.wire(segment);
+        Packet { buffer, flow: 0, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: false, ce: false }
+    }
+
+    fn cut(pool: &Pool, first: Packet, count: u16) -> Vec<u8> {
+        let mut head = [0; HEAD_MAX];
+        let (length, payload) = pool.run(first, count, &mut head);
+        [&head[..length], payload].concat()
+    }
+
+    #[test]
+    fn a_super_packet_counts_its_segments_and_their_bytes() {
+        let (_, _, shape) = pool(3500, 1448, 0x18);
+        assert_eq!(shape.segments, 3);
+        let wire: Vec<u32> = (0..3).map(|segment| shape.wire(segment)).collect();
+        assert_eq!(wire, [1514, 1514, 66 + 604]);
+    }
+
+    #[test]
+    fn segments_cut_from_a_super_packet_are_whole_packets_in_sequence() {
+        let flags = wire::flag::ACK | wire::flag::PSH | wire::flag::FIN | wire::flag::CWR;
+        let (pool, buffer, shape) = pool(3500, 1448, flags);
+        let mut payload = Vec::new();
+        for segment in 0..3 {
+            let bytes = cut(&pool, packet(buffer, &shape, segment), 1);
+            let ip = &bytes[VNET..];
+            let tcp = wire::tcp(ip).unwrap();
+            assert_eq!(tcp.seq as usize, 1000 + payload.len());
+            assert_eq!(ip.len() as u32 + ETHERNET, shape.wire(segment));
+            assert_eq!(wire::sum(&ip[..20], 0), 0xffff);
+            assert_eq!(
+                (tcp.flags & wire::flag::CWR != 0, tcp.flags & wire::flag::FIN != 0),
+                (segment == 0, segment == 2)
+            );
+            assert_eq!((bytes[0], bytes[1]), (NEEDS_CSUM, GSO_NONE));
+            payload.extend_from_slice(&ip[52..]);
+        }
+        assert_eq!(payload, (0..3500).map(|i| i as u8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_run_of_segments_stays_a_super_packet() {
+        let (pool, buffer, shape) = pool(5 * 1448, 1448, 0x18);
+        let bytes = cut(&pool, packet(buffer, &shape, 1), 3);
+        let tcp = wire::tcp(&bytes[VNET..]).unwrap();
+        assert_eq!((tcp.seq, tcp.payload, bytes[1]), (1000 + 1448, 3 * 1448, GSO_TCPV4));
+    }
+
+    #[test]
+    fn only_the_marked_segment_is_marked() {
+        let (pool, buffer, shape) = pool(3500, 1448, 0x18);
+        let marked = Packet { ce: true, ..packet(buffer, &shape, 1) };
+        assert_eq!(wire::ip(&cut(&pool, marked, 1)[VNET..]).unwrap().ecn, wire::CE);
+        assert_eq!(wire::ip(&cut(&pool, packet(buffer, &shape, 2), 1)[VNET..]).unwrap().ecn, 0);
+    }
+
+    #[test]
+    fn a_buffer_is_free_again_when_its_last_packet_is_gone_however_it_went() {
+        let (mut pool, buffer, shape) = pool(3500, 1448, 0x18);
+        pool.release(buffer);
+        drop(Queued::new(packet(buffer, &shape, 1)));
+        assert_ne!(pool.take(true), Some(buffer));
+        let kept = Queued::new(packet(buffer, &shape, 2)).packet();
+        pool.release(kept.buffer);
+        assert_eq!(pool.take(true), Some(buffer));
+    }
+}

@@ -1,0 +1,69 @@
+//! The right to make namespaces: root has it; anyone else gets it in a user namespace of their own, where permitted.
+//! In: this process. Out: this process, or its own program once more as root of a user namespace. Never: a right
+//! over anything that is not ours.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::env;
+use std::fs;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Command;
+
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{getgid, getuid};
+
+use super::Fault;
+
+/// Set in the environment of the program that runs in a user namespace already.
+pub(super) const MARK: &str = "BBRLAB_IN_USER_NAMESPACE";
+const CAP_NET_ADMIN: u64 = 1 << 12;
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+
+/// Whether this process may make namespaces and devices.
+pub fn are_enough() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    held & CAP_NET_ADMIN != 0 && held & CAP_SYS_ADMIN != 0
+}
+
+/// Makes sure that this program has the rights that it needs. `None`: it has. `Some`: it was run again, inside a user
+/// namespace, and ended with this exit status.
+pub fn obtain() -> Result<Option<i32>, Fault> {
+    if are_enough() {
+        return Ok(None);
+    }
+    if env::var_os(MARK).is_some() {
+        return Err("namespaces: a user namespace gives no rights here; run as root, or see `bbrlab check`".to_owned());
+    }
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("0 {} 1", getuid())),
+        ("gid_map", format!("0 {} 1", getgid())),
+    ];
+    let program = env::current_exe().map_err(|error| format!("its own program: {error}"))?;
+    let mut command = Command::new(program);
+    command.args(env::args_os().skip(1)).env(MARK, "1");
+    let enter = move || {
+        // With a network namespace of its own to return to: into the host's there would be no way back.
+        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)?;
+        for (name, text) in &maps {
+            fs::write(format!("/proc/self/{name}"), text)?;
+        }
+        // After the change of rights, which clears it. Not SIGKILL: it has its own to clean up.
+        set_pdeathsig(Signal::SIGTERM)?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec this makes system calls and formats into small strings; no other thread of ours
+    // holds a lock at this point, for the command has done nothing but read its arguments.
+    unsafe { command.pre_exec(enter) };
+    let refused = |error: io::Error| {
+        format!(
+            "namespaces: neither root nor a user namespace of our own ({error}); run as root, or see `bbrlab check`"
+        )
+    };
+    let status = command.spawn().map_err(refused)?.wait().map_err(refused)?;
+    Ok(Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))))
+}

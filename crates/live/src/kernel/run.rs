@@ -1,0 +1,299 @@
+//! `--on kernel`: a scenario's flows as this host's TCP, through the emulator, measured by the packets that pass.
+//! In: a setup. Out: an output like the simulator's, with the emulator's check of itself. Never: a disturbed run
+//! that is taken for a clean one.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bbrlab_core::{Span, Time};
+use bbrlab_lab::link::Link;
+use bbrlab_lab::setup::{Change, FlowSetup, Rwnd, Setup};
+use bbrlab_lab::sim::Output;
+use serde::{Deserialize, Serialize};
+
+use super::Fault;
+use super::check::SelfCheck;
+use super::emulate::{MTU, offload_for};
+use super::emulator::{LEFTWARD, Observer, Plan, RIGHTWARD};
+use super::packet::{Packet, Queued};
+use super::way::{Half, Watch, Way};
+use super::world::{Environment, LEFT, RIGHT, Running, World};
+use crate::flows::{self, Ends, FIRST_PORT, LinkSeen, Path, Seen, kernel_cc};
+use crate::meter::Meter;
+use crate::{clock, measure, wire};
+
+/// How often a run is made until it is clean. Ours.
+const ATTEMPTS: u32 = 3;
+/// Most flows: ports.
+const FLOWS_MAX: usize = 10_000;
+/// Delayed-ACK timer of the kernel.
+const DELAYED_ACK: Span = Span::millis(40);
+/// The kernel's own initial window, segments.
+const INITIAL_CWND: u32 = 10;
+/// The kernel's largest super-packet.
+const TSO_MAX: u32 = 65_536;
+/// IPv4 and TCP headers with timestamps.
+const HEADERS: u32 = 52;
+/// Grid of the counters where the setup asks for no series.
+const OWN_GRID: Span = Span::millis(10);
+/// How often a run tells how far it is.
+const PROGRESS_REPORTS: u64 = 100;
+
+/// What a result says of the world that it comes from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The emulator's check of itself.
+    pub self_check: SelfCheck,
+    /// The machine.
+    pub environment: Environment,
+}
+
+/// Says what of a setup this host's kernel cannot do.
+pub fn check(setup: &Setup) -> Result<(), Fault> {
+    let not = |key: &str, what: &str| Err(format!("{key}: {what}; use --on sim or --on uml"));
+    if setup.flows.len() > FLOWS_MAX {
+        return Err(format!("flow: {} flows; --on kernel takes at most {FLOWS_MAX}", setup.flows.len()));
+    }
+    let Some(first) = setup.flows.first() else { return Ok(()) };
+    for flow in &setup.flows {
+        kernel_cc(&flow.algorithm).map_err(|what| format!("flow {}: {what}", flow.name))?;
+        if flow.host.gro.is_some() {
+            return not("flow: gro", "a TUN device merges nothing");
+        }
+        if flow.host.pacing && !kernel_cc(&flow.algorithm).is_ok_and(|cc| cc == "bbr") {
+            return not("flow: pacing", "a TUN device has no fq in front of it");
+        }
+        if flow.host.delayed_ack != DELAYED_ACK {
+            return not("flow: delack", "the kernel's delayed-ACK timer is 40 ms");
+        }
+        if flow.host.initial_cwnd != INITIAL_CWND {
+            return not("flow: iw", "the kernel's initial window is 10 segments");
+        }
+        if flow.host.tso_max != TSO_MAX {
+            return not("flow: tso", "the kernel's super-packets hold up to 65536 bytes");
+        }
+        if flow.mss + HEADERS > 65_535 {
+            return not("flow: mss", "a device's MTU is at most 65535");
+        }
+        if flow.host.ecn != first.host.ecn {
+            return not("flow: ecn", "all flows share one host, so all negotiate ECN or none");
+        }
+        if window(flow) != window(first) {
+            return not("flow: rwnd", "all flows share one host, so all windows grow alike, or none does");
+        }
+    }
+    Ok(())
+}
+
+/// How far the receiver's kernel lets a window grow by itself.
+fn window(flow: &FlowSetup) -> Option<u64> {
+    match flow.rwnd {
+        Rwnd::Auto(bytes) => Some(bytes),
+        Rwnd::Unlimited | Rwnd::Fixed(_) => None,
+    }
+}
+
+/// Runs a setup until a run is clean, a bounded number of times. `progress` hears the time of each run.
+pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance), Fault> {
+    check(setup)?;
+    let mut attempt = 1;
+    loop {
+        let (output, mut provenance) = run_once(setup, progress)?;
+        provenance.self_check.attempts = attempt;
+        if provenance.self_check.clean || attempt == ATTEMPTS {
+            return Ok((output, provenance));
+        }
+        attempt += 1;
+    }
+}
+
+fn run_once(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance), Fault> {
+    let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU).max(MTU);
+    let offload = offload_for(setup);
+    let world = World::new(offload, mtu)?;
+    let notes =
+        world.tune_for(setup.flows.first().and_then(window), setup.flows.first().is_some_and(|flow| flow.host.ecn));
+    let environment = world.environment(notes);
+    let ends = ends(setup, &world)?;
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let probe = Probe::new(setup, Arc::clone(&seen));
+    let plan = Plan {
+        start_ns: 0,
+        end: Time::NEVER,
+        schedule: setup.schedule.clone(),
+        sample: Some(setup.sample.unwrap_or(OWN_GRID)),
+        sampled_way: RIGHTWARD,
+        offload,
+        mtu,
+    };
+    let ways = [Way::of_data(setup, Half::There), Way::of_acks(setup, Half::Back)];
+    let mut path = Between {
+        world: &world,
+        waiting: Some((plan, ways, probe)),
+        running: None,
+        seen,
+        start_ns: 0,
+        step: setup.duration.0 / PROGRESS_REPORTS,
+        told: 0,
+        progress,
+    };
+    let driven = flows::drive(setup, &ends, &mut path);
+    let Some(running) = path.running else { return Err(driven.err().unwrap_or_default()) };
+    let (probe, self_check) = world.finish(running?, true, setup.path.rtt)?;
+    let output = measure::output(setup, "kernel", driven?, &probe.meter);
+    Ok((output, Provenance { self_check, environment }))
+}
+
+fn ends(setup: &Setup, world: &World) -> Result<Vec<Ends>, Fault> {
+    let own = |fd: std::os::fd::BorrowedFd<'_>| {
+        fd.try_clone_to_owned().map(Arc::new).map_err(|error| format!("network namespace: {error}"))
+    };
+    let (sender, receiver) = (own(world.left.as_fd())?, own(world.right.as_fd())?);
+    Ok(vec![Ends { sender, receiver, from: LEFT, to: RIGHT }; setup.flows.len()])
+}
+
+/// The emulator as the driver of the flows sees it.
+struct Between<'a> {
+    world: &'a World,
+    /// The emulator before the run's time zero.
+    waiting: Option<(Plan, [Way; 2], Probe)>,
+    /// The emulator from then on.
+    running: Option<Result<Running<Probe>, Fault>>,
+    seen: Arc<Mutex<Seen>>,
+    start_ns: u64,
+    step: u64,
+    told: u64,
+    progress: &'a mut dyn FnMut(Time),
+}
+
+impl Path for Between<'_> {
+    fn begin(&mut self, zero_ns: u64) {
+        self.start_ns = zero_ns;
+        if let Some((plan, ways, probe)) = self.waiting.take() {
+            self.running = Some(self.world.start(Plan { start_ns: zero_ns, ..plan }, ways, probe));
+        }
+    }
+
+    fn change(&mut self, _change: &Change) -> Result<(), Fault> {
+        Ok(()) // the emulator minds the schedule itself
+    }
+
+    fn measure_from_here(&mut self) -> Result<(), Fault> {
+        Ok(()) // and the warm-up
+    }
+
+    fn sample(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+        if let Some(Err(fault)) = &self.running {
+            return Err(fault.clone());
+        }
+        let now = clock::now_ns().saturating_sub(self.start_ns);
+        if self.step > 0 && now / self.step > self.told {
+            self.told = now / self.step;
+            (self.progress)(Time(now));
+        }
+        let newest = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the first sample there is nothing yet.
+        seen.flows.iter_mut().zip(&newest.flows).for_each(|(to, from)| *to = *from);
+        seen.links.iter_mut().zip(&newest.links).for_each(|(to, from)| *to = *from);
+        Ok(())
+    }
+}
+
+/// What the emulator tells the meter.
+struct Probe {
+    meter: Meter,
+    flows: u32,
+    warmup: Time,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Probe {
+    fn new(setup: &Setup, seen: Arc<Mutex<Seen>>) -> Self {
+        let mut meter = Meter::new(setup.flows.len());
+        if setup.warmup > Time::ZERO {
+            meter.wait();
+        }
+        if setup.sample.is_some() {
+            meter.keep_rtt_samples();
+        }
+        Self { meter, flows: setup.flows.len() as u32, warmup: setup.warmup, seen }
+    }
+
+    #[inline]
+    fn warm_up(&mut self, now: Time) {
+        if !self.meter.is_measuring() && now >= self.warmup {
+            self.meter.measure_from_here();
+        }
+    }
+}
+
+impl Watch for Probe {
+    #[inline]
+    fn on_offered(&mut self, flow: u32, dropped: bool) {
+        self.meter.on_offered(flow as usize, dropped);
+    }
+
+    fn on_dropped_later(&mut self, flow: u32) {
+        self.meter.on_dropped_later(flow as usize);
+    }
+
+    #[inline]
+    fn on_left(&mut self, packet: &Packet, waited: Span, lost: bool) {
+        self.meter.on_left(packet.flow as usize, waited.0, packet.ce, lost);
+    }
+}
+
+impl Observer for Probe {
+    #[inline]
+    fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32 {
+        let Some((from, to)) = wire::tcp_ports(packet) else { return self.flows };
+        let port = if way == RIGHTWARD { from } else { to };
+        port.checked_sub(FIRST_PORT).map_or(self.flows, |flow| u32::from(flow).min(self.flows))
+    }
+
+    #[inline]
+    fn on_sent(&mut self, now: Time, way: usize, flow: u32, packet: &[u8], segments: u32) {
+        self.warm_up(now);
+        if way == RIGHTWARD
+            && let Some(tcp) = wire::tcp(packet)
+        {
+            self.meter.on_data(now.0, flow as usize, tcp.seq, tcp.payload, segments);
+        }
+    }
+
+    #[inline]
+    fn on_delivered(&mut self, now: Time, way: usize, flow: u32, head: &[u8], count: u32, wire_bytes: u32) {
+        self.warm_up(now);
+        let Some(tcp) = wire::tcp(head) else { return };
+        if way == RIGHTWARD {
+            self.meter.on_arrival(now.0, flow as usize, tcp.seq, tcp.payload, count, wire_bytes);
+        } else if way == LEFTWARD && tcp.flags & wire::flag::ACK != 0 {
+            self.meter.on_ack(now.0, flow as usize, tcp.ack, tcp.sack_blocks());
+        }
+    }
+
+    fn on_sample(&mut self, now: Time, links: &[Link<Queued>]) {
+        self.warm_up(now);
+        // The emulator never waits for a reader: then the next sample is the newer one.
+        let Ok(mut seen) = self.seen.try_lock() else { return };
+        seen.flows.clear();
+        seen.flows.extend(self.meter.flows().iter().map(|flow| (flow.count, flow.last_rtt_us)));
+        seen.links.clear();
+        seen.links.extend(links.iter().map(link_seen));
+    }
+}
+
+fn link_seen(link: &Link<Queued>) -> LinkSeen {
+    let stats = link.stats();
+    LinkSeen {
+        queue_packets: link.queue_packets(),
+        queue_bytes: link.queue_bytes(),
+        rate_bps: link.rate().0,
+        arrivals: stats.arrivals,
+        drops: stats.drops + stats.policed,
+        marks: stats.marks,
+        departed_packets: stats.departed_packets,
+        departed_bytes: stats.departed_bytes,
+    }
+}

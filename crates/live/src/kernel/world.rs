@@ -1,0 +1,239 @@
+//! Two namespaces with the emulator between them: senders on the left, receivers on the right.
+//! In: what the devices hand over, ways, who watches. Out: a running link, then what it says of itself. Never: anything
+//! that outlives this process.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use bbrlab_core::Span;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::prctl::set_timerslack;
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::Fault;
+use super::check::{CpuTime, Gather, Limits, SelfCheck, Surroundings};
+use super::emulator::{Emulator, Observer, Plan};
+use super::iface;
+use super::ns::NetNs;
+use super::tun::{self, Offload, Tun, TunConfig};
+use super::way::Way;
+use crate::clock;
+
+/// The senders' address. Source: TEST-NET-1 (RFC 5737), which is nobody's.
+pub const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The receivers' address.
+pub const RIGHT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+/// The senders' IPv6 address. Source: RFC 3849, documentation.
+pub const LEFT6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+/// The receivers' IPv6 address.
+pub const RIGHT6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+
+/// Largest socket buffer that TCP may grow to, bytes. Ours: 10 Gbit/s over 100 ms, twice; Linux's 4 and 6 MB end at 1 Gbit/s.
+const BUFFER_MAX: u32 = 256 << 20;
+/// Buffers of a host that is never the limit, bytes. Ours.
+const AMPLE: u64 = 1 << 30;
+/// Send buffer with which a connection begins: enough that an application of the size of a BDP never waits. Ours.
+const SEND_BUFFER: u64 = 4 << 20;
+/// Priority of the emulator among real-time threads. Ours: any is above every ordinary thread.
+const PRIORITY: i32 = 10;
+
+/// Both namespaces with their devices.
+#[derive(Debug)]
+pub struct World {
+    /// Where senders live.
+    pub left: NetNs,
+    /// Where receivers live.
+    pub right: NetNs,
+    tuns: Arc<[Tun; 2]>,
+    offload: Offload,
+    mtu: u32,
+}
+
+/// What a result must say of the machine that it was made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Kernel release.
+    pub kernel: String,
+    /// Timer ticks a second, if the kernel says.
+    pub hz: Option<u32>,
+    /// What hosts hand to the link, and take from it.
+    pub offload: String,
+    /// Generic receive offload at the receivers.
+    pub gro: bool,
+    /// The devices' MTU.
+    pub mtu: u32,
+    /// Sysctls of the namespaces that matter to TCP.
+    pub sysctls: Vec<(String, String)>,
+    /// What could not be set as it should be.
+    pub notes: Vec<String>,
+}
+
+/// An emulator at work.
+#[derive(Debug)]
+pub struct Running<O> {
+    thread: JoinHandle<Result<(O, Gather, f64), Fault>>,
+    stop: Arc<EventFd>,
+    before: CpuTime,
+    drops: u64,
+    started_ns: u64,
+    fifo: bool,
+}
+
+impl World {
+    /// Makes both namespaces, their devices and settings.
+    pub fn new(offload: Offload, mtu: u32) -> Result<Self, Fault> {
+        let (left, right) = (NetNs::new()?, NetNs::new()?);
+        let make = |ns: &NetNs, v4: Ipv4Addr, v6: Ipv6Addr| {
+            let addresses = [(IpAddr::V4(v4), 24), (IpAddr::V6(v6), 64)];
+            Tun::new(ns, TunConfig { addresses: &addresses, mtu, offload })
+        };
+        let tuns = Arc::new([make(&left, LEFT, LEFT6)?, make(&right, RIGHT, RIGHT6)?]);
+        Ok(Self { left, right, tuns, offload, mtu })
+    }
+
+    /// Sets TCP up for any command: buffers that may grow as far as a fast link needs, nothing remembered from one
+    /// connection to the next. Returns what could not be set.
+    pub fn tune(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for ns in [&self.left, &self.right] {
+            for name in ["ipv4/tcp_wmem", "ipv4/tcp_rmem"] {
+                let grown = ns.sysctl(name).and_then(|text| ns.set_sysctl(name, &with_max(&text)));
+                notes.extend(grown.err());
+            }
+            notes.extend(ns.set_sysctl("ipv4/tcp_no_metrics_save", "1").err());
+        }
+        notes.dedup();
+        notes
+    }
+
+    /// Sets TCP up for a scenario: windows that never limit, or grow by themselves up to `window` bytes. Returns what
+    /// could not be set.
+    pub fn tune_for(&self, window: Option<u64>, ecn: bool) -> Vec<String> {
+        let received = match window {
+            // The kernel gives half of a buffer to its own bookkeeping.
+            Some(bytes) => format!("4096 131072 {}", bytes.saturating_mul(2).min(AMPLE)),
+            None => format!("4096 {AMPLE} {AMPLE}"),
+        };
+        let sent = format!("4096 {SEND_BUFFER} {AMPLE}");
+        let ecn = if ecn { "1" } else { "0" };
+        let all = [
+            ("ipv4/tcp_rmem", received.as_str()),
+            ("ipv4/tcp_wmem", &sent),
+            ("ipv4/tcp_no_metrics_save", "1"),
+            ("ipv4/tcp_ecn", ecn),
+        ];
+        let mut notes: Vec<String> = Vec::new();
+        for ns in [&self.left, &self.right] {
+            notes.extend(all.iter().filter_map(|(name, value)| ns.set_sysctl(name, value).err()));
+        }
+        notes.dedup();
+        notes
+    }
+
+    /// The machine as the namespaces show it.
+    pub fn environment(&self, notes: Vec<String>) -> Environment {
+        let read = |name: &&str| Some(((*name).to_owned(), self.left.sysctl(name).ok()?));
+        Environment {
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            hz: None,
+            offload: match self.offload {
+                Offload::Packets => "packets".to_owned(),
+                Offload::SuperPackets => "tso".to_owned(),
+            },
+            gro: false,
+            mtu: self.mtu,
+            sysctls: SYSCTLS.iter().filter_map(read).collect(),
+            notes,
+        }
+    }
+
+    /// Starts the emulator on a thread of its own.
+    pub fn start<O: Observer + Send + 'static>(
+        &self,
+        plan: Plan,
+        ways: [Way; 2],
+        observer: O,
+    ) -> Result<Running<O>, Fault> {
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let stop = Arc::new(stop.map_err(|error| format!("emulator: eventfd: {error}"))?);
+        let (tuns, stopped) = (Arc::clone(&self.tuns), Arc::clone(&stop));
+        let (told, tells) = std::sync::mpsc::channel();
+        let (before, drops, started_ns) = (CpuTime::now(), self.device_drops(), clock::now_ns());
+        let work = move || {
+            let _ = told.send(hurry());
+            let [left, right] = &*tuns;
+            let (observer, gather) = Emulator::new(plan, ways, [left, right], observer).run(stopped.as_fd())?;
+            Ok((observer, gather, thread_cpu_s()))
+        };
+        let thread = thread::Builder::new().name("bbrlab-emulator".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| format!("emulator: thread: {error}"))?;
+        let fifo = tells.recv().unwrap_or(false);
+        Ok(Running { thread, stop, before, drops, started_ns, fifo })
+    }
+
+    /// Stops an emulator, or waits for its end, and asks it how it went.
+    pub fn finish<O>(&self, running: Running<O>, stop: bool, rtt: Span) -> Result<(O, SelfCheck), Fault> {
+        if stop {
+            running.stop.write(1).map_err(|error| format!("emulator: eventfd: {error}"))?;
+        }
+        let ended = running.thread.join().map_err(|_| "emulator: its thread ended early".to_owned())?;
+        let (observer, gather, cpu_s) = ended?;
+        let wall_s = clock::now_ns().saturating_sub(running.started_ns) as f64 / 1e9;
+        let surroundings = Surroundings {
+            device_drops: self.device_drops().saturating_sub(running.drops),
+            steal: CpuTime::now().steal_since(running.before),
+            cores: if wall_s > 0.0 { cpu_s / wall_s } else { 0.0 },
+            scheduler: if running.fifo { "fifo" } else { "other" }.to_owned(),
+        };
+        let limits = Limits::for_rtt_us(rtt.0 as f64 / 1e3);
+        Ok((observer, gather.verdict(limits, rtt.0 as f64 / 1e6, &surroundings)))
+    }
+
+    /// Packets that found no room in front of a device, or behind it.
+    fn device_drops(&self) -> u64 {
+        let of = |ns: &NetNs| {
+            ns.run(|| Ok(iface::counter(tun::NAME, "tx_dropped") + iface::counter(tun::NAME, "rx_dropped")))
+                .unwrap_or(0)
+        };
+        of(&self.left) + of(&self.right)
+    }
+}
+
+/// Sysctls that results record.
+const SYSCTLS: [&str; 8] = [
+    "ipv4/tcp_congestion_control",
+    "ipv4/tcp_wmem",
+    "ipv4/tcp_rmem",
+    "ipv4/tcp_no_metrics_save",
+    "ipv4/tcp_ecn",
+    "ipv4/tcp_slow_start_after_idle",
+    "ipv4/tcp_recovery",
+    "ipv4/tcp_min_tso_segs",
+];
+
+/// A triple of buffer sizes with a larger maximum.
+fn with_max(triple: &str) -> String {
+    let mut sizes: Vec<&str> = triple.split_whitespace().take(2).collect();
+    let max = BUFFER_MAX.to_string();
+    sizes.push(&max);
+    sizes.join(" ")
+}
+
+/// Makes the calling thread wake in time. Returns whether it got real-time scheduling.
+fn hurry() -> bool {
+    // Where either is refused the thread is later, and the self-check says by how much.
+    let _ = set_timerslack(1);
+    let param = libc::sched_param { sched_priority: PRIORITY };
+    // SAFETY: the call reads `param`, which lives through it; 0 names the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const param) == 0 }
+}
+
+fn thread_cpu_s() -> f64 {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
+}

@@ -1,0 +1,149 @@
+//! The tap, loaded: two congestion controls under names of this process, and the ring of their records.
+//! In: the compiled `bpf/tap.bpf.c`. Out: raw records. Never: a pinned object; everything ends with the process.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::time::Duration;
+
+use bbrlab_lab::replay::{COLUMNS, FIELDS, PRIVATE_WORDS};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBufferBuilder};
+
+/// The programs, as the build script compiled them.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
+/// Longest name of a congestion control, with its final zero. Source: Linux `TCP_CA_NAME_MAX`.
+const NAME_MAX: usize = 16;
+/// 64-bit words of a record before its fields: socket and number.
+const HEAD: usize = 2;
+/// 64-bit words of a record.
+const WORDS: usize = HEAD + FIELDS.len() + PRIVATE_WORDS / 2;
+
+/// One record as the kernel wrote it.
+pub struct Raw {
+    /// The socket, while it lives.
+    pub socket: u64,
+    /// The log's columns.
+    pub columns: [u64; COLUMNS],
+}
+
+/// The loaded tap.
+pub struct Tap {
+    // Before the object, so that the algorithms are taken back before their programs go.
+    _links: Vec<Link>,
+    object: Object,
+    /// What to choose with `TCP_CONGESTION` for the kernel's BBR.
+    pub bbr: String,
+    /// The same for its CUBIC.
+    pub cubic: String,
+}
+
+impl Tap {
+    /// Loads and registers both.
+    pub fn load(ring_bytes: u32) -> Result<Self, String> {
+        libbpf_rs::set_print(None);
+        let mut open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(|error| format!("the tap's BPF object can't be read: {error}"))?;
+        let pid = std::process::id();
+        let (bbr, cubic) = (format!("bbr_tap.{pid}"), format!("cub_tap.{pid}"));
+        prepare(&mut open, ring_bytes, &bbr, &cubic)?;
+        let mut object = open.load().map_err(|error| refused(&error))?;
+        let mut links = Vec::new();
+        for map in object.maps_mut().filter(|map| map.name().to_string_lossy().starts_with("tap_")) {
+            let mut map = map;
+            links.push(map.attach_struct_ops().map_err(|error| refused(&error))?);
+        }
+        Ok(Self { _links: links, object, bbr, cubic })
+    }
+
+    /// Hands every record that comes to `take`, in turns of at most `turn`, as long as `goes_on`; then what is left.
+    pub fn collect(
+        &self,
+        turn: Duration,
+        take: &mut dyn FnMut(Raw),
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), String> {
+        let records = self.object.maps().find(|map| map.name() == "records").ok_or("the tap has no ring")?;
+        let fault = |error: libbpf_rs::Error| format!("the tap's ring: {error}");
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&records, |bytes| {
+                if let Some(raw) = parse(bytes) {
+                    take(raw);
+                }
+                0
+            })
+            .map_err(fault)?;
+        let ring = builder.build().map_err(fault)?;
+        while goes_on() {
+            // Interrupted by a signal: the next turn looks again.
+            let _ = ring.poll(turn);
+        }
+        ring.consume().map_err(fault)
+    }
+
+    /// Calls that found no room in the ring.
+    pub fn lost(&self) -> Result<u64, String> {
+        let counters = self.object.maps().find(|map| map.name() == "counters").ok_or("the tap has no counters")?;
+        let value = counters
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| format!("the tap's counters: {error}"))?
+            .unwrap_or_default();
+        Ok(word(&value, 1).unwrap_or(0))
+    }
+}
+
+/// Sets names and the ring's size before the kernel sees them.
+fn prepare(open: &mut OpenObject, ring_bytes: u32, bbr: &str, cubic: &str) -> Result<(), String> {
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        match name.as_str() {
+            "records" => {
+                map.set_max_entries(ring_bytes)
+                    .map_err(|error| format!("the tap's ring of {ring_bytes} bytes: {error}"))?;
+            }
+            "tap_bbr" | "tap_cubic" => {
+                let wanted = if name == "tap_bbr" { bbr } else { cubic };
+                let value = map.initial_value_mut().ok_or("the tap has no algorithm to name")?;
+                // `name` is the first member of our tcp_congestion_ops, and it is larger than any name.
+                let place = value.get_mut(..NAME_MAX).ok_or("the tap's algorithm is too small")?;
+                place.fill(0);
+                for (to, from) in place[..NAME_MAX - 1].iter_mut().zip(wanted.bytes()) {
+                    *to = from;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn refused(error: &libbpf_rs::Error) -> String {
+    let advice = match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => "run as root, or with CAP_BPF and CAP_NET_ADMIN",
+        libbpf_rs::ErrorKind::NotFound => {
+            "it needs Linux 6.10 or later with BTF, tcp_bbr and tcp_cubic; see `bbrlab check`"
+        }
+        _ => "it needs Linux 6.10 or later; see `bbrlab check`",
+    };
+    format!("the kernel refuses the tap: {error}; {advice}").replace('\n', " ")
+}
+
+fn parse(bytes: &[u8]) -> Option<Raw> {
+    if bytes.len() < WORDS * 8 {
+        return None;
+    }
+    let mut columns = [0; COLUMNS];
+    for (place, column) in columns.iter_mut().enumerate().take(FIELDS.len()) {
+        *column = word(bytes, HEAD + place)?;
+    }
+    for half in 0..PRIVATE_WORDS / 2 {
+        let both = word(bytes, HEAD + FIELDS.len() + half)?;
+        columns[FIELDS.len() + 2 * half] = both & 0xffff_ffff;
+        columns[FIELDS.len() + 2 * half + 1] = both >> 32;
+    }
+    Some(Raw { socket: word(bytes, 0)?, columns })
+}
+
+fn word(bytes: &[u8], nth: usize) -> Option<u64> {
+    let word = bytes.get(nth * 8..nth * 8 + 8)?;
+    Some(u64::from_ne_bytes(word.try_into().ok()?))
+}

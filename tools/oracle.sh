@@ -1,0 +1,79 @@
+#!/bin/bash
+# Records the kernel's own BBR and CUBIC afresh and replays them against core; nothing of it stays on the host.
+# usage: tools/oracle.sh situations | short | million [ACKS]
+#   situations  every situation of the tests, into crates/lab/tests/data/replay
+#   short       two of them, into a temporary directory: what `make test` does
+#   million     every situation at length, until there are ACKS (1000000) ACKs
+# Exit status: 0 equal, 1 different, 2 could not run. What it needs, `tools/setup.sh oracle` says.
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -uo pipefail
+
+cd "$(dirname "$0")/.."
+data=crates/lab/tests/data/replay
+bbrlab=${BBRLAB:-target/release/bbrlab}
+
+say() { echo "oracle: $*"; }
+
+# record SITUATION CC OUT: the situation with this algorithm.
+record() {
+    sed "s/FLOW/$2/" "$data/$1.toml" > "$scratch/$1.$2.toml"
+    "$bbrlab" record "$scratch/$1.$2.toml" --out "$3" "${@:4}"
+}
+
+situations() {
+    local name cc
+    for name in "$data"/*.toml; do
+        name=$(basename "$name" .toml)
+        for cc in bbr1 cubic; do
+            say "$name $cc"
+            record "$name" "$cc" "$data/$name.$cc.tap" || exit 2
+        done
+    done
+    "$bbrlab" replay "$data"/*.tap
+}
+
+short() {
+    record loss-1 bbr1 "$scratch/loss-1.bbr1.tap" && record rto bbr1 "$scratch/rto.bbr1.tap" &&
+        record loss-1 cubic "$scratch/loss-1.cubic.tap" || exit 2
+    "$bbrlab" replay "$scratch"/*.tap
+}
+
+# Logs of a million ACKs are large: each is replayed and goes.
+million() {
+    local want=$1 acks=0 outputs=0 round=0 name cc log json
+    while [ "$acks" -lt "$want" ]; do
+        round=$((round + 1))
+        for name in "$data"/*.toml; do
+            name=$(basename "$name" .toml)
+            for cc in bbr1 cubic; do
+                log=$scratch/$name.$cc.tap
+                local seconds=12s rate=()
+                case $name in
+                    1-gbit) seconds=10s ;;
+                    steady | startup | loss-1 | reorder) rate=(--rate 100mbit) ;;
+                    loss-20 | policer | app-limited) rate=(--rate 50mbit) ;;
+                    10-kbit) [ $round -eq 1 ] || continue; seconds=30s ;;
+                    probe-rtt | rto | idle) seconds=25s ;;
+                esac
+                record "$name" "$cc" "$log" --duration "$seconds" --seed "$round" "${rate[@]}" > "$scratch/said" 2>&1 ||
+                    { say "$name $cc: $(cat "$scratch/said")"; continue; }
+                json=$("$bbrlab" replay --json "$log") || { "$bbrlab" replay "$log"; cp "$log" "${TMPDIR:-/tmp}/"; exit 1; }
+                acks=$((acks + $(jq '.logs[0].report.acks' <<< "$json")))
+                outputs=$((outputs + $(jq '.logs[0].report.outputs' <<< "$json")))
+                jq -r '.logs[0].report | "  \(.acks) ACKs \(.events) \(.explained)"' <<< "$json" | sed "s/^/$name $cc/"
+                rm "$log"
+            done
+        done
+        say "round $round: $acks ACKs, $outputs outputs, all equal"
+    done
+}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+command -v "$bbrlab" > /dev/null || { say "no $bbrlab; make build"; exit 2; }
+case ${1-} in
+    situations) situations ;;
+    short) short ;;
+    million) million "${2:-1000000}" ;;
+    *) sed -n '3,7s/^# //p' "$0"; exit 2 ;;
+esac
