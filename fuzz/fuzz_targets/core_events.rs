@@ -90,6 +90,7 @@ fuzz_target!(|data: &[u8]| {
         cwnd_clamp: bytes.u32(),
         selective_acks: bytes.u8() & 1 == 0,
         seed: bytes.u64(),
+        ..Init::new(now, 1, 0)
     };
     let mut cc = Controller::new(&config, &init);
     check(&cc);
