@@ -11,9 +11,12 @@ export BBRLAB_SEED
 # Seconds for each fuzz target.
 FUZZ_SECONDS ?= 30
 
+# Runs of each scenario in `make agree`.
+AGREE_REPEAT ?= 3
+
 export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 # Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests no-std oracle catalogue repeat commands report instructions fuzz
+STEPS := format lint docs tests no-std oracle uml agree catalogue repeat commands report instructions fuzz
 # `bbrlab record` is built where clang and libelf's headers are; `make oracle` installs them.
 BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/include/libelf.h && echo --features bpf)
 
@@ -28,6 +31,7 @@ setup: ## installs what all steps need, or names what is missing
 run: ## builds, checks every published claim, writes out/report.html
 	@tools/setup.sh run
 	@$(MAKE) --no-print-directory build
+	@tools/setup.sh uml && tools/uml/build.sh >/dev/null || echo "skipped: the real kernel (--on uml); the lines above say why"
 	@mkdir -p out
 	@status=0; $(BBRLAB) reproduce --report out/report.html || status=$$?; \
 	if [ $$status -le 1 ]; then echo "report: $(CURDIR)/out/report.html"; fi; exit $$status
@@ -56,6 +60,15 @@ no-std: ## core needs no std, no allocator, no float; shown by the symbols that 
 oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
 	tools/oracle.sh short
 	cargo test --locked -p bbrlab $(BPF) --test record -- --ignored
+
+uml: build ## a real Linux kernel in virtual time, built once and kept outside the repo; a run on it
+	tools/uml/build.sh
+	cargo test --locked -p bbrlab $(BPF) --test uml -- --ignored
+
+agree: build ## the simulator beside the real kernel in virtual time, on the whole matrix
+	@mkdir -p out
+	tools/uml/build.sh
+	$(BBRLAB) agree --repeat $(AGREE_REPEAT) --json out/agree.json --report out/agree.html
 
 catalogue: build ## every published claim, as `make run`; no expectation fails
 	@mkdir -p out

@@ -83,6 +83,21 @@ need_oracle() {
     [ -e /dev/net/tun ] || lack "no /dev/net/tun; as root: modprobe tun, or give the container --device /dev/net/tun"
 }
 
+# User Mode Linux: a kernel that is kept needs nothing more.
+need_uml() {
+    need ip iproute2
+    "$(dirname "$0")/uml/build.sh" --where >/dev/null && return
+    if [ "$(uname -m)" != x86_64 ]; then
+        lack "User Mode Linux runs on x86-64, this is $(uname -m)"
+        return
+    fi
+    for pair in make:make flex:flex bison:bison bc:bc xz:xz-utils; do
+        need "${pair%%:*}" "${pair##*:}"
+    done
+    [ -f /usr/src/linux-source-6.12.tar.xz ] || apt_install linux-source-6.12
+    [ -f /usr/src/linux-source-6.12.tar.xz ] || lack "no Linux source; on Debian: apt-get install linux-source-6.12"
+}
+
 needs_of() {
     case $1 in
         format) need_rust && need_component rustfmt rustfmt ;;
@@ -106,6 +121,7 @@ needs_of() {
             need valgrind valgrind
             ;;
         oracle) need_oracle ;;
+        uml | agree) need_uml ;;
         fuzz) need c++ g++ ;;
     esac
 }

@@ -225,7 +225,11 @@ impl PathArgs {
         Examples:\n  \
         bbrlab emulate --rate 20mbit --rtt 60ms --server 'python3 -m http.server 8000' -- \\\n    \
             sh -c 'curl -O http://$BBRLAB_SERVER_IP:8000/file'\n  \
-        bbrlab emulate --rate 5mbit --loss 1% --data down --cc bbr1 --server 'iperf3 -s -1' -- bash")]
+        bbrlab emulate --rate 5mbit --loss 1% --data down --cc bbr1 --server 'iperf3 -s -1' -- bash\n  \
+        bbrlab emulate --on uml --rate 10mbit --data down --server 'python3 -m http.server 8000' -- \\\n    \
+            sh -c 'curl -o /dev/null http://$BBRLAB_SERVER_IP:8000/file'\n\n\
+        With --on uml the whole of it takes place in virtual time: a minute of waiting is over at once. The command's \
+        standard input is empty, and there is IPv4 only.")]
 pub struct EmulateArgs {
     #[command(flatten)]
     pub path: PathArgs,
@@ -252,9 +256,27 @@ pub struct EmulateArgs {
     /// Measure the emulator itself on this machine, and print a table
     #[arg(long, conflicts_with_all = ["server", "data", "cc", "offload"], help_heading = "Run")]
     pub bench: bool,
+    /// Whose kernel is at both ends: kernel, this host's, in real time; uml, a Linux of its own in virtual time
+    #[arg(long, value_name = "WORLD", default_value = "kernel", help_heading = "Run")]
+    pub on: EmulateOn,
+    /// With --on uml: computing takes virtual time, as long as it takes in truth [default: it takes none]
+    #[arg(long, help_heading = "Run")]
+    pub cpu_time: bool,
+    /// With --on uml: the command may write to this host's files [default: it sees them read-only, and an empty /tmp]
+    #[arg(long, help_heading = "Run")]
+    pub rw: bool,
     /// The command and its arguments
     #[arg(last = true, required_unless_present = "bench", value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// Where a command is emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EmulateOn {
+    /// This host's kernel
+    Kernel,
+    /// User Mode Linux
+    Uml,
 }
 
 /// Which way the data goes.

@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::Path;
 
+use bbrlab_live::uml::launch;
+
 use crate::grid::{Align, aligned};
 
 /// One fact: can it, what it is, what it found and what would do.
@@ -56,12 +58,17 @@ pub fn report() -> String {
 
 fn worlds() -> Vec<Fact> {
     let missing = |name| Fact(Mark::No, name, "not in this build; use --on sim".to_owned());
-    vec![
-        Fact(Mark::Yes, "world sim", "the simulator".to_owned()),
-        missing("world uml"),
-        kernel_world(),
-        missing("world quic"),
-    ]
+    vec![Fact(Mark::Yes, "world sim", "the simulator".to_owned()), uml_world(), kernel_world(), missing("world quic")]
+}
+
+fn uml_world() -> Fact {
+    match launch::kernel() {
+        Ok(kernel) => {
+            let hz = launch::hz(&kernel).map_or(String::new(), |hz| format!(", HZ {hz}"));
+            Fact(Mark::Yes, "world uml", format!("a real Linux kernel in virtual time{hz}: {}", kernel.display()))
+        }
+        Err(what) => Fact(Mark::No, "world uml", what),
+    }
 }
 
 fn kernel_world() -> Fact {

@@ -2,19 +2,22 @@
 //! In: flags and a command line. Out: the command's own streams and exit status. Never: a line on its standard output.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_lab::scenario::Sourced;
+use bbrlab_lab::scenario::{Scenario, Sourced};
 use bbrlab_lab::setup::Setup;
 use bbrlab_live::flows::kernel_cc;
 use bbrlab_live::kernel::emulate::{Direction, Job, emulate as run};
 use bbrlab_live::kernel::errand::Errand;
 use bbrlab_live::kernel::tun::Offload;
 use bbrlab_live::kernel::{bench, rights};
+use bbrlab_live::uml::{emulate as uml, launch};
 
-use crate::args::{DataWay, EmulateArgs, OffloadKind};
+use crate::args::{DataWay, EmulateArgs, EmulateOn, OffloadKind};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::run::trace_reader;
@@ -25,18 +28,27 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     if args.bench {
         return bench();
     }
-    let setup = setup(args)?;
+    let (setup, scenario) = setup(args)?;
     let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
+    let direction = match args.data.unwrap_or(DataWay::Both) {
+        DataWay::Both => Direction::Both,
+        DataWay::Down => Direction::Down,
+        DataWay::Up => Direction::Up,
+    };
+    if args.on == EmulateOn::Uml {
+        return in_uml(args, &setup, &scenario, direction, json);
+    }
+    for (flag, given) in [("--cpu-time", args.cpu_time), ("--rw", args.rw)] {
+        if given {
+            return Err(format!("emulate: {flag}: --on kernel has no choice there; write --on uml, or leave it out"));
+        }
+    }
     if let Some(status) = rights::obtain()? {
         return Ok(exit(status));
     }
     let report = run(Job {
         setup,
-        direction: match args.data.unwrap_or(DataWay::Both) {
-            DataWay::Both => Direction::Both,
-            DataWay::Down => Direction::Down,
-            DataWay::Up => Direction::Up,
-        },
+        direction,
         offload: args.offload.map(|kind| match kind {
             OffloadKind::Packets => Offload::Packets,
             OffloadKind::Tso => Offload::SuperPackets,
@@ -55,6 +67,46 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     Ok(exit(report.status))
 }
 
+/// Runs the command inside User Mode Linux.
+fn in_uml(
+    args: &EmulateArgs,
+    setup: &Setup,
+    scenario: &Scenario,
+    direction: Direction,
+    json: Option<Target>,
+) -> Result<ExitCode, Failure> {
+    if args.offload.is_some() {
+        return Err("emulate: --offload: --on uml has the kernel segment before its path; leave it out".to_owned());
+    }
+    uml::refuse(setup, direction).map_err(|what| format!("--on uml: {what}"))?;
+    let kernel = launch::kernel().map_err(|what| format!("--on uml: {what}"))?;
+    let bytes = |text: &OsStr| text.as_bytes().to_vec();
+    let directory = std::env::current_dir().map_err(|error| format!("emulate: this directory: {error}"))?;
+    let done = launch::emulate(
+        &kernel,
+        &uml::Errand {
+            scenario: serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?,
+            direction,
+            cc: args.cc.as_deref().map(cc).transpose()?,
+            command: args.command.iter().map(|word| bytes(word)).collect(),
+            server: args.server.clone(),
+            directory: bytes(directory.as_os_str()),
+            environment: std::env::vars_os().map(|(name, value)| (bytes(&name), bytes(&value))).collect(),
+            writable: args.rw,
+            cpu_time: args.cpu_time,
+        },
+    )?;
+    if let Some(ran) = done.virtual_s {
+        // Where standard error cannot be written there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "bbrlab: emulate: {ran:.3} s of virtual time");
+    }
+    if let Some(json) = json {
+        let text = serde_json::to_string_pretty(&done).map_err(|error| format!("--json: {error}"))?;
+        outputs::commit(json.write(|to| writeln!(to, "{text}"))?.into_iter().collect())?;
+    }
+    Ok(exit(done.status))
+}
+
 /// Seconds of each transfer of the bench.
 const BENCH_SECONDS: u64 = 6;
 
@@ -68,7 +120,8 @@ fn bench() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn setup(args: &EmulateArgs) -> Result<Setup, Failure> {
+/// The path, resolved and as it is written down.
+fn setup(args: &EmulateArgs) -> Result<(Setup, Scenario), Failure> {
     let mut sourced = Sourced::default();
     args.path.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
     if let Some(seed) = &args.seed {
@@ -77,7 +130,7 @@ fn setup(args: &EmulateArgs) -> Result<Setup, Failure> {
     // What changes the path may change it as late as it likes: there is no end.
     sourced.set("duration", "1000000s")?;
     sourced.set("sample", "0s")?;
-    sourced.resolve(&trace_reader)
+    Ok((sourced.resolve(&trace_reader)?, sourced.scenario.filled()))
 }
 
 /// The kernel's name of a congestion control, given by ours or by its own.

@@ -16,10 +16,10 @@ use bbrlab_lab::trace::{FlowTrace, LinkTrace, Trace};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::clock;
 use crate::meter::Count;
 use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
+use crate::{clock, columns};
 
 /// A failure, in one line.
 pub type Failure = String;
@@ -525,18 +525,23 @@ impl<'a> Driver<'a> {
                 flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
             }
             if flow.info.state != 0
-                && let Some(state) = state_of(&flow.info, flow.bbr.as_ref())
+                && let Some(state) = columns::state_of(&flow.info, flow.bbr.as_ref())
                 && flow.last_state != Some(state)
             {
                 driven.states.push((now, state));
                 flow.last_state = Some(state);
             }
             if recorded {
-                push_flow(&mut self.driven.trace.flows[index], flow, &self.seen.flows[index]);
+                columns::push_flow(
+                    &mut self.driven.trace.flows[index],
+                    &flow.info,
+                    flow.bbr.as_ref(),
+                    &self.seen.flows[index],
+                );
             }
         }
         for (column, link) in self.driven.trace.links.iter_mut().zip(&self.seen.links).filter(|_| recorded) {
-            push_link(column, link);
+            columns::push_link(column, link);
         }
         if self.measuring
             && let Some(link) = self.seen.links.get(self.setup.bottleneck).filter(|link| link.rate_bps > 0)
@@ -580,61 +585,4 @@ impl Live {
         }
         Ok(())
     }
-}
-
-/// Unity of BBR's gains.
-const UNITY: u32 = 256;
-/// Startup's gain is above this, a probe's below. Source: Linux tcp_bbr.c, 739/256 and 320/256.
-const STARTUP_ABOVE: u32 = 2 * UNITY;
-/// Drain's gain is below this, a cycle's draining phase above. Source: Linux tcp_bbr.c, 88/256 and 192/256.
-const DRAIN_BELOW: u32 = UNITY / 2;
-/// `TCP_CA_CWR`, `TCP_CA_Recovery`, `TCP_CA_Loss`.
-const CA_LOSS: u8 = 4;
-const CA_CWR: u8 = 2;
-
-/// The algorithm's state as its gains and counters tell it.
-fn state_of(info: &TcpInfo, bbr: Option<&BbrInfo>) -> Option<State> {
-    const ESTABLISHED: u8 = 1;
-    if info.state != ESTABLISHED {
-        return None;
-    }
-    Some(match bbr {
-        Some(bbr) if bbr.pacing_gain > STARTUP_ABOVE => State::Startup,
-        Some(bbr) if bbr.pacing_gain < DRAIN_BELOW => State::Drain,
-        Some(bbr) if bbr.cwnd_gain == UNITY && bbr.pacing_gain == UNITY => State::ProbeRtt,
-        Some(bbr) if bbr.pacing_gain > UNITY => State::ProbeBwUp,
-        Some(bbr) if bbr.pacing_gain < UNITY => State::ProbeBwDown,
-        Some(_) => State::ProbeBwCruise,
-        None if info.ca_state == CA_LOSS => State::Loss,
-        None if info.ca_state >= CA_CWR => State::Recovery,
-        None if info.snd_cwnd < info.snd_ssthresh => State::SlowStart,
-        None => State::CongestionAvoidance,
-    })
-}
-
-fn push_flow(column: &mut FlowTrace, flow: &Live, (count, rtt_us): &(Count, u32)) {
-    let info = &flow.info;
-    let (bw, min_rtt) = flow.bbr.map_or((0, info.min_rtt), |bbr| (bbr.bw, bbr.min_rtt));
-    let known = |rtt: u32| if rtt == u32::MAX { 0 } else { rtt };
-    column.cwnd.push(info.snd_cwnd);
-    column.inflight.push(info.in_flight());
-    column.pacing_bps.push(if info.pacing_rate == u64::MAX { 0 } else { info.pacing_rate.saturating_mul(8) });
-    column.bw_bps.push(bw.saturating_mul(8));
-    column.rtt_us.push(*rtt_us);
-    column.min_rtt_us.push(known(min_rtt));
-    column.sent_bytes.push(count.sent_bytes);
-    column.acked_bytes.push(count.acked_bytes);
-    column.received_bytes.push(count.received_bytes);
-    column.lost.push(u64::from(info.total_retrans).saturating_sub(u64::from(info.retrans)) + u64::from(info.lost));
-    column.retransmitted.push(info.total_retrans.into());
-}
-
-fn push_link(column: &mut LinkTrace, link: &LinkSeen) {
-    column.queue_packets.push(link.queue_packets);
-    column.queue_bytes.push(link.queue_bytes);
-    column.rate_bps.push(link.rate_bps);
-    column.arrivals.push(link.arrivals);
-    column.drops.push(link.drops);
-    column.marks.push(link.marks);
-    column.departed_bytes.push(link.departed_bytes);
 }

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod clock;
+mod columns;
 pub mod ethtool;
 pub mod flows;
 pub mod kernel;

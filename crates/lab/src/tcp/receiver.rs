@@ -12,6 +12,8 @@ use crate::setup::{HostSetup, Rwnd};
 
 /// ACKs sent at once at the beginning, and after a long silence. Source: Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
+/// A segment of so many payload bytes may let the window grow. Source: Linux `tcp_event_data_recv`.
+const GROWS_WINDOW: u16 = 128;
 /// Duplicate ACKs sent before compression begins. Source: Linux `TCP_FASTRETRANS_THRESH`.
 const DUP_ACKS_UNCOMPRESSED: u32 = 3;
 /// Most ACKs that compression holds back. Source: Linux `tcp_comp_sack_nr`.
@@ -239,6 +241,9 @@ impl Receiver {
             self.insert(segment.seq, before);
             return self.want_out_of_order();
         }
+        if self.in_order_bytes == 0 && segment.len >= GROWS_WINDOW {
+            self.quick |= 1; // the first segment always makes the window grow (`tcp_grow_window`)
+        }
         self.next += 1;
         self.unacked_bytes += u64::from(segment.len);
         self.in_order_bytes += u64::from(segment.len);
@@ -277,6 +282,9 @@ impl Receiver {
 
     /// The first duplicates go at once, later ones are compressed.
     fn want_out_of_order(&mut self) -> Want {
+        if self.quick > 0 {
+            return Want::Now;
+        }
         if self.compressed_for != self.next {
             self.compressed_for = self.next;
             self.dup_acks = 0;
@@ -413,6 +421,23 @@ mod tests {
 
     fn segment(seq: u64) -> Segment {
         Segment { seq, sent: Time(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
+    }
+
+    #[test]
+    fn the_first_17_segments_are_acknowledged_one_by_one() {
+        let mut r = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+        r.on_handshake(Time::ZERO, Span::millis(40));
+        let acked: Vec<u64> = (0..21).filter(|&seq| arrive(&mut r, Time(seq), &segment(seq)).is_some()).collect();
+        assert_eq!(acked, (0..17).chain([18, 20]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_duplicate_is_held_back_while_acks_are_quick() {
+        let mut r = receiver();
+        r.quick = 10;
+        assert!((1..11).all(|seq| arrive(&mut r, Time(seq), &segment(2 * seq)).is_some()));
+        assert!((11..14).all(|seq| arrive(&mut r, Time(seq), &segment(2 * seq)).is_some()));
+        assert!(arrive(&mut r, Time(14), &segment(28)).is_none());
     }
 
     #[test]

@@ -23,7 +23,7 @@ const SUPER_FROM_BPS: u64 = 1_500_000_000;
 pub const MTU: u32 = 1500;
 
 /// Which way the data goes, and so which has the bottleneck; the other is the way of the ACKs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// Both ways have a bottleneck of their own.
     #[default]
@@ -88,7 +88,8 @@ pub fn emulate(job: Job) -> Result<Report, Fault> {
     Ok(Report { status: status?, wall_s, self_check, environment })
 }
 
-fn check(setup: &Setup, direction: Direction) -> Result<(), Fault> {
+/// Says what of a path makes no sense with these bottlenecks.
+pub fn check(setup: &Setup, direction: Direction) -> Result<(), Fault> {
     let path = &setup.path;
     let changes_acks = setup.schedule.iter().any(|change| matches!(change.what, ChangeKind::AckLoss(_)));
     let has_acks = path.ack_loss != Loss::None || path.ack_aggregation != AckAggregation::None || changes_acks;

@@ -21,6 +21,7 @@ use nix::unistd::{ForkResult, Pid, close, fork};
 
 use super::Fault;
 use super::world::{LEFT, LEFT6, RIGHT, RIGHT6, World};
+use crate::clock;
 
 /// Exit status of a command that does not exist, and of one that may not run. Source: POSIX `env`, 127 and 126.
 const NOT_FOUND: i32 = 127;
@@ -151,8 +152,8 @@ fn keep(errand: Errand, mut wait: PipeReader, left: BorrowedFd<'_>, right: Borro
         return INTERRUPTED; // our parent is gone
     }
     own_proc();
-    match serve_and_run(errand, left, right) {
-        Ok(status) => status,
+    match serve_and_run(&errand, left, right, &Surroundings::of_host()) {
+        Ok((status, _)) => status,
         Err((status, line)) => complain(status, &line),
     }
 }
@@ -168,28 +169,66 @@ fn own_proc() {
     }
 }
 
-fn serve_and_run(errand: Errand, left: BorrowedFd<'_>, right: BorrowedFd<'_>) -> Result<i32, (i32, String)> {
+/// What the command and the server find around them.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Whether they get nothing of our own environment.
+    pub bare: bool,
+    /// Variables of theirs.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+impl Surroundings {
+    fn of_host() -> Self {
+        let variable = |(name, at): (&str, String)| (name.into(), at.into());
+        let addresses = [
+            ("BBRLAB_SERVER_IP", RIGHT.to_string()),
+            ("BBRLAB_CLIENT_IP", LEFT.to_string()),
+            ("BBRLAB_SERVER_IP6", RIGHT6.to_string()),
+            ("BBRLAB_CLIENT_IP6", LEFT6.to_string()),
+        ];
+        Self { bare: false, variables: addresses.map(variable).to_vec() }
+    }
+
+    fn around<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        if self.bare {
+            command.env_clear();
+        }
+        command.env_remove(super::rights::MARK).envs(self.variables.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// Starts the server on the right, runs the command on the left, ends all that is left. Returns the command's exit
+/// status, or ours with a line, and how many nanoseconds the command ran.
+pub fn serve_and_run(
+    errand: &Errand,
+    left: BorrowedFd<'_>,
+    right: BorrowedFd<'_>,
+    around: &Surroundings,
+) -> Result<(i32, u64), (i32, String)> {
     let fault = |error: nix::Error| (2, format!("emulate: network namespace: {error}"));
     setns(right, CloneFlags::CLONE_NEWNET).map_err(fault)?;
     if let Some(line) = &errand.server {
-        start_server(line)?;
+        start_server(line, around)?;
     }
     setns(left, CloneFlags::CLONE_NEWNET).map_err(fault)?;
     let Some((program, args)) = errand.command.split_first() else {
         return Err((2, "emulate: no command; write one after --".to_owned()));
     };
-    let command = with_addresses(Command::new(program).args(args)).spawn();
+    let start_ns = clock::now_ns();
+    let command = around.around(Command::new(program).args(args)).spawn();
     let child = command.map_err(|error| {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
         (status, format!("emulate: {}: {error}", program.display()))
     })?;
     let status = wait_for(Pid::from_raw(child.id().cast_signed()));
+    let ran_ns = clock::now_ns() - start_ns;
     end_the_rest();
-    Ok(status)
+    Ok((status, ran_ns))
 }
 
 /// Starts the server and waits until it listens.
-fn start_server(line: &str) -> Result<(), (i32, String)> {
+fn start_server(line: &str, around: &Surroundings) -> Result<(), (i32, String)> {
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::null());
     // Standard output is the command's.
@@ -199,7 +238,7 @@ fn start_server(line: &str) -> Result<(), (i32, String)> {
     // SAFETY: makes one system call.
     unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
     let mut server =
-        with_addresses(&mut command).spawn().map_err(|error| (2, format!("emulate: --server: sh: {error}")))?;
+        around.around(&mut command).spawn().map_err(|error| (2, format!("emulate: --server: sh: {error}")))?;
     for _ in 0..SERVER_MAX_MS / LOOK_MS {
         if listens() {
             return Ok(());
@@ -222,15 +261,6 @@ fn listens() -> bool {
     };
     ["tcp", "tcp6"].iter().any(|name| has(name, |state| state == LISTEN))
         || ["udp", "udp6"].iter().any(|name| has(name, |_| true))
-}
-
-fn with_addresses(command: &mut Command) -> &mut Command {
-    command
-        .env_remove(super::rights::MARK)
-        .env("BBRLAB_SERVER_IP", RIGHT.to_string())
-        .env("BBRLAB_CLIENT_IP", LEFT.to_string())
-        .env("BBRLAB_SERVER_IP6", RIGHT6.to_string())
-        .env("BBRLAB_CLIENT_IP6", LEFT6.to_string())
 }
 
 /// Waits for the command, and for whatever else ends meanwhile: process 1 must.

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path as FilePath;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bbrlab_lab::result::RunResult;
 use bbrlab_lab::setup::{Change, Setup};
@@ -18,6 +19,7 @@ use nix::mount::{MsFlags, mount};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::emulate::{self, Emulated};
 use super::plan::{Plan, plan};
 use super::qdisc::{Counted, Counters};
 use super::tap::{Passed, Tap};
@@ -30,9 +32,12 @@ pub const JOB: &str = "job.json";
 /// Name of the file that the guest leaves there.
 pub const DONE: &str = "done.json";
 /// Where the guest sees that directory.
-const EXCHANGE: &str = "/mnt";
+pub(super) const EXCHANGE: &str = "/mnt";
 /// Bytes of an Ethernet header, which the simulator's segments have too.
 const ETHERNET: u32 = 14;
+/// How long the kernel is left alone before the flows begin. Until its first clock tick its timers fire on ticks only,
+/// and set-up takes no virtual time at all: without this the first SYN would wait for that tick.
+const SETTLE: Duration = Duration::from_millis(100);
 /// Where programs are, for a process that was given no environment.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -48,6 +53,8 @@ pub enum Done {
         /// The kernel's release.
         release: String,
     },
+    /// The command ran.
+    Emulated(Emulated),
     /// It could not.
     Failed(Failure),
 }
@@ -55,6 +62,9 @@ pub enum Done {
 /// Does the job and powers off. `setup` makes the job's text a setup.
 pub fn main(directory: &str, setup: impl FnOnce(&str) -> Result<Setup, Failure>) -> ! {
     let done = prepare(directory).and_then(|()| {
+        if let Some(errand) = emulate::errand()? {
+            return emulate::run(&errand, &setup(&errand.scenario)?).map(Done::Emulated);
+        }
         let job = fs::read_to_string(FilePath::new(EXCHANGE).join(JOB)).map_err(|error| format!("job: {error}"))?;
         run(&setup(&job)?)
     });
@@ -98,6 +108,7 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     make(&plan)?;
     let mut path = KernelPath::open(setup, plan)?;
     let ends = path.ends()?;
+    std::thread::sleep(SETTLE);
     let driven = drive(setup, &ends, &mut path)?;
     std::mem::take(&mut path.changers).into_iter().try_for_each(Changer::finish)?;
     let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
@@ -106,15 +117,15 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
 }
 
 /// Makes namespaces, devices and disciplines.
-fn make(plan: &Plan) -> Result<(), Failure> {
+pub(super) fn make(plan: &Plan) -> Result<(), Failure> {
     batch("ip", None, &plan.wiring)?;
     for (namespace, values) in &plan.sysctls {
         let fd = namespace_of(namespace)?;
         let set = || values.iter().try_for_each(|(file, value)| fs::write(format!("/proc/sys/net/{file}"), value));
         socket::within(fd.as_fd(), set).map_err(|error| format!("sysctl of {namespace}: {error}"))?;
     }
-    for (index, device) in plan.segmented.iter().enumerate() {
-        let fd = namespace_of(&format!("s{index}"))?;
+    for (namespace, device) in &plan.segmented {
+        let fd = namespace_of(namespace)?;
         socket::within(fd.as_fd(), || ethtool::segment_in_software(device))
             .map_err(|error| format!("{device}: {error}"))?;
     }
@@ -122,12 +133,12 @@ fn make(plan: &Plan) -> Result<(), Failure> {
     plan.disciplines.iter().try_for_each(|(namespace, lines)| batch("tc", Some(namespace), lines))
 }
 
-fn namespace_of(name: &str) -> Result<OwnedFd, Failure> {
+pub(super) fn namespace_of(name: &str) -> Result<OwnedFd, Failure> {
     File::open(format!("/run/netns/{name}")).map(Into::into).map_err(|error| format!("namespace {name}: {error}"))
 }
 
 /// Runs `ip` or `tc` with a batch of commands.
-fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Result<(), Failure> {
+pub(super) fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Result<(), Failure> {
     let fault = |what: String| format!("{program}: {what}");
     let mut command = Command::new(program);
     if let Some(namespace) = namespace {
@@ -148,13 +159,13 @@ fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Result<(), Fail
 
 /// A `tc` that waits in a namespace for what a schedule will ask of it. It is started before the run, because a process
 /// that is started while packets flow never gets anywhere in virtual time.
-struct Changer {
-    namespace: String,
+pub(super) struct Changer {
+    pub(super) namespace: String,
     child: Child,
 }
 
 impl Changer {
-    fn start(namespace: &str) -> Result<Self, Failure> {
+    pub(super) fn start(namespace: &str) -> Result<Self, Failure> {
         let mut command = Command::new("tc");
         command.args(["-n", namespace, "-batch", "-"]).env("PATH", PROGRAMS);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -162,7 +173,7 @@ impl Changer {
         Ok(Self { namespace: namespace.to_owned(), child })
     }
 
-    fn ask(&mut self, line: &str) -> Result<(), Failure> {
+    pub(super) fn ask(&mut self, line: &str) -> Result<(), Failure> {
         let fault = |what: String| format!("tc: {what} (in {}): {line}", self.namespace);
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(fault(format!("ended with {status} before")));

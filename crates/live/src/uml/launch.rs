@@ -3,13 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use bbrlab_lab::sim::Output;
 
+use super::emulate::{ERRAND, Emulated, Errand, STDERR, STDOUT};
 use super::guest::{DONE, Done, JOB};
 use crate::flows::Failure;
 use crate::leftovers;
@@ -20,6 +23,8 @@ const KERNEL: &str = "BBRLAB_UML_KERNEL";
 const CACHE: &str = "BBRLAB_UML_CACHE";
 /// Memory of the guest. It takes from the host what it uses.
 const MEMORY: &str = "3G";
+/// How often what a command has written is passed on. Ours.
+const LOOK: Duration = Duration::from_millis(10);
 /// Most of a console that an error shows.
 const CONSOLE_SHOWN: usize = 300;
 
@@ -116,21 +121,16 @@ pub fn run(kernel: &Path, job: &str) -> Result<Ran, Failure> {
     let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
     fs::write(exchange.0.join(JOB), job).map_err(|error| fault("job", &error))?;
     let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
-    let mut child = start(kernel, &own, &exchange.0).map_err(|error| fault(&kernel.display().to_string(), &error))?;
+    let mut child = start(kernel, &own, &exchange.0, Boot::default())
+        .map_err(|error| fault(&kernel.display().to_string(), &error))?;
     let mut console = Vec::new();
     if let Some(mut stdout) = child.0.stdout.take() {
         // It ends when the kernel does.
         let _ = stdout.read_to_end(&mut console);
     }
     let _ = child.0.wait();
-    let done = fs::read(exchange.0.join(DONE)).map_err(|_| {
-        let said = String::from_utf8_lossy(&console);
-        let words: Vec<&str> = said.split_whitespace().collect();
-        let said = words.join(" ");
-        let from = said.char_indices().rev().nth(CONSOLE_SHOWN).map_or(0, |(at, _)| at);
-        format!("--on uml: {} ended without a result; it said: {}", kernel.display(), &said[from..])
-    })?;
-    match serde_json::from_slice(&done).map_err(|error| format!("--on uml: result: {error}"))? {
+    match done(&exchange, kernel, &console)? {
+        Done::Emulated(_) => Err("--on uml: result: of another job".to_owned()),
         Done::Ran { result, trace, release } => {
             let output = Output { result: *result, trace, packets: Default::default() };
             Ok(Ran { output, release, hz: hz(kernel) })
@@ -139,13 +139,100 @@ pub fn run(kernel: &Path, job: &str) -> Result<Ran, Failure> {
     }
 }
 
-fn start(kernel: &Path, own: &Path, exchange: &Path) -> io::Result<Running> {
+/// Runs a command inside, its output to ours while it comes.
+pub fn emulate(kernel: &Path, errand: &Errand) -> Result<Emulated, Failure> {
+    let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
+    let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
+    let text = serde_json::to_vec(errand).map_err(|error| format!("--on uml: errand: {error}"))?;
+    fs::write(exchange.0.join(ERRAND), text).map_err(|error| fault("errand", &error))?;
+    let mut streams = [Stream::new(&exchange.0, STDOUT), Stream::new(&exchange.0, STDERR)];
+    for stream in &mut streams {
+        stream.make().map_err(|error| fault("streams", &error))?;
+    }
+    let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
+    let boot = Boot { writable: errand.writable, cpu_time: errand.cpu_time };
+    let mut child =
+        start(kernel, &own, &exchange.0, boot).map_err(|error| fault(&kernel.display().to_string(), &error))?;
+    let stdout = child.0.stdout.take();
+    let console = thread::spawn(move || {
+        let mut console = Vec::new();
+        let _ = stdout.map(|mut stdout| stdout.read_to_end(&mut console));
+        console
+    });
+    loop {
+        let ended = !matches!(child.0.try_wait(), Ok(None));
+        let [out, err] = &mut streams;
+        // A reader that closed its end wants no more.
+        out.pass(&mut io::stdout().lock());
+        err.pass(&mut io::stderr().lock());
+        if ended {
+            break;
+        }
+        thread::sleep(LOOK);
+    }
+    let console = console.join().unwrap_or_default();
+    match done(&exchange, kernel, &console)? {
+        Done::Emulated(emulated) => Ok(emulated),
+        Done::Ran { .. } => Err("--on uml: result: of another job".to_owned()),
+        Done::Failed(what) => Err(format!("--on uml: {what}")),
+    }
+}
+
+/// What the guest writes for one of our streams.
+struct Stream {
+    path: PathBuf,
+    file: Option<fs::File>,
+}
+
+impl Stream {
+    fn new(exchange: &Path, name: &str) -> Self {
+        Self { path: exchange.join(name), file: None }
+    }
+
+    fn make(&mut self) -> io::Result<()> {
+        fs::write(&self.path, [])?;
+        self.file = Some(fs::File::open(&self.path)?);
+        Ok(())
+    }
+
+    /// Passes on what is new.
+    fn pass(&mut self, to: &mut impl Write) {
+        let Some(file) = &mut self.file else { return };
+        if io::copy(file, to).and_then(|_| to.flush()).is_err() {
+            self.file = None;
+        }
+    }
+}
+
+/// What the guest left behind.
+fn done(exchange: &Exchange, kernel: &Path, console: &[u8]) -> Result<Done, Failure> {
+    let done = fs::read(exchange.0.join(DONE)).map_err(|_| {
+        let said = String::from_utf8_lossy(console);
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let said = words.join(" ");
+        let from = said.char_indices().rev().nth(CONSOLE_SHOWN).map_or(0, |(at, _)| at);
+        format!("--on uml: {} ended without a result; it said: {}", kernel.display(), &said[from..])
+    })?;
+    serde_json::from_slice(&done).map_err(|error| format!("--on uml: result: {error}"))
+}
+
+/// How a kernel is started.
+#[derive(Clone, Copy, Default)]
+struct Boot {
+    /// Whether it may write to the host's files.
+    writable: bool,
+    /// Whether computing takes virtual time, as long as it takes in truth.
+    cpu_time: bool,
+}
+
+fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> io::Result<Running> {
     let mut command = Command::new(kernel);
     command
         .arg(format!("mem={MEMORY}"))
-        .args(["root=/dev/root", "rootfstype=hostfs", "hostfs=/", "ro"])
+        .args(["root=/dev/root", "rootfstype=hostfs", "hostfs=/", if boot.writable { "rw" } else { "ro" }])
         .arg(format!("init={}", own.display()))
-        .args(["time-travel=inf-cpu", "con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"])
+        .arg(if boot.cpu_time { "time-travel" } else { "time-travel=inf-cpu" })
+        .args(["con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"])
         // What the guest's first process is told.
         .args(["--", "uml-guest"])
         .arg(exchange)

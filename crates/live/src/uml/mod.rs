@@ -2,9 +2,10 @@
 //! In: a scenario. Out: what the simulator gives for it. Never: a privilege, a change outside the kernel's own world.
 //!
 //! The kernel is a program ([`launch`]); its first process is this very command ([`guest`]), which makes the path of
-//! [`plan`] out of the kernel's own devices and disciplines and drives real connections over it.
+//! [`plan`] out of the kernel's own devices and disciplines and drives real connections over it, or runs any command behind it ([`emulate`]).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod emulate;
 pub mod guest;
 pub mod launch;
 pub mod plan;

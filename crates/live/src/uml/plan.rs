@@ -88,8 +88,8 @@ pub struct Plan {
     pub disciplines: BTreeMap<String, String>,
     /// Files under /proc/sys/net with their values, by namespace.
     pub sysctls: BTreeMap<String, Vec<(&'static str, String)>>,
-    /// Sender devices whose segments are made before the path.
-    pub segmented: Vec<String>,
+    /// Devices of hosts, with their namespaces, whose segments are made before the path.
+    pub segmented: Vec<(String, String)>,
     /// Of each flow.
     pub ends: Vec<Ends>,
     senders: Vec<SenderKind>,
@@ -336,7 +336,7 @@ impl Plan {
         let _ = writeln!(text, "address add {at}/32 dev {device}");
         let _ = writeln!(text, "route add default dev {device} initcwnd {}", kind.host.initial_cwnd);
         let _ = writeln!(self.address(&router), "route add {at}/32 dev {device}");
-        self.segmented.push(device.clone());
+        self.segmented.push((namespace.clone(), device.clone()));
         let bucket = self.mtu + ETHERNET + BUCKET_ROOM;
         match kind.access {
             Some((at, buffer, _)) => {
@@ -408,6 +408,40 @@ impl Plan {
         )
     }
 
+    /// The way back as the way there: a bottleneck of its own, and receivers that send as senders do.
+    pub fn mirror(&mut self) {
+        for index in 0..self.links.len() {
+            let link = self.links[index].clone();
+            let there =
+                [self.bottleneck(index, "add"), child(&format!("l{index}"), &link), self.serialiser(index, "add")];
+            let [queue, child, serialiser] = there.map(|line| mirrored(index, &line));
+            let _ = writeln!(self.discipline(&format!("n{}", index + 1)), "{queue}\n{child}");
+            let _ = writeln!(self.discipline(&format!("m{index}")), "{serialiser}");
+        }
+        for index in 0..self.receivers.len() {
+            self.segmented.push((format!("r{index}"), format!("r{index}")));
+            self.sysctl(&format!("r{index}"), "ipv4/tcp_wmem", format!("4096 {SEND_BUFFER} {AMPLE}"));
+        }
+        for index in 0..self.senders.len() {
+            self.sysctl(&format!("s{index}"), "ipv4/tcp_rmem", format!("4096 131072 {AMPLE}"));
+        }
+    }
+
+    /// What a change of the schedule asks of `tc` where the way back is as the way there.
+    pub fn change_both(&mut self, change: &Change) -> Vec<(String, String)> {
+        let index = change.link;
+        let mut asked = self.change(change);
+        let behind = format!("n{}", index + 1);
+        let back = |(namespace, line): &(String, String)| {
+            let line_back = mirrored(index, line);
+            let namespace = if *namespace == format!("n{index}") { behind.clone() } else { namespace.clone() };
+            (line_back != *line).then_some((namespace, line_back))
+        };
+        let more: Vec<_> = asked.iter().filter_map(back).collect();
+        asked.extend(more);
+        asked
+    }
+
     /// What a change of the schedule asks of `tc`, by namespace.
     pub fn change(&mut self, change: &Change) -> Vec<(String, String)> {
         let index = change.link;
@@ -451,6 +485,17 @@ impl Plan {
         };
         (0..self.receivers.len()).flat_map(both).collect()
     }
+}
+
+/// The line for the device of the way back: `e` is where a link's packets enter then, `l` where they leave.
+fn mirrored(index: usize, line: &str) -> String {
+    let swap = |word: &str| match word.strip_prefix(['l', 'e']) {
+        Some(number) if number == index.to_string() => {
+            format!("{}{number}", if word.starts_with('l') { 'e' } else { 'l' })
+        }
+        _ => word.to_owned(),
+    };
+    line.split(' ').map(swap).collect::<Vec<_>>().join(" ")
 }
 
 /// A drop-tail queue inside a token bucket. The bucket only looks at its head, so all of the limit waits.

@@ -1,0 +1,194 @@
+//! Any command of the host's file system inside User Mode Linux, behind the kernel's own path.
+//! In: an errand. Out: its exit status and how long it ran in virtual time. Never: a write to the host's files unasked.
+//!
+//! With `data` up or both ways the command is on the sender's side of the path, with `data` down on the receiver's. Its
+//! streams are files of the exchange, which the host reads while they grow; there is nothing to read for it.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use bbrlab_lab::setup::{Change, Setup};
+use nix::mount::{MsFlags, mount};
+use serde::{Deserialize, Serialize};
+
+use super::guest::{self, Changer, EXCHANGE};
+use super::plan::{Plan, plan};
+use crate::clock;
+use crate::flows::Failure;
+use crate::kernel::emulate::{Direction, check};
+use crate::kernel::errand::{self, Surroundings, serve_and_run};
+use crate::socket::within;
+
+/// Name of the file with the errand, in the directory of exchange.
+pub const ERRAND: &str = "errand.json";
+/// Name of the file with the command's standard output.
+pub const STDOUT: &str = "stdout";
+/// Name of the file with its standard error.
+pub const STDERR: &str = "stderr";
+
+/// What shall run, with texts as bytes, for no name of a file needs to be UTF-8.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Errand {
+    /// The path, as a scenario's JSON; its flows count for nothing.
+    pub scenario: String,
+    /// Which way has the bottleneck.
+    pub direction: Direction,
+    /// Congestion control of both hosts, by the kernel's name.
+    pub cc: Option<String>,
+    /// The command and its arguments.
+    pub command: Vec<Vec<u8>>,
+    /// A line for the shell, at the other end.
+    pub server: Option<String>,
+    /// Where both run.
+    pub directory: Vec<u8>,
+    /// Their environment.
+    pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether they may write to the host's files.
+    pub writable: bool,
+    /// Whether computing takes virtual time.
+    pub cpu_time: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Emulated {
+    /// The command's exit status.
+    pub status: i32,
+    /// How long it ran, in seconds of the guest's clock; `None` if it could not run.
+    pub virtual_s: Option<f64>,
+    /// The guest's kernel.
+    pub release: String,
+}
+
+/// Says what the kernel's own path cannot be.
+pub fn refuse(setup: &Setup, direction: Direction) -> Result<(), Failure> {
+    check(setup, direction)?;
+    if direction == Direction::Both && setup.links.iter().any(|link| link.policer.is_some()) {
+        return Err("emulate: policer: --on uml has it one way only; write --data down or --data up".to_owned());
+    }
+    plan(setup).map(drop)
+}
+
+/// The errand that the host gave, if this kernel was started for one.
+pub(super) fn errand() -> Result<Option<Errand>, Failure> {
+    match fs::read(Path::new(EXCHANGE).join(ERRAND)) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| format!("errand: {error}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("errand: {error}")),
+    }
+}
+
+/// Runs it; both ends are namespaces of this kernel.
+pub(super) fn run(errand: &Errand, setup: &Setup) -> Result<Emulated, Failure> {
+    let both = errand.direction == Direction::Both;
+    let mut plan = plan(setup)?;
+    if both {
+        plan.mirror();
+    }
+    let [end] = plan.ends.as_slice() else { return Err("emulate: a path has two ends".to_owned()) };
+    let (mut command, mut server) = ((end.sender.clone(), end.from), (end.receiver.clone(), end.to));
+    if errand.direction == Direction::Down {
+        std::mem::swap(&mut command, &mut server);
+    }
+    guest::make(&plan)?;
+    for end in [&command, &server] {
+        settle(&end.0, errand.cc.as_deref())?;
+    }
+    let (left, right) = (guest::namespace_of(&command.0)?, guest::namespace_of(&server.0)?);
+    furnish(errand)?;
+    let text = |bytes: &Vec<u8>| OsStr::from_bytes(bytes).to_owned();
+    let mut variables: Vec<(OsString, OsString)> =
+        errand.environment.iter().map(|(name, value)| (text(name), text(value))).collect();
+    for (name, at) in [("BBRLAB_SERVER_IP", server.1), ("BBRLAB_CLIENT_IP", command.1)] {
+        variables.push((name.into(), at.to_string().into()));
+    }
+    follow(setup.schedule.clone(), plan, both)?;
+    let errand = errand::Errand { command: errand.command.iter().map(text).collect(), server: errand.server.clone() };
+    let around = Surroundings { bare: true, variables };
+    let (status, ran_ns) = match serve_and_run(&errand, left.as_fd(), right.as_fd(), &around) {
+        Ok((status, ran_ns)) => (status, Some(ran_ns)),
+        Err((status, line)) => {
+            eprintln!("bbrlab: {line}");
+            (status, None)
+        }
+    };
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+    Ok(Emulated { status, virtual_s: ran_ns.map(|ns| ns as f64 / 1e9), release })
+}
+
+/// A host: its own loopback, and the congestion control that is asked for.
+fn settle(namespace: &str, cc: Option<&str>) -> Result<(), Failure> {
+    let fd = guest::namespace_of(namespace)?;
+    guest::batch("ip", Some(namespace), "link set dev lo up\n")?;
+    let Some(cc) = cc else { return Ok(()) };
+    let of = |name: &str| format!("/proc/sys/net/ipv4/tcp_{name}");
+    within(fd.as_fd(), || fs::write(of("congestion_control"), cc)).map_err(|_| {
+        let known = fs::read_to_string(of("available_congestion_control")).unwrap_or_default();
+        format!("--cc {cc}: this kernel has no such congestion control; write one of {}", known.trim())
+    })
+}
+
+/// File systems that programs count on, and the command's streams and directory.
+fn furnish(errand: &Errand) -> Result<(), Failure> {
+    // Before anything hides it.
+    let directory = Path::new(OsStr::from_bytes(&errand.directory));
+    std::env::set_current_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let over = |kind: &str, at: &str| {
+        fs::create_dir_all(at)
+            .and_then(|()| Ok(mount(Some(kind), at, Some(kind), MsFlags::empty(), None::<&str>)?))
+            .map_err(|error| format!("{at}: {kind}: {error}"))
+    };
+    if !errand.writable {
+        over("tmpfs", "/tmp")?;
+    }
+    over("tmpfs", "/dev/shm")?;
+    over("devpts", "/dev/pts")?;
+    for (name, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+        // Some kernels make them themselves.
+        let _ = symlink(format!("/proc/self/fd{to}"), format!("/dev/{name}"));
+    }
+    let stream = |name: &str| OpenOptions::new().append(true).open(Path::new(EXCHANGE).join(name));
+    let redirect = || -> io::Result<()> {
+        nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
+        nix::unistd::dup2_stdout(stream(STDOUT)?)?;
+        nix::unistd::dup2_stderr(stream(STDERR)?)?;
+        Ok(())
+    };
+    redirect().map_err(|error| format!("streams: {error}"))
+}
+
+/// Follows a schedule from now on, on a thread of its own.
+fn follow(schedule: Vec<Change>, mut plan: Plan, both: bool) -> Result<(), Failure> {
+    let mut asked = Vec::new();
+    for change in schedule {
+        let lines = if both { plan.change_both(&change) } else { plan.change(&change) };
+        asked.push((change.at.0, lines));
+    }
+    let mut changers: Vec<Changer> = Vec::new();
+    for (namespace, _) in asked.iter().flat_map(|(_, lines)| lines) {
+        if !changers.iter().any(|changer| changer.namespace == *namespace) {
+            changers.push(Changer::start(namespace)?);
+        }
+    }
+    let zero = clock::now_ns();
+    thread::spawn(move || {
+        for (at, lines) in asked {
+            thread::sleep(Duration::from_nanos(at.saturating_sub(clock::now_ns() - zero)));
+            for (namespace, line) in lines {
+                let changer = changers.iter_mut().find(|changer| changer.namespace == namespace);
+                if let Some(Err(what)) = changer.map(|changer| changer.ask(&line)) {
+                    eprintln!("bbrlab: emulate: {what}");
+                }
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/validation.md from what `bbrlab agree --json` and `bbrlab reproduce --on uml --json` wrote.
+In: agree.json, then any number of reproduce JSONs. Out: the page, with its tables between their marks. Never: a run.
+Use: tools/validation.py out/agree.json out/uml.json…
+"""
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+import json
+import os
+import re
+import sys
+
+PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "validation.md")
+
+
+def short(value):
+    """Three digits that count."""
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def table(head, rows):
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def demands(agree):
+    """What is demanded of all scenarios together."""
+    rows = [[row["what"].replace("|", "\\|"), f"{row['measured']:.3f}", f"≤ {row['limit']}", "holds" if row["holds"] else "**fails**",
+             "; ".join(row["worst"])] for row in agree["demands"]]
+    return table(["demand", "measured", "limit", "verdict", "farthest off"], rows)
+
+
+def scenarios(agree):
+    """Every scenario, simulator / kernel, and the ratio."""
+    rows = []
+    for cell in agree["scenarios"]:
+        row = [cell["name"]]
+        for figure in cell["figures"]:
+            if figure["ratio"] is None or not figure["real"]:
+                row.append("–" if figure["sim"] is None else f"{short(figure['sim'])} / {short(figure['real'])}")
+            else:
+                row.append(f"{short(figure['sim'])} / {short(figure['real'])} = {figure['ratio']:.3f}")
+        rows.append(row)
+    return table(["scenario", *agree["figures"]], rows)
+
+
+def claims(documents):
+    """Every expectation with the real kernel's value and the simulator's."""
+    rows = []
+    for document in documents:
+        for experiment in document["experiments"]:
+            for row in experiment["expect"]:
+                if row["verdict"] == "not_here":
+                    continue
+                note = re.search(r"simulator: (.*)$", row["note"] or "")
+                measured = "nothing" if row["measured"] is None else f"{short(row['measured'])} {row['unit']}".strip()
+                rows.append([experiment["id"], row["what"], row["expected"], measured, row["verdict"].replace("_", " "),
+                             note.group(1) if note else ""])
+    return table(["claim", "what", "expected", "real kernel", "verdict", "simulator"], rows)
+
+
+def main():
+    agree = json.load(open(sys.argv[1], encoding="utf-8"))
+    documents = [json.load(open(path, encoding="utf-8")) for path in sys.argv[2:]]
+    parts = {"demands": demands(agree), "scenarios": scenarios(agree)}
+    if documents:
+        parts["claims"] = claims(documents)
+    text = open(PAGE, encoding="utf-8").read()
+    for name, part in parts.items():
+        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda found: found[1] + part + "\n" + found[2], text, flags=re.S)
+    open(PAGE, "w", encoding="utf-8").write(text)
+
+
+main()
