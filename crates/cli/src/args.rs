@@ -259,9 +259,10 @@ pub struct EmulateArgs {
     /// Whose kernel is at both ends: kernel, this host's, in real time; uml, a Linux of its own in virtual time
     #[arg(long, value_name = "WORLD", default_value = "kernel", help_heading = "Run")]
     pub on: EmulateOn,
-    /// With --on uml: computing takes virtual time, as long as it takes in truth [default: it takes none]
+    /// With --on uml: time passes as on this host, for what depends on how fast it computes [default: virtual time, in
+    /// which computing takes none]
     #[arg(long, help_heading = "Run")]
-    pub cpu_time: bool,
+    pub real_time: bool,
     /// With --on uml: the command may write to this host's files [default: it sees them read-only, and an empty /tmp]
     #[arg(long, help_heading = "Run")]
     pub rw: bool,

@@ -38,7 +38,7 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     if args.on == EmulateOn::Uml {
         return in_uml(args, &setup, &scenario, direction, json);
     }
-    for (flag, given) in [("--cpu-time", args.cpu_time), ("--rw", args.rw)] {
+    for (flag, given) in [("--real-time", args.real_time), ("--rw", args.rw)] {
         if given {
             return Err(format!("emulate: {flag}: --on kernel has no choice there; write --on uml, or leave it out"));
         }
@@ -93,12 +93,13 @@ fn in_uml(
             directory: bytes(directory.as_os_str()),
             environment: std::env::vars_os().map(|(name, value)| (bytes(&name), bytes(&value))).collect(),
             writable: args.rw,
-            cpu_time: args.cpu_time,
+            real_time: args.real_time,
         },
     )?;
-    if let Some(ran) = done.virtual_s {
+    if let Some(ran) = done.guest_s {
+        let clock = if args.real_time { "real" } else { "virtual" };
         // Where standard error cannot be written there is nobody to tell.
-        let _ = writeln!(std::io::stderr(), "bbrlab: emulate: {ran:.3} s of virtual time");
+        let _ = writeln!(std::io::stderr(), "bbrlab: emulate: {ran:.3} s of {clock} time");
     }
     if let Some(json) = json {
         let text = serde_json::to_string_pretty(&done).map_err(|error| format!("--json: {error}"))?;

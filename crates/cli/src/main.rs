@@ -117,9 +117,9 @@ fn usage(error: &clap::Error) -> ExitCode {
             let _ = error.print();
             ExitCode::SUCCESS
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            refuse("no command; write run, emulate, reproduce, list, check, completions or man, or see `bbrlab --help`")
-        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
+            "no command; write run, emulate, reproduce, agree, record, replay, list, check, completions or man, or see `bbrlab --help`",
+        ),
         _ => {
             let text = error.render().to_string();
             let said = text.split("\n\nUsage:").next().unwrap_or_default();

@@ -237,3 +237,34 @@ fn a_flow_on_this_kernel_fills_the_link_and_says_how_it_went() {
         println!("disturbed: {check}");
     }
 }
+
+/// Runs a command inside User Mode Linux, if there is one; if not, says so under the test's name.
+fn in_uml(test: &str, args: &[&str]) -> Option<Output> {
+    let done = emulate(&[&["--on", "uml"], args].concat());
+    let said = String::from_utf8_lossy(&done.stderr);
+    if said.contains("make uml") {
+        println!("skipped: {test}: {}", said.trim());
+        return None;
+    }
+    Some(done)
+}
+
+#[test]
+fn in_uml_a_command_keeps_its_streams_and_status_and_waits_for_nothing() {
+    let test = "in_uml_a_command_keeps_its_streams_and_status_and_waits_for_nothing";
+    let script = "sleep 100; printf 'a\\0\\nb'; echo to-stderr >&2; exit 7";
+    let Some(done) = in_uml(test, &["--", "sh", "-c", script]) else { return };
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(7), "{said}");
+    assert_eq!(done.stdout, b"a\0\nb");
+    assert!(said.contains("to-stderr") && said.contains("100.0") && said.contains("s of virtual time"), "{said}");
+}
+
+#[test]
+fn in_uml_the_hosts_files_are_read_only_and_tmp_is_empty() {
+    let test = "in_uml_the_hosts_files_are_read_only_and_tmp_is_empty";
+    let here = env!("CARGO_MANIFEST_DIR");
+    let script = format!("touch {here}/never && echo written; ls -A /tmp; test -e {here}/Cargo.toml && echo seen");
+    let Some(done) = in_uml(test, &["--", "sh", "-c", &script]) else { return };
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "seen\n");
+}

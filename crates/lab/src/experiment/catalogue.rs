@@ -32,6 +32,7 @@ const FILES: &[(&str, &str)] = files![
     "cdn2020/cliff.toml",
     "ietf100/queue_n.toml",
     "ietf100/shallow_buffers.toml",
+    "loopback/loopback.toml",
 ];
 
 /// Digitised figures and delivery traces.

@@ -53,8 +53,8 @@ pub struct Errand {
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether they may write to the host's files.
     pub writable: bool,
-    /// Whether computing takes virtual time.
-    pub cpu_time: bool,
+    /// Whether time passes as on the host: for what depends on how fast the machine computes.
+    pub real_time: bool,
 }
 
 /// What became of it.
@@ -63,7 +63,7 @@ pub struct Emulated {
     /// The command's exit status.
     pub status: i32,
     /// How long it ran, in seconds of the guest's clock; `None` if it could not run.
-    pub virtual_s: Option<f64>,
+    pub guest_s: Option<f64>,
     /// The guest's kernel.
     pub release: String,
 }
@@ -121,7 +121,7 @@ pub(super) fn run(errand: &Errand, setup: &Setup) -> Result<Emulated, Failure> {
         }
     };
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-    Ok(Emulated { status, virtual_s: ran_ns.map(|ns| ns as f64 / 1e9), release })
+    Ok(Emulated { status, guest_s: ran_ns.map(|ns| ns as f64 / 1e9), release })
 }
 
 /// A host: its own loopback, and the congestion control that is asked for.

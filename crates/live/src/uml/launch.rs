@@ -150,7 +150,7 @@ pub fn emulate(kernel: &Path, errand: &Errand) -> Result<Emulated, Failure> {
         stream.make().map_err(|error| fault("streams", &error))?;
     }
     let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
-    let boot = Boot { writable: errand.writable, cpu_time: errand.cpu_time };
+    let boot = Boot { writable: errand.writable, real_time: errand.real_time };
     let mut child =
         start(kernel, &own, &exchange.0, boot).map_err(|error| fault(&kernel.display().to_string(), &error))?;
     let stdout = child.0.stdout.take();
@@ -221,8 +221,10 @@ fn done(exchange: &Exchange, kernel: &Path, console: &[u8]) -> Result<Done, Fail
 struct Boot {
     /// Whether it may write to the host's files.
     writable: bool,
-    /// Whether computing takes virtual time, as long as it takes in truth.
-    cpu_time: bool,
+    /// Whether its clock is the host's. Time travel without `inf-cpu` promises computing that costs time and virtual
+    /// time else, but charges only for a timer that runs out, and every new timer starts the wait anew: what computes
+    /// and sets timers, as TCP does, gets most of its time for nothing.
+    real_time: bool,
 }
 
 fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> io::Result<Running> {
@@ -231,7 +233,7 @@ fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> io::Result<R
         .arg(format!("mem={MEMORY}"))
         .args(["root=/dev/root", "rootfstype=hostfs", "hostfs=/", if boot.writable { "rw" } else { "ro" }])
         .arg(format!("init={}", own.display()))
-        .arg(if boot.cpu_time { "time-travel" } else { "time-travel=inf-cpu" })
+        .args((!boot.real_time).then_some("time-travel=inf-cpu"))
         .args(["con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"])
         // What the guest's first process is told.
         .args(["--", "uml-guest"])
