@@ -39,7 +39,9 @@ FULL = [
 ]
 ACKS = [
     ("bbr1 + sampler, an ACK of two packets", "ack_cost", "bare-bbr1", "20000", "40000"),
+    ("bbr3 + sampler, an ACK of two packets", "ack_cost", "bare-bbr3", "20000", "40000"),
     ("controller with bbr1, an ACK", "ack_cost", "bbr1", "20000", "40000"),
+    ("controller with bbr3, an ACK", "ack_cost", "bbr3", "20000", "40000"),
     ("controller with cubic, an ACK", "ack_cost", "cubic", "20000", "40000"),
 ]
 # What the toy transport around the library, and the tokens of what it sends, cost an ACK; it is taken off.
@@ -54,6 +56,7 @@ LIMITS = {
     "one bbr1, 1 Gbit/s, 100 ms": (1.1, ONE),
     "one bbr1, 10 Gbit/s, 100 ms": (1.1, ONE),
     "bbr1 + sampler, an ACK of two packets": 500,
+    "bbr3 + sampler, an ACK of two packets": 750,
 }
 # Whole runs: what, bench, simulated seconds, CPU seconds, MB resident.
 RUNS = [

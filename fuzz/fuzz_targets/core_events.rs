@@ -88,7 +88,9 @@ fuzz_target!(|data: &[u8]| {
         initial_cwnd: bytes.u32(),
         srtt: bytes.span(),
         cwnd_clamp: bytes.u32(),
+        selective_acks: bytes.u8() & 1 == 0,
         seed: bytes.u64(),
+        ..Init::new(now, 1, 0)
     };
     let mut cc = Controller::new(&config, &init);
     check(&cc);
@@ -107,13 +109,20 @@ fuzz_target!(|data: &[u8]| {
             }
             4..=5 => cc.on_delivered(&tokens[usize::from(event & 15)], bytes.u64()),
             6 => cc.on_delivered_run(bytes.u64(), &tokens[usize::from(event & 15)], bytes.u64()),
+            7 if event & 8 != 0 => cc.on_lost_packet(now, &tokens[usize::from(event & 7)], bytes.u64()),
             7 => cc.on_lost(bytes.u64()),
+            8 if event & 8 != 0 => cc.on_lost_packet_by_timer(now, &tokens[usize::from(event & 7)], bytes.u64()),
             8 => cc.on_lost_by_timer(bytes.u64()),
             9 => {
                 let states = [CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery, CaState::Loss];
                 cc.on_ca_state(states[usize::from(event & 15) % 5]);
             }
             10 => cc.on_rto(now, bytes.u32(), event & 1 != 0),
+            11 if event & 8 != 0 => match event & 3 {
+                0 => cc.on_tlp_ack(),
+                1 => cc.on_tlp_recovery(now, event & 4 != 0),
+                _ => cc.on_congestion_mark(bytes.u64()),
+            },
             11 => match event & 3 {
                 0 => cc.on_undo(now),
                 1 => cc.on_app_limited(bytes.u32()),

@@ -5,7 +5,8 @@
 use std::hint::black_box;
 
 use bbrlab_core::{
-    Ack, AckReport, AlgorithmConfig, Bbr1, Bbr1Params, CaState, Controller, Init, Rate, RateSampler, Span, Time, Token,
+    Ack, AckReport, AlgorithmConfig, Bbr1, Bbr1Params, Bbr3, Bbr3Params, CaState, Controller, Edition, Init, Lost,
+    Rate, RateSampler, Span, Time, Token,
 };
 
 /// Packets in the ring of the toy transport: above any window that appears here.
@@ -36,15 +37,57 @@ struct Path {
     edt: Time,
 }
 
-/// BBRv1 and the delivery-rate sampler, as a transport with a loss recovery of its own would use them.
-struct Bare {
+/// An algorithm and the delivery-rate sampler, as a transport with a loss recovery of its own would use them.
+struct Bare<A> {
     sampler: RateSampler,
-    bbr: Bbr1,
+    bbr: A,
 }
 
-impl Driven for Bare {
+/// What such a transport asks of an algorithm.
+trait Alone {
+    fn on_ack(&mut self, ack: &Ack, sampler: &mut RateSampler);
+    fn on_lost(&mut self, lost: &Lost);
+    fn cwnd(&self) -> u32;
+    fn pacing_rate(&self) -> Rate;
+}
+
+impl Alone for Bbr1 {
+    fn on_ack(&mut self, ack: &Ack, _sampler: &mut RateSampler) {
+        Self::on_ack(self, ack);
+    }
+
+    fn on_lost(&mut self, _lost: &Lost) {}
+
+    fn cwnd(&self) -> u32 {
+        Self::cwnd(self)
+    }
+
+    fn pacing_rate(&self) -> Rate {
+        Self::pacing_rate(self)
+    }
+}
+
+impl Alone for Bbr3 {
+    fn on_ack(&mut self, ack: &Ack, sampler: &mut RateSampler) {
+        Self::on_ack(self, ack, &sampler.flight(&ack.rs));
+    }
+
+    fn on_lost(&mut self, lost: &Lost) {
+        self.on_lost_packet(lost);
+    }
+
+    fn cwnd(&self) -> u32 {
+        Self::cwnd(self)
+    }
+
+    fn pacing_rate(&self) -> Rate {
+        Self::pacing_rate(self)
+    }
+}
+
+impl<A: Alone> Driven for Bare<A> {
     fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
-        self.sampler.on_sent(now, in_flight == 0, false)
+        self.sampler.on_sent(now, in_flight + 1, in_flight == 0, false)
     }
 
     fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
@@ -52,11 +95,22 @@ impl Driven for Bare {
             self.sampler.on_delivered(token, *seq);
         }
         self.sampler.on_lost(lost);
+        if lost > 0 {
+            let (seq, delivered) = (path.una, self.sampler.delivered());
+            self.bbr.on_lost(&Lost {
+                now,
+                seq,
+                tx_in_flight: path.in_flight,
+                lost: 1,
+                is_app_limited: false,
+                delivered,
+            });
+        }
         let rtt = tokens.last().map(|(token, _)| now.since(token.send_time()));
         let mut rs = self.sampler.on_ack(now, RTT);
         rs.rtt_us = rtt.map(Span::as_micros);
         rs.prior_in_flight = u64::from(path.prior_in_flight);
-        self.bbr.on_ack(&Ack {
+        let ack = Ack {
             now,
             rs,
             delivered: self.sampler.delivered(),
@@ -74,7 +128,8 @@ impl Driven for Bare {
             paced: true,
             may_raise_cwnd: true,
             tick: None,
-        });
+        };
+        self.bbr.on_ack(&ack, &mut self.sampler);
     }
 
     fn cwnd(&self) -> u32 {
@@ -133,12 +188,13 @@ struct Nothing(RateSampler);
 
 impl Driven for Nothing {
     fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
-        self.0.on_sent(now, in_flight == 0, false)
+        self.0.on_sent(now, in_flight + 1, in_flight == 0, false)
     }
 
     fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
-        // What the others are given is made here as well.
+        // What the others are given is made here as well, and tokens cost what they cost where counters move.
         black_box((now, path, lost, tokens));
+        black_box(&mut self.0);
     }
 
     fn cwnd(&self) -> u32 {
@@ -192,7 +248,7 @@ fn drive(driven: &mut impl Driven, acks: u64) -> u64 {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let usage = "usage: ack_cost nothing|bare-bbr1|ALGORITHM ACKS";
+    let usage = "usage: ack_cost nothing|bare-bbr1|bare-bbr3|ALGORITHM ACKS";
     let name = args.get(1).expect(usage);
     let acks: u64 = args.get(2).and_then(|text| text.parse().ok()).expect(usage);
     let init = Init::new(Time::ZERO, MSS, 1);
@@ -200,6 +256,10 @@ fn main() {
         "nothing" => drive(&mut Nothing(RateSampler::new(Time::ZERO)), acks),
         "bare-bbr1" => {
             let bbr = Bbr1::new(&Bbr1Params::default(), &init);
+            drive(&mut Bare { sampler: RateSampler::new(Time::ZERO), bbr }, acks)
+        }
+        "bare-bbr3" => {
+            let bbr = Bbr3::new(&Bbr3Params::default(), Edition::Draft06, &init);
             drive(&mut Bare { sampler: RateSampler::new(Time::ZERO), bbr }, acks)
         }
         name => drive(&mut Controller::new(&AlgorithmConfig::named(name).expect(usage), &init), acks),

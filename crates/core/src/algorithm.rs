@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::bbr1::Bbr1Params;
+use crate::bbr3::{self, Bbr3Params, Edition};
 use crate::cubic::CubicParams;
 use crate::fixed::FixedParams;
 use crate::loss_based::RenoParams;
@@ -21,6 +22,8 @@ pub enum AlgorithmConfig {
     Bbr1(Bbr1Params),
     /// BBRv1 as in draft-cardwell-iccrg-bbr-congestion-control-00.
     Bbr1Draft00(Bbr1Params),
+    /// BBRv2 or BBRv3, in one of their editions.
+    Bbr3(Edition, Bbr3Params),
 }
 
 /// What `bbrlab list algorithms` says of one.
@@ -53,6 +56,18 @@ pub const ALGORITHMS: &[AlgorithmInfo] = &[
         summary: "BBRv1 of the first draft: no policer detection, no ACK aggregation",
         source: "draft-cardwell-iccrg-bbr-congestion-control-00",
     },
+    AlgorithmInfo {
+        name: "bbr2-ietf100",
+        summary: "the prototype between v1 and v2: 5 % loss, x0.85; what its slides leave open is ours",
+        source: "Cardwell et al., BBR update, IETF 100 (2017); google/bbr v2alpha",
+    },
+    AlgorithmInfo { name: "bbr2", summary: "BBRv2 for Linux, packets", source: "google/bbr v2alpha tcp_bbr2.c" },
+    AlgorithmInfo {
+        name: "bbr3",
+        summary: "BBRv3 by the draft, byte-exact; also bbr3-draft06",
+        source: "draft-ietf-ccwg-bbr-06",
+    },
+    AlgorithmInfo { name: "bbr3-linux", summary: "BBRv3 for Linux, packets", source: "google/bbr v3 tcp_bbr.c" },
 ];
 
 impl AlgorithmConfig {
@@ -64,8 +79,16 @@ impl AlgorithmConfig {
             "cubic" => Self::Cubic(CubicParams::default()),
             "bbr1" => Self::Bbr1(Bbr1Params::default()),
             "bbr1-draft00" => Self::Bbr1Draft00(Bbr1Params::draft00()),
+            "bbr2-ietf100" => Self::bbr3(Edition::Ietf100),
+            "bbr2" => Self::bbr3(Edition::V2),
+            "bbr3" | "bbr3-draft06" => Self::bbr3(Edition::Draft06),
+            "bbr3-linux" => Self::bbr3(Edition::Linux),
             _ => return None,
         })
+    }
+
+    fn bbr3(edition: Edition) -> Self {
+        Self::Bbr3(edition, Bbr3Params::default().with_defaults(bbr3_specs(edition)))
     }
 
     /// Its name.
@@ -76,6 +99,10 @@ impl AlgorithmConfig {
             Self::Cubic(_) => "cubic",
             Self::Bbr1(_) => "bbr1",
             Self::Bbr1Draft00(_) => "bbr1-draft00",
+            Self::Bbr3(Edition::Ietf100, _) => "bbr2-ietf100",
+            Self::Bbr3(Edition::V2, _) => "bbr2",
+            Self::Bbr3(Edition::Draft06, _) => "bbr3",
+            Self::Bbr3(Edition::Linux, _) => "bbr3-linux",
         }
     }
 
@@ -86,6 +113,7 @@ impl AlgorithmConfig {
             Self::Reno(p) => p.set(name, text),
             Self::Cubic(p) => p.set(name, text),
             Self::Bbr1(p) | Self::Bbr1Draft00(p) => p.set(name, text),
+            Self::Bbr3(_, p) => p.set(name, text),
         }
     }
 
@@ -96,8 +124,19 @@ impl AlgorithmConfig {
             Self::Reno(p) => (RenoParams::SPECS, collect(p.values())),
             Self::Cubic(p) => (CubicParams::SPECS, collect(p.values())),
             Self::Bbr1(p) | Self::Bbr1Draft00(p) => (Bbr1Params::SPECS, collect(p.values())),
+            Self::Bbr3(edition, p) => (bbr3_specs(*edition), collect(p.values())),
         };
         specs.iter().zip(values)
+    }
+}
+
+/// An edition's parameters with its defaults and sources.
+fn bbr3_specs(edition: Edition) -> &'static [ParamSpec] {
+    match edition {
+        Edition::Draft06 => Bbr3Params::SPECS,
+        Edition::Linux => &bbr3::LINUX,
+        Edition::V2 => &bbr3::V2,
+        Edition::Ietf100 => &bbr3::IETF100,
     }
 }
 

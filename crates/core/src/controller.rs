@@ -5,7 +5,8 @@
 use crate::State;
 use crate::algorithm::AlgorithmConfig;
 use crate::bbr1::Bbr1;
-use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::bbr3::Bbr3;
+use crate::event::{Ack, CaState, Init, Lost, Snapshot, TxStart};
 use crate::fixed::Fixed;
 use crate::loss_based::LossBased;
 use crate::rate_sample::{RateSampler, Token};
@@ -19,6 +20,7 @@ enum Algorithm {
     Fixed(Fixed),
     LossBased(LossBased),
     Bbr1(Bbr1),
+    Bbr3(Bbr3),
 }
 
 /// Calls the same method of whichever algorithm runs.
@@ -28,6 +30,7 @@ macro_rules! each {
             Algorithm::Fixed($name) => $call,
             Algorithm::LossBased($name) => $call,
             Algorithm::Bbr1($name) => $call,
+            Algorithm::Bbr3($name) => $call,
         }
     };
 }
@@ -88,6 +91,7 @@ impl Controller {
             AlgorithmConfig::Cubic(p) => Algorithm::LossBased(LossBased::cubic(p, init)),
             AlgorithmConfig::Bbr1(p) => Algorithm::Bbr1(Bbr1::new(p, init)),
             AlgorithmConfig::Bbr1Draft00(p) => Algorithm::Bbr1(Bbr1::new_draft00(p, init)),
+            AlgorithmConfig::Bbr3(edition, p) => Algorithm::Bbr3(Bbr3::new(p, *edition, init)),
         };
         let mut rtt = RttEstimator::default();
         if let Some(srtt) = init.srtt {
@@ -126,13 +130,14 @@ impl Controller {
             self.note_outputs();
         }
         self.last_sent = now;
-        self.sampler.on_sent(now, packets_out == 0, is_retransmit)
+        self.sampler.on_sent(now, in_flight.saturating_add(packets), packets_out == 0, is_retransmit)
     }
 
     #[cold]
     fn on_tx_start(&mut self, now: Time, none_outstanding: bool) {
         let start = TxStart {
             now,
+            delivered: self.sampler.delivered(),
             app_limited: self.sampler.is_app_limited(),
             idle: now.since(self.last_sent),
             delivered_time_us: self.sampler.delivered_time_us(),
@@ -145,6 +150,7 @@ impl Controller {
             Algorithm::Fixed(_) => {}
             Algorithm::LossBased(flow) => flow.on_tx_start(&start),
             Algorithm::Bbr1(flow) => flow.on_tx_start(&start),
+            Algorithm::Bbr3(flow) => flow.on_tx_start(&start),
         }
         self.note_outputs();
     }
@@ -161,14 +167,78 @@ impl Controller {
         self.sampler.on_delivered_run(packets, newest, seq);
     }
 
-    /// Packets were marked lost.
-    pub const fn on_lost(&mut self, packets: u64) {
+    /// Packets were marked lost. Hosts that know which ones say so by [`Self::on_lost_packet`]; BBRv2 and later need that.
+    pub fn on_lost(&mut self, packets: u64) {
         self.sampler.on_lost(packets);
+        if let Algorithm::Bbr3(flow) = &mut self.algorithm
+            && packets > 0
+        {
+            flow.on_loss(self.sampler.delivered());
+        }
     }
 
     /// Packets were marked lost by a timer, not by an ACK: they count, but belong to no sample.
-    pub const fn on_lost_by_timer(&mut self, packets: u64) {
+    pub fn on_lost_by_timer(&mut self, packets: u64) {
         self.sampler.on_lost_by_timer(packets);
+        if let Algorithm::Bbr3(flow) = &mut self.algorithm
+            && packets > 0
+        {
+            flow.on_loss(self.sampler.delivered());
+        }
+    }
+
+    /// This packet was marked lost. `seq` is its place in the stream: consecutive ones lost together are one gap.
+    // spec: draft-ietf-ccwg-bbr #per-loss-steps HandleLostPacket
+    pub fn on_lost_packet(&mut self, now: Time, token: &Token, seq: u64) {
+        self.sampler.on_lost(1);
+        self.tell_lost(now, token, seq);
+    }
+
+    /// This packet was marked lost by a timer, not by an ACK: it counts, but belongs to no sample.
+    pub fn on_lost_packet_by_timer(&mut self, now: Time, token: &Token, seq: u64) {
+        self.sampler.on_lost_by_timer(1);
+        self.tell_lost(now, token, seq);
+    }
+
+    fn tell_lost(&mut self, now: Time, token: &Token, seq: u64) {
+        if let Algorithm::Bbr3(flow) = &mut self.algorithm {
+            flow.on_lost_packet(&Lost {
+                now,
+                seq,
+                tx_in_flight: token.tx_in_flight(),
+                lost: self.sampler.lost_since(token),
+                is_app_limited: token.is_app_limited(),
+                delivered: self.sampler.delivered(),
+            });
+            self.note_outputs();
+        }
+    }
+
+    /// A tail loss probe that repeated data was answered; whether it repaired a loss is told by [`Self::on_tlp_recovery`].
+    // spec: google/bbr v3 is_acking_tlp_retrans_seq
+    pub const fn on_tlp_ack(&mut self) {
+        if let Algorithm::Bbr3(flow) = &mut self.algorithm {
+            flow.on_tlp_ack();
+        }
+    }
+
+    /// A tail loss probe was answered in a way that shows that it repaired a loss. Tell it before the ACK that shows it;
+    /// `app_limited` if the application was the limit when what it repeats was sent.
+    // spec: google/bbr v3 CA_EVENT_TLP_RECOVERY
+    pub fn on_tlp_recovery(&mut self, now: Time, app_limited: bool) {
+        if let Algorithm::Bbr3(flow) = &mut self.algorithm {
+            flow.on_tlp_recovery(now, self.sampler.delivered(), app_limited);
+            self.note_outputs();
+        }
+    }
+
+    /// The ACK in progress reports congestion marks; of the packets that it delivers, it counts so many as marked.
+    // spec: Linux tcp_newly_delivered
+    pub fn on_congestion_mark(&mut self, packets: u64) {
+        if let Algorithm::Bbr3(flow) = &mut self.algorithm {
+            self.sampler.on_congestion_mark(packets);
+            flow.on_congestion_mark(packets);
+        }
     }
 
     /// A timer began a recovery: loss-based algorithms reduce their window at once, as if one packet had been delivered.
@@ -191,6 +261,7 @@ impl Controller {
                 Algorithm::Fixed(_) => {}
                 Algorithm::LossBased(flow) => flow.on_ca_state(new),
                 Algorithm::Bbr1(flow) => flow.on_ca_state(old, new),
+                Algorithm::Bbr3(flow) => flow.on_ca_state(old, new),
             }
             self.note_outputs();
         }
@@ -217,6 +288,12 @@ impl Controller {
         self.sampler.on_app_limited(u64::from(in_flight));
     }
 
+    /// The host should also look at the beginning of each ACK and timer whether the application has run dry, not only when it writes.
+    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; google/bbr's kernel. Linux looks at writes only.
+    pub const fn wants_app_limited_checks(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Bbr3(_))
+    }
+
     /// For longer than a time-out no more than `used` packets of the window were used.
     pub fn on_cwnd_unused(&mut self, used: u32) {
         if let Algorithm::LossBased(flow) = &mut self.algorithm {
@@ -232,6 +309,7 @@ impl Controller {
             Algorithm::Fixed(_) => {}
             Algorithm::LossBased(flow) => flow.on_mss(mss),
             Algorithm::Bbr1(flow) => flow.on_mss(mss),
+            Algorithm::Bbr3(flow) => flow.on_mss(mss),
         }
         self.note_outputs();
     }
@@ -272,11 +350,21 @@ impl Controller {
             may_raise_cwnd: report.may_raise_cwnd,
             tick: None,
         };
-        each!(&mut self.algorithm, flow => flow.on_ack(&ack));
+        let mut wants_app_limited = false;
+        match &mut self.algorithm {
+            Algorithm::Fixed(flow) => flow.on_ack(&ack),
+            Algorithm::LossBased(flow) => flow.on_ack(&ack),
+            Algorithm::Bbr1(flow) => {
+                flow.on_ack(&ack);
+                wants_app_limited = flow.wants_app_limited();
+            }
+            Algorithm::Bbr3(flow) => {
+                flow.on_ack(&ack, &self.sampler.flight(&ack.rs));
+                wants_app_limited = flow.wants_app_limited();
+            }
+        }
         self.note_outputs();
-        if let Algorithm::Bbr1(flow) = &self.algorithm
-            && flow.wants_app_limited()
-        {
+        if wants_app_limited {
             self.sampler.on_app_limited(u64::from(report.in_flight));
         }
     }
@@ -302,6 +390,9 @@ impl Controller {
 
     /// Bytes that may be in flight, for transports that count bytes.
     pub fn cwnd_bytes(&self) -> u64 {
+        if let Algorithm::Bbr3(flow) = &self.algorithm {
+            return flow.cwnd_bytes();
+        }
         u64::from(self.cwnd()) * u64::from(self.mss)
     }
 
@@ -313,20 +404,33 @@ impl Controller {
 
     /// The algorithm is only itself when its pacing rate is enforced.
     pub const fn needs_pacing(&self) -> bool {
-        matches!(self.algorithm, Algorithm::Bbr1(_))
+        matches!(self.algorithm, Algorithm::Bbr1(_) | Algorithm::Bbr3(_))
     }
 
     /// Bytes that may leave at once: about a millisecond of the pacing rate.
     // spec: Linux tcp_tso_autosize
     pub fn send_quantum(&self) -> u64 {
+        if let Some(bytes) = self.own_quantum() {
+            return bytes;
+        }
         let burst = (self.pacing_rate().as_bytes_per_sec() >> 10).min(65_536);
         burst.max(u64::from(self.min_tso_segs()) * u64::from(self.mss))
+    }
+
+    /// The quantum in bytes, if the algorithm decides on it by itself, whatever else the host would do.
+    // spec: draft-ietf-ccwg-bbr #send-quantum-bbrsendquantum
+    pub const fn own_quantum(&self) -> Option<u64> {
+        match &self.algorithm {
+            Algorithm::Bbr3(flow) => flow.send_quantum(),
+            _ => None,
+        }
     }
 
     /// Smallest burst in packets (Linux `min_tso_segs`).
     pub const fn min_tso_segs(&self) -> u32 {
         match &self.algorithm {
             Algorithm::Bbr1(flow) => flow.min_tso_segs(),
+            Algorithm::Bbr3(flow) => flow.min_tso_segs(),
             Algorithm::Fixed(_) | Algorithm::LossBased(_) => 2,
         }
     }
@@ -338,6 +442,7 @@ impl Controller {
             Algorithm::LossBased(flow) => flow.in_slow_start(),
             // Linux: BBR never sets a threshold that its window would reach.
             Algorithm::Bbr1(flow) => flow.state() == State::Startup,
+            Algorithm::Bbr3(flow) => flow.state() == State::Startup,
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Init {
     pub srtt: Option<Span>,
     /// Upper bound of the window, packets.
     pub cwnd_clamp: u32,
+    /// The transport can report more than one loss a round trip: SACK, or QUIC's ranges.
+    pub selective_acks: bool,
     /// Seed of the algorithm's dice.
     pub seed: u64,
     /// Smallest RTT so far, where the host knows one apart from `srtt`.
@@ -49,7 +51,7 @@ pub struct Init {
 }
 
 impl Init {
-    /// Linux's usual start: ten packets, no bound on the window.
+    /// Linux's usual start: ten packets, no bound on the window, SACK.
     pub const fn new(now: Time, mss: u32, seed: u64) -> Self {
         Self {
             now,
@@ -57,6 +59,7 @@ impl Init {
             initial_cwnd: 10,
             srtt: None,
             cwnd_clamp: u32::MAX,
+            selective_acks: true,
             seed,
             min_rtt: None,
             delivered: 0,
@@ -106,11 +109,30 @@ pub struct Ack {
     pub tick: Option<u64>,
 }
 
+/// A packet was just marked lost (draft: `HandleLostPacket`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lost {
+    /// Now.
+    pub now: Time,
+    /// Its place in the stream: consecutive ones make one gap.
+    pub seq: u64,
+    /// Packets in flight right after it was sent, itself included (draft: `P.tx_in_flight`).
+    pub tx_in_flight: u32,
+    /// Packets marked lost since it was sent, itself included (draft: `C.lost` − `P.lost`).
+    pub lost: u32,
+    /// The application was the limit when it was sent.
+    pub is_app_limited: bool,
+    /// Packets delivered so far.
+    pub delivered: u64,
+}
+
 /// A packet is about to leave while none is in flight (Linux `CA_EVENT_TX_START`).
 #[derive(Clone, Copy, Debug)]
 pub struct TxStart {
     /// Now.
     pub now: Time,
+    /// Packets delivered so far.
+    pub delivered: u64,
     /// The connection is marked app-limited.
     pub app_limited: bool,
     /// Since the last packet was sent.

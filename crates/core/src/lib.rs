@@ -8,7 +8,7 @@
 //!
 //! 1. [`Controller::on_sent`] for each packet, keeping the [`Token`] that it returns with the packet;
 //! 2. for each ACK: [`Controller::on_delivered`] with the token of each packet that it newly acknowledges,
-//!    [`Controller::on_lost`] for what it shows lost, [`Controller::on_ca_state`] if that begins or ends a recovery,
+//!    [`Controller::on_lost_packet`] with that of each packet that it shows lost, [`Controller::on_ca_state`] if that begins or ends a recovery,
 //! 3. and then [`Controller::on_ack`] once;
 //! 4. [`Controller::on_app_limited`] when it has nothing to send, [`Controller::on_rto`] on a time-out;
 //! 5. it sends while fewer than [`Controller::cwnd`] packets are in flight, no faster than
@@ -36,7 +36,7 @@
 //!     while let Some(&(at, number, token)) = pipe.front().filter(|packet| packet.0 <= now) {
 //!         pipe.pop_front();
 //!         let state = if number % 1000 == 999 {
-//!             cc.on_lost(1);
+//!             cc.on_lost_packet(at, &token, number);
 //!             recovery.on_lost(at)
 //!         } else {
 //!             cc.on_delivered(&token, number);
@@ -60,6 +60,7 @@
 
 mod algorithm;
 mod bbr1;
+mod bbr3;
 mod controller;
 mod cubic;
 mod event;
@@ -71,20 +72,22 @@ mod params;
 mod rate_sample;
 mod rng;
 mod rtt;
+mod shared;
 mod state;
 mod units;
 
 pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
 pub use bbr1::{Bbr1, Bbr1Inside, Bbr1Params};
+pub use bbr3::{Bbr3, Bbr3Params, Edition};
 pub use controller::{AckReport, Controller, SimpleRecovery};
 pub use cubic::{CubicInside, CubicParams};
-pub use event::{Ack, CaState, Init, Snapshot, TxStart};
+pub use event::{Ack, CaState, Init, Lost, Snapshot, TxStart};
 pub use fixed::{Fixed, FixedParams};
 pub use hystart::HyStartInside;
 pub use loss_based::{HostWindow, LossBased, RenoParams};
 pub use minmax::MinMax;
 pub use params::{ParamError, ParamSpec, Unit};
-pub use rate_sample::{RateSample, RateSampler, Token};
+pub use rate_sample::{FlightSample, RateSample, RateSampler, Token};
 pub use rng::Rng;
 pub use rtt::RttEstimator;
 pub use state::State;

@@ -16,9 +16,17 @@ pub struct MinMax {
 }
 
 impl MinMax {
+    /// A filter that has seen nothing; its value is 0.
+    pub const EMPTY: Self = Self { best: [Sample { time: 0, value: 0 }; 3] };
+
     /// The best value of the window.
     pub const fn get(&self) -> u64 {
         self.best[0].value
+    }
+
+    /// The third best value of the window: a worse one changes nothing until time passes.
+    pub const fn third(&self) -> u64 {
+        self.best[2].value
     }
 
     /// The three samples kept as (time, value), best first.

@@ -9,6 +9,10 @@ pub enum Unit {
     Gain,
     /// A share in 1/256; text is a decimal share or per cent: `0.2`, `19.5%`.
     Share,
+    /// A factor in 1/25600, which holds whole per cent and the kernel's 256ths exactly; text as for [`Self::Gain`].
+    FineGain,
+    /// A share in 1/25600; text as for [`Self::Share`].
+    FineShare,
     /// Microseconds; text carries its unit: `10s`, `200ms`, `5us`.
     Micros,
     /// Packet-timed round trips.
@@ -23,12 +27,15 @@ pub enum Unit {
     Switch,
 }
 
+/// What [`Unit::FineGain`] and [`Unit::FineShare`] count in: the smallest multiple of 256 and of 100 that is one of both.
+pub const FINE: u32 = 25_600;
+
 impl Unit {
     /// The unit as `bbrlab list parameters` shows it.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Gain => "factor",
-            Self::Share => "share",
+            Self::Gain | Self::FineGain => "factor",
+            Self::Share | Self::FineShare => "share",
             Self::Micros => "time",
             Self::Rounds => "rounds",
             Self::Packets => "packets",
@@ -77,6 +84,11 @@ pub fn parse(spec: &ParamSpec, text: &str) -> Result<u32, ParamError> {
         Unit::Share => match text.strip_suffix('%') {
             Some(percent) => decimal(percent, 256).ok_or(malformed)?.div_ceil(50).div_ceil(2),
             None => decimal(text, 256).ok_or(malformed)?,
+        },
+        Unit::FineGain => decimal(text, u64::from(FINE)).ok_or(malformed)?,
+        Unit::FineShare => match text.strip_suffix('%') {
+            Some(percent) => decimal(percent, u64::from(FINE / 100)).ok_or(malformed)?,
+            None => decimal(text, u64::from(FINE)).ok_or(malformed)?,
         },
         Unit::Micros => micros(text).ok_or(malformed)?,
         Unit::Switch => match text {
@@ -171,6 +183,16 @@ macro_rules! params {
                 Err($crate::ParamError::Unknown)
             }
 
+            /// These parameters with the defaults of another table of the same names, as [`edition`] makes it.
+            #[allow(dead_code, reason = "most algorithms have one edition")]
+            pub(crate) fn with_defaults(mut self, specs: &[$crate::ParamSpec]) -> Self {
+                let fields = [$( &mut self.$field, )+];
+                for (spec, field) in specs.iter().zip(fields) {
+                    *field = spec.default;
+                }
+                self
+            }
+
             /// The present values, in the order of [`Self::SPECS`].
             pub fn values(&self) -> impl Iterator<Item = u32> + use<> {
                 [$( self.$field, )+].into_iter()
@@ -186,6 +208,40 @@ macro_rules! params {
 }
 pub(crate) use params;
 
+/// Where an edition of an algorithm differs from the one that its parameters describe: name, default, source.
+pub(crate) type Change = (&'static str, u32, &'static str);
+
+/// The table `base` with some defaults and sources replaced. A name that `base` lacks does not compile.
+pub(crate) const fn edition<const N: usize>(base: &[ParamSpec], changes: &[Change]) -> [ParamSpec; N] {
+    let mut table = [base[0]; N];
+    let mut i = 0;
+    while i < N {
+        table[i] = base[i];
+        i += 1;
+    }
+    let mut c = 0;
+    while c < changes.len() {
+        let (name, default, source) = changes[c];
+        let mut at = 0;
+        while !same(table[at].name, name) {
+            at += 1;
+        }
+        table[at].default = default;
+        table[at].source = source;
+        c += 1;
+    }
+    table
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +255,24 @@ mod tests {
         assert_eq!(parse(&spec(Unit::Gain), "1.25"), Ok(320));
         assert_eq!(parse(&spec(Unit::Gain), "1.1"), Ok(282));
         assert_eq!(parse(&spec(Unit::Gain), ".5"), Ok(128));
+    }
+
+    #[test]
+    fn fine_gains_and_shares_hold_per_cent_and_256ths_exactly() {
+        assert_eq!(parse(&spec(Unit::FineGain), "2.77"), Ok(70_912));
+        assert_eq!(parse(&spec(Unit::FineShare), "2%"), Ok(512));
+        assert_eq!(parse(&spec(Unit::FineShare), "0.02"), Ok(512));
+        assert_eq!(parse(&spec(Unit::FineShare), "1.953125%"), Ok(5 * 100));
+    }
+
+    #[test]
+    fn an_edition_changes_what_it_names_and_nothing_else() {
+        const BASE: [ParamSpec; 2] = [
+            ParamSpec { name: "a", unit: Unit::Count, default: 1, min: 0, max: 9, source: "s", meaning: "m" },
+            ParamSpec { name: "ab", unit: Unit::Count, default: 2, min: 0, max: 9, source: "s", meaning: "m" },
+        ];
+        const OTHER: [ParamSpec; 2] = edition(&BASE, &[("ab", 7, "t")]);
+        assert_eq!((OTHER[0].default, OTHER[1].default, OTHER[1].source), (1, 7, "t"));
     }
 
     #[test]

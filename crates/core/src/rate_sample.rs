@@ -8,19 +8,28 @@ use crate::units::{Span, Time};
 /// and replaces it when the packet is retransmitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Token {
-    /// Draft: `P.first_send_time`, µs.
-    first_send_us: u64,
     /// Draft: `P.delivered_time`, µs.
     delivered_time_us: u64,
     /// Draft: `P.send_time`, µs.
     send_us: u64,
     /// Draft: `P.delivered`, packets.
     delivered: u64,
-    /// Draft: `P.is_app_limited`.
-    is_app_limited: bool,
-    /// This is a retransmission.
-    is_retransmit: bool,
+    /// Draft: `P.first_send_time`, µs; its low bits, of which differences are taken.
+    first_send_us: u32,
+    /// Draft: `P.lost`, packets; low bits too.
+    lost: u32,
+    /// Packets reported with a congestion mark when this one was sent; low bits too.
+    delivered_ce: u32,
+    /// Draft: `P.tx_in_flight`, packets, with the two marks in its highest bits.
+    in_flight_and_marks: u32,
 }
+
+/// Draft: `P.is_app_limited`.
+const APP_LIMITED: u32 = 1 << 31;
+/// This is a retransmission.
+const RETRANSMIT: u32 = 1 << 30;
+/// Most packets in flight that a token can tell; a billion of them are enough.
+const IN_FLIGHT_MAX: u32 = RETRANSMIT - 1;
 
 impl Token {
     /// When the packet was sent, rounded down to a microsecond.
@@ -36,7 +45,18 @@ impl Token {
 
     /// Whether the packet was a retransmission.
     pub const fn is_retransmit(&self) -> bool {
-        self.is_retransmit
+        self.in_flight_and_marks & RETRANSMIT != 0
+    }
+
+    /// Whether the application was what limited the connection when the packet was sent.
+    pub const fn is_app_limited(&self) -> bool {
+        self.in_flight_and_marks & APP_LIMITED != 0
+    }
+
+    /// Packets in flight right after this one was sent, itself included (draft: `P.tx_in_flight`).
+    #[inline]
+    pub const fn tx_in_flight(&self) -> u32 {
+        self.in_flight_and_marks & IN_FLIGHT_MAX
     }
 }
 
@@ -65,6 +85,20 @@ pub struct RateSample {
     pub is_ack_delayed: bool,
 }
 
+/// What one ACK says about the flight in which its newest packet was sent: the rest of the draft's `RS`, which only BBRv2 and
+/// later ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlightSample {
+    /// Packets in flight right after that packet was sent (draft: `RS.tx_in_flight`); 0 if the ACK delivered nothing.
+    pub tx_in_flight: u32,
+    /// Packets marked lost since then (draft: `RS.lost`).
+    pub lost: u32,
+    /// Packets delivered since then and reported with a congestion mark.
+    pub delivered_ce: u32,
+    /// The ACK reports a congestion mark.
+    pub is_ece: bool,
+}
+
 /// The newest packet that the present ACK delivered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Newest {
@@ -78,7 +112,7 @@ struct Newest {
 /// ```
 /// use bbrlab_core::{RateSampler, Span, Time};
 /// let mut sampler = RateSampler::new(Time::ZERO);
-/// let token = sampler.on_sent(Time::micros(0), true, false);
+/// let token = sampler.on_sent(Time::micros(0), 1, true, false);
 /// sampler.on_delivered(&token, 0);
 /// let sample = sampler.on_ack(Time::micros(40_000), Span::millis(40));
 /// assert_eq!((sample.delivered, sample.interval_us), (Some(1), Some(40_000)));
@@ -95,8 +129,12 @@ pub struct RateSampler {
     app_limited: u64,
     /// Draft: `C.lost`, packets.
     lost: u64,
+    /// Packets reported with a congestion mark.
+    delivered_ce: u64,
     /// `delivered` and `lost` when the last ACK had been processed.
     prior: (u64, u64),
+    /// The ACK in progress reports a congestion mark.
+    is_ece: bool,
     newest: Newest,
 }
 
@@ -109,15 +147,18 @@ impl RateSampler {
             first_send_us: now.as_micros(),
             app_limited: 0,
             lost: 0,
+            delivered_ce: 0,
             prior: (0, 0),
+            is_ece: false,
             newest: Newest {
                 token: Token {
-                    first_send_us: 0,
                     delivered_time_us: 0,
                     send_us: 0,
                     delivered: 0,
-                    is_app_limited: false,
-                    is_retransmit: false,
+                    first_send_us: 0,
+                    lost: 0,
+                    delivered_ce: 0,
+                    in_flight_and_marks: 0,
                 },
                 seq: 0,
                 any: false,
@@ -145,21 +186,30 @@ impl RateSampler {
         self.app_limited != 0
     }
 
-    /// A packet leaves at `now`; `none_outstanding` if no packet sent earlier awaits an ACK.
+    /// Packets reported with a congestion mark so far.
+    pub const fn delivered_ce(&self) -> u64 {
+        self.delivered_ce
+    }
+
+    /// A packet leaves at `now`, and `in_flight` are then in flight with it; `none_outstanding` if no packet sent earlier awaits an ACK.
+    // spec: draft-ietf-ccwg-bbr #transmitting-a-data-packet OnPacketSent. Differs: with Linux, what was lost counts as outstanding.
     #[inline]
-    pub fn on_sent(&mut self, now: Time, none_outstanding: bool, is_retransmit: bool) -> Token {
+    pub fn on_sent(&mut self, now: Time, in_flight: u32, none_outstanding: bool, is_retransmit: bool) -> Token {
         let now_us = now.as_micros();
         if none_outstanding {
             self.first_send_us = now_us;
             self.delivered_time_us = now_us;
         }
+        let app_limited = if self.app_limited == 0 { 0 } else { APP_LIMITED };
+        let retransmit = if is_retransmit { RETRANSMIT } else { 0 };
         Token {
-            first_send_us: self.first_send_us,
             delivered_time_us: self.delivered_time_us,
             send_us: now_us,
             delivered: self.delivered,
-            is_app_limited: self.app_limited != 0,
-            is_retransmit,
+            first_send_us: self.first_send_us as u32,
+            lost: self.lost as u32,
+            delivered_ce: self.delivered_ce as u32,
+            in_flight_and_marks: in_flight & IN_FLIGHT_MAX | app_limited | retransmit,
         }
     }
 
@@ -191,6 +241,34 @@ impl RateSampler {
     pub const fn on_lost_by_timer(&mut self, packets: u64) {
         self.lost = self.lost.saturating_add(packets);
         self.prior.1 = self.prior.1.saturating_add(packets);
+    }
+
+    /// Of the packets that this ACK delivers, so many were reported with a congestion mark; 0 if only the mark itself was.
+    pub const fn on_congestion_mark(&mut self, packets: u64) {
+        self.delivered_ce = self.delivered_ce.saturating_add(packets);
+        self.is_ece = true;
+    }
+
+    /// Packets marked lost since a packet was sent.
+    // 32 bits are exact while fewer than 2^32 packets are lost between a packet's sending and its end.
+    pub const fn lost_since(&self, token: &Token) -> u32 {
+        (self.lost as u32).wrapping_sub(token.lost)
+    }
+
+    /// The rest of the sample that [`Self::on_ack`] has just made; ask after each ACK, or marks of this one count for the next.
+    #[inline]
+    pub fn flight(&mut self, sample: &RateSample) -> FlightSample {
+        let is_ece = core::mem::take(&mut self.is_ece);
+        if sample.delivered.is_none() {
+            return FlightSample { is_ece, ..FlightSample::default() };
+        }
+        let token = &self.newest.token;
+        FlightSample {
+            tx_in_flight: token.tx_in_flight(),
+            lost: self.lost_since(token),
+            delivered_ce: (self.delivered_ce as u32).wrapping_sub(token.delivered_ce),
+            is_ece,
+        }
     }
 
     /// Packets delivered since the newest one that this ACK delivers was sent, that one included.
@@ -225,10 +303,11 @@ impl RateSampler {
         let packet = &self.newest.token;
         self.first_send_us = packet.send_us;
         sample.prior_delivered = packet.delivered;
-        sample.is_app_limited = packet.is_app_limited;
-        sample.is_retransmit = packet.is_retransmit;
+        sample.is_app_limited = packet.is_app_limited();
+        sample.is_retransmit = packet.is_retransmit();
         sample.delivered = Some(self.delivered.saturating_sub(packet.delivered));
-        let send_elapsed = packet.send_us.saturating_sub(packet.first_send_us);
+        // Exact below 71 minutes; after so long without a delivery the interval of the ACKs is the longer one.
+        let send_elapsed = u64::from((packet.send_us as u32).wrapping_sub(packet.first_send_us));
         let ack_elapsed = now.as_micros().saturating_sub(packet.delivered_time_us);
         let interval_us = send_elapsed.max(ack_elapsed);
         // An interval below the smallest RTT comes from a spurious retransmission or a compressed clock.
@@ -250,7 +329,7 @@ mod tests {
         let mut sampler = RateSampler::new(Time::ZERO);
         let mut tokens = [Token::default(); 64];
         for i in 0..n {
-            tokens[i as usize] = sampler.on_sent(Time::micros(1 + i * gap), i == 0, false);
+            tokens[i as usize] = sampler.on_sent(Time::micros(1 + i * gap), 1, i == 0, false);
         }
         let mut last = RateSample::default();
         for i in 0..n {
@@ -271,7 +350,7 @@ mod tests {
     #[test]
     fn an_interval_below_the_smallest_rtt_is_no_interval() {
         let mut sampler = RateSampler::new(Time::ZERO);
-        let token = sampler.on_sent(Time::micros(10), true, false);
+        let token = sampler.on_sent(Time::micros(10), 1, true, false);
         sampler.on_delivered(&token, 0);
         assert_eq!(sampler.on_ack(Time::micros(39_000), RTT).interval_us, None);
     }
@@ -288,10 +367,10 @@ mod tests {
     fn packets_sent_in_an_application_bubble_are_marked_until_the_bubble_has_left() {
         let mut sampler = RateSampler::new(Time::ZERO);
         sampler.on_app_limited(1);
-        let marked = sampler.on_sent(Time::micros(1), true, false);
+        let marked = sampler.on_sent(Time::micros(1), 1, true, false);
         sampler.on_delivered(&marked, 0);
         assert!(sampler.on_ack(Time::micros(40_001), RTT).is_app_limited);
-        let still = sampler.on_sent(Time::micros(40_002), true, false);
+        let still = sampler.on_sent(Time::micros(40_002), 1, true, false);
         sampler.on_delivered(&still, 1);
         sampler.on_ack(Time::micros(80_002), RTT);
         assert!(!sampler.is_app_limited());
@@ -306,10 +385,10 @@ mod tests {
     #[test]
     fn idle_time_is_not_counted_into_the_next_sample() {
         let mut sampler = RateSampler::new(Time::ZERO);
-        let first = sampler.on_sent(Time::micros(1), true, false);
+        let first = sampler.on_sent(Time::micros(1), 1, true, false);
         sampler.on_delivered(&first, 0);
         sampler.on_ack(Time::micros(40_001), RTT);
-        let later = sampler.on_sent(Time::micros(9_000_000), true, false);
+        let later = sampler.on_sent(Time::micros(9_000_000), 1, true, false);
         sampler.on_delivered(&later, 1);
         assert_eq!(sampler.on_ack(Time::micros(9_040_000), RTT).interval_us, Some(40_000));
     }

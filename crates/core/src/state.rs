@@ -9,11 +9,13 @@ pub enum State {
     Startup,
     /// BBR: emptying the queue that Startup made.
     Drain,
-    /// BBRv1: the gain cycle, at its probing phase (gain above 1).
+    /// BBRv2 and later: filling the pipe before probing.
+    ProbeBwRefill,
+    /// BBR: probing for more bandwidth (gain above 1).
     ProbeBwUp,
-    /// BBRv1: the gain cycle, at its draining phase (gain below 1).
+    /// BBR: draining what probing queued (gain below 1).
     ProbeBwDown,
-    /// BBRv1: the gain cycle, at a phase of gain 1.
+    /// BBR: sending at the estimate (gain 1).
     ProbeBwCruise,
     /// BBR: looking for the path's own delay.
     ProbeRtt,
@@ -32,6 +34,7 @@ impl State {
     pub const ALL: &'static [Self] = &[
         Self::Startup,
         Self::Drain,
+        Self::ProbeBwRefill,
         Self::ProbeBwUp,
         Self::ProbeBwDown,
         Self::ProbeBwCruise,
@@ -47,6 +50,7 @@ impl State {
         match self {
             Self::Startup => "startup",
             Self::Drain => "drain",
+            Self::ProbeBwRefill => "probe_bw_refill",
             Self::ProbeBwUp => "probe_bw_up",
             Self::ProbeBwDown => "probe_bw_down",
             Self::ProbeBwCruise => "probe_bw_cruise",

@@ -2,9 +2,11 @@
 //! In: events. Out: failures. Never: a look inside.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{ALGORITHMS, AckReport, AlgorithmConfig, CaState, Controller, Init, Span, State, Time, Token};
+use bbrlab_core::{ALGORITHMS, AckReport, AlgorithmConfig, CaState, Controller, Init, Rng, Span, State, Time, Token};
 
 const MSS: u32 = 1448;
+/// Every algorithm that models its path.
+const BBRS: [&str; 5] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"];
 
 fn controller(name: &str, srtt: Option<Span>) -> Controller {
     let config = AlgorithmConfig::named(name).expect("a listed algorithm");
@@ -86,10 +88,12 @@ impl Pipe {
 
 #[test]
 fn a_guessed_first_rate_does_not_outlive_the_first_rtt_of_an_application_limited_flow() {
-    let mut pipe = Pipe::new(controller("bbr1", None));
-    let guessed = pipe.cc.pacing_rate();
-    pipe.run(200_000, 2);
-    assert!(pipe.cc.pacing_rate().0 < guessed.0 / 10, "{:?} from {guessed:?}", pipe.cc.pacing_rate());
+    for name in BBRS {
+        let mut pipe = Pipe::new(controller(name, None));
+        let guessed = pipe.cc.pacing_rate();
+        pipe.run(200_000, 2);
+        assert!(pipe.cc.pacing_rate().0 < guessed.0 / 10, "{name} {:?} from {guessed:?}", pipe.cc.pacing_rate());
+    }
 }
 
 #[test]
@@ -105,33 +109,39 @@ fn the_first_packet_counts_as_delivered_and_makes_an_estimate_in_the_first_round
 
 #[test]
 fn an_application_limited_phase_keeps_the_estimate_however_long() {
-    let mut pipe = Pipe::new(controller("bbr1", Some(Span::millis(40))));
-    pipe.run(3_000_000, u32::MAX);
-    let full = pipe.packets_per_s();
-    assert!((9_000..=10_100).contains(&full), "{full}");
-    pipe.run(8_000_000, 5);
-    assert!(pipe.packets_per_s() * 100 >= full * 99, "{} of {full}", pipe.packets_per_s());
+    for name in BBRS {
+        let mut pipe = Pipe::new(controller(name, Some(Span::millis(40))));
+        pipe.run(3_000_000, u32::MAX);
+        let full = pipe.packets_per_s();
+        assert!((9_000..=10_100).contains(&full), "{name} {full}");
+        pipe.run(8_000_000, 5);
+        assert!(pipe.packets_per_s() * 100 >= full * 99, "{name} {} of {full}", pipe.packets_per_s());
+    }
 }
 
 #[test]
 fn idle_time_is_neither_a_slow_sample_nor_a_reason_to_collapse() {
-    let mut pipe = Pipe::new(controller("bbr1", Some(Span::millis(40))));
-    pipe.run(3_000_000, u32::MAX);
-    let (full, cwnd) = (pipe.packets_per_s(), pipe.cc.cwnd());
-    pipe.run(200_000, 0);
-    assert!(pipe.in_flight.is_empty());
-    pipe.now_us += 5_000_000;
-    pipe.run(1_000_000, u32::MAX);
-    assert!(pipe.packets_per_s() * 100 >= full * 95, "{} of {full}", pipe.packets_per_s());
-    assert!(pipe.cc.cwnd() * 2 >= cwnd, "{} of {cwnd}", pipe.cc.cwnd());
+    for name in BBRS {
+        let mut pipe = Pipe::new(controller(name, Some(Span::millis(40))));
+        pipe.run(3_000_000, u32::MAX);
+        let (full, cwnd) = (pipe.packets_per_s(), pipe.cc.cwnd());
+        pipe.run(200_000, 0);
+        assert!(pipe.in_flight.is_empty());
+        pipe.now_us += 5_000_000;
+        pipe.run(1_000_000, u32::MAX);
+        assert!(pipe.packets_per_s() * 100 >= full * 95, "{name} {} of {full}", pipe.packets_per_s());
+        assert!(pipe.cc.cwnd() * 2 >= cwnd, "{name} {} of {cwnd}", pipe.cc.cwnd());
+    }
 }
 
 #[test]
 fn a_sender_limited_by_its_window_alone_is_not_application_limited() {
-    let mut pipe = Pipe::new(controller("bbr1", Some(Span::millis(40))));
-    pipe.run(2_000_000, u32::MAX);
-    assert!(!pipe.cc.sampler().is_app_limited());
-    assert_ne!(pipe.cc.state(), State::Startup);
+    for name in BBRS {
+        let mut pipe = Pipe::new(controller(name, Some(Span::millis(40))));
+        pipe.run(2_000_000, u32::MAX);
+        assert!(!pipe.cc.sampler().is_app_limited());
+        assert_ne!(pipe.cc.state(), State::Startup);
+    }
 }
 
 /// Linux `FLAG_ACK_MAYBE_DELAYED`: the packet must be the only one delivered since it was sent.
@@ -159,6 +169,63 @@ fn an_ack_of_one_packet_among_several_is_not_taken_for_a_delayed_one() {
     let rtt = Some(Span::millis(30));
     cc.on_ack(&AckReport { is_ack_delayed: true, ..report(Time::micros(400_000_000), rtt) });
     assert_eq!(cc.rtt().min(), rtt, "the old minimum had expired");
+}
+
+/// A number of any size, small ones as often as wild ones.
+fn wild(rng: &mut Rng) -> u64 {
+    let bits = rng.below(66);
+    if bits > 63 { u64::MAX } else { rng.next_u64() >> bits }
+}
+
+/// One event that a host could tell, with wild values.
+fn event(cc: &mut Controller, rng: &mut Rng, now: &mut Time, tokens: &mut [Token; 8]) {
+    let wild_u32 = |rng: &mut Rng| u32::try_from(wild(rng)).unwrap_or(u32::MAX);
+    let which = rng.below(8) as usize;
+    *now += Span(wild(rng) >> 24);
+    match rng.below(16) {
+        0..=3 => tokens[which] = cc.on_sent(*now, wild_u32(rng), wild_u32(rng), wild_u32(rng), rng.below(4) == 0),
+        4..=5 => cc.on_delivered(&tokens[which], wild(rng)),
+        6 => cc.on_lost_packet(*now, &tokens[which], wild(rng)),
+        7 => cc.on_lost_packet_by_timer(*now, &tokens[which], wild(rng)),
+        8 => cc.on_lost(wild(rng)),
+        9 => cc.on_ca_state([CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery][which % 4]),
+        10 => cc.on_rto(*now, wild_u32(rng), rng.below(2) == 0),
+        11 => match which {
+            0..=3 => cc.on_undo(*now),
+            4 => cc.on_mss(wild_u32(rng)),
+            5 => cc.on_tlp_recovery(*now, rng.below(2) == 0),
+            6 => cc.on_congestion_mark(wild(rng)),
+            _ => cc.on_app_limited(wild_u32(rng)),
+        },
+        _ => {
+            let rtt = (rng.below(3) > 0).then(|| Span(wild(rng) >> 20));
+            cc.on_ack(&AckReport {
+                prior_in_flight: wild_u32(rng),
+                in_flight: wild_u32(rng),
+                cwnd_limited: rng.below(2) == 0,
+                is_ack_delayed: rng.below(8) == 0,
+                edt: Time(wild(rng)),
+                ..report(*now, rtt)
+            });
+        }
+    }
+}
+
+/// Goal: no order of events and no value makes an algorithm panic, stop sending, or promise nothing.
+#[test]
+fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
+    for info in ALGORITHMS {
+        for seed in 0..300 {
+            let mut rng = Rng::derive(seed, 7);
+            let mut cc = controller(info.name, (seed % 2 == 0).then_some(Span::millis(40)));
+            let (mut now, mut tokens) = (Time::ZERO, [Token::default(); 8]);
+            for _ in 0..400 {
+                event(&mut cc, &mut rng, &mut now, &mut tokens);
+                assert!(cc.cwnd() >= 1 && cc.pacing_rate().0 > 0 && cc.send_quantum() > 0, "{} {seed}", info.name);
+                assert!(cc.min_tso_segs() >= 1 && cc.cwnd_bytes() > 0, "{} {seed}", info.name);
+            }
+        }
+    }
 }
 
 #[test]

@@ -215,6 +215,7 @@ fn a_time_out_leaves_what_is_in_flight_and_one_packet_and_reduces_once_an_episod
 fn an_idle_window_is_halved_once_a_time_out_but_not_below_the_initial_one() {
     let start = |rtos: u64| TxStart {
         now: Time::ZERO,
+        delivered: 0,
         app_limited: true,
         idle: Span::millis(300 * rtos + 1),
         delivered_time_us: 0,
@@ -337,6 +338,7 @@ fn idle_time_is_no_time_of_the_cubic_curve() {
         now += idle;
         flow.on_tx_start(&TxStart {
             now,
+            delivered: 0,
             app_limited: true,
             idle,
             delivered_time_us: 0,

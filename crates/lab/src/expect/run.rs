@@ -193,7 +193,7 @@ impl RunView {
 }
 
 fn is_in(state: State, name: &str) -> bool {
-    let cycle = matches!(state, State::ProbeBwUp | State::ProbeBwDown | State::ProbeBwCruise);
+    let cycle = matches!(state, State::ProbeBwRefill | State::ProbeBwUp | State::ProbeBwDown | State::ProbeBwCruise);
     state.name() == name || (name == "probe_bw" && cycle)
 }
 

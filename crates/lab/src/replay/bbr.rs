@@ -38,6 +38,7 @@ impl BbrFlow {
         let params = Bbr1Params { hz, ..Bbr1Params::default() };
         let init = Init {
             now: Time(record.get(Field::ClockNs)),
+            selective_acks: true,
             mss: record.get32(Field::Mss),
             initial_cwnd: record.get32(Field::Cwnd),
             srtt: srtt(record),
@@ -249,6 +250,7 @@ fn ack(record: &Record, tick: u64) -> Ack {
 fn tx_start(record: &Record, tick: u64) -> TxStart {
     TxStart {
         now: Time(record.get(Field::ClockNs)),
+        delivered: record.get(Field::Delivered),
         app_limited: record.get(Field::AppLimited) != 0,
         idle: Span::ZERO,
         delivered_time_us: record.get(Field::DeliveredUs),

@@ -119,6 +119,7 @@ impl CubicFlow {
         let idle = u64::try_from(idle).unwrap_or(0);
         TxStart {
             now: Time(record.get(Field::ClockNs)),
+            delivered: record.get(Field::Delivered),
             app_limited: record.get(Field::AppLimited) != 0,
             idle: Span::micros((idle * MICROS_PER_SEC).div_ceil(self.hz)),
             delivered_time_us: record.get(Field::DeliveredUs),

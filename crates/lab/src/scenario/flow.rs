@@ -233,6 +233,7 @@ pub fn unit_text(unit: bbrlab_core::Unit, value: u32) -> String {
     use bbrlab_core::Unit;
     match unit {
         Unit::Gain | Unit::Share => format!("{}", (f64::from(value) / 256.0 * 1e4).round() / 1e4),
+        Unit::FineGain | Unit::FineShare => format!("{}", (f64::from(value) / 25_600.0 * 1e6).round() / 1e6),
         Unit::Micros => TimeSpan(u64::from(value) * 1000).to_string(),
         Unit::Switch => if value == 0 { "off" } else { "on" }.to_owned(),
         Unit::Rounds | Unit::Packets | Unit::BytesPerSec | Unit::Count => value.to_string(),

@@ -113,7 +113,7 @@ impl Sender {
 
     /// Marks what was sent long enough before a delivered segment. Returns how many were marked, and how long to wait for more.
     // spec: Linux tcp_rack_detect_loss
-    pub(super) fn detect_loss(&mut self, now: Time) -> (u64, Option<Span>) {
+    pub(super) fn detect_loss(&mut self, now: Time, by_timer: bool) -> (u64, Option<Span>) {
         let patience = self.rack.rtt_us + self.reordering_window_us();
         let now_us = now.as_micros();
         let mut lost = 0;
@@ -129,11 +129,22 @@ impl Sender {
                 return (lost, Some(Span::micros(self.longest_wait(sent_us, patience, now_us))));
             }
             self.board.sent_log.pop_front();
-            self.board.mark_lost(seq);
-            self.stats.first_loss.get_or_insert(now);
+            self.lose(now, seq, by_timer);
             lost += 1;
         }
         (lost, None)
+    }
+
+    /// Marks one segment lost, and tells the controller which.
+    pub(super) fn lose(&mut self, now: Time, seq: u64, by_timer: bool) {
+        let token = self.token(seq);
+        self.board.mark_lost(seq);
+        if by_timer {
+            self.cc.on_lost_packet_by_timer(now, &token, seq);
+        } else {
+            self.cc.on_lost_packet(now, &token, seq);
+        }
+        self.stats.first_loss.get_or_insert(now);
     }
 
     /// Until the last transmission before the newest delivered one counts as lost, µs.

@@ -43,6 +43,7 @@ impl Sender {
     /// An ACK arrives. Returns its RTT sample, the newest segment's.
     // spec: Linux tcp_ack
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
+        self.check_app_limited_broadly();
         let mut seen = Seen { ece: ack.ece && self.ecn, ..Seen::default() };
         let prior_in_flight = self.board.in_flight();
         let prior_sacked = self.board.sacked_out;
@@ -66,7 +67,7 @@ impl Sender {
             self.backoff = 0;
         }
         if self.tlp_high_seq.is_some() {
-            self.process_tlp(ack, &seen);
+            self.process_tlp(now, ack, &seen);
         }
         let dubious =
             seen.sacked > 0 || seen.dsack || seen.ece || self.cc.ca_state() != CaState::Open || seen.acked == 0;
@@ -79,6 +80,9 @@ impl Sender {
         }
         let delivered = self.cc.sampler().delivered() - prior_delivered;
         let progress = seen.acked > 0 || seen.sacked > 0;
+        if seen.ece {
+            self.cc.on_congestion_mark(delivered);
+        }
         self.cc.on_ack(&AckReport {
             now,
             rtt,
@@ -273,12 +277,15 @@ impl Sender {
 
     // spec: Linux tcp_process_tlp_ack
     #[inline(never)]
-    fn process_tlp(&mut self, ack: &AckPacket, seen: &Seen) {
+    fn process_tlp(&mut self, now: Time, ack: &AckPacket, seen: &Seen) {
         let Some(high) = self.tlp_high_seq else {
             return;
         };
         if ack.una < high {
             return;
+        }
+        if self.tlp_retrans {
+            self.cc.on_tlp_ack();
         }
         if !self.tlp_retrans || seen.dsack {
             self.tlp_high_seq = None;
@@ -287,6 +294,7 @@ impl Sender {
             self.tlp_high_seq = None;
             self.cc.on_ca_state(CaState::Cwr);
             self.keep_open();
+            self.cc.on_tlp_recovery(now, self.tlp_app_limited);
         } else if !seen.advanced && seen.sacked == 0 {
             self.tlp_high_seq = None; // a pure duplicate: original and probe both arrived
         }
@@ -353,8 +361,7 @@ impl Sender {
             return;
         }
         self.rack.advanced = false;
-        let (lost, wait) = self.detect_loss(now);
-        self.cc.on_lost(lost);
+        let (_, wait) = self.detect_loss(now, false);
         if let Some(wait) = wait {
             self.set_reorder_timer(now, wait);
             seen.keep_timer = true;

@@ -82,6 +82,8 @@ pub struct Sender {
     pub(super) rack: Rack,
     pub(super) tlp_high_seq: Option<u64>,
     pub(super) tlp_retrans: bool,
+    /// What the probe repeated was sent when the application was the limit.
+    pub(super) tlp_app_limited: bool,
     pub(super) timer: Timer,
     // cwnd validation
     pub(super) is_cwnd_limited: bool,
@@ -141,6 +143,7 @@ impl Sender {
             rack: Rack::default(),
             tlp_high_seq: None,
             tlp_retrans: false,
+            tlp_app_limited: false,
             timer: Timer::default(),
             is_cwnd_limited: false,
             max_packets_out: 0,
@@ -225,6 +228,7 @@ impl Sender {
             self.app.on_time(now, self.next_bytes);
         }
         if self.timer.at <= now {
+            self.check_app_limited_broadly();
             match self.timer.kind {
                 TimerKind::Syn => {
                     self.start(now, out);
@@ -249,6 +253,14 @@ impl Sender {
             && self.board.lost_out <= self.board.retrans_out
         {
             self.cc.on_app_limited(in_flight);
+        }
+    }
+
+    /// The same at the beginning of an ACK or a timer, for algorithms that ask for it.
+    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases
+    pub(super) fn check_app_limited_broadly(&mut self) {
+        if self.established && self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes {
+            self.check_app_limited();
         }
     }
 
@@ -327,8 +339,11 @@ impl Sender {
         }
     }
 
-    // spec: Linux tcp_tso_autosize
+    // spec: Linux tcp_tso_autosize, or the algorithm's own (Linux `tso_segs`)
     fn burst_bytes(&self) -> u64 {
+        if let Some(bytes) = self.cc.own_quantum() {
+            return bytes.min(self.tso_max);
+        }
         let mut bytes = self.cc.pacing_rate().as_bytes_per_sec() >> 10;
         let shift = self.min_rtt_us >> TSO_RTT_LOG;
         if shift < 17 {

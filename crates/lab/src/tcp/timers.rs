@@ -118,6 +118,7 @@ impl Sender {
                 self.tlp_retrans = true;
                 let last = self.board.next - 1;
                 if self.board.peek(last).flags & (flag::SACKED | flag::LOST) == 0 {
+                    self.tlp_app_limited = self.token(last).is_app_limited();
                     self.retransmit(now, last, out);
                 }
             }
@@ -133,8 +134,7 @@ impl Sender {
     // spec: Linux tcp_rack_reo_timeout
     fn on_reorder_timer(&mut self, now: Time) {
         self.timer = Timer { kind: TimerKind::Reorder, at: now };
-        let (lost, wait) = self.detect_loss(now);
-        self.cc.on_lost_by_timer(lost);
+        let (lost, wait) = self.detect_loss(now, true);
         if lost > 0 && self.cc.ca_state() != CaState::Recovery {
             self.enter_recovery();
             self.cc.on_recovery_by_timer(now, self.board.in_flight());
@@ -156,8 +156,7 @@ impl Sender {
         if first {
             self.init_undo();
         }
-        let lost = self.mark_timed_out(now);
-        self.cc.on_lost_by_timer(lost);
+        self.mark_timed_out(now);
         self.stats.rto += 1;
         self.cc.on_rto(now, self.board.in_flight(), first);
         self.high_seq = self.board.next;
@@ -172,9 +171,8 @@ impl Sender {
         self.timer = Timer { kind: TimerKind::Rto, at: now + self.rto() };
     }
 
-    fn mark_timed_out(&mut self, now: Time) -> u64 {
+    fn mark_timed_out(&mut self, now: Time) {
         let head = self.board.una;
-        let mut lost = 0;
         for seq in head..self.board.next {
             let record = *self.board.peek(seq);
             let waiting = record.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
@@ -184,10 +182,8 @@ impl Sender {
             if seq != head && self.is_recent(record.token.send_time().as_micros(), now) {
                 continue;
             }
-            self.board.mark_lost(seq);
-            lost += 1;
+            self.lose(now, seq, true);
         }
         self.stats.first_loss.get_or_insert(now);
-        lost
     }
 }

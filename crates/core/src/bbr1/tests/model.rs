@@ -375,6 +375,7 @@ fn probe_rtt_that_idleness_outlasted_ends_when_the_flow_sends_again() {
 fn tx_start(now_us: u64, app_limited: bool) -> TxStart {
     TxStart {
         now: Time::micros(now_us),
+        delivered: 0,
         app_limited,
         idle: Span::secs(1),
         delivered_time_us: now_us,

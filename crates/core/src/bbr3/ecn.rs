@@ -1,0 +1,145 @@
+//! BBRv3 and congestion marks: Google's response to a shallow threshold, and the draft's demand that marks count as congestion.
+//! In: marks reported. Out: a lower `inflight_shortterm`, the end of Startup or of a probe. Never: loss.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::{Bbr3, FINE, INFINITY, Phase, Sample, scaled};
+use crate::event::CaState;
+
+/// What is known of marks.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "Linux's state is that")]
+pub(super) struct Ecn {
+    /// This flow has been on a path short enough for Google's response.
+    pub(super) eligible: bool,
+    /// Mean share of marks, in 1/25600.
+    alpha: u32,
+    /// Packets delivered, and those of them reported marked, over the present round.
+    round: (u64, u64),
+    startup_rounds: u32,
+    pub(super) in_round: bool,
+    in_cycle: bool,
+    pub(super) loss_in_cycle: bool,
+}
+
+impl Default for Ecn {
+    /// Linux `bbr_ecn_alpha_init`: a flow that starts into congestion should react at once.
+    fn default() -> Self {
+        Self {
+            eligible: false,
+            alpha: FINE,
+            round: (0, 0),
+            startup_rounds: 0,
+            in_round: false,
+            in_cycle: false,
+            loss_in_cycle: false,
+        }
+    }
+}
+
+impl Ecn {
+    pub(super) const fn forget_cycle(&mut self) {
+        self.in_round = false;
+        self.in_cycle = false;
+        self.loss_in_cycle = false;
+    }
+}
+
+impl Bbr3 {
+    /// Packets were reported with a congestion mark, before the ACK is told.
+    pub fn on_congestion_mark(&mut self, packets: u64) {
+        self.ecn.round.1 = self.ecn.round.1.saturating_add(packets);
+    }
+
+    /// Takes this ACK's marks.
+    // spec: draft #ecn: marks MUST count as congestion. Decision: a round with marks is to the short-term bounds a round with loss.
+    #[inline]
+    pub(super) fn update_ecn(&mut self, rs: &Sample<'_>) {
+        if self.p.ecn == 0 {
+            return;
+        }
+        if !self.edition.is_kernel() {
+            self.is_loss_in_round |= rs.flight.is_ece;
+            return;
+        }
+        self.ecn.round.0 = self.ecn.round.0.saturating_add(rs.newly_acked);
+        if self.rounds.start {
+            self.update_ecn_alpha();
+        }
+        self.ecn.in_round |= self.ecn.eligible && rs.flight.is_ece;
+        self.ecn.in_cycle |= rs.delivered_ce() > 0;
+        self.ecn.loss_in_cycle |= rs.lost() > 0;
+    }
+
+    // spec: Linux bbr_update_ecn_alpha
+    #[inline(never)]
+    fn update_ecn_alpha(&mut self) {
+        let is_short = self.p.ecn_max_rtt == 0 || self.min_rtt_us <= u64::from(self.p.ecn_max_rtt);
+        self.ecn.eligible |= is_short && self.p.ecn_factor > 0;
+        let (delivered, marked) = self.ecn.round;
+        if !self.ecn.eligible || delivered == 0 {
+            return;
+        }
+        self.ecn.round = (0, 0);
+        let unit = u64::from(FINE);
+        let ratio = (marked.min(delivered).saturating_mul(unit) / delivered).min(unit);
+        let gain = u64::from(self.p.ecn_alpha_gain);
+        let alpha = ((unit - gain) * u64::from(self.ecn.alpha) + gain * ratio) / unit;
+        self.ecn.alpha = u32::try_from(alpha.min(unit)).unwrap_or(FINE);
+        self.check_ecn_too_high_in_startup(ratio);
+    }
+
+    // spec: Linux bbr_check_ecn_too_high_in_startup
+    fn check_ecn_too_high_in_startup(&mut self, ratio: u64) {
+        if self.full_bw_reached || self.p.full_ecn_cnt == 0 || self.p.ecn_thresh == 0 {
+            return;
+        }
+        let is_high = ratio >= u64::from(self.p.ecn_thresh);
+        self.ecn.startup_rounds = if is_high { self.ecn.startup_rounds + 1 } else { 0 };
+        if self.ecn.startup_rounds >= self.p.full_ecn_cnt {
+            self.leave_startup_by_congestion();
+        }
+    }
+
+    /// Whether the share of marks says that probing went too far.
+    // spec: Linux bbr_is_inflight_too_high. Decision: in the draft's edition a marked packet is as good as a lost one here.
+    #[inline(never)]
+    pub(super) fn are_marks_too_many(&self, rs: &Sample<'_>) -> bool {
+        if self.p.ecn == 0 {
+            return false;
+        }
+        if !self.edition.is_kernel() {
+            return rs.lost().saturating_add(rs.delivered_ce()) > scaled(rs.tx_in_flight(), self.p.loss_thresh);
+        }
+        let most = scaled(rs.delivered, self.p.ecn_thresh);
+        let is_above = rs.delivered_ce() > most || (self.edition.is_v2() && rs.delivered_ce() == most);
+        self.ecn.eligible && self.p.ecn_thresh > 0 && is_above
+    }
+
+    /// What a round of marks leaves of the short-term volume; no bound without marks.
+    // spec: Linux bbr_ecn_lower_bounds; v2alpha cuts the rate as well
+    pub(super) fn ecn_lower_bound(&mut self) -> u64 {
+        if !self.ecn.in_round || self.p.ecn_factor == 0 {
+            return INFINITY;
+        }
+        if self.inflight_shortterm == INFINITY {
+            self.inflight_shortterm = self.cwnd;
+        }
+        let left = FINE - scaled(self.ecn.alpha.into(), self.p.ecn_factor).min(FINE.into()) as u32;
+        if self.edition.is_v2() {
+            self.bw_shortterm = scaled(self.bw_shortterm.min(self.max_bw()), left).max(1);
+        }
+        scaled(self.inflight_shortterm, left)
+    }
+
+    /// After a cycle with marks and without loss: how many doublings a new probe may begin with; 0 for no such probe.
+    // spec: Linux bbr_check_time_to_probe_bw
+    #[inline(never)]
+    pub(super) fn ecn_reprobe_rounds(&self, rs: &Sample<'_>) -> u32 {
+        let wanted = self.ecn.eligible && self.ecn.in_cycle && !self.ecn.loss_in_cycle && self.p.ecn_reprobe_gain > 0;
+        if !wanted || rs.ack.ca_state != CaState::Open || self.state == Phase::Startup {
+            return 0;
+        }
+        let first = scaled(self.inflight_longterm.min(u64::from(u32::MAX)), self.p.ecn_reprobe_gain);
+        first.max(2).ilog2()
+    }
+}

@@ -1,0 +1,112 @@
+//! Pieces of which several BBRs are made, where their rule is one rule: rounds, and the test for a full pipe.
+//! In: counts of packets delivered, and rates. Out: whether a round began, whether the rate stopped growing. Never: a unit of its own.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+/// Packet-timed round trips: one ends when a packet is delivered that was sent after the one that began it had been.
+// spec: draft-ietf-ccwg-bbr #bbr-round-count; Linux bbr_update_bw, bbr_update_round_start
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rounds {
+    /// Draft: `BBR.round_count`.
+    pub count: u64,
+    /// Draft: `BBR.next_round_delivered`, packets.
+    pub next_delivered: u64,
+    /// Draft: `BBR.round_start`: this ACK began a round.
+    pub start: bool,
+}
+
+impl Rounds {
+    /// An ACK delivered a packet that was sent when `prior_delivered` had been; now it is `delivered`.
+    // spec: #bbr-round-count UpdateRound. Decision: of the packets that an ACK delivers, the newest counts.
+    #[inline]
+    pub(crate) const fn update(&mut self, prior_delivered: u64, delivered: u64) {
+        self.start = prior_delivered >= self.next_delivered;
+        if self.start {
+            self.begin(delivered);
+            self.count += 1;
+        }
+    }
+
+    /// The next round ends with the first packet sent from now on.
+    // spec: #bbr-round-count StartRound
+    pub(crate) const fn begin(&mut self, delivered: u64) {
+        self.next_delivered = delivered;
+    }
+}
+
+/// Whether attempts to go faster still make a difference.
+// spec: #exiting-acceleration-based-on-bandwidth-plateau; Linux bbr_check_full_bw_reached
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FullPipe {
+    /// Draft: `BBR.full_bw`: the baseline, in any unit.
+    pub bw: u64,
+    /// Draft: `BBR.full_bw_count`.
+    pub count: u32,
+}
+
+impl FullPipe {
+    /// Takes a rate against `threshold`, which is the baseline times the growth asked for: has it grown enough?
+    #[inline]
+    pub(crate) const fn grew(&mut self, rate: u64, threshold: u64) -> bool {
+        if rate < threshold {
+            return false;
+        }
+        self.bw = rate;
+        self.count = 0;
+        true
+    }
+
+    /// A round without that growth: is it the last of `rounds`?
+    pub(crate) const fn is_full(&mut self, rounds: u32) -> bool {
+        self.count += 1;
+        self.count >= rounds
+    }
+}
+
+/// The last result of a calculation whose inputs change far less often than ACKs come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memo<const N: usize> {
+    pub key: [u64; N],
+    pub value: u64,
+}
+
+impl<const N: usize> Memo<N> {
+    /// No calculation yet: no input is all ones.
+    pub(crate) const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_ends_with_a_packet_sent_after_its_beginning_was_delivered() {
+        let mut rounds = Rounds::default();
+        rounds.update(0, 1);
+        assert_eq!((rounds.start, rounds.count), (true, 1));
+        rounds.update(0, 10);
+        assert!(!rounds.start);
+        rounds.update(1, 11);
+        assert_eq!((rounds.start, rounds.count, rounds.next_delivered), (true, 2, 11));
+    }
+
+    /// Trap: a 32-bit mark wraps after 4 GB, and no round ever ends again.
+    #[test]
+    fn rounds_go_on_past_the_range_of_32_bits() {
+        let mut rounds = Rounds::default();
+        rounds.begin(u64::from(u32::MAX) + 5);
+        rounds.update(u64::from(u32::MAX), u64::from(u32::MAX) + 6);
+        assert!(!rounds.start);
+        rounds.update(u64::from(u32::MAX) + 5, u64::from(u32::MAX) + 20);
+        assert!(rounds.start);
+    }
+
+    #[test]
+    fn a_pipe_is_full_after_so_many_rounds_without_growth_in_a_row() {
+        let mut pipe = FullPipe::default();
+        assert!(pipe.grew(100, 0));
+        assert!(!pipe.grew(124, 125) && !pipe.is_full(3));
+        assert!(!pipe.grew(124, 125) && !pipe.is_full(3));
+        assert!(pipe.grew(125, 125) && pipe.count == 0);
+        assert!(!pipe.is_full(3) && !pipe.is_full(3) && pipe.is_full(3));
+    }
+}
