@@ -79,8 +79,6 @@ pub struct RateSample {
     pub prior_in_flight: u64,
     /// The sample measures the application rather than the path.
     pub is_app_limited: bool,
-    /// The newest delivered packet was a retransmission.
-    pub is_retransmit: bool,
     /// The ACK was probably delayed by the receiver, so its RTT is not the path's.
     pub is_ack_delayed: bool,
 }
@@ -97,6 +95,8 @@ pub struct FlightSample {
     pub delivered_ce: u32,
     /// The ACK reports a congestion mark.
     pub is_ece: bool,
+    /// That packet was a retransmission.
+    pub is_retransmit: bool,
 }
 
 /// The newest packet that the present ACK delivered.
@@ -268,6 +268,7 @@ impl RateSampler {
             lost: self.lost_since(token),
             delivered_ce: (self.delivered_ce as u32).wrapping_sub(token.delivered_ce),
             is_ece,
+            is_retransmit: token.is_retransmit(),
         }
     }
 
@@ -304,7 +305,6 @@ impl RateSampler {
         self.first_send_us = packet.send_us;
         sample.prior_delivered = packet.delivered;
         sample.is_app_limited = packet.is_app_limited();
-        sample.is_retransmit = packet.is_retransmit();
         sample.delivered = Some(self.delivered.saturating_sub(packet.delivered));
         // Exact below 71 minutes; after so long without a delivery the interval of the ACKs is the longer one.
         let send_elapsed = u64::from((packet.send_us as u32).wrapping_sub(packet.first_send_us));

@@ -225,7 +225,6 @@ fn sample(record: &Record) -> RateSample {
         acked_sacked: record.get(Field::RsAckedSacked),
         prior_in_flight: record.get(Field::RsPriorInFlight),
         is_app_limited: flags & 1 != 0,
-        is_retransmit: flags & 2 != 0,
         is_ack_delayed: flags & 4 != 0,
     }
 }
