@@ -9,7 +9,7 @@ use super::app::App;
 use super::packet::{Segment, mark};
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
-use super::timers::{Timer, TimerKind};
+use super::timers::{Timer, TimerKind, fires_at};
 use crate::setup::{FlowSetup, Rwnd};
 
 /// Data segments that leave before pacing begins. Source: Linux `tcp_update_skb_after_send`.
@@ -196,7 +196,7 @@ impl Sender {
             return;
         }
         let wait = Span(SYN_TIMEOUT.0 << (self.syn_tries - 1));
-        self.timer = Timer { kind: TimerKind::Syn, at: now + wait };
+        self.timer = Timer { kind: TimerKind::Syn, at: fires_at(now, wait) };
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: self.hop, marks: mark::SYN });
     }
 
