@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use bbrlab_core::{Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
-use super::timers::fires_at;
+use super::timers::{TICK, fires_at};
 use crate::setup::{HostSetup, Rwnd};
 
 /// ACKs sent at once after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
@@ -306,7 +306,7 @@ impl Receiver {
                 self.clear_timers();
                 acks.push(self.make_ack(None));
             }
-            Want::Delayed => self.ack_at = self.ack_at.min(fires_at(now, self.delayed_ack)),
+            Want::Delayed => self.ack_at = self.ack_at.min(self.delayed_until(now)),
             Want::Compressed => {
                 self.compressed += 1;
                 if self.compress_at == Time::NEVER {
@@ -314,6 +314,12 @@ impl Receiver {
                 }
             }
         }
+    }
+
+    /// The kernel waits for whole ticks; any other delay is not its own, and is kept as it is.
+    fn delayed_until(&self, now: Time) -> Time {
+        let wait = self.delayed_ack;
+        if wait > Span::ZERO && wait.0.is_multiple_of(TICK.0) { fires_at(now, wait) } else { now + wait }
     }
 
     fn make_ack(&mut self, dsack: Option<u64>) -> AckPacket {
@@ -457,6 +463,15 @@ mod tests {
         assert_eq!(r.next_time(), Time::ZERO + Span::millis(44));
         assert_eq!(fire(&mut r).map(|ack| ack.una), Some(1));
         assert_eq!(r.next_time(), Time::NEVER);
+    }
+
+    #[test]
+    fn a_delay_of_acks_that_no_kernel_has_is_kept_to_the_nanosecond() {
+        for wait in [Span::ZERO, Span::millis(1)] {
+            let mut r = Receiver { delayed_ack: wait, ..receiver() };
+            arrive(&mut r, Time(5), &segment(0));
+            assert_eq!(r.next_time(), Time(5) + wait);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ const LONE_SEGMENT: Span = Span::millis(200);
 const PROBE_INITIAL: Span = Span::secs(1);
 
 /// A tick of the kernel's clock. Source: Debian's CONFIG_HZ = 250.
-const TICK: Span = Span::millis(4);
+pub(super) const TICK: Span = Span::millis(4);
 /// Waits of fewer ticks than this end on any tick, eight times as long ones on every eighth, and so on.
 /// Source: Linux `LVL_START`, `LVL_CLK_SHIFT`.
 const WHEEL_TICKS: u64 = 63;
