@@ -30,8 +30,12 @@ const PORT: u16 = 5001;
 pub const FIRST_PORT: u16 = 10_000;
 /// Bytes written or read at once: a system call costs more than its copy.
 const BLOCK: usize = 1 << 20;
-/// A bulk receiver wakes for this much. Its window is far larger.
-const LOW_WATER: u64 = 128 << 10;
+/// A bulk receiver wakes for this much, and for no less than the second. Its window is far larger. To read is no matter
+/// of indifference: the kernel acknowledges at once what a read finds and no ACK has covered (`tcp_cleanup_rbuf`).
+const LOW_WATER: u64 = 8 << 20;
+const LOW_WATER_LEAST: u64 = 128 << 10;
+/// What all receivers together let wait.
+const WAITING: u64 = 256 << 20;
 /// Grid of the samples that figures need where the setup asks for no series.
 const OWN_GRID: Span = Span::millis(10);
 /// Bytes of a client's request.
@@ -197,13 +201,14 @@ struct Driver<'a> {
 }
 
 /// How much must have arrived before the receiver reads. It reads its first segment at once: see [`settle_window`].
-fn low_water(flow: &FlowSetup, read: u64) -> i32 {
+fn low_water(flow: &FlowSetup, flows: usize, read: u64) -> i32 {
     if read == 0 {
         return 1;
     }
+    let low_water = (WAITING / flows as u64).clamp(LOW_WATER_LEAST, LOW_WATER);
     let most = match (flow.rwnd, flow.traffic) {
-        (Rwnd::Unlimited, Traffic::Bulk) => LOW_WATER,
-        (Rwnd::Unlimited, Traffic::Size(bytes)) => LOW_WATER.min(bytes.saturating_sub(read)),
+        (Rwnd::Unlimited, Traffic::Bulk) => low_water,
+        (Rwnd::Unlimited, Traffic::Size(bytes)) => low_water.min(bytes.saturating_sub(read)),
         _ => 1,
     };
     i32::try_from(most.max(1)).unwrap_or(i32::MAX)
@@ -420,7 +425,7 @@ impl<'a> Driver<'a> {
             let index = usize::from(port.saturating_sub(FIRST_PORT));
             let Some(setup) = self.setup.flows.get(index) else { continue };
             settle_window(setup, &fd)?;
-            socket::set_low_water(&fd, low_water(setup, 0))?;
+            socket::set_low_water(&fd, low_water(setup, self.flows.len(), 0))?;
             self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, index as u64 * ENDS + 1))?;
             self.flows[index].receiver = Some(fd);
         }
@@ -466,20 +471,21 @@ impl<'a> Driver<'a> {
 
     fn read(&mut self, index: usize) -> io::Result<()> {
         let now = self.now();
+        let flows = self.flows.len();
         let setup = &self.setup.flows[index];
         let flow = &mut self.flows[index];
         let Some(fd) = &flow.receiver else { return Ok(()) };
         let Some(taken) = socket::discard(fd, usize::MAX >> 1)? else { return Ok(()) };
         if flow.read == 0 {
             settle_window(setup, fd)?;
-            socket::set_low_water(fd, low_water(setup, taken as u64))?;
+            socket::set_low_water(fd, low_water(setup, flows, taken as u64))?;
         }
         flow.read += taken as u64;
         if let Traffic::Size(bytes) = setup.traffic {
             if flow.read >= bytes {
                 self.driven.flows[index].finished.get_or_insert(now);
             } else if bytes - flow.read < LOW_WATER {
-                socket::set_low_water(fd, low_water(setup, flow.read))?;
+                socket::set_low_water(fd, low_water(setup, flows, flow.read))?;
             }
         } else if let Some((size, think)) = flow.app.as_ref().and_then(App::exchange) {
             let done = &mut self.driven.flows[index].exchanges;

@@ -423,6 +423,10 @@ impl<'a> World<'a> {
 
     /// An ACK arrives at its sender.
     fn take_ack(&mut self, index: usize, ack: &AckPacket) {
+        // What is due at this very moment leaves first: a host needs some time for an ACK.
+        if self.flows[index].sender.next_time() <= self.now {
+            self.on_sender(index);
+        }
         if let Some(capture) = &mut self.capture {
             capture.on_ack_arrived(self.now, index, ack);
         }

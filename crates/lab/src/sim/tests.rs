@@ -89,3 +89,16 @@ fn equal_setups_give_equal_results_and_another_seed_another() {
     setup.seed = 2;
     assert_ne!(once.result.flows, run(&setup).result.flows);
 }
+
+/// BBR's pacer and the ACKs of what it paced a round before come at the same moments, and which is first decides a sample.
+#[test]
+fn what_the_pacer_lets_go_leaves_before_an_ack_of_the_same_moment() {
+    let mut setup = shared(50, 100, 125, &["bbr1"]);
+    setup.duration = Time::ZERO + Span::millis(400);
+    setup.capture = crate::setup::Capture::On { limit: 1_000, taps: &[Tap::Sender] };
+    let packets = run(&setup).packets.records;
+    let ack = packets.iter().position(|packet| packet.ack == 1 + 13 * 1448).unwrap();
+    let sent = packets.iter().position(|packet| packet.len > 0 && packet.seq == 1 + 32 * 1448).unwrap();
+    assert_eq!(packets[ack].t_ns, packets[sent].t_ns, "no longer a case of what this test is about");
+    assert!(sent < ack);
+}

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use bbrlab_core::{Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
+use super::timers::{TICK, fires_at};
 use crate::setup::{HostSetup, Rwnd};
 
 /// ACKs sent at once after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
@@ -20,6 +21,8 @@ const DUP_ACKS_UNCOMPRESSED: u32 = 3;
 const COMPRESSED_MAX: u32 = 44;
 /// Longest that compression holds an ACK back. Source: Linux `tcp_comp_sack_delay_ns`.
 const COMPRESSION_MAX: Span = Span::millis(1);
+/// What the kernel may add to that, and does where nothing else wakes it. Source: Linux `tcp_comp_sack_slack_ns`.
+const COMPRESSION_SLACK: Span = Span::micros(100);
 /// Blocks on which a compressed ACK may rely: beyond them one goes out first. Source: Linux `TCP_SACK_BLOCKS_EXPECTED`.
 const SACK_BLOCKS_EXPECTED: usize = 2;
 /// First receive window under autotuning. Source: Linux `tcp_rmem[1]` / 2.
@@ -159,11 +162,14 @@ impl Receiver {
             acks.push(self.make_ack(Some(segment.seq)));
             return;
         }
-        if self.compressed > 0 && self.would_hide_a_block(segment.seq) {
+        let hides = self.compressed > 0 && self.would_hide_a_block(segment.seq);
+        if hides {
             self.clear_timers();
             acks.push(self.make_ack(None));
         }
-        let want = want.max(self.take(segment, before));
+        let taken = self.take(segment, before);
+        // The ACK just sent counts as this segment's too, though it does not report it (`tcp_ack_snd_check`).
+        let want = want.max(if hides { Want::Nothing } else { taken });
         self.tune_window(now);
         if let Some(wait) = self.gro {
             self.gro_wants = self.gro_wants.max(want);
@@ -300,14 +306,20 @@ impl Receiver {
                 self.clear_timers();
                 acks.push(self.make_ack(None));
             }
-            Want::Delayed => self.ack_at = self.ack_at.min(now + self.delayed_ack),
+            Want::Delayed => self.ack_at = self.ack_at.min(self.delayed_until(now)),
             Want::Compressed => {
                 self.compressed += 1;
                 if self.compress_at == Time::NEVER {
-                    self.compress_at = now + Span(self.srtt.0 / 20).min(COMPRESSION_MAX);
+                    self.compress_at = now + Span(self.srtt.0 / 20).min(COMPRESSION_MAX) + COMPRESSION_SLACK;
                 }
             }
         }
+    }
+
+    /// The kernel waits for whole ticks; any other delay is not its own, and is kept as it is.
+    fn delayed_until(&self, now: Time) -> Time {
+        let wait = self.delayed_ack;
+        if wait > Span::ZERO && wait.0.is_multiple_of(TICK.0) { fires_at(now, wait) } else { now + wait }
     }
 
     fn make_ack(&mut self, dsack: Option<u64>) -> AckPacket {
@@ -445,12 +457,21 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_segment_is_acknowledged_after_40_ms() {
+    fn a_lone_segment_is_acknowledged_on_the_first_tick_after_40_ms() {
         let mut r = receiver();
         assert!(arrive(&mut r, Time(1), &segment(0)).is_none());
-        assert_eq!(r.next_time(), Time(1) + Span::millis(40));
+        assert_eq!(r.next_time(), Time::ZERO + Span::millis(44));
         assert_eq!(fire(&mut r).map(|ack| ack.una), Some(1));
         assert_eq!(r.next_time(), Time::NEVER);
+    }
+
+    #[test]
+    fn a_delay_of_acks_that_no_kernel_has_is_kept_to_the_nanosecond() {
+        for wait in [Span::ZERO, Span::millis(1)] {
+            let mut r = Receiver { delayed_ack: wait, ..receiver() };
+            arrive(&mut r, Time(5), &segment(0));
+            assert_eq!(r.next_time(), Time(5) + wait);
+        }
     }
 
     #[test]
@@ -463,13 +484,13 @@ mod tests {
     }
 
     #[test]
-    fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond() {
+    fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond_and_the_timers_slack() {
         let mut r = receiver();
         for seq in 1..=3 {
             assert!(arrive(&mut r, Time(seq), &segment(seq)).is_some());
         }
         assert!(arrive(&mut r, Time(4), &segment(4)).is_none());
-        assert_eq!(r.next_time(), Time(4) + Span::millis(1));
+        assert_eq!(r.next_time(), Time(4) + Span::micros(1_100));
     }
 
     /// Trap: a compressed ACK that can no longer name every new block makes holes look like reordering.
@@ -482,7 +503,8 @@ mod tests {
         assert!(r.compressed > 0);
         let mut acks = Vec::new();
         r.on_segment(Time(8), &segment(8), &mut acks);
-        assert_eq!(acks[0].sack, [(6, 7), (1, 5), (0, 0)]);
+        assert_eq!(acks.iter().map(|ack| ack.sack).collect::<Vec<_>>(), [[(6, 7), (1, 5), (0, 0)]]);
+        assert_eq!(r.compressed, 0, "the segment that drew that ACK asks for no other");
     }
 
     #[test]

@@ -48,13 +48,15 @@ impl Sender {
         let prior_in_flight = self.board.in_flight();
         let prior_sacked = self.board.sacked_out;
         let prior_delivered = self.cc.sampler().delivered();
+        // What this ACK itself reports SACKed proves no reordering of what it acknowledges.
+        let prior_highest = self.board.highest_sacked;
         if ack.dsack.is_some() {
             self.take_dsack(ack, &mut seen);
         }
         if ack.sack != [(0, 0); SACK_BLOCKS] {
             self.take_sack(now, ack, &mut seen);
         }
-        self.take_cumulative(now, ack, &mut seen);
+        self.take_cumulative(now, ack, prior_highest, &mut seen);
         if seen.dsack {
             self.rack.update_window(self.cc.sampler().delivered(), None);
         }
@@ -178,14 +180,13 @@ impl Sender {
     }
 
     // spec: Linux tcp_clean_rtx_queue
-    fn take_cumulative(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
+    fn take_cumulative(&mut self, now: Time, ack: &AckPacket, highest: u64, seen: &mut Seen) {
         let una = ack.una.min(self.board.next);
         if una <= self.board.una {
             return;
         }
         seen.advanced = true;
         self.retransmits_in_row = 0;
-        let highest = self.board.highest_sacked;
         let mut newest = None;
         while self.board.una < una {
             let (segments, bytes, first_us) = self.board.pop_plain(una);
@@ -517,4 +518,30 @@ fn widen(range: &mut Option<(u64, u64)>, first: u64, last: u64) {
         Some((from, to)) => (from.min(first), to.max(last)),
         None => (first, last),
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::FlowSetup;
+    use bbrlab_core::AlgorithmConfig;
+
+    /// A delayed ACK for the segment before a hole is drawn by the segment behind it, and reports both.
+    #[test]
+    fn an_ack_that_advances_and_reports_a_hole_is_no_reordering() {
+        let setup = FlowSetup::bulk("reno".to_owned(), AlgorithmConfig::named("reno").unwrap());
+        let mut sender = Sender::new(0, &setup, 0, 1);
+        let mut out = Vec::new();
+        sender.start(Time::ZERO, &mut out);
+        let at = |ms| Time::ZERO + Span::millis(ms);
+        sender.on_syn_ack(at(100), &setup, Time::ZERO, &mut out);
+        out.clear();
+        for behind in 2..5 {
+            let mut ack = AckPacket { una: 1, ts_echo: at(100), window: u64::MAX, ..AckPacket::default() };
+            ack.sack[0] = (1, behind);
+            sender.on_ack(at(200), &ack, &mut out);
+        }
+        assert!(!sender.rack.reordering_seen);
+        assert!(out.iter().any(|segment| segment.seq == 1), "three duplicates, and no fast retransmit");
+    }
 }

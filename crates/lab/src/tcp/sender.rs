@@ -9,7 +9,7 @@ use super::app::App;
 use super::packet::{Segment, mark};
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
-use super::timers::{Timer, TimerKind};
+use super::timers::{Timer, TimerKind, fires_at};
 use crate::setup::{FlowSetup, Rwnd};
 
 /// Data segments that leave before pacing begins. Source: Linux `tcp_update_skb_after_send`.
@@ -26,6 +26,13 @@ const TSQ_MIN_BURSTS: u64 = 2;
 const DEFER_MAX: Span = Span::millis(1);
 /// Above this the deferral gives up waiting for more window. Source: Linux `tcp_tso_win_divisor`.
 const TSO_WIN_DIVISOR: u32 = 3;
+/// An application with much to send fills a socket buffer of so many bytes at once.
+const SEND_BUFFER: u64 = 4 << 20;
+/// What a super-packet takes there beyond its payload. Source: Linux `sk_buff` (256), `SKB_SMALL_HEAD_CACHE_SIZE` (704).
+const SKB_OVERHEAD: u64 = 960;
+/// The super-packets that it is cut into are no larger than half of the largest window seen, which at the start is that
+/// of the SYN's answer, without scale. Source: Linux `tcp_bound_to_half_wnd`.
+const FIRST_WINDOW: u64 = 65_535;
 
 /// Counters of one flow's sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +72,10 @@ pub struct Sender {
     pub(super) next_bytes: u64,
     pub(super) una_bytes: u64,
     pub(super) window: u64,
+    /// Where the super-packet ends that is to be sent next, bytes.
+    super_end: u64,
+    /// From here on super-packets were made when the receive window was known.
+    wide_from: u64,
     // Pacing
     paced: bool,
     wstamp: Time,
@@ -129,6 +140,8 @@ impl Sender {
                 Rwnd::Fixed(bytes) => bytes,
                 Rwnd::Auto(limit) => limit.min(65_535),
             },
+            super_end: 0,
+            wide_from: 0,
             wstamp: Time::ZERO,
             pace_at: Time::NEVER,
             data_segments_out: 0,
@@ -196,7 +209,7 @@ impl Sender {
             return;
         }
         let wait = Span(SYN_TIMEOUT.0 << (self.syn_tries - 1));
-        self.timer = Timer { kind: TimerKind::Syn, at: now + wait };
+        self.timer = Timer { kind: TimerKind::Syn, at: fires_at(now, wait) };
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: self.hop, marks: mark::SYN });
     }
 
@@ -218,6 +231,7 @@ impl Sender {
         self.timer = Timer::default();
         self.app = App::new(setup.traffic, now, setup.stop);
         self.pump(now, out);
+        self.fill_socket();
         Some(rtt)
     }
 
@@ -362,6 +376,29 @@ impl Sender {
         segments.max(floor).min((self.tso_max / mss).max(1) as u32)
     }
 
+    /// The application's first write, after what could leave has left: until then the last super-packet was filled anew.
+    // spec: Linux tcp_sendmsg_locked
+    fn fill_socket(&mut self) {
+        let mss = u64::from(self.mss);
+        let size = (FIRST_WINDOW / 2).min(self.tso_max) / mss * mss;
+        let half = (self.initial_cwnd / 2).clamp(1, self.burst_segments());
+        let bursts = (self.next_bytes / mss).div_ceil(u64::from(half));
+        let room = SEND_BUFFER.saturating_sub(self.next_bytes + bursts * SKB_OVERHEAD);
+        let fitting = room.div_ceil(size.max(mss) + SKB_OVERHEAD);
+        // The last one is filled up when the application goes on.
+        self.wide_from = self.next_bytes + fitting.saturating_sub(1) * size.max(mss);
+        self.super_end = self.next_bytes;
+        self.super_end += self.super_bytes();
+    }
+
+    /// Size of the super-packets of which the socket's queue is made.
+    // spec: Linux tcp_xmit_size_goal
+    fn super_bytes(&self) -> u64 {
+        let largest = if self.super_end < self.wide_from { FIRST_WINDOW } else { self.window.max(FIRST_WINDOW) };
+        let mss = u64::from(self.mss);
+        ((largest / 2).min(self.tso_max) / mss).max(1) * mss
+    }
+
     /// Sends new data, at most `limit` segments. Returns how many left.
     // spec: Linux tcp_write_xmit
     pub(super) fn write(&mut self, now: Time, limit: u32, out: &mut Vec<Segment>) -> u32 {
@@ -382,8 +419,7 @@ impl Sender {
                 quota = 1;
             }
             let burst = self.burst_segments();
-            let unsent = self.app.written - self.next_bytes;
-            if !probe && burst > 1 && self.should_defer(now, cwnd, in_flight, burst, unsent, &mut cwnd_limited) {
+            if !probe && burst > 1 && self.should_defer(now, cwnd, in_flight, burst, &mut cwnd_limited) {
                 break;
             }
             let n = self.send_burst(now, burst.min(quota).min(limit - sent), out);
@@ -402,7 +438,7 @@ impl Sender {
     /// Whether waiting a little would make a larger burst.
     // spec: Linux tcp_tso_should_defer
     #[inline(never)]
-    fn should_defer(&self, now: Time, cwnd: u32, in_flight: u32, burst: u32, unsent: u64, limited: &mut bool) -> bool {
+    fn should_defer(&self, now: Time, cwnd: u32, in_flight: u32, burst: u32, limited: &mut bool) -> bool {
         if self.cc.ca_state() >= CaState::Recovery {
             return false;
         }
@@ -416,8 +452,9 @@ impl Sender {
         if room >= burst && window_room >= u64::from(burst) * u64::from(self.mss) {
             return false;
         }
-        if unsent <= room_bytes {
-            return false; // all there is can go
+        // What is left of a super-packet can go, and nothing will be added to it.
+        if self.super_end < self.app.written && self.super_end - self.next_bytes <= room_bytes {
+            return false;
         }
         let share = window_room.min(u64::from(cwnd) * u64::from(self.mss)) / u64::from(TSO_WIN_DIVISOR);
         if room_bytes >= share || self.board.packets_out() == 0 {
@@ -463,6 +500,9 @@ impl Sender {
             bytes += len;
             n += 1;
             self.emit(now, seq, len as u16, 0, out);
+        }
+        while self.super_end <= self.next_bytes {
+            self.super_end += self.super_bytes();
         }
         self.after_send(now, bytes, n);
         if first || matches!(self.timer.kind, TimerKind::None | TimerKind::LossProbe) {
@@ -549,5 +589,52 @@ impl Sender {
     /// The token of a segment in the scoreboard.
     pub(super) fn token(&self, seq: u64) -> Token {
         self.board.peek(seq).token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bbrlab_core::AlgorithmConfig;
+
+    const MSS: u64 = 1448;
+
+    /// A CUBIC sender right after its handshake over 100 ms; what it sent then.
+    fn sender() -> (Sender, Vec<Segment>) {
+        let setup = FlowSetup::bulk("cubic".to_owned(), AlgorithmConfig::named("cubic").unwrap());
+        let mut sender = Sender::new(0, &setup, 0, 1);
+        let mut out = Vec::new();
+        sender.start(Time::ZERO, &mut out);
+        out.clear();
+        sender.on_syn_ack(Time::ZERO + Span::millis(100), &setup, Time::ZERO, &mut out);
+        (sender, out)
+    }
+
+    #[test]
+    fn the_socket_holds_super_packets_of_22_segments_first_and_of_45_later() {
+        let (mut sender, out) = sender();
+        assert_eq!((out.len(), sender.super_end), (10, (10 + 22) * MSS));
+        sender.window = 1 << 20;
+        let end_after = |sender: &mut Sender, segments: u64| {
+            sender.super_end = segments * MSS;
+            sender.super_end += sender.super_bytes();
+            sender.super_end / MSS
+        };
+        // 4 MiB hold 128 of the small ones, of which the last grows.
+        let ends: Vec<u64> = [2_782, 2_804, 2_849].map(|from| end_after(&mut sender, from)).to_vec();
+        assert_eq!(ends, [2_804, 2_849, 2_894]);
+    }
+
+    #[test]
+    fn a_burst_is_not_deferred_where_its_super_packet_ends() {
+        let (mut sender, _) = sender();
+        let now = Time::ZERO + Span::millis(200); // the ACK of the first flight is due
+        sender.wstamp = now;
+        sender.window = 1 << 30;
+        sender.board.una = 8;
+        let defers = |sender: &Sender| sender.should_defer(now, 10, 8, 3, &mut false);
+        assert!(defers(&sender));
+        sender.super_end = sender.next_bytes + 2 * MSS;
+        assert!(!defers(&sender));
     }
 }

@@ -16,6 +16,30 @@ const LONE_SEGMENT: Span = Span::millis(200);
 /// A probe's delay before any RTT sample. Source: Linux `TCP_TIMEOUT_INIT`.
 const PROBE_INITIAL: Span = Span::secs(1);
 
+/// A tick of the kernel's clock. Source: Debian's CONFIG_HZ = 250.
+pub(super) const TICK: Span = Span::millis(4);
+/// Waits of fewer ticks than this end on any tick, eight times as long ones on every eighth, and so on.
+/// Source: Linux `LVL_START`, `LVL_CLK_SHIFT`.
+const WHEEL_TICKS: u64 = 63;
+const WHEEL_SHIFT: u32 = 3;
+const WHEEL_LEVELS: u32 = 9;
+
+/// A wait in whole ticks, rounded up.
+// spec: Linux usecs_to_jiffies
+const fn ticks(wait: Span) -> u64 {
+    wait.0.div_ceil(TICK.0)
+}
+
+/// When a kernel timer fires that is set now: on a tick, and never early.
+// spec: Linux calc_wheel_index, calc_index
+pub(super) fn fires_at(now: Time, wait: Span) -> Time {
+    let wait = ticks(wait);
+    let level = (0..WHEEL_LEVELS - 1).find(|level| wait < WHEEL_TICKS << (WHEEL_SHIFT * level));
+    let shift = WHEEL_SHIFT * level.unwrap_or(WHEEL_LEVELS - 1);
+    let expires = now.0 / TICK.0 + wait;
+    Time((((expires >> shift) + 1) << shift).saturating_mul(TICK.0))
+}
+
 /// What the timer waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerKind {
@@ -50,7 +74,16 @@ impl Default for Timer {
 impl Sender {
     /// The time-out with its back-off.
     pub(super) fn rto(&self) -> Span {
-        Span(self.cc.rtt().rto().0.saturating_mul(1 << self.backoff.min(20))).min(RttEstimator::RTO_MAX)
+        let rto = ticks(self.cc.rtt().rto()) * TICK.0;
+        Span(rto.saturating_mul(1 << self.backoff.min(20))).min(RttEstimator::RTO_MAX)
+    }
+
+    /// Sets a timer that starts once what the pacer holds may leave.
+    // spec: Linux tcp_reset_xmit_timer
+    fn set_timer(&mut self, now: Time, kind: TimerKind, wait: Span) {
+        let paced = self.edt().since(now).0 / TICK.0 * TICK.0;
+        let wait = Span(ticks(wait) * TICK.0 + paced).min(RttEstimator::RTO_MAX);
+        self.timer = Timer { kind, at: fires_at(now, wait) };
     }
 
     /// Arms the retransmission timer anew. After another timer it counts from the oldest segment's sending.
@@ -60,12 +93,13 @@ impl Sender {
             self.timer = Timer::default();
             return;
         }
-        let from = match self.timer.kind {
-            TimerKind::LossProbe | TimerKind::Reorder => self.token(self.board.una).send_time(),
-            _ => now,
+        let wait = match self.timer.kind {
+            TimerKind::LossProbe | TimerKind::Reorder => {
+                (self.token(self.board.una).send_time() + self.rto()).since(now).max(Span::micros(1))
+            }
+            _ => self.rto(),
         };
-        let at = (from + self.rto()).max(now + Span::micros(1));
-        self.timer = Timer { kind: TimerKind::Rto, at };
+        self.set_timer(now, TimerKind::Rto, wait);
     }
 
     /// Arms a tail loss probe where one makes sense. False: none does.
@@ -86,12 +120,12 @@ impl Sender {
         if until_rto > Span::ZERO {
             wait = wait.min(until_rto);
         }
-        self.timer = Timer { kind: TimerKind::LossProbe, at: now + wait };
+        self.set_timer(now, TimerKind::LossProbe, wait);
         true
     }
 
     pub(super) fn set_reorder_timer(&mut self, now: Time, wait: Span) {
-        self.timer = Timer { kind: TimerKind::Reorder, at: now + (wait + TIMEOUT_MIN).min(self.rto()) };
+        self.timer = Timer { kind: TimerKind::Reorder, at: fires_at(now, (wait + TIMEOUT_MIN).min(self.rto())) };
     }
 
     pub(super) fn on_timer(&mut self, now: Time, kind: TimerKind, out: &mut Vec<Segment>) {
@@ -168,7 +202,7 @@ impl Sender {
         }
         self.retransmits_in_row += 1;
         self.backoff += 1;
-        self.timer = Timer { kind: TimerKind::Rto, at: now + self.rto() };
+        self.timer = Timer { kind: TimerKind::Rto, at: fires_at(now, self.rto()) };
     }
 
     fn mark_timed_out(&mut self, now: Time) {
@@ -185,5 +219,29 @@ impl Sender {
             self.lose(now, seq, true);
         }
         self.stats.first_loss.get_or_insert(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A wait begins within a tick, which counts for nothing.
+    #[test]
+    fn a_timer_fires_on_a_tick_and_never_early() {
+        for now_us in [0u64, 1, 3_999, 4_000, 123_456_789] {
+            for wait_us in [1u64, 2_000, 4_000, 40_000, 200_000, 248_000] {
+                let (now, wait) = (Time::micros(now_us), Span::micros(wait_us));
+                let late = fires_at(now, wait).since(now + wait);
+                assert!(fires_at(now, wait) > now + wait && late <= Span::millis(8), "{now_us} {wait_us} {late:?}");
+                assert_eq!(fires_at(now, wait).0 % TICK.0, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_wait_ends_on_every_eighth_tick() {
+        let at = |ms| fires_at(Time::micros(1_000), Span::millis(ms)).as_micros() / 1_000;
+        assert_eq!([40, 200, 248, 252, 1_000, 2_016].map(at), [44, 204, 252, 256, 1_024, 2_048]);
     }
 }

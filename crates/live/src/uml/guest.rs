@@ -38,6 +38,8 @@ const ETHERNET: u32 = 14;
 /// How long the kernel is left alone before the flows begin. Until its first clock tick its timers fire on ticks only,
 /// and set-up takes no virtual time at all: without this the first SYN would wait for that tick.
 const SETTLE: Duration = Duration::from_millis(100);
+/// How late after a tick the run may begin.
+const TICK_GRAIN: Duration = Duration::from_micros(1);
 /// Where programs are, for a process that was given no environment.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -109,11 +111,22 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     let mut path = KernelPath::open(setup, plan)?;
     let ends = path.ends()?;
     std::thread::sleep(SETTLE);
+    await_tick();
     let driven = drive(setup, &ends, &mut path)?;
     std::mem::take(&mut path.changers).into_iter().try_for_each(Changer::finish)?;
     let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     Ok(Done::Ran { result: Box::new(result), trace, release })
+}
+
+/// Waits for a tick of the kernel's clock, so that the run's moment zero is one, as it is in the simulator.
+fn await_tick() {
+    // This clock moves on ticks only.
+    let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).ok();
+    let before = coarse();
+    while coarse() == before {
+        std::thread::sleep(TICK_GRAIN);
+    }
 }
 
 /// Makes namespaces, devices and disciplines.
