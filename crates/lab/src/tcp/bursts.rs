@@ -1,0 +1,155 @@
+//! How large a burst is, where the super-packets of the socket's queue end, and when a burst waits to grow.
+//! In: the sender as it stands. Out: sizes. Never: a segment sent.
+//! Spec: Linux 6.12 `tcp_output.c`, `tcp.c` (SPEC §4.4 items 2, 9).
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{CaState, Span, Time};
+
+use super::sender::Sender;
+
+/// What TSO adds to a burst on short paths: this much, halved for each 2^9 µs of RTT. Source: Linux `tcp_tso_rtt_log` = 9.
+const TSO_RTT_LOG: u32 = 9;
+/// A burst waits for an ACK to make it larger only if that is expected within this. Source: Linux `tcp_tso_should_defer`.
+const DEFER_MAX: Span = Span::millis(1);
+/// Above this the deferral gives up waiting for more window. Source: Linux `tcp_tso_win_divisor`.
+const TSO_WIN_DIVISOR: u32 = 3;
+/// An application with much to send fills a socket buffer of so many bytes at once.
+const SEND_BUFFER: u64 = 4 << 20;
+/// What a super-packet takes there beyond its payload. Source: Linux `sk_buff` (256), `SKB_SMALL_HEAD_CACHE_SIZE` (704).
+const SKB_OVERHEAD: u64 = 960;
+/// The super-packets that it is cut into are no larger than half of the largest window seen, which at the start is that
+/// of the SYN's answer, without scale. Source: Linux `tcp_bound_to_half_wnd`.
+const FIRST_WINDOW: u64 = 65_535;
+
+impl Sender {
+    // spec: Linux tcp_tso_autosize, or the algorithm's own (Linux `tso_segs`)
+    pub(super) fn burst_bytes(&self) -> u64 {
+        if let Some(bytes) = self.cc.own_quantum() {
+            return bytes.min(self.tso_max);
+        }
+        let mut bytes = self.cc.pacing_rate().as_bytes_per_sec() >> 10;
+        let shift = self.min_rtt_us >> TSO_RTT_LOG;
+        if shift < 17 {
+            bytes += self.tso_max >> shift;
+        }
+        bytes.min(self.tso_max)
+    }
+
+    /// Segments of one burst.
+    pub(super) fn burst_segments(&self) -> u32 {
+        let bytes = self.burst_bytes();
+        let mss = u64::from(self.mss);
+        let floor = self.cc.min_tso_segs();
+        // Slow flows make the smallest burst; that spares them the division.
+        let segments = if bytes < 2 * mss { 1 } else { (bytes / mss) as u32 };
+        segments.max(floor).min((self.tso_max / mss).max(1) as u32)
+    }
+
+    /// The application's first write, after what could leave has left: until then the last super-packet was filled anew.
+    // spec: Linux tcp_sendmsg_locked
+    pub(super) fn fill_socket(&mut self) {
+        let mss = u64::from(self.mss);
+        let size = (FIRST_WINDOW / 2).min(self.tso_max) / mss * mss;
+        let half = (self.initial_cwnd / 2).clamp(1, self.burst_segments());
+        let bursts = (self.next_bytes / mss).div_ceil(u64::from(half));
+        let room = SEND_BUFFER.saturating_sub(self.next_bytes + bursts * SKB_OVERHEAD);
+        let fitting = room.div_ceil(size.max(mss) + SKB_OVERHEAD);
+        // The last one is filled up when the application goes on.
+        self.wide_from = self.next_bytes + fitting.saturating_sub(1) * size.max(mss);
+        self.super_end = self.next_bytes;
+        self.super_end += self.super_bytes();
+    }
+
+    /// Size of the super-packets of which the socket's queue is made.
+    // spec: Linux tcp_xmit_size_goal
+    pub(super) fn super_bytes(&self) -> u64 {
+        let largest = if self.super_end < self.wide_from { FIRST_WINDOW } else { self.window.max(FIRST_WINDOW) };
+        let mss = u64::from(self.mss);
+        ((largest / 2).min(self.tso_max) / mss).max(1) * mss
+    }
+
+    /// Whether waiting a little would make a larger burst.
+    // spec: Linux tcp_tso_should_defer
+    #[inline(never)]
+    pub(super) fn should_defer(&self, now: Time, cwnd: u32, in_flight: u32, burst: u32, limited: &mut bool) -> bool {
+        if self.cc.ca_state() >= CaState::Recovery {
+            return false;
+        }
+        // The pacer would have let it go more than a millisecond ago: do not add delay.
+        if now.since(self.wstamp) > Span::millis(1) {
+            return false;
+        }
+        let room = cwnd - in_flight;
+        let window_room = self.window.saturating_sub(self.next_bytes - self.una_bytes);
+        let room_bytes = (u64::from(room) * u64::from(self.mss)).min(window_room);
+        if room >= burst && window_room >= u64::from(burst) * u64::from(self.mss) {
+            return false;
+        }
+        // What is left of a super-packet can go, and nothing will be added to it.
+        if self.super_end < self.app.written && self.super_end - self.next_bytes <= room_bytes {
+            return false;
+        }
+        let share = window_room.min(u64::from(cwnd) * u64::from(self.mss)) / u64::from(TSO_WIN_DIVISOR);
+        if room_bytes >= share || self.board.packets_out() == 0 {
+            return false;
+        }
+        // The next ACK is not expected soon.
+        let head = self.board.peek(self.board.una).token.send_time();
+        let srtt = self.cc.rtt().smoothed().unwrap_or(Span::ZERO);
+        let soon = Span(srtt.0 / 2).min(DEFER_MAX);
+        if (head + srtt).since(now) > soon {
+            return false;
+        }
+        *limited |= room <= (window_room / u64::from(self.mss)).min(u64::from(u32::MAX)) as u32;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::FlowSetup;
+    use crate::tcp::packet::Segment;
+    use bbrlab_core::AlgorithmConfig;
+
+    const MSS: u64 = 1448;
+
+    /// A CUBIC sender right after its handshake over 100 ms; what it sent then.
+    fn sender() -> (Sender, Vec<Segment>) {
+        let setup = FlowSetup::bulk("cubic".to_owned(), AlgorithmConfig::named("cubic").unwrap());
+        let mut sender = Sender::new(0, &setup, 0, 1);
+        let mut out = Vec::new();
+        sender.start(Time::ZERO, &mut out);
+        out.clear();
+        sender.on_syn_ack(Time::ZERO + Span::millis(100), &setup, Time::ZERO, &mut out);
+        (sender, out)
+    }
+
+    #[test]
+    fn the_socket_holds_super_packets_of_22_segments_first_and_of_45_later() {
+        let (mut sender, out) = sender();
+        assert_eq!((out.len(), sender.super_end), (10, (10 + 22) * MSS));
+        sender.window = 1 << 20;
+        let end_after = |sender: &mut Sender, segments: u64| {
+            sender.super_end = segments * MSS;
+            sender.super_end += sender.super_bytes();
+            sender.super_end / MSS
+        };
+        // 4 MiB hold 128 of the small ones, of which the last grows.
+        let ends: Vec<u64> = [2_782, 2_804, 2_849].map(|from| end_after(&mut sender, from)).to_vec();
+        assert_eq!(ends, [2_804, 2_849, 2_894]);
+    }
+
+    #[test]
+    fn a_burst_is_not_deferred_where_its_super_packet_ends() {
+        let (mut sender, _) = sender();
+        let now = Time::ZERO + Span::millis(200); // the ACK of the first flight is due
+        sender.wstamp = now;
+        sender.window = 1 << 30;
+        sender.board.una = 8;
+        let defers = |sender: &Sender| sender.should_defer(now, 10, 8, 3, &mut false);
+        assert!(defers(&sender));
+        sender.super_end = sender.next_bytes + 2 * MSS;
+        assert!(!defers(&sender));
+    }
+}
