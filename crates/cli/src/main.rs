@@ -19,6 +19,7 @@ mod replay;
 mod reproduce;
 mod run;
 mod summary;
+mod sweep;
 mod table;
 mod traces;
 mod worlds;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Agree(args) => agree::agree(args),
+        Command::Sweep(args) => sweep::sweep(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {

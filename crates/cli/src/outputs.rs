@@ -140,7 +140,10 @@ impl Target {
 
     /// Writes the whole file under a temporary name; [`commit`] gives it its own. Standard output, devices and pipes
     /// take what they get, now.
-    pub fn write(&self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Option<Written>, Failure> {
+    pub fn write(
+        &self,
+        fill: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+    ) -> Result<Option<Written>, Failure> {
         let Some(path) = &self.path else {
             let mut text = Vec::new();
             fill(&mut text).map_err(|error| format!("{}: {error}", self.flag))?;

@@ -213,6 +213,7 @@ fn page(outcomes: &[ExperimentOutcome], seed: u64) -> Report {
             rows: (first..report.claims.len()).collect(),
             figures: outcome.figures.clone(),
             runs_table: Some(outcome.runs.clone()),
+            ..Section::default()
         });
     }
     report

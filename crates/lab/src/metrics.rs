@@ -242,6 +242,12 @@ pub fn resampled(from: &[f64], to: &mut [f64], rng: &mut Rng) {
     }
 }
 
+/// FNV-1a, 64 bits: short, stable, and no secret is kept.
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

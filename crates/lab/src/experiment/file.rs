@@ -4,6 +4,8 @@
 
 use serde::Deserialize;
 
+use crate::product::Vary;
+
 /// One claim: what to run, what to expect, what to draw.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,16 +26,6 @@ pub(super) struct ExperimentFile {
     pub(super) expect: Vec<Expect>,
     #[serde(default)]
     pub(super) figure: Vec<FigureSpec>,
-}
-
-/// One axis of the cartesian product of runs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Vary {
-    pub(super) name: String,
-    /// The scenario key that a plain value sets; without it the value only fills in `{name}` in the scenario's texts.
-    pub(super) key: Option<String>,
-    pub(super) values: Vec<toml::Value>,
 }
 
 /// A run beside the product.

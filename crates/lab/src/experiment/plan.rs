@@ -1,54 +1,32 @@
-//! From axes to named runs: the cartesian product, with each run's scenario merged and its `{axis}` places filled in.
+//! From an experiment's axes to its named runs: the product, without what is skipped, and the runs beside it.
 //! In: an experiment file. Out: names and scenario tables. Never: a resolved scenario.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use toml::{Table, Value};
-
-use super::file::{ExperimentFile, Vary};
+use super::file::ExperimentFile;
 use crate::expect::Axis;
+use crate::product::{PlannedRun, Product, merged};
 
 /// More runs than any experiment needs: a guard against a slip in an axis. Ours.
 const MAX_RUNS: usize = 10_000;
 
-/// One run to come.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct PlannedRun {
-    /// `cc=bbr1,loss=1%`, or the name that the author gave.
-    pub(super) name: String,
-    /// The scenario's keys.
-    pub(super) scenario: Table,
-}
-
-/// One value of an axis.
-#[derive(Clone, Debug)]
-struct Point {
-    label: String,
-    x: f64,
-    /// Scenario keys that it sets.
-    set: Table,
-}
-
 /// The axes, and all runs in the order of the file: the product first, its last axis running fastest, then the explicit runs.
 pub(super) fn plan(file: &ExperimentFile) -> Result<(Vec<Axis>, Vec<PlannedRun>), String> {
-    let mut axes = Vec::new();
-    let mut product: Vec<Vec<(String, Point)>> = vec![Vec::new()];
-    for vary in &file.vary {
-        let points = points(vary)?;
-        axes.push(Axis { name: vary.name.clone(), values: points.iter().map(|p| (p.label.clone(), p.x)).collect() });
-        let longer = product.iter().flat_map(|before| {
-            points.iter().map(|point| [before.as_slice(), &[(vary.name.clone(), point.clone())]].concat())
-        });
-        product = longer.collect();
-        if product.len() > MAX_RUNS {
-            return Err(format!("the axes make over {MAX_RUNS} runs; leave out some values"));
-        }
+    let product = Product::new(&file.scenario, &file.vary)?;
+    if product.len() > MAX_RUNS {
+        return Err(format!("the axes make over {MAX_RUNS} runs; leave out some values"));
     }
-    product.retain(|run| !file.skip.iter().any(|skip| is_skipped(run, skip)));
+    let axis = |(name, points): &(String, Vec<crate::product::Point>)| Axis {
+        name: name.clone(),
+        values: points.iter().map(|p| (p.label.clone(), p.x)).collect(),
+    };
+    let axes = product.axes().iter().map(axis).collect();
     let alone = file.vary.is_empty() && file.run.is_empty();
     let mut runs = Vec::new();
     if alone || !file.vary.is_empty() {
-        for labels in &product {
-            runs.push(product_run(&file.scenario, labels)?);
+        for index in 0..product.len() {
+            if !file.skip.iter().any(|skip| product.is_skipped(index, skip)) {
+                runs.push(product.run(index)?);
+            }
         }
     }
     for explicit in &file.run {
@@ -65,120 +43,6 @@ fn check_names(runs: &[PlannedRun]) -> Result<(), String> {
         Some(twice) => Err(format!("two runs are named {:?}; name one otherwise", twice[0])),
         None => Ok(()),
     }
-}
-
-/// Whether a run has every label of a `[[skip]]`: axis = label, or axis = [labels].
-fn is_skipped(run: &[(String, Point)], skip: &Table) -> bool {
-    skip.iter().all(|(axis, labels)| {
-        let Some((_, point)) = run.iter().find(|(name, _)| name == axis) else { return false };
-        match labels {
-            Value::Array(labels) => labels.iter().any(|l| scalar(l).as_ref() == Some(&point.label)),
-            label => scalar(label).as_ref() == Some(&point.label),
-        }
-    })
-}
-
-fn product_run(base: &Table, labels: &[(String, Point)]) -> Result<PlannedRun, String> {
-    let mut scenario = base.clone();
-    for (_, point) in labels {
-        scenario = merged(&scenario, &point.set);
-    }
-    for value in scenario.iter_mut().map(|(_, value)| value) {
-        fill_in(value, labels);
-    }
-    if let Some(open) = scenario.values().find_map(open_place) {
-        return Err(format!("{open:?} has a place that no axis fills in"));
-    }
-    let names: Vec<String> = labels.iter().map(|(axis, point)| format!("{axis}={}", point.label)).collect();
-    let name = if names.is_empty() { "run".to_owned() } else { names.join(",") };
-    Ok(PlannedRun { name, scenario })
-}
-
-fn merged(base: &Table, over: &Table) -> Table {
-    let mut all = base.clone();
-    all.extend(over.iter().map(|(key, value)| (key.clone(), value.clone())));
-    all
-}
-
-/// Puts each label in place of its `{axis}`.
-fn fill_in(value: &mut Value, labels: &[(String, Point)]) {
-    match value {
-        Value::String(text) => {
-            for (axis, point) in labels {
-                *text = text.replace(&format!("{{{axis}}}"), &point.label);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, labels)),
-        Value::Table(table) => table.iter_mut().for_each(|(_, item)| fill_in(item, labels)),
-        _ => {}
-    }
-}
-
-/// A text in which a `{place}` is left.
-fn open_place(value: &Value) -> Option<&str> {
-    match value {
-        Value::String(text) if text.contains('{') => Some(text),
-        Value::Array(items) => items.iter().find_map(open_place),
-        Value::Table(table) => table.values().find_map(open_place),
-        _ => None,
-    }
-}
-
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Integer(number) => Some(number.to_string()),
-        Value::Float(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-fn points(vary: &Vary) -> Result<Vec<Point>, String> {
-    let name = &vary.name;
-    if vary.values.is_empty() {
-        return Err(format!("axis {name:?} has no values"));
-    }
-    let mut points = Vec::new();
-    for (index, value) in vary.values.iter().enumerate() {
-        points.push(match value {
-            Value::Table(table) => point_of_table(table, index).map_err(|e| format!("axis {name:?}: {e}"))?,
-            plain => {
-                let label =
-                    scalar(plain).ok_or_else(|| format!("axis {name:?}: {plain} is no text, number or table"))?;
-                let mut set = Table::new();
-                if let Some(key) = &vary.key {
-                    set.insert(key.clone(), plain.clone());
-                }
-                Point { x: leading_number(&label).unwrap_or(index as f64), label, set }
-            }
-        });
-    }
-    if let Some(bad) = points.iter().find(|p| p.label.contains([',', '='])) {
-        return Err(format!(
-            "axis {name:?}: label {:?} holds a comma or an equals sign; give a table with `label`",
-            bad.label
-        ));
-    }
-    Ok(points)
-}
-
-/// `{ label = …, x = …, any scenario key = … }`.
-fn point_of_table(table: &Table, index: usize) -> Result<Point, String> {
-    let mut set = table.clone();
-    let label = set.remove("label").as_ref().and_then(scalar).ok_or("a value without `label`")?;
-    let x = match set.remove("x") {
-        None => leading_number(&label).unwrap_or(index as f64),
-        Some(Value::Float(x)) => x,
-        Some(Value::Integer(x)) => x as f64,
-        Some(other) => return Err(format!("x of {label:?} is {other}, not a number")),
-    };
-    Ok(Point { label, x, set })
-}
-
-/// The number with which a label begins: 1 of `1%`.
-fn leading_number(label: &str) -> Option<f64> {
-    let end = label.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(label.len());
-    label[..end].parse().ok()
 }
 
 #[cfg(test)]

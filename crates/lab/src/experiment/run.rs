@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use super::plan::{PlannedRun, plan};
+use super::plan::plan;
 use super::{Experiment, ExperimentError, ExperimentOutcome, figure, verdict};
 use crate::expect::{Measurer, RunSet, RunView};
+use crate::product::PlannedRun;
 use crate::report::Table;
 use crate::scenario::Scenario;
 use crate::setup::Setup;

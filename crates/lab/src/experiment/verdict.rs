@@ -5,6 +5,7 @@
 use super::file::{Bound, Expect};
 use super::{Row, Verdict};
 use crate::expect::{MeasureError, Measurer};
+pub(super) use crate::report::short;
 
 /// The bounds of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,17 +48,6 @@ impl Bounds {
             (None, None) => "nothing".into(),
         }
     }
-}
-
-/// A number to four significant digits, without trailing zeros.
-pub(super) fn short(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let before_point = value.abs().log10().floor() as i32 + 1;
-    let places = usize::try_from((4 - before_point).max(0)).unwrap_or(0);
-    let text = format!("{value:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// Said of a row that holds although it is marked: by chance of this seed, or because the mark is out of date.

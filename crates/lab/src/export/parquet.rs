@@ -22,9 +22,13 @@ struct Column {
     values: Values,
 }
 
-enum Values {
+/// The values of one column; `None` is null.
+pub enum Values {
+    /// Whole numbers.
     Whole(Vec<Option<u64>>),
+    /// Numbers.
     Float(Vec<Option<f64>>),
+    /// Texts.
     Text(Vec<Option<String>>),
 }
 
@@ -104,11 +108,7 @@ pub fn runs(record: &Record<'_>) -> io::Result<Vec<u8>> {
 
 /// What ties samples to their run: equal scenarios with equal seeds are the same run.
 fn run_id(record: &Record<'_>) -> String {
-    let text = record.result.scenario.to_string();
-    // FNV-1a, 64 bits: short, stable, and no secret is kept.
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let hash = crate::metrics::fnv1a(record.result.scenario.to_string().as_bytes());
     format!("{hash:016x}-{}", record.result.seed)
 }
 
@@ -116,54 +116,79 @@ impl Column {
     fn new(name: &str, values: Values) -> Self {
         Self { name: name.to_owned(), values }
     }
+}
 
-    fn kind(&self) -> &'static str {
-        match self.values {
-            Values::Whole(_) => "INT64",
-            Values::Float(_) => "DOUBLE",
-            Values::Text(_) => "BYTE_ARRAY",
+impl Values {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Whole(_) => "INT64",
+            Self::Float(_) => "DOUBLE",
+            Self::Text(_) => "BYTE_ARRAY",
         }
     }
 }
 
 fn write(table: &str, columns: &[Column]) -> io::Result<Vec<u8>> {
-    try_write(table, columns).map_err(io::Error::other)
+    let fields: Vec<(&str, &Values)> = columns.iter().map(|column| (column.name.as_str(), &column.values)).collect();
+    let mut writer = Writer::new(Vec::new(), table, &fields)?;
+    writer.group(&columns.iter().map(|column| &column.values).collect::<Vec<_>>())?;
+    writer.finish()
 }
 
-fn try_write(table: &str, columns: &[Column]) -> Result<Vec<u8>, ParquetError> {
-    let fields: Vec<String> = columns
-        .iter()
-        .map(|column| {
-            let text = if matches!(column.values, Values::Text(_)) { " (UTF8)" } else { "" };
-            format!("OPTIONAL {} {}{text};", column.kind(), column.name)
-        })
-        .collect();
-    let schema = Arc::new(parse_message_type(&format!("message {table} {{ {} }}", fields.join(" ")))?);
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-    let mut group = writer.next_row_group()?;
-    for column in columns {
-        let Some(mut open) = group.next_column()? else { break };
-        match (open.untyped(), &column.values) {
-            (ColumnWriter::Int64ColumnWriter(to), Values::Whole(values)) => {
-                // Counters stay far below 2^63; a larger one could only be a fault, and shows as the largest.
-                let (values, levels) = dense(values, |&value| i64::try_from(value).unwrap_or(i64::MAX));
-                to.write_batch(&values, Some(&levels), None)?;
-            }
-            (ColumnWriter::DoubleColumnWriter(to), Values::Float(values)) => {
-                let (values, levels) = dense(values, |&value| value);
-                to.write_batch(&values, Some(&levels), None)?;
-            }
-            (ColumnWriter::ByteArrayColumnWriter(to), Values::Text(values)) => {
-                let (values, levels) = dense(values, |value| ByteArray::from(value.as_str()));
-                to.write_batch(&values, Some(&levels), None)?;
-            }
-            _ => return Err(ParquetError::General(format!("column {} has another type than its schema", column.name))),
-        }
-        open.close()?;
+/// A table that is written group by group, so that it may be larger than memory.
+pub struct Writer<W: io::Write + Send> {
+    writer: SerializedFileWriter<W>,
+}
+
+impl<W: io::Write + Send> Writer<W> {
+    /// Begins a table; the values show each column's type.
+    pub fn new(to: W, table: &str, columns: &[(&str, &Values)]) -> io::Result<Self> {
+        let field = |(name, values): &(&str, &Values)| {
+            let text = if matches!(values, Values::Text(_)) { " (UTF8)" } else { "" };
+            format!("OPTIONAL {} {name}{text};", values.kind())
+        };
+        let fields: Vec<String> = columns.iter().map(field).collect();
+        let schema = parse_message_type(&format!("message {table} {{ {} }}", fields.join(" ")));
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let writer = schema.and_then(|schema| SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties)));
+        writer.map(|writer| Self { writer }).map_err(io::Error::other)
     }
-    group.close()?;
-    writer.into_inner()
+
+    /// Writes some rows: the columns in their order, all of one length.
+    pub fn group(&mut self, columns: &[&Values]) -> io::Result<()> {
+        self.try_group(columns).map_err(io::Error::other)
+    }
+
+    fn try_group(&mut self, columns: &[&Values]) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for values in columns {
+            let Some(mut open) = group.next_column()? else { break };
+            match (open.untyped(), values) {
+                (ColumnWriter::Int64ColumnWriter(to), Values::Whole(values)) => {
+                    // Counters stay far below 2^63; a larger one could only be a fault, and shows as the largest.
+                    let (values, levels) = dense(values, |&value| i64::try_from(value).unwrap_or(i64::MAX));
+                    to.write_batch(&values, Some(&levels), None)?;
+                }
+                (ColumnWriter::DoubleColumnWriter(to), Values::Float(values)) => {
+                    let (values, levels) = dense(values, |&value| value);
+                    to.write_batch(&values, Some(&levels), None)?;
+                }
+                (ColumnWriter::ByteArrayColumnWriter(to), Values::Text(values)) => {
+                    let (values, levels) = dense(values, |value| ByteArray::from(value.as_str()));
+                    to.write_batch(&values, Some(&levels), None)?;
+                }
+                _ => return Err(ParquetError::General("a column has another type than its schema".to_owned())),
+            }
+            open.close()?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    /// Ends the table.
+    pub fn finish(self) -> io::Result<W> {
+        self.writer.into_inner().map_err(io::Error::other)
+    }
 }
 
 /// Parquet's form of optional values: those that are there, and a level for each row.

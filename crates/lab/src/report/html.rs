@@ -2,6 +2,7 @@
 //! In: a [`Report`]. Out: HTML text in which every text of the report is escaped. Never: a figure's values.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use super::heat;
 use super::model::{ClaimRow, Figure, Report, Section, Table, Verdict};
 
 /// From how many rows a table of runs is folded away at first. Ours.
@@ -204,6 +205,14 @@ fn section(report: &Report, section: &Section, next_figure: &mut usize) -> Strin
     for item in &section.figures {
         out += &figure(item, *next_figure);
         *next_figure += 1;
+    }
+    if let Some(tree) = &section.tree {
+        out += &heat::tree(tree);
+    }
+    if !section.heats.is_empty() {
+        out += "<div class=\"heats\">";
+        out.extend(section.heats.iter().map(heat::map));
+        out += "</div>\n";
     }
     if let Some(table) = &section.runs_table {
         out += &runs(table);

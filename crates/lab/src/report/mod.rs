@@ -3,11 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod compact;
+mod heat;
 mod html;
 pub mod model;
 mod payload;
 mod run;
 
+pub use heat::short;
 pub use model::*;
 pub use run::for_run;
 

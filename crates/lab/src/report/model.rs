@@ -96,9 +96,69 @@ pub struct Section {
     /// Its figures.
     #[serde(default)]
     pub figures: Vec<Figure>,
+    /// Its heat maps.
+    #[serde(default)]
+    pub heats: Vec<Heat>,
+    /// Its decision tree.
+    #[serde(default)]
+    pub tree: Option<Tree>,
     /// The runs behind it, one a row.
     #[serde(default)]
     pub runs_table: Option<Table>,
+}
+
+/// Numbers over two axes as coloured cells, each with its number in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Heat {
+    /// Its heading.
+    pub title: String,
+    /// What runs from left to right.
+    pub x: String,
+    /// What runs from top to bottom.
+    pub y: String,
+    /// Labels of the columns.
+    pub xs: Vec<String>,
+    /// Labels of the rows.
+    pub ys: Vec<String>,
+    /// Of the cells; may be empty.
+    pub unit: String,
+    /// What the colours mean.
+    pub scale: Scale,
+    /// Rows of cells; a NaN is empty.
+    pub cells: Vec<Vec<f64>>,
+}
+
+/// What the colours of a heat map mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Darker is more, from zero to the largest value of the map.
+    FromZero,
+    /// A ratio: one colour above 1, another below, full at 2 and at 1/2.
+    AroundOne,
+    /// A difference: one colour above 0, another below, full at the largest distance.
+    AroundZero,
+}
+
+/// A decision tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Tree {
+    /// A question with the answer for both sides.
+    Ask {
+        /// What is asked, as in `loss < 2 %`.
+        question: String,
+        /// Where it is so.
+        yes: Box<Tree>,
+        /// Where it is not.
+        no: Box<Tree>,
+    },
+    /// An answer.
+    Answer {
+        /// What it says.
+        text: String,
+        /// What it rests on.
+        detail: String,
+    },
 }
 
 /// A table of texts. A column whose cells all begin like a number is set flush right.

@@ -1,0 +1,351 @@
+//! `bbrlab sweep`: any scenario over any axes, on all cores, in a directory from which it goes on after an interruption.
+//! In: a scenario and axes. Out: `runs.parquet`, a page, a table. Never: a run done twice, or a figure that depends on threads or shards.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use bbrlab_lab::export::parquet::{self, Values, Writer};
+use bbrlab_lab::product::Vary;
+use bbrlab_lab::sweep::{self, Cells, FIGURES, Row, Sweep, axis};
+use rayon::prelude::*;
+
+use crate::args::SweepArgs;
+use crate::grid::{Align, aligned};
+use crate::outputs::{self, Target};
+use crate::progress::Progress;
+use crate::{Failure, Verdict, inputs, print};
+
+/// What a sweep's directory holds besides the results.
+const SPEC: &str = "sweep.json";
+const BLOCKS: &str = "blocks";
+/// Rows of one group of `runs.parquet`: what is in memory at a time. Ours.
+const GROUP: usize = 8192;
+
+/// Where a file's bytes go.
+type Sink<'a> = &'a mut (dyn std::io::Write + Send);
+
+/// Runs what the arguments say.
+pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
+    let sweep = specified(args)?;
+    let shown = shown(args)?;
+    let place = Place::open(&args.out, &sweep)?;
+    let report = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
+    if report.as_ref().is_some_and(Target::is_stdout) {
+        return Err("--report: -: a page is a file; name one, as in report.html".to_owned());
+    }
+    let (shard, shards) = shard(args.shard.as_deref())?;
+    let pending: Vec<usize> =
+        (0..sweep.blocks()).filter(|block| block % shards == shard && !place.has(*block)).collect();
+    let runs = pending.iter().map(|&block| sweep.block(block).len()).sum();
+    let progress = Progress::new("sweeping", runs);
+    let writing = Mutex::new(());
+    pending.par_iter().with_max_len(1).try_for_each(|&block| -> Result<(), Failure> {
+        let rows: Vec<Row> = sweep
+            .block(block)
+            .map(|index| {
+                let row = one(args, &sweep, &place, index, &writing);
+                progress.tick();
+                row
+            })
+            .collect::<Result<_, _>>()?;
+        let _alone = writing.lock();
+        place.write(block, &rows)
+    })?;
+    drop(progress);
+    let left = (0..sweep.blocks()).filter(|block| !place.has(*block)).count();
+    if left > 0 {
+        let done = sweep.blocks() - left;
+        print(&format!("{done} of {} blocks are there; other shards have the rest\n", sweep.blocks()))?;
+        return Ok(Verdict::Holds);
+    }
+    let cells = place.merge(&sweep)?;
+    if let Some(report) = &report {
+        let title = args.name.clone().unwrap_or_else(|| "A sweep".to_owned());
+        let page = bbrlab_lab::report::render(&page(args, &sweep, &cells, &shown, &title)?);
+        outputs::commit(report.write(|to| to.write_all(page.as_bytes()))?.into_iter().collect())?;
+    }
+    if !args.quiet {
+        print(&table(&sweep, &cells, &shown, &place))?;
+    }
+    Ok(Verdict::Holds)
+}
+
+fn page(
+    args: &SweepArgs,
+    sweep: &Sweep,
+    cells: &Cells,
+    shown: &[usize],
+    title: &str,
+) -> Result<bbrlab_lab::report::Report, Failure> {
+    let mut page = sweep::page(sweep, cells, shown, title);
+    if let Some(axis) = &args.tree {
+        page.sections.insert(0, bbrlab_lab::when::section(sweep, cells, axis)?);
+    }
+    Ok(page)
+}
+
+/// Does one run; its series go into a file of their own where they are asked for.
+fn one(args: &SweepArgs, sweep: &Sweep, place: &Place, index: usize, writing: &Mutex<()>) -> Result<Row, Failure> {
+    if !args.samples {
+        return sweep.run(index);
+    }
+    let (row, setup, mut output) = sweep.run_with_series(index)?;
+    output.result.scenario =
+        serde_json::to_value(sweep.setup(index)?.0).map_err(|error| format!("scenario: {error}"))?;
+    let record = bbrlab_lab::export::Record { setup: &setup, result: &output.result, trace: &output.trace };
+    let bytes = parquet::samples(&record).map_err(|error| format!("--samples: {error}"))?;
+    let _alone = writing.lock();
+    place.put(&place.dir.join("samples").join(format!("{:016x}.parquet", row.id)), |to| to.write_all(&bytes))?;
+    Ok(row)
+}
+
+/// The sweep that file and flags make.
+fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
+    let mut base = toml::Table::new();
+    let mut axes: Vec<Vary> = Vec::new();
+    if let Some(path) = &args.file {
+        let text =
+            inputs::scenario(path).map_err(|error| format!("{}: {error}; name a sweep in TOML", path.display()))?;
+        base = text.parse::<toml::Table>().map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            format!("{}:{line}: {}", path.display(), error.message().lines().next().unwrap_or_default())
+        })?;
+        if let Some(vary) = base.remove("vary") {
+            axes = vary_of(vary).map_err(|error| format!("{}: vary: {error}", path.display()))?;
+        }
+    }
+    for (key, text) in args.overrides() {
+        base.insert(key.to_owned(), toml::Value::String(text.to_owned()));
+    }
+    if !args.flow.is_empty() {
+        base.insert("flow".to_owned(), args.flow.clone().into());
+    }
+    for text in &args.vary {
+        let vary = axis::parse(text).map_err(|error| format!("--vary: {error}"))?;
+        match axes.iter_mut().find(|known| known.name == vary.name) {
+            Some(known) => *known = vary,
+            None => axes.push(vary),
+        }
+    }
+    if axes.is_empty() {
+        return Err("--vary: a sweep has an axis; write as in --vary rate=1mbit..1gbit:7".to_owned());
+    }
+    if axes.iter().any(|vary| vary.name == "cc") && !base.contains_key("flow") {
+        base.insert("flow".to_owned(), vec!["{cc}".to_owned()].into());
+    }
+    if !args.samples {
+        base.insert("sample".to_owned(), "0s".into());
+    }
+    Sweep::new(base, &axes, env!("CARGO_PKG_VERSION"))
+}
+
+/// The `[[vary]]` tables of a file.
+fn vary_of(value: toml::Value) -> Result<Vec<Vary>, String> {
+    let tables: Vec<Vary> =
+        value.try_into().map_err(|e: toml::de::Error| e.message().lines().next().unwrap_or_default().to_owned())?;
+    tables.into_iter().map(|vary| axis::vary(&vary.name, vary.values)).collect()
+}
+
+/// The figures to show, by name.
+fn shown(args: &SweepArgs) -> Result<Vec<usize>, Failure> {
+    if args.show.is_empty() {
+        return Ok(sweep::shown_by_default());
+    }
+    let place = |name: &String| {
+        sweep::figure(name).ok_or_else(|| {
+            let known: Vec<&str> = FIGURES.iter().map(|(name, ..)| *name).collect();
+            format!("--show: there is no figure {name:?}; there are {}", known.join(", "))
+        })
+    };
+    args.show.iter().map(place).collect()
+}
+
+/// `2/5` as (1, 5): the second of five shares.
+fn shard(text: Option<&str>) -> Result<(usize, usize), Failure> {
+    let Some(text) = text else { return Ok((0, 1)) };
+    let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
+    match parts {
+        Some((i, n)) if (1..=n).contains(&i) => Ok((i - 1, n)),
+        _ => Err(format!("--shard: {text:?} is no share; write I/N with I from 1 to N, as in 2/5")),
+    }
+}
+
+/// The directory of a sweep.
+struct Place {
+    dir: PathBuf,
+}
+
+impl Place {
+    /// Makes the directory, or finds the same sweep in it.
+    fn open(dir: &Path, sweep: &Sweep) -> Result<Self, Failure> {
+        let fault = |error: std::io::Error| format!("--out: {}: {}", dir.display(), outputs::can_not(&error));
+        let place = Self { dir: dir.to_owned() };
+        let spec = serde_json::to_string_pretty(sweep.spec()).map_err(|error| format!("sweep: {error}"))? + "\n";
+        let file = dir.join(SPEC);
+        if dir.is_dir() {
+            match fs::read_to_string(&file) {
+                Ok(there) if there == spec => return Ok(place),
+                Ok(_) => {
+                    let what = "it holds another sweep (see its sweep.json); name another directory, or remove it";
+                    return Err(format!("--out: {}: {what}", dir.display()));
+                }
+                Err(_) if fs::read_dir(dir).map_err(fault)?.next().is_some() => {
+                    let what = "it holds other things; name an empty directory or a new one";
+                    return Err(format!("--out: {}: {what}", dir.display()));
+                }
+                Err(_) => {}
+            }
+        }
+        fs::create_dir_all(dir.join(BLOCKS)).map_err(fault)?;
+        fs::create_dir_all(dir.join("samples")).map_err(fault)?;
+        place.put(&file, |to| to.write_all(spec.as_bytes()))?;
+        Ok(place)
+    }
+
+    fn block(&self, block: usize) -> PathBuf {
+        self.dir.join(BLOCKS).join(format!("{block:06}.csv"))
+    }
+
+    /// Files have their names only once they are whole.
+    fn has(&self, block: usize) -> bool {
+        self.block(block).exists()
+    }
+
+    fn write(&self, block: usize, rows: &[Row]) -> Result<(), Failure> {
+        self.put(&self.block(block), |to| rows.iter().try_for_each(|row| writeln!(to, "{row}")))
+    }
+
+    fn put(&self, file: &Path, fill: impl FnOnce(Sink<'_>) -> std::io::Result<()>) -> Result<(), Failure> {
+        outputs::commit(Target::check("--out", file)?.write(fill)?.into_iter().collect())
+    }
+
+    /// All blocks as one table, group by group, and the medians for the pictures.
+    fn merge(&self, sweep: &Sweep) -> Result<Cells, Failure> {
+        let mut cells = Cells::new(sweep);
+        let target = Target::check("--out", &self.dir.join("runs.parquet"))?;
+        let mut fault = None;
+        let written = target.write(|to| {
+            let mut group = Group::new(sweep);
+            let mut writer = group.writer(to)?;
+            for block in 0..sweep.blocks() {
+                let file = BufReader::new(fs::File::open(self.block(block))?);
+                for (index, line) in sweep.block(block).zip(file.lines()) {
+                    let Some(row) = Row::parse(&line?) else {
+                        fault = Some(self.block(block));
+                        return Err(std::io::Error::other("a damaged block"));
+                    };
+                    group.push(sweep, index, &row);
+                    cells.push(row);
+                    if group.rows == GROUP {
+                        group.flush(&mut writer)?;
+                    }
+                }
+            }
+            group.flush(&mut writer)?;
+            writer.finish().map(drop)
+        });
+        if let Some(block) = fault {
+            return Err(format!("{}: it is damaged; remove it and run the sweep again", block.display()));
+        }
+        if cells.len() != sweep.product().len() {
+            return Err(format!("--out: {}: a block lacks rows; remove it and run again", self.dir.display()));
+        }
+        outputs::commit(written?.into_iter().collect())?;
+        if fs::read_dir(self.dir.join("samples")).is_ok_and(|mut files| files.next().is_none()) {
+            // Empty, so it says nothing; where it cannot go, nothing is lost.
+            let _ = fs::remove_dir(self.dir.join("samples"));
+        }
+        Ok(cells)
+    }
+}
+
+/// Rows on their way into `runs.parquet`.
+struct Group {
+    names: Vec<String>,
+    ids: Vec<Option<String>>,
+    seeds: Vec<Option<u64>>,
+    labels: Vec<Vec<Option<String>>>,
+    figures: Vec<Vec<Option<f64>>>,
+    rows: usize,
+}
+
+impl Group {
+    fn new(sweep: &Sweep) -> Self {
+        let names: Vec<String> = sweep.product().axes().iter().map(|(name, _)| format!("axis_{name}")).collect();
+        Self {
+            labels: vec![Vec::new(); names.len()],
+            figures: vec![Vec::new(); FIGURES.len()],
+            names,
+            ids: Vec::new(),
+            seeds: Vec::new(),
+            rows: 0,
+        }
+    }
+
+    fn push(&mut self, sweep: &Sweep, index: usize, row: &Row) {
+        self.ids.push(Some(format!("{:016x}", row.id)));
+        self.seeds.push(Some(row.seed));
+        for (column, point) in self.labels.iter_mut().zip(sweep.product().points(sweep.combination(index))) {
+            column.push(Some(point.label.clone()));
+        }
+        for (column, &figure) in self.figures.iter_mut().zip(&row.figures) {
+            column.push((!figure.is_nan()).then_some(figure));
+        }
+        self.rows += 1;
+    }
+
+    fn columns(&mut self) -> Vec<Values> {
+        let mut columns =
+            vec![Values::Text(std::mem::take(&mut self.ids)), Values::Whole(std::mem::take(&mut self.seeds))];
+        columns.extend(self.labels.iter_mut().map(|column| Values::Text(std::mem::take(column))));
+        columns.extend(self.figures.iter_mut().map(|column| Values::Float(std::mem::take(column))));
+        self.rows = 0;
+        columns
+    }
+
+    fn writer<'a>(&mut self, to: Sink<'a>) -> std::io::Result<Writer<Sink<'a>>> {
+        let columns = self.columns();
+        let names = ["run_id", "seed"].into_iter().chain(self.names.iter().map(String::as_str));
+        let names = names.chain(FIGURES.iter().map(|(name, ..)| *name));
+        Writer::new(to, "runs", &names.zip(&columns).collect::<Vec<_>>())
+    }
+
+    fn flush(&mut self, writer: &mut Writer<Sink<'_>>) -> std::io::Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let columns = self.columns();
+        writer.group(&columns.iter().collect::<Vec<_>>())
+    }
+}
+
+/// What the sweep brought, in a few lines.
+fn table(sweep: &Sweep, cells: &Cells, shown: &[usize], place: &Place) -> String {
+    let axes = sweep.product().axes();
+    let names = axes.iter().position(|(_, points)| points.iter().any(|point| axis::number(&point.label).is_none()));
+    let over = names.unwrap_or(0);
+    let head: Vec<String> = std::iter::once(axes[over].0.clone())
+        .chain(shown.iter().map(|&which| format!("{}, {}", FIGURES[which].0, FIGURES[which].1)))
+        .collect();
+    let rows = axes[over].1.iter().enumerate().map(|(value, point)| {
+        let figures = shown
+            .iter()
+            .map(|&which| bbrlab_lab::report::short(cells.median(sweep, &[(over, value)], which) * FIGURES[which].2));
+        std::iter::once(point.label.clone()).chain(figures).collect()
+    });
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let align: Vec<Align> =
+        head.iter().enumerate().map(|(nth, _)| if nth == 0 { Align::Left } else { Align::Right }).collect();
+    let mut text = aligned(&head, &align, rows);
+    text += &format!(
+        "\nmedians over {} runs ({} combinations, {} seeds each); all of them: {}\n",
+        sweep.len(),
+        sweep.product().len(),
+        sweep.spec().repeat,
+        place.dir.join("runs.parquet").display()
+    );
+    text
+}

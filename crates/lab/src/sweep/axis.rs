@@ -1,0 +1,174 @@
+//! An axis as a flag writes it: `rate=1mbit,10mbit`, or `rate=1mbit..1gbit:7`, seven values between, evenly by ratio.
+//! In: text. Out: an axis for [`crate::product::Product`]. Never: a unit that a scenario does not know.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use toml::Value;
+
+use crate::product::Vary;
+use crate::scenario::KEYS;
+
+/// Units of one kind, with what they are multiples of; a plain number and a per cent stand for themselves.
+const UNITS: [(&str, f64); 9] = [
+    ("bit", 1.0),
+    ("kbit", 1e3),
+    ("mbit", 1e6),
+    ("gbit", 1e9),
+    ("tbit", 1e12),
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+];
+/// Digits of a value between the ends of a range. Ours: enough for an axis, short enough for its labels.
+const DIGITS: usize = 3;
+/// Most values of a range. Ours: a guard against a slip.
+const VALUES_MAX: usize = 10_000;
+
+/// Reads `NAME=VALUES`. Values are separated by commas, or by semicolons where a value holds a comma.
+pub fn parse(text: &str) -> Result<Vary, String> {
+    let (name, values) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} has no values; write NAME=VALUE,VALUE or NAME=LOW..HIGH:COUNT"))?;
+    let separator = if values.contains(';') { ';' } else { ',' };
+    let texts = values.split(separator).map(str::trim).filter(|value| !value.is_empty());
+    vary(name.trim(), texts.map(|text| Value::String(text.to_owned())))
+}
+
+/// An axis of these values; ranges among them become their values, and each value stands for its number.
+pub fn vary(name: &str, values: impl IntoIterator<Item = Value>) -> Result<Vary, String> {
+    let mut all = Vec::new();
+    for value in values {
+        match value.as_str().map(range).transpose()?.flatten() {
+            Some(range) => all.extend(range.into_iter().map(Value::String)),
+            None => all.push(value),
+        }
+    }
+    let key = KEYS.contains(&name).then(|| name.to_owned());
+    let values = all.into_iter().map(|value| point(value, key.as_deref())).collect();
+    Ok(Vary { name: name.to_owned(), key: None, values })
+}
+
+/// The value as a table with the number that it stands for, so that `1mbit` lies left of `1gbit`.
+fn point(value: Value, key: Option<&str>) -> Value {
+    let label = match &value {
+        Value::String(text) => text.clone(),
+        Value::Table(_) => return value,
+        other => other.to_string(),
+    };
+    let mut table = toml::Table::new();
+    if let Some(x) = number(&label) {
+        table.insert("x".to_owned(), Value::Float(x));
+    }
+    if let Some(key) = key {
+        let set = if key == "flow" { Value::Array(vec![value]) } else { value };
+        table.insert(key.to_owned(), set);
+    }
+    // Names of runs are made of axis=label, so a label holds neither sign.
+    table.insert("label".to_owned(), Value::String(label.replace(',', ";").replace('=', ":")));
+    Value::Table(table)
+}
+
+/// What a text stands for: 10^7 for `10mbit`, 0.04 for `40ms`, 1 for `1%` and `1bdp`.
+pub fn number(text: &str) -> Option<f64> {
+    let (value, unit) = split(text)?;
+    Some(value * UNITS.iter().find(|(name, _)| *name == unit).map_or(1.0, |(_, scale)| *scale))
+}
+
+fn split(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, text[end..].trim()))
+}
+
+/// The values of `LOW..HIGH:COUNT` (evenly by ratio) or `LOW..HIGH:COUNTlin` (evenly); `None` for anything else.
+fn range(text: &str) -> Result<Option<Vec<String>>, String> {
+    let Some((low, rest)) = text.split_once("..") else { return Ok(None) };
+    let Some((high, count)) = rest.split_once(':') else {
+        return Err(format!("{text:?} does not say how many values; write as in {text}:5"));
+    };
+    let (count, linear) = count.strip_suffix("lin").map_or((count, false), |count| (count, true));
+    let count: usize = count
+        .parse()
+        .ok()
+        .filter(|count| (2..=VALUES_MAX).contains(count))
+        .ok_or_else(|| format!("{text:?}: {count:?} is no number of values; write one from 2 to {VALUES_MAX}"))?;
+    let ends = [low, high].map(|end| split(end.trim()));
+    let [Some((a, unit_a)), Some((b, unit_b))] = ends else {
+        return Err(format!("{text:?}: an end is no number; write as in 1mbit..1gbit:7"));
+    };
+    let scale = |unit: &str| UNITS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+    let in_a = match (scale(unit_a), scale(unit_b)) {
+        _ if unit_a == unit_b => b,
+        (Some(of_a), Some(of_b)) if is_rate(unit_a) == is_rate(unit_b) => b * of_b / of_a,
+        _ => return Err(format!("{text:?}: {unit_a:?} and {unit_b:?} are units of different kinds")),
+    };
+    if !linear && (a <= 0.0 || in_a <= 0.0) {
+        return Err(format!("{text:?}: there are no ratios from or to 0; write {count}lin for even steps"));
+    }
+    let value = |index: usize| {
+        let share = index as f64 / (count - 1) as f64;
+        let value = if linear { a + (in_a - a) * share } else { a * (in_a / a).powf(share) };
+        format!("{}{unit_a}", rounded(value))
+    };
+    Ok(Some((0..count).map(value).collect()))
+}
+
+fn is_rate(unit: &str) -> bool {
+    unit.ends_with("bit")
+}
+
+/// A number with [`DIGITS`] digits and no zeros behind its point.
+fn rounded(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let whole_digits = value.abs().log10().floor() as i32 + 1;
+    let places = (DIGITS as i32 - whole_digits).max(0) as usize;
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(text: &str) -> Vec<String> {
+        let label = |value: &Value| value["label"].as_str().unwrap().to_owned();
+        parse(text).unwrap().values.iter().map(label).collect()
+    }
+
+    #[test]
+    fn a_list_is_taken_as_it_stands() {
+        assert_eq!(labels("rate=1mbit, 10mbit"), ["1mbit", "10mbit"]);
+        assert_eq!(labels("flow=bbr1,size=1MB;cubic"), ["bbr1;size:1MB", "cubic"]);
+    }
+
+    #[test]
+    fn a_range_is_even_by_ratio_unless_told() {
+        assert_eq!(labels("rate=1mbit..1gbit:4"), ["1mbit", "10mbit", "100mbit", "1000mbit"]);
+        assert_eq!(labels("rtt=5ms..0.08s:3"), ["5ms", "20ms", "80ms"]);
+        assert_eq!(labels("loss=0%..2%:3lin"), ["0%", "1%", "2%"]);
+    }
+
+    #[test]
+    fn a_value_stands_for_its_number_in_basic_units() {
+        assert_eq!(
+            ["10mbit", "40ms", "2%", "1.5bdp", "bbr1"].map(number),
+            [Some(1e7), Some(0.04), Some(2.0), Some(1.5), None]
+        );
+    }
+
+    #[test]
+    fn a_slip_in_a_range_is_named() {
+        for (text, what) in [
+            ("rate", "no values"),
+            ("rate=1mbit..2mbit", "how many"),
+            ("rate=1mbit..2mbit:1", "number of values"),
+            ("rate=1mbit..2ms:3", "different kinds"),
+            ("loss=0%..1%:3", "ratios"),
+            ("rate=a..b:3", "no number"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A sweep's rows by combination: medians over the seeds, and medians over whatever a picture leaves out.
+//! In: rows in the order of the runs. Out: one figure of one place. Never: the rows themselves.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::{FIGURES, Row, Sweep};
+use crate::metrics::median;
+
+/// Medians over the seeds, one a combination and figure.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    repeat: usize,
+    /// Rows of the combination that is being filled.
+    open: Vec<Row>,
+    values: Vec<[f64; FIGURES.len()]>,
+}
+
+impl Cells {
+    /// None yet.
+    pub fn new(sweep: &Sweep) -> Self {
+        Self { repeat: sweep.spec().repeat as usize, open: Vec::new(), values: Vec::new() }
+    }
+
+    /// Takes the next row.
+    pub fn push(&mut self, row: Row) {
+        self.open.push(row);
+        if self.open.len() == self.repeat {
+            let middle = |place: usize| {
+                let mut values: Vec<f64> =
+                    self.open.iter().map(|row| row.figures[place]).filter(|value| !value.is_nan()).collect();
+                if values.is_empty() { f64::NAN } else { median(&mut values) }
+            };
+            self.values.push(std::array::from_fn(middle));
+            self.open.clear();
+        }
+    }
+
+    /// How many combinations are whole.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// A figure of one combination.
+    pub fn get(&self, combination: usize, figure: usize) -> f64 {
+        self.values[combination][figure]
+    }
+
+    /// All figures of one combination.
+    pub fn figures(&self, combination: usize) -> &[f64] {
+        &self.values[combination]
+    }
+
+    /// The median of a figure over all combinations with these values; `fixed` is (axis, value) by number.
+    pub fn median(&self, sweep: &Sweep, fixed: &[(usize, usize)], figure: usize) -> f64 {
+        let axes = sweep.product().axes();
+        // Combinations that differ by one step of an axis lie so far apart.
+        let stride = |axis: usize| axes[axis + 1..].iter().map(|(_, points)| points.len()).product::<usize>();
+        let matches = |combination: &usize| {
+            fixed.iter().all(|&(axis, value)| combination / stride(axis) % axes[axis].1.len() == value)
+        };
+        let mut values: Vec<f64> = (0..self.values.len())
+            .filter(matches)
+            .map(|combination| self.values[combination][figure])
+            .filter(|value| !value.is_nan())
+            .collect();
+        if values.is_empty() { f64::NAN } else { median(&mut values) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sweep;
+    use super::*;
+
+    /// Two algorithms by three losses by two seeds; each goodput is the number of its run.
+    fn cells() -> (Sweep, Cells) {
+        let sweep = sweep();
+        let mut cells = Cells::new(&sweep);
+        let mut row = sweep.run(0).unwrap();
+        for index in 0..sweep.len() {
+            row.figures[6] = index as f64;
+            cells.push(row.clone());
+        }
+        (sweep, cells)
+    }
+
+    #[test]
+    fn seeds_of_a_combination_give_one_median() {
+        let (_, cells) = cells();
+        let seen: Vec<f64> = (0..cells.len()).map(|combination| cells.get(combination, 6)).collect();
+        assert_eq!(seen, [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]);
+    }
+
+    #[test]
+    fn what_a_picture_leaves_out_is_a_median_over_it() {
+        let (sweep, cells) = cells();
+        assert_eq!(cells.median(&sweep, &[(0, 1)], 6), 8.5);
+        assert_eq!(cells.median(&sweep, &[(1, 0)], 6), 3.5);
+        assert_eq!(cells.median(&sweep, &[(0, 0), (1, 2)], 6), 4.5);
+    }
+}

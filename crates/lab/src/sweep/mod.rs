@@ -1,0 +1,197 @@
+//! Sweeps: any scenario over any axes, in blocks of runs that do not depend on who computes them.
+//! In: a base scenario and axes. Out: rows, the same whatever the threads or shards. Never: a file, or all rows at once.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod axis;
+mod cells;
+mod page;
+mod row;
+
+pub use cells::Cells;
+pub use page::{page, shown_by_default};
+pub use row::{FIGURES, Row, figure};
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::product::{Product, Vary};
+use crate::scenario::{Scenario, Sourced};
+use crate::setup::Setup;
+use crate::sim::Output;
+
+/// Blocks that a sweep is cut into, as far as its runs allow: what an interruption loses, and what shards share out. Ours.
+const BLOCKS: usize = 256;
+/// Most runs of a block. Ours: a block then stays under a second of short runs.
+const BLOCK_MAX: usize = 256;
+/// Most runs of a sweep.
+const RUNS_MAX: usize = 100_000_000;
+
+/// What to run: equal specifications are equal sweeps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spec {
+    /// The scenario that all runs start from.
+    pub scenario: toml::Table,
+    /// The axes: name and values.
+    pub axes: Vec<(String, Vec<toml::Value>)>,
+    /// Seeds of each combination.
+    pub repeat: u32,
+    /// The first seed.
+    pub seed: u64,
+    /// The version that runs it.
+    pub version: String,
+}
+
+/// A sweep, checked.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    spec: Spec,
+    product: Product,
+}
+
+impl Sweep {
+    /// Checks the axes and resolves the first and the last run, so that most slips show before the work begins.
+    pub fn new(scenario: toml::Table, axes: &[Vary], version: &str) -> Result<Self, String> {
+        let mut scenario = scenario;
+        let whole = |value: Option<toml::Value>, key: &str, default: u64| match value {
+            None => Ok(default),
+            Some(toml::Value::Integer(value)) => {
+                u64::try_from(value).map_err(|_| format!("{key}: {value} is negative"))
+            }
+            Some(other) => other
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .ok_or_else(|| format!("{key}: {other} is no whole number")),
+        };
+        let repeat = whole(scenario.remove("repeat"), "repeat", 1)?;
+        let repeat = u32::try_from(repeat).ok().filter(|repeat| (1..=10_000).contains(repeat));
+        let spec = Spec {
+            repeat: repeat.ok_or("repeat: write a number of seeds from 1 to 10000")?,
+            seed: whole(scenario.remove("seed"), "seed", 1)?,
+            axes: axes.iter().map(|vary| (vary.name.clone(), vary.values.clone())).collect(),
+            version: version.to_owned(),
+            scenario,
+        };
+        for (key, _) in &spec.axes {
+            if key == "seed" || key == "repeat" {
+                return Err(format!("axis {key:?}: each combination already runs with its seeds; write --repeat"));
+            }
+        }
+        let product = Product::new(&spec.scenario, axes)?;
+        let sweep = Self { spec, product };
+        if sweep.product.len().saturating_mul(sweep.spec.repeat as usize) > RUNS_MAX {
+            return Err(format!("the axes make over {RUNS_MAX} runs; leave out some values"));
+        }
+        sweep.setup(0)?;
+        sweep.setup(sweep.len() - 1)?;
+        Ok(sweep)
+    }
+
+    /// What it was made of.
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The axes' names and values.
+    pub const fn product(&self) -> &Product {
+        &self.product
+    }
+
+    /// How many runs.
+    pub fn len(&self) -> usize {
+        self.product.len() * self.spec.repeat as usize
+    }
+
+    /// Whether there is nothing to run; never, for an axis has values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The combination that run number `index` belongs to: seeds run fastest.
+    pub const fn combination(&self, index: usize) -> usize {
+        index / self.spec.repeat as usize
+    }
+
+    /// Scenario and setup of run number `index`.
+    pub fn setup(&self, index: usize) -> Result<(Scenario, Arc<Setup>), String> {
+        let planned = self.product.run(self.combination(index))?;
+        let fault = |what: String| format!("{}: {what}", planned.name);
+        let mut scenario: Scenario = toml::Value::Table(planned.scenario)
+            .try_into()
+            .map_err(|e: toml::de::Error| fault(e.message().lines().next().unwrap_or_default().to_owned()))?;
+        scenario.seed = self.spec.seed.wrapping_add((index % self.spec.repeat as usize) as u64);
+        let sourced = Sourced::from(scenario);
+        let setup = sourced.resolve(&|_| Err("a sweep has no trace files; write a rate".to_owned())).map_err(fault)?;
+        Ok((sourced.scenario.filled(), Arc::new(setup)))
+    }
+
+    /// Runs in a block; the last one may have fewer.
+    pub fn block_len(&self) -> usize {
+        self.len().div_ceil(BLOCKS).clamp(1, BLOCK_MAX)
+    }
+
+    /// How many blocks.
+    pub fn blocks(&self) -> usize {
+        self.len().div_ceil(self.block_len())
+    }
+
+    /// The runs of block number `block`.
+    pub fn block(&self, block: usize) -> std::ops::Range<usize> {
+        let first = block * self.block_len();
+        first..(first + self.block_len()).min(self.len())
+    }
+
+    /// Does run number `index` in the simulator.
+    pub fn run(&self, index: usize) -> Result<Row, String> {
+        Ok(self.run_with_series(index)?.0)
+    }
+
+    /// The same, with all that the run left behind.
+    pub fn run_with_series(&self, index: usize) -> Result<(Row, Arc<Setup>, Output), String> {
+        let (scenario, setup) = self.setup(index)?;
+        let output = crate::sim::run(&setup);
+        Ok((Row::new(&scenario, &setup, &output.result), setup, output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn sweep() -> Sweep {
+        let base = "rate = '5mbit'\nrtt = '20ms'\nduration = '500ms'\nflow = ['{cc}']\nrepeat = 2\n";
+        let axes = [axis::parse("cc=bbr1,cubic").unwrap(), axis::parse("loss=0%,1%,2%").unwrap()];
+        Sweep::new(toml::from_str(base).unwrap(), &axes, "test").unwrap()
+    }
+
+    #[test]
+    fn a_run_is_the_same_whenever_and_alone_it_is_done() {
+        let sweep = sweep();
+        assert_eq!((sweep.len(), sweep.blocks()), (12, 12));
+        let all: Vec<String> = (0..12).map(|index| sweep.run(index).unwrap().to_string()).collect();
+        let back: Vec<String> = (0..12).rev().map(|index| sweep.run(index).unwrap().to_string()).collect();
+        assert!(all.iter().eq(back.iter().rev()));
+        let mut ids: Vec<&str> = all.iter().map(|row| row.split(',').next().unwrap()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 12, "each run has an id of its own");
+    }
+
+    #[test]
+    fn every_run_stands_in_exactly_one_block() {
+        let base = "rate = '5mbit'\nduration = '500ms'\nflow = ['bbr1']\nrepeat = 3\n";
+        let axes = [axis::parse("rtt=1ms..1s:999").unwrap()];
+        let sweep = Sweep::new(toml::from_str(base).unwrap(), &axes, "test").unwrap();
+        let runs: Vec<usize> = (0..sweep.blocks()).flat_map(|block| sweep.block(block)).collect();
+        assert!(runs.into_iter().eq(0..2997));
+    }
+
+    #[test]
+    fn slips_are_named() {
+        let base: toml::Table = toml::from_str("rate = '5mbit'\nflow = ['bbr1']").unwrap();
+        for (axis, what) in [("rtt=1ms,long", "long"), ("seed=1,2", "seeds"), ("nothing=1,2", "nothing")] {
+            let error = Sweep::new(base.clone(), &[axis::parse(axis).unwrap()], "test").unwrap_err();
+            assert!(error.contains(what), "{axis}: {error}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A sweep as a report: lines over each numeric axis, heat maps over pairs of them, the comparison of two algorithms.
+//! In: a sweep and its cells. Out: a report. Never: a run.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::{Cells, FIGURES, Sweep, figure};
+use crate::report::{Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table};
+
+/// What a page shows unless told.
+pub const SHOWN: [&str; 3] = ["first_goodput_bps", "queue_p50_ms", "first_retransmit_ratio"];
+/// Heat maps of so many pairs of axes at most. Ours: three axes make three pairs.
+const PAIRS_MAX: usize = 3;
+/// Most rows of the table of combinations; all are in `runs.parquet`. Ours.
+const ROWS_MAX: usize = 2_000;
+
+/// The page of a sweep; `shown` are names out of [`FIGURES`].
+pub fn page(sweep: &Sweep, cells: &Cells, shown: &[usize], title: &str) -> Report {
+    let axes = sweep.product().axes();
+    let is_numeric = |axis: usize| {
+        let points = &axes[axis].1;
+        points.len() > 1 && points.iter().all(|point| super::axis::number(&point.label).is_some())
+    };
+    let numeric: Vec<usize> = (0..axes.len()).filter(|&axis| is_numeric(axis)).collect();
+    // What is compared: the first axis of names, as a rule the algorithms.
+    let names = (0..axes.len()).find(|&axis| !is_numeric(axis) && axes[axis].1.len() > 1);
+    let lines = numeric.iter().map(|&axis| lines(sweep, cells, axis, names, shown)).collect();
+    let mut heats = Vec::new();
+    let pairs = numeric.iter().enumerate().flat_map(|(nth, &a)| numeric[nth + 1..].iter().map(move |&b| (a, b)));
+    for (a, b) in pairs.take(PAIRS_MAX) {
+        for &which in shown {
+            heats.extend(maps(sweep, cells, (a, b), names, which));
+        }
+    }
+    let subtitle = format!(
+        "bbrlab {}, {} runs: {} combinations, {} seeds each",
+        sweep.spec().version,
+        sweep.len(),
+        sweep.product().len(),
+        sweep.spec().repeat
+    );
+    Report {
+        title: title.to_owned(),
+        subtitle,
+        claims: Vec::new(),
+        sections: vec![Section {
+            id: "sweep".to_owned(),
+            title: "What the axes do".to_owned(),
+            claim:
+                "Each value is the median over the seeds, and over all values of the axes that a picture leaves out."
+                    .to_owned(),
+            figures: lines,
+            heats,
+            runs_table: Some(table(sweep, cells, shown)),
+            ..Section::default()
+        }],
+    }
+}
+
+fn labels(sweep: &Sweep, names: Option<usize>) -> Vec<(Option<(usize, usize)>, String)> {
+    match names {
+        None => vec![(None, "all".to_owned())],
+        Some(axis) => {
+            let points = &sweep.product().axes()[axis].1;
+            points.iter().enumerate().map(|(value, point)| (Some((axis, value)), point.label.clone())).collect()
+        }
+    }
+}
+
+fn short_name(which: usize) -> String {
+    FIGURES[which].0.trim_start_matches("first_").trim_end_matches("_bps").trim_end_matches("_ms").replace('_', " ")
+}
+
+fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown: &[usize]) -> Figure {
+    let (name, points) = &sweep.product().axes()[axis];
+    let series = |which: usize| {
+        let one = |(fixed, label): (Option<(usize, usize)>, String)| Series {
+            color_key: Some(label.clone()),
+            name: label,
+            style: Style::Line,
+            x: points.iter().map(|point| point.x).collect(),
+            y: (0..points.len())
+                .map(|value| {
+                    let fixed: Vec<(usize, usize)> = fixed.into_iter().chain([(axis, value)]).collect();
+                    cells.median(sweep, &fixed, which) * FIGURES[which].2
+                })
+                .collect(),
+        };
+        labels(sweep, names).into_iter().map(one).collect()
+    };
+    let spread = points.iter().all(|point| point.x > 0.0)
+        && points.iter().map(|point| point.x).fold(0.0, f64::max)
+            > 20.0 * points.iter().map(|point| point.x).fold(f64::INFINITY, f64::min);
+    Figure {
+        id: format!("over-{name}"),
+        title: format!("Over {name}"),
+        how_to_read: format!(
+            "Medians over all other axes, from {} to {}.",
+            points[0].label,
+            points[points.len() - 1].label
+        ),
+        x: Axis { label: name.clone(), log: spread, ..Axis::default() },
+        panels: shown
+            .iter()
+            .map(|&which| Panel {
+                y: Axis { label: short_name(which), unit: FIGURES[which].1.to_owned(), ..Axis::default() },
+                series: series(which),
+            })
+            .collect(),
+        ..Figure::default()
+    }
+}
+
+/// A map for each compared value; for two of them also what the first has over the second.
+fn maps(sweep: &Sweep, cells: &Cells, (a, b): (usize, usize), names: Option<usize>, which: usize) -> Vec<Heat> {
+    let axes = sweep.product().axes();
+    let texts = |axis: usize| axes[axis].1.iter().map(|point| point.label.clone()).collect::<Vec<String>>();
+    let grid = |fixed: Option<(usize, usize)>| -> Vec<Vec<f64>> {
+        let row = |y: usize| {
+            let cell = |x: usize| {
+                let fixed: Vec<(usize, usize)> = fixed.into_iter().chain([(a, x), (b, y)]).collect();
+                cells.median(sweep, &fixed, which) * FIGURES[which].2
+            };
+            (0..axes[a].1.len()).map(cell).collect()
+        };
+        (0..axes[b].1.len()).map(row).collect()
+    };
+    let heat = |title: String, unit: &str, scale: Scale, cells: Vec<Vec<f64>>| Heat {
+        title,
+        x: axes[a].0.clone(),
+        y: axes[b].0.clone(),
+        xs: texts(a),
+        ys: texts(b),
+        unit: unit.to_owned(),
+        scale,
+        cells,
+    };
+    let all = labels(sweep, names);
+    let grids: Vec<Vec<Vec<f64>>> = all.iter().map(|(fixed, _)| grid(*fixed)).collect();
+    let mut maps: Vec<Heat> = all
+        .iter()
+        .zip(&grids)
+        .map(|((_, label), cells)| {
+            heat(format!("{}: {label}", short_name(which)), FIGURES[which].1, Scale::FromZero, cells.clone())
+        })
+        .collect();
+    // Gains over the last one named, by convention the one that all are held against.
+    if let [others @ .., base] = grids.as_slice() {
+        for (own, (_, label)) in others.iter().zip(&all) {
+            let ratio = own.iter().zip(base).map(|(own, base)| own.iter().zip(base).map(|(a, b)| a / b).collect());
+            let title = format!("{}: {label} over {}", short_name(which), all[all.len() - 1].1);
+            maps.push(heat(title, "×", Scale::AroundOne, ratio.collect()));
+        }
+    }
+    maps
+}
+
+fn table(sweep: &Sweep, cells: &Cells, shown: &[usize]) -> Table {
+    let axes = sweep.product().axes();
+    let columns = axes.iter().map(|(name, _)| name.clone());
+    let figures = shown.iter().map(|&which| format!("{}, {}", short_name(which), FIGURES[which].1));
+    let row = |combination: usize| {
+        let labels = sweep.product().points(combination).into_iter().map(|point| point.label.clone());
+        let values = shown.iter().map(|&which| crate::report::short(cells.get(combination, which) * FIGURES[which].2));
+        labels.chain(values).collect()
+    };
+    Table { columns: columns.chain(figures).collect(), rows: (0..cells.len().min(ROWS_MAX)).map(row).collect() }
+}
+
+/// The figures that a page shows unless told.
+pub fn shown_by_default() -> Vec<usize> {
+    SHOWN.iter().filter_map(|name| figure(name)).collect()
+}

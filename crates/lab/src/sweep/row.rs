@@ -1,0 +1,184 @@
+//! One run of a sweep as figures, and as a line of text that reads back to the same figures.
+//! In: a result. Out: a row. Never: a figure with fewer digits than it has.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt;
+
+use crate::link::{Buffer, Loss};
+use crate::metrics;
+use crate::result::{FlowResult, RunResult};
+use crate::scenario::Scenario;
+use crate::setup::Setup;
+use crate::tcp::HEADER_BYTES;
+
+/// A row's figures: name, unit as a reader sees it, and what they are scaled by for a reader.
+/// "First" is the first flow's algorithm with all its flows.
+pub const FIGURES: [(&str, &str, f64); 25] = [
+    ("rate_bps", "Mbit/s", 1e-6),
+    ("rtt_base_ms", "ms", 1.0),
+    ("bdp_packets", "packets", 1.0),
+    ("buffer_bdp", "BDP", 1.0),
+    ("loss", "%", 100.0),
+    ("flows", "", 1.0),
+    ("goodput_bps", "Mbit/s", 1e-6),
+    ("utilisation", "%", 100.0),
+    ("drop_ratio", "%", 100.0),
+    ("retransmit_ratio", "%", 100.0),
+    ("queue_mean_ms", "ms", 1.0),
+    ("queue_p50_ms", "ms", 1.0),
+    ("queue_p95_ms", "ms", 1.0),
+    ("queue_p99_ms", "ms", 1.0),
+    ("jain", "", 1.0),
+    ("convergence_s", "s", 1.0),
+    ("first_flows", "", 1.0),
+    ("first_goodput_bps", "Mbit/s", 1e-6),
+    ("first_share", "%", 100.0),
+    ("first_rtt_p50_ms", "ms", 1.0),
+    ("first_rtt_p95_ms", "ms", 1.0),
+    ("first_retransmit_ratio", "%", 100.0),
+    ("first_jitter_ms", "ms", 1.0),
+    ("first_fct_s", "s", 1.0),
+    ("packets", "", 1.0),
+];
+
+/// The place of a figure by its name.
+pub fn figure(name: &str) -> Option<usize> {
+    FIGURES.iter().position(|(figure, ..)| *figure == name)
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Of the whole scenario, seed included: equal runs have equal ids.
+    pub id: u64,
+    /// The seed.
+    pub seed: u64,
+    /// In the order of [`FIGURES`]; NaN where a run has none.
+    pub figures: [f64; FIGURES.len()],
+}
+
+impl Row {
+    /// The figures of one run.
+    pub fn new(scenario: &Scenario, setup: &Setup, result: &RunResult) -> Self {
+        let link = &setup.links[setup.bottleneck];
+        let rate = link.service.nominal_rate().as_bytes_per_sec() as f64;
+        let rtt_s = setup.path.rtt.0 as f64 / 1e9;
+        let first = result.flows.first().map(|flow| flow.cc.as_str());
+        let own: Vec<&FlowResult> = result.flows.iter().filter(|flow| Some(flow.cc.as_str()) == first).collect();
+        let all: Vec<&FlowResult> = result.flows.iter().collect();
+        let packet = f64::from(setup.flows.first().map_or(1448, |flow| flow.mss) + HEADER_BYTES);
+        let buffer = match link.buffer {
+            Buffer::Packets(packets) => packets as f64 * packet,
+            Buffer::Bytes(bytes) => bytes as f64,
+        };
+        let goodput = |of: &[&FlowResult]| of.iter().map(|flow| flow.goodput_bps).sum::<f64>();
+        let mean = |of: &[&FlowResult], what: &dyn Fn(&FlowResult) -> f64| {
+            of.iter().map(|flow| what(flow)).sum::<f64>() / of.len() as f64
+        };
+        // Each flow counts by what it carried.
+        let again = |of: &[&FlowResult]| {
+            let bytes: f64 = of.iter().map(|flow| flow.bytes as f64).sum();
+            let again: f64 = of.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
+            if bytes > 0.0 { again / bytes } else { 0.0 }
+        };
+        let queue = &result.bottleneck.queue_ms;
+        let bdp = rate * rtt_s;
+        let figures = [
+            8.0 * rate,
+            1e3 * rtt_s,
+            bdp / packet,
+            buffer / bdp,
+            loss(link.loss),
+            all.len() as f64,
+            goodput(&all),
+            result.bottleneck.utilisation,
+            result.bottleneck.drop_ratio,
+            again(&all),
+            queue.mean,
+            queue.p50,
+            queue.p95,
+            queue.p99,
+            result.jain,
+            result.convergence_s.unwrap_or(f64::NAN),
+            own.len() as f64,
+            goodput(&own),
+            goodput(&own) / goodput(&all),
+            mean(&own, &|flow| flow.rtt_ms.p50),
+            mean(&own, &|flow| flow.rtt_ms.p95),
+            again(&own),
+            mean(&own, &|flow| flow.jitter_ms),
+            mean(&own, &|flow| flow.fct_s.unwrap_or(f64::NAN)),
+            result.packets as f64,
+        ];
+        let text = serde_json::to_string(scenario).unwrap_or_default();
+        Self { id: metrics::fnv1a(text.as_bytes()), seed: setup.seed, figures }
+    }
+
+    /// A figure by its name; NaN where there is none.
+    pub fn get(&self, name: &str) -> f64 {
+        figure(name).map_or(f64::NAN, |place| self.figures[place])
+    }
+
+    /// Reads what its `Display` wrote.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut cells = line.split(',');
+        let id = u64::from_str_radix(cells.next()?, 16).ok()?;
+        let seed = cells.next()?.parse().ok()?;
+        let figures: Vec<f64> = cells.map(str::parse).collect::<Result<_, _>>().ok()?;
+        Some(Self { id, seed, figures: figures.try_into().ok()? })
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x},{}", self.id, self.seed)?;
+        // The shortest text that reads back to the same bits.
+        self.figures.iter().try_for_each(|figure| write!(f, ",{figure}"))
+    }
+}
+
+/// The share of packets that a loss model loses in the long run.
+pub fn loss(loss: Loss) -> f64 {
+    match loss {
+        Loss::None => 0.0,
+        Loss::Bernoulli(p) => p,
+        Loss::GilbertElliott { p, r, loss_bad, loss_good } => {
+            let bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
+            bad * loss_bad + (1.0 - bad) * loss_good
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_reads_back_to_the_same_bits() {
+        let mut row = super::super::tests::sweep().run(3).unwrap();
+        assert_eq!(Row::parse(&row.to_string()).unwrap().to_string(), row.to_string());
+        row.figures[7] = 0.1 + 0.2;
+        row.figures[8] = 5e-324;
+        row.figures[9] = f64::NAN;
+        let back = Row::parse(&row.to_string()).unwrap();
+        assert!(
+            row.figures.iter().zip(&back.figures).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan())
+        );
+    }
+
+    #[test]
+    fn what_is_no_row_is_refused() {
+        let line = super::super::tests::sweep().run(0).unwrap().to_string();
+        for cut in 0..line.len() {
+            let shorter = Row::parse(&line[..cut]);
+            assert!(shorter.is_none_or(|row| row.to_string() != line), "{cut}");
+        }
+        assert!(Row::parse(&format!("{line},1")).is_none());
+    }
+
+    #[test]
+    fn bursts_of_loss_count_by_their_mean() {
+        let ge = Loss::GilbertElliott { p: 0.01, r: 0.09, loss_bad: 0.5, loss_good: 0.0 };
+        assert!((loss(ge) - 0.05).abs() < 1e-12);
+    }
+}

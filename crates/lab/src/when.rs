@@ -1,0 +1,264 @@
+//! When to use which algorithm: the best one of each cell of a sweep, gain maps, and a decision tree with its accuracy.
+//! In: a sweep and its cells. Out: a section of a report. Never: somebody else's tree.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use linfa::Dataset;
+use linfa::traits::{Fit, Predict};
+use linfa_trees::{DecisionTree, SplitQuality, TreeNode};
+use ndarray::{Array1, Array2};
+
+use crate::objective::Objective;
+use crate::report::{Heat, Scale, Section, Tree, short};
+use crate::sweep::{Cells, Sweep, axis, figure};
+
+/// Of two algorithms this near, the later in the axis is taken: the one that all are held against. Ours.
+const TIE: f64 = 0.02;
+/// Depth of the tree. Ours: what a reader can follow.
+const DEPTH: usize = 4;
+/// Smallest share of the cells that a leaf rests on. Ours.
+const LEAF: f64 = 0.01;
+/// Parts of the cross-validation.
+const FOLDS: usize = 5;
+
+/// What the tree may ask: dimensionless, and how a question reads.
+const FEATURES: [(&str, &str, bool); 4] = [
+    ("buffer", "buffer", true),
+    ("loss", "random loss", false),
+    ("bdp", "BDP", true),
+    ("others", "competing flows", false),
+];
+
+/// One cell: the path as features, and what each algorithm is worth there.
+struct Case {
+    features: [f64; FEATURES.len()],
+    worth: Vec<f64>,
+    best: usize,
+}
+
+/// The section: for each value of the axis `name` where it is best.
+pub fn section(sweep: &Sweep, cells: &Cells, name: &str) -> Result<Section, String> {
+    let objective = Objective::named("balanced")?;
+    let axes = sweep.product().axes();
+    let at = axes.iter().position(|(axis, _)| axis == name).ok_or_else(|| {
+        let known: Vec<&str> = axes.iter().map(|(axis, _)| axis.as_str()).collect();
+        format!("--tree: there is no axis {name:?}; there are {}", known.join(", "))
+    })?;
+    let labels: Vec<String> = axes[at].1.iter().map(|point| point.label.clone()).collect();
+    if labels.len() < 2 {
+        return Err(format!("--tree: axis {name:?} has one value; there is nothing to choose"));
+    }
+    let cases = cases(sweep, cells, at, objective);
+    let all: Vec<usize> = (0..cases.len()).collect();
+    let tree = grow(&cases, &all)?;
+    let (right, kept, baseline) = validated(&cases)?;
+    let counts = count(&cases, &all, labels.len());
+    let share = |label: usize| format!("{} {:.0} %", labels[label], 100.0 * counts[label] as f64 / cases.len() as f64);
+    let wins: Vec<String> = (0..labels.len()).map(share).collect();
+    Ok(Section {
+        id: "when".to_owned(),
+        title: "Which one where".to_owned(),
+        claim: format!(
+            "Best in so many of the {} cells: {}. Judged by goodput within the fair share, delay, retransmissions and \
+             what is left to others ({}: ours); where two are within {:.0} %, {} is taken. The tree chooses right in \
+             {:.1} % of the cells that it has not seen ({FOLDS}-fold cross-validation; always the commonest: {:.1} %), \
+             and keeps {:.1} % of what the best choice in hindsight is worth.",
+            cases.len(),
+            wins.join(", "),
+            objective.name,
+            100.0 * TIE,
+            labels[labels.len() - 1],
+            100.0 * right,
+            100.0 * baseline,
+            100.0 * kept,
+        ),
+        source: "our own grid; tree by linfa-trees (Gini), from buffer/BDP, loss, BDP in packets and competitors"
+            .to_owned(),
+        tree: Some(drawn(tree.root_node(), &cases, &all, &labels)),
+        heats: heats(sweep, &cases, at, &labels),
+        ..Section::default()
+    })
+}
+
+fn cases(sweep: &Sweep, cells: &Cells, at: usize, objective: Objective) -> Vec<Case> {
+    let axes = sweep.product().axes();
+    let stride: usize = axes[at + 1..].iter().map(|(_, points)| points.len()).product();
+    let values = axes[at].1.len();
+    let first = (0..cells.len()).filter(|combination| combination / stride % values == 0);
+    let case = |combination: usize| {
+        let worth: Vec<f64> =
+            (0..values).map(|value| objective.worth(cells.figures(combination + value * stride))).collect();
+        let most = worth.iter().copied().fold(0.0, f64::max);
+        let best = (0..values).rev().find(|&value| worth[value] >= most * (1.0 - TIE)).unwrap_or(values - 1);
+        let get = |name: &str| figure(name).map_or(f64::NAN, |place| cells.get(combination, place));
+        let others = get("flows") - get("first_flows");
+        let features = [get("buffer_bdp").max(1e-6).ln(), get("loss"), get("bdp_packets").max(1e-6).ln(), others];
+        Case { features, worth, best }
+    };
+    first.map(case).collect()
+}
+
+fn count(cases: &[Case], of: &[usize], labels: usize) -> Vec<usize> {
+    let mut counts = vec![0; labels];
+    of.iter().for_each(|&case| counts[cases[case].best] += 1);
+    counts
+}
+
+fn table(cases: &[Case], of: &[usize]) -> Array2<f64> {
+    Array2::from_shape_fn((of.len(), FEATURES.len()), |(row, column)| cases[of[row]].features[column])
+}
+
+fn grow(cases: &[Case], of: &[usize]) -> Result<DecisionTree<f64, usize>, String> {
+    let targets = Array1::from_iter(of.iter().map(|&case| cases[case].best));
+    let leaf = (of.len() as f64 * LEAF).max(1.0) as f32;
+    DecisionTree::params()
+        .split_quality(SplitQuality::Gini)
+        .max_depth(Some(DEPTH))
+        .min_weight_leaf(leaf)
+        .min_weight_split(2.0 * leaf)
+        .fit(&Dataset::new(table(cases, of), targets))
+        .map_err(|error| format!("--tree: {error}"))
+}
+
+/// Over unseen cells: the share chosen right, the share of the best worth kept, and what always choosing the commonest gives.
+fn validated(cases: &[Case]) -> Result<(f64, f64, f64), String> {
+    let (mut right, mut kept, mut most, mut baseline) = (0, 0.0, 0.0, 0);
+    for fold in 0..FOLDS.min(cases.len()) {
+        // Strides through the grid, so that each part holds some of every region.
+        let (unseen, seen): (Vec<usize>, Vec<usize>) =
+            (0..cases.len()).partition(|case| crate::metrics::fnv1a(&case.to_le_bytes()) % FOLDS as u64 == fold as u64);
+        if unseen.is_empty() || seen.is_empty() {
+            continue;
+        }
+        let chosen = grow(cases, &seen)?.predict(&table(cases, &unseen));
+        let counts = count(cases, &seen, cases[0].worth.len());
+        let commonest = (0..counts.len()).max_by_key(|&label| counts[label]).unwrap_or(0);
+        for (&case, &choice) in unseen.iter().zip(&chosen) {
+            right += usize::from(choice == cases[case].best);
+            baseline += usize::from(commonest == cases[case].best);
+            kept += cases[case].worth[choice];
+            most += cases[case].worth.iter().copied().fold(0.0, f64::max);
+        }
+    }
+    let n = cases.len() as f64;
+    Ok((right as f64 / n, kept / most, baseline as f64 / n))
+}
+
+/// The tree with the cells that reach each leaf.
+fn drawn(node: &TreeNode<f64, usize>, cases: &[Case], of: &[usize], labels: &[String]) -> Tree {
+    let answer = || {
+        let counts = count(cases, of, labels.len());
+        let best = (0..counts.len()).max_by_key(|&label| counts[label]).unwrap_or(0);
+        let share = 100.0 * counts[best] as f64 / of.len().max(1) as f64;
+        Tree::Answer { text: labels[best].clone(), detail: format!("best in {share:.0} % of {} cells", of.len()) }
+    };
+    let (feature, value, _) = node.split();
+    let children = node.children();
+    let (Some(Some(left)), Some(Some(right))) = (children.first(), children.get(1)) else { return answer() };
+    let (below, above): (Vec<usize>, Vec<usize>) = of.iter().partition(|&&case| cases[case].features[feature] < value);
+    let (yes, no) = (drawn(left, cases, &below, labels), drawn(right, cases, &above, labels));
+    match (&yes, &no) {
+        // A split that changes only the odds says nothing to a reader.
+        (Tree::Answer { text: a, .. }, Tree::Answer { text: b, .. }) if a == b => answer(),
+        _ => Tree::Ask { question: question(feature, value), yes: Box::new(yes), no: Box::new(no) },
+    }
+}
+
+fn question(feature: usize, value: f64) -> String {
+    let (name, says, is_log) = FEATURES[feature];
+    let value = if is_log { value.exp() } else { value };
+    match name {
+        "buffer" => format!("{says} < {} BDP", short(round(value))),
+        "loss" => format!("{says} < {} %", short(round(100.0 * value))),
+        "bdp" => format!("{says} < {} packets", short(round(value))),
+        _ => format!("fewer than {} {says}", value.ceil()),
+    }
+}
+
+/// Two digits: a threshold between two values of a grid is known no better.
+fn round(value: f64) -> f64 {
+    if value == 0.0 {
+        return 0.0;
+    }
+    let scale = 10f64.powi(1 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+/// What each algorithm is worth over the last one, over pairs of the numeric axes.
+fn heats(sweep: &Sweep, cases: &[Case], at: usize, labels: &[String]) -> Vec<Heat> {
+    let axes = sweep.product().axes();
+    let is_shown = |&nth: &usize| {
+        nth != at && axes[nth].1.len() > 1 && axes[nth].1.iter().all(|point| axis::number(&point.label).is_some())
+    };
+    let shown: Vec<usize> = (0..axes.len()).filter(is_shown).collect();
+    let others: Vec<usize> = (0..axes.len()).filter(|&nth| nth != at).collect();
+    // A case's value on an axis: cases count through the axes that are left, the last one fastest.
+    let value = |case: usize, axis: usize| {
+        let after = others.iter().filter(|&&nth| nth > axis).map(|&nth| axes[nth].1.len()).product::<usize>();
+        case / after % axes[axis].1.len()
+    };
+    let base = labels.len() - 1;
+    let mut heats = Vec::new();
+    for (nth, &x) in shown.iter().enumerate() {
+        for &y in &shown[nth + 1..] {
+            for (label, text) in labels.iter().enumerate().take(base) {
+                let gain = |(row, column): (usize, usize)| {
+                    let here = (0..cases.len()).filter(|&case| value(case, x) == column && value(case, y) == row);
+                    let mut gains: Vec<f64> =
+                        here.map(|case| cases[case].worth[label] / cases[case].worth[base].max(1e-9)).collect();
+                    if gains.is_empty() { f64::NAN } else { crate::metrics::median(&mut gains) }
+                };
+                let texts = |axis: usize| axes[axis].1.iter().map(|point| point.label.clone()).collect();
+                heats.push(Heat {
+                    title: format!("worth of {text} over {}", labels[base]),
+                    x: axes[x].0.clone(),
+                    y: axes[y].0.clone(),
+                    xs: texts(x),
+                    ys: texts(y),
+                    unit: "×".to_owned(),
+                    scale: Scale::AroundOne,
+                    cells: (0..axes[y].1.len())
+                        .map(|row| (0..axes[x].1.len()).map(|column| gain((row, column))).collect())
+                        .collect(),
+                });
+            }
+        }
+    }
+    heats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred cells in which the first is best below one BDP of buffer.
+    fn cases_by_buffer() -> Vec<Case> {
+        (0..100)
+            .map(|nth| {
+                let (buffer, loss) = (0.1 * f64::from(1 + nth % 20), 0.01 * f64::from(nth / 20));
+                let best = usize::from(buffer >= 1.0);
+                let worth = if best == 0 { vec![0.9, 0.5] } else { vec![0.5, 0.9] };
+                Case { features: [buffer.ln(), loss, 3.0, 0.0], worth, best }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_tree_finds_the_rule_that_is_there_and_says_it_in_words() {
+        let cases = cases_by_buffer();
+        let all: Vec<usize> = (0..cases.len()).collect();
+        let tree = grow(&cases, &all).unwrap();
+        let labels = ["bbr1".to_owned(), "cubic".to_owned()];
+        let Tree::Ask { question, yes, no } = drawn(tree.root_node(), &cases, &all, &labels) else {
+            panic!("no question")
+        };
+        assert!(question.starts_with("buffer < 0.9"), "{question}");
+        assert!(matches!(*yes, Tree::Answer { ref text, .. } if text == "bbr1"));
+        assert!(matches!(*no, Tree::Answer { ref text, ref detail } if text == "cubic" && detail.contains("100 %")));
+    }
+
+    #[test]
+    fn cross_validation_counts_cells_that_were_not_seen() {
+        let (right, kept, baseline) = validated(&cases_by_buffer()).unwrap();
+        assert!(right > 0.95 && kept > 0.95 && (0.4..0.7).contains(&baseline), "{right} {kept} {baseline}");
+    }
+}
