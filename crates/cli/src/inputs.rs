@@ -31,6 +31,44 @@ pub fn scenario(path: &Path) -> Result<String, String> {
     text(bytes)
 }
 
+/// The text of a measurement, a population or a parameter file.
+pub fn measurement(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    read(&mut File::open(path).map_err(|error| fault(&error))?, TOML_MAX, &mut bytes)?;
+    if bytes.len() > TOML_MAX {
+        return Err(format!("it holds more than {} MiB", TOML_MAX >> 20));
+    }
+    text(bytes)
+}
+
+/// A flow with its parameter file read: `bbr3,params=tuned.toml,size=1MB` as `bbr3,beta=0.8,size=1MB`.
+pub fn flow(text: &str) -> Result<String, String> {
+    /// What `bbrlab tune` writes.
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Tuned {
+        cc: String,
+        parameters: std::collections::BTreeMap<String, String>,
+    }
+    let (head, options) = text.split_once(',').unwrap_or((text, ""));
+    let mut parts = vec![head.to_owned()];
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        let Some(file) = option.trim().strip_prefix("params=") else {
+            parts.push(option.to_owned());
+            continue;
+        };
+        let place = |error: &str| format!("params: {file}: {}", error.lines().next().unwrap_or_default());
+        let tuned: Tuned = toml::from_str(&measurement(Path::new(file)).map_err(|error| place(&error))?)
+            .map_err(|error| place(error.message()))?;
+        let cc = head.split(['*', '@']).next().unwrap_or_default();
+        if cc != tuned.cc {
+            return Err(place(&format!("its parameters are those of {}, not of {cc}", tuned.cc)));
+        }
+        parts.extend(tuned.parameters.iter().map(|(name, value)| format!("{name}={value}")));
+    }
+    Ok(parts.join(","))
+}
+
 /// The text of a delivery trace.
 pub fn trace(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();

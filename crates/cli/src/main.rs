@@ -3,6 +3,7 @@
 //! In: arguments. Out: text, files, exit status 0 (done, all holds), 1 (an expectation failed) or 2 (could not run).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod advise;
 mod agree;
 mod args;
 mod check;
@@ -22,6 +23,7 @@ mod summary;
 mod sweep;
 mod table;
 mod traces;
+mod tune;
 mod worlds;
 
 use std::borrow::Cow;
@@ -62,6 +64,8 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Agree(args) => agree::agree(args),
         Command::Sweep(args) => sweep::sweep(args),
+        Command::Advise(args) => advise::advise(args),
+        Command::Tune(args) => tune::tune(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {

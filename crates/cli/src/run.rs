@@ -82,7 +82,13 @@ fn load(args: &RunArgs) -> Result<Sourced, Failure> {
     };
     args.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
     if !args.flow.is_empty() {
-        sourced.set_flows(&args.flow)?;
+        let flows: Vec<String> = args
+            .flow
+            .iter()
+            .enumerate()
+            .map(|(nth, flow)| inputs::flow(flow).map_err(|error| format!("flow {}: {error}", nth + 1)))
+            .collect::<Result<_, _>>()?;
+        sourced.set_flows(&flows)?;
     }
     Ok(sourced)
 }

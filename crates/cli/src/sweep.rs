@@ -121,7 +121,8 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
         base.insert(key.to_owned(), toml::Value::String(text.to_owned()));
     }
     if !args.flow.is_empty() {
-        base.insert("flow".to_owned(), args.flow.clone().into());
+        let flows: Vec<String> = args.flow.iter().map(|flow| inputs::flow(flow)).collect::<Result<_, _>>()?;
+        base.insert("flow".to_owned(), flows.into());
     }
     for text in &args.vary {
         let vary = axis::parse(text).map_err(|error| format!("--vary: {error}"))?;

@@ -4,13 +4,16 @@
 //! [`scenario`] reads what a user writes, [`setup`] is what it means, [`sim`] runs it over [`link`] and [`tcp`],
 //! [`trace`] and [`result`] hold what came out, [`report`] draws it.
 
+pub mod advise;
 pub mod agree;
 pub mod expect;
 pub mod experiment;
 pub mod export;
 pub mod link;
+pub mod measured;
 pub mod metrics;
 pub mod objective;
+pub mod paths;
 pub mod product;
 pub mod replay;
 pub mod report;
@@ -21,4 +24,5 @@ pub mod sim;
 pub mod sweep;
 pub mod tcp;
 pub mod trace;
+pub mod tune;
 pub mod when;

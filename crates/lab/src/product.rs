@@ -28,6 +28,13 @@ pub struct Point {
     set: Table,
 }
 
+impl Point {
+    /// Whether it sets a key of the scenario.
+    pub fn sets_anything(&self) -> bool {
+        !self.set.is_empty()
+    }
+}
+
 /// One run to come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedRun {

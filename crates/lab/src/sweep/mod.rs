@@ -78,6 +78,14 @@ impl Sweep {
             }
         }
         let product = Product::new(&spec.scenario, axes)?;
+        let texts = serde_json::to_string(&(&spec.scenario, &spec.axes)).unwrap_or_default();
+        for (name, points) in product.axes() {
+            if points.iter().all(|point| !point.sets_anything()) && !texts.contains(&format!("{{{name}}}")) {
+                return Err(format!(
+                    "axis {name:?} is no key of a scenario, and no text has a place {{{name}}} for it"
+                ));
+            }
+        }
         let sweep = Self { spec, product };
         if sweep.product.len().saturating_mul(sweep.spec.repeat as usize) > RUNS_MAX {
             return Err(format!("the axes make over {RUNS_MAX} runs; leave out some values"));

@@ -12,7 +12,7 @@ use crate::setup::Setup;
 use crate::tcp::HEADER_BYTES;
 
 /// A row's figures: name, unit as a reader sees it, and what they are scaled by for a reader.
-/// "First" is the first flow's algorithm with all its flows.
+/// "First" are the flows of the first `flow` of the scenario.
 pub const FIGURES: [(&str, &str, f64); 25] = [
     ("rate_bps", "Mbit/s", 1e-6),
     ("rtt_base_ms", "ms", 1.0),
@@ -63,8 +63,8 @@ impl Row {
         let link = &setup.links[setup.bottleneck];
         let rate = link.service.nominal_rate().as_bytes_per_sec() as f64;
         let rtt_s = setup.path.rtt.0 as f64 / 1e9;
-        let first = result.flows.first().map(|flow| flow.cc.as_str());
-        let own: Vec<&FlowResult> = result.flows.iter().filter(|flow| Some(flow.cc.as_str()) == first).collect();
+        let first = scenario.flow.first().map_or(result.flows.len(), |flow| flow.count as usize);
+        let own: Vec<&FlowResult> = result.flows.iter().take(first).collect();
         let all: Vec<&FlowResult> = result.flows.iter().collect();
         let packet = f64::from(setup.flows.first().map_or(1448, |flow| flow.mss) + HEADER_BYTES);
         let buffer = match link.buffer {

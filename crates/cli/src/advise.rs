@@ -1,0 +1,300 @@
+//! `bbrlab advise`: which algorithm for a path or a population, what it gains and loses, and how sure that is.
+//! In: what is known of the paths. Out: one screen, JSON, a page with the runs. Never: an advice without its intervals.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bbrlab_lab::advise::{self, Advice, Interval, OTHERS, SHOWN, SURE, WORTH_A_CHANGE};
+use bbrlab_lab::measured;
+use bbrlab_lab::objective::Objective;
+use bbrlab_lab::paths::{self, Kind, KindSpec, Population};
+use bbrlab_lab::report::{self, Report, Section, Table};
+use serde_json::json;
+
+use crate::args::AdviseArgs;
+use crate::grid::{Align, aligned};
+use crate::outputs::{self, Target};
+use crate::progress::Progress;
+use crate::{Failure, Verdict, inputs, print};
+
+/// Paths drawn where something is uncertain, and runs where nothing is.
+const DRAWS: u64 = 24;
+const DRAWS_KNOWN: u64 = 8;
+/// Paths that the adviser draws for each path that it is judged on.
+const DRAWS_JUDGED: u64 = 8;
+
+/// Advises.
+pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
+    let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
+    let flows = flows(args)?;
+    if let Some(paths) = args.judge {
+        return judge(args, &flows, objective, paths);
+    }
+    let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
+    let page = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
+    let (population, said) = population(args)?;
+    let draws = args.draws.unwrap_or(if population.is_one_path() { DRAWS_KNOWN } else { DRAWS });
+    let progress = Progress::new("running", flows.len() * usize::try_from(draws).unwrap_or(usize::MAX));
+    let advice = advise::advise(&population, &flows, objective, draws, args.seed, &|| progress.tick())?;
+    drop(progress);
+    let text = shown(args, &advice, objective, &said);
+    let mut files = Vec::new();
+    if let Some(target) = &page {
+        let html = report::render(&pages(args, &advice, objective, &text));
+        files.extend(target.write(|to| to.write_all(html.as_bytes()))?);
+    }
+    if let Some(target) = &json {
+        let document = json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": args.seed,
+            "objective": objective, "population": population, "said": said, "advice": advice,
+            "shown": SHOWN.map(|(name, unit, ..)| format!("{name}, {unit}")) });
+        files.extend(target.write(|to| writeln!(to, "{document:#}"))?);
+    }
+    outputs::commit(files)?;
+    if !json.as_ref().is_some_and(Target::is_stdout) {
+        print(&text)?;
+    }
+    Ok(Verdict::Holds)
+}
+
+/// The one in use first, then the candidates.
+fn flows(args: &AdviseArgs) -> Result<Vec<String>, Failure> {
+    let mut flows = vec![args.current.clone()];
+    flows.extend(args.algorithms.iter().filter(|flow| **flow != args.current).cloned());
+    for flow in &flows {
+        flow.parse::<bbrlab_lab::scenario::FlowSpec>().map_err(|error| format!("{flow}: {error}"))?;
+    }
+    if flows.len() < 2 {
+        return Err("--algorithms: there is nothing to compare with; name one, as in bbr1,bbr3".to_owned());
+    }
+    Ok(flows)
+}
+
+/// What is known of the paths, and in which words it was inferred.
+fn population(args: &AdviseArgs) -> Result<(Population, Vec<String>), Failure> {
+    if let Some(path) = &args.population {
+        return Ok((read_population(path)?, Vec::new()));
+    }
+    let (mut spec, said) = match &args.from {
+        None => (
+            KindSpec {
+                rate: String::new(),
+                rtt: String::new(),
+                buffer: paths::any_buffer(),
+                loss: paths::little_loss(),
+                rivals: paths::no_rivals(),
+                weight: 1.0,
+            },
+            Vec::new(),
+        ),
+        Some(path) => {
+            let place = |error: String| format!("{}: {error}", path.display());
+            let samples = measured::read(&inputs::measurement(path).map_err(place)?).map_err(place)?;
+            measured::kind(&samples).map_err(place)?
+        }
+    };
+    for (text, own) in [
+        (&args.rate, &mut spec.rate),
+        (&args.rtt, &mut spec.rtt),
+        (&args.buffer, &mut spec.buffer),
+        (&args.loss, &mut spec.loss),
+        (&args.rivals, &mut spec.rivals),
+    ] {
+        if let Some(text) = text {
+            own.clone_from(text);
+        }
+    }
+    for (name, value) in [("--rate", &spec.rate), ("--rtt", &spec.rtt)] {
+        if value.is_empty() {
+            return Err(format!(
+                "{name}: say what is known of it, as in --rate 20mbit..50mbit --rtt 40ms, or give --from FILE"
+            ));
+        }
+    }
+    let kind = Kind::parse(&spec).map_err(|error| format!("--{error}"))?;
+    Ok((Population::of(kind), said))
+}
+
+/// A population out of its file.
+pub fn read_population(path: &Path) -> Result<Population, Failure> {
+    let place = |error: String| format!("{}: {error}", path.display());
+    Population::from_toml(&inputs::measurement(path).map_err(place)?).map_err(place)
+}
+
+fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) -> Result<Verdict, Failure> {
+    let truth = match &args.population {
+        Some(path) => read_population(path)?,
+        None => Population::from_toml(include_str!("anywhere.toml"))?,
+    };
+    let progress = Progress::new("judging", usize::try_from(paths).unwrap_or(usize::MAX));
+    let draws = args.draws.unwrap_or(DRAWS_JUDGED);
+    let judged = advise::judge(&truth, flows, objective, (paths, draws), args.seed, &|| progress.tick())?;
+    drop(progress);
+    print(&format!(
+        "{} paths that were known only roughly, objective {}:\n\
+         what was advised keeps {:.1} % of the worth of the best choice in hindsight; always {} keeps {:.1} %\n\
+         it was the best choice, or within {:.0} % of it, on {:.0} % of the paths\n",
+        judged.paths,
+        objective.name,
+        100.0 * judged.kept,
+        flows[0],
+        100.0 * judged.unchanged,
+        100.0 * WORTH_A_CHANGE,
+        100.0 * judged.right
+    ))?;
+    Ok(if judged.kept >= 1.0 - WORTH_A_CHANGE { Verdict::Holds } else { Verdict::Fails })
+}
+
+fn ratio(interval: &Interval) -> String {
+    if interval.middle.is_nan() {
+        return "–".to_owned();
+    }
+    format!("×{:.2} ({:.2}…{:.2})", interval.middle, interval.low, interval.high)
+}
+
+fn number(value: f64) -> String {
+    if value.is_nan() { "–".to_owned() } else { report::short(value) }
+}
+
+/// The answer on one screen.
+fn shown(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[String]) -> String {
+    let current = &advice.candidates[0];
+    let choice = &advice.candidates[advice.choice];
+    let mut text = headline(args, advice, objective);
+    let rows = advice.candidates.iter().enumerate().map(|(nth, one)| {
+        let mut row = vec![if nth == advice.choice { format!("→ {}", one.flow) } else { format!("  {}", one.flow) }];
+        row.extend(one.figures.iter().map(|value| number(*value)));
+        row.push(format!("{:.3}", one.worth));
+        row.push(format!("{:.0} %", 100.0 * one.wins));
+        row
+    });
+    let heads: Vec<String> = SHOWN.iter().map(|(name, unit, ..)| format!("{name}, {unit}")).collect();
+    let head: Vec<&str> =
+        ["algorithm"].into_iter().chain(heads.iter().map(String::as_str)).chain(["worth", "best in"]).collect();
+    let align: Vec<Align> = (0..head.len()).map(|nth| if nth == 0 { Align::Left } else { Align::Right }).collect();
+    text += &aligned(&head, &align, rows);
+    text.push('\n');
+    let against: Vec<Vec<String>> = advice.candidates[1..]
+        .iter()
+        .map(|one| {
+            let gains = one.gain.iter().map(ratio);
+            std::iter::once(format!("{} over {}", one.flow, current.flow)).chain(gains).collect()
+        })
+        .collect();
+    let names: Vec<&str> = ["path by path"].into_iter().chain(SHOWN.iter().map(|(name, ..)| *name)).collect();
+    text += &aligned(&names, &align[..names.len()], against);
+    text += "\nWhy: ";
+    text += &why(advice);
+    if advice.choice != 0 && choice.gain[OTHERS].high < 1.0 {
+        let _ = write!(
+            text,
+            " It takes from others: they get {} of what {} leaves them.",
+            ratio(&choice.gain[OTHERS]),
+            current.flow
+        );
+    }
+    text.push('\n');
+    for line in said {
+        let _ = writeln!(text, "Inferred: {line}.");
+    }
+    let _ = writeln!(
+        text,
+        "Worth: goodput within the fair share × (base RTT/RTT p50)^{} × (1 − retransmitted)^{} × (others' part)^{}; \
+         {} paths, the same dice for all, simulated.",
+        objective.delay,
+        objective.repeats,
+        objective.others,
+        advice.paths.len()
+    );
+    text
+}
+
+fn headline(args: &AdviseArgs, advice: &Advice, objective: Objective) -> String {
+    let (current, choice) = (&advice.candidates[0], &advice.candidates[advice.choice]);
+    let sure = if advice.sure >= SURE { "sure" } else { "not sure" };
+    let sure = format!("{sure}: the same in {:.0} % of resampled paths", 100.0 * advice.sure);
+    if advice.choice == 0 {
+        return format!(
+            "Don't change: {} is the best here, or as good, for {} ({sure}).\n\n",
+            current.flow, args.objective
+        );
+    }
+    let gain = 100.0 * (choice.worth / current.worth - 1.0);
+    let than = current.flow.as_str();
+    format!("Use {}: worth {gain:+.0} % against {than} for {} ({sure}).\n\n", choice.flow, objective.name)
+}
+
+/// The figure that decides, in words.
+fn why(advice: &Advice) -> String {
+    let one = &advice.candidates[if advice.choice == 0 { second(advice) } else { advice.choice }];
+    let base = &advice.candidates[0].flow;
+    let mut said: Vec<String> = Vec::new();
+    for ((name, unit, ..), (gain, value)) in SHOWN.iter().zip(one.gain.iter().zip(&one.figures)) {
+        let clear = gain.low > 1.03 || gain.high < 0.97;
+        if clear && *name != "RTT p95" {
+            said.push(format!("{name} {} ({} {unit})", ratio(gain), number(*value)));
+        }
+    }
+    if said.is_empty() {
+        return format!("{} does nothing here that {base} does not.", one.flow);
+    }
+    format!("against {base}, {} has {}.", one.flow, said.join(", "))
+}
+
+/// The best of those that are not in use.
+fn second(advice: &Advice) -> usize {
+    (1..advice.candidates.len())
+        .max_by(|&a, &b| advice.candidates[a].worth.total_cmp(&advice.candidates[b].worth))
+        .unwrap_or(0)
+}
+
+fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -> Report {
+    let columns =
+        ["path", "rate, Mbit/s", "RTT, ms", "buffer, ms", "loss, %", "competitors"].map(str::to_owned).to_vec();
+    let flows = advice.candidates.iter().map(|one| format!("worth of {}", one.flow));
+    let row = |(nth, path): (usize, &paths::Path)| {
+        let known = [
+            (nth + 1) as f64,
+            path.rate_bps / 1e6,
+            path.rtt_s * 1e3,
+            path.buffer_bytes * 8e3 / path.rate_bps,
+            100.0 * path.loss,
+            f64::from(path.rivals),
+        ];
+        let worths = advice.worths.iter().map(|worths| worths[nth]);
+        known.into_iter().chain(worths).map(report::short).collect()
+    };
+    let table = Table {
+        columns: columns.into_iter().chain(flows).collect(),
+        rows: advice.paths.iter().enumerate().map(row).collect(),
+    };
+    let compared = |one: &advise::Candidate| {
+        let gains = one.gain.iter().map(ratio);
+        [vec![one.flow.clone(), format!("{:.3}", one.worth)], gains.collect()].concat()
+    };
+    let heads = ["algorithm", "mean worth"].into_iter().chain(SHOWN.iter().map(|(name, ..)| *name));
+    Report {
+        title: headline(args, advice, objective).trim().to_owned(),
+        subtitle: format!("bbrlab {}, seed {}", env!("CARGO_PKG_VERSION"), args.seed),
+        claims: Vec::new(),
+        sections: vec![
+            Section {
+                id: "advice".to_owned(),
+                title: format!("Against {}", advice.candidates[0].flow),
+                claim: text.lines().find(|line| line.starts_with("Why")).unwrap_or_default().to_owned(),
+                runs_table: Some(Table {
+                    columns: heads.map(str::to_owned).collect(),
+                    rows: advice.candidates.iter().map(compared).collect(),
+                }),
+                ..Section::default()
+            },
+            Section {
+                id: "runs".to_owned(),
+                title: "The runs behind it".to_owned(),
+                claim: "Each path was run with each algorithm and the same dice.".to_owned(),
+                runs_table: Some(table),
+                ..Section::default()
+            },
+        ],
+    }
+}

@@ -1,0 +1,220 @@
+//! `bbrlab tune`: parameters of an algorithm for a population of paths, judged on paths that the search has not seen.
+//! In: a population and an objective. Out: a parameter file that `--flow CC,params=FILE` takes, a table, a page. Never: a gain without its interval.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write as _;
+
+use bbrlab_lab::objective::Objective;
+use bbrlab_lab::report::{self, Axis, Figure, Panel, Report, Section, Series, Style, Table};
+use bbrlab_lab::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
+use serde_json::json;
+
+use crate::advise::read_population;
+use crate::args::TuneArgs;
+use crate::grid::{Align, aligned};
+use crate::outputs::{self, Target};
+use crate::progress::Progress;
+use crate::{Failure, Verdict, print};
+
+/// Tunes.
+pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
+    let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
+    let population = read_population(&args.population)?;
+    let target =
+        |flag, path: &Option<std::path::PathBuf>| path.as_deref().map(|path| Target::check(flag, path)).transpose();
+    let (out, json, page) =
+        (target("--out", &args.out)?, target("--json", &args.json)?, target("--report", &args.report)?);
+    let budget = Budget {
+        settings: args.settings as usize,
+        generations: args.generations as usize,
+        paths: args.paths.into(),
+        held_out: args.held_out.into(),
+    };
+    let progress = Progress::new("searching", budget.settings * (budget.generations + 1));
+    let tuned =
+        tune::tune(&population, &args.algorithm, &args.parameters, objective, budget, args.seed, &|| progress.tick())?;
+    drop(progress);
+    let mut files = Vec::new();
+    if let Some(out) = &out {
+        files.extend(out.write(|to| to.write_all(file(args, &tuned, &population.name).as_bytes()))?);
+    }
+    if let Some(page) = &page {
+        let html = report::render(&pages(&tuned, &population.name, objective));
+        files.extend(page.write(|to| to.write_all(html.as_bytes()))?);
+    }
+    if let Some(json) = &json {
+        let document = json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": args.seed,
+            "population": population, "objective": objective, "terms": TERMS, "tuned": tuned });
+        files.extend(json.write(|to| writeln!(to, "{document:#}"))?);
+    }
+    outputs::commit(files)?;
+    if !json.as_ref().is_some_and(Target::is_stdout) {
+        print(&shown(&tuned))?;
+    }
+    Ok(Verdict::Holds)
+}
+
+/// The parameter file: which algorithm, which values, and where they come from.
+fn file(args: &TuneArgs, tuned: &Tuned, population: &str) -> String {
+    let mut text = format!(
+        "# Tuned by bbrlab {} for {:?}, objective {}, seed {}. Use: bbrlab run --flow {},params=THIS\n\
+         cc = \"{}\"\n\n[parameters]\n",
+        env!("CARGO_PKG_VERSION"),
+        if population.is_empty() { "a population" } else { population },
+        args.objective,
+        args.seed,
+        tuned.cc,
+        tuned.cc
+    );
+    for (name, value) in &tuned.parameters {
+        let _ = writeln!(text, "{name} = \"{value}\"");
+    }
+    text
+}
+
+/// Whether the outcome is nowhere worse than the defaults of BBR, and better in something than each.
+fn dominates(tuned: &Tuned) -> bool {
+    let mut bbr = tuned.against.iter().filter(|one| one.flow != "cubic");
+    bbr.all(|one| one.worse.is_empty() && !one.better.is_empty())
+}
+
+fn verdict(tuned: &Tuned) -> String {
+    let names: Vec<&str> =
+        tuned.against.iter().filter(|one| one.flow != "cubic").map(|one| one.flow.as_str()).collect();
+    if dominates(tuned) {
+        return format!(
+            "On unseen paths it is nowhere worse than {}, and better in something than each.",
+            names.join(" and ")
+        );
+    }
+    let gives: Vec<String> = tuned
+        .against
+        .iter()
+        .filter(|one| one.flow != "cubic")
+        .map(|one| {
+            let list = |terms: &[&str]| if terms.is_empty() { "nothing".to_owned() } else { terms.join(", ") };
+            format!("against {}: better in {}, worse in {}", one.flow, list(&one.better), list(&one.worse))
+        })
+        .collect();
+    format!("No setting of the front is better in everything; this one is, {}.", gives.join("; "))
+}
+
+fn percent(value: f64) -> String {
+    format!("{:.1} %", 100.0 * value)
+}
+
+fn rows(tuned: &Tuned) -> Vec<Vec<String>> {
+    let row = |name: &str, terms: &[f64], worth: f64| {
+        let cells = terms.iter().map(|term| percent(*term));
+        [vec![name.to_owned()], cells.collect(), vec![format!("{worth:.3}")]].concat()
+    };
+    std::iter::once(row("tuned", &tuned.terms, tuned.worth))
+        .chain(tuned.against.iter().map(|one| row(&one.flow, &one.terms, one.worth)))
+        .collect()
+}
+
+fn differences(tuned: &Tuned) -> Vec<Vec<String>> {
+    let row = |one: &Against| {
+        let cells = one
+            .difference
+            .iter()
+            .map(|d| format!("{:+.1} ({:+.1}…{:+.1})", 100.0 * d.middle, 100.0 * d.low, 100.0 * d.high));
+        std::iter::once(format!("tuned less {}", one.flow)).chain(cells).collect()
+    };
+    tuned.against.iter().map(row).collect()
+}
+
+fn shown(tuned: &Tuned) -> String {
+    let mut text = format!("{}\n\n", tuned.flow);
+    let head: Vec<&str> = ["on unseen paths"].into_iter().chain(TERMS).chain(["worth"]).collect();
+    let align: Vec<Align> = (0..head.len()).map(|nth| if nth == 0 { Align::Left } else { Align::Right }).collect();
+    text += &aligned(&head, &align, rows(tuned));
+    text.push('\n');
+    let head: Vec<&str> = ["percentage points, below 0 is better"].into_iter().chain(TERMS).collect();
+    text += &aligned(&head, &align[..head.len()], differences(tuned));
+    let _ = writeln!(
+        text,
+        "\n{}\n{} settings on {} paths; judged on {} others; differences up to {} count as none; {} settings on the front",
+        verdict(tuned),
+        tuned.budget.settings * (tuned.budget.generations + 1),
+        tuned.budget.paths,
+        tuned.budget.held_out,
+        percent(SAME),
+        tuned.front.len()
+    );
+    text
+}
+
+fn pages(tuned: &Tuned, population: &str, objective: Objective) -> Report {
+    let heads = |first: &str, last: &[&str]| -> Vec<String> {
+        [first].into_iter().chain(TERMS).chain(last.iter().copied()).map(str::to_owned).collect()
+    };
+    let front = |setting: &Setting| {
+        let cells = setting.terms.iter().map(|term| percent(*term));
+        [vec![setting.flow.clone()], cells.collect(), vec![format!("{:.3}", setting.worth)]].concat()
+    };
+    let points = |x: usize, y: usize| Figure {
+        id: format!("front-{x}-{y}"),
+        title: format!("The front: {} against {}", TERMS[y], TERMS[x]),
+        how_to_read: "Each mark is a setting; lower and further left is better.".to_owned(),
+        x: axis(TERMS[x]),
+        panels: vec![Panel {
+            y: axis(TERMS[y]),
+            series: std::iter::once(series("front", tuned.front.iter().map(|one| &one.terms), x, y))
+                .chain(tuned.against.iter().map(|one| series(&one.flow, std::iter::once(&one.terms), x, y)))
+                .chain([series("tuned", std::iter::once(&tuned.terms), x, y)])
+                .collect(),
+        }],
+        ..Figure::default()
+    };
+    let section = |id: &str, title: &str, claim: String, figures, table| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        claim,
+        figures,
+        runs_table: Some(table),
+        ..Section::default()
+    };
+    Report {
+        title: format!("{} tuned for {population}", tuned.cc),
+        subtitle: format!("bbrlab {}, objective {}", env!("CARGO_PKG_VERSION"), objective.name),
+        claims: Vec::new(),
+        sections: vec![
+            section(
+                "tuned",
+                "On paths that the search has not seen",
+                format!("{} {}", tuned.flow, verdict(tuned)),
+                vec![points(0, 1), points(0, 2)],
+                Table { columns: heads("algorithm", &["worth"]), rows: rows(tuned) },
+            ),
+            section(
+                "gain",
+                "Differences, in percentage points",
+                "Mean over the unseen paths with its 95 % interval; below 0 is better.".to_owned(),
+                Vec::new(),
+                Table { columns: heads("", &[]), rows: differences(tuned) },
+            ),
+            section(
+                "front",
+                "The settings of the front",
+                "On the paths of the search; none is better in everything than another.".to_owned(),
+                Vec::new(),
+                Table { columns: heads("setting", &["worth"]), rows: tuned.front.iter().map(front).collect() },
+            ),
+        ],
+    }
+}
+
+fn axis(label: &str) -> Axis {
+    Axis { label: label.to_owned(), unit: "%".to_owned(), ..Axis::default() }
+}
+
+fn series<'a>(name: &str, of: impl Iterator<Item = &'a [f64; TERMS.len()]> + Clone, x: usize, y: usize) -> Series {
+    Series {
+        name: name.to_owned(),
+        style: Style::Points,
+        x: of.clone().map(|terms| 100.0 * terms[x]).collect(),
+        y: of.map(|terms| 100.0 * terms[y]).collect(),
+        color_key: None,
+    }
+}

@@ -1,0 +1,380 @@
+//! Parameters for a population of paths: a search over an algorithm's constants, judged on paths that it has not seen.
+//! In: an algorithm, which of its parameters, a population. Out: a front, one setting out of it, and what it gains. Never: a figure of a path that the search saw.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{ParamSpec, Rng, Unit};
+use moors::Nsga2Builder;
+use moors::duplicates::CloseDuplicatesCleaner;
+use moors::operators::{GaussianMutation, RandomSamplingFloat, SimulatedBinaryCrossover};
+use ndarray::{Array2, ArrayView1};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::advise::Interval;
+use crate::metrics::{RESAMPLES, resampled};
+use crate::objective::Objective;
+use crate::paths::Population;
+use crate::scenario::{FlowSpec, unit_text};
+use crate::sweep::Row;
+
+/// What is sought, each from 0 (best) to 1: missing goodput, delay, retransmissions, what others miss.
+pub const TERMS: [&str; 4] = ["goodput missing", "delay added", "retransmitted", "others' goodput missing"];
+/// Differences of a term up to here are none: what two sets of dice differ by. Ours.
+pub const SAME: f64 = 0.005;
+/// A parameter is sought between its default over this and times this, within its range. Ours.
+const REACH: f64 = 3.0;
+/// Where the default is no guide: a parameter at 0 is sought up to its unit's usual size. Ours.
+const FROM_ZERO: f64 = 0.1;
+
+/// What is tuned unless told: the constants that decide between goodput, delay and loss.
+const USUAL: [(&str, &[&str]); 2] = [
+    ("bbr1", &["pacing_gain_up", "pacing_gain_down", "cwnd_gain", "bw_window", "pacing_margin", "lt_bw"]),
+    (
+        "bbr3",
+        &["loss_thresh", "beta", "headroom", "probe_up_pacing_gain", "probe_down_pacing_gain", "default_cwnd_gain"],
+    ),
+];
+
+mod bounds {
+    #![allow(missing_docs, reason = "the macro writes a public type without a word")]
+    moors::impl_constraints_fn!(UnitBox, lower_bound = 0.0, upper_bound = 1.0);
+}
+
+/// How much is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Budget {
+    /// Settings of one generation.
+    pub settings: usize,
+    /// Generations.
+    pub generations: usize,
+    /// Paths that each setting is tried on.
+    pub paths: u64,
+    /// Paths that judge the outcome, none of them seen by the search.
+    pub held_out: u64,
+}
+
+/// One parameter and where it is sought.
+#[derive(Clone, Copy, Debug)]
+struct Knob {
+    spec: &'static ParamSpec,
+    low: f64,
+    high: f64,
+}
+
+impl Knob {
+    fn new(spec: &'static ParamSpec, default: u32) -> Self {
+        let (min, max) = (f64::from(spec.min), f64::from(spec.max));
+        if spec.unit == Unit::Switch {
+            return Self { spec, low: 0.0, high: 1.0 };
+        }
+        let at = f64::from(default);
+        let (low, high) = if default == 0 { (min, max * FROM_ZERO) } else { (at / REACH, at * REACH) };
+        Self { spec, low: low.clamp(min, max), high: high.clamp(min, max) }
+    }
+
+    /// The value at a place from 0 to 1: even by ratio where both ends have one.
+    fn value(&self, gene: f64) -> u32 {
+        let gene = gene.clamp(0.0, 1.0);
+        let value = if self.low > 0.0 {
+            self.low * (self.high / self.low).powf(gene)
+        } else {
+            self.low + (self.high - self.low) * gene
+        };
+        (value.round() as u32).clamp(self.spec.min, self.spec.max)
+    }
+
+    fn text(&self, gene: f64) -> String {
+        unit_text(self.spec.unit, self.value(gene))
+    }
+}
+
+/// One setting of the front.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// As `--flow` takes it.
+    pub flow: String,
+    /// Means over the paths of the search, in the order of [`TERMS`].
+    pub terms: [f64; TERMS.len()],
+    /// Mean worth there.
+    pub worth: f64,
+}
+
+/// How the outcome compares with another on paths that the search has not seen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Against {
+    /// The other, as `--flow` takes it.
+    pub flow: String,
+    /// Its means, in the order of [`TERMS`].
+    pub terms: [f64; TERMS.len()],
+    /// Its mean worth.
+    pub worth: f64,
+    /// The outcome's term less its own, path by path: mean with its interval. Below 0 is better.
+    pub difference: Vec<Interval>,
+    /// Terms in which the outcome is better for sure.
+    pub better: Vec<&'static str>,
+    /// Terms in which it is worse for sure.
+    pub worse: Vec<&'static str>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tuned {
+    /// The algorithm.
+    pub cc: String,
+    /// The setting that was chosen: parameter and value.
+    pub parameters: Vec<(String, String)>,
+    /// As `--flow` takes it.
+    pub flow: String,
+    /// Its means on paths that the search has not seen.
+    pub terms: [f64; TERMS.len()],
+    /// Its mean worth there.
+    pub worth: f64,
+    /// Settings of which none is better in everything than another, on the paths of the search.
+    pub front: Vec<Setting>,
+    /// Beside the defaults.
+    pub against: Vec<Against>,
+    /// How much was tried.
+    pub budget: Budget,
+}
+
+/// The terms of one run.
+fn terms(row: &Row) -> [f64; TERMS.len()] {
+    let only = |name: &'static str, delay, repeats, others| Objective { name, delay, repeats, others };
+    let goodput = only("goodput", 0.0, 0.0, 0.0).of(row);
+    let part = |objective: Objective| if goodput > 0.0 { objective.of(row) / goodput } else { 0.0 };
+    [
+        1.0 - goodput,
+        1.0 - part(only("delay", 1.0, 0.0, 0.0)),
+        1.0 - part(only("repeats", 0.0, 1.0, 0.0)),
+        1.0 - part(only("others", 0.0, 0.0, 1.0)),
+    ]
+}
+
+/// What a flow does on paths `from..to` of the population: a row each.
+fn runs(population: &Population, flow: &str, paths: std::ops::Range<u64>, seed: u64) -> Result<Vec<Row>, String> {
+    let one = |nth: u64| population.draw(seed, nth).run(flow, seed.wrapping_add(nth));
+    paths.into_par_iter().map(one).collect()
+}
+
+fn means(rows: &[Row]) -> [f64; TERMS.len()] {
+    let all: Vec<[f64; TERMS.len()]> = rows.iter().map(terms).collect();
+    std::array::from_fn(|term| all.iter().map(|one| one[term]).sum::<f64>() / all.len() as f64)
+}
+
+fn worth(rows: &[Row], objective: Objective) -> f64 {
+    rows.iter().map(|row| objective.of(row)).sum::<f64>() / rows.len() as f64
+}
+
+/// The parameters to seek: those named, or the usual ones of the algorithm.
+fn knobs(cc: &str, names: &[String]) -> Result<Vec<Knob>, String> {
+    let spec = FlowSpec::of(cc).map_err(|error| error.to_string())?;
+    let all: Vec<(&'static ParamSpec, u32)> = spec.algorithm.parameters().collect();
+    let usual = USUAL.iter().find(|(known, _)| cc == *known || cc.starts_with(&format!("{known}-")));
+    let names: Vec<String> = match (names, usual) {
+        ([], Some((_, usual))) => usual.iter().map(|name| (*name).to_owned()).collect(),
+        ([], None) => {
+            let known: Vec<&str> = all.iter().map(|(spec, _)| spec.name).collect();
+            return Err(format!("--parameters: say which of {cc} to tune: {}", known.join(", ")));
+        }
+        (names, _) => names.to_vec(),
+    };
+    let knob = |name: &String| {
+        let found = all.iter().find(|(spec, _)| spec.name == name);
+        found
+            .map(|(spec, value)| Knob::new(spec, *value))
+            .ok_or_else(|| format!("--parameters: {cc} has no parameter {name:?}; see `bbrlab list parameters {cc}`"))
+    };
+    names.iter().map(knob).collect()
+}
+
+fn flow_of(cc: &str, knobs: &[Knob], genes: ArrayView1<'_, f64>) -> String {
+    let options = knobs.iter().zip(genes).map(|(knob, gene)| format!(",{}={}", knob.spec.name, knob.text(*gene)));
+    std::iter::once(cc.to_owned()).chain(options).collect()
+}
+
+/// Seeks a setting of `cc` for the population.
+pub fn tune(
+    population: &Population,
+    cc: &str,
+    names: &[String],
+    objective: Objective,
+    budget: Budget,
+    seed: u64,
+    tick: &(dyn Fn() + Sync),
+) -> Result<Tuned, String> {
+    let knobs = knobs(cc, names)?;
+    let seen = 0..budget.paths;
+    let unseen = budget.paths..budget.paths + budget.held_out;
+    // A setting that cannot run is as bad as can be; the flow language has checked every value.
+    let fitness = |genes: &Array2<f64>| {
+        let rows: Vec<[f64; TERMS.len()]> = genes
+            .rows()
+            .into_iter()
+            .map(|genes| {
+                tick();
+                runs(population, &flow_of(cc, &knobs, genes), seen.clone(), seed).map_or([1.0; 4], |rows| means(&rows))
+            })
+            .collect();
+        Array2::from_shape_fn((rows.len(), TERMS.len()), |(row, term)| rows[row][term])
+    };
+    let mut search = Nsga2Builder::default()
+        .sampler(RandomSamplingFloat::new(0.0, 1.0))
+        .crossover(SimulatedBinaryCrossover::new(10.0))
+        .mutation(GaussianMutation::new(0.3, 0.15))
+        .duplicates_cleaner(CloseDuplicatesCleaner::new(1e-4))
+        .fitness_fn(fitness)
+        .constraints_fn(bounds::UnitBox)
+        .num_vars(knobs.len())
+        .population_size(budget.settings)
+        .num_offsprings(budget.settings)
+        .num_iterations(budget.generations)
+        .mutation_rate(0.4)
+        .crossover_rate(0.9)
+        .keep_infeasible(false)
+        .verbose(false)
+        .seed(seed)
+        .build()
+        .map_err(|error| format!("search: {error}"))?;
+    search.run().map_err(|error| format!("search: {error}"))?;
+    let found = search.population.ok_or("search: it ended without a setting")?.best();
+    let mut front: Vec<Setting> = found
+        .genes
+        .rows()
+        .into_iter()
+        .map(|genes| {
+            let flow = flow_of(cc, &knobs, genes);
+            let rows = runs(population, &flow, seen.clone(), seed)?;
+            Ok(Setting { terms: means(&rows), worth: worth(&rows, objective), flow })
+        })
+        .collect::<Result<_, String>>()?;
+    front.sort_by(|a, b| b.worth.total_cmp(&a.worth).then_with(|| a.flow.cmp(&b.flow)));
+    front.dedup_by(|a, b| a.flow == b.flow);
+    let mut defaults = vec![cc.to_owned()];
+    defaults.extend(["bbr1", "bbr3", "cubic"].into_iter().filter(|other| *other != cc).map(str::to_owned));
+    let chosen = choose(&front, population, &defaults[..defaults.len() - 1], &seen, seed)?;
+    let own = runs(population, &chosen.flow, unseen.clone(), seed)?;
+    let mut rng = Rng::new(seed);
+    let against = defaults
+        .iter()
+        .map(|flow| {
+            let rows = runs(population, flow, unseen.clone(), seed)?;
+            tick();
+            Ok(compare(flow, &own, &rows, objective, &mut rng))
+        })
+        .collect::<Result<_, String>>()?;
+    let parameters = chosen.flow.split(',').skip(1).filter_map(|option| option.split_once('='));
+    Ok(Tuned {
+        cc: cc.to_owned(),
+        parameters: parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        flow: chosen.flow.clone(),
+        terms: means(&own),
+        worth: worth(&own, objective),
+        front: front.clone(),
+        against,
+        budget,
+    })
+}
+
+/// The most valuable setting that is nowhere worse than the defaults of BBR; where there is none, the most valuable.
+fn choose<'a>(
+    front: &'a [Setting],
+    population: &Population,
+    defaults: &[String],
+    seen: &std::ops::Range<u64>,
+    seed: u64,
+) -> Result<&'a Setting, String> {
+    let known: Vec<[f64; TERMS.len()]> = defaults
+        .iter()
+        .map(|flow| Ok(means(&runs(population, flow, seen.clone(), seed)?)))
+        .collect::<Result<_, String>>()?;
+    let nowhere_worse = |setting: &&Setting| {
+        known.iter().all(|terms| setting.terms.iter().zip(terms).all(|(own, other)| *own <= other + SAME))
+    };
+    front.iter().find(nowhere_worse).or_else(|| front.first()).ok_or_else(|| "search: the front is empty".to_owned())
+}
+
+fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &mut Rng) -> Against {
+    let difference: Vec<Interval> = (0..TERMS.len())
+        .map(|term| {
+            let pairs: Vec<f64> = own.iter().zip(other).map(|(a, b)| terms(a)[term] - terms(b)[term]).collect();
+            mean_interval(&pairs, rng)
+        })
+        .collect();
+    let named = |is: &dyn Fn(&Interval) -> bool| {
+        TERMS.into_iter().zip(&difference).filter(|(_, d)| is(d)).map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    Against {
+        flow: flow.to_owned(),
+        terms: means(other),
+        worth: worth(other, objective),
+        better: named(&|d| d.high < -SAME),
+        worse: named(&|d| d.low > SAME),
+        difference,
+    }
+}
+
+/// The mean with its 95 % bootstrap interval.
+fn mean_interval(values: &[f64], rng: &mut Rng) -> Interval {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mut drawn = values.to_vec();
+    let mut means: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            resampled(values, &mut drawn, rng);
+            mean(&drawn)
+        })
+        .collect();
+    means.sort_by(f64::total_cmp);
+    Interval { middle: mean(values), low: means[RESAMPLES / 40], high: means[RESAMPLES - 1 - RESAMPLES / 40] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::{Kind, KindSpec};
+
+    fn lossy() -> Population {
+        let spec = KindSpec {
+            rate: "2mbit..4mbit".to_owned(),
+            rtt: "20ms..40ms".to_owned(),
+            buffer: "1bdp".to_owned(),
+            loss: "4%".to_owned(),
+            rivals: "0".to_owned(),
+            weight: 1.0,
+        };
+        Population::of(Kind::parse(&spec).unwrap())
+    }
+
+    const SMALL: Budget = Budget { settings: 6, generations: 2, paths: 2, held_out: 4 };
+
+    fn tuned() -> Tuned {
+        let names = ["loss_thresh".to_owned(), "beta".to_owned()];
+        tune(&lossy(), "bbr3", &names, Objective::named("balanced").unwrap(), SMALL, 3, &|| ()).unwrap()
+    }
+
+    #[test]
+    fn a_search_on_a_lossy_path_finds_a_setting_that_minds_loss_less_than_the_default() {
+        let tuned = tuned();
+        assert!(tuned.worth > tuned.against[0].worth, "{tuned:?}");
+        let loss = tuned.parameters.iter().find(|(name, _)| name == "loss_thresh").unwrap();
+        assert!(loss.1.parse::<f64>().unwrap() > 0.02, "{loss:?}");
+        FlowSpec::of("bbr3").unwrap();
+        tuned.flow.parse::<FlowSpec>().unwrap();
+    }
+
+    #[test]
+    fn the_same_search_ends_the_same() {
+        assert_eq!(format!("{:?}", tuned()), format!("{:?}", tuned()));
+    }
+
+    #[test]
+    fn every_value_that_a_search_may_take_is_one_that_the_flow_language_takes() {
+        for (cc, _) in USUAL {
+            let knobs = knobs(cc, &[]).unwrap();
+            for place in [0.0, 0.1, 0.5, 0.77, 1.0] {
+                let genes = ndarray::Array1::from_elem(knobs.len(), place);
+                let flow = flow_of(cc, &knobs, genes.view());
+                flow.parse::<FlowSpec>().unwrap_or_else(|error| panic!("{flow}: {error}"));
+            }
+        }
+    }
+}
