@@ -21,8 +21,10 @@ use crate::sweep::Row;
 pub const TERMS: [&str; 4] = ["goodput missing", "delay added", "retransmitted", "others' goodput missing"];
 /// Differences of a term up to here are none: what two sets of dice differ by. Ours.
 pub const SAME: f64 = 0.005;
-/// A parameter is sought between its default over this and times this, within its range. Ours.
+/// A parameter is sought between its default over this and times this, within its range; a share, such as a threshold of
+/// loss, much wider, for it may be off by orders. Ours.
 const REACH: f64 = 3.0;
+const REACH_OF_SHARES: f64 = 10.0;
 /// Where the default is no guide: a parameter at 0 is sought up to its unit's usual size. Ours.
 const FROM_ZERO: f64 = 0.1;
 
@@ -68,7 +70,8 @@ impl Knob {
             return Self { spec, low: 0.0, high: 1.0 };
         }
         let at = f64::from(default);
-        let (low, high) = if default == 0 { (min, max * FROM_ZERO) } else { (at / REACH, at * REACH) };
+        let reach = if matches!(spec.unit, Unit::Share | Unit::FineShare) { REACH_OF_SHARES } else { REACH };
+        let (low, high) = if default == 0 { (min, max * FROM_ZERO) } else { (at / reach, at * reach) };
         Self { spec, low: low.clamp(min, max), high: high.clamp(min, max) }
     }
 
