@@ -376,6 +376,9 @@ pub struct SweepArgs {
     /// Directory of the results; a sweep that was interrupted goes on there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: PathBuf,
+    /// Begin anew: remove the sweep that is in the directory
+    #[arg(long, help_heading = "Output")]
+    pub fresh: bool,
     /// Record each run's series too, as samples/ID.parquet
     #[arg(long, help_heading = "Output")]
     pub samples: bool,

@@ -36,8 +36,13 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     if report.as_ref().is_some_and(Target::is_stdout) {
         return Err("--report: -: a page is a file; name one, as in report.html".to_owned());
     }
-    if let Some(axis) = args.tree.as_deref().filter(|axis| sweep.product().axes().iter().all(|(name, _)| name != axis)) {
+    if let Some(axis) = args.tree.as_deref().filter(|axis| sweep.product().axes().iter().all(|(name, _)| name != axis))
+    {
         return Err(format!("--tree: there is no axis {axis:?}; write one of the sweep's"));
+    }
+    if args.fresh && args.out.join(SPEC).is_file() {
+        let removed = fs::remove_dir_all(&args.out);
+        removed.map_err(|error| format!("--fresh: {}: {}", args.out.display(), outputs::can_not(&error)))?;
     }
     let place = Place::open(&args.out, &sweep)?;
     let pending: Vec<usize> =
@@ -143,7 +148,13 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
     if !args.samples {
         base.insert("sample".to_owned(), "0s".into());
     }
-    Sweep::new(base, &axes, env!("CARGO_PKG_VERSION"))
+    Sweep::new(base, &axes, (env!("CARGO_PKG_VERSION"), &build()))
+}
+
+/// What tells this build from others: the bytes of the program.
+fn build() -> String {
+    let program = std::env::current_exe().and_then(fs::read);
+    program.map_or_else(|_| String::new(), |bytes| format!("{:016x}", bbrlab_lab::metrics::fnv1a(&bytes)))
 }
 
 /// The `[[vary]]` tables of a file.
@@ -193,7 +204,8 @@ impl Place {
             match fs::read_to_string(&file) {
                 Ok(there) if there == spec => return Ok(place),
                 Ok(_) => {
-                    let what = "it holds another sweep (see its sweep.json); name another directory, or remove it";
+                    let what = "it holds another sweep, or one by another build (see its sweep.json); name another \
+                                directory, or write --fresh";
                     return Err(format!("--out: {}: {what}", dir.display()));
                 }
                 Err(_) if fs::read_dir(dir).map_err(fault)?.next().is_some() => {

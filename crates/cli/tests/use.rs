@@ -32,7 +32,18 @@ fn text(bytes: &[u8]) -> String {
 }
 
 const SWEEP: [&str; 12] = [
-    "sweep", "--vary", "cc=bbr1,cubic", "--vary", "loss=0%,1%", "--rate", "2mbit", "--duration", "1s", "--repeat", "2", "--out",
+    "sweep",
+    "--vary",
+    "cc=bbr1,cubic",
+    "--vary",
+    "loss=0%,1%",
+    "--rate",
+    "2mbit",
+    "--duration",
+    "1s",
+    "--repeat",
+    "2",
+    "--out",
 ];
 
 fn sweep(dir: &Dir, more: &[&str]) -> Output {
@@ -73,9 +84,11 @@ fn another_sweep_does_not_enter_a_sweeps_directory() {
     let other = sweep(&dir, &["a", "--seed", "9"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("another sweep"), "{}", text(&other.stderr));
+    assert_eq!(sweep(&dir, &["a", "--seed", "9", "--fresh"]).status.code(), Some(0));
     fs::create_dir(dir.0.join("mine")).unwrap();
     fs::write(dir.0.join("mine/thesis.txt"), "x").unwrap();
-    assert!(text(&sweep(&dir, &["mine"]).stderr).contains("other things"));
+    assert!(text(&sweep(&dir, &["mine", "--fresh"]).stderr).contains("other things"));
+    assert!(dir.0.join("mine/thesis.txt").exists());
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub struct Spec {
     pub seed: u64,
     /// The version that runs it.
     pub version: String,
+    /// What tells this build of it from others: another one may give other figures.
+    pub build: String,
 }
 
 /// A sweep, checked.
@@ -51,7 +53,7 @@ pub struct Sweep {
 
 impl Sweep {
     /// Checks the axes and resolves the first and the last run, so that most slips show before the work begins.
-    pub fn new(scenario: toml::Table, axes: &[Vary], version: &str) -> Result<Self, String> {
+    pub fn new(scenario: toml::Table, axes: &[Vary], (version, build): (&str, &str)) -> Result<Self, String> {
         let mut scenario = scenario;
         let whole = |value: Option<toml::Value>, key: &str, default: u64| match value {
             None => Ok(default),
@@ -70,6 +72,7 @@ impl Sweep {
             seed: whole(scenario.remove("seed"), "seed", 1)?,
             axes: axes.iter().map(|vary| (vary.name.clone(), vary.values.clone())).collect(),
             version: version.to_owned(),
+            build: build.to_owned(),
             scenario,
         };
         for (key, _) in &spec.axes {
@@ -169,7 +172,7 @@ mod tests {
     pub(super) fn sweep() -> Sweep {
         let base = "rate = '5mbit'\nrtt = '20ms'\nduration = '500ms'\nflow = ['{cc}']\nrepeat = 2\n";
         let axes = [axis::parse("cc=bbr1,cubic").unwrap(), axis::parse("loss=0%,1%,2%").unwrap()];
-        Sweep::new(toml::from_str(base).unwrap(), &axes, "test").unwrap()
+        Sweep::new(toml::from_str(base).unwrap(), &axes, ("test", "")).unwrap()
     }
 
     #[test]
@@ -189,7 +192,7 @@ mod tests {
     fn every_run_stands_in_exactly_one_block() {
         let base = "rate = '5mbit'\nduration = '500ms'\nflow = ['bbr1']\nrepeat = 3\n";
         let axes = [axis::parse("rtt=1ms..1s:999").unwrap()];
-        let sweep = Sweep::new(toml::from_str(base).unwrap(), &axes, "test").unwrap();
+        let sweep = Sweep::new(toml::from_str(base).unwrap(), &axes, ("test", "")).unwrap();
         let runs: Vec<usize> = (0..sweep.blocks()).flat_map(|block| sweep.block(block)).collect();
         assert!(runs.into_iter().eq(0..2997));
     }
@@ -198,7 +201,7 @@ mod tests {
     fn slips_are_named() {
         let base: toml::Table = toml::from_str("rate = '5mbit'\nflow = ['bbr1']").unwrap();
         for (axis, what) in [("rtt=1ms,long", "long"), ("seed=1,2", "seeds"), ("nothing=1,2", "nothing")] {
-            let error = Sweep::new(base.clone(), &[axis::parse(axis).unwrap()], "test").unwrap_err();
+            let error = Sweep::new(base.clone(), &[axis::parse(axis).unwrap()], ("test", "")).unwrap_err();
             assert!(error.contains(what), "{axis}: {error}");
         }
     }
