@@ -54,11 +54,13 @@ impl Bbr3 {
     // spec: draft #ecn: marks MUST count as congestion. Decision: a round with marks is to the short-term bounds a round with loss.
     #[inline]
     pub(super) fn update_ecn(&mut self, rs: &Sample<'_>) {
-        if self.p.ecn == 0 {
+        if !self.edition.is_kernel() {
+            if rs.flight.is_ece && self.p.ecn != 0 {
+                self.is_loss_in_round = true;
+            }
             return;
         }
-        if !self.edition.is_kernel() {
-            self.is_loss_in_round |= rs.flight.is_ece;
+        if self.p.ecn == 0 {
             return;
         }
         self.ecn.round.0 = self.ecn.round.0.saturating_add(rs.newly_acked);

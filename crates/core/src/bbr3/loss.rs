@@ -89,9 +89,9 @@ impl Bbr3 {
 
     /// The same for an ACK, with the marks that it brings.
     #[inline]
-    pub(super) fn is_inflight_too_high(&self, tx_in_flight: u64, lost: u64, rs: &Sample<'_>) -> bool {
-        (lost > 0 && self.is_loss_too_high(tx_in_flight, lost))
-            || (rs.delivered_ce() > 0 && self.are_marks_too_many(rs))
+    pub(super) fn is_inflight_too_high(&self, rs: &Sample<'_>) -> bool {
+        (rs.flight.lost > 0 && self.is_loss_too_high(rs.tx_in_flight(), rs.lost()))
+            || (rs.flight.delivered_ce > 0 && self.are_marks_too_many(rs))
     }
 
     /// How much was in flight when losses passed the threshold, somewhere within this packet.
@@ -170,6 +170,7 @@ impl Bbr3 {
         self.prev_ca_state = CaState::Loss;
         let in_flight = self.volume(ack.in_flight.into());
         self.cwnd = in_flight.saturating_add(self.smss).min(self.cwnd_clamp);
+        self.note_cwnd();
         if self.edition.is_kernel() {
             self.reset_full_bw();
             if !self.is_probing_bw() && self.inflight_shortterm == INFINITY {
@@ -246,5 +247,6 @@ impl Bbr3 {
     // spec: #modulating-cwnd-in-loss-recovery RestoreCwnd
     pub(super) fn restore_cwnd(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd).min(self.cwnd_clamp);
+        self.note_cwnd();
     }
 }

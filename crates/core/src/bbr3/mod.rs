@@ -23,11 +23,12 @@ use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
 use crate::params::FINE;
 use crate::rate_sample::FlightSample;
 use crate::rng::Rng;
-use crate::shared::{FullPipe, Memo, Rounds};
+use crate::shared::{FullPipe, Rounds};
 use crate::units::{Rate, Span, Time};
 use aggregation::Aggregation;
 use ecn::Ecn;
 use loss::Undo;
+use window::Plan;
 
 pub use params::Bbr3Params;
 pub(crate) use params::{IETF100, LINUX, V2};
@@ -143,13 +144,12 @@ pub struct Bbr3 {
     has_selective_acks: bool,
     // Outputs
     cwnd: u64,
+    /// The same in whole packets: hosts ask for it far more often than it changes.
+    cwnd_packets: u32,
     /// Bytes per second.
     pacing_rate: u64,
     send_quantum: u64,
-    rate_memo: Memo<2>,
-    quantum_memo: Memo<2>,
-    inflight_memo: Memo<4>,
-    target_memo: Memo<2>,
+    plan: Plan,
     // General
     state: Phase,
     /// The gains are still those of the state before.
@@ -226,12 +226,10 @@ impl Bbr3 {
             cwnd_clamp: u64::from(clamp) * smss,
             has_selective_acks: init.selective_acks,
             cwnd,
+            cwnd_packets: 0,
             pacing_rate: 0,
             send_quantum: 0,
-            rate_memo: Memo::EMPTY,
-            quantum_memo: Memo::EMPTY,
-            inflight_memo: Memo::EMPTY,
-            target_memo: Memo::EMPTY,
+            plan: Plan::NONE,
             state: Phase::Startup,
             is_state_new: false,
             pacing_gain: params.startup_pacing_gain,
@@ -288,6 +286,7 @@ impl Bbr3 {
         bbr.probe_rtt_min_stamp = bbr.min_rtt_stamp;
         bbr.init_pacing_rate(init.srtt);
         bbr.set_send_quantum();
+        bbr.note_cwnd();
         bbr
     }
 
@@ -320,9 +319,15 @@ impl Bbr3 {
     }
 
     // spec: #per-ack-steps UpdateControlParameters
+    // Rate, quantum and most of the window follow from the model alone, which few ACKs change.
+    #[inline]
     fn update_control_parameters(&mut self, rs: &Sample<'_>, srtt: Option<Span>) {
-        self.set_pacing_rate(srtt);
-        self.set_send_quantum();
+        if !self.is_plan_valid() {
+            self.take_first_rtt(srtt);
+            self.set_pacing_rate();
+            self.set_send_quantum();
+            self.make_plan();
+        }
         self.set_cwnd(rs);
     }
 
@@ -334,6 +339,8 @@ impl Bbr3 {
         debug_assert!(self.pacing_rate > 0 && self.send_quantum > 0);
         debug_assert!(self.bw_shortterm > 0, "a bound of nothing would stop the flow");
         debug_assert!(self.inflight_with_headroom() <= self.inflight_longterm.max(self.min_pipe_cwnd));
+        debug_assert!(u64::from(self.cwnd_packets) == (self.cwnd / self.smss).clamp(1, u32::MAX.into()));
+        debug_assert!(self.is_plan_right(), "an input of the plan changed unnoticed");
     }
 
     /// The host's ACK in this flow's units.
@@ -341,20 +348,19 @@ impl Bbr3 {
     #[inline]
     fn sample<'a>(&self, ack: &'a Ack, flight: &'a FlightSample) -> Sample<'a> {
         let delivered = self.volume(ack.rs.delivered.unwrap_or(0));
-        let delivery_rate = match ack.rs.interval_us {
-            Some(interval_us) => {
-                let round_up = if self.edition.is_kernel() { interval_us.saturating_sub(1) } else { 0 };
-                delivered.saturating_mul(BW_UNIT).saturating_add(round_up) / interval_us.max(1)
-            }
-            None => 0,
-        };
-        // Linux has no use for a sample without a rate, or of what was delivered before.
-        let is_valid = !self.edition.is_kernel() || (ack.rs.interval_us.is_some() && ack.rs.acked_sacked > 0);
+        let interval_us = ack.rs.interval_us.unwrap_or(u64::MAX).max(1);
+        let (mut volume, mut has_data) = (delivered.saturating_mul(BW_UNIT), ack.rs.delivered.is_some());
+        if self.edition.is_kernel() {
+            volume = volume.saturating_add(interval_us - 1);
+            // Linux has no use for a sample without a rate, or of what was delivered before.
+            has_data &= ack.rs.interval_us.is_some() && ack.rs.acked_sacked > 0;
+        }
+        let delivery_rate = if ack.rs.interval_us.is_some() { volume / interval_us } else { 0 };
         Sample {
             ack,
             flight,
             smss: self.smss,
-            has_data: ack.rs.delivered.is_some() && is_valid,
+            has_data,
             delivery_rate,
             delivered,
             newly_acked: self.volume(ack.rs.acked_sacked),
@@ -383,8 +389,10 @@ impl Bbr3 {
         // Decision: the whole epoch begins anew, as in Linux; the draft resets its time and forgets its volume.
         self.aggregation.restart(start.now.as_micros());
         if self.is_in_a_probe_bw_state() {
-            self.set_pacing_rate_with_gain(UNIT, start.srtt);
+            self.take_first_rtt(start.srtt);
+            self.set_pacing_rate_with_gain(UNIT);
             self.set_send_quantum();
+            self.forget_plan();
         } else if matches!(self.state, Phase::ProbeRtt { .. }) {
             self.check_probe_rtt_done(start.now, start.tick, start.delivered);
             self.update_gains();
@@ -394,10 +402,7 @@ impl Bbr3 {
     /// Payload bytes of a full packet changed. What was measured in bytes stays so; what was in packets too, as in Linux.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
-        self.rate_memo = Memo::EMPTY;
-        self.quantum_memo = Memo::EMPTY;
-        self.inflight_memo = Memo::EMPTY;
-        self.target_memo = Memo::EMPTY;
+        self.forget_plan();
         if self.edition.is_kernel() {
             self.unit_bytes = self.mss;
             return;
@@ -408,11 +413,19 @@ impl Bbr3 {
         self.min_pipe_cwnd = self.volume(u64::from(self.p.min_pipe_cwnd));
         self.cwnd = self.cwnd.min(self.cwnd_clamp).max(self.min_pipe_cwnd.min(self.cwnd_clamp));
         self.set_send_quantum();
+        self.note_cwnd();
     }
 
     /// Congestion window, whole packets.
-    pub fn cwnd(&self) -> u32 {
-        u32::try_from(self.cwnd / self.smss).unwrap_or(u32::MAX).max(1)
+    #[inline]
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd_packets
+    }
+
+    /// Whoever changes the window says so here.
+    #[inline(never)]
+    fn note_cwnd(&mut self) {
+        self.cwnd_packets = u32::try_from(self.cwnd / self.smss).unwrap_or(u32::MAX).max(1);
     }
 
     /// Congestion window, bytes.
@@ -482,8 +495,9 @@ impl Bbr3 {
     // spec: #summary-of-control-behavior-in-the-state-machine. Decision: that table holds; the draft's StartProbeBW_* set no gain.
     #[inline(never)]
     const fn update_gains(&mut self) {
-        let p = &self.p;
+        self.forget_plan();
         self.is_state_new = false;
+        let p = &self.p;
         (self.pacing_gain, self.cwnd_gain) = match self.state {
             Phase::Startup => (p.startup_pacing_gain, p.startup_cwnd_gain),
             Phase::Drain { .. } => (p.drain_pacing_gain, p.startup_cwnd_gain),

@@ -33,11 +33,11 @@ impl Bbr3 {
     // spec: #when-not-probing-for-bandwidth AdvanceLatestDeliverySignals
     pub(super) const fn advance_latest_delivery_signals(&mut self, rs: &Sample<'_>) {
         // A probe that repaired a loss says how much the path delivered before: that is worth another round (Linux).
-        let is_tlp_ack = core::mem::replace(&mut self.is_tlp_ack, false);
-        if self.loss_round_start && !is_tlp_ack && !self.edition.is_v2() {
+        if self.loss_round_start && !self.is_tlp_ack && !self.edition.is_v2() {
             self.bw_latest = rs.delivery_rate;
             self.inflight_latest = rs.delivered;
         }
+        self.is_tlp_ack = false;
     }
 
     // spec: #when-not-probing-for-bandwidth UpdateCongestionSignals

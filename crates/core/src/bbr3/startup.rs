@@ -33,11 +33,11 @@ impl Bbr3 {
     // Decision: a sample without a rate is no evidence; the prose speaks of samples, the pseudo-code would count its 0 as a plateau.
     // Linux takes a higher rate as baseline at any ACK, and counts at rounds; v2alpha tests the maximum, and in Startup only.
     pub(super) fn check_full_bw_reached(&mut self, rs: &Sample<'_>) {
-        let is_done = if self.edition.is_v2() { self.full_bw_reached } else { self.full_bw_now };
-        if is_done || rs.ack.rs.is_app_limited || !rs.has_data || rs.delivery_rate == 0 {
+        if !self.rounds.start && !self.edition.is_kernel() {
             return;
         }
-        if !self.edition.is_kernel() && !self.rounds.start {
+        let is_done = if self.edition.is_v2() { self.full_bw_reached } else { self.full_bw_now };
+        if is_done || rs.ack.rs.is_app_limited || !rs.has_data || rs.delivery_rate == 0 {
             return;
         }
         let rate = if self.edition.is_v2() { self.max_bw() } else { rs.delivery_rate };
@@ -74,7 +74,7 @@ impl Bbr3 {
             self.loss_round_start
                 && self.p.startup_full_loss_cnt > 0
                 && self.loss_events_in_round >= self.p.startup_full_loss_cnt
-                && self.is_inflight_too_high(rs.tx_in_flight(), rs.lost(), rs)
+                && self.is_inflight_too_high(rs)
         } else {
             rs.ack.rs.losses > 0 || self.is_loss_in_round
         };

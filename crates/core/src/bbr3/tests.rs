@@ -26,6 +26,11 @@ impl Bbr3 {
         self.max_bw_filter = slots;
         self.max_bw = slots[0].max(slots[1]);
     }
+
+    fn put_cwnd(&mut self, cwnd: u64) {
+        self.cwnd = cwnd;
+        self.note_cwnd();
+    }
 }
 
 /// A flow with a clock and counters, fed by hand.
@@ -80,14 +85,15 @@ impl Driver {
         }
         self.bbr.rounds.begin(self.delivered);
         self.bbr.loss_round_delivered = self.delivered;
-        self.bbr.cwnd = 80 * packet;
+        self.bbr.put_cwnd(80 * packet);
         self.bbr.bw_probe_wait = Span::secs(3);
         self.bbr.cycle_stamp = Time::micros(self.now_us);
         self.bbr.ack_phase = AckPhase::Init;
         self.bbr.state = state;
         self.bbr.update_gains();
-        self.bbr.set_pacing_rate(None);
+        self.bbr.set_pacing_rate();
         self.bbr.set_send_quantum();
+        self.bbr.make_plan();
         self
     }
 

@@ -147,7 +147,7 @@ fn in_startup_the_allowance_lasts_for_one_round() {
     let mut d = Driver::new();
     d.bbr.set_max_bw([RATE; 2]);
     d.ack(RTT_US);
-    d.bbr.cwnd = 80 * PACKET;
+    d.bbr.put_cwnd(80 * PACKET);
     d.ack_with(1_000, |ack, _| ack.rs.acked_sacked = 30);
     assert_eq!(d.bbr.aggregation.extra_acked, 30 * PACKET);
     d.round(40);
