@@ -160,12 +160,16 @@ pub struct Bbr3 {
     idle_restart: bool,
     has_seen_rtt: bool,
     mark_app_limited: bool,
+    /// Linux: the window is at its target.
+    try_fast_path: bool,
     rng: Rng,
     // Model
     max_bw_filter: [u64; 2],
     /// Draft: `BBR.max_bw`: the larger of the two.
     max_bw: u64,
     bw_shortterm: u64,
+    /// Draft: `BBR.bw`.
+    bw: u64,
     inflight_longterm: u64,
     inflight_shortterm: u64,
     min_rtt_us: u64,
@@ -222,7 +226,8 @@ impl Bbr3 {
             smss,
             unit_bytes,
             mss,
-            initial_cwnd: cwnd,
+            // Linux keeps seven bits of it.
+            initial_cwnd: if edition.is_kernel() { cwnd.min(127) } else { cwnd },
             cwnd_clamp: u64::from(clamp) * smss,
             has_selective_acks: init.selective_acks,
             cwnd,
@@ -238,11 +243,13 @@ impl Bbr3 {
             idle_restart: false,
             has_seen_rtt: false,
             mark_app_limited: false,
+            try_fast_path: false,
             rng: Rng::derive(init.seed, 0x0062_6272_0033),
             max_bw_filter: [0; 2],
             max_bw: 0,
             min_pipe_cwnd: u64::from(params.min_pipe_cwnd) * smss,
             bw_shortterm: INFINITY,
+            bw: 0,
             inflight_longterm: INFINITY,
             inflight_shortterm: INFINITY,
             min_rtt_us,
@@ -294,19 +301,30 @@ impl Bbr3 {
     // spec: #per-ack-steps UpdateOnACK
     pub fn on_ack(&mut self, ack: &Ack, flight: &FlightSample) {
         let rs = self.sample(ack, flight);
-        self.update_model_and_state(&rs);
-        self.update_control_parameters(&rs, ack.srtt);
+        if self.update_model_and_state(&rs) {
+            self.update_control_parameters(&rs, ack.srtt);
+        }
         self.forget_old_episode(ack.ca_state);
+        if self.edition.is_kernel() {
+            self.note_cycle(&rs);
+        }
         self.prev_ca_state = ack.ca_state;
         self.check();
     }
 
-    // spec: #per-ack-steps UpdateModelAndState. Differs: BBR.bw is always the lesser of its two bounds, so nothing updates it last.
-    fn update_model_and_state(&mut self, rs: &Sample<'_>) {
-        self.update_latest_delivery_signals(rs);
-        self.update_congestion_signals(rs);
-        self.update_ack_aggregation(rs);
-        self.check_full_bw_reached(rs);
+    /// False: nothing happened that the outputs depend on.
+    // spec: #per-ack-steps UpdateModelAndState; google/bbr v3 bbr_run_fast_path, without which v2alpha also ends its rounds of loss.
+    // Differs: BBR.bw follows its two bounds at once, so nothing updates it last.
+    #[inline]
+    fn update_model_and_state(&mut self, rs: &Sample<'_>) -> bool {
+        self.update_round(rs);
+        let fast = if self.edition.is_kernel() { self.begin_kernel_ack(rs) } else { None };
+        if fast.is_none() {
+            self.update_latest_delivery_signals(rs);
+            self.update_congestion_signals(rs);
+            self.update_ack_aggregation(rs);
+            self.check_full_bw_reached(rs);
+        }
         self.check_startup_done(rs);
         self.check_drain_done(rs);
         self.update_probe_bw_cycle_phase(rs);
@@ -316,6 +334,34 @@ impl Bbr3 {
         if self.is_state_new {
             self.update_gains();
         }
+        match fast {
+            None => true,
+            Some(before) => !self.try_fast_path || before != (self.state(), self.min_rtt_us),
+        }
+    }
+
+    /// What the kernel does first. The state and RTT before if the rest can be short.
+    #[inline(never)]
+    fn begin_kernel_ack(&mut self, rs: &Sample<'_>) -> Option<(State, u64)> {
+        self.update_ecn(rs);
+        if !self.may_take_fast_path(rs) {
+            return None;
+        }
+        if !self.edition.is_v2() {
+            self.update_latest_delivery_signals(rs);
+        }
+        Some((self.state(), self.min_rtt_us))
+    }
+
+    /// An application-limited sample that can teach nothing, while window and target agree. Linux then saves its work, and does not
+    /// watch the aggregation of ACKs either.
+    // spec: google/bbr v3 bbr_run_fast_path
+    fn may_take_fast_path(&self, rs: &Sample<'_>) -> bool {
+        self.try_fast_path
+            && rs.ack.rs.is_app_limited
+            && rs.delivery_rate < self.max_bw()
+            && !self.is_loss_in_round
+            && !self.ecn.in_round
     }
 
     // spec: #per-ack-steps UpdateControlParameters
@@ -328,6 +374,7 @@ impl Bbr3 {
             self.set_send_quantum();
             self.make_plan();
         }
+        debug_assert!(self.is_plan_right(), "an input of the plan changed unnoticed");
         self.set_cwnd(rs);
     }
 
@@ -337,10 +384,10 @@ impl Bbr3 {
         let floor = if self.edition.is_kernel() { self.smss } else { self.min_pipe_cwnd };
         debug_assert!(self.cwnd >= floor.min(self.cwnd_clamp), "window below its floor");
         debug_assert!(self.pacing_rate > 0 && self.send_quantum > 0);
+        debug_assert!(self.bw == self.max_bw.min(self.bw_shortterm), "a bound of the rate changed unnoticed");
         debug_assert!(self.bw_shortterm > 0, "a bound of nothing would stop the flow");
         debug_assert!(self.inflight_with_headroom() <= self.inflight_longterm.max(self.min_pipe_cwnd));
         debug_assert!(u64::from(self.cwnd_packets) == (self.cwnd / self.smss).clamp(1, u32::MAX.into()));
-        debug_assert!(self.is_plan_right(), "an input of the plan changed unnoticed");
     }
 
     /// The host's ACK in this flow's units.
@@ -489,6 +536,9 @@ impl Bbr3 {
     const fn set_state(&mut self, state: Phase) {
         self.state = state;
         self.is_state_new = true;
+        if self.is_in_a_probe_bw_state() {
+            self.try_fast_path = false;
+        }
     }
 
     /// The gains of the present state.

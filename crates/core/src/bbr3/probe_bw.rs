@@ -250,6 +250,7 @@ impl Bbr3 {
             let increments = self.bw_probe_up_acked / self.probe_up_acked_per_inc;
             self.bw_probe_up_acked -= increments * self.probe_up_acked_per_inc;
             self.inflight_longterm = self.inflight_longterm.saturating_add(self.volume(increments));
+            self.try_fast_path = false;
         }
         if self.rounds.start {
             self.raise_inflight_longterm_slope();

@@ -221,9 +221,13 @@ impl Bbr3 {
             let max_inflight = self.plan.max_inflight;
             let grown = self.cwnd.saturating_add(rs.newly_acked);
             if self.full_bw_reached {
+                self.try_fast_path = grown >= max_inflight;
                 self.cwnd = grown.min(max_inflight);
-            } else if self.cwnd < max_inflight || self.knows_little(rs) {
-                self.cwnd = grown;
+            } else {
+                self.try_fast_path = self.cwnd >= max_inflight && !self.knows_little(rs);
+                if !self.try_fast_path {
+                    self.cwnd = grown;
+                }
             }
             self.cwnd = self.cwnd.max(self.min_pipe_cwnd);
         }

@@ -122,7 +122,7 @@ fn loss_while_probing_leaves_the_short_term_bounds_alone() {
 #[test]
 fn the_bandwidth_in_use_is_the_lesser_of_long_and_short_term() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.bw_shortterm = RATE / 2;
+    d.bbr.put_bw_shortterm(RATE / 2);
     assert_eq!(d.bbr.bw(), RATE / 2);
     d.bbr.reset_short_term_model();
     assert_eq!(d.bbr.bw(), RATE);

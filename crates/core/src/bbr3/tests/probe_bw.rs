@@ -86,7 +86,7 @@ fn probes_come_no_rarer_than_every_63_rounds() {
 fn refill_forgets_the_short_term_and_lasts_a_round() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.inflight_shortterm = 20 * PACKET;
-    d.bbr.bw_shortterm = RATE / 2;
+    d.bbr.put_bw_shortterm(RATE / 2);
     d.bbr.prev_probe_precautionary = true;
     d.bbr.rounds_since_probe_up = 63;
     d.ack(1);
