@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Bbr3, Edition, FINE, INFINITY, Phase, Sample, scaled};
-use crate::event::{Ack, CaState, Lost};
+use crate::event::{Ack, Bounds, CaState, Lost};
 use crate::units::Time;
 
 /// What a spurious recovery gives back (draft: `BBR.undo_*`).
@@ -215,6 +215,16 @@ impl Bbr3 {
             inflight_longterm: self.inflight_longterm,
             is_saved: true,
         };
+    }
+
+    /// What an undo would give back.
+    pub(super) fn undo_bounds(&self) -> Bounds {
+        let undo = &self.undo;
+        if undo.is_saved {
+            self.bounds(undo.bw_shortterm, undo.inflight_shortterm, undo.inflight_longterm)
+        } else {
+            Bounds::NONE
+        }
     }
 
     /// An episode that never became a recovery is over with its round.

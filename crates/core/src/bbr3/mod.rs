@@ -19,7 +19,7 @@ mod startup;
 mod window;
 
 use crate::State;
-use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::event::{Ack, Bounds, CaState, Init, Snapshot, TxStart};
 use crate::params::FINE;
 use crate::rate_sample::FlightSample;
 use crate::rng::Rng;
@@ -516,6 +516,18 @@ impl Bbr3 {
             full_bw_reached: self.full_bw_reached,
             lt_use_bw: false,
             extra_acked: u32::try_from(self.aggregation.extra_acked / self.smss).unwrap_or(u32::MAX),
+            bounds: self.bounds(self.bw_shortterm, self.inflight_shortterm, self.inflight_longterm),
+            undo: self.undo_bounds(),
+        }
+    }
+
+    /// Bounds in the host's units.
+    pub(crate) fn bounds(&self, bw: u64, shortterm: u64, longterm: u64) -> Bounds {
+        let bytes = |volume: u64| (volume != INFINITY).then(|| volume.saturating_mul(self.unit_bytes));
+        Bounds {
+            bw_shortterm: (bw != INFINITY).then(|| Rate::bytes_per_sec(self.rate_bytes_per_sec(bw, UNIT, 0))),
+            inflight_shortterm: bytes(shortterm),
+            inflight_longterm: bytes(longterm),
         }
     }
 
