@@ -1,5 +1,5 @@
 //! Each bug of another BBR that this design could have, by its name and where it was found.
-//! In: events as a host would tell them. Out: failures. Never: a look inside. `tools/mutants.sh` puts each bug in and sees its test fail.
+//! In: events as a host would tell them. Out: failures. Never: a look inside. `tools/traps.py` puts each bug in and sees its test fail.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod pipe;
@@ -32,7 +32,11 @@ impl Hand {
 
     /// A round that delivers `packets`, whose newest was sent after the last one had ended.
     fn round(&mut self, packets: u64, flight: FlightSample) {
-        let prior_delivered = self.delivered;
+        self.ack(packets, self.delivered, flight);
+    }
+
+    /// An ACK an RTT later whose newest packet was sent when `prior_delivered` had been.
+    fn ack(&mut self, packets: u64, prior_delivered: u64, flight: FlightSample) {
         self.now_us += RTT_US;
         self.delivered += packets;
         let ack = Ack {
@@ -87,15 +91,14 @@ fn pacing_not_enforced() {
     for name in BBRS {
         let mut pipe = Pipe::new(controller(name, Some(RTT)));
         assert!(pipe.cc.needs_pacing(), "{name}");
-        let (mut lowest, mut highest) = (u64::MAX, 0);
+        let mut highest = 0;
         for _ in 0..12_000 {
             pipe.run(1_000, u32::MAX);
             if pipe.now_us > 3_000_000 {
-                let per_cent = pipe.cc.pacing_rate().as_bytes_per_sec() / u64::from(MSS) / 100;
-                (lowest, highest) = (lowest.min(per_cent), highest.max(per_cent));
+                highest = highest.max(pipe.cc.pacing_rate().as_bytes_per_sec() / u64::from(MSS) / 100);
             }
         }
-        assert!(lowest <= 92 && highest >= 120, "{name}: the rate goes from {lowest} to {highest} % of the link");
+        assert!((118..=126).contains(&highest), "{name}: a probe goes to {highest} % of the link");
     }
 }
 
@@ -113,13 +116,13 @@ fn reno_coexistence_in_bytes() {
         let mut pipe = Pipe::new(controller(name, Some(RTT)));
         pipe.packet_us = 2_000; // a BDP of 20 packets: a probe every 0.8 s or so
         let (mut probes, mut before) = (0, State::Startup);
-        for _ in 0..1_000 {
+        for _ in 0..2_000 {
             pipe.run(10_000, u32::MAX);
             let state = pipe.cc.state();
             probes += u32::from(state == State::ProbeBwRefill && before != state);
             before = state;
         }
-        assert!(probes >= 6, "{name}: {probes} probes in 10 s; by time alone it were three or four");
+        assert!(probes >= 9, "{name}: {probes} probes in 20 s; by time alone it were eight at most");
     }
 }
 
@@ -181,7 +184,9 @@ fn initial_pacing_never_replaced_when_app_limited() {
 fn wrap_after_4_gb_of_packets() {
     let mut hand = Hand::new(|init| init.delivered = u64::from(u32::MAX) - 100);
     for n in 1..=10 {
+        let before = hand.delivered;
         hand.round(40, FlightSample::default());
+        hand.ack(1, before, FlightSample::default()); // of the round that has just ended
         assert_eq!(hand.bbr.snapshot().round_count, n);
     }
 }
@@ -235,7 +240,7 @@ fn growth_test_4_3_instead_of_5_4() {
         hand.bbr.snapshot().full_bw_reached
     };
     assert!(!state_after_growth_of(128), "a quarter more and a bit is growth");
-    assert!(state_after_growth_of(111), "1.11³ is above 5/4, 1.11² is not: three rounds without");
+    assert!(state_after_growth_of(107), "three rounds of seven per cent are not a quarter");
 }
 
 /// s2n-quic #1698: the filter of the maximum advanced more than once a cycle, so one quiet probe forgot the path.
@@ -271,8 +276,12 @@ fn app_limited_1_idleness_misread_on_a_long_path() {
             pipe.run(1_500_000, 4);
             pipe.run(1_200_000, 0); // silence longer than a round
         }
-        pipe.run(25_000_000, u32::MAX);
-        assert!(pipe.cc.cwnd() > 900, "{name}: a window of {}", pipe.cc.cwnd());
+        let mut widest = 0;
+        for _ in 0..250 {
+            pipe.run(100_000, u32::MAX);
+            widest = widest.max(pipe.cc.cwnd());
+        }
+        assert!(widest > 1_900, "{name}: a window of {widest}");
         assert!(pipe.packets_per_s() > 900, "{name}: {} packets a second", pipe.packets_per_s());
     }
 }
