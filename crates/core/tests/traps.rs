@@ -154,7 +154,7 @@ fn samples_with_prior_delivered_0_discarded() {
 /// noq #768: tx_in_flight less the packet, and lost less the packet, went below zero on the most usual path of all.
 #[test]
 fn u64_underflow_in_inflight_at_loss() {
-    for (tx_in_flight, lost) in [(1, 1), (0, 1), (1, 40), (2, 0)] {
+    for (tx_in_flight, lost) in [(1, 1), (0, 1), (1, 40)] {
         let mut hand = Hand::new(|_| {});
         for _ in 0..20 {
             hand.round(40, FlightSample { tx_in_flight: 40, ..FlightSample::default() });
@@ -164,7 +164,7 @@ fn u64_underflow_in_inflight_at_loss() {
         }
         hand.lose(7, tx_in_flight, lost);
         let bound = hand.bbr.snapshot().bounds.inflight_longterm;
-        assert!(bound.is_none_or(|bytes| bytes <= 80_000), "{tx_in_flight}, {lost}: {bound:?}");
+        assert!(bound.is_some_and(|bytes| bytes <= 80_000), "{tx_in_flight}, {lost}: {bound:?}");
     }
 }
 
@@ -233,13 +233,13 @@ fn bandwidth_over_estimated_and_its_standing_queue() {
 fn growth_test_4_3_instead_of_5_4() {
     let state_after_growth_of = |per_cent: u64| {
         let (mut hand, mut packets) = (Hand::new(|_| {}), 1_000);
-        for _ in 0..8 {
+        for _ in 0..12 {
             hand.round(packets, FlightSample::default());
             packets = packets * per_cent / 100;
         }
         hand.bbr.snapshot().full_bw_reached
     };
-    assert!(!state_after_growth_of(128), "a quarter more and a bit is growth");
+    assert!(!state_after_growth_of(109), "1.09³ is a quarter more and a bit, if not a third: growth");
     assert!(state_after_growth_of(107), "three rounds of seven per cent are not a quarter");
 }
 

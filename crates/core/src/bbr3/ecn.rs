@@ -22,7 +22,7 @@ pub(super) struct Ecn {
     marked: u64,
     startup_rounds: u32,
     pub(super) in_round: bool,
-    in_cycle: bool,
+    pub(super) in_cycle: bool,
     pub(super) loss_in_cycle: bool,
 }
 

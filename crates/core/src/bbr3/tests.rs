@@ -5,6 +5,7 @@
 use super::*;
 use crate::event::Lost;
 
+mod details;
 mod editions;
 mod kernel;
 mod loss;
