@@ -281,3 +281,133 @@ fn v2_probes_for_a_minimum_rtt_at_least() {
     d.ack_with(RTT_US, |ack, _| ack.rs.prior_in_flight = 70);
     assert_eq!(d.state(), State::ProbeBwDown);
 }
+
+// spec: google/bbr v3 bbr_tso_segs_generic
+#[test]
+fn a_burst_of_linux_is_a_1024th_of_a_second_and_more_on_short_paths() {
+    for (rate, rtt_us, segs) in [
+        (10_240_000, 40_000, 10),
+        (10_240_000, 512, 42), // and half of 64 kB
+        (100_000_000, 512, 65),
+        (1_024_000, 40_000, 2),
+    ] {
+        let mut d = Driver::of(Edition::Linux);
+        (d.bbr.pacing_rate, d.bbr.min_rtt_us) = (rate, rtt_us);
+        d.bbr.set_send_quantum();
+        assert_eq!(d.bbr.send_quantum, segs, "{rate} bytes/s, {rtt_us} us");
+    }
+    let mut d = Driver::of(Edition::Linux);
+    (d.bbr.pacing_rate, d.bbr.p.send_quantum_time) = (10_240_000, 2_000);
+    d.bbr.set_send_quantum();
+    assert_eq!(d.bbr.send_quantum, 20, "or the time that it is told");
+}
+
+#[test]
+fn a_rate_beyond_64_bits_of_its_product_is_still_a_rate() {
+    let d = Driver::new();
+    assert_eq!(d.bbr.rate_bytes_per_sec(1_000_000 * BW_UNIT, 2 * UNIT, 0), 2_000_000_000_000);
+}
+
+#[test]
+fn only_the_first_rtt_sets_the_first_rate() {
+    let mut d = Driver::new();
+    let first = d.bbr.pacing_rate;
+    d.ack_with(2 * RTT_US, |ack, _| {
+        (ack.srtt, ack.rs.delivered) = (Some(Span::micros(2 * RTT_US)), Some(1));
+    });
+    assert_eq!(d.bbr.pacing_rate, first);
+}
+
+// spec: google/bbr v3 bbr_update_min_rtt: "<=" for the longer filter; v2alpha for both
+#[test]
+fn an_equal_rtt_renews_the_long_filter_in_linux_and_both_in_v2() {
+    for (edition, renews_long, renews_short) in
+        [(Edition::Draft06, false, false), (Edition::Linux, true, false), (Edition::V2, true, true)]
+    {
+        let mut d = of(edition, Phase::ProbeBwCruise);
+        let start = d.bbr.min_rtt_stamp;
+        d.bbr.probe_rtt_min_stamp += 10;
+        let short = d.bbr.probe_rtt_min_stamp;
+        d.ack(200_000);
+        assert_eq!(d.bbr.min_rtt_stamp > start, renews_long, "{edition:?}");
+        assert_eq!(d.bbr.probe_rtt_min_stamp > short, renews_short, "{edition:?}");
+    }
+}
+
+#[test]
+fn the_minimum_rtt_lives_for_ten_seconds_and_not_less() {
+    for (after_us, rtt_us) in [(10_000_000, RTT_US), (10_000_001, 50_000)] {
+        let mut d = Driver::in_state(Phase::ProbeBwCruise);
+        (d.bbr.probe_rtt_min_delay_us, d.bbr.probe_rtt_min_stamp) = (50_000, d.now_us + 9_000_000);
+        d.ack_with(after_us, |ack, _| ack.rs.rtt_us = Some(60_000));
+        assert_eq!(d.bbr.min_rtt_us, rtt_us);
+    }
+}
+
+#[test]
+fn a_restart_from_idle_lasts_until_something_is_delivered() {
+    let mut d = Driver::in_state(Phase::ProbeBwCruise);
+    d.bbr.idle_restart = true;
+    d.ack_with(1, |ack, _| ack.rs.delivered = None);
+    assert!(d.bbr.idle_restart);
+    d.ack(1);
+    assert!(!d.bbr.idle_restart);
+}
+
+/// A round of recovery in Startup with six losses, after `edit`; whether that ended it.
+fn startup_ends(edition: Edition, losses: u64, edit: impl FnOnce(&mut Bbr3)) -> bool {
+    let mut d = Driver::of(edition);
+    d.round(100);
+    edit(&mut d.bbr);
+    for n in 0..6 {
+        d.lose(2 * n, 100, 1);
+        d.ca_state(CaState::Recovery);
+        d.ack_with(1, |ack, _| ack.rs.losses = losses);
+    }
+    d.round_with(|_, flight| *flight = FlightSample { tx_in_flight: 100, lost: 6, ..FlightSample::default() });
+    d.bbr.full_bw_reached
+}
+
+#[test]
+fn high_loss_ends_startup_unless_it_is_switched_off_or_nothing_was_measured() {
+    for edition in [Edition::Draft06, Edition::Linux] {
+        assert!(startup_ends(edition, 1, |_| {}), "{edition:?}");
+        assert!(!startup_ends(edition, 1, |bbr| bbr.p.startup_full_loss_cnt = 0), "{edition:?}");
+    }
+    assert!(!startup_ends(Edition::Linux, 0, |_| {}), "Linux counts ACKs with losses, and there was none");
+}
+
+#[test]
+fn without_selective_acks_any_loss_in_recovery_ends_startup() {
+    for (losses, told, ends) in [(0, false, false), (1, false, true), (0, true, true)] {
+        let mut d = Driver::with(&Bbr3Params::default(), Edition::Draft06, |init| init.selective_acks = false);
+        d.round(100);
+        if told {
+            d.lose(1, 100, 1);
+        }
+        d.ca_state(CaState::Recovery);
+        d.ack_with(1, |ack, _| ack.rs.losses = losses);
+        assert_eq!(d.bbr.full_bw_reached, ends, "{losses} {told}");
+    }
+}
+
+#[test]
+fn a_loss_before_any_rate_was_measured_does_not_end_startup() {
+    let mut d = Driver::with(&Bbr3Params::default(), Edition::Draft06, |init| init.selective_acks = false);
+    d.ca_state(CaState::Recovery);
+    d.ack_with(1, |ack, _| (ack.rs.losses, ack.rs.interval_us) = (1, None));
+    assert!(!d.bbr.full_bw_reached);
+}
+
+#[test]
+fn the_long_term_bound_grows_from_a_window_that_has_reached_it_and_from_none_below() {
+    for (below, grows) in [(0, true), (PACKET, false)] {
+        let mut d = Driver::in_state(Phase::ProbeBwUp);
+        d.cwnd_limited = true;
+        d.bbr.inflight_longterm = 60 * PACKET;
+        d.bbr.probe_up_acked_per_inc = PACKET;
+        d.bbr.put_cwnd(60 * PACKET - below);
+        d.ack(1);
+        assert_eq!(d.bbr.inflight_longterm > 60 * PACKET, grows);
+    }
+}
