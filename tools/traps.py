@@ -65,8 +65,9 @@ BUGS = [
     ("lab", "pacing_not_enforced", "crates/lab/src/tcp/sender.rs",
      "            self.wstamp += span;", "            let _ = span;"),
     ("lab", "app_limited_2", "crates/lab/src/tcp/sender.rs",
-     "if unsent < u64::from(self.mss)\n            && self.host_queue == 0", "if unsent < u64::MAX\n            && self.host_queue == 0"),
-    ("lab", "app_limited_7", *MARKS_IGNORED),
+     "if unsent < u64::from(self.mss)\n            && self.host_queue == 0", "if unsent < u64::MAX\n            && self.host_queue == 0",
+     "crates/lab/src/tcp/sender.rs",
+     "self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes", "self.cc.wants_app_limited_checks()"),
     ("lab", "app_limited_8", *ALL_MARKED),
 ]
 
@@ -101,7 +102,8 @@ def main():
             for path, text, bug in zip(edits[::3], edits[1::3], edits[2::3]):
                 full = os.path.join(copy, path)
                 with open(full, encoding="utf-8") as file:
-                    before[full] = source = file.read()
+                    source = file.read()
+                before.setdefault(full, source)
                 if source.count(text) != 1:
                     sys.exit(f"traps: {path} does not hold this once: {text}")
                 write(full, source.replace(text, bug))

@@ -4,7 +4,7 @@
 
 use bbrlab_core::{AlgorithmConfig, Rate, Span, State};
 use bbrlab_lab::link::Buffer;
-use bbrlab_lab::setup::{FlowSetup, Rwnd, Setup, Traffic};
+use bbrlab_lab::setup::{FlowSetup, Rwnd, Setup};
 use bbrlab_lab::sim;
 use bbrlab_lab::trace::FlowTrace;
 
@@ -54,18 +54,5 @@ fn app_limited_8_stuck_in_startup_by_flow_control() {
         assert!(left.is_some_and(|ms| ms < 2_000), "{name}: left Startup after {left:?} ms");
         let bw = trace.bw_bps.last().copied().unwrap_or_default();
         assert!((11_000_000..=15_000_000).contains(&bw), "{name}: {bw} bit/s of 64 KiB in 40 ms");
-    }
-}
-
-/// ngtcp2 #2217, picoquic #1547: bulk, then little; the samples of the application must not replace the path's.
-#[test]
-fn app_limited_7_never_marked() {
-    for name in BBRS {
-        let trace = run(name, 20, |flow| {
-            flow.traffic = Traffic::RequestResponse { size: 200_000, think: Span::millis(300) };
-        });
-        let (middle, end) = (trace.bw_bps.len() / 4, trace.bw_bps.len() - 1);
-        let (then, now) = (trace.bw_bps[middle], trace.bw_bps[end]);
-        assert!(now * 10 >= then * 9, "{name}: the estimate fell from {then} to {now} bit/s");
     }
 }
