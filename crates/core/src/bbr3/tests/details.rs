@@ -411,3 +411,57 @@ fn the_long_term_bound_grows_from_a_window_that_has_reached_it_and_from_none_bel
         assert_eq!(d.bbr.inflight_longterm > 60 * PACKET, grows);
     }
 }
+
+// spec: google/bbr v3 bbr_set_cwnd: only caps without newly acknowledged packets
+#[test]
+fn an_ack_of_nothing_new_leaves_the_window_of_linux_alone() {
+    for (edition, is_cut) in [(Edition::Linux, false), (Edition::Draft06, true)] {
+        let mut d = of(edition, Phase::ProbeBwCruise);
+        d.bbr.put_cwnd(500 * d.bbr.smss);
+        d.ack_with(1, |ack, _| ack.rs.acked_sacked = 0);
+        assert_eq!(d.bbr.cwnd() < 500, is_cut, "{edition:?}");
+    }
+}
+
+// spec: google/bbr v3 bbr_packets_in_net_at_edt
+#[test]
+fn only_a_gain_above_one_counts_the_burst_that_leaves_next() {
+    for (state, inflight) in [(Phase::ProbeBwCruise, 40), (Phase::ProbeBwUp, 42)] {
+        let d = of(Edition::Linux, state);
+        let ack = Ack { now: Time::micros(d.now_us), ..Ack::default() };
+        let flight = FlightSample::default();
+        assert_eq!(d.bbr.in_net_at_edt(&d.bbr.sample(&ack, &flight), 40), inflight, "{state:?}");
+    }
+}
+
+#[test]
+fn in_startup_a_window_at_its_target_does_not_grow_once_enough_is_known() {
+    let ack =
+        Ack { delivered: 1_000, rs: crate::RateSample { acked_sacked: 1, ..Default::default() }, ..Ack::default() };
+    for edition in [Edition::Draft06, Edition::Linux] {
+        for (below, grows) in [(0, false), (1, true)] {
+            let mut d = of(edition, Phase::Startup);
+            d.bbr.full_bw_reached = false;
+            d.bbr.make_plan();
+            let target = d.bbr.bdp_multiple(d.bbr.max_bw(), 2 * UNIT);
+            d.bbr.put_cwnd(target - below);
+            d.bbr.set_cwnd(&d.bbr.sample(&ack, &FlightSample::default()));
+            assert_eq!(d.bbr.cwnd > target - below, grows, "{edition:?} {below}");
+        }
+    }
+}
+
+// spec: google/bbr v3 bbr_set_cwnd; twice the initial window
+#[test]
+fn linux_lets_a_small_window_grow_beyond_its_target() {
+    for (window, grows) in [(19, true), (20, false)] {
+        let mut d = of(Edition::Linux, Phase::Startup);
+        d.bbr.full_bw_reached = false;
+        d.bbr.set_max_bw([BW_UNIT / 10_000; 2]);
+        d.bbr.make_plan();
+        d.bbr.put_cwnd(window);
+        let ack = Ack { rs: crate::RateSample { acked_sacked: 1, ..Default::default() }, ..Ack::default() };
+        d.bbr.set_cwnd(&d.bbr.sample(&ack, &FlightSample::default()));
+        assert_eq!(d.bbr.cwnd > window, grows, "{window}");
+    }
+}
