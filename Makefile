@@ -20,7 +20,7 @@ STEPS := format lint docs tests no-std oracle uml agree catalogue repeat command
 # `bbrlab record` is built where clang and libelf's headers are; `make oracle` installs them.
 BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/include/libelf.h && echo --features bpf)
 
-.PHONY: help setup run test build clean $(STEPS)
+.PHONY: help setup run test build clean mutants $(STEPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -103,6 +103,12 @@ instructions: ## what a simulation costs in instructions, against its limits (va
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (30)
 	fuzz/run.sh $(FUZZ_SECONDS)
+
+mutants: ## every bug of a peer, and every small change of core's state machines, has a test that sees it (an hour; cargo-mutants)
+	python3 tools/traps.py
+	CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants -p bbrlab-core -j1 --timeout 20 -o out \
+	    -f 'crates/core/src/bbr3/*.rs' -f crates/core/src/rate_sample.rs -f crates/core/src/shared.rs \
+	    --cargo-test-arg=--lib --cargo-test-arg=--tests
 
 clean: ## removes what was built and written
 	rm -rf target out fuzz/target fuzz/corpus fuzz/artifacts

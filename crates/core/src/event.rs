@@ -149,6 +149,22 @@ pub struct TxStart {
     pub tick: Option<u64>,
 }
 
+/// What congestion has taught an algorithm not to exceed (BBRv2 and later); `None` where there is no such bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// Draft: `BBR.bw_shortterm`, of payload; Linux `bw_lo`.
+    pub bw_shortterm: Option<crate::Rate>,
+    /// Draft: `BBR.inflight_shortterm`, bytes; Linux `inflight_lo`.
+    pub inflight_shortterm: Option<u64>,
+    /// Draft: `BBR.inflight_longterm`, bytes; Linux `inflight_hi`.
+    pub inflight_longterm: Option<u64>,
+}
+
+impl Bounds {
+    /// No bound at all.
+    pub const NONE: Self = Self { bw_shortterm: None, inflight_shortterm: None, inflight_longterm: None };
+}
+
 /// What an algorithm thinks, for traces and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
@@ -172,4 +188,8 @@ pub struct Snapshot {
     pub lt_use_bw: bool,
     /// Allowance for aggregated ACKs, packets.
     pub extra_acked: u32,
+    /// The bounds in force.
+    pub bounds: Bounds,
+    /// The bounds that a spurious recovery would give back; none where no episode has been saved.
+    pub undo: Bounds,
 }

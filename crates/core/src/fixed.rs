@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::State;
-use crate::event::{Ack, Snapshot};
+use crate::event::{Ack, Bounds, Snapshot};
 use crate::params::params;
 use crate::units::Rate;
 
@@ -57,6 +57,8 @@ impl Fixed {
             full_bw_reached: true,
             lt_use_bw: false,
             extra_acked: 0,
+            bounds: Bounds::NONE,
+            undo: Bounds::NONE,
         }
     }
 }

@@ -81,7 +81,7 @@ pub use bbr1::{Bbr1, Bbr1Inside, Bbr1Params};
 pub use bbr3::{Bbr3, Bbr3Params, Edition};
 pub use controller::{AckReport, Controller, SimpleRecovery};
 pub use cubic::{CubicInside, CubicParams};
-pub use event::{Ack, CaState, Init, Lost, Snapshot, TxStart};
+pub use event::{Ack, Bounds, CaState, Init, Lost, Snapshot, TxStart};
 pub use fixed::{Fixed, FixedParams};
 pub use hystart::HyStartInside;
 pub use loss_based::{HostWindow, LossBased, RenoParams};

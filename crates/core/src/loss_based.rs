@@ -5,7 +5,7 @@
 
 use crate::State;
 use crate::cubic::{Cubic, CubicParams};
-use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::event::{Ack, Bounds, CaState, Init, Snapshot, TxStart};
 use crate::params::params;
 use crate::units::{MICROS_PER_SEC, Rate};
 
@@ -338,6 +338,8 @@ impl LossBased {
             full_bw_reached: !self.in_slow_start(),
             lt_use_bw: false,
             extra_acked: 0,
+            bounds: Bounds::NONE,
+            undo: Bounds::NONE,
         }
     }
 }

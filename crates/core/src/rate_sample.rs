@@ -392,4 +392,83 @@ mod tests {
         sampler.on_delivered(&later, 1);
         assert_eq!(sampler.on_ack(Time::micros(9_040_000), RTT).interval_us, Some(40_000));
     }
+
+    #[test]
+    fn a_token_tells_what_was_true_when_its_packet_left() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        let plain = sampler.on_sent(Time::micros(5), 7, true, false);
+        assert_eq!((plain.send_us(), plain.send_time(), plain.tx_in_flight()), (5, Time::micros(5), 7));
+        assert!(!plain.is_retransmit() && !plain.is_app_limited() && !sampler.is_app_limited());
+        sampler.on_app_limited(1);
+        let marked = sampler.on_sent(Time::micros(6), u32::MAX, false, true);
+        assert!(marked.is_retransmit() && marked.is_app_limited() && sampler.is_app_limited());
+        assert_eq!(marked.tx_in_flight(), (1 << 30) - 1, "as many as there is room for");
+        let again = sampler.on_sent(Time::micros(7), 3, false, true);
+        assert_eq!((again.tx_in_flight(), again.is_retransmit()), (3, true));
+    }
+
+    #[test]
+    fn a_flight_sample_tells_losses_and_marks_since_the_newest_packet_left() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        sampler.on_lost(10);
+        sampler.on_congestion_mark(20);
+        let token = sampler.on_sent(Time::micros(1), 7, true, true);
+        sampler.on_lost(2);
+        sampler.on_congestion_mark(3);
+        sampler.on_delivered(&token, 0);
+        let sample = sampler.on_ack(Time::micros(40_001), RTT);
+        let told = FlightSample { tx_in_flight: 7, lost: 2, delivered_ce: 3, is_ece: true, is_retransmit: true };
+        assert_eq!(sampler.flight(&sample), told);
+        assert_eq!(sampler.flight(&sample), FlightSample { is_ece: false, ..told }, "a mark is told once");
+        assert_eq!((sampler.lost(), sampler.delivered_ce()), (12, 23));
+        sampler.on_congestion_mark(0);
+        let nothing = sampler.on_ack(Time::micros(40_002), RTT);
+        assert_eq!(sampler.flight(&nothing), FlightSample { is_ece: true, ..FlightSample::default() });
+    }
+
+    #[test]
+    fn the_newest_packet_is_the_one_sent_last_and_among_equals_the_one_of_the_highest_place() {
+        for (order, newest) in [([0, 1, 2], 2), ([2, 1, 0], 2), ([1, 2, 0], 2), ([1, 0, 0], 1)] {
+            let mut sampler = RateSampler::new(Time::ZERO);
+            // Told apart by what was in flight: the second and the third leave together.
+            let tokens = [(1, 1), (9, 2), (9, 3)].map(|(us, n)| sampler.on_sent(Time::micros(us), n, n == 1, false));
+            for which in order {
+                sampler.on_delivered(&tokens[which], which as u64);
+            }
+            let sample = sampler.on_ack(Time::micros(50_000), RTT);
+            assert_eq!(sampler.flight(&sample).tx_in_flight as usize, newest + 1, "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_of_packets_counts_each_and_an_ack_what_is_new() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        let token = sampler.on_sent(Time::micros(1), 3, true, false);
+        sampler.on_delivered_run(3, &token, 2);
+        assert_eq!(sampler.on_ack(Time::micros(40_001), RTT).acked_sacked, 3);
+        sampler.on_delivered(&token, 3);
+        assert_eq!((sampler.on_ack(Time::micros(40_002), RTT).acked_sacked, sampler.delivered()), (1, 4));
+    }
+
+    #[test]
+    fn what_a_timer_marked_lost_counts_but_belongs_to_no_sample() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        sampler.on_lost_by_timer(3);
+        assert_eq!((sampler.lost(), sampler.on_ack(Time::micros(5), RTT).losses), (3, 0));
+    }
+
+    #[test]
+    fn an_ack_that_delivers_nothing_leaves_the_time_of_delivery_alone() {
+        let mut sampler = RateSampler::new(Time::micros(3));
+        sampler.on_ack(Time::micros(5), RTT);
+        assert_eq!(sampler.delivered_time_us(), 3);
+    }
+
+    #[test]
+    fn no_time_at_all_is_no_interval() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        let token = sampler.on_sent(Time::micros(5), 1, true, false);
+        sampler.on_delivered(&token, 0);
+        assert_eq!(sampler.on_ack(Time::micros(5), Span::ZERO).interval_us, None);
+    }
 }

@@ -2,89 +2,10 @@
 //! In: events. Out: failures. Never: a look inside.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{ALGORITHMS, AckReport, AlgorithmConfig, CaState, Controller, Init, Rng, Span, State, Time, Token};
+mod pipe;
 
-const MSS: u32 = 1448;
-/// Every algorithm that models its path.
-const BBRS: [&str; 5] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"];
-
-fn controller(name: &str, srtt: Option<Span>) -> Controller {
-    let config = AlgorithmConfig::named(name).expect("a listed algorithm");
-    Controller::new(&config, &Init { srtt, ..Init::new(Time::ZERO, MSS, 1) })
-}
-
-fn report(now: Time, rtt: Option<Span>) -> AckReport {
-    AckReport {
-        now,
-        rtt,
-        rtt_oldest: rtt,
-        prior_in_flight: 10,
-        in_flight: 9,
-        packets_out: 9,
-        una: 1,
-        next: 10,
-        advanced: true,
-        is_ack_delayed: false,
-        cwnd_limited: true,
-        may_raise_cwnd: true,
-        edt: now,
-        paced: true,
-    }
-}
-
-/// A pipe of ten packets a millisecond and 40 ms.
-struct Pipe {
-    cc: Controller,
-    now_us: u64,
-    free_us: u64,
-    in_flight: Vec<(u64, Token)>,
-    next: u64,
-}
-
-impl Pipe {
-    fn new(cc: Controller) -> Self {
-        Self { cc, now_us: 0, free_us: 0, in_flight: Vec::new(), next: 0 }
-    }
-
-    /// Runs for `us` with at most `limit` packets in flight, as an application with little to say would.
-    fn run(&mut self, us: u64, limit: u32) {
-        let end = self.now_us + us;
-        let mut may_send_us = self.now_us;
-        while self.now_us < end {
-            while self.out() < self.cc.cwnd().min(limit) && may_send_us <= self.now_us {
-                let token = self.cc.on_sent(Time::micros(self.now_us), 1, self.out(), self.out(), false);
-                self.free_us = self.free_us.max(self.now_us) + 100;
-                self.in_flight.push((self.free_us + 40_000, token));
-                may_send_us = may_send_us.max(self.now_us) + self.cc.pacing_rate().time_for(MSS.into()).as_micros();
-                self.next += 1;
-            }
-            if self.out() == limit && limit < self.cc.cwnd() {
-                self.cc.on_app_limited(limit);
-            }
-            while self.in_flight.first().is_some_and(|packet| packet.0 <= self.now_us) {
-                self.deliver_first();
-            }
-            self.now_us += 25;
-        }
-    }
-
-    fn deliver_first(&mut self) {
-        let prior_in_flight = self.out();
-        let (_, token) = self.in_flight.remove(0);
-        let now = Time::micros(self.now_us);
-        self.cc.on_delivered(&token, self.next);
-        let rtt = Some(now.since(token.send_time()));
-        self.cc.on_ack(&AckReport { prior_in_flight, in_flight: self.out(), ..report(now, rtt) });
-    }
-
-    fn out(&self) -> u32 {
-        self.in_flight.len() as u32
-    }
-
-    fn packets_per_s(&self) -> u64 {
-        self.cc.snapshot().bw.0 / 8 / u64::from(MSS)
-    }
-}
+use bbrlab_core::{ALGORITHMS, AckReport, CaState, Controller, Rng, Span, State, Time, Token};
+use pipe::{BBRS, Pipe, controller, report};
 
 #[test]
 fn a_guessed_first_rate_does_not_outlive_the_first_rtt_of_an_application_limited_flow() {

@@ -46,6 +46,31 @@ const SCENARIOS: &[(&str, &str)] = &[
         "flow = ['bbr1*2', 'cubic,links=1..1', 'bbr1,links=2..2']\n[[link]]\nrate = '10mbit'\n[[link]]\nrate = '8mbit'\ndelay = '2ms'\naqm = 'pie:ecn'",
     ),
     ("demand", "demand = 'min=1mbit,max=20mbit'\nbuffer = '200p'\nflow = ['bbr1', 'cubic']"),
+    ("v3", "rate = '50mbit'\nbuffer = '1bdp'\nflow = ['bbr3', 'cubic']"),
+    ("kern", "rate = '50mbit'\nbuffer = '1bdp'\nflow = ['bbr3-linux', 'bbr2', 'bbr2-ietf100', 'cubic']"),
+    ("v3_loss", "rate = '20mbit'\nloss = '1%'\nack_loss = '5%'\njitter = '5ms:reorder'\nflow = ['bbr3', 'cubic']"),
+    (
+        "kern_loss",
+        "rate = '20mbit'\nloss = '1%'\nack_loss = '5%'\njitter = '5ms:reorder'\nflow = ['bbr3-linux', 'bbr2', 'bbr2-ietf100', 'cubic']",
+    ),
+    ("v3_marks", "rate = '20mbit'\nrtt = '4ms'\naqm = 'codel:ecn'\nbuffer = '500p'\nflow = ['bbr3,ecn=on']"),
+    (
+        "kern_marks",
+        "rate = '20mbit'\nrtt = '4ms'\naqm = 'codel:ecn'\nbuffer = '500p'\nflow = ['bbr3-linux,ecn=on', 'bbr2,ecn=on', 'bbr2-ietf100,ecn=on']",
+    ),
+    ("v3_steps", "schedule = '3s:rate=20mbit;6s:rate=5mbit,rtt=80ms,loss=1%;8s:buffer=9p'\nflow = ['bbr3', 'cubic']"),
+    (
+        "kern_steps",
+        "schedule = '3s:rate=20mbit;6s:rate=5mbit,rtt=80ms,loss=1%;8s:buffer=9p'\nflow = ['bbr3-linux', 'bbr2', 'bbr2-ietf100', 'cubic']",
+    ),
+    (
+        "v3_traffic",
+        "rate = '20mbit'\nflow = ['bbr3,size=5MB', 'bbr3,on=1s/off=2s', 'bbr3,rate=1mbit', 'bbr3,rwnd=64KiB']",
+    ),
+    (
+        "kern_traffic",
+        "rate = '20mbit'\nflow = ['bbr3-linux,size=5MB', 'bbr2,on=1s/off=2s', 'bbr2-ietf100,rate=1mbit', 'bbr3-linux,rwnd=64KiB']",
+    ),
 ];
 
 /// FNV-1a over whatever is written.

@@ -11,7 +11,7 @@ mod min_rtt;
 mod params;
 mod window;
 
-use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::event::{Ack, Bounds, CaState, Init, Snapshot, TxStart};
 use crate::loss_based::NO_SSTHRESH;
 use crate::rng::Rng;
 use crate::units::{Rate, Span};
@@ -275,6 +275,8 @@ impl Bbr1 {
             full_bw_reached: self.full_bw_reached,
             lt_use_bw: self.lt.in_use(),
             extra_acked: self.aggregation.extra_acked(),
+            bounds: Bounds::NONE,
+            undo: Bounds::NONE,
         }
     }
 

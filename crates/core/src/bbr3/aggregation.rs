@@ -58,16 +58,16 @@ impl Bbr3 {
             epoch.delivered = epoch.delivered.min(EPOCH_ACKED_RESET - 1);
         }
         let extra = epoch.delivered.saturating_sub(expected).min(self.cwnd);
+        // Within a round only a value among the three best changes the draft's filter.
+        if !self.edition.is_kernel() && !self.rounds.start && extra < self.aggregation.filter.third() {
+            return;
+        }
         let window = if self.full_bw_reached { self.p.extra_acked_filter_len } else { self.p.extra_acked_startup_len };
         if self.edition.is_kernel() {
             self.take_into_buckets(extra, window);
         } else {
-            // Within a round only a value among the three best changes the filter.
-            if !self.rounds.start && extra < self.aggregation.filter.third() {
-                return;
-            }
-            self.aggregation.extra_acked =
-                self.aggregation.filter.running_max(u64::from(window), self.rounds.count, extra);
+            let filter = &mut self.aggregation.filter;
+            self.aggregation.extra_acked = filter.running_max(u64::from(window), self.rounds.count, extra);
         }
     }
 

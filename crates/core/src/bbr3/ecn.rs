@@ -5,6 +5,9 @@
 use super::{Bbr3, FINE, INFINITY, Phase, Sample, scaled};
 use crate::event::CaState;
 
+/// The kernel's shares are in 256ths.
+const PER_256TH: u64 = FINE as u64 / 256;
+
 /// What is known of marks.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "Linux's state is that")]
@@ -12,12 +15,14 @@ pub(super) struct Ecn {
     /// This flow has been on a path short enough for Google's response.
     pub(super) eligible: bool,
     /// Mean share of marks, in 1/25600.
-    alpha: u32,
-    /// Packets delivered, and those of them reported marked, over the present round.
-    round: (u64, u64),
+    pub(super) alpha: u32,
+    /// Packets delivered when the mean was last taken.
+    pub(super) delivered: u64,
+    /// Packets reported marked since then.
+    marked: u64,
     startup_rounds: u32,
     pub(super) in_round: bool,
-    in_cycle: bool,
+    pub(super) in_cycle: bool,
     pub(super) loss_in_cycle: bool,
 }
 
@@ -27,7 +32,8 @@ impl Default for Ecn {
         Self {
             eligible: false,
             alpha: FINE,
-            round: (0, 0),
+            delivered: 0,
+            marked: 0,
             startup_rounds: 0,
             in_round: false,
             in_cycle: false,
@@ -47,50 +53,60 @@ impl Ecn {
 impl Bbr3 {
     /// Packets were reported with a congestion mark, before the ACK is told.
     pub fn on_congestion_mark(&mut self, packets: u64) {
-        self.ecn.round.1 = self.ecn.round.1.saturating_add(packets);
+        self.ecn.marked = self.ecn.marked.saturating_add(packets);
     }
 
-    /// Takes this ACK's marks.
-    // spec: draft #ecn: marks MUST count as congestion. Decision: a round with marks is to the short-term bounds a round with loss.
+    /// A round with marks is a round with loss, in the draft's edition.
+    // spec: draft #ecn: marks MUST count as congestion. Decision: to the short-term bounds a marked round is one with loss.
     #[inline]
+    pub(super) fn take_marks_as_loss(&mut self, rs: &Sample<'_>) {
+        if !self.edition.is_kernel() && rs.flight.is_ece && self.p.ecn != 0 {
+            self.is_loss_in_round = true;
+        }
+    }
+
+    /// The kernel looks at marks before the rate of the ACK has told it anything, also on an ACK without a rate.
+    // spec: google/bbr v3 bbr_main; v2alpha believes a path only where it reacts
+    #[inline(never)]
     pub(super) fn update_ecn(&mut self, rs: &Sample<'_>) {
         if self.p.ecn == 0 {
             return;
         }
-        if !self.edition.is_kernel() {
-            self.is_loss_in_round |= rs.flight.is_ece;
-            return;
-        }
-        self.ecn.round.0 = self.ecn.round.0.saturating_add(rs.newly_acked);
         if self.rounds.start {
-            self.update_ecn_alpha();
+            self.update_ecn_alpha(rs.ack.delivered);
         }
-        self.ecn.in_round |= self.ecn.eligible && rs.flight.is_ece;
+        self.ecn.in_round |= (self.ecn.eligible || self.edition.is_v2()) && rs.flight.is_ece;
+    }
+
+    /// The kernel ends an ACK with this: what it brought belongs to the cycle that it may have begun.
+    // spec: google/bbr v3 bbr_main
+    #[inline(never)]
+    pub(super) const fn note_cycle(&mut self, rs: &Sample<'_>) {
         self.ecn.in_cycle |= rs.delivered_ce() > 0;
         self.ecn.loss_in_cycle |= rs.lost() > 0;
     }
 
-    // spec: Linux bbr_update_ecn_alpha
+    // spec: google/bbr v3 bbr_update_ecn_alpha, in its 256ths, each part rounded down; v2alpha takes the mean on every path
     #[inline(never)]
-    fn update_ecn_alpha(&mut self) {
+    fn update_ecn_alpha(&mut self, delivered: u64) {
         let is_short = self.p.ecn_max_rtt == 0 || self.min_rtt_us <= u64::from(self.p.ecn_max_rtt);
         self.ecn.eligible |= is_short && self.p.ecn_factor > 0;
-        let (delivered, marked) = self.ecn.round;
-        if !self.ecn.eligible || delivered == 0 {
+        let newly = delivered.saturating_sub(self.ecn.delivered);
+        if newly == 0 || !(self.ecn.eligible || self.edition.is_v2()) {
             return;
         }
-        self.ecn.round = (0, 0);
-        let unit = u64::from(FINE);
-        let ratio = (marked.min(delivered).saturating_mul(unit) / delivered).min(unit);
-        let gain = u64::from(self.p.ecn_alpha_gain);
-        let alpha = ((unit - gain) * u64::from(self.ecn.alpha) + gain * ratio) / unit;
-        self.ecn.alpha = u32::try_from(alpha.min(unit)).unwrap_or(FINE);
-        self.check_ecn_too_high_in_startup(ratio);
+        let ratio = (self.ecn.marked << 8) / newly;
+        let gain = u64::from(self.p.ecn_alpha_gain) / PER_256TH;
+        let alpha = (((256 - gain) * u64::from(self.ecn.alpha) / PER_256TH) >> 8) + ((gain * ratio) >> 8);
+        self.ecn.alpha = u32::try_from(alpha.min(256) * PER_256TH).unwrap_or(FINE);
+        self.ecn.delivered = delivered;
+        self.ecn.marked = 0;
+        self.check_ecn_too_high_in_startup(ratio * PER_256TH);
     }
 
     // spec: Linux bbr_check_ecn_too_high_in_startup
     fn check_ecn_too_high_in_startup(&mut self, ratio: u64) {
-        if self.full_bw_reached || self.p.full_ecn_cnt == 0 || self.p.ecn_thresh == 0 {
+        if self.full_bw_reached || !self.ecn.eligible || self.p.full_ecn_cnt == 0 || self.p.ecn_thresh == 0 {
             return;
         }
         let is_high = ratio >= u64::from(self.p.ecn_thresh);
@@ -115,20 +131,26 @@ impl Bbr3 {
         self.ecn.eligible && self.p.ecn_thresh > 0 && is_above
     }
 
-    /// What a round of marks leaves of the short-term volume; no bound without marks.
-    // spec: Linux bbr_ecn_lower_bounds; v2alpha cuts the rate as well
-    pub(super) fn ecn_lower_bound(&mut self) -> u64 {
-        if !self.ecn.in_round || self.p.ecn_factor == 0 {
-            return INFINITY;
+    /// What a round of marks leaves of the short-term rate and volume; no bounds without marks.
+    // spec: google/bbr v3 bbr_ecn_lower_bounds, bbr_ecn_cut; v2alpha cuts the rate as well
+    // Differs: v2alpha also knows a bound on the rate from marks while probing (bw_hi); ours has none.
+    pub(super) fn ecn_lower_bounds(&mut self) -> (u64, u64) {
+        if !self.ecn.in_round || !self.ecn.eligible || self.p.ecn_factor == 0 {
+            return (INFINITY, INFINITY);
         }
         if self.inflight_shortterm == INFINITY {
             self.inflight_shortterm = self.cwnd;
         }
-        let left = FINE - scaled(self.ecn.alpha.into(), self.p.ecn_factor).min(FINE.into()) as u32;
+        let cut = scaled(u64::from(self.ecn.alpha) / PER_256TH, self.p.ecn_factor) * PER_256TH;
+        let left = FINE - cut.min(FINE.into()) as u32;
+        let mut bw = INFINITY;
         if self.edition.is_v2() {
-            self.bw_shortterm = scaled(self.bw_shortterm.min(self.max_bw()), left).max(1);
+            if self.bw_shortterm == INFINITY {
+                self.bw_shortterm = self.max_bw();
+            }
+            bw = scaled(self.bw_shortterm, left).max(1);
         }
-        scaled(self.inflight_shortterm, left)
+        (bw, scaled(self.inflight_shortterm, left))
     }
 
     /// After a cycle with marks and without loss: how many doublings a new probe may begin with; 0 for no such probe.

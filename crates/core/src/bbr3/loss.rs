@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Bbr3, Edition, FINE, INFINITY, Phase, Sample, scaled};
-use crate::event::{Ack, CaState, Lost};
+use crate::event::{Ack, Bounds, CaState, Lost};
 use crate::units::Time;
 
 /// What a spurious recovery gives back (draft: `BBR.undo_*`).
@@ -53,7 +53,7 @@ impl Bbr3 {
         if self.is_loss_too_high(tx_in_flight, newly_lost) {
             let at_loss = self.inflight_at_loss(tx_in_flight, newly_lost);
             self.handle_inflight_too_high(lost.now, lost.delivered, at_loss, lost.is_app_limited);
-            self.update_gains();
+            self.update_gains_at_once();
         }
     }
 
@@ -66,6 +66,9 @@ impl Bbr3 {
     /// A tail loss probe repaired a loss of which no ACK would have told.
     // spec: Linux bbr_run_loss_probe_recovery. Decision: also by the draft, whose prose names TLP recovery and whose pseudo-code does not.
     pub fn on_tlp_recovery(&mut self, now: Time, delivered: u64, is_app_limited: bool) {
+        if self.edition.is_v2() {
+            return; // v2alpha's host does not tell
+        }
         self.note_loss(delivered);
         if !self.is_bw_probe_sample {
             return;
@@ -73,6 +76,13 @@ impl Bbr3 {
         let tx_in_flight = self.inflight_latest.saturating_add(self.smss);
         if self.is_loss_too_high(tx_in_flight, self.smss) {
             self.handle_inflight_too_high(now, delivered, tx_in_flight, is_app_limited);
+            self.update_gains_at_once();
+        }
+    }
+
+    /// A new state between two ACKs. Linux takes its gains with the next one.
+    fn update_gains_at_once(&mut self) {
+        if !self.edition.is_kernel() {
             self.update_gains();
         }
     }
@@ -89,9 +99,9 @@ impl Bbr3 {
 
     /// The same for an ACK, with the marks that it brings.
     #[inline]
-    pub(super) fn is_inflight_too_high(&self, tx_in_flight: u64, lost: u64, rs: &Sample<'_>) -> bool {
-        (lost > 0 && self.is_loss_too_high(tx_in_flight, lost))
-            || (rs.delivered_ce() > 0 && self.are_marks_too_many(rs))
+    pub(super) fn is_inflight_too_high(&self, rs: &Sample<'_>) -> bool {
+        (rs.flight.lost > 0 && self.is_loss_too_high(rs.tx_in_flight(), rs.lost()))
+            || (rs.flight.delivered_ce > 0 && self.are_marks_too_many(rs))
     }
 
     /// How much was in flight when losses passed the threshold, somewhere within this packet.
@@ -148,6 +158,7 @@ impl Bbr3 {
         if old >= CaState::Recovery && new < CaState::Recovery {
             self.undo.is_saved = false;
             if restores {
+                self.try_fast_path = false;
                 self.restore_cwnd();
             }
         }
@@ -170,11 +181,19 @@ impl Bbr3 {
         self.prev_ca_state = CaState::Loss;
         let in_flight = self.volume(ack.in_flight.into());
         self.cwnd = in_flight.saturating_add(self.smss).min(self.cwnd_clamp);
-        if self.edition.is_kernel() {
+        self.note_cwnd();
+        if !self.edition.is_kernel() {
+            return;
+        }
+        // spec: google/bbr bbr_set_state; v2alpha keeps the count of rounds, and takes the window before alone
+        let is_v2 = self.edition.is_v2();
+        if is_v2 {
+            self.full_bw.bw = 0;
+        } else {
             self.reset_full_bw();
-            if !self.is_probing_bw() && self.inflight_shortterm == INFINITY {
-                self.inflight_shortterm = self.cwnd.max(self.prior_cwnd);
-            }
+        }
+        if !self.is_probing_bw() && self.inflight_shortterm == INFINITY {
+            self.inflight_shortterm = if is_v2 { self.prior_cwnd } else { self.cwnd.max(self.prior_cwnd) };
         }
     }
 
@@ -198,6 +217,16 @@ impl Bbr3 {
         };
     }
 
+    /// What an undo would give back.
+    pub(super) fn undo_bounds(&self) -> Bounds {
+        let undo = &self.undo;
+        if undo.is_saved {
+            self.bounds(undo.bw_shortterm, undo.inflight_shortterm, undo.inflight_longterm)
+        } else {
+            Bounds::NONE
+        }
+    }
+
     /// An episode that never became a recovery is over with its round.
     pub(super) fn forget_old_episode(&mut self, ca_state: CaState) {
         if self.loss_round_start && ca_state < CaState::Recovery {
@@ -207,11 +236,17 @@ impl Bbr3 {
 
     /// The losses of this episode turned out not to be any.
     // spec: #handling-spurious-loss-recovery HandleSpuriousLossDetection; Linux bbr_undo_cwnd, which returns to no state
+    // Linux puts the window back to what it was, also where recovery had let it grow beyond.
     pub fn on_undo(&mut self, ack: &Ack) {
+        if self.edition.is_kernel() {
+            self.cwnd = self.smss;
+        }
         self.restore_cwnd();
+        self.try_fast_path = false;
         self.is_loss_in_round = false;
         self.reset_full_bw();
         self.bw_shortterm = self.bw_shortterm.max(self.undo.bw_shortterm);
+        self.bound_bw_for_model();
         self.inflight_shortterm = self.inflight_shortterm.max(self.undo.inflight_shortterm);
         self.inflight_longterm = self.inflight_longterm.max(self.undo.inflight_longterm);
         let state = self.undo.state.take();
@@ -246,5 +281,6 @@ impl Bbr3 {
     // spec: #modulating-cwnd-in-loss-recovery RestoreCwnd
     pub(super) fn restore_cwnd(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd).min(self.cwnd_clamp);
+        self.note_cwnd();
     }
 }

@@ -19,15 +19,16 @@ mod startup;
 mod window;
 
 use crate::State;
-use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::event::{Ack, Bounds, CaState, Init, Snapshot, TxStart};
 use crate::params::FINE;
 use crate::rate_sample::FlightSample;
 use crate::rng::Rng;
-use crate::shared::{FullPipe, Memo, Rounds};
+use crate::shared::{FullPipe, Rounds};
 use crate::units::{Rate, Span, Time};
 use aggregation::Aggregation;
 use ecn::Ecn;
 use loss::Undo;
+use window::Plan;
 
 pub use params::Bbr3Params;
 pub(crate) use params::{IETF100, LINUX, V2};
@@ -143,13 +144,12 @@ pub struct Bbr3 {
     has_selective_acks: bool,
     // Outputs
     cwnd: u64,
+    /// The same in whole packets: hosts ask for it far more often than it changes.
+    cwnd_packets: u32,
     /// Bytes per second.
     pacing_rate: u64,
     send_quantum: u64,
-    rate_memo: Memo<2>,
-    quantum_memo: Memo<2>,
-    inflight_memo: Memo<4>,
-    target_memo: Memo<2>,
+    plan: Plan,
     // General
     state: Phase,
     /// The gains are still those of the state before.
@@ -160,12 +160,16 @@ pub struct Bbr3 {
     idle_restart: bool,
     has_seen_rtt: bool,
     mark_app_limited: bool,
+    /// Linux: the window is at its target.
+    try_fast_path: bool,
     rng: Rng,
     // Model
     max_bw_filter: [u64; 2],
     /// Draft: `BBR.max_bw`: the larger of the two.
     max_bw: u64,
     bw_shortterm: u64,
+    /// Draft: `BBR.bw`.
+    bw: u64,
     inflight_longterm: u64,
     inflight_shortterm: u64,
     min_rtt_us: u64,
@@ -222,16 +226,15 @@ impl Bbr3 {
             smss,
             unit_bytes,
             mss,
-            initial_cwnd: cwnd,
+            // Linux keeps seven bits of it.
+            initial_cwnd: if edition.is_kernel() { cwnd.min(127) } else { cwnd },
             cwnd_clamp: u64::from(clamp) * smss,
             has_selective_acks: init.selective_acks,
             cwnd,
+            cwnd_packets: 0,
             pacing_rate: 0,
             send_quantum: 0,
-            rate_memo: Memo::EMPTY,
-            quantum_memo: Memo::EMPTY,
-            inflight_memo: Memo::EMPTY,
-            target_memo: Memo::EMPTY,
+            plan: Plan::NONE,
             state: Phase::Startup,
             is_state_new: false,
             pacing_gain: params.startup_pacing_gain,
@@ -240,11 +243,13 @@ impl Bbr3 {
             idle_restart: false,
             has_seen_rtt: false,
             mark_app_limited: false,
+            try_fast_path: false,
             rng: Rng::derive(init.seed, 0x0062_6272_0033),
             max_bw_filter: [0; 2],
             max_bw: 0,
             min_pipe_cwnd: u64::from(params.min_pipe_cwnd) * smss,
             bw_shortterm: INFINITY,
+            bw: 0,
             inflight_longterm: INFINITY,
             inflight_shortterm: INFINITY,
             min_rtt_us,
@@ -288,6 +293,7 @@ impl Bbr3 {
         bbr.probe_rtt_min_stamp = bbr.min_rtt_stamp;
         bbr.init_pacing_rate(init.srtt);
         bbr.set_send_quantum();
+        bbr.note_cwnd();
         bbr
     }
 
@@ -295,19 +301,30 @@ impl Bbr3 {
     // spec: #per-ack-steps UpdateOnACK
     pub fn on_ack(&mut self, ack: &Ack, flight: &FlightSample) {
         let rs = self.sample(ack, flight);
-        self.update_model_and_state(&rs);
-        self.update_control_parameters(&rs, ack.srtt);
+        if self.update_model_and_state(&rs) {
+            self.update_control_parameters(&rs, ack.srtt);
+        }
         self.forget_old_episode(ack.ca_state);
+        if self.edition.is_kernel() {
+            self.note_cycle(&rs);
+        }
         self.prev_ca_state = ack.ca_state;
         self.check();
     }
 
-    // spec: #per-ack-steps UpdateModelAndState. Differs: BBR.bw is always the lesser of its two bounds, so nothing updates it last.
-    fn update_model_and_state(&mut self, rs: &Sample<'_>) {
-        self.update_latest_delivery_signals(rs);
-        self.update_congestion_signals(rs);
-        self.update_ack_aggregation(rs);
-        self.check_full_bw_reached(rs);
+    /// False: nothing happened that the outputs depend on.
+    // spec: #per-ack-steps UpdateModelAndState; google/bbr v3 bbr_run_fast_path, without which v2alpha also ends its rounds of loss.
+    // Differs: BBR.bw follows its two bounds at once, so nothing updates it last.
+    #[inline]
+    fn update_model_and_state(&mut self, rs: &Sample<'_>) -> bool {
+        self.update_round(rs);
+        let fast = if self.edition.is_kernel() { self.begin_kernel_ack(rs) } else { None };
+        if fast.is_none() {
+            self.update_latest_delivery_signals(rs);
+            self.update_congestion_signals(rs);
+            self.update_ack_aggregation(rs);
+            self.check_full_bw_reached(rs);
+        }
         self.check_startup_done(rs);
         self.check_drain_done(rs);
         self.update_probe_bw_cycle_phase(rs);
@@ -317,12 +334,47 @@ impl Bbr3 {
         if self.is_state_new {
             self.update_gains();
         }
+        match fast {
+            None => true,
+            Some(before) => !self.try_fast_path || before != (self.state(), self.min_rtt_us),
+        }
+    }
+
+    /// What the kernel does first. The state and RTT before if the rest can be short.
+    #[inline(never)]
+    fn begin_kernel_ack(&mut self, rs: &Sample<'_>) -> Option<(State, u64)> {
+        self.update_ecn(rs);
+        if !self.may_take_fast_path(rs) {
+            return None;
+        }
+        if !self.edition.is_v2() {
+            self.update_latest_delivery_signals(rs);
+        }
+        Some((self.state(), self.min_rtt_us))
+    }
+
+    /// An application-limited sample that can teach nothing, while window and target agree. Linux then saves its work, and does not
+    /// watch the aggregation of ACKs either.
+    // spec: google/bbr v3 bbr_run_fast_path
+    fn may_take_fast_path(&self, rs: &Sample<'_>) -> bool {
+        self.try_fast_path
+            && rs.ack.rs.is_app_limited
+            && rs.delivery_rate < self.max_bw()
+            && !self.is_loss_in_round
+            && !self.ecn.in_round
     }
 
     // spec: #per-ack-steps UpdateControlParameters
+    // Rate, quantum and most of the window follow from the model alone, which few ACKs change.
+    #[inline]
     fn update_control_parameters(&mut self, rs: &Sample<'_>, srtt: Option<Span>) {
-        self.set_pacing_rate(srtt);
-        self.set_send_quantum();
+        if !self.is_plan_valid() {
+            self.take_first_rtt(srtt);
+            self.set_pacing_rate();
+            self.set_send_quantum();
+            self.make_plan();
+        }
+        debug_assert!(self.is_plan_right(), "an input of the plan changed unnoticed");
         self.set_cwnd(rs);
     }
 
@@ -332,8 +384,10 @@ impl Bbr3 {
         let floor = if self.edition.is_kernel() { self.smss } else { self.min_pipe_cwnd };
         debug_assert!(self.cwnd >= floor.min(self.cwnd_clamp), "window below its floor");
         debug_assert!(self.pacing_rate > 0 && self.send_quantum > 0);
+        debug_assert!(self.bw == self.max_bw.min(self.bw_shortterm), "a bound of the rate changed unnoticed");
         debug_assert!(self.bw_shortterm > 0, "a bound of nothing would stop the flow");
         debug_assert!(self.inflight_with_headroom() <= self.inflight_longterm.max(self.min_pipe_cwnd));
+        debug_assert!(u64::from(self.cwnd_packets) == (self.cwnd / self.smss).clamp(1, u32::MAX.into()));
     }
 
     /// The host's ACK in this flow's units.
@@ -341,20 +395,19 @@ impl Bbr3 {
     #[inline]
     fn sample<'a>(&self, ack: &'a Ack, flight: &'a FlightSample) -> Sample<'a> {
         let delivered = self.volume(ack.rs.delivered.unwrap_or(0));
-        let delivery_rate = match ack.rs.interval_us {
-            Some(interval_us) => {
-                let round_up = if self.edition.is_kernel() { interval_us.saturating_sub(1) } else { 0 };
-                delivered.saturating_mul(BW_UNIT).saturating_add(round_up) / interval_us.max(1)
-            }
-            None => 0,
-        };
-        // Linux has no use for a sample without a rate, or of what was delivered before.
-        let is_valid = !self.edition.is_kernel() || (ack.rs.interval_us.is_some() && ack.rs.acked_sacked > 0);
+        let interval_us = ack.rs.interval_us.unwrap_or(u64::MAX).max(1);
+        let (mut volume, mut has_data) = (delivered.saturating_mul(BW_UNIT), ack.rs.delivered.is_some());
+        if self.edition.is_kernel() {
+            volume = volume.saturating_add(interval_us - 1);
+            // Linux has no use for a sample without a rate, or of what was delivered before.
+            has_data &= ack.rs.interval_us.is_some() && ack.rs.acked_sacked > 0;
+        }
+        let delivery_rate = if ack.rs.interval_us.is_some() { volume / interval_us } else { 0 };
         Sample {
             ack,
             flight,
             smss: self.smss,
-            has_data: ack.rs.delivered.is_some() && is_valid,
+            has_data,
             delivery_rate,
             delivered,
             newly_acked: self.volume(ack.rs.acked_sacked),
@@ -383,8 +436,10 @@ impl Bbr3 {
         // Decision: the whole epoch begins anew, as in Linux; the draft resets its time and forgets its volume.
         self.aggregation.restart(start.now.as_micros());
         if self.is_in_a_probe_bw_state() {
-            self.set_pacing_rate_with_gain(UNIT, start.srtt);
+            self.take_first_rtt(start.srtt);
+            self.set_pacing_rate_with_gain(UNIT);
             self.set_send_quantum();
+            self.forget_plan();
         } else if matches!(self.state, Phase::ProbeRtt { .. }) {
             self.check_probe_rtt_done(start.now, start.tick, start.delivered);
             self.update_gains();
@@ -394,10 +449,7 @@ impl Bbr3 {
     /// Payload bytes of a full packet changed. What was measured in bytes stays so; what was in packets too, as in Linux.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
-        self.rate_memo = Memo::EMPTY;
-        self.quantum_memo = Memo::EMPTY;
-        self.inflight_memo = Memo::EMPTY;
-        self.target_memo = Memo::EMPTY;
+        self.forget_plan();
         if self.edition.is_kernel() {
             self.unit_bytes = self.mss;
             return;
@@ -408,11 +460,19 @@ impl Bbr3 {
         self.min_pipe_cwnd = self.volume(u64::from(self.p.min_pipe_cwnd));
         self.cwnd = self.cwnd.min(self.cwnd_clamp).max(self.min_pipe_cwnd.min(self.cwnd_clamp));
         self.set_send_quantum();
+        self.note_cwnd();
     }
 
     /// Congestion window, whole packets.
-    pub fn cwnd(&self) -> u32 {
-        u32::try_from(self.cwnd / self.smss).unwrap_or(u32::MAX).max(1)
+    #[inline]
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd_packets
+    }
+
+    /// Whoever changes the window says so here.
+    #[inline(never)]
+    fn note_cwnd(&mut self) {
+        self.cwnd_packets = u32::try_from(self.cwnd / self.smss).unwrap_or(u32::MAX).max(1);
     }
 
     /// Congestion window, bytes.
@@ -456,6 +516,18 @@ impl Bbr3 {
             full_bw_reached: self.full_bw_reached,
             lt_use_bw: false,
             extra_acked: u32::try_from(self.aggregation.extra_acked / self.smss).unwrap_or(u32::MAX),
+            bounds: self.bounds(self.bw_shortterm, self.inflight_shortterm, self.inflight_longterm),
+            undo: self.undo_bounds(),
+        }
+    }
+
+    /// Bounds in the host's units.
+    pub(crate) fn bounds(&self, bw: u64, shortterm: u64, longterm: u64) -> Bounds {
+        let bytes = |volume: u64| (volume != INFINITY).then(|| volume.saturating_mul(self.unit_bytes));
+        Bounds {
+            bw_shortterm: (bw != INFINITY).then(|| Rate::bytes_per_sec(self.rate_bytes_per_sec(bw, UNIT, 0))),
+            inflight_shortterm: bytes(shortterm),
+            inflight_longterm: bytes(longterm),
         }
     }
 
@@ -476,14 +548,18 @@ impl Bbr3 {
     const fn set_state(&mut self, state: Phase) {
         self.state = state;
         self.is_state_new = true;
+        if self.is_in_a_probe_bw_state() {
+            self.try_fast_path = false;
+        }
     }
 
     /// The gains of the present state.
     // spec: #summary-of-control-behavior-in-the-state-machine. Decision: that table holds; the draft's StartProbeBW_* set no gain.
     #[inline(never)]
     const fn update_gains(&mut self) {
-        let p = &self.p;
+        self.forget_plan();
         self.is_state_new = false;
+        let p = &self.p;
         (self.pacing_gain, self.cwnd_gain) = match self.state {
             Phase::Startup => (p.startup_pacing_gain, p.startup_cwnd_gain),
             Phase::Drain { .. } => (p.drain_pacing_gain, p.startup_cwnd_gain),

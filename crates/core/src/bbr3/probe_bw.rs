@@ -93,41 +93,33 @@ impl Bbr3 {
         if self.adapt_long_term_model(rs) {
             return;
         }
-        match self.state {
-            Phase::ProbeBwDown => {
-                if !self.is_time_to_probe_bw(rs) && self.is_time_to_cruise(rs) {
-                    self.start_probe_bw_cruise();
-                }
+        // The two states in which a flow spends nearly all of its life come first.
+        if matches!(self.state, Phase::ProbeBwDown | Phase::ProbeBwCruise) {
+            if !self.is_time_to_probe_bw(rs) && self.state == Phase::ProbeBwDown && self.is_time_to_cruise(rs) {
+                self.start_probe_bw_cruise();
             }
-            Phase::ProbeBwCruise => {
-                self.is_time_to_probe_bw(rs);
+        } else if self.state == Phase::ProbeBwRefill {
+            if self.rounds.start {
+                self.is_bw_probe_sample = true;
+                self.start_probe_bw_up(rs);
             }
-            Phase::ProbeBwRefill => {
-                if self.rounds.start {
-                    self.is_bw_probe_sample = true;
-                    self.start_probe_bw_up(rs);
-                }
-            }
-            Phase::ProbeBwUp => {
-                if self.is_time_to_go_down(rs) {
-                    self.prev_probe_too_high = false;
-                    self.start_probe_bw_down(rs.ack.now, rs.ack.delivered);
-                }
-            }
-            Phase::Startup | Phase::Drain { .. } | Phase::ProbeRtt { .. } => {}
+        } else if self.state == Phase::ProbeBwUp && self.is_time_to_go_down(rs) {
+            self.prev_probe_too_high = false;
+            self.start_probe_bw_down(rs.ack.now, rs.ack.delivered);
         }
     }
 
     /// True: the state has changed.
     // spec: #probebw-algorithm-details AdaptLongTermModel
     fn adapt_long_term_model(&mut self, rs: &Sample<'_>) -> bool {
-        if self.rounds.start && self.ack_phase == AckPhase::ProbeStarting {
-            self.ack_phase = AckPhase::ProbeFeedback;
+        if self.rounds.start {
+            if self.ack_phase == AckPhase::ProbeStarting {
+                self.ack_phase = AckPhase::ProbeFeedback;
+            } else if self.ack_phase == AckPhase::ProbeStopping && self.end_probe_feedback(rs) {
+                return true;
+            }
         }
-        if self.rounds.start && self.ack_phase == AckPhase::ProbeStopping && self.end_probe_feedback(rs) {
-            return true;
-        }
-        if self.is_inflight_too_high(rs.tx_in_flight(), rs.lost(), rs) {
+        if self.is_inflight_too_high(rs) {
             // The draft has heard of each lost packet; Linux also looks at the round as a whole, and at marks.
             if self.is_bw_probe_sample && (self.edition.is_kernel() || rs.delivered_ce() > 0) {
                 self.handle_inflight_too_high(
@@ -189,9 +181,10 @@ impl Bbr3 {
     // spec: #a-dual-time-scale-approach-for-coexistence IsRenoCoexistenceProbeTime
     // Decision: rounds are compared with packets; the draft's TargetInflight is in bytes, of which 63 are always fewer.
     #[inline]
-    fn is_reno_coexistence_probe_time(&mut self) -> bool {
-        let most = u64::from(self.p.bw_probe_max_rounds);
-        self.rounds_since_probe_up >= most || self.rounds_since_probe_up >= self.target_inflight() / self.smss
+    fn is_reno_coexistence_probe_time(&self) -> bool {
+        let rounds = self.rounds_since_probe_up;
+        // Whole packets of the target that are no more than the rounds.
+        rounds >= u64::from(self.p.bw_probe_max_rounds) || self.target_inflight() < self.volume(rounds + 1)
     }
 
     // spec: #probebw-algorithm-details IsTimeToCruise
@@ -257,6 +250,7 @@ impl Bbr3 {
             let increments = self.bw_probe_up_acked / self.probe_up_acked_per_inc;
             self.bw_probe_up_acked -= increments * self.probe_up_acked_per_inc;
             self.inflight_longterm = self.inflight_longterm.saturating_add(self.volume(increments));
+            self.try_fast_path = false;
         }
         if self.rounds.start {
             self.raise_inflight_longterm_slope();

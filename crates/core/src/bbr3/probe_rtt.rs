@@ -26,14 +26,18 @@ impl Bbr3 {
     pub(super) fn update_min_rtt(&mut self, rs: &Sample<'_>) {
         let tick = self.tick(rs.ack.now, rs.ack.tick);
         self.probe_rtt_expired = tick > self.probe_rtt_min_stamp + self.probe_rtt_interval;
-        let is_believed = !(self.edition.is_kernel() && rs.ack.rs.is_ack_delayed);
         if let Some(rtt_us) = rs.ack.rs.rtt_us
-            && (rtt_us < self.probe_rtt_min_delay_us
-                || (self.edition.is_v2() && rtt_us == self.probe_rtt_min_delay_us)
-                || (self.probe_rtt_expired && is_believed))
+            && (rtt_us <= self.probe_rtt_min_delay_us || self.probe_rtt_expired)
         {
-            self.probe_rtt_min_delay_us = rtt_us;
-            self.probe_rtt_min_stamp = tick;
+            let is_believed = !(self.edition.is_kernel() && rs.ack.rs.is_ack_delayed);
+            // v2alpha also renews the stamp of an equal one.
+            if rtt_us < self.probe_rtt_min_delay_us
+                || (self.edition.is_v2() && rtt_us == self.probe_rtt_min_delay_us)
+                || (self.probe_rtt_expired && is_believed)
+            {
+                self.probe_rtt_min_delay_us = rtt_us;
+                self.probe_rtt_min_stamp = tick;
+            }
         }
         let min_rtt_expired = tick > self.min_rtt_stamp + self.min_rtt_filter_len;
         // Linux also renews the stamp of an equal one.

@@ -11,9 +11,15 @@ impl Bbr3 {
     }
 
     /// Draft: `BBR.bw`.
+    #[inline]
+    pub(super) const fn bw(&self) -> u64 {
+        self.bw
+    }
+
+    /// Whoever changes one of the two bounds says so here.
     // spec: #when-not-probing-for-bandwidth BoundBWForModel
-    pub(super) fn bw(&self) -> u64 {
-        self.max_bw().min(self.bw_shortterm)
+    pub(super) const fn bound_bw_for_model(&mut self) {
+        self.bw = if self.max_bw < self.bw_shortterm { self.max_bw } else { self.bw_shortterm };
     }
 
     // spec: #when-not-probing-for-bandwidth UpdateLatestDeliverySignals
@@ -33,21 +39,20 @@ impl Bbr3 {
     // spec: #when-not-probing-for-bandwidth AdvanceLatestDeliverySignals
     pub(super) const fn advance_latest_delivery_signals(&mut self, rs: &Sample<'_>) {
         // A probe that repaired a loss says how much the path delivered before: that is worth another round (Linux).
-        let is_tlp_ack = core::mem::replace(&mut self.is_tlp_ack, false);
-        if self.loss_round_start && !is_tlp_ack && !self.edition.is_v2() {
+        if self.loss_round_start && !self.is_tlp_ack && !self.edition.is_v2() {
             self.bw_latest = rs.delivery_rate;
             self.inflight_latest = rs.delivered;
         }
+        self.is_tlp_ack = false;
     }
 
     // spec: #when-not-probing-for-bandwidth UpdateCongestionSignals
     pub(super) fn update_congestion_signals(&mut self, rs: &Sample<'_>) {
-        self.rounds.start = false;
         if !rs.has_data {
             return;
         }
         self.update_max_bw(rs);
-        self.update_ecn(rs);
+        self.take_marks_as_loss(rs);
         if !self.loss_round_start {
             return;
         }
@@ -61,18 +66,26 @@ impl Bbr3 {
         }
     }
 
-    // spec: #updating-the-bbrmaxbw-max-filter UpdateMaxBw; #bbr-round-count UpdateRound
-    // Decision: RS.prior_delivered for the P.delivered that UpdateRound names.
+    // spec: #bbr-round-count UpdateRound. Decision: RS.prior_delivered for the P.delivered that it names; before all else, as in Linux.
     #[inline]
-    fn update_max_bw(&mut self, rs: &Sample<'_>) {
-        self.rounds.update(rs.ack.rs.prior_delivered, rs.ack.delivered);
+    pub(super) fn update_round(&mut self, rs: &Sample<'_>) {
+        self.rounds.start = false;
+        if rs.has_data {
+            self.rounds.update(rs.ack.rs.prior_delivered, rs.ack.delivered);
+        }
         if self.rounds.start {
             self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
         }
+    }
+
+    // spec: #updating-the-bbrmaxbw-max-filter UpdateMaxBw
+    #[inline]
+    fn update_max_bw(&mut self, rs: &Sample<'_>) {
         let is_of_the_path = rs.delivery_rate >= self.max_bw() || !rs.ack.rs.is_app_limited;
         if is_of_the_path && rs.delivery_rate > self.max_bw_filter[1] {
             self.max_bw_filter[1] = rs.delivery_rate;
             self.max_bw = self.max_bw.max(rs.delivery_rate);
+            self.bound_bw_for_model();
         }
     }
 
@@ -83,6 +96,7 @@ impl Bbr3 {
         if self.max_bw_filter[1] != 0 {
             self.max_bw_filter = [self.max_bw_filter[1], 0];
             self.max_bw = self.max_bw_filter[0];
+            self.bound_bw_for_model();
         }
     }
 
@@ -100,12 +114,14 @@ impl Bbr3 {
         if self.is_probing_bw() {
             return;
         }
-        let by_marks = self.ecn_lower_bound();
+        let (bw_by_marks, inflight_by_marks) = self.ecn_lower_bounds();
         if self.is_loss_in_round {
             self.init_lower_bounds();
             self.loss_lower_bounds();
         }
-        self.inflight_shortterm = self.inflight_shortterm.min(by_marks);
+        self.bw_shortterm = self.bw_shortterm.min(bw_by_marks);
+        self.bound_bw_for_model();
+        self.inflight_shortterm = self.inflight_shortterm.min(inflight_by_marks);
     }
 
     // spec: #when-not-probing-for-bandwidth InitLowerBounds
@@ -129,6 +145,7 @@ impl Bbr3 {
     pub(super) const fn reset_short_term_model(&mut self) {
         self.bw_shortterm = INFINITY;
         self.inflight_shortterm = INFINITY;
+        self.bound_bw_for_model();
     }
 
     // spec: #probebw-algorithm-details IsProbingBW

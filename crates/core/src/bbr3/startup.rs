@@ -2,7 +2,7 @@
 //! In: one sample an ACK. Out: `full_bw_reached`, and the way into ProbeBW. Never: a window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{Bbr3, Phase, Sample, UNIT, scaled};
+use super::{Bbr3, Edition, Phase, Sample, UNIT, scaled};
 use crate::event::CaState;
 use crate::shared::FullPipe;
 
@@ -32,12 +32,17 @@ impl Bbr3 {
     // spec: #exiting-acceleration-based-on-bandwidth-plateau CheckFullBWReached
     // Decision: a sample without a rate is no evidence; the prose speaks of samples, the pseudo-code would count its 0 as a plateau.
     // Linux takes a higher rate as baseline at any ACK, and counts at rounds; v2alpha tests the maximum, and in Startup only.
+    #[inline]
     pub(super) fn check_full_bw_reached(&mut self, rs: &Sample<'_>) {
-        let is_done = if self.edition.is_v2() { self.full_bw_reached } else { self.full_bw_now };
-        if is_done || rs.ack.rs.is_app_limited || !rs.has_data || rs.delivery_rate == 0 {
+        // Linux asks for full_bw_reached, not for the state: losses count in ProbeRTT too.
+        if self.edition.is_kernel() && !self.full_bw_reached {
+            self.check_startup_high_loss(rs);
+        }
+        if !self.rounds.start && self.edition != Edition::Linux {
             return;
         }
-        if !self.edition.is_kernel() && !self.rounds.start {
+        let is_done = if self.edition.is_v2() { self.full_bw_reached } else { self.full_bw_now };
+        if is_done || rs.ack.rs.is_app_limited || !rs.has_data || rs.delivery_rate == 0 {
             return;
         }
         let rate = if self.edition.is_v2() { self.max_bw() } else { rs.delivery_rate };
@@ -48,10 +53,12 @@ impl Bbr3 {
         self.full_bw_reached |= self.full_bw_now;
     }
 
-    // spec: #startup-dynamics CheckStartupDone
+    // spec: #startup-dynamics CheckStartupDone. Linux looks at losses before it looks for a plateau.
     pub(super) fn check_startup_done(&mut self, rs: &Sample<'_>) {
         if self.state == Phase::Startup {
-            self.check_startup_high_loss(rs);
+            if !self.edition.is_kernel() {
+                self.check_startup_high_loss(rs);
+            }
             if self.full_bw_reached {
                 self.enter_drain();
             }
@@ -74,7 +81,7 @@ impl Bbr3 {
             self.loss_round_start
                 && self.p.startup_full_loss_cnt > 0
                 && self.loss_events_in_round >= self.p.startup_full_loss_cnt
-                && self.is_inflight_too_high(rs.tx_in_flight(), rs.lost(), rs)
+                && self.is_inflight_too_high(rs)
         } else {
             rs.ack.rs.losses > 0 || self.is_loss_in_round
         };

@@ -5,7 +5,9 @@
 use super::*;
 use crate::event::Lost;
 
+mod details;
 mod editions;
+mod kernel;
 mod loss;
 mod model;
 mod output;
@@ -25,6 +27,17 @@ impl Bbr3 {
     fn set_max_bw(&mut self, slots: [u64; 2]) {
         self.max_bw_filter = slots;
         self.max_bw = slots[0].max(slots[1]);
+        self.bound_bw_for_model();
+    }
+
+    fn put_bw_shortterm(&mut self, bw: u64) {
+        self.bw_shortterm = bw;
+        self.bound_bw_for_model();
+    }
+
+    fn put_cwnd(&mut self, cwnd: u64) {
+        self.cwnd = cwnd;
+        self.note_cwnd();
     }
 }
 
@@ -45,6 +58,10 @@ impl Driver {
     }
 
     fn of(edition: Edition) -> Self {
+        Self::with(&Self::params(edition), edition, |_| {})
+    }
+
+    fn params(edition: Edition) -> Bbr3Params {
         let crate::AlgorithmConfig::Bbr3(_, params) = crate::AlgorithmConfig::named(match edition {
             Edition::Draft06 => "bbr3",
             Edition::Linux => "bbr3-linux",
@@ -54,7 +71,7 @@ impl Driver {
         .unwrap() else {
             unreachable!("those are editions of this algorithm");
         };
-        Self::with(&params, edition, |_| {})
+        params
     }
 
     fn with(params: &Bbr3Params, edition: Edition, edit: impl FnOnce(&mut Init)) -> Self {
@@ -79,15 +96,17 @@ impl Driver {
             self.bbr.set_max_bw([BW_UNIT / 1_000; 2]);
         }
         self.bbr.rounds.begin(self.delivered);
+        self.bbr.ecn.delivered = self.delivered;
         self.bbr.loss_round_delivered = self.delivered;
-        self.bbr.cwnd = 80 * packet;
+        self.bbr.put_cwnd(80 * packet);
         self.bbr.bw_probe_wait = Span::secs(3);
         self.bbr.cycle_stamp = Time::micros(self.now_us);
         self.bbr.ack_phase = AckPhase::Init;
         self.bbr.state = state;
         self.bbr.update_gains();
-        self.bbr.set_pacing_rate(None);
+        self.bbr.set_pacing_rate();
         self.bbr.set_send_quantum();
+        self.bbr.make_plan();
         self
     }
 

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{BW_UNIT, Bbr3, INFINITY, Phase, Sample, UNIT, scaled};
-use crate::shared::Memo;
 use crate::units::{MICROS_PER_SEC, Span};
 
 /// v2alpha: below this rate a burst is one packet. Bits per second. Source: google/bbr v2alpha `bbr_min_tso_rate`.
@@ -17,6 +16,26 @@ const TSO_RTT_SHIFT: u32 = 9;
 const GSO_MAX: u64 = 65_536;
 /// Linux: largest burst in bytes, `GSO_LEGACY_MAX_SIZE` − 1 − `MAX_TCP_HEADER` of x86-64.
 const GSO_MAX_PAYLOAD: u64 = GSO_MAX - 1 - 320;
+
+/// What follows from the model, with the inputs that it follows from. Gains, state and packet size are inputs too: whoever
+/// changes one of those forgets the plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    bw: u64,
+    min_rtt_us: u64,
+    extra_acked: u64,
+    full_bw_reached: bool,
+    /// The BDP.
+    bdp: u64,
+    /// Draft: `BBR.max_inflight`.
+    max_inflight: u64,
+}
+
+impl Plan {
+    /// None yet: no bandwidth is infinite.
+    pub(super) const NONE: Self =
+        Self { bw: INFINITY, min_rtt_us: 0, extra_acked: 0, full_bw_reached: false, bdp: 0, max_inflight: 0 };
+}
 
 impl Bbr3 {
     /// `bw` times `gain` in bytes a second, less `margin` per cent; at least one.
@@ -48,45 +67,34 @@ impl Bbr3 {
         self.pacing_rate = self.rate_bytes_per_sec(bw, self.p.startup_pacing_gain, margin);
     }
 
-    // spec: #pacing-rate-bbrpacingrate SetPacingRate. Decision: BBR.pacing_gain, where it writes C.pacing_gain.
-    #[inline]
-    pub(super) fn set_pacing_rate(&mut self, srtt: Option<Span>) {
-        self.set_pacing_rate_with_gain(self.pacing_gain, srtt);
-    }
-
-    // spec: #pacing-rate-bbrpacingrate SetPacingRateWithGain
     // Decision: the first RTT replaces the guess of 1 ms, as the prose and Linux have it; by the pseudo-code the guess could outlive it for ever.
     #[inline]
-    pub(super) fn set_pacing_rate_with_gain(&mut self, gain: u32, srtt: Option<Span>) {
+    pub(super) fn take_first_rtt(&mut self, srtt: Option<Span>) {
         if !self.has_seen_rtt && srtt.is_some() {
             self.init_pacing_rate(srtt);
         }
+    }
+
+    // spec: #pacing-rate-bbrpacingrate SetPacingRate. Decision: BBR.pacing_gain, where it writes C.pacing_gain.
+    pub(super) fn set_pacing_rate(&mut self) {
+        self.set_pacing_rate_with_gain(self.pacing_gain);
+    }
+
+    // spec: #pacing-rate-bbrpacingrate SetPacingRateWithGain
+    pub(super) fn set_pacing_rate_with_gain(&mut self, gain: u32) {
         let bw = self.bw();
         if bw == 0 {
             return; // not one rate measured yet
         }
-        let key = [bw, u64::from(gain)];
-        if self.rate_memo.key != key {
-            self.rate_memo = Memo { key, value: self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin_percent) };
-        }
-        let rate = self.rate_memo.value;
+        let rate = self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin_percent);
         if self.full_bw_reached || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }
     }
 
     // spec: #send-quantum-bbrsendquantum SetSendQuantum; Linux bbr_tso_segs_generic
-    #[inline]
-    pub(super) fn set_send_quantum(&mut self) {
-        let key = [self.pacing_rate, self.min_rtt_us];
-        if self.quantum_memo.key != key {
-            self.choose_send_quantum();
-            self.quantum_memo = Memo { key, value: self.send_quantum };
-        }
-    }
-
     #[inline(never)]
-    fn choose_send_quantum(&mut self) {
+    pub(super) fn set_send_quantum(&mut self) {
         let least = u64::from(self.min_tso_segs());
         if !self.edition.is_kernel() {
             let bytes = self.pacing_rate.saturating_mul(u64::from(self.p.send_quantum_time)) / MICROS_PER_SEC;
@@ -140,16 +148,12 @@ impl Bbr3 {
     /// What we want in flight: the BDP, unless congestion cut the window. Linux leaves room for bursts in it.
     // spec: #a-dual-time-scale-approach-for-coexistence TargetInflight
     #[inline]
-    pub(super) fn target_inflight(&mut self) -> u64 {
+    pub(super) fn target_inflight(&self) -> u64 {
         let bw = self.bw();
-        if self.edition.is_kernel() {
-            return self.inflight(bw, UNIT).min(self.cwnd);
-        }
-        let key = [bw, self.min_rtt_us];
-        if self.target_memo.key != key {
-            self.target_memo = Memo { key, value: self.bdp_multiple(bw, UNIT) };
-        }
-        self.target_memo.value.min(self.cwnd)
+        let is_planned = self.plan.bw == bw && self.plan.min_rtt_us == self.min_rtt_us;
+        let bdp = if is_planned { self.plan.bdp } else { self.bdp_multiple(bw, UNIT) };
+        let target = if self.edition.is_kernel() { self.quantization_budget(bdp) } else { bdp };
+        target.min(self.cwnd)
     }
 
     /// What will still be in the network when the next packet leaves the pacer.
@@ -163,16 +167,43 @@ impl Bbr3 {
         inflight_now.saturating_add(leaving).saturating_sub(delivered)
     }
 
-    /// Draft: `BBR.max_inflight`.
+    /// An input changed that [`Self::is_plan_valid`] does not look at.
+    pub(super) const fn forget_plan(&mut self) {
+        self.plan = Plan::NONE;
+    }
+
+    /// The model says what it said when the plan was made.
     #[inline]
-    fn max_inflight(&mut self) -> u64 {
+    pub(super) fn is_plan_valid(&self) -> bool {
+        let plan = &self.plan;
+        plan.bw == self.bw()
+            && plan.min_rtt_us == self.min_rtt_us
+            && plan.extra_acked == self.aggregation.extra_acked
+            && plan.full_bw_reached == self.full_bw_reached
+    }
+
+    /// Once rate and quantum are set, of which the window has to allow for some.
+    #[inline(never)]
+    pub(super) fn make_plan(&mut self) {
         let bw = self.bw();
-        let state = u64::from(self.cwnd_gain) << 1 | u64::from(self.state == Phase::ProbeBwUp);
-        let key = [bw, self.min_rtt_us, self.aggregation.extra_acked, self.send_quantum << 32 | state];
-        if self.inflight_memo.key != key {
-            self.inflight_memo = Memo { key, value: self.update_max_inflight(bw) };
-        }
-        self.inflight_memo.value
+        self.plan = Plan {
+            // Until there is an RTT each ACK may bring the first one, which changes the rate.
+            bw: if self.has_seen_rtt { bw } else { INFINITY },
+            min_rtt_us: self.min_rtt_us,
+            extra_acked: self.aggregation.extra_acked,
+            full_bw_reached: self.full_bw_reached,
+            bdp: self.bdp_multiple(bw, UNIT),
+            max_inflight: self.update_max_inflight(bw),
+        };
+    }
+
+    /// Whether the plan is what it would be if it were made now.
+    pub(super) fn is_plan_right(&self) -> bool {
+        let (bw, margin) = (self.bw(), self.p.pacing_margin_percent);
+        let paced = !self.full_bw_reached
+            || bw == 0
+            || self.pacing_rate == self.rate_bytes_per_sec(bw, self.pacing_gain, margin);
+        paced && self.plan.bdp == self.bdp_multiple(bw, UNIT) && self.plan.max_inflight == self.update_max_inflight(bw)
     }
 
     // spec: #computing-bbrmaxinflight UpdateMaxInflight
@@ -185,19 +216,27 @@ impl Bbr3 {
     // spec: #cwnd-adjustment-mechanism SetCwnd; Linux bbr_set_cwnd
     #[inline]
     pub(super) fn set_cwnd(&mut self, rs: &Sample<'_>) {
+        let before = self.cwnd;
         if rs.newly_acked > 0 || !self.edition.is_kernel() {
-            let max_inflight = self.max_inflight();
+            let max_inflight = self.plan.max_inflight;
             let grown = self.cwnd.saturating_add(rs.newly_acked);
             if self.full_bw_reached {
+                self.try_fast_path = grown >= max_inflight;
                 self.cwnd = grown.min(max_inflight);
-            } else if self.cwnd < max_inflight || self.knows_little(rs) {
-                self.cwnd = grown;
+            } else {
+                self.try_fast_path = self.cwnd >= max_inflight && !self.knows_little(rs);
+                if !self.try_fast_path {
+                    self.cwnd = grown;
+                }
             }
             self.cwnd = self.cwnd.max(self.min_pipe_cwnd);
         }
         self.bound_cwnd_for_probe_rtt();
         self.bound_cwnd_for_model();
         self.cwnd = self.cwnd.max(self.smss).min(self.cwnd_clamp);
+        if self.cwnd != before {
+            self.note_cwnd();
+        }
     }
 
     /// Too early for the model to bound the window. Linux asks for twice the initial window instead.

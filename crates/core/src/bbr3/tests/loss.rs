@@ -244,3 +244,17 @@ fn a_window_saved_during_recovery_is_the_larger_one() {
     d.bbr.save_cwnd();
     assert_eq!(d.bbr.prior_cwnd, 80 * PACKET);
 }
+
+#[test]
+fn a_snapshot_shows_the_bounds_and_what_an_undo_would_give_back() {
+    let mut d = Driver::in_state(Phase::ProbeBwCruise);
+    assert_eq!((d.bbr.snapshot().bounds, d.bbr.snapshot().undo), (Bounds::NONE, Bounds::NONE));
+    d.bbr.inflight_longterm = 60 * PACKET;
+    d.lose(1, 40, 1);
+    d.ca_state(CaState::Recovery);
+    d.round(20);
+    let Snapshot { bounds, undo, .. } = d.bbr.snapshot();
+    assert_eq!(undo, Bounds { inflight_longterm: Some(60_000), ..Bounds::NONE });
+    assert_eq!((bounds.inflight_shortterm, bounds.inflight_longterm), (Some(56_000), Some(60_000)), "0.7 of 80");
+    assert_eq!(bounds.bw_shortterm, Some(Rate::bytes_per_sec(699_999)));
+}

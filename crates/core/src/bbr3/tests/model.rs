@@ -122,7 +122,7 @@ fn loss_while_probing_leaves_the_short_term_bounds_alone() {
 #[test]
 fn the_bandwidth_in_use_is_the_lesser_of_long_and_short_term() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.bw_shortterm = RATE / 2;
+    d.bbr.put_bw_shortterm(RATE / 2);
     assert_eq!(d.bbr.bw(), RATE / 2);
     d.bbr.reset_short_term_model();
     assert_eq!(d.bbr.bw(), RATE);
@@ -147,7 +147,7 @@ fn in_startup_the_allowance_lasts_for_one_round() {
     let mut d = Driver::new();
     d.bbr.set_max_bw([RATE; 2]);
     d.ack(RTT_US);
-    d.bbr.cwnd = 80 * PACKET;
+    d.bbr.put_cwnd(80 * PACKET);
     d.ack_with(1_000, |ack, _| ack.rs.acked_sacked = 30);
     assert_eq!(d.bbr.aggregation.extra_acked, 30 * PACKET);
     d.round(40);

@@ -56,7 +56,7 @@ fn the_quantum_is_a_millisecond_between_two_packets_and_64_kbytes() {
 #[test]
 fn the_window_grows_by_what_is_acknowledged_up_to_twice_the_bdp() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.cwnd = 78 * PACKET;
+    d.bbr.put_cwnd(78 * PACKET);
     d.ack(1_000);
     assert_eq!(d.bbr.cwnd, 79 * PACKET);
     d.ack_with(40_000, |ack, _| ack.rs.acked_sacked = 30);
@@ -66,7 +66,7 @@ fn the_window_grows_by_what_is_acknowledged_up_to_twice_the_bdp() {
 #[test]
 fn a_window_above_its_target_is_cut_at_once() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.cwnd = 500 * PACKET;
+    d.bbr.put_cwnd(500 * PACKET);
     d.ack(RTT_US);
     assert!(d.bbr.cwnd <= 82 * PACKET, "{}", d.bbr.cwnd);
 }
@@ -158,7 +158,7 @@ fn rates_and_volumes_of_the_fastest_paths_do_not_wrap() {
 #[test]
 fn a_larger_packet_keeps_bytes_and_floor() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.cwnd = 4 * PACKET;
+    d.bbr.put_cwnd(4 * PACKET);
     d.bbr.on_mss(2_000);
     assert_eq!((d.bbr.cwnd(), d.bbr.cwnd_bytes()), (4, 8_000));
 }

@@ -73,7 +73,7 @@ fn probes_come_no_rarer_than_renos_sawtooth_in_packets() {
 fn probes_come_no_rarer_than_every_63_rounds() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.set_max_bw([100 * RATE; 2]);
-    d.bbr.cwnd = 4_000 * PACKET;
+    d.bbr.put_cwnd(4_000 * PACKET);
     d.bbr.rounds_since_probe_up = 62;
     d.ack(1);
     assert_eq!(d.state(), State::ProbeBwCruise);
@@ -86,7 +86,7 @@ fn probes_come_no_rarer_than_every_63_rounds() {
 fn refill_forgets_the_short_term_and_lasts_a_round() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.inflight_shortterm = 20 * PACKET;
-    d.bbr.bw_shortterm = RATE / 2;
+    d.bbr.put_bw_shortterm(RATE / 2);
     d.bbr.prev_probe_precautionary = true;
     d.bbr.rounds_since_probe_up = 63;
     d.ack(1);
@@ -131,7 +131,7 @@ fn a_plateau_does_not_count_while_the_long_term_bound_is_the_limit() {
     d.cwnd_limited = true;
     for _ in 0..10 {
         d.bbr.full_bw_now = true;
-        d.bbr.cwnd = d.bbr.inflight_longterm;
+        d.bbr.put_cwnd(d.bbr.inflight_longterm);
         d.ack(1);
         assert!(!d.bbr.full_bw_now);
         assert_eq!(d.state(), State::ProbeBwUp);
@@ -230,7 +230,7 @@ fn a_lossy_flight_does_not_raise_the_long_term_bound() {
 fn at_the_bound() -> Driver {
     let mut d = Driver::in_state(Phase::ProbeBwRefill);
     d.bbr.inflight_longterm = 64 * PACKET;
-    d.bbr.cwnd = 64 * PACKET;
+    d.bbr.put_cwnd(64 * PACKET);
     d.cwnd_limited = true;
     d.round(40);
     assert_eq!(d.state(), State::ProbeBwUp);
@@ -240,10 +240,10 @@ fn at_the_bound() -> Driver {
 /// Acknowledges a whole window, the last ACK beginning a round.
 fn window(d: &mut Driver, packets: u64) {
     for _ in 1..packets {
-        d.bbr.cwnd = d.bbr.inflight_longterm;
+        d.bbr.put_cwnd(d.bbr.inflight_longterm);
         d.ack(10);
     }
-    d.bbr.cwnd = d.bbr.inflight_longterm;
+    d.bbr.put_cwnd(d.bbr.inflight_longterm);
     d.round(40);
 }
 

@@ -168,7 +168,7 @@ fn drain_ends_after_three_whole_rounds_whatever_is_in_flight() {
 #[test]
 fn drain_compares_with_the_maximum_bandwidth_not_with_a_bound_lowered_meanwhile() {
     let mut d = Driver::in_state(Phase::Drain { start_round: 0 });
-    d.bbr.bw_shortterm = RATE / 4;
+    d.bbr.put_bw_shortterm(RATE / 4);
     d.ack(1);
     assert_ne!(d.state(), State::Drain);
 }
@@ -243,7 +243,7 @@ fn after_probe_rtt_window_and_short_term_bounds_are_back_and_the_next_one_is_fiv
     let mut d = probing_rtt();
     low(&mut d, 1_000);
     d.bbr.inflight_shortterm = 10 * PACKET;
-    d.bbr.bw_shortterm = RATE / 2;
+    d.bbr.put_bw_shortterm(RATE / 2);
     d.round_with(|ack, _| ack.in_flight = 20);
     low(&mut d, 200_000);
     assert_eq!(d.state(), State::ProbeBwCruise);

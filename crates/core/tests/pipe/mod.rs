@@ -1,0 +1,113 @@
+//! A toy transport over a toy link, for tests of whole controllers.
+//! In: a controller. Out: what it made of the link. Never: a loss.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#![allow(dead_code, reason = "each test crate uses a part of it")]
+
+use bbrlab_core::{AckReport, AlgorithmConfig, Controller, Init, Span, Time, Token};
+
+pub const MSS: u32 = 1448;
+/// Every algorithm that models its path.
+pub const BBRS: [&str; 5] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"];
+
+pub fn controller(name: &str, srtt: Option<Span>) -> Controller {
+    let config = AlgorithmConfig::named(name).expect("a listed algorithm");
+    Controller::new(&config, &Init { srtt, ..Init::new(Time::ZERO, MSS, 1) })
+}
+
+pub fn report(now: Time, rtt: Option<Span>) -> AckReport {
+    AckReport {
+        now,
+        rtt,
+        rtt_oldest: rtt,
+        prior_in_flight: 10,
+        in_flight: 9,
+        packets_out: 9,
+        una: 1,
+        next: 10,
+        advanced: true,
+        is_ack_delayed: false,
+        cwnd_limited: true,
+        may_raise_cwnd: true,
+        edt: now,
+        paced: true,
+    }
+}
+
+/// A pipe of ten packets a millisecond, unless told otherwise, and 40 ms, with a buffer without end.
+pub struct Pipe {
+    pub cc: Controller,
+    pub now_us: u64,
+    /// Time that the link takes for a packet.
+    pub packet_us: u64,
+    /// RTT without a queue.
+    pub rtt_us: u64,
+    /// The newest RTT.
+    pub last_rtt_us: u64,
+    pub in_flight: Vec<(u64, Token)>,
+    free_us: u64,
+    next: u64,
+    is_held_back: bool,
+}
+
+impl Pipe {
+    pub fn new(cc: Controller) -> Self {
+        Self {
+            cc,
+            now_us: 0,
+            packet_us: 100,
+            rtt_us: 40_000,
+            last_rtt_us: 0,
+            in_flight: Vec::new(),
+            free_us: 0,
+            next: 0,
+            is_held_back: false,
+        }
+    }
+
+    /// Runs for `us` with at most `limit` packets in flight because the receiver's window is that small: no bubble, nothing to mark.
+    pub fn run_held_back(&mut self, us: u64, limit: u32) {
+        self.is_held_back = true;
+        self.run(us, limit);
+        self.is_held_back = false;
+    }
+
+    /// Runs for `us` with at most `limit` packets in flight, as an application with little to say would.
+    pub fn run(&mut self, us: u64, limit: u32) {
+        let end = self.now_us + us;
+        let mut may_send_us = self.now_us;
+        while self.now_us < end {
+            while self.out() < self.cc.cwnd().min(limit) && may_send_us <= self.now_us {
+                let token = self.cc.on_sent(Time::micros(self.now_us), 1, self.out(), self.out(), false);
+                self.free_us = self.free_us.max(self.now_us) + self.packet_us;
+                self.in_flight.push((self.free_us + self.rtt_us, token));
+                may_send_us = may_send_us.max(self.now_us) + self.cc.pacing_rate().time_for(MSS.into()).as_micros();
+                self.next += 1;
+            }
+            if self.out() == limit && limit < self.cc.cwnd() && !self.is_held_back {
+                self.cc.on_app_limited(limit);
+            }
+            while self.in_flight.first().is_some_and(|packet| packet.0 <= self.now_us) {
+                self.deliver_first();
+            }
+            self.now_us += 25;
+        }
+    }
+
+    fn deliver_first(&mut self) {
+        let prior_in_flight = self.out();
+        let (_, token) = self.in_flight.remove(0);
+        let now = Time::micros(self.now_us);
+        self.cc.on_delivered(&token, self.next);
+        let rtt = Some(now.since(token.send_time()));
+        self.last_rtt_us = now.since(token.send_time()).as_micros();
+        self.cc.on_ack(&AckReport { prior_in_flight, in_flight: self.out(), ..report(now, rtt) });
+    }
+
+    fn out(&self) -> u32 {
+        self.in_flight.len() as u32
+    }
+
+    pub fn packets_per_s(&self) -> u64 {
+        self.cc.snapshot().bw.0 / 8 / u64::from(MSS)
+    }
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Puts each bug of another BBR into a copy of this one and sees the test of that name fail.
+In: this repository, committed or not. Out: a line a bug, exit status 1 if one went unseen. Never: a change here.
+Use: `traps.py [part of a test's name]`, by `make mutants` too; the copy and what is built of it stand in a directory that is removed.
+"""
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BBR3 = "crates/core/src/bbr3/"
+SAMPLER = "crates/core/src/rate_sample.rs"
+# A round of the application's own rate counts as a plateau of the path.
+PLATEAU_BY_APPLICATION = (BBR3 + "startup.rs", "is_done || rs.ack.rs.is_app_limited || !rs.has_data", "is_done || !rs.has_data")
+# Whatever is below a thousand packets in flight is the application's.
+ALL_MARKED = (BBR3 + "startup.rs", "is_done || rs.ack.rs.is_app_limited || !rs.has_data",
+              "is_done || rs.ack.in_flight < 1_000 || !rs.has_data")
+# Low samples of the application enter the filter, and let it forget; either alone does no harm.
+MARKS_IGNORED = (BBR3 + "signals.rs", "rs.delivery_rate >= self.max_bw() || !rs.ack.rs.is_app_limited", "rs.delivery_rate > 0",
+                 BBR3 + "probe_bw.rs", "if !rs.ack.rs.is_app_limited {\n            self.advance_max_bw_filter();",
+                 "if rs.delivery_rate > 0 {\n            self.advance_max_bw_filter();")
+# package, test; then file, what stands there, the bug, once or more often
+BUGS = [
+    ("core", "pacing_not_enforced", BBR3 + "window.rs",
+     "self.set_pacing_rate_with_gain(self.pacing_gain);", "self.set_pacing_rate_with_gain(UNIT);"),
+    ("core", "loss_packets_counted_for_loss_events", BBR3 + "loss.rs",
+     "Some(lost.seq) != self.last_lost_seq.checked_add(1)", "lost.seq < u64::MAX"),
+    ("core", "reno_coexistence_in_bytes", BBR3 + "probe_bw.rs",
+     "self.target_inflight() < self.volume(rounds + 1)", "self.target_inflight() < rounds + 1"),
+    ("core", "first_packet_never_counted_as_delivered", SAMPLER,
+     "self.delivered = self.delivered.saturating_add(1);",
+     "self.delivered = self.delivered.saturating_add(u64::from(self.newest.token != Token::default()));"),
+    ("core", "samples_with_prior_delivered_0_discarded", SAMPLER,
+     "if !self.newest.any {", "if !self.newest.any || self.newest.token.delivered == 0 {"),
+    ("core", "u64_underflow_in_inflight_at_loss", BBR3 + "loss.rs",
+     "tx_in_flight.saturating_sub(self.smss)", "tx_in_flight.wrapping_sub(self.smss)"),
+    ("core", "initial_pacing_never_replaced_when_app_limited", BBR3 + "window.rs",
+     "if !self.has_seen_rtt && srtt.is_some() {", "if srtt.is_none() {"),
+    ("core", "wrap_after_4_gb_of_packets", "crates/core/src/shared.rs",
+     "self.next_delivered = delivered;", "self.next_delivered = delivered as u32 as u64;"),
+    ("core", "wrap_of_the_low_bits_in_a_token", SAMPLER,
+     "(self.lost as u32).wrapping_sub(token.lost)", "(self.lost as u32).saturating_sub(token.lost)"),
+    ("core", "bandwidth_over_estimated_and_its_standing_queue", SAMPLER,
+     "Some(self.delivered.saturating_sub(packet.delivered))", "Some((self.delivered - packet.delivered) * 11 / 10)"),
+    ("core", "growth_test_4_3_instead_of_5_4", BBR3 + "params.rs",
+     "full_bw_growth: FineGain = 32_000", "full_bw_growth: FineGain = 34_133"),
+    ("core", "max_bw_filter_advanced_more_than_once_a_cycle", BBR3 + "probe_bw.rs",
+     "self.ack_phase = AckPhase::ProbeStarting;", "self.ack_phase = AckPhase::ProbeStarting; self.advance_max_bw_filter();"),
+    ("core", "app_limited_1", *PLATEAU_BY_APPLICATION),
+    ("core", "app_limited_3", "crates/core/src/controller.rs",
+     "if in_flight == 0 {", "if in_flight.saturating_add(packets) == 0 {"),
+    ("core", "app_limited_4", *PLATEAU_BY_APPLICATION),
+    ("core", "app_limited_5", *MARKS_IGNORED),
+    ("core", "app_limited_6", SAMPLER,
+     "self.delivered.saturating_add(in_flight).max(1);", "self.delivered.saturating_add(in_flight).max(1 << 40);"),
+    ("core", "app_limited_7", SAMPLER,
+     "if self.app_limited == 0 { 0 } else { APP_LIMITED }", "if self.app_limited == 0 { 0 } else { 0 }"),
+    ("core", "app_limited_8", *ALL_MARKED),
+    ("core", "app_limited_9", SAMPLER,
+     "self.app_limited != 0 && self.delivered > self.app_limited", "self.app_limited == u64::MAX"),
+    ("lab", "pacing_not_enforced", "crates/lab/src/tcp/sender.rs",
+     "            self.wstamp += span;", "            let _ = span;"),
+    ("lab", "app_limited_2", "crates/lab/src/tcp/sender.rs",
+     "if unsent < u64::from(self.mss)\n            && self.host_queue == 0", "if unsent < u64::MAX\n            && self.host_queue == 0",
+     "crates/lab/src/tcp/sender.rs",
+     "self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes", "self.cc.wants_app_limited_checks()"),
+    ("lab", "app_limited_8", *ALL_MARKED),
+]
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def failed(copy, environment, package, test):
+    """Whether the test of that name fails, and why it could not be asked."""
+    command = ["cargo", "test", "--quiet", "--locked", "-p", f"bbrlab-{package}", "--test", "traps", test]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    if "could not compile" in done.stderr:
+        sys.exit(f"traps: {test}: the bug does not compile:\n{done.stderr}")
+    if "running 0 tests" in done.stdout and "running 1 test" not in done.stdout:
+        sys.exit(f"traps: {test}: bbrlab-{package} has no such test in tests/traps.rs")
+    return done.returncode != 0
+
+
+def main():
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    unseen = 0
+    with tempfile.TemporaryDirectory(prefix="traps-") as scratch:
+        copy = os.path.join(scratch, "copy")
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("target", "out", ".git"))
+        environment = {**os.environ, "CARGO_TARGET_DIR": os.path.join(scratch, "target")}
+        for package, test, *edits in BUGS:
+            if wanted not in test and wanted != package:
+                continue
+            before = {}
+            for path, text, bug in zip(edits[::3], edits[1::3], edits[2::3]):
+                full = os.path.join(copy, path)
+                with open(full, encoding="utf-8") as file:
+                    source = file.read()
+                before.setdefault(full, source)
+                if source.count(text) != 1:
+                    sys.exit(f"traps: {path} does not hold this once: {text}")
+                write(full, source.replace(text, bug))
+            seen = failed(copy, environment, package, test)
+            for full, source in before.items():
+                write(full, source)
+            unseen += not seen
+            print(f"{'seen  ' if seen else 'UNSEEN'}  {package:<4}  {test:<50} {edits[0]}", flush=True)
+    sys.exit(1 if unseen else 0)
+
+
+if __name__ == "__main__":
+    main()
