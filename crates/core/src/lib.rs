@@ -94,5 +94,6 @@ pub use rtt::RttEstimator;
 pub use state::State;
 pub use units::{Gain, MICROS_PER_SEC, NANOS_PER_SEC, Rate, Span, Time};
 pub use variant::{
-    AcdParams, ApgParams, CpaParams, Davis, DavisParams, KalmanParams, QuantileParams, Variant, VariantName, VariantParams,
+    AcdParams, ApgParams, CpaParams, Davis, DavisParams, KalmanParams, QuantileParams, Variant, VariantName,
+    VariantParams,
 };

@@ -72,7 +72,13 @@ impl<V: Part> Bbr1<V> {
         if !ack.rs.is_app_limited || bw >= self.max_bw.get() {
             self.max_bw.running_max(u64::from(self.p.bw_window), self.rounds.count, bw);
         }
-        self.part.on_rate(&NewRate { bw, max: self.max_bw.get(), pipe_full: self.full_bw_reached, round: self.rounds.count, ack });
+        self.part.on_rate(&NewRate {
+            bw,
+            max: self.max_bw.get(),
+            pipe_full: self.full_bw_reached,
+            round: self.rounds.count,
+            ack,
+        });
     }
 
     /// A policer shows as a steady rate with heavy loss over several rounds: then its rate is used, without probing.

@@ -29,11 +29,17 @@ impl<V: Part> Bbr1<V> {
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
         let tick = self.tick(ack.now, ack.tick);
         let expired = tick > self.min_rtt_tick + self.min_rtt_window_ticks;
-        if let Some(rtt_us) = ack.rs.rtt_us
-            && (self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed))
-        {
-            self.min_rtt_us = Some(if expired { self.part.renewed_min_rtt(rtt_us) } else { rtt_us });
-            self.min_rtt_tick = tick;
+        if let Some(rtt_us) = ack.rs.rtt_us {
+            let of_part = self.part.min_rtt(ack.now.as_micros(), rtt_us);
+            let is_new = match of_part {
+                Some(min) => rtt_us <= min,
+                None => self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed),
+            };
+            if is_new {
+                self.min_rtt_tick = tick;
+                self.min_rtt_us = Some(rtt_us);
+            }
+            self.min_rtt_us = of_part.or(self.min_rtt_us);
         }
         self.part.observe(&self.seen(ack));
         if self.part.wants_probe_rtt(expired) && !self.idle_restart && !matches!(self.mode, Mode::ProbeRtt { .. }) {
@@ -48,6 +54,7 @@ impl<V: Part> Bbr1<V> {
                 None => self.hold_probe_rtt(ack, tick),
                 Some(false) => {}
                 Some(true) => {
+                    self.min_rtt_tick = tick;
                     self.cwnd = self.cwnd.max(self.prior_cwnd);
                     self.leave_probe_rtt(ack.delivered_time_us);
                 }

@@ -68,10 +68,10 @@ pub trait Part {
         max
     }
 
-    /// RTprop when the old one has expired.
+    /// RTprop with a new sample; `None`: by BBRv1's rule.
     #[inline]
-    fn renewed_min_rtt(&self, rtt_us: u64) -> u64 {
-        rtt_us
+    fn min_rtt(&mut self, _now_us: u64, _rtt_us: u64) -> Option<u64> {
+        None
     }
 
     /// Any ACK came.

@@ -77,7 +77,7 @@ impl Part for Apg {
     /// Gains are settled when their phase begins.
     fn observe(&mut self, seen: &Seen<'_>) {
         let (now_us, min_rtt_us) = (seen.ack.now.as_micros(), seen.min_rtt_us.unwrap_or(0));
-        let volume = |us: u64| u64::try_from(u128::from(seen.bw) * u128::from(us) >> 16).unwrap_or(u64::MAX);
+        let volume = |us: u64| u64::try_from((u128::from(seen.bw) * u128::from(us)) >> 16).unwrap_or(u64::MAX);
         if let Some(rtt_us) = seen.ack.rs.rtt_us {
             let queue = volume(rtt_us.saturating_sub(min_rtt_us));
             self.deepest.running_max(self.p.memory.into(), now_us, queue);

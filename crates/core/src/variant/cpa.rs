@@ -79,8 +79,9 @@ impl RoundRates {
 #[derive(Clone, Debug)]
 pub struct Cpa {
     p: CpaParams,
-    /// The smallest RTT of the period (the paper's m_RTT), for when RTprop expires.
+    /// The smallest RTT of the period (the paper's m_RTT): RTprop's window, as long as in BBRv1.
     period_min: MinMax,
+    period_us: u64,
     rates: RoundRates,
     /// Congested ACKs in a row, and when the first came, µs.
     row: u32,
@@ -92,9 +93,19 @@ pub struct Cpa {
 }
 
 impl Cpa {
-    pub(crate) const fn new(p: &CpaParams) -> Self {
-        let (period_min, rates) = (MinMax::EMPTY, RoundRates::EMPTY);
-        Self { p: *p, period_min, rates, row: 0, row_since_us: 0, congested: false, entered_us: 0, left_round: None }
+    /// `period_us`: RTprop's window.
+    pub(crate) const fn new(p: &CpaParams, period_us: u32) -> Self {
+        Self {
+            p: *p,
+            period_min: MinMax::EMPTY,
+            period_us: period_us as u64,
+            rates: RoundRates::EMPTY,
+            row: 0,
+            row_since_us: 0,
+            congested: false,
+            entered_us: 0,
+            left_round: None,
+        }
     }
 
     /// An RTT above θ times the smallest.
@@ -134,11 +145,12 @@ impl Part for Cpa {
         if self.p.mean == 0 || !pipe_full || self.rates.filled == 0 { max } else { self.rates.mean }
     }
 
-    fn renewed_min_rtt(&self, rtt_us: u64) -> u64 {
-        match self.period_min.get() {
-            0 => rtt_us,
-            min => min.min(rtt_us),
+    /// The smallest of the period, which ends with it: else a longer route would pass for congestion for ever.
+    fn min_rtt(&mut self, now_us: u64, rtt_us: u64) -> Option<u64> {
+        if self.period_min.get() == 0 {
+            return Some(self.period_min.reset(now_us, rtt_us.max(1)));
         }
+        Some(self.period_min.running_min(self.period_us, now_us, rtt_us.max(1)))
     }
 
     fn observe(&mut self, seen: &Seen<'_>) {
@@ -146,12 +158,6 @@ impl Part for Cpa {
         let (Some(rtt_us), Some(min_rtt_us)) = (seen.ack.rs.rtt_us, seen.min_rtt_us) else {
             return;
         };
-        let now_us = seen.ack.now.as_micros();
-        if self.period_min.get() == 0 {
-            self.period_min.reset(now_us, rtt_us);
-        } else {
-            self.period_min.running_min(PERIOD_US, now_us, rtt_us);
-        }
         let is_watching = seen.phase.is_some() || (self.p.detect_everywhere == 1 && !seen.in_probe_rtt);
         if is_watching && self.p.detect == 1 {
             self.count(seen, rtt_us, min_rtt_us);
@@ -193,6 +199,3 @@ impl Part for Cpa {
         self.p.probe_rtt_cwnd_gain
     }
 }
-
-/// The period of the smallest RTT. Source: ours, BBRv1's window of RTprop; the paper says only that there is one.
-const PERIOD_US: u64 = 10_000_000;

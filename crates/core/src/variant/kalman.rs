@@ -92,16 +92,20 @@ impl Filter {
         let shrink = (one - z * mean_below / one - mean_below * mean_below / one).clamp(one / 64, one);
         let explained = variance * share / one * share / one;
         let total = (explained + self.noise * shrink / one).max(1);
-        let gain = ((variance * share / one << GAIN_BITS) / total).min(GAIN_MAX);
+        let gain = (((variance * share / one) << GAIN_BITS) / total).min(GAIN_MAX);
         let innovation = y - expected;
-        self.x = (self.x + (gain * innovation >> GAIN_BITS)).clamp(1, RATE_MAX);
+        self.x = (self.x + ((gain * innovation) >> GAIN_BITS)).clamp(1, RATE_MAX);
         let left = (1_i128 << GAIN_BITS) - gain * share / one;
-        self.variance = (variance * left.max(0) >> GAIN_BITS).max(1);
-        self.adapt(innovation, explained, gain);
+        self.variance = ((variance * left.max(0)) >> GAIN_BITS).max(1);
+        // The bound narrows what innovations show of the noise; this is the variance that it leaves of one.
+        let mean = (z * (one - share) - share * mean_below) / one;
+        let square = share - z * share / one * mean_below / one + z * z / one * (one - share) / one;
+        let narrowed = (square - mean * mean / one).clamp(one / 16, one);
+        self.adapt(innovation, explained, gain, narrowed);
     }
 
     /// Noise and drift become what explains the innovations of late.
-    fn adapt(&mut self, innovation: i128, explained: i128, gain: i128) {
+    fn adapt(&mut self, innovation: i128, explained: i128, gain: i128, narrowed: i128) {
         let (keep, all) = (i128::from(self.p.forgetting), i128::from(FINE));
         let square = innovation * innovation;
         self.innovation = ((self.innovation * keep + square * (all - keep)) / all).max(1);
@@ -113,8 +117,9 @@ impl Filter {
             let (low, high) = (square_of(self.x, floor).max(1), square_of(self.x, cap).max(1));
             value.clamp(low.min(high), high)
         };
-        let noise = within(self.innovation - explained, self.p.noise_floor, self.p.noise_cap);
-        let moved = (gain * gain >> GAIN_BITS) * self.innovation >> GAIN_BITS;
+        let unexplained = (self.innovation - explained) * i128::from(ONE) / narrowed;
+        let noise = within(unexplained, self.p.noise_floor, self.p.noise_cap);
+        let moved = (((gain * gain) >> GAIN_BITS) * self.innovation) >> GAIN_BITS;
         self.drift = within(moved, self.p.drift_floor, self.p.drift_cap);
         self.noise = noise;
     }
@@ -169,3 +174,6 @@ impl Part for Kalman {
         u64::try_from(self.filter.x >> FRACTION).unwrap_or(0).max(1)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -196,7 +196,7 @@ impl Variant {
     pub(crate) fn new(params: &VariantParams, init: &Init) -> Self {
         let base = &params.base;
         match &params.part {
-            PartParams::Cpa(p) => Self::Cpa(Bbr1::with_part(base, init, Cpa::new(p))),
+            PartParams::Cpa(p) => Self::Cpa(Bbr1::with_part(base, init, Cpa::new(p, base.min_rtt_window))),
             PartParams::Acd(p) => Self::Acd(Bbr1::with_part(base, init, Acd::new(p))),
             PartParams::Quantile(p) => Self::Quantile(Bbr1::with_part(base, init, Quantile::new(p))),
             PartParams::Kalman(p) => Self::Kalman(Bbr1::with_part(base, init, Kalman::new(p))),

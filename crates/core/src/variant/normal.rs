@@ -48,3 +48,6 @@ fn between(table: &[u32; POINTS], z: i64) -> i64 {
     let (a, b) = (i64::from(table[index]), i64::from(table[index + 1]));
     a + (b - a) * (from_first % STEP) / STEP
 }
+
+#[cfg(test)]
+pub(super) mod tests;

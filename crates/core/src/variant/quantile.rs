@@ -113,8 +113,7 @@ pub struct Quantile {
 
 impl Quantile {
     pub(crate) const fn new(p: &QuantileParams) -> Self {
-        let samples =
-            Reservoir { bw: [0; SAMPLES_MAX], round: [0; SAMPLES_MAX], len: 0, stride: 1, skipped: 0 };
+        let samples = Reservoir { bw: [0; SAMPLES_MAX], round: [0; SAMPLES_MAX], len: 0, stride: 1, skipped: 0 };
         Self { p: *p, samples, round: None, rounds_seen: 0, value: 0 }
     }
 }
