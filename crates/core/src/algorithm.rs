@@ -8,6 +8,7 @@ use crate::cubic::CubicParams;
 use crate::fixed::FixedParams;
 use crate::loss_based::RenoParams;
 use crate::params::{ParamError, ParamSpec};
+use crate::variant::{DavisParams, VariantName, VariantParams};
 
 /// An algorithm with all its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,10 @@ pub enum AlgorithmConfig {
     Bbr1Draft00(Bbr1Params),
     /// BBRv2 or BBRv3, in one of their editions.
     Bbr3(Edition, Bbr3Params),
+    /// BBRv1 with one part replaced.
+    Variant(VariantParams),
+    /// TCP Davis.
+    Davis(DavisParams),
 }
 
 /// What `bbrlab list algorithms` says of one.
@@ -68,6 +73,51 @@ pub const ALGORITHMS: &[AlgorithmInfo] = &[
         source: "draft-ietf-ccwg-bbr-06",
     },
     AlgorithmInfo { name: "bbr3-linux", summary: "BBRv3 for Linux, packets", source: "google/bbr v3 tcp_bbr.c" },
+    AlgorithmInfo {
+        name: "bbr-cpa",
+        summary: "v1 that predicts congestion from the RTT and averages bandwidth; a reconstruction",
+        source: "Yang et al., J. Shenyang Aerospace Univ. 41(1) 2024",
+    },
+    AlgorithmInfo {
+        name: "acd-linux",
+        summary: "v1 whose recovery halves the window if the RTT agrees; also bbr-acd",
+        source: "Mahmud et al., Electronics 9(1) 2020, its Linux code",
+    },
+    AlgorithmInfo {
+        name: "acd-ns3",
+        summary: "the same without a detector, for the whole recovery",
+        source: "Mahmud et al. 2020, its ns-3 code",
+    },
+    AlgorithmInfo {
+        name: "acd-once",
+        summary: "the same with one halving a recovery; a reconstruction",
+        source: "Mahmud et al. 2020; ours",
+    },
+    AlgorithmInfo {
+        name: "bbr-s",
+        summary: "v1 with the median of bandwidth samples; a reconstruction",
+        source: "Vargas et al., WWW'21, as Yang et al. 2024 tell it",
+    },
+    AlgorithmInfo {
+        name: "bbr-s-p85",
+        summary: "v1 with their 85th percentile; a reconstruction",
+        source: "Vargas et al., WWW'21, by its code",
+    },
+    AlgorithmInfo {
+        name: "bbr-s-kalman",
+        summary: "v1 with a Tobit Kalman filter of bandwidth; a reconstruction",
+        source: "Chiariotti et al., IEEE Access 9, 2021",
+    },
+    AlgorithmInfo {
+        name: "bbr-apg",
+        summary: "v1 with probing gains that follow buffer and loss; a reconstruction, experimental",
+        source: "Li et al., HotICN 2022, its abstract",
+    },
+    AlgorithmInfo {
+        name: "davis",
+        summary: "TCP Davis: a window of one BDP, stepped and measured",
+        source: "Lynn, Ghosal, NAS 2022, tcp_davis",
+    },
 ];
 
 impl AlgorithmConfig {
@@ -83,12 +133,25 @@ impl AlgorithmConfig {
             "bbr2" => Self::bbr3(Edition::V2),
             "bbr3" | "bbr3-draft06" => Self::bbr3(Edition::Draft06),
             "bbr3-linux" => Self::bbr3(Edition::Linux),
+            "bbr-cpa" => Self::variant(VariantName::Cpa),
+            "acd-linux" | "bbr-acd" => Self::variant(VariantName::AcdLinux),
+            "acd-ns3" => Self::variant(VariantName::AcdNs3),
+            "acd-once" => Self::variant(VariantName::AcdOnce),
+            "bbr-s" => Self::variant(VariantName::S),
+            "bbr-s-p85" => Self::variant(VariantName::SP85),
+            "bbr-s-kalman" => Self::variant(VariantName::SKalman),
+            "bbr-apg" => Self::variant(VariantName::Apg),
+            "davis" => Self::Davis(DavisParams::default()),
             _ => return None,
         })
     }
 
     fn bbr3(edition: Edition) -> Self {
         Self::Bbr3(edition, Bbr3Params::default().with_defaults(bbr3_specs(edition)))
+    }
+
+    fn variant(name: VariantName) -> Self {
+        Self::Variant(VariantParams::new(name))
     }
 
     /// Its name.
@@ -103,6 +166,8 @@ impl AlgorithmConfig {
             Self::Bbr3(Edition::V2, _) => "bbr2",
             Self::Bbr3(Edition::Draft06, _) => "bbr3",
             Self::Bbr3(Edition::Linux, _) => "bbr3-linux",
+            Self::Variant(p) => p.variant().name(),
+            Self::Davis(_) => "davis",
         }
     }
 
@@ -114,19 +179,23 @@ impl AlgorithmConfig {
             Self::Cubic(p) => p.set(name, text),
             Self::Bbr1(p) | Self::Bbr1Draft00(p) => p.set(name, text),
             Self::Bbr3(_, p) => p.set(name, text),
+            Self::Variant(p) => p.set(name, text),
+            Self::Davis(p) => p.set(name, text),
         }
     }
 
     /// The parameters: each description with the present value.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static ParamSpec, u32)> + use<> {
         let (specs, values) = match self {
-            Self::Fixed(p) => (FixedParams::SPECS, collect(p.values())),
-            Self::Reno(p) => (RenoParams::SPECS, collect(p.values())),
-            Self::Cubic(p) => (CubicParams::SPECS, collect(p.values())),
-            Self::Bbr1(p) | Self::Bbr1Draft00(p) => (Bbr1Params::SPECS, collect(p.values())),
-            Self::Bbr3(edition, p) => (bbr3_specs(*edition), collect(p.values())),
+            Self::Fixed(p) => ([FixedParams::SPECS, &[]], collect(p.values())),
+            Self::Reno(p) => ([RenoParams::SPECS, &[]], collect(p.values())),
+            Self::Cubic(p) => ([CubicParams::SPECS, &[]], collect(p.values())),
+            Self::Bbr1(p) | Self::Bbr1Draft00(p) => ([Bbr1Params::SPECS, &[]], collect(p.values())),
+            Self::Bbr3(edition, p) => ([bbr3_specs(*edition), &[]], collect(p.values())),
+            Self::Variant(p) => (p.specs(), p.values()),
+            Self::Davis(p) => ([DavisParams::SPECS, &[]], collect(p.values())),
         };
-        specs.iter().zip(values)
+        specs[0].iter().chain(specs[1]).zip(values)
     }
 }
 
@@ -141,9 +210,9 @@ fn bbr3_specs(edition: Edition) -> &'static [ParamSpec] {
 }
 
 /// No algorithm has more parameters than this.
-const MAX_PARAMS: usize = 64;
+pub(crate) const MAX_PARAMS: usize = 64;
 
-fn collect(values: impl Iterator<Item = u32>) -> [u32; MAX_PARAMS] {
+pub(crate) fn collect(values: impl Iterator<Item = u32>) -> [u32; MAX_PARAMS] {
     let mut all = [0; MAX_PARAMS];
     for (slot, value) in all.iter_mut().zip(values) {
         *slot = value;

@@ -12,6 +12,7 @@ use crate::loss_based::LossBased;
 use crate::rate_sample::{RateSampler, Token};
 use crate::rtt::RttEstimator;
 use crate::units::{Rate, Span, Time};
+use crate::variant::{Davis, Variant};
 
 /// The running algorithm. An enum, so that the hot path pays no virtual call.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ enum Algorithm {
     LossBased(LossBased),
     Bbr1(Bbr1),
     Bbr3(Bbr3),
+    Variant(Variant),
+    Davis(Davis),
 }
 
 /// Calls the same method of whichever algorithm runs.
@@ -31,6 +34,8 @@ macro_rules! each {
             Algorithm::LossBased($name) => $call,
             Algorithm::Bbr1($name) => $call,
             Algorithm::Bbr3($name) => $call,
+            Algorithm::Variant($name) => $call,
+            Algorithm::Davis($name) => $call,
         }
     };
 }
@@ -92,6 +97,8 @@ impl Controller {
             AlgorithmConfig::Bbr1(p) => Algorithm::Bbr1(Bbr1::new(p, init)),
             AlgorithmConfig::Bbr1Draft00(p) => Algorithm::Bbr1(Bbr1::new_draft00(p, init)),
             AlgorithmConfig::Bbr3(edition, p) => Algorithm::Bbr3(Bbr3::new(p, *edition, init)),
+            AlgorithmConfig::Variant(p) => Algorithm::Variant(Variant::new(p, init)),
+            AlgorithmConfig::Davis(p) => Algorithm::Davis(Davis::new(p, init)),
         };
         let mut rtt = RttEstimator::default();
         if let Some(srtt) = init.srtt {
@@ -147,9 +154,10 @@ impl Controller {
             tick: None,
         };
         match &mut self.algorithm {
-            Algorithm::Fixed(_) => {}
+            Algorithm::Fixed(_) | Algorithm::Davis(_) => {}
             Algorithm::LossBased(flow) => flow.on_tx_start(&start),
             Algorithm::Bbr1(flow) => flow.on_tx_start(&start),
+            Algorithm::Variant(flow) => flow.on_tx_start(&start),
             Algorithm::Bbr3(flow) => flow.on_tx_start(&start),
         }
         self.note_outputs();
@@ -258,9 +266,10 @@ impl Controller {
         let old = core::mem::replace(&mut self.ca_state, new);
         if new != old {
             match &mut self.algorithm {
-                Algorithm::Fixed(_) => {}
+                Algorithm::Fixed(_) | Algorithm::Davis(_) => {}
                 Algorithm::LossBased(flow) => flow.on_ca_state(new),
                 Algorithm::Bbr1(flow) => flow.on_ca_state(old, new),
+                Algorithm::Variant(flow) => flow.on_ca_state(old, new),
                 Algorithm::Bbr3(flow) => flow.on_ca_state(old, new),
             }
             self.note_outputs();
@@ -310,6 +319,8 @@ impl Controller {
             Algorithm::LossBased(flow) => flow.on_mss(mss),
             Algorithm::Bbr1(flow) => flow.on_mss(mss),
             Algorithm::Bbr3(flow) => flow.on_mss(mss),
+            Algorithm::Variant(flow) => flow.on_mss(mss),
+            Algorithm::Davis(flow) => flow.on_mss(mss),
         }
         self.note_outputs();
     }
@@ -362,6 +373,11 @@ impl Controller {
                 flow.on_ack(&ack, &self.sampler.flight(&ack.rs));
                 wants_app_limited = flow.wants_app_limited();
             }
+            Algorithm::Variant(flow) => {
+                flow.on_ack(&ack, self.sampler.send_elapsed_us());
+                wants_app_limited = flow.wants_app_limited();
+            }
+            Algorithm::Davis(flow) => flow.on_ack(&ack),
         }
         self.note_outputs();
         if wants_app_limited {
@@ -404,7 +420,7 @@ impl Controller {
 
     /// The algorithm is only itself when its pacing rate is enforced.
     pub const fn needs_pacing(&self) -> bool {
-        matches!(self.algorithm, Algorithm::Bbr1(_) | Algorithm::Bbr3(_))
+        matches!(self.algorithm, Algorithm::Bbr1(_) | Algorithm::Bbr3(_) | Algorithm::Variant(_))
     }
 
     /// Bytes that may leave at once: about a millisecond of the pacing rate.
@@ -431,7 +447,8 @@ impl Controller {
         match &self.algorithm {
             Algorithm::Bbr1(flow) => flow.min_tso_segs(),
             Algorithm::Bbr3(flow) => flow.min_tso_segs(),
-            Algorithm::Fixed(_) | Algorithm::LossBased(_) => 2,
+            Algorithm::Variant(flow) => flow.min_tso_segs(),
+            Algorithm::Fixed(_) | Algorithm::LossBased(_) | Algorithm::Davis(_) => 2,
         }
     }
 
@@ -443,6 +460,8 @@ impl Controller {
             // Linux: BBR never sets a threshold that its window would reach.
             Algorithm::Bbr1(flow) => flow.state() == State::Startup,
             Algorithm::Bbr3(flow) => flow.state() == State::Startup,
+            Algorithm::Variant(flow) => flow.state() == State::Startup,
+            Algorithm::Davis(flow) => flow.in_slow_start(),
         }
     }
 

@@ -75,6 +75,7 @@ mod rtt;
 mod shared;
 mod state;
 mod units;
+mod variant;
 
 pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
 pub use bbr1::{Bbr1, Bbr1Inside, Bbr1Params};
@@ -92,3 +93,7 @@ pub use rng::Rng;
 pub use rtt::RttEstimator;
 pub use state::State;
 pub use units::{Gain, MICROS_PER_SEC, NANOS_PER_SEC, Rate, Span, Time};
+pub use variant::{
+    AcdParams, ApgParams, CpaParams, Davis, DavisParams, KalmanParams, QuantileParams, Variant, VariantName,
+    VariantParams,
+};

@@ -272,6 +272,12 @@ impl RateSampler {
         }
     }
 
+    /// How long it took to send what the sample counts that [`Self::on_ack`] has just made, µs; its interval is that or longer.
+    pub(crate) fn send_elapsed_us(&self) -> u64 {
+        let packet = &self.newest.token;
+        u64::from((packet.send_us as u32).wrapping_sub(packet.first_send_us))
+    }
+
     /// Packets delivered since the newest one that this ACK delivers was sent, that one included.
     pub(crate) fn delivered_since_newest(&self) -> Option<u64> {
         self.newest.any.then(|| self.delivered.saturating_sub(self.newest.token.delivered))

@@ -2,6 +2,7 @@
 //! In: delivered counts over an epoch. Out: `extra_acked`. Never: an influence on the bandwidth estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use super::part::Part;
 use super::{BW_UNIT, Bbr1};
 use crate::event::Ack;
 
@@ -33,7 +34,7 @@ impl Aggregation {
     }
 }
 
-impl Bbr1 {
+impl<V: Part> Bbr1<V> {
     // spec: Linux bbr_update_ack_aggregation
     pub(super) fn update_ack_aggregation(&mut self, ack: &Ack) {
         if self.p.extra_acked_gain == 0
@@ -45,7 +46,7 @@ impl Bbr1 {
         }
         let bw = self.bw();
         let filter = &mut self.aggregation;
-        if self.round_start {
+        if self.rounds.start {
             filter.rounds += 1;
             if filter.rounds >= self.p.extra_acked_window {
                 filter.rounds = 0;

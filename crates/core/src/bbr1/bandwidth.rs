@@ -2,6 +2,7 @@
 //! In: rate samples. Out: `bw()`. Never: a decision on what to send.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use super::part::{NewRate, Part};
 use super::{BW_UNIT, Bbr1, Mode};
 use crate::event::Ack;
 
@@ -41,30 +42,43 @@ impl LongTerm {
     }
 }
 
-impl Bbr1 {
+impl<V: Part> Bbr1<V> {
     /// The bandwidth in use, packets/µs · 2^24.
     // spec: Linux bbr_bw
-    pub(super) const fn bw(&self) -> u64 {
-        if self.lt.in_use { self.lt.bw } else { self.max_bw.get() }
+    #[inline]
+    pub(super) fn bw(&self) -> u64 {
+        if self.lt.in_use { self.lt.bw } else { self.path_bw() }
+    }
+
+    /// The same without the policer's: the windowed maximum, or what a variant has instead.
+    // spec: Linux bbr_max_bw
+    #[inline]
+    pub(super) fn path_bw(&self) -> u64 {
+        self.part.bandwidth(self.max_bw.get(), self.full_bw_reached)
     }
 
     // spec: Linux bbr_update_bw
     pub(super) fn update_bw(&mut self, ack: &Ack) {
-        self.round_start = false;
+        self.rounds.start = false;
         let (Some(delivered), Some(interval_us)) = (ack.rs.delivered, ack.rs.interval_us) else {
             return;
         };
-        if ack.rs.prior_delivered >= self.next_round_delivered {
-            self.next_round_delivered = ack.delivered;
-            self.round_count += 1;
-            self.round_start = true;
+        self.rounds.update(ack.rs.prior_delivered, ack.delivered);
+        if self.rounds.start {
             self.packet_conservation = false;
         }
         self.lt_bw_sampling(ack);
         let bw = delivered.saturating_mul(BW_UNIT) / interval_us.max(1);
         if !ack.rs.is_app_limited || bw >= self.max_bw.get() {
-            self.max_bw.running_max(u64::from(self.p.bw_window), self.round_count, bw);
+            self.max_bw.running_max(u64::from(self.p.bw_window), self.rounds.count, bw);
         }
+        self.part.on_rate(&NewRate {
+            bw,
+            max: self.max_bw.get(),
+            pipe_full: self.full_bw_reached,
+            round: self.rounds.count,
+            ack,
+        });
     }
 
     /// A policer shows as a steady rate with heavy loss over several rounds: then its rate is used, without probing.
@@ -89,7 +103,7 @@ impl Bbr1 {
             self.lt.reset(ack);
             return;
         }
-        if self.round_start {
+        if self.rounds.start {
             self.lt.round_count += 1;
         }
         if self.lt.round_count < self.p.lt_interval_min {
@@ -107,7 +121,7 @@ impl Bbr1 {
     }
 
     fn count_lt_rounds_in_use(&mut self, ack: &Ack) {
-        if !matches!(self.mode, Mode::ProbeBw { .. }) || !self.round_start {
+        if !matches!(self.mode, Mode::ProbeBw { .. }) || !self.rounds.start {
             return;
         }
         self.lt.round_count += 1;

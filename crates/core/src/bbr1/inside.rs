@@ -2,6 +2,7 @@
 //! In: a flow. Out: [`Bbr1Inside`]. Never: a rule of the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use super::part::Part;
 use super::{Bbr1, Mode};
 use crate::event::CaState;
 
@@ -82,7 +83,7 @@ pub struct Bbr1Inside {
     pub ssthresh: u32,
 }
 
-impl Bbr1 {
+impl<V: Part> Bbr1<V> {
     /// Everything the flow remembers.
     pub fn inside(&self) -> Bbr1Inside {
         let (cycle_idx, cycle_mstamp_us) = match self.mode {
@@ -107,17 +108,17 @@ impl Bbr1 {
             probe_rtt_done_stamp,
             probe_rtt_round_done,
             bw: self.max_bw.samples(),
-            rtt_cnt: self.round_count,
-            next_rtt_delivered: self.next_round_delivered,
-            round_start: self.round_start,
+            rtt_cnt: self.rounds.count,
+            next_rtt_delivered: self.rounds.next_delivered,
+            round_start: self.rounds.start,
             min_rtt_us: self.min_rtt_us,
             min_rtt_stamp: self.min_rtt_tick,
             has_seen_rtt: self.has_seen_rtt,
             idle_restart: self.idle_restart,
             pacing_gain: self.pacing_gain,
             cwnd_gain: self.cwnd_gain,
-            full_bw: self.full_bw,
-            full_bw_cnt: self.full_bw_count,
+            full_bw: self.full_bw.bw,
+            full_bw_cnt: self.full_bw.count,
             full_bw_reached: self.full_bw_reached,
             lt_is_sampling: lt.is_sampling,
             lt_use_bw: lt.in_use,

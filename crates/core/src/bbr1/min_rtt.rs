@@ -2,11 +2,12 @@
 //! In: RTT samples and inflight. Out: `min_rtt_us`, and the way into and out of ProbeRTT. Never: a window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use super::part::{Part, Seen};
 use super::{Bbr1, Mode};
 use crate::event::Ack;
 use crate::units::{MICROS_PER_SEC, Time};
 
-impl Bbr1 {
+impl<V: Part> Bbr1<V> {
     /// The kernel's tick count, to which it rounds these stamps: the host's own, else by `now`; microseconds where `hz` is 0.
     pub(super) const fn tick(&self, now: Time, host: Option<u64>) -> u64 {
         match host {
@@ -28,23 +29,56 @@ impl Bbr1 {
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
         let tick = self.tick(ack.now, ack.tick);
         let expired = tick > self.min_rtt_tick + self.min_rtt_window_ticks;
-        if let Some(rtt_us) = ack.rs.rtt_us
-            && (self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed))
-        {
-            self.min_rtt_us = Some(rtt_us);
-            self.min_rtt_tick = tick;
+        if let Some(rtt_us) = ack.rs.rtt_us {
+            let of_part = self.part.min_rtt(ack.now.as_micros(), rtt_us);
+            let is_new = match of_part {
+                Some(min) => rtt_us <= min,
+                None => self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed),
+            };
+            if is_new {
+                self.min_rtt_tick = tick;
+                self.min_rtt_us = Some(rtt_us);
+            }
+            self.min_rtt_us = of_part.or(self.min_rtt_us);
         }
-        if expired && !self.idle_restart && !matches!(self.mode, Mode::ProbeRtt { .. }) {
+        self.part.observe(&self.seen(ack));
+        if self.part.wants_probe_rtt(expired) && !self.idle_restart && !matches!(self.mode, Mode::ProbeRtt { .. }) {
             // As the kernel does it: the mode first, so that a window saved in recovery is kept if it is larger.
             self.mode = Mode::ProbeRtt { done_at: None, round_done: false };
+            self.part.enter_probe_rtt(ack);
             self.save_cwnd();
         }
         self.mark_app_limited = matches!(self.mode, Mode::ProbeRtt { .. });
         if self.mark_app_limited {
-            self.hold_probe_rtt(ack, tick);
+            match self.part.is_drained(&self.seen(ack)) {
+                None => self.hold_probe_rtt(ack, tick),
+                Some(false) => {}
+                Some(true) => {
+                    self.min_rtt_tick = tick;
+                    self.cwnd = self.cwnd.max(self.prior_cwnd);
+                    self.leave_probe_rtt(ack.delivered_time_us);
+                }
+            }
         }
         if ack.rs.delivered.is_some_and(|delivered| delivered > 0) {
             self.idle_restart = false;
+        }
+    }
+
+    /// What a variant's part is shown of an ACK.
+    #[inline]
+    fn seen<'a>(&self, ack: &'a Ack) -> Seen<'a> {
+        let phase = match self.mode {
+            Mode::ProbeBw { phase, .. } => Some(phase),
+            _ => None,
+        };
+        Seen {
+            ack,
+            min_rtt_us: self.min_rtt_us,
+            bw: self.bw(),
+            round: self.rounds.count,
+            phase,
+            in_probe_rtt: matches!(self.mode, Mode::ProbeRtt { .. }),
         }
     }
 
@@ -56,13 +90,13 @@ impl Bbr1 {
         match done_at {
             None if ack.in_flight <= self.p.cwnd_min => {
                 *round_done = false;
-                self.next_round_delivered = ack.delivered;
+                self.rounds.begin(ack.delivered);
                 let hold = self.ticks(self.p.probe_rtt_time);
                 self.mode = Mode::ProbeRtt { done_at: Some(tick + hold), round_done: false };
             }
             None => {}
             Some(_) => {
-                *round_done |= self.round_start;
+                *round_done |= self.rounds.start;
                 if *round_done {
                     self.check_probe_rtt_done(tick, ack.delivered_time_us);
                 }

@@ -9,11 +9,13 @@ mod bandwidth;
 mod inside;
 mod min_rtt;
 mod params;
+mod part;
 mod window;
 
 use crate::event::{Ack, Bounds, CaState, Init, Snapshot, TxStart};
 use crate::loss_based::NO_SSTHRESH;
 use crate::rng::Rng;
+use crate::shared::{FullPipe, Memo, Rounds};
 use crate::units::{Rate, Span};
 use crate::{MinMax, State};
 use aggregation::Aggregation;
@@ -21,11 +23,12 @@ use bandwidth::LongTerm;
 
 pub use inside::Bbr1Inside;
 pub use params::Bbr1Params;
+pub(crate) use part::{NewRate, Part, Plain, Seen, Shrink};
 
 /// Bandwidth is counted in packets/µs times this. Source: Linux `BW_UNIT`.
 pub(crate) const BW_UNIT: u64 = 1 << 24;
 /// Gain 1. Source: Linux `BBR_UNIT`.
-const UNIT: u32 = 256;
+pub(crate) const UNIT: u32 = 256;
 /// Phases of the gain cycle. Source: Linux `CYCLE_LEN`.
 const CYCLE_LEN: u8 = 8;
 /// The cycle starts at any phase but the draining one. Source: Linux `bbr_cycle_rand`.
@@ -52,21 +55,9 @@ enum Mode {
     },
 }
 
-/// The last result of a calculation whose inputs change far less often than ACKs come.
-#[derive(Clone, Copy, Debug)]
-struct Memo<const N: usize> {
-    key: [u64; N],
-    value: u64,
-}
-
-impl<const N: usize> Memo<N> {
-    /// No calculation yet: no input is all ones.
-    const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
-}
-
-/// A BBRv1 flow.
+/// A BBRv1 flow. `V` is the part of it that a variant replaces; BBRv1 itself replaces none, and pays nothing for the places.
 #[derive(Clone, Debug)]
-pub struct Bbr1 {
+pub struct Bbr1<V = Plain> {
     p: Bbr1Params,
     mss: u64,
     cwnd_clamp: u32,
@@ -76,15 +67,11 @@ pub struct Bbr1 {
     pacing_rate: u64,
     pacing_gain: u32,
     cwnd_gain: u32,
-    // Rounds
-    round_count: u64,
-    next_round_delivered: u64,
-    round_start: bool,
+    rounds: Rounds,
     // Bandwidth
     max_bw: MinMax,
     lt: LongTerm,
-    full_bw: u64,
-    full_bw_count: u32,
+    full_bw: FullPipe,
     full_bw_reached: bool,
     // Minimum RTT
     min_rtt_us: Option<u64>,
@@ -107,11 +94,25 @@ pub struct Bbr1 {
     rate_memo: Memo<2>,
     target_memo: Memo<4>,
     rng: Rng,
+    part: V,
 }
 
 impl Bbr1 {
     /// A flow that begins now, with Linux's rules.
     pub fn new(params: &Bbr1Params, init: &Init) -> Self {
+        Self::with_part(params, init, Plain)
+    }
+
+    /// A flow that begins now, with the send quantum and the initial window of the first draft.
+    pub fn new_draft00(params: &Bbr1Params, init: &Init) -> Self {
+        let unknown_path_cwnd = init.initial_cwnd.max(1);
+        Self { draft_quantum: true, unknown_path_cwnd, ..Self::new(params, init) }
+    }
+}
+
+impl<V: Part> Bbr1<V> {
+    /// A flow that begins now, with Linux's rules but for `part`.
+    pub(crate) fn with_part(params: &Bbr1Params, init: &Init, part: V) -> Self {
         let mut bbr = Self {
             p: *params,
             mss: u64::from(init.mss.max(1)),
@@ -121,13 +122,10 @@ impl Bbr1 {
             pacing_rate: 0,
             pacing_gain: params.pacing_gain_startup,
             cwnd_gain: params.cwnd_gain_startup,
-            round_count: 0,
-            next_round_delivered: init.delivered,
-            round_start: false,
+            rounds: Rounds { next_delivered: init.delivered, ..Rounds::default() },
             max_bw: MinMax::default(),
             lt: LongTerm::default(),
-            full_bw: 0,
-            full_bw_count: 0,
+            full_bw: FullPipe::default(),
             full_bw_reached: false,
             // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
             min_rtt_us: init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1)),
@@ -146,6 +144,7 @@ impl Bbr1 {
             rate_memo: Memo::EMPTY,
             target_memo: Memo::EMPTY,
             rng: Rng::derive(init.seed, 0x0062_6272),
+            part,
         };
         bbr.min_rtt_tick = bbr.tick(init.now, init.tick);
         bbr.min_rtt_window_ticks = bbr.ticks(params.min_rtt_window);
@@ -154,10 +153,9 @@ impl Bbr1 {
         bbr
     }
 
-    /// A flow that begins now, with the send quantum and the initial window of the first draft.
-    pub fn new_draft00(params: &Bbr1Params, init: &Init) -> Self {
-        let unknown_path_cwnd = init.initial_cwnd.max(1);
-        Self { draft_quantum: true, unknown_path_cwnd, ..Self::new(params, init) }
+    /// The variant's part, for what its host tells it alone.
+    pub(crate) const fn part_mut(&mut self) -> &mut V {
+        &mut self.part
     }
 
     /// One ACK, in the kernel's order.
@@ -193,8 +191,8 @@ impl Bbr1 {
         }
         self.cwnd = ack.in_flight.saturating_add(1).min(self.cwnd_clamp);
         self.prev_ca_state = CaState::Loss;
-        self.full_bw = 0;
-        self.round_start = true; // a round without a delivery is a round all the same
+        self.full_bw.bw = 0;
+        self.rounds.start = true; // a round without a delivery is a round all the same
         let mut loss = *ack;
         loss.rs = crate::RateSample { losses: 1, ..crate::RateSample::default() };
         self.lt_bw_sampling(&loss);
@@ -203,8 +201,7 @@ impl Bbr1 {
     /// The losses of this episode turned out not to be any.
     // spec: Linux bbr_undo_cwnd
     pub fn on_undo(&mut self, ack: &Ack) {
-        self.full_bw = 0;
-        self.full_bw_count = 0;
+        self.full_bw = FullPipe::default();
         self.lt.reset(ack);
     }
 
@@ -271,7 +268,7 @@ impl Bbr1 {
             pacing_gain: self.pacing_gain,
             cwnd_gain: self.cwnd_gain,
             ssthresh: u32::MAX,
-            round_count: self.round_count,
+            round_count: self.rounds.count,
             full_bw_reached: self.full_bw_reached,
             lt_use_bw: self.lt.in_use(),
             extra_acked: self.aggregation.extra_acked(),
@@ -293,10 +290,10 @@ impl Bbr1 {
     }
 
     /// Pacing gain of a phase of the cycle.
-    const fn phase_gain(&self, phase: u8) -> u32 {
+    fn phase_gain(&self, phase: u8) -> u32 {
         match phase {
-            0 => self.p.pacing_gain_up,
-            1 => self.p.pacing_gain_down,
+            0 => self.part.gain_up(self.p.pacing_gain_up),
+            1 => self.part.gain_down(self.p.pacing_gain_down),
             _ => UNIT,
         }
     }
@@ -317,7 +314,7 @@ impl Bbr1 {
         if self.pacing_gain == UNIT {
             return is_full_length;
         }
-        let max_bw = self.max_bw.get();
+        let max_bw = self.path_bw();
         let prior = u32::try_from(ack.rs.prior_in_flight).unwrap_or(u32::MAX);
         if self.pacing_gain > UNIT {
             // Probing must really fill the pipe, unless loss says that this is impossible.
@@ -330,27 +327,23 @@ impl Bbr1 {
 
     // spec: Linux bbr_check_full_bw_reached
     fn check_full_bw_reached(&mut self, ack: &Ack) {
-        if self.full_bw_reached || !self.round_start || ack.rs.is_app_limited {
+        if self.full_bw_reached || !self.rounds.start || ack.rs.is_app_limited {
             return;
         }
-        let threshold = self.full_bw.saturating_mul(u64::from(self.p.full_bw_growth)) >> 8;
-        if self.max_bw.get() >= threshold {
-            self.full_bw = self.max_bw.get();
-            self.full_bw_count = 0;
-            return;
+        let threshold = self.full_bw.bw.saturating_mul(u64::from(self.p.full_bw_growth)) >> 8;
+        if !self.full_bw.grew(self.part.growing_bandwidth(self.max_bw.get()), threshold) {
+            self.full_bw_reached = self.full_bw.is_full(self.p.full_bw_rounds);
         }
-        self.full_bw_count += 1;
-        self.full_bw_reached = self.full_bw_count >= self.p.full_bw_rounds;
     }
 
     // spec: Linux bbr_check_drain
     fn check_drain(&mut self, ack: &Ack) {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
-            self.ssthresh = u32::try_from(self.inflight(self.max_bw.get(), UNIT)).unwrap_or(u32::MAX);
+            self.ssthresh = u32::try_from(self.inflight(self.path_bw(), UNIT)).unwrap_or(u32::MAX);
         }
         if self.mode == Mode::Drain
-            && self.packets_in_net_at_edt(ack, ack.in_flight) <= self.inflight(self.max_bw.get(), UNIT)
+            && self.packets_in_net_at_edt(ack, ack.in_flight) <= self.inflight(self.path_bw(), UNIT)
         {
             self.enter_probe_bw(ack.delivered_time_us);
         }
@@ -383,7 +376,7 @@ impl Bbr1 {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (self.p.pacing_gain_startup, self.p.cwnd_gain_startup),
             Mode::Drain => (self.p.pacing_gain_drain, self.p.cwnd_gain_startup),
-            Mode::ProbeBw { .. } | Mode::ProbeRtt { .. } => (UNIT, UNIT),
+            Mode::ProbeBw { .. } | Mode::ProbeRtt { .. } => (self.part.probe_rtt_pacing_gain(), UNIT),
         };
     }
 }

@@ -39,7 +39,7 @@ impl Driver {
     fn cruising(phase: u8) -> Self {
         let mut driver = Self::new();
         driver.delivered = 1_000;
-        driver.bbr.next_round_delivered = 2_000;
+        driver.bbr.rounds.next_delivered = 2_000;
         driver.bbr.full_bw_reached = true;
         driver.bbr.max_bw.reset(0, PER_MS);
         driver.bbr.mode = Mode::ProbeBw { phase, since_us: driver.now_us };
@@ -83,8 +83,8 @@ impl Driver {
 
     /// An ACK that begins a round, with a sample of `bw` packets in 40 ms.
     fn round_with(&mut self, bw: u64, edit: impl FnOnce(&mut Ack)) {
-        let prior_delivered = self.bbr.next_round_delivered.min(self.delivered + 1);
-        self.bbr.next_round_delivered = prior_delivered;
+        let prior_delivered = self.bbr.rounds.next_delivered.min(self.delivered + 1);
+        self.bbr.rounds.next_delivered = prior_delivered;
         self.ack_with(RTT_US, |ack| {
             ack.rs.prior_delivered = prior_delivered;
             ack.rs.delivered = Some(bw);

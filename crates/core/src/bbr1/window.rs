@@ -2,6 +2,7 @@
 //! In: the model. Out: `pacing_rate` and `cwnd`. Never: an estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use super::part::{Part, Shrink};
 use super::{BW_UNIT, Bbr1, DEFAULT_RTT_US, Memo, Mode, UNIT};
 use crate::event::{Ack, CaState};
 use crate::units::{MICROS_PER_SEC, Span};
@@ -17,7 +18,7 @@ const TSO_SEGS_MAX: u64 = 127;
 /// Rate from which the first draft's quantum is a millisecond, bit/s. Source: draft-cardwell-00 (SPEC §1.5).
 const DRAFT00_QUANTUM_RATE: u64 = 24_000_000;
 
-impl Bbr1 {
+impl<V: Part> Bbr1<V> {
     /// `bw` times `gain` in bytes a second, less `margin` per cent.
     // spec: Linux bbr_rate_bytes_per_sec
     pub(super) fn rate_bytes_per_sec(&self, bw: u64, gain: u32, margin: u32) -> u64 {
@@ -172,7 +173,15 @@ impl Bbr1 {
         }
         self.cwnd = self.cwnd.min(self.cwnd_clamp);
         if matches!(self.mode, Mode::ProbeRtt { .. }) {
-            self.cwnd = self.cwnd.min(self.p.cwnd_min);
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+        }
+    }
+
+    /// The window of ProbeRTT: BBRv1's floor, or a variant's share of the BDP if that is more.
+    fn probe_rtt_cwnd(&self) -> u32 {
+        match self.part.probe_rtt_cwnd_gain() {
+            0 => self.p.cwnd_min,
+            gain => u32::try_from(self.bdp(self.bw(), gain)).unwrap_or(u32::MAX).max(self.p.cwnd_min),
         }
     }
 
@@ -187,17 +196,27 @@ impl Bbr1 {
         self.cwnd = self.cwnd.saturating_sub(losses).max(1);
         let conserved = ack.in_flight.saturating_add(acked);
         if ack.ca_state == CaState::Recovery && self.prev_ca_state != CaState::Recovery {
-            self.packet_conservation = true;
-            self.next_round_delivered = ack.delivered;
-            self.cwnd = conserved;
+            if self.part.begins_conservation() {
+                self.packet_conservation = true;
+                self.rounds.begin(ack.delivered);
+            }
+            self.cwnd = self.part.first_window(self.cwnd, conserved);
         } else if self.prev_ca_state >= CaState::Recovery && ack.ca_state < CaState::Recovery {
             self.cwnd = self.cwnd.max(self.prior_cwnd);
             self.packet_conservation = false;
         }
         self.prev_ca_state = ack.ca_state;
-        if self.packet_conservation {
-            self.cwnd = self.cwnd.max(conserved);
+        if !self.part.conserves(self.packet_conservation, ack.ca_state) {
+            return false;
         }
-        self.packet_conservation
+        match self.part.shrink() {
+            Shrink::Conserve => self.cwnd = self.cwnd.max(conserved),
+            Shrink::Halve { most } => {
+                let most = u32::try_from(self.inflight(self.bw(), most)).unwrap_or(u32::MAX);
+                self.cwnd = (self.cwnd / 2).min(most).max(self.p.cwnd_min);
+            }
+            Shrink::Hold => {}
+        }
+        true
     }
 }

@@ -6,8 +6,21 @@
 use bbrlab_core::{AckReport, AlgorithmConfig, Controller, Init, Span, Time, Token};
 
 pub const MSS: u32 = 1448;
-/// Every algorithm that models its path.
-pub const BBRS: [&str; 5] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"];
+/// Every algorithm that models its path, but for bbr-s-p85: its hundred samples are ten milliseconds of this pipe.
+pub const BBRS: [&str; 12] = [
+    "bbr1",
+    "bbr2-ietf100",
+    "bbr2",
+    "bbr3",
+    "bbr3-linux",
+    "bbr-cpa",
+    "acd-linux",
+    "acd-ns3",
+    "acd-once",
+    "bbr-s",
+    "bbr-s-kalman",
+    "bbr-apg",
+];
 
 pub fn controller(name: &str, srtt: Option<Span>) -> Controller {
     let config = AlgorithmConfig::named(name).expect("a listed algorithm");

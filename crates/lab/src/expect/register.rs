@@ -102,6 +102,9 @@ fn run_windows(engine: &mut Engine) {
     windowed(engine, "retransmit_ratio", |run, from, to| run.retransmit_ratio(&run.select("")?, from, to));
     windowed(engine, "utilisation", RunView::utilisation);
     windowed(engine, "queue_bdp", RunView::queue_bdp);
+    engine.register_fn("convergence_s", |run: &mut RunView, bin: Dynamic| -> Answer {
+        run.convergence_in_bins_s(number(&bin)?).map_err(fail)
+    });
     windowed(engine, "probe_rtt_scatter_s", |run, from, to| probe_rtt_scatter_s(run, &run.select("")?, from, to));
     engine.register_fn("share", |run: &mut RunView, who: &str, from: Dynamic, to: Dynamic| -> Answer {
         let (from_s, to_s) = pair(&from, &to)?;
@@ -199,6 +202,16 @@ fn groups(engine: &mut Engine) {
                 Ok(series::percentile(&pooled, number(&q)?))
             },
         );
+    /// Registers the mean over a group's flows of a figure of each.
+    fn mean_of(engine: &mut Engine, name: &str, pick: fn(&crate::result::FlowResult) -> f64) {
+        engine.register_fn(name, move |group: &mut GroupView| -> f64 {
+            let flows = &group.run.output.result.flows;
+            series::mean(&group.flows.iter().filter_map(|i| flows.get(*i).map(pick)).collect::<Vec<_>>())
+        });
+    }
+    mean_of(engine, "rtt_mean_ms", |f| f.rtt_ms.mean);
+    mean_of(engine, "rtt_p50_ms", |f| f.rtt_ms.p50);
+    mean_of(engine, "jitter_ms", |f| f.jitter_ms);
     /// Registers a measure of a group over a window.
     fn windowed(engine: &mut Engine, name: &str, measure: fn(&GroupView, f64, f64) -> Result<f64, MeasureError>) {
         engine.register_fn(name, move |group: &mut GroupView, from: Dynamic, to: Dynamic| -> Answer {

@@ -8,6 +8,7 @@ use bbrlab_core::{NANOS_PER_SEC, State, Time};
 
 use super::{columns, series};
 use crate::link::Service;
+use crate::metrics::convergence_s;
 use crate::setup::Setup;
 use crate::sim::Output;
 
@@ -112,6 +113,23 @@ impl RunView {
             start = end;
         }
         Ok(bins)
+    }
+
+    /// When the shares in bins of `bin_s` seconds become fair for good, ProbeRTT included; never is not a number.
+    pub fn convergence_in_bins_s(&self, bin_s: f64) -> Result<f64, MeasureError> {
+        let count = (self.duration_s() / bin_s + 1e-9) as usize;
+        let binned = |column: &Vec<f64>| -> Vec<f64> {
+            let edge = |i: usize| i as f64 * bin_s;
+            (0..count).map(|i| series::growth(&self.t_s, column, edge(i), edge(i + 1))).collect()
+        };
+        let rows: Vec<_> = self.received_all()?.iter().map(binned).collect();
+        let starts: Vec<_> = self
+            .setup
+            .flows
+            .iter()
+            .map(|flow| (flow.start.0 as f64 / NANOS_PER_SEC as f64 / bin_s).ceil() as usize)
+            .collect();
+        Ok(convergence_s(&rows, &starts, count, &[]).map_or(f64::NAN, |bin| bin * bin_s))
     }
 
     /// Bytes received by each flow, cumulative.
@@ -233,6 +251,13 @@ mod tests {
         assert_eq!(view.select("bbr1#0").unwrap(), [0]);
         assert_eq!(view.select("").unwrap(), [0, 1]);
         assert!(view.select("vegas").unwrap_err().contains("bbr1#0, cubic#0"));
+    }
+
+    #[test]
+    fn convergence_can_be_asked_for_in_longer_bins_than_seconds() {
+        let view = testing::two_flows();
+        let (short, long) = (view.convergence_in_bins_s(1.0).unwrap(), view.convergence_in_bins_s(4.0).unwrap());
+        assert!(short.is_nan() && long.is_nan(), "8 and 2 Mbit/s never are fair: {short} {long}");
     }
 
     #[test]

@@ -5,33 +5,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bbrlab_core::{ALGORITHMS, AlgorithmConfig, ParamError};
+use bbrlab_core::{AlgorithmConfig, ParamError};
 
 use super::text::{TextError, as_text, nearest};
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
-
-/// Algorithms that are planned by name; those among them that this build lacks are refused in their own words.
-const PLANNED: [&str; 19] = [
-    "reno",
-    "cubic",
-    "bbr1",
-    "bbr1-draft00",
-    "bbr2-ietf100",
-    "bbr2",
-    "bbr3",
-    "bbr3-draft06",
-    "bbr3-linux",
-    "bbr-cpa",
-    "bbr-acd",
-    "acd-linux",
-    "acd-ns3",
-    "acd-once",
-    "bbr-s",
-    "bbr-s-p85",
-    "bbr-s-kalman",
-    "bbr-apg",
-    "davis",
-];
 
 /// Keys of the flow itself; every other key is a parameter of its algorithm.
 const KEYS: [&str; 18] = [
@@ -243,10 +220,6 @@ pub fn unit_text(unit: bbrlab_core::Unit, value: u32) -> String {
 fn algorithm(cc: &str) -> Result<AlgorithmConfig, TextError> {
     if let Some(algorithm) = AlgorithmConfig::named(cc) {
         return Ok(algorithm);
-    }
-    if PLANNED.contains(&cc) {
-        let have: Vec<&str> = ALGORITHMS.iter().map(|info| info.name).collect();
-        return Err(TextError(format!("this build does not have {cc} yet; it has {}", have.join(", "))));
     }
     Err(TextError(format!("no algorithm {cc:?}; see `bbrlab list algorithms`")))
 }

@@ -181,15 +181,6 @@ fn a_flag_without_effect_on_a_files_own_links_is_refused() {
 }
 
 #[test]
-fn an_algorithm_that_is_planned_is_refused_in_its_own_words() {
-    let planned = "davis";
-    if bbrlab_core::AlgorithmConfig::named(planned).is_none() {
-        let error = FlowSpec::of(planned).unwrap_err().0;
-        assert!(error.starts_with("this build does not have davis yet; it has "), "{error}");
-    }
-}
-
-#[test]
 fn an_empty_scenario_is_one_bbr1_flow_over_10_mbit_and_40_ms_with_one_bdp_of_buffer() {
     let setup = setup("");
     assert!(matches!(setup.links[0].service, Service::Rate(Rate(10_000_000))));

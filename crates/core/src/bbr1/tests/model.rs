@@ -8,10 +8,10 @@ use super::*;
 fn a_round_ends_when_a_packet_sent_after_its_beginning_is_delivered() {
     let mut d = Driver::cruising(2);
     d.ack_with(1, |ack| ack.rs.prior_delivered = 1_999);
-    assert!(!d.bbr.round_start);
+    assert!(!d.bbr.rounds.start);
     d.ack_with(1, |ack| ack.rs.prior_delivered = 2_000);
-    assert!(d.bbr.round_start);
-    assert_eq!(d.bbr.next_round_delivered, d.delivered);
+    assert!(d.bbr.rounds.start);
+    assert_eq!(d.bbr.rounds.next_delivered, d.delivered);
 }
 
 /// Trap of a peer: a 32-bit count of rounds' ends stood still after 4.3 GB.
@@ -19,14 +19,14 @@ fn a_round_ends_when_a_packet_sent_after_its_beginning_is_delivered() {
 fn rounds_go_on_beyond_32_bits_of_deliveries() {
     let mut d = Driver::cruising(2);
     d.delivered = u64::from(u32::MAX) - 2;
-    d.bbr.next_round_delivered = d.delivered;
-    let before = d.bbr.round_count;
+    d.bbr.rounds.next_delivered = d.delivered;
+    let before = d.bbr.rounds.count;
     for _ in 0..6 {
         let sent_at = d.delivered;
         d.ack_with(RTT_US, |ack| ack.rs.prior_delivered = sent_at);
     }
     assert!(d.delivered > u64::from(u32::MAX));
-    assert_eq!(d.bbr.round_count, before + 6);
+    assert_eq!(d.bbr.rounds.count, before + 6);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn an_ack_without_a_valid_interval_teaches_no_bandwidth_and_ends_no_round() {
         ack.rs.delivered = Some(400);
         ack.rs.interval_us = None;
     });
-    assert_eq!((d.bbr.round_start, d.bbr.max_bw.get()), (false, PER_MS));
+    assert_eq!((d.bbr.rounds.start, d.bbr.max_bw.get()), (false, PER_MS));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn growth_by_a_quarter_begins_the_count_anew() {
     for bw in [1_000, 1_000, 1_000, 1_250, 1_250, 1_250] {
         d.round_with(bw, |ack| ack.in_flight = 100_000);
     }
-    assert_eq!((d.bbr.mode, d.bbr.full_bw_count), (Mode::Startup, 2));
+    assert_eq!((d.bbr.mode, d.bbr.full_bw.count), (Mode::Startup, 2));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn app_limited_rounds_do_not_end_startup() {
     for _ in 0..20 {
         d.round_with(500, |ack| ack.rs.is_app_limited = true);
     }
-    assert_eq!((d.bbr.mode, d.bbr.full_bw_count), (Mode::Startup, 0));
+    assert_eq!((d.bbr.mode, d.bbr.full_bw.count), (Mode::Startup, 0));
 }
 
 #[test]
@@ -404,5 +404,5 @@ fn undo_forgets_that_the_pipe_seemed_full() {
     d.round(1_000);
     let cwnd = d.bbr.cwnd;
     d.bbr.on_undo(&d.bare());
-    assert_eq!((d.bbr.full_bw, d.bbr.full_bw_count, d.bbr.cwnd), (0, 0, cwnd));
+    assert_eq!((d.bbr.full_bw.bw, d.bbr.full_bw.count, d.bbr.cwnd), (0, 0, cwnd));
 }

@@ -179,7 +179,7 @@ fn recovery_begins_with_a_round_of_packet_conservation() {
 #[test]
 fn conservation_ends_with_its_round_and_the_window_grows_toward_its_target_again() {
     let mut d = recovering();
-    let end = d.bbr.next_round_delivered;
+    let end = d.bbr.rounds.next_delivered;
     d.ack_with(1, |ack| (ack.rs.prior_delivered, ack.in_flight) = (end - 1, 50));
     assert!(d.bbr.packet_conservation);
     d.ack_with(1, |ack| (ack.rs.prior_delivered, ack.in_flight, ack.rs.acked_sacked) = (end, 50, 2));
@@ -228,11 +228,11 @@ fn probe_rtt_keeps_the_larger_of_the_old_and_the_present_window() {
 #[test]
 fn a_time_out_leaves_what_is_in_flight_and_one_packet_and_looks_for_the_pipe_anew() {
     let mut d = Driver::cruising(2);
-    d.bbr.full_bw = 5;
+    d.bbr.full_bw.bw = 5;
     let mut ack = d.bare();
     ack.in_flight = 3;
     d.bbr.on_rto(&ack, true);
-    assert_eq!((d.bbr.cwnd, d.bbr.prior_cwnd, d.bbr.full_bw, d.bbr.round_start), (4, 80, 0, true));
+    assert_eq!((d.bbr.cwnd, d.bbr.prior_cwnd, d.bbr.full_bw.bw, d.bbr.rounds.start), (4, 80, 0, true));
     d.bbr.on_rto(&ack, false);
     assert_eq!(d.bbr.prior_cwnd, 80, "a second time-out is no better knowledge");
 }

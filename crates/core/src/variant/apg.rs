@@ -1,0 +1,113 @@
+//! BBR-APG: the gains of probing follow what room the bottleneck's buffer has left, and what probing lost. A reconstruction from an abstract.
+//! In: RTTs, losses. Out: gains of two phases. Never: a claim to be the paper's algorithm; experimental.
+//! Spec: Li, Zheng, Yang et al., HotICN 2022, of which only the abstract is public; every rule here is ours.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::bbr1::{Part, Seen, UNIT};
+use crate::minmax::MinMax;
+use crate::params::params;
+
+params! {
+    /// BBR-APG's parameters beyond BBRv1's.
+    ApgParams {
+        /// Most that probing adds to a gain of 1.
+        up_range: Gain = 64, 0, 1024, "ours: BBRv1's 0.25";
+        /// Smallest gain of probing.
+        up_floor: Gain = 269, 257, 512, "ours: 1.05";
+        /// Share of its addition that probing keeps after it lost packets.
+        loss_keeps: Share = 128, 0, 256, "ours: half";
+        /// Queue in BDP from which the draining phase follows the queue.
+        deep_queue: Gain = 64, 0, 2560, "ours: 0.25, what probing alone makes";
+        /// Smallest gain of draining.
+        down_floor: Gain = 128, 1, 256, "ours: 0.5";
+        /// How long a queue and a loss are remembered.
+        memory: Micros = 10_000_000, 100_000, 3_600_000_000, "ours: RTprop's window";
+    }
+}
+
+/// What BBR-APG replaces.
+#[derive(Clone, Debug)]
+pub struct Apg {
+    p: ApgParams,
+    /// The deepest queue of late, in 1/256 packets, and when packets were lost last, µs.
+    deepest: MinMax,
+    lost_us: Option<u64>,
+    /// Probing lost packets: the last one, and the one since which gains have been the same.
+    probe_lost: bool,
+    last_phase: Option<u8>,
+    up: u32,
+    down: u32,
+}
+
+impl Apg {
+    pub(crate) const fn new(p: &ApgParams) -> Self {
+        let up = UNIT + p.up_range;
+        Self {
+            p: *p,
+            deepest: MinMax::EMPTY,
+            lost_us: None,
+            probe_lost: false,
+            last_phase: None,
+            up: if up < p.up_floor { p.up_floor } else { up },
+            down: if UNIT > p.up_range + p.down_floor { UNIT - p.up_range } else { p.down_floor },
+        }
+    }
+
+    /// The gain of probing, with `queue` and `bdp` in 1/256 packets: all of its range where there is room for a BDP, none where there is no room.
+    fn up_for(&self, queue: u64, bdp: u64, now_us: u64) -> u32 {
+        let has_lost = self.lost_us.is_some_and(|at| now_us.saturating_sub(at) <= u64::from(self.p.memory));
+        let room = if has_lost { self.deepest.get().saturating_sub(queue).min(bdp) } else { bdp };
+        let mut add = (u128::from(self.p.up_range) * u128::from(room) / u128::from(bdp.max(1))) as u32;
+        if self.probe_lost {
+            add = add * self.p.loss_keeps / 256;
+        }
+        (UNIT + add).max(self.p.up_floor)
+    }
+
+    /// The gain of draining: what probing added, taken away; all of a deep queue.
+    fn down_for(&self, queue: u64, bdp: u64) -> u32 {
+        let mirrored = (2 * UNIT).saturating_sub(self.up);
+        let queue_gain = (u128::from(queue) * 256 / u128::from(bdp.max(1))).min(u128::from(UNIT)) as u32;
+        let down = if queue_gain > self.p.deep_queue { mirrored.min(UNIT - queue_gain) } else { mirrored };
+        down.clamp(self.p.down_floor.min(UNIT - 1), UNIT - 1)
+    }
+}
+
+impl Part for Apg {
+    /// Gains are settled when their phase begins.
+    fn observe(&mut self, seen: &Seen<'_>) {
+        let (now_us, min_rtt_us) = (seen.ack.now.as_micros(), seen.min_rtt_us.unwrap_or(0));
+        let volume = |us: u64| u64::try_from((u128::from(seen.bw) * u128::from(us)) >> 16).unwrap_or(u64::MAX);
+        if let Some(rtt_us) = seen.ack.rs.rtt_us {
+            let queue = volume(rtt_us.saturating_sub(min_rtt_us));
+            self.deepest.running_max(self.p.memory.into(), now_us, queue);
+        }
+        if seen.ack.rs.losses > 0 {
+            self.lost_us = Some(now_us);
+            // Loss of the probing phase shows while it lasts and in the phase after it.
+            self.probe_lost |= matches!(seen.phase, Some(0 | 1));
+        }
+        if seen.phase == self.last_phase {
+            return;
+        }
+        self.last_phase = seen.phase;
+        let queue = volume(seen.ack.srtt.map_or(0, |srtt| srtt.as_micros()).saturating_sub(min_rtt_us));
+        let bdp = volume(min_rtt_us);
+        match seen.phase {
+            Some(0) => {
+                self.up = self.up_for(queue, bdp, now_us);
+                self.probe_lost = false;
+            }
+            Some(1) => self.down = self.down_for(queue, bdp),
+            _ => {}
+        }
+    }
+
+    fn gain_up(&self, _gain: u32) -> u32 {
+        self.up
+    }
+
+    fn gain_down(&self, _gain: u32) -> u32 {
+        self.down
+    }
+}

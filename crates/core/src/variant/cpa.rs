@@ -1,0 +1,201 @@
+//! BBR-CPA: congestion is predicted from the RTT's trend, ProbeRTT lasts as long as the queue, bandwidth is an average. A reconstruction.
+//! In: RTT samples and rates. Out: the way into and out of ProbeRTT, its gains, the estimate. Never: BBRv1's timer, unless asked for.
+//! Spec: Yang, Liang, Wu, J. Shenyang Aerospace Univ. 41(1) 2024; it gives no θ, no S, no window and no drained test.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::bbr1::{NewRate, Part, Seen};
+use crate::event::Ack;
+use crate::minmax::MinMax;
+use crate::params::params;
+
+/// Most rounds that an average can span.
+const ROUNDS_MAX: usize = 32;
+
+params! {
+    /// BBR-CPA's parameters beyond BBRv1's.
+    CpaParams {
+        /// RTT over smallest RTT from which an ACK counts as congested (θ); below 1.25 the flow's own probes do.
+        theta: Gain = 384, 257, 2560, "ours: 1.5; the paper names no value";
+        /// An ACK counts as congested only if its RTT exceeds the smallest by this much.
+        theta_floor: Micros = 2_000, 0, 1_000_000, "ours; the paper has none";
+        /// Congested ACKs in a row that make the flow congested (S).
+        samples: Count = 8, 1, 4096, "ours; the paper names no value";
+        /// Such a row must also last half an RTT.
+        half_round: Switch = 0, 0, 1, "ours; the paper counts ACKs alone";
+        /// Detection outside of ProbeBW too.
+        detect_everywhere: Switch = 0, 0, 1, "ours: Startup must queue to find the rate";
+        /// Detection at all, to show what the rest does alone.
+        detect: Switch = 1, 0, 1, "Yang 2024, section 2.1";
+        /// BBRv1's ProbeRTT every 10 s as well.
+        timer: Switch = 0, 0, 1, "Yang 2024, section 2.1: replaced";
+        /// Pacing gain of ProbeRTT.
+        probe_rtt_pacing_gain: Gain = 192, 16, 256, "ours: ProbeBW's draining gain; the paper says lowered";
+        /// Window of ProbeRTT in BDP, at least the floor; 0 for the floor alone, as in BBRv1.
+        probe_rtt_cwnd_gain: Gain = 192, 0, 512, "ours; the paper sends more than BBRv1 while draining";
+        /// RTT over smallest RTT at which the queue counts as drained.
+        theta_exit: Gain = 384, 257, 2560, "ours: θ; the paper has no test";
+        /// Longest stay in ProbeRTT, in smallest RTTs.
+        stay_max: Count = 10, 1, 1000, "ours; the paper has none";
+        /// Rounds from one ProbeRTT to the next at least.
+        rounds_between: Rounds = 1, 0, 1000, "ours; the paper has none";
+        /// The estimate is an average; off: BBRv1's maximum.
+        mean: Switch = 1, 0, 1, "Yang 2024, section 2.3";
+        /// Rounds whose largest rates are averaged.
+        mean_window: Rounds = 10, 1, 32, "ours: BBRv1's window; the paper names none";
+    }
+}
+
+/// The largest rate of each of the last rounds.
+#[derive(Clone, Copy, Debug)]
+struct RoundRates {
+    best: [u64; ROUNDS_MAX],
+    filled: usize,
+    newest: usize,
+    round: u64,
+    mean: u64,
+}
+
+impl RoundRates {
+    const EMPTY: Self = Self { best: [0; ROUNDS_MAX], filled: 0, newest: 0, round: 0, mean: 0 };
+
+    fn take(&mut self, bw: u64, round: u64, window: usize) {
+        let window = window.clamp(1, ROUNDS_MAX);
+        if self.filled == 0 || self.round != round {
+            self.round = round;
+            self.newest = if self.filled == 0 { 0 } else { (self.newest + 1) % window };
+            self.filled = (self.filled + 1).min(window);
+            self.best[self.newest] = bw;
+        } else if bw > self.best[self.newest] {
+            self.best[self.newest] = bw;
+        } else {
+            return;
+        }
+        let sum = self.best[..self.filled].iter().fold(0_u64, |sum, bw| sum.saturating_add(*bw));
+        self.mean = sum / self.filled as u64;
+    }
+}
+
+/// What BBR-CPA replaces.
+#[derive(Clone, Debug)]
+pub struct Cpa {
+    p: CpaParams,
+    /// The smallest RTT of the period (the paper's m_RTT): RTprop's window, as long as in BBRv1.
+    period_min: MinMax,
+    period_us: u64,
+    rates: RoundRates,
+    /// Congested ACKs in a row, and when the first came, µs.
+    row: u32,
+    row_since_us: u64,
+    congested: bool,
+    entered_us: u64,
+    /// The round in which ProbeRTT last ended.
+    left_round: Option<u64>,
+}
+
+impl Cpa {
+    /// `period_us`: RTprop's window.
+    pub(crate) const fn new(p: &CpaParams, period_us: u32) -> Self {
+        Self {
+            p: *p,
+            period_min: MinMax::EMPTY,
+            period_us: period_us as u64,
+            rates: RoundRates::EMPTY,
+            row: 0,
+            row_since_us: 0,
+            congested: false,
+            entered_us: 0,
+            left_round: None,
+        }
+    }
+
+    /// An RTT above θ times the smallest.
+    const fn is_above(&self, theta: u32, rtt_us: u64, min_rtt_us: u64) -> bool {
+        rtt_us.saturating_mul(256) > min_rtt_us.saturating_mul(theta as u64)
+            && rtt_us.saturating_sub(min_rtt_us) > self.p.theta_floor as u64
+    }
+
+    /// Counts congested ACKs in a row; a single one may be a fault of the network.
+    fn count(&mut self, seen: &Seen<'_>, rtt_us: u64, min_rtt_us: u64) {
+        if !self.is_above(self.p.theta, rtt_us, min_rtt_us) {
+            self.row = 0;
+            return;
+        }
+        let now_us = seen.ack.now.as_micros();
+        if self.row == 0 {
+            self.row_since_us = now_us;
+        }
+        self.row = self.row.saturating_add(1);
+        let is_long = self.p.half_round == 0 || now_us.saturating_sub(self.row_since_us) >= rtt_us / 2;
+        let is_rested = self.left_round.is_none_or(|left| seen.round >= left + u64::from(self.p.rounds_between));
+        self.congested = self.row >= self.p.samples && is_long && is_rested;
+    }
+}
+
+impl Part for Cpa {
+    /// Only a full pipe's rates are averaged: of a doubling rate the average is far below the last, and growth would stall.
+    fn on_rate(&mut self, new: &NewRate<'_>) {
+        if !new.pipe_full || new.ack.rs.is_app_limited {
+            return;
+        }
+        let bw = if self.rates.filled == 0 { new.max } else { new.bw };
+        self.rates.take(bw, new.round, self.p.mean_window as usize);
+    }
+
+    fn bandwidth(&self, max: u64, pipe_full: bool) -> u64 {
+        if self.p.mean == 0 || !pipe_full || self.rates.filled == 0 { max } else { self.rates.mean }
+    }
+
+    /// The smallest of the period, which ends with it: else a longer route would pass for congestion for ever.
+    fn min_rtt(&mut self, now_us: u64, rtt_us: u64) -> Option<u64> {
+        if self.period_min.get() == 0 {
+            return Some(self.period_min.reset(now_us, rtt_us.max(1)));
+        }
+        Some(self.period_min.running_min(self.period_us, now_us, rtt_us.max(1)))
+    }
+
+    fn observe(&mut self, seen: &Seen<'_>) {
+        self.congested = false;
+        let (Some(rtt_us), Some(min_rtt_us)) = (seen.ack.rs.rtt_us, seen.min_rtt_us) else {
+            return;
+        };
+        let is_watching = seen.phase.is_some() || (self.p.detect_everywhere == 1 && !seen.in_probe_rtt);
+        if is_watching && self.p.detect == 1 {
+            self.count(seen, rtt_us, min_rtt_us);
+        } else {
+            self.row = 0;
+        }
+    }
+
+    fn wants_probe_rtt(&mut self, expired: bool) -> bool {
+        self.congested || (expired && self.p.timer == 1)
+    }
+
+    fn enter_probe_rtt(&mut self, ack: &Ack) {
+        self.entered_us = ack.now.as_micros();
+        self.row = 0;
+    }
+
+    /// Drained is one RTT below the threshold, of a packet sent since ProbeRTT began.
+    fn is_drained(&mut self, seen: &Seen<'_>) -> Option<bool> {
+        let stay_us = seen.ack.now.as_micros().saturating_sub(self.entered_us);
+        let theta = self.p.theta_exit.min(self.p.theta);
+        let is_low = match (seen.ack.rs.rtt_us, seen.min_rtt_us) {
+            (Some(rtt_us), Some(min_rtt_us)) => stay_us >= rtt_us && !self.is_above(theta, rtt_us, min_rtt_us),
+            _ => false,
+        };
+        let stay_max = seen.min_rtt_us.unwrap_or(0).saturating_mul(u64::from(self.p.stay_max));
+        let is_over = is_low || stay_us > stay_max;
+        if is_over {
+            self.left_round = Some(seen.round);
+        }
+        Some(is_over)
+    }
+
+    fn probe_rtt_pacing_gain(&self) -> u32 {
+        self.p.probe_rtt_pacing_gain
+    }
+
+    fn probe_rtt_cwnd_gain(&self) -> u32 {
+        self.p.probe_rtt_cwnd_gain
+    }
+}

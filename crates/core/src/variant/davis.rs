@@ -1,0 +1,260 @@
+//! TCP Davis: a window of one BDP, probed by a step and measured a round later; not a BBR, and not paced.
+//! In: one [`Ack`] at a time. Out: a window. Never: an answer to loss, but for an undo in slow start.
+//! Spec: Lynn, Ghosal, NAS 2022, and the rules of its public code (tcp_davis), in our words.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::State;
+use crate::event::{Ack, Init, Snapshot};
+use crate::params::params;
+use crate::rng::Rng;
+use crate::units::{MICROS_PER_SEC, Rate, Span};
+
+/// Pacing for hosts that pace everyone, per cent of window over smallest RTT. Source: ours, Linux's for slow start; Davis sets no rate.
+const PACING: u64 = 200;
+/// RTT assumed for that rate before any is known. Source: ours, as in BBRv1.
+const DEFAULT_RTT_US: u64 = 1_000;
+
+params! {
+    /// TCP Davis's parameters.
+    DavisParams {
+        /// Smallest window.
+        cwnd_min: Packets = 4, 1, 1000, "tcp_davis MIN_CWND";
+        /// Smallest step above the BDP.
+        gain_min: Packets = 4, 1, 1000, "tcp_davis MIN_GAIN";
+        /// How strongly the step follows a change of the BDP.
+        reactivity: Gain = 32, 1, 2560, "tcp_davis REACTIVITY: 1/8";
+        /// The step where the BDP does not change.
+        sensitivity: Gain = 4, 1, 2560, "tcp_davis SENSITIVITY: 1/64";
+        /// Window of slow start in BDP.
+        slow_start_gain: Gain = 384, 257, 2560, "tcp_davis: 1.5";
+        /// RTTs of draining.
+        drain: Rounds = 2, 1, 1000, "tcp_davis DRAIN_RTTS";
+        /// RTTs at the BDP, at least.
+        stable_min: Rounds = 3, 1, 1000, "tcp_davis STABLE_RTTS_MIN";
+        /// RTTs at the BDP, at most.
+        stable_max: Rounds = 6, 1, 1000, "tcp_davis STABLE_RTTS_MAX";
+        /// RTTs of the step before it is measured.
+        gain_1: Rounds = 2, 1, 1000, "tcp_davis GAIN_1_RTTS";
+        /// RTTs of measuring.
+        gain_2: Rounds = 1, 1, 1000, "tcp_davis GAIN_2_RTTS";
+        /// Age of the smallest RTT from which the path is drained to find it again.
+        min_rtt_window: Micros = 10_000_000, 100_000, 3_600_000_000, "tcp_davis RTT_TIMEOUT";
+    }
+}
+
+/// What the flow is doing. It waits out so many RTTs in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Drain,
+    Stable {
+        rtts: u32,
+    },
+    /// The step, until a round of it is on the path.
+    Gain1,
+    /// Measuring, from this count and time on.
+    Gain2 {
+        delivered: u64,
+        since_us: u64,
+    },
+}
+
+/// A flow of TCP Davis.
+#[derive(Clone, Debug)]
+pub struct Davis {
+    p: DavisParams,
+    mss: u64,
+    cwnd: u32,
+    cwnd_clamp: u32,
+    /// Slow start has not ended yet.
+    in_slow_start: bool,
+    phase: Phase,
+    phase_since_us: u64,
+    bdp: u64,
+    last_bdp: u64,
+    gain: u64,
+    last_rtt_us: u64,
+    min_rtt_us: u64,
+    min_rtt_at_us: u64,
+    phases: u64,
+    rng: Rng,
+}
+
+impl Davis {
+    pub(crate) fn new(p: &DavisParams, init: &Init) -> Self {
+        let rtt_us = init.srtt.map_or(0, |rtt| rtt.as_micros().max(1));
+        let clamp = init.cwnd_clamp.max(1);
+        Self {
+            p: *p,
+            mss: u64::from(init.mss.max(1)),
+            cwnd: init.initial_cwnd.clamp(1, clamp),
+            cwnd_clamp: clamp,
+            in_slow_start: true,
+            phase: Phase::Gain1,
+            phase_since_us: init.now.as_micros(),
+            bdp: 0,
+            last_bdp: 0,
+            gain: u64::from(p.gain_min),
+            last_rtt_us: rtt_us,
+            min_rtt_us: rtt_us,
+            min_rtt_at_us: init.now.as_micros(),
+            phases: 0,
+            rng: Rng::derive(init.seed, 0x6461_7669),
+        }
+    }
+
+    /// One ACK. What it lost does not matter.
+    pub(crate) fn on_ack(&mut self, ack: &Ack) {
+        let now_us = ack.now.as_micros();
+        // Differs: tcp_davis takes an srtt in eighths of a µs for one in µs where an RTT is below a tick.
+        if let Some(rtt_us) = ack.rs.rtt_us.or(ack.srtt.map(Span::as_micros)) {
+            self.last_rtt_us = rtt_us.max(1);
+            if self.min_rtt_us == 0 || self.last_rtt_us <= self.min_rtt_us {
+                self.min_rtt_us = self.last_rtt_us;
+                self.min_rtt_at_us = now_us;
+            }
+        }
+        let wait_us = u64::from(self.rtts()).saturating_mul(self.last_rtt_us);
+        if self.last_rtt_us == 0 || now_us <= self.phase_since_us.saturating_add(wait_us) {
+            return;
+        }
+        self.phase_since_us = now_us;
+        self.phases += 1;
+        self.phase = match self.phase {
+            Phase::Drain => self.settle(),
+            Phase::Stable { .. } => {
+                self.set_cwnd(self.bdp.saturating_add(self.gain));
+                Phase::Gain1
+            }
+            Phase::Gain1 => Phase::Gain2 { delivered: ack.delivered, since_us: now_us },
+            Phase::Gain2 { delivered, since_us } => self.measured(ack, delivered, since_us),
+        };
+    }
+
+    /// RTTs of the present phase.
+    const fn rtts(&self) -> u32 {
+        match self.phase {
+            Phase::Drain => self.p.drain,
+            Phase::Stable { rtts } => rtts,
+            Phase::Gain1 => self.p.gain_1,
+            Phase::Gain2 { .. } => self.p.gain_2,
+        }
+    }
+
+    /// What the step delivered is the BDP.
+    fn measured(&mut self, ack: &Ack, delivered: u64, since_us: u64) -> Phase {
+        let now_us = ack.now.as_micros();
+        let volume = u128::from(ack.delivered.saturating_sub(delivered)) * u128::from(self.min_rtt_us);
+        let elapsed_us = u128::from(now_us.saturating_sub(since_us).max(1));
+        let bdp = u64::try_from(volume.div_ceil(elapsed_us)).unwrap_or(u64::MAX);
+        if self.in_slow_start {
+            return self.slow_start(bdp);
+        }
+        self.last_bdp = self.bdp;
+        self.bdp = bdp;
+        self.gain = self.next_gain();
+        if now_us.saturating_sub(self.min_rtt_at_us) > u64::from(self.p.min_rtt_window) {
+            self.min_rtt_us = self.last_rtt_us;
+            self.min_rtt_at_us = now_us;
+            return self.drain();
+        }
+        self.settle()
+    }
+
+    /// As long as the BDP grows, half as much again; then the path is emptied.
+    fn slow_start(&mut self, bdp: u64) -> Phase {
+        if bdp > self.last_bdp {
+            (self.bdp, self.last_bdp) = (bdp, bdp);
+            let window = u128::from(bdp) * u128::from(self.p.slow_start_gain) / 256;
+            self.set_cwnd(u64::try_from(window).unwrap_or(u64::MAX));
+            return Phase::Gain1;
+        }
+        self.in_slow_start = false;
+        self.drain()
+    }
+
+    /// The change of the BDP, and a little of it: α · BDP + β · last BDP, with α = 1 + R − S/R and β = S − α.
+    fn next_gain(&self) -> u64 {
+        let (r, s) = (i128::from(self.p.reactivity), i128::from(self.p.sensitivity));
+        let alpha = 256 + r - s * 256 / r;
+        let beta = s - alpha;
+        let bdp = i128::from(self.bdp);
+        let follow = (alpha * bdp + beta * i128::from(self.last_bdp)) / 256;
+        let least = (s * bdp / 256).max(i128::from(self.p.gain_min));
+        u64::try_from(follow.max(least)).unwrap_or(u64::MAX)
+    }
+
+    fn drain(&mut self) -> Phase {
+        self.set_cwnd(0);
+        Phase::Drain
+    }
+
+    fn settle(&mut self) -> Phase {
+        self.set_cwnd(self.bdp);
+        let spread = self.p.stable_max.saturating_sub(self.p.stable_min);
+        Phase::Stable { rtts: self.p.stable_min + self.rng.below(u64::from(spread) + 1) as u32 }
+    }
+
+    fn set_cwnd(&mut self, packets: u64) {
+        let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+        self.cwnd = packets.max(self.p.cwnd_min).min(self.cwnd_clamp);
+    }
+
+    /// The host's own rule for a time-out; the next phase sets the window again.
+    pub(crate) fn on_rto(&mut self, ack: &Ack, _first: bool) {
+        self.cwnd = ack.in_flight.saturating_add(1).min(self.cwnd_clamp);
+    }
+
+    /// A loss that was none ends slow start.
+    pub(crate) fn on_undo(&mut self, ack: &Ack) {
+        if self.in_slow_start {
+            self.in_slow_start = false;
+            self.phase_since_us = ack.now.as_micros();
+            self.phase = self.drain();
+        }
+    }
+
+    pub(crate) fn on_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss.max(1));
+    }
+
+    pub(crate) const fn in_slow_start(&self) -> bool {
+        self.in_slow_start
+    }
+
+    pub(crate) const fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
+    /// For the size of bursts, and for hosts that pace everyone: never the limit.
+    pub(crate) fn pacing_rate(&self) -> Rate {
+        let rtt_us = if self.min_rtt_us == 0 { DEFAULT_RTT_US } else { self.min_rtt_us };
+        let bytes = u128::from(self.cwnd) * u128::from(self.mss) * u128::from(MICROS_PER_SEC / 100 * PACING);
+        Rate::bytes_per_sec(u64::try_from(bytes / u128::from(rtt_us)).unwrap_or(u64::MAX).clamp(1, u64::MAX / 8))
+    }
+
+    pub(crate) const fn state(&self) -> State {
+        match self.phase {
+            _ if self.in_slow_start => State::SlowStart,
+            Phase::Drain => State::Drain,
+            Phase::Stable { .. } => State::ProbeBwCruise,
+            Phase::Gain1 | Phase::Gain2 { .. } => State::ProbeBwUp,
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let volume = u128::from(self.bdp) * u128::from(self.mss) * u128::from(MICROS_PER_SEC);
+        let bw = u64::try_from(volume / u128::from(self.min_rtt_us.max(1))).unwrap_or(u64::MAX);
+        Snapshot {
+            state: self.state(),
+            bw: Rate::bytes_per_sec(bw),
+            min_rtt: (self.min_rtt_us > 0).then(|| Span::micros(self.min_rtt_us)),
+            pacing_gain: 0,
+            cwnd_gain: 0,
+            ssthresh: if self.in_slow_start { u32::MAX } else { self.p.cwnd_min },
+            round_count: self.phases,
+            full_bw_reached: !self.in_slow_start,
+            lt_use_bw: false,
+            extra_acked: 0,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Published variants of BBRv1, each BBRv1 with one part replaced, and TCP Davis, which is an algorithm of its own.
+//! In: what BBRv1 takes. Out: what BBRv1 gives. Never: a copy of BBRv1.
+//! The papers leave much open: what is ours stands in each parameter's source, and such variants are called reconstructions.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod acd;
+mod apg;
+mod cpa;
+mod davis;
+mod kalman;
+mod normal;
+mod quantile;
+
+use crate::State;
+use crate::algorithm::{MAX_PARAMS, collect};
+use crate::bbr1::{Bbr1, Bbr1Params};
+use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::params::{Change, ParamError, ParamSpec, edition};
+use crate::units::Rate;
+use acd::Acd;
+use apg::Apg;
+use cpa::Cpa;
+use kalman::Kalman;
+use quantile::Quantile;
+
+pub use acd::AcdParams;
+pub use apg::ApgParams;
+pub use cpa::CpaParams;
+pub use davis::{Davis, DavisParams};
+pub use kalman::KalmanParams;
+pub use quantile::QuantileParams;
+
+/// A variant of BBRv1 by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariantName {
+    /// Predictive congestion detection (2024).
+    Cpa,
+    /// Advanced congestion detection, the authors' Linux code.
+    AcdLinux,
+    /// The same, the authors' ns-3 code.
+    AcdNs3,
+    /// The same with one halving a recovery.
+    AcdOnce,
+    /// BBR-S as a median.
+    S,
+    /// BBR-S as an 85th percentile.
+    SP85,
+    /// BBR-S of 2021, a Kalman filter.
+    SKalman,
+    /// Adaptive pacing gain (2022).
+    Apg,
+}
+
+impl VariantName {
+    /// Its name, as in `--flow NAME`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Cpa => "bbr-cpa",
+            Self::AcdLinux => "acd-linux",
+            Self::AcdNs3 => "acd-ns3",
+            Self::AcdOnce => "acd-once",
+            Self::S => "bbr-s",
+            Self::SP85 => "bbr-s-p85",
+            Self::SKalman => "bbr-s-kalman",
+            Self::Apg => "bbr-apg",
+        }
+    }
+}
+
+/// The parameters of the part that a variant replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartParams {
+    Cpa(CpaParams),
+    Acd(AcdParams),
+    Quantile(QuantileParams),
+    Kalman(KalmanParams),
+    Apg(ApgParams),
+}
+
+/// A variant with all its parameters: those of its part, then BBRv1's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VariantParams {
+    name: VariantName,
+    part: PartParams,
+    base: Bbr1Params,
+}
+
+/// BBRv1's parameters where the authors started from Linux 4.14.
+static LINUX_4_14: [ParamSpec; Bbr1Params::SPECS.len()] = edition(Bbr1Params::SPECS, LINUX_4_14_CHANGES);
+
+const LINUX_4_14_CHANGES: &[Change] = &[
+    ("pacing_margin", 0, "Linux 4.14 has none"),
+    ("extra_acked_gain", 0, "Linux 4.14 has none"),
+    ("edt", 0, "Linux 4.14 has none"),
+];
+
+impl VariantParams {
+    /// The variant with its defaults.
+    pub fn new(name: VariantName) -> Self {
+        use VariantName::{AcdLinux, AcdNs3, AcdOnce, Apg, Cpa, S, SKalman, SP85};
+        let part = match name {
+            Cpa => PartParams::Cpa(CpaParams::default()),
+            AcdLinux | AcdNs3 | AcdOnce => PartParams::Acd(AcdParams::default().with_defaults(part_specs(name))),
+            S | SP85 => PartParams::Quantile(QuantileParams::default().with_defaults(part_specs(name))),
+            SKalman => PartParams::Kalman(KalmanParams::default()),
+            Apg => PartParams::Apg(ApgParams::default()),
+        };
+        Self { name, part, base: Bbr1Params::default().with_defaults(base_specs(name)) }
+    }
+
+    /// Which one.
+    pub const fn variant(&self) -> VariantName {
+        self.name
+    }
+
+    /// Sets one parameter from text.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
+        let own = match &mut self.part {
+            PartParams::Cpa(p) => p.set(name, text),
+            PartParams::Acd(p) => p.set(name, text),
+            PartParams::Quantile(p) => p.set(name, text),
+            PartParams::Kalman(p) => p.set(name, text),
+            PartParams::Apg(p) => p.set(name, text),
+        };
+        if own == Err(ParamError::Unknown) { self.base.set(name, text) } else { own }
+    }
+
+    /// The descriptions of its part's parameters, and of BBRv1's.
+    pub(crate) fn specs(&self) -> [&'static [ParamSpec]; 2] {
+        [part_specs(self.name), base_specs(self.name)]
+    }
+
+    /// Every present value, in the order of [`Self::specs`].
+    pub(crate) fn values(&self) -> [u32; MAX_PARAMS] {
+        let base = self.base.values();
+        match &self.part {
+            PartParams::Cpa(p) => collect(p.values().chain(base)),
+            PartParams::Acd(p) => collect(p.values().chain(base)),
+            PartParams::Quantile(p) => collect(p.values().chain(base)),
+            PartParams::Kalman(p) => collect(p.values().chain(base)),
+            PartParams::Apg(p) => collect(p.values().chain(base)),
+        }
+    }
+}
+
+fn part_specs(name: VariantName) -> &'static [ParamSpec] {
+    match name {
+        VariantName::Cpa => CpaParams::SPECS,
+        VariantName::AcdLinux => AcdParams::SPECS,
+        VariantName::AcdNs3 => &acd::NS3,
+        VariantName::AcdOnce => &acd::ONCE,
+        VariantName::S => QuantileParams::SPECS,
+        VariantName::SP85 => &quantile::P85,
+        VariantName::SKalman => KalmanParams::SPECS,
+        VariantName::Apg => ApgParams::SPECS,
+    }
+}
+
+fn base_specs(name: VariantName) -> &'static [ParamSpec] {
+    match name {
+        VariantName::AcdLinux | VariantName::AcdNs3 | VariantName::AcdOnce => &LINUX_4_14,
+        _ => Bbr1Params::SPECS,
+    }
+}
+
+/// A running variant.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "core does not allocate, so a flow holds its algorithm in place")]
+pub enum Variant {
+    /// BBR-CPA.
+    Cpa(Bbr1<Cpa>),
+    /// BBR-ACD.
+    Acd(Bbr1<Acd>),
+    /// BBR-S by a quantile.
+    Quantile(Bbr1<Quantile>),
+    /// BBR-S by a Kalman filter.
+    Kalman(Bbr1<Kalman>),
+    /// BBR-APG.
+    Apg(Bbr1<Apg>),
+}
+
+/// Calls the same method of whichever variant runs.
+macro_rules! each {
+    ($variant:expr, $flow:ident => $call:expr) => {
+        match $variant {
+            Variant::Cpa($flow) => $call,
+            Variant::Acd($flow) => $call,
+            Variant::Quantile($flow) => $call,
+            Variant::Kalman($flow) => $call,
+            Variant::Apg($flow) => $call,
+        }
+    };
+}
+
+impl Variant {
+    pub(crate) fn new(params: &VariantParams, init: &Init) -> Self {
+        let base = &params.base;
+        match &params.part {
+            PartParams::Cpa(p) => Self::Cpa(Bbr1::with_part(base, init, Cpa::new(p, base.min_rtt_window))),
+            PartParams::Acd(p) => Self::Acd(Bbr1::with_part(base, init, Acd::new(p))),
+            PartParams::Quantile(p) => Self::Quantile(Bbr1::with_part(base, init, Quantile::new(p))),
+            PartParams::Kalman(p) => Self::Kalman(Bbr1::with_part(base, init, Kalman::new(p))),
+            PartParams::Apg(p) => Self::Apg(Bbr1::with_part(base, init, Apg::new(p))),
+        }
+    }
+
+    /// One ACK; `send_elapsed_us` is how long it took to send what its rate sample counts.
+    pub(crate) fn on_ack(&mut self, ack: &Ack, send_elapsed_us: u64) {
+        if let Self::Kalman(flow) = self {
+            flow.part_mut().note_send_elapsed(send_elapsed_us);
+        }
+        each!(self, flow => flow.on_ack(ack));
+    }
+
+    pub(crate) fn on_ca_state(&mut self, old: CaState, new: CaState) {
+        each!(self, flow => flow.on_ca_state(old, new));
+    }
+
+    pub(crate) fn on_rto(&mut self, ack: &Ack, first: bool) {
+        each!(self, flow => flow.on_rto(ack, first));
+    }
+
+    pub(crate) fn on_undo(&mut self, ack: &Ack) {
+        each!(self, flow => flow.on_undo(ack));
+    }
+
+    pub(crate) fn on_tx_start(&mut self, start: &TxStart) {
+        each!(self, flow => flow.on_tx_start(start));
+    }
+
+    pub(crate) fn on_mss(&mut self, mss: u32) {
+        each!(self, flow => flow.on_mss(mss));
+    }
+
+    pub(crate) const fn wants_app_limited(&self) -> bool {
+        each!(self, flow => flow.wants_app_limited())
+    }
+
+    pub(crate) const fn cwnd(&self) -> u32 {
+        each!(self, flow => flow.cwnd())
+    }
+
+    pub(crate) const fn pacing_rate(&self) -> Rate {
+        each!(self, flow => flow.pacing_rate())
+    }
+
+    pub(crate) const fn min_tso_segs(&self) -> u32 {
+        each!(self, flow => flow.min_tso_segs())
+    }
+
+    pub(crate) fn state(&self) -> State {
+        each!(self, flow => flow.state())
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        each!(self, flow => flow.snapshot())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Each variant's rule, and that nothing else of BBRv1 changed.
+//! In: hand-made ACKs, and what a part is asked. Out: failures. Never: a transport.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::*;
+use crate::bbr1::{BW_UNIT, Part, Plain, Seen};
+use crate::units::{Span, Time};
+
+mod acd;
+mod apg;
+mod cpa;
+mod davis;
+mod quantile;
+
+/// One packet a millisecond, in the kernel's unit.
+const PER_MS: u64 = BW_UNIT / 1_000;
+/// The driver's RTT.
+const RTT_US: u64 = 40_000;
+
+/// A flow with a clock and counters, fed by hand.
+struct Driver<V> {
+    bbr: Bbr1<V>,
+    now_us: u64,
+    delivered: u64,
+    lost: u64,
+    rtt_us: u64,
+    ca_state: CaState,
+}
+
+impl<V: Part> Driver<V> {
+    fn new(part: V) -> Self {
+        let init = Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(1_000_000), 1448, 1) };
+        let bbr = Bbr1::with_part(&Bbr1Params { hz: 0, ..Bbr1Params::default() }, &init, part);
+        Self { bbr, now_us: 1_000_000, delivered: 0, lost: 0, rtt_us: RTT_US, ca_state: CaState::Open }
+    }
+
+    /// In ProbeBW, with a pipe of one packet a millisecond.
+    fn cruising(part: V) -> Self {
+        let mut driver = Self::new(part);
+        while driver.bbr.inside().mode != 2 {
+            driver.round(40);
+        }
+        driver
+    }
+
+    fn ack_with(&mut self, after_us: u64, edit: impl FnOnce(&mut Ack)) {
+        self.now_us += after_us;
+        self.delivered += 1;
+        let mut ack = Ack {
+            now: Time::micros(self.now_us),
+            rs: crate::RateSample {
+                delivered: Some(40),
+                interval_us: Some(RTT_US),
+                rtt_us: Some(self.rtt_us),
+                acked_sacked: 1,
+                prior_in_flight: 40,
+                ..crate::RateSample::default()
+            },
+            delivered: self.delivered,
+            delivered_time_us: self.now_us,
+            in_flight: 40,
+            ca_state: self.ca_state,
+            srtt: Some(Span::micros(self.rtt_us)),
+            edt: Time::micros(self.now_us),
+            ..Ack::default()
+        };
+        edit(&mut ack);
+        self.lost += ack.rs.losses;
+        ack.lost = self.lost;
+        self.bbr.on_ack(&ack);
+    }
+
+    /// Until the window reaches its target of two BDP.
+    fn fill_window(&mut self) {
+        while self.bbr.cwnd() < 80 {
+            self.ack(1);
+        }
+    }
+
+    fn ack(&mut self, after_us: u64) {
+        self.ack_with(after_us, |_| {});
+    }
+
+    /// An ACK that begins a round, with a sample of `bw` packets in 40 ms.
+    fn round(&mut self, bw: u64) {
+        let prior_delivered = self.bbr.inside().next_rtt_delivered;
+        self.delivered = self.delivered.max(prior_delivered);
+        self.ack_with(RTT_US, |ack| {
+            ack.rs.prior_delivered = prior_delivered;
+            ack.rs.delivered = Some(bw);
+        });
+    }
+
+    fn is_probe_rtt(&self) -> bool {
+        self.bbr.inside().mode == 3
+    }
+}
+
+/// What a part sees of an ACK with this RTT.
+fn seen(ack: &Ack, phase: Option<u8>) -> Seen<'_> {
+    Seen { ack, min_rtt_us: Some(RTT_US), bw: PER_MS, round: 100, phase, in_probe_rtt: false }
+}
+
+fn rtt_ack(now_us: u64, rtt_us: u64) -> Ack {
+    let rs = crate::RateSample { rtt_us: Some(rtt_us), ..crate::RateSample::default() };
+    Ack { now: Time::micros(now_us), rs, srtt: Some(Span::micros(rtt_us)), ..Ack::default() }
+}
+
+#[test]
+fn a_part_that_replaces_nothing_is_bbrv1() {
+    #[derive(Clone, Copy, Debug)]
+    struct Nothing;
+    impl Part for Nothing {}
+    let (mut plain, mut same) = (Driver::new(Plain), Driver::new(Nothing));
+    for round in 0..400_u64 {
+        plain.round(10 + round * 7 % 50);
+        same.round(10 + round * 7 % 50);
+        assert_eq!(plain.bbr.inside(), same.bbr.inside(), "round {round}");
+    }
+}
+
+#[test]
+fn every_variant_lists_its_own_parameters_and_then_all_of_bbrv1() {
+    for name in [VariantName::Cpa, VariantName::AcdNs3, VariantName::SP85, VariantName::SKalman, VariantName::Apg] {
+        let mut params = VariantParams::new(name);
+        let [own, base] = params.specs();
+        assert!(!own.is_empty() && base.len() == Bbr1Params::SPECS.len());
+        for spec in own {
+            assert!(base.iter().all(|other| other.name != spec.name), "{} hides BBRv1's", spec.name);
+        }
+        assert_eq!(params.set("pacing_gain_up", "1.5"), Ok(()));
+        let at = own.len() + base.iter().position(|spec| spec.name == "pacing_gain_up").unwrap();
+        assert_eq!(params.values()[at], 384);
+    }
+}
+
+#[test]
+fn values_that_the_authors_did_not_publish_say_that_they_are_ours() {
+    for name in [VariantName::Cpa, VariantName::S, VariantName::SKalman, VariantName::Apg] {
+        let [own, _] = VariantParams::new(name).specs();
+        assert!(own.iter().any(|spec| spec.source.starts_with("ours")), "{name:?}");
+    }
+}
