@@ -62,6 +62,18 @@ impl FullPipe {
     }
 }
 
+/// The last result of a calculation whose inputs change far less often than ACKs come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memo<const N: usize> {
+    pub key: [u64; N],
+    pub value: u64,
+}
+
+impl<const N: usize> Memo<N> {
+    /// No calculation yet: no input is all ones.
+    pub(crate) const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use bbrlab_core::{
     Ack, Bbr3, Bbr3Params, CaState, Edition, FlightSample, Init, Lost, RateSample, RateSampler, Span, State, Time,
     Token,
 };
-use pipe::{BBRS, MSS, Pipe, controller, report};
+use pipe::{MSS, Pipe, controller, measuring, report};
 
 const RTT_US: u64 = 40_000;
 const RTT: Span = Span::millis(40);
@@ -88,7 +88,7 @@ impl Hand {
 /// quinn 0.11: the gain cycle never reached the pacer, and the rate was for the log alone.
 #[test]
 fn pacing_not_enforced() {
-    for name in BBRS {
+    for name in measuring() {
         let mut pipe = Pipe::new(controller(name, Some(RTT)));
         assert!(pipe.cc.needs_pacing(), "{name}");
         let mut highest = 0;
@@ -129,7 +129,7 @@ fn reno_coexistence_in_bytes() {
 /// quinn's BBRv3 in review (#2481): the first packet acknowledged was never counted as delivered.
 #[test]
 fn first_packet_never_counted_as_delivered() {
-    for name in BBRS {
+    for name in measuring() {
         let mut cc = controller(name, None);
         let token = cc.on_sent(Time::micros(5), 1, 0, 0, false);
         cc.on_delivered(&token, 0);
@@ -141,7 +141,7 @@ fn first_packet_never_counted_as_delivered() {
 /// quinn's BBRv3 in review (#2481): samples of packets sent before anything was delivered were thrown away.
 #[test]
 fn samples_with_prior_delivered_0_discarded() {
-    for name in BBRS {
+    for name in measuring() {
         let mut cc = controller(name, None);
         let token = cc.on_sent(Time::micros(5), 1, 0, 0, false);
         cc.on_delivered(&token, 0);
@@ -171,7 +171,7 @@ fn u64_underflow_in_inflight_at_loss() {
 /// noq #800: the guess of a first rate, the initial window in a millisecond, was only ever raised.
 #[test]
 fn initial_pacing_never_replaced_when_app_limited() {
-    for name in BBRS {
+    for name in measuring() {
         let mut pipe = Pipe::new(controller(name, None));
         let guessed = pipe.cc.pacing_rate();
         pipe.run(200_000, 2);
@@ -213,7 +213,7 @@ fn wrap_of_the_low_bits_in_a_token() {
 /// s2n-quic's BBRv2 measured 22.5 of 20 and 106 of 100 Mbit/s, so it cruised above the link and kept a queue of 25 to 53 ms.
 #[test]
 fn bandwidth_over_estimated_and_its_standing_queue() {
-    for name in BBRS {
+    for name in measuring() {
         let mut pipe = Pipe::new(controller(name, Some(RTT)));
         pipe.run(4_000_000, u32::MAX);
         let mut queues = Vec::new();
@@ -269,7 +269,7 @@ fn max_bw_filter_advanced_more_than_once_a_cycle() {
 /// cloudflare/quiche #2496: idleness was misread on a path of a second, and the window stayed tiny for good.
 #[test]
 fn app_limited_1_idleness_misread_on_a_long_path() {
-    for name in BBRS {
+    for name in measuring() {
         let mut pipe = Pipe::new(controller(name, Some(Span::secs(1))));
         (pipe.rtt_us, pipe.packet_us) = (1_000_000, 1_000);
         for _ in 0..8 {
@@ -289,7 +289,7 @@ fn app_limited_1_idleness_misread_on_a_long_path() {
 /// cloudflare/quiche #1598: in flight was raised first, so a flow never restarted from idle, and probed the RTT instead.
 #[test]
 fn app_limited_3_restart_from_idle_never_seen() {
-    for name in BBRS {
+    for name in measuring() {
         let mut pipe = Pipe::new(controller(name, Some(RTT)));
         pipe.run(3_000_000, u32::MAX);
         pipe.run(400_000, 5);
@@ -304,7 +304,7 @@ fn app_limited_3_restart_from_idle_never_seen() {
 /// picoquic #1758: throughput varied when the application was the limit at the start.
 #[test]
 fn app_limited_4_at_the_start() {
-    for name in BBRS {
+    for name in measuring() {
         let mut pipe = Pipe::new(controller(name, None));
         pipe.run(1_000_000, 3);
         assert_eq!(pipe.cc.state(), State::Startup, "{name}: nothing has been tried yet");
@@ -317,7 +317,7 @@ fn app_limited_4_at_the_start() {
 /// picoquic #1547, #1753: the estimate drifted down while the application was the limit.
 #[test]
 fn app_limited_5_estimate_drifts_down() {
-    for name in BBRS {
+    for name in measuring() {
         let mut pipe = Pipe::new(controller(name, Some(RTT)));
         pipe.run(3_000_000, u32::MAX);
         let full = pipe.packets_per_s();
@@ -329,7 +329,7 @@ fn app_limited_5_estimate_drifts_down() {
 /// picoquic #839: marked in the handshake, before anything was in flight, a flow stalled for ten seconds.
 #[test]
 fn app_limited_6_marked_before_the_first_packet() {
-    for name in BBRS {
+    for name in measuring() {
         let mut cc = controller(name, None);
         cc.on_app_limited(0);
         let mut pipe = Pipe::new(cc);
@@ -362,7 +362,7 @@ fn app_limited_7_never_marked() {
 /// in spite of the mark, and without a mark a plateau by the receiver's window is a plateau.
 #[test]
 fn app_limited_8_stuck_in_startup_by_flow_control() {
-    for name in BBRS {
+    for name in measuring() {
         let mut pipe = Pipe::new(controller(name, Some(RTT)));
         pipe.run(400_000, 20);
         let by_application = pipe.packets_per_s();

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::State;
-use crate::event::{Ack, Init, Snapshot};
+use crate::event::{Ack, Bounds, Init, Snapshot};
 use crate::params::params;
 use crate::rng::Rng;
 use crate::units::{MICROS_PER_SEC, Rate, Span};
@@ -255,6 +255,8 @@ impl Davis {
             full_bw_reached: !self.in_slow_start,
             lt_use_bw: false,
             extra_acked: 0,
+            bounds: Bounds::NONE,
+            undo: Bounds::NONE,
         }
     }
 }

@@ -22,6 +22,11 @@ pub const BBRS: [&str; 12] = [
     "bbr-apg",
 ];
 
+/// Those that estimate what was delivered: bbr-s-kalman infers more where the sender's own rate was the limit, by design.
+pub fn measuring() -> impl Iterator<Item = &'static str> {
+    BBRS.into_iter().filter(|name| *name != "bbr-s-kalman")
+}
+
 pub fn controller(name: &str, srtt: Option<Span>) -> Controller {
     let config = AlgorithmConfig::named(name).expect("a listed algorithm");
     Controller::new(&config, &Init { srtt, ..Init::new(Time::ZERO, MSS, 1) })
