@@ -130,3 +130,45 @@ fn only_linux_distrusts_and_only_delayed_acks() {
         assert_eq!(d.bbr.probe_rtt_min_delay_us == 80_000, believed, "{edition:?} {delayed}");
     }
 }
+
+// spec: google/bbr v3 bbr_main, bbr_run_fast_path; v2alpha bbr2_main
+#[test]
+fn the_fast_path_of_linux_keeps_the_latest_signals_and_that_of_v2_does_not() {
+    for (edition, latest) in [(Edition::Linux, 10), (Edition::V2, 0)] {
+        let mut d = of(edition, Phase::ProbeBwCruise);
+        d.bbr.try_fast_path = true;
+        d.ack_with(1_000, |ack, _| (ack.rs.is_app_limited, ack.rs.delivered) = (true, Some(10)));
+        assert_eq!(d.bbr.inflight_latest, latest, "{edition:?}");
+    }
+}
+
+#[test]
+fn a_sample_as_high_as_the_estimate_is_no_case_for_the_fast_path() {
+    for (delivered, counted) in [(39, 0), (40, 1)] {
+        let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+        d.bbr.set_max_bw([(40 * BW_UNIT).div_ceil(RTT_US); 2]);
+        d.bbr.try_fast_path = true;
+        d.ack_with(1_000, |ack, _| (ack.rs.is_app_limited, ack.rs.delivered) = (true, Some(delivered)));
+        assert_eq!(d.bbr.aggregation.delivered, counted);
+    }
+}
+
+#[test]
+fn the_hosts_bound_stays_in_packets_when_they_grow() {
+    let mut d = Driver::with(&Bbr3Params::default(), Edition::Draft06, |init| init.cwnd_clamp = 100);
+    d.bbr.on_mss(2_000);
+    assert_eq!(d.bbr.cwnd_clamp, 200_000);
+}
+
+#[test]
+fn a_probe_is_cautious_only_after_one_that_went_too_far_and_at_the_bound() {
+    for (too_high, bound, state) in
+        [(false, 40, State::ProbeBwUp), (true, 60, State::ProbeBwUp), (true, 40, State::ProbeBwDown)]
+    {
+        let mut d = Driver::in_state(Phase::ProbeBwUp);
+        d.bbr.inflight_longterm = bound * PACKET;
+        d.bbr.prev_probe_too_high = too_high;
+        d.ack(1);
+        assert_eq!(d.state(), state, "{too_high} {bound}");
+    }
+}
