@@ -172,3 +172,20 @@ fn a_probe_is_cautious_only_after_one_that_went_too_far_and_at_the_bound() {
         assert_eq!(d.state(), state, "{too_high} {bound}");
     }
 }
+
+// spec: Linux GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER
+#[test]
+fn the_largest_burst_of_linux_is_65215_bytes() {
+    let mut d = Driver::with(&Driver::params(Edition::Linux), Edition::Linux, |init| init.mss = 1);
+    d.bbr.pacing_rate = 1 << 40;
+    d.bbr.set_send_quantum();
+    assert_eq!(d.bbr.send_quantum, 65_215);
+}
+
+#[test]
+fn a_low_sample_of_the_application_does_not_fill_an_empty_slot() {
+    let mut d = Driver::in_state(Phase::ProbeBwCruise);
+    d.bbr.set_max_bw([RATE, 0]);
+    d.ack_with(1, |ack, _| (ack.rs.is_app_limited, ack.rs.delivered) = (true, Some(10)));
+    assert_eq!(d.bbr.max_bw_filter, [RATE, 0]);
+}
