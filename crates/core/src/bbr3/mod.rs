@@ -313,7 +313,7 @@ impl Bbr3 {
     }
 
     /// False: nothing happened that the outputs depend on.
-    // spec: #per-ack-steps UpdateModelAndState; google/bbr v3 bbr_run_fast_path, without which v2alpha also ends its rounds of loss.
+    // spec: #per-ack-steps UpdateModelAndState; google/bbr v3 bbr_main, bbr_run_fast_path.
     // Differs: BBR.bw follows its two bounds at once, so nothing updates it last.
     #[inline]
     fn update_model_and_state(&mut self, rs: &Sample<'_>) -> bool {
@@ -340,7 +340,7 @@ impl Bbr3 {
         }
     }
 
-    /// What the kernel does first. The state and RTT before if the rest can be short.
+    /// What the kernel does first. The state and RTT before if the rest can be short; v2alpha then does without the latest signals.
     #[inline(never)]
     fn begin_kernel_ack(&mut self, rs: &Sample<'_>) -> Option<(State, u64)> {
         self.update_ecn(rs);

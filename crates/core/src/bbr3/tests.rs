@@ -9,6 +9,7 @@ mod details;
 mod editions;
 mod kernel;
 mod loss;
+mod marks;
 mod model;
 mod output;
 mod probe_bw;

@@ -465,3 +465,18 @@ fn linux_lets_a_small_window_grow_beyond_its_target() {
         assert_eq!(d.bbr.cwnd > window, grows, "{window}");
     }
 }
+
+#[test]
+fn no_single_ack_counts_more_of_an_epoch_than_linux_has_bits_for() {
+    let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+    d.ack_with(1_000, |ack, _| ack.rs.acked_sacked = (1 << 20) + 5);
+    assert_eq!(d.bbr.aggregation.delivered, (1 << 20) - 1);
+}
+
+#[test]
+fn an_ack_without_a_mark_marks_no_round() {
+    let mut d = marked_cycle(Edition::Linux);
+    assert!(!d.bbr.ecn.in_round, "a packet of its flight was marked, the ACK itself reports nothing");
+    d.ack_with(1, |_, flight| flight.is_ece = true);
+    assert!(d.bbr.ecn.in_round);
+}
