@@ -34,6 +34,8 @@ pub enum Command {
     Agree(AgreeArgs),
     /// Run a scenario over ranges of anything, on all cores, and go on where it was interrupted
     Sweep(Box<SweepArgs>),
+    /// Evaluate an algorithm on the users of a content network: a population of paths, an A/B test, gains by class
+    Cdn(crate::cdn::CdnArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(ListArgs),
     /// Say what this machine can do, and what to do where it cannot

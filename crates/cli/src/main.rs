@@ -5,6 +5,7 @@
 
 mod agree;
 mod args;
+mod cdn;
 mod check;
 mod clock;
 mod emulate;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Agree(args) => agree::agree(args),
         Command::Sweep(args) => sweep::sweep(args),
+        Command::Cdn(args) => cdn::cdn(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {
@@ -120,7 +122,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, agree, record, replay, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, agree, sweep, cdn, record, replay, list, check, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();

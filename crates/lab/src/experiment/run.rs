@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::plan::plan;
 use super::{Experiment, ExperimentError, ExperimentOutcome, figure, verdict};
+use crate::cdn::{self, Study};
 use crate::expect::{Measurer, RunSet, RunView};
 use crate::product::PlannedRun;
 use crate::report::Table;
@@ -79,17 +80,18 @@ fn run_counting(
     };
     let views: Vec<Option<RunView>> =
         planned.par_iter().zip(&resolved).with_max_len(1).map(one).collect::<Result<_, _>>()?;
-    let is_whole = views.iter().all(Option::is_some);
+    let study = study(experiment, seed, tick).map_err(fault)?;
+    let is_whole = views.iter().all(Option::is_some) && !experiment.is_without_population;
     let views: Vec<RunView> = views.into_iter().flatten().collect();
-    let table = table(&views);
+    let table = study.as_ref().map_or_else(|| table(&views), |study| cdn::rows(study));
     let runs: BTreeMap<String, RunView> = views.into_iter().map(|view| (view.name.to_string(), view)).collect();
-    let measurer = Measurer::new(Arc::new(RunSet { runs, axes, files: experiment.data.clone() }));
+    let measurer = Measurer::new(Arc::new(RunSet { runs, axes, files: experiment.data.clone(), study: study.clone() }));
     let mut rows = Vec::new();
     for expect in &experiment.file.expect {
         let measured = verdict::rows(expect, &measurer, is_whole);
         rows.extend(measured.map_err(|e| fault(format!("expect {:?}: {e}", expect.what)))?);
     }
-    let mut figures = Vec::new();
+    let (mut figures, heats) = study.as_ref().map_or_else(Default::default, |study| cdn::figures(study));
     for (index, spec) in experiment.file.figure.iter().enumerate() {
         let id = format!("{}-{}", experiment.id, index + 1);
         match figure::draw(spec, &id, &experiment.source, &measurer) {
@@ -107,8 +109,17 @@ fn run_counting(
         contradiction: experiment.contradiction.clone(),
         rows,
         figures,
+        heats,
         runs: table,
+        study,
     })
+}
+
+/// The experiment's population under each of its algorithms.
+fn study(experiment: &Experiment, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Option<Arc<Study>>, String> {
+    let population = experiment.file.population.as_ref().filter(|_| !experiment.is_without_population);
+    let study = population.map(|population| Study::run(population.design(), population.draw(seed), seed, tick));
+    Ok(study.transpose()?.map(Arc::new))
 }
 
 /// A run's scenario and setup. A scenario's own seed counts from the seed of the whole catalogue, so that repetitions differ from each other.
