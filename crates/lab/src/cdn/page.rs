@@ -149,10 +149,47 @@ pub fn section(study: &Study) -> Section {
             clock(design.activation_s),
             design.algorithms[0],
         ),
-        heats: heats(study),
+        heats: std::iter::once(headline(study)).chain(heats(study)).collect(),
         runs_table: Some(rows(study)),
         ..Section::default()
     }
+}
+
+/// The gain of every class with its interval, once for the same users and once as an A/B split shows it.
+fn headline(study: &Study) -> Heat {
+    let lines = lines(study);
+    let name = |line: &Line| {
+        let judged = if line.is_large { "throughput" } else { "completion" };
+        let arm = if study.control() > 1 { format!(", {}", study.design.algorithms[line.arm]) } else { String::new() };
+        format!("{}, {judged}{arm}", study.design.classes[line.class].label())
+    };
+    let cells =
+        |line: &Line| [&line.paired, &line.split].map(|g| [g.gain, g.low, g.high].map(|part| 1.0 + part)).concat();
+    Heat {
+        title: format!("How much faster than {}", study.design.algorithms[study.control()]),
+        x: "gain".to_owned(),
+        y: "class and judged by".to_owned(),
+        xs: ["same users", "from", "to", "A/B split", "from", "to"].map(str::to_owned).to_vec(),
+        ys: lines.iter().map(name).collect(),
+        unit: "×".to_owned(),
+        scale: Scale::AroundOne,
+        cells: lines.iter().map(cells).collect(),
+    }
+}
+
+/// What came out for a class, in a sentence for each way of judging.
+fn sentence(study: &Study, class: usize) -> String {
+    let own = lines(study).into_iter().filter(|line| line.class == class);
+    let one = |line: Line| {
+        let kind = if line.is_large { "Objects from 3 MB" } else { "Objects below 3 MB" };
+        let (name, control) = (&study.design.algorithms[line.arm], &study.design.algorithms[study.control()]);
+        match line.paired.word() {
+            "no difference" => format!(" {kind}: no difference between {name} and {control}, {}.", shown(&line.paired)),
+            "too few users" => format!(" {kind}: too few users."),
+            word => format!(" {kind}: {name} is {word} than {control}, {}.", shown(&line.paired)),
+        }
+    };
+    own.map(one).collect()
 }
 
 /// A time as a reader says it.
@@ -163,7 +200,8 @@ fn clock(seconds: f64) -> String {
 /// The maps and the figures of all classes, for the catalogue's page.
 pub fn figures(study: &Study) -> (Vec<Figure>, Vec<Heat>) {
     let classes = 0..study.design.classes.len();
-    (classes.map(|class| over_time(study, class)).collect(), heats(study))
+    let heats = std::iter::once(headline(study)).chain(heats(study)).collect();
+    (classes.map(|class| over_time(study, class)).collect(), heats)
 }
 
 /// One way to cut a study, for a map.
@@ -264,7 +302,7 @@ fn class_section(study: &Study, class: usize) -> Section {
     Section {
         id: format!("class-{}", class + 1),
         title: about.label(),
-        claim: format!("{note}Paths and objects: {}.", about.about),
+        claim: format!("{note}Paths and objects: {}.{}", about.about, sentence(study, class)),
         figures,
         ..Section::default()
     }
@@ -490,7 +528,7 @@ mod tests {
         assert_eq!((table.rows.len(), table.rows[0][0].as_str()), (1, "a/x"));
         assert_eq!(table.columns.len(), table.rows[0].len());
         let page = report(&study, "t", "v");
-        assert_eq!((page.sections.len(), page.sections[0].heats.len()), (2, CUTTINGS.len()));
+        assert_eq!((page.sections.len(), page.sections[0].heats.len()), (2, CUTTINGS.len() + 1));
         assert!(page.sections[1].figures.len() >= 4);
         assert_eq!(json(&study, "v")["gains"][0]["judged_by"], "completion_ms");
     }
