@@ -445,13 +445,7 @@ fn by_percentile(study: &Study, class: usize) -> Figure {
 
 /// The gain over ranges of one quantity with its interval; `None` where fewer than two ranges hold enough users.
 fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
-    let mut all = vec![Series {
-        name: "no gain".to_owned(),
-        style: Style::Reference,
-        x: vec![0.0],
-        y: vec![0.0],
-        color_key: None,
-    }];
+    let (mut all, mut first) = (Vec::new(), f64::INFINITY);
     for arm in 0..study.control() {
         let gains = cutting.gains(study, arm, class);
         let seen: Vec<_> = gains.iter().filter(|(_, gain)| gain.users >= USERS_MIN).collect();
@@ -464,12 +458,21 @@ fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
             (from * if below > from { below } else { from * 5.0 }).sqrt() * cutting.scale
         };
         let name = &study.design.algorithms[arm];
-        let curve = |of: fn(&Gain) -> f64| seen.iter().map(|(range, gain)| (middle(range), 100.0 * of(gain))).collect();
+        let curve = |of: fn(&Gain) -> f64| -> Vec<(f64, f64)> {
+            seen.iter().map(|(range, gain)| (middle(range), 100.0 * of(gain))).collect()
+        };
         all.push(series(name, name, Style::Line, curve(|gain| gain.gain)));
-        all.push(series(format!("{name}, from"), name, Style::Dashed, curve(|gain| gain.low)));
-        all.push(series(format!("{name}, to"), name, Style::Dashed, curve(|gain| gain.high)));
+        let ends = [curve(|gain| gain.low), curve(|gain| gain.high)].concat();
+        first = ends.iter().map(|end| end.0).fold(first, f64::min);
+        all.push(series(format!("{name}, 95 % interval"), name, Style::Points, ends));
     }
-    let read = "The median over users of each range, with its 95 % interval (dashed): above 0 it is faster.".to_owned();
+    let read =
+        "The median over users of each range, with the ends of its 95 % interval (markers): above 0 it is faster."
+            .to_owned();
+    all.insert(
+        0,
+        Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![first], y: vec![0.0], color_key: None },
+    );
     Some(Figure {
         x: Axis { label: cutting.what.to_owned(), unit: cutting.unit.to_owned(), log: true, ..Axis::default() },
         panels: vec![Panel {

@@ -238,16 +238,13 @@ impl<'de, T: Quantity + Deserialize<'de>> Deserialize<'de> for Spread<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn spread<T: Quantity + for<'de> Deserialize<'de>>(text: &str) -> Spread<T> {
-        #[derive(Deserialize)]
-        struct Holder<T: Quantity + for<'a> Deserialize<'a>> {
-            #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-            x: Spread<T>,
-        }
-        let holder: Holder<T> = toml::from_str(&format!("x = {text}")).unwrap();
-        holder.x
+        let mut keys: BTreeMap<String, Spread<T>> = toml::from_str(&format!("x = {text}")).unwrap();
+        keys.remove("x").unwrap()
     }
 
     #[test]
