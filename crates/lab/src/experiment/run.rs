@@ -217,6 +217,52 @@ mod tests {
         assert_eq!(outcome(1), outcome(3));
     }
 
+    /// An experiment over users instead of runs.
+    const USERS: &str = "
+        id = 'P'
+        title = 'a test'
+        source = 'this file'
+        claim = 'BBR is faster where packets are lost'
+        [population]
+        users = 6
+        [[population.class]]
+        name = 'home'
+        network = 'x'
+        rate = '10mbit'
+        rtt = '40ms'
+        loss = '2%'
+        size = '500kB'
+        objects = 2
+        [[expect]]
+        what = 'gain'
+        measure = 'population().gain_low(\"home/x\", \"small\") - population().gain_at_age(\"home\", 100, 200)'
+        min = 0
+        [[expect]]
+        what = 'again'
+        measure = 'population().retransmit_ratio(\"home\", \"bbr1\") + population().spread(\"home\", \"cubic\")'
+        min = 1
+    ";
+
+    #[test]
+    fn a_population_is_measured_by_class_and_left_out_where_no_simulator_is() {
+        let text = USERS.replace(" - population().gain_at_age(\"home\", 100, 200)", "");
+        let mut experiment = parse(&text, "users.toml").unwrap();
+        assert_eq!(experiment.run_count(), 12);
+        let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
+        assert!(outcome.passes() && outcome.study.is_some() && !outcome.heats.is_empty(), "{:?}", outcome.rows);
+        assert_eq!((outcome.figures.len(), outcome.runs.rows.len()), (1, 1));
+        experiment.leave_population_out();
+        let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
+        assert!(outcome.study.is_none() && outcome.rows.iter().all(|row| row.verdict == Verdict::NotHere));
+    }
+
+    #[test]
+    fn a_cut_without_users_measures_nothing_and_fails() {
+        let experiment = parse(USERS, "users.toml").unwrap();
+        let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
+        assert_eq!(outcome.rows[0].verdict, Verdict::Fails);
+    }
+
     #[test]
     fn a_scenario_that_does_not_resolve_names_file_and_run() {
         let experiment = parse(&TEXT.replace("5mbit", "five"), "test.toml").unwrap();
