@@ -38,6 +38,8 @@ pub enum Command {
     Advise(Box<AdviseArgs>),
     /// Search an algorithm's parameters for a population of paths, and judge them on paths that the search has not seen
     Tune(TuneArgs),
+    /// Evaluate an algorithm on the users of a content network: a population of paths, an A/B test, gains by class
+    Cdn(crate::cdn::CdnArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(ListArgs),
     /// Say what this machine can do, and what to do where it cannot

@@ -37,7 +37,7 @@ pub fn evaluate(
     let output = Arc::new(output);
     let view = RunView::new("run", Arc::clone(setup), Arc::clone(&output));
     let runs = BTreeMap::from([("run".to_owned(), view)]);
-    let measurer = Measurer::new(Arc::new(RunSet { runs, axes: Vec::new(), files: BTreeMap::new() }));
+    let measurer = Measurer::new(Arc::new(RunSet { runs, ..RunSet::default() }));
     let mut verdicts = Vec::new();
     for (index, spec) in specs.iter().enumerate() {
         let measured = measurer.measure(&spec.measure);

@@ -14,6 +14,8 @@ const JSON_MAX: usize = 1 << 30;
 const TRACE_MAX: usize = (10 << 24) + 1;
 /// Largest recorded log. Ours: ten million calls.
 const LOG_MAX: usize = 1 << 29;
+/// Largest table of a population. Ours: ten million rows.
+const TABLE_MAX: usize = 1 << 30;
 
 /// The text of a scenario, in TOML, or of a result, in JSON.
 pub fn scenario(path: &Path) -> Result<String, String> {
@@ -83,6 +85,16 @@ pub fn log(path: &Path) -> Result<Vec<u8>, String> {
     read(&mut File::open(path).map_err(|error| fault(&error))?, LOG_MAX, &mut bytes)?;
     if bytes.len() > LOG_MAX {
         return Err(format!("it holds more than the {} MiB of a log", LOG_MAX >> 20));
+    }
+    Ok(bytes)
+}
+
+/// The bytes of a population's table.
+pub fn table(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    read(&mut File::open(path).map_err(|error| fault(&error))?, TABLE_MAX, &mut bytes)?;
+    if bytes.len() > TABLE_MAX {
+        return Err(format!("it holds more than the {} MiB of a table", TABLE_MAX >> 20));
     }
     Ok(bytes)
 }

@@ -6,6 +6,7 @@
 mod advise;
 mod agree;
 mod args;
+mod cdn;
 mod check;
 mod clock;
 mod emulate;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => sweep::sweep(args),
         Command::Advise(args) => advise::advise(args),
         Command::Tune(args) => tune::tune(args),
+        Command::Cdn(args) => cdn::cdn(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {
@@ -124,7 +126,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, agree, record, replay, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, agree, sweep, cdn, record, replay, list, check, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();

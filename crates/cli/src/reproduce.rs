@@ -56,7 +56,11 @@ fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<Experimen
         world.check(setup).map_err(Elsewhere::Cannot)?;
         world.run(scenario, setup, &mut |_| {}).map_err(Elsewhere::Failed)
     };
-    let mut outcomes = run_in(args, experiments, &there)?;
+    let mut here = experiments.to_vec();
+    if !matches!(world, World::Sim) {
+        here.iter_mut().for_each(Experiment::leave_population_out);
+    }
+    let mut outcomes = run_in(args, &here, &there)?;
     if !matches!(world, World::Sim) {
         let simulated = run_in(args, experiments, &experiment::simulator)?;
         for (row, beside) in outcomes.iter_mut().flat_map(|o| &mut o.rows).zip(simulated.iter().flat_map(|o| &o.rows)) {
@@ -128,7 +132,8 @@ fn measured(row: &Row) -> String {
     format!("{:.digits$} {}", row.measured, row.unit).trim_end().to_owned()
 }
 
-fn shown(outcomes: &[ExperimentOutcome]) -> String {
+/// The rows of claims as text.
+pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
     let rows = outcomes.iter().flat_map(|outcome| {
         outcome.rows.iter().map(|row| {
             let (word, _, reason) = verdict(row);
@@ -164,7 +169,8 @@ fn shown(outcomes: &[ExperimentOutcome]) -> String {
     text
 }
 
-fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
+/// The rows of claims for programs.
+pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
     let row = |row: &Row| {
         let (word, _, reason) = verdict(row);
         json!({ "what": row.what, "expected": row.expected, "measured": row.measured, "unit": row.unit,
@@ -180,6 +186,26 @@ fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
     json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": seed, "experiments": experiments })
 }
 
+/// The rows of a claim, as a page shows them.
+pub fn claims(outcome: &ExperimentOutcome) -> impl Iterator<Item = ClaimRow> {
+    let here = outcome.rows.iter().filter(|row| row.verdict != RowVerdict::NotHere);
+    here.map(|row| {
+        let (_, verdict, reason) = verdict(row);
+        ClaimRow {
+            id: outcome.id.clone(),
+            title: outcome.title.clone(),
+            source: outcome.source.clone(),
+            claim: outcome.claim.clone(),
+            contradiction: outcome.contradiction.clone(),
+            what: row.what.clone(),
+            expected: row.expected.clone(),
+            measured: measured(row),
+            verdict,
+            reason: reason.or_else(|| row.note.clone()),
+        }
+    })
+}
+
 fn page(outcomes: &[ExperimentOutcome], seed: u64) -> Report {
     let mut report = Report {
         title: "Published claims, reproduced".to_owned(),
@@ -188,22 +214,7 @@ fn page(outcomes: &[ExperimentOutcome], seed: u64) -> Report {
     };
     for outcome in outcomes {
         let first = report.claims.len();
-        let here = outcome.rows.iter().filter(|row| row.verdict != RowVerdict::NotHere);
-        report.claims.extend(here.map(|row| {
-            let (_, verdict, reason) = verdict(row);
-            ClaimRow {
-                id: outcome.id.clone(),
-                title: outcome.title.clone(),
-                source: outcome.source.clone(),
-                claim: outcome.claim.clone(),
-                contradiction: outcome.contradiction.clone(),
-                what: row.what.clone(),
-                expected: row.expected.clone(),
-                measured: measured(row),
-                verdict,
-                reason: reason.or_else(|| row.note.clone()),
-            }
-        }));
+        report.claims.extend(claims(outcome));
         report.sections.push(Section {
             id: outcome.id.clone(),
             title: outcome.title.clone(),
@@ -212,6 +223,7 @@ fn page(outcomes: &[ExperimentOutcome], seed: u64) -> Report {
             contradiction: outcome.contradiction.clone(),
             rows: (first..report.claims.len()).collect(),
             figures: outcome.figures.clone(),
+            heats: outcome.heats.clone(),
             runs_table: Some(outcome.runs.clone()),
             ..Section::default()
         });

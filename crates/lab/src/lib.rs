@@ -6,6 +6,7 @@
 
 pub mod advise;
 pub mod agree;
+pub mod cdn;
 pub mod expect;
 pub mod experiment;
 pub mod export;

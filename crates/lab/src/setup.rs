@@ -2,6 +2,8 @@
 //! In: nothing. Out: plain values. [`crate::scenario`] makes them from text; anyone may make them by hand.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::sync::Arc;
+
 use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};
 
 use crate::export::pcap::Tap;
@@ -142,7 +144,7 @@ pub enum Rwnd {
 }
 
 /// What the application writes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
     /// As much as the transport takes.
     Bulk,
@@ -169,6 +171,17 @@ pub enum Traffic {
         /// From the arrival of a response to the sending of the next request.
         think: Span,
     },
+    /// Responses of given sizes over one connection, then the flow ends. The run ends with the last such flow.
+    Objects(Arc<[Object]>),
+}
+
+/// One response of [`Traffic::Objects`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its bytes.
+    pub size: u64,
+    /// From the arrival of the object before it to the sending of its request; the first one is asked for at the start.
+    pub pause: Span,
 }
 
 /// How the hosts at both ends behave, in Linux's words.

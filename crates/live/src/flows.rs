@@ -206,9 +206,9 @@ fn low_water(flow: &FlowSetup, flows: usize, read: u64) -> i32 {
         return 1;
     }
     let low_water = (WAITING / flows as u64).clamp(LOW_WATER_LEAST, LOW_WATER);
-    let most = match (flow.rwnd, flow.traffic) {
+    let most = match (flow.rwnd, &flow.traffic) {
         (Rwnd::Unlimited, Traffic::Bulk) => low_water,
-        (Rwnd::Unlimited, Traffic::Size(bytes)) => low_water.min(bytes.saturating_sub(read)),
+        (Rwnd::Unlimited, Traffic::Size(bytes)) => low_water.min((*bytes).saturating_sub(read)),
         _ => 1,
     };
     i32::try_from(most.max(1)).unwrap_or(i32::MAX)
@@ -384,7 +384,7 @@ impl<'a> Driver<'a> {
         let (setup, ends) = (&self.setup.flows[index], &self.ends[index]);
         let cc = kernel_cc(&setup.algorithm).map_err(io::Error::other)?;
         let flow = &mut self.flows[index];
-        flow.app = Some(App::new(setup.traffic, now, setup.stop));
+        flow.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
         flow.request_sent = now;
         let port = FIRST_PORT + index as u16;
         let dial = Dial { cc, mss: setup.mss, from: socket::at(ends.from, port), to: socket::at(ends.to, PORT) };
@@ -487,7 +487,7 @@ impl<'a> Driver<'a> {
             } else if bytes - flow.read < LOW_WATER {
                 socket::set_low_water(fd, low_water(setup, flows, flow.read))?;
             }
-        } else if let Some((size, think)) = flow.app.as_ref().and_then(App::exchange) {
+        } else if let Traffic::RequestResponse { size, think } = setup.traffic {
             let done = &mut self.driven.flows[index].exchanges;
             if flow.read >= (done.len() as u64 + 1).saturating_mul(size) {
                 done.push(now.since(flow.request_sent));

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use rhai::{Dynamic, Engine, EvalAltResult, NativeCallContext, Scope};
 
+use super::population::PopulationView;
 use super::register;
 use super::run::{MeasureError, RunView};
 use super::{Curve, FlowView};
+use crate::cdn::Study;
 
 /// More operations than any honest measure needs; a runaway one is stopped. Ours.
 const MAX_OPERATIONS: u64 = 1_000_000;
@@ -34,6 +36,8 @@ pub struct RunSet {
     pub axes: Vec<Axis>,
     /// Curves of external data, as `data(FILE, X, Y, FILTER)` reads them.
     pub files: BTreeMap<String, Arc<str>>,
+    /// The experiment's population.
+    pub study: Option<Arc<Study>>,
 }
 
 /// Reads `cc=bbr1,loss=1%` into pairs.
@@ -163,6 +167,10 @@ impl Measurer {
         let set = runs.clone();
         engine.register_fn("data", move |file: &str, x: &str, y: &str, filter: &str| {
             data(&set, file, x, y, filter).map_err(fail)
+        });
+        let set = runs.clone();
+        engine.register_fn("population", move || {
+            set.study.clone().map(PopulationView).ok_or_else(|| fail("the experiment has no [population]".to_owned()))
         });
         Self { engine, runs }
     }

@@ -7,7 +7,7 @@ use rhai::{Dynamic, Engine, EvalAltResult};
 use super::engine::{fail, flow_of, number};
 use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
 use super::run::{MeasureError, RunView};
-use super::{Curve, series};
+use super::{Curve, population, series};
 
 /// What a measure answers to the engine.
 type Answer = Result<f64, Box<EvalAltResult>>;
@@ -25,6 +25,7 @@ pub(super) fn measures(engine: &mut Engine) {
     columns_of::<LinkView>(engine);
     curves(engine);
     curve_operations(engine);
+    population::measures(engine);
 }
 
 /// Two numbers, for windows.
@@ -355,7 +356,7 @@ mod tests {
         let values = vec![("0%".to_owned(), 0.0), ("1%".to_owned(), 1.0), ("2%".to_owned(), 2.0)];
         let axes = vec![Axis { name: "loss".into(), values }];
         let files = BTreeMap::from([("d.csv".to_owned(), Arc::from("p,v\n0,1\n2,3\n"))]);
-        Measurer::new(Arc::new(RunSet { runs, axes, files }))
+        Measurer::new(Arc::new(RunSet { runs, axes, files, study: None }))
     }
 
     fn value(expression: &str) -> f64 {

@@ -29,6 +29,8 @@ const FILES: &[(&str, &str)] = files![
     "cacm2016/ack_aggregation.toml",
     "cacm2016/cell.toml",
     "cacm2016/compete.toml",
+    "cdn2020/cdn.toml",
+    "cdn2020/when.toml",
     "cdn2020/cliff.toml",
     "ietf100/queue_n.toml",
     "ietf100/shallow_buffers.toml",

@@ -14,6 +14,7 @@ pub(super) fn check(file: &ExperimentFile) -> Result<(), String> {
         }
     }
     let (axes, _) = plan::plan(file)?;
+    file.population.as_ref().map_or(Ok(()), |population| population.check().map_err(|e| format!("population: {e}")))?;
     if file.expect.is_empty() {
         return Err("no [[expect]]: a claim without a verdict".into());
     }

@@ -187,7 +187,7 @@ mod tests {
         let view = testing::two_flows();
         let runs = BTreeMap::from([("only".to_owned(), view)]);
         let files = BTreeMap::from([("d.csv".to_owned(), Arc::from("cc,x,y\na,1,2\nb,3,4\n"))]);
-        draw(&spec, "X-1", "source", &Measurer::new(Arc::new(RunSet { runs, axes: Vec::new(), files })))
+        draw(&spec, "X-1", "source", &Measurer::new(Arc::new(RunSet { runs, files, ..RunSet::default() })))
     }
 
     fn only_series(series: &str, x: &str) -> Series {

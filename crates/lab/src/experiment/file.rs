@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 
+use crate::cdn::Population;
 use crate::product::Vary;
 
 /// One claim: what to run, what to expect, what to draw.
@@ -15,7 +16,10 @@ pub(super) struct ExperimentFile {
     pub(super) source: String,
     pub(super) claim: String,
     pub(super) contradiction: Option<String>,
+    #[serde(default)]
     pub(super) scenario: toml::Table,
+    /// Users who are each run under every algorithm, as `bbrlab cdn` reads them.
+    pub(super) population: Option<Population>,
     #[serde(default)]
     pub(super) vary: Vec<Vary>,
     #[serde(default)]

@@ -19,7 +19,8 @@ pub use catalogue::{README, embedded, embedded_data};
 pub use file::Grade;
 pub use run::{Elsewhere, World, run, run_all, simulator};
 
-use crate::report::{Figure, Table};
+use crate::cdn::{Population, Study};
+use crate::report::{Figure, Heat, Table};
 use file::ExperimentFile;
 
 /// One claim of the catalogue, parsed and checked.
@@ -38,6 +39,7 @@ pub struct Experiment {
     /// The file that it was read from.
     pub origin: String,
     file: ExperimentFile,
+    is_without_population: bool,
     data: BTreeMap<String, Arc<str>>,
 }
 
@@ -105,8 +107,12 @@ pub struct ExperimentOutcome {
     pub rows: Vec<Row>,
     /// The pictures.
     pub figures: Vec<Figure>,
-    /// One row a run.
+    /// The maps of a population.
+    pub heats: Vec<Heat>,
+    /// One row a run, or a class of a population.
     pub runs: Table,
+    /// The population, where there is one.
+    pub study: Option<Arc<Study>>,
 }
 
 impl ExperimentOutcome {
@@ -119,7 +125,18 @@ impl ExperimentOutcome {
 impl Experiment {
     /// How many runs it takes.
     pub fn run_count(&self) -> usize {
-        plan::plan(&self.file).map_or(0, |(_, runs)| runs.len())
+        let population = self.file.population.as_ref().map_or(0, |all| all.count() * all.algorithms.len());
+        plan::plan(&self.file).map_or(0, |(_, runs)| runs.len()) + population
+    }
+
+    /// Its population, to be changed, where it has one.
+    pub const fn population(&mut self) -> Option<&mut Population> {
+        self.file.population.as_mut()
+    }
+
+    /// For worlds that cannot run a population: what it measures is then not measured.
+    pub fn leave_population_out(&mut self) {
+        self.is_without_population = self.file.population.is_some();
     }
 }
 
@@ -135,6 +152,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Experiment, ExperimentError> {
         contradiction: file.contradiction.as_ref().map(|c| c.trim().to_owned()),
         origin: origin.to_owned(),
         file,
+        is_without_population: false,
         data: embedded_data(),
     })
 }

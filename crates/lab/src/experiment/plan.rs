@@ -20,7 +20,7 @@ pub(super) fn plan(file: &ExperimentFile) -> Result<(Vec<Axis>, Vec<PlannedRun>)
         values: points.iter().map(|p| (p.label.clone(), p.x)).collect(),
     };
     let axes = product.axes().iter().map(axis).collect();
-    let alone = file.vary.is_empty() && file.run.is_empty();
+    let alone = file.vary.is_empty() && file.run.is_empty() && file.population.is_none();
     let mut runs = Vec::new();
     if alone || !file.vary.is_empty() {
         for index in 0..product.len() {

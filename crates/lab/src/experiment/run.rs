@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::plan::plan;
 use super::{Experiment, ExperimentError, ExperimentOutcome, figure, verdict};
+use crate::cdn::{self, Study};
 use crate::expect::{Measurer, RunSet, RunView};
 use crate::product::PlannedRun;
 use crate::report::Table;
@@ -79,17 +80,18 @@ fn run_counting(
     };
     let views: Vec<Option<RunView>> =
         planned.par_iter().zip(&resolved).with_max_len(1).map(one).collect::<Result<_, _>>()?;
-    let is_whole = views.iter().all(Option::is_some);
+    let study = study(experiment, seed, tick).map_err(fault)?;
+    let is_whole = views.iter().all(Option::is_some) && !experiment.is_without_population;
     let views: Vec<RunView> = views.into_iter().flatten().collect();
-    let table = table(&views);
+    let table = study.as_ref().map_or_else(|| table(&views), |study| cdn::rows(study));
     let runs: BTreeMap<String, RunView> = views.into_iter().map(|view| (view.name.to_string(), view)).collect();
-    let measurer = Measurer::new(Arc::new(RunSet { runs, axes, files: experiment.data.clone() }));
+    let measurer = Measurer::new(Arc::new(RunSet { runs, axes, files: experiment.data.clone(), study: study.clone() }));
     let mut rows = Vec::new();
     for expect in &experiment.file.expect {
         let measured = verdict::rows(expect, &measurer, is_whole);
         rows.extend(measured.map_err(|e| fault(format!("expect {:?}: {e}", expect.what)))?);
     }
-    let mut figures = Vec::new();
+    let (mut figures, heats) = study.as_ref().map_or_else(Default::default, |study| cdn::figures(study));
     for (index, spec) in experiment.file.figure.iter().enumerate() {
         let id = format!("{}-{}", experiment.id, index + 1);
         match figure::draw(spec, &id, &experiment.source, &measurer) {
@@ -107,8 +109,17 @@ fn run_counting(
         contradiction: experiment.contradiction.clone(),
         rows,
         figures,
+        heats,
         runs: table,
+        study,
     })
+}
+
+/// The experiment's population under each of its algorithms.
+fn study(experiment: &Experiment, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Option<Arc<Study>>, String> {
+    let population = experiment.file.population.as_ref().filter(|_| !experiment.is_without_population);
+    let study = population.map(|population| Study::run(population.design(), population.draw(seed), seed, tick));
+    Ok(study.transpose()?.map(Arc::new))
 }
 
 /// A run's scenario and setup. A scenario's own seed counts from the seed of the whole catalogue, so that repetitions differ from each other.
@@ -204,6 +215,52 @@ mod tests {
     #[test]
     fn the_outcome_is_the_same_whatever_the_number_of_threads() {
         assert_eq!(outcome(1), outcome(3));
+    }
+
+    /// An experiment over users instead of runs.
+    const USERS: &str = "
+        id = 'P'
+        title = 'a test'
+        source = 'this file'
+        claim = 'BBR is faster where packets are lost'
+        [population]
+        users = 6
+        [[population.class]]
+        name = 'home'
+        network = 'x'
+        rate = '10mbit'
+        rtt = '40ms'
+        loss = '2%'
+        size = '500kB'
+        objects = 2
+        [[expect]]
+        what = 'gain'
+        measure = 'population().gain_low(\"home/x\", \"small\") - population().gain_at_age(\"home\", 100, 200)'
+        min = 0
+        [[expect]]
+        what = 'again'
+        measure = 'population().retransmit_ratio(\"home\", \"bbr1\") + population().spread(\"home\", \"cubic\")'
+        min = 1
+    ";
+
+    #[test]
+    fn a_population_is_measured_by_class_and_left_out_where_no_simulator_is() {
+        let text = USERS.replace(" - population().gain_at_age(\"home\", 100, 200)", "");
+        let mut experiment = parse(&text, "users.toml").unwrap();
+        assert_eq!(experiment.run_count(), 12);
+        let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
+        assert!(outcome.passes() && outcome.study.is_some() && !outcome.heats.is_empty(), "{:?}", outcome.rows);
+        assert_eq!((outcome.figures.len(), outcome.runs.rows.len()), (1, 1));
+        experiment.leave_population_out();
+        let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
+        assert!(outcome.study.is_none() && outcome.rows.iter().all(|row| row.verdict == Verdict::NotHere));
+    }
+
+    #[test]
+    fn a_cut_without_users_measures_nothing_and_fails() {
+        let experiment = parse(USERS, "users.toml").unwrap();
+        let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
+        assert_eq!(outcome.rows[0].verdict, Verdict::Fails);
     }
 
     #[test]

@@ -106,6 +106,8 @@ mod tests {
             contradiction: Some(text.into()),
             rows: vec![0, 7],
             figures: vec![figure],
+            heats: Vec::new(),
+            tree: None,
             runs_table: Some(Table { columns: vec![text.into()], rows: vec![vec![text.into()], vec![]] }),
         };
         Report { title: text.into(), subtitle: text.into(), claims: vec![row], sections: vec![section] }

@@ -165,12 +165,12 @@ impl SizeSpec {
 }
 
 /// Uniform in (0, 1], of 53 bits.
-fn uniform(rng: &mut Rng) -> f64 {
+pub(crate) fn uniform(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
 /// Standard normal by Marsaglia's polar method, which needs no sine.
-fn normal(rng: &mut Rng) -> f64 {
+pub(crate) fn normal(rng: &mut Rng) -> f64 {
     loop {
         let (x, y) = (2.0 * uniform(rng) - 1.0, 2.0 * uniform(rng) - 1.0);
         let square = x * x + y * y;
@@ -181,7 +181,7 @@ fn normal(rng: &mut Rng) -> f64 {
 }
 
 /// The natural logarithm of a positive normal number by +, −, × and ÷ alone, so that every machine gives the same bits.
-fn ln(x: f64) -> f64 {
+pub(crate) fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i32 - 1023;
     let mantissa = f64::from_bits((bits & ((1 << 52) - 1)) | (1023 << 52));
@@ -196,7 +196,7 @@ fn ln(x: f64) -> f64 {
 }
 
 /// The exponential function by +, −, × and ÷ alone; 0 and infinity beyond the range of f64.
-fn exp(x: f64) -> f64 {
+pub(crate) fn exp(x: f64) -> f64 {
     let halvings = (x / std::f64::consts::LN_2).round().clamp(-1000.0, 1000.0);
     let rest = x - halvings * std::f64::consts::LN_2;
     let (mut term, mut sum) = (1.0, 1.0);

@@ -3,13 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod aqm;
-mod arrivals;
+pub(crate) mod arrivals;
 mod flow;
 mod model;
 mod resolve;
 mod schedule;
 mod source;
-mod text;
+pub(crate) mod text;
 mod units;
 mod values;
 

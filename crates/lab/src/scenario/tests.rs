@@ -258,7 +258,7 @@ fn queue_disciplines_take_their_options_after_colons_or_commas() {
 #[test]
 fn arrivals_become_sized_flows_and_repeat_with_their_seed() {
     let toml = "duration = \"10s\"\n[[arrivals]]\nflow = \"cubic,rtt=20ms\"\nrate = 5\nsize = { pareto = { alpha = 1.2, min = \"10kB\", max = \"10MB\" } }";
-    let sizes = |setup: &Setup| setup.flows.iter().map(|flow| (flow.start, flow.traffic)).collect::<Vec<_>>();
+    let sizes = |setup: &Setup| setup.flows.iter().map(|flow| (flow.start, flow.traffic.clone())).collect::<Vec<_>>();
     let first = setup(toml);
     assert!((30..75).contains(&first.flows.len()), "{}", first.flows.len());
     assert_eq!(sizes(&first), sizes(&setup(toml)));

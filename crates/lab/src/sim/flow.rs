@@ -190,12 +190,16 @@ impl Flow {
             if self.receiver.in_order_bytes >= total && self.stats.finished.is_none() {
                 self.stats.finished = Some(now);
             }
-        } else if let Some((size, think)) = self.sender.app.exchange() {
-            let answered = (self.stats.exchanges.len() as u64 + 1).saturating_mul(size);
-            if self.receiver.in_order_bytes >= answered {
+        } else if let Some(exchange) = self.sender.app.exchange() {
+            if self.receiver.in_order_bytes >= exchange.end && self.stats.finished.is_none() {
                 self.stats.exchanges.push(now.since(self.stats.request_sent));
-                self.stats.request_sent = now + think;
-                self.sender.app.request_at(now + think + self.one_way);
+                match exchange.pause {
+                    Some(pause) => {
+                        self.stats.request_sent = now + pause;
+                        self.sender.app.request_at(now + pause + self.one_way);
+                    }
+                    None => self.stats.finished = Some(now),
+                }
             }
         }
     }

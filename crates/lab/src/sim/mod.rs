@@ -20,7 +20,7 @@ use crate::export::pcap::{Packets, Tap};
 use crate::link::{Link, LinkConfig, LinkPacket, LinkStats, LossModel, Verdict};
 use crate::metrics::Histogram;
 use crate::result::RunResult;
-use crate::setup::{ChangeKind, Setup};
+use crate::setup::{ChangeKind, FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
 use crate::trace::Trace;
 use agenda::Agenda;
@@ -59,6 +59,14 @@ pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
     let mut world = World::new(setup);
     world.run(progress);
     world.finish()
+}
+
+/// Runs a scenario to its end; beside the output stand, for each flow, the completion times of its responses.
+pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
+    let mut world = World::new(setup);
+    world.run(&mut |_| {});
+    let exchanges = world.flows.iter_mut().map(|flow| std::mem::take(&mut flow.stats.exchanges)).collect();
+    (world.finish(), exchanges)
 }
 
 /// Runs a scenario to its end, watched from inside. For this project's own tests.
@@ -107,6 +115,10 @@ struct World<'a> {
     control: usize,
     first_lane: usize,
     bottleneck: usize,
+    /// Flows with a list of objects that is not yet through.
+    lists: usize,
+    /// The last of these lists is through.
+    is_over: bool,
 }
 
 impl<'a> World<'a> {
@@ -149,6 +161,8 @@ impl<'a> World<'a> {
             control,
             first_lane,
             bottleneck: setup.bottleneck,
+            lists: setup.flows.iter().filter(|flow| is_list(flow)).count(),
+            is_over: false,
         };
         for (index, flow) in setup.flows.iter().enumerate() {
             world.agenda.set(world.source(index, SENDER), flow.start);
@@ -167,14 +181,16 @@ impl<'a> World<'a> {
             until += step;
         }
         self.run_until(duration);
-        self.now = duration;
+        if !self.is_over {
+            self.now = duration;
+        }
     }
 
     /// Handles every event up to and at `until`.
     fn run_until(&mut self, until: Time) {
         loop {
             let at = self.shared.earliest().min(self.agenda.earliest());
-            if at > until {
+            if at > until || self.is_over {
                 return;
             }
             debug_assert!(at >= self.now, "time ran backwards");
@@ -362,7 +378,12 @@ impl<'a> World<'a> {
     fn receive(&mut self, segment: &Segment) {
         let index = segment.flow as usize;
         let flow = &mut self.flows[index];
+        let was_open = flow.stats.finished.is_none();
         flow.on_segment(self.now, segment, &mut self.acks);
+        if was_open && flow.stats.finished.is_some() && is_list(&self.setup.flows[index]) {
+            self.lists -= 1;
+            self.is_over = self.lists == 0;
+        }
         if let Some(capture) = &mut self.capture {
             capture.on_segment(self.now, segment, Tap::Receiver);
         }
@@ -513,6 +534,11 @@ fn next_of_flow(lane: &mut Lane, now: Time, flow: Option<usize>) -> Option<(usiz
         return None;
     }
     lane.back.pop(now).map(|(_, item)| item)
+}
+
+/// Whether the flow carries a list of objects, with the last of which a run ends.
+const fn is_list(flow: &FlowSetup) -> bool {
+    matches!(flow.traffic, Traffic::Objects(_))
 }
 
 /// A seed of its own for each part of the world.

@@ -18,22 +18,34 @@ pub struct App {
     busy: bool,
     started: Time,
     ticks: u64,
+    /// Objects of a list that were asked for.
+    asked: usize,
+}
+
+/// The response that the client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Bytes of the connection up to its end.
+    pub end: u64,
+    /// From its arrival to the next request; `None` if it is the last one.
+    pub pause: Option<Span>,
 }
 
 impl App {
     /// An application that begins to write at `now`.
     pub fn new(traffic: Traffic, now: Time, stop: Option<Time>) -> Self {
         let stop = stop.unwrap_or(Time::NEVER);
-        let (written, next) = match traffic {
+        let (written, next) = match &traffic {
             Traffic::Bulk => (u64::MAX, stop),
-            Traffic::Size(bytes) => (bytes, Time::NEVER),
-            Traffic::OnOff { on, .. } => (u64::MAX, (now + on).min(stop)),
-            Traffic::Rate { rate, tick } => (rate.bytes_in(tick), (now + tick).min(stop)),
-            Traffic::RequestResponse { size, .. } => (size, stop),
+            Traffic::Size(bytes) => (*bytes, Time::NEVER),
+            Traffic::OnOff { on, .. } => (u64::MAX, (now + *on).min(stop)),
+            Traffic::Rate { rate, tick } => (rate.bytes_in(*tick), (now + *tick).min(stop)),
+            Traffic::RequestResponse { size, .. } => (*size, stop),
+            Traffic::Objects(objects) => (objects.first().map_or(0, |object| object.size), stop),
         };
         // Stopped before it could write: nothing is there to send.
         let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
-        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1 }
+        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1 }
     }
 
     /// Its moment has come; `sent` bytes have left the socket so far. True if it wrote something new.
@@ -44,11 +56,11 @@ impl App {
             self.next = Time::NEVER;
             return false;
         }
-        match self.traffic {
+        match &self.traffic {
             Traffic::OnOff { on, off } => {
                 self.busy = !self.busy;
                 self.written = if self.busy { u64::MAX } else { sent };
-                self.next = (now + if self.busy { on } else { off }).min(self.stop);
+                self.next = (now + if self.busy { *on } else { *off }).min(self.stop);
                 self.busy
             }
             Traffic::Rate { rate, tick } => {
@@ -59,9 +71,16 @@ impl App {
                 true
             }
             Traffic::RequestResponse { size, .. } => {
-                self.written = self.written.saturating_add(size);
+                self.written = self.written.saturating_add(*size);
                 self.next = self.stop;
                 true
+            }
+            Traffic::Objects(objects) => {
+                let size = objects.get(self.asked).map_or(0, |object| object.size);
+                self.written = self.written.saturating_add(size);
+                self.asked += 1;
+                self.next = self.stop;
+                size > 0
             }
             Traffic::Bulk | Traffic::Size(_) => {
                 self.next = Time::NEVER;
@@ -83,12 +102,15 @@ impl App {
         }
     }
 
-    /// Bytes of one response and the client's pause, for request/response traffic.
-    pub const fn exchange(&self) -> Option<(u64, Span)> {
-        match self.traffic {
-            Traffic::RequestResponse { size, think } => Some((size, think)),
-            _ => None,
-        }
+    /// The response that the client waits for, where it asks. Nothing is written before it has arrived, so its end is
+    /// that of what was written.
+    pub fn exchange(&self) -> Option<Exchange> {
+        let pause = match &self.traffic {
+            Traffic::RequestResponse { think, .. } => Some(*think),
+            Traffic::Objects(objects) => objects.get(self.asked).map(|object| object.pause),
+            _ => return None,
+        };
+        Some(Exchange { end: self.written, pause })
     }
 
     /// When it stops writing.
@@ -100,6 +122,7 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::Object;
     use bbrlab_core::Rate;
 
     #[test]
@@ -120,6 +143,16 @@ mod tests {
             app.request_at(now + Span::secs(1));
             assert_eq!(app.next, Time::NEVER);
         }
+    }
+
+    #[test]
+    fn a_list_of_objects_is_written_one_at_a_time_and_says_which_is_the_last() {
+        let object = |size| Object { size, pause: Span::secs(1) };
+        let mut app = App::new(Traffic::Objects([object(10), object(7)].into()), Time::ZERO, None);
+        assert_eq!(app.exchange(), Some(Exchange { end: 10, pause: Some(Span::secs(1)) }));
+        app.request_at(Time::ZERO + Span::secs(2));
+        assert!(app.on_time(app.next, 10));
+        assert_eq!(app.exchange(), Some(Exchange { end: 17, pause: None }));
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Sender {
             paced: setup.host.pacing || cc.needs_pacing(),
             cc,
             board: Scoreboard::default(),
-            app: App::new(setup.traffic, setup.start, setup.stop),
+            app: App::new(setup.traffic.clone(), setup.start, setup.stop),
             mss: setup.mss,
             hop,
             tso_max: u64::from(setup.host.tso_max.max(setup.mss)),
@@ -216,7 +216,7 @@ impl Sender {
         self.wstamp = now;
         self.cwnd_stamp = now;
         self.timer = Timer::default();
-        self.app = App::new(setup.traffic, now, setup.stop);
+        self.app = App::new(setup.traffic.clone(), now, setup.stop);
         self.pump(now, out);
         self.fill_socket();
         Some(rtt)

@@ -27,7 +27,7 @@ const CHUNK: usize = 1 << 17;
 /// Refuses what this sender can't do.
 pub fn check(flow: &FlowSetup) -> Result<(), String> {
     let refuse = |what: &str| Err(format!("flow {}: {what} can't be recorded; leave it out", flow.name));
-    if matches!(flow.traffic, Traffic::RequestResponse { .. }) {
+    if matches!(flow.traffic, Traffic::RequestResponse { .. } | Traffic::Objects(_)) {
         return refuse("request");
     }
     if flow.access.is_some() || flow.rtt.is_some() {
@@ -95,7 +95,7 @@ pub fn send(
     };
     let mut sender = Sender { stream, began, end, stop, data: vec![0x62; CHUNK] };
     match flow.traffic {
-        Traffic::Bulk | Traffic::RequestResponse { .. } => sender.write_until(end),
+        Traffic::Bulk | Traffic::RequestResponse { .. } | Traffic::Objects(_) => sender.write_until(end),
         Traffic::Size(bytes) => sender.write_bytes(bytes),
         Traffic::OnOff { on, off } => sender.write_spells(flow.start, on, off),
         Traffic::Rate { rate, tick } => sender.write_rate(flow.start, rate.bytes_in(tick), tick),

@@ -1,0 +1,232 @@
+//! `bbrlab cdn`: a population of users, each run under every algorithm, as an A/B test of a content network.
+//! In: a description of users, a table of them, or nothing for the catalogue's. Out: a table, a page, JSON.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::path::{Path, PathBuf};
+
+use bbrlab_lab::cdn::{self, Design, Population, Study, User, table};
+use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome};
+use bbrlab_lab::scenario::TimeSpan;
+use clap::Args;
+
+use crate::grid::{Align, aligned};
+use crate::outputs::{self, Target};
+use crate::progress::Progress;
+use crate::reproduce;
+use crate::{Failure, Verdict, inputs, print};
+
+/// The experiment whose population is run without a file.
+const CATALOGUE: &str = "CDN";
+
+/// Flags of `bbrlab cdn`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bbrlab cdn --report out/cdn.html\n  \
+        bbrlab cdn --users 200 --algorithms bbr3,cubic\n  \
+        bbrlab cdn examples/paths.csv --report out/mine.html\n\n\
+        Exit status 1 if an expectation of the catalogue's population fails; other populations have none. The files are \
+        described in docs/cdn.md.")]
+pub struct CdnArgs {
+    /// Users as distributions (.toml), or one row an object (.csv, .parquet) [default: the population of experiment CDN]
+    pub file: Option<PathBuf>,
+    /// Algorithms with their parameters, as --flow writes them; the last is the one that all are held against, the first
+    /// the one that is activated; `;` instead of commas where one holds parameters [default: bbr1,cubic]
+    #[arg(long, value_name = "CC,…")]
+    pub algorithms: Option<String>,
+    /// Users of each class, for populations of distributions
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub users: Option<u32>,
+    /// When the hosts under test change to the first algorithm [default: half-way]
+    #[arg(long, value_name = "TIME")]
+    pub activation: Option<String>,
+    /// Seed of all dice
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
+    pub seed: u64,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Write the gains as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+}
+
+/// What is run: an experiment with its expectations, or users alone.
+enum Work {
+    Catalogue(Box<Experiment>),
+    Users(Design, Vec<User>),
+}
+
+/// Runs what the arguments say.
+pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
+    let work = work(args)?;
+    let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
+    let report = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
+    if report.as_ref().is_some_and(Target::is_stdout) {
+        return Err("--report: -: a page is a file; name one, as in out/cdn.html".to_owned());
+    }
+    if let (Some(json), Some(report)) = (&json, &report)
+        && json.same_file(report)
+    {
+        return Err("--report: it names the same file as --json; name another".to_owned());
+    }
+    let (study, outcome) = run(work, args.seed)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let mut files = Vec::new();
+    if let Some(report) = &report {
+        let page = bbrlab_lab::report::render(&page(args, &study, outcome.as_ref(), version));
+        files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
+    }
+    if let Some(json) = &json {
+        let mut value = cdn::json(&study, version);
+        if let Some(outcome) = &outcome {
+            value["expect"] =
+                reproduce::verdicts(std::slice::from_ref(outcome), args.seed)["experiments"][0]["expect"].take();
+        }
+        files.extend(json.write(|to| writeln!(to, "{value:#}"))?);
+    }
+    outputs::commit(files)?;
+    if !json.as_ref().is_some_and(Target::is_stdout) {
+        print(&shown(&study, outcome.as_ref()))?;
+    }
+    Ok(if outcome.is_none_or(|outcome| outcome.passes()) { Verdict::Holds } else { Verdict::Fails })
+}
+
+/// Where the file's users come from.
+fn work(args: &CdnArgs) -> Result<Work, Failure> {
+    let algorithms = args.algorithms.as_deref().map(algorithms);
+    let activation: Option<TimeSpan> =
+        args.activation.as_deref().map(|text| text.parse().map_err(|e| format!("--activation: {e}"))).transpose()?;
+    if let Some(algorithms) = &algorithms {
+        cdn::file::check_algorithms(algorithms).map_err(|error| format!("--{error}"))?;
+    }
+    let Some(path) = &args.file else {
+        let found = experiment::embedded().into_iter().find(|experiment| experiment.id == CATALOGUE);
+        let mut experiment =
+            found.ok_or_else(|| format!("the catalogue has no experiment {CATALOGUE}; name a file"))?;
+        let population = experiment.population().ok_or_else(|| format!("experiment {CATALOGUE} has no population"))?;
+        change(population, args.users, activation, None);
+        // What is expected of BBRv1 says nothing of another algorithm.
+        return Ok(match algorithms {
+            None => Work::Catalogue(Box::new(experiment)),
+            Some(_) => {
+                population.algorithms = algorithms.unwrap_or_default();
+                Work::Users(population.design(), population.draw(args.seed))
+            }
+        });
+    };
+    let fault = |what: String| format!("{}:{what}", path.display());
+    match kind(path)? {
+        Kind::Distributions => {
+            let text = inputs::scenario(path)
+                .map_err(|error| format!("{}: {error}; name a population in TOML", path.display()))?;
+            let mut population = Population::parse(&text).map_err(fault)?;
+            change(&mut population, args.users, activation, algorithms);
+            population.check().map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(Work::Users(population.design(), population.draw(args.seed)))
+        }
+        Kind::Table(read) => {
+            if args.users.is_some() {
+                return Err("--users: a table says itself who its users are; leave it out".to_owned());
+            }
+            let bytes = inputs::table(path).map_err(|error| format!("{}: {error}; name a table", path.display()))?;
+            let sheet = read(bytes).map_err(fault)?;
+            let algorithms = algorithms.unwrap_or_else(|| vec!["bbr1".to_owned(), "cubic".to_owned()]);
+            let (mut design, users) = table::population(&sheet, algorithms, args.seed).map_err(fault)?;
+            design.activation_s = activation.map_or(design.activation_s, TimeSpan::as_secs);
+            Ok(Work::Users(design, users))
+        }
+    }
+}
+
+/// `bbr1,cubic`, or `bbr1,lt_bw=off;cubic`.
+fn algorithms(text: &str) -> Vec<String> {
+    let separator = if text.contains(';') { ';' } else { ',' };
+    text.split(separator).map(|name| name.trim().to_owned()).collect()
+}
+
+fn change(
+    population: &mut Population,
+    users: Option<u32>,
+    activation: Option<TimeSpan>,
+    algorithms: Option<Vec<String>>,
+) {
+    if let Some(users) = users {
+        population.class.iter_mut().for_each(|class| class.users = Some(users));
+    }
+    population.activation = activation.or(population.activation);
+    if let Some(algorithms) = algorithms {
+        population.algorithms = algorithms;
+    }
+}
+
+/// How a population is written.
+enum Kind {
+    Distributions,
+    Table(fn(Vec<u8>) -> Result<table::Sheet, String>),
+}
+
+fn kind(path: &Path) -> Result<Kind, Failure> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => Ok(Kind::Distributions),
+        Some("csv") => Ok(Kind::Table(|bytes| table::csv(&bytes))),
+        #[cfg(feature = "parquet")]
+        Some("parquet") => Ok(Kind::Table(table::parquet)),
+        _ => Err(format!("{}: it is no .toml, .csv or .parquet; name one of these", path.display())),
+    }
+}
+
+fn run(work: Work, seed: u64) -> Result<(Study, Option<ExperimentOutcome>), Failure> {
+    match work {
+        Work::Catalogue(experiment) => {
+            let progress = Progress::new("serving", experiment.run_count());
+            let outcome = experiment::run(&experiment, seed, &|_, _| progress.tick()).map_err(|e| e.to_string())?;
+            let study = outcome.study.as_deref().cloned().ok_or("the experiment brought no study")?;
+            Ok((study, Some(outcome)))
+        }
+        Work::Users(design, users) => {
+            let progress = Progress::new("serving", users.len() * design.algorithms.len());
+            Ok((Study::run(design, users, seed, &|| progress.tick())?, None))
+        }
+    }
+}
+
+fn page(
+    args: &CdnArgs,
+    study: &Study,
+    outcome: Option<&ExperimentOutcome>,
+    version: &str,
+) -> bbrlab_lab::report::Report {
+    let title = match (&args.file, study.design.title.as_str()) {
+        (Some(path), "") => path.display().to_string(),
+        (None, "") => "An algorithm on the users of a content network".to_owned(),
+        (_, title) => title.to_owned(),
+    };
+    let mut page = cdn::report(study, &title, version);
+    if let Some(outcome) = outcome {
+        page.claims = reproduce::claims(outcome).collect();
+        let first = &mut page.sections[0];
+        first.id.clone_from(&outcome.id);
+        first.rows = (0..page.claims.len()).collect();
+        first.source.clone_from(&outcome.source);
+        first.contradiction.clone_from(&outcome.contradiction);
+    }
+    page
+}
+
+fn shown(study: &Study, outcome: Option<&ExperimentOutcome>) -> String {
+    let table = cdn::rows(study);
+    let head: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+    let align: Vec<Align> =
+        (0..head.len()).map(|column| if matches!(column, 0..=2 | 6) { Align::Left } else { Align::Right }).collect();
+    let mut text = aligned(&head, &align, table.rows);
+    text += &format!(
+        "\n{} users, each under {}; gains are medians over users with 95 % bootstrap intervals\n",
+        study.users.len(),
+        study.design.algorithms.join(" and ")
+    );
+    if let Some(outcome) = outcome {
+        text += "\n";
+        text += &reproduce::shown(std::slice::from_ref(outcome));
+    }
+    text
+}

@@ -1,0 +1,336 @@
+//! A population as its author describes it: classes of users, each with distributions of paths and objects.
+//! In: TOML and a seed. Out: users with paths and objects of their own. Never: a user that depends on another one's draws.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{NANOS_PER_SEC, Rng};
+use serde::Deserialize;
+
+use super::spread::Spread;
+use super::{Class, Design, Path, User};
+use crate::metrics::fnv1a;
+use crate::scenario::arrivals::uniform;
+use crate::scenario::{BitRate, BufferSize, FlowSpec, LossModel, Ratio, TimeSpan, Volume};
+use crate::setup::Object;
+
+/// Parts of the seed from this one on belong to users.
+const STREAM: u64 = 0x6364_6e00_0000_0000;
+/// Most users of a class. Ours: a guard against a slip.
+const USERS_MAX: u32 = 1_000_000;
+/// Most objects of a connection. Ours: a guard against a slip.
+const OBJECTS_MAX: u32 = 10_000;
+/// Most connections of a user. Ours.
+const PARALLEL_MAX: u32 = 100;
+
+/// A population.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Population {
+    /// What it is called.
+    #[serde(default)]
+    pub title: String,
+    /// Algorithms with their parameters, as `--flow` writes them; the last is the one that all are held against.
+    #[serde(default = "algorithms")]
+    pub algorithms: Vec<String>,
+    /// Users of each class that does not say how many.
+    #[serde(default = "users")]
+    pub users: u32,
+    /// Users arrive evenly over this time.
+    #[serde(default = "span")]
+    pub span: TimeSpan,
+    /// When the hosts under test change to the first algorithm; half of the span unless written.
+    pub activation: Option<TimeSpan>,
+    /// Share of users whom hosts under test serve.
+    #[serde(default = "split")]
+    pub split: Ratio,
+    /// Width of the bins over time; a sixth of the span unless written.
+    pub bin: Option<TimeSpan>,
+    /// The classes.
+    pub class: Vec<ClassSpec>,
+}
+
+/// A class of users.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ClassSpec {
+    /// Its name.
+    pub name: String,
+    /// The network that its users are in.
+    #[serde(default)]
+    pub network: String,
+    /// What it stands for, in words.
+    #[serde(default)]
+    pub note: String,
+    /// How many users.
+    pub users: Option<u32>,
+    /// Bottleneck rate.
+    pub rate: Spread<BitRate>,
+    /// Two-way propagation time.
+    pub rtt: Spread<TimeSpan>,
+    /// Random loss after the bottleneck.
+    #[serde(default = "no_loss")]
+    pub loss: Spread<Ratio>,
+    /// Bottleneck queue limit.
+    #[serde(default = "one_bdp")]
+    pub buffer: Spread<BufferSize>,
+    /// Size of each object.
+    pub size: Spread<Volume>,
+    /// Objects of a connection.
+    #[serde(default = "one")]
+    pub objects: u32,
+    /// From the arrival of an object to the next request.
+    #[serde(default = "no_pause")]
+    pub pause: Spread<TimeSpan>,
+    /// Connections of a user at once, each with its own objects.
+    #[serde(default = "one")]
+    pub parallel: u32,
+    /// Bulk flows that share the bottleneck, as `--flow` writes them.
+    #[serde(default)]
+    pub rivals: Vec<FlowSpec>,
+    /// How long they have been there when the user comes.
+    #[serde(default = "lead")]
+    pub lead: TimeSpan,
+    /// Options of each of the user's connections, as `--flow` writes them behind an algorithm.
+    #[serde(default)]
+    pub options: String,
+    /// When a connection ends at the latest.
+    #[serde(default = "life")]
+    pub life: TimeSpan,
+}
+
+fn algorithms() -> Vec<String> {
+    vec!["bbr1".to_owned(), "cubic".to_owned()]
+}
+const fn users() -> u32 {
+    100
+}
+const fn span() -> TimeSpan {
+    TimeSpan::secs(7200)
+}
+const fn split() -> Ratio {
+    Ratio(0.5)
+}
+const fn no_loss() -> Spread<Ratio> {
+    Spread::Always(Ratio(0.0))
+}
+const fn one_bdp() -> Spread<BufferSize> {
+    Spread::Always(BufferSize::Bdp(1.0))
+}
+const fn one() -> u32 {
+    1
+}
+const fn no_pause() -> Spread<TimeSpan> {
+    Spread::Always(TimeSpan(0))
+}
+const fn lead() -> TimeSpan {
+    TimeSpan::secs(3)
+}
+const fn life() -> TimeSpan {
+    TimeSpan::secs(60)
+}
+
+impl Population {
+    /// Reads a population from TOML; an error begins with its line and column.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let population: Self = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start.min(text.len()));
+            let before = text.get(..at).unwrap_or_default();
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+            let line = before.matches('\n').count() + 1;
+            format!("{line}:{column}: {}", error.message().lines().next().unwrap_or_default())
+        })?;
+        population.check().map_err(|error| format!("1:1: {error}"))?;
+        Ok(population)
+    }
+
+    /// What is wrong with it, if anything.
+    pub fn check(&self) -> Result<(), String> {
+        check_algorithms(&self.algorithms)?;
+        if self.class.is_empty() {
+            return Err("no [[class]]; a population has at least one".to_owned());
+        }
+        if self.span.0 == 0 || self.bin.is_some_and(|bin| bin.0 == 0) {
+            return Err("span and bin: write at least 1ms".to_owned());
+        }
+        for (nth, class) in self.class.iter().enumerate() {
+            let twice = self.class[..nth].iter().any(|c| c.name == class.name && c.network == class.network);
+            if class.name.is_empty() || twice {
+                return Err(format!(
+                    "class {}: its name {:?} is empty or taken; name it otherwise",
+                    nth + 1,
+                    class.name
+                ));
+            }
+            class.check().map_err(|error| format!("class {:?}: {error}", class.name))?;
+        }
+        Ok(())
+    }
+
+    /// The classes and what is done with them.
+    pub fn design(&self) -> Design {
+        let span_s = self.span.as_secs();
+        Design {
+            title: self.title.clone(),
+            algorithms: self.algorithms.clone(),
+            span_s,
+            activation_s: self.activation.map_or(span_s / 2.0, TimeSpan::as_secs),
+            bin_s: self.bin.map_or(span_s / 6.0, TimeSpan::as_secs),
+            classes: self.class.iter().map(ClassSpec::class).collect(),
+        }
+    }
+
+    /// How many users there are.
+    pub fn count(&self) -> usize {
+        self.class.iter().map(|class| class.users.unwrap_or(self.users) as usize).sum()
+    }
+
+    /// The users, class by class, each from dice of its own.
+    pub fn draw(&self, seed: u64) -> Vec<User> {
+        let mut users = Vec::with_capacity(self.count());
+        for (index, class) in self.class.iter().enumerate() {
+            let label = fnv1a(format!("{}/{}", class.name, class.network).as_bytes());
+            for nth in 0..class.users.unwrap_or(self.users) {
+                let mut rng = Rng::derive(seed, STREAM ^ label.wrapping_add(u64::from(nth)));
+                let arrival_s = (1.0 - uniform(&mut rng)) * self.span.as_secs();
+                let is_tested = uniform(&mut rng) <= self.split.0;
+                users.push(class.user(&mut rng, index, format!("{} {nth}", class.name), arrival_s, is_tested));
+            }
+        }
+        users
+    }
+}
+
+/// Checks the algorithms of a study: a flow text each, without count, start or traffic.
+pub fn check_algorithms(algorithms: &[String]) -> Result<(), String> {
+    if algorithms.len() < 2 {
+        return Err(
+            "algorithms: there is nothing to compare; write at least two, the last being held against".to_owned()
+        );
+    }
+    for (nth, text) in algorithms.iter().enumerate() {
+        let flow: FlowSpec = text.parse().map_err(|error| format!("algorithms: {error}"))?;
+        if flow.count != 1 || flow.start.0 != 0 || sends(&flow) {
+            return Err(format!(
+                "algorithms: {text:?} says what or when to send; write an algorithm and its parameters"
+            ));
+        }
+        if algorithms[..nth].contains(text) {
+            return Err(format!("algorithms: {text:?} stands there twice; write it once"));
+        }
+    }
+    Ok(())
+}
+
+fn sends(flow: &FlowSpec) -> bool {
+    let options = &flow.options;
+    options.size.is_some() || options.on.is_some() || options.rate.is_some() || options.request.is_some()
+}
+
+impl ClassSpec {
+    fn check(&self) -> Result<(), String> {
+        self.rate.check("rate")?;
+        self.rtt.check("rtt")?;
+        self.loss.check("loss")?;
+        self.buffer.check("buffer")?;
+        self.size.check("size")?;
+        self.pause.check("pause")?;
+        let within = |key: &str, value: u32, max: u32| {
+            if (1..=max).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} is none; write 1 to {max}")) }
+        };
+        within("users", self.users.unwrap_or(1), USERS_MAX)?;
+        within("objects", self.objects, OBJECTS_MAX)?;
+        within("parallel", self.parallel, PARALLEL_MAX)?;
+        if self.life.0 < NANOS_PER_SEC / 1000 {
+            return Err(format!("life: {} is too short; write at least 1ms", self.life));
+        }
+        let options: FlowSpec = with_options("cubic", &self.options).parse().map_err(|e| format!("options: {e}"))?;
+        if sends(&options) || self.rivals.iter().any(sends) {
+            return Err("options, rivals: what to send is said by size, objects and pause; leave it out".to_owned());
+        }
+        Ok(())
+    }
+
+    fn class(&self) -> Class {
+        let mut about = vec![
+            format!("rate {}", self.rate.shown()),
+            format!("RTT {}", self.rtt.shown()),
+            format!("loss {}", self.loss.shown()),
+            format!("buffer {}", self.buffer.shown()),
+            format!("{} × {}", self.objects, self.size.shown()),
+        ];
+        if self.pause != no_pause() {
+            about.push(format!("pause {}", self.pause.shown()));
+        }
+        if self.parallel > 1 {
+            about.push(format!("{} connections at once", self.parallel));
+        }
+        if !self.rivals.is_empty() {
+            let rivals: Vec<String> = self.rivals.iter().map(ToString::to_string).collect();
+            about.push(format!("beside {}", rivals.join(" and ")));
+        }
+        if !self.options.is_empty() {
+            about.push(self.options.clone());
+        }
+        Class {
+            name: self.name.clone(),
+            network: self.network.clone(),
+            note: self.note.clone(),
+            about: about.join("; "),
+        }
+    }
+
+    fn user(&self, rng: &mut Rng, class: usize, name: String, arrival_s: f64, is_tested: bool) -> User {
+        let path = Path {
+            rate: self.rate.draw(rng),
+            rtt: self.rtt.draw(rng),
+            loss: match self.loss.draw(rng) {
+                Ratio(0.0) => LossModel::None,
+                loss => LossModel::Bernoulli(loss),
+            },
+            buffer: self.buffer.draw(rng),
+            rivals: self.rivals.clone(),
+            lead: if self.rivals.is_empty() { TimeSpan(0) } else { self.lead },
+            options: self.options.clone(),
+            life: self.life,
+        };
+        let object = |rng: &mut Rng| Object { size: self.size.draw(rng).0, pause: self.pause.draw(rng).span() };
+        let connections = (0..self.parallel).map(|_| (0..self.objects).map(|_| object(rng)).collect()).collect();
+        User { name, class, arrival_s, is_tested, path, connections, seed: rng.next_u64() }
+    }
+}
+
+/// An algorithm's flow text with options behind it.
+pub(super) fn with_options(algorithm: &str, options: &str) -> String {
+    if options.is_empty() { algorithm.to_owned() } else { format!("{algorithm},{options}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "users = 3\n[[class]]\nname = 'a'\nrate = '10mbit'\nrtt = '40ms'\nsize = '1MB'\n";
+
+    #[test]
+    fn users_repeat_with_their_seed_and_do_not_depend_on_other_classes() {
+        let one = Population::parse(TEXT).unwrap();
+        let other = TEXT.replace("users = 3\n", "").replace("'a'", "'b'");
+        let two = Population::parse(&format!("users = 3\n{}{}", other, &TEXT[10..])).unwrap();
+        assert_eq!(one.draw(7), one.draw(7));
+        assert_ne!(one.draw(7), one.draw(8));
+        let seeds = |users: &[User]| users.iter().map(|user| user.seed).collect::<Vec<_>>();
+        assert_eq!(seeds(&one.draw(7)), seeds(&two.draw(7)[3..]));
+    }
+
+    #[test]
+    fn a_slip_is_named_with_its_line_and_column() {
+        for (slip, what) in [
+            (TEXT.replace("10mbit", "ten"), "4:8: "),
+            (TEXT.replace("rate", "rat"), "4:1: unknown field `rat`"),
+            (TEXT.replace("'1MB'", "{ uniform = { min = '2MB', max = '1MB' } }"), "class \"a\": size: out of range"),
+            (format!("algorithms = ['bbr1']\n{TEXT}"), "at least two"),
+            (format!("algorithms = ['bbr9', 'cubic']\n{TEXT}"), "bbr9"),
+        ] {
+            let error = Population::parse(&slip).unwrap_err();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

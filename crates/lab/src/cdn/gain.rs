@@ -1,0 +1,306 @@
+//! What a study says: gains with intervals, medians over time, distributions.
+//! In: a finished study and a cut through it. Out: numbers. Never: objects of one connection counted as independent.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::Rng;
+
+use super::{LARGE, Life, Served, Study, User};
+use crate::metrics::{RESAMPLES, interval, median, resampled};
+
+/// Parts of the seed from this one on belong to the bootstrap.
+const STREAM: u64 = 0x6364_6e02_0000_0000;
+
+/// A cut through a study: which users, which objects. `None` is all.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cut {
+    /// Of this class.
+    pub class: Option<usize>,
+    /// Objects of at least the first and below the second size, bytes.
+    pub size: Option<(u64, u64)>,
+    /// Users whose control run retransmitted at least the first and below the second share.
+    pub retransmits: Option<(f64, f64)>,
+    /// Users with a path RTT of at least the first and below the second, ms.
+    pub rtt_ms: Option<(f64, f64)>,
+    /// Objects that the control began at such an age of the connection, seconds.
+    pub age_s: Option<(f64, f64)>,
+    /// Users who came in such a time, seconds.
+    pub arrival_s: Option<(f64, f64)>,
+    /// Users whom hosts under test serve, or the others.
+    pub is_tested: Option<bool>,
+}
+
+/// The objects that are judged by completion time.
+pub const SMALL_SIZES: (u64, u64) = (0, LARGE);
+/// The objects that are judged by throughput.
+pub const LARGE_SIZES: (u64, u64) = (LARGE, u64::MAX);
+
+/// By how much an algorithm is faster than the control: 0.1 is a tenth faster, for completion times as for throughputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gain {
+    /// The median over users.
+    pub gain: f64,
+    /// The lower end of its 95 % interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// How many users it rests on.
+    pub users: usize,
+    /// How many objects.
+    pub objects: usize,
+}
+
+impl Gain {
+    /// What the interval says.
+    pub const fn word(&self) -> &'static str {
+        if self.users < 2 {
+            "too few users"
+        } else if self.low > 0.0 {
+            "faster"
+        } else if self.high < 0.0 {
+            "slower"
+        } else {
+            "no difference"
+        }
+    }
+}
+
+/// One object under two algorithms.
+struct Pair {
+    size: u64,
+    tested: Served,
+    control: Served,
+}
+
+impl Cut {
+    /// The objects of one class that are judged by completion time, or those judged by throughput.
+    pub fn judged(class: usize, is_large: bool) -> Self {
+        let size = Some(if is_large { LARGE_SIZES } else { SMALL_SIZES });
+        Self { class: Some(class), size, ..Self::default() }
+    }
+
+    fn takes_user(&self, user: &User, control: &Life) -> bool {
+        self.class.is_none_or(|class| class == user.class)
+            && within(self.retransmits, control.retransmit_ratio)
+            && within(self.rtt_ms, user.path.rtt.as_secs() * 1e3)
+            && within(self.arrival_s, user.arrival_s)
+            && self.is_tested.is_none_or(|is_tested| is_tested == user.is_tested)
+    }
+
+    fn takes_size(&self, size: u64) -> bool {
+        self.size.is_none_or(|(from, below)| size >= from && size < below)
+    }
+}
+
+fn within(range: Option<(f64, f64)>, value: f64) -> bool {
+    range.is_none_or(|(from, below)| value >= from && value < below)
+}
+
+/// Size and service of each object that a user was served.
+fn objects<'a>(user: &'a User, life: &'a Life) -> impl Iterator<Item = (u64, Served)> + 'a {
+    let connections = user.connections.iter().zip(&life.connections);
+    connections.flat_map(|(objects, served)| objects.iter().map(|object| object.size).zip(served.iter().copied()))
+}
+
+impl Study {
+    fn taken(&self, cut: &Cut) -> impl Iterator<Item = (&User, &[Life])> {
+        let control = self.control();
+        let all = self.users.iter().zip(self.lives.iter().map(Vec::as_slice));
+        let cut = *cut;
+        all.filter(move |(user, lives)| cut.takes_user(user, &lives[control]))
+    }
+
+    /// Objects that both asked for. One that is whole under neither says nothing.
+    fn pairs(user: &User, tested: &Life, control: &Life, cut: &Cut) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for ((list, tested), control) in user.connections.iter().zip(&tested.connections).zip(&control.connections) {
+            for ((object, tested), control) in list.iter().zip(tested).zip(control) {
+                pairs.push(Pair { size: object.size, tested: *tested, control: *control });
+            }
+        }
+        pairs.retain(|pair| {
+            (pair.tested.is_whole || pair.control.is_whole)
+                && cut.takes_size(pair.size)
+                && within(cut.age_s, pair.control.age_s)
+        });
+        pairs
+    }
+
+    /// The gain of algorithm `arm`: each user under it against the same user under the control. A user counts by the
+    /// geometric mean over its objects.
+    pub fn gain(&self, arm: usize, cut: &Cut) -> Gain {
+        let control = self.control();
+        let (mut ratios, mut objects) = (Vec::new(), 0);
+        for (user, lives) in self.taken(cut) {
+            let pairs = Self::pairs(user, &lives[arm], &lives[control], cut);
+            if !pairs.is_empty() {
+                let ratio = |pair: &Pair| (pair.control.time_s / pair.tested.time_s).ln();
+                ratios.push((pairs.iter().map(ratio).sum::<f64>() / pairs.len() as f64).exp());
+                objects += pairs.len();
+            }
+        }
+        let middle = median(&mut ratios);
+        let (low, high) = interval(&ratios, &mut self.dice(arm));
+        Gain { gain: middle - 1.0, low: low - 1.0, high: high - 1.0, users: ratios.len(), objects }
+    }
+
+    /// What an operator with two groups of users would see after the activation: the medians of one group against those
+    /// of the other. The interval is wider, because the users differ.
+    pub fn split_gain(&self, arm: usize, cut: &Cut, is_after: bool) -> Gain {
+        let (from, to) = if is_after { (self.design.activation_s, f64::MAX) } else { (0.0, self.design.activation_s) };
+        let group = |is_tested: bool| {
+            let cut = Cut { arrival_s: Some((from, to)), is_tested: Some(is_tested), ..*cut };
+            // Before the activation the control serves both.
+            let arm = if is_tested && is_after { arm } else { self.control() };
+            let mut values = self.user_speeds(arm, &cut);
+            (median(&mut values), values)
+        };
+        let ((tested, tests), (control, controls)) = (group(true), group(false));
+        let users = tests.len() + controls.len();
+        let mut rng = self.dice(arm);
+        if tests.len() < 2 || controls.len() < 2 {
+            return Gain { gain: f64::NAN, low: f64::NAN, high: f64::NAN, users, objects: 0 };
+        }
+        let (mut a, mut b) = (vec![0.0; tests.len()], vec![0.0; controls.len()]);
+        let mut ratios: Vec<f64> = (0..RESAMPLES)
+            .map(|_| {
+                resampled(&tests, &mut a, &mut rng);
+                resampled(&controls, &mut b, &mut rng);
+                median(&mut a) / median(&mut b)
+            })
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let (low, high) = (ratios[RESAMPLES / 40], ratios[RESAMPLES - 1 - RESAMPLES / 40]);
+        Gain { gain: tested / control - 1.0, low: low - 1.0, high: high - 1.0, users, objects: 0 }
+    }
+
+    /// Each user's speed: the geometric mean of bytes a second over its objects.
+    fn user_speeds(&self, arm: usize, cut: &Cut) -> Vec<f64> {
+        let speed = |(user, lives): (&User, &[Life])| {
+            let speeds: Vec<f64> = objects(user, &lives[arm])
+                .filter(|(size, served)| served.is_whole && cut.takes_size(*size))
+                .map(|(size, served)| (size as f64 / served.time_s).ln())
+                .collect();
+            (!speeds.is_empty()).then(|| (speeds.iter().sum::<f64>() / speeds.len() as f64).exp())
+        };
+        self.taken(cut).filter_map(speed).collect()
+    }
+
+    /// What is judged of each whole object, sorted: its completion time in ms, or its throughput in Mbit/s.
+    pub fn values(&self, arm: usize, cut: &Cut, is_large: bool) -> Vec<f64> {
+        let mut values = Vec::new();
+        for (user, lives) in self.taken(cut) {
+            let served = objects(user, &lives[arm]).filter(|(size, served)| served.is_whole && cut.takes_size(*size));
+            values.extend(served.map(
+                |(size, served)| {
+                    if is_large { size as f64 * 8e-6 / served.time_s } else { served.time_s * 1e3 }
+                },
+            ));
+        }
+        values.sort_by(f64::total_cmp);
+        values
+    }
+
+    /// How uneven completion is: the 90th over the 10th percentile of time over the least that path and size allow.
+    pub fn spread(&self, arm: usize, cut: &Cut) -> f64 {
+        let mut slowdowns = Vec::new();
+        for (user, lives) in self.taken(cut) {
+            let (rate, rtt_s) = (user.path.rate.0 as f64 / 8.0, user.path.rtt.as_secs());
+            let served = objects(user, &lives[arm]).filter(|(size, served)| served.is_whole && cut.takes_size(*size));
+            slowdowns.extend(served.map(|(size, served)| served.time_s / (size as f64 / rate + rtt_s)));
+        }
+        slowdowns.sort_by(f64::total_cmp);
+        quantile(&slowdowns, 0.9) / quantile(&slowdowns, 0.1)
+    }
+
+    /// Retransmitted over sent segments, the median over users.
+    pub fn retransmit_ratio(&self, arm: usize, cut: &Cut) -> f64 {
+        let mut ratios: Vec<f64> = self.taken(cut).map(|(_, lives)| lives[arm].retransmit_ratio).collect();
+        median(&mut ratios)
+    }
+
+    /// Objects that were not whole when their connection ended.
+    pub fn unfinished(&self, arm: usize, cut: &Cut) -> usize {
+        let open = |(user, lives): (&User, &[Life])| {
+            let open = objects(user, &lives[arm]).filter(|(size, served)| !served.is_whole && cut.takes_size(*size));
+            open.count()
+        };
+        self.taken(cut).map(open).sum()
+    }
+
+    /// Whether the class has objects that are judged so.
+    pub fn has(&self, class: usize, is_large: bool) -> bool {
+        let cut = Cut::judged(class, is_large);
+        let mut own = self.users.iter().filter(|user| user.class == class);
+        own.any(|user| user.connections.iter().flatten().any(|object| cut.takes_size(object.size)))
+    }
+
+    /// The same dice for the same study and algorithm, so that a figure does not depend on what was asked before.
+    fn dice(&self, arm: usize) -> Rng {
+        Rng::derive(self.seed, STREAM + arm as u64)
+    }
+}
+
+/// The quantile of sorted values, nearest rank; NaN for none.
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
+    sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cdn::{Life, Population};
+
+    /// Users whose objects take `slow` seconds under the control and 1 s under the algorithm.
+    fn study(slow: &[f64]) -> Study {
+        let text = "[[class]]\nname = 'a'\nrate = '10mbit'\nrtt = '40ms'\nsize = '1MB'\nobjects = 2\n";
+        let population = Population::parse(&format!("users = {}\n{text}", slow.len())).unwrap();
+        let served = |time_s: f64| Served { age_s: 0.0, time_s, is_whole: true };
+        let life = |time_s: f64| Life { connections: vec![vec![served(time_s); 2]], ..Life::default() };
+        let lives = slow.iter().map(|&time_s| vec![life(1.0), life(time_s)]).collect();
+        Study { design: population.design(), users: population.draw(1), lives, seed: 1 }
+    }
+
+    #[test]
+    fn a_gain_is_the_median_over_users_and_its_interval_holds_it() {
+        let gain = study(&[1.1, 1.2, 1.3, 1.4, 1.5]).gain(0, &Cut::judged(0, false));
+        assert!((gain.gain - 0.3).abs() < 1e-9 && gain.low <= gain.gain && gain.gain <= gain.high, "{gain:?}");
+        assert_eq!((gain.users, gain.objects, gain.word()), (5, 10, "faster"));
+    }
+
+    #[test]
+    fn a_gain_of_either_sign_that_is_chance_is_called_no_difference() {
+        let gain = study(&[0.8, 1.25, 0.9, 1.1, 1.0, 0.7, 1.4]).gain(0, &Cut::default());
+        assert_eq!(gain.word(), "no difference");
+        assert_eq!(study(&[0.8, 0.9, 0.7, 0.8]).gain(0, &Cut::default()).word(), "slower");
+    }
+
+    #[test]
+    fn before_the_activation_both_groups_are_the_controls() {
+        let study = study(&[2.0; 40]);
+        let cut = Cut::judged(0, false);
+        assert_eq!(study.split_gain(0, &cut, false).gain, 0.0);
+        assert!((study.split_gain(0, &cut, true).gain - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_object_that_is_whole_under_neither_says_nothing() {
+        let mut study = study(&[2.0, 2.0]);
+        for life in study.lives.iter_mut().flatten() {
+            life.connections[0][1].is_whole = false;
+        }
+        assert_eq!(study.gain(0, &Cut::default()).objects, 2);
+        assert_eq!(study.unfinished(1, &Cut::default()), 2);
+    }
+
+    #[test]
+    fn cuts_take_what_lies_within_them() {
+        let study = study(&[2.0; 6]);
+        let none = |cut: Cut| assert_eq!(study.gain(0, &cut).users, 0);
+        none(Cut::judged(0, true));
+        none(Cut { rtt_ms: Some((50.0, 100.0)), ..Cut::default() });
+        none(Cut { retransmits: Some((0.01, 1.0)), ..Cut::default() });
+        none(Cut { age_s: Some((1.0, 2.0)), ..Cut::default() });
+        assert_eq!(study.gain(0, &Cut { rtt_ms: Some((40.0, 41.0)), ..Cut::default() }).users, 6);
+    }
+}

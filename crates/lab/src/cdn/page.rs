@@ -1,0 +1,544 @@
+//! A study as a report: what was done, gains by class with intervals, curves over time, distributions, maps.
+//! In: a finished study. Out: sections, tables and JSON. Never: a gain without its interval.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use serde_json::{Value, json};
+
+use super::gain::quantile;
+use super::{Cut, Gain, Study};
+use crate::metrics::median;
+use crate::report::{Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table, short};
+
+/// Edges of the classes of sizes, bytes. Ours; 3 MB is the study's.
+const SIZES: [f64; 9] = [0.0, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e15];
+/// Edges of the classes of retransmission under the control. Ours.
+const RETRANSMITS: [f64; 8] = [0.0, 1e-9, 0.002, 0.005, 0.01, 0.02, 0.05, 1.1];
+/// Edges of the classes of RTT, ms. Ours.
+const RTTS: [f64; 7] = [0.0, 5.0, 25.0, 50.0, 100.0, 200.0, 1e9];
+/// Edges of the ages of a connection, seconds. Ours.
+const AGES: [f64; 8] = [0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 1e9];
+/// Most points of a distribution's curve: a screen has no more columns. Ours.
+const POINTS: usize = 300;
+/// Percentiles at which distributions are compared.
+const PERCENTILES: [u32; 19] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95];
+/// Fewest users behind a cell of a map or a point of a curve. Ours: three have a median and an interval.
+const USERS_MIN: usize = 3;
+
+/// One line of the headline: a class under one algorithm, judged one way.
+struct Line {
+    class: usize,
+    arm: usize,
+    is_large: bool,
+    paired: Gain,
+    split: Gain,
+}
+
+fn lines(study: &Study) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for class in 0..study.design.classes.len() {
+        for is_large in [false, true].into_iter().filter(|&is_large| study.has(class, is_large)) {
+            for arm in 0..study.control() {
+                let cut = Cut::judged(class, is_large);
+                let (paired, split) = (study.gain(arm, &cut), study.split_gain(arm, &cut, true));
+                lines.push(Line { class, arm, is_large, paired, split });
+            }
+        }
+    }
+    lines
+}
+
+/// The headline as a table: columns and rows.
+pub fn rows(study: &Study) -> Table {
+    let control = study.control();
+    let columns = [
+        "class",
+        "judged by",
+        "algorithm",
+        "its median",
+        "control's",
+        "gain, same users",
+        "says",
+        "gain, A/B split",
+        "retransmitted",
+        "control's",
+        "users",
+        "objects",
+    ];
+    let row = |line: Line| {
+        let cut = Cut::judged(line.class, line.is_large);
+        let middle = |arm: usize| {
+            let value = median(&mut study.values(arm, &cut, line.is_large));
+            if value.is_nan() { "–".to_owned() } else { format!("{} {}", three(value), unit(line.is_large)) }
+        };
+        let again = |arm: usize| format!("{} %", three(100.0 * study.retransmit_ratio(arm, &cut)));
+        vec![
+            study.design.classes[line.class].label(),
+            if line.is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }.to_owned(),
+            study.design.algorithms[line.arm].clone(),
+            middle(line.arm),
+            middle(control),
+            shown(&line.paired),
+            line.paired.word().to_owned(),
+            shown(&line.split),
+            again(line.arm),
+            again(control),
+            line.paired.users.to_string(),
+            line.paired.objects.to_string(),
+        ]
+    };
+    let rows = lines(study).into_iter().map(row).collect();
+    Table { columns: columns.map(str::to_owned).to_vec(), rows }
+}
+
+/// A gain with its interval: `+6.1 % (+2.0 to +9.7)`.
+fn shown(gain: &Gain) -> String {
+    if gain.gain.is_nan() {
+        return "–".to_owned();
+    }
+    let signed = |value: f64| {
+        let text = three(100.0 * value);
+        if value > 0.0 { format!("+{text}") } else { text.replace('-', "−") }
+    };
+    format!("{} % ({} to {})", signed(gain.gain), signed(gain.low), signed(gain.high))
+}
+
+fn three(value: f64) -> String {
+    let places = if value.abs() >= 100.0 { 0 } else { usize::from(value.abs() < 10.0) + 1 };
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+const fn unit(is_large: bool) -> &'static str {
+    if is_large { "Mbit/s" } else { "ms" }
+}
+
+/// The whole page.
+pub fn report(study: &Study, title: &str, version: &str) -> Report {
+    let sections = std::iter::once(section(study))
+        .chain((0..study.design.classes.len()).map(|class| class_section(study, class)))
+        .collect();
+    Report {
+        title: title.to_owned(),
+        subtitle: format!("bbrlab {version}, seed {}, {} users", study.seed, study.users.len()),
+        claims: Vec::new(),
+        sections,
+    }
+}
+
+/// What was done, the headline, and maps of the gain over size, age, RTT and retransmissions.
+pub fn section(study: &Study) -> Section {
+    let design = &study.design;
+    let tested = design.algorithms[..study.control()].join(" and ");
+    let control = &design.algorithms[study.control()];
+    let open: usize = (0..design.algorithms.len()).map(|arm| study.unfinished(arm, &Cut::default())).sum();
+    let cut_off = match open {
+        0 => String::new(),
+        n => format!(" {n} objects were not whole when their connection ended; they count with the time until then."),
+    };
+    Section {
+        id: "cdn".to_owned(),
+        title: "What was done, and what it brought".to_owned(),
+        claim: format!(
+            "Each of {} users has a bottleneck of its own and fetches objects over it, once under each algorithm with the \
+             same dice: {tested} against {control}. Objects below 3 MB are judged by their completion time, larger ones by \
+             throughput; a gain of 10 % is a tenth faster either way. A user counts once, with the geometric mean over \
+             its objects; the gain is the median over users, with a 95 % bootstrap interval over users. Beside it stands \
+             what an operator sees who cannot run a user twice: from {} on, part of the users are served by hosts that \
+             run {}, and the medians of both groups are compared.{cut_off}",
+            study.users.len(),
+            clock(design.activation_s),
+            design.algorithms[0],
+        ),
+        heats: std::iter::once(headline(study)).chain(heats(study)).collect(),
+        runs_table: Some(rows(study)),
+        ..Section::default()
+    }
+}
+
+/// The gain of every class with its interval, once for the same users and once as an A/B split shows it.
+fn headline(study: &Study) -> Heat {
+    let lines = lines(study);
+    let name = |line: &Line| {
+        let judged = if line.is_large { "throughput" } else { "completion" };
+        let arm = if study.control() > 1 { format!(", {}", study.design.algorithms[line.arm]) } else { String::new() };
+        format!("{}, {judged}{arm}", study.design.classes[line.class].label())
+    };
+    let cells =
+        |line: &Line| [&line.paired, &line.split].map(|g| [g.gain, g.low, g.high].map(|part| 1.0 + part)).concat();
+    Heat {
+        title: format!("How much faster than {}", study.design.algorithms[study.control()]),
+        x: "gain".to_owned(),
+        y: "class and judged by".to_owned(),
+        xs: ["same users", "from", "to", "A/B split", "from", "to"].map(str::to_owned).to_vec(),
+        ys: lines.iter().map(name).collect(),
+        unit: "×".to_owned(),
+        scale: Scale::AroundOne,
+        cells: lines.iter().map(cells).collect(),
+    }
+}
+
+/// What came out for a class, in a sentence for each way of judging.
+fn sentence(study: &Study, class: usize) -> String {
+    let own = lines(study).into_iter().filter(|line| line.class == class);
+    let one = |line: Line| {
+        let kind = if line.is_large { "Objects from 3 MB" } else { "Objects below 3 MB" };
+        let (name, control) = (&study.design.algorithms[line.arm], &study.design.algorithms[study.control()]);
+        match line.paired.word() {
+            "no difference" => format!(" {kind}: no difference between {name} and {control}, {}.", shown(&line.paired)),
+            "too few users" => format!(" {kind}: too few users."),
+            word => format!(" {kind}: {name} is {word} than {control}, {}.", shown(&line.paired)),
+        }
+    };
+    own.map(one).collect()
+}
+
+/// A time as a reader says it.
+fn clock(seconds: f64) -> String {
+    if seconds >= 120.0 { format!("minute {}", three(seconds / 60.0)) } else { format!("second {}", three(seconds)) }
+}
+
+/// The maps and the figures of all classes, for the catalogue's page.
+pub fn figures(study: &Study) -> (Vec<Figure>, Vec<Heat>) {
+    let classes = 0..study.design.classes.len();
+    let heats = std::iter::once(headline(study)).chain(heats(study)).collect();
+    (classes.map(|class| over_time(study, class)).collect(), heats)
+}
+
+/// One way to cut a study, for a map.
+struct Cutting {
+    title: &'static str,
+    what: &'static str,
+    edges: &'static [f64],
+    unit: &'static str,
+    scale: f64,
+    cut: fn(Cut, f64, f64) -> Cut,
+}
+
+const CUTTINGS: [Cutting; 4] = [
+    Cutting {
+        title: "Gain by size of the object",
+        what: "size",
+        edges: &SIZES,
+        unit: "MB",
+        scale: 1e-6,
+        cut: |cut, from, below| Cut { size: Some((from as u64, below as u64)), ..cut },
+    },
+    Cutting {
+        title: "Gain by age of the connection at the request",
+        what: "age",
+        edges: &AGES,
+        unit: "s",
+        scale: 1.0,
+        cut: |cut, from, below| Cut { age_s: Some((from, below)), ..cut },
+    },
+    Cutting {
+        title: "Gain by round-trip time of the path",
+        what: "RTT",
+        edges: &RTTS,
+        unit: "ms",
+        scale: 1.0,
+        cut: |cut, from, below| Cut { rtt_ms: Some((from, below)), ..cut },
+    },
+    Cutting {
+        title: "Gain by what the control retransmits",
+        what: "retransmitted",
+        edges: &RETRANSMITS,
+        unit: "%",
+        scale: 100.0,
+        cut: |cut, from, below| Cut { retransmits: Some((from, below)), ..cut },
+    },
+];
+
+impl Cutting {
+    fn label(&self, from: f64, below: f64) -> String {
+        let number = |value: f64| short(value * self.scale);
+        match (from, below) {
+            (0.0, below) if below < 1e-6 => "none".to_owned(),
+            (0.0, below) => format!("< {} {}", number(below), self.unit),
+            (from, below) if below == self.edges[self.edges.len() - 1] => format!("≥ {} {}", number(from), self.unit),
+            (from, below) if from < 1e-6 => format!("< {} {}", number(below), self.unit),
+            (from, below) => format!("{}–{} {}", number(from), number(below), self.unit),
+        }
+    }
+
+    /// The ranges with the gain of a class in each.
+    fn gains(&self, study: &Study, arm: usize, class: usize) -> Vec<((f64, f64), Gain)> {
+        let cut = Cut { class: Some(class), ..Cut::default() };
+        let ranges = self.edges.windows(2).map(|edges| (edges[0], edges[1]));
+        ranges.map(|(from, below)| ((from, below), study.gain(arm, &(self.cut)(cut, from, below)))).collect()
+    }
+}
+
+/// Maps of class against size, age, RTT and retransmissions, one each and algorithm.
+fn heats(study: &Study) -> Vec<Heat> {
+    let mut heats = Vec::new();
+    for cutting in &CUTTINGS {
+        for arm in 0..study.control() {
+            let all: Vec<_> = (0..study.design.classes.len()).map(|class| cutting.gains(study, arm, class)).collect();
+            let is_seen = |column: &usize| all.iter().any(|row| row[*column].1.users >= USERS_MIN);
+            let columns: Vec<usize> = (0..cutting.edges.len() - 1).filter(is_seen).collect();
+            let cell = |gain: &Gain| if gain.users >= USERS_MIN { 1.0 + gain.gain } else { f64::NAN };
+            heats.push(Heat {
+                title: format!("{}: {} over the control", cutting.title, study.design.algorithms[arm]),
+                x: cutting.what.to_owned(),
+                y: "class".to_owned(),
+                xs: columns.iter().map(|&c| cutting.label(cutting.edges[c], cutting.edges[c + 1])).collect(),
+                ys: study.design.classes.iter().map(super::Class::label).collect(),
+                unit: "×".to_owned(),
+                scale: Scale::AroundOne,
+                cells: all.iter().map(|row| columns.iter().map(|&c| cell(&row[c].1)).collect()).collect(),
+            });
+        }
+    }
+    heats
+}
+
+/// A class's own part of the page.
+fn class_section(study: &Study, class: usize) -> Section {
+    let about = &study.design.classes[class];
+    let mut figures = vec![over_time(study, class), distribution(study, class), by_percentile(study, class)];
+    figures.extend(CUTTINGS[..2].iter().filter_map(|cutting| by_range(study, class, cutting)));
+    let note = if about.note.is_empty() { String::new() } else { format!("{}. ", about.note) };
+    Section {
+        id: format!("class-{}", class + 1),
+        title: about.label(),
+        claim: format!("{note}Paths and objects: {}.{}", about.about, sentence(study, class)),
+        figures,
+        ..Section::default()
+    }
+}
+
+/// How most objects of a class are judged.
+fn is_large(study: &Study, class: usize) -> bool {
+    let count = |is_large: bool| study.values(study.control(), &Cut::judged(class, is_large), is_large).len();
+    count(true) > count(false)
+}
+
+fn value_axis(is_large: bool) -> Axis {
+    let label = if is_large { "throughput" } else { "completion time" };
+    Axis { label: label.to_owned(), unit: unit(is_large).to_owned(), ..Axis::default() }
+}
+
+fn series(name: impl Into<String>, key: &str, style: Style, points: Vec<(f64, f64)>) -> Series {
+    let (x, y) = points.into_iter().unzip();
+    Series { name: name.into(), style, x, y, color_key: Some(key.to_owned()) }
+}
+
+fn figure(study: &Study, class: usize, what: &str, title: &str, how_to_read: String) -> Figure {
+    Figure {
+        id: format!("cdn-{}-{what}", class + 1),
+        title: format!("{}: {title}", study.design.classes[class].label()),
+        how_to_read,
+        ..Figure::default()
+    }
+}
+
+/// Medians over time of both groups of users, with the moment of the change.
+fn over_time(study: &Study, class: usize) -> Figure {
+    let design = &study.design;
+    let (is_large, control, key) = (is_large(study, class), study.control(), design.algorithms[0].as_str());
+    let (scale, unit) = if design.span_s > 600.0 { (60.0, "min") } else { (1.0, "s") };
+    let bins = ((design.span_s / design.bin_s).ceil() as usize).clamp(1, 1000);
+    let (mut tested, mut others) = (Vec::new(), Vec::new());
+    for bin in 0..bins {
+        let (from, to) =
+            (bin as f64 * design.bin_s, (bin + 1) as f64 * design.bin_s + if bin + 1 == bins { 1.0 } else { 0.0 });
+        let at = (from + design.bin_s / 2.0) / scale;
+        let values = |arm: usize, is_tested: bool, from: f64, to: f64| {
+            let cut = Cut::judged(class, is_large);
+            study.values(arm, &Cut { arrival_s: Some((from, to)), is_tested: Some(is_tested), ..cut }, is_large)
+        };
+        let mut own = values(control, true, from, to.min(design.activation_s));
+        own.extend(values(0, true, from.max(design.activation_s), to));
+        tested.push((at, median(&mut own)));
+        others.push((at, median(&mut values(control, false, from, to))));
+    }
+    let top = tested.iter().chain(&others).map(|point| point.1).fold(0.0, f64::max);
+    let at = design.activation_s / scale;
+    let moment = vec![(at, 0.0), (at, top * 1.1)];
+    let read = format!(
+        "Medians over the objects of users who came in each bin. Left of the line all hosts run {}; right of it the hosts \
+         under test run {key}.",
+        design.algorithms[control]
+    );
+    Figure {
+        x: Axis {
+            label: "arrival".to_owned(),
+            unit: unit.to_owned(),
+            min: Some(0.0),
+            max: Some(design.span_s / scale),
+            ..Axis::default()
+        },
+        panels: vec![Panel {
+            y: Axis { min: Some(0.0), ..value_axis(is_large) },
+            series: vec![
+                series(format!("{key} is activated"), "activation", Style::Reference, moment),
+                series("hosts under test", key, Style::Line, tested),
+                series("other hosts", &design.algorithms[control], Style::Line, others),
+            ],
+        }],
+        ..figure(study, class, "time", "medians over time", read)
+    }
+}
+
+/// The share of objects up to each value.
+fn distribution(study: &Study, class: usize) -> Figure {
+    let is_large = is_large(study, class);
+    let cut = Cut::judged(class, is_large);
+    let one = |(arm, name): (usize, &String)| {
+        let values = study.values(arm, &cut, is_large);
+        let count = values.len().clamp(1, POINTS);
+        let point = |nth: usize| ((nth + 1) as f64 / count as f64, quantile(&values, (nth + 1) as f64 / count as f64));
+        let points = (0..count).map(point).map(|(share, value)| (value, 100.0 * share)).collect();
+        series(name, name, Style::Step, points)
+    };
+    let read = if is_large {
+        "A curve farther right is faster."
+    } else {
+        "A curve farther left is faster, a steeper one more even."
+    };
+    Figure {
+        x: Axis { log: true, ..value_axis(is_large) },
+        panels: vec![Panel {
+            y: Axis {
+                label: "objects".to_owned(),
+                unit: "%".to_owned(),
+                min: Some(0.0),
+                max: Some(100.0),
+                ..Axis::default()
+            },
+            series: study.design.algorithms.iter().enumerate().map(one).collect(),
+        }],
+        ..figure(study, class, "cdf", "distribution", format!("The share of objects up to each value. {read}"))
+    }
+}
+
+/// The same percentile of both distributions against each other.
+fn by_percentile(study: &Study, class: usize) -> Figure {
+    let is_large = is_large(study, class);
+    let cut = Cut::judged(class, is_large);
+    let control = study.values(study.control(), &cut, is_large);
+    let one = |arm: usize| {
+        let own = study.values(arm, &cut, is_large);
+        let gain = |percentile: u32| {
+            let q = f64::from(percentile) / 100.0;
+            let ratio = quantile(&own, q) / quantile(&control, q);
+            100.0 * (if is_large { ratio } else { 1.0 / ratio } - 1.0)
+        };
+        let points = PERCENTILES.iter().map(|&p| (f64::from(p), gain(p))).collect();
+        series(&study.design.algorithms[arm], &study.design.algorithms[arm], Style::Line, points)
+    };
+    let zero =
+        Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![0.0], y: vec![0.0], color_key: None };
+    let value = if is_large { "throughput" } else { "completion time" };
+    let read =
+        format!("Each percentile of {value} against the same percentile under the control: above 0 it is faster.");
+    Figure {
+        x: Axis { label: "percentile".to_owned(), min: Some(0.0), max: Some(100.0), ..Axis::default() },
+        panels: vec![Panel {
+            y: Axis { label: "gain".to_owned(), unit: "%".to_owned(), ..Axis::default() },
+            series: std::iter::once(zero).chain((0..study.control()).map(one)).collect(),
+        }],
+        ..figure(study, class, "percentile", "gain by percentile", read)
+    }
+}
+
+/// The gain over ranges of one quantity with its interval; `None` where fewer than two ranges hold enough users.
+fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
+    let (mut all, mut first) = (Vec::new(), f64::INFINITY);
+    for arm in 0..study.control() {
+        let gains = cutting.gains(study, arm, class);
+        let seen: Vec<_> = gains.iter().filter(|(_, gain)| gain.users >= USERS_MIN).collect();
+        if seen.len() < 2 {
+            return None;
+        }
+        // The middle by ratio; open ends lie as far as a factor of two and a half.
+        let middle = |&(from, below): &(f64, f64)| {
+            let (from, below) = (if from > 0.0 { from } else { below / 5.0 }, below.min(from.max(1e-9) * 5.0));
+            (from * if below > from { below } else { from * 5.0 }).sqrt() * cutting.scale
+        };
+        let name = &study.design.algorithms[arm];
+        let curve = |of: fn(&Gain) -> f64| -> Vec<(f64, f64)> {
+            seen.iter().map(|(range, gain)| (middle(range), 100.0 * of(gain))).collect()
+        };
+        all.push(series(name, name, Style::Line, curve(|gain| gain.gain)));
+        let ends = [curve(|gain| gain.low), curve(|gain| gain.high)].concat();
+        first = ends.iter().map(|end| end.0).fold(first, f64::min);
+        all.push(series(format!("{name}, 95 % interval"), name, Style::Points, ends));
+    }
+    let read =
+        "The median over users of each range, with the ends of its 95 % interval (markers): above 0 it is faster."
+            .to_owned();
+    all.insert(
+        0,
+        Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![first], y: vec![0.0], color_key: None },
+    );
+    Some(Figure {
+        x: Axis { label: cutting.what.to_owned(), unit: cutting.unit.to_owned(), log: true, ..Axis::default() },
+        panels: vec![Panel {
+            y: Axis { label: "gain".to_owned(), unit: "%".to_owned(), ..Axis::default() },
+            series: all,
+        }],
+        ..figure(study, class, cutting.what, &cutting.title.to_lowercase(), read)
+    })
+}
+
+/// The study's figures for programs. Gains are ratios less 1.
+pub fn json(study: &Study, version: &str) -> Value {
+    let finite = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
+    let gain = |gain: &Gain| json!({ "median": finite(gain.gain), "low": finite(gain.low), "high": finite(gain.high), "users": gain.users });
+    let line = |line: &Line| {
+        let cut = Cut::judged(line.class, line.is_large);
+        let (class, control) = (&study.design.classes[line.class], study.control());
+        let middle = |arm: usize| finite(median(&mut study.values(arm, &cut, line.is_large)));
+        let value = if line.is_large { "throughput_mbps" } else { "completion_ms" };
+        json!({ "class": class.name, "network": class.network, "paths": class.about,
+                "algorithm": study.design.algorithms[line.arm], "judged_by": value,
+                "median": middle(line.arm), "control_median": middle(control),
+                "gain": gain(&line.paired), "split_gain": gain(&line.split), "says": line.paired.word(),
+                "objects": line.paired.objects,
+                "retransmit_ratio": finite(study.retransmit_ratio(line.arm, &cut)),
+                "control_retransmit_ratio": finite(study.retransmit_ratio(control, &cut)) })
+    };
+    json!({ "schema": 1, "version": version, "seed": study.seed, "title": study.design.title,
+            "algorithms": study.design.algorithms, "users": study.users.len(),
+            "gains": lines(study).iter().map(line).collect::<Vec<Value>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cdn::Population;
+
+    fn study(threads: usize) -> Study {
+        let text = "users = 8\nspan = '10s'\n[[class]]\nname = 'a'\nnetwork = 'x'\nrate = '10mbit'\nrtt = '20ms'\n\
+                    loss = '2%'\nsize = { uniform = { min = '10kB', max = '400kB' } }\nobjects = 3\n";
+        let population = Population::parse(text).unwrap();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| Study::run(population.design(), population.draw(1), 1, &|| ())).unwrap()
+    }
+
+    #[test]
+    fn a_page_is_the_same_whatever_the_number_of_threads() {
+        let page = |threads| crate::report::render(&report(&study(threads), "t", "v"));
+        assert!(page(1) == page(3));
+    }
+
+    #[test]
+    fn every_class_has_its_line_its_maps_and_its_figures() {
+        let study = study(2);
+        let table = rows(&study);
+        assert_eq!((table.rows.len(), table.rows[0][0].as_str()), (1, "a/x"));
+        assert_eq!(table.columns.len(), table.rows[0].len());
+        let page = report(&study, "t", "v");
+        assert_eq!((page.sections.len(), page.sections[0].heats.len()), (2, CUTTINGS.len() + 1));
+        assert!(page.sections[1].figures.len() >= 4);
+        assert_eq!(json(&study, "v")["gains"][0]["judged_by"], "completion_ms");
+    }
+
+    #[test]
+    fn a_gain_is_written_with_its_sign_and_interval() {
+        let gain = Gain { gain: 0.061, low: -0.02, high: 0.0972, users: 9, objects: 9 };
+        assert_eq!(shown(&gain), "+6.1 % (−2 to +9.72)");
+    }
+}

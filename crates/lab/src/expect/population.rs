@@ -1,0 +1,89 @@
+//! What may be asked of a population: gains in per cent, with the ends of their intervals, of a class and a kind of object.
+//! In: `population().gain("client", "large")`. Out: numbers. `experiments/README.md` lists them for writers of experiments.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::sync::Arc;
+
+use rhai::{Dynamic, Engine, EvalAltResult};
+
+use super::engine::{fail, number};
+use super::run::MeasureError;
+use crate::cdn::gain::{LARGE_SIZES, SMALL_SIZES};
+use crate::cdn::{Cut, Gain, Study};
+use crate::metrics::median;
+
+/// What a measure answers to the engine.
+type Answer = Result<f64, Box<EvalAltResult>>;
+
+/// A finished study, as measures see it.
+#[derive(Clone, Debug)]
+pub struct PopulationView(pub Arc<Study>);
+
+impl PopulationView {
+    /// The objects of a class (`""`: of all) that are judged so: `small`, `large` or `all`.
+    fn cut(&self, class: &str, which: &str) -> Result<Cut, MeasureError> {
+        let class = if class.is_empty() { None } else { Some(self.0.class(class)?) };
+        let size = match which {
+            "small" => Some(SMALL_SIZES),
+            "large" => Some(LARGE_SIZES),
+            "all" => None,
+            _ => return Err(format!("no objects {which:?}; there are small, large and all")),
+        };
+        Ok(Cut { class, size, ..Cut::default() })
+    }
+
+    /// The place of an algorithm.
+    fn arm(&self, algorithm: &str) -> Result<usize, MeasureError> {
+        let all = &self.0.design.algorithms;
+        all.iter()
+            .position(|known| known == algorithm)
+            .ok_or_else(|| format!("no algorithm {algorithm:?} in the population; there are {}", all.join(", ")))
+    }
+
+    fn gain(&self, class: &str, which: &str) -> Result<Gain, MeasureError> {
+        Ok(self.0.gain(0, &self.cut(class, which)?))
+    }
+}
+
+/// The end or the middle of a gain's interval.
+type Part = fn(Gain) -> f64;
+const PARTS: [(&str, Part); 3] = [("gain", |g| g.gain), ("gain_low", |g| g.low), ("gain_high", |g| g.high)];
+
+/// Registers every measure of a population.
+pub(super) fn measures(engine: &mut Engine) {
+    engine.register_type_with_name::<PopulationView>("Population");
+    for (name, part) in PARTS {
+        engine.register_fn(name, move |all: &mut PopulationView, class: &str, which: &str| -> Answer {
+            all.gain(class, which).map(|gain| 100.0 * part(gain)).map_err(fail)
+        });
+        engine.register_fn(
+            format!("{name}_at_age"),
+            move |all: &mut PopulationView, class: &str, from: Dynamic, to: Dynamic| -> Answer {
+                let (from, to) = (number(&from)?, number(&to)?);
+                let cut = Cut { age_s: Some((from, to)), ..all.cut(class, "all").map_err(fail)? };
+                Ok(100.0 * part(all.0.gain(0, &cut)))
+            },
+        );
+    }
+    engine
+        .register_fn("split_gain", |all: &mut PopulationView, class: &str, which: &str| -> Answer {
+            let cut = all.cut(class, which).map_err(fail)?;
+            Ok(100.0 * all.0.split_gain(0, &cut, true).gain)
+        })
+        .register_fn("spread", |all: &mut PopulationView, class: &str, algorithm: &str| -> Answer {
+            let cut = all.cut(class, "small").map_err(fail)?;
+            Ok(all.0.spread(all.arm(algorithm).map_err(fail)?, &cut))
+        })
+        .register_fn("retransmit_ratio", |all: &mut PopulationView, class: &str, algorithm: &str| -> Answer {
+            let cut = all.cut(class, "all").map_err(fail)?;
+            Ok(all.0.retransmit_ratio(all.arm(algorithm).map_err(fail)?, &cut))
+        })
+        .register_fn("completion_ms", |all: &mut PopulationView, class: &str, algorithm: &str| -> Answer {
+            let cut = all.cut(class, "small").map_err(fail)?;
+            Ok(median(&mut all.0.values(all.arm(algorithm).map_err(fail)?, &cut, false)))
+        })
+        .register_fn("throughput_mbps", |all: &mut PopulationView, class: &str, algorithm: &str| -> Answer {
+            let cut = all.cut(class, "large").map_err(fail)?;
+            Ok(median(&mut all.0.values(all.arm(algorithm).map_err(fail)?, &cut, true)))
+        });
+}
