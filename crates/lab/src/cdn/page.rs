@@ -385,6 +385,9 @@ fn over_time(study: &Study, class: usize) -> Figure {
 fn distribution(study: &Study, class: usize) -> Figure {
     let is_large = is_large(study, class);
     let cut = Cut::judged(class, is_large);
+    let all = |end: f64| (0..=study.control()).map(move |arm| quantile(&study.values(arm, &cut, is_large), end));
+    // Over less than a decade a logarithmic axis has hardly a number on it.
+    let is_wide = all(1.0).fold(0.0, f64::max) > 10.0 * all(0.0).fold(f64::INFINITY, f64::min);
     let one = |(arm, name): (usize, &String)| {
         let values = study.values(arm, &cut, is_large);
         let count = values.len().clamp(1, POINTS);
@@ -398,7 +401,7 @@ fn distribution(study: &Study, class: usize) -> Figure {
         "A curve farther left is faster, a steeper one more even."
     };
     Figure {
-        x: Axis { log: true, ..value_axis(is_large) },
+        x: Axis { log: is_wide, ..value_axis(is_large) },
         panels: vec![Panel {
             y: Axis {
                 label: "objects".to_owned(),

@@ -190,16 +190,17 @@ impl Flow {
             if self.receiver.in_order_bytes >= total && self.stats.finished.is_none() {
                 self.stats.finished = Some(now);
             }
-        } else if let Some(exchange) = self.sender.app.exchange() {
-            if self.receiver.in_order_bytes >= exchange.end && self.stats.finished.is_none() {
-                self.stats.exchanges.push(now.since(self.stats.request_sent));
-                match exchange.pause {
-                    Some(pause) => {
-                        self.stats.request_sent = now + pause;
-                        self.sender.app.request_at(now + pause + self.one_way);
-                    }
-                    None => self.stats.finished = Some(now),
+        } else if let Some(exchange) = self.sender.app.exchange()
+            && self.receiver.in_order_bytes >= exchange.end
+            && self.stats.finished.is_none()
+        {
+            self.stats.exchanges.push(now.since(self.stats.request_sent));
+            match exchange.pause {
+                Some(pause) => {
+                    self.stats.request_sent = now + pause;
+                    self.sender.app.request_at(now + pause + self.one_way);
                 }
+                None => self.stats.finished = Some(now),
             }
         }
     }
