@@ -7,6 +7,7 @@ mod agree;
 mod args;
 mod check;
 mod clock;
+mod conform;
 mod emulate;
 mod expect;
 mod grid;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Agree(args) => agree::agree(args),
+        Command::Conform(args) => conform::conform(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {
@@ -118,7 +120,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, agree, record, replay, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, conform, agree, record, replay, list, check, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();

@@ -5,6 +5,7 @@
 //! [`trace`] and [`result`] hold what came out, [`report`] draws it.
 
 pub mod agree;
+pub mod conform;
 pub mod expect;
 pub mod experiment;
 pub mod export;

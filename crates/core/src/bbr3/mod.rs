@@ -10,6 +10,7 @@
 
 mod aggregation;
 mod ecn;
+mod inside;
 mod loss;
 mod params;
 mod probe_bw;
@@ -29,6 +30,7 @@ use aggregation::Aggregation;
 use ecn::Ecn;
 use loss::Undo;
 
+pub use inside::{Bbr3Inside, GAIN_UNIT};
 pub use params::Bbr3Params;
 pub(crate) use params::{IETF100, LINUX, V2};
 

@@ -9,6 +9,7 @@ mod payload;
 mod run;
 
 pub use model::*;
+pub use html::escape;
 pub use run::for_run;
 
 /// The chart library, unchanged.

@@ -8,10 +8,12 @@
 mod agenda;
 mod capture;
 mod flow;
+mod inside;
 mod lanes;
 #[doc(hidden)]
 pub mod observe;
 mod record;
+pub mod script;
 mod summary;
 
 use bbrlab_core::{Rng, Span, Time};
@@ -28,6 +30,7 @@ use capture::Capture;
 use flow::{ACCESS_HOP, Flow};
 use lanes::Lane;
 use record::Recorder;
+use script::{Director, Script};
 
 /// Sources of events of one flow: a whole group of the agenda, so that they settle together.
 const FLOW_SOURCES: usize = agenda::WIDTH;
@@ -58,6 +61,14 @@ pub fn run(setup: &Setup) -> Output {
 pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
     let mut world = World::new(setup);
     world.run(progress);
+    world.finish()
+}
+
+/// Runs a scenario by a script; it ends when the script says so, at the latest with the setup's duration.
+pub fn run_scripted(setup: &Setup, script: &Script) -> Output {
+    let mut world = World::new(setup);
+    world.follow(script);
+    world.run(&mut |_| {});
     world.finish()
 }
 
@@ -92,6 +103,9 @@ struct World<'a> {
     ack_loss: LossModel,
     recorder: Recorder,
     observer: Option<&'a mut dyn observe::Observer>,
+    director: Option<Box<Director>>,
+    /// Events up to here are handled; a script may bring the end nearer.
+    horizon: Time,
     capture: Option<Box<Capture>>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
@@ -137,6 +151,8 @@ impl<'a> World<'a> {
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
             observer: None,
+            director: None,
+            horizon: Time::ZERO,
             capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
@@ -163,18 +179,31 @@ impl<'a> World<'a> {
         let mut until = Time::ZERO + step;
         while until < duration && step > Span::ZERO {
             self.run_until(until);
+            if self.horizon < until {
+                return; // by the script
+            }
             progress(until);
             until += step;
         }
         self.run_until(duration);
-        self.now = duration;
+        self.now = self.horizon;
+    }
+
+    /// Lets a script direct the run.
+    fn follow(&mut self, script: &Script) {
+        let director = Director::new(script);
+        if !director.may_share_lanes() {
+            self.flows.iter_mut().for_each(|flow| flow.lane = None);
+        }
+        self.director = Some(Box::new(director));
     }
 
     /// Handles every event up to and at `until`.
     fn run_until(&mut self, until: Time) {
+        self.horizon = until;
         loop {
             let at = self.shared.earliest().min(self.agenda.earliest());
-            if at > until {
+            if at > self.horizon {
                 return;
             }
             debug_assert!(at >= self.now, "time ran backwards");
@@ -444,6 +473,9 @@ impl<'a> World<'a> {
             self.recorder.on_ack(self.now, index, rtt);
         }
         observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out[before..]);
+        if self.director.is_some() {
+            self.direct(index, self.out.len() - before, true);
+        }
     }
 
     /// A sender's timer, pacer or application is due.
@@ -457,6 +489,9 @@ impl<'a> World<'a> {
             flow.sender.start(self.now, &mut self.out);
         }
         observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out);
+        if self.director.is_some() {
+            self.direct(index, self.out.len(), false);
+        }
         let next = self.emit(index, 0);
         self.agenda.set(self.source(index, SENDER), next);
     }
@@ -476,6 +511,9 @@ impl<'a> World<'a> {
             self.next_change += 1;
             self.apply(change.link, change.what);
         }
+        if self.director.is_some() {
+            self.act();
+        }
         if self.recorder.next() <= self.now {
             self.recorder.sample(self.now, &self.flows, &self.links[..self.setup.links.len()]);
         }
@@ -485,7 +523,8 @@ impl<'a> World<'a> {
     fn plan_control(&mut self) {
         let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
         let change = self.setup.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
-        self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(self.recorder.next()));
+        let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
+        self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
     }
 
     fn apply(&mut self, link: usize, what: ChangeKind) {
