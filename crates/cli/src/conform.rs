@@ -6,39 +6,77 @@ use std::fmt::Write;
 use std::path::Path;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Verdict as Met};
+use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Verdict as Met, log};
 use bbrlab_lab::scenario::nearest;
+
+use serde_json::Value;
 
 use crate::args::ConformArgs;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
-use crate::{Failure, Verdict, print};
+use crate::{Failure, Verdict, inputs, print};
 
 /// Most failing cells of a case of which the table says why.
 const FAULTS_SHOWN: usize = 3;
 
-/// Runs the cases that the arguments name.
+/// Runs the cases that the arguments name, or judges a log.
 pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
     let targets = Targets::check(args)?;
+    if let Some(path) = &args.log {
+        return judge_log(path, &targets);
+    }
     let outcomes = run(args)?;
-    let mut files = Vec::new();
-    if let Some(report) = &targets.report {
-        let page = bbrlab_lab::report::render(&conform::page(&outcomes));
-        files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
-    }
-    if let Some(junit) = &targets.junit {
-        files.extend(junit.write(|to| to.write_all(conform::junit(&outcomes).as_bytes()))?);
-    }
-    if let Some(json) = &targets.json {
-        files.extend(json.write(|to| writeln!(to, "{:#}", conform::json(&outcomes)))?);
-    }
-    outputs::commit(files)?;
+    targets.write(
+        || bbrlab_lab::report::render(&conform::page(&outcomes)),
+        || conform::junit(&outcomes),
+        || conform::json(&outcomes),
+    )?;
     if !targets.takes_stdout() {
         print(&shown(&outcomes))?;
     }
     let fails = outcomes.iter().any(|outcome| outcome.verdict() == Met::Fails);
     Ok(if fails { Verdict::Fails } else { Verdict::Holds })
+}
+
+/// Judges what a log shows.
+fn judge_log(path: &Path, targets: &Targets) -> Result<Verdict, Failure> {
+    let fault = |error: String| format!("--log: {}: {error}", path.display());
+    let bytes = inputs::log(path).map_err(fault)?;
+    let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(fault)?;
+    let judged: log::Judged<'_> = log.flows.iter().map(|flow| (flow, log::judge(flow))).collect();
+    targets.write(
+        || bbrlab_lab::report::render(&log::page(&log, &judged)),
+        || log::junit(&judged),
+        || log::json(&log, &judged),
+    )?;
+    if !targets.takes_stdout() {
+        print(&shown_log(&log, &judged))?;
+    }
+    let fails = judged.iter().flat_map(|(_, seen)| seen).any(|seen| seen.verdict == Met::Fails);
+    Ok(if fails { Verdict::Fails } else { Verdict::Holds })
+}
+
+fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
+    let mut text = String::new();
+    for (flow, seen) in judged {
+        let _ = writeln!(text, "{}: {}, {} samples, {} losses", flow.name, log.form, flow.samples.len(), flow.losses.len());
+        let rows = seen.iter().map(|seen| {
+            let reason = seen.reason.clone().unwrap_or_default();
+            vec![word(seen.verdict), seen.measured_text(), seen.expected.clone(), seen.what.clone(), reason]
+        });
+        let align = [Align::Left, Align::Right, Align::Left, Align::Text, Align::Text];
+        text += &aligned(&["verdict", "measured", "expected", "what", "why not"], &align, rows);
+    }
+    let count = |met| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == met).count();
+    let _ = writeln!(
+        text,
+        "\n{} demands hold, {} fail, {} are not shown by this log",
+        count(Met::Holds),
+        count(Met::Fails),
+        count(Met::NotApplicable)
+    );
+    text
 }
 
 /// Where the results go.
@@ -65,6 +103,26 @@ impl Targets {
             }
         }
         Ok(targets)
+    }
+
+    /// Writes what is asked for.
+    fn write(
+        &self,
+        page: impl FnOnce() -> String,
+        junit: impl FnOnce() -> String,
+        json: impl FnOnce() -> Value,
+    ) -> Result<(), Failure> {
+        let mut files = Vec::new();
+        if let Some(report) = &self.report {
+            files.extend(report.write(|to| to.write_all(page().as_bytes()))?);
+        }
+        if let Some(target) = &self.junit {
+            files.extend(target.write(|to| to.write_all(junit().as_bytes()))?);
+        }
+        if let Some(target) = &self.json {
+            files.extend(target.write(|to| writeln!(to, "{:#}", json()))?);
+        }
+        outputs::commit(files)
     }
 
     fn takes_stdout(&self) -> bool {

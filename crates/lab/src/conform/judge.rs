@@ -17,16 +17,13 @@ pub(super) fn judge(
     algorithm: &str,
     run: &RunView,
     values: &[(String, f64)],
-) -> Result<Vec<Seen>, String> {
+) -> Vec<Seen> {
     let runs = BTreeMap::from([(String::new(), run.clone())]);
     let measurer = Measurer::new(Arc::new(RunSet { runs, ..RunSet::default() }));
     let mut values = values.to_vec();
     for named in &case.lets {
-        let is_whole = values.iter().all(|(_, value)| !value.is_nan());
-        let value = match measurer.measure_with(&named.value, Some(run), &values) {
-            Err(_) if !is_whole => f64::NAN,
-            other => other?,
-        };
+        // A moment that never came leaves nothing to measure from.
+        let value = measurer.measure_with(&named.value, Some(run), &values).unwrap_or(f64::NAN);
         values.push((named.name.clone(), value));
     }
     let asked = case.check.iter().filter(|check| check.is_for(algorithm));
@@ -40,13 +37,26 @@ impl Check {
     }
 }
 
-fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f64)]) -> Result<Seen, String> {
-    // A moment that never came leaves nothing to measure from: that is an answer, not a fault of the file.
-    let is_whole = values.iter().all(|(_, value)| !value.is_nan());
-    let value = |text: &str| match measurer.measure_with(text, Some(run), values) {
-        Err(_) if !is_whole => Ok(f64::NAN),
-        other => other,
+/// What cannot be measured fails, and says why.
+fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f64)]) -> Seen {
+    let (measured, expected, verdict, reason) = match weighed(check, measurer, run, values) {
+        Ok(Some((measured, expected, holds))) => {
+            (measured, expected, if holds { Verdict::Holds } else { Verdict::Fails }, None)
+        }
+        Ok(None) => (f64::NAN, String::new(), Verdict::NotApplicable, check.otherwise.clone()),
+        Err(error) => (f64::NAN, YES.to_owned(), Verdict::Fails, Some(error)),
     };
+    Seen { what: check.what.clone(), expected, measured, unit: check.unit.clone(), verdict, reason }
+}
+
+/// What was measured, the bounds in words, and whether it lies within them; nothing where the rule does not ask.
+fn weighed(
+    check: &Check,
+    measurer: &Measurer,
+    run: &RunView,
+    values: &[(String, f64)],
+) -> Result<Option<(f64, String, bool)>, String> {
+    let value = |text: &str| measurer.measure_with(text, Some(run), values);
     let bound = |bound: &Option<Number>| match bound {
         None => Ok(None),
         Some(Number::Plain(number)) => Ok(Some(*number)),
@@ -55,23 +65,12 @@ fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f6
     if let Some(rule) = &check.rule
         && value(rule)? == 0.0
     {
-        return Ok(Seen {
-            what: check.what.clone(),
-            expected: String::new(),
-            measured: f64::NAN,
-            unit: check.unit.clone(),
-            verdict: Verdict::NotApplicable,
-            reason: check.otherwise.clone(),
-        });
+        return Ok(None);
     }
     let (min, max, measured) = (bound(&check.min)?, bound(&check.max)?, value(&check.measure)?);
-    let (holds, expected) = match (min, max) {
-        (None, None) => (measured == 1.0, YES.to_owned()),
-        _ => {
-            let holds = min.is_none_or(|min| measured >= min) && max.is_none_or(|max| measured <= max);
-            (holds && !measured.is_nan(), crate::experiment::bounds_text(min, max, &check.unit))
-        }
-    };
-    let verdict = if holds { Verdict::Holds } else { Verdict::Fails };
-    Ok(Seen { what: check.what.clone(), expected, measured, unit: check.unit.clone(), verdict, reason: None })
+    if min.is_none() && max.is_none() {
+        return Ok(Some((measured, YES.to_owned(), measured == 1.0)));
+    }
+    let holds = !measured.is_nan() && min.is_none_or(|min| measured >= min) && max.is_none_or(|max| measured <= max);
+    Ok(Some((measured, crate::experiment::bounds_text(min, max, &check.unit), holds)))
 }

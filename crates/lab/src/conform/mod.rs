@@ -6,7 +6,7 @@ mod catalogue;
 mod cell;
 mod file;
 mod judge;
-// pub mod log;
+pub mod log;
 mod page;
 mod run;
 mod write;
@@ -17,7 +17,7 @@ pub use catalogue::{CASES, DRAFT, cases, load_dir};
 pub use cell::{Cell, grid};
 pub use file::{Case, parse};
 pub use page::page;
-pub use run::{run_all, run_cell};
+pub use run::{run_all, run_cell, run_view};
 pub use write::{json, junit};
 
 use crate::experiment::short;

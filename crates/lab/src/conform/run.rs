@@ -117,8 +117,17 @@ fn scales(case: &Case, algorithm: &str, cell: &Cell) -> Result<Scales, String> {
     Ok(Scales { measurer, values, mss, round_s })
 }
 
-/// Runs one case with one algorithm in one cell; with `draw`, the outcome holds a figure if it fails, or in any case.
+/// Runs one case with one algorithm in one cell; the outcome holds a figure if it fails, and with `draw` in any case.
 pub fn run_cell(case: &Case, algorithm: &str, cell: Cell, draw: bool) -> Result<CellOutcome, ConformError> {
+    let (mut outcome, run) = run_view(case, algorithm, cell)?;
+    if draw || outcome.verdict() == super::Verdict::Fails {
+        outcome.figure = Some(page::trace_figure(case, algorithm, &cell, &run));
+    }
+    Ok(outcome)
+}
+
+/// The same with the run itself, for those who want to look at it.
+pub fn run_view(case: &Case, algorithm: &str, cell: Cell) -> Result<(CellOutcome, RunView), ConformError> {
     let fault = |error: String| ConformError(format!("case {}, {algorithm}, {cell}: {error}", case.id()));
     let config = AlgorithmConfig::named(algorithm)
         .ok_or_else(|| fault(format!("no algorithm {algorithm:?}; see `bbrlab list algorithms`")))?;
@@ -130,12 +139,8 @@ pub fn run_cell(case: &Case, algorithm: &str, cell: Cell, draw: bool) -> Result<
     // The run may have ended by its script.
     setup.duration = output.trace.t_ns.last().map_or(setup.duration, |t| Time(*t));
     let run = RunView::new("", Arc::new(setup), Arc::new(output));
-    let seen = judge::judge(case, algorithm, &run, &scales.values).map_err(fault)?;
-    let mut outcome = CellOutcome { cell, mss: scales.mss, simulated_s: run.duration_s(), seen, figure: None };
-    if draw || outcome.verdict() == super::Verdict::Fails {
-        outcome.figure = Some(page::trace_figure(case, algorithm, &cell, &run));
-    }
-    Ok(outcome)
+    let seen = judge::judge(case, algorithm, &run, &scales.values);
+    Ok((CellOutcome { cell, mss: scales.mss, simulated_s: run.duration_s(), seen, figure: None }, run))
 }
 
 /// Runs cases with algorithms over cells, on all cores; outcomes stand in the order of the algorithms, then of the cases.

@@ -13,7 +13,7 @@ use crate::report::escape;
 const SCHEMA: u32 = 1;
 
 /// A verdict as the JSON spells it.
-fn word(verdict: Verdict) -> String {
+pub(super) fn word(verdict: Verdict) -> String {
     verdict.name().replace(' ', "_")
 }
 
