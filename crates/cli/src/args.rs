@@ -40,6 +40,8 @@ pub enum Command {
     Tune(TuneArgs),
     /// Evaluate an algorithm on the users of a content network: a population of paths, an A/B test, gains by class
     Cdn(crate::cdn::CdnArgs),
+    /// Hold algorithms to the draft's example test cases over a grid of rates and RTTs, or judge somebody's log
+    Conform(ConformArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(ListArgs),
     /// Say what this machine can do, and what to do where it cannot
@@ -538,6 +540,45 @@ pub struct AgreeArgs {
     /// Write one self-contained page that opens offline
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
+}
+
+/// Flags of `bbrlab conform`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status 1 if a case fails. What each case demands, and how it is read, stands in docs/conformance.md and in the report.\n\n\
+        Examples:\n  \
+        bbrlab conform bbr3 --report out/conform.html\n  \
+        bbrlab conform bbr3 bbr3-linux --case 10 --cell 10gbit/500us --junit out/conform.xml\n  \
+        bbrlab conform --log connection.sqlog"
+)]
+pub struct ConformArgs {
+    /// Algorithms, as in bbr3 or bbr3-linux
+    #[arg(required_unless_present = "log", value_name = "ALGO")]
+    pub algorithms: Vec<String>,
+    /// Only this case: its number in the draft's appendix, or the anchor of its heading (repeatable)
+    #[arg(long, value_name = "ID")]
+    pub case: Vec<String>,
+    /// Only this cell of the grid, as in 20mbit/100ms (repeatable)
+    #[arg(long, value_name = "RATE/RTT")]
+    pub cell: Vec<String>,
+    /// Take the cases from this directory instead of the ones built in
+    #[arg(long, value_name = "DIR")]
+    pub cases: Option<PathBuf>,
+    /// Judge what a log of another implementation can show: qlog (either dialect), ss -tin, or a trace of bbrlab run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithms", "case", "cell", "draw"])]
+    pub log: Option<PathBuf>,
+    /// Write the verdicts as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the verdicts as JUnit XML, for CI
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// The cell whose run the page draws where nothing fails [default: 20mbit/100ms]
+    #[arg(long, value_name = "RATE/RTT", requires = "report")]
+    pub draw: Option<String>,
 }
 
 fn seed(text: &str) -> Result<u64, String> {

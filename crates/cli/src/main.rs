@@ -9,6 +9,7 @@ mod args;
 mod cdn;
 mod check;
 mod clock;
+mod conform;
 mod emulate;
 mod expect;
 mod grid;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::advise(args),
         Command::Tune(args) => tune::tune(args),
         Command::Cdn(args) => cdn::cdn(args),
+        Command::Conform(args) => conform::conform(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {
@@ -126,7 +128,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, agree, sweep, cdn, record, replay, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, record, replay, list, check, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();

@@ -491,6 +491,22 @@ impl Controller {
         snapshot.min_rtt = snapshot.min_rtt.or(self.rtt.min());
         snapshot
     }
+
+    /// The whole model of BBRv2 and BBRv3; `None` of the others.
+    pub fn bbr3_inside(&self) -> Option<crate::Bbr3Inside> {
+        match &self.algorithm {
+            Algorithm::Bbr3(flow) => Some(flow.inside()),
+            _ => None,
+        }
+    }
+
+    /// Everything BBRv1 remembers; `None` of the others.
+    pub fn bbr1_inside(&self) -> Option<crate::Bbr1Inside> {
+        match &self.algorithm {
+            Algorithm::Bbr1(flow) => Some(flow.inside()),
+            _ => None,
+        }
+    }
 }
 
 /// Recovery for hosts that have no such state machine: an episode lasts until a packet sent after its beginning is delivered.

@@ -79,7 +79,7 @@ mod variant;
 
 pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
 pub use bbr1::{Bbr1, Bbr1Inside, Bbr1Params};
-pub use bbr3::{Bbr3, Bbr3Params, Edition};
+pub use bbr3::{Bbr3, Bbr3Inside, Bbr3Params, Edition, GAIN_UNIT};
 pub use controller::{AckReport, Controller, SimpleRecovery};
 pub use cubic::{CubicInside, CubicParams};
 pub use event::{Ack, Bounds, CaState, Init, Lost, Snapshot, TxStart};

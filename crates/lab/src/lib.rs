@@ -7,6 +7,7 @@
 pub mod advise;
 pub mod agree;
 pub mod cdn;
+pub mod conform;
 pub mod expect;
 pub mod experiment;
 pub mod export;

@@ -47,6 +47,67 @@ pub struct FlowTrace {
     /// Every RTT sample as (time, µs), where the run was asked for them.
     #[serde(with = "rtt_samples")]
     pub rtt_samples: Vec<(Time, u32)>,
+    /// The algorithm's model at each sample, where a conformance run asked for it; never written to a file.
+    #[serde(skip)]
+    pub inside: Vec<Inside>,
+}
+
+/// What an algorithm thinks at one moment, by the draft's names. Volumes are in packets, rates in bit/s of payload, spans in
+/// seconds; a bound that is not set is infinite, and what an algorithm does not have is NaN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Inside {
+    /// Packets in flight as the ACK left them, before it let new ones go.
+    pub inflight: f64,
+    /// Pacing gain.
+    pub pacing_gain: f64,
+    /// cwnd gain.
+    pub cwnd_gain: f64,
+    /// Long-term maximum of bandwidth.
+    pub max_bw: f64,
+    /// Short-term bound on bandwidth.
+    pub bw_shortterm: f64,
+    /// Long-term bound on inflight.
+    pub inflight_longterm: f64,
+    /// Short-term bound on inflight.
+    pub inflight_shortterm: f64,
+    /// BDP of the long-term maximum.
+    pub bdp: f64,
+    /// That, and what bursts and the smallest window need.
+    pub inflight_target: f64,
+    /// The long-term bound less its headroom.
+    pub inflight_headroom: f64,
+    /// Allowance for aggregated ACKs.
+    pub extra_acked: f64,
+    /// Largest burst.
+    pub send_quantum: f64,
+    /// Rounds without growth.
+    pub full_bw_count: f64,
+    /// The pipe is full now: 1.
+    pub full_bw_now: f64,
+    /// It has once been full: 1.
+    pub full_bw_reached: f64,
+    /// Rounds so far.
+    pub round: f64,
+    /// Rounds since the last probe.
+    pub rounds_since_probe: f64,
+    /// Time to wait between two probes.
+    pub probe_wait_s: f64,
+    /// Packets to be acknowledged for one more of the long-term bound.
+    pub acked_per_inc: f64,
+    /// The last probe went too far: 1.
+    pub probe_too_high: f64,
+    /// When the next ProbeRTT's clock was last set back.
+    pub probe_rtt_stamp_s: f64,
+    /// A restart from idleness is under way: 1.
+    pub idle_restart: f64,
+    /// The connection is marked app-limited: 1.
+    pub app_limited: f64,
+    /// The recovery state: 0 open … 4 after a time-out.
+    pub ca_state: f64,
+    /// Reductions undone so far.
+    pub undos: f64,
+    /// Time-outs so far.
+    pub rto: f64,
 }
 
 /// One bottleneck's columns. Counters are cumulative from the start of the run.

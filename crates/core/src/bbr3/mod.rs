@@ -10,6 +10,7 @@
 
 mod aggregation;
 mod ecn;
+mod inside;
 mod loss;
 mod params;
 mod probe_bw;
@@ -30,6 +31,7 @@ use ecn::Ecn;
 use loss::Undo;
 use window::Plan;
 
+pub use inside::{Bbr3Inside, GAIN_UNIT};
 pub use params::Bbr3Params;
 pub(crate) use params::{IETF100, LINUX, V2};
 

@@ -5,7 +5,7 @@
 use bbrlab_core::NANOS_PER_SEC;
 
 use crate::setup::Setup;
-use crate::trace::{FlowTrace, LinkTrace, Trace};
+use crate::trace::{FlowTrace, Inside, LinkTrace, Trace};
 
 /// Names of the columns of a flow.
 pub const FLOW_COLUMNS: &[&str] = &[
@@ -51,9 +51,46 @@ pub fn flow(setup: &Setup, trace: &Trace, index: usize, name: &str) -> Option<Ve
         "received_kB" => from_u64(&flow.received_bytes, 1e-3, false),
         "lost" => from_u64(&flow.lost, 1.0, false),
         "retransmitted" => from_u64(&flow.retransmitted, 1.0, false),
-        _ => return None,
+        model => {
+            let (_, read) = MODEL_COLUMNS.iter().find(|(name, _)| *name == model)?;
+            flow.inside.iter().map(read).collect()
+        }
     })
 }
+
+/// Reads one figure of a model.
+type Read = fn(&Inside) -> f64;
+
+/// Names of the columns of a flow's model, which only conformance runs record: the draft's names, in packets, Mbit/s and
+/// seconds. `ack_inflight` is what was in flight when the ACK was judged, before it let anything go.
+pub const MODEL_COLUMNS: &[(&str, Read)] = &[
+    ("ack_inflight", |m| m.inflight),
+    ("pacing_gain", |m| m.pacing_gain),
+    ("cwnd_gain", |m| m.cwnd_gain),
+    ("max_bw_mbps", |m| m.max_bw * 1e-6),
+    ("bw_shortterm_mbps", |m| m.bw_shortterm * 1e-6),
+    ("inflight_longterm", |m| m.inflight_longterm),
+    ("inflight_shortterm", |m| m.inflight_shortterm),
+    ("bdp", |m| m.bdp),
+    ("inflight_target", |m| m.inflight_target),
+    ("inflight_headroom", |m| m.inflight_headroom),
+    ("extra_acked", |m| m.extra_acked),
+    ("send_quantum", |m| m.send_quantum),
+    ("full_bw_count", |m| m.full_bw_count),
+    ("full_bw_now", |m| m.full_bw_now),
+    ("full_bw_reached", |m| m.full_bw_reached),
+    ("round", |m| m.round),
+    ("rounds_since_probe", |m| m.rounds_since_probe),
+    ("probe_wait_s", |m| m.probe_wait_s),
+    ("acked_per_inc", |m| m.acked_per_inc),
+    ("probe_too_high", |m| m.probe_too_high),
+    ("probe_rtt_stamp_s", |m| m.probe_rtt_stamp_s),
+    ("idle_restart", |m| m.idle_restart),
+    ("app_limited", |m| m.app_limited),
+    ("ca_state", |m| m.ca_state),
+    ("undos", |m| m.undos),
+    ("rto", |m| m.rto),
+];
 
 /// A link's column; `None` if there is no such link or column.
 pub fn link(trace: &Trace, index: usize, name: &str) -> Option<Vec<f64>> {

@@ -192,6 +192,24 @@ impl Measurer {
         self.evaluate(expression, &mut scope)
     }
 
+    /// The value of an expression over named values; with a run, `r` is that run and `f` its first flow.
+    pub fn measure_with(
+        &self,
+        expression: &str,
+        run: Option<&RunView>,
+        values: &[(String, f64)],
+    ) -> Result<f64, MeasureError> {
+        let mut scope = Scope::new();
+        if let Some(run) = run {
+            scope.push_constant("r", run.clone());
+            scope.push_constant("f", FlowView { run: run.clone(), index: 0 });
+        }
+        for (name, value) in values {
+            scope.push_constant(name.as_str(), *value);
+        }
+        self.evaluate(expression, &mut scope)
+    }
+
     /// The value of an expression in `x`.
     pub fn measure_at(&self, expression: &str, x: f64) -> Result<f64, MeasureError> {
         let mut scope = Scope::new();

@@ -2,6 +2,8 @@
 //! In: a run and the flow's index. Out: one number a question. Never: a verdict.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use bbrlab_core::{NANOS_PER_SEC, State, Time};
+
 use super::run::{MeasureError, RunView};
 use super::series;
 use crate::result::FlowResult;
@@ -62,6 +64,72 @@ impl FlowView {
         Ok(self.state_starts(state)?.get(which).copied().unwrap_or(f64::NAN))
     }
 
+    /// When the stay number `which` in a state ended; NaN if there were fewer.
+    pub fn state_end_s(&self, state: &str, which: usize) -> Result<f64, MeasureError> {
+        Ok(self.run.intervals(self.index, state)?.get(which).map_or(f64::NAN, |(_, end)| *end))
+    }
+
+    /// The name of the state before (or after) the stay number `which` in a state; empty if there is none.
+    pub fn neighbour(&self, state: &str, which: usize, after: bool) -> Result<&'static str, MeasureError> {
+        let begins = self.state_start_s(state, which)?;
+        let states = &self.run.output.trace.flows[self.index].states;
+        let Some(first) = states.iter().position(|(at, s)| seconds(*at) == begins && s.name().starts_with(state))
+        else {
+            return Ok("");
+        };
+        let stay = states[first..].iter().take_while(|(_, s)| s.name().starts_with(state)).count();
+        let place = if after { Some(first + stay) } else { first.checked_sub(1) };
+        Ok(place.and_then(|place| states.get(place)).map_or("", |(_, s)| s.name()))
+    }
+
+    /// The number of the stay in `state` that is the `which`-th (from 0) to follow `before`; one past the last if there is none.
+    pub fn stay_after(&self, state: &str, before: &str, which: usize) -> Result<usize, MeasureError> {
+        let stays = self.run.intervals(self.index, state)?.len();
+        let mut met = 0;
+        for stay in 0..stays {
+            if self.neighbour(state, stay, false)?.starts_with(before) {
+                met += 1;
+                if met > which {
+                    return Ok(stay);
+                }
+            }
+        }
+        Ok(stays)
+    }
+
+    /// The number of the stay in `state` that is the `which`-th (from 0) to be followed by `after`; one past the last if there is none.
+    pub fn stay_before(&self, state: &str, after: &str, which: usize) -> Result<usize, MeasureError> {
+        let stays = self.run.intervals(self.index, state)?.len();
+        let mut met = 0;
+        for stay in 0..stays {
+            if self.neighbour(state, stay, true)?.starts_with(after) {
+                met += 1;
+                if met > which {
+                    return Ok(stay);
+                }
+            }
+        }
+        Ok(stays)
+    }
+
+    /// Packet-timed rounds that the flow spent in a state between two moments.
+    pub fn rounds_in(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+        let rounds = self.column("round")?;
+        let stays = self.run.intervals(self.index, state)?;
+        let cut = stays.into_iter().map(|(start, end)| (start.max(from_s), end.min(to_s)));
+        let last = |t: f64| rounds.get(self.run.t_s.partition_point(|at| *at <= t).saturating_sub(1)).copied();
+        Ok(cut
+            .filter(|(start, end)| start < end)
+            .map(|(start, end)| last(end).unwrap_or(f64::NAN) - last(start).unwrap_or(f64::NAN))
+            .sum())
+    }
+
+    /// Transitions that the draft's diagram does not have.
+    pub fn stray_transitions(&self) -> f64 {
+        let states = &self.run.output.trace.flows[self.index].states;
+        states.windows(2).filter(|pair| !is_drawn(pair[0].1, pair[1].1)).count() as f64
+    }
+
     /// When the last stay in a state began; NaN if there was none.
     pub fn state_last_s(&self, state: &str) -> Result<f64, MeasureError> {
         Ok(self.state_starts(state)?.last().copied().unwrap_or(f64::NAN))
@@ -81,6 +149,29 @@ impl FlowView {
     /// Mean distance of the beginnings of a state between two moments.
     pub fn state_period_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         Ok(series::mean_period(&self.state_starts(state)?, from_s, to_s))
+    }
+}
+
+fn seconds(at: Time) -> f64 {
+    at.0 as f64 / NANOS_PER_SEC as f64
+}
+
+/// Whether BBR may go from one state to the other.
+// spec: draft-ietf-ccwg-bbr #state-transition-diagram, with ProbeRTT from any state; #probebw-algorithm-details;
+// #handling-spurious-loss-recovery returns to Startup, or to REFILL
+pub fn is_drawn(from: State, to: State) -> bool {
+    use State::{Drain, ProbeBwCruise, ProbeBwDown, ProbeBwRefill, ProbeBwUp, ProbeRtt, Startup};
+    match (from, to) {
+        (ProbeRtt, Startup | ProbeBwDown | ProbeBwCruise) => true,
+        // The two steps of leaving ProbeRTT are one, and so may the next one be.
+        (ProbeRtt, ProbeBwRefill) => true,
+        (_, ProbeRtt) => true,
+        (Startup, Drain) | (Drain, ProbeBwDown) => true,
+        (ProbeBwDown, ProbeBwCruise | ProbeBwRefill) | (ProbeBwCruise, ProbeBwRefill) => true,
+        (ProbeBwRefill, ProbeBwUp) | (ProbeBwUp, ProbeBwDown) => true,
+        // Undone: what seemed loss was none.
+        (Drain | ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp, Startup) => true,
+        _ => false,
     }
 }
 

@@ -12,6 +12,9 @@ use super::{Curve, population, series};
 /// What a measure answers to the engine.
 type Answer = Result<f64, Box<EvalAltResult>>;
 
+/// Counts values beyond a level.
+type Count = fn(&[f64], f64) -> f64;
+
 /// Registers every measure.
 pub(super) fn measures(engine: &mut Engine) {
     parts_of_a_run(engine);
@@ -163,6 +166,33 @@ fn flow_states(engine: &mut Engine) {
         .register_fn("state_start_s", |flow: &mut FlowView, state: &str, which: i64| -> Answer {
             flow.state_start_s(state, usize::try_from(which).unwrap_or(usize::MAX)).map_err(fail)
         })
+        .register_fn("state_end_s", |flow: &mut FlowView, state: &str, which: i64| -> Answer {
+            flow.state_end_s(state, usize::try_from(which).unwrap_or(usize::MAX)).map_err(fail)
+        })
+        .register_fn("stay_after", |flow: &mut FlowView, state: &str, before: &str, which: i64| {
+            let which = usize::try_from(which).unwrap_or(usize::MAX);
+            flow.stay_after(state, before, which).map(|stay| stay as i64).map_err(fail)
+        })
+        .register_fn("stay_before", |flow: &mut FlowView, state: &str, after: &str, which: i64| {
+            let which = usize::try_from(which).unwrap_or(usize::MAX);
+            flow.stay_before(state, after, which).map(|stay| stay as i64).map_err(fail)
+        })
+        .register_fn("rounds_in", |flow: &mut FlowView, state: &str, from: Dynamic, to: Dynamic| -> Answer {
+            flow.rounds_in(state, number(&from)?, number(&to)?).map_err(fail)
+        })
+        .register_fn("state_before", |flow: &mut FlowView, state: &str, which: i64| {
+            let which = usize::try_from(which).unwrap_or(usize::MAX);
+            flow.neighbour(state, which, false).map(str::to_owned).map_err(fail)
+        })
+        .register_fn("state_after", |flow: &mut FlowView, state: &str, which: i64| {
+            let which = usize::try_from(which).unwrap_or(usize::MAX);
+            flow.neighbour(state, which, true).map(str::to_owned).map_err(fail)
+        })
+        .register_fn("stray_transitions", |flow: &mut FlowView| flow.stray_transitions())
+        .register_fn("grown", |flow: &mut FlowView, column: &str, from: Dynamic, to: Dynamic| -> Answer {
+            let values = flow.column(column).map_err(fail)?;
+            Ok(series::growth(&flow.run.t_s, &values, number(&from)?, number(&to)?))
+        })
         .register_fn("state_last_s", |flow: &mut FlowView, state: &str| -> Answer {
             flow.state_last_s(state).map_err(fail)
         })
@@ -290,6 +320,19 @@ fn columns_of<T: Columns>(engine: &mut Engine) {
         .register_fn("at", |of: &mut T, column: &str, moment: Dynamic| -> Answer {
             Ok(series::at(&of.run().t_s, &of.read(column).map_err(fail)?, number(&moment)?))
         });
+    for (name, count) in [("count_above", series::count_above as Count), ("count_below", series::count_below)] {
+        engine.register_fn(
+            name,
+            move |of: &mut T, column: &str, level: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
+                let values = of.read(column).map_err(fail)?;
+                let window = series::window(&of.run().t_s, number(&from)?, number(&to)?);
+                Ok(count(&values[window], number(&level)?))
+            },
+        );
+    }
+    engine.register_fn("before", |of: &mut T, column: &str, moment: Dynamic| -> Answer {
+        Ok(series::before(&of.run().t_s, &of.read(column).map_err(fail)?, number(&moment)?))
+    });
     type Span = fn(&[f64], &[f64], f64, f64, f64) -> f64;
     for (name, find) in [
         ("longest_above_s", (|t, y, level, from, to| series::longest_above(t, y, level, from, to).1) as Span),

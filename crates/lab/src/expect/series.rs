@@ -18,6 +18,9 @@ pub fn at(t_s: &[f64], y: &[f64], moment_s: f64) -> f64 {
         (None, first) => first.copied().unwrap_or(f64::NAN),
         (Some(last), None) => y.get(last).copied().unwrap_or(f64::NAN),
         (Some(before), Some(after)) => {
+            if t_s[before] >= moment_s {
+                return y[before]; // also where the other is no number to go by
+            }
             let span = t_s[next] - t_s[before];
             let part = if span > 0.0 { (moment_s - t_s[before]) / span } else { 0.0 };
             y[before] + (after - y[before]) * part
@@ -35,6 +38,22 @@ pub fn mean(values: &[f64]) -> f64 {
     let present = values.iter().filter(|v| !v.is_nan());
     let (count, sum) = present.fold((0u32, 0.0), |(count, sum), v| (count + 1, sum + v));
     if count == 0 { f64::NAN } else { sum / f64::from(count) }
+}
+
+/// The last value strictly before a moment; NaN if there is none.
+pub fn before(t_s: &[f64], y: &[f64], moment_s: f64) -> f64 {
+    let next = t_s.partition_point(|t| *t < moment_s);
+    next.checked_sub(1).and_then(|last| y.get(last)).copied().unwrap_or(f64::NAN)
+}
+
+/// How many values are above a level.
+pub fn count_above(values: &[f64], level: f64) -> f64 {
+    values.iter().filter(|v| **v > level).count() as f64
+}
+
+/// How many values are at or below a level.
+pub fn count_below(values: &[f64], level: f64) -> f64 {
+    values.iter().filter(|v| **v <= level).count() as f64
 }
 
 /// Smallest value.

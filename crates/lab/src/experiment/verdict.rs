@@ -40,13 +40,18 @@ impl Bounds {
     }
 
     fn text(self, unit: &str) -> String {
-        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-        match (self.min, self.max) {
-            (Some(min), Some(max)) => format!("{}…{}{unit}", short(min), short(max)),
-            (Some(min), None) => format!("≥ {}{unit}", short(min)),
-            (None, Some(max)) => format!("≤ {}{unit}", short(max)),
-            (None, None) => "nothing".into(),
-        }
+        bounds_text(self.min, self.max, unit)
+    }
+}
+
+/// Bounds in words.
+pub fn bounds_text(min: Option<f64>, max: Option<f64>, unit: &str) -> String {
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    match (min, max) {
+        (Some(min), Some(max)) => format!("{}…{}{unit}", short(min), short(max)),
+        (Some(min), None) => format!("≥ {}{unit}", short(min)),
+        (None, Some(max)) => format!("≤ {}{unit}", short(max)),
+        (None, None) => "nothing".into(),
     }
 }
 

@@ -19,6 +19,8 @@ pub struct DelayLine<T> {
     jitter_reorders: bool,
     reorder: u64,
     duplicate: u64,
+    /// What a detour adds; items behind it may overtake.
+    detour: Span,
     rng: Rng,
     /// When the latest item that keeps its place arrives; none after it comes earlier.
     latest: Time,
@@ -50,6 +52,7 @@ impl<T: Copy> DelayLine<T> {
             jitter_reorders: config.jitter_reorders,
             reorder,
             duplicate: threshold(config.duplicate),
+            detour: Span::ZERO,
             rng: Rng::derive(seed, 0xde1a),
             latest: Time::ZERO,
             store: if overtakes {
@@ -63,6 +66,17 @@ impl<T: Copy> DelayLine<T> {
     /// Sets the propagation delay of what comes from here on.
     pub fn set_delay(&mut self, delay: Span) {
         self.delay = delay;
+    }
+
+    /// Sends what comes from here on over a way that is longer by `detour`; what comes after its end overtakes.
+    pub fn set_detour(&mut self, detour: Span) {
+        self.detour = detour;
+        if let Store::Fifo(ring) = &mut self.store {
+            let waiting = std::mem::take(ring);
+            let pushed = waiting.len() as u64;
+            let heap = waiting.into_iter().zip(0..).map(|((at, item), nth)| Timed { at, nth, item }).collect();
+            self.store = Store::Heap { heap, pushed };
+        }
     }
 
     /// The present propagation delay.
@@ -127,6 +141,9 @@ impl<T: Copy> DelayLine<T> {
     fn arrival(&mut self, now: Time) -> Time {
         if self.reorder != 0 && happens(self.reorder, &mut self.rng) {
             return now + Span(self.delay.0 - self.delay.0 / 2);
+        }
+        if self.detour != Span::ZERO {
+            return now + self.delay + self.detour;
         }
         let mut at = now + self.delay;
         if self.jitter != Span::ZERO {

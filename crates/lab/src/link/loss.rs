@@ -20,6 +20,7 @@ pub struct LossModel {
 enum Kind {
     None,
     Bernoulli(u64),
+    Every { n: u32, seen: u32 },
     GilbertElliott { to_bad: u64, to_good: u64, loss_bad: u64, loss_good: u64 },
 }
 
@@ -45,6 +46,11 @@ impl LossModel {
         self.kind = Kind::of(loss);
     }
 
+    /// From the next packet on, loses each whose number `n` divides; 0 for none.
+    pub fn set_every(&mut self, n: u32) {
+        self.kind = if n == 0 { Kind::None } else { Kind::Every { n, seen: 0 } };
+    }
+
     /// Whether it can lose anything at all.
     pub fn is_none(&self) -> bool {
         matches!(self.kind, Kind::None)
@@ -53,10 +59,14 @@ impl LossModel {
     /// The verdict on the next packet.
     #[inline]
     pub fn lose(&mut self) -> bool {
-        match self.kind {
+        match &mut self.kind {
             Kind::None => false,
-            Kind::Bernoulli(p) => happens(p, &mut self.rng),
-            Kind::GilbertElliott { to_bad, to_good, loss_bad, loss_good } => {
+            &mut Kind::Bernoulli(p) => happens(p, &mut self.rng),
+            Kind::Every { n, seen } => {
+                *seen = (*seen + 1) % *n;
+                *seen == 0
+            }
+            &mut Kind::GilbertElliott { to_bad, to_good, loss_bad, loss_good } => {
                 // netem's order: this packet meets the present state, then the state changes.
                 let (loss, leave) = if self.bad { (loss_bad, to_good) } else { (loss_good, to_bad) };
                 let lost = happens(loss, &mut self.rng);
@@ -137,6 +147,16 @@ mod tests {
         let loss = Loss::Bernoulli(0.5);
         assert_eq!(losses(loss, 9), losses(loss, 9));
         assert_ne!(losses(loss, 9), losses(loss, 10));
+    }
+
+    #[test]
+    fn every_nth_packet_is_lost_from_the_change_on() {
+        let mut model = LossModel::new(Loss::None, 1);
+        model.set_every(3);
+        let lost: Vec<bool> = (0..7).map(|_| model.lose()).collect();
+        assert_eq!(lost, [false, false, true, false, false, true, false]);
+        model.set_every(0);
+        assert!(model.is_none());
     }
 
     #[test]

@@ -155,6 +155,11 @@ impl<P: LinkPacket> Link<P> {
     }
 
     /// Changes the random loss.
+    pub fn set_loss_every(&mut self, n: u32) {
+        self.loss.set_every(n);
+    }
+
+    /// Changes the random loss.
     pub fn set_loss(&mut self, loss: Loss) {
         self.loss.set(loss);
     }

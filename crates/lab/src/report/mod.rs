@@ -10,6 +10,7 @@ mod payload;
 mod run;
 
 pub use heat::short;
+pub use html::escape;
 pub use model::*;
 pub use run::for_run;
 

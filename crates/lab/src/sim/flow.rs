@@ -5,7 +5,7 @@
 use bbrlab_core::{Span, State, Time};
 
 use super::lanes::plain;
-use crate::link::{AckHold, DelayConfig, DelayLine};
+use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine};
 use crate::metrics::Histogram;
 use crate::setup::{FlowSetup, PathSetup};
 use crate::tcp::{AckPacket, Receiver, Segment, Sender, SenderStats};
@@ -158,6 +158,11 @@ impl Flow {
     /// Propagation there and back.
     pub const fn delays(&self) -> (Span, Span) {
         (self.there, self.one_way)
+    }
+
+    /// ACKs are held from now on, where none were before.
+    pub fn hold_acks(&mut self, mode: AckAggregation) {
+        self.back.hold = AckHold::new(mode);
     }
 
     /// The path's propagation delay changes.

@@ -8,10 +8,12 @@
 mod agenda;
 mod capture;
 mod flow;
+mod inside;
 mod lanes;
 #[doc(hidden)]
 pub mod observe;
 mod record;
+pub mod script;
 mod summary;
 
 use bbrlab_core::{Rng, Span, Time};
@@ -28,6 +30,7 @@ use capture::Capture;
 use flow::{ACCESS_HOP, Flow};
 use lanes::Lane;
 use record::Recorder;
+use script::{Director, Script};
 
 /// Sources of events of one flow: a whole group of the agenda, so that they settle together.
 const FLOW_SOURCES: usize = agenda::WIDTH;
@@ -69,6 +72,14 @@ pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
     (world.finish(), exchanges)
 }
 
+/// Runs a scenario by a script; it ends when the script says so, at the latest with the setup's duration.
+pub fn run_scripted(setup: &Setup, script: &Script) -> Output {
+    let mut world = World::new(setup);
+    world.follow(script);
+    world.run(&mut |_| {});
+    world.finish()
+}
+
 /// Runs a scenario to its end, watched from inside. For this project's own tests.
 #[doc(hidden)]
 pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Output {
@@ -100,6 +111,9 @@ struct World<'a> {
     ack_loss: LossModel,
     recorder: Recorder,
     observer: Option<&'a mut dyn observe::Observer>,
+    director: Option<Box<Director>>,
+    /// Events up to here are handled; a script may bring the end nearer.
+    horizon: Time,
     capture: Option<Box<Capture>>,
     /// Segments that a sender has just emitted.
     out: Vec<Segment>,
@@ -149,6 +163,8 @@ impl<'a> World<'a> {
             ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
             observer: None,
+            director: None,
+            horizon: Time::ZERO,
             capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
@@ -177,20 +193,33 @@ impl<'a> World<'a> {
         let mut until = Time::ZERO + step;
         while until < duration && step > Span::ZERO {
             self.run_until(until);
+            if self.horizon < until {
+                return; // by the script
+            }
             progress(until);
             until += step;
         }
         self.run_until(duration);
         if !self.is_over {
-            self.now = duration;
+            self.now = self.horizon;
         }
+    }
+
+    /// Lets a script direct the run.
+    fn follow(&mut self, script: &Script) {
+        let director = Director::new(script);
+        if !director.may_share_lanes() {
+            self.flows.iter_mut().for_each(|flow| flow.lane = None);
+        }
+        self.director = Some(Box::new(director));
     }
 
     /// Handles every event up to and at `until`.
     fn run_until(&mut self, until: Time) {
+        self.horizon = until;
         loop {
             let at = self.shared.earliest().min(self.agenda.earliest());
-            if at > until || self.is_over {
+            if at > self.horizon || self.is_over {
                 return;
             }
             debug_assert!(at >= self.now, "time ran backwards");
@@ -465,6 +494,9 @@ impl<'a> World<'a> {
             self.recorder.on_ack(self.now, index, rtt);
         }
         observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out[before..]);
+        if self.director.is_some() {
+            self.direct(index, self.out.len() - before, true);
+        }
     }
 
     /// A sender's timer, pacer or application is due.
@@ -478,6 +510,9 @@ impl<'a> World<'a> {
             flow.sender.start(self.now, &mut self.out);
         }
         observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out);
+        if self.director.is_some() {
+            self.direct(index, self.out.len(), false);
+        }
         let next = self.emit(index, 0);
         self.agenda.set(self.source(index, SENDER), next);
     }
@@ -497,6 +532,9 @@ impl<'a> World<'a> {
             self.next_change += 1;
             self.apply(change.link, change.what);
         }
+        if self.director.is_some() {
+            self.act();
+        }
         if self.recorder.next() <= self.now {
             self.recorder.sample(self.now, &self.flows, &self.links[..self.setup.links.len()]);
         }
@@ -506,7 +544,8 @@ impl<'a> World<'a> {
     fn plan_control(&mut self) {
         let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
         let change = self.setup.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
-        self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(self.recorder.next()));
+        let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
+        self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
     }
 
     fn apply(&mut self, link: usize, what: ChangeKind) {

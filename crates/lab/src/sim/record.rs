@@ -8,7 +8,7 @@ use super::flow::Flow;
 use crate::link::Link;
 use crate::setup::Setup;
 use crate::tcp::Segment;
-use crate::trace::{FlowTrace, LinkTrace, Trace};
+use crate::trace::{FlowTrace, Inside, LinkTrace, Trace};
 
 /// The recorder; without a grid it does nothing.
 pub struct Recorder {
@@ -75,6 +75,17 @@ impl Recorder {
             Some(step) => now + step,
             None => Time::NEVER,
         };
+    }
+
+    /// Takes one sample of everything, with the first flow's model as it stands before `emitted` new segments count.
+    #[cold]
+    pub fn sample_inside(&mut self, now: Time, flows: &[Flow], links: &[Link<Segment>], emitted: usize) {
+        let next = self.next;
+        self.sample(now, flows, links);
+        self.next = next;
+        if let (Some(flow), Some(column)) = (flows.first(), self.trace.flows.first_mut()) {
+            column.inside.push(Inside::of(&flow.sender, emitted as u32));
+        }
     }
 
     /// The series, with each flow's states.

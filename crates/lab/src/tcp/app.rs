@@ -20,6 +20,8 @@ pub struct App {
     ticks: u64,
     /// Objects of a list that were asked for.
     asked: usize,
+    /// What had been written before this kind of traffic began.
+    base: u64,
 }
 
 /// The response that the client waits for.
@@ -45,7 +47,7 @@ impl App {
         };
         // Stopped before it could write: nothing is there to send.
         let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
-        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1 }
+        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1, base: 0 }
     }
 
     /// Its moment has come; `sent` bytes have left the socket so far. True if it wrote something new.
@@ -66,7 +68,7 @@ impl App {
             Traffic::Rate { rate, tick } => {
                 self.ticks += 1;
                 // From the start each time, so that no rounding accumulates.
-                self.written = rate.bytes_in(Span(tick.0.saturating_mul(self.ticks)));
+                self.written = self.base.saturating_add(rate.bytes_in(Span(tick.0.saturating_mul(self.ticks))));
                 self.next = (self.started + Span(tick.0.saturating_mul(self.ticks))).min(self.stop);
                 true
             }
@@ -87,6 +89,12 @@ impl App {
                 false
             }
         }
+    }
+
+    /// From now on it writes otherwise; `sent` bytes have left the socket, and what waits in it is forgotten.
+    pub fn change(&mut self, now: Time, traffic: Traffic, sent: u64) {
+        let changed = Self::new(traffic, now, (self.stop != Time::NEVER).then_some(self.stop));
+        *self = Self { written: changed.written.saturating_add(sent), base: sent, ..changed };
     }
 
     /// The client has the whole response, and its next request will be here at `at`.

@@ -10,7 +10,7 @@ use super::packet::{Segment, mark};
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
 use super::timers::{Timer, TimerKind, fires_at};
-use crate::setup::{FlowSetup, Rwnd};
+use crate::setup::{FlowSetup, Rwnd, Traffic};
 
 /// Data segments that leave before pacing begins. Source: Linux `tcp_update_skb_after_send`.
 const UNPACED_SEGMENTS: u64 = 10;
@@ -168,6 +168,11 @@ impl Sender {
         self.pace_at.min(self.timer.at).min(app)
     }
 
+    /// Payload bytes of a full segment.
+    pub const fn mss(&self) -> u32 {
+        self.mss
+    }
+
     /// Segments in flight.
     pub const fn in_flight(&self) -> u32 {
         self.board.in_flight()
@@ -238,6 +243,15 @@ impl Sender {
                 kind => self.on_timer(now, kind, out),
             }
         }
+        if self.established {
+            self.pump(now, out);
+        }
+    }
+
+    /// The application writes otherwise from now on.
+    pub fn change_traffic(&mut self, now: Time, traffic: Traffic, out: &mut Vec<Segment>) {
+        self.check_app_limited();
+        self.app.change(now, traffic, self.next_bytes);
         if self.established {
             self.pump(now, out);
         }

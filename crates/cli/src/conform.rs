@@ -1,0 +1,256 @@
+//! `bbrlab conform`: the draft's example test cases over a grid of rates and RTTs, or somebody's log held to what it can show.
+//! In: algorithms, or a log. Out: a table, JSON, JUnit XML, a page; exit status 1 if a case fails. Never: a cell left out in silence.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write;
+use std::path::Path;
+
+use bbrlab_core::AlgorithmConfig;
+use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Verdict as Met, log};
+use bbrlab_lab::scenario::nearest;
+
+use serde_json::Value;
+
+use crate::args::ConformArgs;
+use crate::grid::{Align, aligned};
+use crate::outputs::{self, Target};
+use crate::progress::Progress;
+use crate::{Failure, Verdict, inputs, print};
+
+/// Most failing cells of a case of which the table says why.
+const FAULTS_SHOWN: usize = 3;
+
+/// Runs the cases that the arguments name, or judges a log.
+pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
+    let targets = Targets::check(args)?;
+    if let Some(path) = &args.log {
+        return judge_log(path, &targets);
+    }
+    let outcomes = run(args)?;
+    targets.write(
+        || bbrlab_lab::report::render(&conform::page(&outcomes)),
+        || conform::junit(&outcomes),
+        || conform::json(&outcomes),
+    )?;
+    if !targets.takes_stdout() {
+        print(&shown(&outcomes))?;
+    }
+    let fails = outcomes.iter().any(|outcome| outcome.verdict() == Met::Fails);
+    Ok(if fails { Verdict::Fails } else { Verdict::Holds })
+}
+
+/// Judges what a log shows.
+fn judge_log(path: &Path, targets: &Targets) -> Result<Verdict, Failure> {
+    let fault = |error: String| format!("--log: {}: {error}", path.display());
+    let bytes = inputs::log(path).map_err(fault)?;
+    let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(fault)?;
+    let judged: log::Judged<'_> = log.flows.iter().map(|flow| (flow, log::judge(flow))).collect();
+    targets.write(
+        || bbrlab_lab::report::render(&log::page(&log, &judged)),
+        || log::junit(&judged),
+        || log::json(&log, &judged),
+    )?;
+    if !targets.takes_stdout() {
+        print(&shown_log(&log, &judged))?;
+    }
+    let fails = judged.iter().flat_map(|(_, seen)| seen).any(|seen| seen.verdict == Met::Fails);
+    Ok(if fails { Verdict::Fails } else { Verdict::Holds })
+}
+
+fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
+    let mut text = String::new();
+    for (flow, seen) in judged {
+        let _ =
+            writeln!(text, "{}: {}, {} samples, {} losses", flow.name, log.form, flow.samples.len(), flow.losses.len());
+        let rows = seen.iter().map(|seen| {
+            let reason = seen.reason.clone().unwrap_or_default();
+            vec![word(seen.verdict), seen.measured_text(), seen.expected.clone(), seen.what.clone(), reason]
+        });
+        let align = [Align::Left, Align::Right, Align::Left, Align::Text, Align::Text];
+        text += &aligned(&["verdict", "measured", "expected", "what", "why not"], &align, rows);
+    }
+    let count = |met| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == met).count();
+    let _ = writeln!(
+        text,
+        "\n{} demands hold, {} fail, {} are not shown by this log",
+        count(Met::Holds),
+        count(Met::Fails),
+        count(Met::NotApplicable)
+    );
+    text
+}
+
+/// Where the results go.
+struct Targets {
+    json: Option<Target>,
+    junit: Option<Target>,
+    report: Option<Target>,
+}
+
+impl Targets {
+    fn check(args: &ConformArgs) -> Result<Self, Failure> {
+        let target =
+            |flag, path: &Option<std::path::PathBuf>| path.as_deref().map(|path| Target::check(flag, path)).transpose();
+        let targets = Self {
+            json: target("--json", &args.json)?,
+            junit: target("--junit", &args.junit)?,
+            report: target("--report", &args.report)?,
+        };
+        let all: Vec<&Target> = [&targets.json, &targets.junit, &targets.report].into_iter().flatten().collect();
+        for (place, target) in all.iter().enumerate() {
+            if let Some(other) = all[..place].iter().find(|other| other.same_file(target)) {
+                return Err(format!("{}: it names the same file as {}; name another", target.flag(), other.flag()));
+            }
+        }
+        Ok(targets)
+    }
+
+    /// Writes what is asked for.
+    fn write(
+        &self,
+        page: impl FnOnce() -> String,
+        junit: impl FnOnce() -> String,
+        json: impl FnOnce() -> Value,
+    ) -> Result<(), Failure> {
+        let mut files = Vec::new();
+        if let Some(report) = &self.report {
+            files.extend(report.write(|to| to.write_all(page().as_bytes()))?);
+        }
+        if let Some(target) = &self.junit {
+            files.extend(target.write(|to| to.write_all(junit().as_bytes()))?);
+        }
+        if let Some(target) = &self.json {
+            files.extend(target.write(|to| writeln!(to, "{:#}", json()))?);
+        }
+        outputs::commit(files)
+    }
+
+    fn takes_stdout(&self) -> bool {
+        [&self.json, &self.junit, &self.report].into_iter().flatten().any(Target::is_stdout)
+    }
+}
+
+fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Failure> {
+    let cases = chosen(&args.case, args.cases.as_deref())?;
+    let mut algorithms: Vec<String> = Vec::new();
+    for name in &args.algorithms {
+        if AlgorithmConfig::named(name).is_none() {
+            let known = bbrlab_core::ALGORITHMS.iter().map(|info| info.name);
+            let near = nearest(name, known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+            return Err(format!("no algorithm {name:?}{near}; see `bbrlab list algorithms`"));
+        }
+        if !algorithms.contains(name) {
+            algorithms.push(name.clone());
+        }
+    }
+    let cell = |flag: &str, text: &str| text.parse::<Cell>().map_err(|error| format!("{flag}: {error}"));
+    let mut cells: Vec<Cell> = args.cell.iter().map(|text| cell("--cell", text)).collect::<Result<_, _>>()?;
+    if cells.is_empty() {
+        cells = conform::grid();
+    }
+    let shown = match &args.draw {
+        Some(text) => Some(cell("--draw", text)?),
+        None if args.cell.is_empty() => Some(cell("--draw", DRAWN)?),
+        None => cells.first().copied(),
+    };
+    let shown = shown.filter(|_| args.report.is_some());
+    let asked = |algorithm: &String| cases.iter().filter(|case| case.not_for(algorithm).is_none()).count();
+    let progress = Progress::new("conforming", algorithms.iter().map(asked).sum::<usize>() * cells.len());
+    let outcomes = conform::run_all(&cases, &algorithms, &cells, shown, &|| progress.tick());
+    outcomes.map_err(|error| error.to_string())
+}
+
+/// The cell that a page draws where nothing fails: in the middle of the grid.
+const DRAWN: &str = "20mbit/100ms";
+
+fn chosen(ids: &[String], directory: Option<&Path>) -> Result<Vec<Case>, Failure> {
+    let cases = match directory {
+        Some(directory) => conform::load_dir(directory).map_err(|error| format!("--cases: {error}"))?,
+        None => conform::cases(),
+    };
+    let is = |case: &Case, id: &str| id.parse() == Ok(case.number) || case.anchor == id;
+    if let Some(id) = ids.iter().find(|id| !cases.iter().any(|case| is(case, id))) {
+        return Err(format!("--case: no case {id:?}; write 1 to {}, or the anchor of its heading", cases.len()));
+    }
+    Ok(cases.into_iter().filter(|case| ids.is_empty() || ids.iter().any(|id| is(case, id))).collect())
+}
+
+fn shown(outcomes: &[CaseOutcome]) -> String {
+    let rows = outcomes.iter().map(|outcome| {
+        let (holds, fails, not) = outcome.counts();
+        let cells =
+            if outcome.not.is_some() { [""; 3].map(str::to_owned) } else { [holds, fails, not].map(|n| n.to_string()) };
+        let [holds, fails, not] = cells;
+        vec![
+            outcome.algorithm.clone(),
+            outcome.case.id(),
+            word(outcome.verdict()),
+            holds,
+            fails,
+            not,
+            outcome.case.title.clone(),
+        ]
+    });
+    let align = [Align::Left, Align::Right, Align::Left, Align::Right, Align::Right, Align::Right, Align::Text];
+    let head = ["algorithm", "case", "verdict", "hold", "fail", "n/a", "title"];
+    let mut text = aligned(&head, &align, rows);
+    for outcome in outcomes {
+        faults(&mut text, outcome);
+        for reason in reasons(outcome) {
+            let _ = writeln!(text, "{} case {}: {reason}", outcome.algorithm, outcome.case.id());
+        }
+    }
+    let count = |met| outcomes.iter().filter(|outcome| outcome.verdict() == met).count();
+    let _ = writeln!(
+        text,
+        "\n{} of {} cases hold, {} fail, {} not applicable",
+        count(Met::Holds),
+        outcomes.len(),
+        count(Met::Fails),
+        count(Met::NotApplicable)
+    );
+    text
+}
+
+fn word(met: Met) -> String {
+    if met == Met::Fails { "FAILS".to_owned() } else { met.name().to_owned() }
+}
+
+/// What failed, in the first cells where something did.
+fn faults(text: &mut String, outcome: &CaseOutcome) {
+    let failing: Vec<&CellOutcome> = outcome.cells.iter().filter(|cell| cell.verdict() == Met::Fails).collect();
+    for cell in failing.iter().take(FAULTS_SHOWN) {
+        for seen in cell.seen.iter().filter(|seen| seen.verdict == Met::Fails) {
+            let _ = writeln!(
+                text,
+                "{} case {} at {}: {}: expected {}, measured {}",
+                outcome.algorithm,
+                outcome.case.id(),
+                cell.cell,
+                seen.what,
+                seen.expected,
+                seen.measured_text()
+            );
+        }
+    }
+    if failing.len() > FAULTS_SHOWN {
+        let (name, more) = (outcome.case.id(), failing.len() - FAULTS_SHOWN);
+        let _ = writeln!(text, "{} case {name}: {more} more cells fail", outcome.algorithm);
+    }
+}
+
+/// Why a case does not apply, or not everywhere: each reason once, with the number of cells that it is for.
+fn reasons(outcome: &CaseOutcome) -> Vec<String> {
+    if let Some(reason) = &outcome.not {
+        return vec![format!("not applicable: {reason}")];
+    }
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for cell in outcome.cells.iter().filter(|cell| cell.verdict() == Met::NotApplicable) {
+        let Some(reason) = cell.seen.iter().find_map(|seen| seen.reason.clone()) else { continue };
+        match found.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => found.push((reason, 1)),
+        }
+    }
+    found.into_iter().map(|(reason, cells)| format!("not applicable in {cells} cells: {reason}")).collect()
+}

@@ -1,0 +1,263 @@
+//! A case as its file states it.
+//! In: TOML. Out: a [`Case`], checked as far as that goes without a run. Never: a default that decides a verdict.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+
+use bbrlab_core::{AlgorithmConfig, State};
+use serde::Deserialize;
+
+use super::ConformError;
+use crate::expect::check_syntax;
+
+/// One of the draft's example test cases.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Its number in the draft's appendix, from 1.
+    pub number: u32,
+    /// Its heading there.
+    pub title: String,
+    /// Its heading's anchor.
+    pub anchor: String,
+    /// What it demands, in our words.
+    pub demand: String,
+    /// How we read it where numbers are left open.
+    pub reading: String,
+    /// Algorithms of which it says something.
+    pub algorithms: Vec<String>,
+    /// Algorithms of which it says nothing, each with the reason.
+    #[serde(default)]
+    pub not: BTreeMap<String, String>,
+    /// Numbers that expressions use, with those of algorithms where they differ.
+    #[serde(default)]
+    pub(super) constants: BTreeMap<String, Constant>,
+    /// The path.
+    #[serde(default)]
+    pub(super) path: PathSpec,
+    /// The longest that a run may take, seconds.
+    pub(super) duration: String,
+    /// What happens on the way.
+    #[serde(default)]
+    pub(super) cue: Vec<CueSpec>,
+    /// Names for values of the finished run, in their order.
+    #[serde(default, rename = "let")]
+    pub(super) lets: Vec<Named>,
+    /// The demands.
+    pub(super) check: Vec<Check>,
+}
+
+/// A number, or one a algorithm.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Constant {
+    One(f64),
+    Each(BTreeMap<String, f64>),
+}
+
+/// A path in terms of the cell: expressions in its variables.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PathSpec {
+    /// Bottleneck, bit/s.
+    pub(super) rate: String,
+    /// Two-way propagation time, seconds.
+    pub(super) rtt: String,
+    /// Queue limit, bytes on the wire.
+    pub(super) buffer: String,
+    /// ACKs held and released together, seconds.
+    pub(super) hold_acks: Option<String>,
+    /// Token rate of a policer, bit/s …
+    pub(super) policer_rate: Option<String>,
+    /// … and its burst, bytes.
+    pub(super) policer_burst: Option<String>,
+    /// What the application writes, bit/s of payload; without it, as much as it can.
+    pub(super) write: Option<String>,
+}
+
+impl Default for PathSpec {
+    fn default() -> Self {
+        Self {
+            rate: "rate".into(),
+            rtt: "rtt".into(),
+            buffer: "deep".into(),
+            hold_acks: None,
+            policer_rate: None,
+            policer_burst: None,
+            write: None,
+        }
+    }
+}
+
+/// One change: when, and exactly one of what.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CueSpec {
+    /// The state and how often it must have been entered: `drain#1`.
+    pub(super) at: String,
+    /// So much later, seconds.
+    pub(super) after: Option<String>,
+    /// The bottleneck's rate, bit/s.
+    pub(super) rate: Option<String>,
+    /// The path's two-way propagation time, seconds.
+    pub(super) rtt: Option<String>,
+    /// The bottleneck loses each packet whose number this divides; 0 ends that.
+    pub(super) lose_every: Option<String>,
+    /// What the application writes, bit/s of payload; 0 pauses it, `bulk` lets it write what it can.
+    pub(super) write: Option<String>,
+    /// ACKs are held for so long, seconds.
+    pub(super) hold_acks: Option<String>,
+    /// Data takes a way longer by so much, seconds.
+    pub(super) detour: Option<String>,
+    /// The run is over.
+    pub(super) end: Option<bool>,
+}
+
+/// A name for a value.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+/// A number, or an expression that gives one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Number {
+    Plain(f64),
+    Expression(String),
+}
+
+/// One demand. Without bounds, its measure is a question that must be answered by yes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Check {
+    pub(super) what: String,
+    pub(super) measure: String,
+    #[serde(default)]
+    pub(super) unit: String,
+    pub(super) min: Option<Number>,
+    pub(super) max: Option<Number>,
+    /// The rule by which a cell is asked at all …
+    #[serde(rename = "where")]
+    pub(super) rule: Option<String>,
+    /// … and why it is not, where it is not.
+    pub(super) otherwise: Option<String>,
+    /// Only of these algorithms.
+    pub(super) only: Option<Vec<String>>,
+}
+
+impl Case {
+    /// `01`.
+    pub fn id(&self) -> String {
+        format!("{:02}", self.number)
+    }
+
+    /// Why the case says nothing of an algorithm; `None` if it says something.
+    pub fn not_for(&self, algorithm: &str) -> Option<String> {
+        let draft = ["bbr3", "bbr3-draft06"];
+        let is = |name: &String| name == algorithm || (draft.contains(&algorithm) && draft.contains(&name.as_str()));
+        if self.algorithms.iter().any(is) {
+            return None;
+        }
+        let known = self.not.get(algorithm).cloned();
+        Some(known.unwrap_or_else(|| format!("the case's file does not say how {algorithm} should meet it")))
+    }
+
+    /// The constants as this algorithm has them.
+    pub(super) fn constants_of(&self, algorithm: &str) -> Vec<(String, f64)> {
+        let of = |constant: &Constant| match constant {
+            Constant::One(value) => *value,
+            Constant::Each(values) => values.get(algorithm).or(values.get("draft")).copied().unwrap_or(f64::NAN),
+        };
+        self.constants.iter().map(|(name, constant)| (name.clone(), of(constant))).collect()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.check.is_empty() {
+            return Err("no [[check]]: a case must demand something".into());
+        }
+        let names = self.algorithms.iter().chain(self.not.keys());
+        if let Some(name) = names.into_iter().find(|name| AlgorithmConfig::named(name).is_none()) {
+            return Err(format!("no algorithm {name:?}; see `bbrlab list algorithms`"));
+        }
+        for cue in &self.cue {
+            cue.state().map_err(|error| format!("cue at {:?}: {error}", cue.at))?;
+            if cue.actions() != 1 {
+                return Err(format!("cue at {:?}: it does {} things; write one", cue.at, cue.actions()));
+            }
+        }
+        for check in &self.check {
+            let fault = |error: String| format!("check {:?}: {error}", check.what);
+            if check.rule.is_some() != check.otherwise.is_some() {
+                return Err(fault("`where` and `otherwise` come together: a rule and its reason".into()));
+            }
+            let bounds = [&check.min, &check.max].into_iter().flatten().filter_map(|bound| match bound {
+                Number::Expression(text) => Some(text),
+                Number::Plain(_) => None,
+            });
+            let expressions = bounds.chain(&check.rule).chain([&check.measure]);
+            expressions.into_iter().try_for_each(|text| check_syntax(text)).map_err(fault)?;
+        }
+        self.lets.iter().try_for_each(|named| check_syntax(&named.value))
+    }
+}
+
+impl CueSpec {
+    /// The state and the number of its entry.
+    pub(super) fn state(&self) -> Result<(State, u32), String> {
+        let form = || "write a state and the number of its entry, as in drain#1".to_owned();
+        let (name, nth) = self.at.split_once('#').ok_or_else(form)?;
+        let state = State::ALL.iter().find(|state| state.name() == name).ok_or_else(form)?;
+        let nth = nth.parse().ok().filter(|nth| *nth > 0).ok_or_else(form)?;
+        Ok((*state, nth))
+    }
+
+    fn actions(&self) -> usize {
+        let texts = [&self.rate, &self.rtt, &self.lose_every, &self.write, &self.hold_acks, &self.detour];
+        texts.iter().filter(|text| text.is_some()).count() + usize::from(self.end == Some(true))
+    }
+}
+
+/// Reads a case and checks all of it that can be checked without a run. `origin` names the file in errors.
+pub fn parse(text: &str, origin: &str) -> Result<Case, ConformError> {
+    let case: Case = toml::from_str(text).map_err(|error| ConformError(format!("{origin}: {error}")))?;
+    case.check().map_err(|error| ConformError(format!("{origin}: {error}")))?;
+    Ok(case)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "number=1\ntitle='t'\nanchor='a'\ndemand='d'\nreading='r'\nalgorithms=['bbr3']\nduration='1'\n";
+
+    fn fault(body: &str) -> String {
+        parse(&format!("{HEAD}{body}"), "x.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_case_without_a_demand_is_refused() {
+        assert!(fault("check=[]").contains("no [[check]]"));
+    }
+
+    #[test]
+    fn a_rule_has_its_reason() {
+        assert!(fault("[[check]]\nwhat='w'\nmeasure='1'\nwhere='1'\n").contains("otherwise"));
+    }
+
+    #[test]
+    fn a_cue_is_one_thing_at_a_state() {
+        let check = "[[check]]\nwhat='w'\nmeasure='1'\n";
+        assert!(fault(&format!("{check}[[cue]]\nat='lunch#1'\nend=true\n")).contains("as in drain#1"));
+        assert!(fault(&format!("{check}[[cue]]\nat='drain#1'\nend=true\nrate='1'\n")).contains("2 things"));
+    }
+
+    #[test]
+    fn the_drafts_algorithm_answers_to_both_its_names() {
+        let case = parse(&format!("{HEAD}[[check]]\nwhat='w'\nmeasure='1'\n"), "x.toml").unwrap();
+        assert_eq!(case.not_for("bbr3-draft06"), None);
+        assert!(case.not_for("cubic").unwrap().contains("cubic"));
+    }
+}

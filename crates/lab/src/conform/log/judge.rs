@@ -1,0 +1,297 @@
+//! What a log shows of the draft's demands.
+//! In: one flow of a log. Out: one [`Seen`] a demand; what the log does not show is not applicable, with what is missing. Never: a guess.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::State;
+
+use super::{FlowLog, Phase, Sample};
+use crate::conform::{Seen, Verdict};
+use crate::expect::is_drawn;
+use crate::expect::series::percentile;
+
+/// Pacing gains of the draft, and of Linux's v3 and v2 where they differ.
+const GAINS: [(State, &[f64]); 6] = [
+    (State::Startup, &[2.77, 2.885]),
+    (State::Drain, &[0.5, 0.35]),
+    (State::ProbeBwDown, &[0.9, 0.75]),
+    (State::ProbeBwCruise, &[1.0]),
+    (State::ProbeBwRefill, &[1.0]),
+    (State::ProbeBwUp, &[1.25]),
+];
+/// How far a gain that is told may be off: what three digits and the pacing margin make.
+const GAIN_TOLD: f64 = 0.02;
+/// How far the median of pacing over estimate may be off. Ours: both move between two events.
+const GAIN_MEASURED: f64 = 0.1;
+/// Source: draft `ProbeRTTInterval`, less a tick of a kernel's clock.
+const INTERVAL_S: f64 = 4.99;
+/// Source: draft `ProbeRTTDuration`, less the same.
+const DURATION_S: f64 = 0.19;
+/// Source: draft `MinPipeCwnd`.
+const FLOOR_PACKETS: f64 = 4.0;
+/// Rounds after which Drain must end, by the pseudo-code, and one for the log's own grid.
+const DRAIN_ROUNDS: f64 = 5.0;
+/// Packets of a size that a log does not tell are no smaller. Source: RFC 9000, the smallest datagram that a path must carry.
+const MSS_ASSUMED: f64 = 1_200.0;
+
+/// What a log shows of one flow.
+pub fn judge(flow: &FlowLog) -> Vec<Seen> {
+    let mut seen = vec![order(flow), startup_exit(flow), drain_length(flow)];
+    seen.extend(GAINS.iter().map(|(state, gains)| gain(flow, *state, gains)));
+    seen.extend([probe_rtt_interval(flow), probe_rtt_length(flow), probe_rtt_depth(flow)]);
+    seen.extend([window_floor(flow), within_window(flow), window_gain(flow), loss_answer(flow), min_rtt(flow)]);
+    seen
+}
+
+fn not_shown(what: &str, missing: &str) -> Seen {
+    Seen {
+        what: what.to_owned(),
+        expected: String::new(),
+        measured: f64::NAN,
+        unit: String::new(),
+        verdict: Verdict::NotApplicable,
+        reason: Some(format!("the log does not show it: {missing}")),
+    }
+}
+
+fn shown(what: &str, unit: &str, measured: f64, min: Option<f64>, max: Option<f64>) -> Seen {
+    let holds = !measured.is_nan() && min.is_none_or(|min| measured >= min) && max.is_none_or(|max| measured <= max);
+    Seen {
+        what: what.to_owned(),
+        expected: crate::experiment::bounds_text(min, max, unit),
+        measured,
+        unit: unit.to_owned(),
+        verdict: if holds { Verdict::Holds } else { Verdict::Fails },
+        reason: None,
+    }
+}
+
+const NO_PHASES: &str = "it names no phases of BBR";
+
+/// Stays in phases: the phase, its beginning, its end, and whether the log shows that it ended.
+fn stays(flow: &FlowLog) -> Vec<(Phase, f64, f64, bool)> {
+    let last = flow.samples.last().map_or(0.0, |sample| sample.t_s);
+    let ends = flow.phases.iter().skip(1).map(|(t_s, _)| (*t_s, true)).chain([(last, false)]);
+    flow.phases
+        .iter()
+        .zip(ends)
+        .map(|((begin, phase), (end, ended))| (*phase, *begin, end.max(*begin), ended))
+        .collect()
+}
+
+fn of_state(flow: &FlowLog, state: State) -> Vec<(f64, f64, bool)> {
+    let here = |(phase, begin, end, ended): (Phase, f64, f64, bool)| {
+        (phase == Phase::Known(state)).then_some((begin, end, ended))
+    };
+    stays(flow).into_iter().filter_map(here).collect()
+}
+
+fn samples(flow: &FlowLog, from_s: f64, to_s: f64) -> &[Sample] {
+    let begin = flow.samples.partition_point(|sample| sample.t_s < from_s);
+    let end = flow.samples.partition_point(|sample| sample.t_s < to_s);
+    &flow.samples[begin..end.max(begin)]
+}
+
+/// The smallest of what is known; NaN if nothing is.
+fn least(values: impl Iterator<Item = f64>) -> f64 {
+    values.filter(|value| !value.is_nan()).reduce(f64::min).unwrap_or(f64::NAN)
+}
+
+/// The flow's round trip without queue.
+fn round_s(flow: &FlowLog) -> f64 {
+    least(flow.samples.iter().flat_map(|sample| [sample.min_rtt_s, sample.rtt_s]).filter(|rtt| *rtt > 0.0))
+}
+
+fn order(flow: &FlowLog) -> Seen {
+    let what = "changes of phase that the draft's diagram does not have";
+    let whole: Option<Vec<State>> = flow.phases.iter().map(|(_, phase)| phase.state()).collect();
+    match whole {
+        _ if flow.phases.len() < 2 => not_shown(what, NO_PHASES),
+        None => not_shown(what, "it does not tell the parts of ProbeBW apart"),
+        Some(states) => {
+            let stray = states.windows(2).filter(|pair| !is_drawn(pair[0], pair[1])).count();
+            shown(what, "", stray as f64, None, Some(0.0))
+        }
+    }
+}
+
+fn startup_exit(flow: &FlowLog) -> Seen {
+    let what = "Startup ends in Drain, or in ProbeRTT";
+    let Some(first) = flow.phases.iter().position(|(_, phase)| *phase == Phase::Known(State::Startup)) else {
+        return not_shown(what, if flow.phases.is_empty() { NO_PHASES } else { "it begins after Startup" });
+    };
+    match flow.phases.get(first + 1) {
+        None => not_shown(what, "it ends within Startup"),
+        Some((_, next)) => {
+            let is_drawn = matches!(next, Phase::Known(State::Drain | State::ProbeRtt));
+            shown(what, "", f64::from(u8::from(is_drawn)), Some(1.0), None)
+        }
+    }
+}
+
+fn drain_length(flow: &FlowLog) -> Seen {
+    let what = "longest Drain, in round trips";
+    let drains: Vec<f64> = of_state(flow, State::Drain).into_iter().filter(|d| d.2).map(|(a, b, _)| b - a).collect();
+    if flow.phases.is_empty() || drains.is_empty() {
+        return not_shown(
+            what,
+            if flow.phases.is_empty() { NO_PHASES } else { "it holds no Drain from beginning to end" },
+        );
+    }
+    // A queue as long as the path makes a round trip twice as long.
+    let round = of_state(flow, State::Drain)
+        .iter()
+        .flat_map(|(a, b, _)| samples(flow, *a, *b).iter().map(|sample| sample.rtt_s))
+        .filter(|rtt| !rtt.is_nan())
+        .fold(round_s(flow), f64::max);
+    if !flow.is_timed || round.is_nan() {
+        return not_shown(what, "it has no times or no RTTs");
+    }
+    let longest = drains.into_iter().fold(0.0, f64::max);
+    shown(what, "", longest / round, None, Some(DRAIN_ROUNDS))
+}
+
+/// The pacing gain of a phase: as it is told, or as the median of pacing over estimate.
+fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> Seen {
+    let what = format!("pacing gain in {}", state.name());
+    let inside: Vec<&Sample> = of_state(flow, state).iter().flat_map(|(a, b, _)| samples(flow, *a, *b)).collect();
+    if inside.is_empty() {
+        return not_shown(&what, if flow.phases.is_empty() { NO_PHASES } else { "it holds no sample of that phase" });
+    }
+    let told: Vec<f64> = inside.iter().map(|s| s.pacing_gain).filter(|gain| !gain.is_nan()).collect();
+    let ratios: Vec<f64> = inside.iter().map(|s| s.pacing_bps / s.bw_bps).filter(|gain| gain.is_finite()).collect();
+    let (values, slack) = if told.is_empty() { (ratios, GAIN_MEASURED) } else { (told, GAIN_TOLD) };
+    if values.is_empty() {
+        return not_shown(&what, "it tells neither gains nor both pacing rate and estimate");
+    }
+    let median = percentile(&values, 50.0);
+    // The gain of whichever edition lies nearest.
+    let off = |gain: &f64| (median - gain).abs();
+    let nearest = gains.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(1.0);
+    shown(&what, "", median, Some(nearest * (1.0 - slack)), Some(nearest * (1.0 + slack)))
+}
+
+fn probe_rtt_interval(flow: &FlowLog) -> Seen {
+    let what = "shortest time between two ProbeRTTs";
+    let probes = of_state(flow, State::ProbeRtt);
+    if flow.phases.is_empty() || !flow.is_timed {
+        return not_shown(what, if flow.is_timed { NO_PHASES } else { "it has no times" });
+    }
+    if probes.len() < 2 {
+        return not_shown(what, "it holds fewer than two ProbeRTTs");
+    }
+    let shortest = least(probes.windows(2).map(|pair| pair[1].0 - pair[0].1));
+    shown(what, "s", shortest, Some(INTERVAL_S), None)
+}
+
+fn probe_rtt_length(flow: &FlowLog) -> Seen {
+    let what = "shortest ProbeRTT";
+    let probes = of_state(flow, State::ProbeRtt);
+    let whole: Vec<f64> = probes.into_iter().filter(|p| p.2).map(|(a, b, _)| b - a).collect();
+    if flow.phases.is_empty() || !flow.is_timed {
+        return not_shown(what, if flow.is_timed { NO_PHASES } else { "it has no times" });
+    }
+    if whole.is_empty() {
+        return not_shown(what, "it holds no ProbeRTT from beginning to end");
+    }
+    // At least the time, and at least a round trip.
+    let round = round_s(flow);
+    let least_s = if round.is_nan() { DURATION_S } else { DURATION_S.max(round) };
+    shown(what, "s", least(whole.into_iter()), Some(least_s), None)
+}
+
+fn probe_rtt_depth(flow: &FlowLog) -> Seen {
+    let what = "least in flight in ProbeRTT over what it asks for";
+    let mss = flow.mss.unwrap_or(MSS_ASSUMED);
+    let mut worst = f64::NAN;
+    for (begin, end, ended) in of_state(flow, State::ProbeRtt) {
+        let inside = samples(flow, begin, end);
+        let bdp = inside.first().map_or(f64::NAN, |s| s.bw_bps / 8.0 * s.min_rtt_s);
+        let lowest = least(inside.iter().map(|sample| sample.inflight));
+        // Whoever keeps BBRv1's four packets is below half a BDP as well.
+        if ended && !bdp.is_nan() && !lowest.is_nan() {
+            worst = (lowest / (bdp / 2.0).max(FLOOR_PACKETS * mss)).max(worst);
+        }
+    }
+    if worst.is_nan() {
+        return not_shown(what, "it holds no whole ProbeRTT with what is in flight, estimate and minimum RTT");
+    }
+    shown(what, "", worst, None, Some(1.05))
+}
+
+fn window_floor(flow: &FlowLog) -> Seen {
+    let what = "smallest window";
+    let smallest = least(flow.samples.iter().map(|sample| sample.cwnd));
+    match flow.mss {
+        _ if smallest.is_nan() => not_shown(what, "it tells no window"),
+        None => not_shown(what, "it tells no size of packets"),
+        Some(mss) => shown(what, "packets", smallest / mss, Some(FLOOR_PACKETS), None),
+    }
+}
+
+fn within_window(flow: &FlowLog) -> Seen {
+    let what = "share of samples with more in flight than the window and a packet";
+    let mss = flow.mss.unwrap_or(MSS_ASSUMED);
+    let known = flow.samples.iter().filter(|sample| !(sample.cwnd + sample.inflight).is_nan());
+    let (all, over) = known.fold((0.0, 0.0), |(all, over), sample| {
+        (all + 1.0, over + f64::from(u8::from(sample.inflight > sample.cwnd + mss)))
+    });
+    if all == 0.0 {
+        return not_shown(what, "it tells no window, or not what is in flight");
+    }
+    // A window that has just shrunk is exceeded for a round trip.
+    shown(what, "", over / all, None, Some(0.1))
+}
+
+fn window_gain(flow: &FlowLog) -> Seen {
+    let what = "median of the window in ProbeBW over the BDP";
+    let in_probe_bw = |(phase, begin, end, _): (Phase, f64, f64, bool)| phase.is_probe_bw().then_some((begin, end));
+    let spells: Vec<(f64, f64)> = stays(flow).into_iter().filter_map(in_probe_bw).collect();
+    let floor = FLOOR_PACKETS * flow.mss.unwrap_or(MSS_ASSUMED);
+    let ratio = |sample: &Sample| sample.cwnd / (sample.bw_bps / 8.0 * sample.min_rtt_s).max(floor / 2.0);
+    let values: Vec<f64> = spells
+        .iter()
+        .flat_map(|(begin, end)| samples(flow, *begin, *end))
+        .map(ratio)
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    if values.is_empty() {
+        return not_shown(what, "it holds no ProbeBW with window, estimate and minimum RTT");
+    }
+    // Two BDPs; less where loss set a bound, more by the allowance for aggregated ACKs and three bursts.
+    shown(what, "", percentile(&values, 50.0), Some(0.5), Some(6.0))
+}
+
+/// In the cruising and draining parts loss must not be followed by a faster pace.
+fn loss_answer(flow: &FlowLog) -> Seen {
+    let what = "largest pacing rate in the round trip after a loss over the one before, in PROBE_DOWN and PROBE_CRUISE";
+    let round = round_s(flow);
+    let calm = |t: f64| {
+        let quiet = [State::ProbeBwDown, State::ProbeBwCruise];
+        quiet.iter().flat_map(|state| of_state(flow, *state)).any(|(a, b, _)| a <= t && t + 2.0 * round <= b)
+    };
+    if flow.losses.is_empty() {
+        return not_shown(what, "nothing was lost");
+    }
+    let mut worst = f64::NAN;
+    for loss in flow.losses.iter().filter(|t| calm(**t)) {
+        let before = flow.samples.iter().rev().find(|sample| sample.t_s <= *loss).map_or(f64::NAN, |s| s.pacing_bps);
+        let after = samples(flow, loss + round, loss + 2.0 * round);
+        let most = after.iter().map(|s| s.pacing_bps).filter(|rate| !rate.is_nan()).fold(f64::NAN, f64::max);
+        worst = (most / before).max(worst);
+    }
+    if worst.is_nan() {
+        return not_shown(what, "it holds no loss there with pacing rates around it");
+    }
+    shown(what, "", worst, None, Some(1.05))
+}
+
+fn min_rtt(flow: &FlowLog) -> Seen {
+    let what = "samples whose minimum RTT is above the newest RTT by more than a tenth";
+    let known: Vec<&Sample> = flow.samples.iter().filter(|s| !(s.rtt_s + s.min_rtt_s).is_nan()).collect();
+    if known.is_empty() {
+        return not_shown(what, "it tells no minimum RTT beside RTTs");
+    }
+    // Half a millisecond for clocks that count in milliseconds.
+    let above = known.iter().filter(|s| s.min_rtt_s > s.rtt_s * 1.1 + 0.0005).count();
+    shown(what, "", above as f64 / known.len() as f64, None, Some(0.02))
+}

@@ -1,0 +1,100 @@
+//! Somebody else's flow, as far as a log shows it: qlog in its dialects, `ss -tin` over time, our own trace.
+//! In: a log's text. Out: a [`Log`], and what it shows of the draft's demands. Never: a panic, whatever the text; a verdict on what is not shown.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod csv;
+mod judge;
+mod phase;
+mod qlog;
+mod ss;
+mod write;
+
+pub use judge::judge;
+pub use phase::Phase;
+pub use write::{Judged, json, junit, page};
+
+/// A log that was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// Its form, in words.
+    pub form: &'static str,
+    /// Its flows.
+    pub flows: Vec<FlowLog>,
+}
+
+/// What a log tells of one flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowLog {
+    /// Its name in the log.
+    pub name: String,
+    /// Payload bytes of a full packet, where the log says so.
+    pub mss: Option<f64>,
+    /// Times are times; otherwise they only count samples.
+    pub is_timed: bool,
+    /// Snapshots, in the order of time.
+    pub samples: Vec<Sample>,
+    /// The phases entered, with the time.
+    pub phases: Vec<(f64, Phase)>,
+    /// When a packet was declared lost.
+    pub losses: Vec<f64>,
+}
+
+/// One snapshot; what the log does not tell is NaN. Windows are in bytes, rates in bit/s, times in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// When.
+    pub t_s: f64,
+    /// Congestion window.
+    pub cwnd: f64,
+    /// In flight.
+    pub inflight: f64,
+    /// Pacing rate.
+    pub pacing_bps: f64,
+    /// The model's bandwidth.
+    pub bw_bps: f64,
+    /// Newest RTT.
+    pub rtt_s: f64,
+    /// Minimum RTT.
+    pub min_rtt_s: f64,
+    /// Pacing gain.
+    pub pacing_gain: f64,
+    /// Window gain.
+    pub cwnd_gain: f64,
+    /// Packets declared lost so far.
+    pub lost: f64,
+}
+
+impl Sample {
+    /// Nothing is known yet.
+    pub const UNKNOWN: Self = Self {
+        t_s: f64::NAN,
+        cwnd: f64::NAN,
+        inflight: f64::NAN,
+        pacing_bps: f64::NAN,
+        bw_bps: f64::NAN,
+        rtt_s: f64::NAN,
+        min_rtt_s: f64::NAN,
+        pacing_gain: f64::NAN,
+        cwnd_gain: f64::NAN,
+        lost: f64::NAN,
+    };
+}
+
+/// Reads a log, whatever its form. The error is one line: where, what it held, what would do.
+pub fn read(text: &str) -> Result<Log, String> {
+    let start = text.trim_start_matches(['\u{feff}', '\u{1e}', ' ', '\t', '\r', '\n']);
+    let log = if start.starts_with('{') || start.starts_with('[') {
+        qlog::read(text)?
+    } else if start.starts_with("t_s,") {
+        csv::read(start)?
+    } else if ss::is_likely(text) {
+        ss::read(text)?
+    } else {
+        return Err("it is neither qlog (JSON), nor a CSV trace of bbrlab, nor the output of ss -tin".to_owned());
+    };
+    let has_samples = |flow: &FlowLog| !flow.samples.is_empty() || !flow.phases.is_empty();
+    if !log.flows.iter().any(has_samples) {
+        return Err(format!("it is {}, but tells of no window, rate, RTT or state; record recovery metrics", log.form));
+    }
+    Ok(log)
+}

@@ -1,0 +1,166 @@
+//! What a log showed, for people and machines: JSON, JUnit XML, a page.
+//! In: a log and its judged flows. Out: text and a [`Report`]. Never: a clock.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::State;
+use serde_json::{Value, json};
+
+use super::{FlowLog, Log, Phase, Sample};
+use crate::conform::write::{self, word};
+use crate::conform::{DRAFT, Seen, Verdict};
+use crate::report::escape;
+use crate::report::model::{Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Verdict as Mark};
+
+/// A log's flows with what each of them shows.
+pub type Judged<'a> = Vec<(&'a FlowLog, Vec<Seen>)>;
+
+/// All flows as one document.
+pub fn json(log: &Log, judged: &Judged<'_>) -> Value {
+    let flow = |(flow, seen): &(&FlowLog, Vec<Seen>)| {
+        json!({
+            "name": flow.name,
+            "samples": flow.samples.len(),
+            "losses": flow.losses.len(),
+            "verdict": word(Verdict::of(seen.iter().map(|seen| seen.verdict))),
+            "checks": seen.iter().map(write::seen).collect::<Vec<Value>>(),
+        })
+    };
+    json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "draft": DRAFT, "form": log.form,
+            "flows": judged.iter().map(flow).collect::<Vec<Value>>() })
+}
+
+/// All flows as JUnit XML: a suite for each flow, a test for each demand.
+pub fn junit(judged: &Judged<'_>) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let count = |verdict| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == verdict).count();
+    let tests: usize = judged.iter().map(|(_, seen)| seen.len()).sum();
+    out += &format!("<testsuites name=\"{DRAFT}\" tests=\"{tests}\" failures=\"{}\">\n", count(Verdict::Fails));
+    for (flow, seen) in judged {
+        let of = |verdict| seen.iter().filter(|seen| seen.verdict == verdict).count();
+        let (name, fails, not) = (escape(&plain(&flow.name)), of(Verdict::Fails), of(Verdict::NotApplicable));
+        out += &format!(
+            "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{fails}\" errors=\"0\" skipped=\"{not}\">\n",
+            seen.len()
+        );
+        for seen in seen {
+            let what = escape(&seen.what);
+            let result = match seen.verdict {
+                Verdict::Holds => String::new(),
+                Verdict::NotApplicable => {
+                    format!("<skipped message=\"{}\"/>", escape(seen.reason.as_deref().unwrap_or("")))
+                }
+                Verdict::Fails => {
+                    let text = format!("expected {}, measured {}", seen.expected, seen.measured_text());
+                    format!("<failure message=\"{}\"/>", escape(&text))
+                }
+            };
+            out += &format!("    <testcase classname=\"{name}\" name=\"{what}\">{result}</testcase>\n");
+        }
+        out += "  </testsuite>\n";
+    }
+    out + "</testsuites>\n"
+}
+
+/// XML has no control characters.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The page.
+pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
+    let mut report = Report {
+        title: format!("What a log shows of {DRAFT}"),
+        subtitle: format!("bbrlab {}: {}", env!("CARGO_PKG_VERSION"), log.form),
+        ..Report::default()
+    };
+    for (place, (flow, seen)) in judged.iter().enumerate() {
+        let id = format!("flow-{}", place + 1);
+        let first = report.claims.len();
+        report.claims.extend(seen.iter().map(|seen| row(&id, flow, seen)));
+        report.sections.push(Section {
+            id: id.clone(),
+            title: flow.name.clone(),
+            claim: "What the log tells of this flow, held to the draft.".to_owned(),
+            rows: (first..report.claims.len()).collect(),
+            figures: vec![figure(&id, flow)],
+            ..Section::default()
+        });
+    }
+    report
+}
+
+fn row(id: &str, flow: &FlowLog, seen: &Seen) -> ClaimRow {
+    ClaimRow {
+        id: id.to_owned(),
+        title: flow.name.clone(),
+        source: DRAFT.to_owned(),
+        claim: String::new(),
+        contradiction: None,
+        what: seen.what.clone(),
+        expected: seen.expected.clone(),
+        measured: seen.measured_text(),
+        verdict: match seen.verdict {
+            Verdict::Holds => Mark::Holds,
+            Verdict::NotApplicable => Mark::FallsShort,
+            Verdict::Fails => Mark::Fails,
+        },
+        reason: seen.reason.clone(),
+    }
+}
+
+fn figure(id: &str, flow: &FlowLog) -> Figure {
+    let x: Vec<f64> = flow.samples.iter().map(|sample| sample.t_s).collect();
+    let line = |name: &str, style, column: fn(&Sample) -> f64| Series {
+        name: name.to_owned(),
+        style,
+        x: x.clone(),
+        y: flow.samples.iter().map(column).collect(),
+        color_key: Some(name.to_owned()),
+    };
+    let panel = |label: &str, unit: &str, lines: Vec<Series>| Panel {
+        y: Axis { label: label.into(), unit: unit.into(), min: Some(0.0), ..Axis::default() },
+        series: lines.into_iter().filter(|line| line.y.iter().any(|y| y.is_finite())).collect(),
+    };
+    let panels = vec![
+        panel(
+            "Window",
+            "kB",
+            vec![
+                line("in flight", Style::Line, |s| s.inflight * 1e-3),
+                line("window", Style::Dashed, |s| s.cwnd * 1e-3),
+            ],
+        ),
+        panel(
+            "Rate",
+            "Mbit/s",
+            vec![
+                line("pacing", Style::Dashed, |s| s.pacing_bps * 1e-6),
+                line("estimate", Style::Line, |s| s.bw_bps * 1e-6),
+            ],
+        ),
+        panel(
+            "RTT",
+            "ms",
+            vec![line("newest", Style::Line, |s| s.rtt_s * 1e3), line("minimum", Style::Step, |s| s.min_rtt_s * 1e3)],
+        ),
+    ];
+    Figure {
+        id: format!("{id}-trace"),
+        title: "The flow as the log tells it".to_owned(),
+        how_to_read:
+            "The window against what was in flight, the rates, and the RTT; the phases that the log names stand below."
+                .to_owned(),
+        x: Axis { label: "Time".into(), unit: "s".into(), ..Axis::default() },
+        panels: panels.into_iter().filter(|panel| !panel.series.is_empty()).collect(),
+        ribbons: vec![ribbon(flow)],
+        ..Figure::default()
+    }
+}
+
+fn ribbon(flow: &FlowLog) -> Ribbon {
+    let name = |phase: &Phase| phase.state().map_or("probe_bw", State::name).to_owned();
+    let last = flow.samples.last().map_or(0.0, |sample| sample.t_s);
+    let ends = flow.phases.iter().skip(1).map(|(t_s, _)| *t_s).chain([last]);
+    let spans = flow.phases.iter().zip(ends).filter(|((begin, _), end)| begin <= end);
+    Ribbon { name: flow.name.clone(), spans: spans.map(|((begin, phase), end)| (*begin, end, name(phase))).collect() }
+}

@@ -1,0 +1,202 @@
+//! Conformance as a page in the report's look: verdicts, a grid for each case, and what one cell did.
+//! In: outcomes. Out: a [`Report`]. Never: a cell that is left out.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::NANOS_PER_SEC;
+
+use super::{CaseOutcome, Cell, CellOutcome, DRAFT, Verdict};
+use crate::expect::RunView;
+use crate::report::model::{
+    Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
+};
+use crate::report::short;
+
+/// Points of a line that a page keeps of a run. Ours: more than a screen is wide.
+const POINTS: usize = 1_500;
+/// Most failing cells of a case that are drawn. Ours.
+const DRAWN: usize = 3;
+
+/// The page.
+pub fn page(outcomes: &[CaseOutcome]) -> Report {
+    let mut report = Report {
+        title: format!("Conformance to {DRAFT}"),
+        subtitle: format!(
+            "bbrlab {}: the {} example test cases of the draft's appendix, each over a grid of rates and RTTs",
+            env!("CARGO_PKG_VERSION"),
+            super::CASES.len()
+        ),
+        ..Report::default()
+    };
+    for outcome in outcomes {
+        let row = claim(outcome);
+        report.sections.push(section(outcome, &row.id, report.claims.len()));
+        report.claims.push(row);
+    }
+    report
+}
+
+/// `bbr3-07`.
+fn id(outcome: &CaseOutcome) -> String {
+    format!("{}-{}", outcome.algorithm, outcome.case.id())
+}
+
+fn claim(outcome: &CaseOutcome) -> ClaimRow {
+    let (holds, fails, not) = outcome.counts();
+    let measured = match &outcome.not {
+        Some(_) => "not applicable".to_owned(),
+        None => format!("{holds} of {} cells hold, {fails} fail, {not} not applicable", outcome.cells.len()),
+    };
+    ClaimRow {
+        id: id(outcome),
+        title: format!("{}: {}", outcome.algorithm, outcome.case.title),
+        source: format!("{DRAFT} #{}", outcome.case.anchor),
+        claim: outcome.case.demand.trim().to_owned(),
+        contradiction: None,
+        what: outcome.case.title.clone(),
+        expected: "every cell to which it applies holds".to_owned(),
+        measured,
+        // A page knows no fourth mark: what does not apply falls short of nothing, and says why.
+        verdict: match outcome.verdict() {
+            Verdict::Holds => Mark::Holds,
+            Verdict::NotApplicable => Mark::FallsShort,
+            Verdict::Fails => Mark::Fails,
+        },
+        reason: outcome.not.as_ref().map(|reason| format!("not applicable: {reason}")).or_else(|| first_fault(outcome)),
+    }
+}
+
+/// The first demand that failed, in words.
+fn first_fault(outcome: &CaseOutcome) -> Option<String> {
+    let (cell, seen) = outcome
+        .cells
+        .iter()
+        .find_map(|cell| Some((cell, cell.seen.iter().find(|seen| seen.verdict == Verdict::Fails)?)))?;
+    Some(format!("{}: {}: expected {}, measured {}", cell.cell, seen.what, seen.expected, seen.measured_text()))
+}
+
+fn section(outcome: &CaseOutcome, id: &str, row: usize) -> Section {
+    let failing = outcome.cells.iter().filter(|cell| cell.verdict() == Verdict::Fails).take(DRAWN);
+    let mut drawn: Vec<&Figure> = failing.filter_map(|cell| cell.figure.as_ref()).collect();
+    if drawn.is_empty() {
+        drawn.extend(outcome.cells.iter().find_map(|cell| cell.figure.as_ref()));
+    }
+    Section {
+        id: id.to_owned(),
+        title: format!("{}: {}", outcome.algorithm, outcome.case.title),
+        source: format!("{DRAFT} #{}", outcome.case.anchor),
+        claim: outcome.case.demand.trim().to_owned(),
+        contradiction: (!outcome.case.reading.trim().is_empty())
+            .then(|| format!("How we read it: {}", outcome.case.reading.trim())),
+        rows: vec![row],
+        figures: drawn.into_iter().cloned().collect(),
+        runs_table: (!outcome.cells.is_empty()).then(|| table(outcome)),
+        ..Section::default()
+    }
+}
+
+/// The grid: one row a cell, one column a demand.
+fn table(outcome: &CaseOutcome) -> Table {
+    let demands: Vec<&str> = outcome.cells[0].seen.iter().map(|seen| seen.what.as_str()).collect();
+    let mut columns = vec!["rate".to_owned(), "RTT".to_owned(), "verdict".to_owned()];
+    columns.extend(demands.iter().map(|what| (*what).to_owned()));
+    columns.extend(["packet, B".to_owned(), "simulated, s".to_owned(), "why not".to_owned()]);
+    let row = |cell: &CellOutcome| {
+        let mut row = vec![cell.cell.rate_text(), cell.cell.rtt_text(), cell.verdict().name().to_owned()];
+        row.extend(cell.seen.iter().map(|seen| match seen.verdict {
+            Verdict::Fails => format!("{} ✗ ({})", seen.measured_text(), seen.expected),
+            _ => seen.measured_text(),
+        }));
+        let mut reasons: Vec<&str> = cell.seen.iter().filter_map(|seen| seen.reason.as_deref()).collect();
+        reasons.dedup();
+        row.extend([cell.mss.to_string(), short(cell.simulated_s), reasons.join("; ")]);
+        row
+    };
+    Table { columns, rows: outcome.cells.iter().map(row).collect() }
+}
+
+/// What the flow did in one cell: window, estimate, and the ribbon of its states.
+pub(super) fn trace_figure(case: &super::Case, algorithm: &str, cell: &Cell, run: &RunView) -> Figure {
+    let line = |name: &str, column: &str, style| {
+        let y = run.flow_column(0, column).unwrap_or_default();
+        let (x, y) = thinned(&run.t_s, &y);
+        Series { name: name.to_owned(), style, x, y, color_key: Some(format!("{algorithm} {name}")) }
+    };
+    let keep = |lines: Vec<Series>| lines.into_iter().filter(|l| l.y.iter().any(|y| y.is_finite())).collect();
+    let panel = |label: &str, unit: &str, lines: Vec<Series>| Panel {
+        y: Axis { label: label.into(), unit: unit.into(), min: Some(0.0), ..Axis::default() },
+        series: keep(lines),
+    };
+    let panels = vec![
+        panel(
+            "In flight",
+            "packets",
+            vec![
+                line("in flight", "ack_inflight", Style::Line),
+                line("window", "cwnd", Style::Dashed),
+                line("BDP", "bdp", Style::Line),
+                line("long-term bound", "inflight_longterm", Style::Step),
+                line("short-term bound", "inflight_shortterm", Style::Step),
+            ],
+        ),
+        panel(
+            "Rate",
+            "Mbit/s",
+            vec![
+                line("pacing", "pacing_mbps", Style::Dashed),
+                line("maximum", "max_bw_mbps", Style::Line),
+                line("short-term bound on rate", "bw_shortterm_mbps", Style::Step),
+            ],
+        ),
+        panel("RTT", "ms", vec![line("RTT", "rtt_ms", Style::Line)]),
+    ];
+    Figure {
+        id: format!("{algorithm}-{}-{}-{}", case.id(), cell.rate_text(), cell.rtt_text()),
+        title: format!("{algorithm}, {} and {}", cell.rate_text(), cell.rtt_text()),
+        how_to_read: "What was in flight against the bounds on it, and the rates, as the flow saw them at each ACK; \
+                      its states stand below."
+            .to_owned(),
+        source: String::new(),
+        x: Axis { label: "Time".into(), unit: "s".into(), min: Some(0.0), ..Axis::default() },
+        panels: panels.into_iter().filter(|panel: &Panel| !panel.series.is_empty()).collect(),
+        ribbons: vec![ribbon(algorithm, run)],
+    }
+}
+
+fn ribbon(algorithm: &str, run: &RunView) -> Ribbon {
+    let seconds = |ns: u64| ns as f64 / NANOS_PER_SEC as f64;
+    let states = run.output.trace.flows.first().map_or(&[][..], |flow| &flow.states);
+    let ends = states.iter().skip(1).map(|(at, _)| seconds(at.0)).chain([run.duration_s()]);
+    let spans = states.iter().zip(ends).map(|((from, state), to)| (seconds(from.0), to, state.name().to_owned()));
+    Ribbon { name: algorithm.to_owned(), spans: spans.collect() }
+}
+
+/// A line with the smallest and the largest value of each of its pieces; a bound that is not set leaves a gap.
+fn thinned(x: &[f64], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let known = |value: f64| if value.is_finite() { value } else { f64::NAN };
+    let piece = x.len().div_ceil(POINTS / 2).max(1);
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for (x, y) in x.chunks(piece).zip(y.chunks(piece)) {
+        let by = |a: &usize, b: &usize| y[*a].total_cmp(&y[*b]);
+        let ends = [(0..y.len()).min_by(by), (0..y.len()).max_by(by)];
+        let mut ends: Vec<usize> = ends.into_iter().flatten().collect();
+        ends.sort_unstable();
+        ends.dedup();
+        points.extend(ends.into_iter().map(|i| (x[i], known(y[i]))));
+    }
+    points.into_iter().unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thinned_line_keeps_its_extremes_and_its_gaps() {
+        let x: Vec<f64> = (0..100_000).map(f64::from).collect();
+        let mut y = vec![1.0; 100_000];
+        (y[777], y[50_000], y[0]) = (-5.0, 9.0, f64::INFINITY);
+        let (x, y) = thinned(&x, &y);
+        assert!(x.len() <= POINTS + 2 && x.is_sorted());
+        assert!(y.contains(&-5.0) && y.contains(&9.0) && y.iter().any(|y| y.is_nan()));
+    }
+}

@@ -1,0 +1,144 @@
+//! A script: changes of path and application at moments that the flow itself decides, by the states that it enters.
+//! In: states as they are entered. Out: what is due, when. Never: a look into the algorithm; a record of it is only kept.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, State, Time};
+
+use super::World;
+use crate::link::AckAggregation;
+use crate::setup::{ChangeKind, Traffic};
+
+/// What a conformance case does besides its setup. It is about the first flow and the bottleneck.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// The changes.
+    pub cues: Vec<Cue>,
+    /// The flow's model is recorded at each ACK, and with it all series.
+    pub record: bool,
+}
+
+/// One change and its moment.
+#[derive(Clone, Debug)]
+pub struct Cue {
+    /// The state that the flow enters …
+    pub state: State,
+    /// … for this time, counted from 1 …
+    pub nth: u32,
+    /// … and so long ago.
+    pub after: Span,
+    /// What happens.
+    pub what: Action,
+}
+
+/// What a cue does.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A change of the path, as a schedule knows it.
+    Path(ChangeKind),
+    /// The bottleneck loses each packet whose number this divides; 0 ends that.
+    LoseEvery(u32),
+    /// The application writes otherwise.
+    Traffic(Traffic),
+    /// ACKs are held from now on.
+    HoldAcks(AckAggregation),
+    /// Data takes a way that is longer by this; what is sent after its end overtakes.
+    Detour(Span),
+    /// The run is over.
+    End,
+}
+
+impl Action {
+    /// The flow needs a way of its own for it.
+    const fn is_of_the_way(&self) -> bool {
+        matches!(self, Self::HoldAcks(_) | Self::Detour(_) | Self::Path(ChangeKind::Rtt(_)))
+    }
+}
+
+/// A script at work.
+#[derive(Debug)]
+pub(super) struct Director {
+    script: Script,
+    /// How many entries of the flow's list of states have been seen.
+    seen: usize,
+    /// Due changes, in no order: there are few.
+    pending: Vec<(Time, Action)>,
+}
+
+impl Director {
+    pub(super) fn new(script: &Script) -> Self {
+        Self { script: script.clone(), seen: 0, pending: Vec::new() }
+    }
+
+    /// Whether a flow may share its way with others.
+    pub(super) fn may_share_lanes(&self) -> bool {
+        !self.script.cues.iter().any(|cue| cue.what.is_of_the_way())
+    }
+
+    /// When something is due next.
+    pub(super) fn next(&self) -> Time {
+        self.pending.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
+    }
+
+    /// The flow's states up to now; true if that made something due.
+    fn follow(&mut self, states: &[(Time, State)]) -> bool {
+        let before = self.pending.len();
+        while let Some(&(at, state)) = states.get(self.seen) {
+            self.seen += 1;
+            let nth = states[..self.seen].iter().filter(|(_, s)| *s == state).count();
+            let met = self.script.cues.iter().filter(|cue| cue.state == state && cue.nth as usize == nth);
+            self.pending.extend(met.map(|cue| (at + cue.after, cue.what.clone())));
+        }
+        self.pending.len() > before
+    }
+
+    /// What is due by `now`, first things first.
+    fn take(&mut self, now: Time) -> Vec<Action> {
+        let mut due: Vec<(Time, Action)> = self.pending.iter().filter(|(at, _)| *at <= now).cloned().collect();
+        self.pending.retain(|(at, _)| *at > now);
+        due.sort_by_key(|(at, _)| *at);
+        due.into_iter().map(|(_, action)| action).collect()
+    }
+}
+
+impl World<'_> {
+    /// The first flow has heard an ACK or acted; `emitted` of its segments have not left yet.
+    #[cold]
+    pub(super) fn direct(&mut self, index: usize, emitted: usize, is_ack: bool) {
+        if index != 0 {
+            return;
+        }
+        let Some(director) = &mut self.director else {
+            return;
+        };
+        let flow = &self.flows[0];
+        let entered = director.seen < flow.stats.states.len();
+        let idle_restart = !is_ack && emitted > 0 && flow.sender.in_flight() as usize == emitted;
+        if director.script.record && (is_ack || entered || idle_restart) {
+            let links = &self.links[..self.setup.links.len()];
+            self.recorder.sample_inside(self.now, &self.flows, links, emitted);
+        }
+        if director.follow(&flow.stats.states) {
+            self.plan_control();
+        }
+    }
+
+    /// Does what the script asks for now.
+    pub(super) fn act(&mut self) {
+        let due = self.director.as_mut().map_or_else(Vec::new, |director| director.take(self.now));
+        for action in due {
+            match action {
+                Action::Path(what) => self.apply(self.bottleneck, what),
+                Action::LoseEvery(n) => self.links[self.bottleneck].set_loss_every(n),
+                Action::HoldAcks(mode) => self.flows[0].hold_acks(mode),
+                Action::Detour(longer) => self.flows[0].forward.set_detour(longer),
+                Action::End => self.horizon = self.now,
+                Action::Traffic(traffic) => {
+                    self.flows[0].sender.change_traffic(self.now, traffic, &mut self.out);
+                    self.direct(0, self.out.len(), false);
+                    let next = self.emit(0, 0);
+                    self.agenda.set(self.source(0, super::SENDER), next);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+#![no_main]
+//! A log of somebody else's flow, in any form: it is read and judged, or refused in one line; nothing panics.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_lab::conform::log;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| match log::read(text) {
+    Ok(log) => {
+        for flow in &log.flows {
+            let seen = log::judge(flow);
+            assert!(seen.iter().all(|seen| !seen.what.is_empty()));
+        }
+    }
+    Err(error) => assert!(!error.is_empty() && !error.contains('\n'), "{error:?}"),
+});
