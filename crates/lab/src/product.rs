@@ -74,6 +74,11 @@ impl Product {
         self.axes.iter().fold(1, |all, (_, points)| all.saturating_mul(points.len()))
     }
 
+    /// Whether there is none; never, for an axis has values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The values of combination number `index`, one an axis.
     pub fn points(&self, index: usize) -> Vec<&Point> {
         let mut rest = index;

@@ -34,6 +34,8 @@ params! {
         probe_rtt_cwnd_gain: Gain = 192, 0, 512, "ours; the paper sends more than BBRv1 while draining";
         /// RTT over smallest RTT at which the queue counts as drained.
         theta_exit: Gain = 384, 257, 2560, "ours: θ; the paper has no test";
+        /// A ProbeRTT that drained the queue confirms the smallest RTT for another period; off: only an RTT as small does.
+        confirm: Switch = 1, 0, 1, "ours: else the smallest RTT climbs with the queue that is left; the paper has no word";
         /// Longest stay in ProbeRTT, in smallest RTTs.
         stay_max: Count = 10, 1, 1000, "ours; the paper has none";
         /// Rounds from one ProbeRTT to the next at least.
@@ -79,9 +81,12 @@ impl RoundRates {
 #[derive(Clone, Debug)]
 pub struct Cpa {
     p: CpaParams,
-    /// The smallest RTT of the period (the paper's m_RTT): RTprop's window, as long as in BBRv1.
-    period_min: MinMax,
+    /// The smallest RTT of the period (the paper's m_RTT), and when it was last met or confirmed, µs; the period is RTprop's window.
+    min_rtt_us: u64,
+    met_us: u64,
     period_us: u64,
+    /// The smallest of the last period, to take its place.
+    recent_min: MinMax,
     rates: RoundRates,
     /// Congested ACKs in a row, and when the first came, µs.
     row: u32,
@@ -97,8 +102,10 @@ impl Cpa {
     pub(crate) const fn new(p: &CpaParams, period_us: u32) -> Self {
         Self {
             p: *p,
-            period_min: MinMax::EMPTY,
+            min_rtt_us: u64::MAX,
+            met_us: 0,
             period_us: period_us as u64,
+            recent_min: MinMax::EMPTY,
             rates: RoundRates::EMPTY,
             row: 0,
             row_since_us: 0,
@@ -147,10 +154,16 @@ impl Part for Cpa {
 
     /// The smallest of the period, which ends with it: else a longer route would pass for congestion for ever.
     fn min_rtt(&mut self, now_us: u64, rtt_us: u64) -> Option<u64> {
-        if self.period_min.get() == 0 {
-            return Some(self.period_min.reset(now_us, rtt_us.max(1)));
+        let rtt_us = rtt_us.max(1);
+        let recent = match self.recent_min.get() {
+            0 => self.recent_min.reset(now_us, rtt_us),
+            _ => self.recent_min.running_min(self.period_us, now_us, rtt_us),
+        };
+        if rtt_us <= self.min_rtt_us || now_us > self.met_us.saturating_add(self.period_us) {
+            self.min_rtt_us = recent.min(rtt_us);
+            self.met_us = now_us;
         }
-        Some(self.period_min.running_min(self.period_us, now_us, rtt_us.max(1)))
+        Some(self.min_rtt_us)
     }
 
     fn observe(&mut self, seen: &Seen<'_>) {
@@ -185,6 +198,9 @@ impl Part for Cpa {
         };
         let stay_max = seen.min_rtt_us.unwrap_or(0).saturating_mul(u64::from(self.p.stay_max));
         let is_over = is_low || stay_us > stay_max;
+        if is_low && self.p.confirm == 1 {
+            self.met_us = seen.ack.now.as_micros();
+        }
         if is_over {
             self.left_round = Some(seen.round);
         }

@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = files![
     "cacm2016/f6_convergence.toml",
     "cacm2016/f7_b4.toml",
     "cacm2016/f8_loss_sweep.toml",
+    "cacm2016/f9_edge.toml",
     "cacm2016/f10_deep_buffers.toml",
     "cacm2016/startup.toml",
     "cacm2016/policer.toml",
@@ -35,6 +36,9 @@ const FILES: &[(&str, &str)] = files![
     "ietf100/queue_n.toml",
     "ietf100/shallow_buffers.toml",
     "loopback/loopback.toml",
+    "cpa2024/dumbbell.toml",
+    "cpa2024/setup.toml",
+    "cpa2024/parameters.toml",
 ];
 
 /// Digitised figures and delivery traces.

@@ -149,6 +149,24 @@ fn when_the_smallest_rtt_leaves_the_period_the_smallest_of_the_rest_takes_its_pl
 }
 
 #[test]
+fn a_drained_queue_confirms_the_smallest_rtt_unless_that_is_switched_off() {
+    let mut smallest = [None; 2];
+    for confirm in [0, 1] {
+        let mut d = with(|p| p.confirm = confirm);
+        // Every second the queue grows to 70 ms, and ProbeRTT brings it down to 50 ms.
+        for _ in 0..30 {
+            acks(&mut d, 10, 70_000);
+            acks(&mut d, 190, 50_000);
+            for _ in 0..20 {
+                d.round(40);
+            }
+        }
+        smallest[confirm as usize] = d.bbr.inside().min_rtt_us;
+    }
+    assert_eq!(smallest, [Some(50_000), Some(RTT_US)]);
+}
+
+#[test]
 fn no_timer_leads_to_probe_rtt_unless_asked_for() {
     let mut entered = [false; 2];
     for timer in [0, 1] {
