@@ -10,9 +10,10 @@ use bbrlab_lab::measured;
 use bbrlab_lab::objective::Objective;
 use bbrlab_lab::paths::{self, Kind, KindSpec, Population};
 use bbrlab_lab::report::{self, Report, Section, Table};
+use clap::Args;
 use serde_json::json;
 
-use crate::args::AdviseArgs;
+use crate::args::seed;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -23,6 +24,64 @@ const DRAWS: u64 = 24;
 const DRAWS_KNOWN: u64 = 8;
 /// Paths that the adviser draws for each path that it is judged on.
 const DRAWS_JUDGED: u64 = 8;
+
+/// Flags of `bbrlab advise`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bbrlab advise --rate 50mbit --rtt 40ms --loss 0.5%\n  \
+        bbrlab advise --rate 20mbit..100mbit --rtt 20ms..80ms --buffer 0.2bdp..1bdp --rivals 0..2\n  \
+        ss -tin > now.txt && bbrlab advise --from now.txt\n\n\
+        What is not known is a range, LOW..HIGH; each draw takes one value of it. Exit status with --judge: 1 if the advice \
+        keeps less than 98 % of the best choice in hindsight.")]
+pub struct AdviseArgs {
+    /// Bottleneck rate, or a range: 20mbit, 5mbit..50mbit
+    #[arg(long, value_name = "RATE", help_heading = "Paths")]
+    pub rate: Option<String>,
+    /// Two-way propagation time, or a range
+    #[arg(long, value_name = "TIME", help_heading = "Paths")]
+    pub rtt: Option<String>,
+    /// Buffer of the bottleneck in BDP or as drain time, or a range [default: 0.3bdp..8bdp]
+    #[arg(long, value_name = "SIZE", help_heading = "Paths")]
+    pub buffer: Option<String>,
+    /// Random loss, or a range [default: 0%..0.1%]
+    #[arg(long, value_name = "LOSS", help_heading = "Paths")]
+    pub loss: Option<String>,
+    /// Competing CUBIC flows, or a range [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Paths")]
+    pub rivals: Option<String>,
+    /// What was measured: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; the flags above override it
+    #[arg(long, value_name = "FILE", help_heading = "Paths")]
+    pub from: Option<std::path::PathBuf>,
+    /// A population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals"], help_heading = "Paths")]
+    pub population: Option<std::path::PathBuf>,
+
+    /// What is in use now, that all are held against
+    #[arg(long, value_name = "FLOW", default_value = "cubic", help_heading = "Question")]
+    pub current: String,
+    /// Candidates, as --flow writes them
+    #[arg(long, value_name = "FLOW,…", value_delimiter = ',', default_value = "bbr1,bbr3", help_heading = "Question")]
+    pub algorithms: Vec<String>,
+    /// What counts: balanced, throughput, delay or polite
+    #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Question")]
+    pub objective: String,
+    /// Paths to draw [default: 24; 8 where everything is known]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000), help_heading = "Question")]
+    pub draws: Option<u64>,
+    /// Seed of all dice
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed, help_heading = "Question")]
+    pub seed: u64,
+    /// Judge the adviser itself: on N drawn paths of which it knows rate and RTT to a tenth, buffer to a factor of 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), help_heading = "Question")]
+    pub judge: Option<u64>,
+
+    /// Write the advice as JSON; - for standard output, instead of the text
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<std::path::PathBuf>,
+    /// Write one self-contained page with the runs behind it
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub report: Option<std::path::PathBuf>,
+}
 
 /// Advises.
 pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {

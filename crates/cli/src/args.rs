@@ -33,11 +33,11 @@ pub enum Command {
     /// Run scenarios in the simulator and on a real kernel, and say how well both agree
     Agree(AgreeArgs),
     /// Run a scenario over ranges of anything, on all cores, and go on where it was interrupted
-    Sweep(Box<SweepArgs>),
+    Sweep(Box<crate::sweep::SweepArgs>),
     /// Say which algorithm suits a path or a population, what it gains and loses, and how sure that is
-    Advise(Box<AdviseArgs>),
+    Advise(Box<crate::advise::AdviseArgs>),
     /// Search an algorithm's parameters for a population of paths, and judge them on paths that the search has not seen
-    Tune(TuneArgs),
+    Tune(crate::tune::TuneArgs),
     /// Evaluate an algorithm on the users of a content network: a population of paths, an A/B test, gains by class
     Cdn(crate::cdn::CdnArgs),
     /// Hold algorithms to the draft's example test cases over a grid of rates and RTTs, or judge somebody's log
@@ -335,182 +335,6 @@ pub struct ReproduceArgs {
     pub one_seed: bool,
 }
 
-/// Flags of `bbrlab sweep`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-        bbrlab sweep --vary cc=bbr1,bbr3,cubic --vary rate=1mbit..1gbit:7 --vary buffer=0.1bdp,1bdp,8bdp --out out/sweep\n  \
-        bbrlab sweep sweep.toml --repeat 3 --out out/sweep --report out/sweep.html\n  \
-        bbrlab sweep sweep.toml --out out/sweep --shard $TASK/20\n\n\
-        An axis that is a key of the scenario sets it; every other one fills {NAME} in its texts, as {cc} in --flow '{cc}'. \
-        A sweep file is a scenario with [[vary]] tables: name, values.")]
-pub struct SweepArgs {
-    /// Scenario in TOML, with [[vary]] tables for the axes; flags override it
-    pub file: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub path: PathArgs,
-
-    /// An axis: NAME=VALUE,VALUE… or NAME=LOW..HIGH:COUNT (even by ratio; COUNTlin: even); `;` instead of commas where a
-    /// value holds one (repeatable)
-    #[arg(long, value_name = "AXIS", help_heading = "Axes")]
-    pub vary: Vec<String>,
-    /// Flows, as in `bbrlab run` (repeatable) [default: {cc} where there is an axis cc]
-    #[arg(long, value_name = "FLOW", help_heading = "Run")]
-    pub flow: Vec<String>,
-    /// When each run ends, in simulated time [default: 60s]
-    #[arg(long, value_name = "TIME", help_heading = "Run")]
-    pub duration: Option<String>,
-    /// Metrics count from here [default: 0s]
-    #[arg(long, value_name = "TIME", help_heading = "Run")]
-    pub warmup: Option<String>,
-    /// First seed [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub seed: Option<String>,
-    /// Seeds of each combination [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub repeat: Option<String>,
-    /// Only every N-th block of runs, beginning with the I-th: for the array job of a cluster; the last share to end puts
-    /// the tables together
-    #[arg(long, value_name = "I/N", help_heading = "Run")]
-    pub shard: Option<String>,
-    /// What the sweep is called in its report
-    #[arg(long, value_name = "TEXT", help_heading = "Run")]
-    pub name: Option<String>,
-
-    /// Directory of the results; a sweep that was interrupted goes on there
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    pub out: PathBuf,
-    /// Begin anew: remove the sweep that is in the directory
-    #[arg(long, help_heading = "Output")]
-    pub fresh: bool,
-    /// Record each run's series too, as samples/ID.parquet
-    #[arg(long, help_heading = "Output")]
-    pub samples: bool,
-    /// Figures to show in table and page, by their names in runs.parquet
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Output")]
-    pub show: Vec<String>,
-    /// Write one self-contained page that opens offline
-    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
-    pub report: Option<PathBuf>,
-    /// Put a decision tree on the page: which value of this axis is best where, as in --tree cc
-    #[arg(long, value_name = "AXIS", requires = "report", help_heading = "Output")]
-    pub tree: Option<String>,
-    /// Print no table
-    #[arg(long, short, help_heading = "Output")]
-    pub quiet: bool,
-}
-
-impl SweepArgs {
-    /// The scenario's keys with what their flags hold, without the flows.
-    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        [("duration", &self.duration), ("warmup", &self.warmup), ("seed", &self.seed), ("repeat", &self.repeat)]
-            .into_iter()
-            .filter_map(|(key, text)| Some((key, text.as_deref()?)))
-            .chain(self.path.overrides())
-    }
-}
-
-/// Flags of `bbrlab advise`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-        bbrlab advise --rate 50mbit --rtt 40ms --loss 0.5%\n  \
-        bbrlab advise --rate 20mbit..100mbit --rtt 20ms..80ms --buffer 0.2bdp..1bdp --rivals 0..2\n  \
-        ss -tin > now.txt && bbrlab advise --from now.txt\n\n\
-        What is not known is a range, LOW..HIGH; each draw takes one value of it. Exit status with --judge: 1 if the advice \
-        keeps less than 98 % of the best choice in hindsight.")]
-pub struct AdviseArgs {
-    /// Bottleneck rate, or a range: 20mbit, 5mbit..50mbit
-    #[arg(long, value_name = "RATE", help_heading = "Paths")]
-    pub rate: Option<String>,
-    /// Two-way propagation time, or a range
-    #[arg(long, value_name = "TIME", help_heading = "Paths")]
-    pub rtt: Option<String>,
-    /// Buffer of the bottleneck in BDP or as drain time, or a range [default: 0.3bdp..8bdp]
-    #[arg(long, value_name = "SIZE", help_heading = "Paths")]
-    pub buffer: Option<String>,
-    /// Random loss, or a range [default: 0%..0.1%]
-    #[arg(long, value_name = "LOSS", help_heading = "Paths")]
-    pub loss: Option<String>,
-    /// Competing CUBIC flows, or a range [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Paths")]
-    pub rivals: Option<String>,
-    /// What was measured: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; the flags above override it
-    #[arg(long, value_name = "FILE", help_heading = "Paths")]
-    pub from: Option<PathBuf>,
-    /// A population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals"], help_heading = "Paths")]
-    pub population: Option<PathBuf>,
-
-    /// What is in use now, that all are held against
-    #[arg(long, value_name = "FLOW", default_value = "cubic", help_heading = "Question")]
-    pub current: String,
-    /// Candidates, as --flow writes them
-    #[arg(long, value_name = "FLOW,…", value_delimiter = ',', default_value = "bbr1,bbr3", help_heading = "Question")]
-    pub algorithms: Vec<String>,
-    /// What counts: balanced, throughput, delay or polite
-    #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Question")]
-    pub objective: String,
-    /// Paths to draw [default: 24; 8 where everything is known]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000), help_heading = "Question")]
-    pub draws: Option<u64>,
-    /// Seed of all dice
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed, help_heading = "Question")]
-    pub seed: u64,
-    /// Judge the adviser itself: on N drawn paths of which it knows rate and RTT to a tenth, buffer to a factor of 2
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), help_heading = "Question")]
-    pub judge: Option<u64>,
-
-    /// Write the advice as JSON; - for standard output, instead of the text
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub json: Option<PathBuf>,
-    /// Write one self-contained page with the runs behind it
-    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
-    pub report: Option<PathBuf>,
-}
-
-/// Flags of `bbrlab tune`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  \
-        bbrlab tune bbr3 --population examples/lossy_wireless.toml --out tuned.toml\n  \
-        bbrlab run --rate 20mbit --loss 2% --flow bbr3,params=tuned.toml")]
-pub struct TuneArgs {
-    /// The algorithm
-    pub algorithm: String,
-    /// The population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
-    #[arg(long, value_name = "FILE.toml")]
-    pub population: PathBuf,
-    /// Parameters to tune [default: the usual ones of BBRv1 and BBRv3]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub parameters: Vec<String>,
-    /// What counts in the choice out of the front: balanced, throughput, delay or polite
-    #[arg(long, value_name = "NAME", default_value = "balanced")]
-    pub objective: String,
-    /// Settings of one generation
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1000))]
-    pub settings: u32,
-    /// Generations
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub generations: u32,
-    /// Paths that each setting is tried on
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub paths: u32,
-    /// Paths that judge the outcome, none of them seen by the search
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    pub held_out: u32,
-    /// Seed of all dice
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
-    pub seed: u64,
-    /// Write the parameters as a file that --flow CC,params=FILE takes
-    #[arg(long, value_name = "FILE.toml")]
-    pub out: Option<PathBuf>,
-    /// Write all of it as JSON; - for standard output, instead of the table
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write one self-contained page that opens offline
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<PathBuf>,
-}
-
 /// Flags of `bbrlab agree`.
 #[derive(Debug, Args)]
 #[command(
@@ -581,7 +405,8 @@ pub struct ConformArgs {
     pub draw: Option<String>,
 }
 
-fn seed(text: &str) -> Result<u64, String> {
+/// A seed of dice.
+pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("write a whole number from 0 to {}", u64::MAX))
 }
 

@@ -10,9 +10,10 @@ use std::sync::Mutex;
 use bbrlab_lab::export::parquet::{self, Values, Writer};
 use bbrlab_lab::product::Vary;
 use bbrlab_lab::sweep::{self, Cells, FIGURES, Row, Sweep, axis};
+use clap::Args;
 use rayon::prelude::*;
 
-use crate::args::SweepArgs;
+use crate::args::PathArgs;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -26,6 +27,81 @@ const GROUP: usize = 8192;
 
 /// Where a file's bytes go.
 type Sink<'a> = &'a mut (dyn std::io::Write + Send);
+
+/// Flags of `bbrlab sweep`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bbrlab sweep --vary cc=bbr1,bbr3,cubic --vary rate=1mbit..1gbit:7 --vary buffer=0.1bdp,1bdp,8bdp --out out/sweep\n  \
+        bbrlab sweep sweep.toml --repeat 3 --out out/sweep --report out/sweep.html\n  \
+        bbrlab sweep sweep.toml --out out/sweep --shard $TASK/20\n\n\
+        An axis that is a key of the scenario sets it; every other one fills {NAME} in its texts, as {cc} in --flow '{cc}'. \
+        A sweep file is a scenario with [[vary]] tables: name, values.")]
+pub struct SweepArgs {
+    /// Scenario in TOML, with [[vary]] tables for the axes; flags override it
+    pub file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub path: PathArgs,
+
+    /// An axis: NAME=VALUE,VALUE… or NAME=LOW..HIGH:COUNT (even by ratio; COUNTlin: even); `;` instead of commas where a
+    /// value holds one (repeatable)
+    #[arg(long, value_name = "AXIS", help_heading = "Axes")]
+    pub vary: Vec<String>,
+    /// Flows, as in `bbrlab run` (repeatable) [default: {cc} where there is an axis cc]
+    #[arg(long, value_name = "FLOW", help_heading = "Run")]
+    pub flow: Vec<String>,
+    /// When each run ends, in simulated time [default: 60s]
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub duration: Option<String>,
+    /// Metrics count from here [default: 0s]
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub warmup: Option<String>,
+    /// First seed [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub seed: Option<String>,
+    /// Seeds of each combination [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub repeat: Option<String>,
+    /// Only every N-th block of runs, beginning with the I-th: for the array job of a cluster; the last share to end puts
+    /// the tables together
+    #[arg(long, value_name = "I/N", help_heading = "Run")]
+    pub shard: Option<String>,
+    /// What the sweep is called in its report
+    #[arg(long, value_name = "TEXT", help_heading = "Run")]
+    pub name: Option<String>,
+
+    /// Directory of the results; a sweep that was interrupted goes on there
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: PathBuf,
+    /// Begin anew: remove the sweep that is in the directory
+    #[arg(long, help_heading = "Output")]
+    pub fresh: bool,
+    /// Record each run's series too, as samples/ID.parquet
+    #[arg(long, help_heading = "Output")]
+    pub samples: bool,
+    /// Figures to show in table and page, by their names in runs.parquet
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Output")]
+    pub show: Vec<String>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    /// Put a decision tree on the page: which value of this axis is best where, as in --tree cc
+    #[arg(long, value_name = "AXIS", requires = "report", help_heading = "Output")]
+    pub tree: Option<String>,
+    /// Print no table
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+impl SweepArgs {
+    /// The scenario's keys with what their flags hold, without the flows.
+    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [("duration", &self.duration), ("warmup", &self.warmup), ("seed", &self.seed), ("repeat", &self.repeat)]
+            .into_iter()
+            .filter_map(|(key, text)| Some((key, text.as_deref()?)))
+            .chain(self.path.overrides())
+    }
+}
 
 /// Runs what the arguments say.
 pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {

@@ -7,14 +7,58 @@ use std::fmt::Write as _;
 use bbrlab_lab::objective::Objective;
 use bbrlab_lab::report::{self, Axis, Figure, Panel, Report, Section, Series, Style, Table};
 use bbrlab_lab::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
+use clap::Args;
 use serde_json::json;
 
 use crate::advise::read_population;
-use crate::args::TuneArgs;
+use crate::args::seed;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::{Failure, Verdict, print};
+
+/// Flags of `bbrlab tune`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  \
+        bbrlab tune bbr3 --population examples/lossy_wireless.toml --out tuned.toml\n  \
+        bbrlab run --rate 20mbit --loss 2% --flow bbr3,params=tuned.toml")]
+pub struct TuneArgs {
+    /// The algorithm
+    pub algorithm: String,
+    /// The population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
+    #[arg(long, value_name = "FILE.toml")]
+    pub population: std::path::PathBuf,
+    /// Parameters to tune [default: the usual ones of BBRv1 and BBRv3]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub parameters: Vec<String>,
+    /// What counts in the choice out of the front: balanced, throughput, delay or polite
+    #[arg(long, value_name = "NAME", default_value = "balanced")]
+    pub objective: String,
+    /// Settings of one generation
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1000))]
+    pub settings: u32,
+    /// Generations
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub generations: u32,
+    /// Paths that each setting is tried on
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub paths: u32,
+    /// Paths that judge the outcome, none of them seen by the search
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub held_out: u32,
+    /// Seed of all dice
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
+    pub seed: u64,
+    /// Write the parameters as a file that --flow CC,params=FILE takes
+    #[arg(long, value_name = "FILE.toml")]
+    pub out: Option<std::path::PathBuf>,
+    /// Write all of it as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<std::path::PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<std::path::PathBuf>,
+}
 
 /// Tunes.
 pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {

@@ -5,7 +5,7 @@
 use std::f64::consts::TAU;
 
 use bbrlab_lab::report::{
-    Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict, render,
+    Axis, ClaimRow, Figure, Heat, Panel, Report, Ribbon, Scale, Section, Series, Style, Table, Tree, Verdict, render,
 };
 
 /// v1's gain cycle on 10 Mbit/s and 40 ms: eight phases of one round trip.
@@ -120,6 +120,21 @@ fn section(
         rows: (0..claims.len()).filter(|&i| claims[i].id == id).collect(),
         figures,
         runs_table: Some(runs(id)),
+        heats: vec![Heat {
+            title: "gain".to_owned(),
+            x: "rate".to_owned(),
+            y: "loss".to_owned(),
+            xs: vec!["1mbit".to_owned(), "10mbit".to_owned()],
+            ys: vec!["0%".to_owned(), "1%".to_owned()],
+            unit: "×".to_owned(),
+            scale: Scale::AroundOne,
+            cells: vec![vec![0.8, 1.0], vec![1.6, f64::NAN]],
+        }],
+        tree: Some(Tree::Ask {
+            question: "loss < 1 %".to_owned(),
+            yes: Box::new(Tree::Answer { text: "cubic".to_owned(), detail: "best in 60 % of 5 cells".to_owned() }),
+            no: Box::new(Tree::Answer { text: "bbr1".to_owned(), detail: "best in 90 % of 9 cells".to_owned() }),
+        }),
     }
 }
 

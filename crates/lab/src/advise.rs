@@ -187,7 +187,14 @@ pub fn judge(
     const APART: u64 = 1 << 40;
     /// Runs of the truth of each path.
     const RUNS: u64 = 3;
-    let one = |nth: u64| -> Result<(f64, f64, f64, bool), String> {
+    /// What was advised, what is in use, and the best are worth; whether the advice was right.
+    struct One {
+        got: f64,
+        unchanged: f64,
+        most: f64,
+        right: bool,
+    }
+    let one = |nth: u64| -> Result<One, String> {
         let path = truth.draw(seed ^ APART, nth);
         let known = Population::of(path.roughly());
         let advice = advise(&known, flows, objective, draws, seed.wrapping_add(nth * 1000), &|| ())?;
@@ -201,16 +208,16 @@ pub fn judge(
         let most = truths.iter().copied().fold(0.0, f64::max);
         tick();
         let got = truths[advice.choice];
-        Ok((got, truths[0], most, got >= most * (1.0 - WORTH_A_CHANGE)))
+        Ok(One { got, unchanged: truths[0], most, right: got >= most * (1.0 - WORTH_A_CHANGE) })
     };
-    let all: Vec<(f64, f64, f64, bool)> = (0..paths).into_par_iter().map(one).collect::<Result<_, _>>()?;
-    let sum = |of: &dyn Fn(&(f64, f64, f64, bool)) -> f64| all.iter().map(of).sum::<f64>();
-    let most = sum(&|one| one.2);
+    let all: Vec<One> = (0..paths).into_par_iter().map(one).collect::<Result<_, _>>()?;
+    let sum = |of: fn(&One) -> f64| all.iter().map(of).sum::<f64>();
+    let most = sum(|one| one.most);
     Ok(Judged {
         paths,
-        kept: sum(&|one| one.0) / most,
-        unchanged: sum(&|one| one.1) / most,
-        right: all.iter().filter(|one| one.3).count() as f64 / paths as f64,
+        kept: sum(|one| one.got) / most,
+        unchanged: sum(|one| one.unchanged) / most,
+        right: all.iter().filter(|one| one.right).count() as f64 / paths as f64,
     })
 }
 
