@@ -211,17 +211,20 @@ impl Case {
 
 impl CueSpec {
     /// What it waits for: the state left, if that matters, the state entered, and the number of that entry.
-    pub(super) fn moment(&self) -> Result<(Option<State>, Entered, u32), String> {
+    pub(super) fn moment(&self) -> Result<(Option<Entered>, Entered, u32), String> {
         let form = || "write a state and the number of its entry, as in drain#1 or probe_bw_up>probe_bw_down#2".to_owned();
-        let state = |name: &str| State::ALL.iter().copied().find(|state| state.name() == name).ok_or_else(form);
+        let state = |name: &str| match State::ALL.iter().find(|state| state.name() == name) {
+            Some(state) => Ok(Entered::State(*state)),
+            None if name == "probe_bw" => Ok(Entered::ProbeBw),
+            None => Err(form()),
+        };
         let (change, nth) = self.at.split_once('#').ok_or_else(form)?;
         let nth = nth.parse().ok().filter(|nth| *nth > 0).ok_or_else(form)?;
         let (left, entered) = match change.split_once('>') {
             Some((left, entered)) => (Some(state(left)?), entered),
             None => (None, change),
         };
-        let entered = if entered == "probe_bw" { Entered::ProbeBw } else { Entered::State(state(entered)?) };
-        Ok((left, entered, nth))
+        Ok((left, state(entered)?, nth))
     }
 
     fn actions(&self) -> usize {

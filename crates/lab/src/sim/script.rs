@@ -22,8 +22,8 @@ pub struct Script {
 pub struct Cue {
     /// The state that the flow enters …
     pub entered: Entered,
-    /// … out of this one, if it matters …
-    pub out_of: Option<State>,
+    /// … out of this, if it matters …
+    pub out_of: Option<Entered>,
     /// … for this time, counted from 1 …
     pub nth: u32,
     /// … and so long ago.
@@ -52,7 +52,11 @@ impl Cue {
             Entered::State(wanted) => *state == wanted,
             Entered::ProbeBw => is_probe_bw(*state) && !before.is_some_and(is_probe_bw),
         };
-        is_entered && self.out_of.is_none_or(|state| before == Some(state))
+        let left = |which: Entered| match which {
+            Entered::State(wanted) => before == Some(wanted),
+            Entered::ProbeBw => before.is_some_and(is_probe_bw),
+        };
+        is_entered && self.out_of.is_none_or(left)
     }
 }
 
