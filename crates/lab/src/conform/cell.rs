@@ -68,7 +68,11 @@ impl Cell {
             ("turn", turn),
             ("payload", rate * f64::from(mss) / wire),
             ("deep", (8.0 * pipe + 200.0) * wire),
-            ("startup", (rtt + packet).max(10.0 * packet) * (14.0 + (pipe / 5.0).max(1.0).log2() * 1.5) + 1.0),
+            // The longest that Startup and Drain may take: doublings, what makes three rounds, and ProbeRTTs in between.
+            (
+                "startup",
+                (rtt + packet).max(10.0 * packet) * (24.0 + (pipe / 5.0).max(1.0).log2() * 4.0) + 150.0 * packet,
+            ),
         ];
         named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

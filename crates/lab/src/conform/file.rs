@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::ConformError;
 use crate::expect::check_syntax;
+use crate::sim::script::Entered;
 
 /// One of the draft's example test cases.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,6 +33,9 @@ pub struct Case {
     /// Numbers that expressions use, with those of algorithms where they differ.
     #[serde(default)]
     pub(super) constants: BTreeMap<String, Constant>,
+    /// Parameters of the algorithm that keep out what the case is not about; an algorithm that lacks one is left as it is.
+    #[serde(default)]
+    pub(super) set: BTreeMap<String, String>,
     /// The path.
     #[serde(default)]
     pub(super) path: PathSpec,
@@ -93,7 +97,8 @@ impl Default for PathSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CueSpec {
-    /// The state and how often it must have been entered: `drain#1`.
+    /// The state and how often it must have been entered: `drain#1`; any part of ProbeBW is `probe_bw`, and
+    /// `probe_bw_up>probe_bw_down#1` waits for a state entered out of another.
     pub(super) at: String,
     /// So much later, seconds.
     pub(super) after: Option<String>,
@@ -183,7 +188,7 @@ impl Case {
             return Err(format!("no algorithm {name:?}; see `bbrlab list algorithms`"));
         }
         for cue in &self.cue {
-            cue.state().map_err(|error| format!("cue at {:?}: {error}", cue.at))?;
+            cue.moment().map_err(|error| format!("cue at {:?}: {error}", cue.at))?;
             if cue.actions() != 1 {
                 return Err(format!("cue at {:?}: it does {} things; write one", cue.at, cue.actions()));
             }
@@ -205,13 +210,22 @@ impl Case {
 }
 
 impl CueSpec {
-    /// The state and the number of its entry.
-    pub(super) fn state(&self) -> Result<(State, u32), String> {
-        let form = || "write a state and the number of its entry, as in drain#1".to_owned();
-        let (name, nth) = self.at.split_once('#').ok_or_else(form)?;
-        let state = State::ALL.iter().find(|state| state.name() == name).ok_or_else(form)?;
+    /// What it waits for: the state left, if that matters, the state entered, and the number of that entry.
+    pub(super) fn moment(&self) -> Result<(Option<Entered>, Entered, u32), String> {
+        let form =
+            || "write a state and the number of its entry, as in drain#1 or probe_bw_up>probe_bw_down#2".to_owned();
+        let state = |name: &str| match State::ALL.iter().find(|state| state.name() == name) {
+            Some(state) => Ok(Entered::State(*state)),
+            None if name == "probe_bw" => Ok(Entered::ProbeBw),
+            None => Err(form()),
+        };
+        let (change, nth) = self.at.split_once('#').ok_or_else(form)?;
         let nth = nth.parse().ok().filter(|nth| *nth > 0).ok_or_else(form)?;
-        Ok((*state, nth))
+        let (left, entered) = match change.split_once('>') {
+            Some((left, entered)) => (Some(state(left)?), entered),
+            None => (None, change),
+        };
+        Ok((left, state(entered)?, nth))
     }
 
     fn actions(&self) -> usize {

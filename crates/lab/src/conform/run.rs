@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use bbrlab_core::{AlgorithmConfig, NANOS_PER_SEC, Rate, Span, Time};
+use bbrlab_core::{AlgorithmConfig, NANOS_PER_SEC, ParamError, Rate, Span, Time};
 use rayon::prelude::*;
 
 use super::file::{Case, CueSpec};
@@ -82,7 +82,7 @@ fn setup(case: &Case, config: AlgorithmConfig, scales: &Scales, cell: &Cell) -> 
 }
 
 fn cue(spec: &CueSpec, scales: &Scales) -> Result<Cue, String> {
-    let (state, nth) = spec.state()?;
+    let (out_of, entered, nth) = spec.moment()?;
     let after = spec.after.as_ref().map_or(Ok(Span::ZERO), |after| scales.span(after))?;
     let what = if let Some(rate) = &spec.rate {
         Action::Path(ChangeKind::Rate(scales.rate(rate)?))
@@ -99,7 +99,7 @@ fn cue(spec: &CueSpec, scales: &Scales) -> Result<Cue, String> {
     } else {
         Action::End
     };
-    Ok(Cue { state, nth, after, what })
+    Ok(Cue { entered, out_of, nth, after, what })
 }
 
 fn scales(case: &Case, algorithm: &str, cell: &Cell) -> Result<Scales, String> {
@@ -129,8 +129,14 @@ pub fn run_cell(case: &Case, algorithm: &str, cell: Cell, draw: bool) -> Result<
 /// The same with the run itself, for those who want to look at it.
 pub fn run_view(case: &Case, algorithm: &str, cell: Cell) -> Result<(CellOutcome, RunView), ConformError> {
     let fault = |error: String| ConformError(format!("case {}, {algorithm}, {cell}: {error}", case.id()));
-    let config = AlgorithmConfig::named(algorithm)
+    let mut config = AlgorithmConfig::named(algorithm)
         .ok_or_else(|| fault(format!("no algorithm {algorithm:?}; see `bbrlab list algorithms`")))?;
+    for (name, value) in &case.set {
+        match config.set(name, value) {
+            Ok(()) | Err(ParamError::Unknown) => {}
+            Err(_) => return Err(fault(format!("set: {name} = {value:?} is no value of that parameter"))),
+        }
+    }
     let scales = scales(case, algorithm, &cell).map_err(fault)?;
     let mut setup = setup(case, config, &scales, &cell).map_err(fault)?;
     let cues = case.cue.iter().map(|spec| cue(spec, &scales).map_err(|error| format!("cue at {:?}: {error}", spec.at)));

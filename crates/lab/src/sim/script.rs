@@ -21,13 +21,47 @@ pub struct Script {
 #[derive(Clone, Debug)]
 pub struct Cue {
     /// The state that the flow enters …
-    pub state: State,
+    pub entered: Entered,
+    /// … out of this, if it matters …
+    pub out_of: Option<Entered>,
     /// … for this time, counted from 1 …
     pub nth: u32,
     /// … and so long ago.
     pub after: Span,
     /// What happens.
     pub what: Action,
+}
+
+/// What a cue waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// One state.
+    State(State),
+    /// Any part of ProbeBW, out of what is none.
+    ProbeBw,
+}
+
+impl Cue {
+    /// Whether the last of these states is an entry that counts.
+    fn is_met(&self, states: &[(Time, State)]) -> bool {
+        let [before @ .., (_, state)] = states else {
+            return false;
+        };
+        let before = before.last().map(|(_, state)| *state);
+        let is_entered = match self.entered {
+            Entered::State(wanted) => *state == wanted,
+            Entered::ProbeBw => is_probe_bw(*state) && !before.is_some_and(is_probe_bw),
+        };
+        let left = |which: Entered| match which {
+            Entered::State(wanted) => before == Some(wanted),
+            Entered::ProbeBw => before.is_some_and(is_probe_bw),
+        };
+        is_entered && self.out_of.is_none_or(left)
+    }
+}
+
+const fn is_probe_bw(state: State) -> bool {
+    matches!(state, State::ProbeBwDown | State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeBwUp)
 }
 
 /// What a cue does.
@@ -82,10 +116,11 @@ impl Director {
     /// The flow's states up to now; true if that made something due.
     fn follow(&mut self, states: &[(Time, State)]) -> bool {
         let before = self.pending.len();
-        while let Some(&(at, state)) = states.get(self.seen) {
+        while let Some(&(at, _)) = states.get(self.seen) {
             self.seen += 1;
-            let nth = states[..self.seen].iter().filter(|(_, s)| *s == state).count();
-            let met = self.script.cues.iter().filter(|cue| cue.state == state && cue.nth as usize == nth);
+            let nth = |cue: &Cue| (1..=self.seen).filter(|entries| cue.is_met(&states[..*entries])).count();
+            let now = self.script.cues.iter().filter(|cue| cue.is_met(&states[..self.seen]));
+            let met = now.filter(|cue| cue.nth as usize == nth(cue));
             self.pending.extend(met.map(|cue| (at + cue.after, cue.what.clone())));
         }
         self.pending.len() > before

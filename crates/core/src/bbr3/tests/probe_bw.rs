@@ -82,6 +82,24 @@ fn probes_come_no_rarer_than_every_63_rounds() {
     assert_eq!(d.state(), State::ProbeBwRefill);
 }
 
+/// Trap: a path of a packet, or one whose queue makes a round longer than the wait, probes again before the round has told of
+/// the last probe. A maximum that only that round's end renews is then kept for ever.
+#[test]
+fn a_cycle_that_is_over_before_its_round_still_ages_the_maximum() {
+    let mut d = Driver::in_state(Phase::ProbeBwDown);
+    d.bbr.ack_phase = AckPhase::ProbeStopping;
+    d.bbr.set_max_bw([10 * RATE, RATE]);
+    d.bbr.rounds_since_probe_up = 63;
+    d.ack(1);
+    assert_eq!((d.state(), d.bbr.max_bw()), (State::ProbeBwRefill, RATE));
+    // A cruise whose probe has been told of has renewed it already.
+    let mut d = Driver::in_state(Phase::ProbeBwCruise);
+    d.bbr.set_max_bw([10 * RATE, RATE]);
+    d.bbr.rounds_since_probe_up = 63;
+    d.ack(1);
+    assert_eq!((d.state(), d.bbr.max_bw()), (State::ProbeBwRefill, 10 * RATE));
+}
+
 #[test]
 fn refill_forgets_the_short_term_and_lasts_a_round() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
