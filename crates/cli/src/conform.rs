@@ -60,7 +60,8 @@ fn judge_log(path: &Path, targets: &Targets) -> Result<Verdict, Failure> {
 fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
     let mut text = String::new();
     for (flow, seen) in judged {
-        let _ = writeln!(text, "{}: {}, {} samples, {} losses", flow.name, log.form, flow.samples.len(), flow.losses.len());
+        let _ =
+            writeln!(text, "{}: {}, {} samples, {} losses", flow.name, log.form, flow.samples.len(), flow.losses.len());
         let rows = seen.iter().map(|seen| {
             let reason = seen.reason.clone().unwrap_or_default();
             vec![word(seen.verdict), seen.measured_text(), seen.expected.clone(), seen.what.clone(), reason]
@@ -88,9 +89,8 @@ struct Targets {
 
 impl Targets {
     fn check(args: &ConformArgs) -> Result<Self, Failure> {
-        let target = |flag, path: &Option<std::path::PathBuf>| {
-            path.as_deref().map(|path| Target::check(flag, path)).transpose()
-        };
+        let target =
+            |flag, path: &Option<std::path::PathBuf>| path.as_deref().map(|path| Target::check(flag, path)).transpose();
         let targets = Self {
             json: target("--json", &args.json)?,
             junit: target("--junit", &args.junit)?,
@@ -178,12 +178,20 @@ fn chosen(ids: &[String], directory: Option<&Path>) -> Result<Vec<Case>, Failure
 fn shown(outcomes: &[CaseOutcome]) -> String {
     let rows = outcomes.iter().map(|outcome| {
         let (holds, fails, not) = outcome.counts();
-        let cells = if outcome.not.is_some() { [""; 3].map(str::to_owned) } else { [holds, fails, not].map(|n| n.to_string()) };
+        let cells =
+            if outcome.not.is_some() { [""; 3].map(str::to_owned) } else { [holds, fails, not].map(|n| n.to_string()) };
         let [holds, fails, not] = cells;
-        vec![outcome.algorithm.clone(), outcome.case.id(), word(outcome.verdict()), holds, fails, not, outcome.case.title.clone()]
+        vec![
+            outcome.algorithm.clone(),
+            outcome.case.id(),
+            word(outcome.verdict()),
+            holds,
+            fails,
+            not,
+            outcome.case.title.clone(),
+        ]
     });
-    let align =
-        [Align::Left, Align::Right, Align::Left, Align::Right, Align::Right, Align::Right, Align::Text];
+    let align = [Align::Left, Align::Right, Align::Left, Align::Right, Align::Right, Align::Right, Align::Text];
     let head = ["algorithm", "case", "verdict", "hold", "fail", "n/a", "title"];
     let mut text = aligned(&head, &align, rows);
     for outcome in outcomes {
@@ -216,7 +224,12 @@ fn faults(text: &mut String, outcome: &CaseOutcome) {
             let _ = writeln!(
                 text,
                 "{} case {} at {}: {}: expected {}, measured {}",
-                outcome.algorithm, outcome.case.id(), cell.cell, seen.what, seen.expected, seen.measured_text()
+                outcome.algorithm,
+                outcome.case.id(),
+                cell.cell,
+                seen.what,
+                seen.expected,
+                seen.measured_text()
             );
         }
     }

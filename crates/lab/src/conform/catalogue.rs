@@ -51,7 +51,8 @@ pub fn cases() -> Vec<Case> {
 
 /// Reads every `*.toml` in a directory, in the order of their names.
 pub fn load_dir(directory: &Path) -> Result<Vec<Case>, ConformError> {
-    let fault = |error: std::io::Error| ConformError(format!("{}: {error}; name a directory of cases", directory.display()));
+    let fault =
+        |error: std::io::Error| ConformError(format!("{}: {error}; name a directory of cases", directory.display()));
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(fault)? {
         paths.push(entry.map_err(fault)?.path());

@@ -69,7 +69,10 @@ impl Cell {
             ("payload", rate * f64::from(mss) / wire),
             ("deep", (8.0 * pipe + 200.0) * wire),
             // The longest that Startup and Drain may take: doublings, what makes three rounds, and ProbeRTTs in between.
-            ("startup", (rtt + packet).max(10.0 * packet) * (24.0 + (pipe / 5.0).max(1.0).log2() * 4.0) + 150.0 * packet),
+            (
+                "startup",
+                (rtt + packet).max(10.0 * packet) * (24.0 + (pipe / 5.0).max(1.0).log2() * 4.0) + 150.0 * packet,
+            ),
         ];
         named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
@@ -108,7 +111,9 @@ mod tests {
         let cells = grid();
         let (least, most) = (cells[0], cells[cells.len() - 1]);
         assert_eq!((least.rate, most.rate), (64_000, 10_000_000_000));
-        assert!(cells.iter().any(|cell| cell.rtt_ns < 1_000_000) && cells.iter().any(|cell| cell.rtt_ns == 1_000_000_000));
+        assert!(
+            cells.iter().any(|cell| cell.rtt_ns < 1_000_000) && cells.iter().any(|cell| cell.rtt_ns == 1_000_000_000)
+        );
         assert_eq!(cells.len(), 20);
     }
 

@@ -212,7 +212,8 @@ impl Case {
 impl CueSpec {
     /// What it waits for: the state left, if that matters, the state entered, and the number of that entry.
     pub(super) fn moment(&self) -> Result<(Option<Entered>, Entered, u32), String> {
-        let form = || "write a state and the number of its entry, as in drain#1 or probe_bw_up>probe_bw_down#2".to_owned();
+        let form =
+            || "write a state and the number of its entry, as in drain#1 or probe_bw_up>probe_bw_down#2".to_owned();
         let state = |name: &str| match State::ALL.iter().find(|state| state.name() == name) {
             Some(state) => Ok(Entered::State(*state)),
             None if name == "probe_bw" => Ok(Entered::ProbeBw),

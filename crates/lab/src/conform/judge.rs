@@ -12,12 +12,7 @@ use crate::expect::{Measurer, RunSet, RunView};
 /// What a demand's bounds are called where it has none: a question that must be answered by yes.
 pub(super) const YES: &str = "yes";
 
-pub(super) fn judge(
-    case: &Case,
-    algorithm: &str,
-    run: &RunView,
-    values: &[(String, f64)],
-) -> Vec<Seen> {
+pub(super) fn judge(case: &Case, algorithm: &str, run: &RunView, values: &[(String, f64)]) -> Vec<Seen> {
     let runs = BTreeMap::from([(String::new(), run.clone())]);
     let measurer = Measurer::new(Arc::new(RunSet { runs, ..RunSet::default() }));
     let mut values = values.to_vec();

@@ -12,8 +12,8 @@ use super::{CaseOutcome, Cell, CellOutcome, ConformError, judge, page};
 use crate::expect::{Measurer, RunSet, RunView};
 use crate::link::{AckAggregation, Buffer, Policer};
 use crate::setup::{ChangeKind, FlowSetup, Setup, Traffic};
-use crate::sim::script::{Action, Cue, Script};
 use crate::sim::run_scripted;
+use crate::sim::script::{Action, Cue, Script};
 
 /// An application that is the limit writes so often in a round trip, where its packets allow. Ours.
 const WRITES_PER_ROUND: f64 = 8.0;

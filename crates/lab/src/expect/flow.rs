@@ -73,7 +73,8 @@ impl FlowView {
     pub fn neighbour(&self, state: &str, which: usize, after: bool) -> Result<&'static str, MeasureError> {
         let begins = self.state_start_s(state, which)?;
         let states = &self.run.output.trace.flows[self.index].states;
-        let Some(first) = states.iter().position(|(at, s)| seconds(*at) == begins && s.name().starts_with(state)) else {
+        let Some(first) = states.iter().position(|(at, s)| seconds(*at) == begins && s.name().starts_with(state))
+        else {
             return Ok("");
         };
         let stay = states[first..].iter().take_while(|(_, s)| s.name().starts_with(state)).count();

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 pub use catalogue::{README, embedded, embedded_data};
 pub use file::Grade;
-pub use verdict::{bounds_text, short};
 pub use run::{Elsewhere, World, run, run_all, simulator};
+pub use verdict::{bounds_text, short};
 
 use crate::report::{Figure, Table};
 use file::ExperimentFile;

@@ -8,8 +8,8 @@ pub mod model;
 mod payload;
 mod run;
 
-pub use model::*;
 pub use html::escape;
+pub use model::*;
 pub use run::for_run;
 
 /// The chart library, unchanged.

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod app;
+mod limits;
 pub mod packet;
 mod rack;
 mod receiver;

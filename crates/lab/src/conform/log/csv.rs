@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn the_table_of_flows_gives_windows_in_bytes_and_phases() {
-        let text = "t_s,flow,cc,state,cwnd,acked_bytes,lost\n0.01,a,bbr3,startup,10,14480,0\n0.02,a,bbr3,drain,20,15928,2\n";
+        let text =
+            "t_s,flow,cc,state,cwnd,acked_bytes,lost\n0.01,a,bbr3,startup,10,14480,0\n0.02,a,bbr3,drain,20,15928,2\n";
         let flow = &read(text).unwrap().flows[0];
         assert_eq!((flow.mss, flow.samples[1].cwnd), (Some(1448.0), 28_960.0));
         assert_eq!(flow.phases[1], (0.02, Phase::Known(State::Drain)));

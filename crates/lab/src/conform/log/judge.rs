@@ -71,11 +71,17 @@ const NO_PHASES: &str = "it names no phases of BBR";
 fn stays(flow: &FlowLog) -> Vec<(Phase, f64, f64, bool)> {
     let last = flow.samples.last().map_or(0.0, |sample| sample.t_s);
     let ends = flow.phases.iter().skip(1).map(|(t_s, _)| (*t_s, true)).chain([(last, false)]);
-    flow.phases.iter().zip(ends).map(|((begin, phase), (end, ended))| (*phase, *begin, end.max(*begin), ended)).collect()
+    flow.phases
+        .iter()
+        .zip(ends)
+        .map(|((begin, phase), (end, ended))| (*phase, *begin, end.max(*begin), ended))
+        .collect()
 }
 
 fn of_state(flow: &FlowLog, state: State) -> Vec<(f64, f64, bool)> {
-    let here = |(phase, begin, end, ended): (Phase, f64, f64, bool)| (phase == Phase::Known(state)).then_some((begin, end, ended));
+    let here = |(phase, begin, end, ended): (Phase, f64, f64, bool)| {
+        (phase == Phase::Known(state)).then_some((begin, end, ended))
+    };
     stays(flow).into_iter().filter_map(here).collect()
 }
 
@@ -126,7 +132,10 @@ fn drain_length(flow: &FlowLog) -> Seen {
     let what = "longest Drain, in round trips";
     let drains: Vec<f64> = of_state(flow, State::Drain).into_iter().filter(|d| d.2).map(|(a, b, _)| b - a).collect();
     if flow.phases.is_empty() || drains.is_empty() {
-        return not_shown(what, if flow.phases.is_empty() { NO_PHASES } else { "it holds no Drain from beginning to end" });
+        return not_shown(
+            what,
+            if flow.phases.is_empty() { NO_PHASES } else { "it holds no Drain from beginning to end" },
+        );
     }
     // A queue as long as the path makes a round trip twice as long.
     let round = of_state(flow, State::Drain)

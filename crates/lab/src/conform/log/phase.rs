@@ -75,9 +75,7 @@ impl Phase {
         matches!(
             self,
             Self::ProbeBw
-                | Self::Known(
-                    State::ProbeBwRefill | State::ProbeBwUp | State::ProbeBwDown | State::ProbeBwCruise
-                )
+                | Self::Known(State::ProbeBwRefill | State::ProbeBwUp | State::ProbeBwDown | State::ProbeBwCruise)
         )
     }
 }

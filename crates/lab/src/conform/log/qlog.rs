@@ -147,7 +147,8 @@ impl Reader {
             }
             Value::Array(values) => {
                 let at = |wanted: &[&str]| {
-                    let place = fields.iter().position(|field| wanted.contains(&field.to_ascii_lowercase().as_str()))?;
+                    let place =
+                        fields.iter().position(|field| wanted.contains(&field.to_ascii_lowercase().as_str()))?;
                     values.get(place)
                 };
                 time = number(at(&["relative_time", "time", "delta_time"]));
@@ -183,7 +184,11 @@ fn clock(trace: &Value) -> Clock {
     let common = trace.get("common_fields");
     let format = common.and_then(|common| common.get("time_format")).and_then(Value::as_str).unwrap_or("");
     let units = trace.get("configuration").and_then(|c| c.get("time_units")).and_then(Value::as_str);
-    Clock { unit_s: if units == Some("us") { 1e-6 } else { MS }, is_delta: format.contains("delta") || format == "relative_to_previous_event", last_s: 0.0 }
+    Clock {
+        unit_s: if units == Some("us") { 1e-6 } else { MS },
+        is_delta: format.contains("delta") || format == "relative_to_previous_event",
+        last_s: 0.0,
+    }
 }
 
 impl Builder {

@@ -83,7 +83,8 @@ fn addresses(words: &[&str]) -> Option<String> {
     if !state.chars().all(|c| c.is_ascii_uppercase() || c == '-') || words.len() < 5 {
         return None;
     }
-    let has_port = |word: &&&str| word.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && !port.is_empty());
+    let has_port =
+        |word: &&&str| word.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && !port.is_empty());
     let ends: Vec<&str> = words[3..].iter().filter(has_port).take(2).copied().collect();
     (ends.len() == 2).then(|| ends.join(" "))
 }

@@ -147,8 +147,9 @@ fn figure(id: &str, flow: &FlowLog) -> Figure {
     Figure {
         id: format!("{id}-trace"),
         title: "The flow as the log tells it".to_owned(),
-        how_to_read: "The window against what was in flight, the rates, and the RTT; the phases that the log names stand below."
-            .to_owned(),
+        how_to_read:
+            "The window against what was in flight, the rates, and the RTT; the phases that the log names stand below."
+                .to_owned(),
         x: Axis { label: "Time".into(), unit: "s".into(), ..Axis::default() },
         panels: panels.into_iter().filter(|panel| !panel.series.is_empty()).collect(),
         ribbons: vec![ribbon(flow)],
