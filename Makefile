@@ -16,7 +16,7 @@ AGREE_REPEAT ?= 3
 
 export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 # Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests no-std oracle uml agree catalogue repeat commands report instructions fuzz
+STEPS := format lint docs tests no-std oracle uml agree catalogue conform repeat commands report instructions fuzz
 # `bbrlab record` is built where clang and libelf's headers are; `make oracle` installs them.
 BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/include/libelf.h && echo --features bpf)
 
@@ -74,6 +74,10 @@ agree: build ## the simulator beside the real kernel in virtual time, on the who
 catalogue: build ## every published claim, as `make run`; no expectation fails
 	@mkdir -p out
 	$(BBRLAB) reproduce --report out/report.html
+
+conform: build ## the draft's 22 example test cases over the grid, and the kept logs of other stacks
+	@mkdir -p out
+	$(BBRLAB) conform bbr3 bbr3-linux bbr2 bbr1 --report out/conform.html --junit out/conform.xml
 
 repeat: build ## the catalogue on one thread and on many gives the same bytes
 	@mkdir -p out/repeat

@@ -4,6 +4,7 @@
 
 mod app;
 mod bursts;
+mod limits;
 pub mod packet;
 mod rack;
 mod receiver;

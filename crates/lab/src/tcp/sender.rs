@@ -10,7 +10,7 @@ use super::packet::{Segment, mark};
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
 use super::timers::{Timer, TimerKind, fires_at};
-use crate::setup::{FlowSetup, Rwnd, Traffic};
+use crate::setup::{FlowSetup, Rwnd};
 
 /// Data segments that leave before pacing begins. Source: Linux `tcp_update_skb_after_send`.
 const UNPACED_SEGMENTS: u64 = 10;
@@ -86,19 +86,19 @@ pub struct Sender {
     // cwnd validation
     pub(super) is_cwnd_limited: bool,
     pub(super) max_packets_out: u32,
-    cwnd_usage_seq: u64,
-    cwnd_used: u32,
-    cwnd_stamp: Time,
+    pub(super) cwnd_usage_seq: u64,
+    pub(super) cwnd_used: u32,
+    pub(super) cwnd_stamp: Time,
     // ECN
     pub(super) ecn: bool,
     pub(super) send_cwr: bool,
     // Handshake
-    established: bool,
+    pub(super) established: bool,
     syn_tries: u32,
     seed: u64,
     // Host queue (TSQ)
     has_host_queue: bool,
-    host_queue: u64,
+    pub(super) host_queue: u64,
     tsq_blocked: bool,
     /// Counters.
     pub stats: SenderStats,
@@ -166,11 +166,6 @@ impl Sender {
     pub fn next_time(&self) -> Time {
         let app = if self.established { self.app.next } else { Time::NEVER };
         self.pace_at.min(self.timer.at).min(app)
-    }
-
-    /// Payload bytes of a full segment.
-    pub const fn mss(&self) -> u32 {
-        self.mss
     }
 
     /// Segments in flight.
@@ -245,37 +240,6 @@ impl Sender {
         }
         if self.established {
             self.pump(now, out);
-        }
-    }
-
-    /// The application writes otherwise from now on.
-    pub fn change_traffic(&mut self, now: Time, traffic: Traffic, out: &mut Vec<Segment>) {
-        self.check_app_limited();
-        self.app.change(now, traffic, self.next_bytes);
-        if self.established {
-            self.pump(now, out);
-        }
-    }
-
-    /// The application is about to write into a socket that has run dry: what is in flight measures the application.
-    // spec: Linux tcp_rate_check_app_limited
-    fn check_app_limited(&mut self) {
-        let unsent = self.app.written.saturating_sub(self.next_bytes);
-        let in_flight = self.board.in_flight();
-        if unsent < u64::from(self.mss)
-            && self.host_queue == 0
-            && in_flight < self.cc.cwnd()
-            && self.board.lost_out <= self.board.retrans_out
-        {
-            self.cc.on_app_limited(in_flight);
-        }
-    }
-
-    /// The same at the beginning of an ACK or a timer, for algorithms that ask for it.
-    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases
-    pub(super) fn check_app_limited_broadly(&mut self) {
-        if self.established && self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes {
-            self.check_app_limited();
         }
     }
 
@@ -459,40 +423,6 @@ impl Sender {
         }
         self.stats.segments += u64::from(segments);
         self.stats.sent_bytes += bytes;
-    }
-
-    /// Keeps whether the window was the limit in the last round.
-    // spec: Linux tcp_cwnd_validate
-    fn validate_cwnd(&mut self, now: Time, sent: u32, cwnd_limited: bool) {
-        let packets_out = self.board.packets_out();
-        let limited = cwnd_limited || self.board.in_flight() >= self.cc.cwnd();
-        if sent == 0 && packets_out > 0 && !limited {
-            return;
-        }
-        if self.board.una >= self.cwnd_usage_seq
-            || limited
-            || (!self.is_cwnd_limited && packets_out > self.max_packets_out)
-        {
-            self.is_cwnd_limited = limited;
-            self.max_packets_out = packets_out;
-            self.cwnd_usage_seq = self.board.next;
-        }
-        if self.cwnd_limited() {
-            self.cwnd_used = 0;
-            self.cwnd_stamp = now;
-            return;
-        }
-        self.cwnd_used = self.cwnd_used.max(packets_out);
-        if now.since(self.cwnd_stamp) >= self.cc.rtt().rto() {
-            self.cc.on_cwnd_unused(self.cwnd_used);
-            self.cwnd_used = 0;
-            self.cwnd_stamp = now;
-        }
-    }
-
-    // spec: Linux tcp_is_cwnd_limited
-    pub(super) fn cwnd_limited(&self) -> bool {
-        self.is_cwnd_limited || (self.cc.in_slow_start() && self.cc.cwnd() < 2 * self.max_packets_out)
     }
 
     /// When the pacer lets the next burst go.

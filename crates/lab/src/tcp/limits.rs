@@ -1,0 +1,82 @@
+//! What limits the sender: the application, or the window; and an application that changes its mind.
+//! In: the sender's counters. Out: marks for the controller. Never: a segment of its own.
+//! Spec: Linux 6.12 `tcp_rate.c`, `tcp_output.c` (SPEC §4.4 item 5).
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::Time;
+
+use super::packet::Segment;
+use super::sender::Sender;
+use crate::setup::Traffic;
+
+impl Sender {
+    /// Payload bytes of a full segment.
+    pub const fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    /// The application writes otherwise from now on.
+    pub fn change_traffic(&mut self, now: Time, traffic: Traffic, out: &mut Vec<Segment>) {
+        self.check_app_limited();
+        self.app.change(now, traffic, self.next_bytes);
+        if self.established {
+            self.pump(now, out);
+        }
+    }
+
+    /// The application is about to write into a socket that has run dry: what is in flight measures the application.
+    // spec: Linux tcp_rate_check_app_limited
+    pub(super) fn check_app_limited(&mut self) {
+        let unsent = self.app.written.saturating_sub(self.next_bytes);
+        let in_flight = self.board.in_flight();
+        if unsent < u64::from(self.mss)
+            && self.host_queue == 0
+            && in_flight < self.cc.cwnd()
+            && self.board.lost_out <= self.board.retrans_out
+        {
+            self.cc.on_app_limited(in_flight);
+        }
+    }
+
+    /// The same at the beginning of an ACK or a timer, for algorithms that ask for it.
+    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases
+    pub(super) fn check_app_limited_broadly(&mut self) {
+        if self.established && self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes {
+            self.check_app_limited();
+        }
+    }
+
+    /// Keeps whether the window was the limit in the last round.
+    // spec: Linux tcp_cwnd_validate
+    pub(super) fn validate_cwnd(&mut self, now: Time, sent: u32, cwnd_limited: bool) {
+        let packets_out = self.board.packets_out();
+        let limited = cwnd_limited || self.board.in_flight() >= self.cc.cwnd();
+        if sent == 0 && packets_out > 0 && !limited {
+            return;
+        }
+        if self.board.una >= self.cwnd_usage_seq
+            || limited
+            || (!self.is_cwnd_limited && packets_out > self.max_packets_out)
+        {
+            self.is_cwnd_limited = limited;
+            self.max_packets_out = packets_out;
+            self.cwnd_usage_seq = self.board.next;
+        }
+        if self.cwnd_limited() {
+            self.cwnd_used = 0;
+            self.cwnd_stamp = now;
+            return;
+        }
+        self.cwnd_used = self.cwnd_used.max(packets_out);
+        if now.since(self.cwnd_stamp) >= self.cc.rtt().rto() {
+            self.cc.on_cwnd_unused(self.cwnd_used);
+            self.cwnd_used = 0;
+            self.cwnd_stamp = now;
+        }
+    }
+
+    // spec: Linux tcp_is_cwnd_limited
+    pub(super) fn cwnd_limited(&self) -> bool {
+        self.is_cwnd_limited || (self.cc.in_slow_start() && self.cc.cwnd() < 2 * self.max_packets_out)
+    }
+}
