@@ -12,7 +12,7 @@ const FLOWS_MAX: usize = 100_000;
 
 /// Whether the text looks like the output of `ss -tin`.
 pub(super) fn is_likely(text: &str) -> bool {
-    text.lines().take(10_000).any(|line| is_details(line))
+    text.lines().take(10_000).any(is_details)
 }
 
 /// The indented line with a connection's figures.
