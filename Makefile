@@ -75,7 +75,7 @@ catalogue: build ## every published claim, as `make run`; no expectation fails
 	@mkdir -p out
 	$(BBRLAB) reproduce --report out/report.html
 
-conform: build ## the draft's 22 example test cases over the grid, and the kept logs of other stacks
+conform: build ## the draft's 22 example test cases over the whole grid, by four algorithms
 	@mkdir -p out
 	$(BBRLAB) conform bbr3 bbr3-linux bbr2 bbr1 --report out/conform.html --junit out/conform.xml
 

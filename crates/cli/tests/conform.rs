@@ -202,7 +202,7 @@ fn samples_of_ss_are_judged_with_and_without_times() {
     let call = |bw: &str, gain: &str, cwnd: u32| {
         format!(
             "ESTAB 0 0 10.0.0.1:5201 10.0.0.2:4444\n\t bbr rtt:41/0.5 mss:1448 cwnd:{cwnd} bbr:(bw:{bw},mrtt:40,pacing_gain:{gain},\
-             cwnd_gain:2) pacing_rate {bw} busy:100ms unacked:30 retrans:0/0 minrtt:40\n"
+             cwnd_gain:2) pacing_rate {bw} busy:100ms unacked:10 retrans:0/0 minrtt:40\n"
         )
     };
     let calls = [call("5Mbps", "2.77", 20), call("9.9Mbps", "0.5", 60), call("9.9Mbps", "1.25", 70)];

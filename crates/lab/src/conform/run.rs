@@ -183,3 +183,34 @@ pub fn run_all(
     }
     Ok(outcomes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conform::{Verdict, cases, grid};
+
+    #[test]
+    fn every_case_can_be_measured_and_holds_in_the_middle_of_the_grid() {
+        let cell: Cell = "20mbit/100ms".parse().unwrap();
+        for case in cases() {
+            let outcome = run_cell(&case, "bbr3", cell, true).unwrap();
+            let faults: Vec<_> = outcome.seen.iter().filter(|seen| seen.verdict == Verdict::Fails).collect();
+            assert!(faults.is_empty(), "case {}: {faults:?}", case.id());
+            assert!(outcome.verdict() == Verdict::Holds && outcome.figure.is_some(), "case {}", case.id());
+        }
+    }
+
+    #[test]
+    fn outcomes_stand_in_the_order_of_the_cells_whatever_the_number_of_threads() {
+        let case: Vec<Case> = cases().into_iter().filter(|case| case.number == 3).collect();
+        let cells: Vec<Cell> = grid().into_iter().filter(|cell| cell.rate <= 1_000_000).collect();
+        let outcome = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let algorithms = ["bbr3".to_owned()];
+            pool.install(|| run_all(&case, &algorithms, &cells, None, &|| {})).unwrap().remove(0).cells
+        };
+        let one = outcome(1);
+        assert_eq!(one.iter().map(|outcome| outcome.cell).collect::<Vec<_>>(), cells);
+        assert_eq!(format!("{one:?}"), format!("{:?}", outcome(3)));
+    }
+}

@@ -127,7 +127,7 @@ impl FlowView {
     /// Transitions that the draft's diagram does not have.
     pub fn stray_transitions(&self) -> f64 {
         let states = &self.run.output.trace.flows[self.index].states;
-        states.windows(2).filter(|pair| !is_drawn(pair[0].1, pair[1].1)).count() as f64
+        states.windows(2).filter(|pair| !may_follow(pair[0].1, pair[1].1)).count() as f64
     }
 
     /// When the last stay in a state began; NaN if there was none.
@@ -175,6 +175,13 @@ pub fn is_drawn(from: State, to: State) -> bool {
     }
 }
 
+/// Whether one state may be seen after the other: what ends with the ACK that begins it is not seen at all.
+pub fn may_follow(from: State, to: State) -> bool {
+    use State::{Drain, ProbeBwDown, Startup};
+    let by = |middle: State| is_drawn(from, middle) && is_drawn(middle, to);
+    is_drawn(from, to) || by(ProbeBwDown) || (from == Startup && (by(Drain) || is_drawn(ProbeBwDown, to)))
+}
+
 /// For each of the flows' stays in ProbeRTT after `from_s`, how far the nearest stay of each other flow is; the largest of these.
 /// Small if the flows probe together.
 pub fn probe_rtt_scatter_s(run: &RunView, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
@@ -213,6 +220,28 @@ mod tests {
         assert_eq!(first().state_start_s("probe_bw_up", 0).unwrap(), 1.0);
         assert_eq!(first().state_last_s("probe_bw_up").unwrap(), 2.75);
         assert!(first().state_start_s("probe_bw_up", 2).unwrap().is_nan());
+    }
+
+    #[test]
+    fn a_stay_has_neighbours_and_is_found_by_them() {
+        let flow = first();
+        assert_eq!(flow.neighbour("probe_rtt", 0, false).unwrap(), flow.neighbour("probe_bw_up", 0, true).unwrap());
+        assert_eq!(flow.neighbour("probe_rtt", 0, true).unwrap(), "probe_bw_up");
+        assert_eq!(flow.stay_after("probe_bw_up", "probe_rtt", 0).unwrap(), 1);
+        assert_eq!(flow.stay_before("probe_rtt", "probe_bw", 0).unwrap(), 0);
+        assert_eq!(flow.stay_before("probe_rtt", "drain", 0).unwrap(), 1, "one past the last");
+        assert_eq!(flow.neighbour("startup", 7, true).unwrap(), "");
+    }
+
+    #[test]
+    fn the_drafts_diagram_has_probe_rtt_from_anywhere_and_no_way_back_from_up_to_cruise() {
+        assert!(is_drawn(State::Drain, State::ProbeRtt) && is_drawn(State::ProbeRtt, State::ProbeBwCruise));
+        assert!(
+            is_drawn(State::ProbeBwDown, State::ProbeBwRefill) && !is_drawn(State::ProbeBwUp, State::ProbeBwCruise)
+        );
+        assert!(may_follow(State::Drain, State::ProbeBwCruise) && may_follow(State::Startup, State::ProbeBwRefill));
+        assert!(!may_follow(State::ProbeBwUp, State::Drain) && !may_follow(State::Startup, State::ProbeBwUp));
+        assert!(!is_drawn(State::Startup, State::ProbeBwUp) && !is_drawn(State::ProbeBwCruise, State::ProbeBwUp));
     }
 
     #[test]

@@ -213,6 +213,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_after_a_detour_overtakes_what_took_it() {
+        let mut line = DelayLine::new(&PLAIN, 1);
+        line.push(Time::ZERO, 0);
+        line.set_detour(Span::millis(50));
+        line.push(Time::ZERO + Span::millis(1), 1);
+        line.set_detour(Span::ZERO);
+        line.push(Time::ZERO + Span::millis(2), 2);
+        let arrived: Vec<(Time, u64)> = std::iter::from_fn(|| line.pop(Time::NEVER)).collect();
+        assert_eq!(arrived.iter().map(|(_, item)| *item).collect::<Vec<_>>(), [0, 2, 1]);
+        assert_eq!(arrived[2].0, Time::ZERO + Span::millis(71));
+    }
+
+    #[test]
     fn an_item_arrives_exactly_one_delay_later_and_not_before() {
         let mut line = DelayLine::new(&PLAIN, 1);
         assert_eq!(line.next(), Time::NEVER);

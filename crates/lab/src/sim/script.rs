@@ -177,3 +177,56 @@ impl World<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_core::{AlgorithmConfig, Rate};
+
+    use super::*;
+    use crate::link::Buffer;
+    use crate::setup::{FlowSetup, Setup};
+    use crate::sim::run_scripted;
+
+    fn setup() -> Setup {
+        let flow = FlowSetup::bulk("bbr3", AlgorithmConfig::named("bbr3").unwrap());
+        Setup::one_link(Rate(20_000_000), Span::millis(20), Buffer::Packets(400), Span::secs(5), vec![flow])
+    }
+
+    fn at(entered: Entered, out_of: Option<Entered>, after: Span, what: Action) -> Cue {
+        Cue { entered, out_of, nth: 1, after, what }
+    }
+
+    #[test]
+    fn a_run_ends_when_its_script_says_so() {
+        let cue = at(Entered::State(State::Drain), None, Span::millis(7), Action::End);
+        let output = run_scripted(&setup(), &Script { cues: vec![cue], record: true });
+        let states = &output.trace.flows[0].states;
+        let drain = states.iter().find(|(_, state)| *state == State::Drain).unwrap().0;
+        let last = *output.trace.t_ns.last().unwrap();
+        assert!(last <= (drain + Span::millis(7)).0 && last > drain.0, "{last} {drain:?}");
+        assert_eq!(output.trace.flows[0].inside.len(), output.trace.t_ns.len());
+    }
+
+    #[test]
+    fn a_state_is_met_out_of_another_and_probe_bw_is_one() {
+        let states = |names: &[State]| names.iter().map(|state| (Time::ZERO, *state)).collect::<Vec<_>>();
+        let flow = states(&[State::Startup, State::ProbeBwCruise, State::ProbeBwRefill, State::ProbeRtt]);
+        let entry = at(Entered::ProbeBw, None, Span::ZERO, Action::End);
+        assert!(entry.is_met(&flow[..2]) && !entry.is_met(&flow[..3]));
+        let rtt = at(Entered::State(State::ProbeRtt), Some(Entered::ProbeBw), Span::ZERO, Action::End);
+        assert!(rtt.is_met(&flow) && !rtt.is_met(&states(&[State::Startup, State::ProbeRtt])));
+    }
+
+    #[test]
+    fn losses_and_silence_begin_when_their_state_does() {
+        let up = |after: u64, what| at(Entered::State(State::ProbeBwUp), None, Span::millis(after), what);
+        let silence = Action::Traffic(Traffic::Rate { rate: Rate(0), tick: Span::secs(100) });
+        let cues = vec![up(0, Action::LoseEvery(10)), up(40, Action::LoseEvery(0)), up(60, silence)];
+        let output = run_scripted(&setup(), &Script { cues, record: true });
+        let flow = &output.trace.flows[0];
+        let up = flow.states.iter().find(|(_, state)| *state == State::ProbeBwUp).unwrap().0;
+        let place = output.trace.t_ns.partition_point(|t| *t < up.0);
+        assert!(flow.lost[place] == 0 && *flow.lost.last().unwrap() > 0);
+        assert!(*flow.inflight.last().unwrap() == 0 && *output.trace.t_ns.last().unwrap() < (up + Span::millis(500)).0);
+    }
+}

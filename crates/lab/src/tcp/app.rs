@@ -164,6 +164,18 @@ mod tests {
     }
 
     #[test]
+    fn a_writer_that_changes_goes_on_from_what_has_left_the_socket() {
+        let mut app = App::new(Traffic::Bulk, Time::ZERO, None);
+        let now = Time::ZERO + Span::secs(1);
+        app.change(now, Traffic::Rate { rate: Rate(8_000), tick: Span::millis(100) }, 5_000);
+        assert_eq!(app.written, 5_100);
+        app.on_time(app.next, 5_100);
+        assert_eq!((app.written, app.next), (5_200, now + Span::millis(200)));
+        app.change(now, Traffic::Bulk, 5_200);
+        assert_eq!((app.written, app.next), (u64::MAX, Time::NEVER));
+    }
+
+    #[test]
     fn an_on_off_writer_alternates() {
         let mut app = App::new(Traffic::OnOff { on: Span::secs(1), off: Span::secs(2) }, Time::ZERO, None);
         assert!(!app.on_time(Time::ZERO + Span::secs(1), 500));

@@ -30,7 +30,7 @@ struct Building {
 impl Building {
     fn of<'a>(flows: &'a mut BTreeMap<String, Self>, name: &str) -> &'a mut Self {
         flows.entry(name.to_owned()).or_insert_with(|| {
-            let flow = FlowLog { name: name.to_owned(), is_timed: true, ..FlowLog::default() };
+            let flow = FlowLog { name: name.to_owned(), is_timed: true, is_sampled: true, ..FlowLog::default() };
             Self { flow, divisor: 0 }
         })
     }

@@ -6,7 +6,7 @@ use bbrlab_core::State;
 
 use super::{FlowLog, Phase, Sample};
 use crate::conform::{Seen, Verdict};
-use crate::expect::is_drawn;
+use crate::expect::may_follow;
 use crate::expect::series::percentile;
 
 /// Pacing gains of the draft, and of Linux's v3 and v2 where they differ.
@@ -66,6 +66,14 @@ fn shown(what: &str, unit: &str, measured: f64, min: Option<f64>, max: Option<f6
 }
 
 const NO_PHASES: &str = "it names no phases of BBR";
+const COARSE: &str = "it is sampled more rarely than once a round trip, so that phases may be missing";
+
+/// Phases are known by samples only, and these are too rare.
+fn is_coarse(flow: &FlowLog) -> bool {
+    let gaps: Vec<f64> = flow.samples.windows(2).map(|pair| pair[1].t_s - pair[0].t_s).collect();
+    let round = round_s(flow);
+    flow.is_sampled && (!flow.is_timed || round.is_nan() || percentile(&gaps, 50.0) > round)
+}
 
 /// Stays in phases: the phase, its beginning, its end, and whether the log shows that it ended.
 fn stays(flow: &FlowLog) -> Vec<(Phase, f64, f64, bool)> {
@@ -106,23 +114,25 @@ fn order(flow: &FlowLog) -> Seen {
     let whole: Option<Vec<State>> = flow.phases.iter().map(|(_, phase)| phase.state()).collect();
     match whole {
         _ if flow.phases.len() < 2 => not_shown(what, NO_PHASES),
+        _ if is_coarse(flow) => not_shown(what, COARSE),
         None => not_shown(what, "it does not tell the parts of ProbeBW apart"),
         Some(states) => {
-            let stray = states.windows(2).filter(|pair| !is_drawn(pair[0], pair[1])).count();
+            let stray = states.windows(2).filter(|pair| !may_follow(pair[0], pair[1])).count();
             shown(what, "", stray as f64, None, Some(0.0))
         }
     }
 }
 
 fn startup_exit(flow: &FlowLog) -> Seen {
-    let what = "Startup ends in Drain, or in ProbeRTT";
+    let what = "Startup ends in Drain (if only within an ACK), or in ProbeRTT";
     let Some(first) = flow.phases.iter().position(|(_, phase)| *phase == Phase::Known(State::Startup)) else {
         return not_shown(what, if flow.phases.is_empty() { NO_PHASES } else { "it begins after Startup" });
     };
     match flow.phases.get(first + 1) {
         None => not_shown(what, "it ends within Startup"),
         Some((_, next)) => {
-            let is_drawn = matches!(next, Phase::Known(State::Drain | State::ProbeRtt));
+            // Where all fits, Drain ends with the ACK that begins it.
+            let is_drawn = next.state().is_some_and(|next| may_follow(State::Startup, next)) || next.is_probe_bw();
             shown(what, "", f64::from(u8::from(is_drawn)), Some(1.0), None)
         }
     }
@@ -145,6 +155,9 @@ fn drain_length(flow: &FlowLog) -> Seen {
         .fold(round_s(flow), f64::max);
     if !flow.is_timed || round.is_nan() {
         return not_shown(what, "it has no times or no RTTs");
+    }
+    if is_coarse(flow) {
+        return not_shown(what, COARSE);
     }
     let longest = drains.into_iter().fold(0.0, f64::max);
     shown(what, "", longest / round, None, Some(DRAIN_ROUNDS))

@@ -31,6 +31,8 @@ pub struct FlowLog {
     pub mss: Option<f64>,
     /// Times are times; otherwise they only count samples.
     pub is_timed: bool,
+    /// Phases are told by samples, so that short ones may be missing; otherwise by events.
+    pub is_sampled: bool,
     /// Snapshots, in the order of time.
     pub samples: Vec<Sample>,
     /// The phases entered, with the time.
@@ -83,7 +85,7 @@ impl Sample {
 /// Reads a log, whatever its form. The error is one line: where, what it held, what would do.
 pub fn read(text: &str) -> Result<Log, String> {
     let start = text.trim_start_matches(['\u{feff}', '\u{1e}', ' ', '\t', '\r', '\n']);
-    let log = if start.starts_with('{') || start.starts_with('[') {
+    let mut log = if start.starts_with('{') || start.starts_with('[') {
         qlog::read(text)?
     } else if start.starts_with("t_s,") {
         csv::read(start)?
@@ -93,7 +95,8 @@ pub fn read(text: &str) -> Result<Log, String> {
         return Err("it is neither qlog (JSON), nor a CSV trace of bbrlab, nor the output of ss -tin".to_owned());
     };
     let has_samples = |flow: &FlowLog| !flow.samples.is_empty() || !flow.phases.is_empty();
-    if !log.flows.iter().any(has_samples) {
+    log.flows.retain(has_samples);
+    if log.flows.is_empty() {
         return Err(format!("it is {}, but tells of no window, rate, RTT or state; record recovery metrics", log.form));
     }
     Ok(log)

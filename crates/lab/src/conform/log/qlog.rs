@@ -236,7 +236,8 @@ impl Builder {
         put(&["congestion_window", "cwnd"], 1.0, |s| &mut s.cwnd);
         put(&["bytes_in_flight"], 1.0, |s| &mut s.inflight);
         put(&["pacing_rate"], 1.0, |s| &mut s.pacing_bps);
-        put(&["max_bw", "bw", "cf_delivery_rate", "delivery_rate"], 1.0, |s| &mut s.bw_bps);
+        // A delivery rate is a sample, not the model's estimate.
+        put(&["max_bw", "bw"], 1.0, |s| &mut s.bw_bps);
         put(&["latest_rtt"], MS, |s| &mut s.rtt_s);
         put(&["min_rtt"], MS, |s| &mut s.min_rtt_s);
         put(&["pacing_gain"], 1.0, |s| &mut s.pacing_gain);

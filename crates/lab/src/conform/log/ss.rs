@@ -35,7 +35,11 @@ pub(super) fn read(text: &str) -> Result<Log, String> {
         if !is_details(line) || (flows.len() >= FLOWS_MAX && !flows.contains_key(&name)) {
             continue;
         }
-        let flow = flows.entry(name.clone()).or_insert_with(|| FlowLog { name: name.clone(), ..FlowLog::default() });
+        let flow = flows.entry(name.clone()).or_insert_with(|| FlowLog {
+            name: name.clone(),
+            is_sampled: true,
+            ..FlowLog::default()
+        });
         take(flow, &words, now);
     }
     let mut flows: Vec<FlowLog> = flows.into_values().collect();
