@@ -104,7 +104,7 @@ fn a_missing_scenario_is_refused() {
 
 #[test]
 fn no_command_is_refused_with_the_commands() {
-    let line = "bbrlab: no command; write run, emulate, reproduce, agree, record, replay, list, check, completions or man, or see `bbrlab --help`";
+    let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, record, replay, list, check, completions or man, or see `bbrlab --help`";
     refused("nothing", &[], line);
 }
 

@@ -28,9 +28,10 @@ pub fn page(outcomes: &[CaseOutcome]) -> Report {
         ..Report::default()
     };
     for outcome in outcomes {
-        let row = claim(outcome);
-        report.sections.push(section(outcome, &row.id, report.claims.len()));
-        report.claims.push(row);
+        // What does not apply is no claim; its section says why.
+        let row = claim(outcome).filter(|_| outcome.verdict() != Verdict::NotApplicable);
+        report.sections.push(section(outcome, row.as_ref().map(|_| report.claims.len())));
+        report.claims.extend(row);
     }
     report
 }
@@ -40,13 +41,15 @@ fn id(outcome: &CaseOutcome) -> String {
     format!("{}-{}", outcome.algorithm, outcome.case.id())
 }
 
-fn claim(outcome: &CaseOutcome) -> ClaimRow {
+/// The case's row; none where it has no verdict to show.
+fn claim(outcome: &CaseOutcome) -> Option<ClaimRow> {
     let (holds, fails, not) = outcome.counts();
-    let measured = match &outcome.not {
-        Some(_) => "not applicable".to_owned(),
-        None => format!("{holds} of {} cells hold, {fails} fail, {not} not applicable", outcome.cells.len()),
+    let verdict = match outcome.verdict() {
+        Verdict::Holds => Mark::Holds,
+        Verdict::Fails => Mark::Fails,
+        Verdict::NotApplicable => return None,
     };
-    ClaimRow {
+    Some(ClaimRow {
         id: id(outcome),
         title: format!("{}: {}", outcome.algorithm, outcome.case.title),
         source: format!("{DRAFT} #{}", outcome.case.anchor),
@@ -54,15 +57,10 @@ fn claim(outcome: &CaseOutcome) -> ClaimRow {
         contradiction: None,
         what: outcome.case.title.clone(),
         expected: "every cell to which it applies holds".to_owned(),
-        measured,
-        // A page knows no fourth mark: what does not apply falls short of nothing, and says why.
-        verdict: match outcome.verdict() {
-            Verdict::Holds => Mark::Holds,
-            Verdict::NotApplicable => Mark::FallsShort,
-            Verdict::Fails => Mark::Fails,
-        },
-        reason: outcome.not.as_ref().map(|reason| format!("not applicable: {reason}")).or_else(|| first_fault(outcome)),
-    }
+        measured: format!("{holds} of {} cells hold, {fails} fail, {not} not applicable", outcome.cells.len()),
+        verdict,
+        reason: first_fault(outcome),
+    })
 }
 
 /// The first demand that failed, in words.
@@ -74,23 +72,31 @@ fn first_fault(outcome: &CaseOutcome) -> Option<String> {
     Some(format!("{}: {}: expected {}, measured {}", cell.cell, seen.what, seen.expected, seen.measured_text()))
 }
 
-fn section(outcome: &CaseOutcome, id: &str, row: usize) -> Section {
+fn section(outcome: &CaseOutcome, row: Option<usize>) -> Section {
     let failing = outcome.cells.iter().filter(|cell| cell.verdict() == Verdict::Fails).take(DRAWN);
     let mut drawn: Vec<&Figure> = failing.filter_map(|cell| cell.figure.as_ref()).collect();
     if drawn.is_empty() {
         drawn.extend(outcome.cells.iter().find_map(|cell| cell.figure.as_ref()));
     }
     Section {
-        id: id.to_owned(),
+        id: id(outcome),
         title: format!("{}: {}", outcome.algorithm, outcome.case.title),
         source: format!("{DRAFT} #{}", outcome.case.anchor),
-        claim: outcome.case.demand.trim().to_owned(),
-        contradiction: (!outcome.case.reading.trim().is_empty())
-            .then(|| format!("How we read it: {}", outcome.case.reading.trim())),
-        rows: vec![row],
+        claim: text(outcome),
+        contradiction: None,
+        rows: row.into_iter().collect(),
         figures: drawn.into_iter().cloned().collect(),
         runs_table: (!outcome.cells.is_empty()).then(|| table(outcome)),
         ..Section::default()
+    }
+}
+
+/// What is demanded and how it is read, or why it is not asked for.
+fn text(outcome: &CaseOutcome) -> String {
+    let (demand, reading) = (outcome.case.demand.trim(), outcome.case.reading.trim());
+    match &outcome.not {
+        Some(reason) => format!("{demand} Not applicable to {}: {reason}.", outcome.algorithm),
+        None => format!("{demand} — How we read it: {reading}"),
     }
 }
 

@@ -9,7 +9,9 @@ use super::{FlowLog, Log, Phase, Sample};
 use crate::conform::write::{self, word};
 use crate::conform::{DRAFT, Seen, Verdict};
 use crate::report::escape;
-use crate::report::model::{Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Verdict as Mark};
+use crate::report::model::{
+    Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
+};
 
 /// A log's flows with what each of them shows.
 pub type Judged<'a> = Vec<(&'a FlowLog, Vec<Seen>)>;
@@ -76,21 +78,35 @@ pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
     for (place, (flow, seen)) in judged.iter().enumerate() {
         let id = format!("flow-{}", place + 1);
         let first = report.claims.len();
-        report.claims.extend(seen.iter().map(|seen| row(&id, flow, seen)));
+        report.claims.extend(seen.iter().filter_map(|seen| row(&id, flow, seen)));
         report.sections.push(Section {
             id: id.clone(),
             title: flow.name.clone(),
             claim: "What the log tells of this flow, held to the draft.".to_owned(),
             rows: (first..report.claims.len()).collect(),
             figures: vec![figure(&id, flow)],
+            runs_table: Some(hidden(seen)),
             ..Section::default()
         });
     }
     report
 }
 
-fn row(id: &str, flow: &FlowLog, seen: &Seen) -> ClaimRow {
-    ClaimRow {
+/// What the log does not show, and why.
+fn hidden(seen: &[Seen]) -> Table {
+    let not = seen.iter().filter(|seen| seen.verdict == Verdict::NotApplicable);
+    let rows = not.map(|seen| vec![seen.what.clone(), seen.reason.clone().unwrap_or_default()]).collect();
+    Table { columns: vec!["not shown by this log".to_owned(), "why".to_owned()], rows }
+}
+
+/// A demand's row; none where the log does not show it.
+fn row(id: &str, flow: &FlowLog, seen: &Seen) -> Option<ClaimRow> {
+    let verdict = match seen.verdict {
+        Verdict::Holds => Mark::Holds,
+        Verdict::Fails => Mark::Fails,
+        Verdict::NotApplicable => return None,
+    };
+    Some(ClaimRow {
         id: id.to_owned(),
         title: flow.name.clone(),
         source: DRAFT.to_owned(),
@@ -99,13 +115,9 @@ fn row(id: &str, flow: &FlowLog, seen: &Seen) -> ClaimRow {
         what: seen.what.clone(),
         expected: seen.expected.clone(),
         measured: seen.measured_text(),
-        verdict: match seen.verdict {
-            Verdict::Holds => Mark::Holds,
-            Verdict::NotApplicable => Mark::FallsShort,
-            Verdict::Fails => Mark::Fails,
-        },
+        verdict,
         reason: seen.reason.clone(),
-    }
+    })
 }
 
 fn figure(id: &str, flow: &FlowLog) -> Figure {
