@@ -122,7 +122,14 @@ impl Controller {
     /// Ends every event that may have changed them.
     #[inline]
     fn note_outputs(&mut self) {
-        (self.cwnd, self.pacing_rate) = each!(&self.algorithm, flow => (flow.cwnd(), flow.pacing_rate()));
+        (self.cwnd, self.pacing_rate) = match &self.algorithm {
+            Algorithm::Fixed(flow) => (flow.cwnd(), flow.pacing_rate()),
+            Algorithm::LossBased(flow) => (flow.cwnd(), flow.pacing_rate()),
+            Algorithm::Bbr1(flow) => (flow.cwnd(), flow.pacing_rate()),
+            Algorithm::Bbr3(flow) => (flow.cwnd(), flow.pacing_rate()),
+            Algorithm::Variant(flow) => flow.outputs(),
+            Algorithm::Davis(flow) => flow.outputs(),
+        };
     }
 
     /// A burst of `packets` leaves at `now`, with `in_flight` others in flight and `packets_out` outstanding before it.

@@ -103,6 +103,7 @@ impl Davis {
     }
 
     /// One ACK. What it lost does not matter.
+    #[inline(never)]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         let now_us = ack.now.as_micros();
         // Differs: tcp_davis takes an srtt in eighths of a µs for one in µs where an RTT is below a tick.
@@ -221,12 +222,19 @@ impl Davis {
         self.in_slow_start
     }
 
-    pub(crate) const fn cwnd(&self) -> u32 {
+    /// Window and pacing rate.
+    #[inline(never)]
+    pub(crate) fn outputs(&self) -> (u32, Rate) {
+        (self.cwnd, self.pacing_rate())
+    }
+
+    #[cfg(test)]
+    pub(super) const fn cwnd(&self) -> u32 {
         self.cwnd
     }
 
     /// For the size of bursts, and for hosts that pace everyone: never the limit.
-    pub(crate) fn pacing_rate(&self) -> Rate {
+    fn pacing_rate(&self) -> Rate {
         let rtt_us = if self.min_rtt_us == 0 { DEFAULT_RTT_US } else { self.min_rtt_us };
         let bytes = u128::from(self.cwnd) * u128::from(self.mss) * u128::from(MICROS_PER_SEC / 100 * PACING);
         Rate::bytes_per_sec(u64::try_from(bytes / u128::from(rtt_us)).unwrap_or(u64::MAX).clamp(1, u64::MAX / 8))

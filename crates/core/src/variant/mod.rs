@@ -205,6 +205,8 @@ impl Variant {
     }
 
     /// One ACK; `send_elapsed_us` is how long it took to send what its rate sample counts.
+    // Out of line, as the rest: what BBRv1 and CUBIC run through must not grow by what they do not run.
+    #[inline(never)]
     pub(crate) fn on_ack(&mut self, ack: &Ack, send_elapsed_us: u64) {
         if let Self::Kalman(flow) = self {
             flow.part_mut().note_send_elapsed(send_elapsed_us);
@@ -212,18 +214,22 @@ impl Variant {
         each!(self, flow => flow.on_ack(ack));
     }
 
+    #[inline(never)]
     pub(crate) fn on_ca_state(&mut self, old: CaState, new: CaState) {
         each!(self, flow => flow.on_ca_state(old, new));
     }
 
+    #[inline(never)]
     pub(crate) fn on_rto(&mut self, ack: &Ack, first: bool) {
         each!(self, flow => flow.on_rto(ack, first));
     }
 
+    #[inline(never)]
     pub(crate) fn on_undo(&mut self, ack: &Ack) {
         each!(self, flow => flow.on_undo(ack));
     }
 
+    #[inline(never)]
     pub(crate) fn on_tx_start(&mut self, start: &TxStart) {
         each!(self, flow => flow.on_tx_start(start));
     }
@@ -236,12 +242,10 @@ impl Variant {
         each!(self, flow => flow.wants_app_limited())
     }
 
-    pub(crate) const fn cwnd(&self) -> u32 {
-        each!(self, flow => flow.cwnd())
-    }
-
-    pub(crate) const fn pacing_rate(&self) -> Rate {
-        each!(self, flow => flow.pacing_rate())
+    /// Window and pacing rate.
+    #[inline(never)]
+    pub(crate) const fn outputs(&self) -> (u32, Rate) {
+        each!(self, flow => (flow.cwnd(), flow.pacing_rate()))
     }
 
     pub(crate) const fn min_tso_segs(&self) -> u32 {
