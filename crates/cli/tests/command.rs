@@ -104,13 +104,17 @@ fn a_missing_scenario_is_refused() {
 
 #[test]
 fn no_command_is_refused_with_the_commands() {
-    let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, record, replay, list, check, completions or man, or see `bbrlab --help`";
+    let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, record, replay, list, check, completions or man, or see `bbrlab --help`";
     refused("nothing", &[], line);
 }
 
 #[test]
 fn an_unknown_experiment_is_refused() {
-    refused("noexp", &["reproduce", "F99x"], "bbrlab: no experiment \"F99x\"; see `bbrlab list experiments`");
+    refused(
+        "noexp",
+        &["reproduce", "F99x"],
+        "bbrlab: no experiment \"F99x\" (did you mean F9?); see `bbrlab list experiments`",
+    );
 }
 
 #[test]
