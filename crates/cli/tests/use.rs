@@ -105,7 +105,7 @@ fn bad_input_is_refused_in_a_line_and_leaves_nothing() {
         (&["advise", "--rtt", "40ms"], "--rate: say what is known"),
         (&["advise", "--rate", "20mbit..2mbit", "--rtt", "40ms"], "runs backwards"),
         (&["advise", "--rate", "20mbit", "--rtt", "40ms", "--objective", "fun"], "no objective"),
-        (&["advise", "--from", "bad.toml"], "no connection with an RTT"),
+        (&["advise", "--from", "other.toml"], "no connection with an RTT"),
         (&["tune", "bbr3", "--population", "bad.toml"], "path 1: rate"),
         (&["tune", "bbr9", "--population", "missing.toml"], "missing.toml"),
         (&["run", "--flow", "bbr3,params=other.toml"], "those of bbr1, not of bbr3"),
