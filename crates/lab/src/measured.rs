@@ -170,7 +170,10 @@ mod tests {
         let text = "ESTAB 0 0 10.0.0.1:443 10.0.0.2:5000\n\t bbr wscale:7,7 rto:244 rtt:41.9/0.5 minrtt:40.1 \
                     bytes_sent:1000000 bytes_retrans:10000 delivery_rate 9556208bps busy:1s";
         let sample = read(text).unwrap()[0];
-        assert_eq!((sample.rate_bps, sample.min_rtt_s, sample.again), (Some(9_556_208.0), Some(0.0401), Some(0.01)));
+        assert_eq!(
+            (sample.rate_bps, sample.min_rtt_s, sample.again),
+            (Some(9_556_208.0), Some(40.1 / 1e3), Some(0.01))
+        );
     }
 
     #[test]
