@@ -19,9 +19,12 @@ use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::{Failure, Verdict, inputs, print};
 
-/// What a sweep's directory holds besides the results.
+/// What a sweep's directory holds, and nothing else: which sweep it is, the rows of each block, the series of each run,
+/// and all rows as one table.
 const SPEC: &str = "sweep.json";
 const BLOCKS: &str = "blocks";
+const SAMPLES: &str = "samples";
+const RUNS: &str = "runs.parquet";
 /// Rows of one group of `runs.parquet`: what is in memory at a time. Ours.
 const GROUP: usize = 8192;
 
@@ -73,7 +76,7 @@ pub struct SweepArgs {
     /// Directory of the results; a sweep that was interrupted goes on there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: PathBuf,
-    /// Begin anew: remove the sweep that is in the directory
+    /// Begin anew: remove what a sweep has written into the directory, and nothing else
     #[arg(long, help_heading = "Output")]
     pub fresh: bool,
     /// Record each run's series too, as samples/ID.parquet
@@ -116,11 +119,13 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     {
         return Err(format!("--tree: there is no axis {axis:?}; write one of the sweep's"));
     }
-    if args.fresh && args.out.join(SPEC).is_file() {
-        let removed = fs::remove_dir_all(&args.out);
-        removed.map_err(|error| format!("--fresh: {}: {}", args.out.display(), outputs::can_not(&error)))?;
+    if args.fresh {
+        remove(&args.out).map_err(|error| format!("--fresh: {}: {}", args.out.display(), outputs::can_not(&error)))?;
     }
     let place = Place::open(&args.out, &sweep)?;
+    if args.samples {
+        place.subdirectory(SAMPLES)?;
+    }
     let pending: Vec<usize> =
         (0..sweep.blocks()).filter(|block| block % shards == shard && !place.has(*block)).collect();
     let runs = pending.iter().map(|&block| sweep.block(block).len()).sum();
@@ -182,7 +187,7 @@ fn one(args: &SweepArgs, sweep: &Sweep, place: &Place, index: usize, writing: &M
     let record = bbrlab_lab::export::Record { setup: &setup, result: &output.result, trace: &output.trace };
     let bytes = parquet::samples(&record).map_err(|error| format!("--samples: {error}"))?;
     let _alone = writing.lock();
-    place.put(&place.dir.join("samples").join(format!("{:016x}.parquet", row.id)), |to| to.write_all(&bytes))?;
+    place.put(&place.dir.join(SAMPLES).join(format!("{:016x}.parquet", row.id)), |to| to.write_all(&bytes))?;
     Ok(row)
 }
 
@@ -264,37 +269,69 @@ fn shard(text: Option<&str>) -> Result<(usize, usize), Failure> {
     }
 }
 
+/// Removes a sweep and leaves everything else that is in its directory.
+fn remove(dir: &Path) -> std::io::Result<()> {
+    if !dir.join(SPEC).is_file() {
+        return Ok(());
+    }
+    for part in [BLOCKS, SAMPLES].map(|part| dir.join(part)).iter().filter(|part| part.is_dir()) {
+        for file in fs::read_dir(part)? {
+            let file = file?;
+            if is_numbered(&file.file_name().to_string_lossy()) {
+                fs::remove_file(file.path())?;
+            }
+        }
+        // Somebody else's files stay, and the directory with them.
+        let _ = fs::remove_dir(part);
+    }
+    let runs = dir.join(RUNS);
+    if runs.exists() {
+        fs::remove_file(runs)?;
+    }
+    // Last, so that rows are never without the sweep that they belong to.
+    fs::remove_file(dir.join(SPEC))
+}
+
+/// Whether a file is called as those of blocks and runs are, unfinished ones included: `000012.csv`, `.000012.csv.77.tmp`.
+fn is_numbered(name: &str) -> bool {
+    let number = name.trim_start_matches('.').split('.').next().unwrap_or_default();
+    matches!(number.len(), 6 | 16) && number.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The directory of a sweep.
 struct Place {
     dir: PathBuf,
 }
 
 impl Place {
-    /// Makes the directory, or finds the same sweep in it.
+    /// Makes the directory, or finds the same sweep in it. Shards may do so at the same moment.
     fn open(dir: &Path, sweep: &Sweep) -> Result<Self, Failure> {
-        let fault = |error: std::io::Error| format!("--out: {}: {}", dir.display(), outputs::can_not(&error));
+        let fault = |what: &str| format!("--out: {}: {what}", dir.display());
+        let io = |error: std::io::Error| fault(&outputs::can_not(&error));
         let place = Self { dir: dir.to_owned() };
         let spec = serde_json::to_string_pretty(sweep.spec()).map_err(|error| format!("sweep: {error}"))? + "\n";
-        let file = dir.join(SPEC);
-        if dir.is_dir() {
-            match fs::read_to_string(&file) {
-                Ok(there) if there == spec => return Ok(place),
-                Ok(_) => {
-                    let what = "it holds another sweep, or one by another build (see its sweep.json); name another \
-                                directory, or write --fresh";
-                    return Err(format!("--out: {}: {what}", dir.display()));
-                }
-                Err(_) if fs::read_dir(dir).map_err(fault)?.next().is_some() => {
-                    let what = "it holds other things; name an empty directory or a new one";
-                    return Err(format!("--out: {}: {what}", dir.display()));
-                }
-                Err(_) => {}
+        fs::create_dir_all(dir).map_err(io)?;
+        match fs::read_to_string(dir.join(SPEC)) {
+            Ok(there) if there == spec => {}
+            Ok(_) => {
+                return Err(fault(
+                    "it holds another sweep, or one by another build (see its sweep.json); name another directory, or \
+                     write --fresh",
+                ));
             }
+            // The parts of a sweep come after the file that names it: without it, they are nobody's.
+            Err(_) if [BLOCKS, RUNS].iter().any(|part| dir.join(part).exists()) => {
+                return Err(fault("it holds parts of a sweep without their sweep.json; name another directory"));
+            }
+            Err(_) => place.put(&dir.join(SPEC), |to| to.write_all(spec.as_bytes()))?,
         }
-        fs::create_dir_all(dir.join(BLOCKS)).map_err(fault)?;
-        fs::create_dir_all(dir.join("samples")).map_err(fault)?;
-        place.put(&file, |to| to.write_all(spec.as_bytes()))?;
+        place.subdirectory(BLOCKS)?;
         Ok(place)
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<(), Failure> {
+        let made = fs::create_dir_all(self.dir.join(name));
+        made.map_err(|error| format!("--out: {}: {}", self.dir.display(), outputs::can_not(&error)))
     }
 
     fn block(&self, block: usize) -> PathBuf {
@@ -317,7 +354,7 @@ impl Place {
     /// All blocks as one table, group by group, and the medians for the pictures.
     fn merge(&self, sweep: &Sweep) -> Result<Cells, Failure> {
         let mut cells = Cells::new(sweep);
-        let target = Target::check("--out", &self.dir.join("runs.parquet"))?;
+        let target = Target::check("--out", &self.dir.join(RUNS))?;
         let mut fault = None;
         let written = target.write(|to| {
             let mut group = Group::new(sweep);
@@ -346,10 +383,6 @@ impl Place {
             return Err(format!("--out: {}: a block lacks rows; remove it and run again", self.dir.display()));
         }
         outputs::commit(written?.into_iter().collect())?;
-        if fs::read_dir(self.dir.join("samples")).is_ok_and(|mut files| files.next().is_none()) {
-            // Empty, so it says nothing; where it cannot go, nothing is lost.
-            let _ = fs::remove_dir(self.dir.join("samples"));
-        }
         Ok(cells)
     }
 }
@@ -437,7 +470,7 @@ fn table(sweep: &Sweep, cells: &Cells, shown: &[usize], place: &Place) -> String
         sweep.len(),
         sweep.product().len(),
         sweep.spec().repeat,
-        place.dir.join("runs.parquet").display()
+        place.dir.join(RUNS).display()
     );
     text
 }

@@ -1,44 +1,18 @@
-//! The command as its user meets it: exit status, one line on standard error, nothing written where nothing ran.
+//! Running a scenario, and what all commands share: flags, outputs, listings.
 //! In: arguments. Out: verdicts. Never: a network, a right, a wait.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
-fn bbrlab(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bbrlab")).current_dir(dir).args(args).stdin(Stdio::null()).output().unwrap()
-}
+use super::{Dir, stderr, stdout};
 
-/// A directory of its own for each test, gone at its end.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("bbrlab-test-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn files(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Asserts exit status 2, this one line on standard error, nothing on standard output and nothing written.
-fn refused(name: &str, args: &[&str], line: &str) {
+/// Asserts exit status 2, this whole line on standard error, nothing on standard output and nothing written.
+fn refused_with(name: &str, args: &[&str], line: &str) {
     let dir = Dir::new(name);
-    let output = bbrlab(&dir.0, args);
-    let error = String::from_utf8(output.stderr).unwrap();
+    let output = dir.bbrlab(args);
+    let error = stderr(&output);
     assert_eq!((output.status.code(), error.trim_end()), (Some(2), line), "{args:?}");
     assert_eq!(error.lines().count(), 1);
     assert!(output.stdout.is_empty() && dir.files().is_empty(), "{args:?} wrote {:?}", dir.files());
@@ -72,18 +46,18 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
         (&["--repeat", "0"], "bbrlab: --repeat: \"0\" is no number of runs; write a whole number from 1 to 100000"),
     ];
     for (index, (args, line)) in cases.iter().enumerate() {
-        refused(&format!("flags{index}"), &[&["run"], &json[..], args].concat(), line);
+        refused_with(&format!("flags{index}"), &[&["run"], &json[..], args].concat(), line);
     }
 }
 
 #[test]
 fn an_output_that_cannot_be_written_is_refused_before_the_run() {
-    refused(
+    refused_with(
         "nodir",
         &["run", "--duration", "1000000s", "--json", "missing/out.json"],
         "bbrlab: --json: missing/out.json: its directory does not exist; create it or name another",
     );
-    refused(
+    refused_with(
         "isdir",
         &["run", "--duration", "1000000s", "--report", "."],
         "bbrlab: --report: .: it is a directory; name a file",
@@ -93,24 +67,24 @@ fn an_output_that_cannot_be_written_is_refused_before_the_run() {
 #[test]
 fn two_outputs_in_one_file_are_refused() {
     let line = "bbrlab: --report: it names the same file as --json; name another";
-    refused("same", &["run", "--json", "x", "--report", "./x"], line);
+    refused_with("same", &["run", "--json", "x", "--report", "./x"], line);
 }
 
 #[test]
 fn a_missing_scenario_is_refused() {
     let line = "bbrlab: none.toml: it does not exist; name a scenario in TOML or the JSON of a result";
-    refused("nofile", &["run", "none.toml"], line);
+    refused_with("nofile", &["run", "none.toml"], line);
 }
 
 #[test]
 fn no_command_is_refused_with_the_commands() {
     let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, record, replay, list, check, completions or man, or see `bbrlab --help`";
-    refused("nothing", &[], line);
+    refused_with("nothing", &[], line);
 }
 
 #[test]
 fn an_unknown_experiment_is_refused() {
-    refused(
+    refused_with(
         "noexp",
         &["reproduce", "F99x"],
         "bbrlab: no experiment \"F99x\" (did you mean F9?); see `bbrlab list experiments`",
@@ -120,11 +94,10 @@ fn an_unknown_experiment_is_refused() {
 #[test]
 fn a_run_writes_what_is_asked_for_and_nothing_else() {
     let dir = Dir::new("writes");
-    let output =
-        bbrlab(&dir.0, &quick(&["--json", "r.json", "--csv", "s.csv", "--qlog", "logs/", "--report", "r.html"]));
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = dir.bbrlab(&quick(&["--json", "r.json", "--csv", "s.csv", "--qlog", "logs/", "--report", "r.html"]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(dir.files(), ["logs", "r.html", "r.json", "s.csv"]);
-    let table = String::from_utf8(output.stdout).unwrap();
+    let table = stdout(&output);
     assert!(table.contains("bbr1#0") && table.contains("bottleneck") && !table.contains('\x1b'), "{table}");
     assert!(output.stderr.is_empty());
 }
@@ -132,8 +105,8 @@ fn a_run_writes_what_is_asked_for_and_nothing_else() {
 #[test]
 fn a_result_runs_again_to_the_same_result() {
     let dir = Dir::new("again");
-    let first = bbrlab(&dir.0, &quick(&["--loss", "1%", "--seed", "5", "--json", "first.json", "-q"]));
-    let second = bbrlab(&dir.0, &["run", "first.json", "--json", "second.json", "-q"]);
+    let first = dir.bbrlab(&quick(&["--loss", "1%", "--seed", "5", "--json", "first.json", "-q"]));
+    let second = dir.bbrlab(&["run", "first.json", "--json", "second.json", "-q"]);
     assert_eq!((first.status.code(), second.status.code()), (Some(0), Some(0)));
     let read = |name: &str| {
         let text = fs::read_to_string(dir.0.join(name)).unwrap();
@@ -145,7 +118,7 @@ fn a_result_runs_again_to_the_same_result() {
 #[test]
 fn json_on_standard_output_is_json_alone() {
     let dir = Dir::new("stdout");
-    let output = bbrlab(&dir.0, &quick(&["--json", "-", "--repeat", "3"]));
+    let output = dir.bbrlab(&quick(&["--json", "-", "--repeat", "3"]));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["summary"]["jain"]["n"], 3);
     assert_eq!(document["runs"].as_array().map(Vec::len), Some(3));
@@ -157,9 +130,9 @@ fn a_failed_expectation_is_exit_status_1() {
     let dir = Dir::new("expect");
     let toml = "duration = \"2s\"\n[[expect]]\nid = \"X\"\nmeasure = \"1.0 + 1.0\"\nmax = 1.0\n";
     fs::write(dir.0.join("x.toml"), toml).unwrap();
-    let output = bbrlab(&dir.0, &["run", "x.toml"]);
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("FAILS  X"));
+    let output = dir.bbrlab(&["run", "x.toml"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("FAILS  X"));
 }
 
 #[test]
@@ -167,19 +140,15 @@ fn what_could_not_be_measured_does_not_hold() {
     let dir = Dir::new("nan");
     fs::write(dir.0.join("x.toml"), "duration = \"1s\"\n[[expect]]\nmeasure = \"0.0 / 0.0\"\nmin = 0.0\n").unwrap();
     for repeat in ["1", "2"] {
-        let output = bbrlab(&dir.0, &["run", "x.toml", "--repeat", repeat]);
-        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = dir.bbrlab(&["run", "x.toml", "--repeat", repeat]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     }
 }
 
 #[test]
 fn a_closed_pipe_is_no_panic() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_bbrlab"))
-        .args(["list", "schema"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let dir = Dir::new("pipe");
+    let mut child = dir.command(&["list", "schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
@@ -200,12 +169,8 @@ fn every_listing_and_generated_page_prints() {
         &["run", "--help"],
         &["--version"],
     ] {
-        let output = bbrlab(&dir.0, args);
-        assert!(
-            output.status.success() && !output.stdout.is_empty(),
-            "{args:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let output = dir.bbrlab(args);
+        assert!(output.status.success() && !output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
     }
 }
 
@@ -214,18 +179,18 @@ fn every_listing_and_generated_page_prints() {
 fn the_schema_in_docs_is_the_one_that_the_command_prints() {
     let dir = Dir::new("schema");
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
-    let printed = String::from_utf8(bbrlab(&dir.0, &["list", "schema"]).stdout).unwrap();
+    let printed = stdout(&dir.bbrlab(&["list", "schema"]));
     assert_eq!(fs::read_to_string(kept).unwrap(), printed, "renew docs/scenario.schema.json");
 }
 
 #[test]
 fn a_capture_of_the_sender_is_one_file_and_of_the_path_one_a_place() {
     let dir = Dir::new("pcap");
-    let output = bbrlab(&dir.0, &quick(&["--pcap", "a.pcapng", "-q"]));
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = dir.bbrlab(&quick(&["--pcap", "a.pcapng", "-q"]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let magic = fs::read(dir.0.join("a.pcapng")).unwrap()[..4].to_vec();
     assert_eq!(magic, [0x0a, 0x0d, 0x0d, 0x0a]);
-    bbrlab(&dir.0, &quick(&["--pcap", "taps/", "-q"]));
+    dir.bbrlab(&quick(&["--pcap", "taps/", "-q"]));
     let mut names: Vec<_> = fs::read_dir(dir.0.join("taps")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["bottleneck-in.pcapng", "bottleneck-out.pcapng", "receiver.pcapng", "sender.pcapng"]);
@@ -234,8 +199,8 @@ fn a_capture_of_the_sender_is_one_file_and_of_the_path_one_a_place() {
 #[test]
 fn a_capture_that_is_cut_says_so() {
     let dir = Dir::new("cut");
-    let output = bbrlab(&dir.0, &quick(&["--pcap", "a.pcapng", "--pcap-limit", "50", "-q"]));
-    let warning = String::from_utf8(output.stderr).unwrap();
+    let output = dir.bbrlab(&quick(&["--pcap", "a.pcapng", "--pcap-limit", "50", "-q"]));
+    let warning = stderr(&output);
     assert!(output.status.success() && warning.starts_with("bbrlab: --pcap: seed 1: 50 packets were recorded by "));
     assert!(warning.contains("--pcap-limit") && warning.lines().count() == 1, "{warning}");
 }
@@ -244,14 +209,14 @@ fn a_capture_that_is_cut_says_so() {
 fn a_file_without_end_is_refused_as_a_scenario() {
     let line = "bbrlab: /dev/zero: it holds more than the 4 MiB of a scenario; name a scenario in TOML or the JSON of a \
                 result";
-    refused("endless", &["run", "/dev/zero"], line);
+    refused_with("endless", &["run", "/dev/zero"], line);
 }
 
 #[test]
 fn a_result_of_another_schema_is_refused() {
     let dir = Dir::new("schema99");
     fs::write(dir.0.join("x.json"), "{\"schema\":99,\"scenario\":{}}").unwrap();
-    let error = String::from_utf8(bbrlab(&dir.0, &["run", "x.json"]).stderr).unwrap();
+    let error = stderr(&dir.bbrlab(&["run", "x.json"]));
     assert!(error.starts_with("bbrlab: x.json: schema: 99 is no schema"), "{error}");
 }
 
@@ -259,7 +224,7 @@ fn a_result_of_another_schema_is_refused() {
 #[test]
 fn an_output_that_fails_leaves_no_other_output() {
     let dir = Dir::new("full");
-    let output = bbrlab(&dir.0, &quick(&["--csv", "traces/", "--pcap", "a.pcapng", "--json", "/dev/full", "-q"]));
+    let output = dir.bbrlab(&quick(&["--csv", "traces/", "--pcap", "a.pcapng", "--json", "/dev/full", "-q"]));
     assert_eq!((output.status.code(), dir.files()), (Some(2), Vec::new()));
 }
 
@@ -267,7 +232,7 @@ fn an_output_that_fails_leaves_no_other_output() {
 fn a_thousand_flows_are_summarised_by_algorithm() {
     let dir = Dir::new("thousand");
     let flows = ["--flow", "bbr1*500", "--flow", "cubic*500"];
-    let output = bbrlab(&dir.0, &[&["run", "--rate", "1gbit", "--duration", "100ms"], &flows[..]].concat());
-    let table = String::from_utf8(output.stdout).unwrap();
+    let output = dir.bbrlab(&[&["run", "--rate", "1gbit", "--duration", "100ms"], &flows[..]].concat());
+    let table = stdout(&output);
     assert!(table.starts_with("cc ") && table.lines().count() < 25, "{table}");
 }

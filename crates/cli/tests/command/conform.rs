@@ -3,53 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A directory of its own for each test, gone at its end.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("bbrlab-conform-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn with(self, file: &str, text: &str) -> Self {
-        fs::write(self.0.join(file), text).unwrap();
-        self
-    }
-
-    fn bbrlab(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bbrlab"));
-        command.current_dir(&self.0).args(args).stdin(Stdio::null()).output().unwrap()
-    }
-
-    fn text(&self, file: &str) -> String {
-        fs::read_to_string(self.0.join(file)).unwrap()
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-/// Asserts exit status 2 and one line on standard error that holds `part`.
-fn refused(dir: &Dir, args: &[&str], part: &str) {
-    let output = dir.bbrlab(args);
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
-    assert!(error.lines().count() == 1 && error.contains(part) && output.stdout.is_empty(), "{args:?}: {error}");
-}
+use super::{Dir, refused, stdout};
 
 /// Every element that opens is closed, in order: enough of XML for what we write.
 fn is_well_formed(xml: &str) -> bool {

@@ -3,36 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+
+use super::{Dir, refused, stderr};
 
 const POPULATION: &str = "users = 6\nspan = '60s'\n[[class]]\nname = 'home'\nrate = '10mbit'\nrtt = '30ms'\nloss = '2%'\n\
                           size = { lognormal = { median = '200kB', sigma = 0.5 } }\nobjects = 2\n";
 const PATHS: &str = "user,class,start_s,rate,rtt,loss,buffer,size\na,home,0,20mbit,40ms,1%,0.5bdp,500kB\n\
                      b,home,9,20mbit,60ms,1%,1bdp,500kB\na,home,0,20mbit,40ms,1%,0.5bdp,200kB\n";
-
-/// A directory of its own for each test, gone at its end.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("bbrlab-cdn-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn bbrlab(dir: &Path, threads: &str, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bbrlab"));
-    command.current_dir(dir).env("RAYON_NUM_THREADS", threads).args(args).stdin(Stdio::null());
-    command.output().unwrap()
-}
 
 #[test]
 fn a_population_gives_table_page_and_json_the_same_whatever_the_threads() {
@@ -41,8 +18,12 @@ fn a_population_gives_table_page_and_json_the_same_whatever_the_threads() {
     let seen: Vec<[Vec<u8>; 3]> = ["1", "3"]
         .iter()
         .map(|threads| {
-            let output = bbrlab(&dir.0, threads, &["cdn", "users.toml", "--report", "r.html", "--json", "r.json"]);
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let output = dir
+                .command(&["cdn", "users.toml", "--report", "r.html", "--json", "r.json"])
+                .env("RAYON_NUM_THREADS", threads)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", stderr(&output));
             [output.stdout, fs::read(dir.0.join("r.html")).unwrap(), fs::read(dir.0.join("r.json")).unwrap()]
         })
         .collect();
@@ -55,7 +36,7 @@ fn a_population_gives_table_page_and_json_the_same_whatever_the_threads() {
 fn a_table_of_paths_is_read_the_same_way() {
     let dir = Dir::new("table");
     fs::write(dir.0.join("paths.csv"), PATHS).unwrap();
-    let output = bbrlab(&dir.0, "2", &["cdn", "paths.csv", "--algorithms", "bbr3,bbr1,cubic", "--json"]);
+    let output = dir.bbrlab(&["cdn", "paths.csv", "--algorithms", "bbr3,bbr1,cubic", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let gains = json["gains"].as_array().unwrap();
     assert_eq!(gains.iter().map(|gain| &gain["algorithm"]).collect::<Vec<_>>(), ["bbr3", "bbr1"]);
@@ -74,11 +55,8 @@ fn a_slip_is_one_line_with_file_line_and_column_and_status_2() {
         ("p.parquet", long, "p.parquet:1: it is no Parquet file"),
     ] {
         fs::write(dir.0.join(file), text).unwrap();
-        let output = bbrlab(&dir.0, "1", &["cdn", file, "--report", "r.html"]);
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.starts_with(&format!("bbrlab: {line}")) && error.lines().count() == 1, "{error}");
-        assert!(output.stdout.is_empty() && !dir.0.join("r.html").exists());
+        refused(&dir, &["cdn", file, "--report", "r.html"], &format!("bbrlab: {line}"));
+        assert!(!dir.0.join("r.html").exists());
     }
     for (args, line) in [
         (&["cdn", "none.csv"][..], "none.csv: it does not exist"),
@@ -86,8 +64,6 @@ fn a_slip_is_one_line_with_file_line_and_column_and_status_2() {
         (&["cdn", "--algorithms", "bbr1"], "--algorithms: there is nothing to compare"),
         (&["cdn", "--activation", "soon"], "--activation: \"soon\" is no time"),
     ] {
-        let output = bbrlab(&dir.0, "1", args);
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && error.starts_with(&format!("bbrlab: {line}")), "{error}");
+        refused(&dir, args, &format!("bbrlab: {line}"));
     }
 }
