@@ -10,6 +10,7 @@ use bbrlab_lab::measured;
 use bbrlab_lab::objective::Objective;
 use bbrlab_lab::paths::{self, Kind, KindSpec, Population};
 use bbrlab_lab::report::{self, Report, Section, Table};
+use bbrlab_lab::scenario::FlowSpec;
 use clap::Args;
 use serde_json::json;
 
@@ -56,12 +57,12 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals"], help_heading = "Paths")]
     pub population: Option<std::path::PathBuf>,
 
-    /// What is in use now, that all are held against
-    #[arg(long, value_name = "FLOW", default_value = "cubic", help_heading = "Question")]
+    /// The algorithm in use now, with its parameters as --flow writes them; all are held against it
+    #[arg(long, value_name = "CC", default_value = "cubic", help_heading = "Question")]
     pub current: String,
-    /// Candidates, as --flow writes them
-    #[arg(long, value_name = "FLOW,…", value_delimiter = ',', default_value = "bbr1,bbr3", help_heading = "Question")]
-    pub algorithms: Vec<String>,
+    /// Candidates; `;` instead of commas where one holds parameters, as in 'bbr1;bbr3,params=tuned.toml'
+    #[arg(long, value_name = "CC,…", default_value = "bbr1,bbr3", help_heading = "Question")]
+    pub algorithms: String,
     /// What counts: balanced, throughput, delay or polite
     #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Question")]
     pub objective: String,
@@ -118,10 +119,14 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
 
 /// The one in use first, then the candidates.
 fn flows(args: &AdviseArgs) -> Result<Vec<String>, Failure> {
-    let mut flows = vec![args.current.clone()];
-    flows.extend(args.algorithms.iter().filter(|flow| **flow != args.current).cloned());
-    for flow in &flows {
-        flow.parse::<bbrlab_lab::scenario::FlowSpec>().map_err(|error| format!("{flow}: {error}"))?;
+    let bare = |flow: &String| FlowSpec::bare(flow).map(drop).map_err(|error| error.to_string());
+    let current = inputs::flow(&args.current).and_then(|flow| bare(&flow).map(|()| flow));
+    let mut flows = vec![current.map_err(|error| format!("--current: {error}"))?];
+    let candidates = inputs::algorithms(&args.algorithms).and_then(|all| all.iter().try_for_each(bare).map(|()| all));
+    for flow in candidates.map_err(|error| format!("--algorithms: {error}"))? {
+        if !flows.contains(&flow) {
+            flows.push(flow);
+        }
     }
     if flows.len() < 2 {
         return Err("--algorithms: there is nothing to compare with; name one, as in bbr1,bbr3".to_owned());
@@ -135,21 +140,11 @@ fn population(args: &AdviseArgs) -> Result<(Population, Vec<String>), Failure> {
         return Ok((read_population(path)?, Vec::new()));
     }
     let (mut spec, said) = match &args.from {
-        None => (
-            KindSpec {
-                rate: String::new(),
-                rtt: String::new(),
-                buffer: paths::any_buffer(),
-                loss: paths::little_loss(),
-                rivals: paths::no_rivals(),
-                weight: 1.0,
-            },
-            Vec::new(),
-        ),
+        None => (KindSpec::unknown(), Vec::new()),
         Some(path) => {
             let place = |error: String| format!("{}: {error}", path.display());
             let samples = measured::read(&inputs::measurement(path).map_err(place)?).map_err(place)?;
-            measured::kind(&samples).map_err(place)?
+            measured::kind(&samples)
         }
     };
     for (text, own) in [

@@ -93,7 +93,8 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
 
 /// Where the file's users come from.
 fn work(args: &CdnArgs) -> Result<Work, Failure> {
-    let algorithms = args.algorithms.as_deref().map(algorithms);
+    let algorithms = args.algorithms.as_deref().map(inputs::algorithms).transpose();
+    let algorithms = algorithms.map_err(|error| format!("--algorithms: {error}"))?;
     let activation: Option<TimeSpan> =
         args.activation.as_deref().map(|text| text.parse().map_err(|e| format!("--activation: {e}"))).transpose()?;
     if let Some(algorithms) = &algorithms {
@@ -136,12 +137,6 @@ fn work(args: &CdnArgs) -> Result<Work, Failure> {
             Ok(Work::Users(design, users))
         }
     }
-}
-
-/// `bbr1,cubic`, or `bbr1,lt_bw=off;cubic`.
-fn algorithms(text: &str) -> Vec<String> {
-    let separator = if text.contains(';') { ';' } else { ',' };
-    text.split(separator).map(|name| name.trim().to_owned()).collect()
 }
 
 fn change(

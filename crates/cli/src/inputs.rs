@@ -71,6 +71,12 @@ pub fn flow(text: &str) -> Result<String, String> {
     Ok(parts.join(","))
 }
 
+/// Algorithms with their parameters: `bbr1,cubic`, or `bbr1,lt_bw=off;cubic`.
+pub fn algorithms(text: &str) -> Result<Vec<String>, String> {
+    let separator = if text.contains(';') { ';' } else { ',' };
+    text.split(separator).map(|name| flow(name.trim())).collect()
+}
+
 /// The text of a delivery trace.
 pub fn trace(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();

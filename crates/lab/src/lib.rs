@@ -23,6 +23,7 @@ pub mod result;
 pub mod scenario;
 pub mod setup;
 pub mod sim;
+mod ss;
 pub mod sweep;
 pub mod tcp;
 pub mod trace;

@@ -5,11 +5,12 @@
 use serde_json::Value;
 
 use crate::paths::KindSpec;
+use crate::ss::Words;
 
 /// One connection at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Highest delivery rate or goodput seen, bit/s.
+    /// Highest delivery rate or goodput seen, bit/s; none where the sender had nothing more to send.
     pub rate_bps: Option<f64>,
     /// Smallest RTT, seconds.
     pub min_rtt_s: Option<f64>,
@@ -34,47 +35,29 @@ pub fn read(text: &str) -> Result<Vec<Sample>, String> {
     } else {
         ss(text)
     };
-    if samples.iter().all(|sample| sample.min_rtt_s.is_none()) {
-        return Err("it holds no connection with an RTT; give what `ss -tin`, `iperf3 -J` or a CSV of TCP_INFO \
+    if samples.iter().all(|sample| sample.min_rtt_s.is_none() && sample.rate_bps.is_none()) {
+        return Err("it holds no connection's rate or RTT; give what `ss -tin`, `iperf3 -J` or a CSV of TCP_INFO \
                     (columns tcpi_min_rtt, tcpi_delivery_rate, tcpi_bytes_sent, tcpi_bytes_retrans) wrote"
             .to_owned());
     }
     Ok(samples)
 }
 
-/// `ss -tin`: a line of words for each socket, such as `minrtt:12.3` and `delivery_rate 9556208bps`.
+/// `ss -tin`: a line of words for each socket.
 fn ss(text: &str) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    for line in text.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let colon = |key: &str| words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix(':'));
-        let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-        let Some(min_rtt) = colon("minrtt").and_then(number) else { continue };
-        let rtt = colon("rtt").and_then(|text| number(text.split('/').next()?));
-        let after = |key: &str| words.iter().position(|word| *word == key).and_then(|at| words.get(at + 1).copied());
-        let rate = after("delivery_rate").and_then(bps);
-        let sent = colon("bytes_sent").and_then(number);
-        let again = colon("bytes_retrans").and_then(number).unwrap_or(0.0);
-        samples.push(Sample {
-            rate_bps: rate,
-            min_rtt_s: Some(min_rtt / 1e3),
-            rtt_s: rtt.map(|rtt| rtt / 1e3),
-            again: sent.filter(|sent| *sent > 0.0).map(|sent| (again / sent).min(1.0)),
-        });
-    }
-    samples
-}
-
-/// `9556208bps`, `9.5Mbps`.
-fn bps(text: &str) -> Option<f64> {
-    let text = text.strip_suffix("bps")?;
-    let (number, scale) = match text.as_bytes().last()? {
-        b'K' => (&text[..text.len() - 1], 1e3),
-        b'M' => (&text[..text.len() - 1], 1e6),
-        b'G' => (&text[..text.len() - 1], 1e9),
-        _ => (text, 1.0),
+    let sample = |line| {
+        let words = Words::of(line);
+        let sent = words.number("bytes_sent").filter(|sent| *sent > 0.0);
+        let again = words.number("bytes_retrans").unwrap_or(0.0);
+        Some(Sample {
+            // A sender that had nothing to send says nothing of the path's rate.
+            rate_bps: words.rate("delivery_rate").filter(|_| !words.has("app_limited")),
+            min_rtt_s: Some(words.number("minrtt")? / 1e3),
+            rtt_s: words.number("rtt").map(|rtt| rtt / 1e3),
+            again: sent.map(|sent| (again / sent).min(1.0)),
+        })
     };
-    number.parse::<f64>().ok().map(|value| value * scale).filter(|value| value.is_finite())
+    text.lines().filter_map(sample).collect()
 }
 
 /// `iperf3 -J` of the sending side.
@@ -104,6 +87,7 @@ fn records(text: &str) -> Result<Vec<Sample>, String> {
     let place = |name: &str| names.iter().position(|known| *known == name);
     let (min_rtt, rtt, rate) = (place("tcpi_min_rtt"), place("tcpi_rtt"), place("tcpi_delivery_rate"));
     let (sent, again) = (place("tcpi_bytes_sent"), place("tcpi_bytes_retrans"));
+    let limited = place("tcpi_delivery_rate_app_limited");
     let mut samples = Vec::new();
     for (nth, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -114,9 +98,10 @@ fn records(text: &str) -> Result<Vec<Sample>, String> {
             cell.parse().map(Some).map_err(|_| format!("line {}: {cell:?} is no number", nth + 1))
         };
         let (sent, again) = (get(sent)?, get(again)?);
+        let limited = get(limited)?.is_some_and(|flag| flag != 0.0);
         samples.push(Sample {
             // The kernel counts delivery in bytes a second.
-            rate_bps: get(rate)?.map(|rate| rate * 8.0),
+            rate_bps: get(rate)?.filter(|_| !limited).map(|rate| rate * 8.0),
             min_rtt_s: get(min_rtt)?.filter(|micros| *micros > 0.0).map(|micros| micros / 1e6),
             rtt_s: get(rtt)?.map(|micros| micros / 1e6),
             again: sent.zip(again).filter(|(sent, _)| *sent > 0.0).map(|(sent, again)| (again / sent).min(1.0)),
@@ -125,8 +110,8 @@ fn records(text: &str) -> Result<Vec<Sample>, String> {
     Ok(samples)
 }
 
-/// What the samples tell, and in which words that was inferred.
-pub fn kind(samples: &[Sample]) -> Result<(KindSpec, Vec<String>), String> {
+/// What the samples tell, and in which words that was inferred. What they do not tell of rate or RTT is left empty.
+pub fn kind(samples: &[Sample]) -> (KindSpec, Vec<String>) {
     let trimmed = |of: &dyn Fn(&Sample) -> Option<f64>| -> Option<(f64, f64)> {
         let mut values: Vec<f64> = samples.iter().filter_map(of).filter(|value| *value > 0.0).collect();
         values.sort_by(f64::total_cmp);
@@ -134,31 +119,28 @@ pub fn kind(samples: &[Sample]) -> Result<(KindSpec, Vec<String>), String> {
         let at = |share: f64| values[(share * last as f64).round() as usize];
         Some((at(TRIM), at(1.0 - TRIM)))
     };
-    let rate = trimmed(&|sample| sample.rate_bps).ok_or("it holds no delivery rate; add --rate")?;
-    let rtt = trimmed(&|sample| sample.min_rtt_s).ok_or("it holds no RTT; add --rtt")?;
-    let queue = trimmed(&|sample| Some(sample.rtt_s? - sample.min_rtt_s?)).map_or(0.0, |(_, high)| high);
-    let again = trimmed(&|sample| sample.again).map_or(0.0, |(_, high)| high);
-    // What stood in the queue fits into the buffer; how much more fits nobody has seen.
-    let (low, high) = (queue.max(0.3 * rtt.0), (8.0 * rtt.1).max(2.0 * queue));
-    let spec = KindSpec {
-        rate: format!("{:.0}bit..{:.0}bit", rate.0.max(8.0), rate.1.max(8.0)),
-        rtt: format!("{:.0}us..{:.0}us", rtt.0 * 1e6, rtt.1 * 1e6),
-        buffer: format!("{:.0}us..{:.0}us", low * 1e6, high * 1e6),
-        loss: format!("0%..{:.5}%", 100.0 * again),
-        rivals: "0".to_owned(),
-        weight: 1.0,
-    };
-    let said = vec![
-        format!("{} connections; a tenth dropped at either end", samples.len()),
-        format!("rate from what was delivered: {:.3} to {:.3} Mbit/s", rate.0 / 1e6, rate.1 / 1e6),
-        format!("RTT from the smallest of each: {:.1} to {:.1} ms", rtt.0 * 1e3, rtt.1 * 1e3),
-        format!("buffer: at least the {:.1} ms that RTTs rose by, up to {:.0} ms", queue * 1e3, high * 1e3),
-        format!(
-            "random loss: at most what was retransmitted, {:.3} %; part of it may be the queue's own",
-            100.0 * again
-        ),
-    ];
-    Ok((spec, said))
+    let mut said = vec![format!("{} connections; a tenth dropped at either end", samples.len())];
+    let mut spec = KindSpec::unknown();
+    if let Some((low, high)) = trimmed(&|sample| sample.rate_bps) {
+        spec.rate = format!("{:.0}bit..{:.0}bit", low.max(8.0), high.max(8.0));
+        said.push(format!("rate from what was delivered: {:.3} to {:.3} Mbit/s", low / 1e6, high / 1e6));
+    }
+    if let Some((shortest, longest)) = trimmed(&|sample| sample.min_rtt_s) {
+        spec.rtt = format!("{:.0}us..{:.0}us", shortest * 1e6, longest * 1e6);
+        said.push(format!("RTT from the smallest of each: {:.1} to {:.1} ms", shortest * 1e3, longest * 1e3));
+        // What stood in the queue fits into the buffer; how much more fits nobody has seen.
+        let queue = trimmed(&|sample| Some(sample.rtt_s? - sample.min_rtt_s?)).map_or(0.0, |(_, high)| high);
+        let (low, high) = (queue.max(0.3 * shortest), (8.0 * longest).max(2.0 * queue));
+        spec.buffer = format!("{:.0}us..{:.0}us", low * 1e6, high * 1e6);
+        said.push(format!("buffer: at least the {:.1} ms that RTTs rose by, up to {:.0} ms", queue * 1e3, high * 1e3));
+    }
+    if samples.iter().any(|sample| sample.again.is_some()) {
+        let again = trimmed(&|sample| sample.again).map_or(0.0, |(_, high)| high);
+        spec.loss = format!("0%..{:.5}%", 100.0 * again);
+        let what = "part of it may be the queue's own";
+        said.push(format!("random loss: at most what was retransmitted, {:.3} %; {what}", 100.0 * again));
+    }
+    (spec, said)
 }
 
 #[cfg(test)]
@@ -196,9 +178,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_without_data_says_nothing_of_the_rate() {
+        let samples = read("rtt:41.9/0.5 minrtt:40.1 delivery_rate 9556208bps app_limited busy:1s").unwrap();
+        let (spec, _) = kind(&samples);
+        assert_eq!((spec.rate.as_str(), spec.rtt.as_str()), ("", "40100us..40100us"));
+        let csv = "tcpi_min_rtt,tcpi_delivery_rate,tcpi_delivery_rate_app_limited\n20000,1000,1\n20000,2000,0\n";
+        assert_eq!(read(csv).unwrap().iter().filter_map(|sample| sample.rate_bps).collect::<Vec<_>>(), [16_000.0]);
+    }
+
+    #[test]
     fn a_kind_made_of_samples_is_one_that_the_language_reads() {
         let sample = Sample { rate_bps: Some(9e6), min_rtt_s: Some(0.02), rtt_s: Some(0.05), again: Some(0.004) };
-        let (spec, said) = kind(&[sample; 3]).unwrap();
+        let (spec, said) = kind(&[sample; 3]);
         crate::paths::Kind::parse(&spec).unwrap();
         assert!(spec.buffer.starts_with("30000us"), "{spec:?} {said:?}");
     }

@@ -80,18 +80,32 @@ pub struct KindSpec {
 }
 
 /// Where nothing is known of the buffer. Source: ours; shallow switches to bloated home routers.
-pub fn any_buffer() -> String {
+fn any_buffer() -> String {
     "0.3bdp..8bdp".to_owned()
 }
 
 /// Where nothing is known of random loss. Source: ours.
-pub fn little_loss() -> String {
+fn little_loss() -> String {
     "0%..0.1%".to_owned()
 }
 
 /// Where nothing is known of competitors.
-pub fn no_rivals() -> String {
+fn no_rivals() -> String {
     "0".to_owned()
+}
+
+impl KindSpec {
+    /// Paths of which nothing is known; rate and RTT must be filled in.
+    pub fn unknown() -> Self {
+        Self {
+            rate: String::new(),
+            rtt: String::new(),
+            buffer: any_buffer(),
+            loss: little_loss(),
+            rivals: no_rivals(),
+            weight: 1.0,
+        }
+    }
 }
 
 const fn one() -> f64 {

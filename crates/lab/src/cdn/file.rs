@@ -207,22 +207,12 @@ pub fn check_algorithms(algorithms: &[String]) -> Result<(), String> {
         );
     }
     for (nth, text) in algorithms.iter().enumerate() {
-        let flow: FlowSpec = text.parse().map_err(|error| format!("algorithms: {error}"))?;
-        if flow.count != 1 || flow.start.0 != 0 || sends(&flow) {
-            return Err(format!(
-                "algorithms: {text:?} says what or when to send; write an algorithm and its parameters"
-            ));
-        }
+        FlowSpec::bare(text).map_err(|error| format!("algorithms: {error}"))?;
         if algorithms[..nth].contains(text) {
             return Err(format!("algorithms: {text:?} stands there twice; write it once"));
         }
     }
     Ok(())
-}
-
-fn sends(flow: &FlowSpec) -> bool {
-    let options = &flow.options;
-    options.size.is_some() || options.on.is_some() || options.rate.is_some() || options.request.is_some()
 }
 
 impl ClassSpec {
@@ -243,7 +233,7 @@ impl ClassSpec {
             return Err(format!("life: {} is too short; write at least 1ms", self.life));
         }
         let options: FlowSpec = with_options("cubic", &self.options).parse().map_err(|e| format!("options: {e}"))?;
-        if sends(&options) || self.rivals.iter().any(sends) {
+        if !options.is_bulk() || !self.rivals.iter().all(FlowSpec::is_bulk) {
             return Err("options, rivals: what to send is said by size, objects and pause; leave it out".to_owned());
         }
         Ok(())

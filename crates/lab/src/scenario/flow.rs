@@ -116,6 +116,22 @@ impl FlowSpec {
         })
     }
 
+    /// An algorithm with its parameters, and no word of what is sent, when, or by how many.
+    pub fn bare(text: &str) -> Result<Self, TextError> {
+        let flow: Self = text.parse()?;
+        if flow.count != 1 || flow.start.0 != 0 || !flow.is_bulk() {
+            let what = "says what or when to send; write an algorithm and its parameters";
+            return Err(TextError(format!("{text:?} {what}")));
+        }
+        Ok(flow)
+    }
+
+    /// Whether it sends without end and without a pause.
+    pub const fn is_bulk(&self) -> bool {
+        let options = &self.options;
+        options.size.is_none() && options.on.is_none() && options.rate.is_none() && options.request.is_none()
+    }
+
     fn head(text: &str) -> Result<Self, TextError> {
         let (name, times) = text.split_once('@').map_or((text, None), |(name, times)| (name, Some(times)));
         let (cc, count) = name.split_once('*').map_or((name, None), |(cc, count)| (cc, Some(count)));

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{FlowLog, Log, Phase, Sample};
+use crate::ss::{Words, bits, finite};
 
 /// Most connections of one log. Ours: a guard.
 const FLOWS_MAX: usize = 100_000;
@@ -17,19 +18,20 @@ pub(super) fn is_likely(text: &str) -> bool {
 
 /// The indented line with a connection's figures.
 fn is_details(line: &str) -> bool {
-    line.split_whitespace().any(|word| word.starts_with("cwnd:")) && line.contains("rtt:")
+    let words = Words::of(line);
+    words.text("cwnd").is_some() && words.text("rtt").is_some()
 }
 
 pub(super) fn read(text: &str) -> Result<Log, String> {
     let mut flows: BTreeMap<String, FlowLog> = BTreeMap::new();
     let (mut name, mut now) = (String::from("connection"), None);
     for line in text.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if let Some(t_s) = time(&words) {
+        let words = Words::of(line);
+        if let Some(t_s) = time(&words.0) {
             now = Some(t_s);
             continue;
         }
-        if let Some(addresses) = addresses(&words) {
+        if let Some(addresses) = addresses(&words.0) {
             name = addresses;
         }
         if !is_details(line) || (flows.len() >= FLOWS_MAX && !flows.contains_key(&name)) {
@@ -93,29 +95,25 @@ fn addresses(words: &[&str]) -> Option<String> {
     (ends.len() == 2).then(|| ends.join(" "))
 }
 
-fn take(flow: &mut FlowLog, words: &[&str], now: Option<f64>) {
-    let after = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
-    let number = |key: &str| after(key).and_then(finite);
-    // `pacing_rate 9.5Mbps` is two words.
-    let rate = |key: &str| words.iter().position(|word| *word == key).and_then(|at| bits(words.get(at + 1)?));
-    let bbr = after("bbr:").map_or("", |text| text.trim_matches(['(', ')']));
-    let model = |key: &str| bbr.split(',').find_map(|part| part.strip_prefix(key));
-    let busy = after("busy:").and_then(|text| finite(text.trim_end_matches("ms"))).map(|ms| ms * 1e-3);
+fn take(flow: &mut FlowLog, words: &Words<'_>, now: Option<f64>) {
+    let bbr = words.text("bbr").map_or("", |text| text.trim_matches(['(', ')']));
+    let model = |key: &str| bbr.split(',').find_map(|part| part.strip_prefix(key)?.strip_prefix(':'));
+    let busy = words.text("busy").and_then(|text| finite(text.trim_end_matches("ms"))).map(|ms| ms * 1e-3);
     let t_s = now.or(busy).unwrap_or(flow.samples.len() as f64);
-    flow.mss = number("mss:").or(flow.mss);
+    flow.mss = words.number("mss").or(flow.mss);
     let mss = flow.mss.unwrap_or(f64::NAN);
     let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
-    let lost = after("retrans:").and_then(|text| finite(text.rsplit('/').next()?)).unwrap_or(0.0);
+    let lost = words.text("retrans").and_then(|text| finite(text.rsplit('/').next()?)).unwrap_or(0.0);
     let sample = Sample {
         t_s,
-        cwnd: known(number("cwnd:")) * mss,
-        inflight: number("unacked:").unwrap_or(0.0) * mss,
-        pacing_bps: known(rate("pacing_rate")),
-        bw_bps: known(model("bw:").and_then(bits)),
-        rtt_s: known(after("rtt:").and_then(|text| finite(text.split('/').next()?))) * 1e-3,
-        min_rtt_s: known(model("mrtt:").and_then(finite).or(number("minrtt:"))) * 1e-3,
-        pacing_gain: known(model("pacing_gain:").and_then(finite)),
-        cwnd_gain: known(model("cwnd_gain:").and_then(finite)),
+        cwnd: known(words.number("cwnd")) * mss,
+        inflight: words.number("unacked").unwrap_or(0.0) * mss,
+        pacing_bps: known(words.rate("pacing_rate")),
+        bw_bps: known(model("bw").and_then(bits)),
+        rtt_s: known(words.number("rtt")) * 1e-3,
+        min_rtt_s: known(model("mrtt").and_then(finite).or_else(|| words.number("minrtt"))) * 1e-3,
+        pacing_gain: known(model("pacing_gain").and_then(finite)),
+        cwnd_gain: known(model("cwnd_gain").and_then(finite)),
         lost,
     };
     if flow.samples.last().is_some_and(|last| last.lost < lost) {
@@ -127,23 +125,6 @@ fn take(flow: &mut FlowLog, words: &[&str], now: Option<f64>) {
         flow.phases.push((t_s, phase));
     }
     flow.samples.push(sample);
-}
-
-fn finite(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|value: &f64| value.is_finite())
-}
-
-/// `9.5Mbps`, `9500000bps`, `1.2Gbps`.
-fn bits(text: &str) -> Option<f64> {
-    let text = text.trim_end_matches(',').strip_suffix("bps")?;
-    let (number, scale) = match text.as_bytes().last()? {
-        b'K' | b'k' => (&text[..text.len() - 1], 1e3),
-        b'M' => (&text[..text.len() - 1], 1e6),
-        b'G' => (&text[..text.len() - 1], 1e9),
-        b'T' => (&text[..text.len() - 1], 1e12),
-        _ => (text, 1.0),
-    };
-    Some(finite(number)? * scale)
 }
 
 #[cfg(test)]

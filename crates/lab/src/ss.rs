@@ -1,0 +1,77 @@
+//! The words of `ss -tin`: `cwnd:10`, `pacing_rate 9.5Mbps`, `app_limited`.
+//! In: one line. Out: figures by name. Never: a panic; what is not understood is not there.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Form: iproute2 `misc/ss.c`.
+
+/// The words of a line.
+#[derive(Debug)]
+pub(crate) struct Words<'a>(pub(crate) Vec<&'a str>);
+
+impl<'a> Words<'a> {
+    pub(crate) fn of(line: &'a str) -> Self {
+        Self(line.split_whitespace().collect())
+    }
+
+    /// What follows `key:`.
+    pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix(':'))
+    }
+
+    /// The number that follows `key:`, up to a slash.
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
+        finite(self.text(key)?.split('/').next()?)
+    }
+
+    /// The rate in the word after `key`, bit/s.
+    pub(crate) fn rate(&self, key: &str) -> Option<f64> {
+        let at = self.0.iter().position(|word| *word == key)?;
+        bits(self.0.get(at + 1)?)
+    }
+
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.0.contains(&word)
+    }
+}
+
+/// A number that is one, and not below 0.
+pub(crate) fn finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
+}
+
+/// `9.5Mbps`, `9500000bps`, `1.2Gbps`, in bit/s.
+pub(crate) fn bits(text: &str) -> Option<f64> {
+    let text = text.trim_end_matches(',').strip_suffix("bps")?;
+    let (number, scale) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 1e3),
+        b'M' => (&text[..text.len() - 1], 1e6),
+        b'G' => (&text[..text.len() - 1], 1e9),
+        b'T' => (&text[..text.len() - 1], 1e12),
+        _ => (text, 1.0),
+    };
+    finite(number).map(|value| value * scale).filter(|value| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_by_name() {
+        let words = Words::of("\t bbr rtt:41.5/0.5 cwnd:80 retrans:0/3 pacing_rate 27.1Mbps delivery_rate app_limited");
+        assert_eq!(
+            (words.number("rtt"), words.number("cwnd"), words.text("retrans")),
+            (Some(41.5), Some(80.0), Some("0/3"))
+        );
+        assert_eq!(
+            (words.rate("pacing_rate"), words.rate("delivery_rate"), words.number("tt")),
+            (Some(27.1e6), None, None)
+        );
+        assert!(words.has("app_limited") && !words.has("app"));
+    }
+
+    #[test]
+    fn rates_have_a_unit_and_are_numbers() {
+        assert_eq!([bits("12bps"), bits("1.5Gbps"), bits("2Tbps,")], [Some(12.0), Some(1.5e9), Some(2e12)]);
+        assert_eq!([bits("12"), bits("bps"), bits("nanbps"), bits("-1bps"), bits("1e308Tbps")], [None; 5]);
+    }
+}
