@@ -54,20 +54,17 @@ impl Bbr3 {
             expected = 0;
         }
         epoch.delivered = epoch.delivered.saturating_add(rs.newly_acked);
+        let window = if self.full_bw_reached { self.p.extra_acked_filter_len } else { self.p.extra_acked_startup_len };
         if self.edition.is_kernel() {
             epoch.delivered = epoch.delivered.min(EPOCH_ACKED_RESET - 1);
+            let extra = epoch.delivered.saturating_sub(expected).min(self.cwnd);
+            self.take_into_buckets(extra, window);
+            return;
         }
         let extra = epoch.delivered.saturating_sub(expected).min(self.cwnd);
         // Within a round only a value among the three best changes the draft's filter.
-        if !self.edition.is_kernel() && !self.rounds.start && extra < self.aggregation.filter.third() {
-            return;
-        }
-        let window = if self.full_bw_reached { self.p.extra_acked_filter_len } else { self.p.extra_acked_startup_len };
-        if self.edition.is_kernel() {
-            self.take_into_buckets(extra, window);
-        } else {
-            let filter = &mut self.aggregation.filter;
-            self.aggregation.extra_acked = filter.running_max(u64::from(window), self.rounds.count, extra);
+        if self.rounds.start || extra >= epoch.filter.third() {
+            epoch.extra_acked = epoch.filter.running_max(u64::from(window), self.rounds.count, extra);
         }
     }
 

@@ -34,6 +34,9 @@ impl Bbr3 {
     // Linux takes a higher rate as baseline at any ACK, and counts at rounds; v2alpha tests the maximum, and in Startup only.
     #[inline]
     pub(super) fn check_full_bw_reached(&mut self, rs: &Sample<'_>) {
+        if !self.rounds.start && self.edition == Edition::Draft06 {
+            return; // nearly every ACK
+        }
         // Linux asks for full_bw_reached, not for the state: losses count in ProbeRTT too.
         if self.edition.is_kernel() && !self.full_bw_reached {
             self.check_startup_high_loss(rs);
