@@ -91,8 +91,9 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
     if let Some(paths) = args.judge {
         return judge(args, &flows, objective, paths);
     }
-    let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
-    let page = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
+    let json = Target::asked("--json", args.json.as_deref())?;
+    let page = Target::page(args.report.as_deref())?;
+    outputs::check_distinct(json.iter().chain(&page))?;
     let (population, said) = population(args)?;
     let draws = args.draws.unwrap_or(if population.is_one_path() { DRAWS_KNOWN } else { DRAWS });
     let progress = Progress::new("running", flows.len() * usize::try_from(draws).unwrap_or(usize::MAX));

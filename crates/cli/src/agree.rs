@@ -38,8 +38,9 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     };
     let cases = cases(args)?;
     let real = World::of(on)?;
-    let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
-    let report = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
+    let json = Target::asked("--json", args.json.as_deref())?;
+    let report = Target::page(args.report.as_deref())?;
+    outputs::check_distinct(json.iter().chain(&report))?;
     let cells = compare(args, &cases, &real)?;
     let rows = agree::judge(&cells, limits);
     let mut files = Vec::new();

@@ -59,16 +59,9 @@ enum Work {
 /// Runs what the arguments say.
 pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
     let work = work(args)?;
-    let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
-    let report = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
-    if report.as_ref().is_some_and(Target::is_stdout) {
-        return Err("--report: -: a page is a file; name one, as in out/cdn.html".to_owned());
-    }
-    if let (Some(json), Some(report)) = (&json, &report)
-        && json.same_file(report)
-    {
-        return Err("--report: it names the same file as --json; name another".to_owned());
-    }
+    let json = Target::asked("--json", args.json.as_deref())?;
+    let report = Target::page(args.report.as_deref())?;
+    outputs::check_distinct(json.iter().chain(&report))?;
     let (study, outcome) = run(work, args.seed)?;
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();

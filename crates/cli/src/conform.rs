@@ -89,19 +89,12 @@ struct Targets {
 
 impl Targets {
     fn check(args: &ConformArgs) -> Result<Self, Failure> {
-        let target =
-            |flag, path: &Option<std::path::PathBuf>| path.as_deref().map(|path| Target::check(flag, path)).transpose();
         let targets = Self {
-            json: target("--json", &args.json)?,
-            junit: target("--junit", &args.junit)?,
-            report: target("--report", &args.report)?,
+            json: Target::asked("--json", args.json.as_deref())?,
+            junit: Target::asked("--junit", args.junit.as_deref())?,
+            report: Target::page(args.report.as_deref())?,
         };
-        let all: Vec<&Target> = [&targets.json, &targets.junit, &targets.report].into_iter().flatten().collect();
-        for (place, target) in all.iter().enumerate() {
-            if let Some(other) = all[..place].iter().find(|other| other.same_file(target)) {
-                return Err(format!("{}: it names the same file as {}; name another", target.flag(), other.flag()));
-            }
-        }
+        outputs::check_distinct(targets.json.iter().chain(&targets.junit).chain(&targets.report))?;
         Ok(targets)
     }
 
@@ -126,7 +119,7 @@ impl Targets {
     }
 
     fn takes_stdout(&self) -> bool {
-        [&self.json, &self.junit, &self.report].into_iter().flatten().any(Target::is_stdout)
+        [&self.json, &self.junit].into_iter().flatten().any(Target::is_stdout)
     }
 }
 

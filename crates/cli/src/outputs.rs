@@ -81,6 +81,18 @@ pub fn commit(files: Vec<Written>) -> Result<(), Failure> {
     renamed
 }
 
+/// Each of them must be a file of its own.
+pub fn check_distinct<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Result<(), Failure> {
+    let mut seen: Vec<&Target> = Vec::new();
+    for target in targets {
+        if let Some(other) = seen.iter().find(|other| other.same_file(target)) {
+            return Err(format!("{}: it names the same file as {}; name another", target.flag, other.flag));
+        }
+        seen.push(target);
+    }
+    Ok(())
+}
+
 /// A file to be written, known to be possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -110,6 +122,20 @@ impl Target {
             discard(&temporary);
         }
         Ok(target)
+    }
+
+    /// What a flag asks for, if it was given.
+    pub fn asked(flag: &'static str, path: Option<&Path>) -> Result<Option<Self>, Failure> {
+        path.map(|path| Self::check(flag, path)).transpose()
+    }
+
+    /// The page that `--report` asks for: a file, so that standard output keeps the table.
+    pub fn page(path: Option<&Path>) -> Result<Option<Self>, Failure> {
+        let page = Self::asked("--report", path)?;
+        if page.as_ref().is_some_and(Self::is_stdout) {
+            return Err("--report: -: a page is a file; name one, as in report.html".to_owned());
+        }
+        Ok(page)
     }
 
     /// Whether this is standard output.
@@ -190,6 +216,7 @@ fn discard(temporary: &Path) {
 pub fn can_not(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "its directory does not exist; create it or name another".to_owned(),
+        io::ErrorKind::AlreadyExists => "it is a file; name a directory".to_owned(),
         io::ErrorKind::NotADirectory => "what should be its directory is a file; name another place".to_owned(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "it cannot be written here; name another place".to_owned()

@@ -21,13 +21,9 @@ use crate::{Failure, Verdict, print};
 /// Runs the claims that the arguments name.
 pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     let experiments = chosen(load(args.experiments.as_deref())?, &args.ids)?;
-    let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
-    let report = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
-    if let (Some(json), Some(report)) = (&json, &report)
-        && json.same_file(report)
-    {
-        return Err("--report: it names the same file as --json; name another".to_owned());
-    }
+    let json = Target::asked("--json", args.json.as_deref())?;
+    let report = Target::page(args.report.as_deref())?;
+    outputs::check_distinct(json.iter().chain(&report))?;
     let outcomes = run(args, &experiments)?;
     let mut files = Vec::new();
     if let Some(report) = &report {

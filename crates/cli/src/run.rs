@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bbrlab_lab::export::pcap::Packets;
@@ -211,23 +211,15 @@ fn shown(document: &Value, finished: &[Finished], expectations: &[Expectation]) 
 
 impl Outputs {
     fn check(args: &RunArgs, runs: usize) -> Result<Self, Failure> {
-        let target = |flag, path: &Option<PathBuf>| path.as_deref().map(|path| Target::check(flag, path)).transpose();
         let outputs = Self {
-            json: target("--json", &args.json)?,
-            report: target("--report", &args.report)?,
+            json: Target::asked("--json", args.json.as_deref())?,
+            report: Target::page(args.report.as_deref())?,
             traces: Traces::check(args, runs)?,
         };
-        if outputs.report.as_ref().is_some_and(Target::is_stdout) {
-            return Err("--report: -: a page is a file; name one, as in report.html".to_owned());
-        }
         let all: Vec<&Target> = outputs.json.iter().chain(&outputs.report).chain(outputs.traces.targets()).collect();
-        for (index, target) in all.iter().enumerate() {
-            if let Some(other) = all[..index].iter().find(|other| other.same_file(target)) {
-                return Err(format!("{}: it names the same file as {}; name another", target.flag(), other.flag()));
-            }
-            if args.file.as_deref().is_some_and(|file| target.is(file)) {
-                return Err(format!("{}: it names the scenario's own file; name another", target.flag()));
-            }
+        outputs::check_distinct(all.iter().copied())?;
+        if let Some(target) = all.iter().find(|target| args.file.as_deref().is_some_and(|file| target.is(file))) {
+            return Err(format!("{}: it names the scenario's own file; name another", target.flag()));
         }
         Ok(outputs)
     }

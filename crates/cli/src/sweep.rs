@@ -111,10 +111,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     let sweep = specified(args)?;
     let shown = shown(args)?;
     let (shard, shards) = shard(args.shard.as_deref())?;
-    let report = args.report.as_deref().map(|path| Target::check("--report", path)).transpose()?;
-    if report.as_ref().is_some_and(Target::is_stdout) {
-        return Err("--report: -: a page is a file; name one, as in report.html".to_owned());
-    }
+    let report = Target::page(args.report.as_deref())?;
     if let Some(axis) = args.tree.as_deref().filter(|axis| sweep.product().axes().iter().all(|(name, _)| name != axis))
     {
         return Err(format!("--tree: there is no axis {axis:?}; write one of the sweep's"));

@@ -64,10 +64,10 @@ pub struct TuneArgs {
 pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
     let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
     let population = read_population(&args.population)?;
-    let target =
-        |flag, path: &Option<std::path::PathBuf>| path.as_deref().map(|path| Target::check(flag, path)).transpose();
-    let (out, json, page) =
-        (target("--out", &args.out)?, target("--json", &args.json)?, target("--report", &args.report)?);
+    let out = Target::asked("--out", args.out.as_deref())?;
+    let json = Target::asked("--json", args.json.as_deref())?;
+    let page = Target::page(args.report.as_deref())?;
+    outputs::check_distinct(out.iter().chain(&json).chain(&page))?;
     let budget = Budget {
         settings: args.settings as usize,
         generations: args.generations as usize,

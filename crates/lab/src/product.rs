@@ -172,9 +172,9 @@ fn scalar(value: &Value) -> Option<String> {
 fn points(vary: &Vary) -> Result<Vec<Point>, String> {
     let name = &vary.name;
     if vary.values.is_empty() {
-        return Err(format!("axis {name:?} has no values"));
+        return Err(format!("axis {name:?} has no values; write at least one"));
     }
-    let mut points = Vec::new();
+    let mut points: Vec<Point> = Vec::new();
     for (index, value) in vary.values.iter().enumerate() {
         points.push(match value {
             Value::Table(table) => point_of_table(table, index).map_err(|e| format!("axis {name:?}: {e}"))?,
@@ -188,6 +188,9 @@ fn points(vary: &Vary) -> Result<Vec<Point>, String> {
                 Point { x: leading_number(&label).unwrap_or(index as f64), label, set }
             }
         });
+    }
+    if let Some((_, twice)) = points.iter().enumerate().find(|(n, p)| points[..*n].iter().any(|q| q.label == p.label)) {
+        return Err(format!("axis {name:?}: {:?} stands there twice; write it once", twice.label));
     }
     if let Some(bad) = points.iter().find(|p| p.label.contains([',', '='])) {
         return Err(format!(

@@ -94,12 +94,15 @@ fn bad_input_is_refused_in_a_line_and_leaves_nothing() {
     let dir = Dir::new("bad");
     fs::write(dir.0.join("bad.toml"), "[[path]]\nrate = \"fast\"\nrtt = \"1ms\"\n").unwrap();
     fs::write(dir.0.join("other.toml"), "cc = \"bbr1\"\n[parameters]\ncwnd_gain = \"2\"\n").unwrap();
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["sweep", "--out", "x"], "a sweep has an axis"),
         (&["sweep", "--vary", "speed=1,2", "--out", "x"], "axis \"speed\" is no key"),
         (&["sweep", "--vary", "rate=1mbit,fast", "--out", "x"], "fast"),
         (&["sweep", "--vary", "rate=1mbit,2mbit", "--shard", "3/2", "--out", "x"], "no share"),
         (&["sweep", "--vary", "rate=1mbit,2mbit", "--show", "speed", "--out", "x"], "no figure"),
+        (&["sweep", "--vary", "rate=1mbit,1mbit", "--out", "x"], "\"1mbit\" stands there twice"),
+        (&["sweep", "--vary", "rate=1mbit,2mbit", "--out", "bad.toml"], "it is a file; name a directory"),
+        (&["advise", "--rate", "1mbit", "--rtt", "1ms", "--report", "-"], "a page is a file"),
         (&["advise", "--rtt", "40ms"], "--rate: say what is known"),
         (&["advise", "--rate", "20mbit..2mbit", "--rtt", "40ms"], "runs backwards"),
         (&["advise", "--rate", "20mbit", "--rtt", "40ms", "--objective", "fun"], "no objective"),

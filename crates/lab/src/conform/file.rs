@@ -236,7 +236,10 @@ impl CueSpec {
 
 /// Reads a case and checks all of it that can be checked without a run. `origin` names the file in errors.
 pub fn parse(text: &str, origin: &str) -> Result<Case, ConformError> {
-    let case: Case = toml::from_str(text).map_err(|error| ConformError(format!("{origin}: {error}")))?;
+    let case: Case = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+        ConformError(format!("{origin}:{line}: {}", error.message().lines().next().unwrap_or_default()))
+    })?;
     case.check().map_err(|error| ConformError(format!("{origin}: {error}")))?;
     Ok(case)
 }
