@@ -95,7 +95,8 @@ impl Bbr3 {
         if newly == 0 || !(self.ecn.eligible || self.edition.is_v2()) {
             return;
         }
-        let ratio = (self.ecn.marked << 8) / newly;
+        // No more than all of them, whatever the host told.
+        let ratio = (self.ecn.marked.min(newly).min(u64::from(u32::MAX)) << 8) / newly;
         let gain = u64::from(self.p.ecn_alpha_gain) / PER_256TH;
         let alpha = (((256 - gain) * u64::from(self.ecn.alpha) / PER_256TH) >> 8) + ((gain * ratio) >> 8);
         self.ecn.alpha = u32::try_from(alpha.min(256) * PER_256TH).unwrap_or(FINE);

@@ -21,6 +21,22 @@ fn linux_believes_no_marks_without_a_response_to_them_or_on_a_long_path() {
     }
 }
 
+// A host may tell of more marks than packets: a share is a whole at most.
+#[test]
+fn more_marks_than_packets_are_a_share_of_one() {
+    for edition in [Edition::Linux, Edition::V2] {
+        let alpha_after = |marks: u32| {
+            let mut d = of(edition, Phase::ProbeBwCruise);
+            (d.bbr.p.ecn_max_rtt, d.bbr.ecn.alpha) = (0, 0);
+            d.bbr.on_congestion_mark(u64::from(marks) << 32);
+            d.round(1);
+            d.bbr.ecn.alpha
+        };
+        assert!(alpha_after(0) == 0 && alpha_after(u32::MAX) > 0, "{edition:?}");
+        assert_eq!(alpha_after(1), alpha_after(u32::MAX), "{edition:?}");
+    }
+}
+
 // spec: google/bbr v3 bbr_check_ecn_too_high_in_startup
 #[test]
 fn marks_end_startup_unless_it_is_switched_off_or_the_path_is_long() {
