@@ -7,13 +7,22 @@ use nix::time::{ClockId, clock_gettime};
 /// Nanoseconds since some moment before this process began.
 #[inline]
 pub fn now_ns() -> u64 {
-    // The call fails for an unknown clock only, and this one is always there.
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |time| time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
+    nanoseconds(ClockId::CLOCK_MONOTONIC)
+}
+
+/// Processor time of the calling thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Wall-clock time in nanoseconds, as the kernel stamps the arrival of packets.
 pub fn wall_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_REALTIME)
+    nanoseconds(ClockId::CLOCK_REALTIME)
+}
+
+#[inline]
+fn nanoseconds(clock: ClockId) -> u64 {
+    // The call fails for an unknown clock only, and these are always there.
+    clock_gettime(clock)
         .map_or(0, |time| time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
 }

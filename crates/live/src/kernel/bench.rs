@@ -25,7 +25,7 @@ use super::check::SelfCheck;
 use super::emulator::{Observer, Plan};
 use super::tun::Offload;
 use super::way::{Half, Watch, Way};
-use super::world::{RIGHT, World};
+use super::world::{self, RIGHT, World};
 use crate::clock;
 
 /// Port of the receiver.
@@ -103,8 +103,24 @@ const ATTEMPTS: u32 = 3;
 pub const COLUMNS: [&str; 8] =
     ["link", "hosts send", "achieved", "goodput", "cores", "late p50/p99/max µs", "steal", "self-check"];
 
-/// Measures the emulator: `row` gets each line of the table as it is done.
+/// The time of a full packet on a link of 100 Mbit/s.
+const PACKET: Span = Span::micros(120);
+
+/// Measures the emulator: `row` gets each line of the table as it is done. The first is of the machine alone: what it
+/// takes to wake for each packet, and how late it does.
 pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<(), Fault> {
+    let (cores, late) = sleeps(PACKET, seconds)?;
+    let us = |q: f64| late.quantile(q) / 1e3;
+    row([
+        "none".to_owned(),
+        "nothing".to_owned(),
+        format!("{:.0} sleeps a second", late.count() as f64 / seconds as f64),
+        String::new(),
+        format!("{cores:.2}"),
+        format!("{:.0} / {:.0} / {:.0}", us(0.5), us(0.99), us(1.0)),
+        String::new(),
+        String::new(),
+    ]);
     let pings = clean(|| pings(&one_link(100, RTT), PINGS.0, PINGS.1), |pings| &pings.check)?;
     let us = |q: f64| (pings.rtt.quantile(q) - RTT.0 as f64) / 1e3;
     row([
@@ -131,6 +147,24 @@ pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<(), Fault
         ]);
     }
     Ok(())
+}
+
+/// Sleeps until each multiple of `step` for `seconds`, as the emulator's thread does: the cores that it takes, and how
+/// late it woke, in ns.
+fn sleeps(step: Span, seconds: u64) -> Result<(f64, Histogram), Fault> {
+    let sleeper = thread::spawn(move || {
+        world::hurry();
+        let mut late = Histogram::default();
+        let start = clock::now_ns();
+        let mut due = start;
+        while due < start + seconds * 1_000_000_000 {
+            due = (due + step.0).max(clock::now_ns());
+            thread::sleep(Duration::from_nanos(due.saturating_sub(clock::now_ns())));
+            late.add(clock::now_ns().saturating_sub(due));
+        }
+        (clock::thread_cpu_ns() as f64 / (clock::now_ns() - start) as f64, late)
+    });
+    sleeper.join().map_err(|_| "bench: the sleeping thread ended early".to_owned())
 }
 
 fn lateness(check: &SelfCheck) -> String {

@@ -12,7 +12,6 @@ use std::thread::{self, JoinHandle};
 use bbrlab_core::Span;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::set_timerslack;
-use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
@@ -76,7 +75,7 @@ pub struct Environment {
 /// An emulator at work.
 #[derive(Debug)]
 pub struct Running<O> {
-    thread: JoinHandle<Result<(O, Gather, f64), Fault>>,
+    thread: JoinHandle<Result<(O, Gather, u64), Fault>>,
     stop: Arc<EventFd>,
     before: CpuTime,
     drops: u64,
@@ -168,7 +167,7 @@ impl World {
             let _ = told.send(hurry());
             let [left, right] = &*tuns;
             let (observer, gather) = Emulator::new(plan, ways, [left, right], observer).run(stopped.as_fd())?;
-            Ok((observer, gather, thread_cpu_s()))
+            Ok((observer, gather, clock::thread_cpu_ns()))
         };
         let thread = thread::Builder::new().name("bbrlab-emulator".to_owned()).spawn(work);
         let thread = thread.map_err(|error| format!("emulator: thread: {error}"))?;
@@ -182,12 +181,12 @@ impl World {
             running.stop.write(1).map_err(|error| format!("emulator: eventfd: {error}"))?;
         }
         let ended = running.thread.join().map_err(|_| "emulator: its thread ended early".to_owned())?;
-        let (observer, gather, cpu_s) = ended?;
+        let (observer, gather, cpu_ns) = ended?;
         let wall_s = clock::now_ns().saturating_sub(running.started_ns) as f64 / 1e9;
         let surroundings = Surroundings {
             device_drops: self.device_drops().saturating_sub(running.drops),
             steal: CpuTime::now().steal_since(running.before),
-            cores: if wall_s > 0.0 { cpu_s / wall_s } else { 0.0 },
+            cores: if wall_s > 0.0 { cpu_ns as f64 / 1e9 / wall_s } else { 0.0 },
             scheduler: if running.fifo { "fifo" } else { "other" }.to_owned(),
         };
         let limits = Limits::for_rtt_us(rtt.0 as f64 / 1e3);
@@ -225,15 +224,10 @@ fn with_max(triple: &str) -> String {
 }
 
 /// Makes the calling thread wake in time. Returns whether it got real-time scheduling.
-fn hurry() -> bool {
+pub fn hurry() -> bool {
     // Where either is refused the thread is later, and the self-check says by how much.
     let _ = set_timerslack(1);
     let param = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: the call reads `param`, which lives through it; 0 names the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const param) == 0 }
-}
-
-fn thread_cpu_s() -> f64 {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
