@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/validation.md from what `bbrlab agree --json` and `bbrlab reproduce --on uml --json` wrote.
-In: agree.json, then any number of reproduce JSONs. Out: the page, with its tables between their marks. Never: a run.
+In: JSONs of either, of any world. Out: the page, with its tables between their marks. Never: a run.
 Use: tools/validation.py out/agree.json out/uml.json…
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -63,11 +63,15 @@ def claims(documents):
 
 
 def main():
-    agree = json.load(open(sys.argv[1], encoding="utf-8"))
-    documents = [json.load(open(path, encoding="utf-8")) for path in sys.argv[2:]]
-    parts = {"demands": demands(agree), "scenarios": scenarios(agree)}
-    if documents:
-        parts["claims"] = claims(documents)
+    documents = [json.load(open(path, encoding="utf-8")) for path in sys.argv[1:]]
+    parts = {}
+    for document in documents:
+        if "with" in document:
+            world = document["with"]
+            parts |= {f"{world}-demands": demands(document), f"{world}-scenarios": scenarios(document)}
+    reproduced = [document for document in documents if "experiments" in document]
+    if reproduced:
+        parts["claims"] = claims(reproduced)
     text = open(PAGE, encoding="utf-8").read()
     for name, part in parts.items():
         text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda found: found[1] + part + "\n" + found[2], text, flags=re.S)

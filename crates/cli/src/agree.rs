@@ -4,12 +4,13 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use bbrlab_lab::agree::{self, Cell, Compared, FIGURES, Limits, Measured, Row};
 use bbrlab_lab::report::model::{
     Axis, ClaimRow, Figure, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
 };
-use bbrlab_lab::scenario::{On, Scenario, Sourced};
+use bbrlab_lab::scenario::{On, Scenario, Sourced, TimeSpan};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,7 +18,7 @@ use crate::args::AgreeArgs;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
-use crate::worlds::World;
+use crate::worlds::{self, World};
 use crate::{Failure, Verdict, inputs, print};
 
 /// The scenarios that are built in.
@@ -41,7 +42,7 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::page(args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
-    let cells = compare(args, &cases, &real)?;
+    let (cells, disturbed) = compare(args, &cases, &real)?;
     let rows = agree::judge(&cells, limits);
     let mut files = Vec::new();
     if let Some(report) = &report {
@@ -49,11 +50,11 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
-        files.extend(json.write(|to| writeln!(to, "{:#}", document(args, limits, &cells, &rows)))?);
+        files.extend(json.write(|to| writeln!(to, "{:#}", document(args, limits, &cells, &rows, &disturbed)))?);
     }
     outputs::commit(files)?;
     if !json.as_ref().is_some_and(Target::is_stdout) {
-        print(&shown(args, &cells, &rows))?;
+        print(&shown(args, &cells, &rows, &disturbed))?;
     }
     Ok(if rows.iter().all(|row| row.holds) { Verdict::Holds } else { Verdict::Fails })
 }
@@ -86,9 +87,12 @@ fn matrix(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
     }
     let fault = |error: &dyn std::fmt::Display| format!("agreement.toml: {error}");
     let matrix: Matrix = toml::from_str(MATRIX).map_err(|error| fault(&error))?;
+    let longest: Option<TimeSpan> =
+        args.longest.as_deref().map(|text| text.parse().map_err(|e| format!("--longest: {e}"))).transpose()?;
     let wanted = |(index, scenario): &(usize, Scenario)| {
         let name = scenario.name.as_str();
-        args.only.as_deref().is_none_or(|text| name.contains(text))
+        longest.is_none_or(|longest| scenario.duration <= longest)
+            && args.only.as_deref().is_none_or(|text| name.contains(text))
             && args.every.is_none_or(|every| index.is_multiple_of(every as usize))
     };
     let cases: Vec<Case> = matrix
@@ -100,14 +104,18 @@ fn matrix(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
         .collect();
     match (cases.is_empty(), &args.only) {
         (true, Some(only)) => Err(format!("--only: no scenario of the matrix holds {only:?} in its name")),
+        (true, None) => {
+            Err("--longest: no scenario of the matrix is as short; write a longer time, as in 60s".to_owned())
+        }
         _ => Ok(cases),
     }
 }
 
-/// Every case, every seed, both worlds.
-fn compare(args: &AgreeArgs, cases: &[Case], real: &World) -> Result<Vec<Cell>, Failure> {
+/// Every case, every seed, both worlds; and the runs that the machine disturbed, which count for nothing.
+fn compare(args: &AgreeArgs, cases: &[Case], real: &World) -> Result<(Vec<Cell>, Vec<String>), Failure> {
     let progress = Progress::new("comparing", cases.len() * args.repeat as usize);
-    let run = |case: &Case, nth: u32| -> Result<(Measured, Measured), Failure> {
+    let disturbed = Mutex::new(Vec::new());
+    let run = |case: &Case, nth: u32| -> Result<Option<(Measured, Measured)>, Failure> {
         let mut sourced = case.scenario.clone();
         sourced.scenario.seed = args.seed.wrapping_add(nth.into());
         sourced.scenario.repeat = 1;
@@ -118,15 +126,28 @@ fn compare(args: &AgreeArgs, cases: &[Case], real: &World) -> Result<Vec<Cell>, 
         let virtual_run = World::Sim.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
         let real_run = real.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
         progress.tick();
-        Ok((agree::measured(&virtual_run.result), agree::measured(&real_run.result)))
+        if let Some(warning) = worlds::warning(&real_run.result) {
+            disturbed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}: {warning}", case.name));
+            return Ok(None);
+        }
+        Ok(Some((agree::measured(&virtual_run.result), agree::measured(&real_run.result))))
     };
-    let one = |(index, case): (usize, &Case)| {
-        let runs: Vec<(Measured, Measured)> =
-            (0..args.repeat).into_par_iter().map(|nth| run(case, nth)).collect::<Result<_, _>>()?;
-        let (sim, real): (Vec<Measured>, Vec<Measured>) = runs.into_iter().unzip();
-        Ok(agree::compare(&case.name, &sim, &real, args.seed.wrapping_add(index as u64)))
+    let one = |(index, case): (usize, &Case)| -> Result<Option<Cell>, Failure> {
+        let runs: Vec<Option<(Measured, Measured)>> = if real.is_real_time() {
+            (0..args.repeat).map(|nth| run(case, nth)).collect::<Result<_, _>>()?
+        } else {
+            (0..args.repeat).into_par_iter().map(|nth| run(case, nth)).collect::<Result<_, _>>()?
+        };
+        let (sim, real): (Vec<Measured>, Vec<Measured>) = runs.into_iter().flatten().unzip();
+        let cell = || agree::compare(&case.name, &sim, &real, args.seed.wrapping_add(index as u64));
+        Ok((!real.is_empty()).then(cell))
     };
-    cases.par_iter().enumerate().map(one).collect()
+    let cells: Vec<Option<Cell>> = if real.is_real_time() {
+        cases.iter().enumerate().map(one).collect::<Result<_, _>>()?
+    } else {
+        cases.par_iter().enumerate().map(one).collect::<Result<_, _>>()?
+    };
+    Ok((cells.into_iter().flatten().collect(), disturbed.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// Three digits that count; nothing for what a scenario has not.
@@ -156,7 +177,7 @@ fn verdict_rows(rows: &[Row]) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn shown(args: &AgreeArgs, cells: &[Cell], rows: &[Row]) -> String {
+fn shown(args: &AgreeArgs, cells: &[Cell], rows: &[Row], disturbed: &[String]) -> String {
     let mut text = String::new();
     for (index, figure) in FIGURES.iter().enumerate() {
         let with = cells.iter().filter(|cell| cell.figures[index].real.is_finite() && cell.figures[index].real > 0.0);
@@ -174,12 +195,15 @@ fn shown(args: &AgreeArgs, cells: &[Cell], rows: &[Row]) -> String {
     let held = rows.iter().filter(|row| row.holds).count();
     let _ =
         writeln!(text, "\n{} scenarios, {} runs each: {held} of {} demands hold", cells.len(), args.repeat, rows.len());
+    for run in disturbed {
+        let _ = writeln!(text, "left out: {run}");
+    }
     text
 }
 
-fn document(args: &AgreeArgs, limits: Limits, cells: &[Cell], rows: &[Row]) -> Value {
+fn document(args: &AgreeArgs, limits: Limits, cells: &[Cell], rows: &[Row], disturbed: &[String]) -> Value {
     json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "with": args.with, "repeat": args.repeat,
-            "seed": args.seed, "figures": FIGURES, "scenarios": cells, "demands": rows,
+            "seed": args.seed, "figures": FIGURES, "scenarios": cells, "demands": rows, "disturbed": disturbed,
             "limits": { "goodput": limits.goodput, "rtt": limits.rtt, "most": limits.most, "retransmitted": limits.retransmitted } })
 }
 

@@ -343,7 +343,7 @@ pub struct ReproduceArgs {
 pub struct AgreeArgs {
     /// Scenario files in TOML [default: the matrix that is built in]
     pub files: Vec<PathBuf>,
-    /// The real kernel: uml, in virtual time
+    /// The real kernel: uml, in virtual time, or kernel, this host's in real time, one run after another
     #[arg(long, value_name = "WORLD", default_value = "uml")]
     pub with: String,
     /// Runs of each scenario in each world
@@ -355,6 +355,9 @@ pub struct AgreeArgs {
     /// Only scenarios of the matrix whose name holds this text
     #[arg(long, value_name = "TEXT", conflicts_with = "files")]
     pub only: Option<String>,
+    /// Only scenarios of the matrix that take no longer than this, as in 60s
+    #[arg(long, value_name = "TIME", conflicts_with = "files")]
+    pub longest: Option<String>,
     /// Every N-th scenario of the matrix
     #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u32).range(1..))]
     pub every: Option<u32>,
