@@ -19,8 +19,11 @@ const UNITS: [(&str, f64); 9] = [
     ("ms", 1e-3),
     ("s", 1.0),
 ];
-/// Digits of a value between the ends of a range. Ours: enough for an axis, short enough for its labels.
-const DIGITS: usize = 3;
+/// Digits of a range's values: as few as keep its steps even and its ends. Ours: short labels come first, and from 15
+/// digits on a number that was written would not read back.
+const DIGITS: std::ops::RangeInclusive<i32> = 3..=15;
+/// How much of a step rounding may take from a value between the ends. Ours: too little for steps to look uneven.
+const ROUNDING: f64 = 0.05;
 /// Most values of a range. Ours: a guard against a slip.
 const VALUES_MAX: usize = 10_000;
 
@@ -106,23 +109,33 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
     }
     let value = |index: usize| {
         let share = index as f64 / (count - 1) as f64;
-        let value = if linear { a + (in_a - a) * share } else { a * (in_a / a).powf(share) };
-        format!("{}{unit_a}", rounded(value))
+        if linear { a + (in_a - a) * share } else { a * (in_a / a).powf(share) }
     };
-    Ok(Some((0..count).map(value).collect()))
+    let texts = |digits: i32| -> Vec<String> { (0..count).map(|index| rounded(value(index), digits)).collect() };
+    let tells_all = |texts: &Vec<String>| {
+        texts.iter().enumerate().all(|(index, text)| {
+            let (exact, is_end) = (value(index), index == 0 || index == count - 1);
+            let step = value(index.max(1)) - value(index.max(1) - 1);
+            let room = if is_end { 1e-12 * exact.abs() } else { ROUNDING * step.abs() };
+            step != 0.0 && text.parse().is_ok_and(|text: f64| (text - exact).abs() <= room)
+        })
+    };
+    let texts = DIGITS.map(texts).find(tells_all);
+    let texts = texts.ok_or_else(|| format!("{text:?}: its ends are too near each other for {count} values"))?;
+    Ok(Some(texts.into_iter().map(|text| text + unit_a).collect()))
 }
 
 fn is_rate(unit: &str) -> bool {
     unit.ends_with("bit")
 }
 
-/// A number with [`DIGITS`] digits and no zeros behind its point.
-fn rounded(value: f64) -> String {
+/// A number with this many digits and no zeros behind its point.
+fn rounded(value: f64, digits: i32) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
     let whole_digits = value.abs().log10().floor() as i32 + 1;
-    let places = (DIGITS as i32 - whole_digits).max(0) as usize;
+    let places = (digits - whole_digits).max(0) as usize;
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -147,6 +160,15 @@ mod tests {
         assert_eq!(labels("rate=1mbit..1gbit:4"), ["1mbit", "10mbit", "100mbit", "1000mbit"]);
         assert_eq!(labels("rtt=5ms..0.08s:3"), ["5ms", "20ms", "80ms"]);
         assert_eq!(labels("loss=0%..2%:3lin"), ["0%", "1%", "2%"]);
+        assert_eq!(labels("rate=1mbit..8mbit:4"), ["1mbit", "2mbit", "4mbit", "8mbit"]);
+    }
+
+    #[test]
+    fn a_range_takes_the_digits_that_keep_its_steps_even_and_its_ends() {
+        assert_eq!(labels("rtt=100ms..101ms:5lin"), ["100ms", "100.25ms", "100.5ms", "100.75ms", "101ms"]);
+        assert_eq!(labels("rate=1.2345mbit..2mbit:2"), ["1.2345mbit", "2mbit"]);
+        let many = labels("rtt=1ms..1s:999");
+        assert!(many.windows(2).all(|pair| pair[0] != pair[1]), "{many:?}");
     }
 
     #[test]
@@ -166,6 +188,7 @@ mod tests {
             ("rate=1mbit..2ms:3", "different kinds"),
             ("loss=0%..1%:3", "ratios"),
             ("rate=a..b:3", "no number"),
+            ("rate=1mbit..1mbit:3", "too near"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(what), "{text}: {error}");
