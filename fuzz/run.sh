@@ -15,7 +15,7 @@ RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
 export RUSTFLAGS
-cargo build --release --quiet --target "$triple"
+cargo build --locked --release --quiet --target "$triple"
 bin=$CARGO_TARGET_DIR/$triple/release
 
 # One target; its words go to a file, so that two at a time do not mix.

@@ -176,5 +176,5 @@ fn compare_curve(record: &Record, core: &CubicInside, outputs: &mut Outputs) {
 fn is_cwnd_limited(record: &Record) -> bool {
     let in_slow_start = record.get(Field::Cwnd) < record.get(Field::Ssthresh);
     record.get(Field::CwndLimited) != 0
-        || (in_slow_start && record.get(Field::Cwnd) < 2 * record.get(Field::MaxPacketsOut))
+        || (in_slow_start && record.get(Field::Cwnd) < 2 * u64::from(record.get32(Field::MaxPacketsOut)))
 }

@@ -139,6 +139,29 @@ fields! {
     PacingStatusAfter,
 }
 
+impl Field {
+    /// Whether a kernel can hold this number in it: most are 32 bits wide, times are 63, and a sample may be negative.
+    const fn can_be(self, value: u64) -> bool {
+        match self {
+            Self::PacingRate | Self::PacingMax | Self::PacingRateAfter => true,
+            Self::RsDelivered
+            | Self::RsLosses
+            | Self::RsIntervalUs
+            | Self::RsSndIntervalUs
+            | Self::RsRcvIntervalUs
+            | Self::RsRttUs => value as i64 <= u32::MAX as i64,
+            Self::Jiffies
+            | Self::JiffiesAfter
+            | Self::ClockNs
+            | Self::WstampNs
+            | Self::MstampUs
+            | Self::DeliveredUs
+            | Self::RsPriorMstamp => value <= i64::MAX as u64,
+            _ => value <= u32::MAX as u64,
+        }
+    }
+}
+
 /// What was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -223,6 +246,11 @@ impl Record {
     /// Two words of the state.
     pub const fn word64(&self, index: usize) -> u64 {
         self.word(index) as u64 | (self.word(index + 1) as u64) << 32
+    }
+
+    /// A named field with a number that no kernel can hold in it.
+    pub fn impossible(&self) -> Option<Field> {
+        FIELDS.iter().copied().find(|field| !field.can_be(self.get(*field)))
     }
 
     /// What was called.

@@ -114,6 +114,9 @@ pub fn replay(log: &Log) -> Result<Report, String> {
         let kind = record.kind().ok_or_else(|| {
             format!("record {nth} is of kind {}, which this bbrlab does not know", record.get(Field::Kind))
         })?;
+        if let Some(field) = record.impossible() {
+            return Err(format!("record {nth}: {field:?} is {}, which no kernel can hold", record.get(field)));
+        }
         if is_over(record, kind) {
             flows.insert(record.flow, Flow::Over);
         }
