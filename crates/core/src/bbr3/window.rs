@@ -32,9 +32,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// None yet: no bandwidth is infinite.
+    /// None yet: no aggregation is infinite, while a rate beyond all measure is. Nothing in flight is right for no RTT at all.
     pub(super) const NONE: Self =
-        Self { bw: INFINITY, min_rtt_us: 0, extra_acked: 0, full_bw_reached: false, bdp: 0, max_inflight: 0 };
+        Self { bw: INFINITY, min_rtt_us: 0, extra_acked: INFINITY, full_bw_reached: false, bdp: 0, max_inflight: 0 };
 }
 
 impl Bbr3 {
@@ -187,10 +187,10 @@ impl Bbr3 {
     pub(super) fn make_plan(&mut self) {
         let bw = self.bw();
         self.plan = Plan {
-            // Until there is an RTT each ACK may bring the first one, which changes the rate.
-            bw: if self.has_seen_rtt { bw } else { INFINITY },
+            bw,
             min_rtt_us: self.min_rtt_us,
-            extra_acked: self.aggregation.extra_acked,
+            // Until there is an RTT each ACK may bring the first one, which changes the rate.
+            extra_acked: if self.has_seen_rtt { self.aggregation.extra_acked } else { INFINITY },
             full_bw_reached: self.full_bw_reached,
             bdp: self.bdp_multiple(bw, UNIT),
             max_inflight: self.update_max_inflight(bw),

@@ -162,3 +162,18 @@ fn a_larger_packet_keeps_bytes_and_floor() {
     d.bbr.on_mss(2_000);
     assert_eq!((d.bbr.cwnd(), d.bbr.cwnd_bytes()), (4, 8_000));
 }
+
+/// Fuzzing found it: no plan yet looked like one for a rate beyond all measure and no RTT.
+#[test]
+fn no_plan_is_one_for_a_rate_beyond_all_measure() {
+    let mut d = Driver::new();
+    d.bbr.set_max_bw([INFINITY; 2]);
+    d.bbr.min_rtt_us = 0;
+    for has_seen_rtt in [true, false] {
+        d.bbr.forget_plan();
+        assert!(!d.bbr.is_plan_valid());
+        d.bbr.has_seen_rtt = has_seen_rtt;
+        d.bbr.make_plan();
+        assert_eq!(d.bbr.is_plan_valid(), has_seen_rtt, "the first RTT is still to change the rate");
+    }
+}
