@@ -131,7 +131,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    fn end_lt_interval(&mut self, ack: &Ack) {
+    pub(super) fn end_lt_interval(&mut self, ack: &Ack) {
         let lost = ack.lost.saturating_sub(self.lt.last_lost);
         let delivered = ack.delivered.saturating_sub(self.lt.last_delivered);
         if delivered == 0 || lost.saturating_mul(256) < u64::from(self.p.lt_loss_threshold).saturating_mul(delivered) {

@@ -406,3 +406,28 @@ fn undo_forgets_that_the_pipe_seemed_full() {
     d.bbr.on_undo(&d.bare());
     assert_eq!((d.bbr.full_bw.bw, d.bbr.full_bw.count, d.bbr.cwnd), (0, 0, cwnd));
 }
+
+#[test]
+fn a_trace_shows_the_cycle_as_up_down_and_cruise_and_a_policed_rate_as_cruise() {
+    let states = [State::ProbeBwUp, State::ProbeBwDown, State::ProbeBwCruise];
+    for (phase, state) in (0..).zip(states) {
+        let mut d = Driver::cruising(phase);
+        assert_eq!(d.bbr.state(), state);
+        d.bbr.lt.in_use = true;
+        assert_eq!(d.bbr.state(), State::ProbeBwCruise);
+    }
+}
+
+#[test]
+fn a_hosts_dice_are_the_flows() {
+    let drawn = |dice: Rng| {
+        let mut d = Driver::new();
+        d.bbr.set_dice(dice);
+        d.bbr.enter_probe_bw(0);
+        d.phase()
+    };
+    for seed in 0..20 {
+        let draw = Rng::new(seed).below(u64::from(CYCLE_LEN) - 1) as u8;
+        assert_eq!(drawn(Rng::new(seed)), (CYCLE_LEN - draw) % CYCLE_LEN, "seed {seed}");
+    }
+}

@@ -302,3 +302,66 @@ fn an_epoch_ends_when_acks_fall_behind_the_estimate() {
     burst(&mut d, 30);
     assert_eq!(d.bbr.aggregation.extra_acked(), 31);
 }
+
+/// What an ACK with this sample adds to the allowance, and to its epoch, when 30 packets come where one was expected.
+fn learnt(extra_acked_gain: u32, edit: impl FnOnce(&mut Ack)) -> (u32, u64) {
+    let mut d = Driver::cruising(2);
+    d.ack(1_000_000);
+    d.bbr.p.extra_acked_gain = extra_acked_gain;
+    d.ack_with(1, |ack| {
+        ack.rs.acked_sacked = 30;
+        edit(ack);
+    });
+    (d.bbr.aggregation.extra_acked(), d.bbr.aggregation.epoch_acked)
+}
+
+#[test]
+fn an_ack_without_a_sample_teaches_no_allowance() {
+    assert_eq!(learnt(256, |_| {}), (31, 31));
+    assert_eq!(learnt(256, |ack| ack.rs.delivered = None), (1, 1));
+    assert_eq!(learnt(256, |ack| ack.rs.interval_us = None), (1, 1));
+    assert_eq!(learnt(0, |_| {}), (1, 1), "switched off");
+}
+
+#[test]
+fn an_ack_of_nothing_ends_no_epoch() {
+    let mut d = Driver::cruising(2);
+    d.ack(1_000_000);
+    d.ack_with(1_000_000, |ack| ack.rs.acked_sacked = 0);
+    assert_eq!(d.bbr.aggregation.epoch_acked, 1);
+    assert_eq!(d.bbr.aggregation.epoch_start_us, d.now_us - 1_000_000);
+}
+
+#[test]
+fn an_epoch_ends_at_two_to_the_twentieth_packets() {
+    const MOST: u64 = 1 << 20;
+    let epoch_after = |before: u64, acked: u64| {
+        let mut d = Driver::cruising(2);
+        d.ack(1_000_000);
+        d.bbr.aggregation.epoch_acked = before;
+        burst(&mut d, acked);
+        (d.bbr.aggregation.epoch_acked, d.bbr.aggregation.epoch_start_us == d.now_us)
+    };
+    assert_eq!(epoch_after(MOST - 10, 9), (MOST - 1, false));
+    assert_eq!(epoch_after(MOST - 10, 10), (10, true));
+    assert_eq!(epoch_after(MOST / 2, 3), (MOST / 2 + 3, false));
+    assert_eq!(epoch_after(1, 3 * MOST), (MOST - 1, true));
+}
+
+#[test]
+fn the_first_draft_knows_the_initial_window_and_bursts_of_a_thousandth_of_a_second() {
+    let init = Init { initial_cwnd: 32, ..Init::new(Time::micros(1), 1448, 1) };
+    let (mut linux, mut draft) =
+        (Bbr1::new(&Bbr1Params::default(), &init), Bbr1::new_draft00(&Bbr1Params::default(), &init));
+    assert_eq!((linux.bdp(PER_MS, UNIT), draft.bdp(PER_MS, UNIT)), (10, 32), "no RTT is known");
+    let mut bursts = |rate: u64| {
+        (linux.pacing_rate, draft.pacing_rate) = (rate, rate);
+        (linux.tso_segs_goal(), draft.tso_segs_goal())
+    };
+    assert_eq!(bursts(4_400_000), (2, 3));
+    assert_eq!(bursts(149_999), (1, 1));
+    assert_eq!(bursts(150_000), (2, 2));
+    assert_eq!(bursts(2_999_999), (2, 2));
+    assert_eq!(bursts(65_536_000).1, 45);
+    assert_eq!(bursts(1_000_000_000).1, 45, "64 kB at most");
+}

@@ -142,3 +142,58 @@ fn undo_takes_a_policer_back() {
     d.bbr.on_undo(&d.bare());
     assert!(!d.bbr.lt.in_use());
 }
+
+#[test]
+fn a_fifth_lost_to_the_packet_makes_a_policer() {
+    let mut d = Driver::cruising(0);
+    first_loss(&mut d);
+    interval(&mut d, 4, 64, 50);
+    interval(&mut d, 4, 64, 50);
+    assert!(d.bbr.lt.in_use(), "50/256 is the threshold");
+}
+
+#[test]
+fn a_time_out_is_a_loss_that_begins_an_interval() {
+    let mut d = Driver::cruising(0);
+    d.bbr.on_rto(&d.bare(), true);
+    assert!(d.bbr.lt.is_sampling);
+}
+
+/// `end_lt_interval` after `elapsed_ms` with a packet delivered for each lost, and what it left: the rate and whether it goes on.
+fn ended_after(elapsed_ms: u64) -> (u64, bool) {
+    let mut d = Driver::cruising(0);
+    d.bbr.lt.is_sampling = true;
+    d.bbr.lt.begin_interval(0, 0, 0);
+    let ack = Ack { delivered: 10, lost: 10, delivered_time_us: elapsed_ms * 1_000, ..Ack::default() };
+    d.bbr.end_lt_interval(&ack);
+    (d.bbr.lt.bw, d.bbr.lt.is_sampling)
+}
+
+#[test]
+fn an_interval_lasts_a_millisecond_or_more_and_less_than_50_days() {
+    assert_eq!(ended_after(0), (0, true), "too short to measure, so that it goes on");
+    assert_eq!(ended_after(1), (10 * BW_UNIT / 1_000, true));
+    let longest = u64::from(u32::MAX) / 1_000 - 1;
+    assert_eq!(ended_after(longest), (10 * BW_UNIT / (longest * 1_000), true));
+    assert_eq!(ended_after(longest + 1), (0, false), "its microseconds would not fit the kernel's 32 bits");
+}
+
+#[test]
+fn only_rounds_of_probe_bw_wear_a_policed_rate_out() {
+    let policed = || {
+        let mut d = Driver::cruising(0);
+        d.bbr.lt.in_use = true;
+        d.bbr.lt.bw = PER_MS;
+        d
+    };
+    let mut d = policed();
+    d.ack(1);
+    assert_eq!(d.bbr.lt.round_count, 0, "no round began");
+    d.round(40);
+    assert_eq!(d.bbr.lt.round_count, 1);
+    let mut d = policed();
+    d.bbr.mode = Mode::Startup;
+    d.bbr.full_bw_reached = false;
+    d.round(40);
+    assert_eq!(d.bbr.lt.round_count, 0, "not in ProbeBW");
+}
