@@ -100,7 +100,7 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, driven: &FlowDriven, meter: &Flo
         jitter_ms: if meter.jitter.1 == 0 { 0.0 } else { meter.jitter.0 as f64 / meter.jitter.1 as f64 * US_TO_MS },
         jitter_rfc3550_ms: meter.jitter_rfc3550 * US_TO_MS,
         retransmit_ratio: ratio(count.retransmits - mark.retransmits, count.segments - mark.segments),
-        drop_ratio: ratio(count.drops - mark.drops, count.arrivals - mark.arrivals),
+        drop_ratio: (count.arrivals > 0).then(|| ratio(count.drops - mark.drops, count.arrivals - mark.arrivals)),
         rto: u64::from(driven.end.total_rto.saturating_sub(driven.mark.total_rto)),
         spurious_retransmits: count.duplicates - mark.duplicates,
         bytes: count.received_bytes - mark.received_bytes,

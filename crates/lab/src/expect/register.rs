@@ -133,7 +133,7 @@ fn flow_figures(engine: &mut Engine) {
     figure(engine, "rtt_max_ms", |f| f.rtt_ms.max);
     figure(engine, "jitter_ms", |f| f.jitter_ms);
     figure(engine, "retransmit_ratio", |f| f.retransmit_ratio);
-    figure(engine, "drop_ratio", |f| f.drop_ratio);
+    figure(engine, "drop_ratio", |f| f.drop_ratio.unwrap_or(f64::NAN));
     figure(engine, "fct_s", |f| f.fct_s.unwrap_or(f64::NAN));
     figure(engine, "rto", |f| f.rto as f64);
     figure(engine, "spurious_retransmits", |f| f.spurious_retransmits as f64);

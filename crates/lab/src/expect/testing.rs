@@ -61,7 +61,7 @@ fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
         jitter_ms: 1.0,
         jitter_rfc3550_ms: 1.0,
         retransmit_ratio: 0.05,
-        drop_ratio: 0.05,
+        drop_ratio: Some(0.05),
         rto: 0,
         spurious_retransmits: 0,
         bytes: 0,

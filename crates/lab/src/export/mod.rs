@@ -81,7 +81,7 @@ pub(crate) mod testing {
             jitter_ms: 0.0,
             jitter_rfc3550_ms: 0.0,
             retransmit_ratio: 0.0,
-            drop_ratio: 0.0,
+            drop_ratio: Some(0.0),
             rto: 0,
             spurious_retransmits: 0,
             bytes: 1448,

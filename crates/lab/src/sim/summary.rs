@@ -97,7 +97,7 @@ impl World<'_> {
                 sender.retransmits - mark.sender.retransmits,
                 sender.segments - mark.sender.segments,
             ),
-            drop_ratio: ratio(stats.bottleneck.1 - mark.bottleneck.1, stats.bottleneck.0 - mark.bottleneck.0),
+            drop_ratio: Some(ratio(stats.bottleneck.1 - mark.bottleneck.1, stats.bottleneck.0 - mark.bottleneck.0)),
             rto: sender.rto - mark.sender.rto,
             spurious_retransmits: flow.receiver.duplicates - mark.duplicates,
             bytes: flow.receiver.bytes - mark.bytes,
