@@ -65,6 +65,10 @@ impl<P: LinkPacket> Red<P> {
         // tc red: with `ecn` and without `harddrop` also the marks above `max` are marks.
         if !room || (due && !(self.config.ecn && tally.try_mark(&mut entry.packet))) {
             tally.stats.drops += 1;
+            if self.fifo.is_empty() {
+                // It stays idle: without this the average would outlive any silence between two packets that it drops.
+                self.idle_since = Some(now);
+            }
             return Verdict::Dropped;
         }
         self.fifo.push(entry);
@@ -149,6 +153,8 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use bbrlab_core::Span;
+
     use super::*;
     use crate::link::testing::{Packet, packet};
 
@@ -193,6 +199,21 @@ mod tests {
         // Two packets of 1000 bytes at 8 Mbit/s; each leaves 3/4 of the average.
         red.update_average(Time(2_000_000), Rate(8_000_000));
         assert_eq!(red.average, 36_000.0);
+    }
+
+    /// Trap: an average above `max` dropped every packet of two flows for half a minute, one time-out after another.
+    #[test]
+    fn an_empty_queue_goes_on_forgetting_while_it_drops_what_comes() {
+        let mut red = with_average(RedConfig { wlog: 9, ..CONFIG }, 200_000.0);
+        assert!(red.dequeue(Time::ZERO).is_none());
+        let mut tally = Tally::default();
+        let mut offer = |ms: u64| {
+            let entry = Entry { packet: packet(1500), arrived: Time::ZERO };
+            red.enqueue(Time::ZERO + Span::millis(ms), entry, Limit::NONE, Rate(8_000_000), &mut tally)
+        };
+        // 200 packets a drop; e^(-200/512) of the average is left by each.
+        let verdicts = [200, 400, 600].map(&mut offer);
+        assert_eq!(verdicts, [Verdict::Dropped, Verdict::Dropped, Verdict::Queued]);
     }
 
     #[test]
