@@ -377,4 +377,82 @@ mod tests {
         cubic.recalc_ssthresh(900);
         assert_eq!(cubic.last_max_cwnd, 900 * (1024 + 717) / 2048);
     }
+
+    fn at(us: u64) -> Ack {
+        Ack { now: Time::micros(us), ..Ack::default() }
+    }
+
+    fn with_rtt(us: u64, rtt_us: u64) -> Ack {
+        Ack { rs: crate::RateSample { rtt_us: Some(rtt_us), ..crate::RateSample::default() }, ..at(us) }
+    }
+
+    #[test]
+    fn an_epoch_may_begin_with_time_itself() {
+        let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
+        cubic.acks_per_increase(&at(0), 10, 1);
+        assert_ne!(cubic.epoch_start, 0, "0 stands for none");
+    }
+
+    #[test]
+    fn the_least_delay_is_kept_and_the_first_second_of_an_epoch_teaches_none() {
+        let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
+        let mut least_after = |us: u64, rtt_us: u64| {
+            cubic.on_rtt(&with_rtt(us, rtt_us), 10, false, 0);
+            cubic.delay_min_us
+        };
+        assert_eq!(
+            [(1, 50_000), (2, 60_000), (3, 40_000)].map(|(us, rtt)| least_after(us, rtt)),
+            [50_000, 50_000, 40_000]
+        );
+        cubic.acks_per_increase(&at(1_000_000), 10, 1);
+        let mut least_after = |us: u64, rtt_us: u64| {
+            cubic.on_rtt(&with_rtt(us, rtt_us), 10, false, 0);
+            cubic.delay_min_us
+        };
+        let tick_us = MICROS_PER_SEC / u64::from(CubicParams::default().hz);
+        let last_ignored = 1_000_000 + IGNORE_RTT_US / tick_us * tick_us - tick_us;
+        assert_eq!(least_after(last_ignored, 30_000), 40_000);
+        assert_eq!(least_after(last_ignored + tick_us, 30_000), 30_000);
+    }
+
+    #[test]
+    fn slow_start_grows_by_all_that_is_acknowledged() {
+        for (hystart, hystart_plus_plus) in [(0, 0), (1, 0), (0, 1)] {
+            let params = CubicParams { hystart, hystart_plus_plus, ..CubicParams::default() };
+            assert_eq!(Cubic::new(&params, Time::ZERO).slow_start_step(7), 7);
+        }
+    }
+
+    #[test]
+    fn the_curve_is_looked_up_32_times_a_second_while_the_window_stands_still() {
+        let params = CubicParams { tcp_friendliness: 0, ..CubicParams::default() };
+        let mut cubic = Cubic::new(&params, Time::ZERO);
+        cubic.recalc_ssthresh(1_000);
+        let mut count = |ms: u64, cwnd: u32| cubic.acks_per_increase(&at(ms * 1_000), cwnd, 1);
+        let first = count(1_000, 700);
+        let pause = 1_000 * (u64::from(params.hz) / 32) / u64::from(params.hz);
+        assert_eq!(count(1_000 + pause, 700), first);
+        assert_ne!(count(1_000 + pause + 1_000 / u64::from(params.hz), 700), first);
+        let moved = count(1_100, 701);
+        assert_ne!(count(1_104, 702), moved, "a window that moved is looked up at the next tick");
+    }
+
+    #[test]
+    fn the_curve_is_that_of_a_round_trip_ahead_in_whole_ticks_rounded_up() {
+        let tick_us = MICROS_PER_SEC / u64::from(CubicParams::default().hz);
+        let count = |delay_min_us: u64| {
+            let cubic = Cubic {
+                k: 100_000,
+                origin: 1_000_000,
+                last_max_cwnd: 1_000_000,
+                delay_min_us,
+                epoch_start: 1,
+                ..Cubic::new(&CubicParams::default(), Time::ZERO)
+            };
+            cubic.cubic_count(1, 627_000)
+        };
+        assert_eq!((count(1), count(tick_us - 1)), (count(tick_us), count(tick_us)));
+        assert_ne!(count(0), count(1));
+        assert_ne!(count(tick_us), count(tick_us + 1));
+    }
 }
