@@ -28,7 +28,10 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Most of a console that an error shows.
 const CONSOLE_SHOWN: usize = 300;
 
-/// The kernel: the one that the environment names, else the newest in the cache.
+/// Ticks a second of the kernel that `make uml` builds unless told otherwise.
+const HZ: u32 = 250;
+
+/// The kernel: the one that the environment names, else the newest in the cache, of those with the usual tick if there is one.
 pub fn kernel() -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os(KERNEL).map(PathBuf::from) {
         return if path.is_file() { Ok(path) } else { Err(format!("{KERNEL}: {}: no such file", path.display())) };
@@ -40,9 +43,10 @@ pub fn kernel() -> Result<PathBuf, Failure> {
     let cache = cache.ok_or_else(|| format!("no HOME in the environment; name a kernel with {KERNEL}"))?;
     let entries = fs::read_dir(&cache).into_iter().flatten().flatten();
     let kernels = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("linux-"));
-    let newest = kernels.max_by_key(|entry| entry.metadata().and_then(|meta| meta.modified()).ok());
-    newest
+    let rank = |path: &PathBuf| (hz(path) == Some(HZ), path.metadata().and_then(|meta| meta.modified()).ok());
+    kernels
         .map(|entry| entry.path())
+        .max_by_key(rank)
         .ok_or_else(|| format!("no kernel in {}; build one with: make uml", cache.display()))
 }
 
