@@ -455,4 +455,39 @@ mod tests {
         assert_ne!(count(0), count(1));
         assert_ne!(count(tick_us), count(tick_us + 1));
     }
+
+    #[test]
+    fn growth_is_hystart_plus_pluss_where_that_is_chosen() {
+        let params = CubicParams { hystart: 0, hystart_plus_plus: 1, ..CubicParams::default() };
+        let mut cubic = Cubic::new(&params, Time::ZERO);
+        for round in 0..2 {
+            for _ in 0..8 {
+                let ack = Ack { una: round * 100 + 1, next: round * 100 + 100, ..with_rtt(0, 40_000 + round * 50_000) };
+                cubic.on_rtt(&ack, 10, true, 0);
+            }
+        }
+        assert_eq!(cubic.slow_start_step(8), 2);
+    }
+
+    #[test]
+    fn a_loss_begins_an_epoch_even_within_a_tick() {
+        let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
+        cubic.acks_per_increase(&at(1_000_000), 100, 1);
+        let cwnd = cubic.recalc_ssthresh(100);
+        cubic.acks_per_increase(&at(1_000_000), cwnd, 1);
+        assert_ne!(cubic.epoch_start, 0);
+    }
+
+    #[test]
+    fn k_is_the_kernels_root_unless_rfc_9438_is_asked_for() {
+        let k = |rfc9438: u32| {
+            let mut cubic = Cubic::new(&CubicParams { rfc9438, ..CubicParams::default() }, Time::ZERO);
+            let cwnd = cubic.recalc_ssthresh(1_000);
+            cubic.acks_per_increase(&at(1_000_000), cwnd, 1);
+            cubic.k
+        };
+        let cube = (1u64 << 40) / 410 * 300;
+        assert_eq!((k(0), k(1)), (linux_cube_root(cube), cube_root(cube)));
+        assert_ne!(k(0), k(1));
+    }
 }

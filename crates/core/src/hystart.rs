@@ -256,4 +256,78 @@ mod tests {
         }
         assert_eq!(hystart.step(8), 8);
     }
+
+    /// Rounds of so many samples of so many microseconds each; the flow, and the round that left slow start.
+    fn plus_plus(rounds: &[(u64, u64)]) -> (HyStartPlusPlus, Option<usize>) {
+        let mut hystart = HyStartPlusPlus::default();
+        let mut left = None;
+        for (round, &(samples, rtt_us)) in rounds.iter().enumerate() {
+            let next = round as u64 * 100;
+            for _ in 0..samples {
+                if hystart.on_rtt(&ack(0, next + 1, next + 100), rtt_us) {
+                    left = left.or(Some(round));
+                }
+            }
+        }
+        (hystart, left)
+    }
+
+    /// Whether the last of these rounds is spent in conservative slow start.
+    fn is_careful(rounds: &[(u64, u64)]) -> bool {
+        plus_plus(rounds).0.css.is_some()
+    }
+
+    #[test]
+    fn a_rise_of_an_eighth_between_4_and_16_ms_begins_conservative_slow_start() {
+        for (before, rise) in [(80_000, 10_000), (8_000, 4_000), (400_000, 16_000)] {
+            assert!(is_careful(&[(8, before), (8, before + rise)]), "{before}");
+            assert!(!is_careful(&[(8, before), (8, before + rise - 1)]), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_round_is_judged_by_its_least_rtt_from_the_eighth_sample_on() {
+        assert!(!is_careful(&[(8, 40_000), (7, 90_000)]));
+        assert!(is_careful(&[(8, 40_000), (8, 90_000)]));
+        assert!(!is_careful(&[(8, 90_000)]), "there is no round before the first");
+        let (mut hystart, _) = plus_plus(&[(8, 40_000), (1, 40_000)]);
+        for _ in 0..8 {
+            hystart.on_rtt(&ack(0, 101, 200), 90_000);
+        }
+        assert!(hystart.css.is_none(), "one sample of the round was low");
+    }
+
+    #[test]
+    fn a_round_ends_when_what_was_sent_at_its_beginning_is_acknowledged() {
+        let mut hystart = HyStartPlusPlus::default();
+        hystart.on_rtt(&ack(0, 1, 100), 40_000);
+        hystart.on_rtt(&ack(0, 100, 200), 50_000);
+        assert_eq!((hystart.samples, hystart.window_end), (2, 100));
+        hystart.on_rtt(&ack(0, 101, 200), 50_000);
+        assert_eq!((hystart.samples, hystart.window_end, hystart.last_round_min_us), (1, 200, 40_000));
+    }
+
+    #[test]
+    fn conservative_slow_start_grows_by_a_quarter_and_keeps_the_rest() {
+        let (mut hystart, _) = plus_plus(&[(8, 40_000), (8, 90_000)]);
+        assert_eq!([3, 3, 3, 3, 9].map(|acked| hystart.step(acked)), [0, 1, 1, 1, 2]);
+    }
+
+    #[test]
+    fn conservative_slow_start_goes_back_when_delay_falls_below_where_it_began() {
+        let slow = [(8, 40_000), (8, 90_000)];
+        assert!(is_careful(&[slow[0], slow[1], (8, 90_000)]));
+        assert!(!is_careful(&[slow[0], slow[1], (8, 89_999)]));
+    }
+
+    #[test]
+    fn five_rounds_of_conservative_slow_start_end_it_for_good() {
+        let mut rounds = [(8, 90_000); 8];
+        rounds[0].1 = 40_000;
+        // It begins in round 1; the fifth round after that one begins with round 6.
+        assert_eq!(plus_plus(&rounds[..6]).1, None);
+        let (mut hystart, left) = plus_plus(&rounds);
+        assert_eq!(left, Some(6));
+        assert!(hystart.done && !hystart.on_rtt(&ack(0, 9_999, 10_000), 90_000), "once");
+    }
 }
