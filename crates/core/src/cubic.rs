@@ -490,4 +490,43 @@ mod tests {
         assert_eq!((k(0), k(1)), (linux_cube_root(cube), cube_root(cube)));
         assert_ne!(k(0), k(1));
     }
+
+    /// `acked` packets of an epoch at a window of 100: packets left over, Reno's window, ACKs for one more.
+    fn friendly(acked: u64, rfc9438: u32, last_max_cwnd: u32) -> (u64, u64, u64) {
+        let params = CubicParams { rfc9438, ..CubicParams::default() };
+        let new = Cubic::new(&params, Time::ZERO);
+        let mut cubic = Cubic { count: 1_000, reno_cwnd: 100, acked_in_epoch: acked, last_max_cwnd, ..new };
+        cubic.reno_friendliness(100);
+        (cubic.acked_in_epoch, cubic.reno_cwnd, cubic.count)
+    }
+
+    #[test]
+    fn reno_would_gain_a_packet_for_15_eighths_of_a_window() {
+        assert_eq!(friendly(187, 0, 1_000), (187, 100, 1_000));
+        assert_eq!(friendly(188, 0, 1_000), (1, 101, 100));
+        assert_eq!(friendly(376, 0, 1_000), (2, 102, 50));
+        assert_eq!(friendly(376, 1, 1_000), (2, 102, 50), "the maximum is not reached yet");
+        assert_eq!(friendly(376, 0, 100), (2, 102, 50), "Linux never asks");
+        assert_eq!(friendly(376, 1, 100), (76, 103, 33), "as Reno from its old maximum on");
+        assert_eq!(friendly(376, 1, 101), (2, 102, 50));
+    }
+
+    #[test]
+    fn a_maximum_that_was_reached_again_is_kept_whole() {
+        let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
+        cubic.recalc_ssthresh(1_000);
+        cubic.recalc_ssthresh(1_000);
+        assert_eq!(cubic.last_max_cwnd, 1_000);
+    }
+
+    #[test]
+    fn a_time_out_forgets_the_curve_and_begins_a_round_of_hystart() {
+        let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
+        cubic.recalc_ssthresh(1_000);
+        cubic.acks_per_increase(&at(1_000_000), 700, 1);
+        cubic.on_rto(&Ack { next: 77, ..at(2_000_000) });
+        let inside = cubic.inside();
+        assert_eq!((inside.last_max_cwnd, inside.epoch_start, (inside.k, inside.cnt)), (0, 0, (0, 0)));
+        assert_eq!(inside.hystart.map(|hystart| (hystart.end_seq, hystart.round_start_us)), Some((77, 2_000_000)));
+    }
 }
