@@ -14,6 +14,14 @@ fn bbrlab() -> Command {
     Command::new(env!("CARGO_BIN_EXE_bbrlab"))
 }
 
+/// The same without a right of root, as `nobody`.
+fn bbrlab_as_nobody() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_bbrlab")]);
+    command.env("HOME", "/nonexistent");
+    command
+}
+
 fn emulate(args: &[&str]) -> Output {
     bbrlab().arg("emulate").args(args).output().unwrap()
 }
@@ -36,10 +44,10 @@ struct Endless {
 }
 
 impl Endless {
-    fn start() -> Self {
+    fn start(mut command: Command) -> Self {
         let interfaces = interfaces();
         let script = "trap '' TERM; sleep 1000 & readlink /proc/self/ns/net; sleep 1000";
-        let mut child = bbrlab()
+        let mut child = command
             .args([
                 "emulate",
                 "--rtt",
@@ -188,7 +196,19 @@ fn sigkill_leaves_no_process_no_namespace_and_no_interface() {
     if !permitted("sigkill_leaves_no_process_no_namespace_and_no_interface") {
         return;
     }
-    let endless = Endless::start();
+    let endless = Endless::start(bbrlab());
+    endless.signal("KILL");
+    assert_eq!(endless.leaves_nothing(), None);
+}
+
+#[test]
+fn sigkill_leaves_nothing_of_a_user_without_rights() {
+    let tried = bbrlab_as_nobody().args(["emulate", "--", "true"]).output();
+    if !tried.as_ref().is_ok_and(|done| done.status.success()) {
+        println!("skipped: sigkill_leaves_nothing_of_a_user_without_rights: {tried:?}");
+        return;
+    }
+    let endless = Endless::start(bbrlab_as_nobody());
     endless.signal("KILL");
     assert_eq!(endless.leaves_nothing(), None);
 }
@@ -198,7 +218,7 @@ fn an_interrupt_leaves_nothing_and_ends_with_130() {
     if !permitted("an_interrupt_leaves_nothing_and_ends_with_130") {
         return;
     }
-    let endless = Endless::start();
+    let endless = Endless::start(bbrlab());
     endless.signal("INT");
     assert_eq!(endless.leaves_nothing(), Some(130));
 }
