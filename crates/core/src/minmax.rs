@@ -128,4 +128,29 @@ mod tests {
             assert!(seen[round] <= estimate && estimate <= *truth);
         }
     }
+
+    /// By hand after `minmax_subwin_update`: a window of 8, whose quarter is 2 and whose half is 4.
+    #[test]
+    fn second_and_third_choice_come_from_later_parts_of_the_window() {
+        let mut filter = MinMax::default();
+        filter.reset(0, 100);
+        let steps = [
+            (2, 50, [(0, 100), (0, 100), (0, 100)]), // not more than a quarter has passed
+            (3, 40, [(0, 100), (3, 40), (3, 40)]),
+            (4, 30, [(0, 100), (3, 40), (3, 40)]), // not more than half
+            (5, 20, [(0, 100), (3, 40), (5, 20)]),
+            (6, 35, [(0, 100), (3, 40), (6, 35)]), // better than the third
+            (7, 40, [(0, 100), (7, 40), (7, 40)]), // as good as the second, and newer
+            (8, 1, [(0, 100), (7, 40), (8, 1)]),
+            (9, 5, [(7, 40), (9, 5), (9, 5)]), // the first has left the window
+            (17, 3, [(9, 5), (9, 5), (17, 3)]),
+            (18, 1, [(17, 3), (18, 1), (18, 1)]), // two have
+            (27, 0, [(27, 0), (27, 0), (27, 0)]), // all have
+        ];
+        for (time, value, samples) in steps {
+            assert_eq!(filter.running_max(8, time, value), samples[0].1, "at {time}");
+            assert_eq!(filter.samples(), samples, "at {time}");
+            assert_eq!(filter.third(), samples[2].1);
+        }
+    }
 }
