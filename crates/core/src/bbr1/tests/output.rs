@@ -365,3 +365,35 @@ fn the_first_draft_knows_the_initial_window_and_bursts_of_a_thousandth_of_a_seco
     assert_eq!(bursts(65_536_000).1, 45);
     assert_eq!(bursts(1_000_000_000).1, 45, "64 kB at most");
 }
+
+#[test]
+fn an_allowance_learnt_at_the_end_of_a_bucket_lasts_through_the_next() {
+    for before in 0..5 {
+        let mut d = Driver::cruising(2);
+        for _ in 0..before {
+            d.ack(1_000_000);
+            d.round(40);
+        }
+        d.ack(1_000_000);
+        burst(&mut d, 30);
+        for round in 0..5 {
+            assert!(
+                d.bbr.aggregation.extra_acked() >= 30,
+                "{round} rounds after a burst {before} rounds into a bucket"
+            );
+            d.ack(1_000_000);
+            d.round(40);
+        }
+    }
+}
+
+#[test]
+fn what_the_estimate_explains_is_no_aggregation() {
+    let mut d = Driver::cruising(2);
+    d.ack(1_000_000);
+    d.ack_with(20_000, |ack| ack.rs.acked_sacked = 30);
+    // 31 came, one of them at the epoch's beginning, and 19.99 were expected.
+    assert_eq!(d.bbr.aggregation.extra_acked(), 30, "the epoch began anew: one packet is less than twenty");
+    d.ack_with(20_000, |ack| ack.rs.acked_sacked = 30);
+    assert_eq!(d.bbr.aggregation.extra_acked(), 41);
+}
