@@ -348,6 +348,7 @@ mod tests {
             assert!(root.abs_diff(exact) * 200 <= exact, "{root} for {exact}");
         }
         assert_eq!([0, 1, 8, 27, 63].map(linux_cube_root), [0, 1, 2, 3, 4]);
+        assert_eq!([64, 100, 127, 128].map(linux_cube_root), [4, 5, 5, 5], "Newton's step from here on");
     }
 
     #[test]
@@ -504,6 +505,7 @@ mod tests {
     fn reno_would_gain_a_packet_for_15_eighths_of_a_window() {
         assert_eq!(friendly(187, 0, 1_000), (187, 100, 1_000));
         assert_eq!(friendly(188, 0, 1_000), (1, 101, 100));
+        assert_eq!(friendly(374, 0, 1_000), (187, 101, 100));
         assert_eq!(friendly(376, 0, 1_000), (2, 102, 50));
         assert_eq!(friendly(376, 1, 1_000), (2, 102, 50), "the maximum is not reached yet");
         assert_eq!(friendly(376, 0, 100), (2, 102, 50), "Linux never asks");

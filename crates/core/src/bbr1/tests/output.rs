@@ -397,3 +397,13 @@ fn what_the_estimate_explains_is_no_aggregation() {
     d.ack_with(20_000, |ack| ack.rs.acked_sacked = 30);
     assert_eq!(d.bbr.aggregation.extra_acked(), 41);
 }
+
+#[test]
+fn the_first_draft_knows_no_policer_no_aggregation_no_margin_and_no_kernel_clock() {
+    let p = Bbr1Params::draft00();
+    assert_eq!([p.lt_bw, p.extra_acked_gain, p.edt, p.pacing_margin, p.hz], [0; 5]);
+    assert_eq!(
+        Bbr1Params { lt_bw: 1, extra_acked_gain: 256, edt: 1, pacing_margin: 1, hz: 250, ..p },
+        Bbr1Params::default()
+    );
+}
