@@ -21,7 +21,7 @@ STEPS := format lint docs tests no-std oracle uml agree catalogue conform repeat
 BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/include/libelf.h && echo --features bpf)
 
 # What one set of tests leaves is tried by the next: core's own, core beside a whole path, the real kernel's recorded decisions.
-MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 --timeout 20 -o out \
+MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs rate_sample.rs shared.rs,-f 'crates/core/src/$(file)')
 
 .PHONY: help setup run test build clean mutants $(STEPS)
@@ -114,7 +114,8 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (30)
 
 mutants: ## every bug of a peer, and every small change of core's state machines, has a test that sees it (an hour; cargo-mutants)
 	python3 tools/traps.py
-	for tests in --cargo-test-arg=--lib --cargo-test-arg=--tests '--test-package=bbrlab-lab --cargo-test-arg=--test=replay'; do \
+	for tests in '--timeout=20 --cargo-test-arg=--lib' '--timeout=20 --cargo-test-arg=--tests' \
+	    '--timeout=300 --cargo-test-arg=--package=bbrlab-lab --cargo-test-arg=--test=replay'; do \
 	    $(MUTANTS) $$tests; status=$$?; [ $$status -le 3 ] || exit $$status; \
 	done; [ $$status -ne 2 ]
 
