@@ -228,6 +228,21 @@ mod tests {
     }
 
     #[test]
+    fn hystarts_bounds_are_still_flat_and_still_no_train() {
+        let leaves = |rtt_us: u64| {
+            let mut hystart = HyStart::new(Time::ZERO);
+            (0..20).any(|i| hystart.on_rtt(&ack(100_000 + i * 5_000, 0, 100), rtt_us, 40_000, 32, 1_000_000))
+        };
+        assert_eq!((leaves(45_000), leaves(45_001)), (false, true));
+        let mut hystart = HyStart::new(Time::ZERO);
+        hystart.begin_round(&ack(1_000_000, 0, 100));
+        // No burst at such a rate, and a paced train may take the whole of 40 ms.
+        let paced = |ms: u64| Ack { paced: true, ..ack(1_000_000 + ms * 1_000, 0, 100) };
+        let left_at = (0..60).find(|ms| hystart.on_rtt(&paced(*ms), 40_000, 40_000, 32, 1 << 40));
+        assert_eq!(left_at, Some(41));
+    }
+
+    #[test]
     fn hystart_plus_plus_needs_five_slow_rounds() {
         let mut hystart = HyStartPlusPlus::default();
         let mut rounds = 0;
