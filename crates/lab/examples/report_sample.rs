@@ -37,7 +37,7 @@ fn main() {
             "Against CUBIC",
             "Seed 1; <script>alert('escaped?')</script>",
             None,
-            vec![versions()],
+            vec![versions(), agreement()],
         ),
     ];
     let report = Report {
@@ -309,6 +309,27 @@ fn loss_sweep() -> Figure {
             series("bbr1, paper", Style::Points, "bbr1", at(paper_bbr)),
             series("cubic, paper", Style::Points, "cubic", at(paper_cubic)),
         ] }],
+        ribbons: vec![],
+    }
+}
+
+/// A log axis that begins just below a power of ten, where the drawing library's own ticks would never end.
+fn agreement() -> Figure {
+    let queues = [0.121_215_5, 0.242_431_5, 0.484_863_5, 0.58, 3.67, 9.1, 36.4, 295.2];
+    let ratios = queues.iter().enumerate().map(|(nth, queue)| (*queue, 1.0 + 0.6 / (1.0 + nth as f64)));
+    Figure {
+        id: "agreement".into(),
+        title: "Queue in the simulator over a real kernel's".into(),
+        how_to_read: "Each mark is a scenario; on the line both worlds give the same.".into(),
+        source: "Our own.".into(),
+        x: Axis { log: true, ..axis("Queue, p50", "ms", None, None) },
+        panels: vec![Panel {
+            y: Axis { log: true, ..axis("Ratio", "", None, None) },
+            series: vec![
+                series("scenarios", Style::Points, "bbr1", ratios),
+                series("equal", Style::Reference, "", [(1.0, 1.0)]),
+            ],
+        }],
         ribbons: vec![],
     }
 }

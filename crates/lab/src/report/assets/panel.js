@@ -108,6 +108,34 @@ function seriesOptions(s) {
   return { ...line, points: { show: dots, size: 6, width: 0, fill: () => s.color() } };
 }
 
+/**
+ * Ticks of a log axis: 1, 2 … 9 times each power of ten within the range, or finer ones where those are few. The library's own
+ * count on a range that begins at such a number, and never end where it does not.
+ */
+function logTicks(u, axis, min, max) {
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(min)); 10 ** power <= max; power += 1) {
+    for (let digit = 1; digit < 10; digit += 1) {
+      const at = Number(`${digit}e${power}`);
+      if (at >= min && at <= max) ticks.push(at);
+    }
+  }
+  if (ticks.length >= 3) return ticks;
+  const step = 10 ** Math.floor(Math.log10((max - min) / 2));
+  const first = Math.ceil(min / step);
+  const count = Math.floor(max / step) - first + 1;
+  return Array.from({ length: count }, (_, nth) => Number(((first + nth) * step).toPrecision(12)));
+}
+
+/** Which of them bear a label: powers of ten where there are two or more, else 1, 2 and 5, else all. */
+function logLabels(u, ticks) {
+  const digits = ticks.map((at) => Number(at.toExponential(6).split('e')[0]));
+  const shown = digits.filter((digit) => digit === 1).length >= 2 ? [1] : [1, 2, 5];
+  return ticks.map((at, nth) => (ticks.length <= 4 || shown.includes(digits[nth]) ? at : null));
+}
+
+const LOG_AXIS = { splits: logTicks, filter: logLabels };
+
 /** The axes: short tick labels, a grid that stays behind the data. The lowest chart alone names x. */
 function axes(figure, y, withX) {
   const common = {
@@ -118,11 +146,12 @@ function axes(figure, y, withX) {
   };
   const x = {
     ...common, scale: 'x', size: withX ? 26 : 8, space: figure.spec.x.log ? 22 : 56,
+    ...(figure.spec.x.log ? LOG_AXIS : {}),
     ...(withX
       ? { label: withUnit(figure.spec.x), labelSize: 20, labelGap: 0, labelFont: axisFont() }
       : { values: (u, ticks) => ticks.map(() => '') }),
   };
-  return [x, { ...common, scale: 'y', size: figure.gutter, space: y.log ? 18 : 30 }];
+  return [x, { ...common, ...(y.log ? LOG_AXIS : {}), scale: 'y', size: figure.gutter, space: y.log ? 18 : 30 }];
 }
 
 /** What all charts of a figure have in common: one x scale, one cursor, zoom by drag. */
