@@ -146,7 +146,7 @@ impl<V: Part> Bbr1<V> {
     }
 
     /// The window towards which ACKs move it.
-    fn cwnd_target(&mut self, bw: u64) -> u32 {
+    pub(super) fn cwnd_target(&mut self, bw: u64) -> u32 {
         let flags =
             u64::from(self.full_bw_reached) | u64::from(matches!(self.mode, Mode::ProbeBw { phase: 0, .. })) << 1;
         let packed = u64::from(self.cwnd_gain) << 34 | u64::from(self.aggregation.extra_acked()) << 2 | flags;

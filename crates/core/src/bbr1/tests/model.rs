@@ -431,3 +431,21 @@ fn a_hosts_dice_are_the_flows() {
         assert_eq!(drawn(Rng::new(seed)), (CYCLE_LEN - draw) % CYCLE_LEN, "seed {seed}");
     }
 }
+
+#[test]
+fn an_rtt_as_small_as_the_minimum_does_not_renew_it() {
+    let mut d = Driver::new();
+    let stamp = d.bbr.min_rtt_tick;
+    d.ack(1_000_000);
+    assert_eq!(d.bbr.min_rtt_tick, stamp, "the draft would; Linux does not");
+}
+
+#[test]
+fn a_sample_of_nothing_delivered_does_not_end_idleness() {
+    let mut d = Driver::cruising(2);
+    d.bbr.idle_restart = true;
+    d.ack_with(1, |ack| ack.rs.delivered = Some(0));
+    assert!(d.bbr.idle_restart);
+    d.ack(1);
+    assert!(!d.bbr.idle_restart);
+}

@@ -407,3 +407,136 @@ fn the_first_draft_knows_no_policer_no_aggregation_no_margin_and_no_kernel_clock
         Bbr1Params::default()
     );
 }
+
+#[test]
+fn a_burst_fits_the_kernels_largest_of_65215_bytes() {
+    let segs = |mss: u32| {
+        let mut d = Driver::new();
+        d.bbr.on_mss(mss);
+        d.bbr.pacing_rate = 1_000_000_000;
+        d.bbr.tso_segs_goal()
+    };
+    assert_eq!((segs(13_043), segs(16_304)), (5, 3), "65215 = 5 * 13043 < 4 * 16304");
+}
+
+#[test]
+fn probe_rtt_is_four_packets_on_the_largest_path() {
+    let mut d = Driver::cruising(2);
+    d.bbr.max_bw.reset(0, 1_000 * PER_MS);
+    d.bbr.mode = Mode::ProbeRtt { done_at: None, round_done: false };
+    d.bbr.cwnd = 80_000;
+    d.ack_with(1, |ack| ack.in_flight = 40_000);
+    assert_eq!(d.bbr.cwnd, 4);
+}
+
+#[test]
+fn before_the_pipe_is_full_the_rate_rises_with_the_estimate_and_the_first_rtt_counts_once() {
+    let mut d = Driver::new();
+    d.round(1_000);
+    // 1000 packets in 40 ms, times 739/256, less a per cent.
+    let rate = 1_000 * 25 * 1_448 * 739 / 256 * 99 / 100;
+    assert!(d.bbr.pacing_rate <= rate && d.bbr.pacing_rate + 200 > rate, "{} for {rate}", d.bbr.pacing_rate);
+    d.bbr.pacing_rate = 200_000_000;
+    d.ack(1);
+    assert_eq!(d.bbr.pacing_rate, 200_000_000);
+}
+
+#[test]
+fn a_rate_beyond_64_bits_on_the_way_is_right_all_the_same() {
+    let d = Driver::new();
+    let bw = 8_632 * BW_UNIT; // 100 Tbit/s
+    assert_eq!(d.bbr.rate_bytes_per_sec(bw, UNIT, 1), 8_632 * 1_448 * 990_000);
+}
+
+#[test]
+fn the_first_drafts_bursts_of_a_millisecond_begin_at_24_mbit() {
+    let mut d = Driver::new();
+    d.bbr.draft_quantum = true;
+    d.bbr.on_mss(500);
+    d.bbr.pacing_rate = 2_999_999;
+    assert_eq!(d.bbr.tso_segs_goal(), 2);
+    d.bbr.pacing_rate = 3_000_000;
+    assert_eq!(d.bbr.tso_segs_goal(), 6);
+}
+
+#[test]
+fn a_bdp_beyond_64_bits_on_the_way_is_right_all_the_same() {
+    let mut d = Driver::new();
+    d.bbr.min_rtt_us = Some(1_000_000);
+    // 8632 packets a microsecond, times 739/256.
+    assert_eq!(d.bbr.bdp(8_632 * BW_UNIT, 739), 24_918_156_250);
+}
+
+#[test]
+fn without_quantization_a_window_is_what_it_is() {
+    let mut d = Driver::cruising(0);
+    d.bbr.p.quantization = 0;
+    assert_eq!(d.bbr.quantization_budget(41), 41);
+}
+
+#[test]
+fn the_burst_about_to_leave_counts_while_probing_alone() {
+    let in_net = |phase: u8| {
+        let d = Driver::cruising(phase);
+        (d.bbr.packets_in_net_at_edt(&Ack { edt: d.bare().now, ..d.bare() }, 40), d.bbr.tso_segs_goal())
+    };
+    assert_eq!(in_net(2), (40, 2));
+    assert_eq!(in_net(0), (42, 2));
+}
+
+#[test]
+fn a_saved_window_is_the_present_one_but_the_larger_once_recovery_or_probe_rtt_has_shrunk_it() {
+    let saved = |state: CaState, mode: Mode| {
+        let mut d = Driver::cruising(2);
+        d.bbr.prior_cwnd = 500;
+        d.bbr.prev_ca_state = state;
+        d.bbr.mode = mode;
+        d.bbr.save_cwnd();
+        d.bbr.prior_cwnd
+    };
+    for state in [CaState::Open, CaState::Disorder, CaState::Cwr] {
+        assert_eq!(saved(state, Mode::Startup), 80, "{state:?}");
+        assert_eq!(saved(state, Mode::ProbeRtt { done_at: None, round_done: false }), 500, "{state:?}");
+    }
+    for state in [CaState::Recovery, CaState::Loss] {
+        assert_eq!(saved(state, Mode::Startup), 500, "{state:?}");
+    }
+}
+
+#[test]
+fn a_remembered_target_is_forgotten_when_phase_allowance_or_fullness_changes() {
+    let mut d = Driver::cruising(2);
+    let target = d.bbr.cwnd_target(PER_MS);
+    d.bbr.mode = Mode::ProbeBw { phase: 0, since_us: 0 };
+    assert_eq!(d.bbr.cwnd_target(PER_MS), target + 2);
+    d.bbr.aggregation.bucket[0] = 2;
+    assert_eq!(d.bbr.cwnd_target(PER_MS), target + 4);
+    d.bbr.full_bw_reached = false;
+    assert_eq!(d.bbr.cwnd_target(PER_MS), target + 2);
+    d.bbr.cwnd_gain *= 2;
+    assert!(d.bbr.cwnd_target(PER_MS) > target + 40);
+}
+
+#[test]
+fn before_the_pipe_is_full_the_window_grows_up_to_its_target() {
+    let grown = |below: u32| {
+        let mut d = Driver::cruising(2);
+        d.bbr.mode = Mode::Startup;
+        d.bbr.full_bw_reached = false;
+        d.bbr.update_gains();
+        d.ack(1); // the rate, and so the burst, is Startup's
+        let target = d.bbr.cwnd_target(PER_MS);
+        d.bbr.cwnd = target - below;
+        d.ack(1);
+        d.bbr.cwnd - (target - below)
+    };
+    assert_eq!([0, 1, 3].map(grown), [0, 1, 1]);
+}
+
+#[test]
+fn losses_outside_of_recovery_are_deducted_too() {
+    let mut d = Driver::cruising(2);
+    d.bbr.cwnd = 50;
+    d.ack_with(1, |ack| ack.rs.losses = 3);
+    assert_eq!(d.bbr.cwnd, 48);
+}

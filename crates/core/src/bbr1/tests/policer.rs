@@ -197,3 +197,10 @@ fn only_rounds_of_probe_bw_wear_a_policed_rate_out() {
     d.round(40);
     assert_eq!(d.bbr.lt.round_count, 0, "not in ProbeBW");
 }
+
+#[test]
+fn a_first_interval_is_compared_with_none_however_slow_it_was() {
+    let mut d = Driver::cruising(0);
+    d.bbr.lt_bw_interval_done(3, &d.bare());
+    assert_eq!((d.bbr.lt.in_use(), d.bbr.lt.bw), (false, 3));
+}
