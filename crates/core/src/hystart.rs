@@ -73,10 +73,10 @@ impl HyStart {
         }
     }
 
-    // spec: Linux bictcp_hystart_reset
+    // spec: Linux bictcp_hystart_reset. `found` is false here: what was found ends every round's search.
     pub(crate) const fn begin_round(&mut self, ack: &Ack) {
         let now_us = ack.now.as_micros();
-        *self = Self { end_seq: ack.next, found: self.found, ..Self::new(Time::micros(now_us)) };
+        *self = Self { end_seq: ack.next, ..Self::new(Time::micros(now_us)) };
     }
 
     // spec: Linux hystart_update
