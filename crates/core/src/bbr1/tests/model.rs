@@ -449,3 +449,27 @@ fn a_sample_of_nothing_delivered_does_not_end_idleness() {
     d.ack(1);
     assert!(!d.bbr.idle_restart);
 }
+
+/// What is `None` is not compared with the kernel, so that each mode must show what belongs to it.
+#[test]
+fn each_mode_shows_what_belongs_to_it() {
+    let mut d = Driver::cruising(3);
+    d.bbr.mode = Mode::ProbeBw { phase: 3, since_us: 77 };
+    let shown = |d: &Driver| {
+        let inside = d.bbr.inside();
+        (
+            inside.mode,
+            inside.cycle_idx,
+            inside.cycle_mstamp_us,
+            inside.probe_rtt_done_stamp,
+            inside.probe_rtt_round_done,
+        )
+    };
+    assert_eq!(shown(&d), (2, Some(3), Some(77), None, None));
+    d.bbr.mode = Mode::ProbeRtt { done_at: None, round_done: false };
+    assert_eq!(shown(&d), (3, None, None, Some(0), None));
+    d.bbr.mode = Mode::ProbeRtt { done_at: Some(88), round_done: true };
+    assert_eq!(shown(&d), (3, None, None, Some(88), Some(true)));
+    d.bbr.mode = Mode::Startup;
+    assert_eq!(shown(&d), (0, None, None, None, None));
+}
