@@ -102,13 +102,18 @@ fn matrix(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
         .filter(wanted)
         .map(|(_, scenario)| Case { name: scenario.name.clone(), scenario: scenario.into() })
         .collect();
-    match (cases.is_empty(), &args.only) {
-        (true, Some(only)) => Err(format!("--only: no scenario of the matrix holds {only:?} in its name")),
-        (true, None) => {
-            Err("--longest: no scenario of the matrix is as short; write a longer time, as in 60s".to_owned())
-        }
-        _ => Ok(cases),
+    if !cases.is_empty() {
+        return Ok(cases);
     }
+    Err(match (&args.only, &args.longest) {
+        (Some(only), Some(longest)) => {
+            format!(
+                "--only, --longest: no scenario of the matrix holds {only:?} in its name and takes no longer than {longest}"
+            )
+        }
+        (Some(only), None) => format!("--only: no scenario of the matrix holds {only:?} in its name"),
+        _ => "--longest: no scenario of the matrix is as short; write a longer time, as in 60s".to_owned(),
+    })
 }
 
 /// Every case, every seed, both worlds; and the runs that the machine disturbed, which count for nothing.

@@ -83,6 +83,21 @@ fn no_command_is_refused_with_the_commands() {
 }
 
 #[test]
+fn a_selection_that_leaves_no_scenario_to_compare_is_refused() {
+    let none = "no scenario of the matrix";
+    for (args, line) in [
+        (&["--longest", "1ms"][..], format!("bbrlab: --longest: {none} is as short; write a longer time, as in 60s")),
+        (&["--only", "tcp"], format!("bbrlab: --only: {none} holds \"tcp\" in its name")),
+        (
+            &["--only", "bbr1", "--longest", "1ms"],
+            format!("bbrlab: --only, --longest: {none} holds \"bbr1\" in its name and takes no longer than 1ms"),
+        ),
+    ] {
+        refused_with("agree", &[&["agree"], args].concat(), &line);
+    }
+}
+
+#[test]
 fn an_unknown_experiment_is_refused() {
     refused_with(
         "noexp",
