@@ -112,10 +112,11 @@ instructions: ## what a simulation costs in instructions, against its limits (va
 fuzz: ## each fuzz target for FUZZ_SECONDS (30)
 	fuzz/run.sh $(FUZZ_SECONDS)
 
-mutants: ## every bug of a peer, and every small change of core's state machines, has a test that sees it (an hour; cargo-mutants)
+mutants: ## every bug of a peer, and every small change of core's state machines, has a test that sees it (hours; cargo-mutants)
 	python3 tools/traps.py
+	rm -rf out/mutants.out
 	for tests in '--timeout=20 --cargo-test-arg=--lib' '--timeout=20 --cargo-test-arg=--tests' \
-	    '--timeout=300 --cargo-test-arg=--package=bbrlab-lab --cargo-test-arg=--test=replay'; do \
+	    '--timeout=60 --cargo-test-arg=--package=bbrlab-lab --cargo-test-arg=--test=replay'; do \
 	    $(MUTANTS) $$tests; status=$$?; [ $$status -le 3 ] || exit $$status; \
 	done; [ $$status -ne 2 ]
 
