@@ -112,7 +112,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub report: Option<PathBuf>,
     /// Write the packets as pcapng, for Wireshark and tcptrace: FILE as the sender sees them, DIR one file each for
-    /// sender, bottleneck-in, bottleneck-out and receiver
+    /// sender, bottleneck-in, bottleneck-out and receiver (on a real kernel: sender alone)
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub pcap: Option<PathBuf>,
     /// Most packets that --pcap records of a run; about 100 bytes of memory each [default: 2000000]

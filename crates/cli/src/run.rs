@@ -51,7 +51,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let mut setups = setups(&sourced)?;
     setups.iter().try_for_each(|setup| world.check(setup))?;
     expect::check(&scenario.expect)?;
-    let outputs = Outputs::check(args, setups.len())?;
+    let outputs = Outputs::check(args, setups.len(), &world)?;
     for setup in &mut setups {
         Arc::make_mut(setup).capture = outputs.traces.capture;
     }
@@ -210,11 +210,11 @@ fn shown(document: &Value, finished: &[Finished], expectations: &[Expectation]) 
 }
 
 impl Outputs {
-    fn check(args: &RunArgs, runs: usize) -> Result<Self, Failure> {
+    fn check(args: &RunArgs, runs: usize, world: &World) -> Result<Self, Failure> {
         let outputs = Self {
             json: Target::asked("--json", args.json.as_deref())?,
             report: Target::page(args.report.as_deref())?,
-            traces: Traces::check(args, runs)?,
+            traces: Traces::check(args, runs, world.taps())?,
         };
         let all: Vec<&Target> = outputs.json.iter().chain(&outputs.report).chain(outputs.traces.targets()).collect();
         outputs::check_distinct(all.iter().copied())?;

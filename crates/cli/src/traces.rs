@@ -48,11 +48,11 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Checks that everything asked for can be written, for each of `runs` runs.
-    pub fn check(args: &RunArgs, runs: usize) -> Result<Self, Failure> {
+    /// Checks that everything asked for can be written, for each of `runs` runs in a world that sees packets at `taps`.
+    pub fn check(args: &RunArgs, runs: usize, taps: &'static [Tap]) -> Result<Self, Failure> {
         let mut traces = Self::default();
         if let Some(path) = &args.pcap {
-            traces.add_pcap(path, args.pcap_limit.as_deref(), runs)?;
+            traces.add_pcap(path, args.pcap_limit.as_deref(), runs, taps)?;
         }
         let series = |series: Series| Fill::Series(series);
         if let Some(path) = &args.csv {
@@ -70,17 +70,18 @@ impl Traces {
         Ok(traces)
     }
 
-    fn add_pcap(&mut self, path: &Path, limit: Option<&str>, runs: usize) -> Result<(), Failure> {
+    fn add_pcap(&mut self, path: &Path, limit: Option<&str>, runs: usize, taps: &'static [Tap]) -> Result<(), Failure> {
         let limit = match limit {
             None => PACKETS_DEFAULT,
             Some(text) => text.parse().ok().filter(|limit| (1..=PACKETS_MAX).contains(limit)).ok_or_else(|| {
                 format!("--pcap-limit: {text:?} is no number of packets; write a whole number from 1 to {PACKETS_MAX}")
             })?,
         };
-        let files = Tap::ALL.map(|tap| (format!("{}.pcapng", tap.name()), Fill::Packets(tap)));
-        let files = files.each_ref().map(|(name, fill)| (name.as_str(), *fill));
+        let files: Vec<(String, Fill)> =
+            taps.iter().map(|tap| (format!("{}.pcapng", tap.name()), Fill::Packets(*tap))).collect();
+        let files: Vec<(&str, Fill)> = files.iter().map(|(name, fill)| (name.as_str(), *fill)).collect();
         self.add("--pcap", path, runs, Fill::Packets(Tap::Sender), &files)?;
-        let taps: &[Tap] = if self.files.len() == 1 { &[Tap::Sender] } else { &Tap::ALL };
+        let taps: &[Tap] = if self.files.len() == 1 { &[Tap::Sender] } else { taps };
         self.capture = Capture::On { limit, taps };
         Ok(())
     }

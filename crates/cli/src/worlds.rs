@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use bbrlab_core::Time;
+use bbrlab_lab::export::pcap::Tap;
 use bbrlab_lab::result::RunResult;
 use bbrlab_lab::scenario::{On, Scenario, Sourced};
 use bbrlab_lab::setup::Setup;
@@ -49,6 +50,14 @@ impl World {
         }
     }
 
+    /// Where it can record packets.
+    pub const fn taps(&self) -> &'static [Tap] {
+        match self {
+            Self::Sim => &Tap::ALL,
+            Self::Uml(_) | Self::Kernel => &[Tap::Sender],
+        }
+    }
+
     /// Whether several runs at once would disturb each other.
     pub const fn is_real_time(&self) -> bool {
         matches!(self, Self::Kernel)
@@ -60,7 +69,7 @@ impl World {
             Self::Sim => Ok(sim::run_with(setup, progress)),
             Self::Uml(kernel) => {
                 let job = serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?;
-                launch::run(kernel, &job).map(|ran| ran.output)
+                launch::run(kernel, &job, setup).map(|ran| ran.output)
             }
             Self::Kernel => {
                 let (mut output, provenance) = kernel::run::run(setup, progress)?;

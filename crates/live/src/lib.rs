@@ -4,6 +4,7 @@
 //! [`bbrlab_lab::sim::Output`] comes out, so metrics, expectations and reports never know who spoke.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod capture;
 pub mod clock;
 mod columns;
 pub mod ethtool;

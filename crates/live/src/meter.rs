@@ -83,7 +83,7 @@ pub struct Count {
 
 /// A 32-bit sequence space unwrapped into 64 bits around the newest number seen.
 #[derive(Clone, Copy, Debug, Default)]
-struct Unwrapped {
+pub(crate) struct Unwrapped {
     /// The newest number, unwrapped; 0 before the first.
     newest: u64,
     origin: u32,
@@ -294,6 +294,16 @@ impl Unwrapped {
             self.origin = seq;
         }
         self.near(seq)
+    }
+
+    /// How far `seq`, which passes, lies behind the very first number.
+    pub(crate) fn passed(&mut self, seq: u32) -> u64 {
+        self.unwrap(seq).saturating_sub(ORIGIN)
+    }
+
+    /// The same for a number that is only named; 0 before the first.
+    pub(crate) fn relative(&self, seq: u32) -> u64 {
+        if self.newest == 0 { 0 } else { self.near(seq).saturating_sub(ORIGIN) }
     }
 
     /// The number of 64 bits nearest to the newest.

@@ -81,6 +81,19 @@ pub struct Tcp {
     sack_count: u8,
 }
 
+/// What a TCP header says beyond [`Tcp`], for those who record it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// The window field as it stands.
+    pub window: u16,
+    /// The MSS that a handshake announces.
+    pub mss: Option<u16>,
+    /// The window scale that it announces.
+    pub scale: Option<u8>,
+    /// The sender's timestamp and the one that it echoes; 0 without the option.
+    pub timestamps: (u32, u32),
+}
+
 impl Ends {
     /// The same connection seen from the other side.
     pub const fn reversed(self) -> Self {
@@ -173,6 +186,22 @@ pub fn tcp(packet: &[u8]) -> Option<Tcp> {
     })
 }
 
+/// The TCP segment in an IP packet with all that its header says; `None` if it holds none.
+pub fn tcp_with_details(packet: &[u8]) -> Option<(Tcp, Details)> {
+    let tcp = tcp(packet)?;
+    let header = packet.get(ip(packet)?.header..tcp.headers as usize)?;
+    let mut details = Details { window: u16::from_be_bytes([header[14], header[15]]), ..Details::default() };
+    each_option(&header[20..], |kind, value| match (kind, value) {
+        (2, &[high, low]) => details.mss = Some(u16::from_be_bytes([high, low])),
+        (3, &[scale]) => details.scale = Some(scale.min(14)),
+        (8, &[a, b, c, d, e, f, g, h]) => {
+            details.timestamps = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+        }
+        _ => {}
+    });
+    Some((tcp, details))
+}
+
 /// Source and destination port of a TCP segment; `None` if it is none.
 #[inline]
 pub fn tcp_ports(packet: &[u8]) -> Option<(u16, u16)> {
@@ -193,25 +222,35 @@ pub fn flow_hash(packet: &[u8]) -> u32 {
 }
 
 /// The SACK blocks among TCP options.
-fn sack_option(mut options: &[u8]) -> ([(u32, u32); SACKS], u8) {
+fn sack_option(options: &[u8]) -> ([(u32, u32); SACKS], u8) {
     let mut sacks = [(0, 0); SACKS];
+    let mut count = 0;
+    each_option(options, |kind, value| {
+        if kind == 5 {
+            count = 0;
+            for (sack, block) in sacks.iter_mut().zip(value.chunks_exact(8)) {
+                let word = |at: usize| u32::from_be_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
+                *sack = (word(0), word(4));
+                count += 1;
+            }
+        }
+    });
+    (sacks, count)
+}
+
+/// Shows `take` kind and value of each TCP option, as far as they are whole.
+#[inline]
+fn each_option(mut options: &[u8], mut take: impl FnMut(u8, &[u8])) {
     // Bounded: each turn takes at least a byte.
     loop {
         match *options {
             [1, ref rest @ ..] => options = rest,
-            [5, length, ..] if length >= 2 && options.len() >= usize::from(length) => {
-                let blocks = options[2..usize::from(length)].chunks_exact(8).take(SACKS);
-                let count = blocks.len();
-                for (sack, block) in sacks.iter_mut().zip(blocks) {
-                    let word = |at: usize| u32::from_be_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
-                    *sack = (word(0), word(4));
-                }
-                return (sacks, count as u8);
+            [kind, length, ..] if kind > 1 && length >= 2 && options.len() >= usize::from(length) => {
+                let (option, rest) = options.split_at(usize::from(length));
+                take(kind, &option[2..]);
+                options = rest;
             }
-            [kind, length, ..] if kind > 1 && length >= 2 && options.len() > usize::from(length) => {
-                options = &options[usize::from(length)..];
-            }
-            _ => return (sacks, 0),
+            _ => return,
         }
     }
 }

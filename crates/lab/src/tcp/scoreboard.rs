@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bbrlab_core::Token;
 
@@ -263,6 +264,25 @@ impl Scoreboard {
         found
     }
 
+    /// The first lost segments that wait for their retransmission and left together: what is still one packet of the
+    /// host's, so that it leaves together again. At most `limit`, at least one.
+    // Linux splits a super-packet where SACKs do, and never joins two again.
+    pub fn next_pending_run(&mut self, limit: u32) -> Option<Range<u64>> {
+        let first = self.next_pending()?;
+        let burst = self.peek(first).token;
+        let mut end = first + 1;
+        while end < self.next && end - first < u64::from(limit) && self.is_pending(end) && self.peek(end).token == burst
+        {
+            end += 1;
+        }
+        Some(first..end)
+    }
+
+    fn is_pending(&self, seq: u64) -> bool {
+        let index = (seq & self.mask) as usize;
+        self.pending_bits[index / 64] & (1 << (index % 64)) != 0
+    }
+
     /// Forgets transmissions of acknowledged segments at the log's front.
     pub fn trim_log(&mut self) {
         while self.sent_log.front().is_some_and(|&(seq, _)| seq < self.una) {
@@ -341,6 +361,31 @@ mod tests {
         assert_eq!(board.next_pending(), None);
         board.mark_lost(70);
         assert_eq!(board.next_pending(), Some(70));
+    }
+
+    #[test]
+    fn a_run_ends_where_its_burst_or_its_loss_does() {
+        let mut board = Scoreboard::default();
+        let mut sampler = bbrlab_core::RateSampler::new(bbrlab_core::Time::ZERO);
+        for burst in 0..3 {
+            let now = bbrlab_core::Time(burst * 1_000_000);
+            let token = sampler.on_sent(now, 0, false, false);
+            for _ in 0..40 {
+                board.push(token, 1448);
+            }
+        }
+        // A hole over the border of two bursts, and one that a SACK splits; words of the bit maps end at 64.
+        (30..50).chain(55..100).filter(|seq| *seq != 70).for_each(|seq| board.mark_lost(seq));
+        let mut runs = Vec::new();
+        while let Some(run) = board.next_pending_run(25) {
+            run.clone().for_each(|seq| board.mark_retransmitted(seq, Token::default()));
+            runs.push((run.start, run.end));
+        }
+        assert_eq!(runs, [(30, 40), (40, 50), (55, 70), (71, 80), (80, 100)]);
+        // Those that wait again left together the last time.
+        (32..45).for_each(|seq| board.mark_lost(seq));
+        assert_eq!(board.next_pending_run(8), Some(32..40));
+        assert_eq!(board.next_pending_run(0), Some(32..33));
     }
 
     #[test]

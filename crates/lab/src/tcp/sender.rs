@@ -3,6 +3,8 @@
 //! Spec: Linux 6.12 `tcp_output.c` (SPEC §4.4 items 2, 5, 7, 8, 9). Sizes are in `bursts.rs`, recovery in `recovery.rs`, timers in `timers.rs`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::ops::Range;
+
 use bbrlab_core::{Controller, Init, Span, Time, Token};
 
 use super::app::App;
@@ -263,27 +265,34 @@ impl Sender {
             if self.blocked_by_pacer(now) || self.blocked_by_host_queue() {
                 return;
             }
-            let Some(seq) = self.board.next_pending() else {
+            let room = self.cc.cwnd() - self.board.in_flight();
+            let Some(run) = self.board.next_pending_run(self.burst_segments().min(room)) else {
                 return;
             };
-            self.retransmit(now, seq, out);
+            self.retransmit(now, run, out);
         }
     }
 
-    /// Retransmits one segment now.
-    pub(super) fn retransmit(&mut self, now: Time, seq: u64, out: &mut Vec<Segment>) {
-        let first_in_queue = seq == self.board.una;
-        let token = self.cc.on_sent(now, 1, self.board.in_flight(), self.board.packets_out(), true);
-        self.board.mark_retransmitted(seq, token);
-        self.board.sent_log.push_back((seq, now.as_micros()));
+    /// Retransmits these segments, one after another in sequence, as one burst.
+    // spec: Linux tcp_retransmit_skb
+    pub(super) fn retransmit(&mut self, now: Time, run: Range<u64>, out: &mut Vec<Segment>) {
+        let first_in_queue = run.start == self.board.una;
+        let segments = (run.end - run.start) as u32;
+        let token = self.cc.on_sent(now, segments, self.board.in_flight(), self.board.packets_out(), true);
         if self.retrans_stamp.is_none() {
             self.retrans_stamp = Some(now);
         }
-        self.undo_retrans = self.undo_retrans.max(0) + 1;
-        self.stats.retransmits += 1;
-        let len = self.board.peek(seq).len;
-        self.emit(now, seq, len, mark::RETRANSMIT, out);
-        self.after_send(now, u64::from(len), 1);
+        self.undo_retrans = self.undo_retrans.max(0) + i64::from(segments);
+        self.stats.retransmits += u64::from(segments);
+        let mut bytes = 0;
+        for seq in run {
+            self.board.mark_retransmitted(seq, token);
+            self.board.sent_log.push_back((seq, now.as_micros()));
+            let len = self.board.peek(seq).len;
+            bytes += u64::from(len);
+            self.emit(now, seq, len, mark::RETRANSMIT, out);
+        }
+        self.after_send(now, bytes, segments);
         if first_in_queue && self.timer.kind != TimerKind::Reorder {
             self.rearm_rto(now);
         }

@@ -153,7 +153,7 @@ impl Sender {
                 let last = self.board.next - 1;
                 if self.board.peek(last).flags & (flag::SACKED | flag::LOST) == 0 {
                     self.tlp_app_limited = self.token(last).is_app_limited();
-                    self.retransmit(now, last, out);
+                    self.retransmit(now, last..last + 1, out);
                 }
             }
             self.tlp_high_seq = Some(self.board.next);
@@ -198,7 +198,7 @@ impl Sender {
         self.tlp_high_seq = None;
         let head = self.board.una;
         if self.board.peek(head).flags & flag::RETRANS == 0 {
-            self.retransmit(now, head, out);
+            self.retransmit(now, head..head + 1, out);
         }
         self.retransmits_in_row += 1;
         self.backoff += 1;

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bbrlab_core::{Span, Time};
+use bbrlab_lab::export::pcap::Direction;
 use bbrlab_lab::link::Link;
 use bbrlab_lab::setup::{Change, FlowSetup, Rwnd, Setup};
 use bbrlab_lab::sim::Output;
@@ -19,6 +20,7 @@ use super::emulator::{LEFTWARD, Observer, Plan, RIGHTWARD};
 use super::packet::{Packet, Queued};
 use super::way::{Half, Watch, Way};
 use super::world::{Environment, LEFT, RIGHT, Running, World};
+use crate::capture::Capture;
 use crate::flows::{self, Ends, FIRST_PORT, LinkSeen, Path, Seen, kernel_cc};
 use crate::meter::Meter;
 use crate::{clock, measure, wire};
@@ -141,7 +143,8 @@ fn run_once(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Pr
     let driven = flows::drive(setup, &ends, &mut path);
     let Some(running) = path.running else { return Err(driven.err().unwrap_or_default()) };
     let (probe, self_check) = world.finish(running?, true, setup.path.rtt)?;
-    let output = measure::output(setup, "kernel", driven?, &probe.meter);
+    let mut output = measure::output(setup, "kernel", driven?, &probe.meter);
+    output.packets = probe.capture.map(Capture::finish).unwrap_or_default();
     Ok((output, Provenance { self_check, environment }))
 }
 
@@ -203,6 +206,7 @@ impl Path for Between<'_> {
 /// What the emulator tells the meter.
 struct Probe {
     meter: Meter,
+    capture: Option<Capture>,
     flows: u32,
     warmup: Time,
     seen: Arc<Mutex<Seen>>,
@@ -217,7 +221,7 @@ impl Probe {
         if setup.sample.is_some() {
             meter.keep_rtt_samples();
         }
-        Self { meter, flows: setup.flows.len() as u32, warmup: setup.warmup, seen }
+        Self { meter, capture: Capture::new(setup), flows: setup.flows.len() as u32, warmup: setup.warmup, seen }
     }
 
     #[inline]
@@ -259,6 +263,9 @@ impl Observer for Probe {
             && let Some(tcp) = wire::tcp(packet)
         {
             self.meter.on_data(now.0, flow as usize, tcp.seq, tcp.payload, segments);
+            if let Some(capture) = &mut self.capture {
+                capture.on_packet(now.0, flow as usize, Direction::Data, packet);
+            }
         }
     }
 
@@ -270,6 +277,9 @@ impl Observer for Probe {
             self.meter.on_arrival(now.0, flow as usize, tcp.seq, tcp.payload, count, wire_bytes);
         } else if way == LEFTWARD && tcp.flags & wire::flag::ACK != 0 {
             self.meter.on_ack(now.0, flow as usize, tcp.ack, tcp.sack_blocks());
+            if let Some(capture) = &mut self.capture {
+                capture.on_packet(now.0, flow as usize, Direction::Ack, head);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bbrlab_lab::export::pcap::Direction;
 use bbrlab_lab::result::RunResult;
 use bbrlab_lab::setup::{Change, Setup};
 use bbrlab_lab::sim::Output;
@@ -20,6 +21,7 @@ use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::emulate::{self, Emulated};
+use super::packets::Log;
 use super::plan::{Plan, plan};
 use super::qdisc::{Counted, Counters};
 use super::tap::{Passed, Tap};
@@ -113,6 +115,9 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     std::thread::sleep(SETTLE);
     await_tick();
     let driven = drive(setup, &ends, &mut path)?;
+    if let Some(log) = path.log.take() {
+        log.finish().map_err(|error| format!("packets: {error}"))?;
+    }
     std::mem::take(&mut path.changers).into_iter().try_for_each(Changer::finish)?;
     let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
@@ -210,6 +215,7 @@ impl Changer {
 struct KernelPath {
     plan: Plan,
     meter: Meter,
+    log: Option<Log>,
     senders: Vec<Tap>,
     receivers: Vec<Tap>,
     counters: Vec<Counters>,
@@ -251,6 +257,7 @@ impl KernelPath {
             changers,
             rates: setup.links.iter().map(|link| link.service.nominal_rate().0).collect(),
             zero_ns: 0,
+            log: Log::open(FilePath::new(EXCHANGE)).map_err(|error| format!("packets: {error}"))?,
             plan,
             meter,
         })
@@ -273,14 +280,20 @@ impl KernelPath {
     }
 
     /// Gives the meter what passed.
-    fn watch(&mut self) {
-        let (meter, zero) = (&mut self.meter, self.zero_ns);
+    fn watch(&mut self) -> Result<(), Failure> {
+        let (meter, zero, log) = (&mut self.meter, self.zero_ns, &mut self.log);
+        let mut logged = Ok(());
         for tap in &mut self.senders {
-            tap.drain(|passed| at_sender(meter, zero, &passed));
+            tap.drain(|passed| {
+                if let (Some((flow, dir)), Some(log), Ok(())) = (at_sender(meter, zero, &passed), &mut *log, &logged) {
+                    logged = log.add(passed.at_ns.saturating_sub(zero), flow, dir, passed.headers);
+                }
+            });
         }
         for tap in &mut self.receivers {
             tap.drain(|passed| at_receiver(meter, zero, &passed));
         }
+        logged.map_err(|error| format!("packets: {error}"))
     }
 }
 
@@ -289,14 +302,20 @@ fn flow_of(port: u16) -> usize {
     usize::from(port.wrapping_sub(FIRST_PORT))
 }
 
-fn at_sender(meter: &mut Meter, zero: u64, passed: &Passed<'_>) {
-    let Some(tcp) = wire::tcp(passed.headers) else { return };
+/// Returns whose packet it is and which way it goes.
+fn at_sender(meter: &mut Meter, zero: u64, passed: &Passed<'_>) -> Option<(usize, Direction)> {
+    let tcp = wire::tcp(passed.headers)?;
     let now = passed.at_ns.saturating_sub(zero);
     if passed.outgoing {
-        meter.on_data(now, flow_of(tcp.ends.from_port), tcp.seq, tcp.payload, 1);
-    } else if tcp.flags & wire::flag::ACK != 0 {
-        meter.on_ack(now, flow_of(tcp.ends.to_port), tcp.ack, tcp.sack_blocks());
+        let flow = flow_of(tcp.ends.from_port);
+        meter.on_data(now, flow, tcp.seq, tcp.payload, 1);
+        return Some((flow, Direction::Data));
     }
+    let flow = flow_of(tcp.ends.to_port);
+    if tcp.flags & wire::flag::ACK != 0 {
+        meter.on_ack(now, flow, tcp.ack, tcp.sack_blocks());
+    }
+    Some((flow, Direction::Ack))
 }
 
 fn at_receiver(meter: &mut Meter, zero: u64, passed: &Passed<'_>) {
@@ -329,13 +348,13 @@ impl Path for KernelPath {
     }
 
     fn measure_from_here(&mut self) -> Result<(), Failure> {
-        self.watch();
+        self.watch()?;
         self.meter.measure_from_here();
         Ok(())
     }
 
     fn sample(&mut self, seen: &mut Seen) -> Result<(), Failure> {
-        self.watch();
+        self.watch()?;
         for tap in self.senders.iter().chain(&self.receivers) {
             let missed = tap.missed().map_err(|error| format!("tap: {error}"))?;
             if missed > 0 {

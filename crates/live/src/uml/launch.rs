@@ -10,10 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use bbrlab_lab::setup::Setup;
 use bbrlab_lab::sim::Output;
 
 use super::emulate::{ERRAND, Emulated, Errand, STDERR, STDOUT};
 use super::guest::{DONE, Done, JOB};
+use super::packets;
 use crate::flows::Failure;
 use crate::leftovers;
 
@@ -119,11 +121,12 @@ pub struct Ran {
     pub hz: Option<u32>,
 }
 
-/// Runs a job: this command, as the guest's first process, makes a setup of its text.
-pub fn run(kernel: &Path, job: &str) -> Result<Ran, Failure> {
+/// Runs a job: this command, as the guest's first process, makes of its text what `setup` is here.
+pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<Ran, Failure> {
     let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
     let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
     fs::write(exchange.0.join(JOB), job).map_err(|error| fault("job", &error))?;
+    packets::ask(&exchange.0, setup).map_err(|error| fault("packets", &error))?;
     let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
     let mut child = start(kernel, &own, &exchange.0, Boot::default())
         .map_err(|error| fault(&kernel.display().to_string(), &error))?;
@@ -136,7 +139,8 @@ pub fn run(kernel: &Path, job: &str) -> Result<Ran, Failure> {
     match done(&exchange, kernel, &console)? {
         Done::Emulated(_) => Err("--on uml: result: of another job".to_owned()),
         Done::Ran { result, trace, release } => {
-            let output = Output { result: *result, trace, packets: Default::default() };
+            let packets = packets::take(&exchange.0, setup).map_err(|error| fault("packets", &error))?;
+            let output = Output { result: *result, trace, packets };
             Ok(Ran { output, release, hz: hz(kernel) })
         }
         Done::Failed(what) => Err(format!("--on uml: {what}")),

@@ -8,6 +8,7 @@
 pub mod emulate;
 pub mod guest;
 pub mod launch;
+mod packets;
 pub mod plan;
 mod qdisc;
 mod tap;

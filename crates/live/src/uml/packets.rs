@@ -1,0 +1,110 @@
+//! Packets on their way from the guest to the host: a file in the directory of exchange.
+//! In: headers that passed a sender's device. Out: the same, in order. Never: more than were asked for and one, which says so.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use bbrlab_lab::export::pcap::{Direction, Packets};
+use bbrlab_lab::setup::{Capture as Asked, Setup};
+
+use crate::capture::Capture;
+
+/// Name of the file with the number of packets that the host wants; without it, it wants none.
+const WANTED: &str = "packets-wanted";
+/// Name of the file with the packets.
+const PACKETS: &str = "packets";
+/// Bytes in front of a packet's own: moment, flow, direction, length.
+const PREFIX: usize = 14;
+
+/// What the guest writes.
+pub struct Log {
+    file: BufWriter<File>,
+    room: usize,
+}
+
+/// Asks the guest for the packets that a setup asks for.
+pub fn ask(exchange: &Path, setup: &Setup) -> io::Result<()> {
+    let Asked::On { limit, .. } = setup.capture else { return Ok(()) };
+    fs::write(exchange.join(WANTED), limit.to_string())
+}
+
+/// What the guest has written.
+pub fn take(exchange: &Path, setup: &Setup) -> io::Result<Packets> {
+    let Some(mut capture) = Capture::new(setup) else { return Ok(Packets::default()) };
+    let mut file = BufReader::new(File::open(exchange.join(PACKETS))?);
+    let mut prefix = [0; PREFIX];
+    let mut bytes = [0; u8::MAX as usize];
+    while !file.fill_buf()?.is_empty() {
+        file.read_exact(&mut prefix)?;
+        let [t0, t1, t2, t3, t4, t5, t6, t7, f0, f1, f2, f3, back, length] = prefix;
+        let packet = &mut bytes[..usize::from(length)];
+        file.read_exact(packet)?;
+        let t_ns = u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7]);
+        let dir = if back == 0 { Direction::Data } else { Direction::Ack };
+        capture.on_packet(t_ns, u32::from_le_bytes([f0, f1, f2, f3]) as usize, dir, packet);
+    }
+    Ok(capture.finish())
+}
+
+impl Log {
+    /// A log, if the host asked for one.
+    pub fn open(exchange: &Path) -> io::Result<Option<Self>> {
+        let wanted = match fs::read_to_string(exchange.join(WANTED)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            wanted => wanted?,
+        };
+        let limit: usize = wanted.parse().map_err(io::Error::other)?;
+        let file = BufWriter::new(File::create(exchange.join(PACKETS))?);
+        Ok(Some(Self { file, room: limit.saturating_add(1) }))
+    }
+
+    /// A packet of `flow` passed; `headers` begins with IP's.
+    pub fn add(&mut self, t_ns: u64, flow: usize, dir: Direction, headers: &[u8]) -> io::Result<()> {
+        if self.room == 0 {
+            return Ok(());
+        }
+        self.room -= 1;
+        let headers = &headers[..headers.len().min(u8::MAX.into())];
+        self.file.write_all(&t_ns.to_le_bytes())?;
+        self.file.write_all(&(flow as u32).to_le_bytes())?;
+        self.file.write_all(&[u8::from(dir == Direction::Ack), headers.len() as u8])?;
+        self.file.write_all(headers)
+    }
+
+    /// All is on the host's disk.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_core::Time;
+    use bbrlab_lab::export::pcap::Tap;
+
+    use super::*;
+    use crate::wire::tests::segment;
+
+    #[test]
+    fn what_the_guest_logs_the_host_reads() {
+        let dir = std::env::temp_dir().join(format!("bbrlab-packets-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let sourced = bbrlab_lab::scenario::Sourced::from_toml("flow = ['bbr1']", "test").unwrap();
+        let mut setup = sourced.scenario.resolve().unwrap();
+        ask(&dir, &setup).unwrap();
+        assert!(Log::open(&dir).unwrap().is_none());
+        setup.capture = Asked::On { limit: 3, taps: &[Tap::Sender] };
+        ask(&dir, &setup).unwrap();
+        let mut log = Log::open(&dir).unwrap().unwrap();
+        for t in 0..9_u32 {
+            log.add(t.into(), 0, Direction::Data, &segment(100 + t, 7, Some((1, 2)))).unwrap();
+        }
+        log.finish().unwrap();
+        let packets = take(&dir, &setup).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        let seen: Vec<_> = packets.records.iter().map(|record| (record.t_ns, record.seq, record.len)).collect();
+        assert_eq!((seen, packets.cut), (vec![(0, 0, 7), (1, 1, 7), (2, 2, 7)], Some(Time(3))));
+    }
+}
