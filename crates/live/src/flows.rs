@@ -30,9 +30,7 @@ const PORT: u16 = 5001;
 pub const FIRST_PORT: u16 = 10_000;
 /// Bytes written or read at once: a system call costs more than its copy.
 const BLOCK: usize = 1 << 20;
-/// A bulk receiver wakes for this much, and for no less than the second. Its window is far larger. To read is no matter
-/// of indifference: the kernel acknowledges at once what a read finds and no ACK has covered (`tcp_cleanup_rbuf`).
-const LOW_WATER: u64 = 8 << 20;
+/// A bulk receiver wakes for no less than this.
 const LOW_WATER_LEAST: u64 = 128 << 10;
 /// What all receivers together let wait.
 const WAITING: u64 = 256 << 20;
@@ -67,6 +65,9 @@ pub trait Path {
     fn change(&mut self, change: &Change) -> Result<(), Failure>;
     /// The warm-up is over.
     fn measure_from_here(&mut self) -> Result<(), Failure>;
+    /// How much a bulk receiver lets wait before it wakes. Its window is far larger. To read is no matter of
+    /// indifference: the kernel acknowledges at once what a read finds and no ACK has covered (`tcp_cleanup_rbuf`).
+    fn low_water(&self) -> u64;
     /// What passed up to now.
     fn sample(&mut self, seen: &mut Seen) -> Result<(), Failure>;
 }
@@ -157,7 +158,8 @@ pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, Failure> {
 
 /// Drives all flows from the start of the run to its end.
 pub fn drive(setup: &Setup, ends: &[Ends], path: &mut dyn Path) -> Result<Driven, Failure> {
-    let mut driver = Driver::new(setup, ends).map_err(|error| format!("sockets: {error}"))?;
+    let low_water = (WAITING / setup.flows.len().max(1) as u64).clamp(LOW_WATER_LEAST, path.low_water());
+    let mut driver = Driver::new(setup, ends, low_water).map_err(|error| format!("sockets: {error}"))?;
     driver.run(path)?;
     Ok(driver.driven)
 }
@@ -190,6 +192,7 @@ struct Driver<'a> {
     listeners: Vec<OwnedFd>,
     flows: Vec<Live>,
     block: Vec<u8>,
+    low_water: u64,
     seen: Seen,
     driven: Driven,
     grid: Span,
@@ -201,11 +204,10 @@ struct Driver<'a> {
 }
 
 /// How much must have arrived before the receiver reads. It reads its first segment at once: see [`settle_window`].
-fn low_water(flow: &FlowSetup, flows: usize, read: u64) -> i32 {
+fn low_water(flow: &FlowSetup, low_water: u64, read: u64) -> i32 {
     if read == 0 {
         return 1;
     }
-    let low_water = (WAITING / flows as u64).clamp(LOW_WATER_LEAST, LOW_WATER);
     let most = match (flow.rwnd, &flow.traffic) {
         (Rwnd::Unlimited, Traffic::Bulk) => low_water,
         (Rwnd::Unlimited, Traffic::Size(bytes)) => low_water.min((*bytes).saturating_sub(read)),
@@ -230,7 +232,7 @@ fn settle_window(setup: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(setup: &'a Setup, ends: &'a [Ends]) -> io::Result<Self> {
+    fn new(setup: &'a Setup, ends: &'a [Ends], low_water: u64) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
@@ -268,6 +270,7 @@ impl<'a> Driver<'a> {
             listeners,
             flows: (0..flows).map(|_| live()).collect(),
             block: vec![0; BLOCK],
+            low_water,
             seen: Seen { flows: vec![Default::default(); flows], links: vec![Default::default(); setup.links.len()] },
             driven: Driven {
                 trace: Trace {
@@ -425,7 +428,7 @@ impl<'a> Driver<'a> {
             let index = usize::from(port.saturating_sub(FIRST_PORT));
             let Some(setup) = self.setup.flows.get(index) else { continue };
             settle_window(setup, &fd)?;
-            socket::set_low_water(&fd, low_water(setup, self.flows.len(), 0))?;
+            socket::set_low_water(&fd, low_water(setup, self.low_water, 0))?;
             self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, index as u64 * ENDS + 1))?;
             self.flows[index].receiver = Some(fd);
         }
@@ -471,21 +474,20 @@ impl<'a> Driver<'a> {
 
     fn read(&mut self, index: usize) -> io::Result<()> {
         let now = self.now();
-        let flows = self.flows.len();
         let setup = &self.setup.flows[index];
         let flow = &mut self.flows[index];
         let Some(fd) = &flow.receiver else { return Ok(()) };
         let Some(taken) = socket::discard(fd, usize::MAX >> 1)? else { return Ok(()) };
         if flow.read == 0 {
             settle_window(setup, fd)?;
-            socket::set_low_water(fd, low_water(setup, flows, taken as u64))?;
+            socket::set_low_water(fd, low_water(setup, self.low_water, taken as u64))?;
         }
         flow.read += taken as u64;
         if let Traffic::Size(bytes) = setup.traffic {
             if flow.read >= bytes {
                 self.driven.flows[index].finished.get_or_insert(now);
-            } else if bytes - flow.read < LOW_WATER {
-                socket::set_low_water(fd, low_water(setup, flows, flow.read))?;
+            } else if bytes - flow.read < self.low_water {
+                socket::set_low_water(fd, low_water(setup, self.low_water, flow.read))?;
             }
         } else if let Traffic::RequestResponse { size, think } = setup.traffic {
             let done = &mut self.driven.flows[index].exchanges;

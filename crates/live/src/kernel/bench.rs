@@ -71,6 +71,7 @@ fn plan(offload: Offload) -> Plan {
         sampled_way: 0,
         offload,
         mtu: 1500,
+        punctual: false,
     }
 }
 

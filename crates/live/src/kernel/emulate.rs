@@ -80,7 +80,8 @@ pub fn emulate(job: Job) -> Result<Report, Fault> {
     let start_ns = clock::now_ns();
     let sampled_way = usize::from(job.direction == Direction::Down);
     let schedule = std::mem::take(&mut setup.schedule);
-    let plan = Plan { start_ns, end: Time::NEVER, schedule, sample: None, sampled_way, offload, mtu: MTU };
+    let plan =
+        Plan { start_ns, end: Time::NEVER, schedule, sample: None, sampled_way, offload, mtu: MTU, punctual: false };
     let running = world.start(plan, ways(&setup, job.direction), Anyone)?;
     let status = keeper.run();
     let wall_s = (clock::now_ns() - start_ns) as f64 / 1e9;

@@ -39,6 +39,10 @@ const FAST_FROM_BPS: u64 = 250_000_000;
 /// The share of all time, in thousandths, that may go into waking before something is due. Ours: on a slow link it
 /// makes every packet punctual, on a link of 100 Mbit/s it would cost half a core.
 const EARLY_SHARE: u64 = 30;
+/// The same where nothing but a measurement wants the cores. Ours.
+const EARLY_SHARE_PUNCTUAL: u64 = 500;
+/// How fast the longest wake-up is forgotten: by this part of the difference with each one. Ours.
+const LONGEST_DECAY: u64 = 64;
 /// Most of that time that is saved up. Ours.
 const EARLY_MAX: u64 = 3_000_000;
 /// After so long without sleep a real-time thread would starve others, and the kernel would stop it for 50 ms to let
@@ -81,6 +85,8 @@ pub struct Plan {
     pub offload: Offload,
     /// The devices' MTU.
     pub mtu: u32,
+    /// Processor time is spent for punctuality: this run measures what a millisecond does.
+    pub punctual: bool,
 }
 
 /// The emulator, on the thread that made it.
@@ -98,6 +104,8 @@ pub struct Emulator<'a, O> {
     is_fast: bool,
     /// How late the machine wakes us, ns: a moving average.
     lead: u64,
+    /// How late it does at worst, ns: forgotten slowly.
+    longest: u64,
     early: Early,
 }
 
@@ -118,9 +126,9 @@ struct Early {
 }
 
 impl Early {
-    /// Takes `span` ns of it, if there is as much by `now`.
-    fn take(&mut self, now: Time, span: u64) -> bool {
-        let earned = now.since(self.counted).0 / 1000 * EARLY_SHARE;
+    /// Takes `span` ns of it, if there is as much by `now`; it grows by `share` thousandths of all time.
+    fn take(&mut self, now: Time, span: u64, share: u64) -> bool {
+        let earned = now.since(self.counted).0 / 1000 * share;
         if earned > 0 {
             self.counted = now;
         }
@@ -150,6 +158,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             head: [0; HEAD_MAX],
             next_change: 0,
             lead: 0,
+            longest: 0,
             early: Early::default(),
         }
     }
@@ -173,7 +182,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             let due = self.next_due();
             let now = self.now();
             let weary = now.since(woke) > VIGIL;
-            let awake = if self.is_fast { AWAKE + Span(self.lead) } else { AWAKE };
+            let awake = if self.is_fast || self.plan.punctual { AWAKE + Span(self.ahead()) } else { AWAKE };
             if (due <= now + awake || readable != [false; 2]) && !weary {
                 continue;
             }
@@ -207,8 +216,16 @@ impl<'a, O: Observer> Emulator<'a, O> {
     /// How long to sleep for what is due then: less by the time that waking takes, while there is time to spare.
     fn until(&mut self, now: Time, due: Time) -> Span {
         let span = due.since(now).0;
-        let early = if self.early.take(now, self.lead) { self.lead } else { 0 };
+        let share = if self.plan.punctual { EARLY_SHARE_PUNCTUAL } else { EARLY_SHARE };
+        let ahead = self.ahead();
+        let early = if self.early.take(now, ahead, share) { ahead } else { 0 };
         Span(span.saturating_sub(early).max(SLEEP_MIN))
+    }
+
+    /// How much earlier than something is due to wake for it.
+    #[inline]
+    fn ahead(&self) -> u64 {
+        if self.plan.punctual { self.longest } else { self.lead }
     }
 
     /// Waits for a packet (`deaf`: for none), at most for `span`.
@@ -228,6 +245,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         let mut arrived = None;
         if over > 0 {
             self.lead = (7 * self.lead + over) / 8;
+            self.longest = over.max(self.longest - self.longest.saturating_sub(over) / LONGEST_DECAY);
         } else if !deaf && (left || right) {
             // A packet woke us, and that took as long as a timer's wake-up does.
             arrived = Some(Time(now.0.saturating_sub(self.lead)).max(asleep));

@@ -42,6 +42,8 @@ const ETHERNET: u32 = 14;
 const SETTLE: Duration = Duration::from_millis(100);
 /// How late after a tick the run may begin.
 const TICK_GRAIN: Duration = Duration::from_micros(1);
+/// How much a bulk receiver lets wait: nothing else reads, and each wake-up costs.
+const LOW_WATER: u64 = 8 << 20;
 /// Where programs are, for a process that was given no environment.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -351,6 +353,10 @@ impl Path for KernelPath {
         self.watch()?;
         self.meter.measure_from_here();
         Ok(())
+    }
+
+    fn low_water(&self) -> u64 {
+        LOW_WATER
     }
 
     fn sample(&mut self, seen: &mut Seen) -> Result<(), Failure> {
