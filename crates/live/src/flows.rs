@@ -161,7 +161,7 @@ pub fn drive(setup: &Setup, ends: &[Ends], path: &mut dyn Path) -> Result<Driven
     let low_water = (WAITING / setup.flows.len().max(1) as u64).clamp(LOW_WATER_LEAST, path.low_water());
     let mut driver = Driver::new(setup, ends, low_water).map_err(|error| format!("sockets: {error}"))?;
     driver.run(path)?;
-    Ok(driver.driven)
+    Ok(std::mem::take(&mut driver.driven))
 }
 
 /// One flow at work.
@@ -574,6 +574,14 @@ impl<'a> Driver<'a> {
             (driven.end, driven.bbr) = (flow.info, flow.bbr);
         }
         Ok(())
+    }
+}
+
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        for fd in self.flows.iter().flat_map(|flow| [&flow.sender, &flow.receiver]).flatten() {
+            let _ = socket::abort_on_close(fd); // else the connection ends later
+        }
     }
 }
 

@@ -146,6 +146,12 @@ pub fn set_low_water(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
     set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
+/// When this socket is closed its connection ends at once, and what was not sent is nobody's any more: else the kernel
+/// would keep it, its data and its namespace for a minute and more, and run short of memory for others' connections.
+pub fn abort_on_close(fd: impl AsFd) -> io::Result<()> {
+    setsockopt(&fd, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).map_err(io::Error::from)
+}
+
 /// Address and port together.
 pub const fn at(address: Ipv4Addr, port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(address, port)

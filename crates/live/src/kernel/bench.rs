@@ -27,6 +27,7 @@ use super::tun::Offload;
 use super::way::{Half, Watch, Way};
 use super::world::{self, RIGHT, World};
 use crate::clock;
+use crate::socket::abort_on_close;
 
 /// Port of the receiver.
 const PORT: u16 = 5001;
@@ -245,6 +246,7 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
     let counted = Arc::clone(&received);
     thread::spawn(move || {
         let Ok((mut stream, _)) = listener.accept() else { return };
+        let _ = abort_on_close(&stream); // else it ends later
         // Woken for each packet, the reader costs more than the link: each wake-up is an interrupt of another core.
         wake_by_chunk(&stream);
         let mut chunk = vec![0; CHUNK];
@@ -254,6 +256,7 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
     });
     world.left.set_sysctl("ipv4/tcp_congestion_control", cc)?;
     let stream = world.left.run(|| TcpStream::connect((RIGHT, PORT)).map_err(fault))?;
+    abort_on_close(&stream).map_err(fault)?;
     let done = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&done);
     let writer = thread::spawn(move || send(stream, &ended));

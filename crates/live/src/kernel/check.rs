@@ -20,6 +20,8 @@ pub struct Limits {
     pub rate_error: f64,
     /// Most CPU time that the hypervisor took, a share.
     pub steal: f64,
+    /// Most memory of all TCP sockets of the machine, as a share of what makes its kernel save memory.
+    pub tcp_memory: f64,
 }
 
 impl Limits {
@@ -30,6 +32,7 @@ impl Limits {
             late_max_us: (0.5 * rtt_us).max(50_000.0),
             rate_error: 0.005,
             steal: 0.05,
+            tcp_memory: 1.0,
         }
     }
 }
@@ -63,6 +66,9 @@ pub struct SelfCheck {
     pub host_drops: u64,
     /// CPU time that the hypervisor took during the run, a share.
     pub steal: f64,
+    /// Memory of all TCP sockets of the machine, as a share of what makes its kernel save memory: above it, windows and
+    /// buffers stay as small as they are. The larger of before and after the run.
+    pub tcp_memory: f64,
     /// CPU time of the emulator over the run's, in cores.
     pub emulator_cores: f64,
     /// The emulator's scheduling: `fifo`, or `other` where real-time scheduling is not permitted.
@@ -166,6 +172,7 @@ impl Gather {
             packets: self.late.iter().map(Histogram::count).sum(),
             host_drops: self.no_room + surroundings.device_drops,
             steal: surroundings.steal,
+            tcp_memory: surroundings.tcp_memory,
             emulator_cores: surroundings.cores,
             scheduler: surroundings.scheduler.clone(),
             attempts: 1,
@@ -186,6 +193,7 @@ impl SelfCheck {
         over("lateness p99", self.late_p99_us, limits.late_p99_us, " µs");
         over("lateness max", self.late_max_us, limits.late_max_us, " µs");
         over("CPU steal", 100.0 * self.steal, 100.0 * limits.steal, " %");
+        over("memory of the machine's TCP sockets", 100.0 * self.tcp_memory, 100.0 * limits.tcp_memory, " %");
         over("packets lost around the link:", self.host_drops as f64, 0.0, "");
         let error =
             if self.asked_rate_bps > 0.0 { (self.achieved_rate_bps / self.asked_rate_bps - 1.0).abs() } else { 0.0 };
@@ -224,6 +232,8 @@ pub struct Surroundings {
     pub device_drops: u64,
     /// Share of stolen CPU time.
     pub steal: f64,
+    /// As [`TcpMemory::share`].
+    pub tcp_memory: f64,
     /// The emulator's CPU time over the run's.
     pub cores: f64,
     /// `fifo` or `other`.
@@ -260,9 +270,48 @@ impl CpuTime {
     }
 }
 
+/// Memory of all TCP sockets of the machine, pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpMemory {
+    used: u64,
+    /// Below this the kernel never saves memory: the first number of `tcp_mem`.
+    ample: u64,
+}
+
+impl TcpMemory {
+    /// Reads /proc; zeros where it cannot be read.
+    pub fn now() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Self::parse(&read("/proc/net/sockstat"), &read("/proc/sys/net/ipv4/tcp_mem"))
+    }
+
+    fn parse(sockstat: &str, tcp_mem: &str) -> Self {
+        let tcp = sockstat.lines().find_map(|line| line.strip_prefix("TCP:")).unwrap_or("");
+        let used = tcp.split_whitespace().skip_while(|word| *word != "mem").nth(1);
+        let number = |word: Option<&str>| word.and_then(|word| word.parse().ok()).unwrap_or(0);
+        Self { used: number(used), ample: number(tcp_mem.split_whitespace().next()) }
+    }
+
+    /// What is used of what is ample; 0 where either is not known.
+    pub fn share(self) -> f64 {
+        if self.ample == 0 { 0.0 } else { self.used as f64 / self.ample as f64 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_other_connections_hold_is_a_fault() {
+        let sockstat = "sockets: used 8\nTCP: inuse 1 orphan 17 tw 0 alloc 18 mem 330042\nUDP: inuse 0 mem 0\n";
+        let memory = TcpMemory::parse(sockstat, "287898\t383867\t575796\n");
+        assert_eq!((memory.used, memory.ample), (330_042, 287_898));
+        let surroundings = Surroundings { tcp_memory: memory.share(), ..Surroundings::default() };
+        let check = Gather::default().verdict(Limits::for_rtt_us(1e6), 0.0, &surroundings);
+        assert_eq!(check.faults, ["memory of the machine's TCP sockets 114.6 %, limit 100.0 %"]);
+        assert_eq!(TcpMemory::parse("", "").share(), 0.0);
+    }
 
     fn packet(busy: u32, left_ns: u64) -> Packet {
         Packet { buffer: 0, flow: 0, wire: 1250, busy, left_ns, line: 0, segment: 0, hop: 0, ect: false, ce: false }

@@ -15,7 +15,7 @@ use nix::sys::prctl::set_timerslack;
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::check::{CpuTime, Gather, Limits, SelfCheck, Surroundings};
+use super::check::{CpuTime, Gather, Limits, SelfCheck, Surroundings, TcpMemory};
 use super::emulator::{Emulator, Observer, Plan};
 use super::iface;
 use super::ns::NetNs;
@@ -80,7 +80,18 @@ pub struct Running<O> {
     before: CpuTime,
     drops: u64,
     started_ns: u64,
+    tcp_memory: f64,
     fifo: bool,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // A command may have closed connections whose data are still on their way. The path is gone: what is left of
+        // them would hold memory and the namespace until the kernel has tried eight times.
+        for ns in [&self.left, &self.right] {
+            let _ = ns.set_sysctl("ipv4/tcp_orphan_retries", "1");
+        }
+    }
 }
 
 impl World {
@@ -125,6 +136,7 @@ impl World {
             ("ipv4/tcp_wmem", &sent),
             ("ipv4/tcp_no_metrics_save", "1"),
             ("ipv4/tcp_ecn", ecn),
+            ("ipv4/tcp_orphan_retries", "1"), // what outlives us, if we are killed, does not for long
         ];
         let mut notes: Vec<String> = Vec::new();
         for ns in [&self.left, &self.right] {
@@ -172,7 +184,7 @@ impl World {
         let thread = thread::Builder::new().name("bbrlab-emulator".to_owned()).spawn(work);
         let thread = thread.map_err(|error| format!("emulator: thread: {error}"))?;
         let fifo = tells.recv().unwrap_or(false);
-        Ok(Running { thread, stop, before, drops, started_ns, fifo })
+        Ok(Running { thread, stop, before, drops, started_ns, tcp_memory: TcpMemory::now().share(), fifo })
     }
 
     /// Stops an emulator, or waits for its end, and asks it how it went.
@@ -187,6 +199,7 @@ impl World {
             device_drops: self.device_drops().saturating_sub(running.drops),
             steal: CpuTime::now().steal_since(running.before),
             cores: if wall_s > 0.0 { cpu_ns as f64 / 1e9 / wall_s } else { 0.0 },
+            tcp_memory: TcpMemory::now().share().max(running.tcp_memory),
             scheduler: if running.fifo { "fifo" } else { "other" }.to_owned(),
         };
         let limits = Limits::for_rtt_us(rtt.0 as f64 / 1e3);

@@ -16,6 +16,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, s
 
 use super::path::RECEIVER;
 use crate::clock::now_ns;
+use crate::socket::abort_on_close;
 
 /// First port; each flow has its own.
 const PORT: u16 = 5001;
@@ -101,9 +102,7 @@ pub fn send(
         Traffic::Rate { rate, tick } => sender.write_rate(flow.start, rate.bytes_in(tick), tick),
     }
     sleep_until(began, end, stop);
-    // What is not yet sent is nobody's any more: the connection ends at once.
-    let abort = libc::linger { l_onoff: 1, l_linger: 0 };
-    setsockopt(&sender.stream, sockopt::Linger, &abort).map_err(|error| format!("flow {nth}: SO_LINGER: {error}"))
+    abort_on_close(&sender.stream).map_err(|error| format!("flow {nth}: SO_LINGER: {error}"))
 }
 
 /// A connection with this congestion control; `None` if the path let none through before the end.
