@@ -258,6 +258,42 @@ fn a_flow_on_this_kernel_fills_the_link_and_says_how_it_went() {
     }
 }
 
+/// Connections of this machine whose process has closed them while data was still on its way.
+fn orphans() -> u64 {
+    let text = fs::read_to_string("/proc/net/sockstat").unwrap();
+    let mut words = text.split_whitespace().skip_while(|word| *word != "orphan");
+    words.nth(1).unwrap().parse().unwrap()
+}
+
+/// Left alone, the kernel keeps such a connection, its data and its namespace for a minute and more.
+fn end_soon(before: u64) {
+    let gone = (0..100).any(|_| {
+        sleep(Duration::from_millis(100));
+        orphans() <= before
+    });
+    assert!(gone, "{} connections are left, {before} were there", orphans());
+}
+
+#[test]
+fn connections_end_with_their_run() {
+    if !permitted("connections_end_with_their_run") {
+        return;
+    }
+    let before = orphans();
+    let flags = ["--rate", "1mbit", "--buffer", "1000p", "--flow", "cubic*3", "--duration", "2s", "-q"];
+    let done = bbrlab().args(["run", "--on", "kernel"]).args(flags).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    end_soon(before);
+    let server =
+        "exec python3 -c 'import socket as s, time; l = s.create_server((\"\", 5001)); l.accept(); time.sleep(9)'";
+    let client = "import os, socket as s; c = s.create_connection((os.environ['BBRLAB_SERVER_IP'], 5001)); \
+                  c.setblocking(False); print(c.send(bytes(1 << 20)))";
+    let done = emulate(&["--rate", "100kbit", "--server", server, "--", "python3", "-c", client]);
+    let sent: u64 = String::from_utf8_lossy(&done.stdout).trim().parse().unwrap();
+    assert!(done.status.success() && sent > 50_000, "{}", String::from_utf8_lossy(&done.stderr));
+    end_soon(before);
+}
+
 /// Runs a command inside User Mode Linux, if there is one; if not, says so under the test's name.
 fn in_uml(test: &str, args: &[&str]) -> Option<Output> {
     let done = emulate(&[&["--on", "uml"], args].concat());

@@ -46,6 +46,44 @@ fn a_transfer_ends_when_its_last_byte_has_arrived() {
     assert!((0.17..0.22).contains(&fct), "{fct}");
 }
 
+/// Types of the blocks of a pcapng file, in order.
+fn blocks(file: &[u8]) -> Vec<u32> {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (mut at, mut kinds) = (0, Vec::new());
+    while at < file.len() {
+        kinds.push(word(at));
+        at += word(at + 4) as usize;
+    }
+    kinds
+}
+
+#[test]
+#[ignore = "needs the kernel of make uml"]
+fn a_capture_holds_every_packet_of_the_sender_up_to_its_limit() {
+    let dir = std::env::temp_dir().join(format!("bbrlab-uml-pcap-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("sender.pcapng");
+    let packets = |limit: &str| {
+        let path = file.to_str().unwrap();
+        let flags = ["--flow", "cubic,size=100kB", "--duration", "3s", "--pcap", path, "--pcap-limit", limit];
+        let output = bbrlab(&[&["run", "--on", "uml", "-q"], &flags[..]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let count = blocks(&std::fs::read(&file).unwrap()).iter().filter(|kind| **kind == 6).count();
+        (count, String::from_utf8(output.stderr).unwrap())
+    };
+    let (all, said) = packets("1000");
+    // SYN, 70 segments, FIN perhaps; an ACK for two of them at least.
+    assert!((71 + 36..=73 + 73).contains(&all), "{all} packets; {said}");
+    let (some, said) = packets("50");
+    assert!(some == 50 && said.contains("50 packets were recorded"), "{some} packets; {said}");
+    // A directory gets what a real kernel's path shows: the sender's side.
+    let output = bbrlab(&["run", "--on", "uml", "-q", "--duration", "1s", "--pcap", &format!("{}/", dir.display())]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(names, ["sender.pcapng"]);
+}
+
 #[test]
 #[ignore = "needs the kernel of make uml"]
 fn a_schedule_changes_the_path() {
