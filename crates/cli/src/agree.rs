@@ -232,7 +232,6 @@ fn page(args: &AgreeArgs, cells: &[Cell], rows: &[Row]) -> Report {
         sections: vec![Section {
             id: "agreement".to_owned(),
             title: "Figure by figure".to_owned(),
-            rows: (0..rows.len()).collect(),
             figures: FIGURES.iter().enumerate().map(|(index, name)| figure(cells, index, name)).collect(),
             runs_table: Some(table(args, cells)),
             ..Section::default()

@@ -294,6 +294,25 @@ fn connections_end_with_their_run() {
     end_soon(before);
 }
 
+#[test]
+fn ipv6_passes_the_same_link() {
+    if !permitted("ipv6_passes_the_same_link") {
+        return;
+    }
+    let server = "exec python3 -c 'import socket as s; l = s.create_server((\"::\", 5001), family=s.AF_INET6); \
+                  l.accept()[0].sendall(bytes(1000000))'";
+    let client = "import os, socket as s, time; t = time.monotonic(); \
+                  c = s.create_connection((os.environ['BBRLAB_SERVER_IP6'], 5001)); \
+                  n = sum(len(b) for b in iter(lambda: c.recv(65536), b'')); print(n, time.monotonic() - t)";
+    let flags = ["--rate", "10mbit", "--rtt", "20ms", "--buffer", "1000p", "--data", "down"];
+    let done = emulate(&[&flags[..], &["--server", server, "--", "python3", "-c", client]].concat());
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let (bytes, seconds) = said.trim().split_once(' ').unwrap_or_else(|| panic!("{done:?}"));
+    assert_eq!(bytes, "1000000");
+    // At 10 Mbit/s they take 0.83 s on the wire, and two round trips begin and end it.
+    assert!((0.84..1.5).contains(&seconds.parse::<f64>().unwrap()), "{said}");
+}
+
 /// Runs a command inside User Mode Linux, if there is one; if not, says so under the test's name.
 fn in_uml(test: &str, args: &[&str]) -> Option<Output> {
     let done = emulate(&[&["--on", "uml"], args].concat());
