@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bbrlab_core::{AlgorithmConfig, Span, State, Time};
 use bbrlab_lab::metrics::Histogram;
-use bbrlab_lab::setup::{Change, FlowSetup, Rwnd, Setup, Traffic};
+use bbrlab_lab::setup::{Change, Setup, Traffic};
 use bbrlab_lab::tcp::App;
 use bbrlab_lab::trace::{FlowTrace, LinkTrace, Trace};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -19,7 +19,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use crate::meter::Count;
 use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
-use crate::{clock, columns};
+use crate::{clock, columns, reading};
 
 /// A failure, in one line.
 pub type Failure = String;
@@ -30,10 +30,6 @@ const PORT: u16 = 5001;
 pub const FIRST_PORT: u16 = 10_000;
 /// Bytes written or read at once: a system call costs more than its copy.
 const BLOCK: usize = 1 << 20;
-/// A bulk receiver wakes for no less than this.
-const LOW_WATER_LEAST: u64 = 128 << 10;
-/// What all receivers together let wait.
-const WAITING: u64 = 256 << 20;
 /// Grid of the samples that figures need where the setup asks for no series.
 const OWN_GRID: Span = Span::millis(10);
 /// Bytes of a client's request.
@@ -158,7 +154,7 @@ pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, Failure> {
 
 /// Drives all flows from the start of the run to its end.
 pub fn drive(setup: &Setup, ends: &[Ends], path: &mut dyn Path) -> Result<Driven, Failure> {
-    let low_water = (WAITING / setup.flows.len().max(1) as u64).clamp(LOW_WATER_LEAST, path.low_water());
+    let low_water = reading::share(path.low_water(), setup.flows.len());
     let mut driver = Driver::new(setup, ends, low_water).map_err(|error| format!("sockets: {error}"))?;
     driver.run(path)?;
     Ok(std::mem::take(&mut driver.driven))
@@ -201,34 +197,6 @@ struct Driver<'a> {
     measuring: bool,
     /// Rate of each link since when, for its capacity.
     rates: Vec<(f64, Time)>,
-}
-
-/// How much must have arrived before the receiver reads. It reads its first segment at once: see [`settle_window`].
-fn low_water(flow: &FlowSetup, low_water: u64, read: u64) -> i32 {
-    if read == 0 {
-        return 1;
-    }
-    let most = match (flow.rwnd, &flow.traffic) {
-        (Rwnd::Unlimited, Traffic::Bulk) => low_water,
-        (Rwnd::Unlimited, Traffic::Size(bytes)) => low_water.min((*bytes).saturating_sub(read)),
-        _ => 1,
-    };
-    i32::try_from(most.max(1)).unwrap_or(i32::MAX)
-}
-
-/// Window of a receiver that is never the limit: far above any BDP, below what its buffer would allow.
-const WINDOW: i32 = 256 << 20;
-
-/// Gives a receiver its window at once. A window that still grows makes the kernel acknowledge every segment
-/// (`tcp_grow_window`), and one of a gigabyte would grow for ever. To be called again after the first segment, which
-/// makes the kernel compute its window anew (`tcp_measure_rcv_mss`).
-fn settle_window(setup: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
-    let bytes = match setup.rwnd {
-        Rwnd::Unlimited => WINDOW,
-        Rwnd::Fixed(bytes) => i32::try_from(bytes).unwrap_or(i32::MAX),
-        Rwnd::Auto(_) => return Ok(()),
-    };
-    socket::set_int(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
 impl<'a> Driver<'a> {
@@ -427,8 +395,8 @@ impl<'a> Driver<'a> {
         while let Some((fd, port)) = socket::accept(&self.listeners[listener])? {
             let index = usize::from(port.saturating_sub(FIRST_PORT));
             let Some(setup) = self.setup.flows.get(index) else { continue };
-            settle_window(setup, &fd)?;
-            socket::set_low_water(&fd, low_water(setup, self.low_water, 0))?;
+            reading::settle_window(setup, &fd)?;
+            socket::set_low_water(&fd, reading::low_water(setup, self.low_water, 0))?;
             self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, index as u64 * ENDS + 1))?;
             self.flows[index].receiver = Some(fd);
         }
@@ -479,15 +447,15 @@ impl<'a> Driver<'a> {
         let Some(fd) = &flow.receiver else { return Ok(()) };
         let Some(taken) = socket::discard(fd, usize::MAX >> 1)? else { return Ok(()) };
         if flow.read == 0 {
-            settle_window(setup, fd)?;
-            socket::set_low_water(fd, low_water(setup, self.low_water, taken as u64))?;
+            reading::settle_window(setup, fd)?;
+            socket::set_low_water(fd, reading::low_water(setup, self.low_water, taken as u64))?;
         }
         flow.read += taken as u64;
         if let Traffic::Size(bytes) = setup.traffic {
             if flow.read >= bytes {
                 self.driven.flows[index].finished.get_or_insert(now);
             } else if bytes - flow.read < self.low_water {
-                socket::set_low_water(fd, low_water(setup, self.low_water, flow.read))?;
+                socket::set_low_water(fd, reading::low_water(setup, self.low_water, flow.read))?;
             }
         } else if let Traffic::RequestResponse { size, think } = setup.traffic {
             let done = &mut self.driven.flows[index].exchanges;

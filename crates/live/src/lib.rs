@@ -15,6 +15,7 @@ pub mod measure;
 pub mod meter;
 pub mod oracle;
 pub mod ranges;
+mod reading;
 pub mod sock_diag;
 pub mod socket;
 pub mod tcp_info;

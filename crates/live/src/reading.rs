@@ -1,0 +1,47 @@
+//! When a receiver reads, and the window that it offers.
+//! In: a flow's setup, what it has read. Out: socket options. Never: a read.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use bbrlab_lab::setup::{FlowSetup, Rwnd, Traffic};
+
+use crate::socket;
+
+/// A bulk receiver wakes for no less than this.
+const LOW_WATER_LEAST: u64 = 128 << 10;
+/// What all receivers together let wait.
+const WAITING: u64 = 256 << 20;
+/// Window of a receiver that is never the limit: far above any BDP, below what its buffer would allow.
+const WINDOW: i32 = 256 << 20;
+
+/// How much each of `flows` receivers lets wait, of which one alone would let `most` wait.
+pub fn share(most: u64, flows: usize) -> u64 {
+    (WAITING / flows.max(1) as u64).clamp(LOW_WATER_LEAST, most)
+}
+
+/// How much must have arrived before the receiver reads. It reads its first segment at once: see [`settle_window`].
+pub fn low_water(flow: &FlowSetup, low_water: u64, read: u64) -> i32 {
+    if read == 0 {
+        return 1;
+    }
+    let most = match (flow.rwnd, &flow.traffic) {
+        (Rwnd::Unlimited, Traffic::Bulk) => low_water,
+        (Rwnd::Unlimited, Traffic::Size(bytes)) => low_water.min((*bytes).saturating_sub(read)),
+        _ => 1,
+    };
+    i32::try_from(most.max(1)).unwrap_or(i32::MAX)
+}
+
+/// Gives a receiver its window at once. A window that still grows makes the kernel acknowledge every segment
+/// (`tcp_grow_window`), and one of a gigabyte would grow for ever. To be called again after the first segment, which
+/// makes the kernel compute its window anew (`tcp_measure_rcv_mss`).
+pub fn settle_window(setup: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
+    let bytes = match setup.rwnd {
+        Rwnd::Unlimited => WINDOW,
+        Rwnd::Fixed(bytes) => i32::try_from(bytes).unwrap_or(i32::MAX),
+        Rwnd::Auto(_) => return Ok(()),
+    };
+    socket::set_int(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
+}
