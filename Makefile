@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# rustup puts cargo there; a fresh shell may not know it yet.
-export PATH := $(PATH):$(HOME)/.cargo/bin
+# rustup puts cargo there; a fresh shell may not know it yet. First, for `make targets` brings a second compiler, the distribution's.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
 # The seed of the property tests: the commit, so that a failure repeats. Set it to repeat another commit's.
 BBRLAB_SEED ?= $(shell git rev-parse HEAD 2>/dev/null || echo 1)
 export BBRLAB_SEED
@@ -16,15 +16,15 @@ AGREE_REPEAT ?= 3
 
 export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 # Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests no-std oracle uml agree catalogue conform repeat commands report instructions fuzz
+STEPS := format lint docs tests package no-std targets oracle uml agree catalogue conform repeat commands report instructions fuzz
 # `bbrlab record` is built where clang and libelf's headers are; `make oracle` installs them.
 BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/include/libelf.h && echo --features bpf)
 
 # What one set of tests leaves is tried by the next: core's own, core beside a whole path, the real kernel's recorded decisions.
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
-    $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs rate_sample.rs shared.rs,-f 'crates/core/src/$(file)')
+    $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test build clean mutants $(STEPS)
+.PHONY: help setup run test build clean mutants spec-mutants $(STEPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -58,8 +58,14 @@ docs: ## links lead somewhere, files keep their length
 tests: ## unit, doc, property and command tests
 	cargo test --locked --workspace
 
+package: ## core as crates.io gets it passes its tests outside the workspace
+	tools/package.sh
+
 no-std: ## core needs no std, no allocator, no float; shown by the symbols that are left
 	tools/nostd.sh
+
+targets: ## core for a kernel's BPF and for the browser: no panic, no 128-bit arithmetic, no call out, 512 bytes of stack
+	python3 tools/targets.py
 
 oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
 	tools/oracle.sh short
@@ -119,6 +125,9 @@ mutants: ## every bug of a peer, and every small change of core's state machines
 	    '--timeout=60 --cargo-test-arg=--package=bbrlab-lab --cargo-test-arg=--test=replay'; do \
 	    $(MUTANTS) $$tests; status=$$?; [ $$status -le 3 ] || exit $$status; \
 	done; [ $$status -ne 2 ]
+
+spec-mutants: ## each rule of the draft, broken, fails the test that docs/spec-map.tsv names (minutes)
+	nice python3 tools/spec_mutants.py
 
 clean: ## removes what was built and written
 	rm -rf target out fuzz/target fuzz/corpus fuzz/artifacts

@@ -6,7 +6,8 @@ set -uo pipefail
 
 # The oldest compiler that builds this: rust-version in Cargo.toml.
 rust_min=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
-export PATH="$PATH:$HOME/.cargo/bin"
+# Before the distribution's, which need_targets installs for other targets alone.
+export PATH="$HOME/.cargo/bin:$PATH"
 export DEBIAN_FRONTEND=noninteractive
 missing=0
 updated=
@@ -70,6 +71,24 @@ need_component() {
     lack "no $1; with rustup: rustup component add $2"
 }
 
+# The distribution's compiler, which brings core for BPF, and its source for the browser; tools/targets.py calls it by its path.
+need_targets() {
+    need python3 python3
+    local root
+    for package in rustc-web libstd-rust-web-dev-bpf rust-web-src; do
+        root=$(/usr/bin/rustc --print sysroot 2>/dev/null)/lib/rustlib
+        case $package in
+            rustc-web) [ -x /usr/bin/rustc ] ;;
+            *-bpf) [ -d "$root/bpfel-unknown-none/lib" ] ;;
+            *) [ -e "$root/src/rust/library/core/src/lib.rs" ] ;;
+        esac || apt_install "$package" || lack "no $package; on Debian: apt-get install $package"
+    done
+    local have
+    have=$(/usr/bin/rustc --version 2>/dev/null | cut -d ' ' -f 2)
+    [ "$(printf '%s\n' "$rust_min" "$have" | sort -V | head -n 1)" = "$rust_min" ] ||
+        lack "/usr/bin/rustc is ${have:-missing}, this needs $rust_min or later; on Debian: apt-get install rustc-web"
+}
+
 # Rights and kernel parts of a recording; they can't be installed.
 need_oracle() {
     need make make
@@ -102,6 +121,7 @@ needs_of() {
     case $1 in
         format) need_rust && need_component rustfmt rustfmt ;;
         docs) need python3 python3 ;;
+        targets) need_targets ;;
         *)
             need_rust
             need cc gcc

@@ -13,33 +13,33 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BBR3 = "crates/core/src/bbr3/"
-SAMPLER = "crates/core/src/rate_sample.rs"
+SAMPLER = "crates/core/src/sampler.rs"
 # A round of the application's own rate counts as a plateau of the path.
-PLATEAU_BY_APPLICATION = (BBR3 + "startup.rs", "is_done || rs.ack.rs.is_app_limited || !rs.has_data", "is_done || !rs.has_data")
+PLATEAU_BY_APPLICATION = (BBR3 + "full_pipe.rs", "is_done || ack.rs.is_app_limited || !self.seen.has_data", "is_done || !self.seen.has_data")
 # Whatever is below a thousand packets in flight is the application's.
-ALL_MARKED = (BBR3 + "startup.rs", "is_done || rs.ack.rs.is_app_limited || !rs.has_data",
-              "is_done || rs.ack.in_flight < 1_000 || !rs.has_data")
+ALL_MARKED = (BBR3 + "full_pipe.rs", "is_done || ack.rs.is_app_limited || !self.seen.has_data",
+              "is_done || ack.in_flight < 1_000 * self.smss() || !self.seen.has_data")
 # Low samples of the application enter the filter, and let it forget; either alone does no harm.
-MARKS_IGNORED = (BBR3 + "signals.rs", "rs.delivery_rate >= self.max_bw() || !rs.ack.rs.is_app_limited", "rs.delivery_rate > 0",
-                 BBR3 + "probe_bw.rs", "if !rs.ack.rs.is_app_limited {\n            self.advance_max_bw_filter();",
-                 "if rs.delivery_rate > 0 {\n            self.advance_max_bw_filter();")
+MARKS_IGNORED = (BBR3 + "model.rs", "(delivery_rate >= self.max_bw || !is_app_limited)", "(delivery_rate > 0)",
+                 BBR3 + "probe.rs", "if !ack.rs.is_app_limited {\n            self.model.advance_max_bw_filter();",
+                 "if self.seen.delivery_rate > 0 {\n            self.model.advance_max_bw_filter();")
 # package, test; then file, what stands there, the bug, once or more often
 BUGS = [
     ("core", "pacing_not_enforced", BBR3 + "window.rs",
-     "self.set_pacing_rate_with_gain(self.pacing_gain);", "self.set_pacing_rate_with_gain(UNIT);"),
-    ("core", "loss_packets_counted_for_loss_events", BBR3 + "loss.rs",
-     "Some(lost.seq) != self.last_lost_seq.checked_add(1)", "lost.seq < u64::MAX"),
-    ("core", "reno_coexistence_in_bytes", BBR3 + "probe_bw.rs",
-     "self.target_inflight() < self.volume(rounds + 1)", "self.target_inflight() < rounds + 1"),
+     "self.set_pacing_rate_with_gain(self.gains.pacing);", "self.set_pacing_rate_with_gain(UNIT);"),
+    ("core", "loss_packets_counted_for_loss_events", BBR3 + "bounds.rs",
+     "if seq != self.gap_end {", "if seq < u64::MAX {"),
+    ("core", "reno_coexistence_in_bytes", BBR3 + "probe.rs",
+     "self.target_inflight() < (rounds + 1).wrapping_mul(self.smss())", "self.target_inflight() < rounds + 1"),
     ("core", "first_packet_never_counted_as_delivered", SAMPLER,
-     "self.delivered = self.delivered.saturating_add(1);",
-     "self.delivered = self.delivered.saturating_add(u64::from(self.newest.token != Token::default()));"),
+     "self.delivered = self.delivered.saturating_add(volume);",
+     "self.delivered = self.delivered.saturating_add(if self.newest.token == Token::NONE { 0 } else { volume });"),
     ("core", "samples_with_prior_delivered_0_discarded", SAMPLER,
      "if !self.newest.any {", "if !self.newest.any || self.newest.token.delivered == 0 {"),
     ("core", "u64_underflow_in_inflight_at_loss", BBR3 + "loss.rs",
-     "tx_in_flight.saturating_sub(self.smss)", "tx_in_flight.wrapping_sub(self.smss)"),
+     "tx_in_flight.saturating_sub(size)", "tx_in_flight.wrapping_sub(size)"),
     ("core", "initial_pacing_never_replaced_when_app_limited", BBR3 + "window.rs",
-     "if !self.has_seen_rtt && srtt.is_some() {", "if srtt.is_none() {"),
+     "if !self.out.has_seen_rtt && srtt.is_some() {", "if srtt.is_none() {"),
     ("core", "wrap_after_4_gb_of_packets", "crates/core/src/shared.rs",
      "self.next_delivered = delivered;", "self.next_delivered = delivered as u32 as u64;"),
     ("core", "wrap_of_the_low_bits_in_a_token", SAMPLER,
@@ -48,11 +48,12 @@ BUGS = [
      "Some(self.delivered.saturating_sub(packet.delivered))", "Some((self.delivered - packet.delivered) * 11 / 10)"),
     ("core", "growth_test_4_3_instead_of_5_4", BBR3 + "params.rs",
      "full_bw_growth: FineGain = 32_000", "full_bw_growth: FineGain = 34_133"),
-    ("core", "max_bw_filter_advanced_more_than_once_a_cycle", BBR3 + "probe_bw.rs",
-     "self.ack_phase = AckPhase::ProbeStarting;", "self.ack_phase = AckPhase::ProbeStarting; self.advance_max_bw_filter();"),
+    ("core", "max_bw_filter_advanced_more_than_once_a_cycle", BBR3 + "probe.rs",
+     "self.probe.ack_phase = AckPhase::ProbeStarting;",
+     "self.probe.ack_phase = AckPhase::ProbeStarting; self.model.advance_max_bw_filter();"),
     ("core", "app_limited_1", *PLATEAU_BY_APPLICATION),
-    ("core", "app_limited_3", "crates/core/src/controller.rs",
-     "if in_flight == 0 {", "if in_flight.saturating_add(packets) == 0 {"),
+    ("core", "app_limited_3", "crates/core/src/controller/mod.rs",
+     "if before.packets == 0 {", "if before.packets.saturating_add(sent.packets) == 0 {"),
     ("core", "app_limited_4", *PLATEAU_BY_APPLICATION),
     ("core", "app_limited_5", *MARKS_IGNORED),
     ("core", "app_limited_6", SAMPLER,
@@ -64,9 +65,9 @@ BUGS = [
      "self.app_limited != 0 && self.delivered > self.app_limited", "self.app_limited == u64::MAX"),
     ("lab", "pacing_not_enforced", "crates/lab/src/tcp/sender.rs",
      "            self.wstamp += span;", "            let _ = span;"),
-    ("lab", "app_limited_2", "crates/lab/src/tcp/sender.rs",
+    ("lab", "app_limited_2", "crates/lab/src/tcp/limits.rs",
      "if unsent < u64::from(self.mss)\n            && self.host_queue == 0", "if unsent < u64::MAX\n            && self.host_queue == 0",
-     "crates/lab/src/tcp/sender.rs",
+     "crates/lab/src/tcp/limits.rs",
      "self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes", "self.cc.wants_app_limited_checks()"),
     ("lab", "app_limited_8", *ALL_MARKED),
 ]

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| match DeliveryTrace::from_bytes(data) {
     Ok(trace) => {
-        assert!(trace.opportunities() > 0 && trace.period().0 > 0);
+        assert!(trace.opportunities() > 0 && trace.period().as_nanos() > 0);
         let _ = trace.mean_rate();
     }
     Err(error) => assert!(!error.to_string().contains('\n')),

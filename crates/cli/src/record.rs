@@ -51,7 +51,7 @@ pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
         .iter()
         .zip(&recording.received)
         .map(|(flow, bytes)| {
-            let seconds = setup.duration.since(flow.start).0 as f64 / 1e9;
+            let seconds = setup.duration.since(flow.start).as_nanos() as f64 / 1e9;
             format!("{} {:.2} Mbit/s", flow.name, *bytes as f64 * 8e-6 / seconds.max(1e-9))
         })
         .collect();

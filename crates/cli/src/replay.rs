@@ -1,11 +1,11 @@
 //! `bbrlab replay`: a kernel's decisions, call by call, against core's.
-//! In: logs of `bbrlab record`. Out: a line a log, and the first difference with what led to it. Never: a kernel or a right.
+//! In: logs of `bbrlab record` or of google/bbr v3. Out: a line a log, and the first difference with what led to it. Never: a kernel or a right.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::replay::{Difference, Log, Report, replay};
+use bbrlab_lab::replay::{Difference, Header, Report, replay_bytes};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ type Counts = BTreeMap<&'static str, u64>;
     1 an output differs, or the log has lost calls; 2 a file is no such log."
 )]
 pub struct ReplayArgs {
-    /// Logs that `bbrlab record` wrote
+    /// Logs that `bbrlab record` wrote, or of the calls into google/bbr v3, plain or compressed with xz
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Print JSON instead of the table
@@ -33,12 +33,12 @@ pub struct ReplayArgs {
 pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     let mut done = Vec::new();
     for file in &args.files {
-        let (log, report) = one(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        done.push((file, log, report));
+        let (header, report) = one(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        done.push((file, header, report));
     }
     let is_equal = done.iter().all(|(_, _, report)| report.is_equal());
     let text = if args.json {
-        let logs: Vec<Value> = done.iter().map(|(file, log, report)| document(file, log, report)).collect();
+        let logs: Vec<Value> = done.iter().map(|(file, header, report)| document(file, header, report)).collect();
         let document = json!({ "schema": "bbrlab-replay-1", "equal": is_equal, "logs": logs });
         format!("{document:#}\n")
     } else {
@@ -48,26 +48,24 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     Ok(if is_equal { Verdict::Holds } else { Verdict::Fails })
 }
 
-fn one(file: &Path) -> Result<(Log, Report), String> {
-    let log = Log::parse(&inputs::log(file)?)?;
-    let report = replay(&log)?;
-    Ok((log, report))
+fn one(file: &Path) -> Result<(Header, Report), String> {
+    replay_bytes(&inputs::log(file)?)
 }
 
-fn document(file: &Path, log: &Log, report: &Report) -> Value {
-    json!({ "file": file, "header": log.header, "equal": report.is_equal(), "report": report })
+fn document(file: &Path, header: &Header, report: &Report) -> Value {
+    json!({ "file": file, "header": header, "equal": report.is_equal(), "report": report })
 }
 
-fn table(done: &[(&PathBuf, Log, Report)]) -> String {
+fn table(done: &[(&PathBuf, Header, Report)]) -> String {
     let verdict = |report: &Report| if report.is_equal() { "equal" } else { "DIFFERENT" };
-    let rows = done.iter().map(|(file, log, report)| {
+    let rows = done.iter().map(|(file, header, report)| {
         vec![
             file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             verdict(report).to_owned(),
             report.flows.to_string(),
             report.acks.to_string(),
             report.outputs.to_string(),
-            log.header.kernel.clone(),
+            header.kernel.clone(),
         ]
     });
     let heads = ["log", "", "flows", "ACKs", "outputs", "kernel"];
@@ -98,7 +96,10 @@ fn table(done: &[(&PathBuf, Log, Report)]) -> String {
 }
 
 /// Counts by name, over all logs.
-fn summed(done: &[(&PathBuf, Log, Report)], of: fn(&Report) -> &Counts) -> impl Iterator<Item = (&'static str, u64)> {
+fn summed(
+    done: &[(&PathBuf, Header, Report)],
+    of: fn(&Report) -> &Counts,
+) -> impl Iterator<Item = (&'static str, u64)> {
     let mut all = Counts::new();
     for (name, count) in done.iter().flat_map(|(_, _, report)| of(report)) {
         *all.entry(name).or_default() += count;
@@ -107,10 +108,10 @@ fn summed(done: &[(&PathBuf, Log, Report)], of: fn(&Report) -> &Counts) -> impl 
 }
 
 fn described(file: &Path, difference: &Difference) -> String {
-    let Difference { record, flow, output, kernel, core, context } = difference;
+    let Difference { record, unit, flow, output, kernel, core, context } = difference;
     let file = file.display();
     format!(
-        "\n{file}: connection {flow}, record {record}: {output} is {kernel} in the kernel, {core} in core\n  {}\n",
+        "\n{file}: connection {flow}, {unit} {record}: {output} is {kernel} in the kernel, {core} in core\n  {}\n",
         context.join("\n  ")
     )
 }

@@ -152,7 +152,7 @@ impl Traces {
     pub fn missing(&self, setup: &Setup, output: &Output) -> Option<String> {
         let Capture::On { limit, .. } = self.capture else { return None };
         let cut = output.packets.cut?;
-        let seconds = |at: Time| at.0 as f64 / 1e9;
+        let seconds = |at: Time| at.as_nanos() as f64 / 1e9;
         let (cut, end) = (seconds(cut), seconds(setup.duration));
         Some(format!(
             "--pcap: seed {}: {limit} packets were recorded by {cut:.3} s of {end:.3} s, the rest is left out; \

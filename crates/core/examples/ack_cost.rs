@@ -5,8 +5,8 @@
 use std::hint::black_box;
 
 use bbrlab_core::{
-    Ack, AckReport, AlgorithmConfig, Bbr1, Bbr1Params, Bbr3, Bbr3Params, CaState, Controller, Edition, Init, Lost,
-    Rate, RateSampler, Span, Time, Token,
+    Ack, AckInfo, AckRtt, Algorithm, AlgorithmConfig, AnyAlgorithm, Bbr1, Bbr1Params, Bbr3, Bbr3Params, CaState,
+    Controller, Draft06, Flight, Init, Loss, Lost, Rate, RateSampler, Sent, Span, Time, Token,
 };
 
 /// Packets in the ring of the toy transport: above any window that appears here.
@@ -14,7 +14,7 @@ const RING: usize = 4096;
 /// Payload of a packet, bytes.
 const MSS: u32 = 1448;
 /// The path: 100 Mbit/s and 40 ms, so about 330 packets of BDP.
-const RATE: Rate = Rate(100_000_000);
+const RATE: Rate = Rate::bits_per_sec(100_000_000);
 const RTT: Span = Span::millis(40);
 /// Every so many packets one is lost.
 const LOSS_EVERY: u64 = 5_000;
@@ -43,92 +43,43 @@ struct Bare<A> {
     bbr: A,
 }
 
-/// What such a transport asks of an algorithm.
-trait Alone {
-    fn on_ack(&mut self, ack: &Ack, sampler: &mut RateSampler);
-    fn on_lost(&mut self, lost: &Lost);
-    fn cwnd(&self) -> u32;
-    fn pacing_rate(&self) -> Rate;
-}
-
-impl Alone for Bbr1 {
-    fn on_ack(&mut self, ack: &Ack, _sampler: &mut RateSampler) {
-        Self::on_ack(self, ack);
-    }
-
-    fn on_lost(&mut self, _lost: &Lost) {}
-
-    fn cwnd(&self) -> u32 {
-        Self::cwnd(self)
-    }
-
-    fn pacing_rate(&self) -> Rate {
-        Self::pacing_rate(self)
+impl<A: Algorithm> Bare<A> {
+    /// So many packets in the algorithm's unit.
+    fn volume(&self, packets: u64) -> u64 {
+        if self.bbr.counts_bytes() { packets * u64::from(MSS) } else { packets }
     }
 }
 
-impl Alone for Bbr3 {
-    fn on_ack(&mut self, ack: &Ack, sampler: &mut RateSampler) {
-        Self::on_ack(self, ack, &sampler.flight(&ack.rs));
-    }
-
-    fn on_lost(&mut self, lost: &Lost) {
-        self.on_lost_packet(lost);
-    }
-
-    fn cwnd(&self) -> u32 {
-        Self::cwnd(self)
-    }
-
-    fn pacing_rate(&self) -> Rate {
-        Self::pacing_rate(self)
-    }
-}
-
-impl<A: Alone> Driven for Bare<A> {
+impl<A: Algorithm> Driven for Bare<A> {
     fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
-        self.sampler.on_sent(now, in_flight + 1, in_flight == 0, false)
+        let in_flight_after = self.volume(u64::from(in_flight) + 1);
+        self.sampler.on_sent(now, in_flight_after, in_flight == 0, false)
     }
 
     fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
-        for (token, seq) in tokens {
-            self.sampler.on_delivered(token, *seq);
+        if let Some((token, seq)) = tokens.last() {
+            self.sampler.on_delivered(self.volume(tokens.len() as u64), token, *seq);
         }
-        self.sampler.on_lost(lost);
+        self.sampler.on_lost(self.volume(lost));
         if lost > 0 {
-            let (seq, delivered) = (path.una, self.sampler.delivered());
-            self.bbr.on_lost(&Lost {
-                now,
-                seq,
-                tx_in_flight: path.in_flight,
-                lost: 1,
-                is_app_limited: false,
-                delivered,
-            });
+            let mut loss = Lost::default();
+            (loss.now, loss.seq, loss.packets, loss.volume) = (now, path.una, 1, self.volume(1));
+            (loss.tx_in_flight, loss.lost) = (self.volume(path.in_flight.into()), self.volume(1));
+            loss.delivered = self.sampler.delivered();
+            self.bbr.on_lost(&loss);
         }
         let rtt = tokens.last().map(|(token, _)| now.since(token.send_time()));
-        let mut rs = self.sampler.on_ack(now, RTT);
-        rs.rtt_us = rtt.map(Span::as_micros);
-        rs.prior_in_flight = u64::from(path.prior_in_flight);
-        let ack = Ack {
-            now,
-            rs,
-            delivered: self.sampler.delivered(),
-            delivered_time_us: self.sampler.delivered_time_us(),
-            lost: self.sampler.lost(),
-            in_flight: path.in_flight,
-            ca_state: path.ca_state,
-            srtt: rtt,
-            edt: path.edt,
-            una: path.una,
-            next: path.next,
-            advanced: true,
-            cwnd_limited: true,
-            packets_out: path.in_flight,
-            paced: true,
-            may_raise_cwnd: true,
-            tick: None,
-        };
+        let mut ack = Ack::default();
+        ack.now = now;
+        ack.rs = self.sampler.on_ack(now, RTT);
+        ack.rs.rtt_us = rtt.map(Span::as_micros);
+        ack.rs.prior_in_flight = self.volume(path.prior_in_flight.into());
+        ack.delivered = self.sampler.delivered();
+        ack.delivered_time_us = self.sampler.delivered_time_us();
+        ack.lost = self.sampler.lost();
+        ack.in_flight = self.volume(path.in_flight.into());
+        (ack.ca_state, ack.srtt, ack.edt) = (path.ca_state, rtt, path.edt);
+        (ack.advanced, ack.cwnd_limited, ack.paced, ack.may_raise_cwnd) = (true, true, true, true);
         self.bbr.on_ack(&ack, &mut self.sampler);
     }
 
@@ -141,45 +92,75 @@ impl<A: Alone> Driven for Bare<A> {
     }
 }
 
-impl Driven for Controller {
+/// A host that knows all that Linux knows.
+struct Tcp<A: Algorithm>(Controller<A>);
+
+/// So many full packets.
+fn flight(packets: u32) -> Flight {
+    Flight { bytes: u64::from(packets) * u64::from(MSS), packets }
+}
+
+impl<A: Algorithm> Driven for Tcp<A> {
     fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
-        Self::on_sent(self, now, 1, in_flight, in_flight, false)
+        self.0.on_sent(now, &Sent::packet(MSS).with_in_flight(flight(in_flight), in_flight == 0))
     }
 
     fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
+        let mut batch = self.0.begin_ack(now);
         for (token, seq) in tokens {
-            self.on_delivered(token, *seq);
+            batch.delivered(token, *seq);
         }
-        Self::on_lost(self, lost);
-        self.on_ca_state(path.ca_state);
-        let rtt = tokens.last().map(|(token, _)| now.since(token.send_time()));
-        Self::on_ack(
-            self,
-            &AckReport {
-                now,
-                rtt,
-                rtt_oldest: tokens.first().map(|(token, _)| now.since(token.send_time())),
-                prior_in_flight: path.prior_in_flight,
-                in_flight: path.in_flight,
-                packets_out: path.in_flight,
-                una: path.una,
-                next: path.next,
-                advanced: true,
-                is_ack_delayed: false,
-                cwnd_limited: true,
-                may_raise_cwnd: true,
-                edt: path.edt,
-                paced: true,
-            },
-        );
+        let open = self.0.on_delivered(batch);
+        if lost > 0 {
+            self.0.on_lost(now, &Loss::packet(&tokens[0].0, path.una));
+        }
+        self.0.on_ca_state(path.ca_state);
+        let rtt = |at: Option<&(Token, u64)>| at.map(|(token, _)| now.since(token.send_time()));
+        let mut info = AckInfo::NONE.with_edt(path.edt).with_cwnd_limited(true);
+        info.rtt = AckRtt::Measured { newest: rtt(tokens.last()), oldest: rtt(tokens.first()) };
+        info.in_flight = Some((flight(path.prior_in_flight), flight(path.in_flight)));
+        info.packets_out = Some(path.in_flight);
+        info.una_next = Some((path.una, path.next));
+        info.may_raise_cwnd = Some(true);
+        self.0.on_ack(open, &info);
     }
 
     fn cwnd(&self) -> u32 {
-        Self::cwnd(self)
+        self.0.cwnd()
     }
 
     fn pacing_rate(&self) -> Rate {
-        Self::pacing_rate(self)
+        self.0.pacing_rate()
+    }
+}
+
+/// A host as s2n-quic is one: bytes and the newest packet of an ACK, its RTT, losses one by one; the rest is the controller's.
+struct Quic<A: Algorithm>(Controller<A>);
+
+impl<A: Algorithm> Driven for Quic<A> {
+    fn on_sent(&mut self, now: Time, _in_flight: u32) -> Token {
+        self.0.on_sent(now, &Sent::packet(MSS))
+    }
+
+    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
+        if lost > 0 {
+            self.0.on_lost(now, &Loss::packet(&tokens[0].0, path.una));
+        }
+        let Some((newest, _)) = tokens.last() else {
+            return;
+        };
+        let mut batch = self.0.begin_ack(now);
+        batch.delivered_bytes(tokens.len() as u64 * u64::from(MSS), newest);
+        let open = self.0.on_delivered(batch);
+        self.0.on_ack(open, &AckInfo::rtt(now.since(newest.send_time())).with_edt(path.edt));
+    }
+
+    fn cwnd(&self) -> u32 {
+        self.0.cwnd()
+    }
+
+    fn pacing_rate(&self) -> Rate {
+        self.0.pacing_rate()
     }
 }
 
@@ -188,7 +169,7 @@ struct Nothing(RateSampler);
 
 impl Driven for Nothing {
     fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
-        self.0.on_sent(now, in_flight + 1, in_flight == 0, false)
+        self.0.on_sent(now, u64::from(in_flight) + 1, in_flight == 0, false)
     }
 
     fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
@@ -246,23 +227,51 @@ fn drive(driven: &mut impl Driven, acks: u64) -> u64 {
     done
 }
 
+/// A controller that runs this algorithm.
+fn any(name: &str, init: &Init) -> Option<Controller<AnyAlgorithm>> {
+    AlgorithmConfig::named(name).map(|config| Controller::new(&config, init))
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let usage = "usage: ack_cost nothing|bare-bbr1|bare-bbr3|ALGORITHM ACKS";
+    let usage = "usage: ack_cost nothing|sizes|bare-bbr1|bare-bbr3|alone-bbr1|[quic-]ALGORITHM ACKS";
     let name = args.get(1).expect(usage);
+    if name == "sizes" {
+        return sizes();
+    }
     let acks: u64 = args.get(2).and_then(|text| text.parse().ok()).expect(usage);
     let init = Init::new(Time::ZERO, MSS, 1);
+    let sampler = RateSampler::new(Time::ZERO);
+    let bbr1 = || Bbr1::new(&Bbr1Params::default(), &init);
     let done = match name.as_str() {
-        "nothing" => drive(&mut Nothing(RateSampler::new(Time::ZERO)), acks),
-        "bare-bbr1" => {
-            let bbr = Bbr1::new(&Bbr1Params::default(), &init);
-            drive(&mut Bare { sampler: RateSampler::new(Time::ZERO), bbr }, acks)
-        }
+        "nothing" => drive(&mut Nothing(sampler), acks),
+        "bare-bbr1" => drive(&mut Bare { sampler, bbr: bbr1() }, acks),
         "bare-bbr3" => {
-            let bbr = Bbr3::new(&Bbr3Params::default(), Edition::Draft06, &init);
-            drive(&mut Bare { sampler: RateSampler::new(Time::ZERO), bbr }, acks)
+            let bbr = Bbr3::<Draft06>::new(&Bbr3Params::default(), &init);
+            drive(&mut Bare { sampler, bbr }, acks)
         }
-        name => drive(&mut Controller::new(&AlgorithmConfig::named(name).expect(usage), &init), acks),
+        "alone-bbr1" => drive(&mut Tcp(Controller::with_algorithm(bbr1(), &init).with_host_recovery()), acks),
+        name => match name.strip_prefix("quic-") {
+            Some(name) => drive(&mut Quic(any(name, &init).expect(usage)), acks),
+            None => drive(&mut Tcp(any(name, &init).expect(usage).with_host_recovery()), acks),
+        },
     };
     println!("{done}");
+}
+
+/// Bytes of what a host keeps for a connection, and for a packet.
+fn sizes() {
+    let rows = [
+        ("a token, for each packet in flight", size_of::<Token>()),
+        ("delivery-rate sampler", size_of::<RateSampler>()),
+        ("bbr1", size_of::<Bbr1>()),
+        ("bbr3", size_of::<Bbr3<Draft06>>()),
+        ("CUBIC, Reno", size_of::<bbrlab_core::LossBased>()),
+        ("controller of bbr1 alone", size_of::<Controller<Bbr1>>()),
+        ("controller of bbr3 alone", size_of::<Controller<Bbr3<Draft06>>>()),
+        ("controller of any algorithm", size_of::<Controller>()),
+    ];
+    for (what, bytes) in rows {
+        println!("{what:<36} {bytes:>6} bytes");
+    }
 }

@@ -3,15 +3,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::bbr1::Bbr1Params;
-use crate::bbr3::{self, Bbr3Params, Edition};
+use crate::bbr3::{Bbr3Params, Edition};
 use crate::cubic::CubicParams;
 use crate::fixed::FixedParams;
 use crate::loss_based::RenoParams;
 use crate::params::{ParamError, ParamSpec};
+#[cfg(feature = "variants")]
 use crate::variant::{DavisParams, VariantName, VariantParams};
 
 /// An algorithm with all its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AlgorithmConfig {
     /// A constant window.
     Fixed(FixedParams),
@@ -26,13 +28,16 @@ pub enum AlgorithmConfig {
     /// BBRv2 or BBRv3, in one of their editions.
     Bbr3(Edition, Bbr3Params),
     /// BBRv1 with one part replaced.
+    #[cfg(feature = "variants")]
     Variant(VariantParams),
     /// TCP Davis.
+    #[cfg(feature = "variants")]
     Davis(DavisParams),
 }
 
 /// What `bbrlab list algorithms` says of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AlgorithmInfo {
     /// Its name, as in `--flow NAME`.
     pub name: &'static str,
@@ -73,46 +78,55 @@ pub const ALGORITHMS: &[AlgorithmInfo] = &[
         source: "draft-ietf-ccwg-bbr-06",
     },
     AlgorithmInfo { name: "bbr3-linux", summary: "BBRv3 for Linux, packets", source: "google/bbr v3 tcp_bbr.c" },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "bbr-cpa",
         summary: "v1 that predicts congestion from the RTT and averages bandwidth; a reconstruction",
         source: "Yang et al., J. Shenyang Aerospace Univ. 41(1) 2024",
     },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "acd-linux",
         summary: "v1 whose recovery halves the window if the RTT agrees; also bbr-acd",
         source: "Mahmud et al., Electronics 9(1) 2020, its Linux code",
     },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "acd-ns3",
         summary: "the same without a detector, for the whole recovery",
         source: "Mahmud et al. 2020, its ns-3 code",
     },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "acd-once",
         summary: "the same with one halving a recovery; a reconstruction",
         source: "Mahmud et al. 2020; ours",
     },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "bbr-s",
         summary: "v1 with the median of bandwidth samples; a reconstruction",
         source: "Vargas et al., WWW'21, as Yang et al. 2024 tell it",
     },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "bbr-s-p85",
         summary: "v1 with their 85th percentile; a reconstruction",
         source: "Vargas et al., WWW'21, by its code",
     },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "bbr-s-kalman",
         summary: "v1 with a Tobit Kalman filter of bandwidth; a reconstruction",
         source: "Chiariotti et al., IEEE Access 9, 2021",
     },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "bbr-apg",
         summary: "v1 with probing gains that follow buffer and loss; a reconstruction, experimental",
         source: "Li et al., HotICN 2022, its abstract",
     },
+    #[cfg(feature = "variants")]
     AlgorithmInfo {
         name: "davis",
         summary: "TCP Davis: a window of one BDP, stepped and measured",
@@ -133,23 +147,33 @@ impl AlgorithmConfig {
             "bbr2" => Self::bbr3(Edition::V2),
             "bbr3" | "bbr3-draft06" => Self::bbr3(Edition::Draft06),
             "bbr3-linux" => Self::bbr3(Edition::Linux),
+            #[cfg(feature = "variants")]
             "bbr-cpa" => Self::variant(VariantName::Cpa),
+            #[cfg(feature = "variants")]
             "acd-linux" | "bbr-acd" => Self::variant(VariantName::AcdLinux),
+            #[cfg(feature = "variants")]
             "acd-ns3" => Self::variant(VariantName::AcdNs3),
+            #[cfg(feature = "variants")]
             "acd-once" => Self::variant(VariantName::AcdOnce),
+            #[cfg(feature = "variants")]
             "bbr-s" => Self::variant(VariantName::S),
+            #[cfg(feature = "variants")]
             "bbr-s-p85" => Self::variant(VariantName::SP85),
+            #[cfg(feature = "variants")]
             "bbr-s-kalman" => Self::variant(VariantName::SKalman),
+            #[cfg(feature = "variants")]
             "bbr-apg" => Self::variant(VariantName::Apg),
+            #[cfg(feature = "variants")]
             "davis" => Self::Davis(DavisParams::default()),
             _ => return None,
         })
     }
 
     fn bbr3(edition: Edition) -> Self {
-        Self::Bbr3(edition, Bbr3Params::default().with_defaults(bbr3_specs(edition)))
+        Self::Bbr3(edition, Bbr3Params::of(edition))
     }
 
+    #[cfg(feature = "variants")]
     fn variant(name: VariantName) -> Self {
         Self::Variant(VariantParams::new(name))
     }
@@ -166,7 +190,9 @@ impl AlgorithmConfig {
             Self::Bbr3(Edition::V2, _) => "bbr2",
             Self::Bbr3(Edition::Draft06, _) => "bbr3",
             Self::Bbr3(Edition::Linux, _) => "bbr3-linux",
+            #[cfg(feature = "variants")]
             Self::Variant(p) => p.variant().name(),
+            #[cfg(feature = "variants")]
             Self::Davis(_) => "davis",
         }
     }
@@ -178,8 +204,10 @@ impl AlgorithmConfig {
             Self::Reno(p) => p.set(name, text),
             Self::Cubic(p) => p.set(name, text),
             Self::Bbr1(p) | Self::Bbr1Draft00(p) => p.set(name, text),
-            Self::Bbr3(_, p) => p.set(name, text),
+            Self::Bbr3(edition, p) => p.set_for(*edition, name, text),
+            #[cfg(feature = "variants")]
             Self::Variant(p) => p.set(name, text),
+            #[cfg(feature = "variants")]
             Self::Davis(p) => p.set(name, text),
         }
     }
@@ -191,21 +219,13 @@ impl AlgorithmConfig {
             Self::Reno(p) => ([RenoParams::SPECS, &[]], collect(p.values())),
             Self::Cubic(p) => ([CubicParams::SPECS, &[]], collect(p.values())),
             Self::Bbr1(p) | Self::Bbr1Draft00(p) => ([Bbr1Params::SPECS, &[]], collect(p.values())),
-            Self::Bbr3(edition, p) => ([bbr3_specs(*edition), &[]], collect(p.values())),
+            Self::Bbr3(edition, p) => ([Bbr3Params::specs_of(*edition), &[]], collect(p.values())),
+            #[cfg(feature = "variants")]
             Self::Variant(p) => (p.specs(), p.values()),
+            #[cfg(feature = "variants")]
             Self::Davis(p) => ([DavisParams::SPECS, &[]], collect(p.values())),
         };
         specs[0].iter().chain(specs[1]).zip(values)
-    }
-}
-
-/// An edition's parameters with its defaults and sources.
-fn bbr3_specs(edition: Edition) -> &'static [ParamSpec] {
-    match edition {
-        Edition::Draft06 => Bbr3Params::SPECS,
-        Edition::Linux => &bbr3::LINUX,
-        Edition::V2 => &bbr3::V2,
-        Edition::Ietf100 => &bbr3::IETF100,
     }
 }
 

@@ -1,11 +1,12 @@
-//! What the host tells an algorithm: plain values, in the draft's order within one ACK.
-//! In: nothing. Out: [`Ack`], [`CaState`], [`Init`]. Never: a reference into the host.
+//! What a host tells of one connection: plain values, which can grow.
+//! Volumes stand in the algorithm's own unit where an algorithm reads them: bytes by the draft, packets by the kernel.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::rate_sample::RateSample;
-use crate::units::{Span, Time};
+use crate::sampler::RateSample;
+use crate::units::{Rate, Span, Time};
 
-/// The host's loss-recovery state, in Linux's words (`tcp_ca_state`), ordered as there.
+/// The host's loss-recovery state, in Linux's words (`tcp_ca_state`), ordered as there. Exhaustive: a host maps its own states to
+/// these, and the compiler tells it of one that it left out; Linux has had the same five since 2.4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaState {
     /// Nothing unusual.
@@ -21,46 +22,50 @@ pub enum CaState {
     Loss,
 }
 
-/// What an algorithm starts from.
+/// What an algorithm starts from. Only the first three are needed; the rest has the values of [`Init::new`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Init {
     /// Now.
     pub now: Time,
-    /// Payload bytes of a full packet.
+    /// Payload bytes of a full packet; 0 is taken for 1.
     pub mss: u32,
-    /// Initial window, packets.
+    /// Seed of the algorithm's random numbers.
+    pub seed: u64,
+    /// Initial window, full packets.
     pub initial_cwnd: u32,
     /// Smoothed RTT, if the handshake gave one.
     pub srtt: Option<Span>,
-    /// Upper bound of the window, packets.
+    /// Upper bound of the window, full packets.
     pub cwnd_clamp: u32,
+    /// Upper bound of the pacing rate (Linux `SO_MAX_PACING_RATE`).
+    pub max_pacing_rate: Option<Rate>,
     /// The transport can report more than one loss a round trip: SACK, or QUIC's ranges.
     pub selective_acks: bool,
-    /// Seed of the algorithm's dice.
-    pub seed: u64,
     /// Smallest RTT so far, where the host knows one apart from `srtt`.
     pub min_rtt: Option<Span>,
-    /// Packets delivered so far: Linux counts the SYN as one.
+    /// Volume delivered so far, in the algorithm's unit: Linux counts the SYN as one packet.
     pub delivered: u64,
-    /// When the newest were delivered, µs.
+    /// When the newest was delivered, µs.
     pub delivered_time_us: u64,
-    /// Packets marked lost so far.
+    /// Volume marked lost so far.
     pub lost: u64,
     /// The host's own tick count, where it has one (Linux `tcp_jiffies32`); else it is computed from `now`.
     pub tick: Option<u64>,
 }
 
 impl Init {
-    /// Linux's usual start: ten packets, no bound on the window, SACK.
+    /// Linux's usual start: ten packets, no bound on window or rate, SACK.
     pub const fn new(now: Time, mss: u32, seed: u64) -> Self {
         Self {
             now,
             mss,
+            seed,
             initial_cwnd: 10,
             srtt: None,
             cwnd_clamp: u32::MAX,
+            max_pacing_rate: None,
             selective_acks: true,
-            seed,
             min_rtt: None,
             delivered: 0,
             delivered_time_us: now.as_micros(),
@@ -70,30 +75,31 @@ impl Init {
     }
 }
 
-/// One ACK, after the host has processed it (Linux `tcp_cong_control`).
+/// One ACK, after the host has processed it (Linux `tcp_cong_control`), as an algorithm reads it.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Ack {
     /// Now.
     pub now: Time,
     /// The delivery-rate sample.
     pub rs: RateSample,
-    /// Packets delivered so far (draft: `C.delivered`).
+    /// Volume delivered so far (draft: `C.delivered`).
     pub delivered: u64,
-    /// When the newest were delivered, µs (draft: `C.delivered_time`).
+    /// When the newest was delivered, µs (draft: `C.delivered_time`).
     pub delivered_time_us: u64,
-    /// Packets marked lost so far.
+    /// Volume marked lost so far (draft: `C.lost`).
     pub lost: u64,
-    /// Packets in flight after this ACK.
-    pub in_flight: u32,
+    /// Volume in flight after this ACK (draft: `C.inflight`).
+    pub in_flight: u64,
     /// The recovery state after this ACK.
     pub ca_state: CaState,
     /// Smoothed RTT.
     pub srtt: Option<Span>,
     /// When the pacer will next let a packet go (Linux `tcp_wstamp_ns`); any past time if it would now.
     pub edt: Time,
-    /// Oldest unacknowledged sequence, packets.
+    /// Oldest unacknowledged packet, or a count that moves like it: rounds of RTT samples end by it.
     pub una: u64,
-    /// Next new sequence, packets.
+    /// Next new packet, or a count that moves like it.
     pub next: u64,
     /// The cumulative ACK advanced.
     pub advanced: bool,
@@ -109,35 +115,41 @@ pub struct Ack {
     pub tick: Option<u64>,
 }
 
-/// A packet was just marked lost (draft: `HandleLostPacket`).
+/// Packets that were just marked lost together (draft: `HandleLostPacket`; Linux `tcp_mark_skb_lost`), as an algorithm reads it.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Lost {
     /// Now.
     pub now: Time,
-    /// Its place in the stream: consecutive ones make one gap.
+    /// The place of the first: what begins where the last loss ended belongs to the same gap.
     pub seq: u64,
-    /// Packets in flight right after it was sent, itself included (draft: `P.tx_in_flight`).
-    pub tx_in_flight: u32,
-    /// Packets marked lost since it was sent, itself included (draft: `C.lost` − `P.lost`).
-    pub lost: u32,
-    /// The application was the limit when it was sent.
+    /// How many packets.
+    pub packets: u32,
+    /// Their volume (draft: `P.data_length`; Linux `tcp_skb_pcount`).
+    pub volume: u64,
+    /// Volume in flight right after they were sent, itself included (draft: `P.tx_in_flight`).
+    pub tx_in_flight: u64,
+    /// Volume marked lost since they were sent, itself included (draft: `C.lost` − `P.lost`).
+    pub lost: u64,
+    /// The application was the limit when they were sent.
     pub is_app_limited: bool,
-    /// Packets delivered so far.
+    /// Volume delivered so far.
     pub delivered: u64,
 }
 
 /// A packet is about to leave while none is in flight (Linux `CA_EVENT_TX_START`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct TxStart {
     /// Now.
     pub now: Time,
-    /// Packets delivered so far.
+    /// Volume delivered so far.
     pub delivered: u64,
-    /// The connection is marked app-limited.
+    /// The application was what left the path empty.
     pub app_limited: bool,
-    /// Since the last packet was sent.
+    /// Time since the last packet was sent.
     pub idle: Span,
-    /// When the newest packets were delivered, µs.
+    /// When the newest was delivered, µs.
     pub delivered_time_us: u64,
     /// Smoothed RTT.
     pub srtt: Option<Span>,
@@ -147,49 +159,4 @@ pub struct TxStart {
     pub none_outstanding: bool,
     /// The host's own tick count, where it has one; else it is computed from `now`.
     pub tick: Option<u64>,
-}
-
-/// What congestion has taught an algorithm not to exceed (BBRv2 and later); `None` where there is no such bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
-    /// Draft: `BBR.bw_shortterm`, of payload; Linux `bw_lo`.
-    pub bw_shortterm: Option<crate::Rate>,
-    /// Draft: `BBR.inflight_shortterm`, bytes; Linux `inflight_lo`.
-    pub inflight_shortterm: Option<u64>,
-    /// Draft: `BBR.inflight_longterm`, bytes; Linux `inflight_hi`.
-    pub inflight_longterm: Option<u64>,
-}
-
-impl Bounds {
-    /// No bound at all.
-    pub const NONE: Self = Self { bw_shortterm: None, inflight_shortterm: None, inflight_longterm: None };
-}
-
-/// What an algorithm thinks, for traces and tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// What it is doing.
-    pub state: crate::State,
-    /// Bandwidth estimate in bit/s of payload; 0 where the algorithm has none.
-    pub bw: crate::Rate,
-    /// Its minimum RTT.
-    pub min_rtt: Option<Span>,
-    /// Pacing gain in 1/256; 0 where the algorithm has none.
-    pub pacing_gain: u32,
-    /// cwnd gain in 1/256; 0 where the algorithm has none.
-    pub cwnd_gain: u32,
-    /// Slow-start threshold, packets; `u32::MAX` where there is none.
-    pub ssthresh: u32,
-    /// Packet-timed rounds so far.
-    pub round_count: u64,
-    /// The pipe counts as full.
-    pub full_bw_reached: bool,
-    /// A policed rate is in use (BBRv1).
-    pub lt_use_bw: bool,
-    /// Allowance for aggregated ACKs, packets.
-    pub extra_acked: u32,
-    /// The bounds in force.
-    pub bounds: Bounds,
-    /// The bounds that a spurious recovery would give back; none where no episode has been saved.
-    pub undo: Bounds,
 }

@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::State;
-use crate::event::{Ack, Bounds, Snapshot};
+use crate::event::{Ack, Init};
+use crate::flow::{Algorithm, Sealed};
 use crate::params::params;
+use crate::sampler::RateSampler;
+use crate::snapshot::Snapshot;
 use crate::units::Rate;
 
 params! {
@@ -25,40 +28,37 @@ impl Fixed {
     pub(crate) const fn new(params: &FixedParams) -> Self {
         Self { cwnd: params.cwnd }
     }
+}
 
-    pub(crate) const fn on_ack(&mut self, _ack: &Ack) {}
+impl Sealed for Fixed {}
 
-    pub(crate) const fn on_rto(&mut self, _ack: &Ack, _first: bool) {}
+impl Algorithm for Fixed {
+    fn restart(&mut self, _init: &Init) {}
 
-    pub(crate) const fn on_undo(&mut self, _ack: &Ack) {}
+    fn on_ack(&mut self, _ack: &Ack, _sampler: &mut RateSampler) {}
 
-    pub(crate) const fn cwnd(&self) -> u32 {
+    fn on_rto(&mut self, _ack: &Ack, _first: bool) {}
+
+    fn on_undo(&mut self, _ack: &Ack) {}
+
+    fn cwnd(&self) -> u32 {
         self.cwnd
     }
 
     /// No rate of its own: bursts of one packet.
-    pub(crate) const fn pacing_rate(&self) -> Rate {
-        Rate(8)
+    fn pacing_rate(&self) -> Rate {
+        Rate::bits_per_sec(8)
     }
 
-    pub(crate) const fn state(&self) -> State {
+    fn needs_pacing(&self) -> bool {
+        false
+    }
+
+    fn state(&self) -> State {
         State::CongestionAvoidance
     }
 
-    pub(crate) const fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            state: self.state(),
-            bw: Rate(0),
-            min_rtt: None,
-            pacing_gain: 0,
-            cwnd_gain: 0,
-            ssthresh: u32::MAX,
-            round_count: 0,
-            full_bw_reached: true,
-            lt_use_bw: false,
-            extra_acked: 0,
-            bounds: Bounds::NONE,
-            undo: Bounds::NONE,
-        }
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { full_bw_reached: true, ..Snapshot::of(self.state()) }
     }
 }

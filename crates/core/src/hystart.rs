@@ -17,11 +17,15 @@ const DELAY_BOUNDS_US: (u64, u64) = (4_000, 16_000);
 const GSO_MAX_SIZE: u64 = 65_536;
 /// Growth in conservative slow start is this much slower. Source: RFC 9406 CSS_GROWTH_DIVISOR.
 const CSS_GROWTH_DIVISOR: u32 = 4;
+/// Packets by which a sender that does not pace may grow at an ACK. Source: RFC 9406 L.
+const UNPACED_LIMIT: u32 = 8;
 /// Rounds of conservative slow start. Source: RFC 9406 CSS_ROUNDS.
 const CSS_ROUNDS: u32 = 5;
 
 /// What HyStart remembers, by the names of Linux's `struct bictcp`.
+#[cfg(feature = "inside")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HyStartInside {
     /// `sample_cnt`.
     pub sample_cnt: u32,
@@ -62,6 +66,7 @@ impl HyStart {
     }
 
     /// Everything it remembers.
+    #[cfg(feature = "inside")]
     pub(crate) const fn inside(&self) -> HyStartInside {
         HyStartInside {
             sample_cnt: self.samples,
@@ -145,7 +150,7 @@ impl HyStartPlusPlus {
             return false;
         }
         if ack.una > self.window_end && self.begin_round(ack) {
-            self.done = true;
+            self.end();
             return true;
         }
         self.round_min_us = self.round_min_us.min(rtt_us);
@@ -179,8 +184,20 @@ impl HyStartPlusPlus {
         false
     }
 
+    /// The initial slow start is over; a later one is watched by nobody.
+    // spec: RFC 9406 §4.3
+    pub(crate) const fn end(&mut self) {
+        self.done = true;
+        self.css = None;
+    }
+
     /// Growth for `acked` packets.
-    pub(crate) const fn step(&mut self, acked: u32) -> u32 {
+    // spec: RFC 9406 §4.2
+    pub(crate) fn step(&mut self, acked: u32, paced: bool) -> u32 {
+        if self.done {
+            return acked;
+        }
+        let acked = if paced { acked } else { acked.min(UNPACED_LIMIT) };
         if self.css.is_none() {
             return acked;
         }
@@ -269,7 +286,7 @@ mod tests {
                 hystart.on_rtt(&ack(round * 50_000 + i, round * 100 + 1, round * 100 + 100), rtt);
             }
         }
-        assert_eq!(hystart.step(8), 8);
+        assert_eq!(hystart.step(8, true), 8);
     }
 
     /// Rounds of so many samples of so many microseconds each; the flow, and the round that left slow start.
@@ -325,7 +342,26 @@ mod tests {
     #[test]
     fn conservative_slow_start_grows_by_a_quarter_and_keeps_the_rest() {
         let (mut hystart, _) = plus_plus(&[(8, 40_000), (8, 90_000)]);
-        assert_eq!([3, 3, 3, 3, 9].map(|acked| hystart.step(acked)), [0, 1, 1, 1, 2]);
+        assert_eq!([3, 3, 3, 3, 9].map(|acked| hystart.step(acked, true)), [0, 1, 1, 1, 2]);
+    }
+
+    #[test]
+    fn an_unpaced_sender_grows_by_eight_packets_an_ack_at_most() {
+        let mut hystart = HyStartPlusPlus::default();
+        assert_eq!([(8, false), (9, false), (9, true)].map(|(acked, paced)| hystart.step(acked, paced)), [8, 8, 9]);
+        let (mut careful, _) = plus_plus(&[(8, 40_000), (8, 90_000)]);
+        assert_eq!([(40, false), (40, true)].map(|(acked, paced)| careful.step(acked, paced)), [2, 10]);
+    }
+
+    #[test]
+    fn after_the_initial_slow_start_growth_is_that_of_plain_slow_start() {
+        let (mut hystart, _) = plus_plus(&[(8, 40_000), (8, 90_000)]);
+        hystart.end();
+        assert_eq!(hystart.step(40, false), 40);
+        for round in 2..20 {
+            assert!(!hystart.on_rtt(&ack(0, round * 100 + 1, round * 100 + 100), 40_000 + round * 20_000));
+        }
+        assert_eq!(hystart.step(40, false), 40);
     }
 
     #[test]

@@ -5,9 +5,12 @@
 
 use crate::State;
 use crate::cubic::{Cubic, CubicParams};
-use crate::event::{Ack, Bounds, CaState, Init, Snapshot, TxStart};
+use crate::event::{Ack, CaState, Init, TxStart};
 use crate::params::params;
+use crate::snapshot::Snapshot;
+use crate::state::Cause;
 use crate::units::{MICROS_PER_SEC, Rate};
+use crate::wide;
 
 /// No threshold yet. Source: Linux `TCP_INFINITE_SSTHRESH`.
 pub(crate) const NO_SSTHRESH: u32 = 0x7fff_ffff;
@@ -59,6 +62,8 @@ pub struct LossBased {
     slow_start_after_idle: bool,
     /// Bytes per second; the host uses it for burst sizes even where it does not pace.
     pacing_rate: u64,
+    max_pacing_rate: u64,
+    cause: Cause,
 }
 
 impl LossBased {
@@ -87,9 +92,26 @@ impl LossBased {
             ca_state: CaState::Open,
             slow_start_after_idle,
             pacing_rate: 0,
+            max_pacing_rate: most(init.max_pacing_rate),
+            cause: Cause::Begin,
         };
         flow.update_pacing_rate(init.srtt.map_or(1_000, |srtt| srtt.as_micros()), 0);
         flow
+    }
+
+    /// Everything that was learnt of the path is forgotten; the parameters stay.
+    pub(crate) fn restart(&mut self, init: &Init) {
+        let growth = match &self.growth {
+            Growth::Reno { beta } => Growth::Reno { beta: *beta },
+            Growth::Cubic(cubic) => Growth::Cubic(cubic.renewed(init.now)),
+        };
+        *self = Self::new(growth, self.slow_start_after_idle, init);
+    }
+
+    /// No faster than this from now on (Linux `sk_max_pacing_rate`).
+    pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
+        self.max_pacing_rate = most(rate);
+        self.pacing_rate = self.pacing_rate.min(self.max_pacing_rate);
     }
 
     /// One ACK.
@@ -113,6 +135,7 @@ impl LossBased {
         if let Growth::Cubic(cubic) = &mut self.growth {
             let exit = cubic.on_rtt(ack, self.cwnd, slow_start, self.pacing_rate);
             if exit {
+                self.cause = Cause::Queue;
                 self.ssthresh = self.cwnd;
             }
         }
@@ -123,11 +146,14 @@ impl LossBased {
         let mut acked = u32::try_from(ack.rs.acked_sacked).unwrap_or(u32::MAX);
         if self.in_slow_start() {
             let step = match &mut self.growth {
-                Growth::Cubic(cubic) => cubic.slow_start_step(acked),
+                Growth::Cubic(cubic) => cubic.slow_start_step(acked, ack.paced),
                 Growth::Reno { .. } => acked,
             };
             let grown = self.cwnd.saturating_add(step).min(self.ssthresh);
             acked = step - (grown - self.cwnd);
+            if grown == self.ssthresh {
+                self.cause = Cause::Threshold;
+            }
             self.cwnd = grown.min(self.cwnd_clamp);
             if acked == 0 {
                 return;
@@ -167,7 +193,7 @@ impl LossBased {
             return;
         }
         prr.delivered = prr.delivered.saturating_add(acked);
-        let in_flight = ack.in_flight;
+        let in_flight = packets(ack.in_flight);
         let send = if in_flight > self.ssthresh {
             let share = (u64::from(self.ssthresh) * u64::from(prr.delivered)).div_ceil(u64::from(prr.prior_cwnd));
             u32::try_from(share).unwrap_or(u32::MAX).saturating_sub(prr.out)
@@ -180,7 +206,7 @@ impl LossBased {
         };
         // Recovery begins with one retransmission at once.
         let send = send.max(u32::from(prr.out == 0));
-        self.cwnd = in_flight.saturating_add(send).clamp(1, self.cwnd_clamp);
+        self.cwnd = in_flight.saturating_add(send).max(1).min(self.cwnd_clamp);
     }
 
     /// The host's recovery state becomes `new`.
@@ -192,9 +218,11 @@ impl LossBased {
             if new == CaState::Cwr {
                 self.prior_ssthresh = 0; // a mark proves congestion, whatever became of the packets
             }
+            self.cause = Cause::RecoveryBegan;
             self.reduction = Some(Reduction { prior_cwnd: self.prior_cwnd, delivered: 0, out: 0 });
         } else if !reduces(new) && self.reduction.take().is_some() && new < CaState::Cwr {
-            self.cwnd = self.ssthresh.clamp(1, self.cwnd_clamp);
+            self.cause = Cause::RecoveryOver;
+            self.cwnd = self.ssthresh.max(1).min(self.cwnd_clamp);
         }
         self.ca_state = new;
     }
@@ -230,9 +258,10 @@ impl LossBased {
         if first {
             self.begin_episode();
         }
+        self.cause = Cause::Timeout;
         self.reduction = None;
         self.ca_state = CaState::Loss;
-        self.cwnd = ack.in_flight.saturating_add(1).min(self.cwnd_clamp);
+        self.cwnd = packets(ack.in_flight).saturating_add(1).min(self.cwnd_clamp);
         self.cwnd_count = 0;
         if let Growth::Cubic(cubic) = &mut self.growth {
             cubic.on_rto(ack);
@@ -244,6 +273,7 @@ impl LossBased {
     pub fn on_undo(&mut self, _ack: &Ack) {
         self.reduction = None;
         if self.prior_ssthresh != 0 {
+            self.cause = Cause::Undo;
             self.cwnd = self.cwnd.max(self.prior_cwnd).min(self.cwnd_clamp);
             self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
         }
@@ -262,12 +292,17 @@ impl LossBased {
         if self.slow_start_after_idle && start.none_outstanding && start.idle > start.rto {
             self.ssthresh = self.current_ssthresh();
             let restart = self.cwnd.min(self.initial_cwnd);
-            let mut idle = start.idle.0;
-            while idle > start.rto.0 && self.cwnd > restart && start.rto.0 > 0 {
-                idle -= start.rto.0;
+            let mut idle = start.idle.as_nanos();
+            // Halved as often as it has bits, any window is 0.
+            for _ in 0..u32::BITS {
+                if idle <= start.rto.as_nanos() || self.cwnd <= restart || start.rto.as_nanos() == 0 {
+                    break;
+                }
+                idle -= start.rto.as_nanos();
                 self.cwnd >>= 1;
             }
             self.cwnd = self.cwnd.max(restart);
+            self.cause = Cause::Idle;
         }
         if let Growth::Cubic(cubic) = &mut self.growth {
             cubic.on_tx_start(start);
@@ -296,8 +331,8 @@ impl LossBased {
     fn update_pacing_rate(&mut self, srtt_us: u64, packets_out: u32) {
         let percent = if self.cwnd < self.ssthresh / 2 { PACING_SLOW_START } else { PACING_AVOIDANCE };
         let window = self.mss * u64::from(self.cwnd.max(packets_out));
-        let rate = (u128::from(window) * u128::from(MICROS_PER_SEC / 100 * percent)) / u128::from(srtt_us.max(1));
-        self.pacing_rate = u64::try_from(rate).unwrap_or(u64::MAX).clamp(1, u64::MAX / 8);
+        let rate = wide::mul_div(window, MICROS_PER_SEC / 100 * percent, srtt_us);
+        self.pacing_rate = rate.clamp(1, u64::MAX / 8).min(self.max_pacing_rate);
     }
 
     /// Whether the window still grows by what is acknowledged.
@@ -328,22 +363,25 @@ impl LossBased {
     /// What the flow thinks.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
-            state: self.state(),
-            bw: Rate(0),
-            min_rtt: None,
-            pacing_gain: 0,
-            cwnd_gain: 0,
+            cause: self.cause,
             ssthresh: if self.ssthresh == NO_SSTHRESH { u32::MAX } else { self.ssthresh },
-            round_count: 0,
             full_bw_reached: !self.in_slow_start(),
-            lt_use_bw: false,
-            extra_acked: 0,
-            bounds: Bounds::NONE,
-            undo: Bounds::NONE,
+            ..Snapshot::of(self.state())
         }
     }
 }
 
+/// A bound in bytes per second; the largest number for none.
+fn most(rate: Option<Rate>) -> u64 {
+    rate.map_or(u64::MAX, Rate::as_bytes_per_sec).max(1)
+}
+
+/// A count of packets, of which 2^32 are never exceeded.
+fn packets(volume: u64) -> u32 {
+    u32::try_from(volume).unwrap_or(u32::MAX)
+}
+
+mod flow;
 mod hosted;
 #[cfg(test)]
 mod tests;

@@ -74,10 +74,12 @@ impl MinMax {
             if new.time.saturating_sub(self.best[0].time) > window {
                 self.best = [self.best[1], self.best[2], new];
             }
-        } else if self.best[1].time == self.best[0].time && age > window / 4 {
+        } else if self.best[1].time == self.best[0].time {
             // A quarter of the window passed without a second choice: take it from the second quarter.
-            self.best[1] = new;
-            self.best[2] = new;
+            if age > window / 4 {
+                self.best[1] = new;
+                self.best[2] = new;
+            }
         } else if self.best[2].time == self.best[1].time && age > window / 2 {
             self.best[2] = new;
         }

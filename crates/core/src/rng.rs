@@ -2,6 +2,8 @@
 //! In: a seed. Out: uniform integers. Never: randomness of the operating system.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use crate::wide;
+
 /// A SplitMix64 generator (Steele, Lea, Flood 2014): one 64-bit state, period 2^64.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -30,7 +32,7 @@ impl Rng {
 
     /// A uniform integer in `0..n` (multiply-shift; the bias is below n/2^64). Zero for `n` = 0.
     pub const fn below(&mut self, n: u64) -> u64 {
-        ((self.next_u64() as u128 * n as u128) >> 64) as u64
+        wide::mul(self.next_u64(), n).0
     }
 }
 

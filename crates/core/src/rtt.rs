@@ -130,9 +130,9 @@ mod tests {
     fn the_minimum_expires_after_five_minutes() {
         let mut rtt = RttEstimator::default();
         rtt.on_sample(Time::ZERO, Span::millis(10), 0, 1);
-        rtt.on_min_sample(Time(0) + Span::secs(100), Span::millis(30));
+        rtt.on_min_sample(Time::nanos(0) + Span::secs(100), Span::millis(30));
         assert_eq!(rtt.min(), Some(Span::millis(10)));
-        rtt.on_min_sample(Time(0) + Span::secs(301), Span::millis(30));
+        rtt.on_min_sample(Time::nanos(0) + Span::secs(301), Span::millis(30));
         assert_eq!(rtt.min(), Some(Span::millis(30)));
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct FullPipe {
 }
 
 impl FullPipe {
+    pub(crate) const EMPTY: Self = Self { bw: 0, count: 0 };
+
     /// Takes a rate against `threshold`, which is the baseline times the growth asked for: has it grown enough?
     #[inline]
     pub(crate) const fn grew(&mut self, rate: u64, threshold: u64) -> bool {
@@ -72,6 +74,16 @@ pub(crate) struct Memo<const N: usize> {
 impl<const N: usize> Memo<N> {
     /// No calculation yet: no input is all ones.
     pub(crate) const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
+
+    /// Whether `value` is that of `key`. Word by word: comparing arrays would call `memcmp`, which a kernel's program lacks.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, key: &[u64; N]) -> bool {
+        let mut difference = 0;
+        for (old, new) in self.key.iter().zip(key) {
+            difference |= old ^ new;
+        }
+        difference == 0
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! Units as types: time, rate, volume and gain, each one integer with its unit in the name.
+//! Units as types: time, length of time and rate, each one integer with its unit in the name.
 //! In: integers. Out: integers, rounded as each function says. Never: a float.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use core::ops::{Add, AddAssign, Sub};
+
+use crate::wide;
 
 /// Nanoseconds in a second.
 pub const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -11,19 +13,15 @@ pub const MICROS_PER_SEC: u64 = 1_000_000;
 
 /// A moment, in nanoseconds since the host's own start of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(pub u64);
+pub struct Time(u64);
 
 /// A length of time in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span(pub u64);
+pub struct Span(u64);
 
 /// A data rate in bits per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rate(pub u64);
-
-/// A factor in 1/256, as Linux writes its gains (`BBR_UNIT` = 256).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Gain(pub u32);
+pub struct Rate(u64);
 
 impl Time {
     /// The host's start of time.
@@ -31,9 +29,19 @@ impl Time {
     /// Later than every event.
     pub const NEVER: Self = Self(u64::MAX);
 
+    /// A moment given in nanoseconds.
+    pub const fn nanos(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// Nanoseconds since the host's start of time.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
     /// A moment given in microseconds.
     pub const fn micros(us: u64) -> Self {
-        Self(us.saturating_mul(1_000))
+        Self(wide::times::<1_000>(us))
     }
 
     /// Whole microseconds, rounded down, as Linux keeps its TCP clock (`tcp_mstamp`).
@@ -58,29 +66,44 @@ impl Span {
 
     /// A span given in microseconds.
     pub const fn micros(us: u64) -> Self {
-        Self(us.saturating_mul(1_000))
+        Self(wide::times::<1_000>(us))
     }
 
     /// A span given in milliseconds.
     pub const fn millis(ms: u64) -> Self {
-        Self(ms.saturating_mul(1_000_000))
+        Self(wide::times::<1_000_000>(ms))
     }
 
     /// A span given in seconds.
     pub const fn secs(s: u64) -> Self {
-        Self(s.saturating_mul(NANOS_PER_SEC))
+        Self(wide::times::<NANOS_PER_SEC>(s))
     }
 
     /// Whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
+
+    /// Nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
 }
 
 impl Rate {
+    /// A rate given in bits per second.
+    pub const fn bits_per_sec(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Bits per second.
+    pub const fn as_bits_per_sec(self) -> u64 {
+        self.0
+    }
+
     /// A rate given in bytes per second.
     pub const fn bytes_per_sec(bytes: u64) -> Self {
-        Self(bytes.saturating_mul(8))
+        Self(wide::times::<8>(bytes))
     }
 
     /// Whole bytes per second, rounded down, the unit of Linux's `sk_pacing_rate`.
@@ -97,25 +120,12 @@ impl Rate {
         if bytes < (1 << 31) {
             return Span((bytes * 8 * NANOS_PER_SEC).div_ceil(self.0));
         }
-        let span = (bytes as u128 * 8 * NANOS_PER_SEC as u128).div_ceil(self.0 as u128);
-        Span(if span > u64::MAX as u128 { u64::MAX } else { span as u64 })
+        Span(wide::mul_div_ceil(bytes, 8 * NANOS_PER_SEC, self.0))
     }
 
     /// The bytes that fit into `span` at this rate, rounded down.
     pub const fn bytes_in(self, span: Span) -> u64 {
-        let bytes = self.0 as u128 * span.0 as u128 / (8 * NANOS_PER_SEC as u128);
-        if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 }
-    }
-}
-
-impl Gain {
-    /// Gain 1.
-    pub const UNIT: Self = Self(256);
-
-    /// `value` times the gain, rounded down, saturating.
-    pub const fn of(self, value: u64) -> u64 {
-        let product = value as u128 * self.0 as u128 / 256;
-        if product > u64::MAX as u128 { u64::MAX } else { product as u64 }
+        wide::mul_div(self.0, span.0, 8 * NANOS_PER_SEC)
     }
 }
 

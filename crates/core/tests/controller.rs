@@ -4,8 +4,8 @@
 
 mod pipe;
 
-use bbrlab_core::{ALGORITHMS, AckReport, CaState, Controller, Rng, Span, State, Time, Token};
-use pipe::{BBRS, Pipe, controller, report};
+use bbrlab_core::{ALGORITHMS, AckInfo, CaState, Controller, Flight, Loss, Rng, Sent, Span, State, Time, Token};
+use pipe::{BBRS, Pipe, ack, controller, info, send};
 
 #[test]
 fn a_guessed_first_rate_does_not_outlive_the_first_rtt_of_an_application_limited_flow() {
@@ -13,16 +13,19 @@ fn a_guessed_first_rate_does_not_outlive_the_first_rtt_of_an_application_limited
         let mut pipe = Pipe::new(controller(name, None));
         let guessed = pipe.cc.pacing_rate();
         pipe.run(200_000, 2);
-        assert!(pipe.cc.pacing_rate().0 < guessed.0 / 10, "{name} {:?} from {guessed:?}", pipe.cc.pacing_rate());
+        assert!(
+            pipe.cc.pacing_rate().as_bits_per_sec() < guessed.as_bits_per_sec() / 10,
+            "{name} {:?} from {guessed:?}",
+            pipe.cc.pacing_rate()
+        );
     }
 }
 
 #[test]
 fn the_first_packet_counts_as_delivered_and_makes_an_estimate_in_the_first_round() {
     let mut cc = controller("bbr1", None);
-    let token = cc.on_sent(Time::micros(5), 1, 0, 0, false);
-    cc.on_delivered(&token, 0);
-    cc.on_ack(&report(Time::micros(40_005), Some(Span::millis(40))));
+    let token = send(&mut cc, Time::micros(5));
+    ack(&mut cc, Time::micros(40_005), &token, 0, &info(Some(Span::millis(40))));
     assert_eq!(cc.sampler().delivered(), 1);
     // 2^24 / 40000 = 419 units, times 1448 bytes and 10^6, over 2^24.
     assert_eq!(cc.snapshot().bw.as_bytes_per_sec(), 36_162);
@@ -72,26 +75,25 @@ fn a_sender_limited_by_its_window_alone_is_not_application_limited() {
 #[test]
 fn an_ack_that_may_be_delayed_never_becomes_the_minimum_rtt() {
     let mut cc = controller("bbr1", None);
-    let first = cc.on_sent(Time::ZERO, 1, 0, 0, false);
-    cc.on_delivered(&first, 0);
-    cc.on_ack(&report(Time::micros(20_000), Some(Span::millis(20))));
+    let first = send(&mut cc, Time::ZERO);
+    ack(&mut cc, Time::micros(20_000), &first, 0, &info(Some(Span::millis(20))));
     let late_us = 400_000_000;
-    let lone = cc.on_sent(Time::micros(late_us - 80_000), 1, 0, 0, false);
-    cc.on_delivered(&lone, 1);
-    let held = AckReport { is_ack_delayed: true, ..report(Time::micros(late_us), Some(Span::millis(80))) };
-    cc.on_ack(&held);
+    let lone = send(&mut cc, Time::micros(late_us - 80_000));
+    let mut held = info(Some(Span::millis(80)));
+    held.is_ack_delayed = true;
+    ack(&mut cc, Time::micros(late_us), &lone, 1, &held);
     assert_eq!(cc.rtt().min(), Some(Span::millis(20)));
 }
 
 #[test]
 fn an_ack_of_one_packet_among_several_is_not_taken_for_a_delayed_one() {
     let mut cc = controller("bbr1", None);
-    let tokens = [0, 1].map(|out| cc.on_sent(Time::ZERO, 1, out, out, false));
-    cc.on_delivered(&tokens[0], 0);
-    cc.on_ack(&report(Time::micros(20_000), Some(Span::millis(20))));
-    cc.on_delivered(&tokens[1], 1);
+    let tokens = [0, 1].map(|_| send(&mut cc, Time::ZERO));
+    ack(&mut cc, Time::micros(20_000), &tokens[0], 0, &info(Some(Span::millis(20))));
     let rtt = Some(Span::millis(30));
-    cc.on_ack(&AckReport { is_ack_delayed: true, ..report(Time::micros(400_000_000), rtt) });
+    let mut held = info(rtt);
+    held.is_ack_delayed = true;
+    ack(&mut cc, Time::micros(400_000_000), &tokens[1], 1, &held);
     assert_eq!(cc.rtt().min(), rtt, "the old minimum had expired");
 }
 
@@ -101,37 +103,65 @@ fn wild(rng: &mut Rng) -> u64 {
     if bits > 63 { u64::MAX } else { rng.next_u64() >> bits }
 }
 
+/// A flight of any size.
+fn wild_flight(rng: &mut Rng) -> Flight {
+    Flight { bytes: wild(rng), packets: wild_u32(rng) }
+}
+
+fn wild_u32(rng: &mut Rng) -> u32 {
+    u32::try_from(wild(rng)).unwrap_or(u32::MAX)
+}
+
+fn wild_sent(rng: &mut Rng) -> Sent {
+    let sent = Sent::burst(wild_u32(rng), wild_u32(rng));
+    let sent = if rng.below(4) == 0 { sent.retransmission() } else { sent };
+    if rng.below(2) == 0 { sent.with_in_flight(wild_flight(rng), rng.below(2) == 0) } else { sent }
+}
+
+fn wild_ack(cc: &mut Controller, rng: &mut Rng, now: Time, tokens: &[Token; 8]) {
+    let mut batch = cc.begin_ack(now);
+    for _ in 0..rng.below(3) {
+        let token = &tokens[rng.below(8) as usize];
+        match rng.below(4) {
+            0 => batch.delivered_run(wild(rng), wild(rng), token, wild(rng)),
+            1 => batch.delivered_bytes(wild(rng), token),
+            2 => batch.delivered_late(token, wild(rng)),
+            _ => batch.delivered(token, wild(rng)),
+        }
+    }
+    let open = cc.on_delivered(batch);
+    let mut info = if rng.below(3) > 0 { info(Some(Span::nanos(wild(rng) >> 20))) } else { AckInfo::NONE };
+    if rng.below(2) == 0 {
+        info.in_flight = Some((wild_flight(rng), wild_flight(rng)));
+        info.cwnd_limited = None;
+    }
+    info.is_ack_delayed = rng.below(8) == 0;
+    info.edt = Some(Time::nanos(wild(rng)));
+    cc.on_ack(open, &info);
+}
+
 /// One event that a host could tell, with wild values.
 fn event(cc: &mut Controller, rng: &mut Rng, now: &mut Time, tokens: &mut [Token; 8]) {
-    let wild_u32 = |rng: &mut Rng| u32::try_from(wild(rng)).unwrap_or(u32::MAX);
     let which = rng.below(8) as usize;
-    *now += Span(wild(rng) >> 24);
+    *now += Span::nanos(wild(rng) >> 24);
     match rng.below(16) {
-        0..=3 => tokens[which] = cc.on_sent(*now, wild_u32(rng), wild_u32(rng), wild_u32(rng), rng.below(4) == 0),
-        4..=5 => cc.on_delivered(&tokens[which], wild(rng)),
-        6 => cc.on_lost_packet(*now, &tokens[which], wild(rng)),
-        7 => cc.on_lost_packet_by_timer(*now, &tokens[which], wild(rng)),
-        8 => cc.on_lost(wild(rng)),
-        9 => cc.on_ca_state([CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery][which % 4]),
-        10 => cc.on_rto(*now, wild_u32(rng), rng.below(2) == 0),
+        0..=4 => tokens[which] = cc.on_sent(*now, &wild_sent(rng)),
+        5 => cc.on_lost(*now, &Loss::packet(&tokens[which], wild(rng))),
+        6 => cc.on_lost(*now, &Loss::run(&tokens[which], wild(rng), wild_u32(rng), wild_u32(rng)).by_timer()),
+        7 => cc.on_discarded(&tokens[which]),
+        8 => cc.on_ca_state([CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery][which % 4]),
+        9 => cc.on_rto(*now, wild_flight(rng), rng.below(2) == 0),
+        10 => cc.on_persistent_congestion(*now),
         11 => match which {
-            0..=3 => cc.on_undo(*now),
+            0..=1 => cc.on_undo(*now),
+            2 => cc.on_path_change(*now, wild_u32(rng), None),
+            3 => cc.on_cwnd_limited(),
             4 => cc.on_mss(wild_u32(rng)),
             5 => cc.on_tlp_recovery(*now, rng.below(2) == 0),
-            6 => cc.on_congestion_mark(wild(rng)),
-            _ => cc.on_app_limited(wild_u32(rng)),
+            6 => cc.on_congestion_mark(*now, wild(rng)),
+            _ => cc.on_app_limited(None),
         },
-        _ => {
-            let rtt = (rng.below(3) > 0).then(|| Span(wild(rng) >> 20));
-            cc.on_ack(&AckReport {
-                prior_in_flight: wild_u32(rng),
-                in_flight: wild_u32(rng),
-                cwnd_limited: rng.below(2) == 0,
-                is_ack_delayed: rng.below(8) == 0,
-                edt: Time(wild(rng)),
-                ..report(*now, rtt)
-            });
-        }
+        _ => wild_ack(cc, rng, *now, tokens),
     }
 }
 
@@ -145,7 +175,11 @@ fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
             let (mut now, mut tokens) = (Time::ZERO, [Token::default(); 8]);
             for _ in 0..400 {
                 event(&mut cc, &mut rng, &mut now, &mut tokens);
-                assert!(cc.cwnd() >= 1 && cc.pacing_rate().0 > 0 && cc.send_quantum() > 0, "{} {seed}", info.name);
+                assert!(
+                    cc.cwnd() >= 1 && cc.pacing_rate().as_bits_per_sec() > 0 && cc.send_quantum() > 0,
+                    "{} {seed}",
+                    info.name
+                );
                 assert!(cc.min_tso_segs() >= 1 && cc.cwnd_bytes() > 0, "{} {seed}", info.name);
             }
         }
@@ -156,7 +190,7 @@ fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
 fn every_algorithm_has_a_window_and_a_rate_before_anything_has_happened() {
     for info in ALGORITHMS {
         let cc = controller(info.name, None);
-        assert!(cc.cwnd() == 10 && cc.pacing_rate().0 > 0, "{}", info.name);
+        assert!(cc.cwnd() == 10 && cc.pacing_rate().as_bits_per_sec() > 0, "{}", info.name);
         assert_eq!(cc.ca_state(), CaState::Open);
     }
 }

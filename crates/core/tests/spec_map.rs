@@ -1,5 +1,6 @@
-//! docs/spec-map.tsv is complete: each function and constant of the draft, where it is, which test holds it, same or why not.
-//! In: the table, the list of the draft's names, the sources. Out: the line of a fault. Never: the draft's text.
+//! docs/spec-map.tsv is complete: each function and constant of the draft, where it is, which test holds it, same or why not;
+//! and docs/spec-mutants.tsv has for each of them what breaks it. That the tests then fail, `tools/spec_mutants.py` sees.
+//! In: the tables, the list of the draft's names, the sources. Out: the line of a fault. Never: the draft's text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -21,15 +22,25 @@ fn names() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The table's rows by the draft's name; none stands there twice.
-fn table() -> BTreeMap<String, [String; 3]> {
+/// A table's rows by the draft's name; none stands there twice.
+fn rows_of(path: &str) -> BTreeMap<String, [String; 3]> {
     let mut rows = BTreeMap::new();
-    for line in read("../../docs/spec-map.tsv").lines().skip(1) {
+    for line in read(path).lines().skip(1) {
         let cells: Vec<String> = line.split('\t').map(str::to_owned).collect();
-        let [name, place, test, verdict] = cells.try_into().unwrap_or_else(|_| panic!("not four cells: {line}"));
-        assert!(rows.insert(name.clone(), [place, test, verdict]).is_none(), "{name} stands there twice");
+        let [name, a, b, c] = cells.try_into().unwrap_or_else(|_| panic!("not four cells: {line}"));
+        assert!(rows.insert(name.clone(), [a, b, c]).is_none(), "{name} stands there twice");
     }
     rows
+}
+
+/// Of each name: place, test, verdict.
+fn table() -> BTreeMap<String, [String; 3]> {
+    rows_of("../../docs/spec-map.tsv")
+}
+
+/// Of each name: file, what stands there, what breaks the rule.
+fn mutations() -> BTreeMap<String, [String; 3]> {
+    rows_of("../../docs/spec-mutants.tsv")
 }
 
 #[test]
@@ -57,7 +68,8 @@ fn every_test_that_the_table_names_exists() {
         let (module, function) = test.rsplit_once("::").expect("module::test");
         let folder = format!("src/{}", module.replace("::", "/"));
         let inline = folder.trim_end_matches("/tests").to_owned();
-        let found = [folder, inline].iter().any(|path| {
+        let outside = format!("tests/{module}");
+        let found = [folder, inline, outside].iter().any(|path| {
             let full = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("{path}.rs"));
             fs::read_to_string(full).is_ok_and(|source| source.contains(&format!("fn {function}()")))
         });
@@ -71,5 +83,23 @@ fn every_verdict_is_one() {
         let is_one =
             verdict.starts_with("same") || verdict.starts_with("Differs: ") || verdict.starts_with("Decision: ");
         assert!(is_one, "{name}: {verdict}");
+    }
+}
+
+#[test]
+fn every_row_has_a_mutation_and_nothing_else_has() {
+    let (rows, mutations) = (table(), mutations());
+    assert!(rows.keys().eq(mutations.keys()), "{:?} and {:?}", rows.keys(), mutations.keys());
+}
+
+#[test]
+fn every_mutation_applies_to_one_place() {
+    for (name, [file, text, broken]) in mutations() {
+        let there = read(&format!("src/{file}")).matches(text.as_str()).count();
+        assert_eq!(there, 1, "{name}: so often stands in {file}: {text}");
+        for cell in [&text, &broken] {
+            assert!(!cell.is_empty() && cell.trim() == cell.as_str(), "{name}: spaces around, or nothing: {cell:?}");
+        }
+        assert_ne!(text, broken, "{name}: nothing changes");
     }
 }

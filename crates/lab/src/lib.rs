@@ -29,3 +29,8 @@ pub mod tcp;
 pub mod trace;
 pub mod tune;
 pub mod when;
+
+/// The code of `docs/host-it.md`, compiled and run as tests: here, because a package of core alone does not have that page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/host-it.md")]
+struct HostIt;

@@ -151,7 +151,7 @@ pub fn convergence_s(bins: &[Vec<f64>], start_s: &[usize], seconds: usize, exclu
 
 /// Seconds, for people.
 pub fn secs(time: Time) -> f64 {
-    time.0 as f64 / NANOS_PER_SEC as f64
+    time.as_nanos() as f64 / NANOS_PER_SEC as f64
 }
 
 /// Seconds in which some flow was in ProbeRTT, or refilled the pipe right after it.
@@ -161,7 +161,8 @@ pub fn probe_rtt_seconds<'a>(flows: impl Iterator<Item = &'a [(Time, State)]>, s
         for (index, &(from, state)) in states.iter().enumerate() {
             if state == State::ProbeRtt {
                 let until = states.get(index + 1).map_or(from, |next| next.0);
-                let (first, last) = ((from.0 / NANOS_PER_SEC) as usize, (until.0 / NANOS_PER_SEC) as usize);
+                let (first, last) =
+                    ((from.as_nanos() / NANOS_PER_SEC) as usize, (until.as_nanos() / NANOS_PER_SEC) as usize);
                 for second in excluded.iter_mut().take(last + 1).skip(first) {
                     *second = true;
                 }

@@ -136,14 +136,14 @@ mod states {
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub fn serialize<S: Serializer>(states: &[(Time, State)], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(states.iter().map(|(at, state)| (at.0, state.name())))
+        to.collect_seq(states.iter().map(|(at, state)| (at.as_nanos(), state.name())))
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Time, State)>, D::Error> {
         let named = Vec::<(u64, String)>::deserialize(from)?;
         let state = |(at, name): (u64, String)| {
             let found = State::ALL.iter().find(|state| state.name() == name);
-            found.map(|state| (Time(at), *state)).ok_or_else(|| D::Error::custom(format!("no state {name:?}")))
+            found.map(|state| (Time::nanos(at), *state)).ok_or_else(|| D::Error::custom(format!("no state {name:?}")))
         };
         named.into_iter().map(state).collect()
     }
@@ -155,10 +155,10 @@ mod rtt_samples {
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub fn serialize<S: Serializer>(samples: &[(Time, u32)], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(samples.iter().map(|(at, us)| (at.0, us)))
+        to.collect_seq(samples.iter().map(|(at, us)| (at.as_nanos(), us)))
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Time, u32)>, D::Error> {
-        Ok(Vec::<(u64, u32)>::deserialize(from)?.into_iter().map(|(at, us)| (Time(at), us)).collect())
+        Ok(Vec::<(u64, u32)>::deserialize(from)?.into_iter().map(|(at, us)| (Time::nanos(at), us)).collect())
     }
 }

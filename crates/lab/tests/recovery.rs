@@ -21,7 +21,7 @@ fn setup(algorithm: &str, rtt_ms: u64, seconds: u64, traffic: Traffic) -> Setup 
         traffic,
         ..FlowSetup::bulk("flow", AlgorithmConfig::named(algorithm).expect("a listed algorithm"))
     };
-    let (rate, rtt, duration) = (Rate(10_000_000), Span::millis(rtt_ms), Span::secs(seconds));
+    let (rate, rtt, duration) = (Rate::bits_per_sec(10_000_000), Span::millis(rtt_ms), Span::secs(seconds));
     Setup::one_link(rate, rtt, Buffer::Packets(2_000), duration, vec![flow])
 }
 
@@ -104,7 +104,7 @@ fn pacing_begins_behind_the_initial_window() {
 #[test]
 fn what_was_lost_of_one_burst_leaves_as_one_burst() {
     let flow = FlowSetup::bulk("flow", AlgorithmConfig::named("bbr1").expect("a listed algorithm"));
-    let (rate, rtt) = (Rate(500_000_000), Span::millis(100));
+    let (rate, rtt) = (Rate::bits_per_sec(500_000_000), Span::millis(100));
     let mut setup = Setup::one_link(rate, rtt, Buffer::Packets(1_032), Span::millis(1_400), vec![flow]);
     setup.capture = Capture::On { limit: usize::MAX, taps: &[Tap::Sender] };
     let packets = sim::run(&setup).packets.records;

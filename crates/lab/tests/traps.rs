@@ -14,7 +14,7 @@ const BBRS: [&str; 4] = ["bbr1", "bbr2", "bbr3", "bbr3-linux"];
 fn run(algorithm: &str, seconds: u64, edit: impl FnOnce(&mut FlowSetup)) -> FlowTrace {
     let mut flow = FlowSetup::bulk("flow", AlgorithmConfig::named(algorithm).expect("a listed algorithm"));
     edit(&mut flow);
-    let (rate, rtt) = (Rate(50_000_000), Span::millis(40));
+    let (rate, rtt) = (Rate::bits_per_sec(50_000_000), Span::millis(40));
     let mut setup = Setup::one_link(rate, rtt, Buffer::Packets(330), Span::secs(seconds), vec![flow]);
     setup.sample = Some(Span::millis(10));
     sim::run(&setup).trace.flows.remove(0)
@@ -40,7 +40,8 @@ fn pacing_not_enforced() {
 fn app_limited_2_waiting_for_the_pacer_taken_for_it() {
     for name in BBRS {
         let trace = run(name, 5, |_| {});
-        let left = trace.states.iter().find(|(_, state)| *state != State::Startup).map(|(at, _)| at.0 / 1_000_000);
+        let left =
+            trace.states.iter().find(|(_, state)| *state != State::Startup).map(|(at, _)| at.as_nanos() / 1_000_000);
         assert!(left.is_some_and(|ms| ms < 1_000), "{name}: left Startup after {left:?} ms");
     }
 }
@@ -50,7 +51,8 @@ fn app_limited_2_waiting_for_the_pacer_taken_for_it() {
 fn app_limited_8_stuck_in_startup_by_flow_control() {
     for name in BBRS {
         let trace = run(name, 5, |flow| flow.rwnd = Rwnd::Fixed(64 * 1024));
-        let left = trace.states.iter().find(|(_, state)| *state != State::Startup).map(|(at, _)| at.0 / 1_000_000);
+        let left =
+            trace.states.iter().find(|(_, state)| *state != State::Startup).map(|(at, _)| at.as_nanos() / 1_000_000);
         assert!(left.is_some_and(|ms| ms < 2_000), "{name}: left Startup after {left:?} ms");
         let bw = trace.bw_bps.last().copied().unwrap_or_default();
         assert!((11_000_000..=15_000_000).contains(&bw), "{name}: {bw} bit/s of 64 KiB in 40 ms");

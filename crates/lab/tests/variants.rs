@@ -21,7 +21,7 @@ fn change(seconds: u64, what: ChangeKind) -> Change {
 /// 10 Mbit/s and 40 ms; then `schedule`; measured over the last ten of 70 seconds.
 fn goodput_at_the_end(name: &str, schedule: &[Change]) -> f64 {
     let flow = FlowSetup::bulk("flow", AlgorithmConfig::named(name).expect("a listed algorithm"));
-    let (rate, rtt) = (Rate(10_000_000), Span::millis(40));
+    let (rate, rtt) = (Rate::bits_per_sec(10_000_000), Span::millis(40));
     let mut setup = Setup::one_link(rate, rtt, Buffer::Packets(100), Span::secs(70), vec![flow]);
     setup.warmup = at_s(60);
     setup.schedule = schedule.to_vec();
@@ -44,11 +44,11 @@ fn nobody_stalls_after_a_route_that_became_four_times_as_long() {
 #[test]
 fn nobody_stalls_after_silence_and_a_time_of_little_rate_and_much_loss() {
     let troubles = [
-        change(8, ChangeKind::Rate(Rate(300_000))),
+        change(8, ChangeKind::Rate(Rate::bits_per_sec(300_000))),
         change(14, ChangeKind::Loss(Loss::Bernoulli(0.4))),
         change(18, ChangeKind::Loss(Loss::Bernoulli(1.0))),
         change(22, ChangeKind::Loss(Loss::None)),
-        change(24, ChangeKind::Rate(Rate(10_000_000))),
+        change(24, ChangeKind::Rate(Rate::bits_per_sec(10_000_000))),
     ];
     for name in others() {
         let found = goodput_at_the_end(name, &troubles);

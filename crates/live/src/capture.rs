@@ -59,7 +59,7 @@ impl Capture {
             return;
         };
         if self.packets.records.len() == self.limit {
-            self.packets.cut = Some(Time(t_ns));
+            self.packets.cut = Some(Time::nanos(t_ns));
             return;
         }
         let mss = details.mss.unwrap_or(sides.mss);
@@ -146,7 +146,7 @@ mod tests {
         let mut capture = capture(2);
         (0..5).for_each(|t| capture.on_packet(t, 0, Direction::Data, &segment(1 + t as u32, 1, None)));
         let packets = capture.finish();
-        assert_eq!((packets.records.len(), packets.cut), (2, Some(Time(2))));
+        assert_eq!((packets.records.len(), packets.cut), (2, Some(Time::nanos(2))));
     }
 
     #[test]

@@ -254,12 +254,16 @@ impl<'a> Driver<'a> {
             next_sample: Time::ZERO,
             next_change: 0,
             measuring: false,
-            rates: setup.links.iter().map(|link| (link.service.nominal_rate().0 as f64, Time::ZERO)).collect(),
+            rates: setup
+                .links
+                .iter()
+                .map(|link| (link.service.nominal_rate().as_bits_per_sec() as f64, Time::ZERO))
+                .collect(),
         })
     }
 
     fn now(&self) -> Time {
-        Time(clock::now_ns() - self.zero)
+        Time::nanos(clock::now_ns() - self.zero)
     }
 
     fn run(&mut self, path: &mut dyn Path) -> Result<(), Failure> {
@@ -273,7 +277,7 @@ impl<'a> Driver<'a> {
             }
             let next = self.act(now, path)?;
             let due = next.min(self.setup.duration);
-            let wait = due.0.saturating_sub(self.now().0).max(1);
+            let wait = due.as_nanos().saturating_sub(self.now().as_nanos()).max(1);
             self.timer
                 .set(Expiration::OneShot(std::time::Duration::from_nanos(wait).into()), TimerSetTimeFlags::empty())
                 .map_err(|error| format!("timer: {error}"))?;
@@ -295,7 +299,7 @@ impl<'a> Driver<'a> {
             path.change(change)?;
             if let bbrlab_lab::setup::ChangeKind::Rate(rate) = change.what {
                 self.account_capacity(change.link, now);
-                self.rates[change.link].0 = rate.0 as f64;
+                self.rates[change.link].0 = rate.as_bits_per_sec() as f64;
             }
             self.next_change += 1;
         }
@@ -304,7 +308,7 @@ impl<'a> Driver<'a> {
         }
         if now >= self.next_sample {
             self.sample(now, path)?;
-            self.next_sample = Time(now.0 / self.grid.0 * self.grid.0) + self.grid;
+            self.next_sample = Time::nanos(now.as_nanos() / self.grid.as_nanos() * self.grid.as_nanos()) + self.grid;
         }
         let mut next = self.next_sample;
         if let Some(change) = self.setup.schedule.get(self.next_change) {
@@ -411,7 +415,7 @@ impl<'a> Driver<'a> {
             && let Some(requests) = socket::discard(fd, BLOCK)?
         {
             for _ in 0..requests / REQUEST {
-                app.on_time(Time(clock::now_ns() - self.zero), flow.written);
+                app.on_time(Time::nanos(clock::now_ns() - self.zero), flow.written);
             }
         }
         self.write(index)
@@ -485,7 +489,7 @@ impl<'a> Driver<'a> {
 
     fn account_capacity(&mut self, link: usize, now: Time) {
         let (rate, since) = &mut self.rates[link];
-        self.driven.capacity_bits[link] += *rate * bbrlab_lab::metrics::secs(Time(now.since(*since).0));
+        self.driven.capacity_bits[link] += *rate * bbrlab_lab::metrics::secs(Time::nanos(now.since(*since).as_nanos()));
         *since = now;
     }
 
@@ -493,7 +497,7 @@ impl<'a> Driver<'a> {
         path.sample(&mut self.seen)?;
         let recorded = self.setup.sample.is_some();
         if recorded {
-            self.driven.trace.t_ns.push(now.0);
+            self.driven.trace.t_ns.push(now.as_nanos());
         }
         for (index, flow) in self.flows.iter_mut().enumerate() {
             let driven = &mut self.driven.flows[index];

@@ -36,7 +36,7 @@ pub fn output(setup: &Setup, on: &str, mut driven: Driven, meter: &Meter) -> Out
     let link = driven.links.1.get(setup.bottleneck).copied().unwrap_or_default();
     for ((column, flow), meter) in driven.trace.flows.iter_mut().zip(&driven.flows).zip(meter.flows()) {
         column.states.clone_from(&flow.states);
-        column.rtt_samples = meter.rtt_samples.iter().flatten().map(|&(ns, us)| (Time(ns), us)).collect();
+        column.rtt_samples = meter.rtt_samples.iter().flatten().map(|&(ns, us)| (Time::nanos(ns), us)).collect();
     }
     let result = RunResult {
         schema: SCHEMA,
@@ -85,7 +85,7 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, driven: &FlowDriven, meter: &Flo
         (Some(at), _) => Some(secs(at) - secs(flow.start)),
         (None, []) => None,
         (None, exchanges) => {
-            Some(exchanges.iter().map(|span| secs(Time(span.0))).sum::<f64>() / exchanges.len() as f64)
+            Some(exchanges.iter().map(|span| secs(Time::nanos(span.as_nanos()))).sum::<f64>() / exchanges.len() as f64)
         }
     };
     let bw_bps = driven.bbr.map_or(0.0, |bbr| bbr.bw as f64 * BITS);
@@ -114,11 +114,11 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, driven: &FlowDriven, meter: &Flo
 }
 
 fn convergence(setup: &Setup, driven: &Driven, meter: &Meter) -> Option<f64> {
-    let seconds = (setup.duration.0 / bbrlab_core::NANOS_PER_SEC) as usize;
+    let seconds = (setup.duration.as_nanos() / bbrlab_core::NANOS_PER_SEC) as usize;
     let bins: Vec<Vec<f64>> =
         meter.flows().iter().map(|flow| flow.bins.iter().map(|&bytes| bytes as f64).collect()).collect();
     let starts: Vec<usize> =
-        setup.flows.iter().map(|flow| flow.start.0.div_ceil(bbrlab_core::NANOS_PER_SEC) as usize).collect();
+        setup.flows.iter().map(|flow| flow.start.as_nanos().div_ceil(bbrlab_core::NANOS_PER_SEC) as usize).collect();
     let states = driven.flows.iter().map(|flow| flow.states.as_slice());
     convergence_s(&bins, &starts, seconds, &probe_rtt_seconds(states, seconds))
 }

@@ -5,6 +5,7 @@
 use super::part::Part;
 use super::{BW_UNIT, Bbr1};
 use crate::event::Ack;
+use crate::wide;
 
 /// An epoch that delivered this many packets ends, so that counts stay small. Source: Linux `bbr_ack_epoch_acked_reset_thresh`.
 const EPOCH_ACKED_RESET: u64 = 1 << 20;
@@ -51,18 +52,18 @@ impl<V: Part> Bbr1<V> {
             if filter.rounds >= self.p.extra_acked_window {
                 filter.rounds = 0;
                 filter.current ^= 1;
-                filter.bucket[filter.current] = 0;
+                filter.bucket[filter.current & 1] = 0;
             }
         }
         let epoch_us = ack.delivered_time_us.saturating_sub(filter.epoch_start_us);
-        let mut expected = bw.saturating_mul(epoch_us) / BW_UNIT;
+        let mut expected = wide::saturating_mul(bw, epoch_us) / BW_UNIT;
         if filter.epoch_acked <= expected || filter.epoch_acked + ack.rs.acked_sacked >= EPOCH_ACKED_RESET {
             filter.restart_epoch(ack.delivered_time_us);
             expected = 0;
         }
         filter.epoch_acked = (filter.epoch_acked + ack.rs.acked_sacked).min(EPOCH_ACKED_RESET - 1);
         let extra = (filter.epoch_acked - expected).min(u64::from(self.cwnd)) as u32;
-        let slot = &mut filter.bucket[filter.current];
+        let slot = &mut filter.bucket[filter.current & 1];
         *slot = (*slot).max(extra);
     }
 
@@ -72,7 +73,7 @@ impl<V: Part> Bbr1<V> {
         if self.p.extra_acked_gain == 0 || !self.full_bw_reached {
             return 0;
         }
-        let cap = self.bw().saturating_mul(u64::from(self.p.extra_acked_max)) / BW_UNIT;
+        let cap = wide::saturating_mul(self.bw(), u64::from(self.p.extra_acked_max)) / BW_UNIT;
         let extra = (u64::from(self.p.extra_acked_gain) * u64::from(self.aggregation.extra_acked())) >> 8;
         extra.min(cap)
     }

@@ -5,12 +5,13 @@
 use super::part::{NewRate, Part};
 use super::{BW_UNIT, Bbr1, Mode};
 use crate::event::Ack;
+use crate::wide;
 
 /// The longest sampling interval, in shortest ones. Source: Linux `bbr_lt_bw_sampling` (4 · min_rtts).
 const LT_INTERVAL_MAX: u32 = 4;
 
 /// Long-term bandwidth sampling (the kernel's `lt_*`).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct LongTerm {
     pub(super) bw: u64,
     pub(super) in_use: bool,
@@ -22,6 +23,16 @@ pub(super) struct LongTerm {
 }
 
 impl LongTerm {
+    pub(super) const EMPTY: Self = Self {
+        bw: 0,
+        in_use: false,
+        is_sampling: false,
+        round_count: 0,
+        last_stamp_ms: 0,
+        last_delivered: 0,
+        last_lost: 0,
+    };
+
     pub(super) const fn in_use(&self) -> bool {
         self.in_use
     }
@@ -67,8 +78,8 @@ impl<V: Part> Bbr1<V> {
         if self.rounds.start {
             self.packet_conservation = false;
         }
-        self.lt_bw_sampling(ack);
-        let bw = delivered.saturating_mul(BW_UNIT) / interval_us.max(1);
+        self.lt_bw_sampling(ack, ack.rs.losses > 0, ack.rs.is_app_limited);
+        let bw = wide::times::<BW_UNIT>(delivered) / interval_us.max(1);
         if !ack.rs.is_app_limited || bw >= self.max_bw.get() {
             self.max_bw.running_max(u64::from(self.p.bw_window), self.rounds.count, bw);
         }
@@ -82,8 +93,9 @@ impl<V: Part> Bbr1<V> {
     }
 
     /// A policer shows as a steady rate with heavy loss over several rounds: then its rate is used, without probing.
+    /// A time-out counts as an ACK with losses.
     // spec: Linux bbr_lt_bw_sampling
-    pub(super) fn lt_bw_sampling(&mut self, ack: &Ack) {
+    pub(super) fn lt_bw_sampling(&mut self, ack: &Ack, has_losses: bool, is_app_limited: bool) {
         if self.p.lt_bw == 0 {
             return;
         }
@@ -93,13 +105,13 @@ impl<V: Part> Bbr1<V> {
         }
         if !self.lt.is_sampling {
             // The interval begins at a loss: before it, a policer's bucket may have been full.
-            if ack.rs.losses == 0 {
+            if !has_losses {
                 return;
             }
             self.lt.begin_interval(ack.delivered_time_us, ack.delivered, ack.lost);
             self.lt.is_sampling = true;
         }
-        if ack.rs.is_app_limited {
+        if is_app_limited {
             self.lt.reset(ack);
             return;
         }
@@ -114,7 +126,7 @@ impl<V: Part> Bbr1<V> {
             return;
         }
         // The interval ends at a loss, when the bucket is empty again.
-        if ack.rs.losses == 0 {
+        if !has_losses {
             return;
         }
         self.end_lt_interval(ack);
@@ -134,7 +146,9 @@ impl<V: Part> Bbr1<V> {
     pub(super) fn end_lt_interval(&mut self, ack: &Ack) {
         let lost = ack.lost.saturating_sub(self.lt.last_lost);
         let delivered = ack.delivered.saturating_sub(self.lt.last_delivered);
-        if delivered == 0 || lost.saturating_mul(256) < u64::from(self.p.lt_loss_threshold).saturating_mul(delivered) {
+        if delivered == 0
+            || wide::times::<256>(lost) < wide::saturating_mul(u64::from(self.p.lt_loss_threshold), delivered)
+        {
             return;
         }
         let elapsed_ms = (ack.delivered_time_us / 1_000).saturating_sub(self.lt.last_stamp_ms);
@@ -145,7 +159,7 @@ impl<V: Part> Bbr1<V> {
             self.lt.reset(ack);
             return;
         }
-        let bw = delivered.saturating_mul(BW_UNIT) / (elapsed_ms * 1_000);
+        let bw = wide::times::<BW_UNIT>(delivered) / (elapsed_ms * 1_000).max(1);
         self.lt_bw_interval_done(bw, ack);
     }
 
@@ -154,7 +168,8 @@ impl<V: Part> Bbr1<V> {
     pub(super) fn lt_bw_interval_done(&mut self, bw: u64, ack: &Ack) {
         if self.lt.bw > 0 {
             let difference = bw.abs_diff(self.lt.bw);
-            let close = difference.saturating_mul(256) <= u64::from(self.p.lt_bw_ratio).saturating_mul(self.lt.bw);
+            let close =
+                wide::times::<256>(difference) <= wide::saturating_mul(u64::from(self.p.lt_bw_ratio), self.lt.bw);
             let margin = self.p.pacing_margin;
             if close || self.rate_bytes_per_sec(difference, super::UNIT, margin) <= u64::from(self.p.lt_bw_diff) {
                 self.lt.bw = bw.midpoint(self.lt.bw);

@@ -8,6 +8,7 @@ use crate::event::CaState;
 
 /// The state of a flow by the kernel's names. What belongs to one mode alone is `None` in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bbr1Inside {
     /// `mode`: 0 STARTUP, 1 DRAIN, 2 PROBE_BW, 3 PROBE_RTT.
     pub mode: u32,

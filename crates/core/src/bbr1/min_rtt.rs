@@ -5,7 +5,9 @@
 use super::part::{Part, Seen};
 use super::{Bbr1, Mode};
 use crate::event::Ack;
+use crate::state::Cause;
 use crate::units::{MICROS_PER_SEC, Time};
+use crate::wide;
 
 impl<V: Part> Bbr1<V> {
     /// The kernel's tick count, to which it rounds these stamps: the host's own, else by `now`; microseconds where `hz` is 0.
@@ -13,7 +15,7 @@ impl<V: Part> Bbr1<V> {
         match host {
             Some(tick) => tick,
             None if self.p.hz == 0 => now.as_micros(),
-            None => now.as_micros().saturating_mul(self.p.hz as u64) / MICROS_PER_SEC,
+            None => wide::saturating_mul(now.as_micros(), self.p.hz as u64) / MICROS_PER_SEC,
         }
     }
 
@@ -45,6 +47,7 @@ impl<V: Part> Bbr1<V> {
         if self.part.wants_probe_rtt(expired) && !self.idle_restart && !matches!(self.mode, Mode::ProbeRtt { .. }) {
             // As the kernel does it: the mode first, so that a window saved in recovery is kept if it is larger.
             self.mode = Mode::ProbeRtt { done_at: None, round_done: false };
+            self.cause = if expired { Cause::MinRttExpired } else { Cause::Queue };
             self.part.enter_probe_rtt(ack);
             self.save_cwnd();
         }
@@ -88,7 +91,7 @@ impl<V: Part> Bbr1<V> {
             return;
         };
         match done_at {
-            None if ack.in_flight <= self.p.cwnd_min => {
+            None if ack.in_flight <= u64::from(self.p.cwnd_min) => {
                 *round_done = false;
                 self.rounds.begin(ack.delivered);
                 let hold = self.ticks(self.p.probe_rtt_time);

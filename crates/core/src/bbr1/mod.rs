@@ -6,24 +6,31 @@
 
 mod aggregation;
 mod bandwidth;
+mod flow;
+#[cfg(any(feature = "inside", test))]
 mod inside;
 mod min_rtt;
 mod params;
 mod part;
 mod window;
 
-use crate::event::{Ack, Bounds, CaState, Init, Snapshot, TxStart};
+use crate::event::{Ack, CaState, Init, TxStart};
 use crate::loss_based::NO_SSTHRESH;
 use crate::rng::Rng;
 use crate::shared::{FullPipe, Memo, Rounds};
+use crate::snapshot::Snapshot;
+use crate::state::Cause;
 use crate::units::{Rate, Span};
-use crate::{MinMax, State};
+use crate::{MinMax, State, wide};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
 
+#[cfg(feature = "inside")]
 pub use inside::Bbr1Inside;
 pub use params::Bbr1Params;
-pub(crate) use part::{NewRate, Part, Plain, Seen, Shrink};
+#[cfg(feature = "variants")]
+pub(crate) use part::{NewRate, Seen, Shrink};
+pub(crate) use part::{Part, Plain, Replacement};
 
 /// Bandwidth is counted in packets/µs times this. Source: Linux `BW_UNIT`.
 pub(crate) const BW_UNIT: u64 = 1 << 24;
@@ -39,7 +46,9 @@ const UNKNOWN_PATH_CWND: u32 = 10;
 const DEFAULT_RTT_US: u64 = 1_000;
 
 /// What the flow is doing, with what only that needs.
+// `repr(u8)`: asked for several times an ACK, it should be a byte to compare, not a niche to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 enum Mode {
     Startup,
     Drain,
@@ -63,8 +72,9 @@ pub struct Bbr1<V = Plain> {
     cwnd_clamp: u32,
     mode: Mode,
     cwnd: u32,
-    /// Bytes per second, as `sk_pacing_rate`.
+    /// Bytes per second, as `sk_pacing_rate`, and no more than `sk_max_pacing_rate`.
     pacing_rate: u64,
+    max_pacing_rate: u64,
     pacing_gain: u32,
     cwnd_gain: u32,
     rounds: Rounds,
@@ -86,6 +96,8 @@ pub struct Bbr1<V = Plain> {
     aggregation: Aggregation,
     /// Packets that are safe before anything is known of the path.
     unknown_path_cwnd: u32,
+    /// What began the present mode, or phase of the gain cycle.
+    cause: Cause,
     /// What the kernel writes into `snd_ssthresh` when Startup ends, for its observers alone.
     ssthresh: u32,
     /// This ACK was processed in ProbeRTT, so what is in flight now measures only that.
@@ -110,25 +122,49 @@ impl Bbr1 {
     }
 }
 
+impl<V: Replacement> Bbr1<V> {
+    /// A flow that begins now, with Linux's rules but for those that `V` replaces.
+    pub fn with(params: &Bbr1Params, part: &V::Params, init: &Init) -> Self {
+        let mut bbr = Self::blank(V::BLANK);
+        bbr.init(params, part, init);
+        bbr
+    }
+
+    /// The same in the place of whatever `self` was: nothing of it remains, and no copy of a flow is made on the stack, of which a
+    /// BPF program has 512 bytes. Of BBRv1 itself, `part` is `&()`.
+    #[inline]
+    pub fn init(&mut self, params: &Bbr1Params, part: &V::Params, init: &Init) {
+        self.part.begin(part, params);
+        self.begin(params, init);
+    }
+}
+
 impl<V: Part> Bbr1<V> {
     /// A flow that begins now, with Linux's rules but for `part`.
     pub(crate) fn with_part(params: &Bbr1Params, init: &Init, part: V) -> Self {
-        let mut bbr = Self {
-            p: *params,
-            mss: u64::from(init.mss.max(1)),
-            cwnd_clamp: init.cwnd_clamp.max(1),
+        let mut bbr = Self::blank(part);
+        bbr.begin(params, init);
+        bbr
+    }
+
+    /// Any flow, for [`Self::begin`] to begin.
+    const fn blank(part: V) -> Self {
+        Self {
+            p: Bbr1Params::BLANK,
+            mss: 0,
+            cwnd_clamp: 0,
             mode: Mode::Startup,
-            cwnd: init.initial_cwnd.clamp(1, init.cwnd_clamp.max(1)),
+            cwnd: 0,
             pacing_rate: 0,
-            pacing_gain: params.pacing_gain_startup,
-            cwnd_gain: params.cwnd_gain_startup,
-            rounds: Rounds { next_delivered: init.delivered, ..Rounds::default() },
-            max_bw: MinMax::default(),
-            lt: LongTerm::default(),
-            full_bw: FullPipe::default(),
+            max_pacing_rate: 0,
+            pacing_gain: 0,
+            cwnd_gain: 0,
+            rounds: Rounds { count: 0, next_delivered: 0, start: false },
+            max_bw: MinMax::EMPTY,
+            lt: LongTerm::EMPTY,
+            full_bw: FullPipe::EMPTY,
             full_bw_reached: false,
-            // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
-            min_rtt_us: init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1)),
+            min_rtt_us: None,
             min_rtt_tick: 0,
             min_rtt_window_ticks: 0,
             has_seen_rtt: false,
@@ -136,21 +172,71 @@ impl<V: Part> Bbr1<V> {
             prior_cwnd: 0,
             prev_ca_state: CaState::Open,
             packet_conservation: false,
-            aggregation: Aggregation::new(init.now.as_micros()),
-            unknown_path_cwnd: UNKNOWN_PATH_CWND,
-            ssthresh: NO_SSTHRESH,
+            aggregation: Aggregation::new(0),
+            unknown_path_cwnd: 0,
+            cause: Cause::Begin,
+            ssthresh: 0,
             mark_app_limited: false,
             draft_quantum: false,
             rate_memo: Memo::EMPTY,
             target_memo: Memo::EMPTY,
-            rng: Rng::derive(init.seed, 0x0062_6272),
+            rng: Rng::new(0),
             part,
-        };
-        bbr.min_rtt_tick = bbr.tick(init.now, init.tick);
-        bbr.min_rtt_window_ticks = bbr.ticks(params.min_rtt_window);
-        bbr.lt.begin_interval(init.delivered_time_us, init.delivered, init.lost);
-        bbr.init_pacing_rate_from_rtt(init.srtt);
-        bbr
+        }
+    }
+
+    /// Sets every field but the part; all are named, so that none can be forgotten.
+    fn begin(&mut self, params: &Bbr1Params, init: &Init) {
+        #[rustfmt::skip]
+        let Self {
+            p, mss, cwnd_clamp, mode, cwnd, pacing_rate, max_pacing_rate, pacing_gain, cwnd_gain, rounds, max_bw, lt, full_bw, full_bw_reached,
+            min_rtt_us, min_rtt_tick, min_rtt_window_ticks, has_seen_rtt, idle_restart, prior_cwnd, prev_ca_state,
+            packet_conservation, aggregation, unknown_path_cwnd, cause, ssthresh, mark_app_limited, draft_quantum,
+            rate_memo,            target_memo, rng, part: _,
+        } = self;
+        *p = *params;
+        *mss = u64::from(init.mss.max(1));
+        *cwnd_clamp = init.cwnd_clamp.max(1);
+        *mode = Mode::Startup;
+        *cwnd = init.initial_cwnd.max(1).min(*cwnd_clamp);
+        *max_pacing_rate = most(init.max_pacing_rate);
+        *cause = Cause::Begin;
+        (*pacing_rate, *pacing_gain, *cwnd_gain) = (0, params.pacing_gain_startup, params.cwnd_gain_startup);
+        *rounds = Rounds { next_delivered: init.delivered, ..Rounds::default() };
+        *max_bw = MinMax::EMPTY;
+        *lt = LongTerm::EMPTY;
+        lt.begin_interval(init.delivered_time_us, init.delivered, init.lost);
+        (*full_bw, *full_bw_reached) = (FullPipe::EMPTY, false);
+        // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
+        *min_rtt_us = init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1));
+        (*min_rtt_tick, *min_rtt_window_ticks, *has_seen_rtt) = (0, 0, false);
+        (*idle_restart, *packet_conservation, *mark_app_limited) = (false, false, false);
+        (*prior_cwnd, *prev_ca_state) = (0, CaState::Open);
+        *aggregation = Aggregation::new(init.now.as_micros());
+        (*unknown_path_cwnd, *ssthresh, *draft_quantum) = (UNKNOWN_PATH_CWND, NO_SSTHRESH, false);
+        (*rate_memo, *target_memo) = (Memo::EMPTY, Memo::EMPTY);
+        *rng = Rng::derive(init.seed, 0x0062_6272);
+        self.min_rtt_tick = self.tick(init.now, init.tick);
+        self.min_rtt_window_ticks = self.ticks(params.min_rtt_window);
+        self.init_pacing_rate_from_rtt(init.srtt);
+    }
+
+    /// Everything that was learnt of the path is forgotten; the parameters stay.
+    pub(crate) fn restart(&mut self, init: &Init) {
+        let (params, draft_quantum) = (self.p, self.draft_quantum);
+        self.part.restart();
+        self.begin(&params, init);
+        if draft_quantum {
+            self.draft_quantum = true;
+            self.unknown_path_cwnd = init.initial_cwnd.max(1);
+        }
+    }
+
+    /// No faster than this from now on (Linux `sk_max_pacing_rate`).
+    pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
+        self.max_pacing_rate = most(rate);
+        self.pacing_rate = self.pacing_rate.min(self.max_pacing_rate);
+        self.rate_memo = Memo::EMPTY;
     }
 
     /// The variant's part, for what its host tells it alone.
@@ -164,8 +250,10 @@ impl<V: Part> Bbr1<V> {
         self.update_bw(ack);
         self.update_ack_aggregation(ack);
         self.update_cycle_phase(ack);
-        self.check_full_bw_reached(ack);
-        self.check_drain(ack);
+        // In ProbeBW, where flows spend their lives, the pipe has been found and drained.
+        if !matches!(self.mode, Mode::ProbeBw { .. }) {
+            self.find_full_pipe(ack);
+        }
         self.update_min_rtt(ack);
         self.update_gains();
         let bw = self.bw();
@@ -189,13 +277,11 @@ impl<V: Part> Bbr1<V> {
         if first {
             self.save_cwnd();
         }
-        self.cwnd = ack.in_flight.saturating_add(1).min(self.cwnd_clamp);
+        self.cwnd = packets(ack.in_flight).saturating_add(1).min(self.cwnd_clamp);
         self.prev_ca_state = CaState::Loss;
         self.full_bw.bw = 0;
         self.rounds.start = true; // a round without a delivery is a round all the same
-        let mut loss = *ack;
-        loss.rs = crate::RateSample { losses: 1, ..crate::RateSample::default() };
-        self.lt_bw_sampling(&loss);
+        self.lt_bw_sampling(ack, true, false);
     }
 
     /// The losses of this episode turned out not to be any.
@@ -240,7 +326,7 @@ impl<V: Part> Bbr1<V> {
 
     /// Pacing rate.
     pub const fn pacing_rate(&self) -> Rate {
-        Rate::bytes_per_sec(self.pacing_rate)
+        Rate::bits_per_sec(self.pacing_rate << 3) // it is never above the eighth of what 64 bits hold
     }
 
     /// Smallest burst that the sender may make, packets: one below 1.2 Mbit/s, else two.
@@ -262,18 +348,16 @@ impl<V: Part> Bbr1<V> {
     /// What the flow thinks.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
-            state: self.state(),
+            cause: self.cause,
             bw: Rate::bytes_per_sec(self.rate_bytes_per_sec(self.bw(), UNIT, 0)),
             min_rtt: self.min_rtt_us.map(Span::micros),
             pacing_gain: self.pacing_gain,
             cwnd_gain: self.cwnd_gain,
-            ssthresh: u32::MAX,
             round_count: self.rounds.count,
             full_bw_reached: self.full_bw_reached,
             lt_use_bw: self.lt.in_use(),
             extra_acked: self.aggregation.extra_acked(),
-            bounds: Bounds::NONE,
-            undo: Bounds::NONE,
+            ..Snapshot::of(self.state())
         }
     }
 
@@ -300,10 +384,11 @@ impl<V: Part> Bbr1<V> {
 
     // spec: Linux bbr_update_cycle_phase, bbr_advance_cycle_phase
     fn update_cycle_phase(&mut self, ack: &Ack) {
-        if let Mode::ProbeBw { phase, since_us } = self.mode
-            && self.is_next_cycle_phase(ack, since_us)
-        {
-            self.mode = Mode::ProbeBw { phase: (phase + 1) % CYCLE_LEN, since_us: ack.delivered_time_us };
+        if let Mode::ProbeBw { phase, since_us } = self.mode {
+            if self.is_next_cycle_phase(ack, since_us) {
+                self.mode = Mode::ProbeBw { phase: (phase + 1) % CYCLE_LEN, since_us: ack.delivered_time_us };
+                self.cause = Cause::PhaseOver;
+            }
         }
     }
 
@@ -325,12 +410,18 @@ impl<V: Part> Bbr1<V> {
         is_full_length || self.packets_in_net_at_edt(ack, prior) <= self.inflight(max_bw, UNIT)
     }
 
+    #[inline]
+    fn find_full_pipe(&mut self, ack: &Ack) {
+        self.check_full_bw_reached(ack);
+        self.check_drain(ack);
+    }
+
     // spec: Linux bbr_check_full_bw_reached
     fn check_full_bw_reached(&mut self, ack: &Ack) {
         if self.full_bw_reached || !self.rounds.start || ack.rs.is_app_limited {
             return;
         }
-        let threshold = self.full_bw.bw.saturating_mul(u64::from(self.p.full_bw_growth)) >> 8;
+        let threshold = wide::saturating_mul(self.full_bw.bw, u64::from(self.p.full_bw_growth)) >> 8;
         if !self.full_bw.grew(self.part.growing_bandwidth(self.max_bw.get()), threshold) {
             self.full_bw_reached = self.full_bw.is_full(self.p.full_bw_rounds);
         }
@@ -340,12 +431,14 @@ impl<V: Part> Bbr1<V> {
     fn check_drain(&mut self, ack: &Ack) {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
+            self.cause = Cause::Plateau;
             self.ssthresh = u32::try_from(self.inflight(self.path_bw(), UNIT)).unwrap_or(u32::MAX);
         }
         if self.mode == Mode::Drain
-            && self.packets_in_net_at_edt(ack, ack.in_flight) <= self.inflight(self.path_bw(), UNIT)
+            && self.packets_in_net_at_edt(ack, packets(ack.in_flight)) <= self.inflight(self.path_bw(), UNIT)
         {
             self.enter_probe_bw(ack.delivered_time_us);
+            self.cause = Cause::Drained;
         }
     }
 
@@ -358,6 +451,7 @@ impl<V: Part> Bbr1<V> {
 
     // spec: Linux bbr_reset_mode
     fn leave_probe_rtt(&mut self, delivered_time_us: u64) {
+        self.cause = Cause::ProbeRttDone;
         if self.full_bw_reached {
             self.enter_probe_bw(delivered_time_us);
         } else {
@@ -379,6 +473,17 @@ impl<V: Part> Bbr1<V> {
             Mode::ProbeBw { .. } | Mode::ProbeRtt { .. } => (self.part.probe_rtt_pacing_gain(), UNIT),
         };
     }
+}
+
+/// A bound in bytes per second; the largest number for none.
+fn most(rate: Option<Rate>) -> u64 {
+    rate.map_or(u64::MAX, Rate::as_bytes_per_sec).max(1)
+}
+
+/// A count of packets, of which 2^32 are never exceeded.
+#[inline]
+fn packets(volume: u64) -> u32 {
+    if volume > u32::MAX as u64 { u32::MAX } else { volume as u32 }
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //! In: what BBRv1 knows at that place. Out: the variant's answer; by default BBRv1's own. Never: a rule of a variant.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use super::Bbr1Params;
 use crate::event::{Ack, CaState};
+use crate::sampler::RateSampler;
 
 /// A rate sample that the windowed maximum has just seen.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +53,14 @@ pub enum Shrink {
 }
 
 /// What a variant replaces. Each method's default is BBRv1's rule.
-pub trait Part {
+pub trait Part: Clone {
+    /// The path is another one: what was learnt is forgotten.
+    fn restart(&mut self);
+
+    /// The sampler that has just made the sample of the next ACK, for what the sample does not tell.
+    #[inline]
+    fn note_send_elapsed(&mut self, _sampler: &RateSampler) {}
+
     /// A rate sample came.
     #[inline]
     fn on_rate(&mut self, _new: &NewRate<'_>) {}
@@ -143,8 +152,28 @@ pub trait Part {
     }
 }
 
+/// A part with what it begins from, so that a flow can begin in place.
+pub trait Replacement: Part + Sized {
+    /// The parameters that it adds to BBRv1's.
+    type Params;
+    /// Any value, for [`Self::begin`] to overwrite.
+    const BLANK: Self;
+
+    /// A flow begins: sets every field.
+    fn begin(&mut self, params: &Self::Params, base: &Bbr1Params);
+}
+
 /// BBRv1 itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-impl Part for Plain {}
+impl Part for Plain {
+    fn restart(&mut self) {}
+}
+
+impl Replacement for Plain {
+    type Params = ();
+    const BLANK: Self = Self;
+
+    fn begin(&mut self, _params: &(), _base: &Bbr1Params) {}
+}

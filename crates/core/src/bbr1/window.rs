@@ -6,7 +6,10 @@ use super::part::{Part, Shrink};
 use super::{BW_UNIT, Bbr1, DEFAULT_RTT_US, Memo, Mode, UNIT};
 use crate::event::{Ack, CaState};
 use crate::units::{MICROS_PER_SEC, Span};
+use crate::wide;
 
+/// From packets/µs to one per cent of packets a second.
+const RATE_SCALE: u32 = (MICROS_PER_SEC / 100) as u32;
 /// Below this rate a burst is one packet. Bits per second. Source: Linux `bbr_min_tso_rate`.
 pub(super) const MIN_TSO_RATE: u64 = 1_200_000;
 /// A burst is about a millisecond of the pacing rate. Source: Linux `sk_pacing_shift`.
@@ -22,18 +25,15 @@ impl<V: Part> Bbr1<V> {
     /// `bw` times `gain` in bytes a second, less `margin` per cent.
     // spec: Linux bbr_rate_bytes_per_sec
     pub(super) fn rate_bytes_per_sec(&self, bw: u64, gain: u32, margin: u32) -> u64 {
-        let scale = MICROS_PER_SEC / 100 * u64::from(100 - margin);
-        let packets = bw.saturating_mul(self.mss).saturating_mul(u64::from(gain)) >> 8;
-        match packets.checked_mul(scale) {
-            Some(rate) => rate >> 24,
-            None => u64::try_from((u128::from(packets) * u128::from(scale)) >> 24).unwrap_or(u64::MAX),
-        }
+        let scale = u64::from(RATE_SCALE * 100_u32.saturating_sub(margin));
+        let packets = wide::saturating_mul(wide::saturating_mul(bw, self.mss), u64::from(gain)) >> 8;
+        wide::mul_shr(packets, scale, 24)
     }
 
     // spec: Linux bbr_bw_to_pacing_rate
     fn bw_to_pacing_rate(&self, bw: u64, gain: u32) -> u64 {
         // The kernel's rate can be zero and then means no pacing; a transport of ours must never stall: one byte a second.
-        self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin).clamp(1, u64::MAX / 8)
+        self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin).clamp(1, u64::MAX / 8).min(self.max_pacing_rate)
     }
 
     // spec: Linux bbr_init_pacing_rate_from_rtt
@@ -54,7 +54,7 @@ impl<V: Part> Bbr1<V> {
     #[inline]
     pub(super) fn set_pacing_rate(&mut self, bw: u64, gain: u32, srtt: Option<Span>) {
         let key = [bw, u64::from(gain)];
-        if self.rate_memo.key != key {
+        if !self.rate_memo.is_of(&key) {
             self.rate_memo = Memo { key, value: self.bw_to_pacing_rate(bw, gain) };
         }
         let rate = self.rate_memo.value;
@@ -74,7 +74,7 @@ impl<V: Part> Bbr1<V> {
         }
         let bytes = (self.pacing_rate >> PACING_SHIFT).min(GSO_MAX_PAYLOAD);
         // Most flows that are slow make the smallest burst; that spares them the division.
-        let segs = if bytes < 2 * self.mss { 1 } else { bytes / self.mss };
+        let segs = if bytes < 2 * self.mss { 1 } else { bytes / self.mss.max(1) };
         segs.max(u64::from(self.min_tso_segs())).min(TSO_SEGS_MAX)
     }
 
@@ -83,7 +83,7 @@ impl<V: Part> Bbr1<V> {
         match self.pacing_rate * 8 {
             rate if rate < MIN_TSO_RATE => 1,
             rate if rate < DRAFT00_QUANTUM_RATE => 2,
-            _ => ((self.pacing_rate / 1_000).min(65_536) / self.mss).max(1),
+            _ => ((self.pacing_rate / 1_000).min(65_536) / self.mss.max(1)).max(1),
         }
     }
 
@@ -94,12 +94,10 @@ impl<V: Part> Bbr1<V> {
             // Before any RTT sample there is no BDP; the initial window is what is known to be safe.
             return u64::from(self.unknown_path_cwnd);
         };
-        let volume = bw.saturating_mul(min_rtt_us);
-        match volume.checked_mul(u64::from(gain)) {
-            Some(scaled) => (scaled >> 8).saturating_add(BW_UNIT - 1) >> 24,
-            None => u64::try_from(((u128::from(volume) * u128::from(gain)) >> 8).div_ceil(u128::from(BW_UNIT)))
-                .unwrap_or(u64::MAX),
-        }
+        let volume = wide::saturating_mul(bw, min_rtt_us);
+        let (high, low) = wide::mul(volume, u64::from(gain));
+        // Of the product, whose lowest 32 bits are a fraction, the lowest 8 are cut off and the rest is rounded up.
+        (high << 32 | low >> 32) + u64::from(low as u32 >> 8 != 0)
     }
 
     /// Room for the bursts that host, NIC and receiver make of packets.
@@ -127,7 +125,7 @@ impl<V: Part> Bbr1<V> {
             return u64::from(inflight_now);
         }
         let interval_us = ack.edt.since(ack.now).as_micros();
-        let delivered = self.bw().saturating_mul(interval_us) >> 24;
+        let delivered = wide::saturating_mul(self.bw(), interval_us) >> 24;
         let mut at_edt = u64::from(inflight_now);
         if self.pacing_gain > UNIT {
             at_edt += self.tso_segs_goal(); // it includes the burst about to leave
@@ -151,7 +149,7 @@ impl<V: Part> Bbr1<V> {
             u64::from(self.full_bw_reached) | u64::from(matches!(self.mode, Mode::ProbeBw { phase: 0, .. })) << 1;
         let packed = u64::from(self.cwnd_gain) << 34 | u64::from(self.aggregation.extra_acked()) << 2 | flags;
         let key = [bw, self.min_rtt_us.unwrap_or(u64::MAX), self.pacing_rate, packed];
-        if self.target_memo.key != key {
+        if !self.target_memo.is_of(&key) {
             let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.ack_aggregation_cwnd());
             let value = self.quantization_budget(target).min(u64::from(u32::MAX));
             self.target_memo = Memo { key, value };
@@ -194,7 +192,7 @@ impl<V: Part> Bbr1<V> {
         }
         let losses = u32::try_from(ack.rs.losses).unwrap_or(u32::MAX);
         self.cwnd = self.cwnd.saturating_sub(losses).max(1);
-        let conserved = ack.in_flight.saturating_add(acked);
+        let conserved = super::packets(ack.in_flight).saturating_add(acked);
         if ack.ca_state == CaState::Recovery && self.prev_ca_state != CaState::Recovery {
             if self.part.begins_conservation() {
                 self.packet_conservation = true;

@@ -2,8 +2,12 @@
 //! In: volumes delivered over an epoch. Out: `extra_acked`. Never: an influence on the bandwidth estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{BW_UNIT, Bbr3, Sample, scaled};
+use super::rules::{AckFilter, Rules};
+use super::{BW_SHIFT, Bbr3, scaled};
 use crate::MinMax;
+use crate::event::Ack;
+use crate::shared::Rounds;
+use crate::wide;
 
 /// An epoch that delivered this many packets ends. Source: Linux `bbr_ack_epoch_acked_reset_thresh`.
 const EPOCH_ACKED_RESET: u64 = 1 << 20;
@@ -15,73 +19,100 @@ pub(super) struct Aggregation {
     pub(super) delivered: u64,
     filter: MinMax,
     bucket: [u64; 2],
+    /// The second bucket is the one being filled.
+    fills_second: bool,
     rounds: u32,
     /// Draft: `BBR.extra_acked`.
     pub(super) extra_acked: u64,
 }
 
 impl Aggregation {
-    pub(super) const fn new(now_us: u64) -> Self {
-        Self {
-            interval_start_us: now_us,
-            delivered: 0,
-            filter: MinMax::EMPTY,
-            bucket: [0; 2],
-            rounds: 0,
-            extra_acked: 0,
-        }
-    }
+    pub(super) const NONE: Self = Self {
+        interval_start_us: 0,
+        delivered: 0,
+        filter: MinMax::EMPTY,
+        bucket: [0; 2],
+        fills_second: false,
+        rounds: 0,
+        extra_acked: 0,
+    };
 
+    /// An epoch begins.
+    #[inline]
     pub(super) const fn restart(&mut self, now_us: u64) {
         self.interval_start_us = now_us;
         self.delivered = 0;
     }
-}
 
-impl Bbr3 {
-    // spec: #bbrextraacked UpdateACKAggregation; Linux bbr_update_ack_aggregation
-    pub(super) fn update_ack_aggregation(&mut self, rs: &Sample<'_>) {
-        if self.p.extra_acked_gain == 0 || !rs.has_data || rs.newly_acked == 0 {
-            return;
-        }
-        let bw = self.bw();
-        let epoch = &mut self.aggregation;
-        let interval_us = rs.ack.delivered_time_us.saturating_sub(epoch.interval_start_us);
-        let mut expected = bw.saturating_mul(interval_us) / BW_UNIT;
-        let is_long = self.edition.is_kernel() && epoch.delivered.saturating_add(rs.newly_acked) >= EPOCH_ACKED_RESET;
-        if epoch.delivered <= expected || is_long {
-            epoch.restart(rs.ack.delivered_time_us);
+    /// So much is acknowledged at `now_us`: what of the epoch the bandwidth `bw` does not explain.
+    #[inline]
+    fn extra<R: Rules>(&mut self, bw: u64, newly_acked: u64, now_us: u64) -> u64 {
+        let interval_us = now_us.saturating_sub(self.interval_start_us);
+        let mut expected = wide::mul_shr(bw, interval_us, BW_SHIFT);
+        let has_end = matches!(R::ACK_FILTER, AckFilter::Buckets);
+        let is_long = has_end && self.delivered.saturating_add(newly_acked) >= EPOCH_ACKED_RESET;
+        if self.delivered <= expected || is_long {
+            self.restart(now_us);
             expected = 0;
         }
-        epoch.delivered = epoch.delivered.saturating_add(rs.newly_acked);
-        let window = if self.full_bw_reached { self.p.extra_acked_filter_len } else { self.p.extra_acked_startup_len };
-        if self.edition.is_kernel() {
-            epoch.delivered = epoch.delivered.min(EPOCH_ACKED_RESET - 1);
-            let extra = epoch.delivered.saturating_sub(expected).min(self.cwnd);
-            self.take_into_buckets(extra, window);
-            return;
+        self.delivered = self.delivered.saturating_add(newly_acked);
+        if has_end {
+            self.delivered = self.delivered.min(EPOCH_ACKED_RESET - 1);
         }
-        let extra = epoch.delivered.saturating_sub(expected).min(self.cwnd);
-        // Within a round only a value among the three best changes the draft's filter.
-        if self.rounds.start || extra >= epoch.filter.third() {
-            epoch.extra_acked = epoch.filter.running_max(u64::from(window), self.rounds.count, extra);
+        self.delivered.saturating_sub(expected)
+    }
+
+    #[inline]
+    fn take<R: Rules>(&mut self, extra: u64, window: u32, rounds: &Rounds) {
+        if matches!(R::ACK_FILTER, AckFilter::Buckets) {
+            self.take_into_buckets(extra, window, rounds.start);
+        } else if rounds.start || extra >= self.filter.third() {
+            // Within a round only a value among the three best changes the draft's filter.
+            self.extra_acked = self.filter.running_max(u64::from(window), rounds.count, extra);
         }
     }
 
+    const fn newest(&mut self) -> &mut u64 {
+        let [first, second] = &mut self.bucket;
+        if self.fills_second { second } else { first }
+    }
+
+    /// By the kernel's index.
+    #[cfg(any(feature = "inside", test))]
+    pub(super) const fn buckets(&self) -> [u64; 2] {
+        self.bucket
+    }
+
     /// Two buckets of `window` rounds each.
-    const fn take_into_buckets(&mut self, extra: u64, window: u32) {
-        let filter = &mut self.aggregation;
-        if self.rounds.start {
-            filter.rounds += 1;
-            if filter.rounds >= window {
-                filter.rounds = 0;
-                filter.bucket = [filter.bucket[1], 0];
+    const fn take_into_buckets(&mut self, extra: u64, window: u32, round_start: bool) {
+        if round_start {
+            self.rounds += 1;
+            if self.rounds >= window {
+                self.rounds = 0;
+                self.fills_second = !self.fills_second;
+                *self.newest() = 0;
             }
         }
-        if extra > filter.bucket[1] {
-            filter.bucket[1] = extra;
+        let newest = self.newest();
+        if extra > *newest {
+            *newest = extra;
         }
-        filter.extra_acked = if filter.bucket[0] > filter.bucket[1] { filter.bucket[0] } else { filter.bucket[1] };
+        self.extra_acked = if self.bucket[0] > self.bucket[1] { self.bucket[0] } else { self.bucket[1] };
+    }
+}
+
+impl<R: Rules> Bbr3<R> {
+    // spec: #bbrextraacked UpdateACKAggregation; Linux bbr_update_ack_aggregation
+    #[inline]
+    pub(super) fn update_ack_aggregation(&mut self, ack: &Ack) {
+        if self.p.extra_acked_gain == 0 || !self.seen.has_data || ack.rs.acked_sacked == 0 {
+            return;
+        }
+        let bw = self.bw();
+        let extra = self.aggregation.extra::<R>(bw, ack.rs.acked_sacked, ack.delivered_time_us).min(self.out.cwnd);
+        let window =
+            if self.full_pipe.reached { self.p.extra_acked_filter_len } else { self.p.extra_acked_startup_len };
+        self.aggregation.take::<R>(extra, window, &self.model.rounds);
     }
 
     /// Volume to allow beyond the BDP.
@@ -91,6 +122,6 @@ impl Bbr3 {
         if self.p.extra_acked_max == 0 {
             return extra;
         }
-        extra.min(self.bw().saturating_mul(u64::from(self.p.extra_acked_max)) / BW_UNIT)
+        extra.min(wide::mul_shr(self.bw(), self.p.extra_acked_max.into(), BW_SHIFT))
     }
 }

@@ -2,12 +2,17 @@
 //! In: a flow. Out: [`Bbr3Inside`]. Never: a rule of the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{BW_UNIT, Bbr3, INFINITY, UNIT};
+use super::phase::Phase;
+use super::rules::Rules;
+use super::{BW_SHIFT, Bbr3, INFINITY, UNIT};
+#[cfg(feature = "inside")]
 use crate::params::FINE;
 use crate::units::{MICROS_PER_SEC, Span, Time};
+use crate::wide;
 
 /// The model and the bounds of a flow. Volumes are in bytes of payload, rates in bits per second; `None` is the draft's Infinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bbr3Inside {
     /// `BBR.pacing_gain`, in 1/25600.
     pub pacing_gain: u32,
@@ -53,47 +58,129 @@ pub struct Bbr3Inside {
     pub probe_rtt_min_delay: Option<Span>,
     /// `BBR.probe_rtt_min_stamp`.
     pub probe_rtt_min_stamp: Time,
+    /// The state as it is kept.
+    pub raw: Bbr3Raw,
+}
+
+/// The state in the units in which it is kept, so that a kernel's can be compared bit by bit: volumes in packets (bytes in the
+/// draft's edition), bandwidth in volume/µs · 2^24. `None` is the kernel's `~0U`. By the names of google/bbr v3's `struct bbr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bbr3Raw {
+    /// `bw_hi`: the largest rate of the cycle before, and of this one.
+    pub bw_hi: [u64; 2],
+    /// `bw_lo`.
+    pub bw_lo: Option<u64>,
+    /// `bw_latest`.
+    pub bw_latest: u64,
+    /// `inflight_hi`.
+    pub inflight_hi: Option<u64>,
+    /// `inflight_lo`.
+    pub inflight_lo: Option<u64>,
+    /// `inflight_latest`.
+    pub inflight_latest: u64,
+    /// `min_rtt_us`.
+    pub min_rtt_us: Option<u64>,
+    /// `probe_rtt_min_us`.
+    pub probe_rtt_min_us: Option<u64>,
+    /// `full_bw`.
+    pub full_bw: u64,
+    /// `ack_phase`: 0 init, 1 refilling, 2 probe starting, 3 feedback, 4 stopping.
+    pub ack_phase: u32,
+    /// `bw_probe_samples`.
+    pub bw_probe_samples: bool,
+    /// `bw_probe_up_cnt`.
+    pub bw_probe_up_cnt: Option<u64>,
+    /// `stopped_risky_probe`.
+    pub stopped_risky_probe: bool,
+    /// `extra_acked`, by the kernel's index.
+    pub extra_acked: [u64; 2],
+    /// `prior_cwnd`.
+    pub prior_cwnd: u64,
+    /// `loss_in_round`.
+    pub loss_in_round: bool,
+    /// `loss_round_start`.
+    pub loss_round_start: bool,
+    /// `loss_events_in_round`.
+    pub loss_events_in_round: u32,
+    /// `try_fast_path`.
+    pub try_fast_path: bool,
 }
 
 /// The unit of gains in [`Bbr3Inside`].
+#[cfg(feature = "inside")]
 pub const GAIN_UNIT: u32 = FINE;
 
-impl Bbr3 {
+impl<R: Rules> Bbr3<R> {
+    /// Draft: `BBR.probe_up_acked_per_inc`: the bound grows in ProbeBW_UP alone.
+    pub(super) const fn probe_up_acked_per_inc(&self) -> u64 {
+        match &self.phase {
+            Phase::ProbeBwUp(growth) => growth.acked_per_inc,
+            _ => INFINITY,
+        }
+    }
+
     /// What the flow thinks.
     pub fn inside(&self) -> Bbr3Inside {
-        let bytes = |volume: u64| volume.saturating_mul(self.unit_bytes);
+        let bytes = |volume: u64| wide::saturating_mul(volume, self.host.unit_bytes());
         let bound = |volume: u64| (volume != INFINITY).then(|| bytes(volume));
-        let bits = |bw: u64| {
-            let per_sec = u128::from(bw) * u128::from(self.unit_bytes) * 8_000_000 / u128::from(BW_UNIT);
-            u64::try_from(per_sec).unwrap_or(u64::MAX)
-        };
+        // Bytes a second · 8 by one shift: below 2^64 for every bandwidth that a volume can have.
+        let bits =
+            |bw: u64| wide::mul_shr(bw, wide::saturating_mul(self.host.unit_bytes(), 8 * MICROS_PER_SEC), BW_SHIFT);
         Bbr3Inside {
-            pacing_gain: self.pacing_gain,
-            cwnd_gain: self.cwnd_gain,
-            max_bw: bits(self.max_bw),
-            bw_shortterm: (self.bw_shortterm != INFINITY).then(|| bits(self.bw_shortterm)),
-            inflight_longterm: bound(self.inflight_longterm),
-            inflight_shortterm: bound(self.inflight_shortterm),
-            bdp: bytes(self.bdp_multiple(self.max_bw, UNIT)),
-            inflight_target: bytes(self.inflight(self.max_bw, UNIT)),
+            pacing_gain: self.gains.pacing,
+            cwnd_gain: self.gains.cwnd,
+            max_bw: bits(self.model.max_bw()),
+            bw_shortterm: (self.bounds.bw_shortterm != INFINITY).then(|| bits(self.bounds.bw_shortterm)),
+            inflight_longterm: bound(self.bounds.inflight_longterm),
+            inflight_shortterm: bound(self.bounds.inflight_shortterm),
+            bdp: bytes(self.bdp_multiple(self.model.max_bw(), UNIT)),
+            inflight_target: bytes(self.inflight(self.model.max_bw(), UNIT)),
             inflight_with_headroom: bound(self.inflight_with_headroom()),
             extra_acked: bytes(self.aggregation.extra_acked),
-            send_quantum: bytes(self.send_quantum),
-            full_bw_count: self.full_bw.count,
-            full_bw_now: self.full_bw_now,
-            full_bw_reached: self.full_bw_reached,
-            round_count: self.rounds.count,
-            rounds_since_probe_up: self.rounds_since_probe_up,
-            bw_probe_wait: self.bw_probe_wait,
-            probe_up_acked_per_inc: bound(self.probe_up_acked_per_inc),
-            prev_probe_too_high: self.prev_probe_too_high,
+            send_quantum: bytes(self.out.send_quantum),
+            full_bw_count: self.full_pipe.plateau.count,
+            full_bw_now: self.full_pipe.now,
+            full_bw_reached: self.full_pipe.reached,
+            round_count: self.model.rounds.count,
+            rounds_since_probe_up: self.probe.rounds_since_probe_up,
+            bw_probe_wait: self.probe.bw_probe_wait,
+            probe_up_acked_per_inc: bound(self.probe_up_acked_per_inc()),
+            prev_probe_too_high: self.probe.prev_probe_too_high,
             idle_restart: self.idle_restart,
-            probe_rtt_min_delay: (self.probe_rtt_min_delay_us != INFINITY)
-                .then_some(Span::micros(self.probe_rtt_min_delay_us)),
+            probe_rtt_min_delay: (self.min_rtt.probe_rtt_min_delay_us != INFINITY)
+                .then_some(Span::micros(self.min_rtt.probe_rtt_min_delay_us)),
             probe_rtt_min_stamp: Time::micros(match self.p.hz {
-                0 => self.probe_rtt_min_stamp,
-                hz => self.probe_rtt_min_stamp.saturating_mul(MICROS_PER_SEC) / u64::from(hz),
+                0 => self.min_rtt.probe_rtt_min_stamp,
+                hz => wide::saturating_mul(self.min_rtt.probe_rtt_min_stamp, MICROS_PER_SEC) / u64::from(hz),
             }),
+            raw: self.raw(),
+        }
+    }
+
+    /// The same without a conversion, and more of it.
+    fn raw(&self) -> Bbr3Raw {
+        let bound = |value: u64| (value != INFINITY).then_some(value);
+        Bbr3Raw {
+            bw_hi: self.model.max_bw_filter(),
+            bw_lo: bound(self.bounds.bw_shortterm),
+            bw_latest: self.model.bw_latest,
+            inflight_hi: bound(self.bounds.inflight_longterm),
+            inflight_lo: bound(self.bounds.inflight_shortterm),
+            inflight_latest: self.model.inflight_latest,
+            min_rtt_us: bound(self.min_rtt.min_rtt_us),
+            probe_rtt_min_us: bound(self.min_rtt.probe_rtt_min_delay_us),
+            full_bw: self.full_pipe.plateau.bw,
+            ack_phase: self.probe.ack_phase as u32,
+            bw_probe_samples: self.probe.is_bw_probe_sample,
+            bw_probe_up_cnt: bound(self.probe_up_acked_per_inc()),
+            stopped_risky_probe: self.probe.prev_probe_precautionary,
+            extra_acked: self.aggregation.buckets(),
+            prior_cwnd: self.undo.prior_cwnd,
+            loss_in_round: self.bounds.is_loss_in_round,
+            loss_round_start: self.bounds.loss_round_start,
+            loss_events_in_round: self.bounds.loss_events_in_round,
+            try_fast_path: self.out.try_fast_path,
         }
     }
 }

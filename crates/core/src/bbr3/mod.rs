@@ -1,426 +1,328 @@
-//! BBRv3 by draft-ietf-ccwg-bbr-06, with the draft's names; by a few switches also Google's v3 for Linux, v2alpha and the prototype of 2017.
-//! In: one [`Ack`] at a time with its [`FlightSample`], each packet lost, the host's recovery events. Out: window, rate, quantum. Never: a clock.
+//! BBRv3 by draft-ietf-ccwg-bbr-06, with the draft's names; by a table of rules each also Google's v3 for Linux, v2alpha and the prototype of 2017.
+//! In: one [`Ack`] at a time with its [`FlightSample`], each loss, the host's recovery events. Out: window, rate, quantum. Never: a clock.
 //! A flow's life: Startup doubles the rate until it stops growing or loss is high, Drain empties the queue that made;
 //! then cycles of ProbeBW: drain, cruise below the known bounds, refill the pipe, probe above them; ProbeRTT every 5 s.
 //!
-//! Volumes are counted in `smss` a packet: bytes in the draft's edition, where a packet is `mss` of them, packets in the kernel's,
-//! where it is one. Bandwidth is volume/µs · 2^24, gains and shares are in 1/25600. Marks of the delivered count are in packets.
+//! Volumes come in the edition's own unit: bytes in the draft's, where a full packet is `mss` of them, packets in the kernel's.
+//! Bandwidth is volume/µs · 2^24, gains and shares are in 1/25600. Marks of the delivered count are in packets.
 //! `spec:` without a source names a place in the draft. `Decision:` marks what the draft leaves open or says in two ways.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod aggregation;
+mod bounds;
 mod ecn;
+mod flow;
+mod full_pipe;
+mod host;
+#[cfg(any(feature = "inside", test))]
 mod inside;
 mod loss;
+mod min_rtt;
+mod model;
 mod params;
-mod probe_bw;
+mod phase;
+mod probe;
 mod probe_rtt;
-mod signals;
+mod rules;
 mod startup;
+mod undo;
 mod window;
 
-use crate::State;
-use crate::event::{Ack, Bounds, CaState, Init, Snapshot, TxStart};
-use crate::params::FINE;
-use crate::rate_sample::FlightSample;
-use crate::rng::Rng;
-use crate::shared::{FullPipe, Rounds};
-use crate::units::{Rate, Span, Time};
-use aggregation::Aggregation;
-use ecn::Ecn;
-use loss::Undo;
-use window::Plan;
+use core::marker::PhantomData;
 
-pub use inside::{Bbr3Inside, GAIN_UNIT};
+use crate::State;
+use crate::event::{Ack, CaState, Init, TxStart};
+use crate::params::FINE;
+use crate::sampler::FlightSample;
+use crate::snapshot::{self, Snapshot};
+use crate::state::Cause;
+use crate::units::{Rate, Span};
+use crate::wide;
+use aggregation::Aggregation;
+use bounds::Limits;
+use ecn::Ecn;
+use full_pipe::FullPipe;
+use host::Host;
+use min_rtt::MinRtt;
+use model::Model;
+use phase::{Gains, Phase};
+use probe::Probe;
+use rules::{FastPath, Marks};
+use undo::Undo;
+use window::Window;
+
+#[cfg(all(test, not(feature = "inside")))]
+use inside::Bbr3Inside;
+#[cfg(feature = "inside")]
+pub use inside::{Bbr3Inside, Bbr3Raw, GAIN_UNIT};
 pub use params::Bbr3Params;
-pub(crate) use params::{IETF100, LINUX, V2};
+pub use rules::{Draft06, Edition, Ietf100, Linux, Rules, V2};
 
 /// Bandwidth is counted in volume/µs times this. Source: Linux `BW_UNIT`.
-const BW_UNIT: u64 = 1 << 24;
+const BW_UNIT: u64 = 1 << BW_SHIFT;
+const BW_SHIFT: u32 = 24;
 /// Gain 1.
 const UNIT: u32 = FINE;
 /// No bound. Source: the draft's `Infinity`.
 const INFINITY: u64 = u64::MAX;
 
-/// Which text is followed where they differ by more than a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Edition {
-    /// draft-ietf-ccwg-bbr-06: bytes, a byte-exact window.
-    Draft06,
-    /// Google's v3 for Linux: packets, the kernel's clock and rounding.
-    Linux,
-    /// Google's v2alpha for Linux.
-    V2,
-    /// The prototype of IETF 100.
-    Ietf100,
-}
-
-impl Edition {
-    /// The kernel's rules.
-    const fn is_kernel(self) -> bool {
-        !matches!(self, Self::Draft06)
-    }
-
-    /// The rules before v3.
-    const fn is_v2(self) -> bool {
-        matches!(self, Self::V2 | Self::Ietf100)
-    }
-}
-
-/// What the flow is doing (draft: `BBR.state`), with what only that needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Startup,
-    /// Since this round (draft: `BBR.drain_start_round`).
-    Drain {
-        start_round: u64,
-    },
-    ProbeBwDown,
-    ProbeBwCruise,
-    ProbeBwRefill,
-    ProbeBwUp,
-    /// Draft: `BBR.probe_rtt_done_stamp`, in ticks, and `BBR.probe_rtt_round_done`.
-    ProbeRtt {
-        done_stamp: Option<u64>,
-        round_done: bool,
-    },
-}
-
-/// What ACKs say about probing (draft: `BBR.ack_phase`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AckPhase {
-    Init,
-    Refilling,
-    ProbeStarting,
-    ProbeFeedback,
-    ProbeStopping,
-}
-
-/// The draft's `RS` and `C` at one ACK, in this flow's units.
+/// What the steps of one ACK hand on to each other.
 #[derive(Clone, Copy, Debug)]
-struct Sample<'a> {
-    ack: &'a Ack,
-    flight: &'a FlightSample,
-    smss: u64,
+struct Seen {
     /// The ACK delivered something. Decision: one that did not changes neither rounds nor signals.
     has_data: bool,
-    /// 0 where the interval is too short to be believed.
+    /// Draft: `RS.delivery_rate`; 0 where the interval is too short to be believed.
     delivery_rate: u64,
-    delivered: u64,
-    newly_acked: u64,
-    inflight: u64,
-}
-
-impl Sample<'_> {
-    const fn tx_in_flight(&self) -> u64 {
-        self.flight.tx_in_flight as u64 * self.smss // both below 2^32
-    }
-
-    const fn lost(&self) -> u64 {
-        self.flight.lost as u64 * self.smss
-    }
-
-    const fn delivered_ce(&self) -> u64 {
-        self.flight.delivered_ce as u64 * self.smss
-    }
-
-    const fn prior_inflight(&self) -> u64 {
-        self.ack.rs.prior_in_flight.saturating_mul(self.smss)
-    }
-}
-
-/// A flow of BBRv2 or BBRv3.
-#[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "the draft's state is that")]
-pub struct Bbr3 {
-    p: Bbr3Params,
-    edition: Edition,
-    /// Volume of a packet, and bytes of a unit of volume.
-    smss: u64,
-    unit_bytes: u64,
-    mss: u64,
-    initial_cwnd: u64,
-    cwnd_clamp: u64,
-    /// Draft: `BBR.MinPipeCwnd`.
-    min_pipe_cwnd: u64,
-    has_selective_acks: bool,
-    // Outputs
-    cwnd: u64,
-    /// The same in whole packets: hosts ask for it far more often than it changes.
-    cwnd_packets: u32,
-    /// Bytes per second.
-    pacing_rate: u64,
-    send_quantum: u64,
-    plan: Plan,
-    // General
-    state: Phase,
-    /// The gains are still those of the state before.
-    is_state_new: bool,
-    pacing_gain: u32,
-    cwnd_gain: u32,
-    rounds: Rounds,
-    idle_restart: bool,
-    has_seen_rtt: bool,
-    mark_app_limited: bool,
-    /// Linux: the window is at its target.
-    try_fast_path: bool,
-    rng: Rng,
-    // Model
-    max_bw_filter: [u64; 2],
-    /// Draft: `BBR.max_bw`: the larger of the two.
-    max_bw: u64,
-    bw_shortterm: u64,
-    /// Draft: `BBR.bw`.
-    bw: u64,
-    inflight_longterm: u64,
-    inflight_shortterm: u64,
+    /// Linux takes its short cut.
+    is_fast: bool,
+    /// The state and the minimum RTT before the ACK.
+    state: State,
     min_rtt_us: u64,
+}
+
+impl Seen {
+    const NONE: Self = Self { has_data: false, delivery_rate: 0, is_fast: false, state: State::Startup, min_rtt_us: 0 };
+}
+
+/// A flow of BBRv2 or BBRv3, by the rules of an edition.
+#[derive(Clone, Debug)]
+pub struct Bbr3<R: Rules> {
+    p: Bbr3Params,
+    host: Host,
+    phase: Phase,
+    cause: Cause,
+    gains: Gains,
+    out: Window,
+    model: Model,
+    bounds: Limits,
+    full_pipe: FullPipe,
+    min_rtt: MinRtt,
     aggregation: Aggregation,
-    // Congestion
-    bw_latest: u64,
-    inflight_latest: u64,
-    loss_round_delivered: u64,
-    loss_round_start: bool,
-    is_loss_in_round: bool,
-    loss_events_in_round: u32,
-    last_lost_seq: u64,
-    is_tlp_ack: bool,
+    probe: Probe,
     ecn: Ecn,
     undo: Undo,
-    prior_cwnd: u64,
+    seen: Seen,
     prev_ca_state: CaState,
-    // Full pipe
-    full_bw: FullPipe,
-    full_bw_now: bool,
-    full_bw_reached: bool,
-    // ProbeBW
-    ack_phase: AckPhase,
-    is_bw_probe_sample: bool,
-    bw_probe_up_acked: u64,
-    probe_up_acked_per_inc: u64,
-    bw_probe_up_rounds: u32,
-    rounds_since_probe_up: u64,
-    bw_probe_wait: Span,
-    cycle_stamp: Time,
-    prev_probe_too_high: bool,
-    prev_probe_precautionary: bool,
-    // ProbeRTT; stamps in ticks
-    probe_rtt_interval: u64,
-    min_rtt_filter_len: u64,
-    min_rtt_stamp: u64,
-    probe_rtt_min_delay_us: u64,
-    probe_rtt_min_stamp: u64,
-    probe_rtt_expired: bool,
+    /// Draft: `BBR.idle_restart`.
+    idle_restart: bool,
+    mark_app_limited: bool,
+    rules: PhantomData<R>,
 }
 
-impl Bbr3 {
+impl<R: Rules> Bbr3<R> {
     /// A flow that begins now.
-    // spec: #initialization OnInit. Decision: what that does not initialise begins as in Linux bbr_init.
-    pub fn new(params: &Bbr3Params, edition: Edition, init: &Init) -> Self {
-        let mss = u64::from(init.mss.max(1));
-        let (smss, unit_bytes) = if edition.is_kernel() { (1, mss) } else { (mss, 1) };
-        let clamp = init.cwnd_clamp.max(1);
-        let cwnd = u64::from(init.initial_cwnd.clamp(1, clamp)) * smss;
-        let min_rtt_us = init.min_rtt.or(init.srtt).map_or(INFINITY, |srtt| srtt.as_micros().max(1));
+    pub fn new(params: &Bbr3Params, init: &Init) -> Self {
         let mut bbr = Self {
             p: *params,
-            edition,
-            smss,
-            unit_bytes,
-            mss,
-            // Linux keeps seven bits of it.
-            initial_cwnd: if edition.is_kernel() { cwnd.min(127) } else { cwnd },
-            cwnd_clamp: u64::from(clamp) * smss,
-            has_selective_acks: init.selective_acks,
-            cwnd,
-            cwnd_packets: 0,
-            pacing_rate: 0,
-            send_quantum: 0,
-            plan: Plan::NONE,
-            state: Phase::Startup,
-            is_state_new: false,
-            pacing_gain: params.startup_pacing_gain,
-            cwnd_gain: params.startup_cwnd_gain,
-            rounds: Rounds { next_delivered: init.delivered, ..Rounds::default() },
-            idle_restart: false,
-            has_seen_rtt: false,
-            mark_app_limited: false,
-            try_fast_path: false,
-            rng: Rng::derive(init.seed, 0x0062_6272_0033),
-            max_bw_filter: [0; 2],
-            max_bw: 0,
-            min_pipe_cwnd: u64::from(params.min_pipe_cwnd) * smss,
-            bw_shortterm: INFINITY,
-            bw: 0,
-            inflight_longterm: INFINITY,
-            inflight_shortterm: INFINITY,
-            min_rtt_us,
-            aggregation: Aggregation::new(init.now.as_micros()),
-            bw_latest: 0,
-            inflight_latest: 0,
-            // The first round of loss begins once the first flight is acknowledged.
-            loss_round_delivered: init.delivered.saturating_add(1),
-            loss_round_start: false,
-            is_loss_in_round: false,
-            loss_events_in_round: 0,
-            last_lost_seq: INFINITY,
-            is_tlp_ack: false,
-            ecn: Ecn::default(),
-            undo: Undo::default(),
-            prior_cwnd: 0,
+            host: Host::NONE,
+            phase: Phase::Startup,
+            cause: Cause::Begin,
+            gains: Gains::NONE,
+            out: Window::NONE,
+            model: Model::NONE,
+            bounds: Limits::NONE,
+            full_pipe: FullPipe::NONE,
+            min_rtt: MinRtt::NONE,
+            aggregation: Aggregation::NONE,
+            probe: Probe::NONE,
+            ecn: Ecn::NONE,
+            undo: Undo::NONE,
+            seen: Seen::NONE,
             prev_ca_state: CaState::Open,
-            full_bw: FullPipe::default(),
-            full_bw_now: false,
-            full_bw_reached: false,
-            ack_phase: AckPhase::Init,
-            is_bw_probe_sample: false,
-            bw_probe_up_acked: 0,
-            probe_up_acked_per_inc: INFINITY,
-            bw_probe_up_rounds: 0,
-            rounds_since_probe_up: 0,
-            bw_probe_wait: Span::ZERO,
-            cycle_stamp: Time::ZERO,
-            prev_probe_too_high: false,
-            prev_probe_precautionary: false,
-            probe_rtt_interval: 0,
-            min_rtt_filter_len: 0,
-            min_rtt_stamp: 0,
-            probe_rtt_min_delay_us: min_rtt_us,
-            probe_rtt_min_stamp: 0,
-            probe_rtt_expired: false,
+            idle_restart: false,
+            mark_app_limited: false,
+            rules: PhantomData,
         };
-        bbr.probe_rtt_interval = bbr.ticks(params.probe_rtt_interval);
-        bbr.min_rtt_filter_len = bbr.ticks(params.min_rtt_filter_len);
-        bbr.min_rtt_stamp = bbr.tick(init.now, init.tick);
-        bbr.probe_rtt_min_stamp = bbr.min_rtt_stamp;
-        bbr.init_pacing_rate(init.srtt);
-        bbr.set_send_quantum();
-        bbr.note_cwnd();
+        bbr.init(params, init);
         bbr
     }
 
-    /// One ACK, in the draft's order.
-    // spec: #per-ack-steps UpdateOnACK
+    /// The flow begins now, whatever it was before: part by part, for hosts that have no room for a second one.
+    // spec: #initialization OnInit. Decision: what that does not initialise begins as in Linux bbr_init.
+    pub fn init(&mut self, params: &Bbr3Params, init: &Init) {
+        self.p = *params;
+        self.host.init(init, R::COUNTS_PACKETS, R::INITIAL_CWND_MAX, params.min_pipe_cwnd);
+        self.phase = Phase::Startup;
+        self.cause = Cause::Begin;
+        self.gains = Gains::of::<R>(State::Startup, &self.p);
+        self.out = Window::NONE;
+        self.out.cwnd = u64::from(init.initial_cwnd.max(1)).min(init.cwnd_clamp.max(1).into()) * self.smss();
+        self.model = Model::NONE;
+        self.model.rounds.next_delivered = init.delivered;
+        self.bounds.init(init.delivered);
+        self.full_pipe = FullPipe::NONE;
+        let (interval, filter_len) = (self.ticks(params.probe_rtt_interval), self.ticks(params.min_rtt_filter_len));
+        self.min_rtt.init(init, self.tick(init.now, init.tick), interval, filter_len);
+        self.aggregation = Aggregation::NONE;
+        self.aggregation.restart(init.now.as_micros());
+        self.probe.init(init.seed);
+        self.ecn = Ecn::NONE;
+        self.undo = Undo::NONE;
+        self.seen = Seen::NONE;
+        self.prev_ca_state = CaState::Open;
+        self.idle_restart = false;
+        self.mark_app_limited = false;
+        self.init_pacing_rate(init.srtt);
+        self.set_send_quantum();
+    }
+
+    /// One ACK, in the draft's order: the steps below, each of which may also be called by itself, in this order.
+    // spec: #per-ack-steps UpdateOnACK, UpdateModelAndState. Differs: BBR.bw follows its two bounds at once, so nothing updates it last.
+    #[inline]
     pub fn on_ack(&mut self, ack: &Ack, flight: &FlightSample) {
-        let rs = self.sample(ack, flight);
-        if self.update_model_and_state(&rs) {
-            self.update_control_parameters(&rs, ack.srtt);
+        self.step_round(ack, flight);
+        self.step_signals(ack, flight);
+        self.step_startup(ack, flight);
+        self.step_cycle(ack, flight);
+        self.step_rtt(ack, flight);
+        self.step_outputs(ack, flight);
+    }
+
+    /// The first step of an ACK: its rate, the round, and whether the short cut may be taken.
+    #[inline]
+    pub fn step_round(&mut self, ack: &Ack, flight: &FlightSample) {
+        self.sample(ack);
+        self.model.update_round(self.seen.has_data, ack.rs.prior_delivered, ack.delivered);
+        if self.model.rounds.start {
+            self.probe.rounds_since_probe_up = self.probe.rounds_since_probe_up.saturating_add(1);
+        }
+        if matches!(R::MARKS, Marks::Share) {
+            self.update_ecn(ack, flight);
+        }
+        if !matches!(R::FAST_PATH, FastPath::None) {
+            self.seen.is_fast = self.may_take_fast_path(ack);
+            (self.seen.state, self.seen.min_rtt_us) = (self.phase.state(), self.min_rtt.min_rtt_us);
+        }
+    }
+
+    /// The second step: what the round has delivered and lost, and the aggregation of ACKs.
+    #[inline]
+    pub fn step_signals(&mut self, ack: &Ack, flight: &FlightSample) {
+        if !self.is_fast() || matches!(R::FAST_PATH, FastPath::KeepsSignals) {
+            self.update_latest_delivery_signals(ack);
+        }
+        if !self.is_fast() {
+            self.update_congestion_signals(ack, flight);
+            self.update_ack_aggregation(ack);
+        }
+    }
+
+    /// The third step: whether the pipe is full, and the queue that Startup made is gone.
+    #[inline]
+    pub fn step_startup(&mut self, ack: &Ack, flight: &FlightSample) {
+        if !self.is_fast() {
+            self.check_full_bw_reached(ack, flight);
+        }
+        self.check_startup_done(ack, flight);
+        self.check_drain_done(ack);
+    }
+
+    /// The fourth step: the cycle of ProbeBW.
+    #[inline]
+    pub fn step_cycle(&mut self, ack: &Ack, flight: &FlightSample) {
+        self.update_probe_bw_cycle_phase(ack, flight);
+    }
+
+    /// The fifth step: the minimum RTT and ProbeRTT.
+    #[inline]
+    pub fn step_rtt(&mut self, ack: &Ack, _flight: &FlightSample) {
+        self.update_min_rtt(ack);
+        self.check_probe_rtt(ack);
+        self.advance_latest_delivery_signals(ack);
+    }
+
+    /// The last step: rate, quantum and window, and what belongs to the next ACK.
+    // spec: google/bbr v3 bbr_main, bbr_run_fast_path
+    #[inline]
+    pub fn step_outputs(&mut self, ack: &Ack, flight: &FlightSample) {
+        let seen = &self.seen;
+        let is_same = seen.state as u8 == self.phase.state() as u8 && seen.min_rtt_us == self.min_rtt.min_rtt_us;
+        if !self.is_fast() || !self.out.try_fast_path || !is_same {
+            self.update_control_parameters(ack);
         }
         self.forget_old_episode(ack.ca_state);
-        if self.edition.is_kernel() {
-            self.note_cycle(&rs);
+        if matches!(R::MARKS, Marks::Share) {
+            self.note_cycle(flight);
         }
         self.prev_ca_state = ack.ca_state;
         self.check();
     }
 
-    /// False: nothing happened that the outputs depend on.
-    // spec: #per-ack-steps UpdateModelAndState; google/bbr v3 bbr_main, bbr_run_fast_path.
-    // Differs: BBR.bw follows its two bounds at once, so nothing updates it last.
     #[inline]
-    fn update_model_and_state(&mut self, rs: &Sample<'_>) -> bool {
-        self.update_round(rs);
-        let fast = if self.edition.is_kernel() { self.begin_kernel_ack(rs) } else { None };
-        if fast.is_none() {
-            self.update_latest_delivery_signals(rs);
-            self.update_congestion_signals(rs);
-            self.update_ack_aggregation(rs);
-            self.check_full_bw_reached(rs);
-        }
-        self.check_startup_done(rs);
-        self.check_drain_done(rs);
-        self.update_probe_bw_cycle_phase(rs);
-        self.update_min_rtt(rs);
-        self.check_probe_rtt(rs);
-        self.advance_latest_delivery_signals(rs);
-        if self.is_state_new {
-            self.update_gains();
-        }
-        match fast {
-            None => true,
-            Some(before) => !self.try_fast_path || before != (self.state(), self.min_rtt_us),
-        }
-    }
-
-    /// What the kernel does first. The state and RTT before if the rest can be short; v2alpha then does without the latest signals.
-    #[inline(never)]
-    fn begin_kernel_ack(&mut self, rs: &Sample<'_>) -> Option<(State, u64)> {
-        self.update_ecn(rs);
-        if !self.may_take_fast_path(rs) {
-            return None;
-        }
-        if !self.edition.is_v2() {
-            self.update_latest_delivery_signals(rs);
-        }
-        Some((self.state(), self.min_rtt_us))
+    const fn is_fast(&self) -> bool {
+        !matches!(R::FAST_PATH, FastPath::None) && self.seen.is_fast
     }
 
     /// An application-limited sample that can teach nothing, while window and target agree. Linux then saves its work, and does not
     /// watch the aggregation of ACKs either.
     // spec: google/bbr v3 bbr_run_fast_path
-    fn may_take_fast_path(&self, rs: &Sample<'_>) -> bool {
-        self.try_fast_path
-            && rs.ack.rs.is_app_limited
-            && rs.delivery_rate < self.max_bw()
-            && !self.is_loss_in_round
+    #[inline]
+    fn may_take_fast_path(&self, ack: &Ack) -> bool {
+        self.out.try_fast_path
+            && ack.rs.is_app_limited
+            && self.seen.delivery_rate < self.model.max_bw()
+            && !self.bounds.is_loss_in_round
             && !self.ecn.in_round
     }
 
     // spec: #per-ack-steps UpdateControlParameters
     // Rate, quantum and most of the window follow from the model alone, which few ACKs change.
     #[inline]
-    fn update_control_parameters(&mut self, rs: &Sample<'_>, srtt: Option<Span>) {
+    fn update_control_parameters(&mut self, ack: &Ack) {
         if !self.is_plan_valid() {
-            self.take_first_rtt(srtt);
-            self.set_pacing_rate();
-            self.set_send_quantum();
-            self.make_plan();
+            self.make_plan(ack.srtt);
         }
         debug_assert!(self.is_plan_right(), "an input of the plan changed unnoticed");
-        self.set_cwnd(rs);
+        self.set_cwnd(ack);
     }
 
     /// What holds after every ACK.
+    #[inline]
     fn check(&self) {
         // After a time-out Linux lets the window grow from one packet.
-        let floor = if self.edition.is_kernel() { self.smss } else { self.min_pipe_cwnd };
-        debug_assert!(self.cwnd >= floor.min(self.cwnd_clamp), "window below its floor");
-        debug_assert!(self.pacing_rate > 0 && self.send_quantum > 0);
-        debug_assert!(self.bw == self.max_bw.min(self.bw_shortterm), "a bound of the rate changed unnoticed");
-        debug_assert!(self.bw_shortterm > 0, "a bound of nothing would stop the flow");
-        debug_assert!(self.inflight_with_headroom() <= self.inflight_longterm.max(self.min_pipe_cwnd));
-        debug_assert!(u64::from(self.cwnd_packets) == (self.cwnd / self.smss).clamp(1, u32::MAX.into()));
+        let floor = if R::WINDOW_NEEDS_ACKED { self.smss() } else { self.host.min_pipe_cwnd() };
+        debug_assert!(self.out.cwnd >= floor.min(self.host.cwnd_clamp()), "window below its floor");
+        debug_assert!(self.out.pacing_rate > 0 && self.out.send_quantum > 0);
+        debug_assert!(self.bounds.bw_shortterm > 0, "a bound of nothing would stop the flow");
+        debug_assert!(
+            self.inflight_with_headroom() <= self.bounds.inflight_longterm.max(self.host.min_pipe_cwnd()),
+            "less than no headroom"
+        );
     }
 
-    /// The host's ACK in this flow's units.
+    /// Rate and evidence of an ACK.
     // spec: #upon-receiving-an-ack GenerateRateSample. Linux rounds the rate up, so that a low one can grow.
     #[inline]
-    fn sample<'a>(&self, ack: &'a Ack, flight: &'a FlightSample) -> Sample<'a> {
-        let delivered = self.volume(ack.rs.delivered.unwrap_or(0));
-        let interval_us = ack.rs.interval_us.unwrap_or(u64::MAX).max(1);
-        let (mut volume, mut has_data) = (delivered.saturating_mul(BW_UNIT), ack.rs.delivered.is_some());
-        if self.edition.is_kernel() {
-            volume = volume.saturating_add(interval_us - 1);
-            // Linux has no use for a sample without a rate, or of what was delivered before.
-            has_data &= ack.rs.interval_us.is_some() && ack.rs.acked_sacked > 0;
+    fn sample(&mut self, ack: &Ack) {
+        let delivered = ack.rs.delivered.unwrap_or(0);
+        let scaled = if delivered >> (64 - BW_SHIFT) == 0 { delivered << BW_SHIFT } else { u64::MAX };
+        self.seen.has_data = ack.rs.delivered.is_some();
+        if R::SAMPLE_NEEDS_RATE {
+            self.seen.has_data &= ack.rs.interval_us.is_some() && ack.rs.acked_sacked > 0;
         }
-        let delivery_rate = if ack.rs.interval_us.is_some() { volume / interval_us } else { 0 };
-        Sample {
-            ack,
-            flight,
-            smss: self.smss,
-            has_data,
-            delivery_rate,
-            delivered,
-            newly_acked: self.volume(ack.rs.acked_sacked),
-            inflight: u64::from(ack.in_flight) * self.smss,
-        }
+        self.seen.delivery_rate = match ack.rs.interval_us {
+            Some(us) if us > 0 => {
+                if R::RATES_ROUND_UP {
+                    scaled.saturating_add(us - 1) / us
+                } else {
+                    scaled / us
+                }
+            }
+            _ => 0,
+        };
     }
 
-    /// So many packets in this flow's units.
+    /// Volume of a full packet.
     #[inline]
-    const fn volume(&self, packets: u64) -> u64 {
-        packets.saturating_mul(self.smss)
+    const fn smss(&self) -> u64 {
+        if R::COUNTS_PACKETS { 1 } else { self.host.smss() }
+    }
+
+    /// Draft: `BBR.bw`.
+    // spec: #when-not-probing-for-bandwidth BoundBWForModel
+    #[inline]
+    fn bw(&self) -> u64 {
+        self.model.max_bw().min(self.bounds.bw_shortterm)
     }
 
     /// A packet leaves while none is in flight.
@@ -437,69 +339,76 @@ impl Bbr3 {
         self.idle_restart = true;
         // Decision: the whole epoch begins anew, as in Linux; the draft resets its time and forgets its volume.
         self.aggregation.restart(start.now.as_micros());
-        if self.is_in_a_probe_bw_state() {
+        if self.phase.is_in_a_probe_bw_state() {
             self.take_first_rtt(start.srtt);
             self.set_pacing_rate_with_gain(UNIT);
             self.set_send_quantum();
-            self.forget_plan();
-        } else if matches!(self.state, Phase::ProbeRtt { .. }) {
+        } else if self.phase.is_probe_rtt() {
             self.check_probe_rtt_done(start.now, start.tick, start.delivered);
-            self.update_gains();
         }
     }
 
     /// Payload bytes of a full packet changed. What was measured in bytes stays so; what was in packets too, as in Linux.
     pub fn on_mss(&mut self, mss: u32) {
-        self.mss = u64::from(mss.max(1));
-        self.forget_plan();
-        if self.edition.is_kernel() {
-            self.unit_bytes = self.mss;
-            return;
+        self.host.set_mss(mss, R::COUNTS_PACKETS);
+        if !R::COUNTS_PACKETS {
+            let clamp = self.host.cwnd_clamp();
+            self.out.cwnd = self.out.cwnd.min(clamp).max(self.host.min_pipe_cwnd().min(clamp));
+            self.set_send_quantum();
         }
-        let clamp = self.cwnd_clamp / self.smss;
-        self.smss = self.mss;
-        self.cwnd_clamp = self.volume(clamp);
-        self.min_pipe_cwnd = self.volume(u64::from(self.p.min_pipe_cwnd));
-        self.cwnd = self.cwnd.min(self.cwnd_clamp).max(self.min_pipe_cwnd.min(self.cwnd_clamp));
-        self.set_send_quantum();
-        self.note_cwnd();
+    }
+
+    /// No rate is paced above this one, from now on (Linux `SO_MAX_PACING_RATE`).
+    pub fn set_max_pacing_rate(&mut self, max: Option<Rate>) {
+        self.host.set_max_rate(max);
+        self.out.pacing_rate = self.out.pacing_rate.min(self.host.max_rate()).max(1);
+    }
+
+    /// The peer was asked to acknowledge each `packets` packets, or after `max_ack_delay`: room is left for what it holds back.
+    /// No packets at all: it was not asked.
+    // spec: #quic-offload-budget
+    pub const fn set_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {
+        self.host.set_ack_frequency(packets, max_ack_delay);
+    }
+
+    /// The window before the flow began, packets, if that was more: Linux remembers that of a SYN that was lost.
+    // spec: Linux tcp_sock.prior_cwnd, as bbr_init takes it over
+    pub const fn set_prior_cwnd(&mut self, packets: u32) {
+        self.undo.prior_cwnd = (packets as u64).wrapping_mul(self.smss()); // both below 2^32
     }
 
     /// Congestion window, whole packets.
     #[inline]
-    pub const fn cwnd(&self) -> u32 {
-        self.cwnd_packets
-    }
-
-    /// Whoever changes the window says so here.
-    #[inline(never)]
-    fn note_cwnd(&mut self) {
-        self.cwnd_packets = u32::try_from(self.cwnd / self.smss).unwrap_or(u32::MAX).max(1);
+    pub fn cwnd(&self) -> u32 {
+        u32::try_from(self.out.cwnd / self.smss().max(1)).unwrap_or(u32::MAX).max(1)
     }
 
     /// Congestion window, bytes.
-    pub const fn cwnd_bytes(&self) -> u64 {
-        self.cwnd.saturating_mul(self.unit_bytes)
+    #[inline]
+    pub fn cwnd_bytes(&self) -> u64 {
+        if R::COUNTS_PACKETS { wide::saturating_mul(self.out.cwnd, self.host.unit_bytes()) } else { self.out.cwnd }
     }
 
     /// Pacing rate.
+    #[inline]
     pub const fn pacing_rate(&self) -> Rate {
-        Rate::bytes_per_sec(self.pacing_rate)
+        Rate::bits_per_sec(wide::saturating_mul(self.out.pacing_rate, 8))
     }
 
     /// The draft decides on the size of bursts itself (bytes); Linux leaves it to the host.
     pub const fn send_quantum(&self) -> Option<u64> {
-        if self.edition.is_kernel() { None } else { Some(self.send_quantum) }
+        if R::OWN_QUANTUM { Some(self.out.send_quantum) } else { None }
     }
 
     /// Smallest burst that the sender may make, packets.
     // spec: Linux sysctl_tcp_min_tso_segs; v2alpha bbr_min_tso_segs
     pub const fn min_tso_segs(&self) -> u32 {
-        if self.edition.is_v2() && self.pacing_rate < window::MIN_TSO_RATE / 8 { 1 } else { self.p.send_quantum_min }
+        if self.out.pacing_rate < R::SMALL_BURST_RATE { 1 } else { self.p.send_quantum_min }
     }
 
     /// Samples of what is in flight now would measure ProbeRTT, not the path.
     // spec: #probertt-logic HandleProbeRTT calls MarkConnectionAppLimited
+    #[inline]
     pub const fn wants_app_limited(&self) -> bool {
         self.mark_app_limited
     }
@@ -508,25 +417,24 @@ impl Bbr3 {
     pub fn snapshot(&self) -> Snapshot {
         let in_256ths = |gain: u32| (u64::from(gain) * 256 + u64::from(UNIT) / 2) as u32 / UNIT;
         Snapshot {
-            state: self.state(),
+            cause: self.cause,
             bw: Rate::bytes_per_sec(self.rate_bytes_per_sec(self.bw(), UNIT, 0)),
-            min_rtt: (self.min_rtt_us != INFINITY).then_some(Span::micros(self.min_rtt_us)),
-            pacing_gain: in_256ths(self.pacing_gain),
-            cwnd_gain: in_256ths(self.cwnd_gain),
-            ssthresh: u32::MAX,
-            round_count: self.rounds.count,
-            full_bw_reached: self.full_bw_reached,
-            lt_use_bw: false,
-            extra_acked: u32::try_from(self.aggregation.extra_acked / self.smss).unwrap_or(u32::MAX),
-            bounds: self.bounds(self.bw_shortterm, self.inflight_shortterm, self.inflight_longterm),
+            min_rtt: (self.min_rtt.min_rtt_us != INFINITY).then_some(Span::micros(self.min_rtt.min_rtt_us)),
+            pacing_gain: in_256ths(self.gains.pacing),
+            cwnd_gain: in_256ths(self.gains.cwnd),
+            round_count: self.model.rounds.count,
+            full_bw_reached: self.full_pipe.reached,
+            extra_acked: u32::try_from(self.aggregation.extra_acked / self.smss().max(1)).unwrap_or(u32::MAX),
+            bounds: self.shown(self.bounds.bw_shortterm, self.bounds.inflight_shortterm, self.bounds.inflight_longterm),
             undo: self.undo_bounds(),
+            ..Snapshot::of(self.state())
         }
     }
 
     /// Bounds in the host's units.
-    pub(crate) fn bounds(&self, bw: u64, shortterm: u64, longterm: u64) -> Bounds {
-        let bytes = |volume: u64| (volume != INFINITY).then(|| volume.saturating_mul(self.unit_bytes));
-        Bounds {
+    fn shown(&self, bw: u64, shortterm: u64, longterm: u64) -> snapshot::Bounds {
+        let bytes = |volume: u64| (volume != INFINITY).then(|| wide::saturating_mul(volume, self.host.unit_bytes()));
+        snapshot::Bounds {
             bw_shortterm: (bw != INFINITY).then(|| Rate::bytes_per_sec(self.rate_bytes_per_sec(bw, UNIT, 0))),
             inflight_shortterm: bytes(shortterm),
             inflight_longterm: bytes(longterm),
@@ -535,55 +443,21 @@ impl Bbr3 {
 
     /// What the flow is doing, for traces.
     pub const fn state(&self) -> State {
-        match self.state {
-            Phase::Startup => State::Startup,
-            Phase::Drain { .. } => State::Drain,
-            Phase::ProbeBwDown => State::ProbeBwDown,
-            Phase::ProbeBwCruise => State::ProbeBwCruise,
-            Phase::ProbeBwRefill => State::ProbeBwRefill,
-            Phase::ProbeBwUp => State::ProbeBwUp,
-            Phase::ProbeRtt { .. } => State::ProbeRtt,
-        }
-    }
-
-    /// Changes the state. Its gains hold from the end of this ACK's steps, as in Linux.
-    const fn set_state(&mut self, state: Phase) {
-        self.state = state;
-        self.is_state_new = true;
-        if self.is_in_a_probe_bw_state() {
-            self.try_fast_path = false;
-        }
-    }
-
-    /// The gains of the present state.
-    // spec: #summary-of-control-behavior-in-the-state-machine. Decision: that table holds; the draft's StartProbeBW_* set no gain.
-    #[inline(never)]
-    const fn update_gains(&mut self) {
-        self.forget_plan();
-        self.is_state_new = false;
-        let p = &self.p;
-        (self.pacing_gain, self.cwnd_gain) = match self.state {
-            Phase::Startup => (p.startup_pacing_gain, p.startup_cwnd_gain),
-            Phase::Drain { .. } => (p.drain_pacing_gain, p.startup_cwnd_gain),
-            Phase::ProbeBwDown => (p.probe_down_pacing_gain, p.default_cwnd_gain),
-            Phase::ProbeBwCruise | Phase::ProbeBwRefill => (UNIT, p.default_cwnd_gain),
-            Phase::ProbeBwUp => (p.probe_up_pacing_gain, p.probe_up_cwnd_gain),
-            // Linux leaves the smaller window to the cap that follows.
-            Phase::ProbeRtt { .. } if self.edition.is_kernel() => (UNIT, UNIT),
-            Phase::ProbeRtt { .. } => (UNIT, p.probe_rtt_cwnd_gain),
-        };
+        self.phase.state()
     }
 }
 
 /// `value` times `by`/25600, rounded down, saturating.
 #[inline]
 const fn scaled(value: u64, by: u32) -> u64 {
-    let (by, unit) = (by as u64, FINE as u64);
-    match value.checked_mul(by) {
-        Some(product) => product / unit,
-        // The same, in two parts; the second one is small.
-        None => (value / unit).saturating_mul(by).saturating_add(value % unit * by / unit),
-    }
+    if value >> 32 == 0 { value * by as u64 / FINE as u64 } else { scaled_wide(value, by as u64) }
+}
+
+/// The same, in two parts; the second one is small.
+#[inline(never)]
+const fn scaled_wide(value: u64, by: u64) -> u64 {
+    let unit = FINE as u64;
+    wide::saturating_mul(value / unit, by).saturating_add(value % unit * by / unit)
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! In: nothing. Out: [`Bbr3Params`], and one table of defaults for each edition. Never: derived values.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::params::{Change, ParamSpec, edition, params};
+use super::rules::{self, Edition, Rules};
+use crate::params::{Change, ParamError, ParamSpec, edition, params};
 
 params! {
     /// The parameters of BBRv2 and BBRv3. Gains and shares are in 1/25600.
@@ -41,11 +42,11 @@ params! {
         startup_full_loss_cnt: Count = 6, 0, 1000, "draft-06 BBRStartupFullLossCnt";
         /// Shortest wait between two probes for bandwidth.
         bw_probe_wait_base: Micros = 2_000_000, 1_000, 60_000_000, "draft-06 PickProbeWait";
-        /// What the dice may add to that wait.
+        /// Most that chance adds to that wait.
         bw_probe_wait_rand: Micros = 1_000_000, 0, 60_000_000, "draft-06 PickProbeWait";
         /// Most rounds between two probes, so that Reno and CUBIC keep their share; below it, the BDP in packets.
         bw_probe_max_rounds: Rounds = 63, 1, 1_000_000, "draft-06 IsRenoCoexistenceProbeTime";
-        /// By how many rounds less one the dice may shorten that.
+        /// By how many rounds less one chance may shorten that.
         bw_probe_rand_rounds: Rounds = 2, 1, 100, "draft-06 PickProbeWait";
         /// Window of the filter for aggregated ACKs.
         extra_acked_filter_len: Rounds = 10, 1, 1000, "draft-06 ExtraAckedFilterLen";
@@ -73,6 +74,10 @@ params! {
         offload_quanta: Count = 3, 0, 16, "draft-06 UpdateOffloadBudget (TCP)";
         /// Treat packets reported with a congestion mark as congestion.
         ecn: Switch = 1, 0, 1, "draft-06 #ecn, ours in detail";
+        /// Correct inflight for what the pacer has already scheduled (earliest departure time).
+        edt: Switch = 0, 0, 1, "not in draft-06";
+        /// Ticks of the kernel's clock a second, to which stamps are rounded; 0 keeps them exact.
+        hz: Count = 0, 0, 10_000, "not in draft-06";
         /// Largest minimum RTT at which marks are believed to come from a shallow threshold; 0 for any.
         ecn_max_rtt: Micros = 0, 0, 10_000_000, "not in draft-06";
         /// Weight of a round's share of marks in their mean.
@@ -85,26 +90,52 @@ params! {
         full_ecn_cnt: Rounds = 2, 0, 100, "not in draft-06";
         /// First step above the long-term bound after a cycle with marks and no loss, as its share; 0 for none.
         ecn_reprobe_gain: FineShare = 0, 0, 25_600, "not in draft-06";
-        /// Correct inflight for what the pacer has already scheduled (earliest departure time).
-        edt: Switch = 0, 0, 1, "not in draft-06";
-        /// Ticks of the kernel's clock a second, to which stamps are rounded; 0 keeps them exact.
-        hz: Count = 0, 0, 10_000, "not in draft-06";
+    }
+}
+
+impl Bbr3Params {
+    /// An edition's parameters, with its defaults and sources.
+    pub const fn specs_of(edition: Edition) -> &'static [ParamSpec] {
+        match edition {
+            Edition::Draft06 => rules::Draft06::SPECS,
+            Edition::Linux => rules::Linux::SPECS,
+            Edition::V2 => rules::V2::SPECS,
+            Edition::Ietf100 => rules::Ietf100::SPECS,
+        }
+    }
+
+    /// An edition's defaults.
+    pub fn of(edition: Edition) -> Self {
+        Self::default().with_defaults(Self::specs_of(edition))
+    }
+
+    /// Sets one parameter from text, if the edition has it.
+    pub fn set_for(&mut self, edition: Edition, name: &str, text: &str) -> Result<(), ParamError> {
+        if !Self::specs_of(edition).iter().any(|spec| spec.name == name) {
+            return Err(ParamError::Unknown);
+        }
+        self.set(name, text)
     }
 }
 
 /// How many there are.
 const N: usize = Bbr3Params::SPECS.len();
+/// How many of them, the last ones, are of Google's response to marks, which the draft does not have.
+const OF_GOOGLES_MARKS: usize = 6;
+
+/// The draft's.
+pub(super) const DRAFT06: &[ParamSpec] = Bbr3Params::SPECS.split_at(N - OF_GOOGLES_MARKS).0;
 
 /// Where Google's BBRv3 for Linux differs from the draft: the kernel's 256ths, its clock, its pacer, its ECN.
-pub(crate) static LINUX: [ParamSpec; N] = LINUX_TABLE;
+pub(super) static LINUX: [ParamSpec; N] = LINUX_TABLE;
 const LINUX_TABLE: [ParamSpec; N] = edition(Bbr3Params::SPECS, LINUX_CHANGES);
 
 /// Where v2alpha differs from that.
-pub(crate) static V2: [ParamSpec; N] = V2_TABLE;
+pub(super) static V2: [ParamSpec; N] = V2_TABLE;
 const V2_TABLE: [ParamSpec; N] = edition(&LINUX_TABLE, V2_CHANGES);
 
 /// Where the prototype of IETF 100 differs from v2alpha, as far as its slides say.
-pub(crate) static IETF100: [ParamSpec; N] = edition(&V2_TABLE, IETF100_CHANGES);
+pub(super) static IETF100: [ParamSpec; N] = edition(&V2_TABLE, IETF100_CHANGES);
 
 const LINUX_CHANGES: &[Change] = &[
     ("startup_pacing_gain", 71_000, "google/bbr v3 bbr_startup_pacing_gain"),
@@ -143,7 +174,7 @@ const IETF100_CHANGES: &[Change] = &[
     ("headroom", 0, "ours: the slides name none"),
     ("probe_down_pacing_gain", 19_200, "ours: BBRv1's draining phase"),
     ("bw_probe_wait_base", 1_000_000, "IETF 100 slides: 1 to 4 s"),
-    ("bw_probe_wait_rand", 3_000_000, "IETF 100 slides: 1 to 4 s; here a span, not dice"),
+    ("bw_probe_wait_rand", 3_000_000, "IETF 100 slides: 1 to 4 s; here a range, not a random number"),
     ("bw_probe_max_rounds", 1_000_000, "ours: the wait is a time alone"),
     ("startup_full_loss_cnt", 1, "ours: the slides ask for a faster exit"),
 ];

@@ -1,126 +1,112 @@
 //! BBRv3's Startup and Drain: doubling until bandwidth stops growing or loss is high, then emptying the queue that made.
-//! In: one sample an ACK. Out: `full_bw_reached`, and the way into ProbeBW. Never: a window.
+//! In: one sample an ACK. Out: when Drain and ProbeBW begin. Never: a window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{Bbr3, Edition, Phase, Sample, UNIT, scaled};
-use crate::event::CaState;
-use crate::shared::FullPipe;
+use super::phase::Phase;
+use super::rules::{LossEvents, Marks, Rules, StartupBound};
+use super::{Bbr3, UNIT};
+use crate::State;
+use crate::event::{Ack, CaState};
+use crate::sampler::FlightSample;
+use crate::state::Cause;
 
-/// Linux counts losses in four bits.
-const LOSS_EVENTS_MAX: u32 = 15;
-
-impl Bbr3 {
+impl<R: Rules> Bbr3<R> {
     // spec: #startup-dynamics EnterStartup
-    pub(super) const fn enter_startup(&mut self) {
-        self.set_state(Phase::Startup);
+    pub(super) fn enter_startup(&mut self, cause: Cause) {
+        self.enter(Phase::Startup, cause);
     }
 
     // spec: #drain EnterDrain; Linux bbr_check_drain, which also forgets the signals of Startup
-    const fn enter_drain(&mut self) {
-        self.set_state(Phase::Drain { start_round: self.rounds.count });
-        if self.edition.is_kernel() {
+    fn enter_drain(&mut self) {
+        self.enter(Phase::Drain { start_round: self.model.rounds.count }, self.full_pipe.cause);
+        if R::DRAIN_FORGETS_SIGNALS {
             self.reset_congestion_signals();
         }
     }
 
-    // spec: #exiting-acceleration-based-on-bandwidth-plateau ResetFullBW
-    pub(super) fn reset_full_bw(&mut self) {
-        self.full_bw = FullPipe::default();
-        self.full_bw_now = false;
-    }
-
-    // spec: #exiting-acceleration-based-on-bandwidth-plateau CheckFullBWReached
-    // Decision: a sample without a rate is no evidence; the prose speaks of samples, the pseudo-code would count its 0 as a plateau.
-    // Linux takes a higher rate as baseline at any ACK, and counts at rounds; v2alpha tests the maximum, and in Startup only.
-    #[inline]
-    pub(super) fn check_full_bw_reached(&mut self, rs: &Sample<'_>) {
-        if !self.rounds.start && self.edition == Edition::Draft06 {
-            return; // nearly every ACK
-        }
-        // Linux asks for full_bw_reached, not for the state: losses count in ProbeRTT too.
-        if self.edition.is_kernel() && !self.full_bw_reached {
-            self.check_startup_high_loss(rs);
-        }
-        if !self.rounds.start && self.edition != Edition::Linux {
-            return;
-        }
-        let is_done = if self.edition.is_v2() { self.full_bw_reached } else { self.full_bw_now };
-        if is_done || rs.ack.rs.is_app_limited || !rs.has_data || rs.delivery_rate == 0 {
-            return;
-        }
-        let rate = if self.edition.is_v2() { self.max_bw() } else { rs.delivery_rate };
-        if self.full_bw.grew(rate, scaled(self.full_bw.bw, self.p.full_bw_growth)) || !self.rounds.start {
-            return;
-        }
-        self.full_bw_now = self.full_bw.is_full(self.p.full_bw_rounds);
-        self.full_bw_reached |= self.full_bw_now;
-    }
-
     // spec: #startup-dynamics CheckStartupDone. Linux looks at losses before it looks for a plateau.
-    pub(super) fn check_startup_done(&mut self, rs: &Sample<'_>) {
-        if self.state == Phase::Startup {
-            if !self.edition.is_kernel() {
-                self.check_startup_high_loss(rs);
-            }
-            if self.full_bw_reached {
-                self.enter_drain();
-            }
+    #[inline]
+    pub(super) fn check_startup_done(&mut self, ack: &Ack, flight: &FlightSample) {
+        if self.phase.is_startup() {
+            self.check_startup(ack, flight);
         }
-        if self.loss_round_start {
-            self.loss_events_in_round = 0;
+        if matches!(R::LOSS_EVENTS, LossEvents::Gaps) && self.bounds.loss_round_start {
+            self.bounds.loss_events_in_round = 0;
+        }
+    }
+
+    #[inline(never)]
+    fn check_startup(&mut self, ack: &Ack, flight: &FlightSample) {
+        if matches!(R::LOSS_EVENTS, LossEvents::Gaps) {
+            self.check_startup_high_loss(ack, flight);
+        }
+        if self.full_pipe.reached {
+            self.enter_drain();
         }
     }
 
     // spec: #exiting-startup-based-on-packet-loss CheckStartupHighLoss. Decision: the draft has its prose only; this is what Linux
     // bbr_check_loss_too_high_in_startup does at the end of a round of loss, but for gaps in the sequence where Linux counts ACKs with loss.
     #[inline(never)]
-    fn check_startup_high_loss(&mut self, rs: &Sample<'_>) {
-        if self.edition.is_kernel() && rs.ack.rs.losses > 0 {
-            self.loss_events_in_round = (self.loss_events_in_round + 1).min(LOSS_EVENTS_MAX);
+    pub(super) fn check_startup_high_loss(&mut self, ack: &Ack, flight: &FlightSample) {
+        let counts_acks = matches!(R::LOSS_EVENTS, LossEvents::AcksWithLoss);
+        if counts_acks && ack.rs.losses > 0 {
+            self.bounds.note_ack_with_loss();
         }
-        let in_recovery = rs.ack.ca_state == CaState::Recovery;
-        let is_high = if self.has_selective_acks {
-            // A round of loss begins with its first loss, so recovery has then lasted for a whole round.
-            self.loss_round_start
-                && self.p.startup_full_loss_cnt > 0
-                && self.loss_events_in_round >= self.p.startup_full_loss_cnt
-                && self.is_inflight_too_high(rs)
+        // Decision: marks begin no fast recovery, so those that the draft's edition takes for losses need none.
+        let by_marks = matches!(R::MARKS, Marks::Loss) && self.p.ecn != 0 && flight.delivered_ce > 0;
+        let in_recovery = ack.ca_state == CaState::Recovery || by_marks;
+        let is_high = if R::NON_SACK_RULE && !self.host.has_selective_acks {
+            ack.rs.losses > 0 || self.bounds.is_loss_in_round
         } else {
-            rs.ack.rs.losses > 0 || self.is_loss_in_round
+            // A round of loss begins with its first loss, so recovery has then lasted for a whole round.
+            self.bounds.loss_round_start
+                && self.p.startup_full_loss_cnt > 0
+                && self.bounds.loss_events_in_round >= self.p.startup_full_loss_cnt
+                && self.is_inflight_too_high(ack, flight)
         };
-        if in_recovery && is_high && self.max_bw() > 0 {
-            self.leave_startup_by_congestion();
+        if in_recovery && is_high && self.model.max_bw() > 0 {
+            let cause = if by_marks { self.cause_of_congestion(flight) } else { Cause::Loss };
+            self.leave_startup_by_congestion(cause);
+        } else if counts_acks && self.bounds.loss_round_start {
+            self.bounds.loss_events_in_round = 0;
         }
     }
 
     /// Loss (or marks) say that the pipe is full: what is known to fit is what was delivered.
     #[inline(never)]
-    pub(super) fn leave_startup_by_congestion(&mut self) {
-        self.undo.state = Some(Phase::Startup);
-        self.full_bw_reached = true;
+    pub(super) fn leave_startup_by_congestion(&mut self, cause: Cause) {
+        self.undo.state = Some(State::Startup);
+        self.full_pipe.reached = true;
+        self.full_pipe.cause = cause;
         // Decision: both flags, as the draft's second test case has it.
-        self.full_bw_now = !self.edition.is_kernel();
-        let bdp = if self.edition.is_kernel() {
-            self.inflight(self.max_bw(), UNIT)
-        } else {
-            self.bdp_multiple(self.bw(), UNIT)
+        self.full_pipe.now = matches!(R::STARTUP_BOUND, StartupBound::BdpOrLatest);
+        let (bdp, latest) = match R::STARTUP_BOUND {
+            StartupBound::BdpOrLatest => (self.bdp_multiple(self.bw(), UNIT), self.model.inflight_latest),
+            StartupBound::InflightOrLatest => (self.inflight(self.model.max_bw(), UNIT), self.model.inflight_latest),
+            StartupBound::Inflight => (self.inflight(self.model.max_bw(), UNIT), 0),
         };
-        let latest = if self.edition.is_v2() { 0 } else { self.inflight_latest };
         // Decision: never below the smallest window.
-        self.inflight_longterm = bdp.max(latest).max(self.min_pipe_cwnd);
+        self.bounds.inflight_longterm = bdp.max(latest).max(self.host.min_pipe_cwnd());
     }
 
     // spec: #drain CheckDrainDone
     // Decision: Inflight(1.0) is of max_bw, as in Linux, not of a bound that the losses of Startup have lowered meanwhile.
     // Decision: "> start + 3", as the pseudo-code has it: three whole rounds also where Drain began in the middle of one.
-    pub(super) fn check_drain_done(&mut self, rs: &Sample<'_>) {
-        let Phase::Drain { start_round } = self.state else {
-            return;
-        };
-        let is_long =
-            self.p.drain_rounds > 0 && self.rounds.count > start_round.saturating_add(u64::from(self.p.drain_rounds));
-        if is_long || self.in_net_at_edt(rs, rs.inflight) <= self.inflight(self.max_bw(), UNIT) {
-            self.enter_probe_bw(rs.ack.now, rs.ack.delivered);
+    #[inline]
+    pub(super) fn check_drain_done(&mut self, ack: &Ack) {
+        if let Phase::Drain { start_round } = self.phase {
+            self.check_drain(ack, start_round);
+        }
+    }
+
+    #[inline(never)]
+    fn check_drain(&mut self, ack: &Ack, start_round: u64) {
+        let rounds = u64::from(self.p.drain_rounds);
+        if self.in_net_at_edt(ack, ack.in_flight) <= self.inflight(self.model.max_bw(), UNIT) {
+            self.enter_probe_bw(ack.now, ack.delivered, Cause::Drained);
+        } else if rounds > 0 && self.model.rounds.count > start_round.saturating_add(rounds) {
+            self.enter_probe_bw(ack.now, ack.delivered, Cause::DrainedLongEnough);
         }
     }
 }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Growth, LossBased};
+#[cfg(feature = "inside")]
 use crate::cubic::CubicInside;
 use crate::event::{Ack, TxStart};
 use crate::units::Rate;
@@ -69,6 +70,7 @@ impl LossBased {
     }
 
     /// Everything CUBIC remembers; `None` of Reno.
+    #[cfg(feature = "inside")]
     pub const fn cubic_inside(&self) -> Option<CubicInside> {
         match &self.growth {
             Growth::Cubic(cubic) => Some(cubic.inside()),

@@ -38,7 +38,7 @@ fn ack(now: Time, acked: u64) -> Ack {
 fn round(flow: &mut LossBased, now: &mut Time) {
     let window = u64::from(flow.cwnd());
     for _ in 0..window {
-        *now += Span(RTT.0 / window);
+        *now += Span::nanos(RTT.as_nanos() / window);
         flow.on_ack(&ack(*now, 1));
     }
 }
@@ -115,7 +115,7 @@ fn reduction_never_sends_more_than_its_share_of_what_was_delivered() {
             delivered += acked;
             in_flight -= acked as u32;
             let above = in_flight > flow.ssthresh;
-            flow.on_ack(&Ack { in_flight, ..ack(Time::ZERO, acked) });
+            flow.on_ack(&Ack { in_flight: in_flight.into(), ..ack(Time::ZERO, acked) });
             let send = flow.cwnd().saturating_sub(in_flight);
             flow.on_sent(send);
             out += send;
@@ -269,7 +269,7 @@ fn cubic_follows_its_closed_form() {
     let curve = |t: f64| 0.4 * (t - (300.0f64 / 0.4).cbrt()).powi(3) + 1_000.0;
     for _ in 0..150 {
         round(&mut flow, &mut now);
-        let t = now.since(start).0 as f64 * 1e-9;
+        let t = now.since(start).as_nanos() as f64 * 1e-9;
         let (low, high) = (curve(t - 0.15) * 0.985, curve(t + 0.15) * 1.015);
         let window = f64::from(flow.cwnd());
         // Beyond Wmax the window is also bounded by half a window a round.

@@ -3,9 +3,10 @@
 //! Spec: Mahmud, Kim, Lubna, Cho, Electronics 9(1) 2020, 136; the rules of its public Linux and ns-3 code, in our words.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{Part, Seen, Shrink};
+use crate::bbr1::{Bbr1Params, Part, Replacement, Seen, Shrink};
 use crate::event::CaState;
 use crate::params::{Change, ParamSpec, edition, params};
+use crate::wide;
 
 params! {
     /// BBR-ACD's parameters beyond BBRv1's.
@@ -55,7 +56,20 @@ impl Acd {
     }
 }
 
+impl Replacement for Acd {
+    type Params = AcdParams;
+    const BLANK: Self = Self::new(&AcdParams::BLANK);
+
+    fn begin(&mut self, params: &AcdParams, _base: &Bbr1Params) {
+        *self = Self::new(params);
+    }
+}
+
 impl Part for Acd {
+    fn restart(&mut self) {
+        *self = Self::new(&self.p);
+    }
+
     /// A queue that stands shows as an RTT above the smallest that does not move.
     fn observe(&mut self, seen: &Seen<'_>) {
         if seen.ack.ca_state < CaState::Recovery {
@@ -67,7 +81,7 @@ impl Part for Acd {
         let is_same = rtt_us > min_rtt_us && rtt_us.abs_diff(self.last_rtt_us) <= u64::from(self.p.same_rtt);
         self.same = if is_same { self.same.saturating_add(1) } else { 0 };
         self.last_rtt_us = rtt_us;
-        let is_far = rtt_us.saturating_mul(256) > min_rtt_us.saturating_mul(u64::from(self.p.rtt_gain));
+        let is_far = wide::times::<256>(rtt_us) > wide::saturating_mul(min_rtt_us, u64::from(self.p.rtt_gain));
         self.congested = self.same >= self.p.same_count || is_far;
     }
 

@@ -3,9 +3,10 @@
 //! Spec: Li, Zheng, Yang et al., HotICN 2022, of which only the abstract is public; every rule here is ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{Part, Seen, UNIT};
+use crate::bbr1::{Bbr1Params, Part, Replacement, Seen, UNIT};
 use crate::minmax::MinMax;
 use crate::params::params;
+use crate::wide;
 
 params! {
     /// BBR-APG's parameters beyond BBRv1's.
@@ -57,7 +58,7 @@ impl Apg {
     fn up_for(&self, queue: u64, bdp: u64, now_us: u64) -> u32 {
         let has_lost = self.lost_us.is_some_and(|at| now_us.saturating_sub(at) <= u64::from(self.p.memory));
         let room = if has_lost { self.deepest.get().saturating_sub(queue).min(bdp) } else { bdp };
-        let mut add = (u128::from(self.p.up_range) * u128::from(room) / u128::from(bdp.max(1))) as u32;
+        let mut add = wide::mul_div(room, u64::from(self.p.up_range), bdp) as u32;
         if self.probe_lost {
             add = add * self.p.loss_keeps / 256;
         }
@@ -67,17 +68,30 @@ impl Apg {
     /// The gain of draining: what probing added, taken away; all of a deep queue.
     fn down_for(&self, queue: u64, bdp: u64) -> u32 {
         let mirrored = (2 * UNIT).saturating_sub(self.up);
-        let queue_gain = (u128::from(queue) * 256 / u128::from(bdp.max(1))).min(u128::from(UNIT)) as u32;
+        let queue_gain = wide::mul_div(queue, 256, bdp).min(u64::from(UNIT)) as u32;
         let down = if queue_gain > self.p.deep_queue { mirrored.min(UNIT - queue_gain) } else { mirrored };
         down.clamp(self.p.down_floor.min(UNIT - 1), UNIT - 1)
     }
 }
 
+impl Replacement for Apg {
+    type Params = ApgParams;
+    const BLANK: Self = Self::new(&ApgParams::BLANK);
+
+    fn begin(&mut self, params: &ApgParams, _base: &Bbr1Params) {
+        *self = Self::new(params);
+    }
+}
+
 impl Part for Apg {
+    fn restart(&mut self) {
+        *self = Self::new(&self.p);
+    }
+
     /// Gains are settled when their phase begins.
     fn observe(&mut self, seen: &Seen<'_>) {
         let (now_us, min_rtt_us) = (seen.ack.now.as_micros(), seen.min_rtt_us.unwrap_or(0));
-        let volume = |us: u64| u64::try_from((u128::from(seen.bw) * u128::from(us)) >> 16).unwrap_or(u64::MAX);
+        let volume = |us: u64| wide::mul_shr(seen.bw, us, 16);
         if let Some(rtt_us) = seen.ack.rs.rtt_us {
             let queue = volume(rtt_us.saturating_sub(min_rtt_us));
             self.deepest.running_max(self.p.memory.into(), now_us, queue);

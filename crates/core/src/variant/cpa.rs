@@ -3,13 +3,14 @@
 //! Spec: Yang, Liang, Wu, J. Shenyang Aerospace Univ. 41(1) 2024; it gives no θ, no S, no window and no drained test.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{NewRate, Part, Seen};
+use crate::bbr1::{Bbr1Params, NewRate, Part, Replacement, Seen};
 use crate::event::Ack;
 use crate::minmax::MinMax;
 use crate::params::params;
+use crate::wide;
 
-/// Most rounds that an average can span.
-const ROUNDS_MAX: usize = 32;
+/// Most rounds that an average can span; a power of two, so that an index can be masked.
+const ROUNDS_MAX: u32 = 32;
 
 params! {
     /// BBR-CPA's parameters beyond BBRv1's.
@@ -50,30 +51,31 @@ params! {
 /// The largest rate of each of the last rounds.
 #[derive(Clone, Copy, Debug)]
 struct RoundRates {
-    best: [u64; ROUNDS_MAX],
-    filled: usize,
-    newest: usize,
+    best: [u64; ROUNDS_MAX as usize],
+    filled: u32,
+    newest: u32,
     round: u64,
     mean: u64,
 }
 
 impl RoundRates {
-    const EMPTY: Self = Self { best: [0; ROUNDS_MAX], filled: 0, newest: 0, round: 0, mean: 0 };
+    const EMPTY: Self = Self { best: [0; ROUNDS_MAX as usize], filled: 0, newest: 0, round: 0, mean: 0 };
 
-    fn take(&mut self, bw: u64, round: u64, window: usize) {
+    fn take(&mut self, bw: u64, round: u64, window: u32) {
         let window = window.clamp(1, ROUNDS_MAX);
         if self.filled == 0 || self.round != round {
             self.round = round;
-            self.newest = if self.filled == 0 { 0 } else { (self.newest + 1) % window };
+            self.newest = if self.filled == 0 || self.newest + 1 >= window { 0 } else { self.newest + 1 };
             self.filled = (self.filled + 1).min(window);
-            self.best[self.newest] = bw;
-        } else if bw > self.best[self.newest] {
-            self.best[self.newest] = bw;
+            self.best[(self.newest % ROUNDS_MAX) as usize] = bw;
+        } else if bw > self.best[(self.newest % ROUNDS_MAX) as usize] {
+            self.best[(self.newest % ROUNDS_MAX) as usize] = bw;
         } else {
             return;
         }
-        let sum = self.best[..self.filled].iter().fold(0_u64, |sum, bw| sum.saturating_add(*bw));
-        self.mean = sum / self.filled as u64;
+        // Places that no round has filled hold nothing, so that all can be summed.
+        let sum = self.best.iter().fold(0_u64, |sum, bw| sum.saturating_add(*bw));
+        self.mean = sum / u64::from(self.filled.max(1));
     }
 }
 
@@ -98,26 +100,9 @@ pub struct Cpa {
 }
 
 impl Cpa {
-    /// `period_us`: RTprop's window.
-    pub(crate) const fn new(p: &CpaParams, period_us: u32) -> Self {
-        Self {
-            p: *p,
-            min_rtt_us: u64::MAX,
-            met_us: 0,
-            period_us: period_us as u64,
-            recent_min: MinMax::EMPTY,
-            rates: RoundRates::EMPTY,
-            row: 0,
-            row_since_us: 0,
-            congested: false,
-            entered_us: 0,
-            left_round: None,
-        }
-    }
-
     /// An RTT above θ times the smallest.
     const fn is_above(&self, theta: u32, rtt_us: u64, min_rtt_us: u64) -> bool {
-        rtt_us.saturating_mul(256) > min_rtt_us.saturating_mul(theta as u64)
+        wide::times::<256>(rtt_us) > wide::saturating_mul(min_rtt_us, theta as u64)
             && rtt_us.saturating_sub(min_rtt_us) > self.p.theta_floor as u64
     }
 
@@ -138,14 +123,47 @@ impl Cpa {
     }
 }
 
+impl Replacement for Cpa {
+    type Params = CpaParams;
+    const BLANK: Self = Self {
+        p: CpaParams::BLANK,
+        min_rtt_us: 0,
+        met_us: 0,
+        period_us: 0,
+        recent_min: MinMax::EMPTY,
+        rates: RoundRates::EMPTY,
+        row: 0,
+        row_since_us: 0,
+        congested: false,
+        entered_us: 0,
+        left_round: None,
+    };
+
+    fn begin(&mut self, params: &CpaParams, base: &Bbr1Params) {
+        #[rustfmt::skip]
+        let Self {
+            p, min_rtt_us, met_us, period_us, recent_min, rates, row, row_since_us, congested, entered_us, left_round,
+        } = self;
+        *p = *params;
+        (*min_rtt_us, *met_us, *period_us) = (u64::MAX, 0, u64::from(base.min_rtt_window));
+        (*recent_min, *rates) = (MinMax::EMPTY, RoundRates::EMPTY);
+        (*row, *row_since_us, *congested, *entered_us, *left_round) = (0, 0, false, 0, None);
+    }
+}
+
 impl Part for Cpa {
+    fn restart(&mut self) {
+        let (p, period_us) = (self.p, self.period_us);
+        *self = Self { p, period_us, min_rtt_us: u64::MAX, ..Self::BLANK };
+    }
+
     /// Only a full pipe's rates are averaged: of a doubling rate the average is far below the last, and growth would stall.
     fn on_rate(&mut self, new: &NewRate<'_>) {
         if !new.pipe_full || new.ack.rs.is_app_limited {
             return;
         }
         let bw = if self.rates.filled == 0 { new.max } else { new.bw };
-        self.rates.take(bw, new.round, self.p.mean_window as usize);
+        self.rates.take(bw, new.round, self.p.mean_window);
     }
 
     fn bandwidth(&self, max: u64, pipe_full: bool) -> u64 {
@@ -196,7 +214,7 @@ impl Part for Cpa {
             (Some(rtt_us), Some(min_rtt_us)) => stay_us >= rtt_us && !self.is_above(theta, rtt_us, min_rtt_us),
             _ => false,
         };
-        let stay_max = seen.min_rtt_us.unwrap_or(0).saturating_mul(u64::from(self.p.stay_max));
+        let stay_max = wide::saturating_mul(seen.min_rtt_us.unwrap_or(0), u64::from(self.p.stay_max));
         let is_over = is_low || stay_us > stay_max;
         if is_low && self.p.confirm == 1 {
             self.met_us = seen.ack.now.as_micros();

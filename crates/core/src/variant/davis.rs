@@ -4,10 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::State;
-use crate::event::{Ack, Bounds, Init, Snapshot};
+use crate::event::{Ack, Init};
 use crate::params::params;
 use crate::rng::Rng;
+use crate::snapshot::Snapshot;
 use crate::units::{MICROS_PER_SEC, Rate, Span};
+use crate::wide;
 
 /// Pacing for hosts that pace everyone, per cent of window over smallest RTT. Source: ours, Linux's for slow start; Davis sets no rate.
 const PACING: u64 = 200;
@@ -80,7 +82,8 @@ pub struct Davis {
 }
 
 impl Davis {
-    pub(crate) fn new(p: &DavisParams, init: &Init) -> Self {
+    /// A flow that begins now.
+    pub fn new(p: &DavisParams, init: &Init) -> Self {
         let rtt_us = init.srtt.map_or(0, |rtt| rtt.as_micros().max(1));
         let clamp = init.cwnd_clamp.max(1);
         Self {
@@ -102,9 +105,14 @@ impl Davis {
         }
     }
 
+    /// Everything that was learnt of the path is forgotten; the parameters stay.
+    pub(crate) fn restart(&mut self, init: &Init) {
+        *self = Self::new(&self.p, init);
+    }
+
     /// One ACK. What it lost does not matter.
     #[inline(never)]
-    pub(crate) fn on_ack(&mut self, ack: &Ack) {
+    pub fn on_ack(&mut self, ack: &Ack) {
         let now_us = ack.now.as_micros();
         // Differs: tcp_davis takes an srtt in eighths of a µs for one in µs where an RTT is below a tick.
         if let Some(rtt_us) = ack.rs.rtt_us.or(ack.srtt.map(Span::as_micros)) {
@@ -114,7 +122,7 @@ impl Davis {
                 self.min_rtt_at_us = now_us;
             }
         }
-        let wait_us = u64::from(self.rtts()).saturating_mul(self.last_rtt_us);
+        let wait_us = wide::saturating_mul(u64::from(self.rtts()), self.last_rtt_us);
         if self.last_rtt_us == 0 || now_us <= self.phase_since_us.saturating_add(wait_us) {
             return;
         }
@@ -144,9 +152,8 @@ impl Davis {
     /// What the step delivered is the BDP.
     fn measured(&mut self, ack: &Ack, delivered: u64, since_us: u64) -> Phase {
         let now_us = ack.now.as_micros();
-        let volume = u128::from(ack.delivered.saturating_sub(delivered)) * u128::from(self.min_rtt_us);
-        let elapsed_us = u128::from(now_us.saturating_sub(since_us).max(1));
-        let bdp = u64::try_from(volume.div_ceil(elapsed_us)).unwrap_or(u64::MAX);
+        let newly = ack.delivered.saturating_sub(delivered);
+        let bdp = wide::mul_div_ceil(newly, self.min_rtt_us, now_us.saturating_sub(since_us));
         if self.in_slow_start {
             return self.slow_start(bdp);
         }
@@ -165,8 +172,7 @@ impl Davis {
     fn slow_start(&mut self, bdp: u64) -> Phase {
         if bdp > self.last_bdp {
             (self.bdp, self.last_bdp) = (bdp, bdp);
-            let window = u128::from(bdp) * u128::from(self.p.slow_start_gain) / 256;
-            self.set_cwnd(u64::try_from(window).unwrap_or(u64::MAX));
+            self.set_cwnd(wide::mul_shr(bdp, u64::from(self.p.slow_start_gain), 8));
             return Phase::Gain1;
         }
         self.in_slow_start = false;
@@ -175,13 +181,18 @@ impl Davis {
 
     /// The change of the BDP, and a little of it: α · BDP + β · last BDP, with α = 1 + R − S/R and β = S − α.
     fn next_gain(&self) -> u64 {
-        let (r, s) = (i128::from(self.p.reactivity), i128::from(self.p.sensitivity));
-        let alpha = 256 + r - s * 256 / r;
-        let beta = s - alpha;
-        let bdp = i128::from(self.bdp);
-        let follow = (alpha * bdp + beta * i128::from(self.last_bdp)) / 256;
-        let least = (s * bdp / 256).max(i128::from(self.p.gain_min));
-        u64::try_from(follow.max(least)).unwrap_or(u64::MAX)
+        let (r, s) = (u64::from(self.p.reactivity), u64::from(self.p.sensitivity));
+        let least = wide::mul_shr(self.bdp, s, 8).max(u64::from(self.p.gain_min));
+        // The same as α · (BDP − last BDP) + S · last BDP; a sum below zero is below the least all the same.
+        let (raised, lowered) = (256 + r, s * 256 / r.max(1));
+        let rest = wide::mul(self.last_bdp, s);
+        let change = wide::mul(self.bdp.abs_diff(self.last_bdp), raised.abs_diff(lowered));
+        let follow = if (raised >= lowered) == (self.bdp >= self.last_bdp) {
+            wide::add(rest, change)
+        } else {
+            wide::sub(rest, change)
+        };
+        wide::shr(follow, 8).max(least)
     }
 
     fn drain(&mut self) -> Phase {
@@ -201,12 +212,13 @@ impl Davis {
     }
 
     /// The host's own rule for a time-out; the next phase sets the window again.
-    pub(crate) fn on_rto(&mut self, ack: &Ack, _first: bool) {
-        self.cwnd = ack.in_flight.saturating_add(1).min(self.cwnd_clamp);
+    pub fn on_rto(&mut self, ack: &Ack, _first: bool) {
+        let in_flight = if ack.in_flight > u64::from(u32::MAX) { u32::MAX } else { ack.in_flight as u32 };
+        self.cwnd = in_flight.saturating_add(1).min(self.cwnd_clamp);
     }
 
     /// A loss that was none ends slow start.
-    pub(crate) fn on_undo(&mut self, ack: &Ack) {
+    pub fn on_undo(&mut self, ack: &Ack) {
         if self.in_slow_start {
             self.in_slow_start = false;
             self.phase_since_us = ack.now.as_micros();
@@ -214,7 +226,8 @@ impl Davis {
         }
     }
 
-    pub(crate) fn on_mss(&mut self, mss: u32) {
+    /// Payload bytes of a full packet changed.
+    pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
     }
 
@@ -224,7 +237,7 @@ impl Davis {
 
     /// Window and pacing rate.
     #[inline(never)]
-    pub(crate) fn outputs(&self) -> (u32, Rate) {
+    pub fn outputs(&self) -> (u32, Rate) {
         (self.cwnd, self.pacing_rate())
     }
 
@@ -236,8 +249,8 @@ impl Davis {
     /// For the size of bursts, and for hosts that pace everyone: never the limit.
     fn pacing_rate(&self) -> Rate {
         let rtt_us = if self.min_rtt_us == 0 { DEFAULT_RTT_US } else { self.min_rtt_us };
-        let bytes = u128::from(self.cwnd) * u128::from(self.mss) * u128::from(MICROS_PER_SEC / 100 * PACING);
-        Rate::bytes_per_sec(u64::try_from(bytes / u128::from(rtt_us)).unwrap_or(u64::MAX).clamp(1, u64::MAX / 8))
+        let rate = wide::mul_div(u64::from(self.cwnd) * self.mss, MICROS_PER_SEC / 100 * PACING, rtt_us);
+        Rate::bytes_per_sec(rate.clamp(1, u64::MAX / 8))
     }
 
     pub(crate) const fn state(&self) -> State {
@@ -250,21 +263,14 @@ impl Davis {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let volume = u128::from(self.bdp) * u128::from(self.mss) * u128::from(MICROS_PER_SEC);
-        let bw = u64::try_from(volume / u128::from(self.min_rtt_us.max(1))).unwrap_or(u64::MAX);
+        let bw = wide::mul_div(self.bdp, self.mss * MICROS_PER_SEC, self.min_rtt_us);
         Snapshot {
-            state: self.state(),
             bw: Rate::bytes_per_sec(bw),
             min_rtt: (self.min_rtt_us > 0).then(|| Span::micros(self.min_rtt_us)),
-            pacing_gain: 0,
-            cwnd_gain: 0,
             ssthresh: if self.in_slow_start { u32::MAX } else { self.p.cwnd_min },
             round_count: self.phases,
             full_bw_reached: !self.in_slow_start,
-            lt_use_bw: false,
-            extra_acked: 0,
-            bounds: Bounds::NONE,
-            undo: Bounds::NONE,
+            ..Snapshot::of(self.state())
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::normal::{ONE, below, hazard};
 use crate::bbr1::{BW_UNIT, NewRate, Part};
 use crate::params::{FINE, params};
+use crate::sampler::RateSampler;
 
 params! {
     /// BBR-S's parameters beyond BBRv1's, for its Kalman filter.
@@ -138,11 +139,6 @@ impl Kalman {
     pub(crate) const fn new(p: &KalmanParams) -> Self {
         Self { filter: Filter::new(p), send_elapsed_us: 0, most: RATE_MAX }
     }
-
-    /// How long it took to send what the next rate sample counts.
-    pub(crate) const fn note_send_elapsed(&mut self, us: u64) {
-        self.send_elapsed_us = us;
-    }
 }
 
 /// A rate in the filter's fixed point.
@@ -151,6 +147,15 @@ fn scaled(bw: u64) -> i128 {
 }
 
 impl Part for Kalman {
+    /// How long it took to send what the next rate sample counts.
+    fn note_send_elapsed(&mut self, sampler: &RateSampler) {
+        self.send_elapsed_us = sampler.send_elapsed_us();
+    }
+
+    fn restart(&mut self) {
+        *self = Self::new(&self.filter.p);
+    }
+
     fn on_rate(&mut self, new: &NewRate<'_>) {
         if new.ack.rs.is_app_limited || !new.pipe_full {
             return;

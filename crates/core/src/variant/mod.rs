@@ -7,16 +7,15 @@ mod acd;
 mod apg;
 mod cpa;
 mod davis;
+mod flow;
 mod kalman;
 mod normal;
 mod quantile;
 
-use crate::State;
 use crate::algorithm::{MAX_PARAMS, collect};
 use crate::bbr1::{Bbr1, Bbr1Params};
-use crate::event::{Ack, CaState, Init, Snapshot, TxStart};
+use crate::event::Init;
 use crate::params::{Change, ParamError, ParamSpec, edition};
-use crate::units::Rate;
 use acd::Acd;
 use apg::Apg;
 use cpa::Cpa;
@@ -32,6 +31,7 @@ pub use quantile::QuantileParams;
 
 /// A variant of BBRv1 by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VariantName {
     /// Predictive congestion detection (2024).
     Cpa,
@@ -113,6 +113,11 @@ impl VariantParams {
         self.name
     }
 
+    /// BBRv1's part of the parameters.
+    pub const fn base(&self) -> &Bbr1Params {
+        &self.base
+    }
+
     /// Sets one parameter from text.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
         let own = match &mut self.part {
@@ -179,6 +184,15 @@ pub enum Variant {
     Apg(Bbr1<Apg>),
 }
 
+/// BBR-CPA by itself.
+pub type BbrCpa = Bbr1<Cpa>;
+/// BBR-ACD by itself; [`VariantParams`] tells the editions apart.
+pub type BbrAcd = Bbr1<Acd>;
+/// BBR-S by a quantile, by itself.
+pub type BbrS = Bbr1<Quantile>;
+/// BBR-APG by itself.
+pub type BbrApg = Bbr1<Apg>;
+
 /// Calls the same method of whichever variant runs.
 macro_rules! each {
     ($variant:expr, $flow:ident => $call:expr) => {
@@ -192,72 +206,18 @@ macro_rules! each {
     };
 }
 
+use each;
+
 impl Variant {
     pub(crate) fn new(params: &VariantParams, init: &Init) -> Self {
         let base = &params.base;
         match &params.part {
-            PartParams::Cpa(p) => Self::Cpa(Bbr1::with_part(base, init, Cpa::new(p, base.min_rtt_window))),
-            PartParams::Acd(p) => Self::Acd(Bbr1::with_part(base, init, Acd::new(p))),
-            PartParams::Quantile(p) => Self::Quantile(Bbr1::with_part(base, init, Quantile::new(p))),
+            PartParams::Cpa(p) => Self::Cpa(Bbr1::with(base, p, init)),
+            PartParams::Acd(p) => Self::Acd(Bbr1::with(base, p, init)),
+            PartParams::Quantile(p) => Self::Quantile(Bbr1::with(base, p, init)),
             PartParams::Kalman(p) => Self::Kalman(Bbr1::with_part(base, init, Kalman::new(p))),
-            PartParams::Apg(p) => Self::Apg(Bbr1::with_part(base, init, Apg::new(p))),
+            PartParams::Apg(p) => Self::Apg(Bbr1::with(base, p, init)),
         }
-    }
-
-    /// One ACK; `send_elapsed_us` is how long it took to send what its rate sample counts.
-    // Out of line, as the rest: what BBRv1 and CUBIC run through must not grow by what they do not run.
-    #[inline(never)]
-    pub(crate) fn on_ack(&mut self, ack: &Ack, send_elapsed_us: u64) {
-        if let Self::Kalman(flow) = self {
-            flow.part_mut().note_send_elapsed(send_elapsed_us);
-        }
-        each!(self, flow => flow.on_ack(ack));
-    }
-
-    #[inline(never)]
-    pub(crate) fn on_ca_state(&mut self, old: CaState, new: CaState) {
-        each!(self, flow => flow.on_ca_state(old, new));
-    }
-
-    #[inline(never)]
-    pub(crate) fn on_rto(&mut self, ack: &Ack, first: bool) {
-        each!(self, flow => flow.on_rto(ack, first));
-    }
-
-    #[inline(never)]
-    pub(crate) fn on_undo(&mut self, ack: &Ack) {
-        each!(self, flow => flow.on_undo(ack));
-    }
-
-    #[inline(never)]
-    pub(crate) fn on_tx_start(&mut self, start: &TxStart) {
-        each!(self, flow => flow.on_tx_start(start));
-    }
-
-    pub(crate) fn on_mss(&mut self, mss: u32) {
-        each!(self, flow => flow.on_mss(mss));
-    }
-
-    pub(crate) const fn wants_app_limited(&self) -> bool {
-        each!(self, flow => flow.wants_app_limited())
-    }
-
-    /// Window and pacing rate.
-    #[inline(never)]
-    pub(crate) const fn outputs(&self) -> (u32, Rate) {
-        each!(self, flow => (flow.cwnd(), flow.pacing_rate()))
-    }
-
-    pub(crate) const fn min_tso_segs(&self) -> u32 {
-        each!(self, flow => flow.min_tso_segs())
-    }
-
-    pub(crate) fn state(&self) -> State {
-        each!(self, flow => flow.state())
-    }
-
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        each!(self, flow => flow.snapshot())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Spec: Vargas et al., WWW'21, by its abstract; the median by Yang et al. 2024, the 85th percentile by the code of the former.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{NewRate, Part};
+use crate::bbr1::{Bbr1Params, NewRate, Part, Replacement};
 use crate::params::{Change, ParamSpec, edition, params};
 
 /// Samples kept at most.
@@ -31,36 +31,78 @@ const P85_CHANGES: &[Change] = &[
     ("samples", 100, "BBR-S's code"),
 ];
 
-/// The last samples in their order, thinned evenly where they are too many.
+/// No sample: above each that there is.
+const NONE: u64 = u64::MAX;
+
+/// The last samples by size, thinned evenly where they are too many.
+///
+/// Each change is one pass over all places, whatever there is in them: BPF's verifier can follow that, there is no second copy
+/// to sort, and the quantile is read at its place.
 #[derive(Clone, Debug)]
 struct Reservoir {
-    /// Packets/µs · 2^24, as the kernel keeps it: in 32 bits.
-    bw: [u32; SAMPLES_MAX],
-    /// Low bits of the round that brought each.
-    round: [u8; SAMPLES_MAX],
-    len: usize,
+    /// The smallest first, then places without a sample. Each: its rate in packets/µs · 2^24, in 32 bits as the kernel keeps it;
+    /// the low 8 bits of the round that brought it; its number among the samples, counted round in 8 bits.
+    sorted: [u64; SAMPLES_MAX],
+    len: u32,
+    /// The number of the oldest.
+    oldest: u8,
     /// One sample in so many is kept, and how many came since.
     stride: u32,
     skipped: u32,
 }
 
 impl Reservoir {
+    const EMPTY: Self = Self { sorted: [NONE; SAMPLES_MAX], len: 0, oldest: 0, stride: 1, skipped: 0 };
+
+    const fn place(bw: u32, round: u64, number: u8) -> u64 {
+        (bw as u64) << 16 | (round as u8 as u64) << 8 | number as u64
+    }
+
+    fn clear(&mut self) {
+        self.sorted = [NONE; SAMPLES_MAX];
+        self.len = 0;
+    }
+
+    /// Keeps the samples to which `rule` gives a number, given their round and their age rank, 0 for the oldest.
+    fn retain(&mut self, rule: impl Fn(u8, u8) -> Option<u8>) {
+        let mut kept = 0;
+        for from in 0..SAMPLES_MAX {
+            let sample = core::mem::replace(&mut self.sorted[from], NONE);
+            let rank = (sample as u8).wrapping_sub(self.oldest);
+            if sample == NONE {
+                continue;
+            }
+            let Some(number) = rule((sample >> 8) as u8, rank) else { continue };
+            if let Some(place) = self.sorted.get_mut(kept) {
+                *place = sample & !0xff | u64::from(number);
+                kept += 1;
+            }
+        }
+        self.len = kept as u32;
+    }
+
     /// Drops what `rounds` rounds have passed since.
     fn expire(&mut self, round: u64, rounds: u32) {
-        let is_old = |then: &u8| u32::from((round as u8).wrapping_sub(*then)) > rounds;
-        let gone = self.round[..self.len].iter().take_while(|then| is_old(then)).count();
-        self.bw.copy_within(gone..self.len, 0);
-        self.round.copy_within(gone..self.len, 0);
-        self.len -= gone;
+        let (before, oldest) = (self.len, self.oldest);
+        self.retain(|then, rank| {
+            let is_old = u32::from((round as u8).wrapping_sub(then)) > rounds;
+            if is_old { None } else { Some(oldest.wrapping_add(rank)) }
+        });
+        // Samples come in the order of rounds: those that went were the oldest.
+        self.oldest = oldest.wrapping_add((before - self.len) as u8);
+    }
+
+    /// Drops the oldest.
+    fn shift(&mut self) {
+        let oldest = self.oldest;
+        self.retain(|_, rank| if rank == 0 { None } else { Some(oldest.wrapping_add(rank)) });
+        self.oldest = oldest.wrapping_add(1);
     }
 
     /// Keeps every second one.
     fn thin(&mut self) {
-        for i in 0..self.len / 2 {
-            self.bw[i] = self.bw[2 * i + 1];
-            self.round[i] = self.round[2 * i + 1];
-        }
-        self.len /= 2;
+        let oldest = self.oldest;
+        self.retain(|_, rank| if rank & 1 == 0 { None } else { Some(oldest.wrapping_add(rank / 2)) });
         self.stride = self.stride.saturating_mul(2);
     }
 
@@ -71,33 +113,31 @@ impl Reservoir {
             return false;
         }
         self.skipped = 0;
-        let size = (p.samples as usize).clamp(1, SAMPLES_MAX);
+        let size = p.samples.clamp(1, SAMPLES_MAX as u32);
         if self.len >= size {
             if p.sample_rounds > 0 {
                 self.thin();
             } else {
-                self.bw.copy_within(1..size, 0);
-                self.round.copy_within(1..size, 0);
-                self.len = size - 1;
+                self.shift();
             }
         } else if self.stride > 1 && self.len < size / 4 {
             self.stride /= 2;
         }
-        self.bw[self.len] = bw;
-        self.round[self.len] = round as u8;
+        let mut carried = Self::place(bw, round, self.oldest.wrapping_add(self.len as u8));
+        for place in &mut self.sorted {
+            (*place, carried) = ((*place).min(carried), (*place).max(carried));
+        }
         self.len += 1;
         true
     }
 
     /// The sample below or at which lies `quantile`/256 of all; the lower one of two.
     fn quantile(&self, quantile: u32) -> u64 {
-        let mut sorted = self.bw;
-        let sorted = &mut sorted[..self.len];
-        let Some(last) = sorted.len().checked_sub(1) else {
-            return 0;
-        };
-        let index = last * (quantile as usize).min(256) / 256;
-        u64::from(*sorted.select_nth_unstable(index).1)
+        let index = self.len.saturating_sub(1) * quantile.min(256) / 256;
+        match self.sorted.get(index as usize) {
+            Some(&sample) if sample != NONE => sample >> 16,
+            _ => 0,
+        }
     }
 }
 
@@ -111,14 +151,27 @@ pub struct Quantile {
     value: u64,
 }
 
-impl Quantile {
-    pub(crate) const fn new(p: &QuantileParams) -> Self {
-        let samples = Reservoir { bw: [0; SAMPLES_MAX], round: [0; SAMPLES_MAX], len: 0, stride: 1, skipped: 0 };
-        Self { p: *p, samples, round: None, rounds_seen: 0, value: 0 }
+impl Replacement for Quantile {
+    type Params = QuantileParams;
+    const BLANK: Self =
+        Self { p: QuantileParams::BLANK, samples: Reservoir::EMPTY, round: None, rounds_seen: 0, value: 0 };
+
+    fn begin(&mut self, params: &QuantileParams, _base: &Bbr1Params) {
+        let Self { p, samples, round, rounds_seen, value } = self;
+        *p = *params;
+        let Reservoir { sorted, len, oldest, stride, skipped } = samples;
+        *sorted = [NONE; SAMPLES_MAX];
+        (*len, *oldest, *stride, *skipped) = (0, 0, 1, 0);
+        (*round, *rounds_seen, *value) = (None, 0, 0);
     }
 }
 
 impl Part for Quantile {
+    fn restart(&mut self) {
+        let p = self.p;
+        self.begin(&p, &Bbr1Params::BLANK);
+    }
+
     fn on_rate(&mut self, new: &NewRate<'_>) {
         if new.ack.rs.is_app_limited {
             return;
@@ -127,7 +180,7 @@ impl Part for Quantile {
             // A round without samples cannot be told by low bits alone: what is older than those reach goes at once.
             let passed = self.round.map_or(0, |round| new.round - round);
             if self.p.sample_rounds > 0 && passed > u64::from(self.p.sample_rounds) {
-                self.samples.len = 0;
+                self.samples.clear();
             } else if self.p.sample_rounds > 0 {
                 self.samples.expire(new.round, self.p.sample_rounds);
             }
@@ -150,3 +203,6 @@ impl Part for Quantile {
         if self.rounds_seen < ROUNDS_MIN || self.samples.len == 0 || self.value == 0 { max } else { self.value }
     }
 }
+
+#[cfg(test)]
+mod tests;

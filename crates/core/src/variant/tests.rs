@@ -2,8 +2,12 @@
 //! In: hand-made ACKs, and what a part is asked. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+extern crate std;
+
 use super::*;
-use crate::bbr1::{BW_UNIT, Part, Plain, Seen};
+use crate::State;
+use crate::bbr1::{BW_UNIT, Part, Plain, Replacement, Seen};
+use crate::event::{Ack, CaState};
 use crate::units::{Span, Time};
 
 mod acd;
@@ -25,6 +29,13 @@ struct Driver<V> {
     lost: u64,
     rtt_us: u64,
     ca_state: CaState,
+}
+
+/// A part with these parameters, beside BBRv1's defaults.
+fn begun<V: Replacement>(params: &V::Params) -> V {
+    let mut part = V::BLANK;
+    part.begin(params, &Bbr1Params::default());
+    part
 }
 
 impl<V: Part> Driver<V> {
@@ -110,7 +121,9 @@ fn rtt_ack(now_us: u64, rtt_us: u64) -> Ack {
 fn a_part_that_replaces_nothing_is_bbrv1() {
     #[derive(Clone, Copy, Debug)]
     struct Nothing;
-    impl Part for Nothing {}
+    impl Part for Nothing {
+        fn restart(&mut self) {}
+    }
     let (mut plain, mut same) = (Driver::new(Plain), Driver::new(Nothing));
     for round in 0..400_u64 {
         plain.round(10 + round * 7 % 50);
@@ -140,4 +153,28 @@ fn values_that_the_authors_did_not_publish_say_that_they_are_ours() {
         let [own, _] = VariantParams::new(name).specs();
         assert!(own.iter().any(|spec| spec.source.starts_with("ours")), "{name:?}");
     }
+}
+
+#[test]
+fn a_flow_that_begins_in_the_place_of_another_remembers_nothing_of_it() {
+    fn check<V: Replacement + core::fmt::Debug>(params: &V::Params) {
+        let begin = Init { srtt: Some(Span::micros(25_000)), ..Init::new(Time::micros(9_000_000), 1200, 7) };
+        let base = Bbr1Params { pacing_margin: 2, ..Bbr1Params::default() };
+        let fresh = Bbr1::<V>::with(&base, params, &begin);
+        let mut used = Driver::new(begun::<V>(params));
+        for round in 0..400_u64 {
+            used.ca_state = if round % 50 == 49 { CaState::Recovery } else { CaState::Open };
+            used.rtt_us = RTT_US + round * 500;
+            used.ack_with(1, |ack| ack.rs.losses = round % 3);
+            used.round(10 + round * 7 % 50);
+        }
+        used.bbr.on_mss(1_000);
+        used.bbr.init(&base, params, &begin);
+        assert_eq!(std::format!("{:?}", used.bbr), std::format!("{fresh:?}"));
+    }
+    check::<Plain>(&());
+    check::<Cpa>(&CpaParams::default());
+    check::<Acd>(&AcdParams::default());
+    check::<Quantile>(&QuantileParams::default());
+    check::<Apg>(&ApgParams::default());
 }

@@ -3,10 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![allow(dead_code, reason = "each test crate uses a part of it")]
 
-use bbrlab_core::{AckReport, AlgorithmConfig, Controller, Init, Span, Time, Token};
+use bbrlab_core::{AckInfo, AckRtt, AlgorithmConfig, Controller, Init, Sent, Span, Time, Token};
 
 pub const MSS: u32 = 1448;
 /// Every algorithm that models its path, but for bbr-s-p85: its hundred samples are ten milliseconds of this pipe.
+#[cfg(feature = "variants")]
 pub const BBRS: [&str; 12] = [
     "bbr1",
     "bbr2-ietf100",
@@ -21,6 +22,9 @@ pub const BBRS: [&str; 12] = [
     "bbr-s-kalman",
     "bbr-apg",
 ];
+/// Every algorithm that models its path.
+#[cfg(not(feature = "variants"))]
+pub const BBRS: [&str; 5] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"];
 
 /// Those that estimate what was delivered: bbr-s-kalman infers more where the sender's own rate was the limit, by design.
 pub fn measuring() -> impl Iterator<Item = &'static str> {
@@ -29,26 +33,29 @@ pub fn measuring() -> impl Iterator<Item = &'static str> {
 
 pub fn controller(name: &str, srtt: Option<Span>) -> Controller {
     let config = AlgorithmConfig::named(name).expect("a listed algorithm");
-    Controller::new(&config, &Init { srtt, ..Init::new(Time::ZERO, MSS, 1) })
+    let mut init = Init::new(Time::ZERO, MSS, 1);
+    init.srtt = srtt;
+    Controller::new(&config, &init)
 }
 
-pub fn report(now: Time, rtt: Option<Span>) -> AckReport {
-    AckReport {
-        now,
-        rtt,
-        rtt_oldest: rtt,
-        prior_in_flight: 10,
-        in_flight: 9,
-        packets_out: 9,
-        una: 1,
-        next: 10,
-        advanced: true,
-        is_ack_delayed: false,
-        cwnd_limited: true,
-        may_raise_cwnd: true,
-        edt: now,
-        paced: true,
-    }
+/// A full packet leaves.
+pub fn send(cc: &mut Controller, now: Time) -> Token {
+    cc.on_sent(now, &Sent::packet(MSS))
+}
+
+/// What the hosts of these tests say at the end of an ACK: this RTT, and that the window was the limit.
+pub fn info(rtt: Option<Span>) -> AckInfo {
+    let mut info = AckInfo::NONE.with_cwnd_limited(true);
+    info.rtt = AckRtt::Measured { newest: rtt, oldest: rtt };
+    info
+}
+
+/// An ACK that delivers this packet.
+pub fn ack(cc: &mut Controller, now: Time, token: &Token, number: u64, info: &AckInfo) {
+    let mut batch = cc.begin_ack(now);
+    batch.delivered(token, number);
+    let open = cc.on_delivered(batch);
+    cc.on_ack(open, info);
 }
 
 /// A pipe of ten packets a millisecond, unless told otherwise, and 40 ms, with a buffer without end.
@@ -95,14 +102,14 @@ impl Pipe {
         let mut may_send_us = self.now_us;
         while self.now_us < end {
             while self.out() < self.cc.cwnd().min(limit) && may_send_us <= self.now_us {
-                let token = self.cc.on_sent(Time::micros(self.now_us), 1, self.out(), self.out(), false);
+                let token = send(&mut self.cc, Time::micros(self.now_us));
                 self.free_us = self.free_us.max(self.now_us) + self.packet_us;
                 self.in_flight.push((self.free_us + self.rtt_us, token));
                 may_send_us = may_send_us.max(self.now_us) + self.cc.pacing_rate().time_for(MSS.into()).as_micros();
                 self.next += 1;
             }
             if self.out() == limit && limit < self.cc.cwnd() && !self.is_held_back {
-                self.cc.on_app_limited(limit);
+                self.cc.on_app_limited(None);
             }
             while self.in_flight.first().is_some_and(|packet| packet.0 <= self.now_us) {
                 self.deliver_first();
@@ -112,13 +119,10 @@ impl Pipe {
     }
 
     fn deliver_first(&mut self) {
-        let prior_in_flight = self.out();
         let (_, token) = self.in_flight.remove(0);
         let now = Time::micros(self.now_us);
-        self.cc.on_delivered(&token, self.next);
-        let rtt = Some(now.since(token.send_time()));
         self.last_rtt_us = now.since(token.send_time()).as_micros();
-        self.cc.on_ack(&AckReport { prior_in_flight, in_flight: self.out(), ..report(now, rtt) });
+        ack(&mut self.cc, now, &token, self.next, &info(Some(now.since(token.send_time()))));
     }
 
     fn out(&self) -> u32 {
@@ -126,6 +130,6 @@ impl Pipe {
     }
 
     pub fn packets_per_s(&self) -> u64 {
-        self.cc.snapshot().bw.0 / 8 / u64::from(MSS)
+        self.cc.snapshot().bw.as_bytes_per_sec() / u64::from(MSS)
     }
 }

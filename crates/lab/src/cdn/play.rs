@@ -76,7 +76,7 @@ fn served(objects: &[Object], times: &[Span], end_s: f64) -> Vec<Served> {
 }
 
 fn secs(span: Span) -> f64 {
-    span.0 as f64 / NANOS_PER_SEC as f64
+    span.as_nanos() as f64 / NANOS_PER_SEC as f64
 }
 
 #[cfg(test)]

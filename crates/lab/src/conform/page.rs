@@ -171,8 +171,9 @@ pub(super) fn trace_figure(case: &super::Case, algorithm: &str, cell: &Cell, run
 fn ribbon(algorithm: &str, run: &RunView) -> Ribbon {
     let seconds = |ns: u64| ns as f64 / NANOS_PER_SEC as f64;
     let states = run.output.trace.flows.first().map_or(&[][..], |flow| &flow.states);
-    let ends = states.iter().skip(1).map(|(at, _)| seconds(at.0)).chain([run.duration_s()]);
-    let spans = states.iter().zip(ends).map(|((from, state), to)| (seconds(from.0), to, state.name().to_owned()));
+    let ends = states.iter().skip(1).map(|(at, _)| seconds(at.as_nanos())).chain([run.duration_s()]);
+    let spans =
+        states.iter().zip(ends).map(|((from, state), to)| (seconds(from.as_nanos()), to, state.name().to_owned()));
     Ribbon { name: algorithm.to_owned(), spans: spans.collect() }
 }
 

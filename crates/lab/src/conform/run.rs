@@ -36,11 +36,11 @@ impl Scales {
     }
 
     fn span(&self, expression: &str) -> Result<Span, String> {
-        Ok(Span((self.number(expression)? * NANOS_PER_SEC as f64).round() as u64))
+        Ok(Span::nanos((self.number(expression)? * NANOS_PER_SEC as f64).round() as u64))
     }
 
     fn rate(&self, expression: &str) -> Result<Rate, String> {
-        Ok(Rate(self.number(expression)?.round().max(1.0) as u64))
+        Ok(Rate::bits_per_sec(self.number(expression)?.round().max(1.0) as u64))
     }
 
     /// An application that writes whole packets at a rate, several times a round where they allow.
@@ -50,12 +50,12 @@ impl Scales {
         }
         let rate = self.number(expression)?;
         if rate <= 0.0 {
-            return Ok(Traffic::Rate { rate: Rate(0), tick: FOREVER });
+            return Ok(Traffic::Rate { rate: Rate::bits_per_sec(0), tick: FOREVER });
         }
         let packet_s = f64::from(self.mss) * 8.0 / rate;
         let packets = (self.round_s / WRITES_PER_ROUND / packet_s).floor().max(1.0);
-        let tick = Span((packets * packet_s * NANOS_PER_SEC as f64).ceil() as u64);
-        Ok(Traffic::Rate { rate: Rate(rate.round() as u64), tick })
+        let tick = Span::nanos((packets * packet_s * NANOS_PER_SEC as f64).ceil() as u64);
+        Ok(Traffic::Rate { rate: Rate::bits_per_sec(rate.round() as u64), tick })
     }
 }
 
@@ -134,7 +134,7 @@ pub fn run_view(case: &Case, algorithm: &str, cell: Cell) -> Result<(CellOutcome
     for (name, value) in &case.set {
         match config.set(name, value) {
             Ok(()) | Err(ParamError::Unknown) => {}
-            Err(_) => return Err(fault(format!("set: {name} = {value:?} is no value of that parameter"))),
+            Err(error) => return Err(fault(format!("set: {name} = {value:?} is {error}"))),
         }
     }
     let scales = scales(case, algorithm, &cell).map_err(fault)?;
@@ -143,7 +143,7 @@ pub fn run_view(case: &Case, algorithm: &str, cell: Cell) -> Result<(CellOutcome
     let script = Script { cues: cues.collect::<Result<_, _>>().map_err(fault)?, record: true };
     let output = run_scripted(&setup, &script);
     // The run may have ended by its script.
-    setup.duration = output.trace.t_ns.last().map_or(setup.duration, |t| Time(*t));
+    setup.duration = output.trace.t_ns.last().map_or(setup.duration, |t| Time::nanos(*t));
     let run = RunView::new("", Arc::new(setup), Arc::new(output));
     let seen = judge::judge(case, algorithm, &run, &scales.values);
     Ok((CellOutcome { cell, mss: scales.mss, simulated_s: run.duration_s(), seen, figure: None }, run))

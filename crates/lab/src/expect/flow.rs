@@ -153,7 +153,7 @@ impl FlowView {
 }
 
 fn seconds(at: Time) -> f64 {
-    at.0 as f64 / NANOS_PER_SEC as f64
+    at.as_nanos() as f64 / NANOS_PER_SEC as f64
 }
 
 /// Whether BBR may go from one state to the other.

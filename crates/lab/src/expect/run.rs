@@ -127,7 +127,7 @@ impl RunView {
             .setup
             .flows
             .iter()
-            .map(|flow| (flow.start.0 as f64 / NANOS_PER_SEC as f64 / bin_s).ceil() as usize)
+            .map(|flow| (flow.start.as_nanos() as f64 / NANOS_PER_SEC as f64 / bin_s).ceil() as usize)
             .collect();
         Ok(convergence_s(&rows, &starts, count, &[]).map_or(f64::NAN, |bin| bin * bin_s))
     }
@@ -172,14 +172,14 @@ impl RunView {
     /// The bottleneck's configured rate; NaN where it has none of its own.
     pub fn rate_mbps(&self) -> f64 {
         match self.setup.links.get(self.setup.bottleneck).map(|l| &l.service) {
-            Some(Service::Rate(rate)) => rate.0 as f64 / 1e6,
+            Some(Service::Rate(rate)) => rate.as_bits_per_sec() as f64 / 1e6,
             _ => f64::NAN,
         }
     }
 
     /// The path's two-way propagation delay.
     pub fn rtprop_ms(&self) -> f64 {
-        self.setup.path.rtt.0 as f64 / 1e6
+        self.setup.path.rtt.as_nanos() as f64 / 1e6
     }
 
     /// The path's bandwidth-delay product in bytes on the wire.
@@ -189,7 +189,7 @@ impl RunView {
 
     /// When the run ends.
     pub fn duration_s(&self) -> f64 {
-        self.setup.duration.0 as f64 / NANOS_PER_SEC as f64
+        self.setup.duration.as_nanos() as f64 / NANOS_PER_SEC as f64
     }
 
     /// The intervals that one flow spent in a state. `probe_bw` stands for its three phases together.
@@ -219,8 +219,8 @@ fn is_in(state: State, name: &str) -> bool {
 fn intervals(changes: &[(Time, State)], end_s: f64, wanted: impl Fn(State) -> bool) -> Vec<(f64, f64)> {
     let mut found: Vec<(f64, f64)> = Vec::new();
     for (i, (at, state)) in changes.iter().enumerate() {
-        let start_s = at.0 as f64 / NANOS_PER_SEC as f64;
-        let leave_s = changes.get(i + 1).map_or(end_s, |(next, _)| next.0 as f64 / NANOS_PER_SEC as f64);
+        let start_s = at.as_nanos() as f64 / NANOS_PER_SEC as f64;
+        let leave_s = changes.get(i + 1).map_or(end_s, |(next, _)| next.as_nanos() as f64 / NANOS_PER_SEC as f64);
         if !wanted(*state) {
             continue;
         }

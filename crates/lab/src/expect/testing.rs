@@ -24,9 +24,9 @@ fn flow_setup(name: &str, cc: &str) -> FlowSetup {
 /// 10 Mbit/s, 40 ms, four seconds, two flows.
 pub fn setup() -> Setup {
     let flows = vec![flow_setup("bbr1#0", "bbr1"), flow_setup("cubic#0", "cubic")];
-    let (rate, rtt) = (Rate(10_000_000), Span::millis(40));
+    let (rate, rtt) = (Rate::bits_per_sec(10_000_000), Span::millis(40));
     let sample = Some(Span::millis(500));
-    Setup { sample, ..Setup::one_link(rate, rtt, Buffer::Packets(100), Span(4 * SECOND_NS), flows) }
+    Setup { sample, ..Setup::one_link(rate, rtt, Buffer::Packets(100), Span::nanos(4 * SECOND_NS), flows) }
 }
 
 /// A flow's columns on nine samples of half a second at `bytes_per_sample` bytes each.
@@ -73,7 +73,7 @@ fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
 
 /// bbr1 at 8 Mbit/s and cubic at 2 Mbit/s; one ProbeRTT from 2.5 s to 2.75 s; drops only after 2 s.
 pub fn two_flows() -> RunView {
-    let at = |ms: u64, state| (Time(ms * 1_000_000), state);
+    let at = |ms: u64, state| (Time::nanos(ms * 1_000_000), state);
     let states = vec![
         at(100, State::Startup),
         at(800, State::Drain),

@@ -55,8 +55,8 @@ fn ribbon(spec: &RibbonSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Ribbon
     let (from, to) = (x.min.unwrap_or(0.0), x.max.unwrap_or(f64::INFINITY).min(run.duration_s()));
     let mut spans = Vec::new();
     for (i, (at, state)) in trace.states.iter().enumerate() {
-        let start = at.0 as f64 / 1e9;
-        let end = trace.states.get(i + 1).map_or(run.duration_s(), |(next, _)| next.0 as f64 / 1e9);
+        let start = at.as_nanos() as f64 / 1e9;
+        let end = trace.states.get(i + 1).map_or(run.duration_s(), |(next, _)| next.as_nanos() as f64 / 1e9);
         let (start, end) = (start.max(from), end.min(to));
         if start < end {
             spans.push((start, end, state.name().to_owned()));

@@ -24,7 +24,7 @@ pub(super) const LINK: [(&str, Cell<LinkTrace>); 7] =
 
 /// The state at a time, by name; empty before the first.
 pub(super) fn state_at(flow: &FlowTrace, t_ns: u64) -> &'static str {
-    let before = flow.states.partition_point(|(at, _)| *at <= Time(t_ns));
+    let before = flow.states.partition_point(|(at, _)| *at <= Time::nanos(t_ns));
     before.checked_sub(1).and_then(|index| flow.states.get(index)).map_or("", |(_, state)| state.name())
 }
 

@@ -49,7 +49,7 @@ pub(crate) mod testing {
             received_bytes: vec![0, 1448, 1448],
             lost: vec![0, 0, 1],
             retransmitted: vec![0; 3],
-            states: vec![(Time(0), state), (Time(15_000_000), State::Recovery)],
+            states: vec![(Time::nanos(0), state), (Time::nanos(15_000_000), State::Recovery)],
             rtt_samples: Vec::new(),
             inside: Vec::new(),
         };

@@ -86,7 +86,7 @@ pub fn runs(record: &Record<'_>) -> io::Result<Vec<u8>> {
             text("version", result.version.clone()),
             whole("seed", result.seed),
             whole("flows", result.flows.len() as u64),
-            float("duration_s", record.setup.duration.0 as f64 / 1e9),
+            float("duration_s", record.setup.duration.as_nanos() as f64 / 1e9),
             whole("events", result.events),
             whole("packets", result.packets),
             float("goodput_bps", result.flows.iter().map(|flow| flow.goodput_bps).sum()),

@@ -118,13 +118,13 @@ impl FlowWriter<'_> {
     fn advance(&mut self, index: usize, t_ns: u64, events: &mut Vec<(u64, Value)>) {
         let draft = self.dialect == Dialect::Draft;
         let group = draft.then_some(self.name);
-        while let Some(&(at, state)) = self.trace.states.get(self.state).filter(|(at, _)| at.0 <= t_ns) {
+        while let Some(&(at, state)) = self.trace.states.get(self.state).filter(|(at, _)| at.as_nanos() <= t_ns) {
             let name = if draft { "quic:congestion_state_updated" } else { "recovery:congestion_state_updated" };
             let mut data = json!({ "new": state.name() });
             if let Some(before) = self.before {
                 data["old"] = before.name().into();
             }
-            events.push((at.0, event(at.0, name, data, group)));
+            events.push((at.as_nanos(), event(at.as_nanos(), name, data, group)));
             (self.before, self.state) = (Some(state), self.state + 1);
         }
         let metrics = self.metrics_at(index);

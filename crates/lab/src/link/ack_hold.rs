@@ -78,47 +78,50 @@ mod tests {
 
     #[test]
     fn acks_within_the_span_of_the_first_leave_together_in_order() {
-        let mut hold = AckHold::new(AckAggregation::Time(Span(100)));
-        hold.push(Time(10), 1, 1448);
-        hold.push(Time(60), 2, 1448);
-        hold.push(Time(109), 3, 1448);
-        assert_eq!(hold.next(), Time(110));
-        assert_eq!(hold.pop(Time(109)), None);
-        assert_eq!(all(&mut hold), [(Time(110), 1), (Time(110), 2), (Time(110), 3)]);
+        let mut hold = AckHold::new(AckAggregation::Time(Span::nanos(100)));
+        hold.push(Time::nanos(10), 1, 1448);
+        hold.push(Time::nanos(60), 2, 1448);
+        hold.push(Time::nanos(109), 3, 1448);
+        assert_eq!(hold.next(), Time::nanos(110));
+        assert_eq!(hold.pop(Time::nanos(109)), None);
+        assert_eq!(all(&mut hold), [(Time::nanos(110), 1), (Time::nanos(110), 2), (Time::nanos(110), 3)]);
     }
 
     #[test]
     fn an_ack_at_the_moment_of_release_begins_the_next_batch() {
-        let mut hold = AckHold::new(AckAggregation::Time(Span(100)));
-        hold.push(Time(10), 1, 1448);
-        hold.push(Time(110), 2, 1448);
-        assert_eq!(all(&mut hold), [(Time(110), 1), (Time(210), 2)]);
+        let mut hold = AckHold::new(AckAggregation::Time(Span::nanos(100)));
+        hold.push(Time::nanos(10), 1, 1448);
+        hold.push(Time::nanos(110), 2, 1448);
+        assert_eq!(all(&mut hold), [(Time::nanos(110), 1), (Time::nanos(210), 2)]);
     }
 
     #[test]
     fn acks_for_enough_bytes_leave_at_once() {
         let mut hold = AckHold::new(AckAggregation::Bytes(3000));
-        hold.push(Time(1), 1, 1448);
-        hold.push(Time(2), 2, 1448);
-        assert_eq!(hold.next(), Time(1) + LONGEST);
-        hold.push(Time(3), 3, 1448);
-        hold.push(Time(4), 4, 1448);
-        assert_eq!(all(&mut hold), [(Time(3), 1), (Time(3), 2), (Time(3), 3), (Time(4) + LONGEST, 4)]);
+        hold.push(Time::nanos(1), 1, 1448);
+        hold.push(Time::nanos(2), 2, 1448);
+        assert_eq!(hold.next(), Time::nanos(1) + LONGEST);
+        hold.push(Time::nanos(3), 3, 1448);
+        hold.push(Time::nanos(4), 4, 1448);
+        assert_eq!(
+            all(&mut hold),
+            [(Time::nanos(3), 1), (Time::nanos(3), 2), (Time::nanos(3), 3), (Time::nanos(4) + LONGEST, 4)]
+        );
     }
 
     #[test]
     fn acks_for_too_few_bytes_leave_after_200_ms() {
         let mut hold = AckHold::new(AckAggregation::Bytes(1 << 20));
-        hold.push(Time(1), 1, 1448);
-        hold.push(Time(2), 2, 1448);
-        assert_eq!(all(&mut hold), [(Time(200_000_001), 1), (Time(200_000_001), 2)]);
+        hold.push(Time::nanos(1), 1, 1448);
+        hold.push(Time::nanos(2), 2, 1448);
+        assert_eq!(all(&mut hold), [(Time::nanos(200_000_001), 1), (Time::nanos(200_000_001), 2)]);
     }
 
     #[test]
     fn no_aggregation_releases_at_once() {
         let mut hold = AckHold::new(AckAggregation::None);
         assert!(hold.is_none());
-        hold.push(Time(5), 1, 1448);
-        assert_eq!(hold.pop(Time(5)), Some((Time(5), 1)));
+        hold.push(Time::nanos(5), 1, 1448);
+        assert_eq!(hold.pop(Time::nanos(5)), Some((Time::nanos(5), 1)));
     }
 }

@@ -154,7 +154,7 @@ impl Control {
             next
         };
         self.dropping = true;
-        let recent = now.since(self.drop_next).0 < RESUME_INTERVALS.saturating_mul(config.interval.0);
+        let recent = now.since(self.drop_next).as_nanos() < RESUME_INTERVALS.saturating_mul(config.interval.as_nanos());
         let grown = self.count.saturating_sub(self.last_count);
         self.count = if grown > 1 && recent { grown } else { 1 };
         self.last_count = self.count;
@@ -186,8 +186,8 @@ impl Control {
     /// `from` + interval/√count, the root to 16 binary places, rounded down.
     fn control_law(&self, from: Time, interval: Span) -> Time {
         let root = (u64::from(self.count.max(1)) << 32).isqrt();
-        let step = (u128::from(interval.0) << 16) / u128::from(root);
-        from + Span(u64::try_from(step).unwrap_or(u64::MAX))
+        let step = (u128::from(interval.as_nanos()) << 16) / u128::from(root);
+        from + Span::nanos(u64::try_from(step).unwrap_or(u64::MAX))
     }
 }
 
@@ -265,11 +265,11 @@ mod tests {
 
     #[test]
     fn a_dropping_state_soon_after_another_resumes_its_rate() {
-        let mut control = Control { count: 10, last_count: 2, drop_next: Time(1), ..Control::default() };
+        let mut control = Control { count: 10, last_count: 2, drop_next: Time::nanos(1), ..Control::default() };
         let (mut fifo, mut tally) = (Fifo::new(), Tally::default());
         (0..3).for_each(|_| fifo.push(Entry { packet: packet(1500), arrived: Time::ZERO }));
         let head = fifo.pop();
-        control.start_dropping(Time(2), &CONFIG, 1500, head, &mut fifo, &mut tally);
+        control.start_dropping(Time::nanos(2), &CONFIG, 1500, head, &mut fifo, &mut tally);
         assert_eq!((control.count, control.last_count), (8, 8));
         let late = Time::ZERO + Span::secs(100);
         let head = fifo.pop();

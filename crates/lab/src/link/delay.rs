@@ -140,14 +140,14 @@ impl<T: Copy> DelayLine<T> {
     #[inline]
     fn arrival(&mut self, now: Time) -> Time {
         if self.reorder != 0 && happens(self.reorder, &mut self.rng) {
-            return now + Span(self.delay.0 - self.delay.0 / 2);
+            return now + Span::nanos(self.delay.as_nanos() - self.delay.as_nanos() / 2);
         }
         if self.detour != Span::ZERO {
             return now + self.delay + self.detour;
         }
         let mut at = now + self.delay;
         if self.jitter != Span::ZERO {
-            at += Span(self.rng.below(self.jitter.0.saturating_add(1)));
+            at += Span::nanos(self.rng.below(self.jitter.as_nanos().saturating_add(1)));
             if self.jitter_reorders {
                 return at;
             }
@@ -229,10 +229,10 @@ mod tests {
     fn an_item_arrives_exactly_one_delay_later_and_not_before() {
         let mut line = DelayLine::new(&PLAIN, 1);
         assert_eq!(line.next(), Time::NEVER);
-        line.push(Time(5), 'a');
-        assert_eq!(line.next(), Time(20_000_005));
-        assert_eq!(line.pop(Time(20_000_004)), None);
-        assert_eq!(line.pop(Time(20_000_005)), Some((Time(20_000_005), 'a')));
+        line.push(Time::nanos(5), 'a');
+        assert_eq!(line.next(), Time::nanos(20_000_005));
+        assert_eq!(line.pop(Time::nanos(20_000_004)), None);
+        assert_eq!(line.pop(Time::nanos(20_000_005)), Some((Time::nanos(20_000_005), 'a')));
         assert!(line.is_empty());
     }
 
@@ -241,9 +241,9 @@ mod tests {
         let mut line = DelayLine::new(&PLAIN, 1);
         line.push(Time::ZERO, 1);
         line.set_delay(Span::millis(5));
-        line.push(Time(1), 2);
-        assert_eq!(line.pop(Time::NEVER), Some((Time(20_000_000), 1)));
-        assert_eq!(line.pop(Time::NEVER), Some((Time(20_000_000), 2)));
+        line.push(Time::nanos(1), 2);
+        assert_eq!(line.pop(Time::NEVER), Some((Time::nanos(20_000_000), 1)));
+        assert_eq!(line.pop(Time::NEVER), Some((Time::nanos(20_000_000), 2)));
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
     fn jitter_stays_within_its_bounds_and_reaches_both() {
         let config = DelayConfig { jitter: Span::millis(10), jitter_reorders: true, ..PLAIN };
         let added: Vec<u64> =
-            through(&config, 10_000, 3).iter().map(|&(at, i)| at.0 - 20_000_000 - i * 1_000_000).collect();
+            through(&config, 10_000, 3).iter().map(|&(at, i)| at.as_nanos() - 20_000_000 - i * 1_000_000).collect();
         assert!(added.iter().all(|&ns| ns <= 10_000_000));
         assert!(added.iter().any(|&ns| ns < 100_000) && added.iter().any(|&ns| ns > 9_900_000));
     }
@@ -269,8 +269,8 @@ mod tests {
     #[test]
     fn reordered_items_take_half_the_delay_and_the_others_all_of_it() {
         let arrived = through(&DelayConfig { reorder: 0.1, ..PLAIN }, 10_000, 4);
-        let early = arrived.iter().filter(|&&(at, i)| at.0 == 10_000_000 + i * 1_000_000).count();
-        let full = arrived.iter().filter(|&&(at, i)| at.0 == 20_000_000 + i * 1_000_000).count();
+        let early = arrived.iter().filter(|&&(at, i)| at.as_nanos() == 10_000_000 + i * 1_000_000).count();
+        let full = arrived.iter().filter(|&&(at, i)| at.as_nanos() == 20_000_000 + i * 1_000_000).count();
         assert_eq!(early + full, 10_000);
         assert!((early as f64 / 1000.0 - 1.0).abs() < 0.12, "{early} overtook");
     }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn ties_in_the_heap_keep_the_order_of_insertion() {
         let mut line = DelayLine::new(&DelayConfig { reorder: 1e-12, ..PLAIN }, 1);
-        (0..100).for_each(|i| line.push(Time(7), i));
+        (0..100).for_each(|i| line.push(Time::nanos(7), i));
         let order: Vec<i32> = std::iter::from_fn(|| line.pop(Time::NEVER)).map(|(_, i)| i).collect();
         assert_eq!(order, (0..100).collect::<Vec<_>>());
     }

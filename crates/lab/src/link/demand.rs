@@ -46,8 +46,8 @@ impl Grant {
     /// The link was idle up to `now` and is busy from here.
     pub fn wake(&mut self, now: Time) {
         if self.review_at == Time::NEVER {
-            let period = self.config.period.0;
-            self.review_at = Time((now.0 / period + 1).saturating_mul(period));
+            let period = self.config.period.as_nanos();
+            self.review_at = Time::nanos((now.as_nanos() / period + 1).saturating_mul(period));
         }
     }
 
@@ -71,7 +71,7 @@ impl Grant {
 
     fn drains_slowly(&self) -> bool {
         let backlog = u128::from(self.lowest) * 8 * u128::from(NANOS_PER_SEC);
-        backlog >= u128::from(self.config.up_backlog.0) * u128::from(self.rate().0)
+        backlog >= u128::from(self.config.up_backlog.as_nanos()) * u128::from(self.rate().as_bits_per_sec())
     }
 }
 
@@ -79,7 +79,10 @@ impl Grant {
 /// multiplications alone, so that every machine gets the same integers.
 fn ladder(config: &Demand) -> Vec<Rate> {
     let steps = config.steps.clamp(1, MAX_STEPS);
-    let (min, max) = (config.min.0.max(1) as f64, config.max.0.max(config.min.0).max(1) as f64);
+    let (min, max) = (
+        config.min.as_bits_per_sec().max(1) as f64,
+        config.max.as_bits_per_sec().max(config.min.as_bits_per_sec()).max(1) as f64,
+    );
     let top = |ratio: f64| (0..steps).fold(min, |rate, _| rate * ratio);
     let (mut low, mut high) = (1.0_f64, max / min);
     for _ in 0..100 {
@@ -89,10 +92,10 @@ fn ladder(config: &Demand) -> Vec<Rate> {
     let mut rate = min;
     let mut rates = Vec::with_capacity(steps as usize + 1);
     for _ in 0..steps {
-        rates.push(Rate((rate + 0.5) as u64));
+        rates.push(Rate::bits_per_sec((rate + 0.5) as u64));
         rate *= high;
     }
-    rates.push(Rate(max as u64));
+    rates.push(Rate::bits_per_sec(max as u64));
     rates
 }
 
@@ -102,8 +105,8 @@ mod tests {
     use bbrlab_core::Span;
 
     const CONFIG: Demand = Demand {
-        min: Rate(1_000_000),
-        max: Rate(16_000_000),
+        min: Rate::bits_per_sec(1_000_000),
+        max: Rate::bits_per_sec(16_000_000),
         steps: 4,
         period: Span::millis(50),
         up_backlog: Span::millis(10),
@@ -111,25 +114,25 @@ mod tests {
 
     #[test]
     fn the_ladder_has_equal_ratios_and_both_ends() {
-        let rates: Vec<u64> = Grant::new(CONFIG).ladder.iter().map(|rate| rate.0).collect();
+        let rates: Vec<u64> = Grant::new(CONFIG).ladder.iter().map(|rate| rate.as_bits_per_sec()).collect();
         assert_eq!(rates, [1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000]);
     }
 
     #[test]
     fn a_backlog_kept_up_earns_a_rung_a_period() {
         let mut grant = Grant::new(CONFIG);
-        grant.wake(Time(1));
-        assert_eq!(grant.review_at(), Time(50_000_000));
+        grant.wake(Time::nanos(1));
+        assert_eq!(grant.review_at(), Time::nanos(50_000_000));
         grant.lowest = 1250; // exactly 10 ms at 1 Mbit/s
         assert_eq!(grant.review(2499), grant.ladder[1]);
         // Just less than 10 ms at 2 Mbit/s earns nothing, and loses nothing.
         assert_eq!(grant.review(5000), grant.ladder[1]);
-        assert_eq!(grant.review_at(), Time(150_000_000));
+        assert_eq!(grant.review_at(), Time::nanos(150_000_000));
     }
 
     #[test]
     fn a_moment_of_idleness_costs_a_rung() {
-        let mut grant = Grant { rung: 3, lowest: 100_000, review_at: Time(50_000_000), ..Grant::new(CONFIG) };
+        let mut grant = Grant { rung: 3, lowest: 100_000, review_at: Time::nanos(50_000_000), ..Grant::new(CONFIG) };
         grant.note(0);
         grant.note(100_000);
         assert_eq!(grant.review(100_000), grant.ladder[2]);
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_idle_link_comes_down_to_min_and_rests() {
-        let mut grant = Grant { rung: 2, review_at: Time(50_000_000), ..Grant::new(CONFIG) };
+        let mut grant = Grant { rung: 2, review_at: Time::nanos(50_000_000), ..Grant::new(CONFIG) };
         grant.review(0);
         assert_ne!(grant.review_at(), Time::NEVER);
         assert_eq!(grant.review(0), CONFIG.min);

@@ -119,23 +119,23 @@ impl DeliveryTrace {
     /// Capacity over one period, rounded down: the rate that BDP-sized buffers refer to.
     pub fn mean_rate(&self) -> Rate {
         let bits = self.times_ms.len() as u128 * u128::from(8 * OPPORTUNITY_BYTES);
-        let rate = bits * u128::from(NANOS_PER_SEC) / u128::from(self.period().0);
-        Rate(u64::try_from(rate).unwrap_or(u64::MAX))
+        let rate = bits * u128::from(NANOS_PER_SEC) / u128::from(self.period().as_nanos());
+        Rate::bits_per_sec(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
     /// How many opportunities there are in 0..=`now`, the repetitions included.
     pub(super) fn count_until(&self, now: Time) -> u64 {
-        let period = self.period().0;
-        let into_ms = (now.0 % period) / 1_000_000;
+        let period = self.period().as_nanos();
+        let into_ms = (now.as_nanos() % period) / 1_000_000;
         let within = self.times_ms.partition_point(|&ms| u64::from(ms) <= into_ms);
-        (now.0 / period) * self.times_ms.len() as u64 + within as u64
+        (now.as_nanos() / period) * self.times_ms.len() as u64 + within as u64
     }
 
     /// When opportunity `nth` comes, counted from 0 through all repetitions.
     pub(super) fn time_of(&self, nth: u64) -> Time {
         let len = self.times_ms.len() as u64;
         let within = Span::millis(self.times_ms[(nth % len) as usize].into());
-        Time((nth / len).saturating_mul(self.period().0)) + within
+        Time::nanos((nth / len).saturating_mul(self.period().as_nanos())) + within
     }
 }
 
@@ -182,14 +182,14 @@ mod tests {
     #[test]
     fn the_file_1_is_12_mbit_per_second() {
         let trace = DeliveryTrace::parse("1\n").unwrap();
-        assert_eq!(trace.mean_rate(), Rate(12_000_000));
+        assert_eq!(trace.mean_rate(), Rate::bits_per_sec(12_000_000));
         assert_eq!(trace.period(), Span::millis(1));
     }
 
     #[test]
     fn opportunities_repeat_from_the_last_timestamp_on() {
         let trace = DeliveryTrace::parse("0\n2\n2\n5\n").unwrap();
-        let times: Vec<u64> = (0..9).map(|nth| trace.time_of(nth).0 / 1_000_000).collect();
+        let times: Vec<u64> = (0..9).map(|nth| trace.time_of(nth).as_nanos() / 1_000_000).collect();
         assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10, 10]);
     }
 
@@ -197,7 +197,7 @@ mod tests {
     fn counting_opportunities_agrees_with_listing_them() {
         let trace = DeliveryTrace::parse("0\n2\n2\n5\n").unwrap();
         for ms in 0..40 {
-            for now in [Time(ms * 1_000_000), Time(ms * 1_000_000 + 999_999)] {
+            for now in [Time::nanos(ms * 1_000_000), Time::nanos(ms * 1_000_000 + 999_999)] {
                 let listed = (0..1000).filter(|&nth| trace.time_of(nth) <= now).count() as u64;
                 assert_eq!(trace.count_until(now), listed, "at {now:?}");
             }

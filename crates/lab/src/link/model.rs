@@ -189,7 +189,7 @@ impl<P: LinkPacket> Link<P> {
     /// The present rate; zero for a delivery trace, which has none.
     pub fn rate(&self) -> Rate {
         match self.service {
-            Server::Trace(_) => Rate(0),
+            Server::Trace(_) => Rate::bits_per_sec(0),
             Server::Rate | Server::Demand(_) => self.serialiser.rate(),
         }
     }
@@ -310,6 +310,6 @@ impl<P: LinkPacket> Link<P> {
             }
             Server::Rate | Server::Demand(_) => self.serialiser.rate(),
         };
-        self.capacity + u128::from(rate.0) * u128::from(now.since(self.since).0)
+        self.capacity + u128::from(rate.as_bits_per_sec()) * u128::from(now.since(self.since).as_nanos())
     }
 }

@@ -111,20 +111,20 @@ mod tests {
     #[test]
     fn a_packet_larger_than_one_opportunity_ends_in_a_later_one() {
         let mut trace = every_ms();
-        assert_eq!(trace.wake(Time::ZERO), Time(1_000_000));
+        assert_eq!(trace.wake(Time::ZERO), Time::nanos(1_000_000));
         trace.begin();
-        assert_eq!(trace.put(Time(1_000_000), 4000), Time(3_000_000));
+        assert_eq!(trace.put(Time::nanos(1_000_000), 4000), Time::nanos(3_000_000));
         trace.complete();
         // 500 bytes are left of the third.
-        assert_eq!(trace.put(Time(3_000_000), 500), Time(3_000_000));
+        assert_eq!(trace.put(Time::nanos(3_000_000), 500), Time::nanos(3_000_000));
         assert!(!trace.has_left());
     }
 
     #[test]
     fn opportunities_of_an_idle_link_are_lost() {
         let mut trace = every_ms();
-        assert_eq!(trace.wake(Time(5_000_000)), Time(6_000_000));
-        assert_eq!(trace.capacity_bytes(Time(5_000_000)), 7500);
+        assert_eq!(trace.wake(Time::nanos(5_000_000)), Time::nanos(6_000_000));
+        assert_eq!(trace.capacity_bytes(Time::nanos(5_000_000)), 7500);
     }
 
     #[test]
@@ -132,8 +132,8 @@ mod tests {
         let mut trace = every_ms();
         trace.wake(Time::ZERO);
         trace.begin();
-        trace.put(Time(1_000_000), 4000);
-        assert_eq!(trace.unsent(Time(1_500_000), 4000), 2500);
-        assert_eq!(trace.unsent(Time(2_500_000), 4000), 1000);
+        trace.put(Time::nanos(1_000_000), 4000);
+        assert_eq!(trace.unsent(Time::nanos(1_500_000), 4000), 2500);
+        assert_eq!(trace.unsent(Time::nanos(2_500_000), 4000), 1000);
     }
 }

@@ -89,7 +89,7 @@ impl<P: LinkPacket> Pie<P> {
 
     fn drop_early(&mut self) -> bool {
         if self.burst_left > Span::ZERO
-            || (self.delay_before.0 < self.config.target.0 / 2 && self.probability < 0.2)
+            || (self.delay_before.as_nanos() < self.config.target.as_nanos() / 2 && self.probability < 0.2)
             || self.fifo.bytes() <= SPARED_BYTES
         {
             return false;
@@ -112,8 +112,8 @@ impl<P: LinkPacket> Pie<P> {
     fn update_until(&mut self, now: Time) {
         while self.next_update <= now {
             if self.at_rest() {
-                let missed = now.since(self.next_update).0 / self.config.tupdate.0 + 1;
-                self.next_update += Span(missed.saturating_mul(self.config.tupdate.0));
+                let missed = now.since(self.next_update).as_nanos() / self.config.tupdate.as_nanos() + 1;
+                self.next_update += Span::nanos(missed.saturating_mul(self.config.tupdate.as_nanos()));
                 return;
             }
             self.update();
@@ -143,8 +143,8 @@ impl<P: LinkPacket> Pie<P> {
         if self.delay == Span::ZERO && self.delay_before == Span::ZERO {
             self.probability *= IDLE_DECAY;
         }
-        self.burst_left = Span(self.burst_left.0.saturating_sub(self.config.tupdate.0));
-        let half = Span(self.config.target.0 / 2);
+        self.burst_left = Span::nanos(self.burst_left.as_nanos().saturating_sub(self.config.tupdate.as_nanos()));
+        let half = Span::nanos(self.config.target.as_nanos() / 2);
         if self.probability == 0.0 && self.delay < half && self.delay_before < half {
             self.burst_left = self.config.max_burst;
         }
@@ -166,7 +166,7 @@ impl<P: LinkPacket> Pie<P> {
 }
 
 fn seconds(span: Span) -> f64 {
-    span.0 as f64 / 1e9
+    span.as_nanos() as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -22,12 +22,12 @@ impl TokenBucket {
     /// A full bucket.
     pub fn new(policer: Policer) -> Self {
         let depth = u128::from(policer.burst) * TOKENS_PER_BYTE;
-        Self { rate_bps: policer.rate.0.into(), depth, tokens: depth, filled_at: Time::ZERO }
+        Self { rate_bps: policer.rate.as_bits_per_sec().into(), depth, tokens: depth, filled_at: Time::ZERO }
     }
 
     /// Whether the packet passes; if so, it took its tokens.
     pub fn admit(&mut self, now: Time, wire_bytes: u32) -> bool {
-        let earned = self.rate_bps * u128::from(now.since(self.filled_at).0);
+        let earned = self.rate_bps * u128::from(now.since(self.filled_at).as_nanos());
         self.tokens = self.depth.min(self.tokens + earned);
         self.filled_at = now;
         let price = u128::from(wire_bytes) * TOKENS_PER_BYTE;
@@ -45,7 +45,7 @@ mod tests {
     use bbrlab_core::{Rate, Span};
 
     fn bucket() -> TokenBucket {
-        TokenBucket::new(Policer { rate: Rate(10_000_000), burst: 125_000 })
+        TokenBucket::new(Policer { rate: Rate::bits_per_sec(10_000_000), burst: 125_000 })
     }
 
     #[test]
@@ -61,7 +61,7 @@ mod tests {
         let mut bytes = 0_u64;
         // 100 Mbit/s offered for 10 s.
         for i in 0..125_000_u64 {
-            if bucket.admit(Time(i * 80_000), 1000) {
+            if bucket.admit(Time::nanos(i * 80_000), 1000) {
                 bytes += 1000;
             }
         }
@@ -81,7 +81,7 @@ mod tests {
     fn tokens_return_exactly_at_the_rate() {
         let mut bucket = bucket();
         while bucket.admit(Time::ZERO, 1000) {}
-        assert!(!bucket.admit(Time(799_999), 1000));
-        assert!(bucket.admit(Time(800_000), 1000));
+        assert!(!bucket.admit(Time::nanos(799_999), 1000));
+        assert!(bucket.admit(Time::nanos(800_000), 1000));
     }
 }

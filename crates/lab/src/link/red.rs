@@ -85,8 +85,8 @@ impl<P: LinkPacket> Red<P> {
 
     fn update_average(&mut self, now: Time, rate: Rate) {
         if let Some(since) = self.idle_since.take() {
-            let packet_ns = rate.time_for(IDLE_PACKET_BYTES).0.max(1);
-            self.average *= power(1.0 - self.weight, now.since(since).0 / packet_ns);
+            let packet_ns = rate.time_for(IDLE_PACKET_BYTES).as_nanos().max(1);
+            self.average *= power(1.0 - self.weight, now.since(since).as_nanos() / packet_ns);
         } else {
             self.average += (self.fifo.bytes() as f64 - self.average) * self.weight;
         }
@@ -197,7 +197,7 @@ mod tests {
         let mut red = with_average(CONFIG, 64_000.0);
         assert!(red.dequeue(Time::ZERO).is_none());
         // Two packets of 1000 bytes at 8 Mbit/s; each leaves 3/4 of the average.
-        red.update_average(Time(2_000_000), Rate(8_000_000));
+        red.update_average(Time::nanos(2_000_000), Rate::bits_per_sec(8_000_000));
         assert_eq!(red.average, 36_000.0);
     }
 
@@ -209,7 +209,7 @@ mod tests {
         let mut tally = Tally::default();
         let mut offer = |ms: u64| {
             let entry = Entry { packet: packet(1500), arrived: Time::ZERO };
-            red.enqueue(Time::ZERO + Span::millis(ms), entry, Limit::NONE, Rate(8_000_000), &mut tally)
+            red.enqueue(Time::ZERO + Span::millis(ms), entry, Limit::NONE, Rate::bits_per_sec(8_000_000), &mut tally)
         };
         // 200 packets a drop; e^(-200/512) of the average is left by each.
         let verdicts = [200, 400, 600].map(&mut offer);
@@ -222,7 +222,7 @@ mod tests {
         let mut tally = Tally::default();
         let mut offer = |ect| {
             let entry = Entry { packet: Packet { ect, ..packet(1500) }, arrived: Time::ZERO };
-            red.enqueue(Time::ZERO, entry, Limit::NONE, Rate(1), &mut tally)
+            red.enqueue(Time::ZERO, entry, Limit::NONE, Rate::bits_per_sec(1), &mut tally)
         };
         assert_eq!((offer(true), offer(false)), (Verdict::Queued, Verdict::Dropped));
         assert_eq!((tally.stats.marks, tally.stats.drops), (1, 1));

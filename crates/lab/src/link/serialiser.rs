@@ -51,14 +51,14 @@ impl Serialiser {
             self.divide(wire_bytes);
         }
         let (_, nanos, rest) = self.memo;
-        if self.rate.0 == 0 {
+        if self.rate.as_bits_per_sec() == 0 {
             self.stalled = u64::from(wire_bytes) * WORK_PER_BYTE;
             self.end = Time::NEVER;
         } else if rest > self.credit {
-            self.end = now + Span(nanos + 1);
-            self.credit = self.rate.0 - (rest - self.credit);
+            self.end = now + Span::nanos(nanos + 1);
+            self.credit = self.rate.as_bits_per_sec() - (rest - self.credit);
         } else {
-            self.end = now + Span(nanos);
+            self.end = now + Span::nanos(nanos);
             self.credit -= rest;
         }
         self.end
@@ -69,9 +69,13 @@ impl Serialiser {
         if busy {
             let left = self.work_left(now);
             self.stalled = left;
-            self.end = if rate.0 == 0 { Time::NEVER } else { now + Span(left.div_ceil(rate.0)) };
-            let rest = left.checked_rem(rate.0).unwrap_or(0);
-            self.credit = if rest == 0 { 0 } else { rate.0 - rest };
+            self.end = if rate.as_bits_per_sec() == 0 {
+                Time::NEVER
+            } else {
+                now + Span::nanos(left.div_ceil(rate.as_bits_per_sec()))
+            };
+            let rest = left.checked_rem(rate.as_bits_per_sec()).unwrap_or(0);
+            self.credit = if rest == 0 { 0 } else { rate.as_bits_per_sec() - rest };
         }
         self.rate = rate;
         self.memo = (0, 0, 0);
@@ -80,24 +84,24 @@ impl Serialiser {
     /// Puts a packet in service of which `bytes` are still to be sent.
     pub fn resume(&mut self, now: Time, bytes: u64) {
         let rate = self.rate;
-        self.rate = Rate(0);
+        self.rate = Rate::bits_per_sec(0);
         self.stalled = bytes * WORK_PER_BYTE;
         self.set_rate(now, rate, true);
     }
 
     fn work_left(&self, now: Time) -> u64 {
-        if self.rate.0 == 0 {
+        if self.rate.as_bits_per_sec() == 0 {
             return self.stalled;
         }
         // Not above the packet's own work, which fits.
-        self.end.since(now).0.saturating_mul(self.rate.0).saturating_sub(self.credit)
+        self.end.since(now).as_nanos().saturating_mul(self.rate.as_bits_per_sec()).saturating_sub(self.credit)
     }
 
     #[cold]
     fn divide(&mut self, wire_bytes: u32) {
         debug_assert!(wire_bytes < 1 << 31, "a packet of {wire_bytes} bytes is no packet");
         let work = u64::from(wire_bytes) * WORK_PER_BYTE;
-        let rate = self.rate.0.max(1);
+        let rate = self.rate.as_bits_per_sec().max(1);
         self.memo = (wire_bytes, work / rate, work % rate);
     }
 }
@@ -108,23 +112,23 @@ mod tests {
 
     #[test]
     fn a_packet_takes_its_bits_over_the_rate() {
-        let mut serialiser = Serialiser::new(Rate(10_000_000));
-        assert_eq!(serialiser.start(Time(7), 1514), Time(7 + 1_211_200));
+        let mut serialiser = Serialiser::new(Rate::bits_per_sec(10_000_000));
+        assert_eq!(serialiser.start(Time::nanos(7), 1514), Time::nanos(7 + 1_211_200));
     }
 
     #[test]
     fn rounding_does_not_add_up_over_a_busy_period() {
-        let mut serialiser = Serialiser::new(Rate(100_000_000_000));
+        let mut serialiser = Serialiser::new(Rate::bits_per_sec(100_000_000_000));
         let mut now = Time::ZERO;
         for _ in 0..1_000_000 {
             now = serialiser.start(now, 1514);
         }
-        assert_eq!(now, Time(121_120_000));
+        assert_eq!(now, Time::nanos(121_120_000));
     }
 
     #[test]
     fn mixed_sizes_end_at_the_exact_sum_rounded_up() {
-        let rate = Rate(7_777_777_777);
+        let rate = Rate::bits_per_sec(7_777_777_777);
         let mut serialiser = Serialiser::new(rate);
         let (mut now, mut bytes) = (Time::ZERO, 0);
         for i in 0..10_000 {
@@ -137,31 +141,31 @@ mod tests {
 
     #[test]
     fn a_rate_change_mid_packet_sends_the_rest_at_the_new_rate() {
-        let mut serialiser = Serialiser::new(Rate(8_000));
-        assert_eq!(serialiser.start(Time::ZERO, 1000), Time(NANOS_PER_SEC));
-        serialiser.set_rate(Time(NANOS_PER_SEC / 4), Rate(16_000), true);
-        assert_eq!(serialiser.end(), Time(NANOS_PER_SEC / 4 + 375_000_000));
+        let mut serialiser = Serialiser::new(Rate::bits_per_sec(8_000));
+        assert_eq!(serialiser.start(Time::ZERO, 1000), Time::nanos(NANOS_PER_SEC));
+        serialiser.set_rate(Time::nanos(NANOS_PER_SEC / 4), Rate::bits_per_sec(16_000), true);
+        assert_eq!(serialiser.end(), Time::nanos(NANOS_PER_SEC / 4 + 375_000_000));
     }
 
     #[test]
     fn a_rate_change_keeps_the_fraction_of_a_nanosecond() {
-        let mut serialiser = Serialiser::new(Rate(3_000_000_000));
+        let mut serialiser = Serialiser::new(Rate::bits_per_sec(3_000_000_000));
         serialiser.start(Time::ZERO, 125);
-        serialiser.set_rate(Time(101), Rate(7_000_000_000), true);
+        serialiser.set_rate(Time::nanos(101), Rate::bits_per_sec(7_000_000_000), true);
         // 303 bits are sent, 697 go at 7 bit/ns, then 4000 more: exactly 671 ns. Without the fraction it were 672.
         for _ in 0..4 {
             serialiser.start(serialiser.end(), 125);
         }
-        assert_eq!(serialiser.end(), Time(101 + 671));
+        assert_eq!(serialiser.end(), Time::nanos(101 + 671));
     }
 
     #[test]
     fn a_packet_waits_out_a_rate_of_zero_and_goes_on_where_it_stopped() {
-        let mut serialiser = Serialiser::new(Rate(8_000));
+        let mut serialiser = Serialiser::new(Rate::bits_per_sec(8_000));
         serialiser.start(Time::ZERO, 1000);
-        serialiser.set_rate(Time(NANOS_PER_SEC / 2), Rate(0), true);
+        serialiser.set_rate(Time::nanos(NANOS_PER_SEC / 2), Rate::bits_per_sec(0), true);
         assert_eq!(serialiser.end(), Time::NEVER);
-        serialiser.set_rate(Time(10 * NANOS_PER_SEC), Rate(8_000), true);
-        assert_eq!(serialiser.end(), Time(10 * NANOS_PER_SEC + NANOS_PER_SEC / 2));
+        serialiser.set_rate(Time::nanos(10 * NANOS_PER_SEC), Rate::bits_per_sec(8_000), true);
+        assert_eq!(serialiser.end(), Time::nanos(10 * NANOS_PER_SEC + NANOS_PER_SEC / 2));
     }
 }

@@ -43,7 +43,7 @@ pub fn link_config(service: Service, buffer: Buffer, aqm: Aqm) -> LinkConfig {
 
 /// A drop-tail link at a constant rate.
 pub fn drop_tail(rate_bps: u64, buffer: Buffer) -> Link<Packet> {
-    Link::new(&link_config(Service::Rate(Rate(rate_bps)), buffer, Aqm::DropTail), 1)
+    Link::new(&link_config(Service::Rate(Rate::bits_per_sec(rate_bps)), buffer, Aqm::DropTail), 1)
 }
 
 /// Takes all departures due before `now` (also those at `now` if `inclusive`).
@@ -71,5 +71,5 @@ pub fn play(
 
 /// `n` packets of 1500 bytes, `gap_ns` apart from 0 on, numbered, of flow 0.
 pub fn paced(n: u64, gap_ns: u64, ect: bool) -> impl Iterator<Item = (Time, Packet)> {
-    (0..n).map(move |id| (Time(id * gap_ns), Packet { id, ect, ..packet(1500) }))
+    (0..n).map(move |id| (Time::nanos(id * gap_ns), Packet { id, ect, ..packet(1500) }))
 }

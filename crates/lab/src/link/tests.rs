@@ -27,7 +27,7 @@ const PIE: Pie = Pie {
 };
 
 fn rate_link(buffer: Buffer, aqm: Aqm) -> Link<Packet> {
-    Link::new(&link_config(Service::Rate(Rate(RATE_BPS)), buffer, aqm), 1)
+    Link::new(&link_config(Service::Rate(Rate::bits_per_sec(RATE_BPS)), buffer, aqm), 1)
 }
 
 fn trace_link(text: &str) -> Link<Packet> {
@@ -36,7 +36,7 @@ fn trace_link(text: &str) -> Link<Packet> {
 }
 
 fn departure_times(departures: &[Departure<Packet>]) -> Vec<u64> {
-    departures.iter().map(|departure| departure.at.0).collect()
+    departures.iter().map(|departure| departure.at.as_nanos()).collect()
 }
 
 /// Offers for 60 s at `overload` times the rate. Returns the mean queue delay after the first 20 s, ms, with the link.
@@ -46,8 +46,8 @@ fn mean_delay_under(aqm: Aqm, overload: f64, ect: bool) -> (f64, Link<Packet>) {
     let (_, departures) = play(&mut link, paced(60_000 * MS / gap, gap, ect));
     let settled: Vec<f64> = departures
         .iter()
-        .filter(|departure| (20_000 * MS..60_000 * MS).contains(&departure.at.0))
-        .map(|departure| departure.queue_delay.0 as f64 / 1e6)
+        .filter(|departure| (20_000 * MS..60_000 * MS).contains(&departure.at.as_nanos()))
+        .map(|departure| departure.queue_delay.as_nanos() as f64 / 1e6)
         .collect();
     (settled.iter().sum::<f64>() / settled.len() as f64, link)
 }
@@ -78,8 +78,8 @@ fn mean_delay_of_reno(aqm: Aqm) -> f64 {
         now = link.next_departure().min(acks.next());
         if let Some(departure) = link.depart(now) {
             acks.push(now, ());
-            if now.0 > 20_000 * MS {
-                sum += departure.queue_delay.0 as f64 / 1e6;
+            if now.as_nanos() > 20_000 * MS {
+                sum += departure.queue_delay.as_nanos() as f64 / 1e6;
                 n += 1;
             }
         }
@@ -94,10 +94,10 @@ fn mean_delay_of_reno(aqm: Aqm) -> f64 {
 #[test]
 fn packets_leave_back_to_back_and_waits_are_pure_waiting() {
     let mut link = drop_tail(RATE_BPS, DEEP);
-    let arrivals = [0, 0, MS / 2, 10 * MS].map(|at| (Time(at), packet(1500)));
+    let arrivals = [0, 0, MS / 2, 10 * MS].map(|at| (Time::nanos(at), packet(1500)));
     let (_, departures) = play(&mut link, arrivals);
     assert_eq!(departure_times(&departures), [MS, 2 * MS, 3 * MS, 11 * MS]);
-    let waits: Vec<u64> = departures.iter().map(|departure| departure.queue_delay.0).collect();
+    let waits: Vec<u64> = departures.iter().map(|departure| departure.queue_delay.as_nanos()).collect();
     assert_eq!(waits, [0, MS, 3 * MS / 2, 0]);
 }
 
@@ -107,10 +107,11 @@ fn random_arrivals_wait_as_long_as_the_m_d_1_formula_says() {
     let (load, mut rng, mut now) = (0.8, Rng::new(5), 0.0);
     let arrivals = (0..400_000).map(|_| {
         now += -((rng.next_u64() as f64 + 1.0) / 18_446_744_073_709_551_616.0).ln() * MS as f64 / load;
-        (Time(now as u64), packet(1500))
+        (Time::nanos(now as u64), packet(1500))
     });
     let (_, departures) = play(&mut drop_tail(RATE_BPS, DEEP), arrivals.collect::<Vec<_>>());
-    let mean = departures.iter().map(|departure| departure.queue_delay.0 as f64).sum::<f64>() / departures.len() as f64;
+    let mean = departures.iter().map(|departure| departure.queue_delay.as_nanos() as f64).sum::<f64>()
+        / departures.len() as f64;
     let expected = load / (2.0 * (1.0 - load)) * MS as f64;
     assert!((mean / expected - 1.0).abs() < 0.05, "mean wait {mean} ns, expected {expected}");
 }
@@ -146,11 +147,11 @@ fn a_smaller_buffer_keeps_what_waits_and_refuses_more() {
 fn a_rate_change_mid_packet_splits_its_bits_and_the_capacity() {
     let mut link = drop_tail(8_000, DEEP);
     link.offer(Time::ZERO, packet(1000));
-    link.set_rate(Time(250 * MS), Rate(16_000));
-    assert_eq!(link.next_departure(), Time(625 * MS));
-    let left = link.depart(Time(625 * MS)).unwrap();
-    assert_eq!((left.at, left.queue_delay), (Time(625 * MS), Span::ZERO));
-    assert_eq!(link.capacity_bytes_until(Time(625 * MS)), 1000);
+    link.set_rate(Time::nanos(250 * MS), Rate::bits_per_sec(16_000));
+    assert_eq!(link.next_departure(), Time::nanos(625 * MS));
+    let left = link.depart(Time::nanos(625 * MS)).unwrap();
+    assert_eq!((left.at, left.queue_delay), (Time::nanos(625 * MS), Span::ZERO));
+    assert_eq!(link.capacity_bytes_until(Time::nanos(625 * MS)), 1000);
 }
 
 #[test]
@@ -159,14 +160,14 @@ fn a_host_that_asks_late_still_gets_theoretical_times() {
     for _ in 0..3 {
         link.offer(Time::ZERO, packet(1500));
     }
-    let late: Vec<_> = std::iter::from_fn(|| link.depart(Time(100 * MS))).collect();
+    let late: Vec<_> = std::iter::from_fn(|| link.depart(Time::nanos(100 * MS))).collect();
     assert_eq!(departure_times(&late), [MS, 2 * MS, 3 * MS]);
 }
 
 #[test]
 fn policed_packets_never_reach_the_queue() {
-    let mut config = link_config(Service::Rate(Rate(RATE_BPS)), DEEP, Aqm::DropTail);
-    config.policer = Some(Policer { rate: Rate(1_200_000), burst: 15_000 });
+    let mut config = link_config(Service::Rate(Rate::bits_per_sec(RATE_BPS)), DEEP, Aqm::DropTail);
+    config.policer = Some(Policer { rate: Rate::bits_per_sec(1_200_000), burst: 15_000 });
     let mut link = Link::new(&config, 1);
     let (verdicts, departures) = play(&mut link, paced(10_000, MS, false));
     // 10 s at a tenth of the link, and a burst of ten packets less the tenth that falls due after the end.
@@ -183,30 +184,30 @@ fn lost_packets_use_the_link_and_are_told() {
     let lost = departures.iter().filter(|departure| departure.lost).count() as u64;
     assert_eq!((lost, departures.len()), (link.stats().lost, 10_000));
     assert!((2300..2700).contains(&lost), "{lost} lost");
-    assert_eq!(link.stats().departed_bytes, link.capacity_bytes_until(Time(10_000 * MS)));
+    assert_eq!(link.stats().departed_bytes, link.capacity_bytes_until(Time::nanos(10_000 * MS)));
 }
 
 #[test]
 fn trace_1_sends_a_packet_every_millisecond_and_wastes_what_nobody_uses() {
     let mut link = trace_link("1");
-    let arrivals = [0, 0, 0, 10 * MS, 10 * MS + 1].map(|at| (Time(at), packet(1500)));
+    let arrivals = [0, 0, 0, 10 * MS, 10 * MS + 1].map(|at| (Time::nanos(at), packet(1500)));
     let (_, departures) = play(&mut link, arrivals);
     assert_eq!(departure_times(&departures), [MS, 2 * MS, 3 * MS, 11 * MS, 12 * MS]);
     assert_eq!(departures[2].queue_delay, Span::millis(3));
-    assert_eq!(link.capacity_bytes_until(Time(12 * MS)), 12 * 1500);
+    assert_eq!(link.capacity_bytes_until(Time::nanos(12 * MS)), 12 * 1500);
 }
 
 #[test]
 fn a_packet_that_comes_with_an_opportunity_waits_for_the_next() {
     let mut link = trace_link("1");
-    let (_, departures) = play(&mut link, [(Time(MS), packet(1500))]);
+    let (_, departures) = play(&mut link, [(Time::nanos(MS), packet(1500))]);
     assert_eq!(departure_times(&departures), [2 * MS]);
 }
 
 #[test]
 fn what_an_idle_link_left_of_an_opportunity_is_lost() {
     let mut link = trace_link("1");
-    let (_, departures) = play(&mut link, [(Time(0), packet(100)), (Time(MS), packet(100))]);
+    let (_, departures) = play(&mut link, [(Time::nanos(0), packet(100)), (Time::nanos(MS), packet(100))]);
     assert_eq!(departure_times(&departures), [MS, 2 * MS]);
 }
 
@@ -242,19 +243,19 @@ fn a_trace_turned_into_a_rate_finishes_its_packet_at_that_rate() {
     let mut link = trace_link("1");
     link.offer(Time::ZERO, packet(4500));
     link.offer(Time::ZERO, packet(1500));
-    drain(&mut link, Time(MS), true);
-    link.set_rate(Time(MS + MS / 2), Rate(RATE_BPS));
+    drain(&mut link, Time::nanos(MS), true);
+    link.set_rate(Time::nanos(MS + MS / 2), Rate::bits_per_sec(RATE_BPS));
     // 3000 bytes are left: two milliseconds, then one for the second packet.
     let departures = drain(&mut link, Time::NEVER, false);
     assert_eq!(departure_times(&departures), [MS / 2 + 3 * MS, MS / 2 + 4 * MS]);
-    assert_eq!(link.capacity_bytes_until(Time(2 * MS + MS / 2)), 3000);
+    assert_eq!(link.capacity_bytes_until(Time::nanos(2 * MS + MS / 2)), 3000);
 }
 
 #[test]
 fn demand_grants_more_to_a_backlog_and_takes_it_from_an_idle_link() {
     let demand = Demand {
-        min: Rate(1_000_000),
-        max: Rate(16_000_000),
+        min: Rate::bits_per_sec(1_000_000),
+        max: Rate::bits_per_sec(16_000_000),
         steps: 4,
         period: Span::millis(50),
         up_backlog: Span::millis(10),
@@ -263,13 +264,13 @@ fn demand_grants_more_to_a_backlog_and_takes_it_from_an_idle_link() {
     for _ in 0..1000 {
         link.offer(Time::ZERO, packet(1500));
     }
-    drain(&mut link, Time(99 * MS), true);
+    drain(&mut link, Time::nanos(99 * MS), true);
     assert_eq!(link.rate(), demand.min);
     // The first period began idle; each of the four after it had a backlog throughout.
-    drain(&mut link, Time(250 * MS), true);
+    drain(&mut link, Time::nanos(250 * MS), true);
     assert_eq!(link.rate(), demand.max);
     // 100 ms at 1, then 50 ms each at 2, 4 and 8 Mbit/s.
-    assert_eq!(link.capacity_bytes_until(Time(250 * MS)), 12_500 + 7 * 12_500);
+    assert_eq!(link.capacity_bytes_until(Time::nanos(250 * MS)), 12_500 + 7 * 12_500);
     drain(&mut link, Time::NEVER, false);
     assert_eq!((link.rate(), link.queue_packets(), link.next_departure()), (demand.min, 0, Time::NEVER));
 }
@@ -291,11 +292,12 @@ fn codel_ends_an_unresponsive_overload_as_late_as_its_control_law_says() {
     // As long again, and they are drained.
     let mut link = rate_link(DEEP, Aqm::Codel(CODEL));
     let (_, departures) = play(&mut link, paced(12_000, MS * 5 / 6, false));
-    let longest = departures.iter().map(|departure| departure.queue_delay.0 / MS).max().unwrap();
+    let longest = departures.iter().map(|departure| departure.queue_delay.as_nanos() / MS).max().unwrap();
     assert!((315..340).contains(&longest), "longest wait {longest} ms");
-    let after =
-        departures.iter().find(|departure| departure.at > Time(4000 * MS) && departure.queue_delay < CODEL.target);
-    let after = after.unwrap().at.0 / MS;
+    let after = departures
+        .iter()
+        .find(|departure| departure.at > Time::nanos(4000 * MS) && departure.queue_delay < CODEL.target);
+    let after = after.unwrap().at.as_nanos() / MS;
     assert!((7500..8300).contains(&after), "back at target after {after} ms");
 }
 
@@ -326,7 +328,7 @@ fn ecn_marks_instead_of_dropping() {
         let mut link = rate_link(DEEP, aqm.clone());
         // Twice the rate for 300 ms, then a bit less than the rate, so that PIE stays below a tenth.
         let burst = paced(600, MS / 2, true);
-        let steady = paced(1000, MS, true).map(|(at, packet)| (Time(at.0 + 300 * MS), packet));
+        let steady = paced(1000, MS, true).map(|(at, packet)| (Time::nanos(at.as_nanos() + 300 * MS), packet));
         let (_, departures) = play(&mut link, burst.chain(steady));
         let marked = departures.iter().filter(|departure| departure.packet.ce).count() as u64;
         assert!(marked > 0 && marked == link.stats().marks, "{aqm:?}: {:?}", link.stats());
@@ -339,7 +341,7 @@ fn ecn_marks_instead_of_dropping() {
 #[test]
 fn fq_codel_isolates_a_sparse_flow_from_a_bulk_flow() {
     let mut link = rate_link(Buffer::Packets(1000), Aqm::FqCodel(FQ));
-    let sparse = (1..200).map(|i| (Time(i * 50 * MS + 1), Packet { flow: 7, ..packet(200) }));
+    let sparse = (1..200).map(|i| (Time::nanos(i * 50 * MS + 1), Packet { flow: 7, ..packet(200) }));
     let mut arrivals: Vec<_> = paced(20_000, MS / 2, false).chain(sparse).collect();
     arrivals.sort_by_key(|&(at, _)| at);
     let (_, departures) = play(&mut link, arrivals);
@@ -383,11 +385,11 @@ fn any_aqm() -> impl Strategy<Value = Aqm> {
 
 fn any_service() -> impl Strategy<Value = Service> {
     (0..3_u8, 1_000_000..100_000_000_u64).prop_map(|(kind, rate)| match kind {
-        0 => Service::Rate(Rate(rate)),
+        0 => Service::Rate(Rate::bits_per_sec(rate)),
         1 => Service::Trace(Arc::new(DeliveryTrace::parse("0\n1\n1\n4\n9\n").unwrap())),
         _ => Service::Demand(Demand {
-            min: Rate(rate / 4),
-            max: Rate(rate),
+            min: Rate::bits_per_sec(rate / 4),
+            max: Rate::bits_per_sec(rate),
             steps: 3,
             period: Span::millis(7),
             up_backlog: Span::millis(2),
@@ -411,15 +413,15 @@ proptest! {
     ) {
         let run = || {
             let mut config = link_config(service.clone(), buffer, aqm.clone());
-            config.policer = policed.then_some(Policer { rate: Rate(5_000_000), burst: 20_000 });
+            config.policer = policed.then_some(Policer { rate: Rate::bits_per_sec(5_000_000), burst: 20_000 });
             config.loss = Loss::Bernoulli(0.1);
             let (mut link, mut now, mut departures) = (Link::new(&config, seed), Time::ZERO, Vec::new());
             let (mut queued_drops, mut refused) = (Vec::new(), 0);
             for &(gap, bytes, flow, ect, change) in &steps {
-                now += Span(gap);
+                now += Span::nanos(gap);
                 departures.extend(drain(&mut link, now, gap % 2 == 0));
                 match change {
-                    0 => link.set_rate(now, Rate(gap * 20)),
+                    0 => link.set_rate(now, Rate::bits_per_sec(gap * 20)),
                     1 => link.set_buffer(Buffer::Packets(gap % 50)),
                     _ => {}
                 }
@@ -431,7 +433,7 @@ proptest! {
                 assert_eq!(stats.drops, refused + queued_drops.len() as u64);
                 assert_eq!(link.queue_packets() == 0, link.queue_bytes() == 0);
             }
-            link.set_rate(now, Rate(RATE_BPS)); // in case that it stood still
+            link.set_rate(now, Rate::bits_per_sec(RATE_BPS)); // in case that it stood still
             departures.extend(drain(&mut link, Time::NEVER, false));
             assert_eq!((link.queue_packets(), link.queue_bytes()), (0, 0));
             (departures, *link.stats(), now)

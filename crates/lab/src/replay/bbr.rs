@@ -35,21 +35,17 @@ pub struct BbrFlow {
 impl BbrFlow {
     /// The flow that `record`, an `init`, begins, on a kernel of `hz` ticks a second.
     pub fn begin(record: &Record, hz: u32) -> (Self, Step) {
-        let params = Bbr1Params { hz, ..Bbr1Params::default() };
-        let init = Init {
-            now: Time(record.get(Field::ClockNs)),
-            selective_acks: true,
-            mss: record.get32(Field::Mss),
-            initial_cwnd: record.get32(Field::Cwnd),
-            srtt: srtt(record),
-            cwnd_clamp: record.get32(Field::CwndClamp),
-            seed: 0,
-            min_rtt: (record.get32(Field::MinRttUs) != NO_RTT).then(|| Span::micros(record.get(Field::MinRttUs))),
-            delivered: record.get(Field::Delivered),
-            delivered_time_us: record.get(Field::DeliveredUs),
-            lost: record.get(Field::Lost),
-            tick: Some(record.get(Field::Jiffies)),
-        };
+        let mut params = Bbr1Params::default();
+        params.hz = hz;
+        let mut init = Init::new(Time::nanos(record.get(Field::ClockNs)), record.get32(Field::Mss), 0);
+        init.initial_cwnd = record.get32(Field::Cwnd);
+        init.srtt = srtt(record);
+        init.cwnd_clamp = record.get32(Field::CwndClamp);
+        init.min_rtt = (record.get32(Field::MinRttUs) != NO_RTT).then(|| Span::micros(record.get(Field::MinRttUs)));
+        init.delivered = record.get(Field::Delivered);
+        init.delivered_time_us = record.get(Field::DeliveredUs);
+        init.lost = record.get(Field::Lost);
+        init.tick = Some(record.get(Field::Jiffies));
         let flow = Self {
             core: Bbr1::new(&params, &init),
             mss: record.get(Field::Mss),
@@ -216,46 +212,43 @@ fn ca_state(record: &Record) -> CaState {
 
 fn sample(record: &Record) -> RateSample {
     let flags = record.get(Field::RsFlags);
-    RateSample {
-        delivered: record.get_positive(Field::RsDelivered),
-        interval_us: record.get_positive(Field::RsIntervalUs).filter(|interval| *interval > 0),
-        prior_delivered: record.get(Field::RsPriorDelivered),
-        rtt_us: record.get_positive(Field::RsRttUs),
-        losses: record.get_positive(Field::RsLosses).unwrap_or(0),
-        acked_sacked: record.get(Field::RsAckedSacked),
-        prior_in_flight: record.get(Field::RsPriorInFlight),
-        is_app_limited: flags & 1 != 0,
-        is_ack_delayed: flags & 4 != 0,
-    }
+    let mut sample = RateSample::default();
+    sample.delivered = record.get_positive(Field::RsDelivered);
+    sample.interval_us = record.get_positive(Field::RsIntervalUs).filter(|interval| *interval > 0);
+    sample.prior_delivered = record.get(Field::RsPriorDelivered);
+    sample.rtt_us = record.get_positive(Field::RsRttUs);
+    sample.losses = record.get_positive(Field::RsLosses).unwrap_or(0);
+    sample.acked_sacked = record.get(Field::RsAckedSacked);
+    sample.prior_in_flight = record.get(Field::RsPriorInFlight);
+    sample.is_app_limited = flags & 1 != 0;
+    sample.is_ack_delayed = flags & 4 != 0;
+    sample
 }
 
 fn ack(record: &Record, tick: u64) -> Ack {
-    Ack {
-        now: Time(record.get(Field::ClockNs)),
-        rs: sample(record),
-        delivered: record.get(Field::Delivered),
-        delivered_time_us: record.get(Field::DeliveredUs),
-        lost: record.get(Field::Lost),
-        in_flight: record.in_flight(),
-        ca_state: ca_state(record),
-        srtt: srtt(record),
-        edt: Time(record.get(Field::WstampNs)),
-        packets_out: record.get32(Field::PacketsOut),
-        tick: Some(tick),
-        ..Ack::default()
-    }
+    let mut ack = Ack::default();
+    ack.now = Time::nanos(record.get(Field::ClockNs));
+    ack.rs = sample(record);
+    ack.delivered = record.get(Field::Delivered);
+    ack.delivered_time_us = record.get(Field::DeliveredUs);
+    ack.lost = record.get(Field::Lost);
+    ack.in_flight = record.in_flight().into();
+    ack.ca_state = ca_state(record);
+    ack.srtt = srtt(record);
+    ack.edt = Time::nanos(record.get(Field::WstampNs));
+    ack.packets_out = record.get32(Field::PacketsOut);
+    ack.tick = Some(tick);
+    ack
 }
 
 fn tx_start(record: &Record, tick: u64) -> TxStart {
-    TxStart {
-        now: Time(record.get(Field::ClockNs)),
-        delivered: record.get(Field::Delivered),
-        app_limited: record.get(Field::AppLimited) != 0,
-        idle: Span::ZERO,
-        delivered_time_us: record.get(Field::DeliveredUs),
-        srtt: srtt(record),
-        rto: Span::ZERO,
-        none_outstanding: record.get(Field::PacketsOut) == 0,
-        tick: Some(tick),
-    }
+    let mut start = TxStart::default();
+    start.now = Time::nanos(record.get(Field::ClockNs));
+    start.delivered = record.get(Field::Delivered);
+    start.app_limited = record.get(Field::AppLimited) != 0;
+    start.delivered_time_us = record.get(Field::DeliveredUs);
+    start.srtt = srtt(record);
+    start.none_outstanding = record.get(Field::PacketsOut) == 0;
+    start.tick = Some(tick);
+    start
 }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{
-    Ack, CubicInside, CubicParams, HostWindow, Init, LossBased, MICROS_PER_SEC, Rate, RateSample, Span, Time, TxStart,
+    Ack, CubicInside, CubicParams, HostWindow, Init, LossBased, MICROS_PER_SEC, Rate, Span, Time, TxStart,
 };
 
 use super::bbr::{LOSS, TX_START};
@@ -23,12 +23,11 @@ pub struct CubicFlow {
 impl CubicFlow {
     /// The flow that `record`, an `init`, begins, on a kernel of `hz` ticks a second.
     pub fn begin(record: &Record, hz: u32) -> (Self, Step) {
-        let params = CubicParams { hz, ..CubicParams::default() };
-        let init = Init {
-            initial_cwnd: record.get32(Field::Cwnd),
-            cwnd_clamp: record.get32(Field::CwndClamp),
-            ..Init::new(Time(record.get(Field::ClockNs)), record.get32(Field::Mss), 0)
-        };
+        let mut params = CubicParams::default();
+        params.hz = hz;
+        let mut init = Init::new(Time::nanos(record.get(Field::ClockNs)), record.get32(Field::Mss), 0);
+        init.initial_cwnd = record.get32(Field::Cwnd);
+        init.cwnd_clamp = record.get32(Field::CwndClamp);
         let core = LossBased::cubic(&params, &init);
         let flow = Self { core, hz: u64::from(hz), base: record.get32(Field::Next) };
         let mut step = Step::default();
@@ -96,38 +95,32 @@ impl CubicFlow {
     fn ack(&self, record: &Record, tick: u64) -> Ack {
         let is_avoiding = record.kind() == Some(Kind::CongAvoid);
         let acked = if is_avoiding { Field::ArgB } else { Field::RsAckedSacked };
-        Ack {
-            now: Time(record.get(Field::ClockNs)),
-            rs: RateSample {
-                rtt_us: record.get_positive(Field::RsRttUs),
-                acked_sacked: record.get(acked),
-                ..RateSample::default()
-            },
-            una: self.sequence(record, Field::Una),
-            next: self.sequence(record, Field::Next),
-            in_flight: record.in_flight(),
-            packets_out: record.get32(Field::PacketsOut),
-            cwnd_limited: is_cwnd_limited(record),
-            paced: record.get(Field::PacingStatus) != 0,
-            tick: Some(tick),
-            ..Ack::default()
-        }
+        let mut ack = Ack::default();
+        ack.now = Time::nanos(record.get(Field::ClockNs));
+        ack.rs.rtt_us = record.get_positive(Field::RsRttUs);
+        ack.rs.acked_sacked = record.get(acked);
+        ack.una = self.sequence(record, Field::Una);
+        ack.next = self.sequence(record, Field::Next);
+        ack.in_flight = record.in_flight().into();
+        ack.packets_out = record.get32(Field::PacketsOut);
+        ack.cwnd_limited = is_cwnd_limited(record);
+        ack.paced = record.get(Field::PacingStatus) != 0;
+        ack.tick = Some(tick);
+        ack
     }
 
     fn tx_start(&self, record: &Record, tick: u64) -> TxStart {
         let idle = (tick as u32).wrapping_sub(record.get32(Field::LastSend)) as i32;
         let idle = u64::try_from(idle).unwrap_or(0);
-        TxStart {
-            now: Time(record.get(Field::ClockNs)),
-            delivered: record.get(Field::Delivered),
-            app_limited: record.get(Field::AppLimited) != 0,
-            idle: Span::micros((idle * MICROS_PER_SEC).div_ceil(self.hz)),
-            delivered_time_us: record.get(Field::DeliveredUs),
-            srtt: None,
-            rto: Span::ZERO,
-            none_outstanding: true,
-            tick: Some(tick),
-        }
+        let mut start = TxStart::default();
+        start.now = Time::nanos(record.get(Field::ClockNs));
+        start.delivered = record.get(Field::Delivered);
+        start.app_limited = record.get(Field::AppLimited) != 0;
+        start.idle = Span::micros((idle * MICROS_PER_SEC).div_ceil(self.hz));
+        start.delivered_time_us = record.get(Field::DeliveredUs);
+        start.none_outstanding = true;
+        start.tick = Some(tick);
+        start
     }
 
     fn compare(&self, record: &Record, outputs: &mut Outputs) {

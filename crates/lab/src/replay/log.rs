@@ -278,7 +278,9 @@ impl Reader<'_> {
             return Err("empty; write one with `bbrlab record`".to_owned());
         }
         if !self.bytes.starts_with(MAGIC) {
-            return Err("no log of `bbrlab record`: it does not begin with bbrtap".to_owned());
+            return Err(
+                "no log of `bbrlab record`, nor of google/bbr v3: it does not begin with bbrtap or V3".to_owned()
+            );
         }
         self.at = MAGIC.len();
         let version = self.byte()?;
@@ -420,7 +422,7 @@ mod tests {
     #[test]
     fn another_file_and_another_version_are_named() {
         assert!(Log::parse(b"").unwrap_err().starts_with("empty"));
-        assert!(Log::parse(b"\x7fELF....").unwrap_err().contains("does not begin with bbrtap"));
+        assert!(Log::parse(b"\x7fELF....").unwrap_err().contains("does not begin with bbrtap or V3"));
         let mut bytes = log(1).to_bytes();
         bytes[8] = 77;
         assert_eq!(Log::parse(&bytes).unwrap_err(), "log version 77, this bbrlab reads 1; record it again");

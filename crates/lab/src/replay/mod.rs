@@ -1,11 +1,11 @@
 //! Replay: what a real kernel's BBR and CUBIC read and decided, call by call, against what core decides on the same.
-//! In: a log of the tap. Out: a [`Report`]. Never: a kernel, a clock, a file.
+//! In: a log of the tap, or one of google/bbr v3's calls. Out: a [`Report`]. Never: a kernel, a clock, a file.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! Core gets the kernel's inputs of each call, and never a value of its state: from the first call of a connection to
 //! the last it keeps its own. Two inputs leave no trace in the log: the number that the kernel draws for the start of
 //! the gain cycle, which is taken from the phase that follows, and a tick of `jiffies` inside a call, where both ticks
-//! are tried. Both are counted by name.
+//! are tried. Both are counted by name. A log of v3 holds what was drawn, but may lack the tick at which sending began.
 
 mod bbr;
 mod compare;
@@ -14,6 +14,10 @@ mod events;
 mod field;
 mod kernel_bbr;
 mod log;
+mod packed;
+mod v3;
+mod v3_log;
+mod v3_run;
 
 use std::collections::BTreeMap;
 
@@ -27,6 +31,9 @@ pub use compare::Unequal;
 pub use field::{COLUMNS, FIELDS, Field, Kind, PRIVATE_WORDS, Record};
 use kernel_bbr::KernelBbr;
 pub use log::{Header, Log, MAGIC, VERSION, Writer};
+pub use packed::unpack;
+pub use v3_log::{Fault, LineError};
+pub use v3_run::replay_v3;
 
 /// An input that the tap can't see: the draw for the gain cycle's first phase.
 pub const RANDOM: &str = "get_random_u32_below, for the gain cycle's first phase";
@@ -34,6 +41,14 @@ pub const RANDOM: &str = "get_random_u32_below, for the gain cycle's first phase
 pub const JIFFIES_INSIDE: &str = "jiffies, where the tick came inside the call";
 /// An input that the tap can't see: what the stack, not CUBIC, made of the window since the last call.
 pub const WINDOW: &str = "snd_cwnd as the stack left it between CUBIC's calls (PRR, time-out, undo, idleness)";
+/// An input that a log of v3 holds beside the call: the wait for the next probe, as the kernel drew it.
+pub const DRAWN: &str = "get_random_u32_below, for the wait before a probe, as the log has it";
+/// The same where the log has no line of it: it is taken from the state that follows.
+pub const DRAWN_UNTOLD: &str = "get_random_u32_below, for the wait before a probe, from the state that follows";
+/// A call of v3 that proves nothing: what it left is overwritten by `init`.
+pub const BEFORE_INIT: &str = "the module's memory before init, on which the kernel runs it for the SYN-ACK";
+/// An input that a log of v3 may lack: the tick at which sending began, in ProbeRTT.
+pub const TICK_AT_START: &str = "jiffies when sending began in ProbeRTT, taken from the clock";
 /// Records shown before a difference. Ours.
 const CONTEXT: usize = 6;
 /// `arg_a` of an `init` by the tap on BBR.
@@ -46,6 +61,14 @@ const CUBIC: u64 = 2;
 struct Step {
     outputs: Outputs,
     explained: Vec<&'static str>,
+}
+
+impl Step {
+    /// Joins what was found later.
+    fn add(&mut self, later: Self) {
+        self.outputs.add(later.outputs);
+        self.explained.extend(later.explained);
+    }
 }
 
 /// A flow under comparison.
@@ -82,8 +105,10 @@ pub struct Report {
 /// The first difference, with what led to it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// The record, counted from 0.
+    /// The record, counted from 0; of a text log the line, counted from 1.
     pub record: usize,
+    /// What is counted: "record" or "line".
+    pub unit: &'static str,
     /// The connection.
     pub flow: u32,
     /// The output, by the kernel's name.
@@ -101,9 +126,30 @@ impl Report {
     pub const fn is_equal(&self) -> bool {
         self.difference.is_none() && self.lost == 0
     }
+
+    /// Counts what a call came to; what of it differs.
+    fn count(&mut self, step: Step) -> Option<Unequal> {
+        self.outputs += step.outputs.compared;
+        for name in step.explained {
+            *self.explained.entry(name).or_default() += 1;
+        }
+        step.outputs.unequal
+    }
 }
 
-/// Replays a log.
+/// Replays whatever log these bytes are: of the tap or of google/bbr v3, plain or compressed with xz. The error says in one line
+/// what is wrong and where.
+pub fn replay_bytes(bytes: &[u8]) -> Result<(Header, Report), String> {
+    let bytes = packed::unpack(bytes)?;
+    if bytes.trim_ascii_start().starts_with(v3_run::BEGINNING) {
+        return replay_v3(&bytes).map(|report| (v3_run::header(), report)).map_err(|error| error.to_string());
+    }
+    let log = Log::parse(&bytes)?;
+    let report = replay(&log)?;
+    Ok((log.header, report))
+}
+
+/// Replays a log of the tap.
 pub fn replay(log: &Log) -> Result<Report, String> {
     if log.header.hz == 0 {
         return Err("its header has no hz; record it again".to_owned());
@@ -143,11 +189,7 @@ pub fn replay(log: &Log) -> Result<Report, String> {
         }
         report.calls += 1;
         report.acks += u64::from(matches!(kind, Kind::CongControl | Kind::PktsAcked));
-        report.outputs += step.outputs.compared;
-        for name in step.explained {
-            *report.explained.entry(name).or_default() += 1;
-        }
-        if let Some(unequal) = step.outputs.unequal {
+        if let Some(unequal) = report.count(step) {
             report.difference = Some(difference(log, nth, unequal));
             break;
         }
@@ -180,7 +222,15 @@ fn difference(log: &Log, nth: usize, unequal: Unequal) -> Difference {
     let before = log.records[..=nth].iter().enumerate().rev().filter(|(_, record)| record.flow == flow);
     let mut context: Vec<String> = before.take(CONTEXT).map(|(nth, record)| line(nth, record)).collect();
     context.reverse();
-    Difference { record: nth, flow, output: unequal.name, kernel: unequal.kernel, core: unequal.core, context }
+    Difference {
+        record: nth,
+        unit: "record",
+        flow,
+        output: unequal.name,
+        kernel: unequal.kernel,
+        core: unequal.core,
+        context,
+    }
 }
 
 /// A call in one line, for whoever looks for a difference's cause.

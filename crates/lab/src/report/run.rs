@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         if trace.rtt_samples.is_empty() {
             return (self.t_s.clone(), trace.rtt_us.iter().map(|&us| known(f64::from(us) / 1e3)).collect());
         }
-        trace.rtt_samples.iter().map(|&(t, us)| (seconds(t.0), f64::from(us) / 1e3)).unzip()
+        trace.rtt_samples.iter().map(|&(t, us)| (seconds(t.as_nanos()), f64::from(us) / 1e3)).unzip()
     }
 
     fn model_panels(&self) -> Vec<Panel> {
@@ -202,12 +202,14 @@ impl<'a> Run<'a> {
     }
 
     fn ribbons(&self) -> Vec<Ribbon> {
-        let end = Time(self.trace.t_ns.last().copied().unwrap_or(0));
+        let end = Time::nanos(self.trace.t_ns.last().copied().unwrap_or(0));
         let with_states = self.flows.iter().filter(|(_, trace, _)| !trace.states.is_empty());
         let ribbon = |(flow, trace, _): &(&FlowResult, &FlowTrace, String)| {
             let ends = trace.states.iter().skip(1).map(|&(t, _)| t).chain([end]);
             let spans = trace.states.iter().zip(ends);
-            let spans = spans.map(|(&(from, state), to)| (seconds(from.0), seconds(to.0), state.name().to_owned()));
+            let spans = spans.map(|(&(from, state), to)| {
+                (seconds(from.as_nanos()), seconds(to.as_nanos()), state.name().to_owned())
+            });
             Ribbon { name: flow.name.clone(), spans: spans.collect() }
         };
         with_states.map(ribbon).collect()
@@ -408,7 +410,7 @@ mod tests {
             bw_bps: vec![8_000_000; steps as usize],
             rtt_us: (0..steps).map(|i| if i == 0 { 0 } else { 40_000 }).collect(),
             received_bytes: (0..steps).map(|i| u64::from(i) * 10_000).collect(),
-            states: vec![(Time(0), State::Startup), (Time(500_000_000), State::Drain)],
+            states: vec![(Time::nanos(0), State::Startup), (Time::nanos(500_000_000), State::Drain)],
             ..FlowTrace::default()
         };
         let link = LinkTrace { queue_packets: column, ..LinkTrace::default() };

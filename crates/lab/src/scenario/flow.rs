@@ -173,12 +173,7 @@ impl FlowSpec {
                 let near = nearest(key, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
                 format!("{cc} has no parameter {key:?}{near}; see `bbrlab list parameters {cc}`")
             }
-            ParamError::Malformed(unit) => {
-                format!("{key}: {value:?} is no {}; see `bbrlab list parameters {cc}`", unit.name())
-            }
-            ParamError::OutOfRange(unit, min, max) => {
-                format!("{key}: {value:?} is out of range; write {} to {}", unit_text(unit, min), unit_text(unit, max))
-            }
+            error => format!("{key}: {value:?} is {error}"),
         }))
     }
 }
@@ -223,14 +218,7 @@ impl FlowOptions {
 
 /// A parameter's integer as its user writes it.
 pub fn unit_text(unit: bbrlab_core::Unit, value: u32) -> String {
-    use bbrlab_core::Unit;
-    match unit {
-        Unit::Gain | Unit::Share => format!("{}", (f64::from(value) / 256.0 * 1e4).round() / 1e4),
-        Unit::FineGain | Unit::FineShare => format!("{}", (f64::from(value) / 25_600.0 * 1e6).round() / 1e6),
-        Unit::Micros => TimeSpan(u64::from(value) * 1000).to_string(),
-        Unit::Switch => if value == 0 { "off" } else { "on" }.to_owned(),
-        Unit::Rounds | Unit::Packets | Unit::BytesPerSec | Unit::Count => value.to_string(),
-    }
+    unit.text(value).to_string()
 }
 
 fn algorithm(cc: &str) -> Result<AlgorithmConfig, TextError> {

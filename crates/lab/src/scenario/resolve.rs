@@ -109,7 +109,7 @@ impl Scenario {
 
     /// The path's two-way propagation time with every link's delay.
     fn full_rtt(&self) -> Span {
-        Span(self.link.iter().fold(self.rtt.0, |sum, link| sum.saturating_add(link.delay.0)))
+        Span::nanos(self.link.iter().fold(self.rtt.0, |sum, link| sum.saturating_add(link.delay.0)))
     }
 
     fn check_times(&self) -> Checked<()> {
@@ -204,7 +204,7 @@ impl Scenario {
 
     fn resolve_schedule(&self, links: &[Resolved]) -> Checked<Vec<Change>> {
         let mut rates: Vec<Rate> = links.iter().map(|link| link.nominal).collect();
-        let added = self.full_rtt().0 - self.rtt.0;
+        let added = self.full_rtt().as_nanos() - self.rtt.0;
         let mut rtt = self.full_rtt();
         let mut changes = Vec::new();
         for step in &self.schedule.0 {
@@ -225,7 +225,7 @@ impl Scenario {
                 if new.0 < 1000 {
                     return Err(fault(format!("an rtt of {new} is too short; write at least 1us")));
                 }
-                rtt = Span(new.0.saturating_add(added));
+                rtt = Span::nanos(new.0.saturating_add(added));
                 push(ChangeKind::Rtt(rtt));
             }
             if let Some(new) = step.buffer {
@@ -312,15 +312,15 @@ impl Scenario {
         }
         let added: u64 = self.link.get(first..last).map_or(0, |links| links.iter().map(|link| link.delay.0).sum());
         let own_rtt = options.rtt.unwrap_or(self.rtt).0.saturating_add(added);
-        let rtt = (options.rtt.is_some() || own_rtt != self.full_rtt().0).then_some(Span(own_rtt));
+        let rtt = (options.rtt.is_some() || own_rtt != self.full_rtt().as_nanos()).then_some(Span::nanos(own_rtt));
         let access = options.access.map(|access| {
-            let queue = buffer(access.buffer, access.rate.rate(), Span(own_rtt.saturating_add(access.rtt.0)))?;
+            let queue = buffer(access.buffer, access.rate.rate(), Span::nanos(own_rtt.saturating_add(access.rtt.0)))?;
             Ok::<_, String>(AccessSetup { rate: access.rate.rate(), rtt: access.rtt.span(), buffer: queue })
         });
         Ok(FlowSetup {
             name,
             algorithm: spec.algorithm,
-            start: Time(start),
+            start: Time::nanos(start),
             stop: options.stop.map(TimeSpan::time),
             rtt,
             links: (first, last),
@@ -422,7 +422,7 @@ fn buffer(written: BufferSize, rate: Rate, rtt: Span) -> Result<Buffer, String> 
         BufferSize::Drain(time) => rate.bytes_in(time.span()),
     };
     if bytes < PACKET_BYTES {
-        let at = format!("{} and {}", BitRate(rate.0), TimeSpan(rtt.0));
+        let at = format!("{} and {}", BitRate(rate.as_bits_per_sec()), TimeSpan(rtt.as_nanos()));
         return Err(format!("{written} is {bytes} B at {at}, less than one packet; write at least 1p or 1514B"));
     }
     Ok(Buffer::Bytes(bytes))

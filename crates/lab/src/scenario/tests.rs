@@ -133,9 +133,15 @@ const BAD_FLOWS: &[(&str, &str)] = &[
         "bbr1,pacing_gain_upp=1.1",
         "flow 1: bbr1 has no parameter \"pacing_gain_upp\" (did you mean pacing_gain_up?); see `bbrlab list parameters bbr1`",
     ),
-    ("bbr1,pacing_gain_up=fast", "flow 1: pacing_gain_up: \"fast\" is no factor; see `bbrlab list parameters bbr1`"),
+    (
+        "bbr1,pacing_gain_up=fast",
+        "flow 1: pacing_gain_up: \"fast\" is not a factor; write a decimal number, such as 1.25",
+    ),
+    ("bbr1,pacing_gain_up=-1", "flow 1: pacing_gain_up: \"-1\" is out of range; write 1 to 10"),
+    ("bbr1,min_rtt_window=1us", "flow 1: min_rtt_window: \"1us\" is out of range; write 100ms to 3600s"),
+    ("bbr1,cwnd_min=0", "flow 1: cwnd_min: \"0\" is out of range; write 1 to 1000 packets"),
     ("bbr1,pacing_gain_up=99", "flow 1: pacing_gain_up: \"99\" is out of range; write 1 to 10"),
-    ("bbr1,lt_bw=perhaps", "flow 1: lt_bw: \"perhaps\" is no on/off; see `bbrlab list parameters bbr1`"),
+    ("bbr1,lt_bw=perhaps", "flow 1: lt_bw: \"perhaps\" is neither on nor off; write one of them"),
 ];
 
 #[test]
@@ -183,10 +189,10 @@ fn a_flag_without_effect_on_a_files_own_links_is_refused() {
 #[test]
 fn an_empty_scenario_is_one_bbr1_flow_over_10_mbit_and_40_ms_with_one_bdp_of_buffer() {
     let setup = setup("");
-    assert!(matches!(setup.links[0].service, Service::Rate(Rate(10_000_000))));
+    assert!(matches!(setup.links[0].service, Service::Rate(rate) if rate == Rate::bits_per_sec(10_000_000)));
     assert_eq!(setup.links[0].buffer, Buffer::Bytes(50_000));
     assert_eq!(setup.path.rtt, Span::millis(40));
-    assert_eq!((setup.duration, setup.flows.len()), (Time(60_000_000_000), 1));
+    assert_eq!((setup.duration, setup.flows.len()), (Time::nanos(60_000_000_000), 1));
     assert_eq!(setup.flows[0].name, "bbr1#0");
     assert_eq!(setup.sample, Some(Span::millis(10)));
 }
@@ -199,7 +205,8 @@ fn a_default_buffer_holds_ten_packets_even_on_a_tiny_path() {
 #[test]
 fn flows_start_in_steps_and_carry_names_that_count_over_the_scenario() {
     let setup = setup("flow = [\"bbr1*2@1s+2s\", \"cubic,name=x\", \"bbr1\", \"reno*2,name=y\"]");
-    let names: Vec<_> = setup.flows.iter().map(|flow| (flow.name.as_str(), flow.start.0 / 1_000_000_000)).collect();
+    let names: Vec<_> =
+        setup.flows.iter().map(|flow| (flow.name.as_str(), flow.start.as_nanos() / 1_000_000_000)).collect();
     assert_eq!(names, [("bbr1#0", 1), ("bbr1#1", 3), ("x", 0), ("bbr1#2", 0), ("y#0", 0), ("y#1", 0)]);
 }
 
@@ -216,7 +223,7 @@ fn every_option_of_a_flow_reaches_its_setup() {
     );
     assert_eq!(
         flow.access.map(|access| (access.rate, access.rtt, access.buffer)),
-        Some((Rate(40_000_000), Span::millis(20), Buffer::Packets(100)))
+        Some((Rate::bits_per_sec(40_000_000), Span::millis(20), Buffer::Packets(100)))
     );
 }
 
@@ -240,7 +247,7 @@ fn a_parking_lot_gives_each_flow_the_delay_of_the_links_that_it_crosses() {
 #[test]
 fn a_schedule_changes_the_path_in_order_and_measures_bdps_at_the_new_rate() {
     let setup = setup("schedule = \"40s:loss=ge:1%,10%,ack_loss=2%;20s:rate=20mbit,rtt=80ms,buffer=1bdp\"");
-    let at: Vec<u64> = setup.schedule.iter().map(|change| change.at.0 / 1_000_000_000).collect();
+    let at: Vec<u64> = setup.schedule.iter().map(|change| change.at.as_nanos() / 1_000_000_000).collect();
     assert_eq!(at, [20, 20, 20, 40, 40]);
     assert!(matches!(setup.schedule[2].what, ChangeKind::Buffer(Buffer::Bytes(200_000))));
     let loss = Loss::GilbertElliott { p: 0.01, r: 0.1, loss_bad: 1.0, loss_good: 0.0 };

@@ -216,7 +216,7 @@ impl fmt::Display for BufferSize {
 impl BitRate {
     /// As the core counts it.
     pub const fn rate(self) -> Rate {
-        Rate(self.0)
+        Rate::bits_per_sec(self.0)
     }
 }
 
@@ -233,12 +233,12 @@ impl TimeSpan {
 
     /// As a length of time.
     pub const fn span(self) -> Span {
-        Span(self.0)
+        Span::nanos(self.0)
     }
 
     /// As a moment after the start of the run.
     pub const fn time(self) -> Time {
-        Time(self.0)
+        Time::nanos(self.0)
     }
 
     /// In seconds.

@@ -31,7 +31,7 @@ impl Agenda {
     /// The earliest moment.
     #[inline]
     pub const fn earliest(&self) -> Time {
-        Time(self.earliest)
+        Time::nanos(self.earliest)
     }
 
     /// Its source as group and place: source `WIDTH` · group + place.
@@ -49,8 +49,8 @@ impl Agenda {
     pub fn set(&mut self, source: usize, at: Time) {
         let group = self.leaves + source / WIDTH;
         let moment = &mut self.groups[group][source % WIDTH];
-        if *moment != at.0 {
-            *moment = at.0;
+        if *moment != at.as_nanos() {
+            *moment = at.as_nanos();
             self.settle(group);
         }
     }
@@ -61,7 +61,7 @@ impl Agenda {
         let group = self.leaves + group;
         let slots = &mut self.groups[group];
         for (place, at) in moments {
-            slots[place] = at.0;
+            slots[place] = at.as_nanos();
         }
         self.settle(group);
     }
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn ties_go_to_the_lower_source() {
         let mut agenda = Agenda::new(5);
-        agenda.set(4, Time(7));
-        agenda.set(2, Time(7));
-        assert_eq!((agenda.earliest(), agenda.first()), (Time(7), (0, 2)));
+        agenda.set(4, Time::nanos(7));
+        agenda.set(2, Time::nanos(7));
+        assert_eq!((agenda.earliest(), agenda.first()), (Time::nanos(7), (0, 2)));
     }
 
     /// Goal: the agenda agrees with a search over all sources after any sequence of settings, at every depth of the tree.
@@ -126,7 +126,7 @@ mod tests {
             let mut truth = vec![Time::NEVER; sources];
             for _ in 0..5_000 {
                 let source = rng.below(sources as u64) as usize;
-                let at = if rng.below(4) == 0 { Time::NEVER } else { Time(rng.below(50)) };
+                let at = if rng.below(4) == 0 { Time::NEVER } else { Time::nanos(rng.below(50)) };
                 truth[source] = at;
                 agenda.set(source, at);
                 let earliest = *truth.iter().min().unwrap();
@@ -142,7 +142,7 @@ mod tests {
         let (mut together, mut apart) = (Agenda::new(100), Agenda::new(100));
         for _ in 0..2_000 {
             let group = rng.below(25) as usize;
-            let (a, b) = (Time(rng.below(50)), Time(rng.below(50)));
+            let (a, b) = (Time::nanos(rng.below(50)), Time::nanos(rng.below(50)));
             together.set_some(group, [(3, a), (1, b)]);
             apart.set(WIDTH * group + 3, a);
             apart.set(WIDTH * group + 1, b);

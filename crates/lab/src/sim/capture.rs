@@ -100,7 +100,7 @@ impl Capture {
         if self.packets.records.len() < self.limit {
             self.packets.records.push(record);
         } else {
-            self.packets.cut = Some(Time(record.t_ns));
+            self.packets.cut = Some(Time::nanos(record.t_ns));
         }
     }
 }
@@ -213,7 +213,7 @@ impl Headers {
 
     fn blank(&self, now: Time, flow: u32, dir: Direction, tap: Tap) -> PacketRecord {
         PacketRecord {
-            t_ns: now.0,
+            t_ns: now.as_nanos(),
             flow,
             dir,
             seq: 0,
@@ -234,7 +234,7 @@ impl Headers {
 
 /// Milliseconds, one more than have passed: 0 means "no timestamp" to readers.
 fn timestamp(at: Time) -> u32 {
-    (at.0 / 1_000_000) as u32 + 1
+    (at.as_nanos() / 1_000_000) as u32 + 1
 }
 
 #[cfg(test)]
@@ -312,6 +312,6 @@ mod tests {
         let (all, some) = (captured("'bbr1', 'cubic'", usize::MAX), captured("'bbr1', 'cubic'", 100));
         assert_eq!(all.result, some.result);
         assert_eq!((some.packets.records.as_slice(), all.packets.cut), (&all.packets.records[..100], None));
-        assert_eq!(some.packets.cut, Some(Time(all.packets.records[100].t_ns)));
+        assert_eq!(some.packets.cut, Some(Time::nanos(all.packets.records[100].t_ns)));
     }
 }

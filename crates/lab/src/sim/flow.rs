@@ -152,7 +152,7 @@ impl Flow {
     /// Propagation there and back: half of the flow's RTT each, a nanosecond that remains on the way back.
     fn split(setup: &FlowSetup, path_rtt: Span) -> (Span, Span) {
         let rtt = setup.rtt.unwrap_or(path_rtt) + setup.access.map_or(Span::ZERO, |access| access.rtt);
-        (Span(rtt.0 / 2), Span(rtt.0 - rtt.0 / 2))
+        (Span::nanos(rtt.as_nanos() / 2), Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2))
     }
 
     /// Propagation there and back.
@@ -186,7 +186,7 @@ impl Flow {
     }
 
     fn count_arrival(&mut self, now: Time, fresh: u64) {
-        let second = (now.0 / bbrlab_core::NANOS_PER_SEC) as usize;
+        let second = (now.as_nanos() / bbrlab_core::NANOS_PER_SEC) as usize;
         if second >= self.stats.bins.len() {
             self.stats.bins.resize(second + 1, 0);
         }

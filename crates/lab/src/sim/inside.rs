@@ -28,11 +28,13 @@ impl Inside {
             return common.with_bbr3(&inside, mss);
         }
         let snapshot = sender.cc.snapshot();
-        let bdp = snapshot.bw.0 as f64 / 8.0 * snapshot.min_rtt.map_or(f64::NAN, |rtt| rtt.0 as f64 / 1e9) / mss;
+        let bdp = snapshot.bw.as_bits_per_sec() as f64 / 8.0
+            * snapshot.min_rtt.map_or(f64::NAN, |rtt| rtt.as_nanos() as f64 / 1e9)
+            / mss;
         let common = Self {
             pacing_gain: f64::from(snapshot.pacing_gain) / GAIN_256,
             cwnd_gain: f64::from(snapshot.cwnd_gain) / GAIN_256,
-            max_bw: snapshot.bw.0 as f64,
+            max_bw: snapshot.bw.as_bits_per_sec() as f64,
             bdp,
             extra_acked: f64::from(snapshot.extra_acked),
             full_bw_reached: f64::from(u8::from(snapshot.full_bw_reached)),
@@ -93,10 +95,10 @@ impl Inside {
             full_bw_reached: yes(inside.full_bw_reached),
             round: inside.round_count as f64,
             rounds_since_probe: inside.rounds_since_probe_up as f64,
-            probe_wait_s: inside.bw_probe_wait.0 as f64 / 1e9,
+            probe_wait_s: inside.bw_probe_wait.as_nanos() as f64 / 1e9,
             acked_per_inc: bound(inside.probe_up_acked_per_inc),
             probe_too_high: yes(inside.prev_probe_too_high),
-            probe_rtt_stamp_s: inside.probe_rtt_min_stamp.0 as f64 / 1e9,
+            probe_rtt_stamp_s: inside.probe_rtt_min_stamp.as_nanos() as f64 / 1e9,
             idle_restart: yes(inside.idle_restart),
             ..self
         }

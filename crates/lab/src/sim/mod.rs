@@ -189,7 +189,7 @@ impl<'a> World<'a> {
 
     fn run(&mut self, progress: &mut dyn FnMut(Time)) {
         let duration = self.setup.duration;
-        let step = Span(duration.0 / PROGRESS_REPORTS);
+        let step = Span::nanos(duration.as_nanos() / PROGRESS_REPORTS);
         let mut until = Time::ZERO + step;
         while until < duration && step > Span::ZERO {
             self.run_until(until);
@@ -268,7 +268,7 @@ impl<'a> World<'a> {
                 capture.on_segment(self.now, &segment, Tap::BottleneckOut);
             }
             if index == self.bottleneck && self.measuring {
-                self.queue_delay.add(departure.queue_delay.0);
+                self.queue_delay.add(departure.queue_delay.as_nanos());
             }
             if segment.hop == ACCESS_HOP {
                 self.release_host(segment.flow as usize, segment.wire_bytes());

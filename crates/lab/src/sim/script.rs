@@ -189,7 +189,13 @@ mod tests {
 
     fn setup() -> Setup {
         let flow = FlowSetup::bulk("bbr3", AlgorithmConfig::named("bbr3").unwrap());
-        Setup::one_link(Rate(20_000_000), Span::millis(20), Buffer::Packets(400), Span::secs(5), vec![flow])
+        Setup::one_link(
+            Rate::bits_per_sec(20_000_000),
+            Span::millis(20),
+            Buffer::Packets(400),
+            Span::secs(5),
+            vec![flow],
+        )
     }
 
     fn at(entered: Entered, out_of: Option<Entered>, after: Span, what: Action) -> Cue {
@@ -203,7 +209,7 @@ mod tests {
         let states = &output.trace.flows[0].states;
         let drain = states.iter().find(|(_, state)| *state == State::Drain).unwrap().0;
         let last = *output.trace.t_ns.last().unwrap();
-        assert!(last <= (drain + Span::millis(7)).0 && last > drain.0, "{last} {drain:?}");
+        assert!(last <= (drain + Span::millis(7)).as_nanos() && last > drain.as_nanos(), "{last} {drain:?}");
         assert_eq!(output.trace.flows[0].inside.len(), output.trace.t_ns.len());
     }
 
@@ -220,13 +226,16 @@ mod tests {
     #[test]
     fn losses_and_silence_begin_when_their_state_does() {
         let up = |after: u64, what| at(Entered::State(State::ProbeBwUp), None, Span::millis(after), what);
-        let silence = Action::Traffic(Traffic::Rate { rate: Rate(0), tick: Span::secs(100) });
+        let silence = Action::Traffic(Traffic::Rate { rate: Rate::bits_per_sec(0), tick: Span::secs(100) });
         let cues = vec![up(0, Action::LoseEvery(10)), up(40, Action::LoseEvery(0)), up(60, silence)];
         let output = run_scripted(&setup(), &Script { cues, record: true });
         let flow = &output.trace.flows[0];
         let up = flow.states.iter().find(|(_, state)| *state == State::ProbeBwUp).unwrap().0;
-        let place = output.trace.t_ns.partition_point(|t| *t < up.0);
+        let place = output.trace.t_ns.partition_point(|t| *t < up.as_nanos());
         assert!(flow.lost[place] == 0 && *flow.lost.last().unwrap() > 0);
-        assert!(*flow.inflight.last().unwrap() == 0 && *output.trace.t_ns.last().unwrap() < (up + Span::millis(500)).0);
+        assert!(
+            *flow.inflight.last().unwrap() == 0
+                && *output.trace.t_ns.last().unwrap() < (up + Span::millis(500)).as_nanos()
+        );
     }
 }

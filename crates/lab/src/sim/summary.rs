@@ -80,7 +80,7 @@ impl World<'_> {
             Some(at) => Some(secs(at) - secs(setup.start)),
             None if exchanges.is_empty() => None,
             None => {
-                let total: f64 = exchanges.iter().map(|span| span.0 as f64).sum();
+                let total: f64 = exchanges.iter().map(|span| span.as_nanos() as f64).sum();
                 Some(total / exchanges.len() as f64 / NANOS_PER_SEC as f64)
             }
         };
@@ -104,18 +104,18 @@ impl World<'_> {
             fct_s,
             state_s: state_times(&stats.states, until),
             model: Model {
-                bw_bps: snapshot.bw.0 as f64,
-                min_rtt_ms: snapshot.min_rtt.map_or(0.0, |rtt| rtt.0 as f64 * NS_TO_MS),
+                bw_bps: snapshot.bw.as_bits_per_sec() as f64,
+                min_rtt_ms: snapshot.min_rtt.map_or(0.0, |rtt| rtt.as_nanos() as f64 * NS_TO_MS),
             },
         }
     }
 
     fn convergence(&self) -> Option<f64> {
-        let seconds = (self.now.0 / NANOS_PER_SEC) as usize;
+        let seconds = (self.now.as_nanos() / NANOS_PER_SEC) as usize;
         let bins: Vec<Vec<f64>> =
             self.flows.iter().map(|flow| flow.stats.bins.iter().map(|&bytes| bytes as f64).collect()).collect();
         let starts: Vec<usize> =
-            self.setup.flows.iter().map(|flow| flow.start.0.div_ceil(NANOS_PER_SEC) as usize).collect();
+            self.setup.flows.iter().map(|flow| flow.start.as_nanos().div_ceil(NANOS_PER_SEC) as usize).collect();
         let states = self.flows.iter().map(|flow| flow.stats.states.as_slice());
         convergence_s(&bins, &starts, seconds, &probe_rtt_seconds(states, seconds))
     }

@@ -10,7 +10,7 @@ fn shared(mbit: u64, rtt_ms: u64, buffer: u64, algorithms: &[&str]) -> Setup {
         FlowSetup::bulk(format!("{name}#{index}"), AlgorithmConfig::named(name).unwrap())
     };
     let flows = algorithms.iter().enumerate().map(flow).collect();
-    let rate = Rate(mbit * 1_000_000);
+    let rate = Rate::bits_per_sec(mbit * 1_000_000);
     Setup::one_link(rate, Span::millis(rtt_ms), Buffer::Packets(buffer), Span::secs(20), flows)
 }
 

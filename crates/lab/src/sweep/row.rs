@@ -62,7 +62,7 @@ impl Row {
     pub fn new(scenario: &Scenario, setup: &Setup, result: &RunResult) -> Self {
         let link = &setup.links[setup.bottleneck];
         let rate = link.service.nominal_rate().as_bytes_per_sec() as f64;
-        let rtt_s = setup.path.rtt.0 as f64 / 1e9;
+        let rtt_s = setup.path.rtt.as_nanos() as f64 / 1e9;
         let first = scenario.flow.first().map_or(result.flows.len(), |flow| flow.count as usize);
         let own: Vec<&FlowResult> = result.flows.iter().take(first).collect();
         let all: Vec<&FlowResult> = result.flows.iter().collect();

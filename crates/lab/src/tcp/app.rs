@@ -68,8 +68,9 @@ impl App {
             Traffic::Rate { rate, tick } => {
                 self.ticks += 1;
                 // From the start each time, so that no rounding accumulates.
-                self.written = self.base.saturating_add(rate.bytes_in(Span(tick.0.saturating_mul(self.ticks))));
-                self.next = (self.started + Span(tick.0.saturating_mul(self.ticks))).min(self.stop);
+                self.written =
+                    self.base.saturating_add(rate.bytes_in(Span::nanos(tick.as_nanos().saturating_mul(self.ticks))));
+                self.next = (self.started + Span::nanos(tick.as_nanos().saturating_mul(self.ticks))).min(self.stop);
                 true
             }
             Traffic::RequestResponse { size, .. } => {
@@ -135,7 +136,8 @@ mod tests {
 
     #[test]
     fn a_rate_limited_writer_keeps_its_rate_without_drift() {
-        let mut app = App::new(Traffic::Rate { rate: Rate(1_000_001), tick: Span::millis(7) }, Time::ZERO, None);
+        let mut app =
+            App::new(Traffic::Rate { rate: Rate::bits_per_sec(1_000_001), tick: Span::millis(7) }, Time::ZERO, None);
         while app.next < Time::ZERO + Span::secs(100) {
             app.on_time(app.next, 0);
         }
@@ -167,7 +169,7 @@ mod tests {
     fn a_writer_that_changes_goes_on_from_what_has_left_the_socket() {
         let mut app = App::new(Traffic::Bulk, Time::ZERO, None);
         let now = Time::ZERO + Span::secs(1);
-        app.change(now, Traffic::Rate { rate: Rate(8_000), tick: Span::millis(100) }, 5_000);
+        app.change(now, Traffic::Rate { rate: Rate::bits_per_sec(8_000), tick: Span::millis(100) }, 5_000);
         assert_eq!(app.written, 5_100);
         app.on_time(app.next, 5_100);
         assert_eq!((app.written, app.next), (5_200, now + Span::millis(200)));

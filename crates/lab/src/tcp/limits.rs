@@ -34,7 +34,7 @@ impl Sender {
             && in_flight < self.cc.cwnd()
             && self.board.lost_out <= self.board.retrans_out
         {
-            self.cc.on_app_limited(in_flight);
+            self.cc.on_app_limited(Some(self.flight()));
         }
     }
 

@@ -2,8 +2,9 @@
 //! In: deliveries, in any order. Out: segments to mark lost, and when to look again. Never: a count of duplicate ACKs alone.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{CaState, Span, Time};
+use bbrlab_core::{CaState, Loss, Span, Time, Token};
 
+use super::scoreboard::Record;
 use super::sender::Sender;
 
 /// Segments SACKed that make a reordering window unnecessary. Source: Linux `tcp_reordering`.
@@ -99,6 +100,19 @@ impl Rack {
     }
 }
 
+/// Segments marked lost one after the other: neighbours that left as one super-packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LostRun {
+    first: u64,
+    next: u64,
+    packets: u32,
+    bytes: u32,
+    burst: Token,
+    token: Token,
+    /// Segments of this and the runs before it.
+    pub(super) all: u64,
+}
+
 impl Sender {
     // spec: Linux tcp_rack_reo_wnd
     fn reordering_window_us(&self) -> u64 {
@@ -116,35 +130,67 @@ impl Sender {
     pub(super) fn detect_loss(&mut self, now: Time, by_timer: bool) -> (u64, Option<Span>) {
         let patience = self.rack.rtt_us + self.reordering_window_us();
         let now_us = now.as_micros();
-        let mut lost = 0;
-        while let Some(&(seq, sent_us)) = self.board.sent_log.front() {
+        let mut lost = LostRun::default();
+        let wait = loop {
+            let Some(&(seq, sent_us)) = self.board.sent_log.front() else {
+                break None;
+            };
             if !self.board.is_current(seq, sent_us) {
                 self.board.sent_log.pop_front();
                 continue;
             }
             if (sent_us, seq) >= (self.rack.sent_us, self.rack.seq) {
-                return (lost, None);
+                break None;
             }
             if sent_us + patience > now_us {
-                return (lost, Some(Span::micros(self.longest_wait(sent_us, patience, now_us))));
+                break Some(Span::micros(self.longest_wait(sent_us, patience, now_us)));
             }
             self.board.sent_log.pop_front();
-            self.lose(now, seq, by_timer);
-            lost += 1;
-        }
-        (lost, None)
+            self.lose(now, seq, by_timer, &mut lost);
+        };
+        self.tell_lost(now, by_timer, &lost);
+        (lost.all, wait)
     }
 
-    /// Marks one segment lost, and tells the controller which.
-    pub(super) fn lose(&mut self, now: Time, seq: u64, by_timer: bool) {
-        let token = self.token(seq);
-        self.board.mark_lost(seq);
-        if by_timer {
-            self.cc.on_lost_packet_by_timer(now, &token, seq);
-        } else {
-            self.cc.on_lost_packet(now, &token, seq);
+    /// Marks one segment lost. What is left of a super-packet is told the controller as one, by [`Self::tell_lost`], which ends a series.
+    // spec: Linux tcp_mark_skb_lost
+    pub(super) fn lose(&mut self, now: Time, seq: u64, by_timer: bool, run: &mut LostRun) {
+        if self.cc.hears_losses() {
+            let record = *self.board.peek(seq);
+            if run.packets > 0 && (seq != run.next || record.token != run.burst) {
+                self.tell_lost(now, by_timer, run);
+                *run = LostRun { all: run.all, ..LostRun::default() };
+            }
+            run.burst = record.token;
+            run.token = self.part_of_burst(&record);
+        } else if run.packets == 0 {
+            run.token = self.token(seq);
         }
+        if run.packets == 0 {
+            run.first = seq;
+        }
+        run.next = seq + 1;
+        run.packets += 1;
+        run.bytes += u32::from(self.board.peek(seq).len);
+        self.board.mark_lost(seq);
+        run.all += 1;
+        self.stats.lost += 1;
         self.stats.first_loss.get_or_insert(now);
+    }
+
+    /// Tells the controller of a run of lost segments.
+    pub(super) fn tell_lost(&mut self, now: Time, by_timer: bool, run: &LostRun) {
+        if run.packets > 0 {
+            let loss = Loss::run(&run.token, run.first, run.packets, run.bytes);
+            self.cc.on_lost(now, &if by_timer { loss.by_timer() } else { loss });
+        }
+    }
+
+    /// The token of a segment that the rest of its super-packet has been cut off.
+    // spec: Linux tcp_fragment; google/bbr v3 keeps its count of what was in flight right
+    pub(super) fn part_of_burst(&self, record: &Record) -> Token {
+        let rest = u32::from(record.rest);
+        self.cc.part_of_burst(&record.token, rest, rest * self.mss)
     }
 
     /// Until the last transmission before the newest delivered one counts as lost, µs.

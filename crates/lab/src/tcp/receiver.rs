@@ -310,7 +310,8 @@ impl Receiver {
             Want::Compressed => {
                 self.compressed += 1;
                 if self.compress_at == Time::NEVER {
-                    self.compress_at = now + Span(self.srtt.0 / 20).min(COMPRESSION_MAX) + COMPRESSION_SLACK;
+                    self.compress_at =
+                        now + Span::nanos(self.srtt.as_nanos() / 20).min(COMPRESSION_MAX) + COMPRESSION_SLACK;
                 }
             }
         }
@@ -319,7 +320,11 @@ impl Receiver {
     /// The kernel waits for whole ticks; any other delay is not its own, and is kept as it is.
     fn delayed_until(&self, now: Time) -> Time {
         let wait = self.delayed_ack;
-        if wait > Span::ZERO && wait.0.is_multiple_of(TICK.0) { fires_at(now, wait) } else { now + wait }
+        if wait > Span::ZERO && wait.as_nanos().is_multiple_of(TICK.as_nanos()) {
+            fires_at(now, wait)
+        } else {
+            now + wait
+        }
     }
 
     fn make_ack(&mut self, dsack: Option<u64>) -> AckPacket {
@@ -429,14 +434,15 @@ mod tests {
     }
 
     fn segment(seq: u64) -> Segment {
-        Segment { seq, sent: Time(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
+        Segment { seq, sent: Time::nanos(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
     }
 
     #[test]
     fn the_first_17_segments_are_acknowledged_one_by_one() {
         let mut r = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
         r.on_handshake(Time::ZERO, Span::millis(40));
-        let acked: Vec<u64> = (0..21).filter(|&seq| arrive(&mut r, Time(seq), &segment(seq)).is_some()).collect();
+        let acked: Vec<u64> =
+            (0..21).filter(|&seq| arrive(&mut r, Time::nanos(seq), &segment(seq)).is_some()).collect();
         assert_eq!(acked, (0..17).chain([18, 20]).collect::<Vec<_>>());
     }
 
@@ -444,22 +450,22 @@ mod tests {
     fn no_duplicate_is_held_back_while_acks_are_quick() {
         let mut r = receiver();
         r.quick = 10;
-        assert!((1..11).all(|seq| arrive(&mut r, Time(seq), &segment(2 * seq)).is_some()));
-        assert!((11..14).all(|seq| arrive(&mut r, Time(seq), &segment(2 * seq)).is_some()));
-        assert!(arrive(&mut r, Time(14), &segment(28)).is_none());
+        assert!((1..11).all(|seq| arrive(&mut r, Time::nanos(seq), &segment(2 * seq)).is_some()));
+        assert!((11..14).all(|seq| arrive(&mut r, Time::nanos(seq), &segment(2 * seq)).is_some()));
+        assert!(arrive(&mut r, Time::nanos(14), &segment(28)).is_none());
     }
 
     #[test]
     fn every_second_segment_is_acknowledged() {
         let mut r = receiver();
-        assert!(arrive(&mut r, Time(1), &segment(0)).is_none());
-        assert_eq!(arrive(&mut r, Time(2), &segment(1)).map(|ack| ack.una), Some(2));
+        assert!(arrive(&mut r, Time::nanos(1), &segment(0)).is_none());
+        assert_eq!(arrive(&mut r, Time::nanos(2), &segment(1)).map(|ack| ack.una), Some(2));
     }
 
     #[test]
     fn a_lone_segment_is_acknowledged_on_the_first_tick_after_40_ms() {
         let mut r = receiver();
-        assert!(arrive(&mut r, Time(1), &segment(0)).is_none());
+        assert!(arrive(&mut r, Time::nanos(1), &segment(0)).is_none());
         assert_eq!(r.next_time(), Time::ZERO + Span::millis(44));
         assert_eq!(fire(&mut r).map(|ack| ack.una), Some(1));
         assert_eq!(r.next_time(), Time::NEVER);
@@ -469,17 +475,17 @@ mod tests {
     fn a_delay_of_acks_that_no_kernel_has_is_kept_to_the_nanosecond() {
         for wait in [Span::ZERO, Span::millis(1)] {
             let mut r = Receiver { delayed_ack: wait, ..receiver() };
-            arrive(&mut r, Time(5), &segment(0));
-            assert_eq!(r.next_time(), Time(5) + wait);
+            arrive(&mut r, Time::nanos(5), &segment(0));
+            assert_eq!(r.next_time(), Time::nanos(5) + wait);
         }
     }
 
     #[test]
     fn the_newest_range_comes_first_among_sack_blocks() {
         let mut r = receiver();
-        arrive(&mut r, Time(1), &segment(2));
-        arrive(&mut r, Time(2), &segment(5));
-        let ack = arrive(&mut r, Time(3), &segment(3)).unwrap();
+        arrive(&mut r, Time::nanos(1), &segment(2));
+        arrive(&mut r, Time::nanos(2), &segment(5));
+        let ack = arrive(&mut r, Time::nanos(3), &segment(3)).unwrap();
         assert_eq!((ack.una, ack.sack), (0, [(2, 4), (5, 6), (0, 0)]));
     }
 
@@ -487,10 +493,10 @@ mod tests {
     fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond_and_the_timers_slack() {
         let mut r = receiver();
         for seq in 1..=3 {
-            assert!(arrive(&mut r, Time(seq), &segment(seq)).is_some());
+            assert!(arrive(&mut r, Time::nanos(seq), &segment(seq)).is_some());
         }
-        assert!(arrive(&mut r, Time(4), &segment(4)).is_none());
-        assert_eq!(r.next_time(), Time(4) + Span::micros(1_100));
+        assert!(arrive(&mut r, Time::nanos(4), &segment(4)).is_none());
+        assert_eq!(r.next_time(), Time::nanos(4) + Span::micros(1_100));
     }
 
     /// Trap: a compressed ACK that can no longer name every new block makes holes look like reordering.
@@ -498,11 +504,11 @@ mod tests {
     fn a_compressed_ack_goes_out_before_a_third_block_hides_one() {
         let mut r = receiver();
         for seq in [1, 2, 3, 4, 6] {
-            arrive(&mut r, Time(seq), &segment(seq));
+            arrive(&mut r, Time::nanos(seq), &segment(seq));
         }
         assert!(r.compressed > 0);
         let mut acks = Vec::new();
-        r.on_segment(Time(8), &segment(8), &mut acks);
+        r.on_segment(Time::nanos(8), &segment(8), &mut acks);
         assert_eq!(acks.iter().map(|ack| ack.sack).collect::<Vec<_>>(), [[(6, 7), (1, 5), (0, 0)]]);
         assert_eq!(r.compressed, 0, "the segment that drew that ACK asks for no other");
     }
@@ -510,16 +516,16 @@ mod tests {
     #[test]
     fn a_segment_that_arrives_twice_is_reported_by_dsack() {
         let mut r = receiver();
-        arrive(&mut r, Time(1), &segment(0));
-        let ack = arrive(&mut r, Time(2), &segment(0)).unwrap();
+        arrive(&mut r, Time::nanos(1), &segment(0));
+        let ack = arrive(&mut r, Time::nanos(2), &segment(0)).unwrap();
         assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
     }
 
     #[test]
     fn a_filled_hole_is_acknowledged_at_once() {
         let mut r = receiver();
-        arrive(&mut r, Time(1), &segment(1));
-        assert_eq!(arrive(&mut r, Time(2), &segment(0)).map(|ack| ack.una), Some(2));
+        arrive(&mut r, Time::nanos(1), &segment(1));
+        assert_eq!(arrive(&mut r, Time::nanos(2), &segment(0)).map(|ack| ack.una), Some(2));
     }
 
     #[test]
@@ -527,7 +533,7 @@ mod tests {
         let mut r =
             Receiver::new(1448, Rwnd::Unlimited, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
         for seq in 0..10 {
-            assert!(arrive(&mut r, Time(seq), &segment(seq)).is_none());
+            assert!(arrive(&mut r, Time::nanos(seq), &segment(seq)).is_none());
         }
         assert_eq!(fire(&mut r).map(|ack| ack.una), Some(10));
     }
@@ -535,8 +541,8 @@ mod tests {
     #[test]
     fn bytes_in_order_count_short_segments_at_their_length() {
         let mut r = receiver();
-        arrive(&mut r, Time(1), &Segment { len: 100, ..segment(1) });
-        arrive(&mut r, Time(2), &segment(0));
+        arrive(&mut r, Time::nanos(1), &Segment { len: 100, ..segment(1) });
+        arrive(&mut r, Time::nanos(2), &segment(0));
         assert_eq!(r.in_order_bytes, 1548);
     }
 }

@@ -3,7 +3,7 @@
 //! Spec: RFC 6675 (scoreboard), RFC 5682 (F-RTO), RFC 4015 (Eifel); Linux 6.12 `tcp_input.c` (SPEC §4.4 item 4).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{AckReport, CaState, Span, Time};
+use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment};
 use super::scoreboard::flag;
@@ -45,18 +45,20 @@ impl Sender {
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
         self.check_app_limited_broadly();
         let mut seen = Seen { ece: ack.ece && self.ecn, ..Seen::default() };
-        let prior_in_flight = self.board.in_flight();
+        let mut batch = self.cc.begin_ack(now);
+        let prior_in_flight = self.flight();
         let prior_sacked = self.board.sacked_out;
-        let prior_delivered = self.cc.sampler().delivered();
         // What this ACK itself reports SACKed proves no reordering of what it acknowledges.
         let prior_highest = self.board.highest_sacked;
         if ack.dsack.is_some() {
             self.take_dsack(ack, &mut seen);
         }
         if ack.sack != [(0, 0); SACK_BLOCKS] {
-            self.take_sack(now, ack, &mut seen);
+            self.take_sack(now, ack, &mut seen, &mut batch);
         }
-        self.take_cumulative(now, ack, prior_highest, &mut seen);
+        self.take_cumulative(now, ack, prior_highest, &mut seen, &mut batch);
+        let open = self.cc.on_delivered(batch);
+        let delivered = open.packets();
         if seen.dsack {
             self.rack.update_window(self.cc.sampler().delivered(), None);
         }
@@ -80,27 +82,20 @@ impl Sender {
         if (seen.acked > 0 || progress_before_head) && !seen.keep_timer && !self.schedule_loss_probe(now, true) {
             self.rearm_rto(now);
         }
-        let delivered = self.cc.sampler().delivered() - prior_delivered;
         let progress = seen.acked > 0 || seen.sacked > 0;
         if seen.ece {
-            self.cc.on_congestion_mark(delivered);
+            self.cc.on_congestion_mark(now, delivered);
         }
-        self.cc.on_ack(&AckReport {
-            now,
-            rtt,
-            rtt_oldest,
-            prior_in_flight,
-            in_flight: self.board.in_flight(),
-            packets_out: self.board.packets_out(),
-            una: self.board.una,
-            next: self.board.next,
-            advanced: seen.advanced,
-            is_ack_delayed: seen.short_only && prior_sacked == 0 && delivered == 1,
-            cwnd_limited: self.cwnd_limited(),
-            may_raise_cwnd: if self.rack.reordering > REORDERING { progress } else { seen.acked > 0 },
-            edt: self.edt(),
-            paced: self.is_paced(),
-        });
+        let mut info = AckInfo::NONE.with_edt(self.edt()).with_cwnd_limited(self.cwnd_limited());
+        info.rtt = AckRtt::Measured { newest: rtt, oldest: rtt_oldest };
+        info.in_flight = Some((prior_in_flight, self.flight()));
+        info.packets_out = Some(self.board.packets_out());
+        info.una_next = Some((self.board.una, self.board.next));
+        info.is_duplicate = !seen.advanced;
+        info.is_ack_delayed = seen.short_only && prior_sacked == 0 && delivered == 1;
+        info.may_raise_cwnd = Some(if self.rack.reordering > REORDERING { progress } else { seen.acked > 0 });
+        info.is_unpaced = !self.is_paced();
+        self.cc.on_ack(open, &info);
         if seen.new_data_first && self.write(now, u32::MAX, out) == 0 {
             self.frto = false; // nothing may leave that could tell
         }
@@ -132,7 +127,7 @@ impl Sender {
 
     // spec: Linux tcp_sacktag_write_queue
     #[inline(never)]
-    fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
+    fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen, batch: &mut AckBatch) {
         // In the order of sequence, or a lower block that is new in the same ACK would look like reordering.
         let mut blocks = ack.sack;
         for (left, right) in [(0, 1), (1, 2), (0, 1)] {
@@ -150,7 +145,7 @@ impl Sender {
             *known = (from, to);
             let mut at = self.board.skip_known(from);
             while let Some(seq) = self.board.next_unsacked(at, to) {
-                self.sack_one(now, seq, seen);
+                self.sack_one(now, seq, to, seen, batch);
                 at = seq + 1;
             }
         }
@@ -158,7 +153,7 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn sack_one(&mut self, now: Time, seq: u64, seen: &mut Seen) {
+    fn sack_one(&mut self, now: Time, seq: u64, to: u64, seen: &mut Seen, batch: &mut AckBatch) {
         let record = *self.board.peek(seq);
         let highest = self.board.highest_sacked;
         let flags = self.board.mark_sacked(seq);
@@ -174,13 +169,16 @@ impl Sender {
             widen(&mut seen.sacked_sent, sent_us, sent_us);
         }
         self.rack.advance(now, sent_us, seq, ever, self.min_rtt_us);
-        self.cc.on_delivered(&record.token, seq);
+        // Where the block ends within a super-packet, what follows is cut off.
+        let is_cut = seq + 1 == to && record.rest > 0 && self.cc.hears_losses();
+        let token = if is_cut { self.part_of_burst(&record) } else { record.token };
+        batch.delivered_run(1, record.len.into(), &token, seq);
         self.stats.acked_bytes += u64::from(record.len);
         seen.sacked += 1;
     }
 
     // spec: Linux tcp_clean_rtx_queue
-    fn take_cumulative(&mut self, now: Time, ack: &AckPacket, highest: u64, seen: &mut Seen) {
+    fn take_cumulative(&mut self, now: Time, ack: &AckPacket, highest: u64, seen: &mut Seen, batch: &mut AckBatch) {
         let una = ack.una.min(self.board.next);
         if una <= self.board.una {
             return;
@@ -191,7 +189,7 @@ impl Sender {
         while self.board.una < una {
             let (segments, bytes, first_us) = self.board.pop_plain(una);
             if segments == 0 {
-                self.take_marked(ack.ts_echo, highest, seen, &mut newest);
+                self.take_marked(ack.ts_echo, highest, seen, &mut newest, batch);
                 continue;
             }
             // What was never marked was sent once, in order: the first is the oldest, the last the newest.
@@ -208,7 +206,7 @@ impl Sender {
             if first < highest {
                 self.rack.on_reordering(highest - first);
             }
-            self.cc.on_delivered_run(segments, &last.token, seq);
+            batch.delivered_run(segments, bytes, &last.token, seq);
             if newest.is_none_or(|(sent, _, _)| last_us >= sent) {
                 newest = Some((last_us, seq, false));
             }
@@ -221,7 +219,14 @@ impl Sender {
 
     /// The oldest segment is acknowledged in sequence; it is SACKed, believed lost, or was retransmitted.
     #[inline(never)]
-    fn take_marked(&mut self, ts_echo: Time, highest: u64, seen: &mut Seen, newest: &mut Option<(u64, u64, bool)>) {
+    fn take_marked(
+        &mut self,
+        ts_echo: Time,
+        highest: u64,
+        seen: &mut Seen,
+        newest: &mut Option<(u64, u64, bool)>,
+        batch: &mut AckBatch,
+    ) {
         let seq = self.board.una;
         let record = self.board.pop_acked();
         self.una_bytes += u64::from(record.len);
@@ -242,7 +247,7 @@ impl Sender {
                 self.rack.on_reordering(highest - seq);
             }
         }
-        self.cc.on_delivered(&record.token, seq);
+        batch.delivered_run(1, record.len.into(), &record.token, seq);
         // An echo from before the retransmission answers the original: the retransmission proves nothing lost.
         // spec: Linux tcp_skb_spurious_retrans
         let is_spurious = ever && ts_echo.as_micros() / 1_000 < sent_us / 1_000;

@@ -30,6 +30,8 @@ pub struct Record {
     pub len: u16,
     /// Marks, from [`flag`].
     pub flags: u8,
+    /// Segments that left with it, in the same super-packet, and after it; more than 255 do not.
+    pub rest: u8,
 }
 
 /// Smallest ring: a multiple of 64, so that a word of a bit map never wraps.
@@ -53,6 +55,10 @@ pub struct Scoreboard {
     pub lost_out: u32,
     /// Retransmissions in flight.
     pub retrans_out: u32,
+    /// Payload bytes of the SACKed segments, of the lost ones, and of the retransmissions in flight.
+    pub sacked_bytes: u64,
+    pub lost_bytes: u64,
+    pub retrans_bytes: u64,
     /// One past the highest SACKed segment.
     pub highest_sacked: u64,
     /// No pending segment lies before this one.
@@ -75,6 +81,9 @@ impl Default for Scoreboard {
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
+            sacked_bytes: 0,
+            lost_bytes: 0,
+            retrans_bytes: 0,
             highest_sacked: 0,
             pending_from: 0,
             known: [(0, 0); SACK_BLOCKS],
@@ -100,14 +109,14 @@ impl Scoreboard {
         &self.records[(seq & self.mask) as usize]
     }
 
-    /// Adds the next new segment.
-    pub fn push(&mut self, token: Token, len: u16) -> u64 {
+    /// Adds the next new segment, the first of `rest` more that leave with it.
+    pub fn push(&mut self, token: Token, len: u16, rest: u32) -> u64 {
         if u64::from(self.packets_out()) > self.mask {
             self.grow();
         }
         let seq = self.next;
         self.next += 1;
-        self.records[(seq & self.mask) as usize] = Record { token, len, flags: 0 };
+        self.records[(seq & self.mask) as usize] = Record { token, len, flags: 0, rest: rest.min(255) as u8 };
         seq
     }
 
@@ -139,6 +148,7 @@ impl Scoreboard {
         let before = self.records[index].flags;
         debug_assert!(before & flag::SACKED == 0);
         self.clear_loss(index, before);
+        self.sacked_bytes += u64::from(self.records[index].len);
         self.records[index].flags = (before | flag::SACKED) & !(flag::LOST | flag::RETRANS);
         self.sacked_bits[index / 64] |= 1 << (index % 64);
         self.sacked_out += 1;
@@ -149,26 +159,32 @@ impl Scoreboard {
     /// Marks a segment lost (again). It must be in flight.
     pub fn mark_lost(&mut self, seq: u64) {
         let index = (seq & self.mask) as usize;
-        let flags = self.records[index].flags;
+        let record = &mut self.records[index];
+        let flags = record.flags;
         debug_assert!(flags & flag::SACKED == 0);
+        let len = u64::from(record.len);
         if flags & flag::RETRANS != 0 {
             self.retrans_out -= 1;
+            self.retrans_bytes -= len;
         }
         if flags & flag::LOST == 0 {
             self.lost_out += 1;
+            self.lost_bytes += len;
         }
-        self.records[index].flags = (flags | flag::LOST) & !flag::RETRANS;
+        record.flags = (flags | flag::LOST) & !flag::RETRANS;
         self.pending_bits[index / 64] |= 1 << (index % 64);
         self.pending_from = self.pending_from.min(seq);
     }
 
-    /// A segment is retransmitted with this token.
-    pub fn mark_retransmitted(&mut self, seq: u64, token: Token) {
+    /// A segment is retransmitted with this token, and `rest` more after it in the same super-packet.
+    pub fn mark_retransmitted(&mut self, seq: u64, token: Token, rest: u64) {
         let index = (seq & self.mask) as usize;
         let record = &mut self.records[index];
         if record.flags & flag::RETRANS == 0 {
             self.retrans_out += 1;
+            self.retrans_bytes += u64::from(record.len);
         }
+        record.rest = rest.min(255) as u8;
         record.flags |= flag::RETRANS | flag::EVER_RETRANS;
         record.token = token;
         self.pending_bits[index / 64] &= !(1 << (index % 64));
@@ -180,18 +196,22 @@ impl Scoreboard {
         let flags = self.records[index].flags;
         if flags & flag::LOST != 0 {
             self.lost_out -= 1;
+            self.lost_bytes -= u64::from(self.records[index].len);
             self.records[index].flags &= !flag::LOST;
             self.pending_bits[index / 64] &= !(1 << (index % 64));
         }
     }
 
     fn clear_loss(&mut self, index: usize, flags: u8) {
+        let len = u64::from(self.records[index].len);
         if flags & flag::LOST != 0 {
             self.lost_out -= 1;
+            self.lost_bytes -= len;
             self.pending_bits[index / 64] &= !(1 << (index % 64));
         }
         if flags & flag::RETRANS != 0 {
             self.retrans_out -= 1;
+            self.retrans_bytes -= len;
         }
     }
 
@@ -204,6 +224,7 @@ impl Scoreboard {
             self.clear_loss(index, record.flags);
             if record.flags & flag::SACKED != 0 {
                 self.sacked_out -= 1;
+                self.sacked_bytes -= u64::from(record.len);
                 self.sacked_bits[index / 64] &= !(1 << (index % 64));
             }
         }
@@ -278,6 +299,11 @@ impl Scoreboard {
         Some(first..end)
     }
 
+    /// Payload bytes of these segments.
+    pub fn bytes_of(&self, run: Range<u64>) -> u64 {
+        run.map(|seq| u64::from(self.peek(seq).len)).sum()
+    }
+
     fn is_pending(&self, seq: u64) -> bool {
         let index = (seq & self.mask) as usize;
         self.pending_bits[index / 64] & (1 << (index % 64)) != 0
@@ -332,7 +358,7 @@ mod tests {
     fn board(n: u64) -> Scoreboard {
         let mut board = Scoreboard::default();
         for _ in 0..n {
-            board.push(Token::default(), 1448);
+            board.push(Token::default(), 1448, 0);
         }
         board
     }
@@ -342,7 +368,7 @@ mod tests {
         let mut board = board(10);
         board.mark_lost(0);
         assert_eq!(board.in_flight(), 9);
-        board.mark_retransmitted(0, Token::default());
+        board.mark_retransmitted(0, Token::default(), 0);
         assert_eq!(board.in_flight(), 10);
         board.mark_sacked(0);
         assert_eq!((board.in_flight(), board.lost_out, board.retrans_out, board.sacked_out), (9, 0, 0, 1));
@@ -356,7 +382,7 @@ mod tests {
         }
         for seq in [3, 70, 150] {
             assert_eq!(board.next_pending(), Some(seq));
-            board.mark_retransmitted(seq, Token::default());
+            board.mark_retransmitted(seq, Token::default(), 0);
         }
         assert_eq!(board.next_pending(), None);
         board.mark_lost(70);
@@ -368,17 +394,17 @@ mod tests {
         let mut board = Scoreboard::default();
         let mut sampler = bbrlab_core::RateSampler::new(bbrlab_core::Time::ZERO);
         for burst in 0..3 {
-            let now = bbrlab_core::Time(burst * 1_000_000);
+            let now = bbrlab_core::Time::nanos(burst * 1_000_000);
             let token = sampler.on_sent(now, 0, false, false);
             for _ in 0..40 {
-                board.push(token, 1448);
+                board.push(token, 1448, 0);
             }
         }
         // A hole over the border of two bursts, and one that a SACK splits; words of the bit maps end at 64.
         (30..50).chain(55..100).filter(|seq| *seq != 70).for_each(|seq| board.mark_lost(seq));
         let mut runs = Vec::new();
         while let Some(run) = board.next_pending_run(25) {
-            run.clone().for_each(|seq| board.mark_retransmitted(seq, Token::default()));
+            run.clone().for_each(|seq| board.mark_retransmitted(seq, Token::default(), 0));
             runs.push((run.start, run.end));
         }
         assert_eq!(runs, [(30, 40), (40, 50), (55, 70), (71, 80), (80, 100)]);
@@ -397,7 +423,7 @@ mod tests {
         board.mark_sacked(55);
         board.mark_lost(52);
         for _ in 0..500 {
-            board.push(Token::default(), 1448);
+            board.push(Token::default(), 1448, 0);
         }
         assert_eq!(board.next_unsacked(55, 60), Some(56));
         assert_eq!(board.next_pending(), Some(52));
@@ -408,7 +434,7 @@ mod tests {
         let mut board = board(3);
         board.mark_sacked(1);
         board.mark_lost(0);
-        board.mark_retransmitted(0, Token::default());
+        board.mark_retransmitted(0, Token::default(), 0);
         for _ in 0..3 {
             board.pop_acked();
         }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use bbrlab_core::{Controller, Init, Span, Time, Token};
+use bbrlab_core::{Controller, Flight, Init, Sent, Span, Time, Token};
 
 use super::app::App;
 use super::packet::{Segment, mark};
@@ -40,6 +40,8 @@ pub struct SenderStats {
     pub probes: u64,
     /// Undone reductions.
     pub undos: u64,
+    /// Segments marked lost, retransmissions included.
+    pub lost: u64,
     /// The first time a segment was marked lost.
     pub first_loss: Option<Time>,
 }
@@ -111,7 +113,7 @@ impl Sender {
     pub fn new(flow: u32, setup: &FlowSetup, hop: u8, seed: u64) -> Self {
         let mut init = Init::new(setup.start, setup.mss, seed);
         init.initial_cwnd = setup.host.initial_cwnd;
-        let cc = Controller::new(&setup.algorithm, &init);
+        let cc = Controller::new(&setup.algorithm, &init).with_host_recovery();
         Self {
             flow,
             paced: setup.host.pacing || cc.needs_pacing(),
@@ -175,6 +177,23 @@ impl Sender {
         self.board.in_flight()
     }
 
+    /// The same with their bytes.
+    #[inline]
+    pub(super) const fn flight(&self) -> Flight {
+        let packets = self.board.in_flight();
+        if !self.cc.counts_bytes() {
+            return Flight { bytes: 0, packets };
+        }
+        let marked = self.board.sacked_bytes + self.board.lost_bytes;
+        Flight { bytes: self.next_bytes - self.una_bytes + self.board.retrans_bytes - marked, packets }
+    }
+
+    /// A burst that is about to leave, as the controller is told of it.
+    fn burst(&self, segments: u32, bytes: u64) -> Sent {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Sent::burst(segments, bytes).with_in_flight(self.flight(), self.board.packets_out() == 0)
+    }
+
     /// Segments sent and not cumulatively acknowledged.
     pub const fn packets_out(&self) -> u32 {
         self.board.packets_out()
@@ -197,7 +216,7 @@ impl Sender {
             self.timer = Timer::default();
             return;
         }
-        let wait = Span(SYN_TIMEOUT.0 << (self.syn_tries - 1));
+        let wait = Span::nanos(SYN_TIMEOUT.as_nanos() << (self.syn_tries - 1));
         self.timer = Timer { kind: TimerKind::Syn, at: fires_at(now, wait) };
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: self.hop, marks: mark::SYN });
     }
@@ -213,7 +232,7 @@ impl Sender {
         // RFC 5681: a SYN lost more than once leaves one segment to begin with.
         init.initial_cwnd = if self.syn_tries > 2 { 1 } else { self.initial_cwnd };
         init.srtt = Some(rtt);
-        self.cc = Controller::new(&setup.algorithm, &init);
+        self.cc = Controller::new(&setup.algorithm, &init).with_host_recovery();
         self.min_rtt_us = rtt.as_micros();
         self.wstamp = now;
         self.cwnd_stamp = now;
@@ -278,15 +297,19 @@ impl Sender {
     pub(super) fn retransmit(&mut self, now: Time, run: Range<u64>, out: &mut Vec<Segment>) {
         let first_in_queue = run.start == self.board.una;
         let segments = (run.end - run.start) as u32;
-        let token = self.cc.on_sent(now, segments, self.board.in_flight(), self.board.packets_out(), true);
+        // Of segments that may be shorter than the MSS only those who count bytes need the sum beforehand.
+        let most = u64::from(segments) * u64::from(self.mss);
+        let bytes = if self.cc.counts_bytes() { self.board.bytes_of(run.clone()) } else { most };
+        let token = self.cc.on_sent(now, &self.burst(segments, bytes).retransmission());
         if self.retrans_stamp.is_none() {
             self.retrans_stamp = Some(now);
         }
         self.undo_retrans = self.undo_retrans.max(0) + i64::from(segments);
         self.stats.retransmits += u64::from(segments);
+        let end = run.end;
         let mut bytes = 0;
         for seq in run {
-            self.board.mark_retransmitted(seq, token);
+            self.board.mark_retransmitted(seq, token, end - seq - 1);
             self.board.sent_log.push_back((seq, now.as_micros()));
             let len = self.board.peek(seq).len;
             bytes += u64::from(len);
@@ -333,6 +356,8 @@ impl Sender {
         let mut sent = 0;
         let mut cwnd_limited = false;
         let probe = limit == 1;
+        let needs_rto =
+            self.board.packets_out() == 0 || matches!(self.timer.kind, TimerKind::None | TimerKind::LossProbe);
         while sent < limit && self.next_bytes < self.app.written {
             if !probe && (self.blocked_by_pacer(now) || self.blocked_by_host_queue()) {
                 break;
@@ -356,8 +381,9 @@ impl Sender {
             }
             sent += n;
         }
-        if sent > 0 && !probe {
-            self.schedule_loss_probe(now, false);
+        // The probe's timer takes the place of the other, which need not be set then.
+        if sent > 0 && (probe || !self.schedule_loss_probe(now, false)) && needs_rto {
+            self.rearm_rto(now);
         }
         self.validate_cwnd(now, sent, cwnd_limited);
         sent
@@ -380,13 +406,13 @@ impl Sender {
             _ if end == self.app.written => room.div_ceil(mss) as u32,
             _ => (room / mss).max(1) as u32,
         };
-        let token = self.cc.on_sent(now, segments, self.board.in_flight(), self.board.packets_out(), false);
+        let token = self.cc.on_sent(now, &self.burst(segments, room.min(u64::from(segments) * mss)));
         // A restart from idleness may just have shrunk the window.
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
         let (mut n, mut bytes) = (0, 0);
         while n < segments {
             let len = mss.min(end - self.next_bytes);
-            let seq = self.board.push(token, len as u16);
+            let seq = self.board.push(token, len as u16, segments - n - 1);
             self.board.sent_log.push_back((seq, token.send_us()));
             self.next_bytes += len;
             bytes += len;
@@ -397,9 +423,6 @@ impl Sender {
             self.super_end += self.super_bytes();
         }
         self.after_send(now, bytes, n);
-        if first || matches!(self.timer.kind, TimerKind::None | TimerKind::LossProbe) {
-            self.rearm_rto(now);
-        }
         n
     }
 
@@ -427,7 +450,7 @@ impl Sender {
         self.data_segments_out += u64::from(segments);
         if self.paced && self.data_segments_out >= UNPACED_SEGMENTS {
             let mut span = self.cc.pacing_rate().time_for(bytes);
-            span.0 -= late.0.min(span.0 / 2);
+            span = Span::nanos(span.as_nanos() - late.as_nanos().min(span.as_nanos() / 2));
             self.wstamp += span;
         }
         self.stats.segments += u64::from(segments);

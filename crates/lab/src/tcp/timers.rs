@@ -6,6 +6,7 @@
 use bbrlab_core::{CaState, RttEstimator, Span, Time};
 
 use super::packet::Segment;
+use super::rack::LostRun;
 use super::scoreboard::flag;
 use super::sender::Sender;
 
@@ -27,7 +28,7 @@ const WHEEL_LEVELS: u32 = 9;
 /// A wait in whole ticks, rounded up.
 // spec: Linux usecs_to_jiffies
 const fn ticks(wait: Span) -> u64 {
-    wait.0.div_ceil(TICK.0)
+    wait.as_nanos().div_ceil(TICK.as_nanos())
 }
 
 /// When a kernel timer fires that is set now: on a tick, and never early.
@@ -36,8 +37,8 @@ pub(super) fn fires_at(now: Time, wait: Span) -> Time {
     let wait = ticks(wait);
     let level = (0..WHEEL_LEVELS - 1).find(|level| wait < WHEEL_TICKS << (WHEEL_SHIFT * level));
     let shift = WHEEL_SHIFT * level.unwrap_or(WHEEL_LEVELS - 1);
-    let expires = now.0 / TICK.0 + wait;
-    Time((((expires >> shift) + 1) << shift).saturating_mul(TICK.0))
+    let expires = now.as_nanos() / TICK.as_nanos() + wait;
+    Time::nanos((((expires >> shift) + 1) << shift).saturating_mul(TICK.as_nanos()))
 }
 
 /// What the timer waits for.
@@ -74,15 +75,15 @@ impl Default for Timer {
 impl Sender {
     /// The time-out with its back-off.
     pub(super) fn rto(&self) -> Span {
-        let rto = ticks(self.cc.rtt().rto()) * TICK.0;
-        Span(rto.saturating_mul(1 << self.backoff.min(20))).min(RttEstimator::RTO_MAX)
+        let rto = ticks(self.cc.rtt().rto()) * TICK.as_nanos();
+        Span::nanos(rto.saturating_mul(1 << self.backoff.min(20))).min(RttEstimator::RTO_MAX)
     }
 
     /// Sets a timer that starts once what the pacer holds may leave.
     // spec: Linux tcp_reset_xmit_timer
     fn set_timer(&mut self, now: Time, kind: TimerKind, wait: Span) {
-        let paced = self.edt().since(now).0 / TICK.0 * TICK.0;
-        let wait = Span(ticks(wait) * TICK.0 + paced).min(RttEstimator::RTO_MAX);
+        let paced = self.edt().since(now).as_nanos() / TICK.as_nanos() * TICK.as_nanos();
+        let wait = Span::nanos(ticks(wait) * TICK.as_nanos() + paced).min(RttEstimator::RTO_MAX);
         self.timer = Timer { kind, at: fires_at(now, wait) };
     }
 
@@ -111,7 +112,7 @@ impl Sender {
         let mut wait = match self.cc.rtt().smoothed() {
             Some(srtt) => {
                 let slack = if self.board.packets_out() == 1 { LONE_SEGMENT } else { TIMEOUT_MIN };
-                Span(srtt.0 * 2) + slack
+                Span::nanos(srtt.as_nanos() * 2) + slack
             }
             None => PROBE_INITIAL,
         };
@@ -171,7 +172,7 @@ impl Sender {
         let (lost, wait) = self.detect_loss(now, true);
         if lost > 0 && self.cc.ca_state() != CaState::Recovery {
             self.enter_recovery();
-            self.cc.on_recovery_by_timer(now, self.board.in_flight());
+            self.cc.on_recovery_by_timer(now, self.flight());
         }
         match wait {
             Some(wait) if lost == 0 => self.set_reorder_timer(now, wait),
@@ -192,7 +193,7 @@ impl Sender {
         }
         self.mark_timed_out(now);
         self.stats.rto += 1;
-        self.cc.on_rto(now, self.board.in_flight(), first);
+        self.cc.on_rto(now, self.flight(), first);
         self.high_seq = self.board.next;
         self.frto = new_recovery || self.retransmits_in_row > 0;
         self.tlp_high_seq = None;
@@ -207,6 +208,7 @@ impl Sender {
 
     fn mark_timed_out(&mut self, now: Time) {
         let head = self.board.una;
+        let mut lost = LostRun::default();
         for seq in head..self.board.next {
             let record = *self.board.peek(seq);
             let waiting = record.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
@@ -216,8 +218,9 @@ impl Sender {
             if seq != head && self.is_recent(record.token.send_time().as_micros(), now) {
                 continue;
             }
-            self.lose(now, seq, true);
+            self.lose(now, seq, true, &mut lost);
         }
+        self.tell_lost(now, true, &lost);
         self.stats.first_loss.get_or_insert(now);
     }
 }
@@ -234,7 +237,7 @@ mod tests {
                 let (now, wait) = (Time::micros(now_us), Span::micros(wait_us));
                 let late = fires_at(now, wait).since(now + wait);
                 assert!(fires_at(now, wait) > now + wait && late <= Span::millis(8), "{now_us} {wait_us} {late:?}");
-                assert_eq!(fires_at(now, wait).0 % TICK.0, 0);
+                assert_eq!(fires_at(now, wait).as_nanos() % TICK.as_nanos(), 0);
             }
         }
     }

@@ -63,11 +63,13 @@ impl<'a> Checker<'a> {
             return;
         }
         let early = sent.now < allowed;
-        watch.allowed = (allowed + span).max(sent.now + Span(span.0 - span.0 / 2));
+        watch.allowed = (allowed + span).max(sent.now + Span::nanos(span.as_nanos() - span.as_nanos() / 2));
         if by_timer {
             return; // probes and time-outs do not wait for the pacer
         }
-        self.claim(!early, || format!("{} ns before the pacer allows it: {sent:?}", allowed.since(sent.now).0));
+        self.claim(!early, || {
+            format!("{} ns before the pacer allows it: {sent:?}", allowed.since(sent.now).as_nanos())
+        });
         // A burst out of idleness was sized before the algorithm heard of the restart, as in Linux.
         let out_of_idleness = sent.in_flight <= sent.segments;
         self.claim(out_of_idleness || sent.bytes <= sent.burst_bytes, || {
@@ -129,7 +131,7 @@ impl<'a> Checker<'a> {
     }
 
     fn ticks(&self, traffic: &Traffic) -> u64 {
-        let per = |span: Span| 4 * self.setup.duration.0 / span.0.max(1);
+        let per = |span: Span| 4 * self.setup.duration.as_nanos() / span.as_nanos().max(1);
         match traffic {
             Traffic::Rate { tick, .. } => per(*tick),
             Traffic::OnOff { on, off } => 2 * per(*on + *off),
@@ -140,7 +142,7 @@ impl<'a> Checker<'a> {
     /// Reviews of demand links, which come also when nothing is sent.
     fn grants(&self) -> u64 {
         let reviews = |link: &bbrlab_lab::link::LinkConfig| match link.service {
-            bbrlab_lab::link::Service::Demand(demand) => self.setup.duration.0 / demand.period.0,
+            bbrlab_lab::link::Service::Demand(demand) => self.setup.duration.as_nanos() / demand.period.as_nanos(),
             _ => 0,
         };
         self.setup.links.iter().map(reviews).sum()

@@ -32,7 +32,7 @@ impl Dice {
     }
 
     fn span(&mut self, low: Span, high: Span) -> Span {
-        Span(self.log(low.0 as f64, high.0 as f64) as u64)
+        Span::nanos(self.log(low.as_nanos() as f64, high.as_nanos() as f64) as u64)
     }
 
     fn loss(&mut self) -> Loss {
@@ -49,7 +49,7 @@ impl Dice {
     }
 
     fn buffer(&mut self, rate: f64, rtt: Span) -> Buffer {
-        let bdp = (rate / 8.0 * rtt.0 as f64 / 1e9).max(1514.0);
+        let bdp = (rate / 8.0 * rtt.as_nanos() as f64 / 1e9).max(1514.0);
         match self.0.below(4) {
             0 => Buffer::Packets(self.between(1, 20)),
             1 => Buffer::Packets((bdp / 1514.0 * self.log(0.05, 8.0)).max(1.0) as u64),
@@ -108,20 +108,21 @@ impl Dice {
                 Service::Trace(std::sync::Arc::new(DeliveryTrace::parse(&text).expect("a legal trace")))
             }
             1 => Service::Demand(Demand {
-                min: Rate((rate / 10.0).max(1_000.0) as u64),
-                max: Rate(rate as u64),
+                min: Rate::bits_per_sec((rate / 10.0).max(1_000.0) as u64),
+                max: Rate::bits_per_sec(rate as u64),
                 steps: self.between(1, 20) as u32,
                 period: self.span(Span::millis(1), Span::millis(500)),
                 up_backlog: self.span(Span::micros(100), Span::millis(100)),
             }),
-            _ => Service::Rate(Rate(rate as u64)),
+            _ => Service::Rate(Rate::bits_per_sec(rate as u64)),
         }
     }
 
     fn link(&mut self, rate: f64, rtt: Span) -> LinkConfig {
-        let policer = self
-            .one_in(8)
-            .then(|| Policer { rate: Rate((rate * self.log(0.2, 1.2)) as u64), burst: self.between(3_000, 300_000) });
+        let policer = self.one_in(8).then(|| Policer {
+            rate: Rate::bits_per_sec((rate * self.log(0.2, 1.2)) as u64),
+            burst: self.between(3_000, 300_000),
+        });
         LinkConfig {
             service: self.service(rate),
             buffer: self.buffer(rate, rtt),
@@ -134,7 +135,11 @@ impl Dice {
     fn path(&mut self, rtt: Span) -> PathSetup {
         PathSetup {
             rtt,
-            jitter: if self.one_in(4) { self.span(Span::micros(1), Span(rtt.0.max(2_000))) } else { Span::ZERO },
+            jitter: if self.one_in(4) {
+                self.span(Span::micros(1), Span::nanos(rtt.as_nanos().max(2_000)))
+            } else {
+                Span::ZERO
+            },
             jitter_reorders: self.one_in(2),
             reorder: if self.one_in(6) { self.log(1e-3, 0.2) } else { 0.0 },
             duplicate: if self.one_in(6) { self.log(1e-3, 0.2) } else { 0.0 },
@@ -149,16 +154,16 @@ impl Dice {
 
     fn schedule(&mut self, duration: Time, rate: f64, rtt: Span, links: &[LinkConfig]) -> Vec<Change> {
         let count = if self.one_in(3) { self.between(1, 6) } else { 0 };
-        let mut times: Vec<Time> = (0..count).map(|_| Time(self.0.below(duration.0))).collect();
+        let mut times: Vec<Time> = (0..count).map(|_| Time::nanos(self.0.below(duration.as_nanos()))).collect();
         times.sort_unstable();
         let change = |at| {
             let link = self.0.below(links.len() as u64) as usize;
             let fixed = matches!(links[link].service, Service::Rate(_));
             let what = match self.0.below(5) {
-                0 | 1 if fixed && self.one_in(4) => ChangeKind::Rate(Rate(self.between(1, 1_000))),
-                0 | 1 if fixed => ChangeKind::Rate(Rate((rate * self.log(0.05, 2.0)).max(1.0) as u64)),
+                0 | 1 if fixed && self.one_in(4) => ChangeKind::Rate(Rate::bits_per_sec(self.between(1, 1_000))),
+                0 | 1 if fixed => ChangeKind::Rate(Rate::bits_per_sec((rate * self.log(0.05, 2.0)).max(1.0) as u64)),
                 2 => ChangeKind::Buffer(self.buffer(rate, rtt)),
-                3 => ChangeKind::Rtt(Span((rtt.0 as f64 * self.log(0.1, 10.0)).clamp(1e3, 3e9) as u64)),
+                3 => ChangeKind::Rtt(Span::nanos((rtt.as_nanos() as f64 * self.log(0.1, 10.0)).clamp(1e3, 3e9) as u64)),
                 4 => ChangeKind::AckLoss(self.loss()),
                 _ => ChangeKind::Loss(self.loss()),
             };
@@ -168,7 +173,7 @@ impl Dice {
     }
 
     fn traffic(&mut self, rate: f64, duration: Time) -> Traffic {
-        let volume = rate / 8.0 * duration.0 as f64 / 1e9;
+        let volume = rate / 8.0 * duration.as_nanos() as f64 / 1e9;
         match self.0.below(8) {
             0 => Traffic::Size(self.between(1, 3)),
             1 => Traffic::Size((volume * self.log(0.001, 1.0)).max(1.0) as u64),
@@ -177,7 +182,7 @@ impl Dice {
                 off: self.span(Span::millis(1), Span::secs(3)),
             },
             3 => Traffic::Rate {
-                rate: Rate((rate * self.log(0.01, 2.0)).max(1.0) as u64),
+                rate: Rate::bits_per_sec((rate * self.log(0.01, 2.0)).max(1.0) as u64),
                 tick: self.span(Span::millis(1), Span::millis(200)),
             },
             4 => Traffic::RequestResponse {
@@ -201,7 +206,7 @@ impl Dice {
 
     fn flow(&mut self, index: usize, setup: &Setup, rate: f64) -> FlowSetup {
         let name = ALGORITHMS[self.0.below(ALGORITHMS.len() as u64) as usize].name;
-        let start = if self.one_in(2) { Time::ZERO } else { Time(self.0.below(setup.duration.0 / 2)) };
+        let start = if self.one_in(2) { Time::ZERO } else { Time::nanos(self.0.below(setup.duration.as_nanos() / 2)) };
         let links = setup.links.len();
         let first = self.0.below(links as u64) as usize;
         let last = first + 1 + self.0.below((links - first) as u64) as usize;
@@ -211,11 +216,11 @@ impl Dice {
             name: format!("{name}#{index}"),
             algorithm: AlgorithmConfig::named(name).expect("a listed algorithm exists"),
             start,
-            stop: self.one_in(6).then(|| start + Span(1 + self.0.below(setup.duration.0))),
+            stop: self.one_in(6).then(|| start + Span::nanos(1 + self.0.below(setup.duration.as_nanos()))),
             rtt: self.one_in(4).then(|| self.span(Span::micros(1), Span::secs(1))),
             links: if self.one_in(3) { (first, last) } else { (0, links) },
             access: self.one_in(5).then(|| AccessSetup {
-                rate: Rate(access_rate as u64),
+                rate: Rate::bits_per_sec(access_rate as u64),
                 rtt: self.span(Span::micros(1), Span::millis(50)),
                 buffer: self.buffer(access_rate, setup.path.rtt),
             }),
@@ -236,8 +241,8 @@ pub fn setup(seed: u64, case: u64) -> Setup {
     let mut dice = Dice(Rng::derive(seed, case));
     let rate = dice.log(1e4, 1e9);
     let rtt = dice.span(Span::micros(1), Span::secs(2));
-    let seconds = (PACKETS * 12_112.0 / rate).max(10.0 * rtt.0 as f64 / 1e9).clamp(0.05, 30.0);
-    let duration = Time((seconds * 1e9) as u64);
+    let seconds = (PACKETS * 12_112.0 / rate).max(10.0 * rtt.as_nanos() as f64 / 1e9).clamp(0.05, 30.0);
+    let duration = Time::nanos((seconds * 1e9) as u64);
     let links: Vec<_> = (0..if dice.one_in(4) { dice.between(2, 4) } else { 1 })
         .map(|_| {
             let share = dice.log(0.5, 2.0);
@@ -246,9 +251,9 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         .collect();
     let mut setup = Setup {
         duration,
-        warmup: if dice.one_in(3) { Time(dice.0.below(duration.0)) } else { Time::ZERO },
+        warmup: if dice.one_in(3) { Time::nanos(dice.0.below(duration.as_nanos())) } else { Time::ZERO },
         seed: dice.0.next_u64(),
-        sample: dice.one_in(2).then(|| Span(duration.0 / 50 + 1)),
+        sample: dice.one_in(2).then(|| Span::nanos(duration.as_nanos() / 50 + 1)),
         bottleneck: dice.0.below(links.len() as u64) as usize,
         schedule: dice.schedule(duration, rate, rtt, &links),
         capture: bbrlab_lab::setup::Capture::Off,
@@ -266,13 +271,16 @@ pub fn setup(seed: u64, case: u64) -> Setup {
 /// The scenario in few words, close to what `bbrlab run` takes.
 pub fn describe(setup: &Setup) -> String {
     let link = &setup.links[setup.bottleneck];
-    let rate = link.service.nominal_rate().0;
-    let flows: Vec<_> =
-        setup.flows.iter().map(|flow| format!("--flow {}@{}ns", flow.algorithm.name(), flow.start.0)).collect();
+    let rate = link.service.nominal_rate().as_bits_per_sec();
+    let flows: Vec<_> = setup
+        .flows
+        .iter()
+        .map(|flow| format!("--flow {}@{}ns", flow.algorithm.name(), flow.start.as_nanos()))
+        .collect();
     format!(
         "about: bbrlab run --rate {rate}bit --rtt {}ns --duration {}ns --seed {} {}",
-        setup.path.rtt.0,
-        setup.duration.0,
+        setup.path.rtt.as_nanos(),
+        setup.duration.as_nanos(),
         setup.seed,
         flows.join(" ")
     )

@@ -82,7 +82,7 @@ fn ways(setup: &Setup) -> [Way; 2] {
 
 /// The bench's path: one link with a buffer of one BDP.
 fn one_link(mbit: u64, rtt: Span) -> Setup {
-    let rate = Rate(mbit * 1_000_000);
+    let rate = Rate::bits_per_sec(mbit * 1_000_000);
     let buffer = Buffer::Bytes(rate.bytes_in(rtt).max(64 * 1514));
     Setup::one_link(rate, rtt, buffer, Span::secs(60), Vec::new())
 }
@@ -124,7 +124,7 @@ pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<(), Fault
         String::new(),
     ]);
     let pings = clean(|| pings(&one_link(100, RTT), PINGS.0, PINGS.1), |pings| &pings.check)?;
-    let us = |q: f64| (pings.rtt.quantile(q) - RTT.0 as f64) / 1e3;
+    let us = |q: f64| (pings.rtt.quantile(q) - RTT.as_nanos() as f64) / 1e3;
     row([
         "idle, 20 ms".to_owned(),
         format!("{} pings", pings.rtt.count()),
@@ -160,7 +160,7 @@ fn sleeps(step: Span, seconds: u64) -> Result<(f64, Histogram), Fault> {
         let start = clock::now_ns();
         let mut due = start;
         while due < start + seconds * 1_000_000_000 {
-            due = (due + step.0).max(clock::now_ns());
+            due = (due + step.as_nanos()).max(clock::now_ns());
             thread::sleep(Duration::from_nanos(due.saturating_sub(clock::now_ns())));
             late.add(clock::now_ns().saturating_sub(due));
         }

@@ -106,7 +106,7 @@ pub fn check(setup: &Setup, direction: Direction) -> Result<(), Fault> {
 
 /// What hosts hand over at these rates.
 pub fn offload_for(setup: &Setup) -> Offload {
-    let fast = |service: &Service| service.nominal_rate().0 >= SUPER_FROM_BPS;
+    let fast = |service: &Service| service.nominal_rate().as_bits_per_sec() >= SUPER_FROM_BPS;
     if setup.links.iter().all(|link| fast(&link.service)) { Offload::SuperPackets } else { Offload::Packets }
 }
 

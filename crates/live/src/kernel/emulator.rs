@@ -128,7 +128,7 @@ struct Early {
 impl Early {
     /// Takes `span` ns of it, if there is as much by `now`; it grows by `share` thousandths of all time.
     fn take(&mut self, now: Time, span: u64, share: u64) -> bool {
-        let earned = now.since(self.counted).0 / 1000 * share;
+        let earned = now.since(self.counted).as_nanos() / 1000 * share;
         if earned > 0 {
             self.counted = now;
         }
@@ -144,7 +144,7 @@ impl Early {
 impl<'a, O: Observer> Emulator<'a, O> {
     /// An emulator between the devices of the left and of the right namespace.
     pub fn new(plan: Plan, ways: [Way; 2], tuns: [&'a Tun; 2], observer: O) -> Self {
-        let all_from = |bps| ways.iter().all(|way| way.links().iter().all(|link| link.rate().0 >= bps));
+        let all_from = |bps| ways.iter().all(|way| way.links().iter().all(|link| link.rate().as_bits_per_sec() >= bps));
         Self {
             merges: all_from(MERGE_FROM_BPS),
             is_fast: all_from(FAST_FROM_BPS),
@@ -182,7 +182,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             let due = self.next_due();
             let now = self.now();
             let weary = now.since(woke) > VIGIL;
-            let awake = if self.is_fast || self.plan.punctual { AWAKE + Span(self.ahead()) } else { AWAKE };
+            let awake = if self.is_fast || self.plan.punctual { AWAKE + Span::nanos(self.ahead()) } else { AWAKE };
             if (due <= now + awake || readable != [false; 2]) && !weary {
                 continue;
             }
@@ -204,7 +204,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
     #[inline]
     fn now(&self) -> Time {
-        Time(clock::now_ns().saturating_sub(self.plan.start_ns))
+        Time::nanos(clock::now_ns().saturating_sub(self.plan.start_ns))
     }
 
     fn next_due(&self) -> Time {
@@ -215,11 +215,11 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
     /// How long to sleep for what is due then: less by the time that waking takes, while there is time to spare.
     fn until(&mut self, now: Time, due: Time) -> Span {
-        let span = due.since(now).0;
+        let span = due.since(now).as_nanos();
         let share = if self.plan.punctual { EARLY_SHARE_PUNCTUAL } else { EARLY_SHARE };
         let ahead = self.ahead();
         let early = if self.early.take(now, ahead, share) { ahead } else { 0 };
-        Span(span.saturating_sub(early).max(SLEEP_MIN))
+        Span::nanos(span.saturating_sub(early).max(SLEEP_MIN))
     }
 
     /// How much earlier than something is due to wake for it.
@@ -233,14 +233,14 @@ impl<'a, O: Observer> Emulator<'a, O> {
         let heard = if deaf { PollFlags::empty() } else { PollFlags::POLLIN };
         let wait = |fd| PollFd::new(fd, heard);
         let mut fds = [wait(self.tuns[0].as_fd()), wait(self.tuns[1].as_fd()), PollFd::new(stop, PollFlags::POLLIN)];
-        let timeout = TimeSpec::from_duration(Duration::from_nanos(span.0.min(u64::from(u32::MAX))));
+        let timeout = TimeSpec::from_duration(Duration::from_nanos(span.as_nanos().min(u64::from(u32::MAX))));
         let asleep = self.now();
         match ppoll(&mut fds, Some(timeout), Some(SigSet::all())) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(format!("emulator: poll: {error}")),
         }
         let now = self.now();
-        let over = now.since(asleep + span).0.min(LEAD_MAX);
+        let over = now.since(asleep + span).as_nanos().min(LEAD_MAX);
         let [left, right, stopped] = fds.map(|fd| fd.any().unwrap_or(false));
         let mut arrived = None;
         if over > 0 {
@@ -248,7 +248,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             self.longest = over.max(self.longest - self.longest.saturating_sub(over) / LONGEST_DECAY);
         } else if !deaf && (left || right) {
             // A packet woke us, and that took as long as a timer's wake-up does.
-            arrived = Some(Time(now.0.saturating_sub(self.lead)).max(asleep));
+            arrived = Some(Time::nanos(now.as_nanos().saturating_sub(self.lead)).max(asleep));
         }
         Ok(Woken { readable: [left || deaf, right || deaf], arrived, stopped })
     }
@@ -363,7 +363,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             }
             self.write(way, packet, count)?;
             let written = self.now();
-            self.gather.on_delivered(way, due.0, written.0, &last);
+            self.gather.on_delivered(way, due.as_nanos(), written.as_nanos(), &last);
             (0..count).for_each(|_| self.pool.release(packet.buffer));
             any = true;
         }

@@ -140,7 +140,7 @@ fn run_once(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Pr
         running: None,
         seen,
         start_ns: 0,
-        step: setup.duration.0 / PROGRESS_REPORTS,
+        step: setup.duration.as_nanos() / PROGRESS_REPORTS,
         told: 0,
         progress,
     };
@@ -201,7 +201,7 @@ impl Path for Between<'_> {
         let now = clock::now_ns().saturating_sub(self.start_ns);
         if self.step > 0 && now / self.step > self.told {
             self.told = now / self.step;
-            (self.progress)(Time(now));
+            (self.progress)(Time::nanos(now));
         }
         let newest = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the first sample there is nothing yet.
@@ -252,7 +252,7 @@ impl Watch for Probe {
 
     #[inline]
     fn on_left(&mut self, packet: &Packet, waited: Span, lost: bool) {
-        self.meter.on_left(packet.flow as usize, waited.0, packet.ce, lost);
+        self.meter.on_left(packet.flow as usize, waited.as_nanos(), packet.ce, lost);
     }
 }
 
@@ -270,9 +270,9 @@ impl Observer for Probe {
         if way == RIGHTWARD
             && let Some(tcp) = wire::tcp(packet)
         {
-            self.meter.on_data(now.0, flow as usize, tcp.seq, tcp.payload, segments);
+            self.meter.on_data(now.as_nanos(), flow as usize, tcp.seq, tcp.payload, segments);
             if let Some(capture) = &mut self.capture {
-                capture.on_packet(now.0, flow as usize, Direction::Data, packet);
+                capture.on_packet(now.as_nanos(), flow as usize, Direction::Data, packet);
             }
         }
     }
@@ -282,11 +282,11 @@ impl Observer for Probe {
         self.warm_up(now);
         let Some(tcp) = wire::tcp(head) else { return };
         if way == RIGHTWARD {
-            self.meter.on_arrival(now.0, flow as usize, tcp.seq, tcp.payload, count, wire_bytes);
+            self.meter.on_arrival(now.as_nanos(), flow as usize, tcp.seq, tcp.payload, count, wire_bytes);
         } else if way == LEFTWARD && tcp.flags & wire::flag::ACK != 0 {
-            self.meter.on_ack(now.0, flow as usize, tcp.ack, tcp.sack_blocks());
+            self.meter.on_ack(now.as_nanos(), flow as usize, tcp.ack, tcp.sack_blocks());
             if let Some(capture) = &mut self.capture {
-                capture.on_packet(now.0, flow as usize, Direction::Ack, head);
+                capture.on_packet(now.as_nanos(), flow as usize, Direction::Ack, head);
             }
         }
     }
@@ -307,7 +307,7 @@ fn link_seen(link: &Link<Queued>) -> LinkSeen {
     LinkSeen {
         queue_packets: link.queue_packets(),
         queue_bytes: link.queue_bytes(),
-        rate_bps: link.rate().0,
+        rate_bps: link.rate().as_bits_per_sec(),
         arrivals: stats.arrivals,
         drops: stats.drops + stats.policed,
         marks: stats.marks,

@@ -66,8 +66,8 @@ pub enum Half {
 impl Half {
     fn of(self, rtt: Span) -> Span {
         match self {
-            Self::There => Span(rtt.0 / 2),
-            Self::Back => Span(rtt.0 - rtt.0 / 2),
+            Self::There => Span::nanos(rtt.as_nanos() / 2),
+            Self::Back => Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2),
         }
     }
 }
@@ -181,7 +181,7 @@ impl Way {
     #[inline]
     pub fn next_due(&self) -> Time {
         let mut due = Time::NEVER;
-        let mut delay = Span(u64::MAX);
+        let mut delay = Span::nanos(u64::MAX);
         for line in &self.lines {
             due = due.min(line.next());
             delay = delay.min(line.delay());
@@ -279,7 +279,7 @@ impl Way {
         if index == self.bottleneck {
             // What did not wait begins a busy period of the link.
             self.busy = self.busy.wrapping_add(u32::from(departure.queue_delay == Span::ZERO));
-            (packet.busy, packet.left_ns) = (self.busy, departure.at.0);
+            (packet.busy, packet.left_ns) = (self.busy, departure.at.as_nanos());
             watch.on_left(&packet, departure.queue_delay, departure.lost);
         }
         if departure.lost {

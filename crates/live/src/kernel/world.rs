@@ -202,8 +202,8 @@ impl World {
             tcp_memory: TcpMemory::now().share().max(running.tcp_memory),
             scheduler: if running.fifo { "fifo" } else { "other" }.to_owned(),
         };
-        let limits = Limits::for_rtt_us(rtt.0 as f64 / 1e3);
-        Ok((observer, gather.verdict(limits, rtt.0 as f64 / 1e6, &surroundings)))
+        let limits = Limits::for_rtt_us(rtt.as_nanos() as f64 / 1e3);
+        Ok((observer, gather.verdict(limits, rtt.as_nanos() as f64 / 1e6, &surroundings)))
     }
 
     /// Packets that found no room in front of a device, or behind it.

@@ -108,7 +108,7 @@ pub fn send(
 /// A connection with this congestion control; `None` if the path let none through before the end.
 fn open(nth: usize, algorithm: &str, began: u64, end: Time, stop: &AtomicBool) -> Result<Option<TcpStream>, String> {
     let address = SockaddrIn::from(SocketAddrV4::new(RECEIVER, PORT + nth as u16));
-    while Time(now_ns() - began) < end && !stop.load(Ordering::Relaxed) {
+    while Time::nanos(now_ns() - began) < end && !stop.load(Ordering::Relaxed) {
         let fault = |what: &str, error: nix::Error| format!("flow {nth}: {what}: {error}");
         let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
             .map_err(|error| fault("no socket", error))?;
@@ -131,17 +131,17 @@ fn open(nth: usize, algorithm: &str, began: u64, end: Time, stop: &AtomicBool) -
 
 fn sleep_until(began: u64, at: Time, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let left = at.since(Time(now_ns() - began));
+        let left = at.since(Time::nanos(now_ns() - began));
         if left == Span::ZERO {
             return;
         }
-        thread::sleep(Duration::from_nanos(left.0).min(PATIENCE));
+        thread::sleep(Duration::from_nanos(left.as_nanos()).min(PATIENCE));
     }
 }
 
 impl Sender<'_> {
     fn now(&self) -> Time {
-        Time(now_ns() - self.began)
+        Time::nanos(now_ns() - self.began)
     }
 
     /// Writes up to `bytes`; how many went.

@@ -135,16 +135,16 @@ struct Relay {
 impl Relay {
     fn new(setup: &Setup, sender: std::fs::File, receiver: std::fs::File) -> Self {
         let path = &setup.path;
-        let half = path.rtt.0 / 2;
+        let half = path.rtt.as_nanos() / 2;
         let plain = DelayConfig {
-            delay: Span(path.rtt.0 - half),
+            delay: Span::nanos(path.rtt.as_nanos() - half),
             jitter: Span::ZERO,
             jitter_reorders: false,
             reorder: 0.0,
             duplicate: 0.0,
         };
         let there = DelayConfig {
-            delay: Span(half),
+            delay: Span::nanos(half),
             jitter: path.jitter,
             jitter_reorders: path.jitter_reorders,
             reorder: path.reorder,
@@ -166,7 +166,7 @@ impl Relay {
     }
 
     fn now(&self) -> Time {
-        Time(now_ns() - self.began)
+        Time::nanos(now_ns() - self.began)
     }
 
     fn run(&mut self, stop: &AtomicBool) {
@@ -186,7 +186,7 @@ impl Relay {
         let due = self.link.next_departure().min(self.there.next()).min(self.back.next());
         let due = self.change.map_or(due, |change| due.min(change.at));
         let nap = due.since(self.now()).min(NAP);
-        let wait = TimeSpec::new(0, nap.0 as i64);
+        let wait = TimeSpec::new(0, nap.as_nanos() as i64);
         let mut polled = [
             PollFd::new(self.sender.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.receiver.as_fd(), PollFlags::POLLIN),
@@ -261,9 +261,9 @@ impl Relay {
             ChangeKind::Loss(loss) => self.link.set_loss(loss),
             ChangeKind::AckLoss(loss) => self.ack_loss.set(loss),
             ChangeKind::Rtt(rtt) => {
-                let half = rtt.0 / 2;
-                self.there.set_delay(Span(half));
-                self.back.set_delay(Span(rtt.0 - half));
+                let half = rtt.as_nanos() / 2;
+                self.there.set_delay(Span::nanos(half));
+                self.back.set_delay(Span::nanos(rtt.as_nanos() - half));
             }
         }
     }

@@ -170,7 +170,7 @@ fn follow(schedule: Vec<Change>, mut plan: Plan, both: bool) -> Result<(), Failu
     let mut asked = Vec::new();
     for change in schedule {
         let lines = if both { plan.change_both(&change) } else { plan.change(&change) };
-        asked.push((change.at.0, lines));
+        asked.push((change.at.as_nanos(), lines));
     }
     let mut changers: Vec<Changer> = Vec::new();
     for (namespace, _) in asked.iter().flat_map(|(_, lines)| lines) {

@@ -257,7 +257,7 @@ impl KernelPath {
             counters: (0..setup.links.len()).map(open).collect::<Result<_, _>>()?,
             policed: setup.links.iter().map(|link| link.policer.is_some()).collect(),
             changers,
-            rates: setup.links.iter().map(|link| link.service.nominal_rate().0).collect(),
+            rates: setup.links.iter().map(|link| link.service.nominal_rate().as_bits_per_sec()).collect(),
             zero_ns: 0,
             log: Log::open(FilePath::new(EXCHANGE)).map_err(|error| format!("packets: {error}"))?,
             plan,
@@ -339,7 +339,7 @@ impl Path for KernelPath {
 
     fn change(&mut self, change: &Change) -> Result<(), Failure> {
         if let bbrlab_lab::setup::ChangeKind::Rate(rate) = change.what {
-            self.rates[change.link] = rate.0;
+            self.rates[change.link] = rate.as_bits_per_sec();
         }
         for (namespace, line) in self.plan.change(change) {
             if let Some(changer) = self.changers.iter_mut().find(|changer| changer.namespace == namespace) {

@@ -105,6 +105,6 @@ mod tests {
         let packets = take(&dir, &setup).unwrap();
         fs::remove_dir_all(&dir).unwrap();
         let seen: Vec<_> = packets.records.iter().map(|record| (record.t_ns, record.seq, record.len)).collect();
-        assert_eq!((seen, packets.cut), (vec![(0, 0, 7), (1, 1, 7), (2, 2, 7)], Some(Time(3))));
+        assert_eq!((seen, packets.cut), (vec![(0, 0, 7), (1, 1, 7), (2, 2, 7)], Some(Time::nanos(3))));
     }
 }

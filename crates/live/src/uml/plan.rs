@@ -166,7 +166,7 @@ fn refuse(setup: &Setup) -> Result<(), Failure> {
     }
     for link in &setup.links {
         match &link.service {
-            Service::Rate(rate) if rate.0 > 0 => {
+            Service::Rate(rate) if rate.as_bits_per_sec() > 0 => {
                 if matches!(&link.aqm, Aqm::Red(red) if red.gentle) {
                     return not("aqm: gentle", "the kernel's RED drops everything above max");
                 }
@@ -177,7 +177,7 @@ fn refuse(setup: &Setup) -> Result<(), Failure> {
         }
     }
     for change in &setup.schedule {
-        if matches!(change.what, ChangeKind::Rate(Rate(0))) {
+        if matches!(change.what, ChangeKind::Rate(rate) if rate == Rate::bits_per_sec(0)) {
             return not("schedule", "no queueing discipline of Linux has a rate of zero");
         }
         if matches!(change.what, ChangeKind::Buffer(_)) && !matches!(setup.links[change.link].aqm, Aqm::DropTail) {
@@ -201,12 +201,12 @@ fn refuse(setup: &Setup) -> Result<(), Failure> {
 
 /// A rate for `tc`, which takes bits a second as they are.
 fn rate(rate: Rate) -> String {
-    format!("{}bit", rate.0)
+    format!("{}bit", rate.as_bits_per_sec())
 }
 
 /// A time for `tc`, which reads microseconds with a fraction; netem keeps nanoseconds, others microseconds.
 fn time(span: Span) -> String {
-    format!("{}.{:03}us", span.0 / 1000, span.0 % 1000)
+    format!("{}.{:03}us", span.as_nanos() / 1000, span.as_nanos() % 1000)
 }
 
 fn percent(share: f64) -> String {
@@ -293,7 +293,7 @@ impl Plan {
         let queue = self.bottleneck(index, "add");
         let child = child(&link, &config);
         let police = config.policer.map(|policer| {
-            let (rate, burst) = (policer.rate.0, policer.burst);
+            let (rate, burst) = (policer.rate.as_bits_per_sec(), policer.burst);
             format!(
                 "qdisc add dev {link} clsact\nfilter add dev {link} egress matchall action police rate {rate}bit \
                  burst {burst}b mtu {} conform-exceed drop/pipe\n",
@@ -387,11 +387,15 @@ impl Plan {
     }
 
     fn delay(&self, index: usize, verb: &str) -> String {
-        let there = Span(self.rtt(index).0 / 2);
+        let there = Span::nanos(self.rtt(index).as_nanos() / 2);
         // netem's jitter is symmetric around its delay; ours adds to it.
         let jitter = match self.jitter {
             Span::ZERO => format!("delay {}", time(there)),
-            jitter => format!("delay {} {}", time(there + Span(jitter.0 / 2)), time(Span(jitter.0 / 2))),
+            jitter => format!(
+                "delay {} {}",
+                time(there + Span::nanos(jitter.as_nanos() / 2)),
+                time(Span::nanos(jitter.as_nanos() / 2))
+            ),
         };
         let duplicate =
             if self.duplicate > 0.0 { format!(" duplicate {}", percent(self.duplicate)) } else { String::new() };
@@ -400,7 +404,7 @@ impl Plan {
 
     fn delay_back(&self, index: usize, verb: &str) -> String {
         let rtt = self.rtt(index);
-        let back = Span(rtt.0 - rtt.0 / 2);
+        let back = Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2);
         format!(
             "qdisc {verb} dev r{index} root handle 1: netem limit {ENDLESS} delay {}{}",
             time(back),

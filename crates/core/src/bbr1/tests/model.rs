@@ -105,7 +105,7 @@ fn drain_ends_when_inflight_reaches_the_quantised_bdp_and_not_one_packet_before(
     let mut d = Driver::cruising(0);
     d.bbr.mode = Mode::Drain;
     d.bbr.update_gains();
-    let target = d.bbr.inflight(PER_MS, UNIT) as u32;
+    let target = d.bbr.inflight(PER_MS, UNIT);
     // 40 packets of BDP, three bursts of 2 (1.4 MB/s make 1400 bytes in 1/1024 s).
     assert_eq!(target, 46);
     d.ack_with(1, |ack| ack.in_flight = target + 1);

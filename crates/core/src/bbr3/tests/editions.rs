@@ -12,7 +12,10 @@ fn linux(state: Phase) -> Driver {
 #[test]
 fn the_drafts_constants_are_its_own() {
     let p = Bbr3Params::default();
-    let per_cent = |value: u32| value * 100 / UNIT;
+    let per_cent = |value: u32| {
+        assert_eq!(value * 100 % UNIT, 0, "{value} is a whole per cent");
+        value * 100 / UNIT
+    };
     assert_eq!([p.startup_pacing_gain, p.drain_pacing_gain, p.default_cwnd_gain].map(per_cent), [277, 50, 200]);
     assert_eq!([p.loss_thresh, p.beta, p.headroom].map(per_cent), [2, 70, 15]);
     assert_eq!([p.probe_down_pacing_gain, p.probe_rtt_cwnd_gain].map(per_cent), [90, 50]);
@@ -44,7 +47,7 @@ fn the_kernels_constants_are_exact_in_256ths() {
 fn linux_counts_packets_and_rounds_rates_up() {
     let mut d = Driver::of(Edition::Linux);
     d.ack_with(RTT_US, |ack, _| ack.rs.delivered = Some(1));
-    assert_eq!(d.bbr.max_bw(), BW_UNIT.div_ceil(RTT_US));
+    assert_eq!(d.bbr.model.max_bw(), BW_UNIT.div_ceil(RTT_US));
     assert_eq!((d.bbr.cwnd(), d.bbr.cwnd_bytes()), (11, 11_000));
 }
 
@@ -53,11 +56,11 @@ fn linux_takes_a_higher_rate_as_baseline_at_any_ack() {
     let mut d = Driver::of(Edition::Linux);
     d.round(40);
     d.ack_with(1, |ack, _| ack.rs.delivered = Some(60));
-    assert_eq!(d.bbr.full_bw.bw, (60 * BW_UNIT).div_ceil(RTT_US));
+    assert_eq!(d.bbr.full_pipe.plateau.bw, (60 * BW_UNIT).div_ceil(RTT_US));
     let mut draft = Driver::new();
     draft.round(40);
     draft.ack_with(1, |ack, _| ack.rs.delivered = Some(60));
-    assert_eq!(draft.bbr.full_bw.bw, RATE);
+    assert_eq!(draft.bbr.full_pipe.plateau.bw, RATE);
 }
 
 #[test]
@@ -70,18 +73,18 @@ fn linux_counts_acks_with_loss_as_events() {
         d.ack_with(1, |ack, _| ack.rs.losses = 1);
     }
     d.round_with(|_, flight| *flight = FlightSample { tx_in_flight: 100, lost: 6, ..FlightSample::default() });
-    assert!(d.bbr.full_bw_reached);
+    assert!(d.bbr.full_pipe.reached);
 }
 
 #[test]
 fn linux_forgets_startups_signals_on_entering_drain() {
     let mut d = Driver::of(Edition::Linux);
-    d.bbr.full_bw_reached = true;
+    d.bbr.full_pipe.reached = true;
     d.bbr.set_max_bw([BW_UNIT / 1_000; 2]);
-    d.bbr.is_loss_in_round = true;
+    d.bbr.bounds.is_loss_in_round = true;
     d.ack_with(1, |ack, _| ack.in_flight = 100);
-    assert_eq!((d.state(), d.bbr.inflight_latest), (State::Drain, 0));
-    assert!(!d.bbr.is_loss_in_round);
+    assert_eq!((d.state(), d.bbr.model.inflight_latest), (State::Drain, 0));
+    assert!(!d.bbr.bounds.is_loss_in_round);
 }
 
 #[test]
@@ -111,10 +114,10 @@ fn linux_reads_inflight_at_the_time_of_the_next_departure() {
 #[test]
 fn linux_keeps_the_short_term_bound_below_the_long_term_one_when_it_cruises() {
     let mut d = linux(Phase::ProbeBwDown);
-    d.bbr.inflight_longterm = 45;
-    d.bbr.inflight_shortterm = 60;
+    d.bbr.bounds.inflight_longterm = 45;
+    d.bbr.bounds.inflight_shortterm = 60;
     d.ack_with(1, |ack, _| ack.rs.prior_in_flight = 10);
-    assert_eq!((d.state(), d.bbr.inflight_shortterm), (State::ProbeBwCruise, 45));
+    assert_eq!((d.state(), d.bbr.bounds.inflight_shortterm), (State::ProbeBwCruise, 45));
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn linux_does_not_believe_a_delayed_ack_once_its_filter_has_expired() {
         ack.rs.rtt_us = Some(80_000);
         ack.rs.is_ack_delayed = true;
     });
-    assert_eq!(d.bbr.probe_rtt_min_delay_us, RTT_US);
+    assert_eq!(d.bbr.min_rtt.probe_rtt_min_delay_us, RTT_US);
 }
 
 #[test]
@@ -136,14 +139,14 @@ fn linux_keeps_its_stamps_in_ticks() {
 #[test]
 fn after_a_time_out_linux_bounds_what_follows_by_the_window_before() {
     let mut d = linux(Phase::ProbeBwCruise);
-    d.bbr.on_rto(&Ack { in_flight: 3, ..d.bare() }, true);
-    assert_eq!((d.bbr.cwnd, d.bbr.inflight_shortterm), (4, 80));
+    d.rto(3, true);
+    assert_eq!((d.bbr.out.cwnd, d.bbr.bounds.inflight_shortterm), (4, 80));
 }
 
 #[test]
 fn linux_returns_to_no_state_after_an_undo() {
-    let mut d = linux(Phase::ProbeBwUp);
-    d.bbr.is_bw_probe_sample = true;
+    let mut d = linux(UP);
+    d.bbr.probe.is_bw_probe_sample = true;
     d.lose(1, 40, 3);
     d.ca_state(CaState::Recovery);
     d.bbr.on_undo(&d.bare());
@@ -170,16 +173,16 @@ fn marked(rounds: u32, state: Phase) -> Driver {
 #[test]
 fn linux_cuts_the_short_term_volume_by_a_third_of_the_share_of_marks() {
     let d = marked(1, Phase::ProbeBwCruise);
-    assert_eq!(d.bbr.inflight_shortterm, scaled(80, FINE - 8_500), "alpha begins at 1");
-    assert_eq!(d.bbr.bw_shortterm, INFINITY, "marks do not lower the rate");
+    assert_eq!(d.bbr.bounds.inflight_shortterm, scaled(80, FINE - 8_500), "alpha begins at 1");
+    assert_eq!(d.bbr.bounds.bw_shortterm, INFINITY, "marks do not lower the rate");
 }
 
 #[test]
 fn linux_stops_a_probe_that_is_marked_by_more_than_half() {
-    let mut d = linux(Phase::ProbeBwUp);
+    let mut d = linux(UP);
     d.bbr.p.ecn = 1;
     d.bbr.p.ecn_max_rtt = 0;
-    d.bbr.is_bw_probe_sample = true;
+    d.bbr.probe.is_bw_probe_sample = true;
     d.round_with(|_, flight| flight.delivered_ce = 20);
     assert_eq!(d.state(), State::ProbeBwUp);
     d.ack_with(1, |_, flight| flight.delivered_ce = 21);
@@ -196,7 +199,7 @@ fn linux_leaves_startup_after_two_rounds_marked_by_half() {
         d.bbr.on_congestion_mark(1);
         d.round_with(|_, flight| flight.is_ece = true);
     }
-    assert!(d.bbr.full_bw_reached);
+    assert!(d.bbr.full_pipe.reached);
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn linux_ignores_marks_on_a_long_path_and_unless_the_route_is_known_for_them() {
         d.bbr.p.ecn_max_rtt = max_rtt;
         d.bbr.on_congestion_mark(1);
         d.round_with(|_, flight| flight.is_ece = true);
-        assert_eq!(d.bbr.inflight_shortterm, INFINITY);
+        assert_eq!(d.bbr.bounds.inflight_shortterm, INFINITY);
     }
 }
 
@@ -218,20 +221,20 @@ fn in_the_drafts_edition_a_round_with_marks_is_a_round_with_loss() {
         flight.is_ece = true;
         ack.rs.delivered = Some(36);
     });
-    assert_eq!(d.bbr.inflight_shortterm, 56 * PACKET);
+    assert_eq!(d.bbr.bounds.inflight_shortterm, 56 * PACKET);
 }
 
 #[test]
 fn in_the_drafts_edition_marks_above_two_per_cent_stop_a_probe() {
-    let mut d = Driver::in_state(Phase::ProbeBwUp);
-    d.bbr.is_bw_probe_sample = true;
+    let mut d = Driver::in_state(UP);
+    d.bbr.probe.is_bw_probe_sample = true;
     d.ack_with(1, |_, flight| flight.delivered_ce = 1);
-    assert_eq!((d.state(), d.bbr.inflight_longterm), (State::ProbeBwDown, BDP));
+    assert_eq!((d.state(), d.bbr.bounds.inflight_longterm), (State::ProbeBwDown, BDP));
 }
 
 #[test]
 fn v2_leaves_up_once_a_quarter_more_than_the_bdp_is_in_flight() {
-    let mut d = Driver::of(Edition::V2).moved_to(Phase::ProbeBwUp);
+    let mut d = Driver::of(Edition::V2).moved_to(UP);
     for _ in 0..10 {
         d.round(40);
         assert_eq!(d.state(), State::ProbeBwUp, "a plateau is no reason");
@@ -246,9 +249,9 @@ fn v2_leaves_up_once_a_quarter_more_than_the_bdp_is_in_flight() {
 fn v2_leaves_startup_on_loss_with_the_bdp_alone() {
     let mut d = Driver::of(Edition::V2);
     d.bbr.set_max_bw([BW_UNIT / 1_000; 2]);
-    d.bbr.inflight_latest = 500;
-    d.bbr.leave_startup_by_congestion();
-    assert_eq!(d.bbr.inflight_longterm, 40);
+    d.bbr.model.inflight_latest = 500;
+    d.bbr.leave_startup_by_congestion(Cause::Loss);
+    assert_eq!(d.bbr.bounds.inflight_longterm, 40);
 }
 
 #[test]
@@ -257,17 +260,17 @@ fn the_prototype_waits_one_to_four_seconds_by_the_volume_of_the_path() {
         let mut d = Driver::of(Edition::Ietf100).moved_to(Phase::ProbeBwCruise);
         d.bbr.set_max_bw([packets * BW_UNIT / RTT_US; 2]);
         d.bbr.pick_probe_wait();
-        let wait = d.bbr.bw_probe_wait.as_micros() / 1_000;
+        let wait = d.bbr.probe.bw_probe_wait.as_micros() / 1_000;
         assert!((wait_ms..=wait_ms + 40).contains(&wait), "{packets} packets: {wait} ms");
     }
 }
 
 #[test]
 fn the_prototype_takes_15_per_cent_off_what_was_in_flight_at_five_per_cent_of_loss() {
-    let mut d = Driver::of(Edition::Ietf100).moved_to(Phase::ProbeBwUp);
-    d.bbr.is_bw_probe_sample = true;
+    let mut d = Driver::of(Edition::Ietf100).moved_to(UP);
+    d.bbr.probe.is_bw_probe_sample = true;
     d.lose(1, 100, 5);
     assert_eq!(d.state(), State::ProbeBwUp);
     d.lose(9, 100, 6);
-    assert_eq!((d.state(), d.bbr.inflight_longterm), (State::ProbeBwDown, 84), "0.85 of 99");
+    assert_eq!((d.state(), d.bbr.bounds.inflight_longterm), (State::ProbeBwDown, 84), "0.85 of 99");
 }

@@ -41,7 +41,7 @@ fn linux_cuts_by_whole_256ths() {
     let mut d = marked(Edition::Linux, Phase::ProbeBwCruise);
     d.bbr.ecn.alpha = 100 * 100;
     d.bbr.ecn.in_round = true;
-    d.bbr.inflight_shortterm = 1_000;
+    d.bbr.bounds.inflight_shortterm = 1_000;
     assert_eq!(d.bbr.ecn_lower_bounds(), (INFINITY, 871), "1000 * (256 - 33) / 256");
 }
 
@@ -49,12 +49,12 @@ fn linux_cuts_by_whole_256ths() {
 #[test]
 fn linux_leaves_startup_by_marks_with_what_was_delivered_before() {
     let mut d = marked(Edition::Linux, Phase::Startup);
-    d.bbr.full_bw_reached = false;
+    d.bbr.full_pipe.reached = false;
     for packets in [40, 300] {
         d.bbr.on_congestion_mark(1);
         d.round_with(|ack, _| ack.rs.delivered = Some(packets));
     }
-    assert_eq!((d.bbr.full_bw_reached, d.bbr.inflight_longterm), (true, 41), "the BDP, rounded up");
+    assert_eq!((d.bbr.full_pipe.reached, d.bbr.bounds.inflight_longterm), (true, 41), "the BDP, rounded up");
 }
 
 // spec: google/bbr v3 bbr_main: ecn_in_round on every ACK
@@ -68,8 +68,8 @@ fn linux_believes_a_mark_on_an_ack_without_a_rate() {
 // spec: google/bbr v3 bbr_main: loss_in_cycle last of all
 #[test]
 fn the_loss_that_ends_a_probe_of_linux_belongs_to_the_cycle_that_follows() {
-    let mut d = marked(Edition::Linux, Phase::ProbeBwUp);
-    d.bbr.is_bw_probe_sample = true;
+    let mut d = marked(Edition::Linux, UP);
+    d.bbr.probe.is_bw_probe_sample = true;
     d.ack_with(1, |_, flight| flight.lost = 5);
     assert_eq!((d.state(), d.bbr.ecn.loss_in_cycle), (State::ProbeBwDown, true));
 }
@@ -80,12 +80,12 @@ fn v2_takes_the_lower_of_the_rates_that_loss_and_marks_leave_not_their_product()
     let mut d = marked(Edition::V2, Phase::ProbeBwCruise);
     d.lose(1, 40, 1);
     d.bbr.on_congestion_mark(1);
-    let max_bw = d.bbr.max_bw();
+    let max_bw = d.bbr.model.max_bw();
     d.round_with(|ack, flight| {
         ack.rs.delivered = Some(1);
         flight.is_ece = true;
     });
-    assert_eq!(d.bbr.bw_shortterm, scaled(max_bw, 17_100), "171/256 by marks, 180/256 by loss");
+    assert_eq!(d.bbr.bounds.bw_shortterm, scaled(max_bw, 17_100), "171/256 by marks, 180/256 by loss");
 }
 
 // spec: google/bbr v2alpha bbr_check_full_bw_reached
@@ -94,9 +94,9 @@ fn v2_looks_for_growth_at_the_beginning_of_a_round_alone() {
     let mut d = Driver::of(Edition::V2);
     d.round(40);
     d.ack_with(1, |ack, _| ack.rs.delivered = Some(60));
-    assert_eq!(d.bbr.full_bw.bw, (40 * BW_UNIT).div_ceil(RTT_US));
+    assert_eq!(d.bbr.full_pipe.plateau.bw, (40 * BW_UNIT).div_ceil(RTT_US));
     d.round(62);
-    assert_eq!((d.bbr.full_bw.bw, d.bbr.full_bw.count), ((62 * BW_UNIT).div_ceil(RTT_US), 0));
+    assert_eq!((d.bbr.full_pipe.plateau.bw, d.bbr.full_pipe.plateau.count), ((62 * BW_UNIT).div_ceil(RTT_US), 0));
 }
 
 // spec: google/bbr v3 bbr_check_loss_too_high_in_startup asks for full_bw_reached, not for the mode
@@ -104,24 +104,24 @@ fn v2_looks_for_growth_at_the_beginning_of_a_round_alone() {
 fn linux_counts_losses_in_a_probe_rtt_before_the_pipe_was_full() {
     let mut d = Driver::of(Edition::Linux);
     d.round(40);
-    d.bbr.state = Phase::ProbeRtt { done_stamp: None, round_done: false };
+    d.bbr.phase = Phase::ProbeRtt { done_stamp: None, round_done: false };
     for n in 0..6 {
         d.lose(n, 100, 1);
         d.ca_state(CaState::Recovery);
         d.ack_with(1, |ack, _| ack.rs.losses = 1);
     }
     d.round_with(|_, flight| *flight = FlightSample { tx_in_flight: 100, lost: 6, ..FlightSample::default() });
-    assert!(d.bbr.full_bw_reached);
+    assert!(d.bbr.full_pipe.reached);
 }
 
 // spec: google/bbr v3 bbr_skb_marked_lost changes the state; bbr_main the gains
 #[test]
 fn linux_takes_the_gains_of_a_state_begun_by_a_loss_with_the_next_ack() {
     for (edition, gain) in [(Edition::Linux, 32_000), (Edition::Draft06, 23_040)] {
-        let mut d = Driver::of(edition).moved_to(Phase::ProbeBwUp);
-        d.bbr.is_bw_probe_sample = true;
+        let mut d = Driver::of(edition).moved_to(UP);
+        d.bbr.probe.is_bw_probe_sample = true;
         d.lose(1, 40, 3);
-        assert_eq!((d.state(), d.bbr.pacing_gain), (State::ProbeBwDown, gain));
+        assert_eq!((d.state(), d.bbr.gains.pacing), (State::ProbeBwDown, gain));
     }
 }
 
@@ -132,7 +132,7 @@ fn an_undo_of_linux_puts_the_window_back_to_what_it_was() {
         let mut d = Driver::of(edition).moved_to(Phase::ProbeBwCruise);
         d.lose(1, 100, 1);
         d.ca_state(CaState::Recovery);
-        d.bbr.put_cwnd(90 * d.bbr.smss);
+        d.bbr.put_cwnd(90 * d.bbr.smss());
         d.bbr.on_undo(&d.bare());
         assert_eq!(d.bbr.cwnd(), window, "{edition:?}");
     }
@@ -142,10 +142,10 @@ fn an_undo_of_linux_puts_the_window_back_to_what_it_was() {
 #[test]
 fn v2_hears_nothing_of_tail_loss_probes() {
     for (edition, state) in [(Edition::V2, State::ProbeBwUp), (Edition::Linux, State::ProbeBwDown)] {
-        let mut d = Driver::of(edition).moved_to(Phase::ProbeBwUp);
-        d.bbr.is_bw_probe_sample = true;
-        d.bbr.on_tlp_recovery(Time::micros(d.now_us), d.delivered, false);
-        assert_eq!((d.state(), d.bbr.is_loss_in_round), (state, false), "{edition:?}: Down forgets the round");
+        let mut d = Driver::of(edition).moved_to(UP);
+        d.bbr.probe.is_bw_probe_sample = true;
+        d.bbr.on_tlp_recovery(Time::micros(d.now_us), d.volume(), false);
+        assert_eq!((d.state(), d.bbr.bounds.is_loss_in_round), (state, false), "{edition:?}: Down forgets the round");
     }
 }
 
@@ -154,17 +154,20 @@ fn v2_hears_nothing_of_tail_loss_probes() {
 fn a_time_out_of_v2_keeps_the_count_of_rounds_and_bounds_by_the_window_before() {
     for (edition, count) in [(Edition::V2, 2), (Edition::Linux, 0)] {
         let mut d = Driver::of(edition).moved_to(Phase::ProbeBwCruise);
-        (d.bbr.full_bw.bw, d.bbr.full_bw.count) = (5, 2);
-        d.bbr.on_rto(&Ack { in_flight: 200, ..d.bare() }, true);
+        (d.bbr.full_pipe.plateau.bw, d.bbr.full_pipe.plateau.count) = (5, 2);
+        d.rto(200, true);
         let bound = if edition == Edition::V2 { 80 } else { 201 };
-        assert_eq!((d.bbr.full_bw.bw, d.bbr.full_bw.count, d.bbr.inflight_shortterm), (0, count, bound));
+        assert_eq!(
+            (d.bbr.full_pipe.plateau.bw, d.bbr.full_pipe.plateau.count, d.bbr.bounds.inflight_shortterm),
+            (0, count, bound)
+        );
     }
 }
 
 /// At its target, with samples of the application that are below the estimate, and more acknowledged than it explains.
 fn app_limited_at_target(edition: Edition) -> Driver {
     let mut d = Driver::of(edition).moved_to(Phase::ProbeBwCruise);
-    d.bbr.put_cwnd(100 * d.bbr.smss);
+    d.bbr.put_cwnd(100 * d.bbr.smss());
     d.ack(1_000);
     d.ack_with(1_000, |ack, _| {
         (ack.rs.is_app_limited, ack.rs.delivered, ack.rs.acked_sacked) = (true, Some(10), 30);
@@ -177,7 +180,7 @@ fn app_limited_at_target(edition: Edition) -> Driver {
 fn linux_does_not_watch_the_aggregation_of_acks_while_the_application_is_the_limit() {
     for (edition, is_watched) in [(Edition::Linux, false), (Edition::V2, false), (Edition::Draft06, true)] {
         let d = app_limited_at_target(edition);
-        assert_eq!(d.bbr.aggregation.extra_acked > 2 * d.bbr.smss, is_watched, "{edition:?}");
+        assert_eq!(d.bbr.aggregation.extra_acked > 2 * d.bbr.smss(), is_watched, "{edition:?}");
     }
 }
 
@@ -194,11 +197,11 @@ fn linux_leaves_the_fast_path_for_loss_marks_a_new_state_or_a_lower_rtt() {
     assert!(d.bbr.cwnd() < 80, "half the RTT, half the window: {}", d.bbr.cwnd());
     let mut d = app_limited_at_target(Edition::Linux);
     d.lose(1, 100, 1);
-    d.bbr.loss_round_delivered = 0;
+    d.bbr.bounds.loss_round_delivered = 0;
     sample(&mut d, RTT_US);
-    assert!(d.bbr.bw_shortterm < INFINITY, "a loss is heard");
+    assert!(d.bbr.bounds.bw_shortterm < INFINITY, "a loss counts");
     let mut d = app_limited_at_target(Edition::Linux);
     d.now_us += 4_000_000;
     sample(&mut d, RTT_US);
-    assert_eq!((d.state(), d.bbr.try_fast_path), (State::ProbeBwRefill, true), "the window was set anew");
+    assert_eq!((d.state(), d.bbr.out.try_fast_path), (State::ProbeBwRefill, true), "the window was set anew");
 }

@@ -21,7 +21,7 @@ fn linux_believes_no_marks_without_a_response_to_them_or_on_a_long_path() {
     }
 }
 
-// A host may tell of more marks than packets: a share is a whole at most.
+// A host may report more marks than packets: a share is a whole at most.
 #[test]
 fn more_marks_than_packets_are_a_share_of_one() {
     for edition in [Edition::Linux, Edition::V2] {
@@ -42,14 +42,14 @@ fn more_marks_than_packets_are_a_share_of_one() {
 fn marks_end_startup_unless_it_is_switched_off_or_the_path_is_long() {
     let ends = |edition: Edition, edit: fn(&mut Bbr3Params)| {
         let mut d = of(edition, Phase::Startup);
-        d.bbr.full_bw_reached = false;
+        d.bbr.full_pipe.reached = false;
         d.bbr.p.ecn_max_rtt = 0;
         edit(&mut d.bbr.p);
         for _ in 0..3 {
             d.bbr.on_congestion_mark(1);
             d.round(40);
         }
-        d.bbr.full_bw_reached && d.bbr.inflight_longterm < INFINITY
+        d.bbr.full_pipe.reached && d.bbr.bounds.inflight_longterm < INFINITY
     };
     assert!(ends(Edition::Linux, |_| {}) && ends(Edition::V2, |_| {}));
     assert!(!ends(Edition::Linux, |p| p.full_ecn_cnt = 0));
@@ -61,10 +61,10 @@ fn marks_end_startup_unless_it_is_switched_off_or_the_path_is_long() {
 #[test]
 fn a_threshold_of_none_switches_marks_off_in_a_probe() {
     for (thresh, state) in [(0, State::ProbeBwUp), (12_800, State::ProbeBwDown)] {
-        let mut d = of(Edition::Linux, Phase::ProbeBwUp);
+        let mut d = of(Edition::Linux, UP);
         d.bbr.ecn.eligible = true;
         d.bbr.p.ecn_thresh = thresh;
-        d.bbr.is_bw_probe_sample = true;
+        d.bbr.probe.is_bw_probe_sample = true;
         d.ack_with(1, |_, flight| flight.delivered_ce = 30);
         assert_eq!(d.state(), state);
     }
@@ -92,7 +92,7 @@ fn once_the_pipe_was_full_losses_set_no_bound_by_startups_rule() {
         d.ack_with(1, |ack, _| ack.rs.losses = 1);
     }
     d.round_with(|_, flight| *flight = FlightSample { tx_in_flight: 100, lost: 6, ..FlightSample::default() });
-    assert_eq!(d.bbr.inflight_longterm, INFINITY);
+    assert_eq!(d.bbr.bounds.inflight_longterm, INFINITY);
 }
 
 // spec: google/bbr v3 bbr_set_state: after a time-out alone
@@ -100,9 +100,9 @@ fn once_the_pipe_was_full_losses_set_no_bound_by_startups_rule() {
 fn linux_gives_the_window_back_after_a_time_out_and_not_after_fast_recovery() {
     for (left, window) in [(CaState::Loss, 80), (CaState::Recovery, 10)] {
         let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
-        d.bbr.prior_cwnd = 80;
+        d.bbr.undo.prior_cwnd = 80;
         d.bbr.put_cwnd(10);
-        d.ca_state = left;
+        (d.ca_state, d.bbr.prev_ca_state) = (left, left);
         d.ca_state(CaState::Open);
         assert_eq!(d.bbr.cwnd(), window, "{left:?}");
     }
@@ -114,11 +114,11 @@ fn a_time_out_is_an_episode_of_its_own_if_it_is_the_first_and_follows_a_recovery
         [(true, CaState::Recovery, 30_000), (false, CaState::Recovery, 60_000), (true, CaState::Open, 60_000)]
     {
         let mut d = Driver::in_state(Phase::ProbeBwCruise);
-        d.bbr.inflight_longterm = 60 * PACKET;
+        d.bbr.bounds.inflight_longterm = 60 * PACKET;
         d.lose(1, 100, 1);
-        d.bbr.inflight_longterm = 30 * PACKET;
+        d.bbr.bounds.inflight_longterm = 30 * PACKET;
         d.bbr.prev_ca_state = before;
-        d.bbr.on_rto(&Ack { in_flight: 3, ..d.bare() }, first);
+        d.rto(3, first);
         assert_eq!(d.bbr.snapshot().undo.inflight_longterm, Some(saved), "{first} {before:?}");
     }
 }
@@ -127,12 +127,12 @@ fn a_time_out_is_an_episode_of_its_own_if_it_is_the_first_and_follows_a_recovery
 #[test]
 fn a_time_out_of_linux_sets_a_bound_where_there_is_none_and_it_does_not_probe() {
     for (state, before, after) in
-        [(Phase::ProbeBwCruise, INFINITY, 80), (Phase::ProbeBwCruise, 50, 50), (Phase::ProbeBwUp, INFINITY, INFINITY)]
+        [(Phase::ProbeBwCruise, INFINITY, 80), (Phase::ProbeBwCruise, 50, 50), (UP, INFINITY, INFINITY)]
     {
         let mut d = of(Edition::Linux, state);
-        d.bbr.inflight_shortterm = before;
-        d.bbr.on_rto(&Ack { in_flight: 3, ..d.bare() }, true);
-        assert_eq!(d.bbr.inflight_shortterm, after, "{state:?}");
+        d.bbr.bounds.inflight_shortterm = before;
+        d.rto(3, true);
+        assert_eq!(d.bbr.bounds.inflight_shortterm, after, "{state:?}");
     }
 }
 
@@ -143,7 +143,7 @@ fn only_linux_distrusts_and_only_delayed_acks() {
     {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.ack_with(6_000_000, |ack, _| (ack.rs.rtt_us, ack.rs.is_ack_delayed) = (Some(80_000), delayed));
-        assert_eq!(d.bbr.probe_rtt_min_delay_us == 80_000, believed, "{edition:?} {delayed}");
+        assert_eq!(d.bbr.min_rtt.probe_rtt_min_delay_us == 80_000, believed, "{edition:?} {delayed}");
     }
 }
 
@@ -152,9 +152,9 @@ fn only_linux_distrusts_and_only_delayed_acks() {
 fn the_fast_path_of_linux_keeps_the_latest_signals_and_that_of_v2_does_not() {
     for (edition, latest) in [(Edition::Linux, 10), (Edition::V2, 0)] {
         let mut d = of(edition, Phase::ProbeBwCruise);
-        d.bbr.try_fast_path = true;
+        d.bbr.out.try_fast_path = true;
         d.ack_with(1_000, |ack, _| (ack.rs.is_app_limited, ack.rs.delivered) = (true, Some(10)));
-        assert_eq!(d.bbr.inflight_latest, latest, "{edition:?}");
+        assert_eq!(d.bbr.model.inflight_latest, latest, "{edition:?}");
     }
 }
 
@@ -163,7 +163,7 @@ fn a_sample_as_high_as_the_estimate_is_no_case_for_the_fast_path() {
     for (delivered, counted) in [(39, 0), (40, 1)] {
         let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
         d.bbr.set_max_bw([(40 * BW_UNIT).div_ceil(RTT_US); 2]);
-        d.bbr.try_fast_path = true;
+        d.bbr.out.try_fast_path = true;
         d.ack_with(1_000, |ack, _| (ack.rs.is_app_limited, ack.rs.delivered) = (true, Some(delivered)));
         assert_eq!(d.bbr.aggregation.delivered, counted);
     }
@@ -173,7 +173,7 @@ fn a_sample_as_high_as_the_estimate_is_no_case_for_the_fast_path() {
 fn the_hosts_bound_stays_in_packets_when_they_grow() {
     let mut d = Driver::with(&Bbr3Params::default(), Edition::Draft06, |init| init.cwnd_clamp = 100);
     d.bbr.on_mss(2_000);
-    assert_eq!(d.bbr.cwnd_clamp, 200_000);
+    assert_eq!(d.bbr.host.cwnd_clamp(), 200_000);
 }
 
 #[test]
@@ -181,9 +181,9 @@ fn a_probe_is_cautious_only_after_one_that_went_too_far_and_at_the_bound() {
     for (too_high, bound, state) in
         [(false, 40, State::ProbeBwUp), (true, 60, State::ProbeBwUp), (true, 40, State::ProbeBwDown)]
     {
-        let mut d = Driver::in_state(Phase::ProbeBwUp);
-        d.bbr.inflight_longterm = bound * PACKET;
-        d.bbr.prev_probe_too_high = too_high;
+        let mut d = Driver::in_state(UP);
+        d.bbr.bounds.inflight_longterm = bound * PACKET;
+        d.bbr.probe.prev_probe_too_high = too_high;
         d.ack(1);
         assert_eq!(d.state(), state, "{too_high} {bound}");
     }
@@ -193,9 +193,9 @@ fn a_probe_is_cautious_only_after_one_that_went_too_far_and_at_the_bound() {
 #[test]
 fn the_largest_burst_of_linux_is_65215_bytes() {
     let mut d = Driver::with(&Driver::params(Edition::Linux), Edition::Linux, |init| init.mss = 1);
-    d.bbr.pacing_rate = 1 << 40;
+    d.bbr.out.pacing_rate = 1 << 40;
     d.bbr.set_send_quantum();
-    assert_eq!(d.bbr.send_quantum, 65_215);
+    assert_eq!(d.bbr.out.send_quantum, 65_215);
 }
 
 #[test]
@@ -203,5 +203,5 @@ fn a_low_sample_of_the_application_does_not_fill_an_empty_slot() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.set_max_bw([RATE, 0]);
     d.ack_with(1, |ack, _| (ack.rs.is_app_limited, ack.rs.delivered) = (true, Some(10)));
-    assert_eq!(d.bbr.max_bw_filter, [RATE, 0]);
+    assert_eq!(d.bbr.model.max_bw_filter(), [RATE, 0]);
 }

@@ -6,7 +6,7 @@ use super::*;
 
 /// A rate to the byte a second, as far as rounding goes.
 fn is_rate(d: &Driver, rate: u64) {
-    assert!(d.bbr.pacing_rate.abs_diff(rate) <= 1, "{} for {rate}", d.bbr.pacing_rate);
+    assert!(d.bbr.out.pacing_rate.abs_diff(rate) <= 1, "{} for {rate}", d.bbr.out.pacing_rate);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn afterwards_the_rate_follows_gain_and_bandwidth_less_one_per_cent() {
 fn the_quantum_is_a_millisecond_between_two_packets_and_64_kbytes() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     for (rate, quantum) in [(100_000, 2_000), (20_000_000, 20_000), (1_000_000_000, 65_536)] {
-        d.bbr.pacing_rate = rate;
+        d.bbr.out.pacing_rate = rate;
         d.bbr.set_send_quantum();
         assert_eq!(d.bbr.send_quantum(), Some(quantum));
     }
@@ -58,9 +58,9 @@ fn the_window_grows_by_what_is_acknowledged_up_to_twice_the_bdp() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.put_cwnd(78 * PACKET);
     d.ack(1_000);
-    assert_eq!(d.bbr.cwnd, 79 * PACKET);
+    assert_eq!(d.bbr.out.cwnd, 79 * PACKET);
     d.ack_with(40_000, |ack, _| ack.rs.acked_sacked = 30);
-    assert!((80 * PACKET..=120 * PACKET).contains(&d.bbr.cwnd), "{}", d.bbr.cwnd);
+    assert!((80 * PACKET..=120 * PACKET).contains(&d.bbr.out.cwnd), "{}", d.bbr.out.cwnd);
 }
 
 #[test]
@@ -68,29 +68,29 @@ fn a_window_above_its_target_is_cut_at_once() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.put_cwnd(500 * PACKET);
     d.ack(RTT_US);
-    assert!(d.bbr.cwnd <= 82 * PACKET, "{}", d.bbr.cwnd);
+    assert!(d.bbr.out.cwnd <= 82 * PACKET, "{}", d.bbr.out.cwnd);
 }
 
 #[test]
 fn in_startup_the_window_grows_while_little_is_known() {
     let mut d = Driver::new();
     d.ack_with(RTT_US, |ack, _| ack.rs.delivered = Some(1));
-    assert_eq!(d.bbr.cwnd, 11 * PACKET);
+    assert_eq!(d.bbr.out.cwnd, 11 * PACKET);
     for _ in 0..8 {
         d.ack_with(10, |ack, _| ack.rs.delivered = Some(1));
     }
-    assert_eq!(d.bbr.cwnd, 19 * PACKET, "nine packets delivered");
+    assert_eq!(d.bbr.out.cwnd, 19 * PACKET, "nine packets delivered");
     d.ack_with(10, |ack, _| ack.rs.delivered = Some(1));
-    assert_eq!(d.bbr.cwnd, 19 * PACKET, "ten are as many as the initial window");
+    assert_eq!(d.bbr.out.cwnd, 19 * PACKET, "ten are as many as the initial window");
 }
 
 #[test]
 fn the_window_never_falls_below_four_packets() {
     let mut d = Driver::in_state(Phase::Drain { start_round: 0 });
     d.bbr.set_max_bw([1; 2]);
-    d.bbr.inflight_shortterm = 1;
+    d.bbr.bounds.inflight_shortterm = 1;
     d.ack_with(RTT_US, |ack, _| ack.rs.interval_us = None);
-    assert_eq!(d.bbr.cwnd, 4 * PACKET);
+    assert_eq!(d.bbr.out.cwnd, 4 * PACKET);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_tiny_bdp_still_leaves_three_quanta_in_flight() {
 
 #[test]
 fn probing_adds_two_packets_to_its_target() {
-    let d = Driver::in_state(Phase::ProbeBwUp);
+    let d = Driver::in_state(UP);
     assert_eq!(d.bbr.inflight(RATE, UNIT), BDP + 2 * PACKET);
 }
 
@@ -113,19 +113,19 @@ fn each_state_bounds_the_window_as_the_draft_has_it() {
         (Phase::Startup, 80 * PACKET),
         (Phase::Drain { start_round: 0 }, 80 * PACKET),
         (Phase::ProbeBwDown, bound),
-        (Phase::ProbeBwRefill, bound),
-        (Phase::ProbeBwUp, bound),
+        (REFILL, bound),
+        (UP, bound),
         (Phase::ProbeBwCruise, 51 * PACKET),
         (probe_rtt, BDP / 2),
     ];
     for (state, most) in cases {
         let mut d = Driver::in_state(state);
-        d.bbr.inflight_longterm = bound;
-        d.bbr.set_cwnd(&d.bbr.sample(&Ack::default(), &FlightSample::default()));
-        assert_eq!(d.bbr.cwnd, most, "{state:?}");
-        d.bbr.inflight_shortterm = 10 * PACKET;
-        d.bbr.set_cwnd(&d.bbr.sample(&Ack::default(), &FlightSample::default()));
-        assert_eq!(d.bbr.cwnd, 10 * PACKET, "{state:?}: the short-term bound holds everywhere");
+        d.bbr.bounds.inflight_longterm = bound;
+        d.bbr.set_cwnd(&d.scaled(&Ack::default()));
+        assert_eq!(d.bbr.out.cwnd, most, "{state:?}");
+        d.bbr.bounds.inflight_shortterm = 10 * PACKET;
+        d.bbr.set_cwnd(&d.scaled(&Ack::default()));
+        assert_eq!(d.bbr.out.cwnd, 10 * PACKET, "{state:?}: the short-term bound holds everywhere");
     }
 }
 
@@ -148,7 +148,7 @@ fn the_hosts_bound_on_the_window_holds() {
 fn rates_and_volumes_of_the_fastest_paths_do_not_wrap() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.set_max_bw([100_000 * BW_UNIT; 2]); // 800 Gbit/s
-    d.bbr.min_rtt_us = 1_000_000;
+    d.bbr.min_rtt.min_rtt_us = 1_000_000;
     assert_eq!(d.bbr.bdp_multiple(d.bbr.bw(), 2 * UNIT), 200_000_000_000);
     assert_eq!(d.bbr.rate_bytes_per_sec(d.bbr.bw(), 2 * UNIT, 0), 200_000_000_000);
     assert_eq!(scaled(u64::MAX, UNIT), u64::MAX);
@@ -168,12 +168,12 @@ fn a_larger_packet_keeps_bytes_and_floor() {
 fn no_plan_is_one_for_a_rate_beyond_all_measure() {
     let mut d = Driver::new();
     d.bbr.set_max_bw([INFINITY; 2]);
-    d.bbr.min_rtt_us = 0;
+    d.bbr.min_rtt.min_rtt_us = 0;
     for has_seen_rtt in [true, false] {
-        d.bbr.forget_plan();
+        d.bbr.out.has_seen_rtt = has_seen_rtt;
+        d.bbr.out.plan = super::super::window::Plan::NONE;
         assert!(!d.bbr.is_plan_valid());
-        d.bbr.has_seen_rtt = has_seen_rtt;
-        d.bbr.make_plan();
+        d.bbr.make_plan(None);
         assert_eq!(d.bbr.is_plan_valid(), has_seen_rtt, "the first RTT is still to change the rate");
     }
 }

@@ -11,9 +11,9 @@ fn startup_ends_after_three_rounds_without_a_quarter_more() {
         d.round(packets);
         assert_eq!(d.state(), State::Startup, "{packets}");
     }
-    assert_eq!(d.bbr.full_bw.count, 2);
+    assert_eq!(d.bbr.full_pipe.plateau.count, 2);
     d.round(49);
-    assert!(d.bbr.full_bw_reached && d.bbr.full_bw_now);
+    assert!(d.bbr.full_pipe.reached && d.bbr.full_pipe.now);
     assert_ne!(d.state(), State::Startup);
 }
 
@@ -23,7 +23,7 @@ fn a_quarter_more_begins_the_count_anew() {
     for packets in [40, 49, 49, 50] {
         d.round(packets);
     }
-    assert_eq!((d.bbr.full_bw.count, d.state()), (0, State::Startup));
+    assert_eq!((d.bbr.full_pipe.plateau.count, d.state()), (0, State::Startup));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn acks_within_a_round_do_not_count_as_rounds_without_growth() {
     for _ in 0..50 {
         d.ack(10);
     }
-    assert_eq!((d.bbr.full_bw.count, d.state()), (0, State::Startup));
+    assert_eq!((d.bbr.full_pipe.plateau.count, d.state()), (0, State::Startup));
 }
 
 /// The draft's pseudo-code would take the missing rate for a rate of 0, and that for a plateau.
@@ -53,7 +53,7 @@ fn samples_without_a_rate_are_no_plateau() {
     for _ in 0..10 {
         d.round_with(|ack, _| ack.rs.interval_us = None);
     }
-    assert_eq!((d.bbr.full_bw.count, d.state()), (0, State::Startup));
+    assert_eq!((d.bbr.full_pipe.plateau.count, d.state()), (0, State::Startup));
 }
 
 /// Loses `gaps` separate packets in a round of recovery, which then ends.
@@ -75,9 +75,9 @@ fn startup_ends_on_six_gaps_and_more_than_two_per_cent_lost_in_a_round_of_recove
     d.round(40);
     d.ack(1);
     lossy_round(&mut d, (0..6).map(|n| 10 * n), 3);
-    assert!(d.bbr.full_bw_reached && d.bbr.full_bw_now);
-    assert_eq!(d.bbr.inflight_longterm, BDP, "the BDP, which equals what was delivered in the round");
-    assert_eq!(d.bbr.undo.state, Some(Phase::Startup));
+    assert!(d.bbr.full_pipe.reached && d.bbr.full_pipe.now);
+    assert_eq!(d.bbr.bounds.inflight_longterm, BDP, "the BDP, which equals what was delivered in the round");
+    assert_eq!(d.bbr.undo.state, Some(State::Startup));
     assert_ne!(d.state(), State::Startup);
 }
 
@@ -93,7 +93,7 @@ fn application_limited_samples_do_not_hinder_the_exit_on_loss() {
         ack.rs.is_app_limited = true;
         *flight = FlightSample { tx_in_flight: 100, lost: 3, ..FlightSample::default() };
     });
-    assert!(d.bbr.full_bw_reached);
+    assert!(d.bbr.full_pipe.reached);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn five_gaps_do_not_end_startup() {
     d.round(40);
     lossy_round(&mut d, (0..5).map(|n| 10 * n), 5);
     assert_eq!(d.state(), State::Startup);
-    assert_eq!(d.bbr.loss_events_in_round, 0, "the next round counts anew");
+    assert_eq!(d.bbr.bounds.loss_events_in_round, 0, "the next round counts anew");
 }
 
 /// Trap of a peer: it counted lost packets where the text says discontiguous ranges.
@@ -140,13 +140,13 @@ fn without_selective_acks_any_loss_in_recovery_ends_startup() {
     d.lose(1, 40, 1);
     d.ca_state(CaState::Recovery);
     d.ack_with(1, |ack, _| ack.rs.losses = 1);
-    assert!(d.bbr.full_bw_reached);
+    assert!(d.bbr.full_pipe.reached);
 }
 
 #[test]
 fn drain_lasts_until_the_bdp_is_in_flight() {
     let mut d = Driver::in_state(Phase::Drain { start_round: 0 });
-    assert_eq!(d.bbr.pacing_gain, UNIT / 2);
+    assert_eq!(d.bbr.gains.pacing, UNIT / 2);
     d.ack_with(1, |ack, _| ack.in_flight = 41);
     assert_eq!(d.state(), State::Drain);
     d.ack_with(1, |ack, _| ack.in_flight = 40);
@@ -181,13 +181,13 @@ fn wait(d: &mut Driver, us: u64) {
 #[test]
 fn probe_rtt_begins_after_five_seconds_without_a_sample_as_low() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.bw_probe_wait = Span::secs(60);
+    d.bbr.probe.bw_probe_wait = Span::secs(60);
     wait(&mut d, 5_000_000);
     assert_eq!(d.state(), State::ProbeBwCruise);
     wait(&mut d, 1_000);
     assert_eq!(d.state(), State::ProbeRtt);
-    assert_eq!((d.bbr.pacing_gain, d.bbr.cwnd_gain), (UNIT, UNIT / 2));
-    assert_eq!(d.bbr.cwnd, BDP / 2);
+    assert_eq!((d.bbr.gains.pacing, d.bbr.gains.cwnd), (UNIT, UNIT / 2));
+    assert_eq!(d.bbr.out.cwnd, BDP / 2);
     assert!(d.bbr.wants_app_limited());
 }
 
@@ -203,7 +203,7 @@ fn a_lower_sample_postpones_probe_rtt() {
 /// In ProbeRTT, with inflight just low enough.
 fn probing_rtt() -> Driver {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.bw_probe_wait = Span::secs(60);
+    d.bbr.probe.bw_probe_wait = Span::secs(60);
     wait(&mut d, 5_001_000);
     assert_eq!(d.state(), State::ProbeRtt);
     d
@@ -217,9 +217,9 @@ fn low(d: &mut Driver, us: u64) {
 fn probe_rtt_counts_its_time_once_inflight_is_low() {
     let mut d = probing_rtt();
     wait(&mut d, 1_000_000);
-    assert!(matches!(d.bbr.state, Phase::ProbeRtt { done_stamp: None, .. }), "40 packets are in flight");
+    assert!(matches!(d.bbr.phase, Phase::ProbeRtt { done_stamp: None, .. }), "40 packets are in flight");
     low(&mut d, 1_000);
-    assert!(matches!(d.bbr.state, Phase::ProbeRtt { done_stamp: Some(_), round_done: false }));
+    assert!(matches!(d.bbr.phase, Phase::ProbeRtt { done_stamp: Some(_), round_done: false }));
 }
 
 #[test]
@@ -242,14 +242,14 @@ fn neither_the_time_alone_nor_the_round_alone_ends_probe_rtt() {
 fn after_probe_rtt_window_and_short_term_bounds_are_back_and_the_next_one_is_five_seconds_away() {
     let mut d = probing_rtt();
     low(&mut d, 1_000);
-    d.bbr.inflight_shortterm = 10 * PACKET;
+    d.bbr.bounds.inflight_shortterm = 10 * PACKET;
     d.bbr.put_bw_shortterm(RATE / 2);
     d.round_with(|ack, _| ack.in_flight = 20);
     low(&mut d, 200_000);
     assert_eq!(d.state(), State::ProbeBwCruise);
-    assert_eq!((d.bbr.inflight_shortterm, d.bbr.bw_shortterm), (INFINITY, INFINITY));
-    assert!(d.bbr.cwnd >= 80 * PACKET);
-    assert_eq!(d.bbr.probe_rtt_min_stamp, d.now_us);
+    assert_eq!((d.bbr.bounds.inflight_shortterm, d.bbr.bounds.bw_shortterm), (INFINITY, INFINITY));
+    assert!(d.bbr.out.cwnd >= 80 * PACKET);
+    assert_eq!(d.bbr.min_rtt.probe_rtt_min_stamp, d.now_us);
     assert!(d.bbr.wants_app_limited(), "the last ACK of ProbeRTT still marks what is in flight");
     d.ack(1);
     assert!(!d.bbr.wants_app_limited());
@@ -258,7 +258,7 @@ fn after_probe_rtt_window_and_short_term_bounds_are_back_and_the_next_one_is_fiv
 #[test]
 fn probe_rtt_returns_to_startup_while_the_pipe_has_never_been_full() {
     let mut d = probing_rtt();
-    d.bbr.full_bw_reached = false;
+    d.bbr.full_pipe.reached = false;
     low(&mut d, 1_000);
     d.round_with(|ack, _| ack.in_flight = 20);
     low(&mut d, 200_000);
@@ -267,13 +267,13 @@ fn probe_rtt_returns_to_startup_while_the_pipe_has_never_been_full() {
 
 #[test]
 fn a_restart_from_idle_paces_at_the_estimate_and_skips_probe_rtt() {
-    let mut d = Driver::in_state(Phase::ProbeBwUp);
-    d.bbr.prev_probe_too_high = false;
-    assert!(d.bbr.pacing_rate > 1_200_000);
+    let mut d = Driver::in_state(UP);
+    d.bbr.probe.prev_probe_too_high = false;
+    assert!(d.bbr.out.pacing_rate > 1_200_000);
     d.now_us += 6_000_000;
     d.restart(true);
     assert!(d.bbr.idle_restart);
-    assert_eq!(d.bbr.pacing_rate, 990_000, "a byte a microsecond less the margin");
+    assert_eq!(d.bbr.out.pacing_rate, 990_000, "a byte a microsecond less the margin");
     wait(&mut d, RTT_US);
     assert_ne!(d.state(), State::ProbeRtt);
     assert!(!d.bbr.idle_restart, "data was delivered");
@@ -303,5 +303,5 @@ fn a_restart_from_idle_ends_a_probe_rtt_that_is_over() {
     low(&mut d, 1_000);
     d.now_us += 1_000_000;
     d.restart(true);
-    assert_eq!((d.state(), d.bbr.cwnd), (State::ProbeBwCruise, 80 * PACKET));
+    assert_eq!((d.state(), d.bbr.out.cwnd), (State::ProbeBwCruise, 80 * PACKET));
 }

@@ -4,13 +4,10 @@
 
 use super::*;
 
-/// BBRv1's window of RTprop.
-const WINDOW_US: u32 = 10_000_000;
-
 fn with(edit: impl FnOnce(&mut CpaParams)) -> Driver<Cpa> {
     let mut p = CpaParams::default();
     edit(&mut p);
-    let mut d = Driver::cruising(Cpa::new(&p, WINDOW_US));
+    let mut d = Driver::cruising(begun(&p));
     d.fill_window();
     d
 }
@@ -60,7 +57,7 @@ fn spikes_with_one_calm_rtt_between_them_are_a_fault_of_the_network() {
 #[test]
 fn on_a_path_of_microseconds_less_than_2_ms_of_queue_is_noise() {
     let ack = rtt_ack(1_000, 1_900);
-    let mut part = Cpa::new(&CpaParams::default(), WINDOW_US);
+    let mut part: Cpa = begun(&CpaParams::default());
     for _ in 0..100 {
         part.observe(&Seen { min_rtt_us: Some(100), ..seen(&ack, Some(3)) });
         assert!(!part.wants_probe_rtt(false));
@@ -78,7 +75,7 @@ fn half_a_round_can_be_asked_for_as_well() {
 
 #[test]
 fn startup_may_queue() {
-    let mut d = Driver::new(Cpa::new(&CpaParams::default(), WINDOW_US));
+    let mut d = Driver::new(begun::<Cpa>(&CpaParams::default()));
     acks(&mut d, 100, 90_000);
     assert_eq!(d.bbr.state(), State::Startup);
 }
@@ -198,7 +195,7 @@ fn bandwidth_is_the_mean_of_ten_rounds_largest_rates_once_the_pipe_is_full() {
 
 #[test]
 fn rates_of_startup_are_not_averaged() {
-    let mut d = Driver::new(Cpa::new(&CpaParams::default(), WINDOW_US));
+    let mut d = Driver::new(begun::<Cpa>(&CpaParams::default()));
     for bw in [5, 10, 20, 40] {
         d.round(bw);
         let found = d.bbr.snapshot().bw.as_bytes_per_sec();

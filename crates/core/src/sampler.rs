@@ -1,37 +1,54 @@
-//! The delivery-rate sampler with Linux's semantics (`tcp_rate.c`; draft-ietf-ccwg-bbr #delivery-rate-samples).
-//! In: packets sent, delivered and lost. Out: one [`RateSample`] an ACK. Never: an algorithm; it serves without any.
+//! The delivery-rate sampler with Linux's semantics (`tcp_rate.c`; draft-ietf-ccwg-bbr #delivery-rate-samples). Usable alone.
+//!
+//! It counts volume in whatever unit it is fed: bytes, as the draft has it, or packets, as Linux has it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::units::{Span, Time};
 
-/// What the sampler must know again when a packet is delivered. The host stores it with each packet sent,
-/// and replaces it when the packet is retransmitted.
+/// What the sampler must know again when a packet is delivered or lost. The host keeps it with each packet that it sends,
+/// and replaces it when the packet is retransmitted. A token of another path, or of none ([`Token::default`]), changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Token {
     /// Draft: `P.delivered_time`, µs.
     delivered_time_us: u64,
     /// Draft: `P.send_time`, µs.
     send_us: u64,
-    /// Draft: `P.delivered`, packets.
+    /// Draft: `P.delivered`.
     delivered: u64,
     /// Draft: `P.first_send_time`, µs; its low bits, of which differences are taken.
     first_send_us: u32,
-    /// Draft: `P.lost`, packets; low bits too.
+    /// Draft: `P.lost`; low bits too.
     lost: u32,
     /// Packets reported with a congestion mark when this one was sent; low bits too.
     delivered_ce: u32,
-    /// Draft: `P.tx_in_flight`, packets, with the two marks in its highest bits.
-    in_flight_and_marks: u32,
+    /// Draft: `P.tx_in_flight`.
+    tx_in_flight: u32,
+    /// Draft: `P.data_length`, bytes.
+    bytes: u32,
+    /// Which path it was sent on; 0 for none.
+    epoch: u16,
+    marks: u8,
 }
 
 /// Draft: `P.is_app_limited`.
-const APP_LIMITED: u32 = 1 << 31;
+const APP_LIMITED: u8 = 1;
 /// This is a retransmission.
-const RETRANSMIT: u32 = 1 << 30;
-/// Most packets in flight that a token can tell; a billion of them are enough.
-const IN_FLIGHT_MAX: u32 = RETRANSMIT - 1;
+const RETRANSMIT: u8 = 2;
 
 impl Token {
+    pub(crate) const NONE: Self = Self {
+        delivered_time_us: 0,
+        send_us: 0,
+        delivered: 0,
+        first_send_us: 0,
+        lost: 0,
+        delivered_ce: 0,
+        tx_in_flight: 0,
+        bytes: 0,
+        epoch: 0,
+        marks: 0,
+    };
+
     /// When the packet was sent, rounded down to a microsecond.
     pub const fn send_time(&self) -> Time {
         Time::micros(self.send_us)
@@ -43,27 +60,61 @@ impl Token {
         self.send_us
     }
 
+    /// Bytes of the packet that the controller counts.
+    #[inline]
+    pub const fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
     /// Whether the packet was a retransmission.
     pub const fn is_retransmit(&self) -> bool {
-        self.in_flight_and_marks & RETRANSMIT != 0
+        self.marks & RETRANSMIT != 0
     }
 
     /// Whether the application was what limited the connection when the packet was sent.
     pub const fn is_app_limited(&self) -> bool {
-        self.in_flight_and_marks & APP_LIMITED != 0
+        self.marks & APP_LIMITED != 0
     }
 
-    /// Packets in flight right after this one was sent, itself included (draft: `P.tx_in_flight`).
+    /// Volume in flight right after the packet was sent, itself included (draft: `P.tx_in_flight`); 2^32 − 1 for more than that.
     #[inline]
     pub const fn tx_in_flight(&self) -> u32 {
-        self.in_flight_and_marks & IN_FLIGHT_MAX
+        self.tx_in_flight
+    }
+
+    /// The path that it was sent on.
+    #[inline]
+    pub(crate) const fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// The same packet, of this path and this size.
+    #[inline]
+    pub(crate) const fn of(mut self, epoch: u16, bytes: u32) -> Self {
+        self.epoch = epoch;
+        self.bytes = bytes;
+        self
+    }
+
+    /// The same packet, of whose burst so much left after it.
+    // spec: google/bbr v3 tcp_fragment
+    pub(crate) const fn before(mut self, rest: u32) -> Self {
+        self.tx_in_flight = self.tx_in_flight.saturating_sub(rest);
+        self
+    }
+
+    /// Sent later than the other; `number` and `other_number` decide between packets of one moment.
+    #[inline]
+    pub(crate) const fn is_newer(&self, number: u64, other: &Self, other_number: u64) -> bool {
+        self.send_us > other.send_us || (self.send_us == other.send_us && number > other_number)
     }
 }
 
 /// What one ACK says about the path (Linux `struct rate_sample`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RateSample {
-    /// Packets delivered over the interval; `None` if this ACK delivered nothing.
+    /// Volume delivered over the interval; `None` if this ACK delivered nothing.
     pub delivered: Option<u64>,
     /// Length of the interval, µs; `None` if it is shorter than any real round trip.
     pub interval_us: Option<u64>,
@@ -71,11 +122,11 @@ pub struct RateSample {
     pub prior_delivered: u64,
     /// RTT of this ACK, µs.
     pub rtt_us: Option<u64>,
-    /// Packets newly marked lost.
+    /// Volume newly marked lost.
     pub losses: u64,
-    /// Packets newly delivered.
+    /// Volume newly delivered.
     pub acked_sacked: u64,
-    /// Packets in flight before this ACK.
+    /// Volume in flight before this ACK.
     pub prior_in_flight: u64,
     /// The sample measures the application rather than the path.
     pub is_app_limited: bool,
@@ -86,10 +137,11 @@ pub struct RateSample {
 /// What one ACK says about the flight in which its newest packet was sent: the rest of the draft's `RS`, which only BBRv2 and
 /// later ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FlightSample {
-    /// Packets in flight right after that packet was sent (draft: `RS.tx_in_flight`); 0 if the ACK delivered nothing.
+    /// Volume in flight right after that packet was sent (draft: `RS.tx_in_flight`); 0 if the ACK delivered nothing.
     pub tx_in_flight: u32,
-    /// Packets marked lost since then (draft: `RS.lost`).
+    /// Volume marked lost since then (draft: `RS.lost`).
     pub lost: u32,
     /// Packets delivered since then and reported with a congestion mark.
     pub delivered_ce: u32,
@@ -112,14 +164,14 @@ struct Newest {
 /// ```
 /// use bbrlab_core::{RateSampler, Span, Time};
 /// let mut sampler = RateSampler::new(Time::ZERO);
-/// let token = sampler.on_sent(Time::micros(0), 1, true, false);
-/// sampler.on_delivered(&token, 0);
+/// let token = sampler.on_sent(Time::micros(0), 1_200, true, false);
+/// sampler.on_delivered(1_200, &token, 0);
 /// let sample = sampler.on_ack(Time::micros(40_000), Span::millis(40));
-/// assert_eq!((sample.delivered, sample.interval_us), (Some(1), Some(40_000)));
+/// assert_eq!((sample.delivered, sample.interval_us), (Some(1_200), Some(40_000)));
 /// ```
 #[derive(Clone, Debug)]
 pub struct RateSampler {
-    /// Draft: `C.delivered`, packets.
+    /// Draft: `C.delivered`.
     delivered: u64,
     /// Draft: `C.delivered_time`, µs.
     delivered_time_us: u64,
@@ -127,7 +179,7 @@ pub struct RateSampler {
     first_send_us: u64,
     /// Draft: `C.app_limited`: the delivered count at which the bubble has left the path; 0 for none.
     app_limited: u64,
-    /// Draft: `C.lost`, packets.
+    /// Draft: `C.lost`.
     lost: u64,
     /// Packets reported with a congestion mark.
     delivered_ce: u64,
@@ -150,23 +202,11 @@ impl RateSampler {
             delivered_ce: 0,
             prior: (0, 0),
             is_ece: false,
-            newest: Newest {
-                token: Token {
-                    delivered_time_us: 0,
-                    send_us: 0,
-                    delivered: 0,
-                    first_send_us: 0,
-                    lost: 0,
-                    delivered_ce: 0,
-                    in_flight_and_marks: 0,
-                },
-                seq: 0,
-                any: false,
-            },
+            newest: Newest { token: Token::NONE, seq: 0, any: false },
         }
     }
 
-    /// Packets delivered so far.
+    /// Volume delivered so far.
     pub const fn delivered(&self) -> u64 {
         self.delivered
     }
@@ -176,7 +216,7 @@ impl RateSampler {
         self.delivered_time_us
     }
 
-    /// Packets marked lost so far.
+    /// Volume marked lost so far.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
@@ -191,10 +231,10 @@ impl RateSampler {
         self.delivered_ce
     }
 
-    /// A packet leaves at `now`, and `in_flight` are then in flight with it; `none_outstanding` if no packet sent earlier awaits an ACK.
+    /// A packet leaves at `now`, and `in_flight` is then in flight with it; `none_outstanding` if nothing sent earlier awaits an ACK.
     // spec: draft-ietf-ccwg-bbr #transmitting-a-data-packet OnPacketSent. Differs: with Linux, what was lost counts as outstanding.
     #[inline]
-    pub fn on_sent(&mut self, now: Time, in_flight: u32, none_outstanding: bool, is_retransmit: bool) -> Token {
+    pub fn on_sent(&mut self, now: Time, in_flight: u64, none_outstanding: bool, is_retransmit: bool) -> Token {
         let now_us = now.as_micros();
         if none_outstanding {
             self.first_send_us = now_us;
@@ -209,38 +249,33 @@ impl RateSampler {
             first_send_us: self.first_send_us as u32,
             lost: self.lost as u32,
             delivered_ce: self.delivered_ce as u32,
-            in_flight_and_marks: in_flight & IN_FLIGHT_MAX | app_limited | retransmit,
+            tx_in_flight: if in_flight > u32::MAX as u64 { u32::MAX } else { in_flight as u32 },
+            bytes: 0,
+            epoch: 0,
+            marks: app_limited | retransmit,
         }
     }
 
-    /// A packet was reported delivered, for the first time. `seq` orders packets sent at the same moment.
+    /// This volume was reported delivered, for the first time; `newest` is the token of its newest packet: by its time of sending,
+    /// then by `seq`, which orders packets sent at the same moment.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
     #[inline]
-    pub fn on_delivered(&mut self, token: &Token, seq: u64) {
-        self.delivered = self.delivered.saturating_add(1);
-        let newest = &self.newest;
-        let newer = !newest.any || (token.send_us, seq) > (newest.token.send_us, newest.seq);
-        if newer {
-            self.newest = Newest { token: *token, seq, any: true };
+    pub fn on_delivered(&mut self, volume: u64, newest: &Token, seq: u64) {
+        self.delivered = self.delivered.saturating_add(volume);
+        if !self.newest.any || newest.is_newer(seq, &self.newest.token, self.newest.seq) {
+            self.newest = Newest { token: *newest, seq, any: true };
         }
     }
 
-    /// Several packets were reported delivered, for the first time, of which this is the newest: by its time of sending, then by `seq`.
-    #[inline]
-    pub fn on_delivered_run(&mut self, packets: u64, newest: &Token, seq: u64) {
-        self.on_delivered(newest, seq);
-        self.delivered = self.delivered.saturating_add(packets.saturating_sub(1));
+    /// This volume was marked lost.
+    pub const fn on_lost(&mut self, volume: u64) {
+        self.lost = self.lost.saturating_add(volume);
     }
 
-    /// Packets were marked lost.
-    pub const fn on_lost(&mut self, packets: u64) {
-        self.lost = self.lost.saturating_add(packets);
-    }
-
-    /// Packets were marked lost by a timer: they count, but belong to no ACK's sample.
-    pub const fn on_lost_by_timer(&mut self, packets: u64) {
-        self.lost = self.lost.saturating_add(packets);
-        self.prior.1 = self.prior.1.saturating_add(packets);
+    /// This volume was marked lost by a timer: it counts, but belongs to no ACK's sample.
+    pub const fn on_lost_by_timer(&mut self, volume: u64) {
+        self.lost = self.lost.saturating_add(volume);
+        self.prior.1 = self.prior.1.saturating_add(volume);
     }
 
     /// Of the packets that this ACK delivers, so many were reported with a congestion mark; 0 if only the mark itself was.
@@ -249,8 +284,8 @@ impl RateSampler {
         self.is_ece = true;
     }
 
-    /// Packets marked lost since a packet was sent.
-    // 32 bits are exact while fewer than 2^32 packets are lost between a packet's sending and its end.
+    /// Volume marked lost since a packet was sent.
+    // 32 bits are exact while less than 2^32 is lost between a packet's sending and its end.
     pub const fn lost_since(&self, token: &Token) -> u32 {
         (self.lost as u32).wrapping_sub(token.lost)
     }
@@ -273,14 +308,20 @@ impl RateSampler {
     }
 
     /// How long it took to send what the sample counts that [`Self::on_ack`] has just made, µs; its interval is that or longer.
+    #[cfg(feature = "variants")]
     pub(crate) fn send_elapsed_us(&self) -> u64 {
         let packet = &self.newest.token;
         u64::from((packet.send_us as u32).wrapping_sub(packet.first_send_us))
     }
 
-    /// Packets delivered since the newest one that this ACK delivers was sent, that one included.
+    /// Volume delivered since the newest packet that this ACK delivers was sent, that one included.
     pub(crate) fn delivered_since_newest(&self) -> Option<u64> {
         self.newest.any.then(|| self.delivered.saturating_sub(self.newest.token.delivered))
+    }
+
+    /// Volume that had been delivered when the newest packet was sent that this ACK delivers, or the last one that delivered any.
+    pub(crate) const fn newest_prior_delivered(&self) -> u64 {
+        self.newest.token.delivered
     }
 
     /// The application has nothing to send although it could: samples of what is in flight now measure the application.
@@ -339,7 +380,7 @@ mod tests {
         }
         let mut last = RateSample::default();
         for i in 0..n {
-            sampler.on_delivered(&tokens[i as usize], i);
+            sampler.on_delivered(1, &tokens[i as usize], i);
             last = sampler.on_ack(Time::micros(1 + 40_000 + i * ack_gap), RTT);
         }
         last
@@ -357,7 +398,7 @@ mod tests {
     fn an_interval_below_the_smallest_rtt_is_no_interval() {
         let mut sampler = RateSampler::new(Time::ZERO);
         let token = sampler.on_sent(Time::micros(10), 1, true, false);
-        sampler.on_delivered(&token, 0);
+        sampler.on_delivered(1, &token, 0);
         assert_eq!(sampler.on_ack(Time::micros(39_000), RTT).interval_us, None);
     }
 
@@ -374,12 +415,19 @@ mod tests {
         let mut sampler = RateSampler::new(Time::ZERO);
         sampler.on_app_limited(1);
         let marked = sampler.on_sent(Time::micros(1), 1, true, false);
-        sampler.on_delivered(&marked, 0);
+        sampler.on_delivered(1, &marked, 0);
         assert!(sampler.on_ack(Time::micros(40_001), RTT).is_app_limited);
         let still = sampler.on_sent(Time::micros(40_002), 1, true, false);
-        sampler.on_delivered(&still, 1);
+        sampler.on_delivered(1, &still, 1);
         sampler.on_ack(Time::micros(80_002), RTT);
         assert!(!sampler.is_app_limited());
+    }
+
+    #[test]
+    fn a_bubble_before_the_first_packet_marks_it() {
+        let mut sampler = RateSampler::new(Time::ZERO);
+        sampler.on_app_limited(0);
+        assert!(sampler.on_sent(Time::micros(1), 1, true, false).is_app_limited());
     }
 
     /// Trap: samples whose packet was sent before anything was delivered are samples like any other.
@@ -392,10 +440,10 @@ mod tests {
     fn idle_time_is_not_counted_into_the_next_sample() {
         let mut sampler = RateSampler::new(Time::ZERO);
         let first = sampler.on_sent(Time::micros(1), 1, true, false);
-        sampler.on_delivered(&first, 0);
+        sampler.on_delivered(1, &first, 0);
         sampler.on_ack(Time::micros(40_001), RTT);
         let later = sampler.on_sent(Time::micros(9_000_000), 1, true, false);
-        sampler.on_delivered(&later, 1);
+        sampler.on_delivered(1, &later, 1);
         assert_eq!(sampler.on_ack(Time::micros(9_040_000), RTT).interval_us, Some(40_000));
     }
 
@@ -406,9 +454,9 @@ mod tests {
         assert_eq!((plain.send_us(), plain.send_time(), plain.tx_in_flight()), (5, Time::micros(5), 7));
         assert!(!plain.is_retransmit() && !plain.is_app_limited() && !sampler.is_app_limited());
         sampler.on_app_limited(1);
-        let marked = sampler.on_sent(Time::micros(6), u32::MAX, false, true);
+        let marked = sampler.on_sent(Time::micros(6), u64::MAX, false, true);
         assert!(marked.is_retransmit() && marked.is_app_limited() && sampler.is_app_limited());
-        assert_eq!(marked.tx_in_flight(), (1 << 30) - 1, "as many as there is room for");
+        assert_eq!(marked.tx_in_flight(), u32::MAX, "as much as there is room for");
         let again = sampler.on_sent(Time::micros(7), 3, false, true);
         assert_eq!((again.tx_in_flight(), again.is_retransmit()), (3, true));
     }
@@ -421,7 +469,7 @@ mod tests {
         let token = sampler.on_sent(Time::micros(1), 7, true, true);
         sampler.on_lost(2);
         sampler.on_congestion_mark(3);
-        sampler.on_delivered(&token, 0);
+        sampler.on_delivered(1, &token, 0);
         let sample = sampler.on_ack(Time::micros(40_001), RTT);
         let told = FlightSample { tx_in_flight: 7, lost: 2, delivered_ce: 3, is_ece: true, is_retransmit: true };
         assert_eq!(sampler.flight(&sample), told);
@@ -439,7 +487,7 @@ mod tests {
             // Told apart by what was in flight: the second and the third leave together.
             let tokens = [(1, 1), (9, 2), (9, 3)].map(|(us, n)| sampler.on_sent(Time::micros(us), n, n == 1, false));
             for which in order {
-                sampler.on_delivered(&tokens[which], which as u64);
+                sampler.on_delivered(1, &tokens[which], which as u64);
             }
             let sample = sampler.on_ack(Time::micros(50_000), RTT);
             assert_eq!(sampler.flight(&sample).tx_in_flight as usize, newest + 1, "{order:?}");
@@ -450,9 +498,9 @@ mod tests {
     fn a_run_of_packets_counts_each_and_an_ack_what_is_new() {
         let mut sampler = RateSampler::new(Time::ZERO);
         let token = sampler.on_sent(Time::micros(1), 3, true, false);
-        sampler.on_delivered_run(3, &token, 2);
+        sampler.on_delivered(3, &token, 2);
         assert_eq!(sampler.on_ack(Time::micros(40_001), RTT).acked_sacked, 3);
-        sampler.on_delivered(&token, 3);
+        sampler.on_delivered(1, &token, 3);
         assert_eq!((sampler.on_ack(Time::micros(40_002), RTT).acked_sacked, sampler.delivered()), (1, 4));
     }
 
@@ -474,7 +522,7 @@ mod tests {
     fn no_time_at_all_is_no_interval() {
         let mut sampler = RateSampler::new(Time::ZERO);
         let token = sampler.on_sent(Time::micros(5), 1, true, false);
-        sampler.on_delivered(&token, 0);
+        sampler.on_delivered(1, &token, 0);
         assert_eq!(sampler.on_ack(Time::micros(5), Span::ZERO).interval_us, None);
     }
 }

@@ -1,0 +1,223 @@
+//! What a host says outside of ACKs: losses, time-outs, marks, its recovery; limits, sizes, and another path.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::{Controller, first_rtt};
+use crate::episode::Episode;
+use crate::event::{CaState, Lost};
+use crate::flow::Algorithm;
+use crate::host::{Flight, Loss, RememberedPath};
+use crate::resume::Resume;
+use crate::sampler::{RateSampler, Token};
+use crate::units::{Rate, Span, Time};
+
+impl<A: Algorithm> Controller<A> {
+    /// These packets were marked lost. A loss of what was not in flight is ignored where the controller counts.
+    // spec: draft-ietf-ccwg-bbr #per-loss-steps HandleLostPacket
+    pub fn on_lost(&mut self, now: Time, loss: &Loss) {
+        let is_impossible = loss.packets == 0 || loss.bytes == 0 || (self.flight.packets == 0 && !self.host_counts);
+        if loss.token.epoch() != self.epoch || is_impossible {
+            return;
+        }
+        let now = self.clock(now);
+        self.flight = self.flight.without(loss.bytes.into(), loss.packets.into());
+        let volume = u64::from(if self.counts_bytes { loss.bytes } else { loss.packets });
+        if loss.by_timer {
+            self.sampler.on_lost_by_timer(volume);
+        } else {
+            self.sampler.on_lost(volume);
+        }
+        self.resume.end();
+        if self.hears_losses {
+            self.algorithm.on_lost(&Lost {
+                now,
+                seq: loss.number,
+                packets: loss.packets,
+                volume,
+                tx_in_flight: loss.token.tx_in_flight().into(),
+                lost: self.sampler.lost_since(&loss.token).into(),
+                is_app_limited: loss.token.is_app_limited(),
+                delivered: self.sampler.delivered(),
+            });
+            self.note_outputs();
+        }
+        if let Some(episode) = &mut self.episode {
+            episode.on_lost(now, loss.packets);
+            if self.ca_state < CaState::Recovery {
+                self.change_ca_state(CaState::Recovery);
+            }
+        }
+    }
+
+    /// A packet is in flight no more, and neither delivered nor lost: its keys were dropped, or it was a probe for a larger MTU.
+    /// Never one that was reported acknowledged or lost: the controller keeps no list of packets.
+    pub fn on_discarded(&mut self, token: &Token) {
+        if token.epoch() == self.epoch {
+            self.flight = self.flight.without(token.bytes().into(), 1);
+        }
+    }
+
+    /// Everything that was sent over more than the persistent-congestion period was lost (RFC 9002 §7.6). To all algorithms this is
+    /// what a retransmission time-out is.
+    pub fn on_persistent_congestion(&mut self, now: Time) {
+        let first = self.ca_state != CaState::Loss;
+        let now = self.clock(now);
+        if let Some(episode) = &mut self.episode {
+            episode.on_lost(now, 0);
+        }
+        self.on_rto(now, self.flight, first);
+    }
+
+    /// A retransmission time-out, after the host has marked what it lost. `first` if no earlier one belongs to the same losses.
+    pub fn on_rto(&mut self, now: Time, in_flight: Flight, first: bool) {
+        let mut ack = self.bare_ack(now);
+        ack.in_flight = self.in_window(in_flight);
+        self.ca_state = CaState::Loss;
+        self.resume.end();
+        self.algorithm.on_rto(&ack, first);
+        self.note_outputs();
+    }
+
+    /// A tail loss probe that repeated data was answered; whether it repaired a loss is told by [`Self::on_tlp_recovery`].
+    // spec: google/bbr v3 is_acking_tlp_retrans_seq
+    pub fn on_tlp_ack(&mut self) {
+        self.algorithm.on_tlp_ack();
+    }
+
+    /// A tail loss probe was answered in a way that shows that it repaired a loss. Tell it before the ACK that shows it;
+    /// `app_limited` if the application was the limit when what it repeats was sent.
+    // spec: google/bbr v3 CA_EVENT_TLP_RECOVERY
+    pub fn on_tlp_recovery(&mut self, now: Time, app_limited: bool) {
+        let now = self.clock(now);
+        self.algorithm.on_tlp_recovery(now, self.sampler.delivered(), app_limited);
+        self.note_outputs();
+    }
+
+    /// The ACK in progress reports congestion marks; of the packets that it delivers, it counts so many as marked.
+    // spec: Linux tcp_newly_delivered; RFC 9002 §7.1
+    pub fn on_congestion_mark(&mut self, now: Time, packets: u64) {
+        let now = self.clock(now);
+        self.sampler.on_congestion_mark(packets);
+        self.algorithm.on_congestion_mark(packets);
+        self.resume.end();
+        if packets > 0 && self.ca_state < CaState::Cwr {
+            if let Some(episode) = &mut self.episode {
+                episode.on_marks(now);
+                self.change_ca_state(CaState::Cwr);
+            }
+        }
+        self.note_outputs();
+    }
+
+    /// A timer began a recovery: loss-based algorithms reduce their window at once, as if one packet had been delivered.
+    // spec: Linux tcp_rack_reo_timeout
+    pub fn on_recovery_by_timer(&mut self, now: Time, in_flight: Flight) {
+        let mut ack = self.bare_ack(now);
+        ack.in_flight = self.in_window(in_flight);
+        ack.rs.acked_sacked = 1;
+        self.algorithm.on_recovery_by_timer(&ack);
+        self.note_outputs();
+    }
+
+    /// The host's recovery state changed, before the ACK that changed it ends. For hosts with a recovery of their own.
+    pub fn on_ca_state(&mut self, new: CaState) {
+        if new != self.ca_state {
+            self.change_ca_state(new);
+        }
+    }
+
+    pub(super) fn change_ca_state(&mut self, new: CaState) {
+        let old = core::mem::replace(&mut self.ca_state, new);
+        self.algorithm.on_ca_state(old, new);
+        self.note_outputs();
+    }
+
+    /// What was marked lost in this episode had arrived after all: the reduction is taken back.
+    pub fn on_undo(&mut self, now: Time) {
+        let ack = self.bare_ack(now);
+        self.algorithm.on_undo(&ack);
+        self.note_outputs();
+    }
+
+    /// The application has nothing to send although window and pacer would let it. `in_flight` by the host's count, if it keeps one.
+    pub fn on_app_limited(&mut self, in_flight: Option<Flight>) {
+        self.sampler.on_app_limited(self.volume(in_flight.unwrap_or(self.flight)));
+    }
+
+    /// The window was the limit: for hosts that say so when it is, rather than with each ACK.
+    pub fn on_cwnd_limited(&mut self) {
+        self.limited_until = self.sampler.delivered().saturating_add(self.volume(self.flight)).max(1);
+    }
+
+    /// For longer than a time-out no more than `used` packets of the window were used.
+    pub fn on_cwnd_unused(&mut self, used: u32) {
+        self.algorithm.on_cwnd_unused(used);
+        self.note_outputs();
+    }
+
+    /// Payload bytes of a full packet changed: another path MTU. 0 is taken for 1.
+    pub fn on_mss(&mut self, mss: u32) {
+        self.mss = mss.max(1);
+        self.algorithm.on_mss(self.mss);
+        self.note_outputs();
+    }
+
+    /// The receiver was asked for one ACK per `packets` packets, or `max_ack_delay` after the first of them (QUIC's ACK_FREQUENCY).
+    pub fn on_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {
+        self.algorithm.on_ack_frequency(packets, max_ack_delay);
+        self.note_outputs();
+    }
+
+    /// The connection moved to another path: everything that was learnt is forgotten, and tokens of the old path change nothing.
+    pub fn on_path_change(&mut self, now: Time, mss: u32, srtt: Option<Span>) {
+        let now = self.clock(now);
+        let mut init = self.init;
+        init.now = now;
+        init.mss = mss.max(1);
+        init.srtt = srtt;
+        init.min_rtt = None;
+        init.delivered_time_us = now.as_micros();
+        init.seed = self.init.seed.wrapping_add(self.epoch.into());
+        self.algorithm.restart(&init);
+        self.sampler = RateSampler::new(now);
+        self.rtt = first_rtt(&init);
+        self.mss = init.mss;
+        self.ca_state = CaState::Open;
+        self.last_sent = now;
+        self.flight = Flight::NONE;
+        self.undelivered = 0;
+        self.uncounted = 0;
+        self.limited_until = 0;
+        self.epoch = self.epoch.checked_add(1).unwrap_or(1);
+        self.episode = self.episode.map(|_| Episode::default());
+        self.resume = Resume::None;
+        self.note_outputs();
+    }
+
+    /// What is remembered of this path from an earlier connection. If the first RTT agrees, the flow takes half of that
+    /// path's BDP at once, for as long as the first flight of it takes and nothing is lost.
+    // spec: draft-ietf-tsvwg-careful-resume
+    pub fn resume(&mut self, path: RememberedPath) {
+        self.resume = Resume::Remembered(path);
+        self.try_resume();
+    }
+
+    #[cold]
+    pub(super) fn try_resume(&mut self) {
+        if let (Resume::Remembered(path), Some(rtt)) = (self.resume, self.rtt.min()) {
+            let until = self.sampler.delivered().saturating_add(self.volume(self.flight));
+            self.resume = Resume::begin(path, rtt, until, self.counts_bytes, self.mss);
+            if !self.algorithm.in_slow_start() {
+                self.resume.end();
+            }
+            self.note_outputs();
+        }
+    }
+
+    /// No faster than this from now on (Linux `SO_MAX_PACING_RATE`); `None` for no bound. Under a bound, pace even algorithms that
+    /// do not ask for it, as Linux does.
+    pub fn set_max_pacing_rate(&mut self, most: Option<Rate>) {
+        self.init.max_pacing_rate = most;
+        self.algorithm.set_max_pacing_rate(most);
+        self.note_outputs();
+    }
+}

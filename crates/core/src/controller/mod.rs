@@ -1,0 +1,410 @@
+//! The controller that a transport hosts: what it sent, what an ACK says, in; congestion window, pacing rate and send quantum, out.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod events;
+mod outputs;
+
+use crate::algorithm::AlgorithmConfig;
+use crate::episode::{Episode, Outcome};
+use crate::event::{Ack, CaState, Init, TxStart};
+use crate::flow::{Algorithm, AnyAlgorithm, Outputs};
+use crate::host::{AckBatch, AckInfo, AckRtt, Flight, OpenAck, Sent};
+use crate::resume::Resume;
+use crate::rtt::RttEstimator;
+use crate::sampler::{RateSampler, Token};
+use crate::units::{Rate, Span, Time};
+
+/// A bound below this would stop the flow for good. Ours: a byte a second.
+const LEAST_RATE: Rate = Rate::bytes_per_sec(1);
+
+/// A congestion controller with its delivery-rate sampler, RTT estimator and count of what is in flight.
+///
+/// `Controller` runs whichever algorithm its configuration names; `Controller<Bbr1>` and the like only that one, in less memory.
+#[derive(Clone, Debug)]
+pub struct Controller<A: Algorithm = AnyAlgorithm> {
+    sampler: RateSampler,
+    rtt: RttEstimator,
+    algorithm: A,
+    /// The algorithm counts bytes.
+    counts_bytes: bool,
+    /// The algorithm learns something of each loss.
+    hears_losses: bool,
+    /// The outputs after the last event: hosts ask for them far more often than they change.
+    cwnd: u32,
+    cwnd_bytes: u64,
+    pacing_rate: Rate,
+    mss: u32,
+    ca_state: CaState,
+    /// The latest moment that the host named: an earlier one counts as this.
+    now: Time,
+    last_sent: Time,
+    flight: Flight,
+    /// Volume sent and not delivered, what was lost included: no more can be delivered.
+    undelivered: u64,
+    /// Bytes delivered of which no whole packet has been counted yet.
+    uncounted: u64,
+    /// The window was full when this volume had not been delivered yet.
+    limited_until: u64,
+    epoch: u16,
+    /// The host keeps its own count of what is in flight.
+    host_counts: bool,
+    /// The controller's own loss recovery; `None` where the host has one.
+    episode: Option<Episode>,
+    resume: Resume,
+    init: Init,
+}
+
+impl Controller {
+    /// A controller for a connection that begins now.
+    pub fn new(config: &AlgorithmConfig, init: &Init) -> Self {
+        Self::with_algorithm(AnyAlgorithm::new(config, init), init)
+    }
+
+    /// Everything that BBRv2 and BBRv3 remember; `None` of the others.
+    #[cfg(feature = "inside")]
+    pub fn bbr3_inside(&self) -> Option<crate::bbr3::Bbr3Inside> {
+        self.algorithm.bbr3_inside()
+    }
+
+    /// Everything that BBRv1 remembers; `None` of the others.
+    #[cfg(feature = "inside")]
+    pub fn bbr1_inside(&self) -> Option<crate::bbr1::Bbr1Inside> {
+        self.algorithm.bbr1_inside()
+    }
+}
+
+impl<A: Algorithm> Controller<A> {
+    /// A controller that runs this algorithm, which `init` made as well.
+    pub fn with_algorithm(algorithm: A, init: &Init) -> Self {
+        let mut controller = Self {
+            sampler: RateSampler::new(init.now),
+            rtt: first_rtt(init),
+            counts_bytes: algorithm.counts_bytes(),
+            hears_losses: algorithm.hears_losses(),
+            algorithm,
+            cwnd: 0,
+            cwnd_bytes: 0,
+            pacing_rate: Rate::bits_per_sec(0),
+            mss: init.mss.max(1),
+            ca_state: CaState::Open,
+            now: init.now,
+            last_sent: init.now,
+            flight: Flight::NONE,
+            undelivered: 0,
+            uncounted: 0,
+            limited_until: 0,
+            epoch: 1,
+            host_counts: false,
+            episode: Some(Episode::default()),
+            resume: Resume::None,
+            init: *init,
+        };
+        controller.note_outputs();
+        controller
+    }
+
+    /// The host has a loss recovery of its own, and tells it by [`Self::on_ca_state`], [`Self::on_rto`] and [`Self::on_undo`].
+    /// By default the controller takes losses and marks for what they are: an episode begins with the first,
+    /// and ends when a packet that was sent after it is delivered.
+    #[must_use]
+    pub fn with_host_recovery(mut self) -> Self {
+        self.episode = None;
+        self
+    }
+
+    /// Volume in the algorithm's unit.
+    #[inline]
+    fn volume(&self, flight: Flight) -> u64 {
+        if self.counts_bytes { flight.bytes } else { flight.packets.into() }
+    }
+
+    /// Ends every event that may have changed them. True: what is in flight now measures the algorithm, not the path.
+    #[inline(never)]
+    fn note_outputs(&mut self) -> bool {
+        let outputs = self.algorithm.outputs(self.mss);
+        self.take(&outputs)
+    }
+
+    /// What is in flight, in the unit of the window. By the controller's own count, small packets are no more of an algorithm's full
+    /// packets than their bytes: such a host sends by bytes, and a window that follows the number of its packets would never end.
+    #[inline]
+    fn in_window(&self, flight: Flight) -> u64 {
+        let volume = self.volume(flight);
+        if self.host_counts || self.counts_bytes {
+            return volume;
+        }
+        volume.min(flight.bytes.div_ceil(self.mss.into()))
+    }
+
+    #[inline]
+    fn take(&mut self, outputs: &Outputs) -> bool {
+        self.cwnd = outputs.cwnd;
+        self.cwnd_bytes = outputs.cwnd_bytes;
+        self.pacing_rate = outputs.pacing_rate;
+        if let Resume::Jumped { cwnd_bytes, rate, .. } = self.resume {
+            self.raise_outputs(cwnd_bytes, rate);
+        }
+        if let Some(most) = self.init.max_pacing_rate {
+            self.pacing_rate = self.pacing_rate.min(most.max(LEAST_RATE));
+        }
+        outputs.is_app_limited
+    }
+
+    #[cold]
+    fn raise_outputs(&mut self, cwnd_bytes: u64, rate: Rate) {
+        if cwnd_bytes > self.cwnd_bytes {
+            self.cwnd_bytes = cwnd_bytes;
+            self.cwnd = whole_packets(cwnd_bytes, self.mss);
+        }
+        self.pacing_rate = self.pacing_rate.max(rate);
+    }
+
+    /// Time never runs backwards.
+    #[inline]
+    fn clock(&mut self, now: Time) -> Time {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// A packet, or a burst of packets, leaves. Keep the token with each packet; a retransmission gets a new one.
+    #[inline]
+    pub fn on_sent(&mut self, now: Time, sent: &Sent) -> Token {
+        if sent.bytes == 0 || sent.packets == 0 {
+            return Token::default();
+        }
+        let now = self.clock(now);
+        let before = match sent.in_flight {
+            Some(flight) => {
+                self.host_counts = true;
+                flight
+            }
+            None => self.flight,
+        };
+        let none_outstanding = sent.none_outstanding.unwrap_or(before.packets == 0);
+        if before.packets == 0 {
+            self.on_tx_start(now, none_outstanding);
+        }
+        self.algorithm.on_sent(sent.packets);
+        self.last_sent = now;
+        let after = before.with(sent.bytes.into(), sent.packets);
+        self.flight = after;
+        let counts_bytes = self.counts_bytes;
+        let sent_volume = u64::from(if counts_bytes { sent.bytes } else { sent.packets });
+        self.undelivered = self.undelivered.saturating_add(sent_volume);
+        let in_flight = self.volume(after);
+        let is_full = if counts_bytes {
+            after.bytes.saturating_add(self.mss.into()) > self.cwnd_bytes
+        } else {
+            self.in_window(after) >= self.cwnd.into()
+        };
+        if is_full {
+            self.limited_until = self.sampler.delivered().saturating_add(in_flight);
+        }
+        self.sampler.on_sent(now, in_flight, none_outstanding, sent.is_retransmit).of(self.epoch, sent.bytes)
+    }
+
+    #[cold]
+    fn on_tx_start(&mut self, now: Time, none_outstanding: bool) {
+        let start = TxStart {
+            now,
+            delivered: self.sampler.delivered(),
+            app_limited: self.sampler.is_app_limited(),
+            idle: now.since(self.last_sent),
+            delivered_time_us: self.sampler.delivered_time_us(),
+            srtt: self.rtt.smoothed(),
+            rto: self.rtt.rto(),
+            none_outstanding,
+            tick: None,
+        };
+        self.algorithm.on_tx_start(&start);
+        self.note_outputs();
+    }
+
+    /// The token of a part of a burst from which the rest was cut off: so much of the burst left after the part.
+    /// For hosts that send bursts and learn of parts of them.
+    pub fn part_of_burst(&self, token: &Token, packets_after: u32, bytes_after: u32) -> Token {
+        token.before(if self.counts_bytes { bytes_after } else { packets_after })
+    }
+
+    /// An ACK came: put what it delivers into the batch, and hand that to [`Self::on_delivered`].
+    #[inline]
+    pub fn begin_ack(&self, now: Time) -> AckBatch {
+        AckBatch::new(self.now.max(now), self.epoch)
+    }
+
+    /// What an ACK delivers. Then tell the losses, marks and changes of recovery that the ACK brings, and end it by [`Self::on_ack`].
+    ///
+    /// More than was sent is not counted: a packet that is acknowledged twice counts twice only as long as others are missing.
+    #[allow(clippy::inline_always, reason = "a batch that stays in registers costs nothing")]
+    #[inline(always)]
+    pub fn on_delivered(&mut self, batch: AckBatch) -> OpenAck {
+        let prior_in_flight = self.flight;
+        let open =
+            OpenAck { now: batch.now, epoch: batch.epoch, prior_in_flight, send_time: None, packets: batch.packets };
+        if batch.epoch != self.epoch || batch.newest.epoch() != self.epoch {
+            return open;
+        }
+        self.clock(batch.now);
+        let mut packets = batch.packets;
+        let mut gone = batch.packets;
+        if batch.uncounted_bytes > 0 {
+            packets = packets.saturating_add(self.full_packets(batch.uncounted_bytes));
+            gone = gone.saturating_add(self.packets_gone(batch.uncounted_bytes));
+        }
+        self.flight = self.flight.without(batch.bytes - batch.late_bytes, gone - batch.late_packets);
+        if self.flight.bytes == 0 {
+            self.flight.packets = 0;
+        }
+        let volume = if self.counts_bytes { batch.bytes } else { packets }.min(self.undelivered);
+        self.undelivered -= volume;
+        self.sampler.on_delivered(volume, &batch.newest, batch.number);
+        if let Some(episode) = &mut self.episode {
+            let outcome = episode.on_delivered(batch.newest.send_time(), batch.late_packets);
+            if outcome != Outcome::Nothing {
+                self.end_episode(outcome);
+            }
+        }
+        let send_time = if batch.newest.is_retransmit() { None } else { Some(batch.newest.send_time()) };
+        OpenAck { send_time, packets: gone, ..open }
+    }
+
+    /// Full packets of bytes of which the host knows no number, so that a rate in packets is right in bytes; the rest is kept for the
+    /// next time.
+    #[cold]
+    fn full_packets(&mut self, bytes: u64) -> u64 {
+        let mss = u64::from(self.mss);
+        let all = self.uncounted.saturating_add(bytes);
+        if bytes >= self.flight.bytes {
+            self.uncounted = 0;
+            return all.div_ceil(mss);
+        }
+        self.uncounted = all % mss;
+        all / mss
+    }
+
+    /// How many of the packets in flight these bytes were, if all are of the same size.
+    #[cold]
+    fn packets_gone(&self, bytes: u64) -> u64 {
+        let packets = u64::from(self.flight.packets);
+        let left = self.flight.bytes.saturating_sub(bytes);
+        if left == 0 || packets == 0 {
+            return packets;
+        }
+        packets.saturating_sub(left.div_ceil((self.flight.bytes / packets).max(1)))
+    }
+
+    #[cold]
+    fn end_episode(&mut self, outcome: Outcome) {
+        if outcome == Outcome::Undone {
+            self.on_undo(self.now);
+        }
+        self.change_ca_state(CaState::Open);
+    }
+
+    /// Everything that an ACK brought has been told: the model takes it in. An ACK of another path changes nothing.
+    #[allow(clippy::inline_always, reason = "most of it is what the host does not say, which only the caller knows")]
+    #[inline(always)]
+    pub fn on_ack(&mut self, open: OpenAck, info: &AckInfo) {
+        if open.epoch != self.epoch {
+            return;
+        }
+        let now = self.clock(open.now);
+        // Linux `FLAG_ACK_MAYBE_DELAYED`: a lone short packet, and nothing else was delivered since it was sent.
+        let one = if self.counts_bytes { self.mss.into() } else { 1 };
+        let is_ack_delayed =
+            info.is_ack_delayed && self.sampler.delivered_since_newest().is_some_and(|volume| volume <= one);
+        let rtt = self.take_rtt(now, &open, info, is_ack_delayed);
+        let min_rtt = self.rtt.min().unwrap_or(Span::ZERO);
+        let mut rs = self.sampler.on_ack(now, min_rtt);
+        let (prior, after) = info.in_flight.unwrap_or((open.prior_in_flight, self.flight));
+        self.flight = after;
+        rs.rtt_us = rtt.map(Span::as_micros);
+        rs.prior_in_flight = self.in_window(prior);
+        rs.is_ack_delayed = is_ack_delayed;
+        let delivered = self.sampler.delivered();
+        let (una, next) = info.una_next.unwrap_or((rs.prior_delivered, delivered));
+        let in_flight = self.in_window(after);
+        let ack = Ack {
+            now,
+            rs,
+            delivered,
+            delivered_time_us: self.sampler.delivered_time_us(),
+            lost: self.sampler.lost(),
+            in_flight,
+            ca_state: self.ca_state,
+            srtt: self.rtt.smoothed(),
+            edt: info.edt.unwrap_or(now),
+            una,
+            next,
+            advanced: !info.is_duplicate,
+            // Before this ACK: one that delivers the whole window was limited by it.
+            cwnd_limited: info.cwnd_limited.unwrap_or(delivered - rs.acked_sacked < self.limited_until),
+            packets_out: info.packets_out.unwrap_or(after.packets),
+            paced: !info.is_unpaced,
+            may_raise_cwnd: info.may_raise_cwnd.unwrap_or(rs.acked_sacked > 0),
+            tick: None,
+        };
+        if !matches!(self.resume, Resume::None) {
+            self.resume.on_delivered(delivered);
+            self.try_resume();
+        }
+        let outputs = self.algorithm.process(&ack, &mut self.sampler, self.mss);
+        if self.take(&outputs) {
+            self.sampler.on_app_limited(self.volume(after));
+        }
+    }
+
+    /// Takes the ACK's RTT into the estimator; the algorithm's sample.
+    #[inline]
+    fn take_rtt(&mut self, now: Time, open: &OpenAck, info: &AckInfo, is_ack_delayed: bool) -> Option<Span> {
+        let (newest, oldest) = match info.rtt {
+            AckRtt::Measured { newest, oldest } => (newest, oldest),
+            AckRtt::None => (None, None),
+            AckRtt::Newest => {
+                let rtt = open.send_time.map(|sent| now.since(sent));
+                (rtt, rtt)
+            }
+        };
+        if let Some(rtt) = newest {
+            if !(is_ack_delayed && self.rtt.min().is_some_and(|min| rtt > min)) {
+                self.rtt.on_min_sample(now, rtt);
+            }
+        }
+        if let Some(rtt) = oldest {
+            let (una, next) = match info.una_next {
+                Some(counts) => counts,
+                None => (self.sampler.newest_prior_delivered(), self.sampler.delivered()),
+            };
+            self.rtt.on_sample(now, rtt, una, next);
+        }
+        newest
+    }
+
+    /// An [`Ack`] that delivers nothing, for events outside ACKs.
+    fn bare_ack(&mut self, now: Time) -> Ack {
+        Ack {
+            now: self.clock(now),
+            delivered: self.sampler.delivered(),
+            delivered_time_us: self.sampler.delivered_time_us(),
+            lost: self.sampler.lost(),
+            in_flight: self.in_window(self.flight),
+            ca_state: self.ca_state,
+            srtt: self.rtt.smoothed(),
+            ..Ack::default()
+        }
+    }
+}
+
+fn first_rtt(init: &Init) -> RttEstimator {
+    let mut rtt = RttEstimator::default();
+    if let Some(srtt) = init.srtt {
+        rtt.on_min_sample(init.now, srtt);
+        rtt.on_sample(init.now, srtt, 0, 0);
+    }
+    rtt
+}
+
+/// At least one.
+fn whole_packets(bytes: u64, mss: u32) -> u32 {
+    u32::try_from(bytes / u64::from(mss.max(1))).unwrap_or(u32::MAX).max(1)
+}

@@ -1,0 +1,136 @@
+//! What a host may ask: window, rate, quantum, and what the algorithm thinks.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::Controller;
+use crate::event::CaState;
+use crate::flow::Algorithm;
+use crate::host::Flight;
+use crate::rtt::RttEstimator;
+use crate::sampler::RateSampler;
+use crate::snapshot::Snapshot;
+use crate::state::State;
+use crate::units::Rate;
+
+impl<A: Algorithm> Controller<A> {
+    /// Full packets that may be in flight.
+    #[inline]
+    pub const fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
+    /// Bytes that may be in flight. A host that sends packets of several sizes goes by these, whatever the algorithm counts.
+    #[inline]
+    pub const fn cwnd_bytes(&self) -> u64 {
+        self.cwnd_bytes
+    }
+
+    /// What is in flight: the controller's count, or what the host said last.
+    pub const fn in_flight(&self) -> Flight {
+        self.flight
+    }
+
+    /// The rate at which to send. Enforce it if [`Self::needs_pacing`], by a [`crate::Pacer`] for instance; it also sizes bursts.
+    #[inline]
+    pub const fn pacing_rate(&self) -> Rate {
+        self.pacing_rate
+    }
+
+    /// The algorithm is only itself when its pacing rate is enforced.
+    pub fn needs_pacing(&self) -> bool {
+        self.algorithm.needs_pacing()
+    }
+
+    /// Whether the algorithm slows down where packets are marked: only then should a host send them as ECN-capable.
+    pub fn answers_marks(&self) -> bool {
+        self.algorithm.answers_marks()
+    }
+
+    /// Bytes that may leave at once: about a millisecond of the pacing rate.
+    // spec: Linux tcp_tso_autosize
+    pub fn send_quantum(&self) -> u64 {
+        if let Some(bytes) = self.own_quantum() {
+            return bytes;
+        }
+        let burst = (self.pacing_rate().as_bytes_per_sec() >> 10).min(65_536);
+        burst.max(u64::from(self.min_tso_segs()) * u64::from(self.mss))
+    }
+
+    /// The quantum in bytes, if the algorithm decides on it by itself, whatever else the host would do.
+    // spec: draft-ietf-ccwg-bbr #send-quantum-bbrsendquantum
+    #[inline]
+    pub fn own_quantum(&self) -> Option<u64> {
+        self.algorithm.own_quantum()
+    }
+
+    /// Smallest burst in packets (Linux `min_tso_segs`).
+    #[inline]
+    pub fn min_tso_segs(&self) -> u32 {
+        self.algorithm.min_tso_segs()
+    }
+
+    /// The host should also look at the beginning of each ACK and timer whether the application has run dry, not only when it writes.
+    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; google/bbr's kernel. Linux looks at writes only.
+    #[inline]
+    pub fn wants_app_limited_checks(&self) -> bool {
+        self.algorithm.wants_app_limited_checks()
+    }
+
+    /// The window still doubles every round.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.algorithm.in_slow_start()
+    }
+
+    /// Payload bytes of a full packet.
+    pub const fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    /// The algorithm counts bytes: what a host says of packets alone does not matter, nor the other way round.
+    #[inline]
+    pub const fn counts_bytes(&self) -> bool {
+        self.counts_bytes
+    }
+
+    /// The algorithm learns something of each loss; where it does not, losses of different bursts may be told together.
+    #[inline]
+    pub const fn hears_losses(&self) -> bool {
+        self.hears_losses
+    }
+
+    /// The recovery state last told, or that of the controller's own recovery.
+    #[inline]
+    pub const fn ca_state(&self) -> CaState {
+        self.ca_state
+    }
+
+    /// The RTT estimator.
+    #[inline]
+    pub const fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// The delivery-rate sampler. It counts bytes or packets, as the algorithm does.
+    #[inline]
+    pub const fn sampler(&self) -> &RateSampler {
+        &self.sampler
+    }
+
+    /// The algorithm.
+    pub const fn algorithm(&self) -> &A {
+        &self.algorithm
+    }
+
+    /// What the algorithm is doing.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.algorithm.state()
+    }
+
+    /// What the algorithm thinks, and the cause of its last transition.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.algorithm.snapshot();
+        snapshot.min_rtt = snapshot.min_rtt.or(self.rtt.min());
+        snapshot
+    }
+}

@@ -1,0 +1,92 @@
+//! Loss recovery for hosts that have no such state machine: an episode lasts until a packet sent after its beginning is delivered.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::units::Time;
+
+/// What a delivery means to the episode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Nothing,
+    /// It is over.
+    Over,
+    /// Nothing that it took for lost was.
+    Undone,
+}
+
+/// The present episode, if there is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Episode {
+    began: Option<Time>,
+    /// Packets marked lost since then that have not arrived; a mark makes them infinitely many, since it proves congestion.
+    missing: u64,
+}
+
+impl Episode {
+    // spec: RFC 9002 §7.3.2
+    pub(crate) fn on_lost(&mut self, now: Time, packets: u32) {
+        if self.began.is_none() {
+            *self = Self { began: Some(now), missing: 0 };
+        }
+        self.missing = self.missing.saturating_add(packets.into());
+    }
+
+    pub(crate) fn on_marks(&mut self, now: Time) {
+        self.began.get_or_insert(now);
+        self.missing = u64::MAX;
+    }
+
+    /// A packet sent at `sent` is the newest that an ACK delivers, and so many that had been marked lost are among them.
+    #[inline]
+    pub(crate) fn on_delivered(&mut self, sent: Time, late: u64) -> Outcome {
+        let Some(began) = self.began else {
+            return Outcome::Nothing;
+        };
+        if late > 0 && self.missing < u64::MAX {
+            self.missing = self.missing.saturating_sub(late);
+            if self.missing == 0 {
+                self.began = None;
+                return Outcome::Undone;
+            }
+        }
+        if sent > began {
+            self.began = None;
+            return Outcome::Over;
+        }
+        Outcome::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: fn(u64) -> Time = Time::micros;
+
+    #[test]
+    fn an_episode_ends_with_a_packet_sent_after_its_beginning() {
+        let mut episode = Episode::default();
+        assert_eq!(episode.on_delivered(AT(9), 0), Outcome::Nothing);
+        episode.on_lost(AT(10), 1);
+        assert_eq!(episode.on_delivered(AT(10), 0), Outcome::Nothing);
+        episode.on_lost(AT(20), 1);
+        assert_eq!(episode.on_delivered(AT(11), 0), Outcome::Over);
+        assert_eq!(episode.on_delivered(AT(30), 0), Outcome::Nothing);
+    }
+
+    #[test]
+    fn an_episode_is_undone_when_all_that_it_lost_has_arrived() {
+        let mut episode = Episode::default();
+        episode.on_lost(AT(10), 2);
+        assert_eq!(episode.on_delivered(AT(5), 1), Outcome::Nothing);
+        assert_eq!(episode.on_delivered(AT(5), 1), Outcome::Undone);
+    }
+
+    #[test]
+    fn a_mark_cannot_be_undone() {
+        let mut episode = Episode::default();
+        episode.on_lost(AT(10), 1);
+        episode.on_marks(AT(11));
+        assert_eq!(episode.on_delivered(AT(5), 9), Outcome::Nothing);
+        assert_eq!(episode.on_delivered(AT(12), 0), Outcome::Over);
+    }
+}

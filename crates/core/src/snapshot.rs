@@ -1,0 +1,71 @@
+//! What an algorithm thinks, for traces, tests and whoever watches a connection.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use crate::state::{Cause, State};
+use crate::units::{Rate, Span};
+
+/// What congestion has taught an algorithm not to exceed (BBRv2 and later); `None` where there is no such bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// Draft: `BBR.bw_shortterm`, of payload; Linux `bw_lo`.
+    pub bw_shortterm: Option<Rate>,
+    /// Draft: `BBR.inflight_shortterm`, bytes; Linux `inflight_lo`.
+    pub inflight_shortterm: Option<u64>,
+    /// Draft: `BBR.inflight_longterm`, bytes; Linux `inflight_hi`.
+    pub inflight_longterm: Option<u64>,
+}
+
+/// What an algorithm thinks. Read it as often as you like: nothing depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// What it is doing.
+    pub state: State,
+    /// What brought it there.
+    pub cause: Cause,
+    /// Bandwidth estimate in bit/s of payload; 0 where the algorithm has none.
+    pub bw: Rate,
+    /// Its minimum RTT.
+    pub min_rtt: Option<Span>,
+    /// Pacing gain in 1/256; 0 where the algorithm has none.
+    pub pacing_gain: u32,
+    /// cwnd gain in 1/256; 0 where the algorithm has none.
+    pub cwnd_gain: u32,
+    /// Slow-start threshold, packets; `u32::MAX` where there is none.
+    pub ssthresh: u32,
+    /// Packet-timed rounds so far.
+    pub round_count: u64,
+    /// The pipe counts as full.
+    pub full_bw_reached: bool,
+    /// A policed rate is in use (BBRv1).
+    pub lt_use_bw: bool,
+    /// Allowance for aggregated ACKs, packets.
+    pub extra_acked: u32,
+    /// The bounds in force.
+    pub bounds: Bounds,
+    /// The bounds that a spurious recovery would give back; none where no episode has been saved.
+    pub undo: Bounds,
+}
+
+impl Snapshot {
+    /// An algorithm in this state of which no more can be said.
+    pub(crate) const fn of(state: State) -> Self {
+        const NONE: Bounds = Bounds { bw_shortterm: None, inflight_shortterm: None, inflight_longterm: None };
+        Self {
+            state,
+            cause: Cause::Begin,
+            bw: Rate::bits_per_sec(0),
+            min_rtt: None,
+            pacing_gain: 0,
+            cwnd_gain: 0,
+            ssthresh: u32::MAX,
+            round_count: 0,
+            full_bw_reached: false,
+            lt_use_bw: false,
+            extra_acked: 0,
+            bounds: NONE,
+            undo: NONE,
+        }
+    }
+}
