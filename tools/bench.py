@@ -55,8 +55,8 @@ LIMITS = {
     "1,000 bbr1, 1 Gbit/s, 20 ms": (2.0, ONE),
     "one bbr1, 1 Gbit/s, 100 ms": (1.1, ONE),
     "one bbr1, 10 Gbit/s, 100 ms": (1.1, ONE),
-    "bbr1 + sampler, an ACK of two packets": 500,
-    "bbr3 + sampler, an ACK of two packets": 600,
+    "bbr1 + sampler, an ACK of two packets": 450,
+    "bbr3 + sampler, an ACK of two packets": 550,
 }
 # Whole runs: what, bench, simulated seconds, CPU seconds, MB resident.
 RUNS = [

@@ -1,12 +1,12 @@
 //! A host without an operating system, as a kernel's BPF program is: every event of each algorithm behind a function of its own,
-//! plain integers in and out, state in memory that the caller has. `tools/targets.sh` builds it and reads what is left.
+//! plain integers in and out, state in memory that the caller has. `tools/targets.py` builds it and reads what is left.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_std]
 
 use bbrlab_core::concrete::{BbrAcd, BbrApg, BbrCpa, BbrS, acd_base};
 use bbrlab_core::{
-    AcdParams, Ack, ApgParams, Bbr1, Bbr1Params, CaState, CpaParams, CubicParams, Davis, DavisParams, Init, LossBased,
-    QuantileParams, Rate, RateSample, RenoParams, Span, Time, TxStart,
+    AcdParams, Ack, ApgParams, Bbr1, Bbr1Params, CaState, CpaParams, CubicParams, Davis, DavisParams, FlightSample,
+    Init, LossBased, Lost, QuantileParams, Rate, RenoParams, Span, Time, TxStart,
 };
 use core::mem::MaybeUninit;
 
@@ -35,14 +35,15 @@ pub struct Input {
     pub una: u64,
     pub next: u64,
     pub seed: u64,
+    pub in_flight: u64,
     pub ca_state: u32,
     pub old_ca_state: u32,
-    pub in_flight: u32,
     pub packets_out: u32,
     pub mss: u32,
     pub cwnd: u32,
     pub cwnd_clamp: u32,
-    /// Bits: application-limited, cumulative ACK advanced, window-limited, may raise the window, paced, first time-out.
+    /// Bits: application-limited, cumulative ACK advanced, window-limited, may raise the window, paced, first time-out,
+    /// reports marks, newest was a retransmission.
     pub marks: u32,
     // The rate sample; negative numbers for none.
     pub rs_delivered: i64,
@@ -54,6 +55,18 @@ pub struct Input {
     pub rs_prior_in_flight: u64,
     /// Bits: application-limited, delayed ACK.
     pub rs_marks: u64,
+    // Of the newest packet delivered, or of those just lost.
+    pub tx_in_flight: u64,
+    pub lost_since: u64,
+    pub marked_since: u32,
+    // Of those just lost, or marked, or asked for in an ACK.
+    pub packets: u32,
+    pub volume: u64,
+    pub seq: u64,
+    // What another has drawn or decided.
+    pub rounds: u64,
+    pub span_us: u64,
+    pub max_rate: u64,
 }
 
 /// What the algorithm wants.
@@ -71,16 +84,17 @@ pub struct Output {
 pub struct Flow<A> {
     input: Input,
     output: Output,
-    /// Here, because it would take half of the stack.
+    /// Here, because they would take half of the stack.
     ack: Ack,
+    flight: FlightSample,
     algorithm: MaybeUninit<A>,
 }
 
 /// One algorithm behind the face.
 pub trait Face: Sized {
-    /// Begins in place; `self` is all zeros, which is a value of each of these types.
+    /// Begins in place; `self` is all zeros, which is a value of each of these types, as `face!` has the compiler check.
     fn init(&mut self, init: &Init);
-    fn on_ack(&mut self, ack: &Ack);
+    fn on_ack(&mut self, ack: &Ack, flight: &FlightSample);
     fn on_ca_state(&mut self, old: CaState, new: CaState);
     fn on_rto(&mut self, ack: &Ack, first: bool);
     fn on_undo(&mut self, ack: &Ack);
@@ -101,67 +115,85 @@ impl Input {
     }
 
     #[inline(always)]
-    fn ack(&self) -> Ack {
+    fn fill(&self, ack: &mut Ack) {
         let known = |value: i64| u64::try_from(value).ok();
-        Ack {
-            now: Time::nanos(self.now_ns),
-            rs: RateSample {
-                delivered: known(self.rs_delivered),
-                interval_us: known(self.rs_interval_us),
-                prior_delivered: self.rs_prior_delivered,
-                rtt_us: known(self.rs_rtt_us),
-                losses: self.rs_losses,
-                acked_sacked: self.rs_acked_sacked,
-                prior_in_flight: self.rs_prior_in_flight,
-                is_app_limited: self.rs_marks & 1 != 0,
-                is_ack_delayed: self.rs_marks & 2 != 0,
-            },
-            delivered: self.delivered,
-            delivered_time_us: self.delivered_us,
-            lost: self.lost,
-            in_flight: self.in_flight,
-            ca_state: ca_state(self.ca_state),
-            srtt: self.srtt(),
-            edt: Time::nanos(self.departure_ns),
-            una: self.una,
-            next: self.next,
-            advanced: self.marked(1),
-            cwnd_limited: self.marked(2),
-            packets_out: self.packets_out,
-            paced: self.marked(4),
-            may_raise_cwnd: self.marked(3),
-            tick: Some(self.tick),
-        }
+        ack.now = Time::nanos(self.now_ns);
+        ack.rs.delivered = known(self.rs_delivered);
+        ack.rs.interval_us = known(self.rs_interval_us);
+        ack.rs.prior_delivered = self.rs_prior_delivered;
+        ack.rs.rtt_us = known(self.rs_rtt_us);
+        ack.rs.losses = self.rs_losses;
+        ack.rs.acked_sacked = self.rs_acked_sacked;
+        ack.rs.prior_in_flight = self.rs_prior_in_flight;
+        ack.rs.is_app_limited = self.rs_marks & 1 != 0;
+        ack.rs.is_ack_delayed = self.rs_marks & 2 != 0;
+        ack.delivered = self.delivered;
+        ack.delivered_time_us = self.delivered_us;
+        ack.lost = self.lost;
+        ack.in_flight = self.in_flight;
+        ack.ca_state = ca_state(self.ca_state);
+        ack.srtt = self.srtt();
+        ack.edt = Time::nanos(self.departure_ns);
+        ack.una = self.una;
+        ack.next = self.next;
+        ack.advanced = self.marked(1);
+        ack.cwnd_limited = self.marked(2);
+        ack.packets_out = self.packets_out;
+        ack.paced = self.marked(4);
+        ack.may_raise_cwnd = self.marked(3);
+        ack.tick = Some(self.tick);
+    }
+
+    #[inline(always)]
+    fn fill_flight(&self, flight: &mut FlightSample) {
+        flight.tx_in_flight = self.tx_in_flight as u32;
+        flight.lost = self.lost_since as u32;
+        flight.delivered_ce = self.marked_since;
+        flight.is_ece = self.marked(6);
+        flight.is_retransmit = self.marked(7);
     }
 
     #[inline(always)]
     fn init(&self) -> Init {
-        Init {
-            initial_cwnd: self.cwnd,
-            srtt: self.srtt(),
-            cwnd_clamp: self.cwnd_clamp,
-            min_rtt: (self.min_rtt_us > 0).then_some(Span::micros(self.min_rtt_us)),
-            delivered: self.delivered,
-            delivered_time_us: self.delivered_us,
-            lost: self.lost,
-            tick: Some(self.tick),
-            ..Init::new(Time::nanos(self.now_ns), self.mss, self.seed)
-        }
+        let mut init = Init::new(Time::nanos(self.now_ns), self.mss, self.seed);
+        init.initial_cwnd = self.cwnd;
+        init.srtt = self.srtt();
+        init.cwnd_clamp = self.cwnd_clamp;
+        init.min_rtt = (self.min_rtt_us > 0).then_some(Span::micros(self.min_rtt_us));
+        init.delivered = self.delivered;
+        init.delivered_time_us = self.delivered_us;
+        init.lost = self.lost;
+        init.tick = Some(self.tick);
+        init
     }
 
     #[inline(always)]
     fn tx_start(&self) -> TxStart {
-        TxStart {
-            now: Time::nanos(self.now_ns),
-            delivered: self.delivered,
-            app_limited: self.marked(0),
-            idle: Span::nanos(self.idle_ns),
-            delivered_time_us: self.delivered_us,
-            srtt: self.srtt(),
-            rto: Span::nanos(self.rto_ns),
-            none_outstanding: self.packets_out == 0,
-            tick: Some(self.tick),
-        }
+        let mut start = TxStart::default();
+        start.now = Time::nanos(self.now_ns);
+        start.delivered = self.delivered;
+        start.app_limited = self.marked(0);
+        start.idle = Span::nanos(self.idle_ns);
+        start.delivered_time_us = self.delivered_us;
+        start.srtt = self.srtt();
+        start.rto = Span::nanos(self.rto_ns);
+        start.none_outstanding = self.packets_out == 0;
+        start.tick = Some(self.tick);
+        start
+    }
+
+    #[inline(always)]
+    fn lost(&self) -> Lost {
+        let mut lost = Lost::default();
+        lost.now = Time::nanos(self.now_ns);
+        lost.seq = self.seq;
+        lost.packets = self.packets;
+        lost.volume = self.volume;
+        lost.tx_in_flight = self.tx_in_flight;
+        lost.lost = self.lost_since;
+        lost.is_app_limited = self.marked(0);
+        lost.delivered = self.delivered;
+        lost
     }
 }
 
@@ -186,11 +218,12 @@ impl<A: Face> Flow<A> {
     }
 
     #[inline(always)]
-    fn with_ack(&mut self, event: impl FnOnce(&mut A, &Input, &Ack)) {
-        self.ack = self.input.ack();
+    fn with_ack(&mut self, event: impl FnOnce(&mut A, &Input, &Ack, &FlightSample)) {
+        self.input.fill(&mut self.ack);
+        self.input.fill_flight(&mut self.flight);
         // SAFETY: as above.
         let algorithm = unsafe { self.algorithm.assume_init_mut() };
-        event(algorithm, &self.input, &self.ack);
+        event(algorithm, &self.input, &self.ack, &self.flight);
         self.output = algorithm.outputs();
     }
 }
@@ -198,13 +231,15 @@ impl<A: Face> Flow<A> {
 /// The functions of one algorithm.
 macro_rules! face {
     ($algorithm:ty: $init:ident $ack:ident $ca_state:ident $rto:ident $undo:ident $tx_start:ident $mss:ident) => {
+        // SAFETY: a constant that is no value of its type is not compiled.
+        const _: $algorithm = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
         #[unsafe(no_mangle)]
         pub extern "C" fn $init(flow: &mut Flow<$algorithm>) {
             flow.with(|algorithm, input| Face::init(algorithm, &input.init()));
         }
         #[unsafe(no_mangle)]
         pub extern "C" fn $ack(flow: &mut Flow<$algorithm>) {
-            flow.with_ack(|algorithm, _, ack| Face::on_ack(algorithm, ack));
+            flow.with_ack(|algorithm, _, ack, flight| Face::on_ack(algorithm, ack, flight));
         }
         #[unsafe(no_mangle)]
         pub extern "C" fn $ca_state(flow: &mut Flow<$algorithm>) {
@@ -214,11 +249,11 @@ macro_rules! face {
         }
         #[unsafe(no_mangle)]
         pub extern "C" fn $rto(flow: &mut Flow<$algorithm>) {
-            flow.with_ack(|algorithm, input, ack| Face::on_rto(algorithm, ack, input.marked(5)));
+            flow.with_ack(|algorithm, input, ack, _| Face::on_rto(algorithm, ack, input.marked(5)));
         }
         #[unsafe(no_mangle)]
         pub extern "C" fn $undo(flow: &mut Flow<$algorithm>) {
-            flow.with_ack(|algorithm, _, ack| Face::on_undo(algorithm, ack));
+            flow.with_ack(|algorithm, _, ack, _| Face::on_undo(algorithm, ack));
         }
         #[unsafe(no_mangle)]
         pub extern "C" fn $tx_start(flow: &mut Flow<$algorithm>) {
@@ -244,7 +279,7 @@ macro_rules! bbr1 {
                 ($init)(self, init);
             }
             #[inline(always)]
-            fn on_ack(&mut self, ack: &Ack) {
+            fn on_ack(&mut self, ack: &Ack, _flight: &FlightSample) {
                 Self::on_ack(self, ack);
             }
             #[inline(always)]
@@ -310,7 +345,7 @@ impl Face for Davis {
         *self = Self::new(&DavisParams::default(), init);
     }
     #[inline(always)]
-    fn on_ack(&mut self, ack: &Ack) {
+    fn on_ack(&mut self, ack: &Ack, _flight: &FlightSample) {
         Self::on_ack(self, ack);
     }
     fn on_ca_state(&mut self, _old: CaState, _new: CaState) {}
@@ -352,7 +387,7 @@ macro_rules! loss_based {
                 self.0 = flow;
             }
             #[inline(always)]
-            fn on_ack(&mut self, ack: &Ack) {
+            fn on_ack(&mut self, ack: &Ack, _flight: &FlightSample) {
                 self.0.on_ack(ack);
             }
             #[inline(always)]

@@ -13,11 +13,14 @@ struct Sample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MinMax {
     best: [Sample; 3],
+    /// Until this time, by this window, a value that is worse than the third best changes nothing.
+    quiet_until: u64,
+    window: u64,
 }
 
 impl MinMax {
     /// A filter that has seen nothing; its value is 0.
-    pub const EMPTY: Self = Self { best: [Sample { time: 0, value: 0 }; 3] };
+    pub const EMPTY: Self = Self { best: [Sample { time: 0, value: 0 }; 3], quiet_until: 0, window: 0 };
 
     /// The best value of the window.
     pub const fn get(&self) -> u64 {
@@ -37,7 +40,7 @@ impl MinMax {
 
     /// Forgets everything but this value.
     pub const fn reset(&mut self, time: u64, value: u64) -> u64 {
-        self.best = [Sample { time, value }; 3];
+        *self = Self { best: [Sample { time, value }; 3], ..Self::EMPTY };
         value
     }
 
@@ -51,10 +54,25 @@ impl MinMax {
         self.running(window, time, value, |new, old| new <= old)
     }
 
+    #[inline]
     fn running(&mut self, window: u64, time: u64, value: u64, beats: impl Fn(u64, u64) -> bool) -> u64 {
+        // Few do, where time is counted in rounds.
+        // A sample that is the third best has taken the place of all that are no better already.
+        let is_new = beats(value, self.best[2].value) && self.best[2] != (Sample { time, value });
+        if is_new || time > self.quiet_until || window != self.window {
+            self.take(window, time, value, beats);
+            self.quiet_until = self.next_change(window);
+            self.window = window;
+        }
+        self.best[0].value
+    }
+
+    #[inline(never)]
+    fn take(&mut self, window: u64, time: u64, value: u64, beats: impl Fn(u64, u64) -> bool) {
         let nothing_in_window = time.saturating_sub(self.best[2].time) > window;
         if nothing_in_window || beats(value, self.best[0].value) {
-            return self.reset(time, value);
+            self.reset(time, value);
+            return;
         }
         let new = Sample { time, value };
         if beats(value, self.best[1].value) {
@@ -63,11 +81,24 @@ impl MinMax {
         } else if beats(value, self.best[2].value) {
             self.best[2] = new;
         }
-        self.age(window, new)
+        self.age(window, new);
+    }
+
+    /// The last moment before the first at which [`Self::age`] would change something.
+    const fn next_change(&self, window: u64) -> u64 {
+        let [first, second, third] = self.best;
+        let wait = if second.time == first.time {
+            window / 4
+        } else if third.time == second.time {
+            window / 2
+        } else {
+            window
+        };
+        first.time.saturating_add(wait)
     }
 
     /// Lets samples that left the window go, and keeps the second and third choice from being too near the first in time.
-    fn age(&mut self, window: u64, new: Sample) -> u64 {
+    fn age(&mut self, window: u64, new: Sample) {
         let age = new.time.saturating_sub(self.best[0].time);
         if age > window {
             self.best = [self.best[1], self.best[2], new];
@@ -83,7 +114,6 @@ impl MinMax {
         } else if self.best[2].time == self.best[1].time && age > window / 2 {
             self.best[2] = new;
         }
-        self.best[0].value
     }
 }
 
@@ -128,6 +158,29 @@ mod tests {
             let estimate = filter.running_max(10, round as u64, seen[round]);
             let truth = seen[round.saturating_sub(10)..=round].iter().max().unwrap();
             assert!(seen[round] <= estimate && estimate <= *truth);
+        }
+    }
+
+    /// Goal: what is left out would have changed nothing, whatever comes: equal values, times that stand still, another window.
+    #[test]
+    fn values_that_are_not_taken_would_have_changed_nothing() {
+        let mut rng = crate::Rng::new(5);
+        let (mut filter, mut patient) = (MinMax::default(), MinMax::default());
+        let (mut time, mut window, mut is_max) = (0, 10, true);
+        for _ in 0..200_000 {
+            time += rng.below(8) / 5 * (1 + rng.below(4));
+            if rng.below(1000) == 0 {
+                (window, is_max) = (rng.below(20), rng.below(2) == 0);
+                filter.reset(time, 4);
+                patient.reset(time, 4);
+            }
+            let value = rng.below(8);
+            patient.window = u64::MAX; // it takes every value
+            let taken = [&mut filter, &mut patient].map(|filter| match is_max {
+                true => filter.running_max(window, time, value),
+                false => filter.running_min(window, time, value),
+            });
+            assert_eq!((taken[0], filter.samples()), (taken[1], patient.samples()), "at {time}, a window of {window}");
         }
     }
 

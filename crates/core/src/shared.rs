@@ -2,6 +2,9 @@
 //! In: counts of packets delivered, and rates. Out: whether a round began, whether the rate stopped growing. Never: a unit of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use crate::units::{MICROS_PER_SEC, Time};
+use crate::wide;
+
 /// Packet-timed round trips: one ends when a packet is delivered that was sent after the one that began it had been.
 // spec: draft-ietf-ccwg-bbr #bbr-round-count; Linux bbr_update_bw, bbr_update_round_start
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,6 +67,16 @@ impl FullPipe {
     }
 }
 
+/// The last moment of this tick of a clock of `hz`, or of this microsecond where that is 0, as [`Time::as_micros`] and then Linux's
+/// `jiffies` round: a flow that knows it needs no division to see whether a tick is over.
+pub(crate) const fn last_moment_of(tick: u64, hz: u32) -> Time {
+    let last_us = match hz {
+        0 => tick,
+        hz => (wide::saturating_mul(tick.saturating_add(1), MICROS_PER_SEC) - 1) / hz as u64,
+    };
+    Time::nanos(wide::times::<1_000>(last_us).saturating_add(999))
+}
+
 /// The last result of a calculation whose inputs change far less often than ACKs come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memo<const N: usize> {
@@ -89,6 +102,7 @@ impl<const N: usize> Memo<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Span;
 
     #[test]
     fn a_round_ends_with_a_packet_sent_after_its_beginning_was_delivered() {
@@ -99,6 +113,21 @@ mod tests {
         assert!(!rounds.start);
         rounds.update(1, 11);
         assert_eq!((rounds.start, rounds.count, rounds.next_delivered), (true, 2, 11));
+    }
+
+    #[test]
+    fn a_tick_lasts_until_the_nanosecond_before_the_next_one_begins() {
+        for hz in [0, 1, 100, 250, 300, 1_000, 10_000] {
+            let tick_at = |now: Time| match hz {
+                0 => now.as_micros(),
+                hz => now.as_micros() * u64::from(hz) / MICROS_PER_SEC,
+            };
+            for tick in [0, 1, 7, 1_000, 123_456_789] {
+                let last = last_moment_of(tick, hz);
+                assert_eq!((tick_at(last), tick_at(last + Span::nanos(1))), (tick, tick + 1), "{hz} Hz");
+            }
+        }
+        assert_eq!(last_moment_of(u64::MAX, 0), Time::NEVER);
     }
 
     /// Trap: a 32-bit mark wraps after 4 GB, and no round ever ends again.

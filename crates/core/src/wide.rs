@@ -54,6 +54,9 @@ pub(crate) const fn times<const FACTOR: u64>(a: u64) -> u64 {
 /// `a` · `b` / 2^`shift`, rounded down, saturating; `shift` is 1 to 63.
 #[inline]
 pub(crate) const fn mul_shr(a: u64, b: u64, shift: u32) -> u64 {
+    if (a | b) >> 32 == 0 {
+        return (a * b) >> shift; // a tenth of the work, for most paths
+    }
     let (high, low) = mul(a, b);
     shr((high, low), shift)
 }

@@ -36,13 +36,11 @@ impl Aggregation {
 }
 
 impl<V: Part> Bbr1<V> {
+    /// Of an ACK that brought a rate.
     // spec: Linux bbr_update_ack_aggregation
+    #[inline]
     pub(super) fn update_ack_aggregation(&mut self, ack: &Ack) {
-        if self.p.extra_acked_gain == 0
-            || ack.rs.acked_sacked == 0
-            || ack.rs.delivered.is_none()
-            || ack.rs.interval_us.is_none()
-        {
+        if self.p.extra_acked_gain == 0 || ack.rs.acked_sacked == 0 {
             return;
         }
         let bw = self.bw();

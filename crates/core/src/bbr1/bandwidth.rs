@@ -68,11 +68,13 @@ impl<V: Part> Bbr1<V> {
         self.part.bandwidth(self.max_bw.get(), self.full_bw_reached)
     }
 
+    /// True: the ACK brought a rate.
     // spec: Linux bbr_update_bw
-    pub(super) fn update_bw(&mut self, ack: &Ack) {
+    #[inline]
+    pub(super) fn update_bw(&mut self, ack: &Ack) -> bool {
         self.rounds.start = false;
         let (Some(delivered), Some(interval_us)) = (ack.rs.delivered, ack.rs.interval_us) else {
-            return;
+            return false;
         };
         self.rounds.update(ack.rs.prior_delivered, ack.delivered);
         if self.rounds.start {
@@ -90,6 +92,7 @@ impl<V: Part> Bbr1<V> {
             round: self.rounds.count,
             ack,
         });
+        true
     }
 
     /// A policer shows as a steady rate with heavy loss over several rounds: then its rate is used, without probing.

@@ -5,6 +5,7 @@
 use super::part::{Part, Seen};
 use super::{Bbr1, Mode};
 use crate::event::Ack;
+use crate::shared::last_moment_of;
 use crate::state::Cause;
 use crate::units::{MICROS_PER_SEC, Time};
 use crate::wide;
@@ -27,10 +28,23 @@ impl<V: Part> Bbr1<V> {
         (span_us as u64 * self.p.hz as u64).div_ceil(MICROS_PER_SEC)
     }
 
+    /// The filter's window begins at this tick. When it is over by the flow's own clock is computed here, not at each ACK.
+    pub(super) const fn stamp_min_rtt(&mut self, tick: u64) {
+        self.min_rtt_tick = tick;
+        self.min_rtt_until = last_moment_of(tick.saturating_add(self.min_rtt_window_ticks), self.p.hz);
+    }
+
+    #[inline]
+    fn has_min_rtt_expired(&self, ack: &Ack) -> bool {
+        match ack.tick {
+            Some(tick) => tick > self.min_rtt_tick + self.min_rtt_window_ticks,
+            None => ack.now > self.min_rtt_until,
+        }
+    }
+
     // spec: Linux bbr_update_min_rtt
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
-        let tick = self.tick(ack.now, ack.tick);
-        let expired = tick > self.min_rtt_tick + self.min_rtt_window_ticks;
+        let expired = self.has_min_rtt_expired(ack);
         if let Some(rtt_us) = ack.rs.rtt_us {
             let of_part = self.part.min_rtt(ack.now.as_micros(), rtt_us);
             let is_new = match of_part {
@@ -38,7 +52,7 @@ impl<V: Part> Bbr1<V> {
                 None => self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed),
             };
             if is_new {
-                self.min_rtt_tick = tick;
+                self.stamp_min_rtt(self.tick(ack.now, ack.tick));
                 self.min_rtt_us = Some(rtt_us);
             }
             self.min_rtt_us = of_part.or(self.min_rtt_us);
@@ -53,11 +67,12 @@ impl<V: Part> Bbr1<V> {
         }
         self.mark_app_limited = matches!(self.mode, Mode::ProbeRtt { .. });
         if self.mark_app_limited {
+            let tick = self.tick(ack.now, ack.tick);
             match self.part.is_drained(&self.seen(ack)) {
                 None => self.hold_probe_rtt(ack, tick),
                 Some(false) => {}
                 Some(true) => {
-                    self.min_rtt_tick = tick;
+                    self.stamp_min_rtt(tick);
                     self.cwnd = self.cwnd.max(self.prior_cwnd);
                     self.leave_probe_rtt(ack.delivered_time_us);
                 }
@@ -115,7 +130,7 @@ impl<V: Part> Bbr1<V> {
         if tick <= done_at {
             return;
         }
-        self.min_rtt_tick = tick;
+        self.stamp_min_rtt(tick);
         self.cwnd = self.cwnd.max(self.prior_cwnd);
         self.leave_probe_rtt(delivered_time_us);
     }

@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use crate::shared::{FullPipe, Memo, Rounds};
 use crate::snapshot::Snapshot;
 use crate::state::Cause;
-use crate::units::{Rate, Span};
+use crate::units::{Rate, Span, Time};
 use crate::{MinMax, State, wide};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
@@ -87,6 +87,8 @@ pub struct Bbr1<V = Plain> {
     min_rtt_us: Option<u64>,
     min_rtt_tick: u64,
     min_rtt_window_ticks: u64,
+    /// Until then its window lasts, by the flow's own clock.
+    min_rtt_until: Time,
     has_seen_rtt: bool,
     idle_restart: bool,
     // Window
@@ -103,8 +105,7 @@ pub struct Bbr1<V = Plain> {
     /// This ACK was processed in ProbeRTT, so what is in flight now measures only that.
     mark_app_limited: bool,
     draft_quantum: bool,
-    rate_memo: Memo<2>,
-    target_memo: Memo<4>,
+    plan: Memo<5>,
     rng: Rng,
     part: V,
 }
@@ -167,6 +168,7 @@ impl<V: Part> Bbr1<V> {
             min_rtt_us: None,
             min_rtt_tick: 0,
             min_rtt_window_ticks: 0,
+            min_rtt_until: Time::ZERO,
             has_seen_rtt: false,
             idle_restart: false,
             prior_cwnd: 0,
@@ -178,8 +180,7 @@ impl<V: Part> Bbr1<V> {
             ssthresh: 0,
             mark_app_limited: false,
             draft_quantum: false,
-            rate_memo: Memo::EMPTY,
-            target_memo: Memo::EMPTY,
+            plan: Memo::EMPTY,
             rng: Rng::new(0),
             part,
         }
@@ -190,9 +191,9 @@ impl<V: Part> Bbr1<V> {
         #[rustfmt::skip]
         let Self {
             p, mss, cwnd_clamp, mode, cwnd, pacing_rate, max_pacing_rate, pacing_gain, cwnd_gain, rounds, max_bw, lt, full_bw, full_bw_reached,
-            min_rtt_us, min_rtt_tick, min_rtt_window_ticks, has_seen_rtt, idle_restart, prior_cwnd, prev_ca_state,
+            min_rtt_us, min_rtt_tick, min_rtt_window_ticks, min_rtt_until, has_seen_rtt, idle_restart, prior_cwnd, prev_ca_state,
             packet_conservation, aggregation, unknown_path_cwnd, cause, ssthresh, mark_app_limited, draft_quantum,
-            rate_memo,            target_memo, rng, part: _,
+            plan, rng, part: _,
         } = self;
         *p = *params;
         *mss = u64::from(init.mss.max(1));
@@ -209,15 +210,15 @@ impl<V: Part> Bbr1<V> {
         (*full_bw, *full_bw_reached) = (FullPipe::EMPTY, false);
         // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
         *min_rtt_us = init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1));
-        (*min_rtt_tick, *min_rtt_window_ticks, *has_seen_rtt) = (0, 0, false);
+        (*min_rtt_tick, *min_rtt_window_ticks, *min_rtt_until, *has_seen_rtt) = (0, 0, Time::ZERO, false);
         (*idle_restart, *packet_conservation, *mark_app_limited) = (false, false, false);
         (*prior_cwnd, *prev_ca_state) = (0, CaState::Open);
         *aggregation = Aggregation::new(init.now.as_micros());
         (*unknown_path_cwnd, *ssthresh, *draft_quantum) = (UNKNOWN_PATH_CWND, NO_SSTHRESH, false);
-        (*rate_memo, *target_memo) = (Memo::EMPTY, Memo::EMPTY);
+        *plan = Memo::EMPTY;
         *rng = Rng::derive(init.seed, 0x0062_6272);
-        self.min_rtt_tick = self.tick(init.now, init.tick);
         self.min_rtt_window_ticks = self.ticks(params.min_rtt_window);
+        self.stamp_min_rtt(self.tick(init.now, init.tick));
         self.init_pacing_rate_from_rtt(init.srtt);
     }
 
@@ -236,7 +237,7 @@ impl<V: Part> Bbr1<V> {
     pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
         self.max_pacing_rate = most(rate);
         self.pacing_rate = self.pacing_rate.min(self.max_pacing_rate);
-        self.rate_memo = Memo::EMPTY;
+        self.plan = Memo::EMPTY;
     }
 
     /// The variant's part, for what its host tells it alone.
@@ -247,8 +248,9 @@ impl<V: Part> Bbr1<V> {
     /// One ACK, in the kernel's order.
     // spec: Linux bbr_main
     pub fn on_ack(&mut self, ack: &Ack) {
-        self.update_bw(ack);
-        self.update_ack_aggregation(ack);
+        if self.update_bw(ack) {
+            self.update_ack_aggregation(ack);
+        }
         self.update_cycle_phase(ack);
         // In ProbeBW, where flows spend their lives, the pipe has been found and drained.
         if !matches!(self.mode, Mode::ProbeBw { .. }) {
@@ -256,9 +258,7 @@ impl<V: Part> Bbr1<V> {
         }
         self.update_min_rtt(ack);
         self.update_gains();
-        let bw = self.bw();
-        self.set_pacing_rate(bw, self.pacing_gain, ack.srtt);
-        self.set_cwnd(ack, bw);
+        self.set_outputs(ack);
         debug_assert!(self.cwnd >= 1 && self.pacing_rate > 0);
     }
 
@@ -315,8 +315,7 @@ impl<V: Part> Bbr1<V> {
     /// Payload bytes of a full packet changed.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
-        self.rate_memo = Memo::EMPTY;
-        self.target_memo = Memo::EMPTY;
+        self.plan = Memo::EMPTY;
     }
 
     /// Congestion window, packets.

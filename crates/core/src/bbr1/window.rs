@@ -51,13 +51,8 @@ impl<V: Part> Bbr1<V> {
 
     /// Before the pipe is full the rate never falls, so that noise in the first samples cannot slow Startup.
     // spec: Linux bbr_set_pacing_rate
-    #[inline]
     pub(super) fn set_pacing_rate(&mut self, bw: u64, gain: u32, srtt: Option<Span>) {
-        let key = [bw, u64::from(gain)];
-        if !self.rate_memo.is_of(&key) {
-            self.rate_memo = Memo { key, value: self.bw_to_pacing_rate(bw, gain) };
-        }
-        let rate = self.rate_memo.value;
+        let rate = self.bw_to_pacing_rate(bw, gain);
         if !self.has_seen_rtt && srtt.is_some() {
             self.init_pacing_rate_from_rtt(srtt);
         }
@@ -144,24 +139,46 @@ impl<V: Part> Bbr1<V> {
     }
 
     /// The window towards which ACKs move it.
-    pub(super) fn cwnd_target(&mut self, bw: u64) -> u32 {
+    pub(super) fn cwnd_target(&self, bw: u64) -> u32 {
+        let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.ack_aggregation_cwnd());
+        self.quantization_budget(target).min(u64::from(u32::MAX)) as u32
+    }
+
+    /// All that the pacing rate and that target follow from, the rate itself included.
+    #[inline]
+    fn plan_key(&self, bw: u64) -> [u64; 5] {
         let flags =
             u64::from(self.full_bw_reached) | u64::from(matches!(self.mode, Mode::ProbeBw { phase: 0, .. })) << 1;
-        let packed = u64::from(self.cwnd_gain) << 34 | u64::from(self.aggregation.extra_acked()) << 2 | flags;
-        let key = [bw, self.min_rtt_us.unwrap_or(u64::MAX), self.pacing_rate, packed];
-        if !self.target_memo.is_of(&key) {
-            let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.ack_aggregation_cwnd());
-            let value = self.quantization_budget(target).min(u64::from(u32::MAX));
-            self.target_memo = Memo { key, value };
+        let gains = u64::from(self.pacing_gain) << 32 | u64::from(self.cwnd_gain);
+        let packed = u64::from(self.aggregation.extra_acked()) << 2 | flags;
+        [bw, self.min_rtt_us.unwrap_or(u64::MAX), self.pacing_rate, gains, packed]
+    }
+
+    /// Sets the pacing rate and then the window. Most ACKs change nothing that the rate or the window's target follow from;
+    /// until there is an RTT, each may bring the first one, which changes the rate.
+    #[inline]
+    pub(super) fn set_outputs(&mut self, ack: &Ack) {
+        let bw = self.bw();
+        if !self.plan.is_of(&self.plan_key(bw)) {
+            self.make_plan(bw, ack.srtt);
         }
-        self.target_memo.value as u32
+        debug_assert!(self.plan.value == u64::from(self.cwnd_target(bw)), "an input of the plan changed unnoticed");
+        self.set_cwnd(ack);
+    }
+
+    #[inline(never)]
+    fn make_plan(&mut self, bw: u64, srtt: Option<Span>) {
+        self.set_pacing_rate(bw, self.pacing_gain, srtt);
+        let key = if self.has_seen_rtt { self.plan_key(bw) } else { Memo::EMPTY.key };
+        self.plan = Memo { key, value: self.cwnd_target(bw).into() };
     }
 
     // spec: Linux bbr_set_cwnd
-    pub(super) fn set_cwnd(&mut self, ack: &Ack, bw: u64) {
+    #[inline]
+    fn set_cwnd(&mut self, ack: &Ack) {
         let acked = u32::try_from(ack.rs.acked_sacked).unwrap_or(u32::MAX);
         if acked > 0 && !self.recover_or_restore(ack, acked) {
-            let target = self.cwnd_target(bw);
+            let target = self.plan.value as u32; // a window
             if self.full_bw_reached {
                 self.cwnd = self.cwnd.saturating_add(acked).min(target);
             } else if self.cwnd < target || ack.delivered < u64::from(self.unknown_path_cwnd) {
@@ -186,8 +203,10 @@ impl<V: Part> Bbr1<V> {
     /// Recovery: a round of packet conservation at its start, the saved window at its end. True: the window is decided.
     // spec: Linux bbr_set_cwnd_to_recover_or_restore
     fn recover_or_restore(&mut self, ack: &Ack, acked: u32) -> bool {
-        let is_calm = ack.rs.losses == 0 && !self.packet_conservation && ack.ca_state == self.prev_ca_state;
-        if is_calm && ack.ca_state < CaState::Recovery {
+        let change = ack.ca_state as u8 ^ self.prev_ca_state as u8;
+        if ack.rs.losses | u64::from(self.packet_conservation) | u64::from(change) == 0
+            && ack.ca_state < CaState::Recovery
+        {
             return false; // as most ACKs find it
         }
         let losses = u32::try_from(ack.rs.losses).unwrap_or(u32::MAX);

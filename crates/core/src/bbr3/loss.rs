@@ -11,6 +11,18 @@ use crate::state::Cause;
 use crate::units::Time;
 use crate::wide;
 
+/// More was in flight than the path takes.
+// One argument, since a BPF function has no more than five.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TooMuch {
+    pub(super) now: Time,
+    pub(super) delivered: u64,
+    /// How much that was.
+    pub(super) tx_in_flight: u64,
+    pub(super) is_app_limited: bool,
+    pub(super) cause: Cause,
+}
+
 impl<R: Rules> Bbr3<R> {
     // spec: #probing-for-bandwidth-in-probebw NoteLoss
     pub(super) fn note_loss(&mut self, delivered: u64) {
@@ -36,8 +48,13 @@ impl<R: Rules> Bbr3<R> {
             self.bounds.note_gap(lost.seq, lost.packets);
         }
         if self.probe.is_bw_probe_sample && self.is_loss_too_high(lost.tx_in_flight, lost.lost) {
-            let at_loss = self.inflight_at_loss(lost.tx_in_flight, lost.lost, lost.volume);
-            self.handle_inflight_too_high(lost.now, lost.delivered, at_loss, lost.is_app_limited, Cause::Loss);
+            self.handle_inflight_too_high(&TooMuch {
+                now: lost.now,
+                delivered: lost.delivered,
+                tx_in_flight: self.inflight_at_loss(lost.tx_in_flight, lost.lost, lost.volume),
+                is_app_limited: lost.is_app_limited,
+                cause: Cause::Loss,
+            });
         }
     }
 
@@ -56,7 +73,8 @@ impl<R: Rules> Bbr3<R> {
         self.note_loss(delivered);
         let tx_in_flight = self.model.inflight_latest.saturating_add(self.smss());
         if self.probe.is_bw_probe_sample && self.is_loss_too_high(tx_in_flight, self.smss()) {
-            self.handle_inflight_too_high(now, delivered, tx_in_flight, is_app_limited, Cause::Loss);
+            let cause = Cause::Loss;
+            self.handle_inflight_too_high(&TooMuch { now, delivered, tx_in_flight, is_app_limited, cause });
         }
     }
 
@@ -101,26 +119,19 @@ impl<R: Rules> Bbr3<R> {
 
     // spec: #probing-for-bandwidth-in-probebw HandleInflightTooHigh
     #[inline(never)]
-    pub(super) fn handle_inflight_too_high(
-        &mut self,
-        now: Time,
-        delivered: u64,
-        tx_in_flight: u64,
-        is_app_limited: bool,
-        cause: Cause,
-    ) {
+    pub(super) fn handle_inflight_too_high(&mut self, found: &TooMuch) {
         self.probe.prev_probe_too_high = true;
         self.probe.is_bw_probe_sample = false;
-        if !is_app_limited {
+        if !found.is_app_limited {
             let bound = match R::TOO_HIGH {
-                TooHigh::BetaOfFlight => scaled(tx_in_flight, self.p.beta),
-                TooHigh::FlightOrTarget => tx_in_flight.max(scaled(self.target_inflight(), self.p.beta)),
+                TooHigh::BetaOfFlight => scaled(found.tx_in_flight, self.p.beta),
+                TooHigh::FlightOrTarget => found.tx_in_flight.max(scaled(self.target_inflight(), self.p.beta)),
             };
             self.bounds.inflight_longterm = bound.max(self.smss());
         }
         if self.phase.is_up() {
             self.undo.state = Some(State::ProbeBwUp);
-            self.start_probe_bw_down(now, delivered, cause);
+            self.start_probe_bw_down(found.now, found.delivered, found.cause);
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::rules::{EqualRtt, Rules};
 use super::{Bbr3, INFINITY};
 use crate::event::{Ack, Init};
+use crate::shared::last_moment_of;
 use crate::units::{MICROS_PER_SEC, Time};
 use crate::wide;
 
@@ -23,6 +24,8 @@ pub(super) struct MinRtt {
     probe_rtt_interval: u64,
     /// Draft: `BBR.probe_rtt_expired`.
     pub(super) probe_rtt_expired: bool,
+    /// Until then, by the flow's own clock, a sample that is no lower changes nothing.
+    pub(super) quiet_until: Time,
 }
 
 impl MinRtt {
@@ -34,6 +37,7 @@ impl MinRtt {
         probe_rtt_min_stamp: 0,
         probe_rtt_interval: 0,
         probe_rtt_expired: false,
+        quiet_until: Time::ZERO,
     };
 
     /// Begins with what the handshake gave.
@@ -45,10 +49,10 @@ impl MinRtt {
         self.probe_rtt_interval = interval;
         self.min_rtt_filter_len = filter_len;
         self.probe_rtt_expired = false;
+        self.quiet_until = Time::ZERO;
     }
 
     // spec: #probertt-logic UpdateMinRTT; Linux bbr_update_min_rtt, which does not believe a delayed ACK once its filter has expired
-    #[inline]
     fn update<R: Rules>(&mut self, tick: u64, rtt_us: Option<u64>, is_ack_delayed: bool) {
         self.probe_rtt_expired = tick > self.probe_rtt_min_stamp.wrapping_add(self.probe_rtt_interval);
         if let Some(rtt_us) = rtt_us.filter(|us| *us <= self.probe_rtt_min_delay_us || self.probe_rtt_expired) {
@@ -67,6 +71,23 @@ impl MinRtt {
             self.min_rtt_us = self.probe_rtt_min_delay_us;
             self.min_rtt_stamp = self.probe_rtt_min_stamp;
         }
+    }
+
+    /// So does an equal one, but where it renews a stamp.
+    #[inline]
+    fn changes_nothing<R: Rules>(&self, ack: &Ack) -> bool {
+        let renews = matches!(R::EQUAL_RTT, EqualRtt::RenewsBoth);
+        let is_lower = match ack.rs.rtt_us {
+            Some(us) => us < self.probe_rtt_min_delay_us || (renews && us == self.probe_rtt_min_delay_us),
+            None => false,
+        };
+        ack.now <= self.quiet_until && !is_lower && ack.tick.is_none()
+    }
+
+    /// A stamp was set by something else.
+    pub(super) const fn set_probe_rtt_min_stamp(&mut self, tick: u64) {
+        self.probe_rtt_min_stamp = tick;
+        self.quiet_until = Time::ZERO;
     }
 }
 
@@ -91,7 +112,20 @@ impl<R: Rules> Bbr3<R> {
     // spec: #probertt-logic UpdateMinRTT
     #[inline]
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
+        if self.min_rtt.changes_nothing::<R>(ack) {
+            self.min_rtt.probe_rtt_expired = false;
+        } else {
+            self.take_rtt(ack);
+        }
+    }
+
+    #[inline(never)]
+    fn take_rtt(&mut self, ack: &Ack) {
         let tick = self.tick(ack.now, ack.tick);
-        self.min_rtt.update::<R>(tick, ack.rs.rtt_us, ack.rs.is_ack_delayed);
+        let filters = &mut self.min_rtt;
+        filters.update::<R>(tick, ack.rs.rtt_us, ack.rs.is_ack_delayed);
+        let short = filters.probe_rtt_min_stamp.saturating_add(filters.probe_rtt_interval);
+        let long = filters.min_rtt_stamp.saturating_add(filters.min_rtt_filter_len);
+        filters.quiet_until = last_moment_of(short.min(long), self.p.hz);
     }
 }

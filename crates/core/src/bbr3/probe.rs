@@ -2,6 +2,7 @@
 //! In: one sample an ACK. Out: the state, `inflight_longterm`. Never: a window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use super::loss::TooMuch;
 use super::phase::{Growth, Phase};
 use super::rules::{ProbeEnd, ProbeWait, Rules};
 use super::{Bbr3, INFINITY, UNIT};
@@ -205,9 +206,13 @@ impl<R: Rules> Bbr3<R> {
     #[inline(never)]
     fn end_probe(&mut self, ack: &Ack, flight: &FlightSample) {
         if self.probe.is_bw_probe_sample && (R::ACK_JUDGES_LOSS || flight.delivered_ce > 0) {
-            let cause = self.cause_of_congestion(flight);
-            let tx_in_flight = flight.tx_in_flight.into();
-            self.handle_inflight_too_high(ack.now, ack.delivered, tx_in_flight, ack.rs.is_app_limited, cause);
+            self.handle_inflight_too_high(&TooMuch {
+                now: ack.now,
+                delivered: ack.delivered,
+                tx_in_flight: flight.tx_in_flight.into(),
+                is_app_limited: ack.rs.is_app_limited,
+                cause: self.cause_of_congestion(flight),
+            });
         }
     }
 

@@ -67,7 +67,7 @@ impl<R: Rules> Bbr3<R> {
         if tick <= done {
             return;
         }
-        self.min_rtt.probe_rtt_min_stamp = tick;
+        self.min_rtt.set_probe_rtt_min_stamp(tick);
         self.restore_cwnd();
         self.exit_probe_rtt(now, delivered);
     }

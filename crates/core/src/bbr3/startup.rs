@@ -25,9 +25,11 @@ impl<R: Rules> Bbr3<R> {
     }
 
     // spec: #startup-dynamics CheckStartupDone. Linux looks at losses before it looks for a plateau.
+    // Decision: losses are asked about in every state until the pipe was full before this ACK, as in Linux, so also in a ProbeRTT that
+    // interrupts Startup; the draft has no such guard, and would in ProbeBW take each round of high loss for the end of Startup.
     #[inline]
     pub(super) fn check_startup_done(&mut self, ack: &Ack, flight: &FlightSample) {
-        if self.phase.is_startup() {
+        if !self.full_pipe.reached || self.phase.is_startup() {
             self.check_startup(ack, flight);
         }
         if matches!(R::LOSS_EVENTS, LossEvents::Gaps) && self.bounds.loss_round_start {
@@ -40,7 +42,7 @@ impl<R: Rules> Bbr3<R> {
         if matches!(R::LOSS_EVENTS, LossEvents::Gaps) {
             self.check_startup_high_loss(ack, flight);
         }
-        if self.full_pipe.reached {
+        if self.full_pipe.reached && self.phase.is_startup() {
             self.enter_drain();
         }
     }

@@ -334,6 +334,27 @@ fn an_equal_rtt_renews_the_long_filter_in_linux_and_both_in_v2() {
     }
 }
 
+/// Goal: what is left out would have changed nothing.
+#[test]
+fn rtts_that_are_not_taken_would_have_changed_nothing() {
+    for edition in [Edition::Draft06, Edition::Linux, Edition::V2] {
+        let mut rng = crate::Rng::new(7);
+        let (mut d, mut patient) = (of(edition, Phase::ProbeBwCruise), of(edition, Phase::ProbeBwCruise));
+        for _ in 0..20_000 {
+            let (after, rtt_us, in_flight) = (rng.below(1_000_000), 40_000 + rng.below(4), 1 + rng.below(40));
+            patient.bbr.min_rtt.quiet_until = Time::ZERO; // it takes every sample
+            let found = [&mut d, &mut patient].map(|d| {
+                d.now_us += after;
+                d.round_with(|ack, _| (ack.rs.rtt_us, ack.in_flight) = (Some(rtt_us), in_flight));
+                let found = &d.bbr.min_rtt;
+                let short = (found.probe_rtt_min_delay_us, found.probe_rtt_min_stamp, found.probe_rtt_expired);
+                (d.state(), found.min_rtt_us, found.min_rtt_stamp, short)
+            });
+            assert_eq!(found[0], found[1], "{edition:?} at {} us", d.now_us);
+        }
+    }
+}
+
 #[test]
 fn the_minimum_rtt_lives_for_ten_seconds_and_not_less() {
     for (after_us, rtt_us) in [(10_000_000, RTT_US), (10_000_001, 50_000)] {

@@ -96,6 +96,21 @@ fn application_limited_samples_do_not_hinder_the_exit_on_loss() {
     assert!(d.bbr.full_pipe.reached);
 }
 
+/// A path of ten packets and 64 kbit/s has its ProbeRTT before its plateau.
+#[test]
+fn high_loss_in_a_probe_rtt_that_interrupted_startup_says_that_the_pipe_is_full() {
+    let in_probe_rtt = |was_full: bool| {
+        let mut d = Driver::new();
+        d.round(40);
+        d.bbr.phase = Phase::ProbeRtt { done_stamp: None, round_done: false };
+        d.bbr.full_pipe.reached = was_full;
+        lossy_round(&mut d, (0..6).map(|n| 10 * n), 3);
+        (d.state(), d.bbr.full_pipe.reached, d.bbr.bounds.inflight_longterm)
+    };
+    assert_eq!(in_probe_rtt(false), (State::ProbeRtt, true, BDP));
+    assert_eq!(in_probe_rtt(true), (State::ProbeRtt, true, INFINITY), "asked until then alone");
+}
+
 #[test]
 fn five_gaps_do_not_end_startup() {
     let mut d = Driver::new();
