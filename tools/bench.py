@@ -43,6 +43,8 @@ ACKS = [
     ("controller with bbr1, an ACK", "ack_cost", "bbr1", "20000", "40000"),
     ("controller with bbr3, an ACK", "ack_cost", "bbr3", "20000", "40000"),
     ("controller with cubic, an ACK", "ack_cost", "cubic", "20000", "40000"),
+    ("bbr1 in a host as s2n-quic is one, an ACK", "ack_cost", "quic-bbr1", "20000", "40000"),
+    ("bbr3 in a host as s2n-quic is one, an ACK", "ack_cost", "quic-bbr3", "20000", "40000"),
 ]
 # What the toy transport around the library, and the tokens of what it sends, cost an ACK; it is taken off.
 TOY = ("", "ack_cost", "nothing", "20000", "40000")
