@@ -122,7 +122,7 @@ mutants: ## every bug of a peer, and every small change of core's state machines
 	python3 tools/traps.py
 	rm -rf out/mutants.out
 	for tests in '--timeout=20 --cargo-test-arg=--lib' '--timeout=20 --cargo-test-arg=--tests' \
-	    '--timeout=60 --cargo-test-arg=--package=bbrlab-lab --cargo-test-arg=--test=replay'; do \
+	    '--timeout=60 --cargo-test-arg=--package=bbrlab-replay --cargo-test-arg=--test=replay'; do \
 	    $(MUTANTS) $$tests; status=$$?; [ $$status -le 3 ] || exit $$status; \
 	done; [ $$status -ne 2 ]
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only */
 /*
  * A record of the tap: one call of a congestion control, as 64-bit fields in this order.
- * The order is the log's: `crates/lab/src/replay/field.rs` holds the same list, and a test holds the two equal.
+ * The order is the log's: `crates/replay/src/field.rs` holds the same list, and a test holds the two equal.
  */
 #ifndef BBRLAB_TAP_H
 #define BBRLAB_TAP_H

@@ -85,7 +85,7 @@ def output(*command):
 
 def build():
     """Builds the two examples; returns the directory that holds them."""
-    for package, example in (("bbrlab-lab", "cost"), ("bbrlab-core", "ack_cost")):
+    for package, example in (("bbrlab-sim", "cost"), ("bbrlab-core", "ack_cost")):
         if subprocess.run(["cargo", "build", "-q", "--release", "-p", package, "--example", example], cwd=ROOT).returncode:
             fail(f"example {example} does not build; see cargo's message above")
     target = json.loads(output("cargo", "metadata", "--format-version", "1", "--no-deps"))["target_directory"]

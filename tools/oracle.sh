@@ -1,7 +1,7 @@
 #!/bin/bash
 # Records the kernel's own BBR and CUBIC afresh and replays them against core; nothing of it stays on the host.
 # usage: tools/oracle.sh situations | short | million [ACKS]
-#   situations  every situation of the tests, into crates/lab/tests/data/replay
+#   situations  every situation of the tests, into crates/replay/tests/data/replay
 #   short       two of them, into a temporary directory: what `make test` does
 #   million     every situation at length, until there are ACKS (1000000) ACKs
 # Exit status: 0 equal, 1 different, 2 could not run. What it needs, `tools/setup.sh oracle` says.
@@ -9,7 +9,7 @@
 set -uo pipefail
 
 cd "$(dirname "$0")/.."
-data=crates/lab/tests/data/replay
+data=crates/replay/tests/data/replay
 bbrlab=${BBRLAB:-target/release/bbrlab}
 
 say() { echo "oracle: $*"; }

@@ -63,13 +63,13 @@ BUGS = [
     ("core", "app_limited_8", *ALL_MARKED),
     ("core", "app_limited_9", SAMPLER,
      "self.app_limited != 0 && self.delivered > self.app_limited", "self.app_limited == u64::MAX"),
-    ("lab", "pacing_not_enforced", "crates/lab/src/tcp/sender.rs",
+    ("sim", "pacing_not_enforced", "crates/sim/src/tcp/sender.rs",
      "            self.wstamp += span;", "            let _ = span;"),
-    ("lab", "app_limited_2", "crates/lab/src/tcp/limits.rs",
+    ("sim", "app_limited_2", "crates/sim/src/tcp/limits.rs",
      "if unsent < u64::from(self.mss)\n            && self.host_queue == 0", "if unsent < u64::MAX\n            && self.host_queue == 0",
-     "crates/lab/src/tcp/limits.rs",
+     "crates/sim/src/tcp/limits.rs",
      "self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes", "self.cc.wants_app_limited_checks()"),
-    ("lab", "app_limited_8", *ALL_MARKED),
+    ("sim", "app_limited_8", *ALL_MARKED),
 ]
 
 

@@ -38,7 +38,7 @@ fn config(bytes: &mut Bytes<'_>) -> AlgorithmConfig {
         let (spec, _) = specs[usize::from(bytes.u8()) % specs.len()];
         let value = spec.min + bytes.u32() % (spec.max - spec.min).saturating_add(1).max(1);
         // A legal value or a refusal; both are fine.
-        let _ = config.set(spec.name, &bbrlab_lab::scenario::unit_text(spec.unit, value));
+        let _ = config.set(spec.name, &bbrlab_sim::scenario::unit_text(spec.unit, value));
     }
     config
 }

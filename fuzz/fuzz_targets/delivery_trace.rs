@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 
-use bbrlab_lab::link::DeliveryTrace;
+use bbrlab_sim::link::DeliveryTrace;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| match DeliveryTrace::from_bytes(data) {

@@ -2,7 +2,7 @@
 //! A log of the kernel's calls, of the tap or of google/bbr v3: it is read and replayed, or refused in one line; nothing panics, whatever the kernel is said to have answered.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::replay::{Log, replay_bytes};
+use bbrlab_replay::{Log, replay_bytes};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 
-use bbrlab_lab::scenario::Sourced;
+use bbrlab_sim::scenario::Sourced;
 use libfuzzer_sys::fuzz_target;
 
 fn is_one_line(message: &str) -> bool {

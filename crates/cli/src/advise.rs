@@ -10,7 +10,7 @@ use bbrlab_lab::measured;
 use bbrlab_lab::objective::Objective;
 use bbrlab_lab::paths::{self, Kind, KindSpec, Population};
 use bbrlab_lab::report::{self, Report, Section, Table};
-use bbrlab_lab::scenario::FlowSpec;
+use bbrlab_sim::scenario::FlowSpec;
 use clap::Args;
 use serde_json::json;
 

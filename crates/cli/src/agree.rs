@@ -10,7 +10,7 @@ use bbrlab_lab::agree::{self, Cell, Compared, FIGURES, Limits, Measured, Row};
 use bbrlab_lab::report::model::{
     Axis, ClaimRow, Figure, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
 };
-use bbrlab_lab::scenario::{On, Scenario, Sourced, TimeSpan};
+use bbrlab_sim::scenario::{On, Scenario, Sourced, TimeSpan};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_lab::cdn::{self, Design, Population, Study, User, table};
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome};
-use bbrlab_lab::scenario::TimeSpan;
+use bbrlab_sim::scenario::TimeSpan;
 use clap::Args;
 
 use crate::grid::{Align, aligned};

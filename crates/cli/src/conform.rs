@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Verdict as Met, log};
-use bbrlab_lab::scenario::nearest;
+use bbrlab_sim::scenario::nearest;
 
 use serde_json::Value;
 

@@ -8,14 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_lab::scenario::{Scenario, Sourced};
-use bbrlab_lab::setup::Setup;
 use bbrlab_live::flows::kernel_cc;
 use bbrlab_live::kernel::emulate::{Direction, Job, emulate as run};
 use bbrlab_live::kernel::errand::Errand;
 use bbrlab_live::kernel::tun::Offload;
 use bbrlab_live::kernel::{bench, rights};
 use bbrlab_live::uml::{emulate as uml, launch};
+use bbrlab_sim::scenario::{Scenario, Sourced};
+use bbrlab_sim::setup::Setup;
 
 use crate::args::{DataWay, EmulateArgs, EmulateOn, OffloadKind};
 use crate::grid::{Align, aligned};

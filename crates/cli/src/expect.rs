@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bbrlab_lab::expect::{Measurer, RunSet, RunView, check_syntax};
-use bbrlab_lab::result::{Expectation, RunResult};
-use bbrlab_lab::scenario::ExpectSpec;
-use bbrlab_lab::setup::Setup;
-use bbrlab_lab::sim::Output;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::result::{Expectation, RunResult};
+use bbrlab_sim::scenario::ExpectSpec;
+use bbrlab_sim::setup::Setup;
 
 use crate::Failure;
 
@@ -52,7 +52,7 @@ pub fn medians<'a>(specs: &[ExpectSpec], runs: impl Iterator<Item = &'a RunResul
     let runs: Vec<&RunResult> = runs.collect();
     let median = |index: usize| {
         let mut values: Vec<f64> = runs.iter().filter_map(|run| Some(run.expect.get(index)?.measured)).collect();
-        if values.iter().any(|value| value.is_nan()) { f64::NAN } else { bbrlab_lab::metrics::median(&mut values) }
+        if values.iter().any(|value| value.is_nan()) { f64::NAN } else { bbrlab_sim::metrics::median(&mut values) }
     };
     specs.iter().enumerate().map(|(index, spec)| verdict(spec, median(index))).collect()
 }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, Unit};
-use bbrlab_lab::scenario::{FlowSpec, unit_text};
+use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
 use crate::Failure;
 use crate::args::{ListArgs, ListWhat};
@@ -48,6 +48,6 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
 
 /// The scenario language as JSON Schema, one line feed at the end.
 fn schema() -> Result<String, Failure> {
-    let schema = bbrlab_lab::scenario::schema();
+    let schema = bbrlab_sim::scenario::schema();
     serde_json::to_string_pretty(&schema).map(|text| text + "\n").map_err(|error| format!("schema: {error}"))
 }

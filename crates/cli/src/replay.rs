@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::replay::{Difference, Header, Report, replay_bytes};
+use bbrlab_replay::{Difference, Header, Report, replay_bytes};
 use clap::Args;
 use serde_json::{Value, json};
 

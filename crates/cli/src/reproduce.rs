@@ -7,8 +7,8 @@ use std::path::Path;
 
 use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
 use bbrlab_lab::report::model::{ClaimRow, Report, Section, Verdict as ReportVerdict};
-use bbrlab_lab::scenario::{On, Scenario, nearest};
-use bbrlab_lab::setup::Setup;
+use bbrlab_sim::scenario::{On, Scenario, nearest};
+use bbrlab_sim::setup::Setup;
 use serde_json::{Value, json};
 
 use crate::args::ReproduceArgs;

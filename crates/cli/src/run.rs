@@ -6,11 +6,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use bbrlab_lab::export::pcap::Packets;
-use bbrlab_lab::result::{Expectation, RunResult};
-use bbrlab_lab::scenario::{Scenario, Sourced};
-use bbrlab_lab::setup::Setup;
-use bbrlab_lab::sim::Output;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::packets::Packets;
+use bbrlab_sim::record::result::{Expectation, RunResult};
+use bbrlab_sim::scenario::{Scenario, Sourced};
+use bbrlab_sim::setup::Setup;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 

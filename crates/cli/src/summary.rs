@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use bbrlab_core::Rng;
-use bbrlab_lab::metrics::{interval, median};
+use bbrlab_sim::metrics::{interval, median};
 use serde_json::{Map, Value, json};
 
 /// Keys that say what ran or how long it took, not what was measured.

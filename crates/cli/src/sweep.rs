@@ -232,7 +232,7 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
 /// What tells this build from others: the bytes of the program.
 fn build() -> String {
     let program = std::env::current_exe().and_then(fs::read);
-    program.map_or_else(|_| String::new(), |bytes| format!("{:016x}", bbrlab_lab::metrics::fnv1a(&bytes)))
+    program.map_or_else(|_| String::new(), |bytes| format!("{:016x}", bbrlab_sim::metrics::fnv1a(&bytes)))
 }
 
 /// The `[[vary]]` tables of a file.

@@ -5,8 +5,8 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-use bbrlab_lab::result::{Expectation, FlowResult, RunResult};
-use bbrlab_lab::trace::Trace;
+use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
+use bbrlab_sim::record::trace::Trace;
 use serde_json::Value;
 
 use crate::grid::{Align, aligned};
@@ -171,11 +171,11 @@ fn groups_of_many(result: &RunResult) -> String {
         };
         let goodput = sorted(|flow| flow.goodput_bps);
         let end = |value: Option<&f64>| value.map_or_else(String::new, |bps| rate(*bps));
-        let mid = |figure: fn(&FlowResult) -> f64| bbrlab_lab::metrics::median(&mut sorted(figure));
+        let mid = |figure: fn(&FlowResult) -> f64| bbrlab_sim::metrics::median(&mut sorted(figure));
         let mut done: Vec<f64> = own.iter().filter_map(|flow| flow.fct_s).collect();
         let finished = match done.len() {
             0 => "–".to_owned(),
-            count => format!("{count} in {}", seconds(bbrlab_lab::metrics::median(&mut done))),
+            count => format!("{count} in {}", seconds(bbrlab_sim::metrics::median(&mut done))),
         };
         vec![
             group.cc.clone(),

@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bbrlab_core::Time;
-use bbrlab_lab::export::pcap::{self, Tap};
+use bbrlab_lab::export::pcap;
 use bbrlab_lab::export::{Record, csv, qlog};
-use bbrlab_lab::setup::{Capture, Setup};
-use bbrlab_lab::sim::Output;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::packets::Tap;
+use bbrlab_sim::setup::{Capture, Setup};
 
 use crate::Failure;
 use crate::args::RunArgs;

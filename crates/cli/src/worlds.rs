@@ -5,14 +5,15 @@
 use std::path::{Path, PathBuf};
 
 use bbrlab_core::Time;
-use bbrlab_lab::export::pcap::Tap;
-use bbrlab_lab::result::RunResult;
-use bbrlab_lab::scenario::{On, Scenario, Sourced};
-use bbrlab_lab::setup::Setup;
-use bbrlab_lab::sim::{self, Output};
 use bbrlab_live::kernel::run::Provenance;
 use bbrlab_live::kernel::{self, rights};
 use bbrlab_live::uml::{guest, launch, plan};
+use bbrlab_sim::engine;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::packets::Tap;
+use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::scenario::{On, Scenario, Sourced};
+use bbrlab_sim::setup::Setup;
 
 use crate::{Failure, inputs};
 
@@ -66,7 +67,7 @@ impl World {
     /// Runs one setup, which is `scenario` with everything filled in.
     pub fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
         match self {
-            Self::Sim => Ok(sim::run_with(setup, progress)),
+            Self::Sim => Ok(engine::run_with(setup, progress)),
             Self::Uml(kernel) => {
                 let job = serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?;
                 launch::run(kernel, &job, setup).map(|ran| ran.output)

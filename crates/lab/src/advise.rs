@@ -6,10 +6,10 @@ use bbrlab_core::Rng;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::metrics::{RESAMPLES, median, resampled};
 use crate::objective::Objective;
 use crate::paths::{Path, Population};
 use crate::sweep::Row;
+use bbrlab_sim::metrics::{RESAMPLES, median, resampled};
 
 /// Of two that are worth nearly the same, the one in use is kept: a change has a price too. Ours.
 pub const WORTH_A_CHANGE: f64 = 0.02;
@@ -157,7 +157,7 @@ fn ratio(own: &[f64], base: &[f64], rng: &mut Rng) -> Interval {
     }
     let mut sorted = ratios;
     let middle = median(&mut sorted);
-    let (low, high) = crate::metrics::interval(&sorted, rng);
+    let (low, high) = bbrlab_sim::metrics::interval(&sorted, rng);
     Interval { middle, low, high }
 }
 

@@ -5,8 +5,8 @@
 use bbrlab_core::Rng;
 use serde::Serialize;
 
-use crate::metrics::{RESAMPLES, median, resampled};
-use crate::result::RunResult;
+use bbrlab_sim::metrics::{RESAMPLES, median, resampled};
+use bbrlab_sim::record::result::RunResult;
 
 /// What is compared of a run.
 pub const FIGURES: [&str; 7] = [
@@ -31,7 +31,9 @@ pub type Measured = [f64; FIGURES.len()];
 /// The figures of one run.
 pub fn measured(result: &RunResult) -> Measured {
     let flows = &result.flows;
-    let mean = |of: &dyn Fn(&crate::result::FlowResult) -> f64| flows.iter().map(of).sum::<f64>() / flows.len() as f64;
+    let mean = |of: &dyn Fn(&bbrlab_sim::record::result::FlowResult) -> f64| {
+        flows.iter().map(of).sum::<f64>() / flows.len() as f64
+    };
     let goodput: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
     let bytes: f64 = flows.iter().map(|flow| flow.bytes as f64).sum();
     // Each flow counts by what it carried.

@@ -5,8 +5,8 @@
 use bbrlab_core::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{BitRate, Ratio, Scenario, Sourced, TimeSpan};
 use crate::sweep::Row;
+use bbrlab_sim::scenario::{BitRate, Ratio, Scenario, Sourced, TimeSpan};
 
 /// Packets that a run is meant to carry, so that fast paths cost no more than slow ones. Ours.
 const PACKETS: f64 = 30_000.0;
@@ -299,7 +299,7 @@ impl Path {
     pub fn run(&self, flow: &str, seed: u64) -> Result<Row, String> {
         let sourced = Sourced::from(self.scenario(flow, seed)?);
         let setup = sourced.resolve(&|file| Err(file.to_owned()))?;
-        let output = crate::sim::run(&setup);
+        let output = bbrlab_sim::engine::run(&setup);
         Ok(Row::new(&sourced.scenario, &setup, &output.result))
     }
 }

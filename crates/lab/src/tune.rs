@@ -11,11 +11,11 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::advise::Interval;
-use crate::metrics::{RESAMPLES, resampled};
 use crate::objective::Objective;
 use crate::paths::Population;
-use crate::scenario::{FlowSpec, unit_text};
 use crate::sweep::Row;
+use bbrlab_sim::metrics::{RESAMPLES, resampled};
+use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
 /// What is sought, each from 0 (best) to 1: missing goodput, delay, retransmissions, what others miss.
 pub const TERMS: [&str; 4] = ["goodput missing", "delay added", "retransmitted", "others' goodput missing"];

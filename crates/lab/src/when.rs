@@ -124,8 +124,8 @@ fn validated(cases: &[Case]) -> Result<(f64, f64, f64), String> {
     let (mut right, mut kept, mut most, mut baseline) = (0, 0.0, 0.0, 0);
     for fold in 0..FOLDS.min(cases.len()) {
         // Strides through the grid, so that each part holds some of every region.
-        let (unseen, seen): (Vec<usize>, Vec<usize>) =
-            (0..cases.len()).partition(|case| crate::metrics::fnv1a(&case.to_le_bytes()) % FOLDS as u64 == fold as u64);
+        let (unseen, seen): (Vec<usize>, Vec<usize>) = (0..cases.len())
+            .partition(|case| bbrlab_sim::metrics::fnv1a(&case.to_le_bytes()) % FOLDS as u64 == fold as u64);
         if unseen.is_empty() || seen.is_empty() {
             continue;
         }
@@ -205,7 +205,7 @@ fn heats(sweep: &Sweep, cases: &[Case], at: usize, labels: &[String]) -> Vec<Hea
                     let here = (0..cases.len()).filter(|&case| value(case, x) == column && value(case, y) == row);
                     let mut gains: Vec<f64> =
                         here.map(|case| cases[case].worth[label] / cases[case].worth[base].max(1e-9)).collect();
-                    if gains.is_empty() { f64::NAN } else { crate::metrics::median(&mut gains) }
+                    if gains.is_empty() { f64::NAN } else { bbrlab_sim::metrics::median(&mut gains) }
                 };
                 let texts = |axis: usize| axes[axis].1.iter().map(|point| point.label.clone()).collect();
                 heats.push(Heat {

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
-use bbrlab_lab::export::pcap::{Direction, PacketRecord, Packets, Tap, TcpFlags};
-use bbrlab_lab::setup::{Capture as Asked, Setup};
+use bbrlab_sim::record::packets::{Direction, PacketRecord, Packets, Tap, TcpFlags};
+use bbrlab_sim::setup::{Capture as Asked, Setup};
 
 use crate::meter::Unwrapped;
 use crate::wire::{self, Details};
@@ -106,7 +106,7 @@ mod tests {
     use crate::wire::tests::segment;
 
     fn capture(limit: usize) -> Capture {
-        let sourced = bbrlab_lab::scenario::Sourced::from_toml("flow = ['bbr1']", "test");
+        let sourced = bbrlab_sim::scenario::Sourced::from_toml("flow = ['bbr1']", "test");
         let mut setup = sourced.unwrap().scenario.resolve().unwrap();
         assert!(Capture::new(&setup).is_none());
         setup.capture = Asked::On { limit, taps: &[Tap::Sender] };

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;
-use bbrlab_lab::trace::{FlowTrace, LinkTrace};
+use bbrlab_sim::record::trace::{FlowTrace, LinkTrace};
 
 use crate::flows::LinkSeen;
 use crate::meter::Count;

@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use bbrlab_core::{AlgorithmConfig, Span, State, Time};
-use bbrlab_lab::metrics::Histogram;
-use bbrlab_lab::setup::{Change, Setup, Traffic};
-use bbrlab_lab::tcp::App;
-use bbrlab_lab::trace::{FlowTrace, LinkTrace, Trace};
+use bbrlab_sim::metrics::Histogram;
+use bbrlab_sim::record::trace::{FlowTrace, LinkTrace, Trace};
+use bbrlab_sim::setup::{Change, Setup, Traffic};
+use bbrlab_sim::tcp::App;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
@@ -297,7 +297,7 @@ impl<'a> Driver<'a> {
     fn act(&mut self, now: Time, path: &mut dyn Path) -> Result<Time, Failure> {
         while let Some(change) = self.setup.schedule.get(self.next_change).filter(|change| change.at <= now) {
             path.change(change)?;
-            if let bbrlab_lab::setup::ChangeKind::Rate(rate) = change.what {
+            if let bbrlab_sim::setup::ChangeKind::Rate(rate) = change.what {
                 self.account_capacity(change.link, now);
                 self.rates[change.link].0 = rate.as_bits_per_sec() as f64;
             }
@@ -489,7 +489,7 @@ impl<'a> Driver<'a> {
 
     fn account_capacity(&mut self, link: usize, now: Time) {
         let (rate, since) = &mut self.rates[link];
-        self.driven.capacity_bits[link] += *rate * bbrlab_lab::metrics::secs(Time::nanos(now.since(*since).as_nanos()));
+        self.driven.capacity_bits[link] += *rate * bbrlab_sim::metrics::secs(Time::nanos(now.since(*since).as_nanos()));
         *since = now;
     }
 

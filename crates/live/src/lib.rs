@@ -1,7 +1,7 @@
 //! Scenarios on real kernels: all privileges and all `unsafe` code of the project live here.
 //!
-//! A scenario comes in as the same [`bbrlab_lab::setup::Setup`] that the simulator takes, and the same
-//! [`bbrlab_lab::sim::Output`] comes out, so metrics, expectations and reports never know who spoke.
+//! A scenario comes in as the same [`bbrlab_sim::setup::Setup`] that the simulator takes, and the same
+//! [`bbrlab_sim::record::Output`] comes out, so metrics, expectations and reports never know who spoke.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod capture;

@@ -3,10 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
-use bbrlab_lab::metrics::{convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
-use bbrlab_lab::result::{Bottleneck, FlowResult, Model, RunResult, SCHEMA};
-use bbrlab_lab::setup::{FlowSetup, Setup};
-use bbrlab_lab::sim::Output;
+use bbrlab_sim::metrics::{convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::result::{Bottleneck, FlowResult, Model, RunResult, SCHEMA};
+use bbrlab_sim::setup::{FlowSetup, Setup};
 
 use crate::flows::{Driven, FlowDriven};
 use crate::meter::{FlowMeter, Meter};

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use bbrlab_core::NANOS_PER_SEC;
-use bbrlab_lab::metrics::Histogram;
+use bbrlab_sim::metrics::Histogram;
 
 use crate::ranges::Ranges;
 

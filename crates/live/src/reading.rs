@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use bbrlab_lab::setup::{FlowSetup, Rwnd, Traffic};
+use bbrlab_sim::setup::{FlowSetup, Rwnd, Traffic};
 
 use crate::socket;
 

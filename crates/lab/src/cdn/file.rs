@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use super::spread::Spread;
 use super::{Class, Design, Path, User};
-use crate::metrics::fnv1a;
-use crate::scenario::arrivals::uniform;
-use crate::scenario::{BitRate, BufferSize, FlowSpec, LossModel, Ratio, TimeSpan, Volume};
-use crate::setup::Object;
+use bbrlab_sim::metrics::fnv1a;
+use bbrlab_sim::scenario::arrivals::uniform;
+use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, Ratio, TimeSpan, Volume};
+use bbrlab_sim::setup::Object;
 
 /// Parts of the seed from this one on belong to users.
 const STREAM: u64 = 0x6364_6e00_0000_0000;

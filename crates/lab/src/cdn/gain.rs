@@ -5,7 +5,7 @@
 use bbrlab_core::Rng;
 
 use super::{LARGE, Life, Served, Study, User};
-use crate::metrics::{RESAMPLES, interval, median, resampled};
+use bbrlab_sim::metrics::{RESAMPLES, interval, median, resampled};
 
 /// Parts of the seed from this one on belong to the bootstrap.
 const STREAM: u64 = 0x6364_6e02_0000_0000;

@@ -16,8 +16,8 @@ pub use file::Population;
 pub use gain::{Cut, Gain};
 pub use page::{figures, json, report, rows, section};
 
-use crate::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TimeSpan};
-use crate::setup::Object;
+use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TimeSpan};
+use bbrlab_sim::setup::Object;
 
 /// Objects below this size are judged by their completion time, others by their throughput. Source: the study.
 pub const LARGE: u64 = 3_000_000;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::gain::quantile;
 use super::{Cut, Gain, Study};
-use crate::metrics::median;
 use crate::report::{Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table, short};
+use bbrlab_sim::metrics::median;
 
 /// Edges of the classes of sizes, bytes. Ours; 3 MB is the study's.
 const SIZES: [f64; 9] = [0.0, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e15];

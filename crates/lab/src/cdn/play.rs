@@ -6,14 +6,14 @@ use bbrlab_core::{NANOS_PER_SEC, Span};
 
 use super::file::with_options;
 use super::{Life, Served, User};
-use crate::scenario::{FlowSpec, Scenario, TimeSpan};
-use crate::setup::{Object, Setup, Traffic};
-use crate::sim;
+use bbrlab_sim::engine;
+use bbrlab_sim::scenario::{FlowSpec, Scenario, TimeSpan};
+use bbrlab_sim::setup::{Object, Setup, Traffic};
 
 /// The user's life under this algorithm.
 pub(super) fn life(user: &User, algorithm: &str) -> Result<Life, String> {
     let setup = setup(user, algorithm)?;
-    let (output, times) = sim::run_exchanges(&setup);
+    let (output, times) = engine::run_exchanges(&setup);
     let first = setup.flows.len() - user.connections.len();
     // The run may have ended at the last object, so the latest moment is the setup's.
     let end_s = user.path.life.as_secs();

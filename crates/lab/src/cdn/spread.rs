@@ -11,8 +11,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::scenario::arrivals::{exp, ln, normal, uniform};
-use crate::scenario::{BitRate, BufferSize, Ratio, TextError, TimeSpan, Volume};
+use bbrlab_sim::scenario::arrivals::{exp, ln, normal, uniform};
+use bbrlab_sim::scenario::{BitRate, BufferSize, Ratio, TextError, TimeSpan, Volume};
 
 /// What may be drawn: a value with a unit.
 pub trait Quantity: Copy + fmt::Display + FromStr<Err = TextError> {
@@ -267,7 +267,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let law = spread::<TimeSpan>("{ lognormal = { median = '40ms', sigma = 1.0 } }");
         let mut drawn: Vec<f64> = (0..4001).map(|_| law.draw(&mut rng).number() / 1e6).collect();
-        let middle = crate::metrics::median(&mut drawn);
+        let middle = bbrlab_sim::metrics::median(&mut drawn);
         assert!((middle / 40.0 - 1.0).abs() < 0.06, "{middle}");
         let either = spread::<Volume>("{ empirical = [['1MB', 1.0], ['5MB', 3.0]] }");
         let large = (0..4000).filter(|_| either.draw(&mut rng) == Volume(5_000_000)).count();

@@ -10,10 +10,10 @@ use bbrlab_core::{NANOS_PER_SEC, Rng};
 
 use super::file::check_algorithms;
 use super::{Class, Design, Path, User};
-use crate::metrics::fnv1a;
-use crate::scenario::arrivals::uniform;
-use crate::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TextError, TimeSpan, Volume, nearest};
-use crate::setup::Object;
+use bbrlab_sim::metrics::fnv1a;
+use bbrlab_sim::scenario::arrivals::uniform;
+use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TextError, TimeSpan, Volume, nearest};
+use bbrlab_sim::setup::Object;
 
 /// The columns that a table may have; the first three it must have.
 pub const COLUMNS: [&str; 11] =

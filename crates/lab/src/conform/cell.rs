@@ -5,8 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::scenario::{BitRate, TextError, TimeSpan};
-use crate::tcp::HEADER_BYTES;
+use bbrlab_sim::scenario::{BitRate, TextError, TimeSpan};
+use bbrlab_sim::tcp::HEADER_BYTES;
 
 /// Bottleneck rates, bit/s. The draft names the extremes; those between are ours.
 const RATES: [u64; 5] = [64_000, 1_000_000, 20_000_000, 500_000_000, 10_000_000_000];

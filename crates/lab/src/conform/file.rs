@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::ConformError;
 use crate::expect::check_syntax;
-use crate::sim::script::Entered;
+use bbrlab_sim::engine::script::Entered;
 
 /// One of the draft's example test cases.
 #[derive(Clone, Debug, Deserialize)]

@@ -10,10 +10,10 @@ use rayon::prelude::*;
 use super::file::{Case, CueSpec};
 use super::{CaseOutcome, Cell, CellOutcome, ConformError, judge, page};
 use crate::expect::{Measurer, RunSet, RunView};
-use crate::link::{AckAggregation, Buffer, Policer};
-use crate::setup::{ChangeKind, FlowSetup, Setup, Traffic};
-use crate::sim::run_scripted;
-use crate::sim::script::{Action, Cue, Script};
+use bbrlab_sim::engine::run_scripted;
+use bbrlab_sim::engine::script::{Action, Cue, Script};
+use bbrlab_sim::link::{AckAggregation, Buffer, Policer};
+use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup, Traffic};
 
 /// An application that is the limit writes so often in a round trip, where its packets allow. Ours.
 const WRITES_PER_ROUND: f64 = 8.0;

@@ -4,8 +4,8 @@
 
 use bbrlab_core::NANOS_PER_SEC;
 
-use crate::setup::Setup;
-use crate::trace::{FlowTrace, Inside, LinkTrace, Trace};
+use bbrlab_sim::record::trace::{FlowTrace, Inside, LinkTrace, Trace};
+use bbrlab_sim::setup::Setup;
 
 /// Names of the columns of a flow.
 pub const FLOW_COLUMNS: &[&str] = &[

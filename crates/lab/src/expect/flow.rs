@@ -6,7 +6,7 @@ use bbrlab_core::{NANOS_PER_SEC, State, Time};
 
 use super::run::{MeasureError, RunView};
 use super::series;
-use crate::result::FlowResult;
+use bbrlab_sim::record::result::FlowResult;
 
 /// One flow of a run.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use super::engine::{fail, number};
 use super::run::MeasureError;
 use crate::cdn::gain::{LARGE_SIZES, SMALL_SIZES};
 use crate::cdn::{Cut, Gain, Study};
-use crate::metrics::median;
+use bbrlab_sim::metrics::median;
 
 /// What a measure answers to the engine.
 type Answer = Result<f64, Box<EvalAltResult>>;

@@ -119,7 +119,7 @@ fn run_windows(engine: &mut Engine) {
 
 fn flow_figures(engine: &mut Engine) {
     /// Registers a figure of a flow over the whole run.
-    fn figure(engine: &mut Engine, name: &str, pick: fn(&crate::result::FlowResult) -> f64) {
+    fn figure(engine: &mut Engine, name: &str, pick: fn(&bbrlab_sim::record::result::FlowResult) -> f64) {
         engine.register_fn(name, move |flow: &mut FlowView| -> Answer { flow.result().map(pick).map_err(fail) });
     }
     engine.register_type_with_name::<FlowView>("Flow");
@@ -234,7 +234,7 @@ fn groups(engine: &mut Engine) {
             },
         );
     /// Registers the mean over a group's flows of a figure of each.
-    fn mean_of(engine: &mut Engine, name: &str, pick: fn(&crate::result::FlowResult) -> f64) {
+    fn mean_of(engine: &mut Engine, name: &str, pick: fn(&bbrlab_sim::record::result::FlowResult) -> f64) {
         engine.register_fn(name, move |group: &mut GroupView| -> f64 {
             let flows = &group.run.output.result.flows;
             series::mean(&group.flows.iter().filter_map(|i| flows.get(*i).map(pick)).collect::<Vec<_>>())

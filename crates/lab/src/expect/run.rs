@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bbrlab_core::{NANOS_PER_SEC, State, Time};
 
 use super::{columns, series};
-use crate::link::Service;
-use crate::metrics::convergence_s;
-use crate::setup::Setup;
-use crate::sim::Output;
+use bbrlab_sim::link::Service;
+use bbrlab_sim::metrics::convergence_s;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::setup::Setup;
 
 /// Width of the bins over which fairness is judged, seconds. Source: CLAIMS' `share`: "Jain index on 1-s bins".
 const FAIRNESS_BIN_S: f64 = 1.0;

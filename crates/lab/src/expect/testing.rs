@@ -8,12 +8,12 @@ use std::sync::Arc;
 use bbrlab_core::{AlgorithmConfig, Rate, Span, State, Time};
 
 use super::RunView;
-use crate::export::pcap::Packets;
-use crate::link::Buffer;
-use crate::result::{Bottleneck, Distribution, FlowResult, Group, Model, RunResult, SCHEMA};
-use crate::setup::{FlowSetup, Setup};
-use crate::sim::Output;
-use crate::trace::{FlowTrace, LinkTrace, Trace};
+use bbrlab_sim::link::Buffer;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::packets::Packets;
+use bbrlab_sim::record::result::{Bottleneck, Distribution, FlowResult, Group, Model, RunResult, SCHEMA};
+use bbrlab_sim::record::trace::{FlowTrace, LinkTrace, Trace};
+use bbrlab_sim::setup::{FlowSetup, Setup};
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -14,9 +14,9 @@ use crate::cdn::{self, Study};
 use crate::expect::{Measurer, RunSet, RunView};
 use crate::product::PlannedRun;
 use crate::report::Table;
-use crate::scenario::Scenario;
-use crate::setup::Setup;
-use crate::sim::Output;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::scenario::Scenario;
+use bbrlab_sim::setup::Setup;
 
 /// A world in which runs take place.
 pub type World<'a> = dyn Fn(&Scenario, &Setup) -> Result<Output, Elsewhere> + Sync + 'a;
@@ -32,7 +32,7 @@ pub enum Elsewhere {
 
 /// The simulator, which can do all that a scenario says.
 pub fn simulator(_: &Scenario, setup: &Setup) -> Result<Output, Elsewhere> {
-    Ok(crate::sim::run(setup))
+    Ok(bbrlab_sim::engine::run(setup))
 }
 
 /// Runs one experiment in the simulator. `progress` is told how many of how many runs are done.

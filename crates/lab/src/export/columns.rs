@@ -4,7 +4,7 @@
 
 use bbrlab_core::Time;
 
-use crate::trace::{FlowTrace, LinkTrace};
+use bbrlab_sim::record::trace::{FlowTrace, LinkTrace};
 
 /// A column's value at a sample; `None` where the series ended before.
 pub(super) type Cell<T> = fn(&T, usize) -> Option<u64>;

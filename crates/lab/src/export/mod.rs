@@ -9,9 +9,9 @@ pub mod parquet;
 pub mod pcap;
 pub mod qlog;
 
-use crate::result::RunResult;
-use crate::setup::Setup;
-use crate::trace::Trace;
+use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::record::trace::Trace;
+use bbrlab_sim::setup::Setup;
 
 /// One run, as its exports see it.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +29,13 @@ pub(crate) mod testing {
     use bbrlab_core::{Span, State, Time};
 
     use super::*;
-    use crate::result::{Bottleneck, Distribution, FlowResult, Model};
-    use crate::trace::{FlowTrace, LinkTrace};
+    use bbrlab_sim::record::result::{Bottleneck, Distribution, FlowResult, Model};
+    use bbrlab_sim::record::trace::{FlowTrace, LinkTrace};
 
     /// Two flows over three samples, with figures that differ everywhere.
     pub(crate) fn example() -> (Setup, RunResult, Trace) {
         let scenario = "flow = [\"bbr1\", \"cubic,name=peer,mss=1000\"]\nduration = \"1s\"";
-        let setup = crate::scenario::Sourced::from_toml(scenario, "x").unwrap().scenario.resolve().unwrap();
+        let setup = bbrlab_sim::scenario::Sourced::from_toml(scenario, "x").unwrap().scenario.resolve().unwrap();
         assert_eq!(setup.path.rtt, Span::millis(40));
         let flow = |base: u32, state: State| FlowTrace {
             cwnd: vec![base, base + 1, base + 1],

@@ -108,7 +108,7 @@ pub fn runs(record: &Record<'_>) -> io::Result<Vec<u8>> {
 
 /// What ties samples to their run: equal scenarios with equal seeds are the same run.
 fn run_id(record: &Record<'_>) -> String {
-    let hash = crate::metrics::fnv1a(record.result.scenario.to_string().as_bytes());
+    let hash = bbrlab_sim::metrics::fnv1a(record.result.scenario.to_string().as_bytes());
     format!("{hash:016x}-{}", record.result.seed)
 }
 

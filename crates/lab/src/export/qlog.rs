@@ -9,7 +9,7 @@ use bbrlab_core::State;
 use serde_json::{Map, Value, json};
 
 use super::Record;
-use crate::trace::FlowTrace;
+use bbrlab_sim::record::trace::FlowTrace;
 
 /// Schemas of the events below; the last is our own.
 const EVENT_SCHEMAS: [&str; 3] = [

@@ -8,8 +8,8 @@ use bbrlab_core::{NANOS_PER_SEC, Time};
 use serde_json::Value;
 
 use super::model::{Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict};
-use crate::result::{Expectation, FlowResult, RunResult};
-use crate::trace::{FlowTrace, Trace};
+use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
+use bbrlab_sim::record::trace::{FlowTrace, Trace};
 
 /// Most flows that get a line and a ribbon of their own. Ours: what a reader can tell apart.
 const FLOWS_SHOWN: usize = 8;
@@ -348,8 +348,8 @@ mod tests {
     use bbrlab_core::State;
 
     use super::*;
-    use crate::result::{Bottleneck, Distribution, Group, Model, SCHEMA};
-    use crate::trace::LinkTrace;
+    use bbrlab_sim::record::result::{Bottleneck, Distribution, Group, Model, SCHEMA};
+    use bbrlab_sim::record::trace::LinkTrace;
 
     fn flow(name: &str, cc: &str) -> FlowResult {
         FlowResult {

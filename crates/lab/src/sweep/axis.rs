@@ -5,7 +5,7 @@
 use toml::Value;
 
 use crate::product::Vary;
-use crate::scenario::KEYS;
+use bbrlab_sim::scenario::KEYS;
 
 /// Units of one kind, with what they are multiples of; a plain number and a per cent stand for themselves.
 const UNITS: [(&str, f64); 9] = [

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{FIGURES, Row, Sweep};
-use crate::metrics::median;
+use bbrlab_sim::metrics::median;
 
 /// Medians over the seeds, one a combination and figure.
 #[derive(Clone, Debug)]

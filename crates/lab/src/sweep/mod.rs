@@ -16,9 +16,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::product::{Product, Vary};
-use crate::scenario::{Scenario, Sourced};
-use crate::setup::Setup;
-use crate::sim::Output;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::scenario::{Scenario, Sourced};
+use bbrlab_sim::setup::Setup;
 
 /// Blocks that a sweep is cut into, as far as its runs allow: what an interruption loses, and what shards share out. Ours.
 const BLOCKS: usize = 256;
@@ -160,7 +160,7 @@ impl Sweep {
     /// The same, with all that the run left behind.
     pub fn run_with_series(&self, index: usize) -> Result<(Row, Arc<Setup>, Output), String> {
         let (scenario, setup) = self.setup(index)?;
-        let output = crate::sim::run(&setup);
+        let output = bbrlab_sim::engine::run(&setup);
         Ok((Row::new(&scenario, &setup, &output.result), setup, output))
     }
 }

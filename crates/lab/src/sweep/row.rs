@@ -4,12 +4,12 @@
 
 use std::fmt;
 
-use crate::link::{Buffer, Loss};
-use crate::metrics;
-use crate::result::{FlowResult, RunResult};
-use crate::scenario::Scenario;
-use crate::setup::Setup;
-use crate::tcp::HEADER_BYTES;
+use bbrlab_sim::link::{Buffer, Loss};
+use bbrlab_sim::metrics;
+use bbrlab_sim::record::result::{FlowResult, RunResult};
+use bbrlab_sim::scenario::Scenario;
+use bbrlab_sim::setup::Setup;
+use bbrlab_sim::tcp::HEADER_BYTES;
 
 /// A row's figures: name, unit as a reader sees it, and what they are scaled by for a reader.
 /// "First" are the flows of the first `flow` of the scenario.

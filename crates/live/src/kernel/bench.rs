@@ -11,9 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_core::{Rate, Span, Time};
-use bbrlab_lab::link::Buffer;
-use bbrlab_lab::metrics::Histogram;
-use bbrlab_lab::setup::Setup;
+use bbrlab_sim::link::Buffer;
+use bbrlab_sim::metrics::Histogram;
+use bbrlab_sim::setup::Setup;
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recvmsg, sendto,
     setsockopt, socket, sockopt,

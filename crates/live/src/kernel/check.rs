@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use bbrlab_lab::metrics::Histogram;
+use bbrlab_sim::metrics::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::packet::Packet;

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
-use bbrlab_lab::link::{AckAggregation, Loss, Service};
-use bbrlab_lab::setup::{ChangeKind, Setup};
+use bbrlab_sim::link::{AckAggregation, Loss, Service};
+use bbrlab_sim::setup::{ChangeKind, Setup};
 use serde::{Deserialize, Serialize};
 
 use super::Fault;

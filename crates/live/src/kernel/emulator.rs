@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use bbrlab_core::{Span, Time};
-use bbrlab_lab::link::Link;
-use bbrlab_lab::setup::Change;
+use bbrlab_sim::link::Link;
+use bbrlab_sim::setup::Change;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use bbrlab_lab::link::LinkPacket;
+use bbrlab_sim::link::LinkPacket;
 
 use super::tun::{IP_MAX, VNET};
 use crate::wire;

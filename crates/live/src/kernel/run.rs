@@ -7,10 +7,10 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bbrlab_core::{Span, Time};
-use bbrlab_lab::export::pcap::Direction;
-use bbrlab_lab::link::Link;
-use bbrlab_lab::setup::{Change, FlowSetup, Rwnd, Setup};
-use bbrlab_lab::sim::Output;
+use bbrlab_sim::link::Link;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::packets::Direction;
+use bbrlab_sim::setup::{Change, FlowSetup, Rwnd, Setup};
 use serde::{Deserialize, Serialize};
 
 use super::Fault;

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rng, Span, Time};
-use bbrlab_lab::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel, Verdict};
-use bbrlab_lab::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
+use bbrlab_sim::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel, Verdict};
+use bbrlab_sim::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
 
 use super::packet::{Packet, Pool, Queued};
 use crate::wire::{self, Tcp};

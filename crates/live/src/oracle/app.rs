@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_core::{Span, Time};
-use bbrlab_lab::setup::{FlowSetup, Traffic};
+use bbrlab_sim::setup::{FlowSetup, Traffic};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt};
 
 use super::path::RECEIVER;

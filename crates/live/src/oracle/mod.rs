@@ -1,5 +1,5 @@
 //! The oracle: the kernel's own BBR and CUBIC, recorded call by call while they carry a scenario's flows.
-//! In: a [`Setup`]. Out: the bytes of a log that [`bbrlab_lab::replay`] reads. Never: a change of the host.
+//! In: a [`Setup`]. Out: the bytes of a log that [`bbrlab_replay`] reads. Never: a change of the host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! The tap is two congestion controls in BPF (`bpf/tap.bpf.c`) under names of this process alone. The flows run between
@@ -17,7 +17,7 @@ mod record;
 #[cfg(tap)]
 mod tap;
 
-use bbrlab_lab::setup::Setup;
+use bbrlab_sim::setup::Setup;
 
 /// What a recording brought.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use bbrlab_core::{Span, Time};
-use bbrlab_lab::link::{AckAggregation, DelayConfig, DelayLine, Link, LinkPacket, LossModel};
-use bbrlab_lab::setup::{Change, ChangeKind, Setup};
+use bbrlab_sim::link::{AckAggregation, DelayConfig, DelayLine, Link, LinkPacket, LossModel};
+use bbrlab_sim::setup::{Change, ChangeKind, Setup};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
@@ -206,7 +206,7 @@ impl Relay {
                 continue;
             }
             let packet = self.slots.keep(&buffer[..length]);
-            if self.link.offer(now, packet) != bbrlab_lab::link::Verdict::Queued {
+            if self.link.offer(now, packet) != bbrlab_sim::link::Verdict::Queued {
                 self.slots.free.push(packet.slot);
             }
         }

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_lab::replay::{Field, Header, Kind, Record, Writer};
-use bbrlab_lab::setup::{FlowSetup, Setup};
+use bbrlab_replay::{Field, Header, Kind, Record, Writer};
+use bbrlab_sim::setup::{FlowSetup, Setup};
 
 use super::path::Path;
 use super::tap::{Raw, Tap};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bbrlab_lab::replay::{COLUMNS, FIELDS, PRIVATE_WORDS};
+use bbrlab_replay::{COLUMNS, FIELDS, PRIVATE_WORDS};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBufferBuilder};
 
 /// The programs, as the build script compiled them.

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use bbrlab_lab::setup::{Change, Setup};
+use bbrlab_sim::setup::{Change, Setup};
 use nix::mount::{MsFlags, mount};
 use serde::{Deserialize, Serialize};
 

@@ -11,11 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bbrlab_lab::export::pcap::Direction;
-use bbrlab_lab::result::RunResult;
-use bbrlab_lab::setup::{Change, Setup};
-use bbrlab_lab::sim::Output;
-use bbrlab_lab::trace::Trace;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::packets::Direction;
+use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::record::trace::Trace;
+use bbrlab_sim::setup::{Change, Setup};
 use nix::mount::{MsFlags, mount};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -338,7 +338,7 @@ impl Path for KernelPath {
     }
 
     fn change(&mut self, change: &Change) -> Result<(), Failure> {
-        if let bbrlab_lab::setup::ChangeKind::Rate(rate) = change.what {
+        if let bbrlab_sim::setup::ChangeKind::Rate(rate) = change.what {
             self.rates[change.link] = rate.as_bits_per_sec();
         }
         for (namespace, line) in self.plan.change(change) {

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use bbrlab_lab::setup::Setup;
-use bbrlab_lab::sim::Output;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::setup::Setup;
 
 use super::emulate::{ERRAND, Emulated, Errand, STDERR, STDOUT};
 use super::guest::{DONE, Done, JOB};

@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use bbrlab_lab::export::pcap::{Direction, Packets};
-use bbrlab_lab::setup::{Capture as Asked, Setup};
+use bbrlab_sim::record::packets::{Direction, Packets};
+use bbrlab_sim::setup::{Capture as Asked, Setup};
 
 use crate::capture::Capture;
 
@@ -82,7 +82,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use bbrlab_core::Time;
-    use bbrlab_lab::export::pcap::Tap;
+    use bbrlab_sim::record::packets::Tap;
 
     use super::*;
     use crate::wire::tests::segment;
@@ -91,7 +91,7 @@ mod tests {
     fn what_the_guest_logs_the_host_reads() {
         let dir = std::env::temp_dir().join(format!("bbrlab-packets-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let sourced = bbrlab_lab::scenario::Sourced::from_toml("flow = ['bbr1']", "test").unwrap();
+        let sourced = bbrlab_sim::scenario::Sourced::from_toml("flow = ['bbr1']", "test").unwrap();
         let mut setup = sourced.scenario.resolve().unwrap();
         ask(&dir, &setup).unwrap();
         assert!(Log::open(&dir).unwrap().is_none());

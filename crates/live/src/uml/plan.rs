@@ -6,7 +6,7 @@
 //!  └──────────◄──────────────────◄────────────────────────────────────◄─[netem: delay, ACK loss]─┘
 //! ```
 //! A token bucket of one packet lets a packet go when its service begins; the serialiser behind it adds the time that
-//! the packet itself takes. So what waits in the bucket's queue is what waits in [`bbrlab_lab::link`]'s.
+//! the packet itself takes. So what waits in the bucket's queue is what waits in [`bbrlab_sim::link`]'s.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use bbrlab_core::{Rate, Span};
-use bbrlab_lab::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
-use bbrlab_lab::setup::{Change, ChangeKind, HostSetup, Rwnd, Setup};
+use bbrlab_sim::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
+use bbrlab_sim::setup::{Change, ChangeKind, HostSetup, Rwnd, Setup};
 
 use crate::flows::{Failure, kernel_cc};
 

@@ -1,0 +1,289 @@
+//! The fields of a tapped call, in the order of `bpf/tap.h`, which is the log's.
+//! In: nothing. Out: names and places. Never: a meaning; that is the comparison's.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+/// 32-bit words of the congestion control's own state (`icsk_ca_priv`).
+pub const PRIVATE_WORDS: usize = 26;
+/// Numbers in a record: the named fields, then the state's words.
+pub const COLUMNS: usize = FIELDS.len() + PRIVATE_WORDS;
+
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A field of a record.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Field {
+            $($(#[$doc])* $name,)*
+        }
+
+        /// Every field, in the log's order.
+        pub const FIELDS: &[Field] = &[$(Field::$name,)*];
+    };
+}
+
+fields! {
+    /// What was called: [`Kind`].
+    Kind,
+    /// Its first argument: the algorithm, the cumulative ACK, the event or the new state.
+    ArgA,
+    /// Its second argument: the ACK's flags, or the packets acknowledged.
+    ArgB,
+    /// The kernel's ticks before the call (`jiffies`).
+    Jiffies,
+    /// `tcp_clock_cache`, ns.
+    ClockNs,
+    /// `tcp_wstamp_ns`: when the pacer lets the next packet go.
+    WstampNs,
+    /// `tcp_mstamp`, µs.
+    MstampUs,
+    /// `delivered_mstamp`, µs.
+    DeliveredUs,
+    /// `delivered`, packets.
+    Delivered,
+    /// `lost`, packets.
+    Lost,
+    /// `app_limited`.
+    AppLimited,
+    /// `packets_out`.
+    PacketsOut,
+    /// `sacked_out`.
+    SackedOut,
+    /// `lost_out`.
+    LostOut,
+    /// `retrans_out`.
+    RetransOut,
+    /// `max_packets_out`.
+    MaxPacketsOut,
+    /// `mss_cache`, bytes.
+    Mss,
+    /// `srtt_us`: eight times the smoothed RTT.
+    Srtt8Us,
+    /// `tcp_min_rtt`, µs.
+    MinRttUs,
+    /// `icsk_ca_state`.
+    CaState,
+    /// `is_cwnd_limited`.
+    CwndLimited,
+    /// `snd_cwnd` before the call.
+    Cwnd,
+    /// `snd_cwnd_cnt` before the call.
+    CwndCnt,
+    /// `snd_cwnd_clamp`.
+    CwndClamp,
+    /// `snd_ssthresh` before the call.
+    Ssthresh,
+    /// `prior_cwnd` of the connection, not the algorithm's.
+    PriorCwnd,
+    /// `prior_ssthresh`.
+    PriorSsthresh,
+    /// `prr_delivered`.
+    PrrDelivered,
+    /// `prr_out`.
+    PrrOut,
+    /// `snd_una`.
+    Una,
+    /// `snd_nxt`.
+    Next,
+    /// `lsndtime`, ticks.
+    LastSend,
+    /// `sk_pacing_rate` before the call, bytes a second.
+    PacingRate,
+    /// `sk_max_pacing_rate`.
+    PacingMax,
+    /// `sk_pacing_status` before the call.
+    PacingStatus,
+    /// `sk_pacing_shift`.
+    PacingShift,
+    /// `sk_gso_max_size`.
+    GsoMax,
+    /// The local port.
+    Port,
+    /// `prior_mstamp` of the rate sample.
+    RsPriorMstamp,
+    /// `prior_delivered`.
+    RsPriorDelivered,
+    /// `delivered`, −1 for none.
+    RsDelivered,
+    /// `interval_us`, −1 for none.
+    RsIntervalUs,
+    /// `snd_interval_us`.
+    RsSndIntervalUs,
+    /// `rcv_interval_us`.
+    RsRcvIntervalUs,
+    /// `rtt_us`, −1 for none.
+    RsRttUs,
+    /// `losses`.
+    RsLosses,
+    /// `acked_sacked`; of `pkts_acked` its packets.
+    RsAckedSacked,
+    /// `prior_in_flight`; of `pkts_acked` those in flight.
+    RsPriorInFlight,
+    /// `last_end_seq`.
+    RsLastEndSeq,
+    /// 1 `is_app_limited`, 2 `is_retrans`, 4 `is_ack_delayed`.
+    RsFlags,
+    /// The call's answer; of `cong_control` the smallest burst (`min_tso_segs`).
+    Answer,
+    /// The kernel's ticks after the call.
+    JiffiesAfter,
+    /// `snd_cwnd` after the call.
+    CwndAfter,
+    /// `snd_cwnd_cnt` after the call.
+    CwndCntAfter,
+    /// `snd_ssthresh` after the call.
+    SsthreshAfter,
+    /// `app_limited` after the call.
+    AppLimitedAfter,
+    /// `sk_pacing_rate` after the call.
+    PacingRateAfter,
+    /// `sk_pacing_status` after the call.
+    PacingStatusAfter,
+}
+
+impl Field {
+    /// Whether a kernel can hold this number in it: most are 32 bits wide, times are 63, and a sample may be negative.
+    const fn can_be(self, value: u64) -> bool {
+        match self {
+            Self::PacingRate | Self::PacingMax | Self::PacingRateAfter => true,
+            Self::RsDelivered
+            | Self::RsLosses
+            | Self::RsIntervalUs
+            | Self::RsSndIntervalUs
+            | Self::RsRcvIntervalUs
+            | Self::RsRttUs => value as i64 <= u32::MAX as i64,
+            Self::Jiffies
+            | Self::JiffiesAfter
+            | Self::ClockNs
+            | Self::WstampNs
+            | Self::MstampUs
+            | Self::DeliveredUs
+            | Self::RsPriorMstamp => value <= i64::MAX as u64,
+            _ => value <= u32::MAX as u64,
+        }
+    }
+}
+
+/// What was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A connection begins to use the algorithm.
+    Init,
+    /// BBR's whole work on an ACK.
+    CongControl,
+    /// The stack reports an event; 0 is `CA_EVENT_TX_START`.
+    CwndEvent,
+    /// The recovery state is about to change.
+    SetState,
+    /// A loss episode begins: what should the threshold be.
+    Ssthresh,
+    /// The episode's losses were none: what should the window be.
+    Undo,
+    /// CUBIC may grow.
+    CongAvoid,
+    /// CUBIC sees an RTT.
+    PktsAcked,
+}
+
+impl Kind {
+    /// Every kind, in the order of its number, which begins at 1.
+    const ALL: [Self; 8] = [
+        Self::Init,
+        Self::CongControl,
+        Self::CwndEvent,
+        Self::SetState,
+        Self::Ssthresh,
+        Self::Undo,
+        Self::CongAvoid,
+        Self::PktsAcked,
+    ];
+
+    /// The kind of this number, if there is one.
+    pub fn of(number: u64) -> Option<Self> {
+        let place = usize::try_from(number).ok()?.checked_sub(1)?;
+        Self::ALL.get(place).copied()
+    }
+}
+
+/// One tapped call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Which connection, numbered from 0 in the order of their beginning.
+    pub flow: u32,
+    columns: [u64; COLUMNS],
+}
+
+impl Record {
+    /// A record from its columns.
+    pub const fn new(flow: u32, columns: [u64; COLUMNS]) -> Self {
+        Self { flow, columns }
+    }
+
+    /// Named fields and words of state in a row.
+    pub const fn columns(&self) -> &[u64; COLUMNS] {
+        &self.columns
+    }
+
+    /// A field.
+    pub const fn get(&self, field: Field) -> u64 {
+        self.columns[field as usize]
+    }
+
+    /// A field that the kernel counts in 32 bits.
+    pub const fn get32(&self, field: Field) -> u32 {
+        self.get(field) as u32
+    }
+
+    /// A signed field; `None` where the kernel says it has no value.
+    pub const fn get_positive(&self, field: Field) -> Option<u64> {
+        let value = self.get(field);
+        if value as i64 >= 0 { Some(value) } else { None }
+    }
+
+    /// A 32-bit word of the algorithm's own state after the call.
+    pub const fn word(&self, index: usize) -> u32 {
+        self.columns[FIELDS.len() + index] as u32
+    }
+
+    /// Two words of the state.
+    pub const fn word64(&self, index: usize) -> u64 {
+        self.word(index) as u64 | (self.word(index + 1) as u64) << 32
+    }
+
+    /// A named field with a number that no kernel can hold in it.
+    pub fn impossible(&self) -> Option<Field> {
+        FIELDS.iter().copied().find(|field| !field.can_be(self.get(*field)))
+    }
+
+    /// What was called.
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::of(self.get(Field::Kind))
+    }
+
+    /// Packets in flight.
+    // spec: Linux tcp_packets_in_flight
+    pub const fn in_flight(&self) -> u32 {
+        let left = self.get32(Field::SackedOut).wrapping_add(self.get32(Field::LostOut));
+        self.get32(Field::PacketsOut).wrapping_sub(left).wrapping_add(self.get32(Field::RetransOut))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the tap and its reader never disagree on what stands where.
+    #[test]
+    fn the_fields_are_those_of_the_tap_in_its_order() {
+        let header = include_str!("../../../bpf/tap.h");
+        let list = header.split("enum tap_field {").nth(1).unwrap().split("TAP_PRIVATE,").next().unwrap();
+        let theirs: Vec<String> = list
+            .lines()
+            .map(str::trim)
+            .filter_map(|line| line.strip_prefix("TAP_"))
+            .filter(|name| !matches!(*name, "SAMPLE," | "AFTER,"))
+            .map(|name| name.split([',', ' ']).next().unwrap().replace('_', "").to_lowercase())
+            .collect();
+        let ours: Vec<String> = FIELDS.iter().map(|field| format!("{field:?}").to_lowercase()).collect();
+        assert_eq!(theirs, ours);
+        assert!(header.contains(&format!("#define TAP_PRIVATE_WORDS {}", PRIVATE_WORDS / 2)));
+    }
+}

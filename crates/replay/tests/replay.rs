@@ -1,0 +1,144 @@
+//! Recorded decisions of a real kernel's BBR and CUBIC, made again by core: every output equal, bit by bit.
+//! In: `tests/data/replay`, which `tools/oracle.sh situations` records. Out: verdicts. Never: a kernel.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::path::PathBuf;
+
+use bbrlab_replay::{COLUMNS, Field, Log, Record, Report, replay};
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/replay").join(format!("{name}.tap"))
+}
+
+fn log(name: &str) -> Log {
+    let path = path(name);
+    let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Log::parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Replays a log and expects it equal, with each of these events in it.
+fn holds(name: &str, events: &[&str]) -> Report {
+    let report = replay(&log(name)).unwrap();
+    assert!(report.is_equal(), "{name}: {:#?}", report.difference);
+    for event in events {
+        assert!(report.events.contains_key(event), "{name} has no {event:?}, but {:?}", report.events);
+    }
+    assert!(report.acks >= 10 && report.outputs > 20 * report.acks, "{name}: {report:?}");
+    report
+}
+
+macro_rules! situations {
+    ($($test:ident: $name:literal [$($event:literal),*];)*) => {
+        $(#[test]
+        fn $test() {
+            holds($name, &[$($event),*]);
+        })*
+
+        #[test]
+        fn every_recorded_log_is_replayed() {
+            let mut tested = [$($name),*].map(|name| path(name).file_name().unwrap().to_owned()).to_vec();
+            let dir = path("any").parent().unwrap().to_owned();
+            let mut there: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            there.retain(|name| name.to_string_lossy().ends_with(".tap"));
+            tested.sort();
+            there.sort();
+            assert_eq!(tested, there);
+        }
+    };
+}
+
+situations! {
+    bbr1_starts_up_as_the_kernel_does: "startup.bbr1" ["STARTUP", "DRAIN", "PROBE_BW"];
+    bbr1_keeps_the_pipe_full_as_the_kernel_does: "steady.bbr1" ["PROBE_BW"];
+    bbr1_bears_one_per_cent_of_loss_as_the_kernel_does: "loss-1.bbr1" ["PROBE_BW", "packet conservation", "loss episode begins"];
+    bbr1_bears_twenty_per_cent_of_loss_as_the_kernel_does: "loss-20.bbr1" ["PROBE_BW", "ACK that shows a loss"];
+    bbr1_finds_a_policer_as_the_kernel_does: "policer.bbr1" ["policed rate in use"];
+    bbr1_bears_an_application_that_writes_little_as_the_kernel_does: "app-limited.bbr1" ["app-limited sample", "restart from idle"];
+    bbr1_restarts_from_idle_as_the_kernel_does: "idle.bbr1" ["app-limited sample", "restart from idle"];
+    bbr1_looks_for_the_paths_delay_as_the_kernel_does: "probe-rtt.bbr1" ["PROBE_RTT"];
+    bbr1_survives_time_outs_as_the_kernel_does: "rto.bbr1" ["time-out", "undo"];
+    bbr1_takes_reordering_as_the_kernel_does: "reorder.bbr1" ["undo"];
+    bbr1_lives_on_10_kbit_as_the_kernel_does: "10-kbit.bbr1" ["STARTUP"];
+    bbr1_fills_a_gigabit_as_the_kernel_does: "1-gbit.bbr1" ["STARTUP", "DRAIN", "PROBE_BW"];
+    cubic_starts_up_as_the_kernel_does: "startup.cubic" ["slow start"];
+    cubic_keeps_the_pipe_full_as_the_kernel_does: "steady.cubic" ["congestion avoidance"];
+    cubic_bears_one_per_cent_of_loss_as_the_kernel_does: "loss-1.cubic" ["congestion avoidance", "loss episode begins"];
+    cubic_bears_twenty_per_cent_of_loss_as_the_kernel_does: "loss-20.cubic" ["time-out"];
+    cubic_bears_a_policer_as_the_kernel_does: "policer.cubic" ["loss episode begins"];
+    cubic_bears_an_application_that_writes_little_as_the_kernel_does: "app-limited.cubic" ["restart from idle"];
+    cubic_restarts_from_idle_as_the_kernel_does: "idle.cubic" ["restart from idle"];
+    cubic_follows_its_curve_over_fourteen_seconds_as_the_kernel_does: "probe-rtt.cubic" ["congestion avoidance"];
+    cubic_survives_time_outs_as_the_kernel_does: "rto.cubic" ["time-out", "undo"];
+    cubic_takes_reordering_as_the_kernel_does: "reorder.cubic" ["undo"];
+    cubic_lives_on_10_kbit_as_the_kernel_does: "10-kbit.cubic" ["slow start"];
+    cubic_fills_a_gigabit_as_the_kernel_does: "1-gbit.cubic" ["slow start"];
+}
+
+/// A log with one column of one record changed.
+fn with(log: &Log, nth: usize, place: usize, change: impl Fn(u64) -> u64) -> Log {
+    let mut log = log.clone();
+    let mut columns: [u64; COLUMNS] = *log.records[nth].columns();
+    columns[place] = change(columns[place]);
+    log.records[nth] = Record::new(log.records[nth].flow, columns);
+    log
+}
+
+/// Goal: a comparison that can't fail proves nothing.
+#[test]
+fn an_output_that_is_one_off_is_found_where_it_is() {
+    let log = log("loss-1.bbr1");
+    let nth = log.records.len() / 2;
+    let report = replay(&with(&log, nth, Field::CwndAfter as usize, |cwnd| cwnd + 1)).unwrap();
+    let difference = report.difference.unwrap();
+    assert_eq!((difference.record, difference.output), (nth, "snd_cwnd"));
+    assert!(difference.context.last().unwrap().starts_with(&format!("{nth} ")));
+}
+
+#[test]
+fn every_bit_of_the_bandwidth_filter_counts() {
+    let log = log("steady.bbr1");
+    let nth = log.records.len() / 2;
+    for bit in 0..32 {
+        let word = COLUMNS - 26 + 4;
+        let report = replay(&with(&log, nth, word, |value| value ^ (1 << bit))).unwrap();
+        assert_eq!(report.difference.unwrap().output, "bw", "bit {bit}");
+    }
+}
+
+#[test]
+fn an_input_that_is_off_shows_in_an_output() {
+    let log = log("startup.bbr1");
+    let ack = log.records.iter().position(|record| record.get(Field::RsDelivered) as i64 > 20).unwrap();
+    let report = replay(&with(&log, ack, Field::RsDelivered as usize, |delivered| delivered * 2)).unwrap();
+    assert_eq!(report.difference.unwrap().record, ack);
+}
+
+#[test]
+fn a_log_that_lost_calls_is_not_equal() {
+    let log = Log { lost: 1, ..log("10-kbit.bbr1") };
+    assert!(!replay(&log).unwrap().is_equal());
+}
+
+/// A log is somebody's file: whatever its columns hold, replay finds it equal, different or no log, and nothing panics.
+#[test]
+fn columns_that_no_kernel_writes_are_borne() {
+    for name in ["10-kbit.bbr1", "app-limited.bbr1", "1-gbit.cubic", "loss-1.cubic"] {
+        let mut log = log(name);
+        log.records.truncate(300);
+        for place in 0..COLUMNS {
+            for value in [0, 1, u64::from(u32::MAX), i64::MAX as u64, 1 << 63, u64::MAX] {
+                let mut odd = log.clone();
+                for record in odd.records.iter_mut().step_by(7) {
+                    let mut columns: [u64; COLUMNS] = *record.columns();
+                    columns[place] = value;
+                    *record = Record::new(record.flow, columns);
+                }
+                match replay(&odd) {
+                    Ok(report) => assert!(report.calls > 0),
+                    Err(error) => assert!(error.starts_with("record "), "{error}"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Prints one line a scenario with a hash of everything that the run left behind: a change for speed must not change a line.
+//! In: nothing. Out: a text table to keep and to diff. Never: a judgement; physics may change on purpose.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write;
+
+use bbrlab_sim::scenario::Sourced;
+
+/// Scenarios that together reach every part of the simulator: each discipline, service, impairment, traffic and host rule.
+const SCENARIOS: &[(&str, &str)] = &[
+    ("bbr1", "flow = ['bbr1']\nbuffer = '2bdp'"),
+    ("cubic", "flow = ['cubic']\nbuffer = '2bdp'"),
+    ("reno", "flow = ['reno']\nbuffer = '2bdp'"),
+    ("draft00", "flow = ['bbr1-draft00']\nrate = '1mbit'\nbuffer = '100p'"),
+    ("shallow", "rate = '100mbit'\nrtt = '100ms'\nbuffer = '41p'\nflow = ['bbr1*6']"),
+    ("mixed", "rate = '50mbit'\nbuffer = '1bdp'\nflow = ['bbr1*3@0s+1s', 'cubic*3', 'reno,rtt=80ms']"),
+    ("crowd", "rate = '100mbit'\nrtt = '20ms'\nbuffer = '1bdp'\nflow = ['bbr1*60@0s+10ms', 'cubic*60@0s+7ms']"),
+    ("starved", "rate = '2mbit'\nrtt = '50ms'\nbuffer = '30p'\nflow = ['bbr1*40@0s+10ms', 'cubic*40@0s+9ms']"),
+    ("loss", "rate = '20mbit'\nloss = '2%'\nack_loss = '5%'\nbuffer = '1bdp'\nflow = ['bbr1', 'cubic']"),
+    ("bursts", "rate = '20mbit'\nloss = 'ge:1%,10%,50%'\nbuffer = '1bdp'\nflow = ['bbr1', 'cubic']"),
+    ("disorder", "jitter = '5ms:reorder'\nreorder = '1%'\nduplicate = '1%'\nbuffer = '2bdp'\nflow = ['bbr1', 'cubic']"),
+    ("jitter", "jitter = '5ms'\nbuffer = '2bdp'\nflow = ['bbr1', 'reno']"),
+    ("codel", "rate = '20mbit'\naqm = 'codel:ecn'\nbuffer = '500p'\nflow = ['cubic*2,ecn=on', 'bbr1']"),
+    ("fq_codel", "rate = '20mbit'\naqm = 'fq_codel'\nbuffer = '500p'\nflow = ['cubic*2', 'bbr1']"),
+    ("pie", "rate = '20mbit'\naqm = 'pie'\nbuffer = '500p'\nflow = ['cubic*2', 'bbr1']"),
+    ("red", "rate = '20mbit'\naqm = 'red:p=10%,gentle,ecn'\nbuffer = '500p'\nflow = ['cubic*2,ecn=on', 'bbr1']"),
+    ("policer", "rate = '100mbit'\npolicer = 'rate=10mbit,burst=125kB'\nbuffer = '500p'\nflow = ['bbr1', 'cubic']"),
+    ("acks", "rate = '20mbit'\nack_aggregation = '20ms'\nbuffer = '2bdp'\nflow = ['bbr1', 'cubic']"),
+    ("ack_bytes", "rate = '20mbit'\nack_aggregation = '64KiB'\nbuffer = '2bdp'\nflow = ['bbr1', 'cubic']"),
+    ("schedule", "schedule = '3s:rate=20mbit;6s:rate=5mbit,rtt=80ms,loss=1%;8s:buffer=9p'\nflow = ['bbr1', 'cubic']"),
+    (
+        "traffic",
+        "rate = '20mbit'\nflow = ['bbr1,size=5MB', 'cubic,on=1s/off=2s', 'reno,rate=1mbit', 'bbr1,rwnd=64KiB', 'cubic@1s,stop=5s']",
+    ),
+    (
+        "hosts",
+        "rate = '50mbit'\nflow = ['bbr1,access=40mbit/20ms/100p', 'cubic,access=100mbit/2ms/20p', 'bbr1*2,mss=536']",
+    ),
+    (
+        "receivers",
+        "rate = '20mbit'\nflow = ['bbr1,gro=1ms', 'cubic,delack=200ms,pacing=on', 'reno,rwnd=auto', 'bbr1,tso=off']",
+    ),
+    ("requests", "rate = '20mbit'\nflow = ['bbr1,request=100kB/50ms', 'cubic,request=1MB/1s', 'fixed,size=2MB']"),
+    (
+        "parking",
+        "flow = ['bbr1*2', 'cubic,links=1..1', 'bbr1,links=2..2']\n[[link]]\nrate = '10mbit'\n[[link]]\nrate = '8mbit'\ndelay = '2ms'\naqm = 'pie:ecn'",
+    ),
+    ("demand", "demand = 'min=1mbit,max=20mbit'\nbuffer = '200p'\nflow = ['bbr1', 'cubic']"),
+    ("v3", "rate = '50mbit'\nbuffer = '1bdp'\nflow = ['bbr3', 'cubic']"),
+    ("kern", "rate = '50mbit'\nbuffer = '1bdp'\nflow = ['bbr3-linux', 'bbr2', 'bbr2-ietf100', 'cubic']"),
+    ("v3_loss", "rate = '20mbit'\nloss = '1%'\nack_loss = '5%'\njitter = '5ms:reorder'\nflow = ['bbr3', 'cubic']"),
+    (
+        "kern_loss",
+        "rate = '20mbit'\nloss = '1%'\nack_loss = '5%'\njitter = '5ms:reorder'\nflow = ['bbr3-linux', 'bbr2', 'bbr2-ietf100', 'cubic']",
+    ),
+    ("v3_marks", "rate = '20mbit'\nrtt = '4ms'\naqm = 'codel:ecn'\nbuffer = '500p'\nflow = ['bbr3,ecn=on']"),
+    (
+        "kern_marks",
+        "rate = '20mbit'\nrtt = '4ms'\naqm = 'codel:ecn'\nbuffer = '500p'\nflow = ['bbr3-linux,ecn=on', 'bbr2,ecn=on', 'bbr2-ietf100,ecn=on']",
+    ),
+    ("v3_steps", "schedule = '3s:rate=20mbit;6s:rate=5mbit,rtt=80ms,loss=1%;8s:buffer=9p'\nflow = ['bbr3', 'cubic']"),
+    (
+        "kern_steps",
+        "schedule = '3s:rate=20mbit;6s:rate=5mbit,rtt=80ms,loss=1%;8s:buffer=9p'\nflow = ['bbr3-linux', 'bbr2', 'bbr2-ietf100', 'cubic']",
+    ),
+    (
+        "v3_traffic",
+        "rate = '20mbit'\nflow = ['bbr3,size=5MB', 'bbr3,on=1s/off=2s', 'bbr3,rate=1mbit', 'bbr3,rwnd=64KiB']",
+    ),
+    (
+        "kern_traffic",
+        "rate = '20mbit'\nflow = ['bbr3-linux,size=5MB', 'bbr2,on=1s/off=2s', 'bbr2-ietf100,rate=1mbit', 'bbr3-linux,rwnd=64KiB']",
+    ),
+];
+
+/// FNV-1a over whatever is written.
+struct Fnv(u64);
+
+impl Write for Fnv {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}
+
+fn main() {
+    for (name, toml) in SCENARIOS {
+        // Keys come before tables.
+        let text = format!("duration = '12s'\nwarmup = '1s'\nsample = '50ms'\n{toml}\n");
+        let setup = match Sourced::from_toml(&text, name).map(|read| read.scenario.resolve()) {
+            Ok(Ok(setup)) => setup,
+            Ok(Err(error)) => panic!("{name}: {error}"),
+            Err(error) => panic!("{name}: {error}"),
+        };
+        let mut output = bbrlab_sim::engine::run(&setup);
+        let (events, packets) = (output.result.events, output.result.packets);
+        output.result.events = 0; // fewer events for the same packets are an improvement
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        write!(hash, "{output:?}").expect("hashing does not fail");
+        println!("{name:<10} {:016x} {packets:>8} packets {events:>8} events", hash.0);
+    }
+}

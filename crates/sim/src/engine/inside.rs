@@ -1,0 +1,115 @@
+//! Reads an algorithm's model for the trace of a conformance run.
+//! In: a sender. Out: [`Inside`]. Never: a judgement.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Bbr1Inside, Bbr3Inside, GAIN_UNIT};
+
+use crate::record::trace::Inside;
+use crate::tcp::Sender;
+
+/// Gains of BBRv1 and of snapshots are in 256ths.
+const GAIN_256: f64 = 256.0;
+/// Ticks a second of BBRv1's stamps. Source: its parameter `hz`.
+const KERNEL_HZ: f64 = 250.0;
+
+impl Inside {
+    /// The model of this sender's algorithm, before `emitted` new segments are in flight.
+    pub(super) fn of(sender: &Sender, emitted: u32) -> Self {
+        let (mss, stats) = (f64::from(sender.mss()), &sender.stats);
+        let common = Self {
+            inflight: f64::from(sender.in_flight().saturating_sub(emitted)),
+            app_limited: f64::from(u8::from(sender.cc.sampler().is_app_limited())),
+            ca_state: f64::from(sender.cc.ca_state() as u8),
+            undos: stats.undos as f64,
+            rto: stats.rto as f64,
+            ..Self::UNKNOWN
+        };
+        if let Some(inside) = sender.cc.bbr3_inside() {
+            return common.with_bbr3(&inside, mss);
+        }
+        let snapshot = sender.cc.snapshot();
+        let bdp = snapshot.bw.as_bits_per_sec() as f64 / 8.0
+            * snapshot.min_rtt.map_or(f64::NAN, |rtt| rtt.as_nanos() as f64 / 1e9)
+            / mss;
+        let common = Self {
+            pacing_gain: f64::from(snapshot.pacing_gain) / GAIN_256,
+            cwnd_gain: f64::from(snapshot.cwnd_gain) / GAIN_256,
+            max_bw: snapshot.bw.as_bits_per_sec() as f64,
+            bdp,
+            extra_acked: f64::from(snapshot.extra_acked),
+            full_bw_reached: f64::from(u8::from(snapshot.full_bw_reached)),
+            round: snapshot.round_count as f64,
+            ..common
+        };
+        sender.cc.bbr1_inside().map_or(common, |inside| common.with_bbr1(&inside))
+    }
+
+    const UNKNOWN: Self = Self {
+        inflight: f64::NAN,
+        pacing_gain: f64::NAN,
+        cwnd_gain: f64::NAN,
+        max_bw: f64::NAN,
+        bw_shortterm: f64::NAN,
+        inflight_longterm: f64::NAN,
+        inflight_shortterm: f64::NAN,
+        bdp: f64::NAN,
+        inflight_target: f64::NAN,
+        inflight_headroom: f64::NAN,
+        extra_acked: f64::NAN,
+        send_quantum: f64::NAN,
+        full_bw_count: f64::NAN,
+        full_bw_now: f64::NAN,
+        full_bw_reached: f64::NAN,
+        round: f64::NAN,
+        rounds_since_probe: f64::NAN,
+        probe_wait_s: f64::NAN,
+        acked_per_inc: f64::NAN,
+        probe_too_high: f64::NAN,
+        probe_rtt_stamp_s: f64::NAN,
+        idle_restart: f64::NAN,
+        app_limited: f64::NAN,
+        ca_state: f64::NAN,
+        undos: f64::NAN,
+        rto: f64::NAN,
+    };
+
+    fn with_bbr3(self, inside: &Bbr3Inside, mss: f64) -> Self {
+        let packets = |bytes: u64| bytes as f64 / mss;
+        let bound = |bytes: Option<u64>| bytes.map_or(f64::INFINITY, packets);
+        let yes = |flag: bool| f64::from(u8::from(flag));
+        let gain = |gain: u32| f64::from(gain) / f64::from(GAIN_UNIT);
+        Self {
+            pacing_gain: gain(inside.pacing_gain),
+            cwnd_gain: gain(inside.cwnd_gain),
+            max_bw: inside.max_bw as f64,
+            bw_shortterm: inside.bw_shortterm.map_or(f64::INFINITY, |bw| bw as f64),
+            inflight_longterm: bound(inside.inflight_longterm),
+            inflight_shortterm: bound(inside.inflight_shortterm),
+            bdp: packets(inside.bdp),
+            inflight_target: packets(inside.inflight_target),
+            inflight_headroom: bound(inside.inflight_with_headroom),
+            extra_acked: packets(inside.extra_acked),
+            send_quantum: packets(inside.send_quantum),
+            full_bw_count: f64::from(inside.full_bw_count),
+            full_bw_now: yes(inside.full_bw_now),
+            full_bw_reached: yes(inside.full_bw_reached),
+            round: inside.round_count as f64,
+            rounds_since_probe: inside.rounds_since_probe_up as f64,
+            probe_wait_s: inside.bw_probe_wait.as_nanos() as f64 / 1e9,
+            acked_per_inc: bound(inside.probe_up_acked_per_inc),
+            probe_too_high: yes(inside.prev_probe_too_high),
+            probe_rtt_stamp_s: inside.probe_rtt_min_stamp.as_nanos() as f64 / 1e9,
+            idle_restart: yes(inside.idle_restart),
+            ..self
+        }
+    }
+
+    fn with_bbr1(self, inside: &Bbr1Inside) -> Self {
+        Self {
+            full_bw_count: f64::from(inside.full_bw_cnt),
+            probe_rtt_stamp_s: inside.min_rtt_stamp as f64 / KERNEL_HZ,
+            idle_restart: f64::from(u8::from(inside.idle_restart)),
+            ..self
+        }
+    }
+}

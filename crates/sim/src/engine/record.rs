@@ -1,0 +1,102 @@
+//! Records the series of a run on a grid of virtual time.
+//! In: the world at each grid point. Out: a [`Trace`]. Never: an influence on the run.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, Time};
+
+use super::flow::Flow;
+use crate::link::Link;
+use crate::record::trace::{FlowTrace, Inside, LinkTrace, Trace};
+use crate::setup::Setup;
+use crate::tcp::Segment;
+
+/// The recorder; without a grid it does nothing.
+pub struct Recorder {
+    step: Option<Span>,
+    next: Time,
+    samples: bool,
+    trace: Trace,
+}
+
+impl Recorder {
+    pub fn new(setup: &Setup) -> Self {
+        let trace = Trace {
+            t_ns: Vec::new(),
+            flows: vec![FlowTrace::default(); setup.flows.len()],
+            links: vec![LinkTrace::default(); setup.links.len()],
+        };
+        let next = if setup.sample.is_some() { Time::ZERO } else { Time::NEVER };
+        Self { step: setup.sample, next, samples: setup.sample.is_some(), trace }
+    }
+
+    /// When it wants to sample next.
+    pub const fn next(&self) -> Time {
+        self.next
+    }
+
+    #[inline]
+    pub fn on_ack(&mut self, now: Time, flow: usize, rtt: Option<Span>) {
+        if self.samples
+            && let Some(rtt) = rtt
+        {
+            self.trace.flows[flow].rtt_samples.push((now, rtt.as_micros() as u32));
+        }
+    }
+
+    /// Takes one sample of everything.
+    pub fn sample(&mut self, now: Time, flows: &[Flow], links: &[Link<Segment>]) {
+        self.trace.t_ns.push(now.as_nanos());
+        for (column, flow) in self.trace.flows.iter_mut().zip(flows) {
+            let snapshot = flow.sender.cc.snapshot();
+            let stats = &flow.sender.stats;
+            column.cwnd.push(flow.sender.cc.cwnd());
+            column.inflight.push(flow.sender.in_flight());
+            column.pacing_bps.push(if flow.sender.is_paced() {
+                flow.sender.cc.pacing_rate().as_bits_per_sec()
+            } else {
+                0
+            });
+            column.bw_bps.push(snapshot.bw.as_bits_per_sec());
+            column.rtt_us.push(flow.stats.last_rtt_us);
+            column.min_rtt_us.push(snapshot.min_rtt.map_or(0, |rtt| rtt.as_micros() as u32));
+            column.sent_bytes.push(stats.sent_bytes);
+            column.acked_bytes.push(stats.acked_bytes);
+            column.received_bytes.push(flow.receiver.bytes);
+            column.lost.push(flow.sender.stats.lost);
+            column.retransmitted.push(stats.retransmits);
+        }
+        for (column, link) in self.trace.links.iter_mut().zip(links) {
+            let stats = link.stats();
+            column.queue_packets.push(link.queue_packets());
+            column.queue_bytes.push(link.queue_bytes());
+            column.rate_bps.push(link.rate().as_bits_per_sec());
+            column.arrivals.push(stats.arrivals);
+            column.drops.push(stats.drops + stats.policed);
+            column.marks.push(stats.marks);
+            column.departed_bytes.push(stats.departed_bytes);
+        }
+        self.next = match self.step {
+            Some(step) => now + step,
+            None => Time::NEVER,
+        };
+    }
+
+    /// Takes one sample of everything, with the first flow's model as it stands before `emitted` new segments count.
+    #[cold]
+    pub fn sample_inside(&mut self, now: Time, flows: &[Flow], links: &[Link<Segment>], emitted: usize) {
+        let next = self.next;
+        self.sample(now, flows, links);
+        self.next = next;
+        if let (Some(flow), Some(column)) = (flows.first(), self.trace.flows.first_mut()) {
+            column.inside.push(Inside::of(&flow.sender, emitted as u32));
+        }
+    }
+
+    /// The series, with each flow's states.
+    pub fn finish(mut self, flows: &[Flow]) -> Trace {
+        for (column, flow) in self.trace.flows.iter_mut().zip(flows) {
+            column.states.clone_from(&flow.stats.states);
+        }
+        self.trace
+    }
+}

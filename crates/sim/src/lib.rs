@@ -1,0 +1,13 @@
+#![forbid(unsafe_code)]
+//! The physics of bbrlab: a path, a model of Linux TCP at both ends, and virtual time. Values in, values out.
+//!
+//! [`scenario`] reads what a user writes, [`setup`] is what it means, [`engine`] plays it over [`link`] and [`tcp`],
+//! [`record`] holds what came out.
+
+pub mod engine;
+pub mod link;
+pub mod metrics;
+pub mod record;
+pub mod scenario;
+pub mod setup;
+pub mod tcp;

@@ -1,0 +1,290 @@
+//! Statistics that cost little memory: log-linear histograms, jitter, fairness, convergence.
+//! In: samples. Out: CLAIMS' metrics. Never: the samples themselves.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+
+use bbrlab_core::{NANOS_PER_SEC, Rng, State, Time};
+
+use crate::record::result::{Distribution, FlowResult, Group};
+
+/// Buckets an octave; a value is off by at most 1/512 of itself.
+const SUB_BUCKETS: u64 = 256;
+const SUB_BITS: u32 = SUB_BUCKETS.ilog2();
+
+/// A histogram of non-negative integers with relative precision 1/512.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    counts: Vec<u32>,
+    n: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: Vec::new(), n: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+}
+
+impl Histogram {
+    /// Adds a value.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        let index = Self::index(value);
+        if index >= self.counts.len() {
+            self.grow(index);
+        }
+        self.counts[index] = self.counts[index].saturating_add(1);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.n += 1;
+        self.sum += u128::from(value);
+    }
+
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        self.counts.resize(index + 1, 0);
+    }
+
+    #[inline]
+    fn index(value: u64) -> usize {
+        if value < 2 * SUB_BUCKETS {
+            return value as usize;
+        }
+        let shift = value.ilog2() - SUB_BITS;
+        ((u64::from(shift) << SUB_BITS) + (value >> shift)) as usize
+    }
+
+    /// The middle of a bucket.
+    fn value(index: usize) -> f64 {
+        let index = index as u64;
+        if index < 2 * SUB_BUCKETS {
+            return index as f64;
+        }
+        let shift = index / SUB_BUCKETS - 1;
+        let base = index - shift * SUB_BUCKETS;
+        ((base << shift) as f64) + ((1u64 << shift) as f64 - 1.0) / 2.0
+    }
+
+    /// How many values.
+    pub const fn count(&self) -> u64 {
+        self.n
+    }
+
+    /// The `q`-quantile (0 to 1), nearest rank; 0 without values.
+    pub fn quantile(&self, q: f64) -> f64 {
+        self.quantiles([q])[0]
+    }
+
+    /// Several quantiles, smallest first, in one pass.
+    fn quantiles<const N: usize>(&self, qs: [f64; N]) -> [f64; N] {
+        let mut found = [0.0; N];
+        if self.n == 0 {
+            return found;
+        }
+        let ranks = qs.map(|q| ((q * self.n as f64).ceil() as u64).clamp(1, self.n));
+        let (mut place, mut seen) = (0, 0);
+        for index in Self::index(self.min)..self.counts.len() {
+            seen += u64::from(self.counts[index]);
+            while place < N && seen >= ranks[place] {
+                found[place] = Self::value(index).clamp(self.min as f64, self.max as f64);
+                place += 1;
+            }
+        }
+        // Counts that saturated hold less than there was.
+        found[place..].fill(self.max as f64);
+        found
+    }
+
+    /// The mean; 0 without values.
+    pub fn mean(&self) -> f64 {
+        if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }
+    }
+
+    /// The distribution, each value times `scale`.
+    pub fn distribution(&self, scale: f64) -> Distribution {
+        let [p50, p95, p99] = self.quantiles([0.5, 0.95, 0.99]);
+        Distribution {
+            min: (self.n > 0).then_some(self.min as f64 * scale),
+            mean: self.mean() * scale,
+            p50: p50 * scale,
+            p95: p95 * scale,
+            p99: p99 * scale,
+            max: self.max as f64 * scale,
+        }
+    }
+}
+
+/// Jain's fairness index of non-negative shares; 1 for none.
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|x| x * x).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
+
+/// Jain's index that counts as converged.
+pub const CONVERGED: f64 = 0.95;
+
+/// First second from which Jain's index of `bins` (one row a flow, one column a second) stays at or above 0.95.
+/// Seconds in `excluded` do not count; a flow takes part from its start. `None` with fewer than two flows, or never.
+pub fn convergence_s(bins: &[Vec<f64>], start_s: &[usize], seconds: usize, excluded: &[bool]) -> Option<f64> {
+    if bins.len() < 2 {
+        return None;
+    }
+    let last_start = start_s.iter().copied().max().unwrap_or(0);
+    let mut since = None;
+    for second in last_start..seconds {
+        if excluded.get(second).copied().unwrap_or(false) {
+            continue;
+        }
+        let shares: Vec<f64> = bins.iter().map(|row| row.get(second).copied().unwrap_or(0.0)).collect();
+        if jain(&shares) >= CONVERGED {
+            since.get_or_insert(second as f64);
+        } else {
+            since = None;
+        }
+    }
+    since
+}
+
+/// Seconds, for people.
+pub fn secs(time: Time) -> f64 {
+    time.as_nanos() as f64 / NANOS_PER_SEC as f64
+}
+
+/// Seconds in which some flow was in ProbeRTT, or refilled the pipe right after it.
+pub fn probe_rtt_seconds<'a>(flows: impl Iterator<Item = &'a [(Time, State)]>, seconds: usize) -> Vec<bool> {
+    let mut excluded = vec![false; seconds];
+    for states in flows {
+        for (index, &(from, state)) in states.iter().enumerate() {
+            if state == State::ProbeRtt {
+                let until = states.get(index + 1).map_or(from, |next| next.0);
+                let (first, last) =
+                    ((from.as_nanos() / NANOS_PER_SEC) as usize, (until.as_nanos() / NANOS_PER_SEC) as usize);
+                for second in excluded.iter_mut().take(last + 1).skip(first) {
+                    *second = true;
+                }
+            }
+        }
+    }
+    excluded
+}
+
+/// Time spent in each state; the phases of the gain cycle also together as `probe_bw`.
+pub fn state_times(states: &[(Time, State)], end: Time) -> BTreeMap<String, f64> {
+    let mut times = BTreeMap::new();
+    for (index, &(from, state)) in states.iter().enumerate() {
+        let until = states.get(index + 1).map_or(end, |next| next.0).min(end);
+        let span = secs(until) - secs(from.min(until));
+        *times.entry(state.name().to_string()).or_insert(0.0) += span;
+        if state.name().starts_with("probe_bw") {
+            *times.entry("probe_bw".to_string()).or_insert(0.0) += span;
+        }
+    }
+    times
+}
+
+/// The flows of each algorithm together.
+pub fn groups(flows: &[FlowResult]) -> Vec<Group> {
+    let total: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
+    let mut groups: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    for flow in flows {
+        let group = groups.entry(&flow.cc).or_default();
+        group.0 += 1;
+        group.1 += flow.goodput_bps;
+    }
+    groups
+        .into_iter()
+        .map(|(cc, (flows, goodput_bps))| Group {
+            cc: cc.into(),
+            flows,
+            goodput_bps,
+            share: if total > 0.0 { goodput_bps / total } else { 0.0 },
+        })
+        .collect()
+}
+
+/// Bootstrap resamples. Ours: enough for two steady digits of a 95 % interval.
+pub const RESAMPLES: usize = 2000;
+
+/// The median; `values` are sorted on return. NaN for none.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
+}
+
+/// The 95 % interval of the median of sorted values, by percentile bootstrap (Efron 1979).
+pub fn interval(sorted: &[f64], rng: &mut Rng) -> (f64, f64) {
+    let n = sorted.len();
+    if n < 2 || sorted[0] == sorted[n - 1] {
+        return (sorted.first().copied().unwrap_or(f64::NAN), sorted.last().copied().unwrap_or(f64::NAN));
+    }
+    let mut resample = vec![0.0; n];
+    let mut medians: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            resampled(sorted, &mut resample, rng);
+            median(&mut resample)
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
+}
+
+/// Fills `to` with values drawn with replacement.
+pub fn resampled(from: &[f64], to: &mut [f64], rng: &mut Rng) {
+    for slot in to {
+        *slot = from[usize::try_from(rng.below(from.len() as u64)).unwrap_or(0)];
+    }
+}
+
+/// FNV-1a, 64 bits: short, stable, and no secret is kept.
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_one_part_in_five_hundred() {
+        let mut histogram = Histogram::default();
+        for value in 1..=1_000_000u64 {
+            histogram.add(value);
+        }
+        for q in [0.01, 0.5, 0.95, 0.99] {
+            let truth = q * 1_000_000.0;
+            assert!((histogram.quantile(q) / truth - 1.0).abs() < 1.0 / 500.0, "{q}");
+        }
+    }
+
+    #[test]
+    fn small_values_are_exact() {
+        let mut histogram = Histogram::default();
+        for value in [3, 3, 400] {
+            histogram.add(value);
+        }
+        assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0)), (3.0, 400.0));
+    }
+
+    #[test]
+    fn jain_is_one_for_equals_and_one_over_n_for_a_monopoly() {
+        assert_eq!(jain(&[2.0, 2.0, 2.0]), 1.0);
+        assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), 0.25);
+    }
+
+    #[test]
+    fn convergence_begins_after_the_last_unfair_second() {
+        let bins = vec![vec![9.0, 9.0, 5.0, 5.0, 5.0], vec![1.0, 1.0, 5.0, 0.0, 5.0]];
+        assert_eq!(convergence_s(&bins, &[0, 0], 5, &[]), Some(4.0));
+        assert_eq!(convergence_s(&bins, &[0, 0], 5, &[false, false, false, true, false]), Some(2.0));
+        assert_eq!(convergence_s(&bins[..1], &[0], 5, &[]), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! A scenario: everything that a run depends on, as its user writes it in TOML, JSON or flags.
+//! In: text. Out: [`Setup`](crate::setup::Setup), or one line saying where, what it held and what would do. Never: a file read, a clock.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod aqm;
+pub mod arrivals;
+mod flow;
+mod model;
+mod resolve;
+mod schedule;
+mod source;
+mod text;
+mod units;
+mod values;
+
+pub use aqm::AqmSpec;
+pub use arrivals::{ArrivalSpec, SizeSpec};
+pub use flow::{Access, FLOWS_MAX, FlowOptions, FlowSpec, Window, unit_text};
+#[cfg(feature = "schema")]
+pub use model::schema;
+pub use model::{ExpectSpec, KEYS, LinkSpec, Scenario};
+pub use resolve::TraceReader;
+pub use schedule::{Schedule, Step};
+pub use source::{ScenarioError, Source, Sourced};
+pub use text::{TextError, nearest};
+pub use units::{BitRate, BufferSize, PACKET_BYTES, Ratio, TimeSpan, Volume};
+pub use values::{AckHold, DemandLink, Jitter, LossModel, On, TokenBucket};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! A scenario as the simulator takes it: every default filled in, every unit resolved.
+//! In: nothing. Out: plain values. [`crate::scenario`] makes them from text; anyone may make them by hand.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::sync::Arc;
+
+use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};
+
+use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
+use crate::record::packets::Tap;
+
+/// Everything that a run depends on. Same setup, same bytes out.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// When the run ends.
+    pub duration: Time,
+    /// Metrics count from here.
+    pub warmup: Time,
+    /// The seed of all dice.
+    pub seed: u64,
+    /// Grid of the recorded series; `None` records none.
+    pub sample: Option<Span>,
+    /// Whether packets are recorded.
+    pub capture: Capture,
+    /// Bottlenecks in the order in which a packet meets them (a parking lot has several).
+    pub links: Vec<LinkConfig>,
+    /// Index of the link whose figures are the result's `bottleneck`.
+    pub bottleneck: usize,
+    /// What lies between the last bottleneck and the receiver, and back.
+    pub path: PathSetup,
+    /// Changes of the path in time, sorted.
+    pub schedule: Vec<Change>,
+    /// The flows.
+    pub flows: Vec<FlowSetup>,
+}
+
+/// Whether packets are recorded, where and how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Capture {
+    /// None are.
+    #[default]
+    Off,
+    /// They are, until there are `limit` of them; what comes later is left out.
+    On {
+        /// Most packets.
+        limit: usize,
+        /// Where they are seen.
+        taps: &'static [Tap],
+    },
+}
+
+/// What propagation and the way back do to packets.
+#[derive(Clone, Copy, Debug)]
+pub struct PathSetup {
+    /// Two-way propagation delay without queue or serialisation; half of it on each way.
+    pub rtt: Span,
+    /// Added delay on the way of the data, uniform in 0..=jitter.
+    pub jitter: Span,
+    /// Jitter may change the order of packets.
+    pub jitter_reorders: bool,
+    /// Share of data packets that overtake.
+    pub reorder: f64,
+    /// Share of data packets that arrive twice.
+    pub duplicate: f64,
+    /// Random loss of ACKs.
+    pub ack_loss: Loss,
+    /// ACKs held and released together.
+    pub ack_aggregation: AckAggregation,
+}
+
+/// One change of the path.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// When.
+    pub at: Time,
+    /// Which link (for changes of links).
+    pub link: usize,
+    /// What.
+    pub what: ChangeKind,
+}
+
+/// What a change sets.
+#[derive(Clone, Copy, Debug)]
+pub enum ChangeKind {
+    /// The link's rate.
+    Rate(Rate),
+    /// The link's buffer.
+    Buffer(Buffer),
+    /// The link's random loss.
+    Loss(Loss),
+    /// The path's two-way propagation delay.
+    Rtt(Span),
+    /// Random loss of ACKs.
+    AckLoss(Loss),
+}
+
+/// One flow.
+#[derive(Clone, Debug)]
+pub struct FlowSetup {
+    /// Its name, unique in the run: `bbr1#0`.
+    pub name: String,
+    /// The algorithm and its parameters.
+    pub algorithm: AlgorithmConfig,
+    /// When its SYN leaves.
+    pub start: Time,
+    /// When its application stops writing, if it does.
+    pub stop: Option<Time>,
+    /// Its own two-way propagation delay instead of the path's.
+    pub rtt: Option<Span>,
+    /// Range of links that it crosses: first and one past the last.
+    pub links: (usize, usize),
+    /// A link of its own in front of the first bottleneck (dumbbell).
+    pub access: Option<AccessSetup>,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// The receive window.
+    pub rwnd: Rwnd,
+    /// What its application writes.
+    pub traffic: Traffic,
+    /// The hosts at both ends.
+    pub host: HostSetup,
+}
+
+/// An access link: drop-tail, with a delay of its own that adds to the flow's RTT (both ways together).
+#[derive(Clone, Copy, Debug)]
+pub struct AccessSetup {
+    /// Its rate.
+    pub rate: Rate,
+    /// Its two-way delay.
+    pub rtt: Span,
+    /// Its buffer.
+    pub buffer: Buffer,
+}
+
+/// The receiver's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rwnd {
+    /// Never the limit (a tuned host).
+    Unlimited,
+    /// A fixed window in bytes.
+    Fixed(u64),
+    /// Linux's receive-window autotuning up to this many bytes.
+    Auto(u64),
+}
+
+/// What the application writes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Traffic {
+    /// As much as the transport takes.
+    Bulk,
+    /// This many bytes, then the flow ends.
+    Size(u64),
+    /// Bulk for `on`, silence for `off`, and again.
+    OnOff {
+        /// Length of a busy spell.
+        on: Span,
+        /// Length of a silence.
+        off: Span,
+    },
+    /// A constant rate of payload, written every `tick`.
+    Rate {
+        /// Payload rate.
+        rate: Rate,
+        /// How often the application writes.
+        tick: Span,
+    },
+    /// Responses of `size` bytes, each asked for `think` after the last one arrived, over one connection.
+    RequestResponse {
+        /// Bytes of a response.
+        size: u64,
+        /// From the arrival of a response to the sending of the next request.
+        think: Span,
+    },
+    /// Responses of given sizes over one connection, then the flow ends. The run ends with the last such flow.
+    Objects(Arc<[Object]>),
+}
+
+/// One response of [`Traffic::Objects`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its bytes.
+    pub size: u64,
+    /// From the arrival of the object before it to the sending of its request; the first one is asked for at the start.
+    pub pause: Span,
+}
+
+/// How the hosts at both ends behave, in Linux's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostSetup {
+    /// Pacing for algorithms that do not ask for it themselves (`fq` on the host).
+    pub pacing: bool,
+    /// Largest TSO burst in bytes; one segment disables it. Linux: 65536.
+    pub tso_max: u32,
+    /// Receiver merges segments that arrive within this span of each other before it decides on an ACK.
+    pub gro: Option<Span>,
+    /// Delayed-ACK timer (`ato`). Linux: 40 ms.
+    pub delayed_ack: Span,
+    /// Negotiate ECN (RFC 3168).
+    pub ecn: bool,
+    /// Initial congestion window in segments. Linux: 10.
+    pub initial_cwnd: u32,
+}
+
+impl Setup {
+    /// One drop-tail link that all flows share, nothing recorded, seed 1.
+    pub fn one_link(rate: Rate, rtt: Span, buffer: Buffer, duration: Span, flows: Vec<FlowSetup>) -> Self {
+        Self {
+            duration: Time::ZERO + duration,
+            warmup: Time::ZERO,
+            seed: 1,
+            sample: None,
+            capture: Capture::Off,
+            links: vec![LinkConfig::drop_tail(rate, buffer)],
+            bottleneck: 0,
+            path: PathSetup::plain(rtt),
+            schedule: Vec::new(),
+            flows,
+        }
+    }
+}
+
+impl PathSetup {
+    /// Propagation and nothing else.
+    pub const fn plain(rtt: Span) -> Self {
+        Self {
+            rtt,
+            jitter: Span::ZERO,
+            jitter_reorders: false,
+            reorder: 0.0,
+            duplicate: 0.0,
+            ack_loss: Loss::None,
+            ack_aggregation: AckAggregation::None,
+        }
+    }
+}
+
+impl FlowSetup {
+    /// A bulk flow over the first link, from the start to the end, between Linux hosts of today.
+    pub fn bulk(name: impl Into<String>, algorithm: AlgorithmConfig) -> Self {
+        Self {
+            name: name.into(),
+            algorithm,
+            start: Time::ZERO,
+            stop: None,
+            rtt: None,
+            links: (0, 1),
+            access: None,
+            mss: 1448,
+            rwnd: Rwnd::Unlimited,
+            traffic: Traffic::Bulk,
+            host: HostSetup::default(),
+        }
+    }
+}
+
+impl Default for HostSetup {
+    fn default() -> Self {
+        Self { pacing: false, tso_max: 65_536, gro: None, delayed_ack: Span::millis(40), ecn: false, initial_cwnd: 10 }
+    }
+}
