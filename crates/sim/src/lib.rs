@@ -4,9 +4,11 @@
 //! [`scenario`] reads what a user writes, [`setup`] is what it means, [`engine`] plays it over [`link`] and [`tcp`],
 //! [`record`] holds what came out.
 
+mod agenda;
 pub mod engine;
 pub mod link;
 pub mod metrics;
+pub mod path;
 pub mod record;
 pub mod scenario;
 pub mod setup;

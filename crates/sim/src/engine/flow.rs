@@ -1,54 +1,11 @@
-//! One flow in the simulator: both ends, the way between them, and what is counted of it.
-//! In: events of the world. Out: segments for the first link, ACKs for the way back. Never: another flow.
+//! One flow in the simulator: both ends, and what is counted of it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, State, Time};
 
-use super::lanes::plain;
-use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine};
 use crate::metrics::Histogram;
-use crate::setup::{FlowSetup, PathSetup};
+use crate::setup::FlowSetup;
 use crate::tcp::{AckPacket, Receiver, Segment, Sender, SenderStats};
-
-/// The hop number of a flow's own access link.
-pub const ACCESS_HOP: u8 = u8::MAX;
-
-/// The way of the ACKs: held together, then delayed.
-#[derive(Clone, Debug)]
-pub struct Back {
-    hold: AckHold<AckPacket>,
-    line: DelayLine<AckPacket>,
-    mss: u32,
-}
-
-impl Back {
-    /// Sends an ACK on its way.
-    #[inline]
-    pub fn push(&mut self, now: Time, ack: AckPacket) {
-        if self.hold.is_none() || ack.syn {
-            self.line.push(now, ack);
-        } else {
-            self.hold.push(now, ack, u64::from(ack.fresh) * u64::from(self.mss));
-        }
-    }
-
-    /// When something happens next.
-    #[inline]
-    pub fn next(&self) -> Time {
-        self.hold.next().min(self.line.next())
-    }
-
-    /// The next ACK that arrives at `now`, after moving on what was held.
-    #[inline]
-    pub fn pop(&mut self, now: Time) -> Option<AckPacket> {
-        if !self.hold.is_none() {
-            while let Some((at, ack)) = self.hold.pop(now) {
-                self.line.push(at, ack);
-            }
-        }
-        self.line.pop(now).map(|(_, ack)| ack)
-    }
-}
 
 /// Counters at the moment when measuring begins.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,79 +56,24 @@ pub struct Flow {
     pub sender: Sender,
     /// The receiving end.
     pub receiver: Receiver,
-    /// From the last link to the receiver.
-    pub forward: DelayLine<Segment>,
-    /// From the receiver to the sender.
-    pub back: Back,
     /// Counters.
     pub stats: FlowStats,
     /// Its SYN has left.
     pub started: bool,
-    /// Links that it crosses: first and one past the last.
-    pub route: (u8, u8),
-    /// Index of its access link, if it has one.
-    pub access: Option<usize>,
-    /// The lane that it shares with others, instead of `forward` and `back`.
-    pub lane: Option<usize>,
-    there: Span,
-    one_way: Span,
+    /// Propagation of its ACKs, and so of a request.
+    pub ack_delay: Span,
 }
 
 impl Flow {
     /// A flow that has not begun.
-    pub fn new(index: usize, setup: &FlowSetup, path: &PathSetup, access: Option<usize>, seed: u64) -> Self {
-        let route = (setup.links.0 as u8, setup.links.1 as u8);
-        let first_hop = if access.is_some() { ACCESS_HOP } else { route.0 };
-        let (there, back) = Self::split(setup, path.rtt);
-        let forward = DelayConfig {
-            delay: there,
-            jitter: path.jitter,
-            jitter_reorders: path.jitter_reorders,
-            reorder: path.reorder,
-            duplicate: path.duplicate,
-        };
+    pub fn new(index: usize, setup: &FlowSetup, ack_delay: Span, seed: u64) -> Self {
         Self {
-            sender: Sender::new(index as u32, setup, first_hop, seed),
+            sender: Sender::new(index as u32, setup, seed),
             receiver: Receiver::new(setup.mss, setup.rwnd, &setup.host),
-            forward: DelayLine::new(&forward, seed ^ 0x666f_7277),
-            back: Back {
-                hold: AckHold::new(path.ack_aggregation),
-                line: DelayLine::new(&plain(back), seed ^ 0x6261_636b),
-                mss: setup.mss,
-            },
             stats: FlowStats::default(),
             started: false,
-            route,
-            access,
-            lane: None,
-            there,
-            one_way: back,
+            ack_delay,
         }
-    }
-
-    /// Propagation there and back: half of the flow's RTT each, a nanosecond that remains on the way back.
-    fn split(setup: &FlowSetup, path_rtt: Span) -> (Span, Span) {
-        let rtt = setup.rtt.unwrap_or(path_rtt) + setup.access.map_or(Span::ZERO, |access| access.rtt);
-        (Span::nanos(rtt.as_nanos() / 2), Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2))
-    }
-
-    /// Propagation there and back.
-    pub const fn delays(&self) -> (Span, Span) {
-        (self.there, self.one_way)
-    }
-
-    /// ACKs are held from now on, where none were before.
-    pub fn hold_acks(&mut self, mode: AckAggregation) {
-        self.back.hold = AckHold::new(mode);
-    }
-
-    /// The path's propagation delay changes.
-    pub fn set_path_rtt(&mut self, setup: &FlowSetup, path_rtt: Span) {
-        let (there, back) = Self::split(setup, path_rtt);
-        self.there = there;
-        self.forward.set_delay(there);
-        self.back.line.set_delay(back);
-        self.one_way = back;
     }
 
     /// A segment arrives at the receiver.
@@ -203,7 +105,7 @@ impl Flow {
             match exchange.pause {
                 Some(pause) => {
                     self.stats.request_sent = now + pause;
-                    self.sender.app.request_at(now + pause + self.one_way);
+                    self.sender.app.request_at(now + pause + self.ack_delay);
                 }
                 None => self.stats.finished = Some(now),
             }

@@ -1,44 +1,40 @@
 //! The simulator: virtual time, the link model, and a model of Linux TCP at both ends.
 //! In: a [`Setup`]. Out: an [`Output`]; same setup, same bytes. Never: a clock, randomness of its own, a thread.
 //!
-//! Every source of events (a link, each flow's two ends and two directions) has one place in the agenda, so a packet
-//! costs three events however many are in flight.
+//! Every source of events (the path, each flow's two ends) has one place in an agenda, so a packet costs three events
+//! however many are in flight. At the same moment the path comes before the flows, and those in their order.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-mod agenda;
 mod capture;
 mod flow;
 mod inside;
-mod lanes;
 #[doc(hidden)]
 pub mod observe;
 mod record;
 pub mod script;
 mod summary;
 
-use bbrlab_core::{Rng, Span, Time};
+use bbrlab_core::{Span, Time};
 
-use crate::link::{Link, LinkConfig, LinkPacket, LinkStats, LossModel, Verdict};
+use crate::agenda::{Agenda, WIDTH};
+use crate::link::{LinkPacket, LinkStats, Verdict};
 use crate::metrics::Histogram;
+use crate::path::{ACCESS_HOP, Path, Users, Watch, flow_seed};
 use crate::record::Output;
 use crate::record::packets::Tap;
-use crate::setup::{ChangeKind, FlowSetup, Setup, Traffic};
+use crate::setup::{Change, FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
-use agenda::Agenda;
 use capture::Capture;
-use flow::{ACCESS_HOP, Flow};
-use lanes::Lane;
+use flow::Flow;
 use record::Recorder;
 use script::{Director, Script};
 
-/// Sources of events of one flow: a whole group of the agenda, so that they settle together.
-const FLOW_SOURCES: usize = agenda::WIDTH;
+/// Sources of events of one flow.
+const FLOW_SOURCES: usize = 2;
 /// How often a run tells how far it is.
 const PROGRESS_REPORTS: u64 = 100;
-const FORWARD: usize = 0;
-const BACK: usize = 1;
-const SENDER: usize = 2;
-const RECEIVER: usize = 3;
+const SENDER: usize = 0;
+const RECEIVER: usize = 1;
 
 /// Runs a scenario to its end.
 pub fn run(setup: &Setup) -> Output {
@@ -47,14 +43,14 @@ pub fn run(setup: &Setup) -> Output {
 
 /// Runs a scenario to its end; `progress` hears the simulated time about a hundred times.
 pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
-    let mut world = World::new(setup);
+    let mut world = World::new(setup, None);
     world.run(progress);
     world.finish()
 }
 
 /// Runs a scenario to its end; beside the output stand, for each flow, the completion times of its responses.
 pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
-    let mut world = World::new(setup);
+    let mut world = World::new(setup, None);
     world.run(&mut |_| {});
     let exchanges = world.flows.iter_mut().map(|flow| std::mem::take(&mut flow.stats.exchanges)).collect();
     (world.finish(), exchanges)
@@ -62,8 +58,7 @@ pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
 
 /// Runs a scenario by a script; it ends when the script says so, at the latest with the setup's duration.
 pub fn run_scripted(setup: &Setup, script: &Script) -> Output {
-    let mut world = World::new(setup);
-    world.follow(script);
+    let mut world = World::new(setup, Some(script));
     world.run(&mut |_| {});
     world.finish()
 }
@@ -71,7 +66,7 @@ pub fn run_scripted(setup: &Setup, script: &Script) -> Output {
 /// Runs a scenario to its end, watched from inside. For this project's own tests.
 #[doc(hidden)]
 pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Output {
-    let mut world = World::new(setup);
+    let mut world = World::new(setup, None);
     world.observer = Some(observer);
     world.run(&mut |_| {});
     world.observe_end();
@@ -88,15 +83,10 @@ struct LinkMark {
 struct World<'a> {
     setup: &'a Setup,
     now: Time,
-    /// What many flows share: links first, then two places for each lane from `first_lane` on. At the same moment it
-    /// comes before the flows'.
-    shared: Agenda,
-    /// A group for each flow, then `control`.
+    path: Path<Segment, AckPacket>,
+    /// Two places for each flow, then `control`.
     agenda: Agenda,
-    links: Vec<Link<Segment>>,
-    lanes: Vec<Lane>,
     flows: Vec<Flow>,
-    ack_loss: LossModel,
     recorder: Recorder,
     observer: Option<&'a mut dyn observe::Observer>,
     director: Option<Box<Director>>,
@@ -107,64 +97,103 @@ struct World<'a> {
     out: Vec<Segment>,
     /// ACKs that a receiver has just written.
     acks: Vec<AckPacket>,
-    dropped: Vec<u32>,
-    /// Index of the next change of the schedule.
-    next_change: usize,
+    /// Flows whose hosts have been rid of a packet by their access link, with its bytes.
+    released: Vec<(u32, u32)>,
     queue_delay: Histogram,
     measuring: bool,
     mark: LinkMark,
     events: u64,
     control: usize,
-    first_lane: usize,
-    bottleneck: usize,
     /// Flows with a list of objects that is not yet through.
     lists: usize,
     /// The last of these lists is through.
     is_over: bool,
 }
 
-impl<'a> World<'a> {
-    fn new(setup: &'a Setup) -> Self {
-        let mut links: Vec<_> =
-            setup.links.iter().enumerate().map(|(i, c)| Link::new(c, seed(setup.seed, 1_000_000 + i))).collect();
-        let mut flows = Vec::with_capacity(setup.flows.len());
-        for (index, flow) in setup.flows.iter().enumerate() {
-            let access = flow.access.map(|access| {
-                links.push(Link::new(
-                    &LinkConfig::drop_tail(access.rate, access.buffer),
-                    seed(setup.seed, 2_000_000 + index),
-                ));
-                links.len() - 1
-            });
-            flows.push(Flow::new(index, flow, &setup.path, access, seed(setup.seed, 3_000_000 + index)));
+/// What the engine hears of the path.
+struct Ear<'w> {
+    flows: &'w mut [Flow],
+    capture: &'w mut Option<Box<Capture>>,
+    released: &'w mut Vec<(u32, u32)>,
+    queue_delay: &'w mut Histogram,
+    measuring: bool,
+}
+
+impl Watch<Segment> for Ear<'_> {
+    #[inline]
+    fn on_offered(&mut self, now: Time, segment: &Segment, verdict: Verdict, is_bottleneck: bool) {
+        if is_bottleneck {
+            if let Some(capture) = self.capture {
+                capture.on_segment(now, segment, Tap::BottleneckIn);
+            }
+            let counts = &mut self.flows[segment.flow as usize].stats.bottleneck;
+            counts.0 += 1;
+            counts.1 += u64::from(verdict != Verdict::Queued);
+        } else if verdict != Verdict::Queued && segment.hop == ACCESS_HOP {
+            self.released.push((segment.flow, segment.wire_bytes()));
         }
-        let lanes = lanes::assign(setup, &mut flows);
-        let (first_lane, control) = (links.len(), flows.len());
+    }
+
+    fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
+        if is_bottleneck {
+            self.flows[flow as usize].stats.bottleneck.1 += 1;
+        }
+    }
+
+    #[inline]
+    fn on_left(&mut self, at: Time, segment: &mut Segment, waited: Span, _lost: bool, is_bottleneck: bool) {
+        if is_bottleneck {
+            if let Some(capture) = self.capture {
+                capture.on_segment(at, segment, Tap::BottleneckOut);
+            }
+            if self.measuring {
+                self.queue_delay.add(waited.as_nanos());
+            }
+        } else if segment.hop == ACCESS_HOP {
+            self.released.push((segment.flow, segment.wire_bytes()));
+        }
+    }
+}
+
+/// What the engine hears of the path, while it works on it.
+macro_rules! ear {
+    ($world:ident) => {
+        &mut Ear {
+            flows: &mut $world.flows,
+            capture: &mut $world.capture,
+            released: &mut $world.released,
+            queue_delay: &mut $world.queue_delay,
+            measuring: $world.measuring,
+        }
+    };
+}
+
+impl<'a> World<'a> {
+    fn new(setup: &'a Setup, script: Option<&Script>) -> Self {
+        let users = Users { strangers: false, apart: script.is_some_and(Script::sets_flows_apart) };
+        let path: Path<Segment, AckPacket> = Path::new(setup, users);
+        let flow = |(index, flow)| Flow::new(index, flow, path.back.delay_of(index), flow_seed(setup.seed, index));
+        let flows: Vec<Flow> = setup.flows.iter().enumerate().map(flow).collect();
+        let control = flows.len();
         let mut world = Self {
             setup,
             now: Time::ZERO,
-            shared: Agenda::new(first_lane + 2 * lanes.len()),
-            agenda: Agenda::new(FLOW_SOURCES * (control + 1)),
-            links,
-            lanes,
+            path,
+            agenda: Agenda::new(FLOW_SOURCES * control + 1),
             flows,
-            ack_loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000)),
             recorder: Recorder::new(setup),
             observer: None,
-            director: None,
+            director: script.map(|script| Box::new(Director::new(script))),
             horizon: Time::ZERO,
             capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
-            dropped: Vec::new(),
-            next_change: 0,
+            released: Vec::new(),
             queue_delay: Histogram::default(),
             measuring: false,
             mark: LinkMark::default(),
             events: 0,
             control,
-            first_lane,
-            bottleneck: setup.bottleneck,
             lists: setup.flows.iter().filter(|flow| is_list(flow)).count(),
             is_over: false,
         };
@@ -193,46 +222,33 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets a script direct the run.
-    fn follow(&mut self, script: &Script) {
-        let director = Director::new(script);
-        if !director.may_share_lanes() {
-            self.flows.iter_mut().for_each(|flow| flow.lane = None);
-        }
-        self.director = Some(Box::new(director));
-    }
-
     /// Handles every event up to and at `until`.
     fn run_until(&mut self, until: Time) {
         self.horizon = until;
         loop {
-            let at = self.shared.earliest().min(self.agenda.earliest());
+            let (there, back) = (self.path.there.next(), self.path.back.next());
+            let at = there.min(back).min(self.agenda.earliest());
             if at > self.horizon || self.is_over {
                 return;
             }
             debug_assert!(at >= self.now, "time ran backwards");
             self.now = at;
             self.events += 1;
-            if self.shared.earliest() == at {
-                let (group, place) = self.shared.first();
-                let source = agenda::WIDTH * group + place;
-                if source < self.first_lane {
-                    self.on_departure(source)
+            if there == at {
+                self.on_forward_path();
+            } else if back == at {
+                self.on_reverse_path();
+            } else {
+                let (group, place) = self.agenda.first();
+                let source = WIDTH * group + place;
+                let index = source / FLOW_SOURCES;
+                if index == self.control {
+                    self.on_control();
+                } else if source % FLOW_SOURCES == SENDER {
+                    self.on_sender(index);
                 } else {
-                    self.on_lane(source - self.first_lane)
+                    self.on_receiver(index);
                 }
-                continue;
-            }
-            let (index, place) = self.agenda.first();
-            if index == self.control {
-                self.on_control();
-                continue;
-            }
-            match place {
-                FORWARD => self.on_arrival(index),
-                BACK => self.on_ack(index),
-                SENDER => self.on_sender(index),
-                _ => self.on_receiver(index),
             }
         }
     }
@@ -242,97 +258,33 @@ impl<'a> World<'a> {
         FLOW_SOURCES * flow + part
     }
 
-    /// A link's serialiser has finished a packet.
-    fn on_departure(&mut self, index: usize) {
-        let link = &mut self.links[index];
-        let departure = link.depart(self.now);
-        let (next, drops) = (link.next_departure(), link.has_dropped());
-        self.shared.set(index, next);
-        if let Some(departure) = departure {
-            let segment = departure.packet;
-            if index == self.bottleneck
-                && let Some(capture) = &mut self.capture
-            {
-                capture.on_segment(self.now, &segment, Tap::BottleneckOut);
-            }
-            if index == self.bottleneck && self.measuring {
-                self.queue_delay.add(departure.queue_delay.as_nanos());
-            }
-            if segment.hop == ACCESS_HOP {
-                self.release_host(segment.flow as usize, segment.wire_bytes());
-            }
-            if !departure.lost {
-                self.forward(departure.at, segment);
-            }
-        }
-        if drops {
-            self.note_drops(index);
+    /// A packet moves on the way to its receiver, or arrives there.
+    #[inline]
+    fn on_forward_path(&mut self) {
+        if let Some((_, segment)) = self.path.there.turn(ear!(self)) {
+            self.receive(&segment);
+        } else if !self.released.is_empty() {
+            self.release_hosts();
         }
     }
 
-    /// Drops that a queue decided on later than at the packet's arrival.
+    /// ACKs arrive at their sender; those that a receiver wrote at once are taken together.
+    fn on_reverse_path(&mut self) {
+        let Some((_, ack)) = self.path.back.turn(&mut ()) else { return };
+        let flow = ack.flow;
+        self.take_ack(flow as usize, &ack);
+        while let Some(ack) = self.path.back.another_of(self.now, flow) {
+            self.take_ack(flow as usize, &ack);
+        }
+        let next = self.emit(flow as usize, 0);
+        self.agenda.set(self.source(flow as usize, SENDER), next);
+    }
+
+    /// Tells hosts that their access links have taken packets off their hands.
     #[cold]
-    fn note_drops(&mut self, link: usize) {
-        self.links[link].take_dropped(&mut self.dropped);
-        while let Some(flow) = self.dropped.pop() {
-            if link == self.bottleneck {
-                self.flows[flow as usize].stats.bottleneck.1 += 1;
-            }
-        }
-    }
-
-    /// Sends a packet that left a link on to the next one, or to its receiver.
-    #[inline]
-    fn forward(&mut self, at: Time, mut segment: Segment) {
-        let index = segment.flow as usize;
-        let flow = &mut self.flows[index];
-        segment.hop = if segment.hop == ACCESS_HOP { flow.route.0 } else { segment.hop + 1 };
-        if segment.hop < flow.route.1 {
-            self.offer_again(segment);
-            return;
-        }
-        if let Some(lane) = flow.lane {
-            let line = &mut self.lanes[lane].forward;
-            line.push(at, segment);
-            self.shared.set(self.first_lane + 2 * lane, line.next());
-            return;
-        }
-        flow.forward.push(at, segment);
-        let next = flow.forward.next();
-        self.agenda.set(self.source(index, FORWARD), next);
-    }
-
-    /// Offers a packet to a link that is not its first.
-    #[inline(never)]
-    fn offer_again(&mut self, segment: Segment) {
-        self.offer(segment);
-    }
-
-    /// Offers a packet to the link that it meets next.
-    #[inline]
-    fn offer(&mut self, segment: Segment) {
-        let flow = &mut self.flows[segment.flow as usize];
-        let index = match segment.hop {
-            ACCESS_HOP => flow.access.unwrap_or(0),
-            hop => usize::from(hop),
-        };
-        let link = &mut self.links[index];
-        let verdict = link.offer(self.now, segment);
-        if index == self.bottleneck {
-            if let Some(capture) = &mut self.capture {
-                capture.on_segment(self.now, &segment, Tap::BottleneckIn);
-            }
-            let counts = &mut flow.stats.bottleneck;
-            counts.0 += 1;
-            counts.1 += u64::from(verdict != Verdict::Queued);
-        }
-        let (next, drops) = (link.next_departure(), link.has_dropped());
-        self.shared.set(index, next);
-        if drops {
-            self.note_drops(index);
-        }
-        if verdict != Verdict::Queued && segment.hop == ACCESS_HOP {
-            self.release_host(segment.flow as usize, segment.wire_bytes());
+    fn release_hosts(&mut self) {
+        while let Some((flow, wire_bytes)) = self.released.pop() {
+            self.release_host(flow as usize, wire_bytes);
         }
     }
 
@@ -352,43 +304,13 @@ impl<'a> World<'a> {
             capture.on_sent(self.now, &self.out[from..]);
         }
         for place in from..self.out.len() {
-            self.offer(self.out[place]);
+            self.path.there.enter(self.now, self.out[place], None, ear!(self));
+            if !self.released.is_empty() {
+                self.release_hosts();
+            }
         }
         self.out.truncate(from);
         self.flows[index].sender.next_time()
-    }
-
-    /// The next segment or ACK on a lane arrives; lanes have their segments at even places.
-    fn on_lane(&mut self, place: usize) {
-        let lane = &mut self.lanes[place / 2];
-        if place.is_multiple_of(2) {
-            let arrived = lane.forward.pop(self.now);
-            self.shared.set(self.first_lane + place, lane.forward.next());
-            if let Some((_, segment)) = arrived {
-                self.receive(&segment);
-            }
-            return;
-        }
-        let mut flow = None;
-        // ACKs that a receiver wrote at once are taken together.
-        while let Some((index, ack)) = next_of_flow(&mut self.lanes[place / 2], self.now, flow) {
-            flow = Some(index);
-            self.take_ack(index, &ack);
-        }
-        self.shared.set(self.first_lane + place, self.lanes[place / 2].back.next());
-        if let Some(index) = flow {
-            let sender = self.emit(index, 0);
-            self.agenda.set(self.source(index, SENDER), sender);
-        }
-    }
-
-    /// Segments arrive at the receiver of a flow that shares no lane.
-    fn on_arrival(&mut self, index: usize) {
-        while let Some((_, segment)) = self.flows[index].forward.pop(self.now) {
-            self.receive(&segment);
-        }
-        let next = self.flows[index].forward.next();
-        self.agenda.set(self.source(index, FORWARD), next);
     }
 
     /// A segment arrives at its receiver.
@@ -425,38 +347,16 @@ impl<'a> World<'a> {
 
     /// Sends what a receiver has just written, unless it is lost.
     fn send_acks(&mut self, index: usize) {
-        let flow = &mut self.flows[index];
+        let (holds, mss) = (self.path.back.holds_acks(), u64::from(self.setup.flows[index].mss));
         for &ack in &self.acks {
-            let lost = !self.ack_loss.is_none() && self.ack_loss.lose();
+            let mut lost = false;
+            let held = if ack.syn || !holds { None } else { Some(u64::from(ack.fresh) * mss) };
+            self.path.back.enter(self.now, AckPacket { flow: index as u32, ..ack }, held, &mut Lost(&mut lost));
             if let Some(capture) = &mut self.capture {
                 capture.on_ack_sent(self.now, index, &ack, lost);
             }
-            if lost {
-                continue;
-            }
-            match flow.lane {
-                Some(lane) => self.lanes[lane].back.push(self.now, (index, ack)),
-                None => flow.back.push(self.now, ack),
-            }
         }
         self.acks.clear();
-        match flow.lane {
-            Some(lane) => self.shared.set(self.first_lane + 2 * lane + 1, self.lanes[lane].back.next()),
-            None => {
-                let next = flow.back.next();
-                self.agenda.set(self.source(index, BACK), next);
-            }
-        }
-    }
-
-    /// ACKs arrive at the sender of a flow that shares no lane.
-    fn on_ack(&mut self, index: usize) {
-        while let Some(ack) = self.flows[index].back.pop(self.now) {
-            self.take_ack(index, &ack);
-        }
-        let back = self.flows[index].back.next();
-        let sender = self.emit(index, 0);
-        self.agenda.set_some(index, [(BACK, back), (SENDER, sender)]);
     }
 
     /// An ACK arrives at its sender.
@@ -512,65 +412,55 @@ impl<'a> World<'a> {
             for flow in &mut self.flows {
                 flow.set_mark();
             }
-            let link = &self.links[self.setup.bottleneck];
+            let link = self.path.there.bottleneck();
             self.mark = LinkMark { stats: *link.stats(), capacity: link.capacity_bytes_until(self.now) };
         }
-        while let Some(change) = self.setup.schedule.get(self.next_change).filter(|change| change.at <= self.now) {
-            let change = *change;
-            self.next_change += 1;
-            self.apply(change.link, change.what);
+        if self.path.next_change() <= self.now {
+            self.path.change(self.now);
+            self.note_delays();
         }
         if self.director.is_some() {
             self.act();
         }
         if self.recorder.next() <= self.now {
-            self.recorder.sample(self.now, &self.flows, &self.links[..self.setup.links.len()]);
+            self.recorder.sample(self.now, &self.flows, self.path.there.links());
         }
         self.plan_control();
     }
 
     fn plan_control(&mut self) {
         let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
-        let change = self.setup.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
+        let change = self.path.next_change();
         let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
         self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
     }
 
-    fn apply(&mut self, link: usize, what: ChangeKind) {
-        match what {
-            ChangeKind::Rate(rate) => self.links[link].set_rate(self.now, rate),
-            ChangeKind::Buffer(buffer) => self.links[link].set_buffer(buffer),
-            ChangeKind::Loss(loss) => self.links[link].set_loss(loss),
-            ChangeKind::AckLoss(loss) => self.ack_loss.set(loss),
-            ChangeKind::Rtt(rtt) => {
-                for (index, flow) in self.flows.iter_mut().enumerate() {
-                    flow.set_path_rtt(&self.setup.flows[index], rtt);
-                }
-            }
+    fn apply(&mut self, change: Change) {
+        self.path.apply(self.now, change);
+        self.note_delays();
+    }
+
+    /// Requests travel with the ACKs' delay.
+    fn note_delays(&mut self) {
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            flow.ack_delay = self.path.back.delay_of(index);
         }
-        self.shared.set(link, self.links[link].next_departure());
     }
 }
 
-/// The next ACK on a lane that has arrived, if it is for this flow (where one is given).
-#[inline]
-fn next_of_flow(lane: &mut Lane, now: Time, flow: Option<usize>) -> Option<(usize, AckPacket)> {
-    if let Some(flow) = flow
-        && lane.back.front().is_none_or(|next| next.0 != flow)
-    {
-        return None;
+/// Notes whether a packet was lost on its way.
+struct Lost<'a>(&'a mut bool);
+
+impl Watch<AckPacket> for Lost<'_> {
+    #[inline]
+    fn on_gone(&mut self, _ack: &AckPacket) {
+        *self.0 = true;
     }
-    lane.back.pop(now).map(|(_, item)| item)
 }
 
 /// Whether the flow carries a list of objects, with the last of which a run ends.
 const fn is_list(flow: &FlowSetup) -> bool {
     matches!(flow.traffic, Traffic::Objects(_))
-}
-
-/// A seed of its own for each part of the world.
-fn seed(seed: u64, part: usize) -> u64 {
-    Rng::derive(seed, part as u64).next_u64()
 }
 
 #[cfg(test)]

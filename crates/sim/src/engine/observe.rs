@@ -118,16 +118,17 @@ impl World<'_> {
         let Some(observer) = &mut self.observer else {
             return;
         };
-        for (index, link) in self.links.iter().enumerate() {
+        for (index, link) in self.path.there.all_links().iter().enumerate() {
             observer.link_end(index, link.stats(), link.queue_packets());
         }
         for (index, flow) in self.flows.iter().enumerate() {
-            observer.flow_end(index, &flow_end(flow));
+            let on_the_way = self.path.there.is_under_way(index) || self.path.back.is_under_way(index);
+            observer.flow_end(index, &flow_end(flow, on_the_way));
         }
     }
 }
 
-fn flow_end(flow: &Flow) -> FlowEnd {
+fn flow_end(flow: &Flow, on_the_way: bool) -> FlowEnd {
     let sender = &flow.sender;
     FlowEnd {
         sent_bytes: sender.stats.sent_bytes,
@@ -139,7 +140,7 @@ fn flow_end(flow: &Flow) -> FlowEnd {
         packets_out: sender.packets_out(),
         sender_next: sender.next_time(),
         receiver_next: flow.receiver.next_time(),
-        on_the_way: flow.forward.next() != Time::NEVER || flow.back.next() != Time::NEVER,
+        on_the_way,
         established: sender.is_established(),
         finished: flow.stats.finished,
     }

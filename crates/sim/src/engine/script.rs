@@ -6,7 +6,7 @@ use bbrlab_core::{Span, State, Time};
 
 use super::World;
 use crate::link::AckAggregation;
-use crate::setup::{ChangeKind, Traffic};
+use crate::setup::{Change, ChangeKind, Traffic};
 
 /// What a conformance case does besides its setup. It is about the first flow and the bottleneck.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,15 @@ pub struct Script {
     pub cues: Vec<Cue>,
     /// The flow's model is recorded at each ACK, and with it all series.
     pub record: bool,
+}
+
+impl Script {
+    /// Whether a flow needs a delay of its own for it.
+    pub(super) fn sets_flows_apart(&self) -> bool {
+        let apart =
+            |what: &Action| matches!(what, Action::HoldAcks(_) | Action::Detour(_) | Action::Path(ChangeKind::Rtt(_)));
+        self.cues.iter().any(|cue| apart(&cue.what))
+    }
 }
 
 /// One change and its moment.
@@ -81,13 +90,6 @@ pub enum Action {
     End,
 }
 
-impl Action {
-    /// The flow needs a way of its own for it.
-    const fn is_of_the_way(&self) -> bool {
-        matches!(self, Self::HoldAcks(_) | Self::Detour(_) | Self::Path(ChangeKind::Rtt(_)))
-    }
-}
-
 /// A script at work.
 #[derive(Debug)]
 pub(super) struct Director {
@@ -101,11 +103,6 @@ pub(super) struct Director {
 impl Director {
     pub(super) fn new(script: &Script) -> Self {
         Self { script: script.clone(), seen: 0, pending: Vec::new() }
-    }
-
-    /// Whether a flow may share its way with others.
-    pub(super) fn may_share_lanes(&self) -> bool {
-        !self.script.cues.iter().any(|cue| cue.what.is_of_the_way())
     }
 
     /// When something is due next.
@@ -149,8 +146,7 @@ impl World<'_> {
         let entered = director.seen < flow.stats.states.len();
         let idle_restart = !is_ack && emitted > 0 && flow.sender.in_flight() as usize == emitted;
         if director.script.record && (is_ack || entered || idle_restart) {
-            let links = &self.links[..self.setup.links.len()];
-            self.recorder.sample_inside(self.now, &self.flows, links, emitted);
+            self.recorder.sample_inside(self.now, &self.flows, self.path.there.links(), emitted);
         }
         if director.follow(&flow.stats.states) {
             self.plan_control();
@@ -162,10 +158,10 @@ impl World<'_> {
         let due = self.director.as_mut().map_or_else(Vec::new, |director| director.take(self.now));
         for action in due {
             match action {
-                Action::Path(what) => self.apply(self.bottleneck, what),
-                Action::LoseEvery(n) => self.links[self.bottleneck].set_loss_every(n),
-                Action::HoldAcks(mode) => self.flows[0].hold_acks(mode),
-                Action::Detour(longer) => self.flows[0].forward.set_detour(longer),
+                Action::Path(what) => self.apply(Change { at: self.now, link: self.setup.bottleneck, what }),
+                Action::LoseEvery(n) => self.path.there.lose_every(n),
+                Action::HoldAcks(mode) => self.path.back.hold_acks_of(0, mode),
+                Action::Detour(longer) => self.path.there.set_detour_of(0, longer),
                 Action::End => self.horizon = self.now,
                 Action::Traffic(traffic) => {
                     self.flows[0].sender.change_traffic(self.now, traffic, &mut self.out);

@@ -34,7 +34,7 @@ impl World<'_> {
             version: env!("CARGO_PKG_VERSION").into(),
             wall_s: 0.0,
             events: self.events,
-            packets: self.links[self.setup.bottleneck].stats().departed_packets,
+            packets: self.path.there.bottleneck().stats().departed_packets,
             bottleneck: self.bottleneck(),
             jain: jain(&goodputs),
             convergence_s: self.convergence(),
@@ -49,7 +49,7 @@ impl World<'_> {
     }
 
     fn bottleneck(&self) -> Bottleneck {
-        let link = &self.links[self.setup.bottleneck];
+        let link = self.path.there.bottleneck();
         let (stats, before) = (link.stats(), &self.mark.stats);
         let arrivals = stats.arrivals - before.arrivals;
         let drops = stats.drops + stats.policed - before.drops - before.policed;

@@ -97,14 +97,16 @@ impl<T: Copy> DelayLine<T> {
         self.len() == 0
     }
 
-    /// Takes an item in at `now`. A duplicated item arrives twice at the same time.
+    /// Takes an item in at `now`. A duplicated item arrives twice at the same time. Returns whether it is one.
     #[inline]
-    pub fn push(&mut self, now: Time, item: T) {
+    pub fn push(&mut self, now: Time, item: T) -> bool {
         let at = self.arrival(now);
         self.insert(at, item);
-        if self.duplicate != 0 && happens(self.duplicate, &mut self.rng) {
+        let doubled = self.duplicate != 0 && happens(self.duplicate, &mut self.rng);
+        if doubled {
             self.insert(at, item);
         }
+        doubled
     }
 
     /// When the next item arrives; [`Time::NEVER`] when none is under way.

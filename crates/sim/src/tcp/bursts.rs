@@ -117,7 +117,7 @@ mod tests {
     /// A CUBIC sender right after its handshake over 100 ms; what it sent then.
     fn sender() -> (Sender, Vec<Segment>) {
         let setup = FlowSetup::bulk("cubic".to_owned(), AlgorithmConfig::named("cubic").unwrap());
-        let mut sender = Sender::new(0, &setup, 0, 1);
+        let mut sender = Sender::new(0, &setup, 1);
         let mut out = Vec::new();
         sender.start(Time::ZERO, &mut out);
         out.clear();

@@ -5,6 +5,7 @@
 use bbrlab_core::Time;
 
 use crate::link::LinkPacket;
+use crate::path::PathPacket;
 
 /// IPv4 (20), TCP with timestamps (32) and Ethernet (14) around each payload: 1448 bytes become 1514.
 pub const HEADER_BYTES: u32 = 66;
@@ -62,6 +63,31 @@ impl LinkPacket for Segment {
     }
 }
 
+impl PathPacket for Segment {
+    type Queued = Self;
+
+    #[inline]
+    fn into_queue(self) -> Self {
+        self
+    }
+    #[inline]
+    fn from_queue(queued: Self) -> Self {
+        queued
+    }
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+    #[inline]
+    fn hop(&self) -> u8 {
+        self.hop
+    }
+    #[inline]
+    fn set_hop(&mut self, hop: u8) {
+        self.hop = hop;
+    }
+}
+
 /// SACK blocks beside a timestamp option. Source: RFC 2018 §3.
 pub const SACK_BLOCKS: usize = 3;
 
@@ -80,8 +106,43 @@ pub struct AckPacket {
     pub window: u64,
     /// Segments that this ACK is the first to report, for aggregation by bytes.
     pub fresh: u32,
+    /// Whose it is; who sends it over a path writes it down.
+    pub flow: u32,
     /// RFC 3168 echo.
     pub ece: bool,
     /// Answers a SYN.
     pub syn: bool,
+}
+
+/// ACKs meet no link of their own.
+impl LinkPacket for AckPacket {
+    fn wire_bytes(&self) -> u32 {
+        HEADER_BYTES
+    }
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+    fn ect(&self) -> bool {
+        false
+    }
+    fn mark_ce(&mut self) {}
+}
+
+impl PathPacket for AckPacket {
+    type Queued = Self;
+
+    fn into_queue(self) -> Self {
+        self
+    }
+    fn from_queue(queued: Self) -> Self {
+        queued
+    }
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+    fn hop(&self) -> u8 {
+        0
+    }
+    fn set_hop(&mut self, _hop: u8) {}
 }

@@ -535,7 +535,7 @@ mod tests {
     #[test]
     fn an_ack_that_advances_and_reports_a_hole_is_no_reordering() {
         let setup = FlowSetup::bulk("reno".to_owned(), AlgorithmConfig::named("reno").unwrap());
-        let mut sender = Sender::new(0, &setup, 0, 1);
+        let mut sender = Sender::new(0, &setup, 1);
         let mut out = Vec::new();
         sender.start(Time::ZERO, &mut out);
         let at = |ms| Time::ZERO + Span::millis(ms);

@@ -56,7 +56,6 @@ pub struct Sender {
     /// The application.
     pub app: App,
     pub(super) mss: u32,
-    hop: u8,
     pub(super) tso_max: u64,
     pub(super) initial_cwnd: u32,
     // Bytes
@@ -109,8 +108,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A flow that has not begun. `hop` is the first link of its route.
-    pub fn new(flow: u32, setup: &FlowSetup, hop: u8, seed: u64) -> Self {
+    /// A flow that has not begun.
+    pub fn new(flow: u32, setup: &FlowSetup, seed: u64) -> Self {
         let mut init = Init::new(setup.start, setup.mss, seed);
         init.initial_cwnd = setup.host.initial_cwnd;
         let cc = Controller::new(&setup.algorithm, &init).with_host_recovery();
@@ -121,7 +120,6 @@ impl Sender {
             board: Scoreboard::default(),
             app: App::new(setup.traffic.clone(), setup.start, setup.stop),
             mss: setup.mss,
-            hop,
             tso_max: u64::from(setup.host.tso_max.max(setup.mss)),
             initial_cwnd: setup.host.initial_cwnd,
             next_bytes: 0,
@@ -218,7 +216,7 @@ impl Sender {
         }
         let wait = Span::nanos(SYN_TIMEOUT.as_nanos() << (self.syn_tries - 1));
         self.timer = Timer { kind: TimerKind::Syn, at: fires_at(now, wait) };
-        out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: self.hop, marks: mark::SYN });
+        out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::SYN });
     }
 
     /// The SYN was answered: the connection begins with what the handshake measured. Returns the handshake's RTT.
@@ -435,7 +433,7 @@ impl Sender {
                 marks |= mark::CWR;
             }
         }
-        let segment = Segment { seq, sent: now, flow: self.flow, len, hop: self.hop, marks };
+        let segment = Segment { seq, sent: now, flow: self.flow, len, hop: 0, marks };
         if self.has_host_queue {
             self.host_queue += u64::from(crate::link::LinkPacket::wire_bytes(&segment));
         }

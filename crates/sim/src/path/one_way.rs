@@ -1,0 +1,447 @@
+//! One direction of a path: links in a row, then propagation; on the way of ACKs their loss and holding instead of links.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, Time};
+
+use super::{ACCESS_HOP, Half, PathPacket, Users, Watch, flow_seed, seed};
+use crate::agenda::{Agenda, WIDTH};
+use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel};
+use crate::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
+
+/// Lines that flows with equal delays share, at most: more delays than this have lines of their own. Ours.
+const SHARED_LINES_MAX: usize = 64;
+/// What keeps the seeds of the two directions of one flow apart.
+const SEED_OF_DATA: u64 = 0x666f_7277;
+const SEED_OF_ACKS: u64 = 0x6261_636b;
+
+/// One direction. See [`super`] for how it is driven.
+#[derive(Debug)]
+pub struct OneWay<P: PathPacket> {
+    half: Half,
+    /// One moment for each link, then for each line.
+    agenda: Agenda,
+    /// What all flows share, then the access links.
+    links: Vec<Link<P::Queued>>,
+    shared: usize,
+    bottleneck: usize,
+    /// One a flow; where there are strangers, one more for them.
+    routes: Vec<Route>,
+    lines: Vec<DelayLine<P>>,
+    /// One a line, where ACKs are held; no lines are shared then.
+    holds: Vec<AckHold<P>>,
+    loss: LossModel,
+    carries_acks: bool,
+    dropped: Vec<u32>,
+}
+
+/// The way of one flow.
+#[derive(Clone, Debug)]
+struct Route {
+    /// The hop where its packets enter, the first shared link, and one past the last.
+    entry: u8,
+    first: u8,
+    past: u8,
+    access: usize,
+    line: usize,
+    /// The flow's own RTT, and what its access link adds to either.
+    own_rtt: Option<Span>,
+    extra: Span,
+}
+
+impl<P: PathPacket> OneWay<P> {
+    /// The way of the data: every link, jitter, reordering, duplication.
+    pub fn of_data(setup: &Setup, half: Half, users: Users) -> Self {
+        let mut way = Self::bare(setup, half, &setup.path, users, SEED_OF_DATA);
+        let link = |(index, config): (usize, &LinkConfig)| Link::new(config, seed(setup.seed, 1_000_000 + index));
+        way.links = setup.links.iter().enumerate().map(link).collect();
+        way.shared = way.links.len();
+        way.bottleneck = setup.bottleneck;
+        for (index, (flow, route)) in setup.flows.iter().zip(&mut way.routes).enumerate() {
+            (route.first, route.past) = (flow.links.0 as u8, flow.links.1 as u8);
+            route.entry = route.first;
+            if let Some(access) = flow.access {
+                let config = LinkConfig::drop_tail(access.rate, access.buffer);
+                (route.entry, route.access) = (ACCESS_HOP, way.links.len());
+                way.links.push(Link::new(&config, seed(setup.seed, 2_000_000 + index)));
+            }
+        }
+        if let Some(strangers) = way.routes.get_mut(setup.flows.len()) {
+            strangers.past = way.shared as u8;
+        }
+        way.agenda = Agenda::new(way.links.len() + way.lines.len());
+        way
+    }
+
+    /// The way of the ACKs: no link; loss and holding instead.
+    pub fn of_acks(setup: &Setup, half: Half, users: Users) -> Self {
+        let users = Users { apart: users.apart || setup.path.ack_aggregation != AckAggregation::None, ..users };
+        let plain = PathSetup { jitter: Span::ZERO, reorder: 0.0, duplicate: 0.0, ..setup.path };
+        let mut way = Self::bare(setup, half, &plain, users, SEED_OF_ACKS);
+        way.loss = LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000));
+        way.carries_acks = true;
+        if setup.path.ack_aggregation != AckAggregation::None {
+            way.holds = way.lines.iter().map(|_| AckHold::new(setup.path.ack_aggregation)).collect();
+        }
+        way
+    }
+
+    fn bare(setup: &Setup, half: Half, path: &PathSetup, users: Users, own_seed: u64) -> Self {
+        let is_plain = path.jitter == Span::ZERO
+            && path.reorder <= 0.0
+            && path.duplicate <= 0.0
+            && !users.apart
+            && !setup.schedule.iter().any(|change| matches!(change.what, ChangeKind::Rtt(_)));
+        let mut lines: Vec<DelayLine<P>> = Vec::new();
+        let strangers = users.strangers.then_some(None);
+        let routes = setup.flows.iter().map(Some).chain(strangers).enumerate().map(|(index, flow)| {
+            let mut route = Route::new(flow);
+            let delay = half.of(route.rtt(path.rtt));
+            // Flows whose ways differ in nothing share a line: what they send arrives in the order in which it left.
+            let crowd = &lines[..lines.len().min(SHARED_LINES_MAX)];
+            route.line = crowd.iter().position(|known| is_plain && known.delay() == delay).unwrap_or(lines.len());
+            if route.line == lines.len() {
+                let own = flow_seed(setup.seed, index) ^ own_seed;
+                lines.push(DelayLine::new(&delay_config(path, delay), own));
+            }
+            route
+        });
+        Self {
+            half,
+            routes: routes.collect(),
+            agenda: Agenda::new(lines.len()),
+            links: Vec::new(),
+            shared: 0,
+            bottleneck: usize::MAX,
+            lines,
+            holds: Vec::new(),
+            loss: LossModel::new(Loss::None, 0),
+            carries_acks: false,
+            dropped: Vec::new(),
+        }
+    }
+
+    /// When something happens on it next.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.agenda.earliest()
+    }
+
+    /// Whether [`Self::enter`] wants to know what an ACK acknowledges.
+    #[inline]
+    pub fn holds_acks(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// A packet comes from the host at `now`. `acked`: the bytes that an ACK acknowledges for the first time; `None`
+    /// for what is never held back, as a SYN.
+    #[inline]
+    pub fn enter(&mut self, now: Time, mut packet: P, acked: Option<u64>, watch: &mut impl Watch<P>) {
+        if !self.loss.is_none() && self.loss.lose() {
+            watch.on_gone(&packet);
+            return;
+        }
+        let route = self.route(&packet);
+        if route.first < route.past {
+            packet.set_hop(route.entry);
+            self.offer(now, packet, watch);
+            return;
+        }
+        let line = route.line;
+        match acked {
+            Some(bytes) if self.holds.get(line).is_some_and(|hold| !hold.is_none()) => {
+                self.holds[line].push(now, packet, bytes);
+                self.note_line(line);
+            }
+            _ => self.propagate(now, packet, watch),
+        }
+    }
+
+    /// The one thing that happens next, at [`Self::next`]: a packet arrives at the other end, or moves on inside.
+    #[inline]
+    pub fn turn(&mut self, watch: &mut impl Watch<P>) -> Option<(Time, P)> {
+        let source = self.first_source();
+        if source < self.links.len() {
+            self.depart(source, watch);
+            return None;
+        }
+        self.arrive(source - self.links.len(), watch)
+    }
+
+    /// The next packet of this flow, where it arrives at `now` as well.
+    #[inline]
+    pub fn another_of(&mut self, now: Time, flow: u32) -> Option<P> {
+        if self.agenda.earliest() != now {
+            return None;
+        }
+        let line = self.routes[flow as usize].line;
+        if self.lines[line].next() > now || self.lines[line].front().is_none_or(|next| next.flow() != flow) {
+            return None;
+        }
+        let arrived = self.lines[line].pop(now);
+        self.note_line(line);
+        arrived.map(|(_, packet)| packet)
+    }
+
+    /// The next packet to arrive, if that is by `now`; the links' work up to then is done.
+    #[inline]
+    pub fn front(&mut self, now: Time, watch: &mut impl Watch<P>) -> Option<&P> {
+        loop {
+            if self.agenda.earliest() > now {
+                return None;
+            }
+            let source = self.first_source();
+            match source.checked_sub(self.links.len()) {
+                None => self.depart(source, watch),
+                Some(line) if self.lines[line].next() <= self.agenda.earliest() => return self.lines[line].front(),
+                Some(line) => self.release(line, watch),
+            }
+        }
+    }
+
+    /// Does the links' work up to and at `now`, and takes nothing out.
+    pub fn settle(&mut self, now: Time, watch: &mut impl Watch<P>) {
+        while let Some((link, at)) = self.next_departure()
+            && at <= now
+        {
+            self.depart(link, watch);
+        }
+        for line in 0..self.holds.len() {
+            while self.holds[line].next() <= now {
+                self.release(line, watch);
+            }
+        }
+    }
+
+    /// When the next packet may arrive; never later than it does.
+    pub fn next_arrival(&self) -> Time {
+        let mut due = Time::NEVER;
+        let mut delay = Span::nanos(u64::MAX);
+        for line in &self.lines {
+            due = due.min(line.next());
+            delay = delay.min(line.delay());
+        }
+        if let Some((_, at)) = self.next_departure() {
+            due = due.min(at + delay);
+        }
+        self.holds.iter().fold(due, |due, hold| due.min(hold.next() + delay))
+    }
+
+    /// Makes a change; the way stands at `now`.
+    pub fn apply(&mut self, now: Time, link: usize, what: ChangeKind) {
+        match what {
+            ChangeKind::AckLoss(loss) if self.carries_acks => self.loss.set(loss),
+            ChangeKind::Rtt(rtt) => {
+                for route in &self.routes {
+                    self.lines[route.line].set_delay(self.half.of(route.rtt(rtt)));
+                }
+            }
+            _ => {
+                let Some(changed) = self.links[..self.shared].get_mut(link) else { return };
+                match what {
+                    ChangeKind::Rate(rate) => changed.set_rate(now, rate),
+                    ChangeKind::Buffer(buffer) => changed.set_buffer(buffer),
+                    ChangeKind::Loss(loss) => changed.set_loss(loss),
+                    ChangeKind::Rtt(_) | ChangeKind::AckLoss(_) => {}
+                }
+                self.agenda.set(link, changed.next_departure());
+            }
+        }
+    }
+
+    /// A flow's ACKs are held from now on, where none were before; its line is its own.
+    pub fn hold_acks_of(&mut self, flow: usize, mode: AckAggregation) {
+        if self.holds.is_empty() {
+            self.holds = self.lines.iter().map(|_| AckHold::new(AckAggregation::None)).collect();
+        }
+        self.holds[self.routes[flow].line] = AckHold::new(mode);
+    }
+
+    /// Every `n`th packet is lost behind the bottleneck.
+    pub fn lose_every(&mut self, n: u32) {
+        if let Some(link) = self.links.get_mut(self.bottleneck) {
+            link.set_loss_every(n);
+        }
+    }
+
+    /// Sends what comes of a flow from here on over a way that is longer by `detour`; what comes after its end
+    /// overtakes. The flow's line is its own.
+    pub fn set_detour_of(&mut self, flow: usize, detour: Span) {
+        self.lines[self.routes[flow].line].set_detour(detour);
+    }
+
+    /// The links that flows share.
+    pub fn links(&self) -> &[Link<P::Queued>] {
+        &self.links[..self.shared]
+    }
+
+    /// The shared links, then the flows' access links.
+    pub fn all_links(&self) -> &[Link<P::Queued>] {
+        &self.links
+    }
+
+    /// The link whose figures are the result's.
+    pub fn bottleneck(&self) -> &Link<P::Queued> {
+        &self.links[self.bottleneck]
+    }
+
+    /// Whether a packet is under way behind the links, on the line of this flow.
+    pub fn is_under_way(&self, flow: usize) -> bool {
+        let line = self.routes[flow].line;
+        !self.lines[line].is_empty() || self.holds.get(line).is_some_and(|hold| hold.next() != Time::NEVER)
+    }
+
+    /// The propagation delay of a flow.
+    pub fn delay_of(&self, flow: usize) -> Span {
+        self.lines[self.routes[flow].line].delay()
+    }
+
+    /// The smallest propagation delay of any flow.
+    pub fn delay(&self) -> Span {
+        self.lines.iter().map(DelayLine::delay).min().unwrap_or(Span::ZERO)
+    }
+
+    #[inline]
+    fn first_source(&self) -> usize {
+        let (group, place) = self.agenda.first();
+        WIDTH * group + place
+    }
+
+    #[inline]
+    fn next_departure(&self) -> Option<(usize, Time)> {
+        let links = self.links.iter().enumerate().map(|(index, link)| (index, link.next_departure()));
+        links.filter(|(_, at)| *at != Time::NEVER).min_by_key(|(_, at)| *at)
+    }
+
+    #[inline]
+    fn offer(&mut self, now: Time, packet: P, watch: &mut impl Watch<P>) {
+        let index = match packet.hop() {
+            ACCESS_HOP => self.route(&packet).access,
+            hop => usize::from(hop),
+        };
+        let link = &mut self.links[index];
+        let verdict = link.offer(now, packet.into_queue());
+        let (next, drops) = (link.next_departure(), link.has_dropped());
+        self.agenda.set(index, next);
+        watch.on_offered(now, &packet, verdict, index == self.bottleneck);
+        if drops {
+            self.note_drops(index, watch);
+        }
+    }
+
+    /// Offers a packet to a link that is not its first.
+    #[inline(never)]
+    fn offer_again(&mut self, now: Time, packet: P, watch: &mut impl Watch<P>) {
+        self.offer(now, packet, watch);
+    }
+
+    /// A link's serialiser has finished a packet.
+    #[inline]
+    fn depart(&mut self, index: usize, watch: &mut impl Watch<P>) {
+        let link = &mut self.links[index];
+        let departure = link.depart(link.next_departure());
+        let (next, drops) = (link.next_departure(), link.has_dropped());
+        self.agenda.set(index, next);
+        if let Some(departure) = departure {
+            let mut packet = P::from_queue(departure.packet);
+            let (at, lost) = (departure.at, departure.lost);
+            watch.on_left(at, &mut packet, departure.queue_delay, lost, index == self.bottleneck);
+            if lost {
+                watch.on_gone(&packet);
+            } else {
+                let route = self.route(&packet);
+                packet.set_hop(if packet.hop() == ACCESS_HOP { route.first } else { packet.hop() + 1 });
+                if packet.hop() < route.past {
+                    self.offer_again(at, packet, watch);
+                } else {
+                    self.propagate(at, packet, watch);
+                }
+            }
+        }
+        if drops {
+            self.note_drops(index, watch);
+        }
+    }
+
+    /// Drops that a queue decided on later than at the packet's arrival.
+    #[cold]
+    fn note_drops(&mut self, index: usize, watch: &mut impl Watch<P>) {
+        self.links[index].take_dropped(&mut self.dropped);
+        for flow in self.dropped.drain(..) {
+            watch.on_dropped_later(flow, index == self.bottleneck);
+        }
+    }
+
+    #[inline]
+    fn propagate(&mut self, at: Time, mut packet: P, watch: &mut impl Watch<P>) {
+        let index = self.route(&packet).line;
+        packet.set_line(index);
+        if self.lines[index].push(at, packet) {
+            watch.on_doubled(&packet);
+        }
+        self.note_line(index);
+    }
+
+    #[inline]
+    fn note_line(&mut self, index: usize) {
+        let mut next = self.lines[index].next();
+        if let Some(hold) = self.holds.get(index) {
+            next = next.min(hold.next());
+        }
+        self.agenda.set(self.links.len() + index, next);
+    }
+
+    #[inline]
+    fn arrive(&mut self, line: usize, watch: &mut impl Watch<P>) -> Option<(Time, P)> {
+        let now = self.agenda.earliest();
+        if !self.holds.is_empty() {
+            while self.holds[line].next() <= now {
+                self.release(line, watch);
+            }
+        }
+        let arrived = self.lines[line].pop(now);
+        self.note_line(line);
+        arrived
+    }
+
+    /// The next ACK that was held on a line goes on.
+    #[cold]
+    fn release(&mut self, line: usize, watch: &mut impl Watch<P>) {
+        let due = self.holds[line].next();
+        if let Some((at, packet)) = self.holds[line].pop(due) {
+            self.propagate(at, packet, watch);
+        }
+    }
+
+    #[inline]
+    fn route(&self, packet: &P) -> &Route {
+        &self.routes[(packet.flow() as usize).min(self.routes.len() - 1)]
+    }
+}
+
+impl Route {
+    fn new(flow: Option<&FlowSetup>) -> Self {
+        Self {
+            entry: 0,
+            first: 0,
+            past: 0,
+            access: usize::MAX,
+            line: 0,
+            own_rtt: flow.and_then(|flow| flow.rtt),
+            extra: flow.and_then(|flow| flow.access).map_or(Span::ZERO, |access| access.rtt),
+        }
+    }
+
+    fn rtt(&self, path_rtt: Span) -> Span {
+        self.own_rtt.unwrap_or(path_rtt) + self.extra
+    }
+}
+
+const fn delay_config(path: &PathSetup, delay: Span) -> DelayConfig {
+    DelayConfig {
+        delay,
+        jitter: path.jitter,
+        jitter_reorders: path.jitter_reorders,
+        reorder: path.reorder,
+        duplicate: path.duplicate,
+    }
+}
