@@ -40,9 +40,11 @@ const ENDS: u64 = 2;
 const LISTENER: u64 = 1 << 40;
 const TIMER: u64 = 1 << 41;
 
-/// Where a flow's ends are.
+/// Where a flow's ends are, and by which name the sender's kernel knows its algorithm.
 #[derive(Clone, Debug)]
 pub struct Ends {
+    /// The congestion control.
+    pub cc: String,
     /// The sender's network namespace.
     pub sender: Arc<OwnedFd>,
     /// The receiver's.
@@ -357,7 +359,7 @@ impl<'a> Driver<'a> {
 
     fn open(&mut self, index: usize, now: Time) -> io::Result<()> {
         let (setup, ends) = (&self.setup.flows[index], &self.ends[index]);
-        let cc = kernel_cc(&setup.algorithm).map_err(io::Error::other)?;
+        let cc = ends.cc.as_str();
         let flow = &mut self.flows[index];
         flow.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
         flow.request_sent = now;

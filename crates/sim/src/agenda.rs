@@ -4,7 +4,7 @@
 
 use bbrlab_core::Time;
 
-/// Sources of a group, and children of a node: a flow's sources fill one group, so that they settle together.
+/// Sources of a group, and children of a node.
 pub const WIDTH: usize = 4;
 
 /// A tree of minima over a fixed number of sources. The root is group 1; the minimum of any other group `g` stands in
@@ -53,17 +53,6 @@ impl Agenda {
             *moment = at.as_nanos();
             self.settle(group);
         }
-    }
-
-    /// Sets several moments of a group, each by its place.
-    #[inline]
-    pub fn set_some<const N: usize>(&mut self, group: usize, moments: [(usize, Time); N]) {
-        let group = self.leaves + group;
-        let slots = &mut self.groups[group];
-        for (place, at) in moments {
-            slots[place] = at.as_nanos();
-        }
-        self.settle(group);
     }
 
     /// Carries a group's minimum up, as far as it changes something.
@@ -133,20 +122,6 @@ mod tests {
                 let first = truth.iter().position(|&t| t == earliest).unwrap();
                 assert_eq!((agenda.earliest(), agenda.first()), (earliest, (first / WIDTH, first % WIDTH)));
             }
-        }
-    }
-
-    #[test]
-    fn a_group_that_is_set_at_once_is_as_if_each_source_had_been_set() {
-        let mut rng = Rng::new(2);
-        let (mut together, mut apart) = (Agenda::new(100), Agenda::new(100));
-        for _ in 0..2_000 {
-            let group = rng.below(25) as usize;
-            let (a, b) = (Time::nanos(rng.below(50)), Time::nanos(rng.below(50)));
-            together.set_some(group, [(3, a), (1, b)]);
-            apart.set(WIDTH * group + 3, a);
-            apart.set(WIDTH * group + 1, b);
-            assert_eq!(together.first(), apart.first());
         }
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bbrlab_core::{Rate, Span, Time};
 use bbrlab_sim::link::Buffer;
 use bbrlab_sim::metrics::Histogram;
+use bbrlab_sim::path::{Path, Users};
 use bbrlab_sim::setup::Setup;
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recvmsg, sendto,
@@ -22,9 +23,8 @@ use nix::sys::time::{TimeSpec, TimeVal};
 
 use super::Fault;
 use super::check::SelfCheck;
-use super::emulator::{Observer, Plan};
+use super::emulator::{EmulatedPath, Observer, Plan};
 use super::tun::Offload;
-use super::way::{Half, Watch, Way};
 use super::world::{self, RIGHT, World};
 use crate::clock;
 use crate::socket::abort_on_close;
@@ -38,7 +38,6 @@ const CHUNK: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub struct Unwatched;
 
-impl Watch for Unwatched {}
 impl Observer for Unwatched {
     fn flow_of(&mut self, _way: usize, _packet: &[u8]) -> u32 {
         0
@@ -67,7 +66,6 @@ fn plan(offload: Offload) -> Plan {
     Plan {
         start_ns: clock::now_ns(),
         end: Time::NEVER,
-        schedule: Vec::new(),
         sample: None,
         sampled_way: 0,
         offload,
@@ -76,8 +74,8 @@ fn plan(offload: Offload) -> Plan {
     }
 }
 
-fn ways(setup: &Setup) -> [Way; 2] {
-    [Way::of_data(setup, Half::There), Way::of_acks(setup, Half::Back)]
+fn path(setup: &Setup) -> EmulatedPath {
+    Path::new(setup, Users { strangers: true, apart: false })
 }
 
 /// The bench's path: one link with a buffer of one BDP.
@@ -194,7 +192,7 @@ fn clean<T>(mut measure: impl FnMut() -> Result<T, Fault>, check: impl Fn(&T) ->
 pub fn pings(setup: &Setup, n: u16, gap: Duration) -> Result<Pings, Fault> {
     let world = World::new(Offload::Packets, 1500)?;
     world.left.set_sysctl("ipv4/ping_group_range", "0 0")?;
-    let running = world.start(plan(Offload::Packets), ways(setup), Unwatched)?;
+    let running = world.start(plan(Offload::Packets), path(setup), Unwatched)?;
     let fault = |error: nix::Error| format!("ping: {error}");
     let socket = world.left.run(|| icmp_socket().map_err(fault))?;
     let to = SockaddrIn::from(SocketAddrV4::new(RIGHT, 0));
@@ -239,7 +237,7 @@ fn answer(socket: &OwnedFd, nth: u16) -> Option<u64> {
 pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<Bulk, Fault> {
     let world = World::new(offload, 1500)?;
     world.tune();
-    let running = world.start(plan(offload), ways(setup), Unwatched)?;
+    let running = world.start(plan(offload), path(setup), Unwatched)?;
     let fault = |error: std::io::Error| format!("bulk: {error}");
     let listener = world.right.run(|| TcpListener::bind((RIGHT, PORT)).map_err(fault))?;
     let received = Arc::new(AtomicU64::new(0));

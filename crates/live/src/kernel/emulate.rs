@@ -5,15 +5,15 @@
 
 use bbrlab_core::Time;
 use bbrlab_sim::link::{AckAggregation, Loss, Service};
+use bbrlab_sim::path::{Path, Users};
 use bbrlab_sim::setup::{ChangeKind, Setup};
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
 use super::check::SelfCheck;
-use super::emulator::{Observer, Plan};
+use super::emulator::{EmulatedPath, Observer, Plan};
 use super::errand::Errand;
 use super::tun::Offload;
-use super::way::{Half, Watch, Way};
 use super::world::{Environment, World};
 use crate::{clock, wire};
 
@@ -79,10 +79,8 @@ pub fn emulate(job: Job) -> Result<Report, Fault> {
     let keeper = job.errand.prepare(&world)?;
     let start_ns = clock::now_ns();
     let sampled_way = usize::from(job.direction == Direction::Down);
-    let schedule = std::mem::take(&mut setup.schedule);
-    let plan =
-        Plan { start_ns, end: Time::NEVER, schedule, sample: None, sampled_way, offload, mtu: MTU, punctual: false };
-    let running = world.start(plan, ways(&setup, job.direction), Anyone)?;
+    let plan = Plan { start_ns, end: Time::NEVER, sample: None, sampled_way, offload, mtu: MTU, punctual: false };
+    let running = world.start(plan, path(&setup, job.direction), Anyone)?;
     let status = keeper.run();
     let wall_s = (clock::now_ns() - start_ns) as f64 / 1e9;
     let (_, self_check) = world.finish(running, true, setup.path.rtt)?;
@@ -110,15 +108,12 @@ pub fn offload_for(setup: &Setup) -> Offload {
     if setup.links.iter().all(|link| fast(&link.service)) { Offload::SuperPackets } else { Offload::Packets }
 }
 
-fn ways(setup: &Setup, direction: Direction) -> [Way; 2] {
+fn path(setup: &Setup, direction: Direction) -> EmulatedPath {
+    let users = Users { strangers: true, apart: false };
     match direction {
-        Direction::Both => {
-            // The second has dice of its own.
-            let back = Setup { seed: setup.seed ^ (1 << 63), ..setup.clone() };
-            [Way::of_data(setup, Half::There), Way::of_data(&back, Half::Back)]
-        }
-        Direction::Up => [Way::of_data(setup, Half::There), Way::of_acks(setup, Half::Back)],
-        Direction::Down => [Way::of_acks(setup, Half::There), Way::of_data(setup, Half::Back)],
+        Direction::Both => Path::both_ways(setup, users),
+        Direction::Up => Path::new(setup, users),
+        Direction::Down => Path::reversed(setup, users),
     }
 }
 
@@ -134,8 +129,6 @@ fn no_such_cc(cc: &str, world: &World) -> Fault {
 
 /// Flows by their addresses and ports, for disciplines that keep them apart.
 struct Anyone;
-
-impl Watch for Anyone {}
 
 impl Observer for Anyone {
     fn flow_of(&mut self, _way: usize, packet: &[u8]) -> u32 {

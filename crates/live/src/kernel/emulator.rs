@@ -1,5 +1,5 @@
 //! The emulator: reads both TUN devices, asks the link model, writes each packet when it is due.
-//! In: two devices and two ways. Out: packets on the other side, and a check of itself. Never: an allocation for each
+//! In: two devices and a path. Out: packets on the other side, and a check of itself. Never: an allocation for each
 //! packet, a packet before it is due.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use bbrlab_core::{Span, Time};
-use bbrlab_sim::link::Link;
-use bbrlab_sim::setup::Change;
+use bbrlab_sim::link::{Link, Verdict};
+use bbrlab_sim::path::{OneWay, Path, Watch};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
@@ -18,8 +18,11 @@ use super::Fault;
 use super::check::Gather;
 use super::packet::{HEAD_MAX, Packet, Pool, Queued, Shape};
 use super::tun::{Offload, Tun, VNET};
-use super::way::{Half, Watch, Way};
 use crate::clock;
+use crate::wire::{self, Tcp};
+
+/// The path, between two devices.
+pub type EmulatedPath = Path<Packet, Packet>;
 
 /// Left to right; index of the way and of the device that its packets come from.
 pub const RIGHTWARD: usize = 0;
@@ -57,7 +60,13 @@ const MERGE_FROM_BPS: u64 = 1_500_000_000;
 const SLEEP_MIN: u64 = 5_000;
 
 /// Who watches the packets; every event has the run's time.
-pub trait Observer: Watch {
+pub trait Observer {
+    /// A packet was offered to the bottleneck; `dropped` if policer or queue refused it.
+    fn on_offered(&mut self, _flow: u32, _dropped: bool) {}
+    /// The bottleneck's queue dropped a packet that it had taken.
+    fn on_dropped_later(&mut self, _flow: u32) {}
+    /// A packet left the bottleneck after waiting; `lost` if it arrives nowhere.
+    fn on_left(&mut self, _packet: &Packet, _waited: Span, _lost: bool) {}
     /// Which flow an IP packet from this side belongs to.
     fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32;
     /// The host behind `way` has sent a packet (of `segments` on the wire).
@@ -68,15 +77,13 @@ pub trait Observer: Watch {
     fn on_sample(&mut self, _now: Time, _links: &[Link<Queued>]) {}
 }
 
-/// What the emulator is to do, beside its ways.
+/// What the emulator is to do, beside its path.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The run's time zero, on [`clock::now_ns`].
     pub start_ns: u64,
     /// When it ends by itself; [`Time::NEVER`] if it waits to be stopped.
     pub end: Time,
-    /// Changes of the path, sorted.
-    pub schedule: Vec<Change>,
     /// Grid of the samples.
     pub sample: Option<Span>,
     /// Which way's links the samples are of.
@@ -92,13 +99,16 @@ pub struct Plan {
 /// The emulator, on the thread that made it.
 pub struct Emulator<'a, O> {
     plan: Plan,
-    ways: [Way; 2],
+    path: EmulatedPath,
     tuns: [&'a Tun; 2],
     pool: Pool,
     observer: O,
     gather: Gather,
     head: [u8; HEAD_MAX],
-    next_change: usize,
+    /// The present busy period of each way's bottleneck.
+    busy: [u32; 2],
+    /// The last ACK of each flow, where ACKs are held; the last place is everybody else's.
+    last_acks: Vec<Option<u32>>,
     next_sample: Time,
     merges: bool,
     is_fast: bool,
@@ -143,20 +153,25 @@ impl Early {
 
 impl<'a, O: Observer> Emulator<'a, O> {
     /// An emulator between the devices of the left and of the right namespace.
-    pub fn new(plan: Plan, ways: [Way; 2], tuns: [&'a Tun; 2], observer: O) -> Self {
-        let all_from = |bps| ways.iter().all(|way| way.links().iter().all(|link| link.rate().as_bits_per_sec() >= bps));
+    pub fn new(plan: Plan, path: EmulatedPath, tuns: [&'a Tun; 2], observer: O) -> Self {
+        let all_from = |bps| {
+            [&path.there, &path.back]
+                .iter()
+                .all(|way| way.links().iter().all(|link| link.rate().as_bits_per_sec() >= bps))
+        };
         Self {
             merges: all_from(MERGE_FROM_BPS),
             is_fast: all_from(FAST_FROM_BPS),
             pool: Pool::new(plan.mtu as usize),
             next_sample: if plan.sample.is_some() { Time::ZERO } else { Time::NEVER },
             plan,
-            ways,
+            last_acks: vec![None; path.there.users()],
+            path,
             tuns,
             observer,
             gather: Gather::default(),
             head: [0; HEAD_MAX],
-            next_change: 0,
+            busy: [0; 2],
             lead: 0,
             longest: 0,
             early: Early::default(),
@@ -208,9 +223,8 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 
     fn next_due(&self) -> Time {
-        let change = self.plan.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
-        let control = change.min(self.next_sample).min(self.plan.end);
-        control.min(self.ways[0].next_due()).min(self.ways[1].next_due())
+        let control = self.path.next_change().min(self.next_sample).min(self.plan.end);
+        control.min(self.path.there.next_arrival()).min(self.path.back.next_arrival())
     }
 
     /// How long to sleep for what is due then: less by the time that waking takes, while there is time to spare.
@@ -257,34 +271,40 @@ impl<'a, O: Observer> Emulator<'a, O> {
     #[inline]
     fn control(&mut self, now: Time) {
         loop {
-            let change = self.plan.schedule.get(self.next_change).copied();
-            let at = change.map_or(Time::NEVER, |change| change.at).min(self.next_sample);
+            let change = self.path.next_change();
+            let at = change.min(self.next_sample);
             if at > now {
                 return;
             }
-            self.advance(at);
-            if let Some(change) = change.filter(|change| change.at == at) {
-                self.next_change += 1;
-                for (way, half) in self.ways.iter_mut().zip([Half::There, Half::Back]) {
-                    way.apply(at, half, change.link, change.what);
-                }
+            self.settle(RIGHTWARD, at);
+            self.settle(LEFTWARD, at);
+            if change == at {
+                self.path.change(at);
                 continue;
             }
-            self.observer.on_sample(at, self.ways[self.plan.sampled_way].links());
+            let sampled = if self.plan.sampled_way == RIGHTWARD { &self.path.there } else { &self.path.back };
+            self.observer.on_sample(at, sampled.links());
             self.next_sample = self.plan.sample.map_or(Time::NEVER, |step| at + step);
         }
     }
 
-    fn advance(&mut self, now: Time) {
-        for way in 0..2 {
-            self.advance_way(way, now);
-        }
+    /// One direction, and who hears what happens on it.
+    #[inline]
+    fn way(&mut self, way: usize) -> (&mut OneWay<Packet>, Ear<'_, O>) {
+        let ear = Ear {
+            observer: &mut self.observer,
+            gather: &mut self.gather,
+            pool: &mut self.pool,
+            busy: &mut self.busy[way],
+            way,
+        };
+        (if way == RIGHTWARD { &mut self.path.there } else { &mut self.path.back }, ear)
     }
 
     #[inline]
-    fn advance_way(&mut self, way: usize, now: Time) {
-        let mut watch = WayWatch { observer: &mut self.observer, gather: &mut self.gather, way };
-        self.ways[way].advance(now, &mut self.pool, &mut watch);
+    fn settle(&mut self, way: usize, now: Time) {
+        let (path, mut ear) = self.way(way);
+        path.settle(now, &mut ear);
     }
 
     /// Reads what the host behind `way` has sent, the first of it at `arrived` if that is known. Returns whether there
@@ -331,7 +351,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         let buffer = if shape.segments == 1 { self.pool.shrink(buffer) } else { buffer };
         let flow = self.observer.flow_of(way, self.pool.ip(buffer));
         self.observer.on_sent(now, way, flow, self.pool.ip(buffer), shape.segments.into());
-        self.advance_way(way, now);
+        self.settle(way, now);
         self.pool.hold(buffer, shape.segments.into());
         for segment in 0..shape.segments {
             self.enter_segment(now, way, flow, buffer, segment, &shape);
@@ -343,21 +363,37 @@ impl<'a, O: Observer> Emulator<'a, O> {
         let wire = shape.wire(segment);
         let packet =
             Packet { buffer, flow, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: shape.ect(), ce: false };
-        let acks = self.ways[way].reads(self.pool.ip(buffer));
-        let mut watch = WayWatch { observer: &mut self.observer, gather: &mut self.gather, way };
-        self.ways[way].enter(now, packet, acks, &mut self.pool, &mut watch);
+        let acked = self.newly_acked(way, &packet);
+        let (path, mut ear) = self.way(way);
+        path.enter(now, packet, acked, &mut ear);
+    }
+
+    /// How many bytes a packet is the first to acknowledge, where the path must know; `None` for a SYN and what is no TCP.
+    #[inline]
+    fn newly_acked(&mut self, way: usize, packet: &Packet) -> Option<u64> {
+        let holds = if way == RIGHTWARD { self.path.there.holds_acks() } else { self.path.back.holds_acks() };
+        if !holds {
+            return None;
+        }
+        let tcp: Tcp = wire::tcp(self.pool.ip(packet.buffer)).filter(|tcp| tcp.flags & wire::flag::SYN == 0)?;
+        let place = (packet.flow as usize).min(self.last_acks.len() - 1);
+        let step = tcp.ack.wrapping_sub(self.last_acks[place].unwrap_or(tcp.ack));
+        if step > u32::MAX / 2 {
+            return Some(0); // an old one
+        }
+        self.last_acks[place] = Some(tcp.ack);
+        Some(step.into())
     }
 
     /// Writes everything that is due at the end of `way`. Returns whether there was any.
     fn deliver(&mut self, way: usize) -> Result<bool, Fault> {
         let now = self.now();
         let mut any = false;
-        self.advance_way(way, now);
-        while let Some((due, packet)) = self.ways[way].pop(now) {
+        while let Some((due, packet)) = self.arrival(way, now) {
             let mut count = 1;
             let mut last = packet;
             while self.merges && count < u16::MAX && self.continues(way, now, &last) {
-                let Some((_, next)) = self.ways[way].pop(now) else { break };
+                let Some((_, next)) = self.arrival(way, now) else { break };
                 last = next;
                 count += 1;
             }
@@ -370,10 +406,18 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Ok(any)
     }
 
+    /// The next packet that is due at the end of `way` by `now`, with the moment when it was.
+    #[inline]
+    fn arrival(&mut self, way: usize, now: Time) -> Option<(Time, Packet)> {
+        let (path, mut ear) = self.way(way);
+        path.front(now, &mut ear)?;
+        path.turn(&mut ear)
+    }
+
     /// Whether the next packet that is due follows `last` in the same super-packet.
-    fn continues(&self, way: usize, now: Time, last: &Packet) -> bool {
-        self.ways[way]
-            .peek(now)
+    fn continues(&mut self, way: usize, now: Time, last: &Packet) -> bool {
+        let (path, mut ear) = self.way(way);
+        path.front(now, &mut ear)
             .is_some_and(|next| next.buffer == last.buffer && next.segment == last.segment + 1 && next.ce == last.ce)
     }
 
@@ -404,25 +448,43 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 }
 
-/// Tells the observer and the self-check what happens on one way.
-struct WayWatch<'a, O> {
-    observer: &'a mut O,
-    gather: &'a mut Gather,
+/// Tells the observer and the self-check what happens on one way, and keeps the pool's count.
+struct Ear<'e, O> {
+    observer: &'e mut O,
+    gather: &'e mut Gather,
+    pool: &'e mut Pool,
+    busy: &'e mut u32,
     way: usize,
 }
 
-impl<O: Observer> Watch for WayWatch<'_, O> {
+impl<O: Observer> Watch<Packet> for Ear<'_, O> {
     #[inline]
-    fn on_offered(&mut self, flow: u32, dropped: bool) {
-        self.observer.on_offered(flow, dropped);
+    fn on_offered(&mut self, _now: Time, packet: &Packet, verdict: Verdict, is_bottleneck: bool) {
+        if is_bottleneck {
+            self.observer.on_offered(packet.flow, verdict != Verdict::Queued);
+        }
     }
-    fn on_dropped_later(&mut self, flow: u32) {
-        self.observer.on_dropped_later(flow);
+    fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
+        if is_bottleneck {
+            self.observer.on_dropped_later(flow);
+        }
     }
     #[inline]
-    fn on_left(&mut self, packet: &Packet, waited: Span, lost: bool) {
-        self.gather.on_left(self.way, packet);
-        self.observer.on_left(packet, waited, lost);
+    fn on_left(&mut self, at: Time, packet: &mut Packet, waited: Span, lost: bool, is_bottleneck: bool) {
+        if is_bottleneck {
+            // What did not wait begins a busy period of the link.
+            *self.busy = self.busy.wrapping_add(u32::from(waited == Span::ZERO));
+            (packet.busy, packet.left_ns) = (*self.busy, at.as_nanos());
+            self.gather.on_left(self.way, packet);
+            self.observer.on_left(packet, waited, lost);
+        }
+    }
+    #[inline]
+    fn on_gone(&mut self, packet: &Packet) {
+        self.pool.release(packet.buffer);
+    }
+    fn on_doubled(&mut self, packet: &Packet) {
+        self.pool.hold(packet.buffer, 1);
     }
 }
 

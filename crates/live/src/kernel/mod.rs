@@ -13,7 +13,6 @@ pub mod packet;
 pub mod rights;
 pub mod run;
 pub mod tun;
-pub mod way;
 pub mod world;
 
 /// What went wrong: one line with where, what it held and what would do.

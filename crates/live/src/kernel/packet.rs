@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 
 use bbrlab_sim::link::LinkPacket;
+use bbrlab_sim::path::PathPacket;
 
 use super::tun::{IP_MAX, VNET};
 use crate::wire;
@@ -97,6 +98,35 @@ impl LinkPacket for Queued {
     }
     fn mark_ce(&mut self) {
         self.0.ce = true;
+    }
+}
+
+impl PathPacket for Packet {
+    type Queued = Queued;
+
+    #[inline]
+    fn into_queue(self) -> Queued {
+        Queued::new(self)
+    }
+    #[inline]
+    fn from_queue(queued: Queued) -> Self {
+        queued.packet()
+    }
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+    #[inline]
+    fn hop(&self) -> u8 {
+        self.hop
+    }
+    #[inline]
+    fn set_hop(&mut self, hop: u8) {
+        self.hop = hop;
+    }
+    #[inline]
+    fn set_line(&mut self, line: usize) {
+        self.line = line as u16;
     }
 }
 

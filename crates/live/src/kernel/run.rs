@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bbrlab_core::{Span, Time};
 use bbrlab_sim::link::Link;
+use bbrlab_sim::path::{self, Users};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Direction;
 use bbrlab_sim::setup::{Change, FlowSetup, Rwnd, Setup};
@@ -16,9 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::Fault;
 use super::check::SelfCheck;
 use super::emulate::{MTU, offload_for};
-use super::emulator::{LEFTWARD, Observer, Plan, RIGHTWARD};
+use super::emulator::{EmulatedPath, LEFTWARD, Observer, Plan, RIGHTWARD};
 use super::packet::{Packet, Queued};
-use super::way::{Half, Watch, Way};
 use super::world::{Environment, LEFT, RIGHT, Running, World};
 use crate::capture::Capture;
 use crate::flows::{self, Ends, FIRST_PORT, LinkSeen, Path, Seen, kernel_cc};
@@ -104,7 +104,7 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Pro
     check(setup)?;
     let mut attempt = 1;
     loop {
-        let (output, mut provenance) = run_once(setup, progress)?;
+        let (output, mut provenance) = run_once(setup, kernel_names(setup)?, progress)?;
         provenance.self_check.attempts = attempt;
         if provenance.self_check.clean || attempt == ATTEMPTS {
             return Ok((output, provenance));
@@ -113,30 +113,38 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Pro
     }
 }
 
-fn run_once(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance), Fault> {
+fn kernel_names(setup: &Setup) -> Result<Vec<String>, Fault> {
+    setup.flows.iter().map(|flow| kernel_cc(&flow.algorithm).map(str::to_owned)).collect()
+}
+
+/// Runs a setup once; `names` are by which the kernel knows each flow's congestion control.
+pub fn run_once(
+    setup: &Setup,
+    names: Vec<String>,
+    progress: &mut dyn FnMut(Time),
+) -> Result<(Output, Provenance), Fault> {
     let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU).max(MTU);
     let offload = offload_for(setup);
     let world = World::new(offload, mtu)?;
     let notes =
         world.tune_for(setup.flows.first().and_then(window), setup.flows.first().is_some_and(|flow| flow.host.ecn));
     let environment = world.environment(notes);
-    let ends = ends(setup, &world)?;
+    let ends = ends(names, &world)?;
     let seen = Arc::new(Mutex::new(Seen::default()));
     let probe = Probe::new(setup, Arc::clone(&seen));
     let plan = Plan {
         start_ns: 0,
         end: Time::NEVER,
-        schedule: setup.schedule.clone(),
         sample: Some(setup.sample.unwrap_or(OWN_GRID)),
         sampled_way: RIGHTWARD,
         offload,
         mtu,
         punctual: true,
     };
-    let ways = [Way::of_data(setup, Half::There), Way::of_acks(setup, Half::Back)];
+    let between = path::Path::new(setup, Users { strangers: true, apart: false });
     let mut path = Between {
         world: &world,
-        waiting: Some((plan, ways, probe)),
+        waiting: Some((plan, between, probe)),
         running: None,
         seen,
         start_ns: 0,
@@ -152,19 +160,20 @@ fn run_once(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Pr
     Ok((output, Provenance { self_check, environment }))
 }
 
-fn ends(setup: &Setup, world: &World) -> Result<Vec<Ends>, Fault> {
+fn ends(names: Vec<String>, world: &World) -> Result<Vec<Ends>, Fault> {
     let own = |fd: std::os::fd::BorrowedFd<'_>| {
         fd.try_clone_to_owned().map(Arc::new).map_err(|error| format!("network namespace: {error}"))
     };
     let (sender, receiver) = (own(world.left.as_fd())?, own(world.right.as_fd())?);
-    Ok(vec![Ends { sender, receiver, from: LEFT, to: RIGHT }; setup.flows.len()])
+    let end = |cc| Ends { cc, sender: Arc::clone(&sender), receiver: Arc::clone(&receiver), from: LEFT, to: RIGHT };
+    Ok(names.into_iter().map(end).collect())
 }
 
 /// The emulator as the driver of the flows sees it.
 struct Between<'a> {
     world: &'a World,
     /// The emulator before the run's time zero.
-    waiting: Option<(Plan, [Way; 2], Probe)>,
+    waiting: Option<(Plan, EmulatedPath, Probe)>,
     /// The emulator from then on.
     running: Option<Result<Running<Probe>, Fault>>,
     seen: Arc<Mutex<Seen>>,
@@ -177,8 +186,8 @@ struct Between<'a> {
 impl Path for Between<'_> {
     fn begin(&mut self, zero_ns: u64) {
         self.start_ns = zero_ns;
-        if let Some((plan, ways, probe)) = self.waiting.take() {
-            self.running = Some(self.world.start(Plan { start_ns: zero_ns, ..plan }, ways, probe));
+        if let Some((plan, between, probe)) = self.waiting.take() {
+            self.running = Some(self.world.start(Plan { start_ns: zero_ns, ..plan }, between, probe));
         }
     }
 
@@ -240,7 +249,7 @@ impl Probe {
     }
 }
 
-impl Watch for Probe {
+impl Observer for Probe {
     #[inline]
     fn on_offered(&mut self, flow: u32, dropped: bool) {
         self.meter.on_offered(flow as usize, dropped);
@@ -254,9 +263,7 @@ impl Watch for Probe {
     fn on_left(&mut self, packet: &Packet, waited: Span, lost: bool) {
         self.meter.on_left(packet.flow as usize, waited.as_nanos(), packet.ce, lost);
     }
-}
 
-impl Observer for Probe {
     #[inline]
     fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32 {
         let Some((from, to)) = wire::tcp_ports(packet) else { return self.flows };

@@ -16,11 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Fault;
 use super::check::{CpuTime, Gather, Limits, SelfCheck, Surroundings, TcpMemory};
-use super::emulator::{Emulator, Observer, Plan};
+use super::emulator::{EmulatedPath, Emulator, Observer, Plan};
 use super::iface;
 use super::ns::NetNs;
 use super::tun::{self, Offload, Tun, TunConfig};
-use super::way::Way;
 use crate::clock;
 
 /// The senders' address. Source: TEST-NET-1 (RFC 5737), which is nobody's.
@@ -167,7 +166,7 @@ impl World {
     pub fn start<O: Observer + Send + 'static>(
         &self,
         plan: Plan,
-        ways: [Way; 2],
+        path: EmulatedPath,
         observer: O,
     ) -> Result<Running<O>, Fault> {
         let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
@@ -178,7 +177,7 @@ impl World {
         let work = move || {
             let _ = told.send(hurry());
             let [left, right] = &*tuns;
-            let (observer, gather) = Emulator::new(plan, ways, [left, right], observer).run(stopped.as_fd())?;
+            let (observer, gather) = Emulator::new(plan, path, [left, right], observer).run(stopped.as_fd())?;
             Ok((observer, gather, clock::thread_cpu_ns()))
         };
         let thread = thread::Builder::new().name("bbrlab-emulator".to_owned()).spawn(work);

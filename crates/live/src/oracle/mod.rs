@@ -2,16 +2,9 @@
 //! In: a [`Setup`]. Out: the bytes of a log that [`bbrlab_replay`] reads. Never: a change of the host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! The tap is two congestion controls in BPF (`bpf/tap.bpf.c`) under names of this process alone. The flows run between
-//! two network namespaces without names, with the laboratory's own link between them on the monotonic clock.
-//! All of it hangs on file descriptors of this process, so that it is gone when the process is, however it ends.
+//! The tap is two congestion controls in BPF (`bpf/tap.bpf.c`) under names of this process alone. The flows run as in
+//! the world `kernel`, but by these names. All of it hangs on file descriptors of this process, so that it is gone when the process is, however it ends.
 
-#[cfg(tap)]
-mod app;
-#[cfg(tap)]
-mod namespace;
-#[cfg(tap)]
-mod path;
 #[cfg(tap)]
 mod record;
 #[cfg(tap)]

@@ -1,21 +1,17 @@
-//! A recording: path, tap and applications together.
-//! In: a [`Setup`]. Out: a [`Recording`]. Never: a lost record that is not counted.
+//! A recording: a run on this host's kernel, with the tap in the place of its congestion control.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread;
 use std::time::Duration;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_replay::{Field, Header, Kind, Record, Writer};
 use bbrlab_sim::setup::{FlowSetup, Setup};
 
-use super::path::Path;
+use super::Recording;
 use super::tap::{Raw, Tap};
-use super::{Recording, app, path};
-use crate::clock::now_ns;
+use crate::kernel::run::{check, run_once};
 
 /// Tick rates that Linux can be built with (`CONFIG_HZ`).
 const HZ: [u64; 4] = [100, 250, 300, 1_000];
@@ -25,34 +21,23 @@ const TURN: Duration = Duration::from_millis(5);
 /// Shortest span in which the kernel's tick is measured: a tick more or less must not make one rate another. Ours.
 const SPAN_MIN_NS: u128 = 200_000_000;
 
-type Senders = Vec<JoinHandle<Result<Result<(), String>, String>>>;
-type Receivers = Vec<JoinHandle<Result<Result<u64, String>, String>>>;
-
 /// Carries the flows and collects what the tap says.
 pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording, String> {
-    path::check(setup)?;
-    setup.flows.iter().try_for_each(app::check)?;
+    check(setup)?;
     let tap = Tap::load(ring_bytes)?;
     let names: Vec<String> = setup.flows.iter().map(|flow| name(flow, &tap)).collect::<Result<_, _>>()?;
-    let path = Path::new(setup)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let (senders, receivers) = start(setup, &names, &path, &stop)?;
     let mut collector = Collector::default();
-    let gathered =
-        tap.collect(TURN, &mut |raw| collector.take(&raw), &mut || senders.iter().any(|one| !one.is_finished()));
-    stop.store(true, Ordering::Relaxed);
-    for sender in senders {
-        sender.join().map_err(|_| "a sender died".to_owned())???;
-    }
-    let mut received = Vec::new();
-    for receiver in receivers {
-        received.push(receiver.join().map_err(|_| "a receiver died".to_owned())???);
-    }
+    let (gathered, ran) = thread::scope(|scope| {
+        let run = scope.spawn(|| run_once(setup, names, &mut |_| {}));
+        let gathered = tap.collect(TURN, &mut |raw| collector.take(&raw), &mut || !run.is_finished());
+        (gathered, run.join())
+    });
+    let (output, _) = ran.map_err(|_| "the run died".to_owned())??;
     gathered?;
     let lost = tap.lost()?;
-    let hz = collector.hz()?;
-    let header = Header { kernel: kernel(), situation: situation.to_owned(), hz };
+    let header = Header { kernel: kernel(), situation: situation.to_owned(), hz: collector.hz()? };
     let records = collector.records;
+    let received = output.result.flows.iter().map(|flow| flow.bytes).collect();
     Ok(Recording { log: collector.writer.finish(&header, lost), records, lost, received })
 }
 
@@ -63,20 +48,6 @@ fn name(flow: &FlowSetup, tap: &Tap) -> Result<String, String> {
         AlgorithmConfig::Cubic(_) => Ok(tap.cubic.clone()),
         _ => Err(format!("flow {}: the kernel's tap knows bbr1 and cubic only", flow.name)),
     }
-}
-
-fn start(setup: &Setup, names: &[String], path: &Path, stop: &Arc<AtomicBool>) -> Result<(Senders, Receivers), String> {
-    let (mut senders, mut receivers) = (Vec::new(), Vec::new());
-    let (began, end) = (now_ns(), setup.duration);
-    for nth in 0..setup.flows.len() {
-        let stop = stop.clone();
-        receivers.push(path.receivers.spawn(move || app::receive(nth, &stop))?);
-    }
-    for (nth, (flow, name)) in setup.flows.iter().zip(names).enumerate() {
-        let (flow, name, stop) = (flow.clone(), name.clone(), stop.clone());
-        senders.push(path.senders.spawn(move || app::send(nth, &flow, &name, began, end, &stop))?);
-    }
-    Ok((senders, receivers))
 }
 
 fn kernel() -> String {

@@ -25,7 +25,7 @@ use super::packets::Log;
 use super::plan::{Plan, plan};
 use super::qdisc::{Counted, Counters};
 use super::tap::{Passed, Tap};
-use crate::flows::{Ends, FIRST_PORT, Failure, LinkSeen, Path, Seen, drive};
+use crate::flows::{Ends, FIRST_PORT, Failure, LinkSeen, Path, Seen, drive, kernel_cc};
 use crate::meter::Meter;
 use crate::{clock, ethtool, measure, socket, wire};
 
@@ -113,7 +113,7 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     let plan = plan(setup)?;
     make(&plan)?;
     let mut path = KernelPath::open(setup, plan)?;
-    let ends = path.ends()?;
+    let ends = path.ends(setup)?;
     std::thread::sleep(SETTLE);
     await_tick();
     let driven = drive(setup, &ends, &mut path)?;
@@ -266,17 +266,18 @@ impl KernelPath {
     }
 
     /// Namespaces and addresses of both ends of each flow.
-    fn ends(&self) -> Result<Vec<Ends>, Failure> {
+    fn ends(&self, setup: &Setup) -> Result<Vec<Ends>, Failure> {
         let mut open: BTreeMap<&str, Arc<OwnedFd>> = BTreeMap::new();
         let mut ends = Vec::new();
-        for end in &self.plan.ends {
+        for (end, flow) in self.plan.ends.iter().zip(&setup.flows) {
+            let cc = kernel_cc(&flow.algorithm)?.to_owned();
             for name in [&end.sender, &end.receiver] {
                 if !open.contains_key(name.as_str()) {
                     open.insert(name, Arc::new(namespace_of(name)?));
                 }
             }
             let fd = |name: &String| open[name.as_str()].clone();
-            ends.push(Ends { sender: fd(&end.sender), receiver: fd(&end.receiver), from: end.from, to: end.to });
+            ends.push(Ends { cc, sender: fd(&end.sender), receiver: fd(&end.receiver), from: end.from, to: end.to });
         }
         Ok(ends)
     }

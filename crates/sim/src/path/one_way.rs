@@ -290,6 +290,11 @@ impl<P: PathPacket> OneWay<P> {
         !self.lines[line].is_empty() || self.holds.get(line).is_some_and(|hold| hold.next() != Time::NEVER)
     }
 
+    /// How many kinds of packets it tells apart: a flow of the setup each, and strangers.
+    pub fn users(&self) -> usize {
+        self.routes.len()
+    }
+
     /// The propagation delay of a flow.
     pub fn delay_of(&self, flow: usize) -> Span {
         self.lines[self.routes[flow].line].delay()
