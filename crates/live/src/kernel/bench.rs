@@ -23,7 +23,8 @@ use nix::sys::time::{TimeSpec, TimeVal};
 
 use super::Fault;
 use super::check::SelfCheck;
-use super::emulator::{EmulatedPath, Observer, Plan};
+use super::emulator::Plan;
+use super::relay::{EmulatedPath, Observer};
 use super::tun::Offload;
 use super::world::{self, RIGHT, World};
 use crate::clock;

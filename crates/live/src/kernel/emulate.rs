@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Fault;
 use super::check::SelfCheck;
-use super::emulator::{EmulatedPath, Observer, Plan};
+use super::emulator::Plan;
 use super::errand::Errand;
+use super::relay::{EmulatedPath, Observer};
 use super::tun::Offload;
 use super::world::{Environment, World};
 use crate::{clock, wire};

@@ -8,26 +8,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use bbrlab_core::{Span, Time};
-use bbrlab_sim::link::{Link, Verdict};
-use bbrlab_sim::path::{OneWay, Path, Watch};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
 
 use super::Fault;
 use super::check::Gather;
-use super::packet::{HEAD_MAX, Packet, Pool, Queued, Shape};
+use super::packet::{HEAD_MAX, Packet};
+use super::relay::{EmulatedPath, LEFTWARD, Observer, RIGHTWARD, Relay};
 use super::tun::{Offload, Tun, VNET};
 use crate::clock;
-use crate::wire::{self, Tcp};
 
-/// The path, between two devices.
-pub type EmulatedPath = Path<Packet, Packet>;
-
-/// Left to right; index of the way and of the device that its packets come from.
-pub const RIGHTWARD: usize = 0;
-/// Right to left.
-pub const LEFTWARD: usize = 1;
 /// Packets read from one device before what is due is written again. Ours.
 const READS: usize = 32;
 /// What is due within this time is waited for awake: to sleep and wake costs as much processor time in a virtual
@@ -59,24 +50,6 @@ const MERGE_FROM_BPS: u64 = 1_500_000_000;
 /// The shortest sleep that is asked for. Ours.
 const SLEEP_MIN: u64 = 5_000;
 
-/// Who watches the packets; every event has the run's time.
-pub trait Observer {
-    /// A packet was offered to the bottleneck; `dropped` if policer or queue refused it.
-    fn on_offered(&mut self, _flow: u32, _dropped: bool) {}
-    /// The bottleneck's queue dropped a packet that it had taken.
-    fn on_dropped_later(&mut self, _flow: u32) {}
-    /// A packet left the bottleneck after waiting; `lost` if it arrives nowhere.
-    fn on_left(&mut self, _packet: &Packet, _waited: Span, _lost: bool) {}
-    /// Which flow an IP packet from this side belongs to.
-    fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32;
-    /// The host behind `way` has sent a packet (of `segments` on the wire).
-    fn on_sent(&mut self, _now: Time, _way: usize, _flow: u32, _packet: &[u8], _segments: u32) {}
-    /// The host at the end of `way` gets `count` packets of `wire` bytes in all, whose headers stand in `head`.
-    fn on_delivered(&mut self, _now: Time, _way: usize, _flow: u32, _head: &[u8], _count: u32, _wire: u32) {}
-    /// A moment of the grid has come.
-    fn on_sample(&mut self, _now: Time, _links: &[Link<Queued>]) {}
-}
-
 /// What the emulator is to do, beside its path.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -99,17 +72,9 @@ pub struct Plan {
 /// The emulator, on the thread that made it.
 pub struct Emulator<'a, O> {
     plan: Plan,
-    path: EmulatedPath,
+    relay: Relay<O>,
     tuns: [&'a Tun; 2],
-    pool: Pool,
-    observer: O,
-    gather: Gather,
     head: [u8; HEAD_MAX],
-    /// The present busy period of each way's bottleneck.
-    busy: [u32; 2],
-    /// The last ACK of each flow, where ACKs are held; the last place is everybody else's.
-    last_acks: Vec<Option<u32>>,
-    next_sample: Time,
     merges: bool,
     is_fast: bool,
     /// How late the machine wakes us, ns: a moving average.
@@ -162,16 +127,10 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Self {
             merges: all_from(MERGE_FROM_BPS),
             is_fast: all_from(FAST_FROM_BPS),
-            pool: Pool::new(plan.mtu as usize),
-            next_sample: if plan.sample.is_some() { Time::ZERO } else { Time::NEVER },
+            relay: Relay::new(path, plan.mtu, plan.sampled_way, plan.sample, observer),
             plan,
-            last_acks: vec![None; path.there.users()],
-            path,
             tuns,
-            observer,
-            gather: Gather::default(),
             head: [0; HEAD_MAX],
-            busy: [0; 2],
             lead: 0,
             longest: 0,
             early: Early::default(),
@@ -185,9 +144,9 @@ impl<'a, O: Observer> Emulator<'a, O> {
         loop {
             let now = self.now();
             if now >= self.plan.end {
-                return Ok((self.observer, self.gather));
+                return Ok((self.relay.observer, self.relay.gather));
             }
-            self.control(now);
+            self.relay.control(now);
             // What arrives at a host makes it answer at once.
             readable[LEFTWARD] |= self.deliver(RIGHTWARD)?;
             readable[RIGHTWARD] |= self.deliver(LEFTWARD)?;
@@ -204,12 +163,12 @@ impl<'a, O: Observer> Emulator<'a, O> {
             let span = if weary { NAP } else { self.until(now, due) };
             let woken = self.sleep(span, weary, stop)?;
             if woken.stopped {
-                return Ok((self.observer, self.gather));
+                return Ok((self.relay.observer, self.relay.gather));
             }
             readable = woken.readable;
             woke = self.now();
             if let Some(arrived) = woken.arrived {
-                self.control(arrived);
+                self.relay.control(arrived);
                 for (way, readable) in readable.iter_mut().enumerate() {
                     *readable = *readable && self.take(way, arrived)?;
                 }
@@ -223,8 +182,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 
     fn next_due(&self) -> Time {
-        let control = self.path.next_change().min(self.next_sample).min(self.plan.end);
-        control.min(self.path.there.next_arrival()).min(self.path.back.next_arrival())
+        self.relay.next_due().min(self.plan.end)
     }
 
     /// How long to sleep for what is due then: less by the time that waking takes, while there is time to spare.
@@ -267,67 +225,27 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Ok(Woken { readable: [left || deaf, right || deaf], arrived, stopped })
     }
 
-    /// Changes and samples that are due.
-    #[inline]
-    fn control(&mut self, now: Time) {
-        loop {
-            let change = self.path.next_change();
-            let at = change.min(self.next_sample);
-            if at > now {
-                return;
-            }
-            self.settle(RIGHTWARD, at);
-            self.settle(LEFTWARD, at);
-            if change == at {
-                self.path.change(at);
-                continue;
-            }
-            let sampled = if self.plan.sampled_way == RIGHTWARD { &self.path.there } else { &self.path.back };
-            self.observer.on_sample(at, sampled.links());
-            self.next_sample = self.plan.sample.map_or(Time::NEVER, |step| at + step);
-        }
-    }
-
-    /// One direction, and who hears what happens on it.
-    #[inline]
-    fn way(&mut self, way: usize) -> (&mut OneWay<Packet>, Ear<'_, O>) {
-        let ear = Ear {
-            observer: &mut self.observer,
-            gather: &mut self.gather,
-            pool: &mut self.pool,
-            busy: &mut self.busy[way],
-            way,
-        };
-        (if way == RIGHTWARD { &mut self.path.there } else { &mut self.path.back }, ear)
-    }
-
-    #[inline]
-    fn settle(&mut self, way: usize, now: Time) {
-        let (path, mut ear) = self.way(way);
-        path.settle(now, &mut ear);
-    }
-
     /// Reads what the host behind `way` has sent, the first of it at `arrived` if that is known. Returns whether there
     /// may be more.
     fn take(&mut self, way: usize, arrived: Time) -> Result<bool, Fault> {
         let mut arrived = arrived;
         let large = self.plan.offload == Offload::SuperPackets;
         for _ in 0..READS {
-            let Some(buffer) = self.pool.take(large) else {
+            let Some(buffer) = self.relay.pool.take(large) else {
                 return self.discard(way);
             };
-            let read = self.tuns[way].read(self.pool.space(buffer));
+            let read = self.tuns[way].read(self.relay.pool.space(buffer));
             let now = self.now().min(arrived);
             arrived = Time::NEVER;
             match read.map_err(|error| format!("emulator: {error}"))? {
                 Some(used) => {
-                    self.enter(now, way, buffer, used);
+                    self.relay.enter(now, way, buffer, used);
                     if self.next_due() <= now {
                         return Ok(true); // first what is due
                     }
                 }
                 None => {
-                    self.pool.free(buffer);
+                    self.relay.pool.free(buffer);
                     return Ok(false);
                 }
             }
@@ -339,108 +257,51 @@ impl<'a, O: Observer> Emulator<'a, O> {
     #[cold]
     fn discard(&mut self, way: usize) -> Result<bool, Fault> {
         let read = self.tuns[way].read(&mut [0; VNET + 1]).map_err(|error| format!("emulator: {error}"))?;
-        self.gather.no_room += u64::from(read.is_some());
+        self.relay.gather.no_room += u64::from(read.is_some());
         Ok(false)
-    }
-
-    fn enter(&mut self, now: Time, way: usize, buffer: u32, used: usize) {
-        let Some(shape) = self.pool.filled(buffer, used).filter(|_| !is_chatter(self.pool.ip(buffer))) else {
-            self.pool.free(buffer);
-            return;
-        };
-        let buffer = if shape.segments == 1 { self.pool.shrink(buffer) } else { buffer };
-        let flow = self.observer.flow_of(way, self.pool.ip(buffer));
-        self.observer.on_sent(now, way, flow, self.pool.ip(buffer), shape.segments.into());
-        self.settle(way, now);
-        self.pool.hold(buffer, shape.segments.into());
-        for segment in 0..shape.segments {
-            self.enter_segment(now, way, flow, buffer, segment, &shape);
-        }
-    }
-
-    #[inline]
-    fn enter_segment(&mut self, now: Time, way: usize, flow: u32, buffer: u32, segment: u16, shape: &Shape) {
-        let wire = shape.wire(segment);
-        let packet =
-            Packet { buffer, flow, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: shape.ect(), ce: false };
-        let acked = self.newly_acked(way, &packet);
-        let (path, mut ear) = self.way(way);
-        path.enter(now, packet, acked, &mut ear);
-    }
-
-    /// How many bytes a packet is the first to acknowledge, where the path must know; `None` for a SYN and what is no TCP.
-    #[inline]
-    fn newly_acked(&mut self, way: usize, packet: &Packet) -> Option<u64> {
-        let holds = if way == RIGHTWARD { self.path.there.holds_acks() } else { self.path.back.holds_acks() };
-        if !holds {
-            return None;
-        }
-        let tcp: Tcp = wire::tcp(self.pool.ip(packet.buffer)).filter(|tcp| tcp.flags & wire::flag::SYN == 0)?;
-        let place = (packet.flow as usize).min(self.last_acks.len() - 1);
-        let step = tcp.ack.wrapping_sub(self.last_acks[place].unwrap_or(tcp.ack));
-        if step > u32::MAX / 2 {
-            return Some(0); // an old one
-        }
-        self.last_acks[place] = Some(tcp.ack);
-        Some(step.into())
     }
 
     /// Writes everything that is due at the end of `way`. Returns whether there was any.
     fn deliver(&mut self, way: usize) -> Result<bool, Fault> {
         let now = self.now();
         let mut any = false;
-        while let Some((due, packet)) = self.arrival(way, now) {
+        while let Some((due, packet)) = self.relay.arrival(way, now) {
             let mut count = 1;
             let mut last = packet;
-            while self.merges && count < u16::MAX && self.continues(way, now, &last) {
-                let Some((_, next)) = self.arrival(way, now) else { break };
+            while self.merges && count < u16::MAX && self.relay.continues(way, now, &last) {
+                let Some((_, next)) = self.relay.arrival(way, now) else { break };
                 last = next;
                 count += 1;
             }
             self.write(way, packet, count)?;
             let written = self.now();
-            self.gather.on_delivered(way, due.as_nanos(), written.as_nanos(), &last);
-            (0..count).for_each(|_| self.pool.release(packet.buffer));
+            self.relay.gather.on_delivered(way, due.as_nanos(), written.as_nanos(), &last);
+            (0..count).for_each(|_| self.relay.pool.release(packet.buffer));
             any = true;
         }
         Ok(any)
-    }
-
-    /// The next packet that is due at the end of `way` by `now`, with the moment when it was.
-    #[inline]
-    fn arrival(&mut self, way: usize, now: Time) -> Option<(Time, Packet)> {
-        let (path, mut ear) = self.way(way);
-        path.front(now, &mut ear)?;
-        path.turn(&mut ear)
-    }
-
-    /// Whether the next packet that is due follows `last` in the same super-packet.
-    fn continues(&mut self, way: usize, now: Time, last: &Packet) -> bool {
-        let (path, mut ear) = self.way(way);
-        path.front(now, &mut ear)
-            .is_some_and(|next| next.buffer == last.buffer && next.segment == last.segment + 1 && next.ce == last.ce)
     }
 
     #[inline]
     fn write(&mut self, way: usize, packet: Packet, count: u16) -> Result<(), Fault> {
         let now = self.now();
         let tun = self.tuns[1 - way];
-        let done = if self.pool.is_super(packet.buffer) {
-            let (length, payload) = self.pool.run(packet, count, &mut self.head);
+        let done = if self.relay.pool.is_super(packet.buffer) {
+            let (length, payload) = self.relay.pool.run(packet, count, &mut self.head);
             let wire = (length - VNET + payload.len()) as u32;
             let wire =
                 wire + u32::from(count - 1) * (length - VNET) as u32 + u32::from(count) * super::packet::ETHERNET;
-            self.observer.on_delivered(now, way, packet.flow, &self.head[VNET..length], count.into(), wire);
+            self.relay.observer.on_delivered(now, way, packet.flow, &self.head[VNET..length], count.into(), wire);
             tun.write_parts(&self.head[..length], payload)
         } else {
-            let bytes = self.pool.whole(packet);
-            self.observer.on_delivered(now, way, packet.flow, &bytes[VNET..], 1, packet.wire);
+            let bytes = self.relay.pool.whole(packet);
+            self.relay.observer.on_delivered(now, way, packet.flow, &bytes[VNET..], 1, packet.wire);
             tun.write(bytes)
         };
         match done {
             // No room at the receiving host, or a packet that it takes for none: the host's loss, and counted as such.
             Err(error) if !is_fatal(&error) => {
-                self.gather.no_room += 1;
+                self.relay.gather.no_room += 1;
                 Ok(())
             }
             other => other.map_err(|error| format!("emulator: {error}")),
@@ -448,55 +309,6 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 }
 
-/// Tells the observer and the self-check what happens on one way, and keeps the pool's count.
-struct Ear<'e, O> {
-    observer: &'e mut O,
-    gather: &'e mut Gather,
-    pool: &'e mut Pool,
-    busy: &'e mut u32,
-    way: usize,
-}
-
-impl<O: Observer> Watch<Packet> for Ear<'_, O> {
-    #[inline]
-    fn on_offered(&mut self, _now: Time, packet: &Packet, verdict: Verdict, is_bottleneck: bool) {
-        if is_bottleneck {
-            self.observer.on_offered(packet.flow, verdict != Verdict::Queued);
-        }
-    }
-    fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
-        if is_bottleneck {
-            self.observer.on_dropped_later(flow);
-        }
-    }
-    #[inline]
-    fn on_left(&mut self, at: Time, packet: &mut Packet, waited: Span, lost: bool, is_bottleneck: bool) {
-        if is_bottleneck {
-            // What did not wait begins a busy period of the link.
-            *self.busy = self.busy.wrapping_add(u32::from(waited == Span::ZERO));
-            (packet.busy, packet.left_ns) = (*self.busy, at.as_nanos());
-            self.gather.on_left(self.way, packet);
-            self.observer.on_left(packet, waited, lost);
-        }
-    }
-    #[inline]
-    fn on_gone(&mut self, packet: &Packet) {
-        self.pool.release(packet.buffer);
-    }
-    fn on_doubled(&mut self, packet: &Packet) {
-        self.pool.hold(packet.buffer, 1);
-    }
-}
-
 fn is_fatal(error: &io::Error) -> bool {
     error.kind() == ErrorKind::PermissionDenied || error.raw_os_error() == Some(libc::EBADFD)
-}
-
-/// Multicast: what hosts say to find each other belongs to no flow and would only throw the dice.
-fn is_chatter(packet: &[u8]) -> bool {
-    match packet.first().map(|byte| byte >> 4) {
-        Some(4) => packet.get(16).is_some_and(|first| first & 0xf0 == 0xe0),
-        Some(6) => packet.get(24) == Some(&0xff),
-        _ => true,
-    }
 }

@@ -10,6 +10,7 @@ pub mod errand;
 pub mod iface;
 pub mod ns;
 pub mod packet;
+pub mod relay;
 pub mod rights;
 pub mod run;
 pub mod tun;

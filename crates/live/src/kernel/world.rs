@@ -16,9 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Fault;
 use super::check::{CpuTime, Gather, Limits, SelfCheck, Surroundings, TcpMemory};
-use super::emulator::{EmulatedPath, Emulator, Observer, Plan};
+use super::emulator::{Emulator, Plan};
 use super::iface;
 use super::ns::NetNs;
+use super::relay::{EmulatedPath, Observer};
 use super::tun::{self, Offload, Tun, TunConfig};
 use crate::clock;
 

@@ -1,0 +1,227 @@
+//! The emulator without clock and devices: hosts' packets over the path, and who hears of them.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, Time};
+use bbrlab_sim::link::{Link, Verdict};
+use bbrlab_sim::path::{OneWay, Path, Watch};
+
+use super::check::Gather;
+use super::packet::{Packet, Pool, Queued, Shape};
+use crate::wire::{self, Tcp};
+
+/// The path, between two devices.
+pub type EmulatedPath = Path<Packet, Packet>;
+
+/// Left to right; index of the way and of the device that its packets come from.
+pub const RIGHTWARD: usize = 0;
+/// Right to left.
+pub const LEFTWARD: usize = 1;
+/// Who watches the packets; every event has the run's time.
+pub trait Observer {
+    /// A packet was offered to the bottleneck; `dropped` if policer or queue refused it.
+    fn on_offered(&mut self, _flow: u32, _dropped: bool) {}
+    /// The bottleneck's queue dropped a packet that it had taken.
+    fn on_dropped_later(&mut self, _flow: u32) {}
+    /// A packet left the bottleneck after waiting; `lost` if it arrives nowhere.
+    fn on_left(&mut self, _packet: &Packet, _waited: Span, _lost: bool) {}
+    /// Which flow an IP packet from this side belongs to.
+    fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32;
+    /// The host behind `way` has sent a packet (of `segments` on the wire).
+    fn on_sent(&mut self, _now: Time, _way: usize, _flow: u32, _packet: &[u8], _segments: u32) {}
+    /// The host at the end of `way` gets `count` packets of `wire` bytes in all, whose headers stand in `head`.
+    fn on_delivered(&mut self, _now: Time, _way: usize, _flow: u32, _head: &[u8], _count: u32, _wire: u32) {}
+    /// A moment of the grid has come.
+    fn on_sample(&mut self, _now: Time, _links: &[Link<Queued>]) {}
+}
+
+/// A path with its packets' bytes. A driver tells it the time; it may be late, and changes no packet's fate by that.
+pub struct Relay<O> {
+    /// The path itself.
+    pub path: EmulatedPath,
+    /// The packets' bytes.
+    pub pool: Pool,
+    /// Who hears of the packets.
+    pub observer: O,
+    /// The check of itself.
+    pub gather: Gather,
+    /// The present busy period of each way's bottleneck.
+    busy: [u32; 2],
+    /// The last ACK of each flow, where ACKs are held; the last place is everybody else's.
+    last_acks: Vec<Option<u32>>,
+    sampled_way: usize,
+    sample: Option<Span>,
+    next_sample: Time,
+}
+
+impl<O: Observer> Relay<O> {
+    /// A path at rest, for packets of devices with this MTU; every `sample`, the observer sees the links of a way.
+    pub fn new(path: EmulatedPath, mtu: u32, sampled_way: usize, sample: Option<Span>, observer: O) -> Self {
+        Self {
+            last_acks: vec![None; path.there.users().max(path.back.users())],
+            path,
+            pool: Pool::new(mtu as usize),
+            observer,
+            gather: Gather::default(),
+            busy: [0; 2],
+            sampled_way,
+            sample,
+            next_sample: if sample.is_some() { Time::ZERO } else { Time::NEVER },
+        }
+    }
+
+    /// When something is due next; never later than it is.
+    pub fn next_due(&self) -> Time {
+        let control = self.path.next_change().min(self.next_sample);
+        control.min(self.path.there.next_arrival()).min(self.path.back.next_arrival())
+    }
+
+    /// Changes and samples that are due.
+    #[inline]
+    pub fn control(&mut self, now: Time) {
+        loop {
+            let change = self.path.next_change();
+            let at = change.min(self.next_sample);
+            if at > now {
+                return;
+            }
+            self.settle(RIGHTWARD, at);
+            self.settle(LEFTWARD, at);
+            if change == at {
+                self.path.change(at);
+                continue;
+            }
+            let sampled = if self.sampled_way == RIGHTWARD { &self.path.there } else { &self.path.back };
+            self.observer.on_sample(at, sampled.links());
+            self.next_sample = self.sample.map_or(Time::NEVER, |step| at + step);
+        }
+    }
+
+    /// One direction, and who hears what happens on it.
+    #[inline]
+    fn way(&mut self, way: usize) -> (&mut OneWay<Packet>, Ear<'_, O>) {
+        let ear = Ear {
+            observer: &mut self.observer,
+            gather: &mut self.gather,
+            pool: &mut self.pool,
+            busy: &mut self.busy[way],
+            way,
+        };
+        (if way == RIGHTWARD { &mut self.path.there } else { &mut self.path.back }, ear)
+    }
+
+    #[inline]
+    fn settle(&mut self, way: usize, now: Time) {
+        let (path, mut ear) = self.way(way);
+        path.settle(now, &mut ear);
+    }
+
+    /// The host behind `way` has sent what stands in the first `used` bytes of a buffer.
+    pub fn enter(&mut self, now: Time, way: usize, buffer: u32, used: usize) {
+        let Some(shape) = self.pool.filled(buffer, used).filter(|_| !is_chatter(self.pool.ip(buffer))) else {
+            self.pool.free(buffer);
+            return;
+        };
+        let buffer = if shape.segments == 1 { self.pool.shrink(buffer) } else { buffer };
+        let flow = self.observer.flow_of(way, self.pool.ip(buffer));
+        self.observer.on_sent(now, way, flow, self.pool.ip(buffer), shape.segments.into());
+        self.settle(way, now);
+        self.pool.hold(buffer, shape.segments.into());
+        for segment in 0..shape.segments {
+            self.enter_segment(now, way, flow, buffer, segment, &shape);
+        }
+    }
+
+    #[inline]
+    fn enter_segment(&mut self, now: Time, way: usize, flow: u32, buffer: u32, segment: u16, shape: &Shape) {
+        let wire = shape.wire(segment);
+        let packet =
+            Packet { buffer, flow, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: shape.ect(), ce: false };
+        let acked = self.newly_acked(way, &packet);
+        let (path, mut ear) = self.way(way);
+        path.enter(now, packet, acked, &mut ear);
+    }
+
+    /// How many bytes a packet is the first to acknowledge, where the path must know; `None` for a SYN and what is no TCP.
+    #[inline]
+    fn newly_acked(&mut self, way: usize, packet: &Packet) -> Option<u64> {
+        let holds = if way == RIGHTWARD { self.path.there.holds_acks() } else { self.path.back.holds_acks() };
+        if !holds {
+            return None;
+        }
+        let tcp: Tcp = wire::tcp(self.pool.ip(packet.buffer)).filter(|tcp| tcp.flags & wire::flag::SYN == 0)?;
+        let place = (packet.flow as usize).min(self.last_acks.len() - 1);
+        let step = tcp.ack.wrapping_sub(self.last_acks[place].unwrap_or(tcp.ack));
+        if step > u32::MAX / 2 {
+            return Some(0); // an old one
+        }
+        self.last_acks[place] = Some(tcp.ack);
+        Some(step.into())
+    }
+
+    /// The next packet that is due at the end of `way` by `now`, with the moment when it was.
+    #[inline]
+    pub fn arrival(&mut self, way: usize, now: Time) -> Option<(Time, Packet)> {
+        let (path, mut ear) = self.way(way);
+        path.front(now, &mut ear)?;
+        path.turn(&mut ear)
+    }
+
+    /// Whether the next packet that is due follows `last` in the same super-packet.
+    pub fn continues(&mut self, way: usize, now: Time, last: &Packet) -> bool {
+        let (path, mut ear) = self.way(way);
+        path.front(now, &mut ear)
+            .is_some_and(|next| next.buffer == last.buffer && next.segment == last.segment + 1 && next.ce == last.ce)
+    }
+}
+
+/// Tells the observer and the self-check what happens on one way, and keeps the pool's count.
+struct Ear<'e, O> {
+    observer: &'e mut O,
+    gather: &'e mut Gather,
+    pool: &'e mut Pool,
+    busy: &'e mut u32,
+    way: usize,
+}
+
+impl<O: Observer> Watch<Packet> for Ear<'_, O> {
+    #[inline]
+    fn on_offered(&mut self, _now: Time, packet: &Packet, verdict: Verdict, is_bottleneck: bool) {
+        if is_bottleneck {
+            self.observer.on_offered(packet.flow, verdict != Verdict::Queued);
+        }
+    }
+    fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
+        if is_bottleneck {
+            self.observer.on_dropped_later(flow);
+        }
+    }
+    #[inline]
+    fn on_left(&mut self, at: Time, packet: &mut Packet, waited: Span, lost: bool, is_bottleneck: bool) {
+        if is_bottleneck {
+            // What did not wait begins a busy period of the link.
+            *self.busy = self.busy.wrapping_add(u32::from(waited == Span::ZERO));
+            (packet.busy, packet.left_ns) = (*self.busy, at.as_nanos());
+            self.gather.on_left(self.way, packet);
+            self.observer.on_left(packet, waited, lost);
+        }
+    }
+    #[inline]
+    fn on_gone(&mut self, packet: &Packet) {
+        self.pool.release(packet.buffer);
+    }
+    fn on_doubled(&mut self, packet: &Packet) {
+        self.pool.hold(packet.buffer, 1);
+    }
+}
+
+/// Multicast: what hosts say to find each other belongs to no flow and would only throw the dice.
+fn is_chatter(packet: &[u8]) -> bool {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => packet.get(16).is_some_and(|first| first & 0xf0 == 0xe0),
+        Some(6) => packet.get(24) == Some(&0xff),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! The same packets at the same moments meet the same fate, whoever drives the path: an engine that does each thing at
+//! its moment, as the simulator, or a relay of real packets that wakes late, as the emulator and the recorder.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+
+use bbrlab_core::Rng;
+use bbrlab_sim::link::LinkPacket;
+use bbrlab_sim::path::{PathPacket, Users};
+use bbrlab_sim::scenario::Sourced;
+use bbrlab_sim::setup::Setup;
+
+use super::super::packet::ETHERNET;
+use super::super::tun::VNET;
+use super::*;
+
+/// Bytes of IPv4's and TCP's headers.
+const HEADERS: usize = 40;
+/// First port of the senders; a flow's is this and its number.
+const PORT: u16 = 10_000;
+const FLOWS: u64 = 3;
+
+/// Every part of a path: what is said here and lost by one of the drivers shows.
+const PATHS: [(&str, &str); 12] = [
+    ("plain", ""),
+    ("random loss", "loss = \"3%\"\nack_loss = \"5%\""),
+    ("bursty loss", "loss = \"ge:1%,30%\""),
+    ("jitter", "jitter = \"5ms\""),
+    ("disorder", "jitter = \"8ms:reorder\"\nreorder = \"2%\"\nduplicate = \"3%\""),
+    ("codel", "aqm = \"codel:ecn\"\nbuffer = \"500p\""),
+    ("fq_codel", "aqm = \"fq_codel\"\nbuffer = \"500p\""),
+    ("red", "aqm = \"red:min=20kB,max=60kB,ecn\"\nbuffer = \"100p\""),
+    ("policer", "policer = \"rate=4mbit,burst=30kB\""),
+    ("schedule", "schedule = \"500ms:rate=4mbit,rtt=20ms;1s:rate=30mbit,loss=2%;1500ms:buffer=5p,rtt=90ms\""),
+    (
+        "own delays",
+        "flow = [\"bbr1,rtt=40ms\", \"bbr1\", \"bbr1,access=8mbit/6ms/20p\"]\nschedule = \"700ms:rtt=80ms\"",
+    ),
+    ("held ACKs", "ack_aggregation = \"5ms\"\nack_loss = \"1%\""),
+];
+
+fn setup(more: &str) -> Setup {
+    let mut text = "duration = \"2s\"\nseed = 7\n".to_owned();
+    for (key, line) in [
+        ("rate", "rate = \"6mbit\"\n"),
+        ("rtt", "rtt = \"40ms\"\n"),
+        ("buffer", "buffer = \"30p\"\n"),
+        ("flow", "flow = [\"bbr1*3\"]\n"),
+    ] {
+        if !more.lines().any(|own| own.starts_with(&format!("{key} ="))) {
+            text += line;
+        }
+    }
+    let sourced = Sourced::from_toml(&(text + more), "test").unwrap_or_else(|error| panic!("{more}: {error}"));
+    sourced.scenario.resolve().unwrap_or_else(|error| panic!("{more}: {error}"))
+}
+
+/// A packet of a host: when, over which way, whose, its number, its bytes as IP.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Time,
+    way: usize,
+    flow: u32,
+    id: u32,
+    bytes: usize,
+}
+
+/// Bursts of data of any size, and ACKs.
+fn traffic(seed: u64) -> Vec<Sent> {
+    let mut rng = Rng::new(seed);
+    let mut at = Time::ZERO;
+    let mut sent = Vec::new();
+    for id in 0..3_000 {
+        at += Span::nanos(rng.below(1_300_000) * u64::from(rng.below(3) != 0));
+        let way = usize::from(rng.below(3) == 0);
+        let bytes = if way == RIGHTWARD { HEADERS + rng.below(1_461) as usize } else { HEADERS };
+        sent.push(Sent { at, way, flow: rng.below(FLOWS) as u32, id, bytes });
+    }
+    sent
+}
+
+/// What became of a packet: each arrival's moment and mark. One that is missing was lost or dropped.
+type Fates = BTreeMap<(usize, u32), Vec<(u64, bool)>>;
+
+fn note(fates: &mut Fates, way: usize, id: u32, at: Time, ce: bool) {
+    fates.entry((way, id)).or_default().push((at.as_nanos(), ce));
+}
+
+/// A packet without bytes.
+#[derive(Clone, Copy, Debug)]
+struct Bare {
+    sent: Sent,
+    hop: u8,
+    ce: bool,
+}
+
+impl LinkPacket for Bare {
+    fn wire_bytes(&self) -> u32 {
+        self.sent.bytes as u32 + ETHERNET
+    }
+    fn flow(&self) -> u32 {
+        self.sent.flow
+    }
+    fn ect(&self) -> bool {
+        true
+    }
+    fn mark_ce(&mut self) {
+        self.ce = true;
+    }
+}
+
+impl PathPacket for Bare {
+    type Queued = Self;
+
+    fn into_queue(self) -> Self {
+        self
+    }
+    fn from_queue(queued: Self) -> Self {
+        queued
+    }
+    fn flow(&self) -> u32 {
+        self.sent.flow
+    }
+    fn hop(&self) -> u8 {
+        self.hop
+    }
+    fn set_hop(&mut self, hop: u8) {
+        self.hop = hop;
+    }
+}
+
+/// As the simulator drives it: one thing after the other, each at its moment.
+fn by_the_moment(setup: &Setup, traffic: &[Sent]) -> Fates {
+    let mut path: Path<Bare, Bare> = Path::new(setup, Users { strangers: true, apart: false });
+    let mut fates = Fates::new();
+    let mut last_acks = [None; FLOWS as usize];
+    let mut go_on = |path: &mut Path<Bare, Bare>, until: Time| {
+        loop {
+            let (there, back, change) = (path.there.next(), path.back.next(), path.next_change());
+            let at = there.min(back).min(change);
+            if at > until || at == Time::NEVER {
+                return;
+            }
+            if there == at {
+                if let Some((at, packet)) = path.there.turn(&mut ()) {
+                    note(&mut fates, RIGHTWARD, packet.sent.id, at, packet.ce);
+                }
+            } else if back == at {
+                if let Some((at, packet)) = path.back.turn(&mut ()) {
+                    note(&mut fates, LEFTWARD, packet.sent.id, at, packet.ce);
+                }
+            } else {
+                path.change(at);
+            }
+        }
+    };
+    for &sent in traffic {
+        go_on(&mut path, sent.at);
+        let packet = Bare { sent, hop: 0, ce: false };
+        if sent.way == RIGHTWARD {
+            path.there.enter(sent.at, packet, None, &mut ());
+        } else {
+            let before: Option<u32> = last_acks[sent.flow as usize].replace(sent.id);
+            let acked = u64::from(sent.id - before.unwrap_or(sent.id));
+            path.back.enter(sent.at, packet, Some(acked), &mut ());
+        }
+    }
+    go_on(&mut path, Time::ZERO + Span::secs(60));
+    fates
+}
+
+/// Knows flows by their senders' ports.
+struct Ports;
+
+impl Observer for Ports {
+    fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32 {
+        let (from, to) = wire::tcp_ports(packet).unwrap();
+        u32::from(if way == RIGHTWARD { from } else { to } - PORT)
+    }
+}
+
+/// An ECN-capable TCP packet whose sequence and acknowledgement numbers are its own number.
+fn write_ip(sent: &Sent, to: &mut [u8]) {
+    let (ip, tcp) = to[VNET..VNET + sent.bytes].split_at_mut(20);
+    ip.fill(0);
+    (ip[0], ip[1], ip[8], ip[9]) = (0x45, 0x02, 64, 6);
+    ip[2..4].copy_from_slice(&(sent.bytes as u16).to_be_bytes());
+    ip[12..16].copy_from_slice(&[192, 0, 2, 1]);
+    ip[16..20].copy_from_slice(&[192, 0, 2, 2]);
+    tcp.fill(0);
+    let own = PORT + sent.flow as u16;
+    let (from, to) = if sent.way == RIGHTWARD { (own, 5001) } else { (5001, own) };
+    tcp[0..2].copy_from_slice(&from.to_be_bytes());
+    tcp[2..4].copy_from_slice(&to.to_be_bytes());
+    tcp[4..8].copy_from_slice(&sent.id.to_be_bytes());
+    tcp[8..12].copy_from_slice(&sent.id.to_be_bytes());
+    (tcp[12], tcp[13]) = (5 << 4, 0x10);
+}
+
+/// As the emulator drives it: real packets, and a thread that comes when it comes.
+fn late(setup: &Setup, traffic: &[Sent], seed: u64) -> Fates {
+    let path = Path::new(setup, Users { strangers: true, apart: false });
+    let mut relay = Relay::new(path, 1500, RIGHTWARD, Some(Span::millis(10)), Ports);
+    let mut rng = Rng::new(seed);
+    let mut fates = Fates::new();
+    let mut deliver = |relay: &mut Relay<Ports>, now: Time| {
+        relay.control(now);
+        for way in [RIGHTWARD, LEFTWARD] {
+            while let Some((at, packet)) = relay.arrival(way, now) {
+                let tcp = relay.pool.ip(packet.buffer);
+                let id = u32::from_be_bytes(tcp[24..28].try_into().unwrap());
+                note(&mut fates, way, id, at, packet.ce);
+                relay.pool.release(packet.buffer);
+            }
+        }
+    };
+    for sent in traffic {
+        relay.control(sent.at);
+        if rng.below(20) == 0 {
+            deliver(&mut relay, sent.at);
+        }
+        let buffer = relay.pool.take(false).unwrap();
+        write_ip(sent, relay.pool.space(buffer));
+        relay.enter(sent.at, sent.way, buffer, VNET + sent.bytes);
+    }
+    deliver(&mut relay, Time::ZERO + Span::secs(60));
+    fates
+}
+
+#[test]
+fn a_packets_fate_is_the_same_whoever_drives_the_path() {
+    for (name, more) in PATHS {
+        let setup = setup(more);
+        for seed in 0..3 {
+            let traffic = traffic(seed);
+            let exact = by_the_moment(&setup, &traffic);
+            let arrived = exact.values().filter(|fate| !fate.is_empty()).count();
+            assert!((300..traffic.len()).contains(&arrived), "{name}: {arrived} arrived");
+            let relayed = late(&setup, &traffic, seed);
+            for sent in &traffic {
+                let key = (sent.way, sent.id);
+                assert_eq!(exact.get(&key), relayed.get(&key), "{name}, seed {seed}: {sent:?}");
+            }
+        }
+    }
+}
+
+/// Marks are set by the path alone, so some path of the list must mark.
+#[test]
+fn marks_are_among_the_fates() {
+    let (_, codel) = PATHS.into_iter().find(|(name, _)| *name == "codel").unwrap();
+    let fates = by_the_moment(&setup(codel), &traffic(1));
+    assert!(fates.values().flatten().any(|(_, ce)| *ce));
+}
