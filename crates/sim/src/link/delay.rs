@@ -206,7 +206,9 @@ mod tests {
     /// Pushes `n` items a millisecond apart, then takes out what arrives, in order of arrival.
     fn through(config: &DelayConfig, n: u64, seed: u64) -> Vec<(Time, u64)> {
         let mut line = DelayLine::new(config, seed);
-        (0..n).for_each(|i| line.push(Time::ZERO + Span::millis(i), i));
+        for i in 0..n {
+            line.push(Time::ZERO + Span::millis(i), i);
+        }
         std::iter::from_fn(|| line.pop(Time::NEVER)).collect()
     }
 
@@ -280,7 +282,9 @@ mod tests {
     #[test]
     fn ties_in_the_heap_keep_the_order_of_insertion() {
         let mut line = DelayLine::new(&DelayConfig { reorder: 1e-12, ..PLAIN }, 1);
-        (0..100).for_each(|i| line.push(Time::nanos(7), i));
+        for i in 0..100 {
+            line.push(Time::nanos(7), i);
+        }
         let order: Vec<i32> = std::iter::from_fn(|| line.pop(Time::NEVER)).map(|(_, i)| i).collect();
         assert_eq!(order, (0..100).collect::<Vec<_>>());
     }
