@@ -3,6 +3,7 @@
 
 pub mod packets;
 pub mod result;
+pub mod summary;
 pub mod trace;
 
 use packets::Packets;

@@ -1,0 +1,162 @@
+//! From what a world counted to the figures of a result. Every world's figures are defined here, and only here.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
+
+use super::result::{Bottleneck, FlowResult, Model, RunResult, SCHEMA};
+use crate::metrics::{Histogram, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
+use crate::setup::{FlowSetup, Setup};
+
+/// Nanoseconds to milliseconds.
+const NS_TO_MS: f64 = 1e-6;
+/// Microseconds to milliseconds.
+const US_TO_MS: f64 = 1e-3;
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+
+/// What a world counted of one flow. Counts are those of the measured time.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowCounts<'a> {
+    /// Unique payload bytes at the receiver.
+    pub received_bytes: u64,
+    /// Bytes on the wire at the receiver, duplicates included.
+    pub received_wire_bytes: u64,
+    /// Segments sent, retransmissions included.
+    pub segments: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Segments that arrived twice.
+    pub duplicates: u64,
+    /// Retransmission time-outs.
+    pub rto: u64,
+    /// Arrivals and drops at the bottleneck, where it tells flows apart.
+    pub bottleneck: Option<(u64, u64)>,
+    /// RTT of each ACK at the sender, µs.
+    pub rtt: &'a Histogram,
+    /// Sum and number of |RTT(i) − RTT(i−1)|, µs.
+    pub jitter: (u64, u64),
+    /// Interarrival jitter after RFC 3550 §6.4.1, µs.
+    pub jitter_rfc3550: f64,
+    /// Unique payload bytes that arrived in each second since the run's start.
+    pub bins: &'a [u64],
+    /// The state at each change since the flow's start.
+    pub states: &'a [(Time, State)],
+    /// When the last byte of a sized flow arrived.
+    pub finished: Option<Time>,
+    /// Completion times of responses.
+    pub exchanges: &'a [Span],
+    /// The bandwidth estimate at the end.
+    pub bw: Rate,
+    /// The minimum RTT at the end.
+    pub min_rtt: Option<Span>,
+}
+
+/// What a world counted at the bottleneck during the measured time.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkCounts<'a> {
+    /// Packets offered.
+    pub arrivals: u64,
+    /// Packets dropped by policer or queue.
+    pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Bytes that left.
+    pub departed_bytes: u64,
+    /// Bytes that could have left.
+    pub capacity_bytes: f64,
+    /// Packets that left since the run's start.
+    pub packets: u64,
+    /// Queueing delay, ns.
+    pub queue_delay: &'a Histogram,
+}
+
+/// The figures of a run that ended at `end` in the world `on`.
+pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], link: &LinkCounts<'_>) -> RunResult {
+    let results: Vec<FlowResult> =
+        flows.iter().zip(&setup.flows).map(|(counts, flow)| flow_result(setup, flow, end, counts)).collect();
+    let goodputs: Vec<f64> = results.iter().map(|flow| flow.goodput_bps).collect();
+    RunResult {
+        schema: SCHEMA,
+        scenario: serde_json::Value::Null,
+        on: on.into(),
+        seed: setup.seed,
+        version: env!("CARGO_PKG_VERSION").into(),
+        wall_s: 0.0,
+        events: 0,
+        packets: link.packets,
+        bottleneck: bottleneck(link),
+        jain: jain(&goodputs),
+        convergence_s: convergence(setup, end, flows),
+        groups: groups(&results),
+        flows: results,
+        expect: Vec::new(),
+        world: None,
+    }
+}
+
+fn bottleneck(link: &LinkCounts<'_>) -> Bottleneck {
+    let carried = if link.capacity_bytes > 0.0 { link.departed_bytes as f64 / link.capacity_bytes } else { 0.0 };
+    Bottleneck {
+        // A packet counts when its last bit leaves, so one that warm-up cut in two could make it more than all.
+        utilisation: carried.min(1.0),
+        arrivals: link.arrivals,
+        drops: link.drops,
+        drop_ratio: ratio(link.drops, link.arrivals),
+        marks: link.marks,
+        queue_ms: link.queue_delay.distribution(NS_TO_MS),
+    }
+}
+
+fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'_>) -> FlowResult {
+    let from = setup.warmup.max(flow.start);
+    let until = counts.finished.unwrap_or(end).max(from);
+    let span = secs(until) - secs(from);
+    let per_second = |bytes: u64| if span > 0.0 { bytes as f64 * BITS / span } else { 0.0 };
+    let jitter_us = if counts.jitter.1 == 0 { 0.0 } else { counts.jitter.0 as f64 / counts.jitter.1 as f64 };
+    FlowResult {
+        name: flow.name.clone(),
+        cc: flow.algorithm.name().into(),
+        start_s: secs(flow.start),
+        goodput_bps: per_second(counts.received_bytes),
+        throughput_bps: per_second(counts.received_wire_bytes),
+        rtt_ms: counts.rtt.distribution(US_TO_MS),
+        jitter_ms: jitter_us * US_TO_MS,
+        jitter_rfc3550_ms: counts.jitter_rfc3550 * US_TO_MS,
+        retransmit_ratio: ratio(counts.retransmits, counts.segments),
+        drop_ratio: counts.bottleneck.map(|(arrivals, drops)| ratio(drops, arrivals)),
+        rto: counts.rto,
+        spurious_retransmits: counts.duplicates,
+        bytes: counts.received_bytes,
+        fct_s: completion_s(flow, counts),
+        state_s: state_times(counts.states, until),
+        model: Model {
+            bw_bps: counts.bw.as_bits_per_sec() as f64,
+            min_rtt_ms: counts.min_rtt.map_or(0.0, |rtt| rtt.as_nanos() as f64 * NS_TO_MS),
+        },
+    }
+}
+
+/// From the SYN to the last byte, or the mean over responses.
+fn completion_s(flow: &FlowSetup, counts: &FlowCounts<'_>) -> Option<f64> {
+    match (counts.finished, counts.exchanges) {
+        (Some(at), _) => Some(secs(at) - secs(flow.start)),
+        (None, []) => None,
+        (None, exchanges) => {
+            let total: f64 = exchanges.iter().map(|span| span.as_nanos() as f64).sum();
+            Some(total / exchanges.len() as f64 / NANOS_PER_SEC as f64)
+        }
+    }
+}
+
+fn convergence(setup: &Setup, end: Time, flows: &[FlowCounts<'_>]) -> Option<f64> {
+    let seconds = (end.as_nanos() / NANOS_PER_SEC) as usize;
+    let bins: Vec<Vec<f64>> = flows.iter().map(|flow| flow.bins.iter().map(|&bytes| bytes as f64).collect()).collect();
+    let starts: Vec<usize> =
+        setup.flows.iter().map(|flow| flow.start.as_nanos().div_ceil(NANOS_PER_SEC) as usize).collect();
+    let states = flows.iter().map(|flow| flow.states);
+    convergence_s(&bins, &starts, seconds, &probe_rtt_seconds(states, seconds))
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
