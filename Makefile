@@ -16,7 +16,7 @@ AGREE_REPEAT ?= 3
 
 export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 # Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests package no-std targets oracle uml agree catalogue conform repeat commands report instructions fuzz
+STEPS := format lint docs tests package no-std targets oracle uml agree catalogue golden conform repeat commands report instructions fuzz
 # `bbrlab record` is built where clang and libelf's headers are; `make oracle` installs them.
 BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/include/libelf.h && echo --features bpf)
 
@@ -24,7 +24,7 @@ BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/includ
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test build clean mutants spec-mutants $(STEPS)
+.PHONY: help setup run test build clean mutants spec-mutants golden-update $(STEPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -83,7 +83,18 @@ agree: build ## the simulator beside the real kernel in virtual time, on the who
 
 catalogue: build ## every published claim, as `make run`; no expectation fails
 	@mkdir -p out
-	$(BBRLAB) reproduce --report out/report.html
+	$(BBRLAB) reproduce --report out/report.html --json out/catalogue.json
+
+golden: build ## tables of figures are what tests/golden holds, on this machine and as aarch64
+	tools/golden.sh sim
+	@mkdir -p out; test -e out/catalogue.json || $(BBRLAB) reproduce --json out/catalogue.json >/dev/null || [ $$? -eq 1 ]
+	tools/golden.sh claims
+
+golden-update: build ## writes tests/golden anew; look at the difference before you keep it
+	@mkdir -p out
+	tools/golden.sh sim --update
+	$(BBRLAB) reproduce --json out/catalogue.json >/dev/null || [ $$? -eq 1 ]
+	tools/golden.sh claims --update
 
 conform: build ## the draft's 22 example test cases over the whole grid, by four algorithms
 	@mkdir -p out

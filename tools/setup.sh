@@ -129,6 +129,11 @@ needs_of() {
     esac
     case $1 in
         lint) need_component cargo-clippy clippy ;;
+        golden)
+            need python3 python3
+            need qemu-aarch64 qemu-user
+            rustup target add aarch64-unknown-linux-musl >/dev/null 2>&1 || lack "no Rust library for aarch64; with rustup: rustup target add aarch64-unknown-linux-musl"
+            ;;
         no-std) need objdump binutils ;;
         commands) need python3 python3 ;;
         report)

@@ -1,0 +1,38 @@
+#!/bin/bash
+# Holds golden tables to what is committed in tests/golden; a difference is shown, and the exit status is 1.
+# usage: tools/golden.sh sim | claims [--update]
+#   sim     every part of the simulator, on this machine and as aarch64 under qemu-user: the same bytes
+#   claims  a few rows of each claim, from out/catalogue.json of `make catalogue`
+#   --update  writes the files instead; look at `git diff tests/golden`
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -euo pipefail
+cd "$(dirname "$0")/.."
+update=${2-}
+target=aarch64-unknown-linux-musl
+built=${CARGO_TARGET_DIR:-target}
+
+# hold FILE WHAT: standard input is what FILE holds.
+hold() {
+    if [ "$update" = --update ]; then
+        cat > "$1"
+    else
+        diff -u "$1" - || { echo "golden: $2 differs from $1; if that is meant: make golden-update" >&2; exit 1; }
+    fi
+}
+
+case ${1-} in
+    sim)
+        cargo build --quiet --locked --release -p bbrlab-sim --example golden
+        "$built/release/examples/golden" | hold tests/golden/sim.txt "this machine"
+        # The toolchain's own linker, so that no foreign C compiler is needed.
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
+            cargo build --quiet --locked --release -p bbrlab-sim --example golden --target $target
+        update= # one machine writes, the other is compared
+        qemu-aarch64 "$built/$target/release/examples/golden" | hold tests/golden/sim.txt aarch64
+        ;;
+    claims) python3 tools/golden_claims.py out/catalogue.json | hold tests/golden/claims.txt "the catalogue" ;;
+    *)
+        sed -n '2,6s/^# //p' "$0" >&2
+        exit 2
+        ;;
+esac
