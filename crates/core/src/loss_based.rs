@@ -331,7 +331,12 @@ impl LossBased {
     fn update_pacing_rate(&mut self, srtt_us: u64, packets_out: u32) {
         let percent = if self.cwnd < self.ssthresh / 2 { PACING_SLOW_START } else { PACING_AVOIDANCE };
         let window = self.mss * u64::from(self.cwnd.max(packets_out));
-        let rate = wide::mul_div(window, MICROS_PER_SEC / 100 * percent, srtt_us);
+        let factor = MICROS_PER_SEC / 100 * percent;
+        // Windows below 4 GB: no more than two factors of 32 bits.
+        let rate = match window >> 32 {
+            0 => window * factor / srtt_us.max(1),
+            _ => wide::mul_div(window, factor, srtt_us),
+        };
         self.pacing_rate = rate.clamp(1, u64::MAX / 8).min(self.max_pacing_rate);
     }
 

@@ -94,6 +94,12 @@ impl RttEstimator {
         if self.srtt8_us == 0 { None } else { Some(Span::micros(self.min.get())) }
     }
 
+    /// The same in µs; 0 before the first sample.
+    #[inline]
+    pub(crate) const fn min_us(&self) -> u64 {
+        if self.srtt8_us == 0 { 0 } else { self.min.get() }
+    }
+
     /// The retransmission time-out without back-off.
     pub fn rto(&self) -> Span {
         if self.srtt8_us == 0 {

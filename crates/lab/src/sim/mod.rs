@@ -243,8 +243,8 @@ impl<'a> World<'a> {
             match place {
                 FORWARD => self.on_arrival(index),
                 BACK => self.on_ack(index),
-                SENDER => self.on_sender(index),
-                _ => self.on_receiver(index),
+                SENDER => self.on_sender_due(index),
+                _ => self.on_receiver_due(index),
             }
         }
     }
@@ -305,8 +305,11 @@ impl<'a> World<'a> {
         }
         if let Some(lane) = flow.lane {
             let line = &mut self.lanes[lane].forward;
+            let is_next = line.is_empty(); // on a lane nothing overtakes
             line.push(at, segment);
-            self.shared.set(self.first_lane + 2 * lane, line.next());
+            if is_next {
+                self.shared.set(self.first_lane + 2 * lane, line.next());
+            }
             return;
         }
         flow.forward.push(at, segment);
@@ -329,6 +332,7 @@ impl<'a> World<'a> {
             hop => usize::from(hop),
         };
         let link = &mut self.links[index];
+        let due = link.next_departure();
         let verdict = link.offer(self.now, segment);
         if index == self.bottleneck {
             if let Some(capture) = &mut self.capture {
@@ -339,7 +343,9 @@ impl<'a> World<'a> {
             counts.1 += u64::from(verdict != Verdict::Queued);
         }
         let (next, drops) = (link.next_departure(), link.has_dropped());
-        self.shared.set(index, next);
+        if next != due {
+            self.shared.set(index, next);
+        }
         if drops {
             self.note_drops(index);
         }
@@ -390,7 +396,7 @@ impl<'a> World<'a> {
         self.shared.set(self.first_lane + place, self.lanes[place / 2].back.next());
         if let Some(index) = flow {
             let sender = self.emit(index, 0);
-            self.agenda.set(self.source(index, SENDER), sender);
+            self.agenda.set_by(self.source(index, SENDER), sender);
         }
     }
 
@@ -407,24 +413,58 @@ impl<'a> World<'a> {
     fn receive(&mut self, segment: &Segment) {
         let index = segment.flow as usize;
         let flow = &mut self.flows[index];
-        let was_open = flow.stats.finished.is_none();
-        flow.on_segment(self.now, segment, &mut self.acks);
-        if was_open && flow.stats.finished.is_some() && is_list(&self.setup.flows[index]) {
-            self.lists -= 1;
-            self.is_over = self.lists == 0;
+        let has_progressed = flow.on_segment(self.now, segment, &mut self.acks);
+        let receiver = flow.receiver.next_time();
+        if has_progressed {
+            self.note_progress(index);
         }
         if let Some(capture) = &mut self.capture {
             capture.on_segment(self.now, segment, Tap::Receiver);
         }
-        let receiver = flow.receiver.next_time();
-        if flow.sender.app.exchange().is_some() {
-            let sender = flow.sender.next_time();
-            self.agenda.set(self.source(index, SENDER), sender);
-        }
-        self.agenda.set(self.source(index, RECEIVER), receiver);
+        self.agenda.set_by(self.source(index, RECEIVER), receiver);
         if !self.acks.is_empty() {
             self.send_acks(index);
         }
+    }
+
+    /// A flow got all of its data, or of a response: it may have asked for the next one, or been the last that had to end.
+    #[cold]
+    fn note_progress(&mut self, index: usize) {
+        let flow = &self.flows[index];
+        let sender = flow.sender.next_time();
+        if flow.stats.finished.is_some() && is_list(&self.setup.flows[index]) {
+            self.lists -= 1;
+            self.is_over = self.lists == 0;
+        }
+        self.agenda.set_by(self.source(index, SENDER), sender);
+    }
+
+    /// A receiver's moment in the agenda has come; its own may lie behind it.
+    fn on_receiver_due(&mut self, index: usize) {
+        let due = self.flows[index].receiver.next_time();
+        if due > self.now {
+            self.put_off(index, RECEIVER, due);
+        } else {
+            self.on_receiver(index);
+        }
+    }
+
+    /// A sender's moment in the agenda has come; its own may lie behind it.
+    fn on_sender_due(&mut self, index: usize) {
+        let flow = &self.flows[index];
+        let due = flow.sender.next_time();
+        if due > self.now && flow.started {
+            self.put_off(index, SENDER, due);
+        } else {
+            self.on_sender(index);
+        }
+    }
+
+    /// A source was called early: no event at all.
+    #[cold]
+    fn put_off(&mut self, index: usize, part: usize, due: Time) {
+        self.events -= 1;
+        self.agenda.set(self.source(index, part), due);
     }
 
     fn on_receiver(&mut self, index: usize) {
@@ -438,22 +478,27 @@ impl<'a> World<'a> {
     /// Sends what a receiver has just written, unless it is lost.
     fn send_acks(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        for &ack in &self.acks {
+        let mut lane = flow.lane.map(|lane| (lane, &mut self.lanes[lane].back));
+        let is_next = lane.as_ref().is_none_or(|(_, line)| line.is_empty()); // on a lane nothing overtakes
+        for ack in &self.acks {
             let lost = !self.ack_loss.is_none() && self.ack_loss.lose();
             if let Some(capture) = &mut self.capture {
-                capture.on_ack_sent(self.now, index, &ack, lost);
+                capture.on_ack_sent(self.now, index, ack, lost);
             }
             if lost {
                 continue;
             }
-            match flow.lane {
-                Some(lane) => self.lanes[lane].back.push(self.now, (index, ack)),
-                None => flow.back.push(self.now, ack),
+            match &mut lane {
+                Some((_, line)) => line.push(self.now, (index, *ack)),
+                None => flow.back.push(self.now, *ack),
             }
         }
         self.acks.clear();
-        match flow.lane {
-            Some(lane) => self.shared.set(self.first_lane + 2 * lane + 1, self.lanes[lane].back.next()),
+        if !is_next {
+            return;
+        }
+        match lane {
+            Some((lane, line)) => self.shared.set(self.first_lane + 2 * lane + 1, line.next()),
             None => {
                 let next = flow.back.next();
                 self.agenda.set(self.source(index, BACK), next);
@@ -468,7 +513,8 @@ impl<'a> World<'a> {
         }
         let back = self.flows[index].back.next();
         let sender = self.emit(index, 0);
-        self.agenda.set_some(index, [(BACK, back), (SENDER, sender)]);
+        self.agenda.set(self.source(index, BACK), back);
+        self.agenda.set_by(self.source(index, SENDER), sender);
     }
 
     /// An ACK arrives at its sender.

@@ -24,6 +24,8 @@ pub(super) const TICK: Span = Span::millis(4);
 const WHEEL_TICKS: u64 = 63;
 const WHEEL_SHIFT: u32 = 3;
 const WHEEL_LEVELS: u32 = 9;
+/// The longest time-out: a whole number of ticks.
+const RTO_MAX_TICKS: u64 = ticks(RttEstimator::RTO_MAX);
 
 /// A wait in whole ticks, rounded up.
 // spec: Linux usecs_to_jiffies
@@ -32,9 +34,14 @@ const fn ticks(wait: Span) -> u64 {
 }
 
 /// When a kernel timer fires that is set now: on a tick, and never early.
-// spec: Linux calc_wheel_index, calc_index
 pub(super) fn fires_at(now: Time, wait: Span) -> Time {
-    let wait = ticks(wait);
+    fires_after(now, ticks(wait))
+}
+
+/// The same after so many ticks.
+// spec: Linux calc_wheel_index, calc_index
+#[inline]
+fn fires_after(now: Time, wait: u64) -> Time {
     let level = (0..WHEEL_LEVELS - 1).find(|level| wait < WHEEL_TICKS << (WHEEL_SHIFT * level));
     let shift = WHEEL_SHIFT * level.unwrap_or(WHEEL_LEVELS - 1);
     let expires = now.as_nanos() / TICK.as_nanos() + wait;
@@ -75,16 +82,24 @@ impl Default for Timer {
 impl Sender {
     /// The time-out with its back-off.
     pub(super) fn rto(&self) -> Span {
-        let rto = ticks(self.cc.rtt().rto()) * TICK.as_nanos();
-        Span::nanos(rto.saturating_mul(1 << self.backoff.min(20))).min(RttEstimator::RTO_MAX)
+        Span::nanos(self.rto_ticks() * TICK.as_nanos())
+    }
+
+    #[inline]
+    fn rto_ticks(&self) -> u64 {
+        (ticks(self.cc.rtt().rto()) << self.backoff.min(20)).min(RTO_MAX_TICKS)
     }
 
     /// Sets a timer that starts once what the pacer holds may leave.
     // spec: Linux tcp_reset_xmit_timer
     fn set_timer(&mut self, now: Time, kind: TimerKind, wait: Span) {
-        let paced = self.edt().since(now).as_nanos() / TICK.as_nanos() * TICK.as_nanos();
-        let wait = Span::nanos(ticks(wait) * TICK.as_nanos() + paced).min(RttEstimator::RTO_MAX);
-        self.timer = Timer { kind, at: fires_at(now, wait) };
+        self.set_timer_ticks(now, kind, ticks(wait));
+    }
+
+    #[inline]
+    fn set_timer_ticks(&mut self, now: Time, kind: TimerKind, wait: u64) {
+        let paced = self.edt().since(now).as_nanos() / TICK.as_nanos();
+        self.timer = Timer { kind, at: fires_after(now, (wait + paced).min(RTO_MAX_TICKS)) };
     }
 
     /// Arms the retransmission timer anew. After another timer it counts from the oldest segment's sending.
@@ -109,19 +124,21 @@ impl Sender {
         if self.board.packets_out() == 0 || !matches!(self.cc.ca_state(), CaState::Open | CaState::Cwr) {
             return false;
         }
-        let mut wait = match self.cc.rtt().smoothed() {
+        let wait = match self.cc.rtt().smoothed() {
             Some(srtt) => {
                 let slack = if self.board.packets_out() == 1 { LONE_SEGMENT } else { TIMEOUT_MIN };
                 Span::nanos(srtt.as_nanos() * 2) + slack
             }
             None => PROBE_INITIAL,
         };
-        let rto_at = if advancing { now + self.rto() } else { self.token(self.board.una).send_time() + self.rto() };
-        let until_rto = rto_at.since(now);
-        if until_rto > Span::ZERO {
-            wait = wait.min(until_rto);
-        }
-        self.set_timer(now, TimerKind::LossProbe, wait);
+        let rto = self.rto_ticks();
+        let until_rto = if advancing {
+            rto
+        } else {
+            ticks((self.token(self.board.una).send_time() + Span::nanos(rto * TICK.as_nanos())).since(now))
+        };
+        let wait = ticks(wait);
+        self.set_timer_ticks(now, TimerKind::LossProbe, if until_rto > 0 { wait.min(until_rto) } else { wait });
         true
     }
 
