@@ -131,12 +131,21 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
-    /// The next item to arrive.
+    /// The next item, if it has arrived by `now`: [`Self::drop_front`] takes it off. For items that are large to hand out.
     #[inline]
-    pub fn front(&self) -> Option<&T> {
+    pub fn arrived(&self, now: Time) -> Option<&T> {
         match &self.store {
-            Store::Fifo(ring) => ring.front().map(|(_, item)| item),
-            Store::Heap { heap, .. } => heap.peek().map(|timed| &timed.item),
+            Store::Fifo(ring) => ring.front().filter(|(at, _)| *at <= now).map(|(_, item)| item),
+            Store::Heap { heap, .. } => heap.peek().filter(|timed| timed.at <= now).map(|timed| &timed.item),
+        }
+    }
+
+    /// Takes the next item off.
+    #[inline]
+    pub fn drop_front(&mut self) {
+        match &mut self.store {
+            Store::Fifo(ring) => drop(ring.pop_front()),
+            Store::Heap { heap, .. } => drop(heap.pop()),
         }
     }
 

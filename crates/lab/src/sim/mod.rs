@@ -380,24 +380,26 @@ impl<'a> World<'a> {
     fn on_lane(&mut self, place: usize) {
         let lane = &mut self.lanes[place / 2];
         if place.is_multiple_of(2) {
-            let arrived = lane.forward.pop(self.now);
-            self.shared.set(self.first_lane + place, lane.forward.next());
-            if let Some((_, segment)) = arrived {
+            if let Some(&segment) = lane.forward.arrived(self.now) {
+                lane.forward.drop_front();
+                self.shared.set(self.first_lane + place, lane.forward.next());
                 self.receive(&segment);
             }
             return;
         }
-        let mut flow = None;
+        let Some(&(index, _)) = lane.back.arrived(self.now) else {
+            return;
+        };
         // ACKs that a receiver wrote at once are taken together.
-        while let Some((index, ack)) = next_of_flow(&mut self.lanes[place / 2], self.now, flow) {
-            flow = Some(index);
+        while let Some(&(flow, ack)) = self.lanes[place / 2].back.arrived(self.now)
+            && flow == index
+        {
+            self.lanes[place / 2].back.drop_front();
             self.take_ack(index, &ack);
         }
         self.shared.set(self.first_lane + place, self.lanes[place / 2].back.next());
-        if let Some(index) = flow {
-            let sender = self.emit(index, 0);
-            self.agenda.set_by(self.source(index, SENDER), sender);
-        }
+        let sender = self.emit(index, 0);
+        self.agenda.set_by(self.source(index, SENDER), sender);
     }
 
     /// Segments arrive at the receiver of a flow that shares no lane.
@@ -608,17 +610,6 @@ impl<'a> World<'a> {
         }
         self.shared.set(link, self.links[link].next_departure());
     }
-}
-
-/// The next ACK on a lane that has arrived, if it is for this flow (where one is given).
-#[inline]
-fn next_of_flow(lane: &mut Lane, now: Time, flow: Option<usize>) -> Option<(usize, AckPacket)> {
-    if let Some(flow) = flow
-        && lane.back.front().is_none_or(|next| next.0 != flow)
-    {
-        return None;
-    }
-    lane.back.pop(now).map(|(_, item)| item)
 }
 
 /// Whether the flow carries a list of objects, with the last of which a run ends.

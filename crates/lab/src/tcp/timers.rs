@@ -30,7 +30,8 @@ const RTO_MAX_TICKS: u64 = ticks(RttEstimator::RTO_MAX);
 /// A wait in whole ticks, rounded up.
 // spec: Linux usecs_to_jiffies
 const fn ticks(wait: Span) -> u64 {
-    wait.as_nanos().div_ceil(TICK.as_nanos())
+    // Half the instructions of `div_ceil`; waits end long before 2^64 ns.
+    wait.as_nanos().saturating_add(TICK.as_nanos() - 1) / TICK.as_nanos()
 }
 
 /// When a kernel timer fires that is set now: on a tick, and never early.
@@ -82,24 +83,15 @@ impl Default for Timer {
 impl Sender {
     /// The time-out with its back-off.
     pub(super) fn rto(&self) -> Span {
-        Span::nanos(self.rto_ticks() * TICK.as_nanos())
-    }
-
-    #[inline]
-    fn rto_ticks(&self) -> u64 {
-        (ticks(self.cc.rtt().rto()) << self.backoff.min(20)).min(RTO_MAX_TICKS)
+        let ticks = (ticks(self.cc.rtt().rto()) << self.backoff.min(20)).min(RTO_MAX_TICKS);
+        Span::nanos(ticks * TICK.as_nanos())
     }
 
     /// Sets a timer that starts once what the pacer holds may leave.
     // spec: Linux tcp_reset_xmit_timer
     fn set_timer(&mut self, now: Time, kind: TimerKind, wait: Span) {
-        self.set_timer_ticks(now, kind, ticks(wait));
-    }
-
-    #[inline]
-    fn set_timer_ticks(&mut self, now: Time, kind: TimerKind, wait: u64) {
         let paced = self.edt().since(now).as_nanos() / TICK.as_nanos();
-        self.timer = Timer { kind, at: fires_after(now, (wait + paced).min(RTO_MAX_TICKS)) };
+        self.timer = Timer { kind, at: fires_after(now, (ticks(wait) + paced).min(RTO_MAX_TICKS)) };
     }
 
     /// Arms the retransmission timer anew. After another timer it counts from the oldest segment's sending.
@@ -131,15 +123,21 @@ impl Sender {
             }
             None => PROBE_INITIAL,
         };
-        let rto = self.rto_ticks();
-        let until_rto = if advancing {
-            rto
-        } else {
-            ticks((self.token(self.board.una).send_time() + Span::nanos(rto * TICK.as_nanos())).since(now))
-        };
-        let wait = ticks(wait);
-        self.set_timer_ticks(now, TimerKind::LossProbe, if until_rto > 0 { wait.min(until_rto) } else { wait });
+        let from = if advancing { now } else { self.token(self.board.una).send_time() };
+        // The time-out in whole ticks, and backed off, is no shorter than this.
+        let comes_first = wait <= (from + self.cc.rtt().rto()).since(now);
+        let wait = if comes_first { wait } else { self.before_rto(now, from, wait) };
+        self.set_timer(now, TimerKind::LossProbe, wait);
         true
+    }
+
+    /// A wait that ends no later than the time-out that counts from `from`, unless that has passed.
+    #[inline(never)]
+    fn before_rto(&self, now: Time, from: Time, wait: Span) -> Span {
+        match (from + self.rto()).since(now) {
+            Span::ZERO => wait,
+            until_rto => wait.min(until_rto),
+        }
     }
 
     pub(super) fn set_reorder_timer(&mut self, now: Time, wait: Span) {
