@@ -173,14 +173,18 @@ impl Cubic {
         let Some(rtt_us) = ack.rs.rtt_us else {
             return false;
         };
+        let rtt_us = rtt_us.max(1);
+        let is_least = self.delay_min_us == 0 || rtt_us < self.delay_min_us;
+        if !is_least && !in_slow_start {
+            return false; // as most ACKs find it: nothing to learn
+        }
         if self.epoch_start != 0 {
             let since_epoch = self.tick_of(ack).saturating_sub(self.epoch_start);
             if since_epoch < self.ticks(IGNORE_RTT_US) {
                 return false;
             }
         }
-        let rtt_us = rtt_us.max(1);
-        if self.delay_min_us == 0 || rtt_us < self.delay_min_us {
+        if is_least {
             self.delay_min_us = rtt_us;
         }
         if !in_slow_start {

@@ -51,7 +51,7 @@ impl Token {
 
     /// When the packet was sent, rounded down to a microsecond.
     pub const fn send_time(&self) -> Time {
-        Time::micros(self.send_us)
+        Time::nanos(self.send_us.wrapping_mul(1_000)) // it was nanoseconds before, which 64 bits held
     }
 
     /// The same in microseconds, as it is kept.

@@ -187,7 +187,7 @@ impl<A: Algorithm> Controller<A> {
         self.flight = after;
         let counts_bytes = self.counts_bytes;
         let sent_volume = u64::from(if counts_bytes { sent.bytes } else { sent.packets });
-        self.undelivered = self.undelivered.saturating_add(sent_volume);
+        self.undelivered = self.undelivered.wrapping_add(sent_volume); // no connection sends 2^64 bytes
         let in_flight = self.volume(after);
         let is_full = if counts_bytes {
             after.bytes.saturating_add(self.mss.into()) > self.cwnd_bytes
@@ -239,11 +239,14 @@ impl<A: Algorithm> Controller<A> {
     pub fn on_delivered(&mut self, batch: AckBatch) -> OpenAck {
         let prior_in_flight = self.flight;
         let open =
-            OpenAck { now: batch.now, epoch: batch.epoch, prior_in_flight, send_time: None, packets: batch.packets };
-        if batch.epoch != self.epoch || batch.newest.epoch() != self.epoch {
+            OpenAck { epoch: batch.epoch, prior_in_flight, send_time: None, packets: batch.packets };
+        if batch.epoch != self.epoch {
             return open;
         }
         self.clock(batch.now);
+        if batch.newest.epoch() != self.epoch {
+            return open;
+        }
         let mut packets = batch.packets;
         let mut gone = batch.packets;
         if batch.uncounted_bytes > 0 {
@@ -307,7 +310,7 @@ impl<A: Algorithm> Controller<A> {
         if open.epoch != self.epoch {
             return;
         }
-        let now = self.clock(open.now);
+        let now = self.now; // which began with `on_delivered`
         // Linux `FLAG_ACK_MAYBE_DELAYED`: a lone short packet, and nothing else was delivered since it was sent.
         let one = if self.counts_bytes { self.mss.into() } else { 1 };
         let is_ack_delayed =
