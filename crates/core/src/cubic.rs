@@ -8,6 +8,7 @@ use crate::event::{Ack, TxStart};
 use crate::hystart::HyStartInside;
 use crate::hystart::{HyStart, HyStartPlusPlus};
 use crate::params::params;
+use crate::shared::last_moment_of;
 use crate::units::{MICROS_PER_SEC, Time};
 use crate::wide;
 
@@ -102,6 +103,15 @@ pub(crate) struct Cubic {
     acked_in_epoch: u64,
     reno_cwnd: u64,
     slow_start: SlowStart,
+    now: Present,
+}
+
+/// The present tick, and the moments of which it is known that they belong to it; at first none.
+#[derive(Clone, Copy, Debug)]
+struct Present {
+    tick: u64,
+    from: Time,
+    to: Time,
 }
 
 impl Cubic {
@@ -125,6 +135,7 @@ impl Cubic {
             acked_in_epoch: 0,
             reno_cwnd: 0,
             slow_start,
+            now: Present { tick: 0, from: Time::NEVER, to: Time::ZERO },
         }
     }
 
@@ -136,6 +147,18 @@ impl Cubic {
     /// Ticks since the start of time, never 0: the host's own, else by `now`.
     fn tick(&self, now: Time, host: Option<u64>) -> u64 {
         host.unwrap_or_else(|| self.ticks(now.as_micros()) + 1)
+    }
+
+    /// The same at an ACK, without a division as long as the tick lasts.
+    fn tick_of(&mut self, ack: &Ack) -> u64 {
+        if ack.tick.is_some() || ack.now < self.now.from || ack.now > self.now.to {
+            let tick = self.tick(ack.now, ack.tick);
+            if ack.tick.is_none() {
+                self.now = Present { tick, from: ack.now, to: last_moment_of(tick.saturating_sub(1), self.p.hz) };
+            }
+            return tick;
+        }
+        self.now.tick
     }
 
     /// Ticks in a span, rounded down. Whole seconds apart, so that no time overflows.
@@ -150,12 +173,18 @@ impl Cubic {
         let Some(rtt_us) = ack.rs.rtt_us else {
             return false;
         };
-        let ignore = self.ticks(IGNORE_RTT_US);
-        if self.epoch_start != 0 && self.tick(ack.now, ack.tick).saturating_sub(self.epoch_start) < ignore {
-            return false;
-        }
         let rtt_us = rtt_us.max(1);
-        if self.delay_min_us == 0 || rtt_us < self.delay_min_us {
+        let is_least = self.delay_min_us == 0 || rtt_us < self.delay_min_us;
+        if !is_least && !in_slow_start {
+            return false; // as most ACKs find it: nothing to learn
+        }
+        if self.epoch_start != 0 {
+            let since_epoch = self.tick_of(ack).saturating_sub(self.epoch_start);
+            if since_epoch < self.ticks(IGNORE_RTT_US) {
+                return false;
+            }
+        }
+        if is_least {
             self.delay_min_us = rtt_us;
         }
         if !in_slow_start {
@@ -180,7 +209,7 @@ impl Cubic {
     // spec: Linux bictcp_update
     pub(crate) fn acks_per_increase(&mut self, ack: &Ack, cwnd: u32, acked: u32) -> u32 {
         self.acked_in_epoch += u64::from(acked);
-        let tick = self.tick(ack.now, ack.tick);
+        let tick = self.tick_of(ack);
         let hz = u64::from(self.p.hz);
         if self.last_cwnd == cwnd && tick.saturating_sub(self.last_tick) <= hz / 32 {
             return clamp_count(self.count);

@@ -208,7 +208,6 @@ impl AckBatch {
 #[derive(Debug)]
 #[must_use = "end the ACK with Controller::on_ack"]
 pub struct OpenAck {
-    pub(crate) now: Time,
     pub(crate) epoch: u16,
     pub(crate) prior_in_flight: Flight,
     pub(crate) send_time: Option<Time>,

@@ -171,15 +171,14 @@ impl LossBased {
     fn count_up(&mut self, every: u32, acked: u32) {
         if self.cwnd_count >= every {
             self.cwnd_count = 0;
-            self.cwnd = self.cwnd.saturating_add(1);
+            self.cwnd = self.cwnd.saturating_add(1).min(self.cwnd_clamp);
         }
         self.cwnd_count = self.cwnd_count.saturating_add(acked);
         if self.cwnd_count >= every {
             let steps = self.cwnd_count / every;
             self.cwnd_count -= steps * every;
-            self.cwnd = self.cwnd.saturating_add(steps);
+            self.cwnd = self.cwnd.saturating_add(steps).min(self.cwnd_clamp);
         }
-        self.cwnd = self.cwnd.min(self.cwnd_clamp);
     }
 
     /// Proportional rate reduction: what leaves is in proportion to what arrives.
@@ -331,8 +330,13 @@ impl LossBased {
     fn update_pacing_rate(&mut self, srtt_us: u64, packets_out: u32) {
         let percent = if self.cwnd < self.ssthresh / 2 { PACING_SLOW_START } else { PACING_AVOIDANCE };
         let window = self.mss * u64::from(self.cwnd.max(packets_out));
-        let rate = wide::mul_div(window, MICROS_PER_SEC / 100 * percent, srtt_us);
-        self.pacing_rate = rate.clamp(1, u64::MAX / 8).min(self.max_pacing_rate);
+        let factor = MICROS_PER_SEC / 100 * percent;
+        // Windows below 4 GB: no more than two factors of 32 bits.
+        let rate = match window >> 32 {
+            0 => window * factor / srtt_us.max(1),
+            _ => wide::mul_div(window, factor, srtt_us),
+        };
+        self.pacing_rate = rate.max(1).min(self.max_pacing_rate);
     }
 
     /// Whether the window still grows by what is acknowledged.
@@ -347,7 +351,7 @@ impl LossBased {
 
     /// The rate at which a pacing host sends this window.
     pub const fn pacing_rate(&self) -> Rate {
-        Rate::bytes_per_sec(self.pacing_rate)
+        Rate::bits_per_sec(self.pacing_rate << 3) // it is never above the eighth of what 64 bits hold
     }
 
     /// What the flow is doing, for traces.
@@ -371,9 +375,9 @@ impl LossBased {
     }
 }
 
-/// A bound in bytes per second; the largest number for none.
+/// A bound in bytes per second; what 64 bits hold in bits for none.
 fn most(rate: Option<Rate>) -> u64 {
-    rate.map_or(u64::MAX, Rate::as_bytes_per_sec).max(1)
+    rate.map_or(u64::MAX / 8, Rate::as_bytes_per_sec).max(1)
 }
 
 /// A count of packets, of which 2^32 are never exceeded.

@@ -86,12 +86,19 @@ impl RttEstimator {
 
     /// Smoothed RTT; `None` before the first sample.
     pub const fn smoothed(&self) -> Option<Span> {
-        if self.srtt8_us == 0 { None } else { Some(Span::micros(self.srtt8_us >> 3)) }
+        // No sample is above what 64 bits of nanoseconds hold, nor is their mean.
+        if self.srtt8_us == 0 { None } else { Some(Span::nanos((self.srtt8_us >> 3).wrapping_mul(1_000))) }
     }
 
     /// Smallest RTT of the last five minutes; `None` before the first sample.
     pub const fn min(&self) -> Option<Span> {
         if self.srtt8_us == 0 { None } else { Some(Span::micros(self.min.get())) }
+    }
+
+    /// The same in µs; 0 before the first sample.
+    #[inline]
+    pub(crate) const fn min_us(&self) -> u64 {
+        if self.srtt8_us == 0 { 0 } else { self.min.get() }
     }
 
     /// The retransmission time-out without back-off.

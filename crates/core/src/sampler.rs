@@ -51,7 +51,7 @@ impl Token {
 
     /// When the packet was sent, rounded down to a microsecond.
     pub const fn send_time(&self) -> Time {
-        Time::micros(self.send_us)
+        Time::nanos(self.send_us.wrapping_mul(1_000)) // it was nanoseconds before, which 64 bits held
     }
 
     /// The same in microseconds, as it is kept.
@@ -334,6 +334,12 @@ impl RateSampler {
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack GenerateRateSample; Linux tcp_rate_gen
     #[inline]
     pub fn on_ack(&mut self, now: Time, min_rtt: Span) -> RateSample {
+        self.sample(now, min_rtt.as_micros())
+    }
+
+    /// The same, of a host that keeps its smallest RTT in µs.
+    #[inline]
+    pub(crate) fn sample(&mut self, now: Time, min_rtt_us: u64) -> RateSample {
         if self.app_limited != 0 && self.delivered > self.app_limited {
             self.app_limited = 0;
         }
@@ -358,7 +364,7 @@ impl RateSampler {
         let ack_elapsed = now.as_micros().saturating_sub(packet.delivered_time_us);
         let interval_us = send_elapsed.max(ack_elapsed);
         // An interval below the smallest RTT comes from a spurious retransmission or a compressed clock.
-        if interval_us >= min_rtt.as_micros() && interval_us > 0 {
+        if interval_us >= min_rtt_us && interval_us > 0 {
             sample.interval_us = Some(interval_us);
         }
         sample

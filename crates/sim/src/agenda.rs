@@ -55,6 +55,18 @@ impl Agenda {
         }
     }
 
+    /// Sets a source's moment unless an earlier one stands there. For sources that may be called early and then say when they
+    /// want to be called: a timer that is put off with every packet costs one early call, and no climb up the tree.
+    #[inline]
+    pub fn set_by(&mut self, source: usize, at: Time) {
+        let group = self.leaves + source / WIDTH;
+        let moment = &mut self.groups[group][source % WIDTH];
+        if at.as_nanos() < *moment {
+            *moment = at.as_nanos();
+            self.settle(group);
+        }
+    }
+
     /// Carries a group's minimum up, as far as it changes something.
     #[inline]
     fn settle(&mut self, mut group: usize) {
@@ -123,5 +135,16 @@ mod tests {
                 assert_eq!((agenda.earliest(), agenda.first()), (earliest, (first / WIDTH, first % WIDTH)));
             }
         }
+    }
+
+    #[test]
+    fn a_moment_that_may_come_early_is_only_ever_brought_forward() {
+        let mut agenda = Agenda::new(100);
+        agenda.set_by(70, Time::nanos(9));
+        agenda.set_by(70, Time::nanos(12));
+        agenda.set_by(3, Time::nanos(11));
+        assert_eq!((agenda.earliest(), agenda.first()), (Time::nanos(9), (70 / WIDTH, 70 % WIDTH)));
+        agenda.set(70, Time::nanos(12));
+        assert_eq!((agenda.earliest(), agenda.first()), (Time::nanos(11), (0, 3)));
     }
 }

@@ -173,13 +173,10 @@ impl<A: Algorithm> Controller<A> {
             return Token::default();
         }
         let now = self.clock(now);
-        let before = match sent.in_flight {
-            Some(flight) => {
-                self.host_counts = true;
-                flight
-            }
-            None => self.flight,
-        };
+        if sent.in_flight.is_some() {
+            self.host_counts = true;
+        }
+        let before = sent.in_flight.unwrap_or(self.flight);
         let none_outstanding = sent.none_outstanding.unwrap_or(before.packets == 0);
         if before.packets == 0 {
             self.on_tx_start(now, none_outstanding);
@@ -190,10 +187,12 @@ impl<A: Algorithm> Controller<A> {
         self.flight = after;
         let counts_bytes = self.counts_bytes;
         let sent_volume = u64::from(if counts_bytes { sent.bytes } else { sent.packets });
-        self.undelivered = self.undelivered.saturating_add(sent_volume);
+        self.undelivered = self.undelivered.wrapping_add(sent_volume); // no connection sends 2^64 bytes
         let in_flight = self.volume(after);
         let is_full = if counts_bytes {
             after.bytes.saturating_add(self.mss.into()) > self.cwnd_bytes
+        } else if sent.in_flight.is_some() {
+            after.packets >= self.cwnd
         } else {
             self.in_window(after) >= self.cwnd.into()
         };
@@ -239,12 +238,14 @@ impl<A: Algorithm> Controller<A> {
     #[inline(always)]
     pub fn on_delivered(&mut self, batch: AckBatch) -> OpenAck {
         let prior_in_flight = self.flight;
-        let open =
-            OpenAck { now: batch.now, epoch: batch.epoch, prior_in_flight, send_time: None, packets: batch.packets };
-        if batch.epoch != self.epoch || batch.newest.epoch() != self.epoch {
+        let open = OpenAck { epoch: batch.epoch, prior_in_flight, send_time: None, packets: batch.packets };
+        if batch.epoch != self.epoch {
             return open;
         }
         self.clock(batch.now);
+        if batch.newest.epoch() != self.epoch {
+            return open;
+        }
         let mut packets = batch.packets;
         let mut gone = batch.packets;
         if batch.uncounted_bytes > 0 {
@@ -308,22 +309,38 @@ impl<A: Algorithm> Controller<A> {
         if open.epoch != self.epoch {
             return;
         }
-        let now = self.clock(open.now);
+        let now = self.now; // which began with `on_delivered`
         // Linux `FLAG_ACK_MAYBE_DELAYED`: a lone short packet, and nothing else was delivered since it was sent.
         let one = if self.counts_bytes { self.mss.into() } else { 1 };
         let is_ack_delayed =
             info.is_ack_delayed && self.sampler.delivered_since_newest().is_some_and(|volume| volume <= one);
-        let rtt = self.take_rtt(now, &open, info, is_ack_delayed);
-        let min_rtt = self.rtt.min().unwrap_or(Span::ZERO);
-        let mut rs = self.sampler.on_ack(now, min_rtt);
+        let (rtt, oldest) = match info.rtt {
+            AckRtt::Measured { newest, oldest } => (newest, oldest),
+            AckRtt::None => (None, None),
+            AckRtt::Newest => {
+                let rtt = open.send_time.map(|sent| now.since(sent));
+                (rtt, rtt)
+            }
+        };
+        if let Some(rtt) = rtt {
+            if !(is_ack_delayed && self.rtt.min().is_some_and(|min| rtt > min)) {
+                self.rtt.on_min_sample(now, rtt);
+            }
+        }
+        if let Some(rtt) = oldest {
+            let counts = (self.sampler.newest_prior_delivered(), self.sampler.delivered());
+            let (una, next) = info.una_next.unwrap_or(counts);
+            self.rtt.on_sample(now, rtt, una, next);
+        }
+        let mut rs = self.sampler.sample(now, self.rtt.min_us());
         let (prior, after) = info.in_flight.unwrap_or((open.prior_in_flight, self.flight));
         self.flight = after;
         rs.rtt_us = rtt.map(Span::as_micros);
-        rs.prior_in_flight = self.in_window(prior);
+        rs.prior_in_flight = if info.in_flight.is_some() { self.volume(prior) } else { self.in_window(prior) };
         rs.is_ack_delayed = is_ack_delayed;
         let delivered = self.sampler.delivered();
         let (una, next) = info.una_next.unwrap_or((rs.prior_delivered, delivered));
-        let in_flight = self.in_window(after);
+        let in_flight = if info.in_flight.is_some() { self.volume(after) } else { self.in_window(after) };
         let ack = Ack {
             now,
             rs,
@@ -352,32 +369,6 @@ impl<A: Algorithm> Controller<A> {
         if self.take(&outputs) {
             self.sampler.on_app_limited(self.volume(after));
         }
-    }
-
-    /// Takes the ACK's RTT into the estimator; the algorithm's sample.
-    #[inline]
-    fn take_rtt(&mut self, now: Time, open: &OpenAck, info: &AckInfo, is_ack_delayed: bool) -> Option<Span> {
-        let (newest, oldest) = match info.rtt {
-            AckRtt::Measured { newest, oldest } => (newest, oldest),
-            AckRtt::None => (None, None),
-            AckRtt::Newest => {
-                let rtt = open.send_time.map(|sent| now.since(sent));
-                (rtt, rtt)
-            }
-        };
-        if let Some(rtt) = newest {
-            if !(is_ack_delayed && self.rtt.min().is_some_and(|min| rtt > min)) {
-                self.rtt.on_min_sample(now, rtt);
-            }
-        }
-        if let Some(rtt) = oldest {
-            let (una, next) = match info.una_next {
-                Some(counts) => counts,
-                None => (self.sampler.newest_prior_delivered(), self.sampler.delivered()),
-            };
-            self.rtt.on_sample(now, rtt, una, next);
-        }
-        newest
     }
 
     /// An [`Ack`] that delivers nothing, for events outside ACKs.

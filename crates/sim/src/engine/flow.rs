@@ -1,7 +1,7 @@
 //! One flow in the simulator: both ends, and what is counted of it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{Span, State, Time};
+use bbrlab_core::{NANOS_PER_SEC, Span, State, Time};
 
 use crate::metrics::Histogram;
 use crate::setup::FlowSetup;
@@ -76,30 +76,41 @@ impl Flow {
         }
     }
 
-    /// A segment arrives at the receiver.
+    /// A segment arrives at the receiver. True: with it all that was asked for is there.
     #[inline]
-    pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) -> bool {
         let before = self.receiver.bytes;
         self.receiver.on_segment(now, segment, acks);
         let fresh = self.receiver.bytes - before;
-        if fresh > 0 {
-            self.count_arrival(now, fresh);
+        if fresh == 0 {
+            return false;
+        }
+        self.count_arrival(now, fresh);
+        self.sender.app.is_finite() && self.stats.finished.is_none() && self.take_whole(now)
+    }
+
+    #[inline]
+    fn count_arrival(&mut self, now: Time, fresh: u64) {
+        // The last bin is the present second's, from the first arrival in it.
+        let second = self.stats.bins.len() as u64;
+        if now.as_nanos() >= second * NANOS_PER_SEC {
+            self.stats.bins.resize((now.as_nanos() / NANOS_PER_SEC) as usize + 1, 0);
+        }
+        if let Some(bin) = self.stats.bins.last_mut() {
+            *bin += fresh;
         }
     }
 
-    fn count_arrival(&mut self, now: Time, fresh: u64) {
-        let second = (now.as_nanos() / bbrlab_core::NANOS_PER_SEC) as usize;
-        if second >= self.stats.bins.len() {
-            self.stats.bins.resize(second + 1, 0);
-        }
-        self.stats.bins[second] += fresh;
+    /// Whether all that was asked for has arrived; then the flow is finished, or asks for more.
+    #[inline(never)]
+    fn take_whole(&mut self, now: Time) -> bool {
         if let Some(total) = self.sender.app.total() {
-            if self.receiver.in_order_bytes >= total && self.stats.finished.is_none() {
+            if self.receiver.in_order_bytes >= total {
                 self.stats.finished = Some(now);
+                return true;
             }
         } else if let Some(exchange) = self.sender.app.exchange()
             && self.receiver.in_order_bytes >= exchange.end
-            && self.stats.finished.is_none()
         {
             self.stats.exchanges.push(now.since(self.stats.request_sent));
             match exchange.pause {
@@ -109,7 +120,9 @@ impl Flow {
                 }
                 None => self.stats.finished = Some(now),
             }
+            return true;
         }
+        false
     }
 
     /// The flow's first request was sent at its start.

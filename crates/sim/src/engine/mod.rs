@@ -245,9 +245,9 @@ impl<'a> World<'a> {
                 if index == self.control {
                     self.on_control();
                 } else if source % FLOW_SOURCES == SENDER {
-                    self.on_sender(index);
+                    self.on_sender_due(index);
                 } else {
-                    self.on_receiver(index);
+                    self.on_receiver_due(index);
                 }
             }
         }
@@ -277,7 +277,7 @@ impl<'a> World<'a> {
             self.take_ack(flow as usize, &ack);
         }
         let next = self.emit(flow as usize, 0);
-        self.agenda.set(self.source(flow as usize, SENDER), next);
+        self.agenda.set_by(self.source(flow as usize, SENDER), next);
     }
 
     /// Tells hosts that their access links have taken packets off their hands.
@@ -317,24 +317,58 @@ impl<'a> World<'a> {
     fn receive(&mut self, segment: &Segment) {
         let index = segment.flow as usize;
         let flow = &mut self.flows[index];
-        let was_open = flow.stats.finished.is_none();
-        flow.on_segment(self.now, segment, &mut self.acks);
-        if was_open && flow.stats.finished.is_some() && is_list(&self.setup.flows[index]) {
-            self.lists -= 1;
-            self.is_over = self.lists == 0;
+        let has_progressed = flow.on_segment(self.now, segment, &mut self.acks);
+        let receiver = flow.receiver.next_time();
+        if has_progressed {
+            self.note_progress(index);
         }
         if let Some(capture) = &mut self.capture {
             capture.on_segment(self.now, segment, Tap::Receiver);
         }
-        let receiver = flow.receiver.next_time();
-        if flow.sender.app.exchange().is_some() {
-            let sender = flow.sender.next_time();
-            self.agenda.set(self.source(index, SENDER), sender);
-        }
-        self.agenda.set(self.source(index, RECEIVER), receiver);
+        self.agenda.set_by(self.source(index, RECEIVER), receiver);
         if !self.acks.is_empty() {
             self.send_acks(index);
         }
+    }
+
+    /// A flow got all of its data, or of a response: it may have asked for the next one, or been the last that had to end.
+    #[cold]
+    fn note_progress(&mut self, index: usize) {
+        let flow = &self.flows[index];
+        let sender = flow.sender.next_time();
+        if flow.stats.finished.is_some() && is_list(&self.setup.flows[index]) {
+            self.lists -= 1;
+            self.is_over = self.lists == 0;
+        }
+        self.agenda.set_by(self.source(index, SENDER), sender);
+    }
+
+    /// A receiver's moment in the agenda has come; its own may lie behind it.
+    fn on_receiver_due(&mut self, index: usize) {
+        let due = self.flows[index].receiver.next_time();
+        if due > self.now {
+            self.put_off(index, RECEIVER, due);
+        } else {
+            self.on_receiver(index);
+        }
+    }
+
+    /// A sender's moment in the agenda has come; its own may lie behind it.
+    fn on_sender_due(&mut self, index: usize) {
+        let flow = &self.flows[index];
+        let due = flow.sender.next_time();
+        if due > self.now && flow.started {
+            self.put_off(index, SENDER, due);
+        } else {
+            self.on_sender(index);
+        }
+    }
+
+    /// A source was called early: no event at all.
+    #[cold]
+    fn put_off(&mut self, index: usize, part: usize, due: Time) {
+        self.events -= 1;
+        self.agenda.set(self.source(index, part), due);
     }
 
     fn on_receiver(&mut self, index: usize) {
@@ -348,12 +382,13 @@ impl<'a> World<'a> {
     /// Sends what a receiver has just written, unless it is lost.
     fn send_acks(&mut self, index: usize) {
         let (holds, mss) = (self.path.back.holds_acks(), u64::from(self.setup.flows[index].mss));
-        for &ack in &self.acks {
+        for ack in &mut self.acks {
             let mut lost = false;
+            ack.flow = index as u32;
             let held = if ack.syn || !holds { None } else { Some(u64::from(ack.fresh) * mss) };
-            self.path.back.enter(self.now, AckPacket { flow: index as u32, ..ack }, held, &mut Lost(&mut lost));
+            self.path.back.enter(self.now, *ack, held, &mut Lost(&mut lost));
             if let Some(capture) = &mut self.capture {
-                capture.on_ack_sent(self.now, index, &ack, lost);
+                capture.on_ack_sent(self.now, index, ack, lost);
             }
         }
         self.acks.clear();

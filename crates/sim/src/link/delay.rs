@@ -21,6 +21,8 @@ pub struct DelayLine<T> {
     duplicate: u64,
     /// What a detour adds; items behind it may overtake.
     detour: Span,
+    /// It delays and does nothing else, but for a detour, which needs the heap.
+    is_plain: bool,
     rng: Rng,
     /// When the latest item that keeps its place arrives; none after it comes earlier.
     latest: Time,
@@ -53,6 +55,7 @@ impl<T: Copy> DelayLine<T> {
             reorder,
             duplicate: threshold(config.duplicate),
             detour: Span::ZERO,
+            is_plain: !overtakes && config.jitter == Span::ZERO && threshold(config.duplicate) == 0,
             rng: Rng::derive(seed, 0xde1a),
             latest: Time::ZERO,
             store: if overtakes {
@@ -100,6 +103,19 @@ impl<T: Copy> DelayLine<T> {
     /// Takes an item in at `now`. A duplicated item arrives twice at the same time. Returns whether it is one.
     #[inline]
     pub fn push(&mut self, now: Time, item: T) -> bool {
+        if self.is_plain
+            && let Store::Fifo(ring) = &mut self.store
+        {
+            self.latest = self.latest.max(now + self.delay);
+            ring.push_back((self.latest, item));
+            false
+        } else {
+            self.push_specially(now, item)
+        }
+    }
+
+    #[inline(never)]
+    fn push_specially(&mut self, now: Time, item: T) -> bool {
         let at = self.arrival(now);
         self.insert(at, item);
         let doubled = self.duplicate != 0 && happens(self.duplicate, &mut self.rng);
@@ -118,12 +134,21 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
-    /// The next item to arrive.
+    /// The next item, if it has arrived by `now`: [`Self::drop_front`] takes it off. For items that are large to hand out.
     #[inline]
-    pub fn front(&self) -> Option<&T> {
+    pub fn arrived(&self, now: Time) -> Option<&T> {
         match &self.store {
-            Store::Fifo(ring) => ring.front().map(|(_, item)| item),
-            Store::Heap { heap, .. } => heap.peek().map(|timed| &timed.item),
+            Store::Fifo(ring) => ring.front().filter(|(at, _)| *at <= now).map(|(_, item)| item),
+            Store::Heap { heap, .. } => heap.peek().filter(|timed| timed.at <= now).map(|timed| &timed.item),
+        }
+    }
+
+    /// Takes the next item off.
+    #[inline]
+    pub fn drop_front(&mut self) {
+        match &mut self.store {
+            Store::Fifo(ring) => drop(ring.pop_front()),
+            Store::Heap { heap, .. } => drop(heap.pop()),
         }
     }
 

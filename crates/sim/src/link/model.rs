@@ -121,8 +121,9 @@ impl<P: LinkPacket> Link<P> {
             Server::Trace(_) => return self.depart_by_trace(now),
         }
         let served = self.serving.take()?;
+        let departure = self.departed(served, at);
         self.serve_next(at);
-        Some(self.departed(served, at))
+        Some(departure)
     }
 
     /// Changes the rate; the bits that remain of the packet being sent go at the new one.
@@ -240,7 +241,7 @@ impl<P: LinkPacket> Link<P> {
 
     #[inline]
     fn departed(&mut self, served: Serving<P>, at: Time) -> Departure<P> {
-        let lost = self.loss.lose();
+        let lost = !self.loss.is_none() && self.loss.lose();
         let stats = &mut self.tally.stats;
         stats.departed_packets += 1;
         stats.departed_bytes += u64::from(served.packet.wire_bytes());

@@ -174,12 +174,10 @@ impl<P: PathPacket> OneWay<P> {
             return None;
         }
         let line = self.routes[flow as usize].line;
-        if self.lines[line].next() > now || self.lines[line].front().is_none_or(|next| next.flow() != flow) {
-            return None;
-        }
-        let arrived = self.lines[line].pop(now);
+        let arrived = *self.lines[line].arrived(now).filter(|next| next.flow() == flow)?;
+        self.lines[line].drop_front();
         self.note_line(line);
-        arrived.map(|(_, packet)| packet)
+        Some(arrived)
     }
 
     /// The next packet to arrive, if that is by `now`; the links' work up to then is done.
@@ -192,7 +190,9 @@ impl<P: PathPacket> OneWay<P> {
             let source = self.first_source();
             match source.checked_sub(self.links.len()) {
                 None => self.depart(source, watch),
-                Some(line) if self.lines[line].next() <= self.agenda.earliest() => return self.lines[line].front(),
+                Some(line) if self.lines[line].next() <= self.agenda.earliest() => {
+                    return self.lines[line].arrived(now);
+                }
                 Some(line) => self.release(line, watch),
             }
         }
@@ -324,9 +324,12 @@ impl<P: PathPacket> OneWay<P> {
             hop => usize::from(hop),
         };
         let link = &mut self.links[index];
+        let due = link.next_departure();
         let verdict = link.offer(now, packet.into_queue());
         let (next, drops) = (link.next_departure(), link.has_dropped());
-        self.agenda.set(index, next);
+        if next != due {
+            self.agenda.set(index, next);
+        }
         watch.on_offered(now, &packet, verdict, index == self.bottleneck);
         if drops {
             self.note_drops(index, watch);
@@ -380,10 +383,14 @@ impl<P: PathPacket> OneWay<P> {
     fn propagate(&mut self, at: Time, mut packet: P, watch: &mut impl Watch<P>) {
         let index = self.route(&packet).line;
         packet.set_line(index);
-        if self.lines[index].push(at, packet) {
+        let line = &mut self.lines[index];
+        let before = line.next();
+        if line.push(at, packet) {
             watch.on_doubled(&packet);
         }
-        self.note_line(index);
+        if self.lines[index].next() != before {
+            self.note_line(index);
+        }
     }
 
     #[inline]
@@ -403,9 +410,10 @@ impl<P: PathPacket> OneWay<P> {
                 self.release(line, watch);
             }
         }
-        let arrived = self.lines[line].pop(now);
+        let arrived = *self.lines[line].arrived(now)?; // else an ACK was let go, which notes the line itself
+        self.lines[line].drop_front();
         self.note_line(line);
-        arrived
+        Some((now, arrived))
     }
 
     /// The next ACK that was held on a line goes on.
@@ -415,6 +423,7 @@ impl<P: PathPacket> OneWay<P> {
         if let Some((at, packet)) = self.holds[line].pop(due) {
             self.propagate(at, packet, watch);
         }
+        self.note_line(line);
     }
 
     #[inline]

@@ -103,6 +103,12 @@ impl App {
         self.next = if at < self.stop { at } else { Time::NEVER };
     }
 
+    /// Something it writes has an end that its reader waits for: then there is a [`Self::total`] or an [`Self::exchange`].
+    #[inline]
+    pub const fn is_finite(&self) -> bool {
+        matches!(self.traffic, Traffic::Size(_) | Traffic::RequestResponse { .. } | Traffic::Objects(_))
+    }
+
     /// The flow ends once this many bytes have arrived, if it ends at all.
     pub fn total(&self) -> Option<u64> {
         match self.traffic {

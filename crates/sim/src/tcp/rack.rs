@@ -100,6 +100,17 @@ impl Rack {
     }
 }
 
+/// What loss detection finds at the head of the log.
+#[derive(Clone, Copy, Debug)]
+enum Suspect {
+    /// Nothing that left before what was delivered.
+    None,
+    /// A transmission of this moment (µs), which still has time.
+    Waits(u64),
+    /// This segment.
+    Lost(u64),
+}
+
 /// Segments marked lost one after the other: neighbours that left as one super-packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LostRun {
@@ -130,26 +141,40 @@ impl Sender {
     pub(super) fn detect_loss(&mut self, now: Time, by_timer: bool) -> (u64, Option<Span>) {
         let patience = self.rack.rtt_us + self.reordering_window_us();
         let now_us = now.as_micros();
-        let mut lost = LostRun::default();
-        let wait = loop {
-            let Some(&(seq, sent_us)) = self.board.sent_log.front() else {
-                break None;
-            };
-            if !self.board.is_current(seq, sent_us) {
+        let mut found = self.next_suspect(patience, now_us);
+        let mut all = 0;
+        if let Suspect::Lost(_) = found {
+            let mut lost = LostRun::default();
+            while let Suspect::Lost(seq) = found {
+                self.lose(now, seq, by_timer, &mut lost);
+                found = self.next_suspect(patience, now_us);
+            }
+            self.tell_lost(now, by_timer, &lost);
+            all = lost.all;
+        }
+        match found {
+            Suspect::Waits(sent_us) => (all, Some(Span::micros(self.longest_wait(sent_us, patience, now_us)))),
+            _ => (all, None),
+        }
+    }
+
+    /// The oldest transmission that is still in flight, if it left before the newest delivered one; one that is lost is taken off the log.
+    #[inline]
+    fn next_suspect(&mut self, patience: u64, now_us: u64) -> Suspect {
+        while let Some(&(seq, sent_us)) = self.board.sent_log.front() {
+            if self.board.is_current(seq, sent_us) {
+                if (sent_us, seq) >= (self.rack.sent_us, self.rack.seq) {
+                    return Suspect::None;
+                }
+                if sent_us + patience > now_us {
+                    return Suspect::Waits(sent_us);
+                }
                 self.board.sent_log.pop_front();
-                continue;
-            }
-            if (sent_us, seq) >= (self.rack.sent_us, self.rack.seq) {
-                break None;
-            }
-            if sent_us + patience > now_us {
-                break Some(Span::micros(self.longest_wait(sent_us, patience, now_us)));
+                return Suspect::Lost(seq);
             }
             self.board.sent_log.pop_front();
-            self.lose(now, seq, by_timer, &mut lost);
-        };
-        self.tell_lost(now, by_timer, &lost);
-        (lost.all, wait)
+        }
+        Suspect::None
     }
 
     /// Marks one segment lost. What is left of a super-packet is told the controller as one, by [`Self::tell_lost`], which ends a series.

@@ -349,6 +349,15 @@ impl Receiver {
 
     /// Adds a segment to the ranges, joins neighbours, and puts the result first among the recent ones.
     fn insert(&mut self, seq: u64, at: usize) {
+        // Most come behind the one before them.
+        if let Some(last) = self.ranges.back_mut()
+            && (last.0, last.1) == (self.recent[0].0, seq)
+            && self.recent_len > 0
+        {
+            last.1 += 1;
+            self.recent[0].1 = last.1;
+            return;
+        }
         let joins_left = at > 0 && self.ranges[at - 1].1 == seq;
         let joins_right = at < self.ranges.len() && self.ranges[at].0 == seq + 1;
         let range = match (joins_left, joins_right) {

@@ -3,7 +3,7 @@
 //! Spec: RFC 6675 (scoreboard), RFC 5682 (F-RTO), RFC 4015 (Eifel); Linux 6.12 `tcp_input.c` (SPEC §4.4 item 4).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, Span, Time};
+use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, Span, Time, Token};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment};
 use super::scoreboard::flag;
@@ -145,19 +145,52 @@ impl Sender {
             *known = (from, to);
             let mut at = self.board.skip_known(from);
             while let Some(seq) = self.board.next_unsacked(at, to) {
-                self.sack_one(now, seq, to, seen, batch);
-                at = seq + 1;
+                at = if self.board.peek(seq).flags == 0 {
+                    self.sack_plain(now, seq, to, seen, batch)
+                } else {
+                    self.sack_one(now, seq, to, seen, batch);
+                    seq + 1
+                };
             }
         }
         self.board.set_known(known);
     }
 
+    /// SACKs the segments from `first` on, up to `to`, that never carried a mark: sent once, in order, so that the last is the newest
+    /// of them. Returns where they end.
+    #[inline(never)]
+    fn sack_plain(&mut self, now: Time, first: u64, to: u64, seen: &mut Seen, batch: &mut AckBatch) -> u64 {
+        let highest = self.board.highest_sacked;
+        let first_us = self.token(first).send_us();
+        let (segments, bytes) = self.board.sack_plain(first, to);
+        let last = first + segments - 1;
+        if first < highest {
+            self.rack.on_reordering(highest - first);
+        }
+        seen.original |= first < self.high_seq;
+        let token = self.sacked_token(last, to);
+        widen(&mut seen.sacked_sent, first_us, token.send_us());
+        self.rack.advance(now, token.send_us(), last, false, self.min_rtt_us);
+        batch.delivered_run(segments, bytes, &token, last);
+        self.stats.acked_bytes += bytes;
+        seen.sacked += segments as u32;
+        last + 1
+    }
+
+    /// The token of a segment that a block ending at `to` reports: where that lies within a super-packet, what follows is cut off.
+    #[inline]
+    fn sacked_token(&self, seq: u64, to: u64) -> Token {
+        let record = self.board.peek(seq);
+        let is_cut = seq + 1 == to && record.rest > 0 && self.cc.hears_losses();
+        if is_cut { self.part_of_burst(record) } else { record.token }
+    }
+
     #[inline(never)]
     fn sack_one(&mut self, now: Time, seq: u64, to: u64, seen: &mut Seen, batch: &mut AckBatch) {
-        let record = *self.board.peek(seq);
+        let (token, len) = (self.sacked_token(seq, to), u64::from(self.board.peek(seq).len));
         let highest = self.board.highest_sacked;
         let flags = self.board.mark_sacked(seq);
-        let sent_us = record.token.send_us();
+        let sent_us = token.send_us();
         let ever = flags & flag::EVER_RETRANS != 0;
         if !ever {
             if seq < highest {
@@ -169,11 +202,8 @@ impl Sender {
             widen(&mut seen.sacked_sent, sent_us, sent_us);
         }
         self.rack.advance(now, sent_us, seq, ever, self.min_rtt_us);
-        // Where the block ends within a super-packet, what follows is cut off.
-        let is_cut = seq + 1 == to && record.rest > 0 && self.cc.hears_losses();
-        let token = if is_cut { self.part_of_burst(&record) } else { record.token };
-        batch.delivered_run(1, record.len.into(), &token, seq);
-        self.stats.acked_bytes += u64::from(record.len);
+        batch.delivered_run(1, len, &token, seq);
+        self.stats.acked_bytes += len;
         seen.sacked += 1;
     }
 

@@ -156,6 +156,26 @@ impl Scoreboard {
         before
     }
 
+    /// Marks the segments from `first` on, up to `to`, SACKed that never carried a mark. Returns their number and their bytes.
+    pub fn sack_plain(&mut self, first: u64, to: u64) -> (u64, u64) {
+        let (mut seq, mut bytes) = (first, 0);
+        while seq < to {
+            let index = (seq & self.mask) as usize;
+            let record = &mut self.records[index];
+            if record.flags != 0 {
+                break;
+            }
+            record.flags = flag::SACKED;
+            bytes += u64::from(record.len);
+            self.sacked_bits[index / 64] |= 1 << (index % 64);
+            seq += 1;
+        }
+        self.sacked_bytes += bytes;
+        self.sacked_out += (seq - first) as u32;
+        self.highest_sacked = self.highest_sacked.max(seq);
+        (seq - first, bytes)
+    }
+
     /// Marks a segment lost (again). It must be in flight.
     pub fn mark_lost(&mut self, seq: u64) {
         let index = (seq & self.mask) as usize;

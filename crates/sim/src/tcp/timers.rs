@@ -24,17 +24,25 @@ pub(super) const TICK: Span = Span::millis(4);
 const WHEEL_TICKS: u64 = 63;
 const WHEEL_SHIFT: u32 = 3;
 const WHEEL_LEVELS: u32 = 9;
+/// The longest time-out: a whole number of ticks.
+const RTO_MAX_TICKS: u64 = ticks(RttEstimator::RTO_MAX);
 
 /// A wait in whole ticks, rounded up.
 // spec: Linux usecs_to_jiffies
 const fn ticks(wait: Span) -> u64 {
-    wait.as_nanos().div_ceil(TICK.as_nanos())
+    // Half the instructions of `div_ceil`; waits end long before 2^64 ns.
+    wait.as_nanos().saturating_add(TICK.as_nanos() - 1) / TICK.as_nanos()
 }
 
 /// When a kernel timer fires that is set now: on a tick, and never early.
-// spec: Linux calc_wheel_index, calc_index
 pub(super) fn fires_at(now: Time, wait: Span) -> Time {
-    let wait = ticks(wait);
+    fires_after(now, ticks(wait))
+}
+
+/// The same after so many ticks.
+// spec: Linux calc_wheel_index, calc_index
+#[inline]
+fn fires_after(now: Time, wait: u64) -> Time {
     let level = (0..WHEEL_LEVELS - 1).find(|level| wait < WHEEL_TICKS << (WHEEL_SHIFT * level));
     let shift = WHEEL_SHIFT * level.unwrap_or(WHEEL_LEVELS - 1);
     let expires = now.as_nanos() / TICK.as_nanos() + wait;
@@ -75,16 +83,15 @@ impl Default for Timer {
 impl Sender {
     /// The time-out with its back-off.
     pub(super) fn rto(&self) -> Span {
-        let rto = ticks(self.cc.rtt().rto()) * TICK.as_nanos();
-        Span::nanos(rto.saturating_mul(1 << self.backoff.min(20))).min(RttEstimator::RTO_MAX)
+        let ticks = (ticks(self.cc.rtt().rto()) << self.backoff.min(20)).min(RTO_MAX_TICKS);
+        Span::nanos(ticks * TICK.as_nanos())
     }
 
     /// Sets a timer that starts once what the pacer holds may leave.
     // spec: Linux tcp_reset_xmit_timer
     fn set_timer(&mut self, now: Time, kind: TimerKind, wait: Span) {
-        let paced = self.edt().since(now).as_nanos() / TICK.as_nanos() * TICK.as_nanos();
-        let wait = Span::nanos(ticks(wait) * TICK.as_nanos() + paced).min(RttEstimator::RTO_MAX);
-        self.timer = Timer { kind, at: fires_at(now, wait) };
+        let paced = self.edt().since(now).as_nanos() / TICK.as_nanos();
+        self.timer = Timer { kind, at: fires_after(now, (ticks(wait) + paced).min(RTO_MAX_TICKS)) };
     }
 
     /// Arms the retransmission timer anew. After another timer it counts from the oldest segment's sending.
@@ -109,20 +116,28 @@ impl Sender {
         if self.board.packets_out() == 0 || !matches!(self.cc.ca_state(), CaState::Open | CaState::Cwr) {
             return false;
         }
-        let mut wait = match self.cc.rtt().smoothed() {
+        let wait = match self.cc.rtt().smoothed() {
             Some(srtt) => {
                 let slack = if self.board.packets_out() == 1 { LONE_SEGMENT } else { TIMEOUT_MIN };
                 Span::nanos(srtt.as_nanos() * 2) + slack
             }
             None => PROBE_INITIAL,
         };
-        let rto_at = if advancing { now + self.rto() } else { self.token(self.board.una).send_time() + self.rto() };
-        let until_rto = rto_at.since(now);
-        if until_rto > Span::ZERO {
-            wait = wait.min(until_rto);
-        }
+        let from = if advancing { now } else { self.token(self.board.una).send_time() };
+        // The time-out in whole ticks, and backed off, is no shorter than this.
+        let comes_first = wait <= (from + self.cc.rtt().rto()).since(now);
+        let wait = if comes_first { wait } else { self.before_rto(now, from, wait) };
         self.set_timer(now, TimerKind::LossProbe, wait);
         true
+    }
+
+    /// A wait that ends no later than the time-out that counts from `from`, unless that has passed.
+    #[inline(never)]
+    fn before_rto(&self, now: Time, from: Time, wait: Span) -> Span {
+        match (from + self.rto()).since(now) {
+            Span::ZERO => wait,
+            until_rto => wait.min(until_rto),
+        }
     }
 
     pub(super) fn set_reorder_timer(&mut self, now: Time, wait: Span) {
