@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use bbrlab_lab::paths::Population;
+
 /// Largest scenario that a person writes. Ours: a hundred thousand lines.
 const TOML_MAX: usize = 4 << 20;
 /// Largest result that is read back. Ours: a hundred thousand flows.
@@ -41,6 +43,12 @@ pub fn measurement(path: &Path) -> Result<String, String> {
         return Err(format!("it holds more than {} MiB", TOML_MAX >> 20));
     }
     text(bytes)
+}
+
+/// A population out of its file.
+pub fn population(path: &Path) -> Result<Population, String> {
+    let place = |error: String| format!("{}: {error}", path.display());
+    Population::from_toml(&measurement(path).map_err(place)?).map_err(place)
 }
 
 /// A flow with its parameter file read: `bbr3,params=tuned.toml,size=1MB` as `bbr3,beta=0.8,size=1MB`.

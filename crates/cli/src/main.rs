@@ -3,29 +3,17 @@
 //! In: arguments. Out: text, files, exit status 0 (done, all holds), 1 (an expectation failed) or 2 (could not run).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-mod advise;
-mod agree;
 mod args;
-mod cdn;
-mod check;
+mod claims;
 mod clock;
-mod conform;
-mod emulate;
-mod expect;
+mod command;
 mod grid;
 mod inputs;
-mod list;
 mod outputs;
 mod progress;
-mod record;
-mod replay;
-mod reproduce;
-mod run;
-mod summary;
-mod sweep;
+mod scenario;
 mod table;
 mod traces;
-mod tune;
 mod worlds;
 
 use std::borrow::Cow;
@@ -33,9 +21,66 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use args::{Cli, Command};
+use command::*;
+
+/// BBR congestion control, every version of it, shown, proven and put to work.
+#[derive(Debug, Parser)]
+#[command(name = "bbrlab", version, max_term_width = 100)]
+#[command(after_help = "Start with: bbrlab run --flow bbr1 --flow cubic\n\n\
+    Exit status: 0 done and every expectation holds; 1 an expectation failed; 2 it could not run; 130 interrupted.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one scenario and print what it measured
+    Run(Box<run::RunArgs>),
+    /// Run any command behind the emulated link, with this host's kernel at both ends
+    Emulate(Box<emulate::EmulateArgs>),
+    /// Run the catalogue of published claims: of each the expected and the measured value, and a verdict
+    Reproduce(reproduce::ReproduceArgs),
+    /// Run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide
+    Record(Box<record::RecordArgs>),
+    /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
+    Replay(replay::ReplayArgs),
+    /// Run scenarios in the simulator and on a real kernel, and say how well both agree
+    Agree(agree::AgreeArgs),
+    /// Run a scenario over ranges of anything, on all cores, and go on where it was interrupted
+    Sweep(Box<sweep::SweepArgs>),
+    /// Say which algorithm suits a path or a population, what it gains and loses, and how sure that is
+    Advise(Box<advise::AdviseArgs>),
+    /// Search an algorithm's parameters for a population of paths, and judge them on paths that the search has not seen
+    Tune(tune::TuneArgs),
+    /// Evaluate an algorithm on the users of a content network: a population of paths, an A/B test, gains by class
+    Cdn(cdn::CdnArgs),
+    /// Hold algorithms to the draft's example test cases over a grid of rates and RTTs, or judge somebody's log
+    Conform(conform::ConformArgs),
+    /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
+    List(list::ListArgs),
+    /// Say what this machine can do, and what to do where it cannot
+    Check,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man pages, in roff
+    Man,
+    /// The first process inside User Mode Linux
+    #[command(hide = true)]
+    UmlGuest {
+        /// The directory of exchange with the host
+        directory: String,
+        /// What the kernel adds
+        rest: Vec<String>,
+    },
+}
 
 /// How a command ended, where it could run at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

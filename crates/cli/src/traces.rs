@@ -13,7 +13,7 @@ use bbrlab_sim::record::packets::Tap;
 use bbrlab_sim::setup::{Capture, Setup};
 
 use crate::Failure;
-use crate::args::RunArgs;
+use crate::args::TraceArgs;
 use crate::outputs::{Place, Target, Written};
 
 /// Packets that a run records where nothing else is said. Ours: 200 MB of memory, a minute at 100 Mbit/s at one place.
@@ -50,7 +50,7 @@ pub struct Traces {
 
 impl Traces {
     /// Checks that everything asked for can be written, for each of `runs` runs in a world that sees packets at `taps`.
-    pub fn check(args: &RunArgs, runs: usize, taps: &'static [Tap]) -> Result<Self, Failure> {
+    pub fn check(args: &TraceArgs, runs: usize, taps: &'static [Tap]) -> Result<Self, Failure> {
         let mut traces = Self::default();
         if let Some(path) = &args.pcap {
             traces.add_pcap(path, args.pcap_limit.as_deref(), runs, taps)?;

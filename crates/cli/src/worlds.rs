@@ -2,9 +2,10 @@
 //! In: a scenario and its setup. Out: the output, whichever world it was. Never: a world chosen in silence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bbrlab_core::Time;
+use bbrlab_lab::session;
 use bbrlab_live::kernel::run::Provenance;
 use bbrlab_live::kernel::{self, rights};
 use bbrlab_live::uml::{guest, launch, plan};
@@ -15,7 +16,9 @@ use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::scenario::{On, Scenario, Sourced};
 use bbrlab_sim::setup::Setup;
 
-use crate::{Failure, inputs};
+use crate::Failure;
+use crate::clock::Watch;
+use crate::scenario::trace_reader;
 
 /// A world that can run scenarios here.
 pub enum World {
@@ -42,15 +45,6 @@ impl World {
         }
     }
 
-    /// Says what of a setup the world cannot do.
-    pub fn check(&self, setup: &Setup) -> Result<(), Failure> {
-        match self {
-            Self::Sim => Ok(()),
-            Self::Uml(_) => plan::plan(setup).map(drop).map_err(|what| format!("--on uml: {what}")),
-            Self::Kernel => kernel::run::check(setup).map_err(|what| format!("--on kernel: {what}")),
-        }
-    }
-
     /// Where it can record packets.
     pub const fn taps(&self) -> &'static [Tap] {
         match self {
@@ -58,14 +52,31 @@ impl World {
             Self::Uml(_) | Self::Kernel => &[Tap::Sender],
         }
     }
+}
 
-    /// Whether several runs at once would disturb each other.
-    pub const fn is_real_time(&self) -> bool {
+impl session::World for World {
+    fn check(&self, setup: &Setup) -> Result<(), Failure> {
+        match self {
+            Self::Sim => Ok(()),
+            Self::Uml(_) => plan::plan(setup).map(drop).map_err(|what| format!("--on uml: {what}")),
+            Self::Kernel => kernel::run::check(setup).map_err(|what| format!("--on kernel: {what}")),
+        }
+    }
+
+    fn is_real_time(&self) -> bool {
         matches!(self, Self::Kernel)
     }
 
-    /// Runs one setup, which is `scenario` with everything filled in.
-    pub fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+    fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+        let watch = Watch::start();
+        let mut output = self.play(scenario, setup, progress)?;
+        output.result.wall_s = watch.seconds();
+        Ok(output)
+    }
+}
+
+impl World {
+    fn play(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
         match self {
             Self::Sim => Ok(engine::run_with(setup, progress)),
             Self::Uml(kernel) => {
@@ -95,7 +106,6 @@ pub fn warning(result: &RunResult) -> Option<String> {
 pub fn uml_guest(directory: &str) -> ! {
     guest::main(directory, |job| {
         let sourced = Sourced::from_json(job, "job")?;
-        let trace = |file: &str| inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}"));
-        sourced.resolve(&trace)
+        sourced.resolve(&trace_reader)
     })
 }

@@ -13,6 +13,7 @@ pub mod objective;
 pub mod paths;
 pub mod product;
 pub mod report;
+pub mod session;
 mod ss;
 pub mod sweep;
 pub mod tune;

@@ -17,11 +17,96 @@ use bbrlab_live::uml::{emulate as uml, launch};
 use bbrlab_sim::scenario::{Scenario, Sourced};
 use bbrlab_sim::setup::Setup;
 
-use crate::args::{DataWay, EmulateArgs, EmulateOn, OffloadKind};
+use crate::args::PathArgs;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
-use crate::run::trace_reader;
+use crate::scenario::trace_reader;
 use crate::{Failure, print};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Flags of `bbrlab emulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "The command finds the server's address in BBRLAB_SERVER_IP and its own in BBRLAB_CLIENT_IP \
+        (IPv6: …_IP6); so does the server. Exit status: the command's own; 2 if the link could not be made, 126 or 127 if \
+        the command could not run.\n\n\
+        Examples:\n  \
+        bbrlab emulate --rate 20mbit --rtt 60ms --server 'python3 -m http.server 8000' -- \\\n    \
+            sh -c 'curl -O http://$BBRLAB_SERVER_IP:8000/file'\n  \
+        bbrlab emulate --rate 5mbit --loss 1% --data down --cc bbr1 --server 'iperf3 -s -1' -- bash\n  \
+        bbrlab emulate --on uml --rate 10mbit --data down --server 'python3 -m http.server 8000' -- \\\n    \
+            sh -c 'curl -o /dev/null http://$BBRLAB_SERVER_IP:8000/file'\n\n\
+        With --on uml the whole of it takes place in virtual time: a minute of waiting is over at once. The command's \
+        standard input is empty, and there is IPv4 only.")]
+pub struct EmulateArgs {
+    #[command(flatten)]
+    pub path: PathArgs,
+
+    /// Command line of a server at the other end of the link, for the shell; the command waits until it listens
+    #[arg(long, value_name = "CMD", help_heading = "Run")]
+    pub server: Option<String>,
+    /// Which way has the bottleneck, while the other carries ACKs [default: both, each with a bottleneck of its own]
+    #[arg(long, value_name = "WAY", help_heading = "Run")]
+    pub data: Option<DataWay>,
+    /// Congestion control of both ends, as in bbr1, cubic or the kernel's own name for it [default: the kernel's]
+    #[arg(long, value_name = "CC", help_heading = "Run")]
+    pub cc: Option<String>,
+    /// What the hosts hand to the link: single packets, or super-packets (TSO) that the link takes apart
+    /// [default: packets below 1.5 Gbit/s]
+    #[arg(long, value_name = "KIND", help_heading = "Run")]
+    pub offload: Option<OffloadKind>,
+    /// Seed of all dice [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub seed: Option<String>,
+    /// Write the emulator's check of itself as JSON, with the machine that it ran on
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Measure the emulator itself on this machine, and print a table
+    #[arg(long, conflicts_with_all = ["server", "data", "cc", "offload"], help_heading = "Run")]
+    pub bench: bool,
+    /// Whose kernel is at both ends: kernel, this host's, in real time; uml, a Linux of its own in virtual time
+    #[arg(long, value_name = "WORLD", default_value = "kernel", help_heading = "Run")]
+    pub on: EmulateOn,
+    /// With --on uml: time passes as on this host, for what depends on how fast it computes [default: virtual time, in
+    /// which computing takes none]
+    #[arg(long, help_heading = "Run")]
+    pub real_time: bool,
+    /// With --on uml: the command may write to this host's files [default: it sees them read-only, and an empty /tmp]
+    #[arg(long, help_heading = "Run")]
+    pub rw: bool,
+    /// The command and its arguments
+    #[arg(last = true, required_unless_present = "bench", value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// Where a command is emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EmulateOn {
+    /// This host's kernel
+    Kernel,
+    /// User Mode Linux
+    Uml,
+}
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum DataWay {
+    /// Each way has a bottleneck of its own
+    Both,
+    /// From the server to the command
+    Down,
+    /// From the command to the server
+    Up,
+}
+
+/// What hosts hand to the link.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum OffloadKind {
+    /// Packets of one MTU
+    Packets,
+    /// Super-packets of up to 64 kB
+    Tso,
+}
 
 /// Runs the command, and passes its exit status on.
 pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {

@@ -5,15 +5,44 @@
 use bbrlab_core::{ALGORITHMS, Unit};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
-use crate::Failure;
-use crate::args::{ListArgs, ListWhat};
 use crate::grid::{Align, aligned};
+use crate::{Failure, claims};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Arguments of `bbrlab list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// What to list [default: algorithms]
+    #[command(subcommand)]
+    pub what: Option<ListWhat>,
+}
+
+/// What `bbrlab list` lists.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ListWhat {
+    /// Algorithms, with one line each and their source
+    Algorithms,
+    /// Experiments, with their claims' sources
+    Experiments {
+        /// Take them from this directory instead of the ones built in
+        #[arg(long, value_name = "DIR")]
+        experiments: Option<PathBuf>,
+    },
+    /// An algorithm's parameters: unit, default, range, source and meaning
+    Parameters {
+        /// The algorithm
+        algorithm: String,
+    },
+    /// The scenario language as JSON Schema
+    Schema,
+}
 
 /// The list as text.
 pub fn list(args: &ListArgs) -> Result<String, Failure> {
     match args.what.clone().unwrap_or(ListWhat::Algorithms) {
         ListWhat::Algorithms => Ok(algorithms()),
-        ListWhat::Experiments { experiments } => crate::reproduce::list(experiments.as_deref()),
+        ListWhat::Experiments { experiments } => claims::list(experiments.as_deref()),
         ListWhat::Parameters { algorithm } => parameters(&algorithm),
         ListWhat::Schema => schema(),
     }

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use bbrlab_live::oracle;
 use clap::Args;
 
-use crate::args::{PathArgs, RunArgs};
+use crate::args::PathArgs;
 use crate::outputs::{self, Target};
-use crate::{Failure, Verdict, print, run};
+use crate::scenario::{load, trace_reader};
+use crate::{Failure, Verdict, print};
 
 /// Arguments of `bbrlab record`.
 #[derive(Debug, Args)]
@@ -41,8 +42,10 @@ pub struct RecordArgs {
 /// Records what the arguments say.
 pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
     let out = Target::check("--out", &args.out)?;
-    let (scenario, setup) = run::one_setup(&as_run(args))?;
-    let situation = scenario.name;
+    let own = [("duration", args.duration.as_deref()), ("seed", args.seed.as_deref())];
+    let own = own.into_iter().filter_map(|(key, text)| Some((key, text?)));
+    let sourced = load(args.file.as_deref(), own.chain(args.path.overrides()), &args.flow)?;
+    let (setup, situation) = (sourced.resolve(&trace_reader)?, sourced.scenario.filled().name);
     let recording =
         oracle::record(&setup, &situation).map_err(|error| error.trim_start_matches("record: ").to_owned())?;
     outputs::commit(out.write(|file| file.write_all(&recording.log))?.into_iter().collect())?;
@@ -61,16 +64,4 @@ pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
         return Err(format!("the tap lost {} calls: the machine was too busy; record it again", recording.lost));
     }
     Ok(Verdict::Holds)
-}
-
-/// The same scenario as `bbrlab run` takes it.
-fn as_run(args: &RecordArgs) -> RunArgs {
-    RunArgs {
-        file: args.file.clone(),
-        path: args.path.clone(),
-        flow: args.flow.clone(),
-        duration: args.duration.clone(),
-        seed: args.seed.clone(),
-        ..RunArgs::default()
-    }
 }

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bbrlab_lab::expect::{Measurer, RunSet, RunView, check_syntax};
+use crate::expect::{Measurer, RunSet, RunView, check_syntax};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::result::{Expectation, RunResult};
 use bbrlab_sim::scenario::ExpectSpec;
 use bbrlab_sim::setup::Setup;
 
-use crate::Failure;
+use super::Failure;
 
 /// Refuses expectations that nothing could satisfy or measure.
 pub fn check(specs: &[ExpectSpec]) -> Result<(), Failure> {

@@ -12,8 +12,7 @@ use clap::Args;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
-use crate::reproduce;
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Failure, Verdict, claims, inputs, print};
 
 /// The experiment whose population is run without a file.
 const CATALOGUE: &str = "CDN";
@@ -73,7 +72,7 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
         let mut value = cdn::json(&study, version);
         if let Some(outcome) = &outcome {
             value["expect"] =
-                reproduce::verdicts(std::slice::from_ref(outcome), args.seed)["experiments"][0]["expect"].take();
+                claims::verdicts(std::slice::from_ref(outcome), args.seed)["experiments"][0]["expect"].take();
         }
         files.extend(json.write(|to| writeln!(to, "{value:#}"))?);
     }
@@ -191,7 +190,7 @@ fn page(
     };
     let mut page = cdn::report(study, &title, version);
     if let Some(outcome) = outcome {
-        page.claims = reproduce::claims(outcome).collect();
+        page.claims = claims::claims(outcome).collect();
         let first = &mut page.sections[0];
         first.id.clone_from(&outcome.id);
         first.rows = (0..page.claims.len()).collect();
@@ -214,7 +213,7 @@ fn shown(study: &Study, outcome: Option<&ExperimentOutcome>) -> String {
     );
     if let Some(outcome) = outcome {
         text += "\n";
-        text += &reproduce::shown(std::slice::from_ref(outcome));
+        text += &claims::shown(std::slice::from_ref(outcome));
     }
     text
 }

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use bbrlab_lab::advise::{self, Advice, Interval, OTHERS, SHOWN, SURE, WORTH_A_CHANGE};
 use bbrlab_lab::measured;
@@ -138,7 +137,7 @@ fn flows(args: &AdviseArgs) -> Result<Vec<String>, Failure> {
 /// What is known of the paths, and in which words it was inferred.
 fn population(args: &AdviseArgs) -> Result<(Population, Vec<String>), Failure> {
     if let Some(path) = &args.population {
-        return Ok((read_population(path)?, Vec::new()));
+        return Ok((inputs::population(path)?, Vec::new()));
     }
     let (mut spec, said) = match &args.from {
         None => (KindSpec::unknown(), Vec::new()),
@@ -170,15 +169,9 @@ fn population(args: &AdviseArgs) -> Result<(Population, Vec<String>), Failure> {
     Ok((Population::of(kind), said))
 }
 
-/// A population out of its file.
-pub fn read_population(path: &Path) -> Result<Population, Failure> {
-    let place = |error: String| format!("{}: {error}", path.display());
-    Population::from_toml(&inputs::measurement(path).map_err(place)?).map_err(place)
-}
-
 fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) -> Result<Verdict, Failure> {
     let truth = match &args.population {
-        Some(path) => read_population(path)?,
+        Some(path) => inputs::population(path)?,
         None => Population::from_toml(include_str!("anywhere.toml"))?,
     };
     let progress = Progress::new("judging", usize::try_from(paths).unwrap_or(usize::MAX));

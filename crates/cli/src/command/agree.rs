@@ -3,23 +3,59 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use bbrlab_lab::agree::{self, Cell, Compared, FIGURES, Limits, Measured, Row};
 use bbrlab_lab::report::model::{
     Axis, ClaimRow, Figure, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
 };
+use bbrlab_lab::session::World as _;
 use bbrlab_sim::scenario::{On, Scenario, Sourced, TimeSpan};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use crate::args::AgreeArgs;
+use crate::args::seed;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::worlds::{self, World};
 use crate::{Failure, Verdict, inputs, print};
+use clap::Args;
+
+/// Flags of `bbrlab agree`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status 1 if the simulator is farther off than its limits; the limits and the scenarios are those of docs/validation.md."
+)]
+pub struct AgreeArgs {
+    /// Scenario files in TOML [default: the matrix that is built in]
+    pub files: Vec<PathBuf>,
+    /// The real kernel: uml, in virtual time, or kernel, this host's in real time, one run after another
+    #[arg(long, value_name = "WORLD", default_value = "uml")]
+    pub with: String,
+    /// Runs of each scenario in each world
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Seed of all dice
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
+    pub seed: u64,
+    /// Only scenarios of the matrix whose name holds this text
+    #[arg(long, value_name = "TEXT", conflicts_with = "files")]
+    pub only: Option<String>,
+    /// Only scenarios of the matrix that take no longer than this, as in 60s
+    #[arg(long, value_name = "TIME", conflicts_with = "files")]
+    pub longest: Option<String>,
+    /// Every N-th scenario of the matrix
+    #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u32).range(1..))]
+    pub every: Option<u32>,
+    /// Write the comparison as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+}
 
 /// The scenarios that are built in.
 const MATRIX: &str = include_str!("agreement.toml");

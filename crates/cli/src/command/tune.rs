@@ -10,12 +10,11 @@ use bbrlab_lab::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
 use clap::Args;
 use serde_json::json;
 
-use crate::advise::read_population;
 use crate::args::seed;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
-use crate::{Failure, Verdict, print};
+use crate::{Failure, Verdict, inputs, print};
 
 /// Flags of `bbrlab tune`.
 #[derive(Debug, Args)]
@@ -63,7 +62,7 @@ pub struct TuneArgs {
 /// Tunes.
 pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
     let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
-    let population = read_population(&args.population)?;
+    let population = inputs::population(&args.population)?;
     let out = Target::asked("--out", args.out.as_deref())?;
     let json = Target::asked("--json", args.json.as_deref())?;
     let page = Target::page(args.report.as_deref())?;

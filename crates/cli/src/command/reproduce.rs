@@ -2,25 +2,49 @@
 //! In: claims by number. Out: a table, a report, exit status 1 if one fails. Never: a claim left out in silence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fmt::Write;
-use std::path::Path;
-
-use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
-use bbrlab_lab::report::model::{ClaimRow, Report, Section, Verdict as ReportVerdict};
+use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome};
+use bbrlab_lab::report::model::{Report, Section};
+use bbrlab_lab::session::World as _;
 use bbrlab_sim::scenario::{On, Scenario, nearest};
 use bbrlab_sim::setup::Setup;
-use serde_json::{Value, json};
 
-use crate::args::ReproduceArgs;
-use crate::grid::{Align, aligned};
+use crate::args::seed;
+use crate::claims::{claims, load_experiments, measured, shown, verdict, verdicts};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::worlds::World;
 use crate::{Failure, Verdict, print};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Flags of `bbrlab reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Claims to run, as in F8 [default: all]
+    pub ids: Vec<String>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Write the verdicts as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+    /// Take the experiments from this directory instead of the ones built in
+    #[arg(long, value_name = "DIR")]
+    pub experiments: Option<PathBuf>,
+    /// Seed of all dice
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
+    pub seed: u64,
+    /// Where the runs take place: sim, or a real kernel (uml, kernel) with the simulator's figures beside it
+    #[arg(long, value_name = "WORLD", default_value = "sim")]
+    pub on: String,
+    /// Where a claim is the median over several seeds, run the first seed only: faster, and less sure
+    #[arg(long)]
+    pub one_seed: bool,
+}
 
 /// Runs the claims that the arguments name.
 pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
-    let experiments = chosen(load(args.experiments.as_deref())?, &args.ids)?;
+    let experiments = chosen(load_experiments(args.experiments.as_deref())?, &args.ids)?;
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::page(args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
@@ -78,23 +102,6 @@ fn run_in(
     outcomes.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
-/// The experiments with their claims' sources, for `bbrlab list experiments`.
-pub fn list(dir: Option<&Path>) -> Result<String, Failure> {
-    let rows = load(dir)?.into_iter().map(|e| {
-        let runs = e.run_count().to_string();
-        vec![e.id, e.title, runs, e.source]
-    });
-    let align = [Align::Left, Align::Text, Align::Right, Align::Text];
-    Ok(aligned(&["id", "title", "runs", "source"], &align, rows))
-}
-
-fn load(dir: Option<&Path>) -> Result<Vec<Experiment>, Failure> {
-    match dir {
-        Some(dir) => experiment::load_dir(dir).map_err(|error| error.to_string()),
-        None => Ok(experiment::embedded()),
-    }
-}
-
 fn chosen(experiments: Vec<Experiment>, ids: &[String]) -> Result<Vec<Experiment>, Failure> {
     let is = |experiment: &Experiment, id: &str| experiment.id.eq_ignore_ascii_case(id);
     if let Some(id) = ids.iter().find(|id| !experiments.iter().any(|experiment| is(experiment, id))) {
@@ -107,99 +114,6 @@ fn chosen(experiments: Vec<Experiment>, ids: &[String]) -> Result<Vec<Experiment
     }
     let wanted = |experiment: &Experiment| ids.is_empty() || ids.iter().any(|id| is(experiment, id));
     Ok(experiments.into_iter().filter(wanted).collect())
-}
-
-fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
-    match &row.verdict {
-        RowVerdict::Holds => ("holds", ReportVerdict::Holds, None),
-        RowVerdict::FallsShort { reason } => ("falls short", ReportVerdict::FallsShort, Some(reason.clone())),
-        RowVerdict::Fails => ("FAILS", ReportVerdict::Fails, None),
-        RowVerdict::NotHere => {
-            ("not here", ReportVerdict::FallsShort, Some("it needs a run that this world cannot do".to_owned()))
-        }
-    }
-}
-
-fn measured(row: &Row) -> String {
-    if row.measured.is_nan() {
-        return "nothing".to_owned();
-    }
-    let digits = if row.measured.abs() >= 100.0 { 1 } else { 3 };
-    format!("{:.digits$} {}", row.measured, row.unit).trim_end().to_owned()
-}
-
-/// The rows of claims as text.
-pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
-    let rows = outcomes.iter().flat_map(|outcome| {
-        outcome.rows.iter().map(|row| {
-            let (word, _, reason) = verdict(row);
-            let note: Vec<String> = reason.into_iter().chain(row.note.clone()).collect();
-            vec![
-                outcome.id.clone(),
-                word.to_owned(),
-                row.what.clone(),
-                measured(row),
-                row.expected.clone(),
-                note.join("; "),
-            ]
-        })
-    });
-    let align = [Align::Left, Align::Left, Align::Text, Align::Right, Align::Text, Align::Text];
-    let mut text = aligned(&["id", "verdict", "what", "measured", "expected", "note"], &align, rows);
-    let count =
-        |which: &str| outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| verdict(row).0 == which).count();
-    let _ = write!(
-        text,
-        "\n{} claims: {} expectations hold, {} fall short, {} fail",
-        outcomes.len(),
-        count("holds"),
-        count("falls short"),
-        count("FAILS"),
-    );
-    match count("not here") {
-        0 => text.push('\n'),
-        n => {
-            let _ = writeln!(text, ", {n} need another world");
-        }
-    }
-    text
-}
-
-/// The rows of claims for programs.
-pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
-    let row = |row: &Row| {
-        let (word, _, reason) = verdict(row);
-        json!({ "what": row.what, "expected": row.expected, "measured": row.measured, "unit": row.unit,
-                "verdict": word.to_lowercase().replace(' ', "_"), "reason": reason, "note": row.note })
-    };
-    let experiments: Vec<Value> = outcomes
-        .iter()
-        .map(|outcome| {
-            json!({ "id": outcome.id, "title": outcome.title, "source": outcome.source, "claim": outcome.claim,
-                    "holds": outcome.passes(), "expect": outcome.rows.iter().map(row).collect::<Vec<Value>>() })
-        })
-        .collect();
-    json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": seed, "experiments": experiments })
-}
-
-/// The rows of a claim, as a page shows them.
-pub fn claims(outcome: &ExperimentOutcome) -> impl Iterator<Item = ClaimRow> {
-    let here = outcome.rows.iter().filter(|row| row.verdict != RowVerdict::NotHere);
-    here.map(|row| {
-        let (_, verdict, reason) = verdict(row);
-        ClaimRow {
-            id: outcome.id.clone(),
-            title: outcome.title.clone(),
-            source: outcome.source.clone(),
-            claim: outcome.claim.clone(),
-            contradiction: outcome.contradiction.clone(),
-            what: row.what.clone(),
-            expected: row.expected.clone(),
-            measured: measured(row),
-            verdict,
-            reason: reason.or_else(|| row.note.clone()),
-        }
-    })
 }
 
 fn page(outcomes: &[ExperimentOutcome], seed: u64) -> Report {

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Verdict as Met, log};
@@ -11,11 +11,50 @@ use bbrlab_sim::scenario::nearest;
 
 use serde_json::Value;
 
-use crate::args::ConformArgs;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::{Failure, Verdict, inputs, print};
+use clap::Args;
+
+/// Flags of `bbrlab conform`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status 1 if a case fails. What each case demands, and how it is read, stands in docs/conformance.md and in the report.\n\n\
+        Examples:\n  \
+        bbrlab conform bbr3 --report out/conform.html\n  \
+        bbrlab conform bbr3 bbr3-linux --case 10 --cell 10gbit/500us --junit out/conform.xml\n  \
+        bbrlab conform --log connection.sqlog"
+)]
+pub struct ConformArgs {
+    /// Algorithms, as in bbr3 or bbr3-linux
+    #[arg(required_unless_present = "log", value_name = "ALGO")]
+    pub algorithms: Vec<String>,
+    /// Only this case: its number in the draft's appendix, or the anchor of its heading (repeatable)
+    #[arg(long, value_name = "ID")]
+    pub case: Vec<String>,
+    /// Only this cell of the grid, as in 20mbit/100ms (repeatable)
+    #[arg(long, value_name = "RATE/RTT")]
+    pub cell: Vec<String>,
+    /// Take the cases from this directory instead of the ones built in
+    #[arg(long, value_name = "DIR")]
+    pub cases: Option<PathBuf>,
+    /// Judge what a log of another implementation can show: qlog (either dialect), ss -tin, or a trace of bbrlab run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithms", "case", "cell", "draw"])]
+    pub log: Option<PathBuf>,
+    /// Write the verdicts as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the verdicts as JUnit XML, for CI
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// The cell whose run the page draws where nothing fails [default: 20mbit/100ms]
+    #[arg(long, value_name = "RATE/RTT", requires = "report")]
+    pub draw: Option<String>,
+}
 
 /// Most failing cells of a case of which the table says why.
 const FAULTS_SHOWN: usize = 3;

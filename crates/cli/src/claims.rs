@@ -1,0 +1,122 @@
+//! Claims and their verdicts, as tables, documents and rows of a page.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write;
+use std::path::Path;
+
+use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
+use bbrlab_lab::report::model::{ClaimRow, Verdict as ReportVerdict};
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::grid::{Align, aligned};
+
+/// The experiments with their claims' sources, for `bbrlab list experiments`.
+pub fn list(dir: Option<&Path>) -> Result<String, Failure> {
+    let rows = load_experiments(dir)?.into_iter().map(|e| {
+        let runs = e.run_count().to_string();
+        vec![e.id, e.title, runs, e.source]
+    });
+    let align = [Align::Left, Align::Text, Align::Right, Align::Text];
+    Ok(aligned(&["id", "title", "runs", "source"], &align, rows))
+}
+
+pub fn load_experiments(dir: Option<&Path>) -> Result<Vec<Experiment>, Failure> {
+    match dir {
+        Some(dir) => experiment::load_dir(dir).map_err(|error| error.to_string()),
+        None => Ok(experiment::embedded()),
+    }
+}
+
+pub fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
+    match &row.verdict {
+        RowVerdict::Holds => ("holds", ReportVerdict::Holds, None),
+        RowVerdict::FallsShort { reason } => ("falls short", ReportVerdict::FallsShort, Some(reason.clone())),
+        RowVerdict::Fails => ("FAILS", ReportVerdict::Fails, None),
+        RowVerdict::NotHere => {
+            ("not here", ReportVerdict::FallsShort, Some("it needs a run that this world cannot do".to_owned()))
+        }
+    }
+}
+
+pub fn measured(row: &Row) -> String {
+    if row.measured.is_nan() {
+        return "nothing".to_owned();
+    }
+    let digits = if row.measured.abs() >= 100.0 { 1 } else { 3 };
+    format!("{:.digits$} {}", row.measured, row.unit).trim_end().to_owned()
+}
+
+/// The rows of claims as text.
+pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
+    let rows = outcomes.iter().flat_map(|outcome| {
+        outcome.rows.iter().map(|row| {
+            let (word, _, reason) = verdict(row);
+            let note: Vec<String> = reason.into_iter().chain(row.note.clone()).collect();
+            vec![
+                outcome.id.clone(),
+                word.to_owned(),
+                row.what.clone(),
+                measured(row),
+                row.expected.clone(),
+                note.join("; "),
+            ]
+        })
+    });
+    let align = [Align::Left, Align::Left, Align::Text, Align::Right, Align::Text, Align::Text];
+    let mut text = aligned(&["id", "verdict", "what", "measured", "expected", "note"], &align, rows);
+    let count =
+        |which: &str| outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| verdict(row).0 == which).count();
+    let _ = write!(
+        text,
+        "\n{} claims: {} expectations hold, {} fall short, {} fail",
+        outcomes.len(),
+        count("holds"),
+        count("falls short"),
+        count("FAILS"),
+    );
+    match count("not here") {
+        0 => text.push('\n'),
+        n => {
+            let _ = writeln!(text, ", {n} need another world");
+        }
+    }
+    text
+}
+
+/// The rows of claims for programs.
+pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
+    let row = |row: &Row| {
+        let (word, _, reason) = verdict(row);
+        json!({ "what": row.what, "expected": row.expected, "measured": row.measured, "unit": row.unit,
+                "verdict": word.to_lowercase().replace(' ', "_"), "reason": reason, "note": row.note })
+    };
+    let experiments: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| {
+            json!({ "id": outcome.id, "title": outcome.title, "source": outcome.source, "claim": outcome.claim,
+                    "holds": outcome.passes(), "expect": outcome.rows.iter().map(row).collect::<Vec<Value>>() })
+        })
+        .collect();
+    json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": seed, "experiments": experiments })
+}
+
+/// The rows of a claim, as a page shows them.
+pub fn claims(outcome: &ExperimentOutcome) -> impl Iterator<Item = ClaimRow> {
+    let here = outcome.rows.iter().filter(|row| row.verdict != RowVerdict::NotHere);
+    here.map(|row| {
+        let (_, verdict, reason) = verdict(row);
+        ClaimRow {
+            id: outcome.id.clone(),
+            title: outcome.title.clone(),
+            source: outcome.source.clone(),
+            claim: outcome.claim.clone(),
+            contradiction: outcome.contradiction.clone(),
+            what: row.what.clone(),
+            expected: row.expected.clone(),
+            measured: measured(row),
+            verdict,
+            reason: reason.or_else(|| row.note.clone()),
+        }
+    })
+}

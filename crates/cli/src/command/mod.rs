@@ -1,0 +1,16 @@
+//! One file a command: its flags, and what they do.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod advise;
+pub mod agree;
+pub mod cdn;
+pub mod check;
+pub mod conform;
+pub mod emulate;
+pub mod list;
+pub mod record;
+pub mod replay;
+pub mod reproduce;
+pub mod run;
+pub mod sweep;
+pub mod tune;

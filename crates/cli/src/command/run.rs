@@ -1,0 +1,185 @@
+//! `bbrlab run`: one scenario, once or with several seeds, its table and its files.
+//! In: flags. Out: text and files. Never: a file written for a scenario that could not run.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bbrlab_lab::session::{Finished, Session};
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::result::Expectation;
+use bbrlab_sim::setup::Setup;
+use clap::Args;
+use serde_json::Value;
+
+use crate::args::{PathArgs, TraceArgs};
+use crate::clock::Watch;
+use crate::outputs::{self, Target, Written};
+use crate::progress::Progress;
+use crate::scenario::{load, trace_reader};
+use crate::traces::Traces;
+use crate::worlds::{self, World};
+use crate::{Failure, Verdict, print, table};
+
+/// Flags of `bbrlab run`; each of the first group is also a key of the scenario file.
+#[derive(Debug, Default, Args)]
+#[command(after_help = "Examples:\n  \
+        bbrlab run --rate 10mbit --rtt 40ms --buffer 1bdp --flow bbr1 --flow cubic@5s\n  \
+        bbrlab run scenario.toml --seed 2 --report report.html --pcap sender.pcapng\n\n\
+        Units: rates bit, kbit, mbit, gbit (powers of 1000); times ns, us, ms, s; volumes B, kB, MB, GB, KiB, MiB, GiB.")]
+pub struct RunArgs {
+    /// Scenario in TOML, or the JSON of an earlier result; flags override it
+    pub file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub path: PathArgs,
+
+    /// One or several like flows: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
+    ///
+    /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (what the application writes),
+    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, links (1..2), access (RATE/RTT[/BUFFER]);
+    /// every other key is a parameter of the algorithm: see `bbrlab list parameters CC`.
+    #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
+    pub flow: Vec<String>,
+    /// When the run ends, in simulated time [default: 60s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub duration: Option<String>,
+    /// Metrics count from here [default: 0s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub warmup: Option<String>,
+    /// Seed of all dice [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub seed: Option<String>,
+    /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
+    pub repeat: Option<String>,
+    /// Where it runs: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`) [default: sim]
+    #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
+    pub on: Option<String>,
+    /// Grid of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub sample: Option<String>,
+    /// What the scenario is called in reports
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
+    pub name: Option<String>,
+
+    /// Write the result as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Write one self-contained page that opens offline
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub traces: TraceArgs,
+    /// Print no table
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+impl RunArgs {
+    /// The scenario's keys with what their flags hold, without the flows.
+    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
+            ("name", &self.name),
+            ("duration", &self.duration),
+            ("warmup", &self.warmup),
+            ("seed", &self.seed),
+            ("repeat", &self.repeat),
+            ("on", &self.on),
+            ("sample", &self.sample),
+        ]
+        .into_iter()
+        .filter_map(|(key, text)| Some((key, text.as_deref()?)))
+        .chain(self.path.overrides())
+    }
+}
+
+/// How often the simulator tells how far it is.
+const TICKS_A_RUN: usize = 100;
+
+/// Where the results go.
+struct Outputs {
+    json: Option<Target>,
+    report: Option<Target>,
+    traces: Traces,
+}
+
+/// What is kept of a run: its trace files, which wait for their names, and what its user should know.
+type Kept = (Vec<Written>, Option<String>);
+
+/// Runs what the arguments say.
+pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
+    let sourced = load(args.file.as_deref(), args.overrides(), &args.flow)?;
+    let on = sourced.scenario.filled().on;
+    let world = World::of(on)?;
+    let mut session = Session::of(&sourced, &trace_reader)?;
+    session.check(&world)?;
+    let outputs = Outputs::check(args, session.setups.len(), &world)?;
+    session.set_capture(outputs.traces.capture);
+    let watch = Watch::start();
+    let doing = if matches!(world, World::Sim) { "simulating" } else { "running" };
+    let progress = Progress::new(doing, session.setups.len() * TICKS_A_RUN);
+    let keep = |index: usize, setup: &Setup, output: &Output| -> Result<Kept, Failure> {
+        let files = outputs.traces.write(index, setup, output)?;
+        Ok((files, outputs.traces.missing(setup, output).or_else(|| worlds::warning(&output.result))))
+    };
+    let mut finished = session.run(&world, &|| progress.tick(), &keep)?;
+    drop(progress);
+    let expectations = session.expectations(&finished);
+    let document = session.document(&finished, watch.seconds())?;
+    outputs.write(&document, &mut finished)?;
+    for warning in finished.iter().filter_map(|one| one.kept.1.as_ref()) {
+        // Where standard error cannot be written there is nobody to warn.
+        let _ = writeln!(std::io::stderr(), "bbrlab: {warning}");
+    }
+    let holds = expectations.iter().all(|expectation| expectation.holds);
+    if !args.quiet && !outputs.json.as_ref().is_some_and(Target::is_stdout) {
+        print(&shown(&document, &finished, &expectations))?;
+    }
+    Ok(if holds { Verdict::Holds } else { Verdict::Fails })
+}
+
+fn shown(document: &Value, finished: &[Finished<Kept>], expectations: &[Expectation]) -> String {
+    let style = table::Style::of_stdout();
+    let mut text = match (finished, finished.first().and_then(|one| one.output.as_ref())) {
+        ([only], Some(output)) => table::run(&only.result, &output.trace, style),
+        ([only], None) => table::run(&only.result, &Default::default(), style),
+        _ => table::repeated(document, style),
+    };
+    text.push_str(&table::expectations(expectations, style));
+    text
+}
+
+impl Outputs {
+    fn check(args: &RunArgs, runs: usize, world: &World) -> Result<Self, Failure> {
+        let outputs = Self {
+            json: Target::asked("--json", args.json.as_deref())?,
+            report: Target::page(args.report.as_deref())?,
+            traces: Traces::check(&args.traces, runs, world.taps())?,
+        };
+        let all: Vec<&Target> = outputs.json.iter().chain(&outputs.report).chain(outputs.traces.targets()).collect();
+        outputs::check_distinct(all.iter().copied())?;
+        if let Some(target) = all.iter().find(|target| args.file.as_deref().is_some_and(|file| target.is(file))) {
+            return Err(format!("{}: it names the scenario's own file; name another", target.flag()));
+        }
+        Ok(outputs)
+    }
+
+    /// Writes what is not yet written, and gives all files their names.
+    fn write(&self, document: &Value, finished: &mut [Finished<Kept>]) -> Result<(), Failure> {
+        let mut files = Vec::new();
+        let first = finished.first().and_then(|one| one.output.as_ref());
+        if let (Some(report), Some(output)) = (&self.report, first) {
+            let page = bbrlab_lab::report::render(&bbrlab_lab::report::for_run(&output.result, &output.trace));
+            files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
+        }
+        if let Some(json) = &self.json {
+            files.extend(json.write(|to| {
+                serde_json::to_writer_pretty(&mut *to, document)?;
+                to.write_all(b"\n")
+            })?);
+        }
+        files.extend(finished.iter_mut().flat_map(|one| std::mem::take(&mut one.kept.0)));
+        outputs::commit(files)
+    }
+}

@@ -1,0 +1,55 @@
+//! A scenario out of a file and flags.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::path::Path;
+
+use bbrlab_sim::scenario::Sourced;
+
+use crate::{Failure, inputs};
+
+/// The scenario of a file, with what flags say instead.
+pub fn load<'a>(
+    file: Option<&Path>,
+    mut overrides: impl Iterator<Item = (&'static str, &'a str)>,
+    flows: &[String],
+) -> Result<Sourced, Failure> {
+    let mut sourced = match file {
+        Some(path) => read(path)?,
+        None => Sourced::default(),
+    };
+    overrides.try_for_each(|(key, text)| sourced.set(key, text))?;
+    if !flows.is_empty() {
+        let flows: Vec<String> = flows
+            .iter()
+            .enumerate()
+            .map(|(nth, flow)| inputs::flow(flow).map_err(|error| format!("flow {}: {error}", nth + 1)))
+            .collect::<Result<_, _>>()?;
+        sourced.set_flows(&flows)?;
+    }
+    Ok(sourced)
+}
+
+fn read(path: &Path) -> Result<Sourced, Failure> {
+    let shown = path.display();
+    let text = inputs::scenario(path)
+        .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
+    // A result names its trace from where the command ran.
+    if text.trim_start().starts_with('{') {
+        return Sourced::from_json(&text, &shown.to_string());
+    }
+    let mut sourced = Sourced::from_toml(&text, &shown.to_string())?;
+    // A scenario names its trace from where it lies itself, so that both can move together.
+    let beside = |trace: &mut String| {
+        if let Some(dir) = path.parent().filter(|_| Path::new(trace).is_relative()) {
+            *trace = dir.join(&*trace).to_string_lossy().into_owned();
+        }
+    };
+    let scenario = &mut sourced.scenario;
+    scenario.trace.iter_mut().chain(scenario.link.iter_mut().filter_map(|link| link.trace.as_mut())).for_each(beside);
+    Ok(sourced)
+}
+
+/// The text of a delivery trace, or what is wrong with it.
+pub fn trace_reader(file: &str) -> Result<String, String> {
+    inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
+}

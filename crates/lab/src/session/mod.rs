@@ -1,0 +1,136 @@
+//! A session: a scenario's runs in any world, each with its verdicts, and the document that is kept of them.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod expect;
+mod summary;
+
+use std::sync::Arc;
+
+use bbrlab_core::Time;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::packets::Packets;
+use bbrlab_sim::record::result::{Expectation, RunResult};
+use bbrlab_sim::scenario::{Scenario, Sourced, TraceReader};
+use bbrlab_sim::setup::{Capture, Setup};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+/// What goes wrong: one line with where, what it held and what would do.
+pub type Failure = String;
+
+/// Where scenarios run.
+pub trait World: Sync {
+    /// Says what of a setup it cannot do.
+    fn check(&self, setup: &Setup) -> Result<(), Failure>;
+    /// Whether several runs at once would disturb each other.
+    fn is_real_time(&self) -> bool;
+    /// Runs one setup, which is `scenario` with everything filled in. `progress` hears the run's time now and then.
+    fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure>;
+}
+
+/// A scenario with everything filled in, and one setup for each of its seeds.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// What is run, in the order of the seeds.
+    pub setups: Vec<Arc<Setup>>,
+}
+
+/// One finished run.
+#[derive(Clone, Debug)]
+pub struct Finished<T> {
+    /// Its figures, with the verdicts.
+    pub result: RunResult,
+    /// The first run's series; those of the others went when `keep` had seen them.
+    pub output: Option<Output>,
+    /// What `keep` made of the output.
+    pub kept: T,
+}
+
+impl Session {
+    /// Checks a scenario and resolves each of its runs; `read` gives the text of a delivery trace.
+    pub fn of(sourced: &Sourced, read: &TraceReader<'_>) -> Result<Self, Failure> {
+        let mut one = sourced.clone();
+        // The first setup also checks the number of repetitions.
+        let mut setups = vec![Arc::new(one.resolve(read)?)];
+        for nth in 1..sourced.scenario.repeat {
+            one.scenario.seed = sourced.scenario.seed.wrapping_add(nth.into());
+            setups.push(Arc::new(one.resolve(read)?));
+        }
+        let scenario = sourced.scenario.filled();
+        expect::check(&scenario.expect)?;
+        Ok(Self { scenario, setups })
+    }
+
+    /// Whether the world can do every run.
+    pub fn check(&self, world: &dyn World) -> Result<(), Failure> {
+        self.setups.iter().try_for_each(|setup| world.check(setup))
+    }
+
+    /// What the runs record of packets.
+    pub fn set_capture(&mut self, capture: Capture) {
+        for setup in &mut self.setups {
+            Arc::make_mut(setup).capture = capture;
+        }
+    }
+
+    /// Runs all, in parallel where the world allows it. `keep` sees each output, with the number of its run, while its
+    /// series and packets are there; `progress` is called a few times a run.
+    pub fn run<T: Send>(
+        &self,
+        world: &dyn World,
+        progress: &(dyn Fn() + Sync),
+        keep: &(dyn Fn(usize, &Setup, &Output) -> Result<T, Failure> + Sync),
+    ) -> Result<Vec<Finished<T>>, Failure> {
+        let one = |(index, setup): (usize, &Arc<Setup>)| {
+            let own = Scenario { seed: setup.seed, repeat: 1, ..self.scenario.clone() };
+            let mut output = world.run(&own, setup, &mut |_| progress())?;
+            output.result.scenario = serde_json::to_value(own).map_err(|error| format!("scenario: {error}"))?;
+            output.result.on = self.scenario.on.name().to_owned();
+            output.result.version = env!("CARGO_PKG_VERSION").to_owned();
+            let (mut output, expectations) = expect::evaluate(&self.scenario.expect, setup, output)?;
+            output.result.expect = expectations;
+            let kept = keep(index, setup, &output)?;
+            let result = output.result.clone();
+            output.packets = Packets::default();
+            Ok(Finished { result, output: (index == 0).then_some(output), kept })
+        };
+        if world.is_real_time() {
+            return self.setups.iter().enumerate().map(one).collect();
+        }
+        self.setups.par_iter().enumerate().map(one).collect()
+    }
+
+    /// The verdicts: one run's own, or those over the medians of several.
+    pub fn expectations<T>(&self, finished: &[Finished<T>]) -> Vec<Expectation> {
+        match finished {
+            [only] => only.result.expect.clone(),
+            _ => expect::medians(&self.scenario.expect, finished.iter().map(|one| &one.result)),
+        }
+    }
+
+    /// The result document: one run's own, or the summary of several with each of them.
+    pub fn document<T>(&self, finished: &[Finished<T>], wall_s: f64) -> Result<Value, Failure> {
+        let values = finished
+            .iter()
+            .map(|one| serde_json::to_value(&one.result))
+            .collect::<Result<Vec<Value>, _>>()
+            .map_err(|error| format!("result: {error}"))?;
+        if let [only] = values.as_slice() {
+            return Ok(only.clone());
+        }
+        let first = &finished[0].result;
+        Ok(json!({
+            "schema": first.schema,
+            "scenario": serde_json::to_value(&self.scenario).map_err(|error| format!("scenario: {error}"))?,
+            "on": first.on,
+            "seed": self.scenario.seed,
+            "version": first.version,
+            "wall_s": wall_s,
+            "summary": summary::summarise(&values, self.scenario.seed),
+            "expect": self.expectations(finished),
+            "runs": values,
+        }))
+    }
+}
