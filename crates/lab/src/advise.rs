@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::objective::Objective;
 use crate::paths::{Path, Population};
-use crate::sweep::Row;
+use crate::sweep::{Metric, Row};
 use bbrlab_sim::metrics::{RESAMPLES, median, resampled};
 
 /// Of two that are worth nearly the same, the one in use is kept: a change has a price too. Ours.
@@ -16,13 +16,13 @@ pub const WORTH_A_CHANGE: f64 = 0.02;
 /// From so sure on, a choice is called sure. Ours.
 pub const SURE: f64 = 0.95;
 
-/// What is shown of a candidate: a name, a unit, the figure, what it is scaled by.
-pub const SHOWN: [(&str, &str, &str, f64); 5] = [
-    ("goodput", "Mbit/s", "first_goodput_bps", 1e-6),
-    ("RTT p50", "ms", "first_rtt_p50_ms", 1.0),
-    ("RTT p95", "ms", "first_rtt_p95_ms", 1.0),
-    ("retransmitted", "%", "first_retransmit_ratio", 100.0),
-    ("others' goodput", "Mbit/s", "", 1e-6),
+/// What is shown of a candidate: a name, a unit, the metric (none: what is left to others), what it is scaled by.
+pub const SHOWN: [(&str, &str, Option<Metric>, f64); 5] = [
+    ("goodput", "Mbit/s", Some(Metric::FirstGoodputBps), 1e-6),
+    ("RTT p50", "ms", Some(Metric::FirstRttP50Ms), 1.0),
+    ("RTT p95", "ms", Some(Metric::FirstRttP95Ms), 1.0),
+    ("retransmitted", "%", Some(Metric::FirstRetransmitRatio), 100.0),
+    ("others' goodput", "Mbit/s", None, 1e-6),
 ];
 /// Place of the others' goodput in [`SHOWN`].
 pub const OTHERS: usize = 4;
@@ -110,13 +110,13 @@ pub fn advise(
 
 /// A figure of all rows, in the unit that is shown.
 fn figures(rows: &[Row], which: usize) -> Vec<f64> {
-    let (.., name, scale) = SHOWN[which];
+    let (.., metric, scale) = SHOWN[which];
     let value = |row: &Row| {
-        if which != OTHERS {
-            return row.get(name) * scale;
+        if let Some(metric) = metric {
+            return row.get(metric) * scale;
         }
-        let others = (row.get("goodput_bps") - row.get("first_goodput_bps")) * scale;
-        if row.get("flows") > row.get("first_flows") { others } else { f64::NAN }
+        let others = (row.get(Metric::GoodputBps) - row.get(Metric::FirstGoodputBps)) * scale;
+        if row.get(Metric::Flows) > row.get(Metric::FirstFlows) { others } else { f64::NAN }
     };
     rows.iter().map(value).collect()
 }

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::sweep::Row;
+use crate::sweep::{Metric, Row};
 
 /// Payload of a full packet over its bytes on the wire: 1448/1514.
 const EFFICIENCY: f64 = 1448.0 / 1514.0;
@@ -42,16 +42,16 @@ impl Objective {
 
     /// The worth of a run, of a row's figures in their order.
     pub fn worth(&self, figures: &[f64]) -> f64 {
-        let get = |name: &str| crate::sweep::figure(name).map_or(f64::NAN, |place| figures[place]);
-        let room = get("rate_bps") * EFFICIENCY;
-        let (own, all) = (get("first_flows"), get("flows"));
-        let (first, total) = (get("first_goodput_bps"), get("goodput_bps"));
+        let get = |metric: Metric| figures[metric as usize];
+        let room = get(Metric::RateBps) * EFFICIENCY;
+        let (own, all) = (get(Metric::FirstFlows), get(Metric::Flows));
+        let (first, total) = (get(Metric::FirstGoodputBps), get(Metric::GoodputBps));
         let at_most_one = |ratio: f64| ratio.clamp(0.0, 1.0);
         let goodput = at_most_one(first / (room * own / all));
         let others = if all > own { at_most_one((total - first) / (room * (all - own) / all)) } else { 1.0 };
-        let rtt = get("first_rtt_p50_ms");
-        let delay = if rtt > 0.0 { at_most_one(get("rtt_base_ms") / rtt) } else { 1.0 };
-        let repeats = 1.0 - at_most_one(get("first_retransmit_ratio"));
+        let rtt = get(Metric::FirstRttP50Ms);
+        let delay = if rtt > 0.0 { at_most_one(get(Metric::RttBaseMs) / rtt) } else { 1.0 };
+        let repeats = 1.0 - at_most_one(get(Metric::FirstRetransmitRatio));
         goodput * delay.powf(self.delay) * repeats.powf(self.repeats) * others.powf(self.others)
     }
 
@@ -64,22 +64,21 @@ impl Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::{FIGURES, figure};
 
-    fn figures(set: &[(&str, f64)]) -> Vec<f64> {
-        let mut figures = vec![f64::NAN; FIGURES.len()];
+    fn figures(set: &[(Metric, f64)]) -> Vec<f64> {
+        let mut figures = vec![f64::NAN; Metric::COUNT];
         let usual = [
-            ("rate_bps", 10e6),
-            ("rtt_base_ms", 40.0),
-            ("flows", 2.0),
-            ("first_flows", 1.0),
-            ("goodput_bps", 9.5e6),
-            ("first_goodput_bps", 4.7e6),
-            ("first_rtt_p50_ms", 40.0),
-            ("first_retransmit_ratio", 0.0),
+            (Metric::RateBps, 10e6),
+            (Metric::RttBaseMs, 40.0),
+            (Metric::Flows, 2.0),
+            (Metric::FirstFlows, 1.0),
+            (Metric::GoodputBps, 9.5e6),
+            (Metric::FirstGoodputBps, 4.7e6),
+            (Metric::FirstRttP50Ms, 40.0),
+            (Metric::FirstRetransmitRatio, 0.0),
         ];
-        for (name, value) in usual.iter().chain(set) {
-            figures[figure(name).unwrap()] = *value;
+        for (metric, value) in usual.iter().chain(set) {
+            figures[*metric as usize] = *value;
         }
         figures
     }
@@ -88,14 +87,14 @@ mod tests {
     fn more_than_the_fair_share_is_worth_no_more_and_what_it_takes_costs() {
         let balanced = Objective::named("balanced").unwrap();
         let fair = balanced.worth(&figures(&[]));
-        let greedy = balanced.worth(&figures(&[("first_goodput_bps", 9e6)]));
+        let greedy = balanced.worth(&figures(&[(Metric::FirstGoodputBps, 9e6)]));
         assert!(fair > 0.95 && greedy < 0.5 * fair, "{fair} {greedy}");
     }
 
     #[test]
     fn delay_and_repeats_count_as_the_objective_says() {
-        let slow = figures(&[("first_rtt_p50_ms", 80.0)]);
-        let wasteful = figures(&[("first_retransmit_ratio", 0.2)]);
+        let slow = figures(&[(Metric::FirstRttP50Ms, 80.0)]);
+        let wasteful = figures(&[(Metric::FirstRetransmitRatio, 0.2)]);
         let worth = |name: &str, figures: &[f64]| Objective::named(name).unwrap().worth(figures);
         assert!((worth("delay", &slow) / worth("delay", &figures(&[])) - 0.5).abs() < 1e-9);
         assert_eq!(worth("throughput", &slow), worth("throughput", &wasteful));

@@ -307,6 +307,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::Metric;
 
     fn spec(rate: &str, buffer: &str) -> KindSpec {
         let (rtt, loss, rivals) = ("40ms".to_owned(), little_loss(), "0..2".to_owned());
@@ -346,6 +347,6 @@ mod tests {
     fn a_path_runs() {
         let path = Path { rate_bps: 5e6, rtt_s: 0.02, buffer_bytes: 20_000.0, loss: 0.0, rivals: 1 };
         let row = path.run("bbr1", 1).unwrap();
-        assert!(row.get("goodput_bps") > 4.5e6 && row.get("flows") == 2.0, "{row}");
+        assert!(row.get(Metric::GoodputBps) > 4.5e6 && row.get(Metric::Flows) == 2.0, "{row}");
     }
 }

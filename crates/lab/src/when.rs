@@ -9,7 +9,7 @@ use ndarray::{Array1, Array2};
 
 use crate::objective::Objective;
 use crate::report::{Heat, Scale, Section, Tree, short};
-use crate::sweep::{Cells, Sweep, axis, figure};
+use crate::sweep::{Cells, Metric, Sweep, axis};
 
 /// Of two algorithms this near, the later in the axis is taken: the one that all are held against. Ours.
 const TIE: f64 = 0.02;
@@ -89,9 +89,10 @@ fn cases(sweep: &Sweep, cells: &Cells, at: usize, objective: Objective) -> Vec<C
             (0..values).map(|value| objective.worth(cells.figures(combination + value * stride))).collect();
         let most = worth.iter().copied().fold(0.0, f64::max);
         let best = (0..values).rev().find(|&value| worth[value] >= most * (1.0 - TIE)).unwrap_or(values - 1);
-        let get = |name: &str| figure(name).map_or(f64::NAN, |place| cells.get(combination, place));
-        let others = get("flows") - get("first_flows");
-        let features = [get("buffer_bdp").max(1e-6).ln(), get("loss"), get("bdp_packets").max(1e-6).ln(), others];
+        let get = |metric: Metric| cells.get(combination, metric);
+        let others = get(Metric::Flows) - get(Metric::FirstFlows);
+        let features =
+            [get(Metric::BufferBdp).max(1e-6).ln(), get(Metric::Loss), get(Metric::BdpPackets).max(1e-6).ln(), others];
         Case { features, worth, best }
     };
     first.map(case).collect()

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use bbrlab_lab::export::parquet::{self, Values, Writer};
 use bbrlab_lab::product::Vary;
-use bbrlab_lab::sweep::{self, Cells, FIGURES, Row, Sweep, axis};
+use bbrlab_lab::sweep::{self, Cells, Metric, Row, Sweep, axis};
 use clap::Args;
 use rayon::prelude::*;
 
@@ -163,7 +163,7 @@ fn page(
     args: &SweepArgs,
     sweep: &Sweep,
     cells: &Cells,
-    shown: &[usize],
+    shown: &[Metric],
     title: &str,
 ) -> Result<bbrlab_lab::report::Report, Failure> {
     let mut page = sweep::page(sweep, cells, shown, title);
@@ -243,13 +243,13 @@ fn vary_of(value: toml::Value) -> Result<Vec<Vary>, String> {
 }
 
 /// The figures to show, by name.
-fn shown(args: &SweepArgs) -> Result<Vec<usize>, Failure> {
+fn shown(args: &SweepArgs) -> Result<Vec<Metric>, Failure> {
     if args.show.is_empty() {
         return Ok(sweep::shown_by_default());
     }
     let place = |name: &String| {
-        sweep::figure(name).ok_or_else(|| {
-            let known: Vec<&str> = FIGURES.iter().map(|(name, ..)| *name).collect();
+        Metric::named(name).ok_or_else(|| {
+            let known: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
             format!("--show: there is no figure {name:?}; there are {}", known.join(", "))
         })
     };
@@ -399,7 +399,7 @@ impl Group {
         let names: Vec<String> = sweep.product().axes().iter().map(|(name, _)| format!("axis_{name}")).collect();
         Self {
             labels: vec![Vec::new(); names.len()],
-            figures: vec![Vec::new(); FIGURES.len()],
+            figures: vec![Vec::new(); Metric::COUNT],
             names,
             ids: Vec::new(),
             seeds: Vec::new(),
@@ -431,7 +431,7 @@ impl Group {
     fn writer<'a>(&mut self, to: Sink<'a>) -> std::io::Result<Writer<Sink<'a>>> {
         let columns = self.columns();
         let names = ["run_id", "seed"].into_iter().chain(self.names.iter().map(String::as_str));
-        let names = names.chain(FIGURES.iter().map(|(name, ..)| *name));
+        let names = names.chain(Metric::ALL.iter().map(|metric| metric.name()));
         Writer::new(to, "runs", &names.zip(&columns).collect::<Vec<_>>())
     }
 
@@ -445,17 +445,17 @@ impl Group {
 }
 
 /// What the sweep brought, in a few lines.
-fn table(sweep: &Sweep, cells: &Cells, shown: &[usize], place: &Place) -> String {
+fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric], place: &Place) -> String {
     let axes = sweep.product().axes();
     let names = axes.iter().position(|(_, points)| points.iter().any(|point| axis::number(&point.label).is_none()));
     let over = names.unwrap_or(0);
     let head: Vec<String> = std::iter::once(axes[over].0.clone())
-        .chain(shown.iter().map(|&which| format!("{}, {}", FIGURES[which].0, FIGURES[which].1)))
+        .chain(shown.iter().map(|&which| format!("{}, {}", which.name(), which.unit())))
         .collect();
     let rows = axes[over].1.iter().enumerate().map(|(value, point)| {
         let figures = shown
             .iter()
-            .map(|&which| bbrlab_lab::report::short(cells.median(sweep, &[(over, value)], which) * FIGURES[which].2));
+            .map(|&which| bbrlab_lab::report::short(cells.median(sweep, &[(over, value)], which) * which.scale()));
         std::iter::once(point.label.clone()).chain(figures).collect()
     });
     let head: Vec<&str> = head.iter().map(String::as_str).collect();

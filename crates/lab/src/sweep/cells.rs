@@ -2,7 +2,7 @@
 //! In: rows in the order of the runs. Out: one figure of one place. Never: the rows themselves.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{FIGURES, Row, Sweep};
+use super::{Metric, Row, Sweep};
 use bbrlab_sim::metrics::median;
 
 /// Medians over the seeds, one a combination and figure.
@@ -11,7 +11,7 @@ pub struct Cells {
     repeat: usize,
     /// Rows of the combination that is being filled.
     open: Vec<Row>,
-    values: Vec<[f64; FIGURES.len()]>,
+    values: Vec<[f64; Metric::COUNT]>,
 }
 
 impl Cells {
@@ -45,8 +45,8 @@ impl Cells {
     }
 
     /// A figure of one combination.
-    pub fn get(&self, combination: usize, figure: usize) -> f64 {
-        self.values[combination][figure]
+    pub fn get(&self, combination: usize, metric: Metric) -> f64 {
+        self.values[combination][metric as usize]
     }
 
     /// All figures of one combination.
@@ -55,7 +55,7 @@ impl Cells {
     }
 
     /// The median of a figure over all combinations with these values; `fixed` is (axis, value) by number.
-    pub fn median(&self, sweep: &Sweep, fixed: &[(usize, usize)], figure: usize) -> f64 {
+    pub fn median(&self, sweep: &Sweep, fixed: &[(usize, usize)], metric: Metric) -> f64 {
         let axes = sweep.product().axes();
         // Combinations that differ by one step of an axis lie so far apart.
         let stride = |axis: usize| axes[axis + 1..].iter().map(|(_, points)| points.len()).product::<usize>();
@@ -64,7 +64,7 @@ impl Cells {
         };
         let mut values: Vec<f64> = (0..self.values.len())
             .filter(matches)
-            .map(|combination| self.values[combination][figure])
+            .map(|combination| self.values[combination][metric as usize])
             .filter(|value| !value.is_nan())
             .collect();
         if values.is_empty() { f64::NAN } else { median(&mut values) }
@@ -82,7 +82,7 @@ mod tests {
         let mut cells = Cells::new(&sweep);
         let mut row = sweep.run(0).unwrap();
         for index in 0..sweep.len() {
-            row.figures[6] = index as f64;
+            row.figures[Metric::GoodputBps as usize] = index as f64;
             cells.push(row.clone());
         }
         (sweep, cells)
@@ -91,15 +91,15 @@ mod tests {
     #[test]
     fn seeds_of_a_combination_give_one_median() {
         let (_, cells) = cells();
-        let seen: Vec<f64> = (0..cells.len()).map(|combination| cells.get(combination, 6)).collect();
+        let seen: Vec<f64> = (0..cells.len()).map(|combination| cells.get(combination, Metric::GoodputBps)).collect();
         assert_eq!(seen, [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]);
     }
 
     #[test]
     fn what_a_picture_leaves_out_is_a_median_over_it() {
         let (sweep, cells) = cells();
-        assert_eq!(cells.median(&sweep, &[(0, 1)], 6), 8.5);
-        assert_eq!(cells.median(&sweep, &[(1, 0)], 6), 3.5);
-        assert_eq!(cells.median(&sweep, &[(0, 0), (1, 2)], 6), 4.5);
+        assert_eq!(cells.median(&sweep, &[(0, 1)], Metric::GoodputBps), 8.5);
+        assert_eq!(cells.median(&sweep, &[(1, 0)], Metric::GoodputBps), 3.5);
+        assert_eq!(cells.median(&sweep, &[(0, 0), (1, 2)], Metric::GoodputBps), 4.5);
     }
 }

@@ -9,7 +9,7 @@ mod row;
 
 pub use cells::Cells;
 pub use page::{page, shown_by_default};
-pub use row::{FIGURES, Row, figure};
+pub use row::{Metric, Row};
 
 use std::sync::Arc;
 

@@ -2,18 +2,18 @@
 //! In: a sweep and its cells. Out: a report. Never: a run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{Cells, FIGURES, Sweep, figure};
+use super::{Cells, Metric, Sweep};
 use crate::report::{Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table};
 
 /// What a page shows unless told.
-pub const SHOWN: [&str; 3] = ["first_goodput_bps", "queue_p50_ms", "first_retransmit_ratio"];
+pub const SHOWN: [Metric; 3] = [Metric::FirstGoodputBps, Metric::QueueP50Ms, Metric::FirstRetransmitRatio];
 /// Heat maps of so many pairs of axes at most. Ours: three axes make three pairs.
 const PAIRS_MAX: usize = 3;
 /// Most rows of the table of combinations; all are in `runs.parquet`. Ours.
 const ROWS_MAX: usize = 2_000;
 
 /// The page of a sweep; `shown` are names out of [`FIGURES`].
-pub fn page(sweep: &Sweep, cells: &Cells, shown: &[usize], title: &str) -> Report {
+pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], title: &str) -> Report {
     let axes = sweep.product().axes();
     let is_numeric = |axis: usize| {
         let points = &axes[axis].1;
@@ -65,13 +65,13 @@ fn labels(sweep: &Sweep, names: Option<usize>) -> Vec<(Option<(usize, usize)>, S
     }
 }
 
-fn short_name(which: usize) -> String {
-    FIGURES[which].0.trim_start_matches("first_").trim_end_matches("_bps").trim_end_matches("_ms").replace('_', " ")
+fn short_name(which: Metric) -> String {
+    which.name().trim_start_matches("first_").trim_end_matches("_bps").trim_end_matches("_ms").replace('_', " ")
 }
 
-fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown: &[usize]) -> Figure {
+fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown: &[Metric]) -> Figure {
     let (name, points) = &sweep.product().axes()[axis];
-    let series = |which: usize| {
+    let series = |which: Metric| {
         let one = |(fixed, label): (Option<(usize, usize)>, String)| Series {
             color_key: Some(label.clone()),
             name: label,
@@ -80,7 +80,7 @@ fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown:
             y: (0..points.len())
                 .map(|value| {
                     let fixed: Vec<(usize, usize)> = fixed.into_iter().chain([(axis, value)]).collect();
-                    cells.median(sweep, &fixed, which) * FIGURES[which].2
+                    cells.median(sweep, &fixed, which) * which.scale()
                 })
                 .collect(),
         };
@@ -101,7 +101,7 @@ fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown:
         panels: shown
             .iter()
             .map(|&which| Panel {
-                y: Axis { label: short_name(which), unit: FIGURES[which].1.to_owned(), ..Axis::default() },
+                y: Axis { label: short_name(which), unit: which.unit().to_owned(), ..Axis::default() },
                 series: series(which),
             })
             .collect(),
@@ -110,14 +110,14 @@ fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown:
 }
 
 /// A map for each compared value; for two of them also what the first has over the second.
-fn maps(sweep: &Sweep, cells: &Cells, (a, b): (usize, usize), names: Option<usize>, which: usize) -> Vec<Heat> {
+fn maps(sweep: &Sweep, cells: &Cells, (a, b): (usize, usize), names: Option<usize>, which: Metric) -> Vec<Heat> {
     let axes = sweep.product().axes();
     let texts = |axis: usize| axes[axis].1.iter().map(|point| point.label.clone()).collect::<Vec<String>>();
     let grid = |fixed: Option<(usize, usize)>| -> Vec<Vec<f64>> {
         let row = |y: usize| {
             let cell = |x: usize| {
                 let fixed: Vec<(usize, usize)> = fixed.into_iter().chain([(a, x), (b, y)]).collect();
-                cells.median(sweep, &fixed, which) * FIGURES[which].2
+                cells.median(sweep, &fixed, which) * which.scale()
             };
             (0..axes[a].1.len()).map(cell).collect()
         };
@@ -139,7 +139,7 @@ fn maps(sweep: &Sweep, cells: &Cells, (a, b): (usize, usize), names: Option<usiz
         .iter()
         .zip(&grids)
         .map(|((_, label), cells)| {
-            heat(format!("{}: {label}", short_name(which)), FIGURES[which].1, Scale::FromZero, cells.clone())
+            heat(format!("{}: {label}", short_name(which)), which.unit(), Scale::FromZero, cells.clone())
         })
         .collect();
     // Gains over the last one named, by convention the one that all are held against.
@@ -153,19 +153,19 @@ fn maps(sweep: &Sweep, cells: &Cells, (a, b): (usize, usize), names: Option<usiz
     maps
 }
 
-fn table(sweep: &Sweep, cells: &Cells, shown: &[usize]) -> Table {
+fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric]) -> Table {
     let axes = sweep.product().axes();
     let columns = axes.iter().map(|(name, _)| name.clone());
-    let figures = shown.iter().map(|&which| format!("{}, {}", short_name(which), FIGURES[which].1));
+    let figures = shown.iter().map(|&which| format!("{}, {}", short_name(which), which.unit()));
     let row = |combination: usize| {
         let labels = sweep.product().points(combination).into_iter().map(|point| point.label.clone());
-        let values = shown.iter().map(|&which| crate::report::short(cells.get(combination, which) * FIGURES[which].2));
+        let values = shown.iter().map(|&which| crate::report::short(cells.get(combination, which) * which.scale()));
         labels.chain(values).collect()
     };
     Table { columns: columns.chain(figures).collect(), rows: (0..cells.len().min(ROWS_MAX)).map(row).collect() }
 }
 
 /// The figures that a page shows unless told.
-pub fn shown_by_default() -> Vec<usize> {
-    SHOWN.iter().filter_map(|name| figure(name)).collect()
+pub fn shown_by_default() -> Vec<Metric> {
+    SHOWN.to_vec()
 }

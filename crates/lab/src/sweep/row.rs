@@ -11,39 +11,73 @@ use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
 use bbrlab_sim::tcp::HEADER_BYTES;
 
-/// A row's figures: name, unit as a reader sees it, and what they are scaled by for a reader.
-/// "First" are the flows of the first `flow` of the scenario.
-pub const FIGURES: [(&str, &str, f64); 25] = [
-    ("rate_bps", "Mbit/s", 1e-6),
-    ("rtt_base_ms", "ms", 1.0),
-    ("bdp_packets", "packets", 1.0),
-    ("buffer_bdp", "BDP", 1.0),
-    ("loss", "%", 100.0),
-    ("flows", "", 1.0),
-    ("goodput_bps", "Mbit/s", 1e-6),
-    ("utilisation", "%", 100.0),
-    ("drop_ratio", "%", 100.0),
-    ("retransmit_ratio", "%", 100.0),
-    ("queue_mean_ms", "ms", 1.0),
-    ("queue_p50_ms", "ms", 1.0),
-    ("queue_p95_ms", "ms", 1.0),
-    ("queue_p99_ms", "ms", 1.0),
-    ("jain", "", 1.0),
-    ("convergence_s", "s", 1.0),
-    ("first_flows", "", 1.0),
-    ("first_goodput_bps", "Mbit/s", 1e-6),
-    ("first_share", "%", 100.0),
-    ("first_rtt_p50_ms", "ms", 1.0),
-    ("first_rtt_p95_ms", "ms", 1.0),
-    ("first_retransmit_ratio", "%", 100.0),
-    ("first_jitter_ms", "ms", 1.0),
-    ("first_fct_s", "s", 1.0),
-    ("packets", "", 1.0),
-];
+/// Declares the metrics once: variant, name in files and flags, unit as a reader sees it, what a reader's value is scaled by.
+macro_rules! metrics {
+    ($($variant:ident: $name:literal, $unit:literal, $scale:literal;)+) => {
+        /// A figure of a row. "First" are the flows of the first `flow` of the scenario.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Metric {
+            $(#[doc = $name] $variant,)+
+        }
 
-/// The place of a figure by its name.
-pub fn figure(name: &str) -> Option<usize> {
-    FIGURES.iter().position(|(figure, ..)| *figure == name)
+        impl Metric {
+            /// All of them, in the order of a row's figures.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Its name in files and flags.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// The unit in which a reader sees it.
+            pub const fn unit(self) -> &'static str {
+                match self { $(Self::$variant => $unit),+ }
+            }
+
+            /// What its value is multiplied by for a reader.
+            pub const fn scale(self) -> f64 {
+                match self { $(Self::$variant => $scale),+ }
+            }
+        }
+    };
+}
+
+metrics! {
+    RateBps: "rate_bps", "Mbit/s", 1e-6;
+    RttBaseMs: "rtt_base_ms", "ms", 1.0;
+    BdpPackets: "bdp_packets", "packets", 1.0;
+    BufferBdp: "buffer_bdp", "BDP", 1.0;
+    Loss: "loss", "%", 100.0;
+    Flows: "flows", "", 1.0;
+    GoodputBps: "goodput_bps", "Mbit/s", 1e-6;
+    Utilisation: "utilisation", "%", 100.0;
+    DropRatio: "drop_ratio", "%", 100.0;
+    RetransmitRatio: "retransmit_ratio", "%", 100.0;
+    QueueMeanMs: "queue_mean_ms", "ms", 1.0;
+    QueueP50Ms: "queue_p50_ms", "ms", 1.0;
+    QueueP95Ms: "queue_p95_ms", "ms", 1.0;
+    QueueP99Ms: "queue_p99_ms", "ms", 1.0;
+    Jain: "jain", "", 1.0;
+    ConvergenceS: "convergence_s", "s", 1.0;
+    FirstFlows: "first_flows", "", 1.0;
+    FirstGoodputBps: "first_goodput_bps", "Mbit/s", 1e-6;
+    FirstShare: "first_share", "%", 100.0;
+    FirstRttP50Ms: "first_rtt_p50_ms", "ms", 1.0;
+    FirstRttP95Ms: "first_rtt_p95_ms", "ms", 1.0;
+    FirstRetransmitRatio: "first_retransmit_ratio", "%", 100.0;
+    FirstJitterMs: "first_jitter_ms", "ms", 1.0;
+    FirstFctS: "first_fct_s", "s", 1.0;
+    Packets: "packets", "", 1.0;
+}
+
+impl Metric {
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The metric of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|metric| metric.name() == name)
+    }
 }
 
 /// One run.
@@ -53,8 +87,8 @@ pub struct Row {
     pub id: u64,
     /// The seed.
     pub seed: u64,
-    /// In the order of [`FIGURES`]; NaN where a run has none.
-    pub figures: [f64; FIGURES.len()],
+    /// In the order of [`Metric::ALL`]; NaN where a run has none.
+    pub figures: [f64; Metric::COUNT],
 }
 
 impl Row {
@@ -114,9 +148,9 @@ impl Row {
         Self { id: metrics::fnv1a(text.as_bytes()), seed: setup.seed, figures }
     }
 
-    /// A figure by its name; NaN where there is none.
-    pub fn get(&self, name: &str) -> f64 {
-        figure(name).map_or(f64::NAN, |place| self.figures[place])
+    /// A figure; NaN where the run has none.
+    pub const fn get(&self, metric: Metric) -> f64 {
+        self.figures[metric as usize]
     }
 
     /// Reads what its `Display` wrote.
