@@ -238,8 +238,7 @@ impl<A: Algorithm> Controller<A> {
     #[inline(always)]
     pub fn on_delivered(&mut self, batch: AckBatch) -> OpenAck {
         let prior_in_flight = self.flight;
-        let open =
-            OpenAck { epoch: batch.epoch, prior_in_flight, send_time: None, packets: batch.packets };
+        let open = OpenAck { epoch: batch.epoch, prior_in_flight, send_time: None, packets: batch.packets };
         if batch.epoch != self.epoch {
             return open;
         }

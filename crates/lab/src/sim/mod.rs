@@ -22,7 +22,7 @@ use crate::export::pcap::{Packets, Tap};
 use crate::link::{Link, LinkConfig, LinkPacket, LinkStats, LossModel, Verdict};
 use crate::metrics::Histogram;
 use crate::result::RunResult;
-use crate::setup::{ChangeKind, FlowSetup, Setup, Traffic};
+use crate::setup::{FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
 use crate::trace::Trace;
 use agenda::Agenda;
@@ -244,7 +244,7 @@ impl<'a> World<'a> {
                 FORWARD => self.on_arrival(index),
                 BACK => self.on_ack(index),
                 SENDER => self.on_sender_due(index),
-                _ => self.on_receiver_due(index),
+                _ => self.on_receiver(index),
             }
         }
     }
@@ -260,12 +260,12 @@ impl<'a> World<'a> {
         let departure = link.depart(self.now);
         let (next, drops) = (link.next_departure(), link.has_dropped());
         self.shared.set(index, next);
-        if let Some(departure) = departure {
-            let segment = departure.packet;
+        if let Some(mut departure) = departure {
+            let segment = &mut departure.packet;
             if index == self.bottleneck
                 && let Some(capture) = &mut self.capture
             {
-                capture.on_segment(self.now, &segment, Tap::BottleneckOut);
+                capture.on_segment(self.now, segment, Tap::BottleneckOut);
             }
             if index == self.bottleneck && self.measuring {
                 self.queue_delay.add(departure.queue_delay.as_nanos());
@@ -295,24 +295,24 @@ impl<'a> World<'a> {
 
     /// Sends a packet that left a link on to the next one, or to its receiver.
     #[inline]
-    fn forward(&mut self, at: Time, mut segment: Segment) {
+    fn forward(&mut self, at: Time, segment: &mut Segment) {
         let index = segment.flow as usize;
         let flow = &mut self.flows[index];
         segment.hop = if segment.hop == ACCESS_HOP { flow.route.0 } else { segment.hop + 1 };
         if segment.hop < flow.route.1 {
-            self.offer_again(segment);
+            self.offer_again(*segment);
             return;
         }
         if let Some(lane) = flow.lane {
             let line = &mut self.lanes[lane].forward;
             let is_next = line.is_empty(); // on a lane nothing overtakes
-            line.push(at, segment);
+            line.push(at, *segment);
             if is_next {
                 self.shared.set(self.first_lane + 2 * lane, line.next());
             }
             return;
         }
-        flow.forward.push(at, segment);
+        flow.forward.push(at, *segment);
         let next = flow.forward.next();
         self.agenda.set(self.source(index, FORWARD), next);
     }
@@ -369,11 +369,35 @@ impl<'a> World<'a> {
         if let Some(capture) = &mut self.capture {
             capture.on_sent(self.now, &self.out[from..]);
         }
-        for place in from..self.out.len() {
-            self.offer(self.out[place]);
+        match self.out.get(from) {
+            Some(first) if first.hop != ACCESS_HOP && self.capture.is_none() => self.offer_burst(index, from),
+            _ => (from..self.out.len()).for_each(|place| self.offer(self.out[place])),
         }
         self.out.truncate(from);
         self.flows[index].sender.next_time()
+    }
+
+    /// What [`Self::offer`] does, for all that a flow has just emitted: it meets the same link.
+    fn offer_burst(&mut self, index: usize, from: usize) {
+        let hop = usize::from(self.out[from].hop);
+        let link = &mut self.links[hop];
+        let due = link.next_departure();
+        let mut refused = 0;
+        for segment in &self.out[from..] {
+            refused += u64::from(link.offer(self.now, *segment) != Verdict::Queued);
+        }
+        let (next, drops) = (link.next_departure(), link.has_dropped());
+        if hop == self.bottleneck {
+            let counts = &mut self.flows[index].stats.bottleneck;
+            counts.0 += (self.out.len() - from) as u64;
+            counts.1 += refused;
+        }
+        if next != due {
+            self.shared.set(hop, next);
+        }
+        if drops {
+            self.note_drops(hop);
+        }
     }
 
     /// The next segment or ACK on a lane arrives; lanes have their segments at even places.
@@ -441,16 +465,6 @@ impl<'a> World<'a> {
         self.agenda.set_by(self.source(index, SENDER), sender);
     }
 
-    /// A receiver's moment in the agenda has come; its own may lie behind it.
-    fn on_receiver_due(&mut self, index: usize) {
-        let due = self.flows[index].receiver.next_time();
-        if due > self.now {
-            self.put_off(index, RECEIVER, due);
-        } else {
-            self.on_receiver(index);
-        }
-    }
-
     /// A sender's moment in the agenda has come; its own may lie behind it.
     fn on_sender_due(&mut self, index: usize) {
         let flow = &self.flows[index];
@@ -469,8 +483,14 @@ impl<'a> World<'a> {
         self.agenda.set(self.source(index, part), due);
     }
 
+    /// A receiver's moment in the agenda has come; its own may lie behind it.
     fn on_receiver(&mut self, index: usize) {
         let flow = &mut self.flows[index];
+        let due = flow.receiver.next_time();
+        if due > self.now {
+            self.put_off(index, RECEIVER, due);
+            return;
+        }
         flow.receiver.on_timer(self.now, &mut self.acks);
         let receiver = flow.receiver.next_time();
         self.agenda.set(self.source(index, RECEIVER), receiver);
@@ -563,52 +583,6 @@ impl<'a> World<'a> {
         }
         let next = self.emit(index, 0);
         self.agenda.set(self.source(index, SENDER), next);
-    }
-
-    /// The end of warm-up, a change of the path, a sample of the series.
-    fn on_control(&mut self) {
-        if !self.measuring && self.now >= self.setup.warmup {
-            self.measuring = true;
-            for flow in &mut self.flows {
-                flow.set_mark();
-            }
-            let link = &self.links[self.setup.bottleneck];
-            self.mark = LinkMark { stats: *link.stats(), capacity: link.capacity_bytes_until(self.now) };
-        }
-        while let Some(change) = self.setup.schedule.get(self.next_change).filter(|change| change.at <= self.now) {
-            let change = *change;
-            self.next_change += 1;
-            self.apply(change.link, change.what);
-        }
-        if self.director.is_some() {
-            self.act();
-        }
-        if self.recorder.next() <= self.now {
-            self.recorder.sample(self.now, &self.flows, &self.links[..self.setup.links.len()]);
-        }
-        self.plan_control();
-    }
-
-    fn plan_control(&mut self) {
-        let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
-        let change = self.setup.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
-        let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
-        self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
-    }
-
-    fn apply(&mut self, link: usize, what: ChangeKind) {
-        match what {
-            ChangeKind::Rate(rate) => self.links[link].set_rate(self.now, rate),
-            ChangeKind::Buffer(buffer) => self.links[link].set_buffer(buffer),
-            ChangeKind::Loss(loss) => self.links[link].set_loss(loss),
-            ChangeKind::AckLoss(loss) => self.ack_loss.set(loss),
-            ChangeKind::Rtt(rtt) => {
-                for (index, flow) in self.flows.iter_mut().enumerate() {
-                    flow.set_path_rtt(&self.setup.flows[index], rtt);
-                }
-            }
-        }
-        self.shared.set(link, self.links[link].next_departure());
     }
 }
 

@@ -1,4 +1,5 @@
-//! A script: changes of path and application at moments that the flow itself decides, by the states that it enters.
+//! Control of a run: the schedule, and a script: changes of path and application at moments that the flow itself decides, by the
+//! states that it enters.
 //! In: states as they are entered. Out: what is due, when. Never: a look into the algorithm; a record of it is only kept.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -136,6 +137,52 @@ impl Director {
 }
 
 impl World<'_> {
+    /// The end of warm-up, a change of the path, a sample of the series.
+    pub(super) fn on_control(&mut self) {
+        if !self.measuring && self.now >= self.setup.warmup {
+            self.measuring = true;
+            for flow in &mut self.flows {
+                flow.set_mark();
+            }
+            let link = &self.links[self.setup.bottleneck];
+            self.mark = super::LinkMark { stats: *link.stats(), capacity: link.capacity_bytes_until(self.now) };
+        }
+        while let Some(change) = self.setup.schedule.get(self.next_change).filter(|change| change.at <= self.now) {
+            let change = *change;
+            self.next_change += 1;
+            self.apply(change.link, change.what);
+        }
+        if self.director.is_some() {
+            self.act();
+        }
+        if self.recorder.next() <= self.now {
+            self.recorder.sample(self.now, &self.flows, &self.links[..self.setup.links.len()]);
+        }
+        self.plan_control();
+    }
+
+    pub(super) fn plan_control(&mut self) {
+        let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
+        let change = self.setup.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at);
+        let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
+        self.agenda.set(super::FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
+    }
+
+    pub(super) fn apply(&mut self, link: usize, what: ChangeKind) {
+        match what {
+            ChangeKind::Rate(rate) => self.links[link].set_rate(self.now, rate),
+            ChangeKind::Buffer(buffer) => self.links[link].set_buffer(buffer),
+            ChangeKind::Loss(loss) => self.links[link].set_loss(loss),
+            ChangeKind::AckLoss(loss) => self.ack_loss.set(loss),
+            ChangeKind::Rtt(rtt) => {
+                for (index, flow) in self.flows.iter_mut().enumerate() {
+                    flow.set_path_rtt(&self.setup.flows[index], rtt);
+                }
+            }
+        }
+        self.shared.set(link, self.links[link].next_departure());
+    }
+
     /// The first flow has heard an ACK or acted; `emitted` of its segments have not left yet.
     #[cold]
     pub(super) fn direct(&mut self, index: usize, emitted: usize, is_ack: bool) {

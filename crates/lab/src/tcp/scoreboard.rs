@@ -270,6 +270,32 @@ impl Scoreboard {
         (seq - first, bytes, self.records[(first & self.mask) as usize].token.send_us())
     }
 
+    /// Takes off the oldest segments before `until` that are SACKed. Returns their number and their bytes; the last of them stays
+    /// readable as [`Self::last_popped`].
+    #[inline]
+    pub fn pop_sacked(&mut self, until: u64) -> (u64, u64) {
+        let first = self.una;
+        let (mut seq, mut bytes) = (first, 0);
+        while seq < until {
+            let index = (seq & self.mask) as usize;
+            let record = &self.records[index];
+            if record.flags & flag::SACKED == 0 {
+                break;
+            }
+            debug_assert!(
+                record.flags & (flag::LOST | flag::RETRANS) == 0,
+                "what is SACKed is neither lost nor in flight"
+            );
+            bytes += u64::from(record.len);
+            self.sacked_bits[index / 64] &= !(1 << (index % 64));
+            seq += 1;
+        }
+        self.una = seq;
+        self.sacked_out -= (seq - first) as u32;
+        self.sacked_bytes -= bytes;
+        (seq - first, bytes)
+    }
+
     /// The record that was taken off last.
     #[inline]
     pub fn last_popped(&self) -> &Record {
