@@ -243,7 +243,7 @@ impl<'a> World<'a> {
             match place {
                 FORWARD => self.on_arrival(index),
                 BACK => self.on_ack(index),
-                SENDER => self.on_sender_due(index),
+                SENDER => self.on_sender(index),
                 _ => self.on_receiver(index),
             }
         }
@@ -300,7 +300,7 @@ impl<'a> World<'a> {
         let flow = &mut self.flows[index];
         segment.hop = if segment.hop == ACCESS_HOP { flow.route.0 } else { segment.hop + 1 };
         if segment.hop < flow.route.1 {
-            self.offer_again(*segment);
+            self.offer(*segment);
             return;
         }
         if let Some(lane) = flow.lane {
@@ -317,14 +317,8 @@ impl<'a> World<'a> {
         self.agenda.set(self.source(index, FORWARD), next);
     }
 
-    /// Offers a packet to a link that is not its first.
-    #[inline(never)]
-    fn offer_again(&mut self, segment: Segment) {
-        self.offer(segment);
-    }
-
     /// Offers a packet to the link that it meets next.
-    #[inline]
+    #[inline(never)] // most packets meet one link, and come in bursts
     fn offer(&mut self, segment: Segment) {
         let flow = &mut self.flows[segment.flow as usize];
         let index = match segment.hop {
@@ -364,20 +358,30 @@ impl<'a> World<'a> {
     }
 
     /// Offers what a sender has put into `out` from place `from` on. Returns when it wants to be called next.
-    // Drops in the host's own queue may call the sender again; what it emits then lies behind, and goes first.
+    #[inline]
     fn emit(&mut self, index: usize, from: usize) -> Time {
-        if let Some(capture) = &mut self.capture {
-            capture.on_sent(self.now, &self.out[from..]);
+        if self.out.len() > from {
+            self.offer_all(index, from);
         }
-        match self.out.get(from) {
-            Some(first) if first.hop != ACCESS_HOP && self.capture.is_none() => self.offer_burst(index, from),
-            _ => (from..self.out.len()).for_each(|place| self.offer(self.out[place])),
-        }
-        self.out.truncate(from);
         self.flows[index].sender.next_time()
     }
 
+    // Drops in the host's own queue may call the sender again; what it emits then lies behind, and goes first.
+    #[inline(never)]
+    fn offer_all(&mut self, index: usize, from: usize) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_sent(self.now, &self.out[from..]);
+        }
+        if self.capture.is_some() || self.out[from].hop == ACCESS_HOP {
+            (from..self.out.len()).for_each(|place| self.offer(self.out[place]));
+        } else {
+            self.offer_burst(index, from);
+        }
+        self.out.truncate(from);
+    }
+
     /// What [`Self::offer`] does, for all that a flow has just emitted: it meets the same link.
+    #[inline]
     fn offer_burst(&mut self, index: usize, from: usize) {
         let hop = usize::from(self.out[from].hop);
         let link = &mut self.links[hop];
@@ -463,17 +467,6 @@ impl<'a> World<'a> {
             self.is_over = self.lists == 0;
         }
         self.agenda.set_by(self.source(index, SENDER), sender);
-    }
-
-    /// A sender's moment in the agenda has come; its own may lie behind it.
-    fn on_sender_due(&mut self, index: usize) {
-        let flow = &self.flows[index];
-        let due = flow.sender.next_time();
-        if due > self.now && flow.started {
-            self.put_off(index, SENDER, due);
-        } else {
-            self.on_sender(index);
-        }
     }
 
     /// A source was called early: no event at all.
@@ -567,10 +560,15 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A sender's timer, pacer or application is due.
+    /// A sender's timer, pacer or application is due, if its moment does not lie behind that in the agenda.
     fn on_sender(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         if flow.started {
+            let due = flow.sender.next_time();
+            if due > self.now {
+                self.put_off(index, SENDER, due);
+                return;
+            }
             flow.sender.on_time(self.now, &mut self.out);
             flow.note_state(self.now);
         } else {

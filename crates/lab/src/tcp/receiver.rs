@@ -304,6 +304,7 @@ impl Receiver {
         if self.compressed >= COMPRESSED_MAX { Want::Now } else { Want::Compressed }
     }
 
+    #[inline]
     fn decide(&mut self, now: Time, want: Want, acks: &mut Vec<AckPacket>) {
         match want {
             Want::Nothing => {}

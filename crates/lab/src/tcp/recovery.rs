@@ -136,14 +136,14 @@ impl Sender {
             }
         }
         let mut known = [(0, 0); SACK_BLOCKS];
-        for ((from, to), known) in blocks.into_iter().zip(&mut known) {
+        for (place, ((from, to), known)) in blocks.into_iter().zip(&mut known).enumerate() {
             if from >= to {
                 continue;
             }
             let from = (ack.una + u64::from(from)).max(self.board.una);
             let to = (ack.una + u64::from(to)).min(self.board.next);
             *known = (from, to);
-            let mut at = self.board.skip_known(from);
+            let mut at = self.board.skip_known(place, from);
             while let Some(seq) = self.board.next_unsacked(at, to) {
                 at = if self.board.peek(seq).flags == 0 {
                     self.sack_plain(now, seq, to, seen, batch)

@@ -302,10 +302,12 @@ impl Scoreboard {
         &self.records[(self.una.wrapping_sub(1) & self.mask) as usize]
     }
 
-    /// Where to begin with a block that begins at `from`: behind what an earlier ACK reported of it.
+    /// Where to begin with the block at this place, which begins at `from`: behind what an earlier ACK reported of it.
     // Linux keeps such blocks as well (`recv_sack_cache`): blocks grow long, and only their end is new.
-    pub fn skip_known(&self, from: u64) -> u64 {
-        let known = self.known.iter().find(|block| block.0 <= from && from < block.1);
+    pub fn skip_known(&self, place: usize, from: u64) -> u64 {
+        let holds = |block: &&(u64, u64)| block.0 <= from && from < block.1;
+        // In the order of sequence most stand where they stood.
+        let known = self.known.get(place).filter(holds).or_else(|| self.known.iter().find(holds));
         let at = known.map_or(from, |block| block.1);
         debug_assert!(self.next_unsacked(from, at.min(self.next)).is_none(), "a known block is not SACKed");
         at
