@@ -431,6 +431,7 @@ impl<'a> World<'a> {
     }
 
     /// Segments arrive at the receiver of a flow that shares no lane.
+    #[inline(never)]
     fn on_arrival(&mut self, index: usize) {
         while let Some((_, segment)) = self.flows[index].forward.pop(self.now) {
             self.receive(&segment);
@@ -440,6 +441,7 @@ impl<'a> World<'a> {
     }
 
     /// A segment arrives at its receiver.
+    #[inline(always)] // each segment does
     fn receive(&mut self, segment: &Segment) {
         let index = segment.flow as usize;
         let flow = &mut self.flows[index];
