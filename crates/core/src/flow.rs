@@ -381,6 +381,7 @@ impl Algorithm for AnyAlgorithm {
         each!(&self.0, flow => Algorithm::in_slow_start(flow))
     }
 
+    #[inline]
     fn state(&self) -> State {
         each!(&self.0, flow => flow.state())
     }

@@ -29,6 +29,8 @@ pub struct Controller<A: Algorithm = AnyAlgorithm> {
     counts_bytes: bool,
     /// The algorithm learns something of each loss.
     hears_losses: bool,
+    /// The algorithm asks its host to look for an idle application at each ACK and timer.
+    checks_app_limit: bool,
     /// The outputs after the last event: hosts ask for them far more often than they change.
     cwnd: u32,
     cwnd_bytes: u64,
@@ -81,6 +83,7 @@ impl<A: Algorithm> Controller<A> {
             rtt: first_rtt(init),
             counts_bytes: algorithm.counts_bytes(),
             hears_losses: algorithm.hears_losses(),
+            checks_app_limit: algorithm.wants_app_limited_checks(),
             algorithm,
             cwnd: 0,
             cwnd_bytes: 0,

@@ -71,8 +71,8 @@ impl<A: Algorithm> Controller<A> {
     /// The host should also look at the beginning of each ACK and timer whether the application has run dry, not only when it writes.
     // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; google/bbr's kernel. Linux looks at writes only.
     #[inline]
-    pub fn wants_app_limited_checks(&self) -> bool {
-        self.algorithm.wants_app_limited_checks()
+    pub const fn wants_app_limited_checks(&self) -> bool {
+        self.checks_app_limit
     }
 
     /// The window still doubles every round.

@@ -22,7 +22,7 @@ use crate::metrics::Histogram;
 use crate::path::{ACCESS_HOP, Path, Users, Watch, flow_seed};
 use crate::record::Output;
 use crate::record::packets::Tap;
-use crate::setup::{Change, FlowSetup, Setup, Traffic};
+use crate::setup::{FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
 use capture::Capture;
 use flow::Flow;
@@ -245,9 +245,9 @@ impl<'a> World<'a> {
                 if index == self.control {
                     self.on_control();
                 } else if source % FLOW_SOURCES == SENDER {
-                    self.on_sender_due(index);
+                    self.on_sender(index);
                 } else {
-                    self.on_receiver_due(index);
+                    self.on_receiver(index);
                 }
             }
         }
@@ -298,22 +298,35 @@ impl<'a> World<'a> {
     }
 
     /// Offers what a sender has put into `out` from place `from` on. Returns when it wants to be called next.
-    // Drops in the host's own queue may call the sender again; what it emits then lies behind, and goes first.
+    #[inline]
     fn emit(&mut self, index: usize, from: usize) -> Time {
-        if let Some(capture) = &mut self.capture {
-            capture.on_sent(self.now, &self.out[from..]);
+        if self.out.len() > from {
+            self.offer_all(index, from);
         }
-        for place in from..self.out.len() {
-            self.path.there.enter(self.now, self.out[place], None, ear!(self));
-            if !self.released.is_empty() {
-                self.release_hosts();
-            }
-        }
-        self.out.truncate(from);
         self.flows[index].sender.next_time()
     }
 
+    // Drops in the host's own queue may call the sender again; what it emits then lies behind, and goes first.
+    #[inline(never)]
+    fn offer_all(&mut self, index: usize, from: usize) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_sent(self.now, &self.out[from..]);
+        }
+        if self.setup.flows[index].access.is_some() {
+            for place in from..self.out.len() {
+                self.path.there.enter(self.now, self.out[place], None, ear!(self));
+                if !self.released.is_empty() {
+                    self.release_hosts();
+                }
+            }
+        } else {
+            self.path.there.enter_burst(self.now, &self.out[from..], ear!(self));
+        }
+        self.out.truncate(from);
+    }
+
     /// A segment arrives at its receiver.
+    #[inline(always)] // each segment does
     fn receive(&mut self, segment: &Segment) {
         let index = segment.flow as usize;
         let flow = &mut self.flows[index];
@@ -343,27 +356,6 @@ impl<'a> World<'a> {
         self.agenda.set_by(self.source(index, SENDER), sender);
     }
 
-    /// A receiver's moment in the agenda has come; its own may lie behind it.
-    fn on_receiver_due(&mut self, index: usize) {
-        let due = self.flows[index].receiver.next_time();
-        if due > self.now {
-            self.put_off(index, RECEIVER, due);
-        } else {
-            self.on_receiver(index);
-        }
-    }
-
-    /// A sender's moment in the agenda has come; its own may lie behind it.
-    fn on_sender_due(&mut self, index: usize) {
-        let flow = &self.flows[index];
-        let due = flow.sender.next_time();
-        if due > self.now && flow.started {
-            self.put_off(index, SENDER, due);
-        } else {
-            self.on_sender(index);
-        }
-    }
-
     /// A source was called early: no event at all.
     #[cold]
     fn put_off(&mut self, index: usize, part: usize, due: Time) {
@@ -371,8 +363,14 @@ impl<'a> World<'a> {
         self.agenda.set(self.source(index, part), due);
     }
 
+    /// A receiver's moment in the agenda has come; its own may lie behind it.
     fn on_receiver(&mut self, index: usize) {
         let flow = &mut self.flows[index];
+        let due = flow.receiver.next_time();
+        if due > self.now {
+            self.put_off(index, RECEIVER, due);
+            return;
+        }
         flow.receiver.on_timer(self.now, &mut self.acks);
         let receiver = flow.receiver.next_time();
         self.agenda.set(self.source(index, RECEIVER), receiver);
@@ -422,10 +420,15 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A sender's timer, pacer or application is due.
+    /// A sender's timer, pacer or application is due, if its moment does not lie behind that in the agenda.
     fn on_sender(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         if flow.started {
+            let due = flow.sender.next_time();
+            if due > self.now {
+                self.put_off(index, SENDER, due);
+                return;
+            }
             flow.sender.on_time(self.now, &mut self.out);
             flow.note_state(self.now);
         } else {
@@ -438,41 +441,6 @@ impl<'a> World<'a> {
         }
         let next = self.emit(index, 0);
         self.agenda.set(self.source(index, SENDER), next);
-    }
-
-    /// The end of warm-up, a change of the path, a sample of the series.
-    fn on_control(&mut self) {
-        if !self.measuring && self.now >= self.setup.warmup {
-            self.measuring = true;
-            for flow in &mut self.flows {
-                flow.set_mark();
-            }
-            let link = self.path.there.bottleneck();
-            self.mark = LinkMark { stats: *link.stats(), capacity: link.capacity_bytes_until(self.now) };
-        }
-        if self.path.next_change() <= self.now {
-            self.path.change(self.now);
-            self.note_delays();
-        }
-        if self.director.is_some() {
-            self.act();
-        }
-        if self.recorder.next() <= self.now {
-            self.recorder.sample(self.now, &self.flows, self.path.there.links());
-        }
-        self.plan_control();
-    }
-
-    fn plan_control(&mut self) {
-        let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
-        let change = self.path.next_change();
-        let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
-        self.agenda.set(FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
-    }
-
-    fn apply(&mut self, change: Change) {
-        self.path.apply(self.now, change);
-        self.note_delays();
     }
 
     /// Requests travel with the ACKs' delay.

@@ -1,4 +1,5 @@
-//! A script: changes of path and application at moments that the flow itself decides, by the states that it enters.
+//! Control of a run: the schedule, and a script: changes of path and application at moments that the flow itself decides, by the
+//! states that it enters.
 //! In: states as they are entered. Out: what is due, when. Never: a look into the algorithm; a record of it is only kept.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -133,6 +134,41 @@ impl Director {
 }
 
 impl World<'_> {
+    /// The end of warm-up, a change of the path, a sample of the series.
+    pub(super) fn on_control(&mut self) {
+        if !self.measuring && self.now >= self.setup.warmup {
+            self.measuring = true;
+            for flow in &mut self.flows {
+                flow.set_mark();
+            }
+            let link = self.path.there.bottleneck();
+            self.mark = super::LinkMark { stats: *link.stats(), capacity: link.capacity_bytes_until(self.now) };
+        }
+        if self.path.next_change() <= self.now {
+            self.path.change(self.now);
+            self.note_delays();
+        }
+        if self.director.is_some() {
+            self.act();
+        }
+        if self.recorder.next() <= self.now {
+            self.recorder.sample(self.now, &self.flows, self.path.there.links());
+        }
+        self.plan_control();
+    }
+
+    pub(super) fn plan_control(&mut self) {
+        let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
+        let change = self.path.next_change();
+        let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
+        self.agenda.set(super::FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
+    }
+
+    fn apply(&mut self, change: Change) {
+        self.path.apply(self.now, change);
+        self.note_delays();
+    }
+
     /// The first flow has heard an ACK or acted; `emitted` of its segments have not left yet.
     #[cold]
     pub(super) fn direct(&mut self, index: usize, emitted: usize, is_ack: bool) {

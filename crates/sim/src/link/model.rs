@@ -76,7 +76,7 @@ impl<P: LinkPacket> Link<P> {
 
     /// Takes a packet that arrives at `now`. An idle link takes it whatever the buffer, and begins to send it at once
     /// (a delivery trace: at its next opportunity after `now`).
-    #[inline]
+    #[inline(always)] // once a burst, once for the rest
     pub fn offer(&mut self, now: Time, packet: P) -> Verdict {
         debug_assert!(now <= self.next, "offered at {now:?}, after the departure due at {:?}", self.next);
         self.tally.stats.arrivals += 1;

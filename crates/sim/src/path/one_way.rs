@@ -150,9 +150,32 @@ impl<P: PathPacket> OneWay<P> {
         match acked {
             Some(bytes) if self.holds.get(line).is_some_and(|hold| !hold.is_none()) => {
                 self.holds[line].push(now, packet, bytes);
-                self.note_line(line);
+                self.note_line(line, self.lines[line].next());
             }
-            _ => self.propagate(now, packet, watch),
+            _ => self.propagate(now, packet, line, watch),
+        }
+    }
+
+    /// What [`Self::enter`] does with data that one flow sends at once, where it has no access link.
+    #[inline]
+    pub fn enter_burst(&mut self, now: Time, packets: &[P], watch: &mut impl Watch<P>) {
+        let Some(first) = packets.first() else { return };
+        let hop = self.route(first).entry;
+        let index = usize::from(hop);
+        let link = &mut self.links[index];
+        let due = link.next_departure();
+        for packet in packets {
+            let mut packet = *packet;
+            packet.set_hop(hop);
+            let verdict = link.offer(now, packet.into_queue());
+            watch.on_offered(now, &packet, verdict, index == self.bottleneck);
+        }
+        let (next, drops) = (link.next_departure(), link.has_dropped());
+        if next != due {
+            self.agenda.set(index, next);
+        }
+        if drops {
+            self.note_drops(index, watch);
         }
     }
 
@@ -173,10 +196,12 @@ impl<P: PathPacket> OneWay<P> {
         if self.agenda.earliest() != now {
             return None;
         }
-        let line = self.routes[flow as usize].line;
-        let arrived = *self.lines[line].arrived(now).filter(|next| next.flow() == flow)?;
-        self.lines[line].drop_front();
-        self.note_line(line);
+        let index = self.routes[flow as usize].line;
+        let line = &mut self.lines[index];
+        let arrived = *line.arrived(now).filter(|next| next.flow() == flow)?;
+        line.drop_front();
+        let next = line.next();
+        self.note_line(index, next);
         Some(arrived)
     }
 
@@ -317,7 +342,7 @@ impl<P: PathPacket> OneWay<P> {
         links.filter(|(_, at)| *at != Time::NEVER).min_by_key(|(_, at)| *at)
     }
 
-    #[inline]
+    #[inline(never)] // most packets meet one link, and come in bursts
     fn offer(&mut self, now: Time, packet: P, watch: &mut impl Watch<P>) {
         let index = match packet.hop() {
             ACCESS_HOP => self.route(&packet).access,
@@ -334,12 +359,6 @@ impl<P: PathPacket> OneWay<P> {
         if drops {
             self.note_drops(index, watch);
         }
-    }
-
-    /// Offers a packet to a link that is not its first.
-    #[inline(never)]
-    fn offer_again(&mut self, now: Time, packet: P, watch: &mut impl Watch<P>) {
-        self.offer(now, packet, watch);
     }
 
     /// A link's serialiser has finished a packet.
@@ -359,9 +378,9 @@ impl<P: PathPacket> OneWay<P> {
                 let route = self.route(&packet);
                 packet.set_hop(if packet.hop() == ACCESS_HOP { route.first } else { packet.hop() + 1 });
                 if packet.hop() < route.past {
-                    self.offer_again(at, packet, watch);
+                    self.offer(at, packet, watch);
                 } else {
-                    self.propagate(at, packet, watch);
+                    self.propagate(at, packet, route.line, watch);
                 }
             }
         }
@@ -380,39 +399,39 @@ impl<P: PathPacket> OneWay<P> {
     }
 
     #[inline]
-    fn propagate(&mut self, at: Time, mut packet: P, watch: &mut impl Watch<P>) {
-        let index = self.route(&packet).line;
+    fn propagate(&mut self, at: Time, mut packet: P, index: usize, watch: &mut impl Watch<P>) {
         packet.set_line(index);
         let line = &mut self.lines[index];
         let before = line.next();
         if line.push(at, packet) {
             watch.on_doubled(&packet);
         }
-        if self.lines[index].next() != before {
-            self.note_line(index);
+        let next = line.next();
+        if next != before {
+            self.note_line(index, next);
         }
     }
 
+    /// A line's next arrival is at `next`.
     #[inline]
-    fn note_line(&mut self, index: usize) {
-        let mut next = self.lines[index].next();
-        if let Some(hold) = self.holds.get(index) {
-            next = next.min(hold.next());
-        }
-        self.agenda.set(self.links.len() + index, next);
+    fn note_line(&mut self, index: usize, next: Time) {
+        let held = self.holds.get(index).map_or(Time::NEVER, AckHold::next);
+        self.agenda.set(self.links.len() + index, next.min(held));
     }
 
     #[inline]
-    fn arrive(&mut self, line: usize, watch: &mut impl Watch<P>) -> Option<(Time, P)> {
+    fn arrive(&mut self, index: usize, watch: &mut impl Watch<P>) -> Option<(Time, P)> {
         let now = self.agenda.earliest();
         if !self.holds.is_empty() {
-            while self.holds[line].next() <= now {
-                self.release(line, watch);
+            while self.holds[index].next() <= now {
+                self.release(index, watch);
             }
         }
-        let arrived = *self.lines[line].arrived(now)?; // else an ACK was let go, which notes the line itself
-        self.lines[line].drop_front();
-        self.note_line(line);
+        let line = &mut self.lines[index];
+        let arrived = *line.arrived(now)?; // else an ACK was let go, which notes the line itself
+        line.drop_front();
+        let next = line.next();
+        self.note_line(index, next);
         Some((now, arrived))
     }
 
@@ -421,14 +440,19 @@ impl<P: PathPacket> OneWay<P> {
     fn release(&mut self, line: usize, watch: &mut impl Watch<P>) {
         let due = self.holds[line].next();
         if let Some((at, packet)) = self.holds[line].pop(due) {
-            self.propagate(at, packet, watch);
+            self.propagate(at, packet, line, watch);
         }
-        self.note_line(line);
+        self.note_line(line, self.lines[line].next());
+    }
+
+    #[cold]
+    fn strangers(&self) -> &Route {
+        &self.routes[self.routes.len() - 1]
     }
 
     #[inline]
     fn route(&self, packet: &P) -> &Route {
-        &self.routes[(packet.flow() as usize).min(self.routes.len() - 1)]
+        self.routes.get(packet.flow() as usize).unwrap_or_else(|| self.strangers())
     }
 }
 

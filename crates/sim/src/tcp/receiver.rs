@@ -154,8 +154,8 @@ impl Receiver {
             self.quick = QUICK_ACKS; // after a silence the sender's window may be small
         }
         self.last_arrival = now;
-        let before = self.ranges_from(segment.seq);
-        if segment.seq < self.next || before > 0 && segment.seq < self.ranges[before - 1].1 {
+        let (before, arrived) = self.ranges_from(segment.seq);
+        if segment.seq < arrived {
             self.duplicates += 1;
             self.quick = self.quick.max(QUICK_ACKS);
             self.clear_timers();
@@ -224,14 +224,19 @@ impl Receiver {
         Want::Nothing
     }
 
-    /// How many ranges begin at or before a segment. Most segments come behind the last one, or before the first.
-    fn ranges_from(&self, seq: u64) -> usize {
+    /// How many ranges begin at or before a segment, and where the last of them, or what is in order, ends. Most segments come behind
+    /// the last range, or before the first.
+    fn ranges_from(&self, seq: u64) -> (usize, u64) {
         if seq <= self.next {
-            return 0;
+            return (0, self.next);
         }
         match self.ranges.back() {
-            Some(last) if last.0 > seq => self.ranges.partition_point(|range| range.0 <= seq),
-            _ => self.ranges.len(),
+            None => (0, self.next),
+            Some(last) if last.0 <= seq => (self.ranges.len(), last.1),
+            Some(_) => {
+                let before = self.ranges.partition_point(|range| range.0 <= seq);
+                (before, before.checked_sub(1).map_or(self.next, |at| self.ranges[at].1))
+            }
         }
     }
 
@@ -299,6 +304,7 @@ impl Receiver {
         if self.compressed >= COMPRESSED_MAX { Want::Now } else { Want::Compressed }
     }
 
+    #[inline]
     fn decide(&mut self, now: Time, want: Want, acks: &mut Vec<AckPacket>) {
         match want {
             Want::Nothing => {}

@@ -136,14 +136,14 @@ impl Sender {
             }
         }
         let mut known = [(0, 0); SACK_BLOCKS];
-        for ((from, to), known) in blocks.into_iter().zip(&mut known) {
+        for (place, ((from, to), known)) in blocks.into_iter().zip(&mut known).enumerate() {
             if from >= to {
                 continue;
             }
             let from = (ack.una + u64::from(from)).max(self.board.una);
             let to = (ack.una + u64::from(to)).min(self.board.next);
             *known = (from, to);
-            let mut at = self.board.skip_known(from);
+            let mut at = self.board.skip_known(place, from);
             while let Some(seq) = self.board.next_unsacked(at, to) {
                 at = if self.board.peek(seq).flags == 0 {
                     self.sack_plain(now, seq, to, seen, batch)
@@ -219,7 +219,9 @@ impl Sender {
         while self.board.una < una {
             let (segments, bytes, first_us) = self.board.pop_plain(una);
             if segments == 0 {
-                self.take_marked(ack.ts_echo, highest, seen, &mut newest, batch);
+                if !self.take_sacked(una, seen) {
+                    self.take_marked(ack.ts_echo, highest, seen, &mut newest, batch);
+                }
                 continue;
             }
             // What was never marked was sent once, in order: the first is the oldest, the last the newest.
@@ -247,7 +249,20 @@ impl Sender {
         self.board.trim_log();
     }
 
-    /// The oldest segment is acknowledged in sequence; it is SACKed, believed lost, or was retransmitted.
+    /// The oldest segments are acknowledged in sequence, of which a SACK has told already. False: the oldest is none of those.
+    #[inline(never)]
+    fn take_sacked(&mut self, una: u64, seen: &mut Seen) -> bool {
+        let (segments, bytes) = self.board.pop_sacked(una);
+        if segments == 0 {
+            return false;
+        }
+        self.una_bytes += bytes;
+        seen.acked += segments as u32;
+        seen.short_only = u32::from(self.board.last_popped().len) < self.mss && seen.acked == 1;
+        true
+    }
+
+    /// The oldest segment is acknowledged in sequence; it is believed lost, or was retransmitted.
     #[inline(never)]
     fn take_marked(
         &mut self,
@@ -262,9 +277,6 @@ impl Sender {
         self.una_bytes += u64::from(record.len);
         seen.acked += 1;
         seen.short_only = u32::from(record.len) < self.mss && seen.acked == 1;
-        if record.flags & flag::SACKED != 0 {
-            return;
-        }
         self.stats.acked_bytes += u64::from(record.len);
         let sent_us = record.token.send_us();
         let ever = record.flags & flag::EVER_RETRANS != 0;

@@ -270,16 +270,44 @@ impl Scoreboard {
         (seq - first, bytes, self.records[(first & self.mask) as usize].token.send_us())
     }
 
+    /// Takes off the oldest segments before `until` that are SACKed. Returns their number and their bytes; the last of them stays
+    /// readable as [`Self::last_popped`].
+    #[inline]
+    pub fn pop_sacked(&mut self, until: u64) -> (u64, u64) {
+        let first = self.una;
+        let (mut seq, mut bytes) = (first, 0);
+        while seq < until {
+            let index = (seq & self.mask) as usize;
+            let record = &self.records[index];
+            if record.flags & flag::SACKED == 0 {
+                break;
+            }
+            debug_assert!(
+                record.flags & (flag::LOST | flag::RETRANS) == 0,
+                "what is SACKed is neither lost nor in flight"
+            );
+            bytes += u64::from(record.len);
+            self.sacked_bits[index / 64] &= !(1 << (index % 64));
+            seq += 1;
+        }
+        self.una = seq;
+        self.sacked_out -= (seq - first) as u32;
+        self.sacked_bytes -= bytes;
+        (seq - first, bytes)
+    }
+
     /// The record that was taken off last.
     #[inline]
     pub fn last_popped(&self) -> &Record {
         &self.records[(self.una.wrapping_sub(1) & self.mask) as usize]
     }
 
-    /// Where to begin with a block that begins at `from`: behind what an earlier ACK reported of it.
+    /// Where to begin with the block at this place, which begins at `from`: behind what an earlier ACK reported of it.
     // Linux keeps such blocks as well (`recv_sack_cache`): blocks grow long, and only their end is new.
-    pub fn skip_known(&self, from: u64) -> u64 {
-        let known = self.known.iter().find(|block| block.0 <= from && from < block.1);
+    pub fn skip_known(&self, place: usize, from: u64) -> u64 {
+        let holds = |block: &&(u64, u64)| block.0 <= from && from < block.1;
+        // In the order of sequence most stand where they stood.
+        let known = self.known.get(place).filter(holds).or_else(|| self.known.iter().find(holds));
         let at = known.map_or(from, |block| block.1);
         debug_assert!(self.next_unsacked(from, at.min(self.next)).is_none(), "a known block is not SACKed");
         at
