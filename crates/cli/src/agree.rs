@@ -19,7 +19,7 @@ use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::worlds::{self, World};
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Failure, Verdict, inputs, packets, print};
 
 /// The scenarios that are built in.
 const MATRIX: &str = include_str!("agreement.toml");
@@ -37,6 +37,12 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
         "kernel" => (On::Kernel, agree::KERNEL),
         other => return Err(format!("--with: {other:?} is no real kernel; write uml or kernel")),
     };
+    if args.packets {
+        return packets::compare(args, &World::of(on)?);
+    }
+    if let Some((key, _)) = args.path.overrides().next() {
+        return Err(format!("agree: --{}: only with --packets; name scenarios in files else", key.replace('_', "-")));
+    }
     let cases = cases(args)?;
     let real = World::of(on)?;
     let json = Target::asked("--json", args.json.as_deref())?;

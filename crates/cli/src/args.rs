@@ -338,11 +338,31 @@ pub struct ReproduceArgs {
 /// Flags of `bbrlab agree`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status 1 if the simulator is farther off than its limits; the limits and the scenarios are those of docs/validation.md."
+    after_help = "Exit status 1 if the simulator is farther off than its limits, or with --packets if a packet differs; the limits and the scenarios are those of docs/validation.md.\n\n\
+        Examples:\n  \
+        bbrlab agree --longest 60s --repeat 5\n  \
+        bbrlab agree --packets --rate 10mbit --rtt 40ms --flow cubic --duration 60s"
 )]
 pub struct AgreeArgs {
     /// Scenario files in TOML [default: the matrix that is built in]
     pub files: Vec<PathBuf>,
+    /// Lay the packets of one scenario side by side, of a file or of the flags below, and show the first that differs
+    #[arg(long, conflicts_with_all = ["only", "longest", "every", "json", "report", "repeat"])]
+    pub packets: bool,
+    /// With --packets: how far apart in time both may have the same packet
+    #[arg(long, value_name = "TIME", default_value = "1us", requires = "packets")]
+    pub within: String,
+    /// With --packets: packets shown before the first that differs
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "packets")]
+    pub context: usize,
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// With --packets: the flows, as `bbrlab run` has them (repeatable) [default: bbr1]
+    #[arg(long, value_name = "FLOW", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
+    pub flow: Vec<String>,
+    /// With --packets: when the run ends [default: 60s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
+    pub duration: Option<String>,
     /// The real kernel: uml, in virtual time, or kernel, this host's in real time, one run after another
     #[arg(long, value_name = "WORLD", default_value = "uml")]
     pub with: String,

@@ -16,6 +16,7 @@ mod grid;
 mod inputs;
 mod list;
 mod outputs;
+mod packets;
 mod progress;
 mod record;
 mod replay;

@@ -183,6 +183,14 @@ fn refuse(setup: &Setup) -> Result<(), Failure> {
         if matches!(change.what, ChangeKind::Buffer(_)) && !matches!(setup.links[change.link].aqm, Aqm::DropTail) {
             return not("schedule", "a buffer changes behind droptail only");
         }
+        if let (ChangeKind::Buffer(now), before) = (change.what, setup.links[change.link].buffer)
+            && matches!(now, Buffer::Packets(_)) != matches!(before, Buffer::Packets(_))
+        {
+            return not(
+                "schedule: buffer",
+                "a queue of Linux counts packets or bytes, always the same (ms and bdp are bytes); write the link's buffers alike",
+            );
+        }
     }
     for flow in &setup.flows {
         kernel_cc(&flow.algorithm).map_err(|what| format!("flow {}: {what}", flow.name))?;
