@@ -145,6 +145,9 @@ impl Receiver {
             acks.push(AckPacket { syn: true, ts_echo: segment.sent, window, ..AckPacket::default() });
             return;
         }
+        if segment.marks & mark::BARE != 0 {
+            return;
+        }
         let want = self.note_ecn(segment);
         // RFC 7323: only a segment at the left edge sets the echoed timestamp.
         if segment.seq <= self.next {
