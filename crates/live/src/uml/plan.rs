@@ -262,7 +262,11 @@ impl Plan {
             "link add {name} netns {left} mtu {mtu} address {MAC} type veth peer name {name} netns {right} mtu {mtu} address {MAC}",
         );
         for namespace in [left, right] {
-            let _ = writeln!(self.address(namespace), "link set dev {name} arp off up");
+            // Without an address of IPv6 a device solicits no routers, which would take their place on the link.
+            let _ = writeln!(
+                self.address(namespace),
+                "link set dev {name} addrgenmode none\nlink set dev {name} arp off up"
+            );
         }
     }
 
