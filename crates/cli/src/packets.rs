@@ -39,7 +39,8 @@ pub fn compare(args: &AgreeArgs, real: &World) -> Result<Verdict, Failure> {
     Arc::make_mut(&mut setup).capture = Capture::On { limit: LIMIT, taps: &[Tap::Sender] };
     let (sim, real) =
         rayon::join(|| World::Sim.run(&scenario, &setup, &mut |_| {}), || real.run(&scenario, &setup, &mut |_| {}));
-    let (sim, real) = (sim?.packets, real?.packets);
+    let (mut sim, mut real) = (sim?.packets, real?.packets);
+    [&mut sim, &mut real].into_iter().for_each(packets::from_first);
     let end = setup.duration;
     let found = packets::compare(&sim, &real, end, within);
     print(&shown(args, &setup, [&sim, &real], &found))?;

@@ -137,7 +137,7 @@ const SCENARIOS: [&str; 10] = [
     "--rate 20mbit --rtt 20ms --buffer 1bdp --flow bbr1 --flow cubic@500ms",
     "--rate 20mbit --rtt 30ms --aqm fq_codel --flow bbr1*3 --flow cubic,request=30kB/50ms",
     "--rate 10mbit --rtt 20ms --buffer 300p --aqm pie --flow cubic*2",
-    "--rate 10mbit --rtt 20ms --buffer 300p --aqm codel:ecn --flow cubic,ecn=true --flow reno,ecn=true",
+    "--rate 10mbit --rtt 20ms --buffer 300p --aqm codel:ecn --flow cubic,ecn=on --flow reno,ecn=on",
     "--rate 10mbit --rtt 20ms --buffer 100p --aqm red:min=15kB,max=60kB,p=0.1 --flow reno*2",
     "--rate 20mbit --rtt 40ms --jitter 5ms:reorder --flow cubic",
     "--rate 20mbit --rtt 20ms --schedule 1s:rate=10mbit,loss=2%;2s:rtt=60ms --flow bbr1 --flow cubic",

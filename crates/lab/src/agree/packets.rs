@@ -69,6 +69,13 @@ impl Compared {
     }
 }
 
+/// The moments of a run from its first packet on: a real program needs some clock reads to begin.
+pub fn from_first(packets: &mut Packets) {
+    let first = packets.records.iter().map(|packet| packet.t_ns).min().unwrap_or(0);
+    packets.records.iter_mut().for_each(|packet| packet.t_ns -= first);
+    packets.cut = packets.cut.map(|cut| Time::nanos(cut.as_nanos().saturating_sub(first)));
+}
+
 /// Compares two runs up to `end`; like packets may be `within` apart in time.
 pub fn compare(left: &Packets, right: &Packets, end: Time, within: Span) -> Compared {
     let end = [left.cut, right.cut].into_iter().flatten().fold(end, Time::min);
@@ -251,6 +258,14 @@ mod tests {
         assert_eq!(found.time.unwrap().nth, 2);
         assert_eq!((found.content.unwrap().nth, found.farthest), (3, Span::micros(3)));
         assert_eq!(found.first().unwrap().kind, Kind::Time);
+    }
+
+    #[test]
+    fn moments_count_from_the_first_packet() {
+        let mut late = Packets { records: vec![data(7, 1), ack(20, 2)], cut: Some(Time::nanos(30_000)) };
+        from_first(&mut late);
+        let moments: Vec<u64> = late.records.iter().map(|packet| packet.t_ns).collect();
+        assert_eq!((moments, late.cut), (vec![0, 13_000], Some(Time::nanos(23_000))));
     }
 
     #[test]
