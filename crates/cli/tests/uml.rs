@@ -118,10 +118,106 @@ fn what_a_kernel_cannot_express_is_refused_in_one_line() {
     if bbrlab(&["run", "--on", "uml", "--duration", "1s", "--flow", "fixed"]).status.code() != Some(2) {
         panic!("a kernel has no fixed window");
     }
-    for args in [&["--ack-aggregation", "20ms"][..], &["--flow", "bbr1,pacing_gain_up=1.5"], &["--reorder", "1%"]] {
+    for args in [
+        &["--ack-aggregation", "20ms"][..],
+        &["--flow", "bbr1,pacing_gain_up=1.5"],
+        &["--reorder", "1%"],
+        &["--buffer", "4bdp", "--schedule", "10s:buffer=100p"],
+        &["--buffer", "100p", "--schedule", "10s:buffer=50p;20s:buffer=50ms"],
+    ] {
         let said = refusal(args);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.starts_with("bbrlab: --on uml: "), "{said}");
+    }
+}
+
+/// Ten scenarios, one of each kind that draws random numbers somewhere, and as short as shows it.
+const SCENARIOS: [&str; 10] = [
+    "--rate 20mbit --rtt 20ms --loss 1% --flow bbr1",
+    "--rate 20mbit --rtt 20ms --buffer 1bdp --flow bbr1 --flow cubic@500ms",
+    "--rate 20mbit --rtt 30ms --aqm fq_codel --flow bbr1*3 --flow cubic,request=30kB/50ms",
+    "--rate 10mbit --rtt 20ms --buffer 300p --aqm pie --flow cubic*2",
+    "--rate 10mbit --rtt 20ms --buffer 300p --aqm codel:ecn --flow cubic,ecn=on --flow reno,ecn=on",
+    "--rate 10mbit --rtt 20ms --buffer 100p --aqm red:min=15kB,max=60kB,p=0.1 --flow reno*2",
+    "--rate 20mbit --rtt 40ms --jitter 5ms:reorder --flow cubic",
+    "--rate 20mbit --rtt 20ms --schedule 1s:rate=10mbit,loss=2%;2s:rtt=60ms --flow bbr1 --flow cubic",
+    "--rate 50mbit --rtt 20ms --policer rate=10mbit,burst=30kB --loss ge:1%,20% --flow bbr1",
+    "--rate 20mbit --rtt 20ms --ack-loss 10% --duplicate 1% --flow bbr1 --flow cubic,request=20kB/10ms",
+];
+
+/// Packets of a run, as a file has them, and its figures.
+fn traced(scenario: &str, seed: &str) -> (Vec<u8>, Value) {
+    let name = format!("bbrlab-uml-repeat-{}-{:?}.pcapng", std::process::id(), std::thread::current().id());
+    let file = std::env::temp_dir().join(name);
+    let fixed = ["--duration", "3s", "--seed", seed, "--pcap", file.to_str().unwrap()];
+    let words: Vec<&str> = scenario.split(' ').chain(fixed).collect();
+    let mut figures = result(&words);
+    let packets = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    figures.as_object_mut().unwrap().remove("wall_s").expect("a result says how long it took");
+    (packets, figures)
+}
+
+#[test]
+#[ignore = "needs the kernel of make uml"]
+fn a_real_kernel_gives_the_same_bytes_each_time() {
+    for scenario in SCENARIOS {
+        let (packets, figures) = traced(scenario, "7");
+        let (again, figures_again) = traced(scenario, "7");
+        assert!(packets.len() > 50_000, "{scenario}: {} bytes of packets", packets.len());
+        assert!(packets == again, "{scenario}: other packets");
+        assert_eq!(figures, figures_again, "{scenario}");
+    }
+}
+
+#[test]
+#[ignore = "needs the kernel of make uml"]
+fn another_seed_gives_other_losses() {
+    let (one, _) = traced(SCENARIOS[0], "7");
+    let (other, _) = traced(SCENARIOS[0], "8");
+    assert!(one != other);
+}
+
+#[test]
+#[ignore = "needs the kernel of make uml"]
+fn neither_a_home_nor_its_variables_matter() {
+    let run = |command: &mut Command| {
+        let args = ["run", "--on", "uml", "--loss", "1%", "--duration", "2s", "--seed", "3", "--json", "-"];
+        let output = command.args(args).output().expect("the command starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut figures: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        figures.as_object_mut().unwrap().remove("wall_s");
+        figures
+    };
+    let kernel = std::env::var_os("BBRLAB_UML_KERNEL");
+    let cache = std::env::var_os("BBRLAB_UML_CACHE").or_else(|| {
+        let home = std::env::var_os("HOME")?;
+        Some(std::path::Path::new(&home).join(".cache/bbrlab/uml").into())
+    });
+    let command = || Command::new(env!("CARGO_BIN_EXE_bbrlab"));
+    let mut bare = command();
+    bare.env_clear().envs(kernel.map(|kernel| ("BBRLAB_UML_KERNEL", kernel)));
+    bare.envs(cache.map(|cache| ("BBRLAB_UML_CACHE", cache))).env("PATH", std::env::var_os("PATH").unwrap());
+    assert_eq!(run(&mut bare), run(command().env("SOMETHING", "else")));
+}
+
+#[test]
+#[ignore = "needs the kernel of make uml"]
+fn packets_side_by_side_end_with_the_first_that_differs() {
+    let output =
+        bbrlab(&["agree", "--packets", "--rate", "10mbit", "--flow", "reno", "--loss", "5%", "--duration", "2s"]);
+    let said = String::from_utf8(output.stdout).expect("text");
+    // Both lose other packets.
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("first other packet: at ") && said.contains("before it, and it:"), "{said}");
+}
+
+#[test]
+fn packets_are_of_one_scenario() {
+    for args in [&["agree", "--rate", "10mbit"][..], &["agree", "--packets", "--within", "soon"]] {
+        let output = bbrlab(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1, "{args:?}");
     }
 }
 

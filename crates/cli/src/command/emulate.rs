@@ -180,6 +180,7 @@ fn in_uml(
             writable: args.rw,
             real_time: args.real_time,
         },
+        setup.seed,
     )?;
     if let Some(ran) = done.guest_s {
         let clock = if args.real_time { "real" } else { "virtual" };

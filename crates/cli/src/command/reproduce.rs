@@ -78,7 +78,7 @@ fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<Experimen
     };
     let mut here = experiments.to_vec();
     if !matches!(world, World::Sim) {
-        here.iter_mut().for_each(Experiment::leave_population_out);
+        here.iter_mut().for_each(Experiment::on_a_kernel);
     }
     let mut outcomes = run_in(args, &here, &there)?;
     if !matches!(world, World::Sim) {

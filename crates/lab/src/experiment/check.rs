@@ -40,7 +40,14 @@ fn check_expect(expect: &Expect, axes: &[Axis]) -> Result<(), String> {
         Some(name) => {
             let axis = axes.iter().find(|a| a.name == *name).ok_or_else(|| format!("no axis {name:?}"))?;
             let known = |label: &String| axis.values.iter().any(|(l, _)| l == label);
-            if let Some(odd) = expect.at.iter().flatten().chain(expect.short.keys()).find(|label| !known(label)) {
+            if let Some(odd) = expect
+                .at
+                .iter()
+                .flatten()
+                .chain(expect.short.keys())
+                .chain(expect.kernel_short.keys())
+                .find(|label| !known(label))
+            {
                 return Err(format!("axis {name:?} has no value {odd:?}"));
             }
             expect.at.as_ref().map_or(axis.values.len(), Vec::len)

@@ -94,6 +94,9 @@ pub(super) struct Expect {
     /// Label of the axis to the reason why its row falls short.
     #[serde(default)]
     pub(super) short: std::collections::BTreeMap<String, String>,
+    /// The same for real kernels alone: the simulator's row holds.
+    #[serde(default)]
+    pub(super) kernel_short: std::collections::BTreeMap<String, String>,
 }
 
 /// How well an expected value is known.

@@ -135,9 +135,13 @@ impl Experiment {
         self.file.population.as_mut()
     }
 
-    /// For worlds that cannot run a population: what it measures is then not measured.
-    pub fn leave_population_out(&mut self) {
+    /// For real kernels: they cannot run a population, whose rows are then not measured, and have marks of their own.
+    pub fn on_a_kernel(&mut self) {
         self.is_without_population = self.file.population.is_some();
+        for expect in &mut self.file.expect {
+            let marks = std::mem::take(&mut expect.kernel_short);
+            expect.short.extend(marks);
+        }
     }
 }
 

@@ -251,7 +251,7 @@ mod tests {
         let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
         assert!(outcome.passes() && outcome.study.is_some() && !outcome.heats.is_empty(), "{:?}", outcome.rows);
         assert_eq!((outcome.figures.len(), outcome.runs.rows.len()), (1, 1));
-        experiment.leave_population_out();
+        experiment.on_a_kernel();
         let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
         assert!(outcome.study.is_none() && outcome.rows.iter().all(|row| row.verdict == Verdict::NotHere));
     }

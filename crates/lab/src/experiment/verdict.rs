@@ -143,6 +143,18 @@ mod tests {
         assert_eq!((stale.verdict, stale.note.as_deref()), (Verdict::Holds, Some(STALE_MARK)));
     }
 
+    /// Trap: a mark of a real kernel that hid a failure in the simulator.
+    #[test]
+    fn a_kernel_s_mark_counts_on_a_kernel_only() {
+        let text = "id='X'\ntitle='t'\nsource='s'\nclaim='c'\n[scenario]\nduration='1s'\n\
+                    [[expect]]\nwhat='w'\nmeasure='1'\nmin=2\nkernel_short={ ''='known' }\n";
+        let mut experiment = crate::experiment::parse(text, "test").unwrap();
+        let verdict = |experiment: &crate::experiment::Experiment| row(&experiment.file.expect[0], 0, "", 1.0).verdict;
+        assert_eq!(verdict(&experiment), Verdict::Fails);
+        experiment.on_a_kernel();
+        assert_eq!(verdict(&experiment), Verdict::FallsShort { reason: "known".into() });
+    }
+
     #[test]
     fn the_tightest_of_several_bounds_counts() {
         assert_eq!(verdict("near=10\nwithin=5\nmin=9", 8.0), Verdict::Fails);

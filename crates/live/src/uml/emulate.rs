@@ -110,6 +110,7 @@ pub(super) fn run(errand: &Errand, setup: &Setup) -> Result<Emulated, Failure> {
     for (name, at) in [("BBRLAB_SERVER_IP", server.1), ("BBRLAB_CLIENT_IP", command.1)] {
         variables.push((name.into(), at.to_string().into()));
     }
+    guest::reseed()?;
     follow(setup.schedule.clone(), plan, both)?;
     let errand = errand::Errand { command: errand.command.iter().map(text).collect(), server: errand.server.clone() };
     let around = Surroundings { bare: true, variables };

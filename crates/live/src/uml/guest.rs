@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path as FilePath;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -29,6 +29,10 @@ use crate::flows::{Ends, FIRST_PORT, Failure, LinkSeen, Path, Seen, drive, kerne
 use crate::meter::Meter;
 use crate::{clock, ethtool, measure, socket, wire};
 
+/// The kernel's parameter for its random numbers. One that does not know it makes it a variable of our environment.
+const SEED: &str = "seed";
+/// New keys for all random numbers; the kernel's `RNDRESEEDCRNG`.
+const RESEED: libc::Ioctl = nix::request_code_none!(b'R', 0x07) as libc::Ioctl;
 /// Name of the file with the job, in the directory that the host gives.
 pub const JOB: &str = "job.json";
 /// Name of the file that the guest leaves there.
@@ -46,6 +50,10 @@ const TICK_GRAIN: Duration = Duration::from_micros(1);
 const LOW_WATER: u64 = 8 << 20;
 /// Where programs are, for a process that was given no environment.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Why a kernel will not do.
+const NO_SEED: &str = "this kernel's random numbers follow no seed, so no run of it can be repeated; \
+     build one that does with: make uml (or put tools/uml/random.patch into your own)";
 
 /// What the guest leaves behind.
 #[derive(Debug, Serialize, Deserialize)]
@@ -110,11 +118,15 @@ fn prepare(directory: &str) -> Result<(), Failure> {
 
 /// Runs a setup over the kernel's own path.
 fn run(setup: &Setup) -> Result<Done, Failure> {
+    if std::env::var_os(SEED).is_some() {
+        return Err(NO_SEED.to_owned());
+    }
     let plan = plan(setup)?;
     make(&plan)?;
     let mut path = KernelPath::open(setup, plan)?;
     let ends = path.ends(setup)?;
     std::thread::sleep(SETTLE);
+    reseed()?;
     await_tick();
     let driven = drive(setup, &ends, &mut path)?;
     if let Some(log) = path.log.take() {
@@ -124,6 +136,18 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     Ok(Done::Ran { result: Box::new(result), trace, release })
+}
+
+/// Draws all random numbers anew from the seed, so that they do not depend on what drew some before: `ip` and `tc` of
+/// another version, or a longer set-up.
+pub(super) fn reseed() -> Result<(), Failure> {
+    let ask = || {
+        let device = File::open("/dev/random")?;
+        // SAFETY: this request has no argument.
+        let done = unsafe { libc::ioctl(device.as_raw_fd(), RESEED) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    ask().map_err(|error| format!("/dev/random: {error}"))
 }
 
 /// Waits for a tick of the kernel's clock, so that the run's moment zero is one, as it is in the simulator.

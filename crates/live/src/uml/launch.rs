@@ -15,7 +15,7 @@ use bbrlab_sim::setup::Setup;
 
 use super::emulate::{ERRAND, Emulated, Errand, STDERR, STDOUT};
 use super::guest::{DONE, Done, JOB};
-use super::packets;
+use super::{packets, room};
 use crate::flows::Failure;
 use crate::leftovers;
 
@@ -27,8 +27,12 @@ const CACHE: &str = "BBRLAB_UML_CACHE";
 const MEMORY: &str = "3G";
 /// How often what a command has written is passed on. Ours.
 const LOOK: Duration = Duration::from_millis(10);
+/// Moment at which every guest's wall clock begins, ns: 2025-01-01, so that nothing inside depends on today's date.
+const BIRTH_NS: u64 = 1_735_689_600_000_000_000;
 /// Most of a console that an error shows.
 const CONSOLE_SHOWN: usize = 300;
+/// What a console says of a memory file whose file system is full.
+const NO_MEMORY: &str = "Bus error";
 
 /// Ticks a second of the kernel that `make uml` builds unless told otherwise.
 const HZ: u32 = 250;
@@ -66,7 +70,10 @@ struct Exchange(PathBuf);
 
 impl Exchange {
     fn new() -> io::Result<Self> {
-        let base = std::env::temp_dir().canonicalize()?;
+        let temp = std::env::temp_dir();
+        let base = temp
+            .canonicalize()
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", temp.display())))?;
         clear_orphans(&base);
         for n in 0..1000 {
             let path = base.join(format!("{EXCHANGE}{}-{n}", std::process::id()));
@@ -125,11 +132,12 @@ pub struct Ran {
 pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<Ran, Failure> {
     let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
     let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
+    room::for_exchange(&exchange.0)?;
     fs::write(exchange.0.join(JOB), job).map_err(|error| fault("job", &error))?;
     packets::ask(&exchange.0, setup).map_err(|error| fault("packets", &error))?;
     let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
-    let mut child = start(kernel, &own, &exchange.0, Boot::default())
-        .map_err(|error| fault(&kernel.display().to_string(), &error))?;
+    let boot = Boot { writable: false, clock: Clock::Fixed, seed: setup.seed };
+    let mut child = start(kernel, &own, &exchange.0, boot)?;
     let mut console = Vec::new();
     if let Some(mut stdout) = child.0.stdout.take() {
         // It ends when the kernel does.
@@ -147,10 +155,11 @@ pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<Ran, Failure> {
     }
 }
 
-/// Runs a command inside, its output to ours while it comes.
-pub fn emulate(kernel: &Path, errand: &Errand) -> Result<Emulated, Failure> {
+/// Runs a command inside, its output to ours while it comes; the path's random numbers follow from `seed`.
+pub fn emulate(kernel: &Path, errand: &Errand, seed: u64) -> Result<Emulated, Failure> {
     let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
     let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
+    room::for_exchange(&exchange.0)?;
     let text = serde_json::to_vec(errand).map_err(|error| format!("--on uml: errand: {error}"))?;
     fs::write(exchange.0.join(ERRAND), text).map_err(|error| fault("errand", &error))?;
     let mut streams = [Stream::new(&exchange.0, STDOUT), Stream::new(&exchange.0, STDERR)];
@@ -158,9 +167,9 @@ pub fn emulate(kernel: &Path, errand: &Errand) -> Result<Emulated, Failure> {
         stream.make().map_err(|error| fault("streams", &error))?;
     }
     let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
-    let boot = Boot { writable: errand.writable, real_time: errand.real_time };
-    let mut child =
-        start(kernel, &own, &exchange.0, boot).map_err(|error| fault(&kernel.display().to_string(), &error))?;
+    // A command may look at certificates, whose dates must fit.
+    let clock = if errand.real_time { Clock::Real } else { Clock::FromToday };
+    let mut child = start(kernel, &own, &exchange.0, Boot { writable: errand.writable, clock, seed })?;
     let stdout = child.0.stdout.take();
     let console = thread::spawn(move || {
         let mut console = Vec::new();
@@ -214,49 +223,87 @@ impl Stream {
 
 /// What the guest left behind.
 fn done(exchange: &Exchange, kernel: &Path, console: &[u8]) -> Result<Done, Failure> {
-    let done = fs::read(exchange.0.join(DONE)).map_err(|_| {
+    let done = fs::read(exchange.0.join(DONE)).ok().filter(|text| !text.is_empty());
+    let Some(done) = done else {
+        room::for_exchange(&exchange.0)?;
         let said = String::from_utf8_lossy(console);
+        if said.contains(NO_MEMORY) {
+            return Err("--on uml: the file with the kernel's memory found no more room; \
+                        make room, or name another directory with TMPDIR"
+                .to_owned());
+        }
         let words: Vec<&str> = said.split_whitespace().collect();
         let said = words.join(" ");
         let from = said.char_indices().rev().nth(CONSOLE_SHOWN).map_or(0, |(at, _)| at);
-        format!("--on uml: {} ended without a result; it said: {}", kernel.display(), &said[from..])
-    })?;
+        return Err(format!("--on uml: {} ended without a result; it said: {}", kernel.display(), &said[from..]));
+    };
     serde_json::from_slice(&done).map_err(|error| format!("--on uml: result: {error}"))
 }
 
+/// How a kernel's clock passes.
+#[derive(Clone, Copy)]
+enum Clock {
+    /// In virtual time, from a date that is always the same.
+    Fixed,
+    /// In virtual time, from now.
+    FromToday,
+    /// As the host's. Time travel without `inf-cpu` promises computing that costs time and virtual time else, but
+    /// charges only for a timer that runs out, and every new timer starts the wait anew: what computes and sets timers,
+    /// as TCP does, gets most of its time for nothing.
+    Real,
+}
+
+impl Clock {
+    fn arguments(self) -> Vec<String> {
+        let travel = || "time-travel=inf-cpu".to_owned();
+        match self {
+            Self::Fixed => vec![travel(), format!("time-travel-start={BIRTH_NS}")],
+            Self::FromToday => vec![travel()],
+            Self::Real => Vec::new(),
+        }
+    }
+}
+
 /// How a kernel is started.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Boot {
     /// Whether it may write to the host's files.
     writable: bool,
-    /// Whether its clock is the host's. Time travel without `inf-cpu` promises computing that costs time and virtual
-    /// time else, but charges only for a timer that runs out, and every new timer starts the wait anew: what computes
-    /// and sets timers, as TCP does, gets most of its time for nothing.
-    real_time: bool,
+    /// Its clock.
+    clock: Clock,
+    /// What its random numbers follow from.
+    seed: u64,
 }
 
-fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> io::Result<Running> {
+fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> Result<Running, Failure> {
+    let memory = room::for_memory()?;
     let mut command = Command::new(kernel);
     command
         .arg(format!("mem={MEMORY}"))
         .args(["root=/dev/root", "rootfstype=hostfs", "hostfs=/", if boot.writable { "rw" } else { "ro" }])
         .arg(format!("init={}", own.display()))
-        .args((!boot.real_time).then_some("time-travel=inf-cpu"))
+        .args(boot.clock.arguments())
+        .arg(format!("seed={}", boot.seed))
+        // Else it makes one in the home, which may not be there, and a killed kernel leaves it.
+        .arg(format!("uml_dir={}/", exchange.display()))
         .args(["con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"])
         // What the guest's first process is told.
         .args(["--", "uml-guest"])
         .arg(exchange)
+        .env("TMPDIR", memory)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .process_group(0);
-    // SAFETY: prctl is async-signal-safe, and touches nothing of ours.
+    // SAFETY: prctl and personality are async-signal-safe, and touch nothing of ours.
     unsafe {
         command.pre_exec(|| {
+            // Addresses must not differ from run to run: some tables are ordered by them.
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
             // When this command dies, however it dies, the kernel goes with it.
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
             Ok(())
         });
     }
-    command.spawn().map(Running)
+    command.spawn().map(Running).map_err(|error| format!("--on uml: {}: {error}", kernel.display()))
 }

@@ -11,4 +11,5 @@ pub mod launch;
 mod packets;
 pub mod plan;
 mod qdisc;
+mod room;
 mod tap;

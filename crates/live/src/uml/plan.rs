@@ -183,6 +183,14 @@ fn refuse(setup: &Setup) -> Result<(), Failure> {
         if matches!(change.what, ChangeKind::Buffer(_)) && !matches!(setup.links[change.link].aqm, Aqm::DropTail) {
             return not("schedule", "a buffer changes behind droptail only");
         }
+        if let (ChangeKind::Buffer(now), before) = (change.what, setup.links[change.link].buffer)
+            && matches!(now, Buffer::Packets(_)) != matches!(before, Buffer::Packets(_))
+        {
+            return not(
+                "schedule: buffer",
+                "a queue of Linux counts packets or bytes, always the same (ms and bdp are bytes); write the link's buffers alike",
+            );
+        }
     }
     for flow in &setup.flows {
         kernel_cc(&flow.algorithm).map_err(|what| format!("flow {}: {what}", flow.name))?;
@@ -254,7 +262,11 @@ impl Plan {
             "link add {name} netns {left} mtu {mtu} address {MAC} type veth peer name {name} netns {right} mtu {mtu} address {MAC}",
         );
         for namespace in [left, right] {
-            let _ = writeln!(self.address(namespace), "link set dev {name} arp off up");
+            // Without an address of IPv6 a device solicits no routers, which would take their place on the link.
+            let _ = writeln!(
+                self.address(namespace),
+                "link set dev {name} addrgenmode none\nlink set dev {name} arp off up"
+            );
         }
     }
 

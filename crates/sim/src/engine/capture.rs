@@ -139,7 +139,7 @@ impl Headers {
     fn learn(&mut self, segment: &Segment) {
         let lacks = self.mss.saturating_sub(segment.len.into());
         let is_new = self.short.last().is_none_or(|last| last.0 < segment.seq);
-        if lacks > 0 && is_new && segment.marks & (mark::SYN | mark::RETRANSMIT) == 0 {
+        if lacks > 0 && is_new && segment.marks & (mark::NO_DATA | mark::RETRANSMIT) == 0 {
             let before = self.short.last().map_or(0, |last| last.1);
             self.short.push((segment.seq, before + lacks));
         }

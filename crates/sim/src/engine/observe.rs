@@ -92,7 +92,7 @@ pub(super) fn sent(
 
 #[cold]
 fn tell_sent(observer: &mut dyn Observer, now: Time, index: usize, sender: &Sender, out: &[Segment]) {
-    let data = || out.iter().filter(|segment| segment.marks & mark::SYN == 0);
+    let data = || out.iter().filter(|segment| segment.marks & mark::NO_DATA == 0);
     let segments = data().count() as u32;
     if segments == 0 {
         return;

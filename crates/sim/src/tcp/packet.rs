@@ -24,6 +24,10 @@ pub mod mark {
     pub const CWR: u8 = 8;
     /// A retransmission.
     pub const RETRANSMIT: u8 = 16;
+    /// The third packet of the handshake: an acknowledgement alone.
+    pub const BARE: u8 = 32;
+    /// What carries no payload.
+    pub const NO_DATA: u8 = SYN | BARE;
 }
 
 /// One segment on its way to the receiver. Sequence numbers count segments.

@@ -51,6 +51,8 @@ pub struct Receiver {
     quick: u32,
     delayed_ack: Span,
     ack_at: Time,
+    /// When the kernel's timer for delayed ACKs fires, which an ACK that leaves before does not stop.
+    delack_fires_at: Time,
     compress_at: Time,
     compressed: u32,
     dup_acks: u32,
@@ -108,6 +110,7 @@ impl Receiver {
             quick: QUICK_ACKS_FIRST,
             delayed_ack: host.delayed_ack,
             ack_at: Time::NEVER,
+            delack_fires_at: Time::ZERO,
             compress_at: Time::NEVER,
             compressed: 0,
             dup_acks: 0,
@@ -143,6 +146,9 @@ impl Receiver {
         if segment.marks & mark::SYN != 0 {
             let window = self.window.now;
             acks.push(AckPacket { syn: true, ts_echo: segment.sent, window, ..AckPacket::default() });
+            return;
+        }
+        if segment.marks & mark::BARE != 0 {
             return;
         }
         let want = self.note_ecn(segment);
@@ -312,12 +318,19 @@ impl Receiver {
                 self.clear_timers();
                 acks.push(self.make_ack(None));
             }
-            Want::Delayed => self.ack_at = self.ack_at.min(self.delayed_until(now)),
+            Want::Delayed => {
+                self.ack_at = self.ack_at.min(self.delayed_until(now));
+                self.delack_fires_at = self.ack_at;
+            }
             Want::Compressed => {
                 self.compressed += 1;
                 if self.compress_at == Time::NEVER {
                     self.compress_at =
                         now + Span::nanos(self.srtt.as_nanos() / 20).min(COMPRESSION_MAX) + COMPRESSION_SLACK;
+                    // That timer, which nobody stops, sends what compression holds: Linux `tcp_delack_timer_handler`.
+                    if self.delack_fires_at > now {
+                        self.compress_at = self.compress_at.min(self.delack_fires_at);
+                    }
                 }
             }
         }

@@ -236,6 +236,8 @@ impl Sender {
         self.cwnd_stamp = now;
         self.timer = Timer::default();
         self.app = App::new(setup.traffic.clone(), now, setup.stop);
+        // The handshake's last packet goes its way alone, before any data: Linux `tcp_rcv_synsent_state_process`.
+        out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::BARE });
         self.pump(now, out);
         self.fill_socket();
         Some(rtt)

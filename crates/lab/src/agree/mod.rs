@@ -2,6 +2,8 @@
 //! In: results of both worlds. Out: ratios with intervals, verdicts. Never: a run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod packets;
+
 use bbrlab_core::Rng;
 use serde::Serialize;
 

@@ -2,6 +2,8 @@
 //! In: scenarios. Out: a table, a page, exit status 1 if both are too far apart. Never: a run left out in silence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod packets;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +17,7 @@ use bbrlab_sim::scenario::{On, Scenario, Sourced, TimeSpan};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use crate::args::seed;
+use crate::args::{PathArgs, seed};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -26,11 +28,31 @@ use clap::Args;
 /// Flags of `bbrlab agree`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status 1 if the simulator is farther off than its limits; the limits and the scenarios are those of docs/validation.md."
+    after_help = "Exit status 1 if the simulator is farther off than its limits, or with --packets if a packet differs; the limits and the scenarios are those of docs/validation.md.\n\n\
+        Examples:\n  \
+        bbrlab agree --longest 60s --repeat 5\n  \
+        bbrlab agree --packets --rate 10mbit --rtt 40ms --flow cubic --duration 60s"
 )]
 pub struct AgreeArgs {
     /// Scenario files in TOML [default: the matrix that is built in]
     pub files: Vec<PathBuf>,
+    /// Lay the packets of one scenario side by side, of a file or of the flags below, and show the first that differs
+    #[arg(long, conflicts_with_all = ["only", "longest", "every", "json", "report", "repeat"])]
+    pub packets: bool,
+    /// With --packets: how far apart in time both may have the same packet
+    #[arg(long, value_name = "TIME", default_value = "1us", requires = "packets")]
+    pub within: String,
+    /// With --packets: packets shown before the first that differs
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "packets")]
+    pub context: usize,
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// With --packets: the flows, as `bbrlab run` has them (repeatable) [default: bbr1]
+    #[arg(long, value_name = "FLOW", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
+    pub flow: Vec<String>,
+    /// With --packets: when the run ends [default: 60s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
+    pub duration: Option<String>,
     /// The real kernel: uml, in virtual time, or kernel, this host's in real time, one run after another
     #[arg(long, value_name = "WORLD", default_value = "uml")]
     pub with: String,
@@ -73,6 +95,12 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
         "kernel" => (On::Kernel, agree::KERNEL),
         other => return Err(format!("--with: {other:?} is no real kernel; write uml or kernel")),
     };
+    if args.packets {
+        return packets::compare(args, &World::of(on)?);
+    }
+    if let Some((key, _)) = args.path.overrides().next() {
+        return Err(format!("agree: --{}: only with --packets; name scenarios in files else", key.replace('_', "-")));
+    }
     let cases = cases(args)?;
     let real = World::of(on)?;
     let json = Target::asked("--json", args.json.as_deref())?;
