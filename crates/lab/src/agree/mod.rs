@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod packets;
+pub mod random;
 
 use bbrlab_core::Rng;
 use serde::Serialize;

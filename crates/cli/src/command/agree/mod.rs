@@ -68,6 +68,9 @@ pub struct AgreeArgs {
     /// Only scenarios of the matrix that take no longer than this, as in 60s
     #[arg(long, value_name = "TIME", conflicts_with = "files")]
     pub longest: Option<String>,
+    /// Instead of the matrix, N scenarios that the seed draws: nearly all of them must be near
+    #[arg(long, value_name = "N", conflicts_with_all = ["files", "packets", "only", "longest", "every"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub random: Option<u32>,
     /// Every N-th scenario of the matrix
     #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u32).range(1..))]
     pub every: Option<u32>,
@@ -107,7 +110,7 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     let report = Target::page(args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
     let (cells, disturbed) = compare(args, &cases, &real)?;
-    let rows = agree::judge(&cells, limits);
+    let rows = if args.random.is_some() { agree::random::judge(&cells) } else { agree::judge(&cells, limits) };
     let mut files = Vec::new();
     if let Some(report) = &report {
         let page = bbrlab_lab::report::render(&page(args, &cells, &rows));
@@ -124,6 +127,14 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
 }
 
 fn cases(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
+    if let Some(count) = args.random {
+        let case = |nth: u32| {
+            let scenario =
+                agree::random::scenario(args.seed, nth.into()).map_err(|error| format!("--random: {error}"))?;
+            Ok(Case { name: scenario.name.clone(), scenario: scenario.into() })
+        };
+        return (0..count).map(case).collect();
+    }
     if args.files.is_empty() {
         return matrix(args);
     }
