@@ -90,6 +90,11 @@ impl RttEstimator {
         if self.srtt8_us == 0 { None } else { Some(Span::nanos((self.srtt8_us >> 3).wrapping_mul(1_000))) }
     }
 
+    /// Smoothed RTT as it is kept, to an eighth of a microsecond; `None` before the first sample.
+    pub const fn smoothed_exactly(&self) -> Option<Span> {
+        if self.srtt8_us == 0 { None } else { Some(Span::nanos(self.srtt8_us.saturating_mul(125))) }
+    }
+
     /// Smallest RTT of the last five minutes; `None` before the first sample.
     pub const fn min(&self) -> Option<Span> {
         if self.srtt8_us == 0 { None } else { Some(Span::micros(self.min.get())) }

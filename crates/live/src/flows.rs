@@ -451,7 +451,8 @@ impl<'a> Driver<'a> {
         let setup = &self.setup.flows[index];
         let flow = &mut self.flows[index];
         let Some(fd) = &flow.receiver else { return Ok(()) };
-        let Some(taken) = socket::discard(fd, usize::MAX >> 1)? else { return Ok(()) };
+        let most = reading::most(setup, self.low_water, flow.read);
+        let Some(taken) = socket::discard(fd, most)? else { return Ok(()) };
         if flow.read == 0 {
             reading::settle_window(setup, fd)?;
             socket::set_low_water(fd, reading::low_water(setup, self.low_water, taken as u64))?;

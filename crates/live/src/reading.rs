@@ -34,6 +34,16 @@ pub fn low_water(flow: &FlowSetup, low_water: u64, read: u64) -> i32 {
     i32::try_from(most.max(1)).unwrap_or(i32::MAX)
 }
 
+/// How much the receiver reads at most. A bulk receiver leaves a byte: one that finds its socket empty makes the kernel
+/// acknowledge a segment whose ACK still waits for the next (`tcp_cleanup_rbuf`), as no receiver that is slower would.
+pub fn most(flow: &FlowSetup, low_water: u64, read: u64) -> usize {
+    let waits_for = self::low_water(flow, low_water, read);
+    match flow.traffic {
+        Traffic::Bulk if waits_for > 1 => waits_for as usize - 1,
+        _ => usize::MAX >> 1,
+    }
+}
+
 /// Gives a receiver its window at once. A window that still grows makes the kernel acknowledge every segment
 /// (`tcp_grow_window`), and one of a gigabyte would grow for ever. To be called again after the first segment, which
 /// makes the kernel compute its window anew (`tcp_measure_rcv_mss`).
@@ -44,4 +54,22 @@ pub fn settle_window(setup: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
         Rwnd::Auto(_) => return Ok(()),
     };
     socket::set_int(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Trap: a bulk receiver that empties its socket, or a sized one that leaves its last byte unread.
+    #[test]
+    fn a_bulk_receiver_leaves_a_byte_and_no_other_does() {
+        let flow = |text: &str| {
+            let sourced = bbrlab_lab::scenario::Sourced::from_toml(&format!("flow = ['{text}']"), "test");
+            sourced.unwrap().scenario.resolve().unwrap().flows[0].clone()
+        };
+        assert_eq!(most(&flow("cubic"), 8 << 20, 1448), (8 << 20) - 1);
+        for (text, read) in [("cubic", 0), ("cubic,size=1MB", 1448), ("cubic,request=1MB/1s", 1448)] {
+            assert_eq!(most(&flow(text), 8 << 20, read), usize::MAX >> 1, "{text} {read}");
+        }
+    }
 }

@@ -122,8 +122,9 @@ impl Compared {
             let (l, r) = (left.get(nth).copied(), right.get(nth).copied());
             let found = |kind| Difference { kind, flow: lane.0, dir: direction(lane), nth, left: l, right: r };
             let content_differs = found(Kind::Content);
-            // At the end of a run, or of what was recorded, one run may have a packet that the other has after it.
-            if content_differs.at() + within >= end {
+            // At the end of a run, or of what was recorded, one run may have a packet that the other has after it, by
+            // as much as both were apart before.
+            if content_differs.at() + within.max(self.farthest) >= end {
                 return;
             }
             self.pairs += 1;

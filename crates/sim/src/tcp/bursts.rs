@@ -95,7 +95,7 @@ impl Sender {
         }
         // The next ACK is not expected soon.
         let head = self.board.peek(self.board.una).token.send_time();
-        let srtt = self.cc.rtt().smoothed().unwrap_or(Span::ZERO);
+        let srtt = self.cc.rtt().smoothed_exactly().unwrap_or(Span::ZERO);
         let soon = Span::nanos(srtt.as_nanos() / 2).min(DEFER_MAX);
         if (head + srtt).since(now) > soon {
             return false;
