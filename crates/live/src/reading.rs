@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_bulk_receiver_leaves_a_byte_and_no_other_does() {
         let flow = |text: &str| {
-            let sourced = bbrlab_lab::scenario::Sourced::from_toml(&format!("flow = ['{text}']"), "test");
+            let sourced = bbrlab_sim::scenario::Sourced::from_toml(&format!("flow = ['{text}']"), "test");
             sourced.unwrap().scenario.resolve().unwrap().flows[0].clone()
         };
         assert_eq!(most(&flow("cubic"), 8 << 20, 1448), (8 << 20) - 1);
