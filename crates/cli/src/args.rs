@@ -437,6 +437,8 @@ pub enum ListWhat {
         /// The algorithm
         algorithm: String,
     },
+    /// Every key, flow option and flag in every world: the same, or refused and why
+    Worlds,
     /// The scenario language as JSON Schema
     Schema,
 }

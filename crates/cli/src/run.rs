@@ -47,9 +47,9 @@ struct Finished {
 pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let sourced = load(args)?;
     let scenario = sourced.scenario.filled();
-    let world = World::of(scenario.on)?;
     let mut setups = setups(&sourced)?;
-    setups.iter().try_for_each(|setup| world.check(setup))?;
+    setups.iter().try_for_each(|setup| World::check(scenario.on, setup))?;
+    let world = World::of(scenario.on)?;
     expect::check(&scenario.expect)?;
     let outputs = Outputs::check(args, setups.len(), &world)?;
     for setup in &mut setups {

@@ -22,8 +22,8 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The result and the series of a run on the world `on`. The meter's queueing delays count where it has any, else the
-/// driver's samples of the backlog.
+/// The result and the series of a run on the world `on`. The meter's queueing delay counts where it sees packets leave the
+/// bottleneck, else the driver's samples of the backlog on a grid: both are over time.
 pub fn output(setup: &Setup, on: &str, mut driven: Driven, meter: &Meter) -> Output {
     let flows: Vec<FlowResult> = setup
         .flows
@@ -64,14 +64,17 @@ fn bottleneck(setup: &Setup, driven: &Driven, meter: &Meter) -> Bottleneck {
     let capacity = driven.capacity_bits.get(setup.bottleneck).copied().unwrap_or(0.0);
     let departed = (after.departed_bytes - before.departed_bytes) as f64 * BITS;
     let (arrivals, drops) = (after.arrivals - before.arrivals, after.drops - before.drops);
-    let queue = if meter.queue_delay.count() > 0 { &meter.queue_delay } else { &driven.queue_delay };
+    let queue_ms = match &meter.queue_delay {
+        Some(delay) => delay.distribution(setup.duration, NS_TO_MS),
+        None => driven.queue_delay.distribution(NS_TO_MS),
+    };
     Bottleneck {
         utilisation: if capacity > 0.0 { (departed / capacity).min(1.0) } else { 0.0 },
         arrivals,
         drops,
         drop_ratio: ratio(drops, arrivals),
         marks: after.marks - before.marks,
-        queue_ms: queue.distribution(NS_TO_MS),
+        queue_ms,
     }
 }
 

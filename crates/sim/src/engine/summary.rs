@@ -64,7 +64,7 @@ impl World<'_> {
             drops,
             drop_ratio: ratio(drops, arrivals),
             marks: stats.marks - before.marks,
-            queue_ms: self.queue_delay.distribution(NS_TO_MS),
+            queue_ms: self.queue_delay.distribution(self.now, NS_TO_MS),
         }
     }
 

@@ -46,7 +46,8 @@ struct Seen {
 }
 
 impl Sender {
-    /// An ACK arrives. Returns its RTT sample, the newest segment's.
+    /// An ACK arrives. Returns its RTT, of the newest segment that it delivers and that was sent once: what the timestamp option
+    /// tells in its place has the grain of a millisecond, and is for the estimators alone.
     // spec: Linux tcp_ack
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
         self.check_app_limited_broadly();
@@ -115,7 +116,7 @@ impl Sender {
         if !(seen.new_data_first && self.frto) {
             self.pump(now, out);
         }
-        rtt
+        rtt.filter(|_| seen.sacked_sent.is_some() || seen.acked_sent.is_some() && !seen.retransmitted)
     }
 
     /// What was SACKed left before the oldest segment's newest transmission: the path still delivers, so that one may too.

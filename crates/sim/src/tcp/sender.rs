@@ -226,6 +226,8 @@ impl Sender {
         }
         if self.syn_tries == 1 {
             self.syn_sent = now;
+        } else {
+            self.stats.rto += 1;
         }
         let wait = Span::nanos(SYN_TIMEOUT.as_nanos() << self.syn_tries.saturating_sub(SYN_LINEAR + 1));
         self.timer = Timer { kind: TimerKind::Syn, at: fires_at(now, wait) };
