@@ -215,7 +215,8 @@ pub const TABLE: &[Row] = &[
             why: "no queueing discipline of Linux holds ACKs back",
             holds: |setup| match setup.path.ack_aggregation {
                 AckAggregation::None => None,
-                held => Some(format!("{held:?}")),
+                AckAggregation::Time(span) => Some(format!("{} µs", span.as_micros())),
+                AckAggregation::Bytes(bytes) => Some(format!("{bytes} bytes")),
             },
             example: &["--ack-aggregation", "20ms"],
         }],
@@ -465,7 +466,10 @@ mod tests {
                 for refusal in row.refusals(world).iter().filter(|refusal| !refusal.example.is_empty()) {
                     let line = check(world, &setup(refusal.example)).expect_err(row.key);
                     assert!(line.starts_with(&format!("{}: ", row.key)), "{line}");
-                    assert!(line.contains(refusal.why) && line.contains("; use --on sim") && !line.contains('\n'), "{line}");
+                    assert!(
+                        line.contains(refusal.why) && line.contains("; use --on sim") && !line.contains('\n'),
+                        "{line}"
+                    );
                     assert!(!line.contains(&format!("--on {}", world.name())), "{line}");
                 }
             }

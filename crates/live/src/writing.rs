@@ -25,7 +25,8 @@ pub fn hold_little(setup: &Setup, flow: &FlowSetup, fd: &OwnedFd) -> io::Result<
 }
 
 fn most_waiting(setup: &Setup, flow: &FlowSetup) -> Option<u64> {
-    let endless = matches!(flow.traffic, Traffic::OnOff { .. }) || matches!(flow.traffic, Traffic::Bulk) && flow.stop.is_some();
+    let endless =
+        matches!(flow.traffic, Traffic::OnOff { .. }) || matches!(flow.traffic, Traffic::Bulk) && flow.stop.is_some();
     let links = setup.links.get(flow.links.0..flow.links.1).filter(|_| endless)?;
     let rate = links.iter().map(|link| link.service.nominal_rate()).min()?;
     Some(rate.bytes_in(WAITING).max(WAITING_LEAST * u64::from(flow.mss)).min(WAITING_MOST))
@@ -49,10 +50,7 @@ mod tests {
         };
         assert_eq!(flow(|_| {}), None);
         assert_eq!(flow(|flow| flow.stop = Some(Time::ZERO + Span::secs(5))), Some(125_000));
-        assert_eq!(
-            flow(|flow| flow.traffic = Traffic::OnOff { on: Span::secs(1), off: Span::secs(1) }),
-            Some(125_000)
-        );
+        assert_eq!(flow(|flow| flow.traffic = Traffic::OnOff { on: Span::secs(1), off: Span::secs(1) }), Some(125_000));
         assert_eq!(flow(|flow| flow.traffic = Traffic::Size(1 << 20)), None);
     }
 }

@@ -297,7 +297,8 @@ impl<P: LinkPacket> Link<P> {
             && let Some(entry) = self.queue.dequeue(at, &mut self.tally)
         {
             self.next = trace.put(at, entry.packet.wire_bytes());
-            self.serving = Some(Serving { packet: entry.packet, waited: self.next.since(entry.arrived), since: self.next });
+            self.serving =
+                Some(Serving { packet: entry.packet, waited: self.next.since(entry.arrived), since: self.next });
             return;
         }
         self.next = if self.queue.len() == 0 { Time::NEVER } else { trace.next_at() };
