@@ -8,7 +8,8 @@ use bbrlab_core::Time;
 use bbrlab_lab::session;
 use bbrlab_live::kernel::run::Provenance;
 use bbrlab_live::kernel::{self, rights};
-use bbrlab_live::uml::{guest, launch, plan};
+use bbrlab_live::uml::{guest, launch};
+use bbrlab_live::worlds;
 use bbrlab_sim::engine;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Tap;
@@ -45,6 +46,16 @@ impl World {
         }
     }
 
+    /// Says what of a setup the world cannot do; it need not be there.
+    pub fn check(on: On, setup: &Setup) -> Result<(), Failure> {
+        let world = match on {
+            On::Uml => worlds::World::Uml,
+            On::Kernel => worlds::World::Kernel,
+            On::Sim | On::Quic => return Ok(()),
+        };
+        worlds::check(world, setup).map_err(|what| format!("--on {}: {what}", world.name()))
+    }
+
     /// Where it can record packets.
     pub const fn taps(&self) -> &'static [Tap] {
         match self {
@@ -55,14 +66,6 @@ impl World {
 }
 
 impl session::World for World {
-    fn check(&self, setup: &Setup) -> Result<(), Failure> {
-        match self {
-            Self::Sim => Ok(()),
-            Self::Uml(_) => plan::plan(setup).map(drop).map_err(|what| format!("--on uml: {what}")),
-            Self::Kernel => kernel::run::check(setup).map_err(|what| format!("--on kernel: {what}")),
-        }
-    }
-
     fn is_real_time(&self) -> bool {
         matches!(self, Self::Kernel)
     }

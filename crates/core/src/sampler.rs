@@ -267,6 +267,18 @@ impl RateSampler {
         }
     }
 
+    /// This volume arrived once more than it was needed: it counts, but measures no packet's time.
+    // spec: Linux tcp_dsack_seen
+    pub const fn on_delivered_again(&mut self, volume: u64) {
+        self.delivered = self.delivered.saturating_add(volume);
+    }
+
+    /// Of the newest packet that this ACK delivers: the volume that had been delivered when it was sent. Ask before
+    /// [`Self::on_ack`]; `None` if the ACK delivers none.
+    pub fn newest_delivered_before(&self) -> Option<u64> {
+        self.newest.any.then_some(self.newest.token.delivered)
+    }
+
     /// This volume was marked lost.
     pub const fn on_lost(&mut self, volume: u64) {
         self.lost = self.lost.saturating_add(volume);

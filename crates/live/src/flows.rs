@@ -19,7 +19,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use crate::meter::Count;
 use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
-use crate::{clock, columns, reading};
+use crate::{clock, columns, reading, writing};
 
 /// A failure, in one line.
 pub type Failure = String;
@@ -207,9 +207,10 @@ impl<'a> Driver<'a> {
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         let mut listeners = BTreeMap::new();
-        for end in ends {
+        for (end, flow) in ends.iter().zip(&setup.flows) {
             if let std::collections::btree_map::Entry::Vacant(place) = listeners.entry(end.to) {
                 let fd = socket::within(end.receiver.as_fd(), || socket::listener(socket::at(end.to, PORT)))?;
+                reading::bound_window(flow, &fd)?;
                 place.insert(fd);
             }
         }
@@ -368,6 +369,7 @@ impl<'a> Driver<'a> {
         let fd = socket::within(ends.sender.as_fd(), || socket::dial(dial))
             .map_err(|error| io::Error::new(error.kind(), format!("{cc}: {error}")))?;
         let flags = EpollFlags::EPOLLOUT | EpollFlags::EPOLLIN;
+        writing::hold_little(self.setup, setup, &fd)?;
         self.epoll.add(&fd, EpollEvent::new(flags, index as u64 * ENDS))?;
         flow.watched = true;
         flow.sender = Some(fd);

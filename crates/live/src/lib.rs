@@ -21,3 +21,5 @@ pub mod socket;
 pub mod tcp_info;
 pub mod uml;
 pub mod wire;
+pub mod worlds;
+mod writing;

@@ -3,7 +3,7 @@
 
 use bbrlab_core::{Rate, Span, Time};
 use bbrlab_sim::record::Output;
-use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, summarise};
+use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise};
 use bbrlab_sim::setup::Setup;
 
 use crate::flows::{Driven, FlowDriven, LinkSeen};
@@ -12,8 +12,8 @@ use crate::meter::{FlowMeter, Meter};
 /// Bits in a byte.
 const BITS: u64 = 8;
 
-/// The result and the series of a run on the world `on`. The meter's queueing delays count where it has any, else the
-/// driver's samples of the backlog.
+/// The result and the series of a run on the world `on`. The meter's queueing delay counts where it sees packets leave the
+/// bottleneck, else the driver's samples of the backlog on a grid: both are over time.
 pub fn output(setup: &Setup, on: &str, mut driven: Driven, meter: &Meter) -> Output {
     for ((column, flow), meter) in driven.trace.flows.iter_mut().zip(&driven.flows).zip(meter.flows()) {
         column.states.clone_from(&flow.states);
@@ -25,7 +25,7 @@ pub fn output(setup: &Setup, on: &str, mut driven: Driven, meter: &Meter) -> Out
     Output { result, trace: driven.trace, packets: Default::default() }
 }
 
-fn link_counts<'a>(setup: &Setup, driven: &'a Driven, meter: &'a Meter) -> LinkCounts<'a> {
+fn link_counts(setup: &Setup, driven: &Driven, meter: &Meter) -> LinkCounts {
     let at = |links: &[LinkSeen]| links.get(setup.bottleneck).copied().unwrap_or_default();
     let (before, after) = (at(&driven.links.0), at(&driven.links.1));
     LinkCounts {
@@ -35,7 +35,10 @@ fn link_counts<'a>(setup: &Setup, driven: &'a Driven, meter: &'a Meter) -> LinkC
         departed_bytes: after.departed_bytes - before.departed_bytes,
         capacity_bytes: driven.capacity_bits.get(setup.bottleneck).map_or(0.0, |bits| bits / BITS as f64),
         packets: after.departed_packets,
-        queue_delay: if meter.queue_delay.count() > 0 { &meter.queue_delay } else { &driven.queue_delay },
+        queue_ms: match &meter.queue_delay {
+            Some(delay) => delay.distribution(setup.duration, NS_TO_MS),
+            None => driven.queue_delay.distribution(NS_TO_MS),
+        },
     }
 }
 

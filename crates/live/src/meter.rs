@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
-use bbrlab_core::NANOS_PER_SEC;
-use bbrlab_sim::metrics::Histogram;
+use bbrlab_core::{NANOS_PER_SEC, Time};
+use bbrlab_sim::metrics::{Histogram, QueueDelay};
+use bbrlab_sim::path::Stay;
 
 use crate::ranges::Ranges;
 
@@ -19,8 +20,8 @@ const ORIGIN: u64 = 1 << 32;
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     flows: Vec<FlowMeter>,
-    /// Queueing delay of each packet that left the bottleneck, nanoseconds, while measuring.
-    pub queue_delay: Histogram,
+    /// Queueing delay of the bottleneck, while measuring, where the packets that leave it are seen.
+    pub queue_delay: Option<QueueDelay>,
     measuring: bool,
 }
 
@@ -113,7 +114,7 @@ struct Record {
 impl Meter {
     /// A meter of `flows` flows, which measures from the beginning unless [`Self::measure_from_here`] says otherwise.
     pub fn new(flows: usize) -> Self {
-        Self { flows: vec![FlowMeter::default(); flows], queue_delay: Histogram::default(), measuring: true }
+        Self { flows: vec![FlowMeter::default(); flows], queue_delay: None, measuring: true }
     }
 
     /// Distributions stay empty until [`Self::measure_from_here`]: there is a warm-up.
@@ -122,8 +123,11 @@ impl Meter {
     }
 
     /// The warm-up is over: counters are marked, distributions begin.
-    pub fn measure_from_here(&mut self) {
+    pub fn measure_from_here(&mut self, now: Time) {
         self.measuring = true;
+        if let Some(delay) = &mut self.queue_delay {
+            delay.begin(now);
+        }
         for flow in &mut self.flows {
             flow.mark = flow.count;
         }
@@ -132,6 +136,11 @@ impl Meter {
     /// Whether the warm-up is over.
     pub const fn is_measuring(&self) -> bool {
         self.measuring
+    }
+
+    /// It will be told of every packet that leaves the bottleneck.
+    pub fn watch_queue(&mut self) {
+        self.queue_delay = Some(QueueDelay::default());
     }
 
     /// Keeps every RTT sample from here on.
@@ -195,10 +204,12 @@ impl Meter {
         }
     }
 
-    /// A packet of `flow` leaves the bottleneck after waiting `queue_delay_ns`.
-    pub fn on_left(&mut self, flow: usize, queue_delay_ns: u64, marked: bool, lost: bool) {
+    /// A packet of `flow` leaves the bottleneck at `at`.
+    pub fn on_left(&mut self, at: Time, flow: usize, stayed: Stay, marked: bool, lost: bool) {
         if self.measuring {
-            self.queue_delay.add(queue_delay_ns);
+            if let Some(delay) = &mut self.queue_delay {
+                delay.on_left(at, stayed.waited, stayed.service);
+            }
         }
         if let Some(flow) = self.flows.get_mut(flow) {
             flow.count.marks += u64::from(marked);
@@ -481,7 +492,7 @@ mod tests {
         let mut meter = sent(0, 2);
         meter.wait();
         meter.on_ack(1000, 0, MSS, &[]);
-        meter.measure_from_here();
+        meter.measure_from_here(Time::ZERO);
         meter.on_ack(1010, 0, 2 * MSS, &[]);
         let flow = &meter.flows()[0];
         assert_eq!((flow.rtt.count(), flow.mark.segments, flow.mark.acked_bytes), (1, 2, 1000));

@@ -44,6 +44,15 @@ pub fn most(flow: &FlowSetup, low_water: u64, read: u64) -> usize {
     }
 }
 
+/// A window that is fixed stands from the first answer on: it never shrinks, and the kernel offers much more as soon as it has
+/// measured the first segment (`tcp_measure_rcv_mss`). What the listener may offer, its connections may as well.
+pub fn bound_window(setup: &FlowSetup, listener: &OwnedFd) -> io::Result<()> {
+    match setup.rwnd {
+        Rwnd::Fixed(_) => settle_window(setup, listener),
+        Rwnd::Unlimited | Rwnd::Auto(_) => Ok(()),
+    }
+}
+
 /// Gives a receiver its window at once. A window that still grows makes the kernel acknowledge every segment
 /// (`tcp_grow_window`), and one of a gigabyte would grow for ever. To be called again after the first segment, which
 /// makes the kernel compute its window anew (`tcp_measure_rcv_mss`).

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bbrlab_core::{NANOS_PER_SEC, Rng, State, Time};
+use bbrlab_core::{NANOS_PER_SEC, Rng, Span, State, Time};
 
 use crate::record::result::{Distribution, FlowResult, Group};
 
@@ -112,6 +112,85 @@ impl Histogram {
             p50: p50 * scale,
             p95: p95 * scale,
             p99: p99 * scale,
+            max: self.max as f64 * scale,
+        }
+    }
+}
+
+/// A link's queueing delay over time: at each moment, how long the packet had waited that the link was then sending, and
+/// nothing while it sent none that had waited. Its mean is the mean backlog before the serialiser over the link's rate, since
+/// each packet adds its own time of sending times its wait to both; so samples of the backlog on a grid give the same.
+#[derive(Clone, Debug, Default)]
+pub struct QueueDelay {
+    /// Nanoseconds that each bucket's delays lasted.
+    lasted: Vec<u64>,
+    /// Sum of delay times duration, ns².
+    area: u128,
+    /// How long there was any delay, ns.
+    busy: u64,
+    max: u64,
+    from: Time,
+    last: Time,
+}
+
+impl QueueDelay {
+    /// Forgets what was; measuring begins at `now`.
+    pub fn begin(&mut self, now: Time) {
+        *self = Self { from: now, last: now, ..Self::default() };
+    }
+
+    /// A packet left the link at `at`, after `waited`, and `service` in which it was sent (none where a link follows a
+    /// delivery trace: there the wait itself lasts up to the departure).
+    #[inline]
+    pub fn on_left(&mut self, at: Time, waited: Span, service: Span) {
+        let lasted = at.since(self.last).as_nanos().min((waited + service).as_nanos());
+        self.last = at;
+        let delay = waited.as_nanos();
+        if delay == 0 {
+            return; // with the time in which nothing waits
+        }
+        let index = Histogram::index(delay);
+        if index >= self.lasted.len() {
+            self.grow(index);
+        }
+        self.lasted[index] += lasted;
+        self.area += u128::from(delay) * u128::from(lasted);
+        self.busy += lasted;
+        self.max = self.max.max(delay);
+    }
+
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        self.lasted.resize(index + 1, 0);
+    }
+
+    /// The distribution over the time up to `until`, each value times `scale`.
+    pub fn distribution(&self, until: Time, scale: f64) -> Distribution {
+        let all = until.since(self.from).as_nanos().max(self.busy);
+        if all == 0 {
+            return Distribution::default();
+        }
+        let quantile = |q: f64| {
+            let rank = (q * all as f64) as u64;
+            let mut seen = all - self.busy;
+            if seen >= rank {
+                return 0.0;
+            }
+            for (index, lasted) in self.lasted.iter().enumerate() {
+                seen += lasted;
+                if seen >= rank {
+                    return Histogram::value(index).min(self.max as f64) * scale;
+                }
+            }
+            self.max as f64 * scale
+        };
+        let least = self.lasted.iter().position(|lasted| *lasted > 0).map_or(0.0, Histogram::value);
+        Distribution {
+            min: Some(if all > self.busy { 0.0 } else { least * scale }),
+            mean: self.area as f64 / all as f64 * scale,
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
             max: self.max as f64 * scale,
         }
     }
@@ -272,6 +351,54 @@ mod tests {
             histogram.add(value);
         }
         assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0)), (3.0, 400.0));
+    }
+
+    /// A queue that stands for one second in ten counts a tenth, however many packets pass in that second.
+    #[test]
+    fn queueing_delay_is_weighted_by_time() {
+        let at = |ms| Time::ZERO + Span::millis(ms);
+        let mut delay = QueueDelay::default();
+        delay.begin(Time::ZERO);
+        (1..=1000).for_each(|i| delay.on_left(at(i), Span::millis(50), Span::millis(1)));
+        delay.on_left(at(9_000), Span::ZERO, Span::millis(1));
+        let over = delay.distribution(at(10_000), 1e-6);
+        assert!((over.mean - 5.0).abs() < 1e-9 && over.max == 50.0, "{over:?}");
+        assert_eq!((over.min, over.p50, over.p95), (Some(0.0), 0.0, 50.0));
+    }
+
+    /// The area under the backlog over the rate is the sum of each packet's wait times its time of sending.
+    #[test]
+    fn its_mean_is_the_mean_backlog_over_the_rate() {
+        use crate::link::{Buffer, testing};
+        let mut link = testing::drop_tail(12_000_000, Buffer::Packets(100));
+        let mut delay = QueueDelay::default();
+        let (mut waiting, mut last) = (0.0, Time::ZERO);
+        let mut rng = Rng::new(7);
+        let mut next = Time::ZERO;
+        for _ in 0..2_000 {
+            let now = next;
+            next = now + Span::micros(rng.below(2_000));
+            while link.next_departure() <= now {
+                let at = link.next_departure();
+                waiting += (at.since(last).as_nanos() * u64::from(link.queue_packets() - 1)) as f64;
+                last = at;
+                let left = link.depart(at).unwrap();
+                delay.on_left(at, left.queue_delay, left.service);
+            }
+            waiting += (now.since(last).as_nanos() * u64::from(link.queue_packets().saturating_sub(1))) as f64;
+            last = now;
+            link.offer(now, testing::packet(1500));
+        }
+        while link.next_departure() != Time::NEVER {
+            let at = link.next_departure();
+            waiting += (at.since(last).as_nanos() * u64::from(link.queue_packets() - 1)) as f64;
+            last = at;
+            let left = link.depart(at).unwrap();
+            delay.on_left(at, left.queue_delay, left.service);
+        }
+        // A packet of 1500 bytes takes a millisecond.
+        let backlog_ms = waiting / last.as_nanos() as f64;
+        assert!((delay.distribution(last, 1e-6).mean - backlog_ms).abs() < 1e-6 && backlog_ms > 1.0, "{backlog_ms}");
     }
 
     #[test]

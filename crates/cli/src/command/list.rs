@@ -34,6 +34,8 @@ pub enum ListWhat {
         /// The algorithm
         algorithm: String,
     },
+    /// Every key, flow option and flag in every world: the same, or refused and why
+    Worlds,
     /// The scenario language as JSON Schema
     Schema,
 }
@@ -45,6 +47,7 @@ pub fn list(args: &ListArgs) -> Result<String, Failure> {
         ListWhat::Experiments { experiments } => claims::list(experiments.as_deref()),
         ListWhat::Parameters { algorithm } => parameters(&algorithm),
         ListWhat::Schema => schema(),
+        ListWhat::Worlds => Ok(worlds()),
     }
 }
 
@@ -73,6 +76,12 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
     });
     let align = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Text];
     Ok(aligned(&["parameter", "unit", "default", "range", "what it does [source of the default]"], &align, rows))
+}
+
+/// What each world makes of each key, option and flag.
+fn worlds() -> String {
+    let align = [Align::Left, Align::Text, Align::Text, Align::Text];
+    aligned(&["key, option or flag", "--on sim", "--on uml", "--on kernel"], &align, bbrlab_live::worlds::rows())
 }
 
 /// The scenario language as JSON Schema, one line feed at the end.

@@ -73,7 +73,7 @@ fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<Experimen
         if !first_seed(scenario) {
             return Err(Elsewhere::Cannot("another seed".to_owned()));
         }
-        world.check(setup).map_err(Elsewhere::Cannot)?;
+        World::check(on, setup).map_err(Elsewhere::Cannot)?;
         world.run(scenario, setup, &mut |_| {}).map_err(Elsewhere::Failed)
     };
     let mut here = experiments.to_vec();

@@ -111,9 +111,9 @@ type Kept = (Vec<Written>, Option<String>);
 pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let sourced = load(args.file.as_deref(), args.overrides(), &args.flow)?;
     let on = sourced.scenario.filled().on;
-    let world = World::of(on)?;
     let mut session = Session::of(&sourced, &trace_reader)?;
-    session.check(&world)?;
+    session.setups.iter().try_for_each(|setup| World::check(on, setup))?;
+    let world = World::of(on)?;
     let outputs = Outputs::check(args, session.setups.len(), &world)?;
     session.set_capture(outputs.traces.capture);
     let watch = Watch::start();

@@ -272,6 +272,17 @@ impl<A: Algorithm> Controller<A> {
         OpenAck { send_time, packets: gone, ..open }
     }
 
+    /// Packets that were sent twice arrived twice, so the receiver says (DSACK), in the ACK that comes with it. They count as
+    /// delivered, as in Linux. Tell it before [`Self::on_delivered`].
+    // spec: Linux tcp_dsack_seen
+    #[cold]
+    pub fn on_delivered_again(&mut self, now: Time, packets: u64, bytes: u64) {
+        self.clock(now);
+        let volume = if self.counts_bytes { bytes } else { packets }.min(self.undelivered);
+        self.undelivered -= volume;
+        self.sampler.on_delivered_again(volume);
+    }
+
     /// Full packets of bytes of which the host knows no number, so that a rate in packets is right in bytes; the rest is kept for the
     /// next time.
     #[cold]

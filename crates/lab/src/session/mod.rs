@@ -20,8 +20,6 @@ pub type Failure = String;
 
 /// Where scenarios run.
 pub trait World: Sync {
-    /// Says what of a setup it cannot do.
-    fn check(&self, setup: &Setup) -> Result<(), Failure>;
     /// Whether several runs at once would disturb each other.
     fn is_real_time(&self) -> bool;
     /// Runs one setup, which is `scenario` with everything filled in. `progress` hears the run's time now and then.
@@ -61,11 +59,6 @@ impl Session {
         let scenario = sourced.scenario.filled();
         expect::check(&scenario.expect)?;
         Ok(Self { scenario, setups })
-    }
-
-    /// Whether the world can do every run.
-    pub fn check(&self, world: &dyn World) -> Result<(), Failure> {
-        self.setups.iter().try_for_each(|setup| world.check(setup))
     }
 
     /// What the runs record of packets.

@@ -3,7 +3,7 @@
 
 use bbrlab_core::{Span, Time};
 use bbrlab_sim::link::{Link, Verdict};
-use bbrlab_sim::path::{OneWay, Path, Watch};
+use bbrlab_sim::path::{OneWay, Path, Stay, Watch};
 
 use super::check::Gather;
 use super::packet::{Packet, Pool, Queued, Shape};
@@ -23,7 +23,7 @@ pub trait Observer {
     /// The bottleneck's queue dropped a packet that it had taken.
     fn on_dropped_later(&mut self, _flow: u32) {}
     /// A packet left the bottleneck after waiting; `lost` if it arrives nowhere.
-    fn on_left(&mut self, _packet: &Packet, _waited: Span, _lost: bool) {}
+    fn on_left(&mut self, _at: Time, _packet: &Packet, _stayed: Stay, _lost: bool) {}
     /// Which flow an IP packet from this side belongs to.
     fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32;
     /// The host behind `way` has sent a packet (of `segments` on the wire).
@@ -196,13 +196,14 @@ impl<O: Observer> Watch<Packet> for Ear<'_, O> {
         }
     }
     #[inline]
-    fn on_left(&mut self, at: Time, packet: &mut Packet, waited: Span, lost: bool, is_bottleneck: bool) {
+    fn on_left(&mut self, at: Time, packet: &mut Packet, stayed: Stay, lost: bool, is_bottleneck: bool) {
         if is_bottleneck {
-            // What did not wait begins a busy period of the link.
-            *self.busy = self.busy.wrapping_add(u32::from(waited == Span::ZERO));
+            // What did not wait begins a busy period of the link. Behind a delivery trace everything waits: its run is one.
+            let begins = stayed.waited == Span::ZERO || *self.busy == 0;
+            *self.busy = self.busy.wrapping_add(u32::from(begins));
             (packet.busy, packet.left_ns) = (*self.busy, at.as_nanos());
             self.gather.on_left(self.way, packet);
-            self.observer.on_left(packet, waited, lost);
+            self.observer.on_left(at, packet, stayed, lost);
         }
     }
     #[inline]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bbrlab_core::{Span, Time};
 use bbrlab_sim::link::Link;
-use bbrlab_sim::path::{self, Users};
+use bbrlab_sim::path::{self, Stay, Users};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Direction;
 use bbrlab_sim::setup::{Change, FlowSetup, Rwnd, Setup};
@@ -24,18 +24,10 @@ use super::world::{Environment, LEFT, RIGHT, Running, World};
 use crate::capture::Capture;
 use crate::flows::{self, Ends, FIRST_PORT, LinkSeen, Path, Seen, kernel_cc};
 use crate::meter::Meter;
-use crate::{clock, measure, wire};
+use crate::{clock, measure, wire, worlds};
 
 /// How often a run is made until it is clean. Ours.
 const ATTEMPTS: u32 = 3;
-/// Most flows: ports.
-const FLOWS_MAX: usize = 10_000;
-/// Delayed-ACK timer of the kernel.
-const DELAYED_ACK: Span = Span::millis(40);
-/// The kernel's own initial window, segments.
-const INITIAL_CWND: u32 = 10;
-/// The kernel's largest super-packet.
-const TSO_MAX: u32 = 65_536;
 /// IPv4 and TCP headers with timestamps.
 const HEADERS: u32 = 52;
 /// How much a bulk receiver lets wait. Ours, measured at 500 Mbit/s: with 8 MB, packets are 0.6 to 1 ms late in 1 %, for
@@ -57,39 +49,7 @@ pub struct Provenance {
 
 /// Says what of a setup this host's kernel cannot do.
 pub fn check(setup: &Setup) -> Result<(), Fault> {
-    let not = |key: &str, what: &str| Err(format!("{key}: {what}; use --on sim or --on uml"));
-    if setup.flows.len() > FLOWS_MAX {
-        return Err(format!("flow: {} flows; --on kernel takes at most {FLOWS_MAX}", setup.flows.len()));
-    }
-    let Some(first) = setup.flows.first() else { return Ok(()) };
-    for flow in &setup.flows {
-        kernel_cc(&flow.algorithm).map_err(|what| format!("flow {}: {what}", flow.name))?;
-        if flow.host.gro.is_some() {
-            return not("flow: gro", "a TUN device merges nothing");
-        }
-        if flow.host.pacing && !kernel_cc(&flow.algorithm).is_ok_and(|cc| cc == "bbr") {
-            return not("flow: pacing", "a TUN device has no fq in front of it");
-        }
-        if flow.host.delayed_ack != DELAYED_ACK {
-            return not("flow: delack", "the kernel's delayed-ACK timer is 40 ms");
-        }
-        if flow.host.initial_cwnd != INITIAL_CWND {
-            return not("flow: iw", "the kernel's initial window is 10 segments");
-        }
-        if flow.host.tso_max != TSO_MAX {
-            return not("flow: tso", "the kernel's super-packets hold up to 65536 bytes");
-        }
-        if flow.mss + HEADERS > 65_535 {
-            return not("flow: mss", "a device's MTU is at most 65535");
-        }
-        if flow.host.ecn != first.host.ecn {
-            return not("flow: ecn", "all flows share one host, so all negotiate ECN or none");
-        }
-        if window(flow) != window(first) {
-            return not("flow: rwnd", "all flows share one host, so all windows grow alike, or none does");
-        }
-    }
-    Ok(())
+    worlds::check(worlds::World::Kernel, setup)
 }
 
 /// How far the receiver's kernel lets a window grow by itself.
@@ -233,6 +193,7 @@ struct Probe {
 impl Probe {
     fn new(setup: &Setup, seen: Arc<Mutex<Seen>>) -> Self {
         let mut meter = Meter::new(setup.flows.len());
+        meter.watch_queue();
         if setup.warmup > Time::ZERO {
             meter.wait();
         }
@@ -245,7 +206,7 @@ impl Probe {
     #[inline]
     fn warm_up(&mut self, now: Time) {
         if !self.meter.is_measuring() && now >= self.warmup {
-            self.meter.measure_from_here();
+            self.meter.measure_from_here(self.warmup);
         }
     }
 }
@@ -261,8 +222,8 @@ impl Observer for Probe {
     }
 
     #[inline]
-    fn on_left(&mut self, packet: &Packet, waited: Span, lost: bool) {
-        self.meter.on_left(packet.flow as usize, waited.as_nanos(), packet.ce, lost);
+    fn on_left(&mut self, at: Time, packet: &Packet, stayed: Stay, lost: bool) {
+        self.meter.on_left(at, packet.flow as usize, stayed, packet.ce, lost);
     }
 
     #[inline]

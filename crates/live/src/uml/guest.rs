@@ -376,7 +376,7 @@ impl Path for KernelPath {
 
     fn measure_from_here(&mut self) -> Result<(), Failure> {
         self.watch()?;
-        self.meter.measure_from_here();
+        self.meter.measure_from_here(bbrlab_core::Time::nanos(real_time_ns().saturating_sub(self.zero_ns)));
         Ok(())
     }
 

@@ -14,10 +14,11 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use bbrlab_core::{Rate, Span};
-use bbrlab_sim::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss, Service};
+use bbrlab_sim::link::{Aqm, Buffer, LinkConfig, Loss, Service};
 use bbrlab_sim::setup::{Change, ChangeKind, HostSetup, Rwnd, Setup};
 
-use crate::flows::{Failure, kernel_cc};
+use crate::flows::Failure;
+use crate::worlds::{World, check};
 
 /// Bytes of the Ethernet header, which queueing disciplines count as our links do.
 const ETHERNET: u32 = 14;
@@ -29,16 +30,12 @@ const HEADERS: u32 = 52;
 const MTU_MIN: u32 = 1500;
 /// What never limits: packets in a delay line.
 const ENDLESS: u32 = 10_000_000;
-/// Delayed-ACK timer of the kernel.
-const DELAYED_ACK: Span = Span::millis(40);
 /// The kernel's largest super-packet.
 const TSO_MAX: u32 = 65_536;
 /// Buffers of a host that is never the limit, bytes.
 const AMPLE: u64 = 1 << 30;
 /// Send buffer with which a connection begins: enough that an application of the size of a BDP never waits.
 const SEND_BUFFER: u64 = 4 << 20;
-/// Most flows: ports and addresses.
-const FLOWS_MAX: usize = 10_000;
 /// Both ends of a device pair have the same address, so that nobody needs ARP.
 const MAC: &str = "02:00:00:00:00:01";
 
@@ -104,7 +101,7 @@ pub struct Plan {
 
 /// Plans the kernel's version of a setup.
 pub fn plan(setup: &Setup) -> Result<Plan, Failure> {
-    refuse(setup)?;
+    check(World::Uml, setup)?;
     let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN).max(MTU_MIN);
     let mut plan = Plan {
         links: setup.links.clone(),
@@ -147,64 +144,6 @@ fn place<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
 
 fn address(side: u8, index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, side, (index / 250) as u8, (index % 250 + 1) as u8)
-}
-
-/// What the kernel's own disciplines do otherwise than our link, or not at all.
-fn refuse(setup: &Setup) -> Result<(), Failure> {
-    let not = |key: &str, what: &str| Err(format!("{key}: {what}; use --on sim or --on kernel"));
-    if setup.flows.len() > FLOWS_MAX {
-        return Err(format!("flow: {} flows; --on uml takes at most {FLOWS_MAX}", setup.flows.len()));
-    }
-    if setup.path.ack_aggregation != AckAggregation::None {
-        return not("ack_aggregation", "no queueing discipline of Linux holds ACKs back");
-    }
-    if setup.path.reorder > 0.0 {
-        return not("reorder", "netem's reordering follows another rule");
-    }
-    if setup.path.jitter > Span::ZERO && !setup.path.jitter_reorders {
-        return not("jitter", "netem's jitter changes the order of packets; write …:reorder for that");
-    }
-    for link in &setup.links {
-        match &link.service {
-            Service::Rate(rate) if rate.as_bits_per_sec() > 0 => {
-                if matches!(&link.aqm, Aqm::Red(red) if red.gentle) {
-                    return not("aqm: gentle", "the kernel's RED drops everything above max");
-                }
-            }
-            Service::Rate(_) => return not("rate", "no queueing discipline of Linux has a rate of zero"),
-            Service::Trace(_) => return not("trace", "no queueing discipline of Linux follows a delivery trace"),
-            Service::Demand(_) => return not("demand", "no queueing discipline of Linux grants rate by backlog"),
-        }
-    }
-    for change in &setup.schedule {
-        if matches!(change.what, ChangeKind::Rate(rate) if rate == Rate::bits_per_sec(0)) {
-            return not("schedule", "no queueing discipline of Linux has a rate of zero");
-        }
-        if matches!(change.what, ChangeKind::Buffer(_)) && !matches!(setup.links[change.link].aqm, Aqm::DropTail) {
-            return not("schedule", "a buffer changes behind droptail only");
-        }
-        if let (ChangeKind::Buffer(now), before) = (change.what, setup.links[change.link].buffer)
-            && matches!(now, Buffer::Packets(_)) != matches!(before, Buffer::Packets(_))
-        {
-            return not(
-                "schedule: buffer",
-                "a queue of Linux counts packets or bytes, always the same (ms and bdp are bytes); write the link's buffers alike",
-            );
-        }
-    }
-    for flow in &setup.flows {
-        kernel_cc(&flow.algorithm).map_err(|what| format!("flow {}: {what}", flow.name))?;
-        if flow.host.gro.is_some() {
-            return not("flow: gro", "a virtual device merges by its own schedule");
-        }
-        if flow.host.delayed_ack != DELAYED_ACK {
-            return not("flow: delack", "the kernel's delayed-ACK timer is 40 ms");
-        }
-        if flow.mss + HEADERS > 65_535 {
-            return not("flow: mss", "a device's MTU is at most 65535");
-        }
-    }
-    Ok(())
 }
 
 /// A rate for `tc`, which takes bits a second as they are.

@@ -18,8 +18,8 @@ use bbrlab_core::{Span, Time};
 
 use crate::agenda::{Agenda, WIDTH};
 use crate::link::{LinkPacket, LinkStats, Verdict};
-use crate::metrics::Histogram;
-use crate::path::{ACCESS_HOP, Path, Users, Watch, flow_seed};
+use crate::metrics::QueueDelay;
+use crate::path::{ACCESS_HOP, Path, Stay, Users, Watch, flow_seed};
 use crate::record::Output;
 use crate::record::packets::Tap;
 use crate::setup::{FlowSetup, Setup, Traffic};
@@ -99,7 +99,7 @@ struct World<'a> {
     acks: Vec<AckPacket>,
     /// Flows whose hosts have been rid of a packet by their access link, with its bytes.
     released: Vec<(u32, u32)>,
-    queue_delay: Histogram,
+    queue_delay: QueueDelay,
     measuring: bool,
     mark: LinkMark,
     events: u64,
@@ -115,7 +115,7 @@ struct Ear<'w> {
     flows: &'w mut [Flow],
     capture: &'w mut Option<Box<Capture>>,
     released: &'w mut Vec<(u32, u32)>,
-    queue_delay: &'w mut Histogram,
+    queue_delay: &'w mut QueueDelay,
     measuring: bool,
 }
 
@@ -141,13 +141,13 @@ impl Watch<Segment> for Ear<'_> {
     }
 
     #[inline]
-    fn on_left(&mut self, at: Time, segment: &mut Segment, waited: Span, _lost: bool, is_bottleneck: bool) {
+    fn on_left(&mut self, at: Time, segment: &mut Segment, stayed: Stay, _lost: bool, is_bottleneck: bool) {
         if is_bottleneck {
             if let Some(capture) = self.capture {
                 capture.on_segment(at, segment, Tap::BottleneckOut);
             }
             if self.measuring {
-                self.queue_delay.add(waited.as_nanos());
+                self.queue_delay.on_left(at, stayed.waited, stayed.service);
             }
         } else if segment.hop == ACCESS_HOP {
             self.released.push((segment.flow, segment.wire_bytes()));
@@ -189,7 +189,7 @@ impl<'a> World<'a> {
             out: Vec::new(),
             acks: Vec::new(),
             released: Vec::new(),
-            queue_delay: Histogram::default(),
+            queue_delay: QueueDelay::default(),
             measuring: false,
             mark: LinkMark::default(),
             events: 0,

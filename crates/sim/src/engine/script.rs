@@ -138,6 +138,7 @@ impl World<'_> {
     pub(super) fn on_control(&mut self) {
         if !self.measuring && self.now >= self.setup.warmup {
             self.measuring = true;
+            self.queue_delay.begin(self.now);
             for flow in &mut self.flows {
                 flow.set_mark();
             }

@@ -5,7 +5,7 @@ use super::World;
 use super::flow::Flow;
 use crate::record::Output;
 use crate::record::packets::Packets;
-use crate::record::summary::{FlowCounts, LinkCounts, summarise};
+use crate::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise};
 
 impl World<'_> {
     pub(super) fn finish(self) -> Output {
@@ -17,7 +17,7 @@ impl World<'_> {
         Output { result, trace, packets }
     }
 
-    fn link_counts(&self) -> LinkCounts<'_> {
+    fn link_counts(&self) -> LinkCounts {
         let link = self.path.there.bottleneck();
         let (stats, before) = (link.stats(), &self.mark.stats);
         LinkCounts {
@@ -27,7 +27,7 @@ impl World<'_> {
             departed_bytes: stats.departed_bytes - before.departed_bytes,
             capacity_bytes: (link.capacity_bytes_until(self.now) - self.mark.capacity) as f64,
             packets: stats.departed_packets,
-            queue_delay: &self.queue_delay,
+            queue_ms: self.queue_delay.distribution(self.now, NS_TO_MS),
         }
     }
 }

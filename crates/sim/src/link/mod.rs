@@ -22,7 +22,7 @@ mod queue;
 mod red;
 mod serialiser;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -68,6 +68,8 @@ pub struct Departure<P> {
     /// How long it waited: from its arrival to the start of its own serialisation.
     /// A delivery trace has no serialisation, so there it runs to the departure.
     pub queue_delay: Span,
+    /// How long its own serialisation took; nothing for a delivery trace.
+    pub service: Span,
     /// Lost behind the serialiser: it used the link and arrives nowhere.
     pub lost: bool,
 }

@@ -40,11 +40,12 @@ enum Server {
     Demand(Box<Grant>),
 }
 
-/// The packet being sent, with the time it waited.
+/// The packet being sent, with the time it waited and when its serialisation began (a delivery trace: ends).
 #[derive(Clone, Debug)]
 struct Serving<P> {
     packet: P,
     waited: Span,
+    since: Time,
 }
 
 impl<P: LinkPacket> Link<P> {
@@ -227,7 +228,7 @@ impl<P: LinkPacket> Link<P> {
         match self.queue.dequeue(now, &mut self.tally) {
             Some(entry) => {
                 self.next = self.serialiser.start(now, entry.packet.wire_bytes());
-                self.serving = Some(Serving { packet: entry.packet, waited: now.since(entry.arrived) });
+                self.serving = Some(Serving { packet: entry.packet, waited: now.since(entry.arrived), since: now });
             }
             None => {
                 self.serialiser.rest();
@@ -246,7 +247,7 @@ impl<P: LinkPacket> Link<P> {
         stats.departed_packets += 1;
         stats.departed_bytes += u64::from(served.packet.wire_bytes());
         stats.lost += u64::from(lost);
-        Departure { packet: served.packet, at, queue_delay: served.waited, lost }
+        Departure { packet: served.packet, at, queue_delay: served.waited, service: at.since(served.since), lost }
     }
 
     #[inline(never)]
@@ -297,7 +298,8 @@ impl<P: LinkPacket> Link<P> {
             && let Some(entry) = self.queue.dequeue(at, &mut self.tally)
         {
             self.next = trace.put(at, entry.packet.wire_bytes());
-            self.serving = Some(Serving { packet: entry.packet, waited: self.next.since(entry.arrived) });
+            self.serving =
+                Some(Serving { packet: entry.packet, waited: self.next.since(entry.arrived), since: self.next });
             return;
         }
         self.next = if self.queue.len() == 0 { Time::NEVER } else { trace.next_at() };

@@ -42,6 +42,15 @@ pub trait PathPacket: Copy + Debug {
     fn set_line(&mut self, _line: usize) {}
 }
 
+/// How long a packet was at a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// Behind others.
+    pub waited: Span,
+    /// In its own serialisation.
+    pub service: Span,
+}
+
 /// Hears what happens on one direction of a path. `is_bottleneck`: at the link whose figures are the result's.
 pub trait Watch<P> {
     /// A packet was offered to a link.
@@ -49,9 +58,9 @@ pub trait Watch<P> {
     fn on_offered(&mut self, _now: Time, _packet: &P, _verdict: Verdict, _is_bottleneck: bool) {}
     /// A queue dropped a packet of this flow that it had taken.
     fn on_dropped_later(&mut self, _flow: u32, _is_bottleneck: bool) {}
-    /// A packet left a link after waiting; `lost` if it arrives nowhere.
+    /// A packet left a link after it had `stayed` there; `lost` if it arrives nowhere.
     #[inline]
-    fn on_left(&mut self, _at: Time, _packet: &mut P, _waited: Span, _lost: bool, _is_bottleneck: bool) {}
+    fn on_left(&mut self, _at: Time, _packet: &mut P, _stayed: Stay, _lost: bool, _is_bottleneck: bool) {}
     /// A packet was lost at random, behind a link or on a way without any.
     #[inline]
     fn on_gone(&mut self, _packet: &P) {}

@@ -3,7 +3,7 @@
 
 use bbrlab_core::{Span, Time};
 
-use super::{ACCESS_HOP, Half, PathPacket, Users, Watch, flow_seed, seed};
+use super::{ACCESS_HOP, Half, PathPacket, Stay, Users, Watch, flow_seed, seed};
 use crate::agenda::{Agenda, WIDTH};
 use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel};
 use crate::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
@@ -371,7 +371,8 @@ impl<P: PathPacket> OneWay<P> {
         if let Some(departure) = departure {
             let mut packet = P::from_queue(departure.packet);
             let (at, lost) = (departure.at, departure.lost);
-            watch.on_left(at, &mut packet, departure.queue_delay, lost, index == self.bottleneck);
+            let stayed = Stay { waited: departure.queue_delay, service: departure.service };
+            watch.on_left(at, &mut packet, stayed, lost, index == self.bottleneck);
             if lost {
                 watch.on_gone(&packet);
             } else {

@@ -1,4 +1,4 @@
-//! The result of a run: the JSON that CONTRACT names `"schema": 1`, as types.
+//! The result of a run: the JSON that CONTRACT names `"schema": 2`, as types.
 //! In: nothing. Out: serde types. Rates in bit/s, times in seconds unless the key says `_ms`, volumes in bytes, ratios 0…1.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Number of the result schema; it changes when a key changes its meaning.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The figures of one run. `scenario` and `expect` are filled in by whoever holds them.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -58,7 +58,9 @@ pub struct Bottleneck {
     pub drop_ratio: f64,
     /// Packets marked.
     pub marks: u64,
-    /// Queueing delay of each packet that left.
+    /// Queueing delay over the measured time, not over packets: at each moment how long the packet being sent had waited,
+    /// 0 while none that waited is being sent. In the mean that is the backlog before the serialiser over the rate, and a
+    /// kernel that shows its backlog alone (`uml`) gives that, on the grid of its samples.
     pub queue_ms: Distribution,
 }
 

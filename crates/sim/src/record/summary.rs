@@ -3,12 +3,12 @@
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
-use super::result::{Bottleneck, FlowResult, Model, RunResult, SCHEMA};
+use super::result::{Bottleneck, Distribution, FlowResult, Model, RunResult, SCHEMA};
 use crate::metrics::{Histogram, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
 use crate::setup::{FlowSetup, Setup};
 
 /// Nanoseconds to milliseconds.
-const NS_TO_MS: f64 = 1e-6;
+pub const NS_TO_MS: f64 = 1e-6;
 /// Microseconds to milliseconds.
 const US_TO_MS: f64 = 1e-3;
 /// Bits in a byte.
@@ -52,8 +52,8 @@ pub struct FlowCounts<'a> {
 }
 
 /// What a world counted at the bottleneck during the measured time.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkCounts<'a> {
+#[derive(Clone, Debug)]
+pub struct LinkCounts {
     /// Packets offered.
     pub arrivals: u64,
     /// Packets dropped by policer or queue.
@@ -66,12 +66,12 @@ pub struct LinkCounts<'a> {
     pub capacity_bytes: f64,
     /// Packets that left since the run's start.
     pub packets: u64,
-    /// Queueing delay, ns.
-    pub queue_delay: &'a Histogram,
+    /// Queueing delay over time, as the result has it.
+    pub queue_ms: Distribution,
 }
 
 /// The figures of a run that ended at `end` in the world `on`.
-pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], link: &LinkCounts<'_>) -> RunResult {
+pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], link: &LinkCounts) -> RunResult {
     let results: Vec<FlowResult> =
         flows.iter().zip(&setup.flows).map(|(counts, flow)| flow_result(setup, flow, end, counts)).collect();
     let goodputs: Vec<f64> = results.iter().map(|flow| flow.goodput_bps).collect();
@@ -94,7 +94,7 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
     }
 }
 
-fn bottleneck(link: &LinkCounts<'_>) -> Bottleneck {
+fn bottleneck(link: &LinkCounts) -> Bottleneck {
     let carried = if link.capacity_bytes > 0.0 { link.departed_bytes as f64 / link.capacity_bytes } else { 0.0 };
     Bottleneck {
         // A packet counts when its last bit leaves, so one that warm-up cut in two could make it more than all.
@@ -103,7 +103,7 @@ fn bottleneck(link: &LinkCounts<'_>) -> Bottleneck {
         drops: link.drops,
         drop_ratio: ratio(link.drops, link.arrivals),
         marks: link.marks,
-        queue_ms: link.queue_delay.distribution(NS_TO_MS),
+        queue_ms: link.queue_ms.clone(),
     }
 }
 

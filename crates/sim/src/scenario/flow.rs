@@ -11,7 +11,7 @@ use super::text::{TextError, as_text, nearest};
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
 
 /// Keys of the flow itself; every other key is a parameter of its algorithm.
-const KEYS: [&str; 18] = [
+pub const KEYS: [&str; 18] = [
     "rtt", "size", "rwnd", "on", "off", "mss", "name", "stop", "rate", "request", "ecn", "pacing", "gro", "tso", "iw",
     "links", "access", "delack",
 ];

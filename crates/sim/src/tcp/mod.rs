@@ -12,6 +12,7 @@ mod recovery;
 mod scoreboard;
 mod sender;
 mod timers;
+mod undo;
 
 pub use app::App;
 pub use packet::{AckPacket, HEADER_BYTES, SACK_BLOCKS, Segment, mark};

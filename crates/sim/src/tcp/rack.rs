@@ -78,10 +78,15 @@ impl Rack {
         self.reordering = self.reordering.max(u32::try_from(extent).unwrap_or(u32::MAX).min(300));
     }
 
+    /// Whether [`Self::update_window`] would change anything.
+    pub const fn is_window_due(&self) -> bool {
+        self.dsack_seen || self.persist == 0 && self.steps > 1
+    }
+
     /// Adapts the reordering window, at most once a round.
     // spec: Linux tcp_rack_update_reo_wnd
-    pub fn update_window(&mut self, delivered: u64, prior_delivered: Option<u64>) {
-        if prior_delivered.is_some_and(|prior| prior < self.last_delivered) {
+    pub fn update_window(&mut self, delivered: u64, prior_delivered: u64) {
+        if prior_delivered < self.last_delivered {
             self.dsack_seen = false;
         }
         if self.dsack_seen {
@@ -94,7 +99,12 @@ impl Rack {
         }
     }
 
-    /// A recovery ended.
+    /// DSACKs showed that a whole recovery was a mistake: the window stays as it is for one more.
+    pub const fn on_dsack_undo(&mut self) {
+        self.persist = if self.persist < STEPS_PERSIST { self.persist + 1 } else { STEPS_PERSIST };
+    }
+
+    /// A recovery ended, and was needed.
     pub const fn on_recovery_end(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }

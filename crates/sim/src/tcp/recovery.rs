@@ -8,6 +8,7 @@ use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, Span, Time, Token};
 use super::packet::{AckPacket, SACK_BLOCKS, Segment};
 use super::scoreboard::flag;
 use super::sender::Sender;
+use super::undo::stamp;
 
 /// Linux `tcp_reordering`: above it, loss-based windows may grow on any forward progress.
 const REORDERING: u32 = 3;
@@ -25,8 +26,13 @@ struct Seen {
     original: bool,
     /// A segment that was retransmitted was acknowledged in sequence.
     retransmitted: bool,
+    /// A retransmission arrived twice, so the receiver says (DSACK).
     dsack: bool,
+    /// The retransmission that did was the tail loss probe's.
+    dsack_probe: bool,
     ece: bool,
+    /// The first segment in sequence that was sent once and arrived behind later ones.
+    late: Option<u64>,
     /// Send times (µs) of the oldest and newest once-sent segments acknowledged in sequence.
     acked_sent: Option<(u64, u64)>,
     /// The same for SACKed ones.
@@ -40,7 +46,8 @@ struct Seen {
 }
 
 impl Sender {
-    /// An ACK arrives. Returns its RTT sample, the newest segment's.
+    /// An ACK arrives. Returns its RTT, of the newest segment that it delivers and that was sent once: what the timestamp option
+    /// tells in its place has the grain of a millisecond, and is for the estimators alone.
     // spec: Linux tcp_ack
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
         self.check_app_limited_broadly();
@@ -50,17 +57,24 @@ impl Sender {
         let prior_sacked = self.board.sacked_out;
         // What this ACK itself reports SACKed proves no reordering of what it acknowledges.
         let prior_highest = self.board.highest_sacked;
-        if ack.dsack.is_some() {
-            self.take_dsack(ack, &mut seen);
+        let prior_una = self.board.una;
+        if let Some(seq) = ack.dsack {
+            self.take_dsack(now, seq, &mut seen);
         }
         if ack.sack != [(0, 0); SACK_BLOCKS] {
             self.take_sack(now, ack, &mut seen, &mut batch);
         }
+        if seen.late.is_some() && (self.cc.ca_state() != CaState::Loss || self.undo_marker.is_some()) {
+            self.check_reordering(seen.late);
+        }
         self.take_cumulative(now, ack, prior_highest, &mut seen, &mut batch);
         let open = self.cc.on_delivered(batch);
         let delivered = open.packets();
-        if seen.dsack {
-            self.rack.update_window(self.cc.sampler().delivered(), None);
+        if self.rack.is_window_due() {
+            let sampler = self.cc.sampler();
+            if let Some(prior) = sampler.newest_delivered_before() {
+                self.rack.update_window(sampler.delivered(), prior);
+            }
         }
         self.window = ack.window;
         let (rtt, rtt_oldest) = self.rtt_samples(now, ack, &seen);
@@ -76,7 +90,7 @@ impl Sender {
         let dubious =
             seen.sacked > 0 || seen.dsack || seen.ece || self.cc.ca_state() != CaState::Open || seen.acked == 0;
         if dubious {
-            self.fast_retransmit_alert(now, ack, &mut seen);
+            self.fast_retransmit_alert(now, ack, prior_una, &mut seen);
         }
         let progress_before_head = seen.acked == 0 && self.sacked_before_head(&seen);
         if (seen.acked > 0 || progress_before_head) && !seen.keep_timer && !self.schedule_loss_probe(now, true) {
@@ -102,7 +116,7 @@ impl Sender {
         if !(seen.new_data_first && self.frto) {
             self.pump(now, out);
         }
-        rtt
+        rtt.filter(|_| seen.sacked_sent.is_some() || seen.acked_sent.is_some() && !seen.retransmitted)
     }
 
     /// What was SACKed left before the oldest segment's newest transmission: the path still delivers, so that one may too.
@@ -113,16 +127,37 @@ impl Sender {
         self.board.packets_out() > 0 && self.token(self.board.una).send_us() > first_us
     }
 
+    /// A segment arrived twice. What the network doubled is told apart from what was sent twice by count alone.
+    // spec: Linux tcp_check_dsack, tcp_dsack_seen, tcp_sacktag_one
     #[inline(never)] // rare, and the common path should not carry its registers
-    fn take_dsack(&mut self, ack: &AckPacket, seen: &mut Seen) {
-        let Some(seq) = ack.dsack else {
+    fn take_dsack(&mut self, now: Time, seq: u64, seen: &mut Seen) {
+        self.duplicates += 1;
+        if self.duplicates > self.stats.retransmits + u64::from(self.syn_tries.saturating_sub(1)) {
             return;
-        };
+        }
         seen.dsack = true;
-        self.rack.on_dsack();
+        seen.dsack_probe = self.tlp_high_seq == Some(seq + 1);
+        // Without reordering RACK can't have been too hasty, and a probe is none of its doing.
+        if self.rack.reordering_seen && !seen.dsack_probe {
+            self.rack.on_dsack();
+        }
+        let mss = u64::from(self.mss);
+        self.cc.on_delivered_again(now, 1, mss);
+        let is_old = seq < self.board.una;
+        let flags = if is_old { flag::EVER_RETRANS } else { self.board.peek(seq).flags };
+        if flags & (flag::RETRANS | flag::EVER_RETRANS) == 0 {
+            return;
+        }
         if self.undo_marker.is_some_and(|marker| seq >= marker) && self.undo_retrans > 0 {
             self.undo_retrans -= 1;
         }
+        if is_old {
+            return;
+        }
+        if flags & flag::SACKED != 0 {
+            seen.late = Some(seen.late.map_or(seq, |late| late.min(seq)));
+        }
+        self.board.unmark_retransmitted(seq);
     }
 
     // spec: Linux tcp_sacktag_write_queue
@@ -165,7 +200,7 @@ impl Sender {
         let (segments, bytes) = self.board.sack_plain(first, to);
         let last = first + segments - 1;
         if first < highest {
-            self.rack.on_reordering(highest - first);
+            seen.late = Some(seen.late.map_or(first, |late| late.min(first)));
         }
         seen.original |= first < self.high_seq;
         let token = self.sacked_token(last, to);
@@ -185,6 +220,16 @@ impl Sender {
         if is_cut { self.part_of_burst(record) } else { record.token }
     }
 
+    /// A segment that was sent once arrived behind later ones, as far as the SACKs reach.
+    // spec: Linux tcp_check_sack_reordering
+    #[inline]
+    pub(super) fn check_reordering(&mut self, late: Option<u64>) {
+        let highest = self.board.highest_sacked.max(self.board.una);
+        if let Some(late) = late.filter(|late| *late < highest) {
+            self.rack.on_reordering(highest - late);
+        }
+    }
+
     #[inline(never)]
     fn sack_one(&mut self, now: Time, seq: u64, to: u64, seen: &mut Seen, batch: &mut AckBatch) {
         let (token, len) = (self.sacked_token(seq, to), u64::from(self.board.peek(seq).len));
@@ -194,7 +239,7 @@ impl Sender {
         let ever = flags & flag::EVER_RETRANS != 0;
         if !ever {
             if seq < highest {
-                self.rack.on_reordering(highest - seq);
+                seen.late = Some(seen.late.map_or(seq, |late| late.min(seq)));
             }
             if seq < self.high_seq {
                 seen.original = true;
@@ -292,7 +337,7 @@ impl Sender {
         batch.delivered_run(1, record.len.into(), &record.token, seq);
         // An echo from before the retransmission answers the original: the retransmission proves nothing lost.
         // spec: Linux tcp_skb_spurious_retrans
-        let is_spurious = ever && ts_echo.as_micros() / 1_000 < sent_us / 1_000;
+        let is_spurious = ever && stamp(ts_echo) < sent_us / 1_000;
         if !is_spurious && newest.is_none_or(|(sent, _, _)| sent_us >= sent) {
             *newest = Some((sent_us, seq, ever));
         }
@@ -335,7 +380,7 @@ impl Sender {
         if self.tlp_retrans {
             self.cc.on_tlp_ack();
         }
-        if !self.tlp_retrans || seen.dsack {
+        if !self.tlp_retrans || seen.dsack_probe {
             self.tlp_high_seq = None;
         } else if ack.una > high {
             // The probe repaired a loss: reduce the window once.
@@ -350,7 +395,7 @@ impl Sender {
 
     // spec: Linux tcp_fastretrans_alert
     #[inline(never)]
-    fn fast_retransmit_alert(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
+    fn fast_retransmit_alert(&mut self, now: Time, ack: &AckPacket, prior_una: u64, seen: &mut Seen) {
         let state = self.cc.ca_state();
         if state == CaState::Open {
             self.retrans_stamp = None;
@@ -359,8 +404,6 @@ impl Sender {
                 CaState::Cwr if self.board.una > self.high_seq => self.cc.on_ca_state(CaState::Open),
                 CaState::Recovery => {
                     self.try_undo_recovery(now, ack);
-                    self.rack.on_recovery_end();
-                    self.undo_marker = None;
                     self.cc.on_ca_state(CaState::Open);
                 }
                 _ => {}
@@ -368,14 +411,14 @@ impl Sender {
         }
         match self.cc.ca_state() {
             CaState::Recovery => {
-                if seen.advanced {
-                    self.try_undo_partial(now, ack);
+                if seen.advanced && self.try_undo_partial(now, ack, prior_una) {
+                    return;
                 }
                 if self.try_undo_dsack(now) {
                     self.try_to_open(seen);
                 }
                 self.identify_loss(now, seen);
-                if self.cc.ca_state() == CaState::Recovery {
+                if self.cc.ca_state() == CaState::Recovery || self.board.lost_out == 0 {
                     return;
                 }
             }
@@ -387,11 +430,9 @@ impl Sender {
                 if self.cc.ca_state() == CaState::Loss && !lost_again {
                     return;
                 }
+                self.settle(now, seen);
             }
-            _ => {
-                self.try_undo_dsack(now);
-                self.identify_loss(now, seen);
-            }
+            _ => self.settle(now, seen),
         }
         if self.board.lost_out == 0 {
             self.try_to_open(seen);
@@ -401,6 +442,14 @@ impl Sender {
             self.send_cwr = true;
         }
         self.enter_recovery();
+    }
+
+    /// No episode is under way: DSACKs may still show that the last one was a mistake.
+    fn settle(&mut self, now: Time, seen: &mut Seen) {
+        if self.cc.ca_state() <= CaState::Disorder {
+            self.try_undo_dsack(now);
+        }
+        self.identify_loss(now, seen);
     }
 
     // spec: Linux tcp_identify_packet_loss
@@ -418,6 +467,7 @@ impl Sender {
 
     // spec: Linux tcp_enter_recovery
     pub(super) fn enter_recovery(&mut self) {
+        self.forget_retrans_stamp();
         self.init_undo();
         if self.cc.ca_state() != CaState::Cwr {
             self.high_seq = self.board.next;
@@ -426,14 +476,9 @@ impl Sender {
         self.cc.on_ca_state(CaState::Recovery);
     }
 
-    // spec: Linux tcp_init_undo
-    pub(super) fn init_undo(&mut self) {
-        self.undo_marker = Some(self.board.una);
-        self.undo_retrans = if self.board.retrans_out > 0 { i64::from(self.board.retrans_out) } else { -1 };
-    }
-
     // spec: Linux tcp_try_to_open, tcp_enter_cwr
     fn try_to_open(&mut self, seen: &Seen) {
+        self.forget_retrans_stamp();
         if seen.ece && self.cc.ca_state() < CaState::Cwr {
             self.undo_marker = None;
             self.high_seq = self.board.next;
@@ -446,8 +491,8 @@ impl Sender {
     }
 
     // spec: Linux tcp_try_keep_open
-    fn keep_open(&mut self) {
-        let unsettled = self.board.sacked_out > 0 || self.board.lost_out > 0 || self.board.retrans_out > 0;
+    pub(super) fn keep_open(&mut self) {
+        let unsettled = self.board.sacked_out > 0 || self.board.lost_out > 0 || self.any_retransmission();
         let state = if unsettled { CaState::Disorder } else { CaState::Open };
         if state != self.cc.ca_state() {
             self.cc.on_ca_state(state);
@@ -484,77 +529,7 @@ impl Sender {
         }
         if recovered {
             self.try_undo_recovery(now, ack);
-            self.undo_marker = None;
             self.cc.on_ca_state(CaState::Open);
-        }
-    }
-
-    /// Nothing that was retransmitted needed it, or the first answer came from before any retransmission.
-    // spec: Linux tcp_may_undo, tcp_packet_delayed
-    fn may_undo(&self, ack: &AckPacket) -> bool {
-        let milli = |time: Time| time.as_micros() / 1_000;
-        self.undo_marker.is_some()
-            && (self.undo_retrans == 0 || self.retrans_stamp.is_some_and(|stamp| milli(ack.ts_echo) < milli(stamp)))
-    }
-
-    fn undo(&mut self, now: Time) {
-        self.undo_marker = None;
-        self.rack.advanced = true;
-        self.stats.undos += 1;
-        self.cc.on_undo(now);
-    }
-
-    fn try_undo_recovery(&mut self, now: Time, ack: &AckPacket) {
-        if self.may_undo(ack) {
-            self.undo(now);
-        }
-    }
-
-    // spec: Linux tcp_try_undo_dsack
-    fn try_undo_dsack(&mut self, now: Time) -> bool {
-        if self.undo_marker.is_some() && self.undo_retrans == 0 {
-            self.undo(now);
-            return true;
-        }
-        false
-    }
-
-    /// A partial ACK that the original caused: the segments in between were late, not lost.
-    // spec: Linux tcp_try_undo_partial
-    fn try_undo_partial(&mut self, now: Time, ack: &AckPacket) {
-        let milli = |time: Time| time.as_micros() / 1_000;
-        let delayed = self.retrans_stamp.is_some_and(|stamp| milli(ack.ts_echo) < milli(stamp));
-        if self.undo_marker.is_none() || !delayed || self.board.retrans_out > 0 {
-            return;
-        }
-        self.unmark_all_lost();
-        self.undo(now);
-        self.keep_open();
-    }
-
-    // spec: Linux tcp_try_undo_loss
-    fn undo_loss(&mut self, now: Time) {
-        self.unmark_all_lost();
-        self.undo(now);
-        self.retransmits_in_row = 0;
-        self.frto = false;
-        self.cc.on_ca_state(CaState::Open);
-    }
-
-    fn unmark_all_lost(&mut self) {
-        if self.board.lost_out == 0 {
-            return;
-        }
-        let unmarked = self.board.una..self.board.next;
-        for seq in unmarked {
-            if self.board.peek(seq).flags & (flag::LOST | flag::RETRANS) == flag::LOST {
-                // Its transmission left the log when it was marked; loss detection must be able to see it again.
-                let sent_us = self.token(seq).send_time().as_micros();
-                self.board.unmark_lost(seq);
-                self.board.relog(seq, sent_us);
-            } else {
-                self.board.unmark_lost(seq);
-            }
         }
     }
 }

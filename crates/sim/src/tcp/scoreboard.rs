@@ -210,6 +210,22 @@ impl Scoreboard {
         self.pending_bits[index / 64] &= !(1 << (index % 64));
     }
 
+    /// A retransmission is no longer under way: it arrived, and was not needed.
+    pub fn unmark_retransmitted(&mut self, seq: u64) {
+        let index = (seq & self.mask) as usize;
+        let record = &mut self.records[index];
+        if record.flags & flag::RETRANS == 0 {
+            return;
+        }
+        self.retrans_out -= 1;
+        self.retrans_bytes -= u64::from(record.len);
+        record.flags &= !flag::RETRANS;
+        if record.flags & flag::LOST != 0 {
+            self.pending_bits[index / 64] |= 1 << (index % 64);
+            self.pending_from = self.pending_from.min(seq);
+        }
+    }
+
     /// Takes the loss mark of a segment back.
     pub fn unmark_lost(&mut self, seq: u64) {
         let index = (seq & self.mask) as usize;

@@ -12,14 +12,18 @@ use super::packet::{Segment, mark};
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
 use super::timers::{Timer, TimerKind, fires_at};
+use super::undo::stamp;
 use crate::setup::{FlowSetup, Rwnd};
 
 /// Data segments that leave before pacing begins. Source: Linux `tcp_update_skb_after_send`.
 const UNPACED_SEGMENTS: u64 = 10;
 /// First time-out of a SYN. Source: RFC 6298; Linux `TCP_TIMEOUT_INIT`.
 const SYN_TIMEOUT: Span = Span::secs(1);
-/// A SYN is given up after this many tries; the flow then ends. Source: Linux `tcp_syn_retries` + 1.
-const SYN_TRIES: u32 = 7;
+/// So many time-outs of a SYN are equally long; each later one is twice the one before. Source: Linux
+/// `tcp_syn_linear_timeouts`.
+const SYN_LINEAR: u32 = 4;
+/// A SYN is given up after this many tries; the flow then ends. Source: Linux `tcp_syn_retries` + 1, and the linear ones.
+const SYN_TRIES: u32 = 7 + SYN_LINEAR;
 /// Bytes of skb overhead included in TSQ's count of two. Source: Linux `tcp_small_queue_check`.
 const TSQ_MIN_BURSTS: u64 = 2;
 
@@ -78,6 +82,8 @@ pub struct Sender {
     pub(super) undo_retrans: i64,
     pub(super) retrans_stamp: Option<Time>,
     pub(super) frto: bool,
+    /// Segments that arrived twice, as far as DSACKs told.
+    pub(super) duplicates: u64,
     pub(super) retransmits_in_row: u32,
     pub(super) backoff: u32,
     pub(super) rack: Rack,
@@ -97,7 +103,9 @@ pub struct Sender {
     pub(super) send_cwr: bool,
     // Handshake
     pub(super) established: bool,
-    syn_tries: u32,
+    pub(super) syn_tries: u32,
+    /// When the first SYN left.
+    syn_sent: Time,
     seed: u64,
     // Host queue (TSQ)
     has_host_queue: bool,
@@ -140,6 +148,7 @@ impl Sender {
             undo_retrans: 0,
             retrans_stamp: None,
             frto: false,
+            duplicates: 0,
             retransmits_in_row: 0,
             backoff: 0,
             rack: Rack::default(),
@@ -156,6 +165,7 @@ impl Sender {
             send_cwr: false,
             established: false,
             syn_tries: 0,
+            syn_sent: Time::ZERO,
             seed,
             has_host_queue: setup.access.is_some(),
             host_queue: 0,
@@ -214,7 +224,12 @@ impl Sender {
             self.timer = Timer::default();
             return;
         }
-        let wait = Span::nanos(SYN_TIMEOUT.as_nanos() << (self.syn_tries - 1));
+        if self.syn_tries == 1 {
+            self.syn_sent = now;
+        } else {
+            self.stats.rto += 1;
+        }
+        let wait = Span::nanos(SYN_TIMEOUT.as_nanos() << self.syn_tries.saturating_sub(SYN_LINEAR + 1));
         self.timer = Timer { kind: TimerKind::Syn, at: fires_at(now, wait) };
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::SYN });
     }
@@ -227,8 +242,10 @@ impl Sender {
         self.established = true;
         let rtt = now.since(sent);
         let mut init = Init::new(now, self.mss, self.seed);
-        // RFC 5681: a SYN lost more than once leaves one segment to begin with.
-        init.initial_cwnd = if self.syn_tries > 2 { 1 } else { self.initial_cwnd };
+        // RFC 5681: a SYN lost more than once leaves one segment to begin with. An answer to the first of them shows that
+        // none was lost (Linux `tcp_try_undo_spurious_syn`).
+        let was_lost = stamp(sent) != stamp(self.syn_sent);
+        init.initial_cwnd = if self.syn_tries > 2 && was_lost { 1 } else { self.initial_cwnd };
         init.srtt = Some(rtt);
         self.cc = Controller::new(&setup.algorithm, &init).with_host_recovery();
         self.min_rtt_us = rtt.as_micros();

@@ -99,7 +99,7 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
         other => return Err(format!("--with: {other:?} is no real kernel; write uml or kernel")),
     };
     if args.packets {
-        return packets::compare(args, &World::of(on)?);
+        return packets::compare(args, on);
     }
     if let Some((key, _)) = args.path.overrides().next() {
         return Err(format!("agree: --{}: only with --packets; name scenarios in files else", key.replace('_', "-")));
@@ -109,7 +109,7 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::page(args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
-    let (cells, disturbed) = compare(args, &cases, &real)?;
+    let (cells, disturbed) = compare(args, &cases, on, &real)?;
     let rows = if args.random.is_some() { agree::random::judge(&cells) } else { agree::judge(&cells, limits) };
     let mut files = Vec::new();
     if let Some(report) = &report {
@@ -192,7 +192,7 @@ fn matrix(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
 }
 
 /// Every case, every seed, both worlds; and the runs that the machine disturbed, which count for nothing.
-fn compare(args: &AgreeArgs, cases: &[Case], real: &World) -> Result<(Vec<Cell>, Vec<String>), Failure> {
+fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Vec<Cell>, Vec<String>), Failure> {
     let progress = Progress::new("comparing", cases.len() * args.repeat as usize);
     let disturbed = Mutex::new(Vec::new());
     let run = |case: &Case, nth: u32| -> Result<Option<(Measured, Measured)>, Failure> {
@@ -202,7 +202,7 @@ fn compare(args: &AgreeArgs, cases: &[Case], real: &World) -> Result<(Vec<Cell>,
         let fault = |what: Failure| format!("{}: {what}", case.name);
         let setup = sourced.resolve(&|file| inputs::trace(Path::new(file)).map_err(|error| error.to_string()))?;
         let scenario = sourced.scenario.filled();
-        real.check(&setup).map_err(fault)?;
+        World::check(on, &setup).map_err(fault)?;
         let virtual_run = World::Sim.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
         let real_run = real.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
         progress.tick();

@@ -9,7 +9,7 @@ use bbrlab_core::{Span, Time};
 use bbrlab_lab::agree::packets::{self, Compared, Difference, Kind, Line};
 use bbrlab_lab::session::World as _;
 use bbrlab_sim::record::packets::{Direction, Packets, Tap};
-use bbrlab_sim::scenario::TimeSpan;
+use bbrlab_sim::scenario::{On, TimeSpan};
 use bbrlab_sim::setup::{Capture, Setup};
 
 use super::AgreeArgs;
@@ -22,7 +22,7 @@ use crate::{Failure, Verdict, print};
 const LIMIT: usize = 2_000_000;
 
 /// Runs the scenario in both worlds and shows where they part.
-pub fn compare(args: &AgreeArgs, real: &World) -> Result<Verdict, Failure> {
+pub fn compare(args: &AgreeArgs, on: On) -> Result<Verdict, Failure> {
     let within: TimeSpan = args.within.parse().map_err(|error| format!("--within: {error}"))?;
     let within = Span::nanos(within.0);
     if let [_, second, ..] = args.files.as_slice() {
@@ -32,7 +32,8 @@ pub fn compare(args: &AgreeArgs, real: &World) -> Result<Verdict, Failure> {
     let own = [("seed", seed.as_str())].into_iter().chain(args.duration.as_deref().map(|text| ("duration", text)));
     let sourced = load(args.files.first().map(PathBuf::as_path), own.chain(args.path.overrides()), &args.flow)?;
     let (scenario, mut setup) = (sourced.scenario.filled(), sourced.resolve(&trace_reader)?);
-    real.check(&setup)?;
+    World::check(on, &setup)?;
+    let real = World::of(on)?;
     setup.capture = Capture::On { limit: LIMIT, taps: &[Tap::Sender] };
     let (sim, real) =
         rayon::join(|| World::Sim.run(&scenario, &setup, &mut |_| {}), || real.run(&scenario, &setup, &mut |_| {}));
