@@ -502,7 +502,7 @@ mod tests {
         );
         assert_eq!(
             check(World::Kernel, &setup(&["--flow", "bbr1,iw=32"])).unwrap_err(),
-            "flow: iw: bbr1 holds 32 segments: the kernel's initial window is 10 segments; use --on sim or --on uml"
+            "flow: iw: bbr1#0 holds 32 segments: the kernel's initial window is 10 segments; use --on sim or --on uml"
         );
     }
 }
