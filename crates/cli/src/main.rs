@@ -50,7 +50,7 @@ pub enum Command {
     /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
     Replay(replay::ReplayArgs),
     /// Run scenarios in the simulator and on a real kernel, and say how well both agree
-    Agree(agree::AgreeArgs),
+    Agree(Box<agree::AgreeArgs>),
     /// Run a scenario over ranges of anything, on all cores, and go on where it was interrupted
     Sweep(Box<sweep::SweepArgs>),
     /// Say which algorithm suits a path or a population, what it gains and loses, and how sure that is

@@ -177,8 +177,8 @@ impl fmt::Display for Line<'_> {
             Direction::Data => write!(f, "data {} +{}", packet.seq, packet.len),
             Direction::Ack => {
                 write!(f, "ack {}", packet.ack)?;
-                let blocks = packet.sack.iter().filter(|(from, to)| from < to);
-                blocks.map(|(from, to)| write!(f, " [{from}–{to}]")).collect()
+                let mut blocks = packet.sack.iter().filter(|(from, to)| from < to);
+                blocks.try_for_each(|(from, to)| write!(f, " [{from}–{to}]"))
             }
         }
     }

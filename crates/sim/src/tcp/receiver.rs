@@ -9,7 +9,6 @@ use bbrlab_core::{Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
 use super::timers::{TICK, fires_at};
-use super::undo::stamp;
 use crate::setup::{HostSetup, Rwnd};
 
 /// ACKs sent at once after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
@@ -63,8 +62,6 @@ pub struct Receiver {
     gro_at: Time,
     gro_wants: Want,
     ts_recent: Time,
-    /// What the last ACK said is expected next. Source: Linux `rcv_wup`.
-    acknowledged: u64,
     fresh: u32,
     ecn: bool,
     echo_ce: bool,
@@ -123,7 +120,6 @@ impl Receiver {
             gro_at: Time::NEVER,
             gro_wants: Want::Nothing,
             ts_recent: Time::ZERO,
-            acknowledged: 0,
             fresh: 0,
             ecn: host.ecn,
             echo_ce: false,
@@ -156,20 +152,8 @@ impl Receiver {
             return;
         }
         let want = self.note_ecn(segment);
-        // RFC 7323 §5: what is older than the newest timestamp of the left edge is taken for a stranger. A retransmission
-        // that arrives makes strangers of all late segments that were sent before it.
-        // spec: Linux tcp_paws_check, tcp_send_dupack
-        if stamp(segment.sent) < stamp(self.ts_recent) {
-            self.clear_timers();
-            let is_old = segment.seq < self.next;
-            if is_old {
-                self.quick = self.quick.max(QUICK_ACKS);
-            }
-            acks.push(self.make_ack(is_old.then_some(segment.seq)));
-            return;
-        }
-        // RFC 7323 §4.3: only a segment at the edge of what was acknowledged sets the echoed timestamp.
-        if segment.seq <= self.acknowledged {
+        // RFC 7323: only a segment at the left edge sets the echoed timestamp.
+        if segment.seq <= self.next {
             self.ts_recent = segment.sent;
         }
         if now.since(self.last_arrival) > self.srtt + Span::millis(200) {
@@ -181,9 +165,6 @@ impl Receiver {
             self.duplicates += 1;
             self.quick = self.quick.max(QUICK_ACKS);
             self.clear_timers();
-            if segment.seq > self.next {
-                self.report(segment.seq);
-            }
             acks.push(self.make_ack(Some(segment.seq)));
             return;
         }
@@ -310,7 +291,7 @@ impl Receiver {
         });
         self.unacked_bytes += bytes;
         self.in_order_bytes += bytes;
-        self.forget_reported();
+        self.forget_recent(start);
     }
 
     /// The first duplicates go at once, later ones are compressed.
@@ -368,7 +349,6 @@ impl Receiver {
     fn make_ack(&mut self, dsack: Option<u64>) -> AckPacket {
         self.quick = self.quick.saturating_sub(1);
         self.unacked_bytes = 0;
-        self.acknowledged = self.next;
         let mut ack = AckPacket {
             una: self.next,
             dsack,
@@ -386,7 +366,7 @@ impl Receiver {
         ack
     }
 
-    /// Adds a segment to the ranges and joins neighbours.
+    /// Adds a segment to the ranges, joins neighbours, and puts the result first among the recent ones.
     fn insert(&mut self, seq: u64, at: usize) {
         // Most come behind the one before them.
         if let Some(last) = self.ranges.back_mut()
@@ -399,57 +379,47 @@ impl Receiver {
         }
         let joins_left = at > 0 && self.ranges[at - 1].1 == seq;
         let joins_right = at < self.ranges.len() && self.ranges[at].0 == seq + 1;
-        match (joins_left, joins_right) {
+        let range = match (joins_left, joins_right) {
             (true, true) => {
-                self.ranges[at - 1].1 = self.ranges[at].1;
+                let (right, end) = self.ranges[at];
                 self.ranges.remove(at);
+                self.ranges[at - 1].1 = end;
+                self.forget_recent(right);
+                self.ranges[at - 1]
             }
-            (true, false) => self.ranges[at - 1].1 = seq + 1,
-            (false, true) => self.ranges[at].0 = seq,
-            (false, false) => self.ranges.insert(at, (seq, seq + 1)),
-        }
-        self.report(seq);
+            (true, false) => {
+                self.ranges[at - 1].1 = seq + 1;
+                self.ranges[at - 1]
+            }
+            (false, true) => {
+                let old = self.ranges[at].0;
+                self.ranges[at].0 = seq;
+                self.forget_recent(old);
+                self.ranges[at]
+            }
+            (false, false) => {
+                self.ranges.insert(at, (seq, seq + 1));
+                (seq, seq + 1)
+            }
+        };
+        self.touch_recent(range);
     }
 
-    /// Puts a segment first among the blocks to report. The blocks know nothing of what once was among them and had to go: a
-    /// segment beside such a range is reported alone, so a sender on a path that reorders much learns of less than is there.
-    // spec: Linux tcp_sack_new_ofo_skb, tcp_sack_maybe_coalesce
-    fn report(&mut self, seq: u64) {
-        let touched = self.recent[..self.recent_len].iter().position(|block| block.0 <= seq + 1 && seq <= block.1);
-        let Some(at) = touched else {
+    fn forget_recent(&mut self, start: u64) {
+        if let Some(at) = self.recent[..self.recent_len].iter().position(|range| range.0 == start) {
+            self.recent.copy_within(at + 1..self.recent_len, at);
+            self.recent_len -= 1;
+        }
+    }
+
+    fn touch_recent(&mut self, range: (u64, u64)) {
+        if self.recent_len == 0 || self.recent[0].0 != range.0 {
+            self.forget_recent(range.0);
             let kept = self.recent_len.min(SACK_BLOCKS);
             self.recent.copy_within(0..kept, 1);
             self.recent_len = kept + 1;
-            self.recent[0] = (seq, seq + 1);
-            return;
-        };
-        let mut first = self.recent[at];
-        first = (first.0.min(seq), first.1.max(seq + 1));
-        self.recent.copy_within(0..at, 1);
-        let mut len = 1;
-        for other in 1..self.recent_len {
-            let block = self.recent[other];
-            if block.0 <= first.1 && first.0 <= block.1 {
-                first = (first.0.min(block.0), first.1.max(block.1));
-            } else {
-                self.recent[len] = block;
-                len += 1;
-            }
         }
-        (self.recent[0], self.recent_len) = (first, len);
-    }
-
-    /// What is in order is no longer to report.
-    // spec: Linux tcp_sack_remove
-    fn forget_reported(&mut self) {
-        let mut len = 0;
-        for at in 0..self.recent_len {
-            if self.recent[at].0 > self.next {
-                self.recent[len] = self.recent[at];
-                len += 1;
-            }
-        }
-        self.recent_len = len;
+        self.recent[0] = range;
     }
 
     /// Linux's dynamic right-sizing: once an RTT, room for twice what arrived in it.
@@ -468,4 +438,139 @@ impl Receiver {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn receiver() -> Receiver {
+        let mut receiver = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+        receiver.on_handshake(Time::ZERO, Span::millis(40));
+        receiver.quick = 0;
+        receiver
+    }
+
+    /// The last ACK that a segment draws.
+    fn arrive(r: &mut Receiver, now: Time, segment: &Segment) -> Option<AckPacket> {
+        let mut acks = Vec::new();
+        r.on_segment(now, segment, &mut acks);
+        acks.pop()
+    }
+
+    fn fire(r: &mut Receiver) -> Option<AckPacket> {
+        let mut acks = Vec::new();
+        r.on_timer(r.next_time(), &mut acks);
+        acks.pop()
+    }
+
+    fn segment(seq: u64) -> Segment {
+        Segment { seq, sent: Time::nanos(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
+    }
+
+    #[test]
+    fn the_first_17_segments_are_acknowledged_one_by_one() {
+        let mut r = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+        r.on_handshake(Time::ZERO, Span::millis(40));
+        let acked: Vec<u64> =
+            (0..21).filter(|&seq| arrive(&mut r, Time::nanos(seq), &segment(seq)).is_some()).collect();
+        assert_eq!(acked, (0..17).chain([18, 20]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_duplicate_is_held_back_while_acks_are_quick() {
+        let mut r = receiver();
+        r.quick = 10;
+        assert!((1..11).all(|seq| arrive(&mut r, Time::nanos(seq), &segment(2 * seq)).is_some()));
+        assert!((11..14).all(|seq| arrive(&mut r, Time::nanos(seq), &segment(2 * seq)).is_some()));
+        assert!(arrive(&mut r, Time::nanos(14), &segment(28)).is_none());
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged() {
+        let mut r = receiver();
+        assert!(arrive(&mut r, Time::nanos(1), &segment(0)).is_none());
+        assert_eq!(arrive(&mut r, Time::nanos(2), &segment(1)).map(|ack| ack.una), Some(2));
+    }
+
+    #[test]
+    fn a_lone_segment_is_acknowledged_on_the_first_tick_after_40_ms() {
+        let mut r = receiver();
+        assert!(arrive(&mut r, Time::nanos(1), &segment(0)).is_none());
+        assert_eq!(r.next_time(), Time::ZERO + Span::millis(44));
+        assert_eq!(fire(&mut r).map(|ack| ack.una), Some(1));
+        assert_eq!(r.next_time(), Time::NEVER);
+    }
+
+    #[test]
+    fn a_delay_of_acks_that_no_kernel_has_is_kept_to_the_nanosecond() {
+        for wait in [Span::ZERO, Span::millis(1)] {
+            let mut r = Receiver { delayed_ack: wait, ..receiver() };
+            arrive(&mut r, Time::nanos(5), &segment(0));
+            assert_eq!(r.next_time(), Time::nanos(5) + wait);
+        }
+    }
+
+    #[test]
+    fn the_newest_range_comes_first_among_sack_blocks() {
+        let mut r = receiver();
+        arrive(&mut r, Time::nanos(1), &segment(2));
+        arrive(&mut r, Time::nanos(2), &segment(5));
+        let ack = arrive(&mut r, Time::nanos(3), &segment(3)).unwrap();
+        assert_eq!((ack.una, ack.sack), (0, [(2, 4), (5, 6), (0, 0)]));
+    }
+
+    #[test]
+    fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond_and_the_timers_slack() {
+        let mut r = receiver();
+        for seq in 1..=3 {
+            assert!(arrive(&mut r, Time::nanos(seq), &segment(seq)).is_some());
+        }
+        assert!(arrive(&mut r, Time::nanos(4), &segment(4)).is_none());
+        assert_eq!(r.next_time(), Time::nanos(4) + Span::micros(1_100));
+    }
+
+    /// Trap: a compressed ACK that can no longer name every new block makes holes look like reordering.
+    #[test]
+    fn a_compressed_ack_goes_out_before_a_third_block_hides_one() {
+        let mut r = receiver();
+        for seq in [1, 2, 3, 4, 6] {
+            arrive(&mut r, Time::nanos(seq), &segment(seq));
+        }
+        assert!(r.compressed > 0);
+        let mut acks = Vec::new();
+        r.on_segment(Time::nanos(8), &segment(8), &mut acks);
+        assert_eq!(acks.iter().map(|ack| ack.sack).collect::<Vec<_>>(), [[(6, 7), (1, 5), (0, 0)]]);
+        assert_eq!(r.compressed, 0, "the segment that drew that ACK asks for no other");
+    }
+
+    #[test]
+    fn a_segment_that_arrives_twice_is_reported_by_dsack() {
+        let mut r = receiver();
+        arrive(&mut r, Time::nanos(1), &segment(0));
+        let ack = arrive(&mut r, Time::nanos(2), &segment(0)).unwrap();
+        assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
+    }
+
+    #[test]
+    fn a_filled_hole_is_acknowledged_at_once() {
+        let mut r = receiver();
+        arrive(&mut r, Time::nanos(1), &segment(1));
+        assert_eq!(arrive(&mut r, Time::nanos(2), &segment(0)).map(|ack| ack.una), Some(2));
+    }
+
+    #[test]
+    fn gro_makes_one_ack_of_a_burst() {
+        let mut r =
+            Receiver::new(1448, Rwnd::Unlimited, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
+        for seq in 0..10 {
+            assert!(arrive(&mut r, Time::nanos(seq), &segment(seq)).is_none());
+        }
+        assert_eq!(fire(&mut r).map(|ack| ack.una), Some(10));
+    }
+
+    #[test]
+    fn bytes_in_order_count_short_segments_at_their_length() {
+        let mut r = receiver();
+        arrive(&mut r, Time::nanos(1), &Segment { len: 100, ..segment(1) });
+        arrive(&mut r, Time::nanos(2), &segment(0));
+        assert_eq!(r.in_order_bytes, 1548);
+    }
+}
