@@ -1,4 +1,4 @@
-//! The result of a run: the JSON that CONTRACT names `"schema": 2`, as types.
+//! The result of a run, the JSON document of `"schema": 1`, as types.
 //! In: nothing. Out: serde types. Rates in bit/s, times in seconds unless the key says `_ms`, volumes in bytes, ratios 0…1.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Number of the result schema; it changes when a key changes its meaning.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 1;
 
 /// The figures of one run. `scenario` and `expect` are filled in by whoever holds them.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]

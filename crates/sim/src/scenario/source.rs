@@ -110,12 +110,9 @@ impl Sourced {
             format!("{file}:{}: {}", error.line().max(1), explain(message))
         };
         let mut value: serde_json::Value = serde_json::from_str(text).map_err(fault)?;
-        if let Some(schema) = value
-            .get("schema")
-            .filter(|schema| !schema.as_u64().is_some_and(|schema| (1..=SCHEMA.into()).contains(&schema)))
-        {
+        if let Some(schema) = value.get("schema").filter(|schema| **schema != SCHEMA) {
             return Err(format!(
-                "{file}: schema: {schema} is no schema that this version reads; write 1 to {SCHEMA}, or take the version of \
+                "{file}: schema: {schema} is no schema that this version reads; write {SCHEMA}, or take the version of \
                  bbrlab that wrote it"
             ));
         }
