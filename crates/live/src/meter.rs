@@ -206,10 +206,10 @@ impl Meter {
 
     /// A packet of `flow` leaves the bottleneck at `at`.
     pub fn on_left(&mut self, at: Time, flow: usize, stayed: Stay, marked: bool, lost: bool) {
-        if self.measuring {
-            if let Some(delay) = &mut self.queue_delay {
-                delay.on_left(at, stayed.waited, stayed.service);
-            }
+        if self.measuring
+            && let Some(delay) = &mut self.queue_delay
+        {
+            delay.on_left(at, stayed.waited, stayed.service);
         }
         if let Some(flow) = self.flows.get_mut(flow) {
             flow.count.marks += u64::from(marked);

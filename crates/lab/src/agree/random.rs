@@ -69,7 +69,7 @@ pub fn judge(cells: &[Cell]) -> Vec<Row> {
             let mut off: Vec<(f64, &str)> =
                 cells.iter().map(|cell| ((cell.figures[figure].ratio - 1.0).abs(), cell.name.as_str())).collect();
             off.sort_by(|a, b| b.0.total_cmp(&a.0));
-            let outside = off.iter().filter(|(off, _)| !(*off <= WITHIN)).count();
+            let outside = off.iter().filter(|(off, _)| off.is_nan() || *off > WITHIN).count();
             let share = outside as f64 / off.len().max(1) as f64;
             Row {
                 what: format!("{what}: share of the scenarios that are more than {WITHIN} off"),
