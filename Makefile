@@ -56,7 +56,7 @@ docs: ## links lead somewhere, files keep their length
 	python3 tools/check_docs.py
 
 tests: ## unit, doc, property and command tests
-	cargo test --locked --workspace
+	cargo test --locked --workspace --no-fail-fast
 
 package: ## core as crates.io gets it passes its tests outside the workspace
 	tools/package.sh
@@ -64,8 +64,9 @@ package: ## core as crates.io gets it passes its tests outside the workspace
 no-std: ## core needs no std, no allocator, no float; shown by the symbols that are left
 	tools/nostd.sh
 
-targets: ## core for a kernel's BPF and for the browser: no panic, no 128-bit arithmetic, no call out, 512 bytes of stack
+targets: ## core for a kernel's BPF and for the browser, and sim for the browser: no panic, no 128-bit arithmetic, no call out, 512 bytes of stack
 	python3 tools/targets.py
+	cargo build --quiet --locked --release -p bbrlab-sim --target wasm32-unknown-unknown
 
 oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
 	tools/oracle.sh short

@@ -71,9 +71,19 @@ need_component() {
     lack "no $1; with rustup: rustup component add $2"
 }
 
+# need_target TARGET: our compiler's library for it
+need_target() {
+    [ -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$1/lib" ] && return
+    if command -v rustup >/dev/null && rustup target add "$1" >/dev/null 2>&1; then
+        return
+    fi
+    lack "no Rust library for $1; with rustup: rustup target add $1"
+}
+
 # The distribution's compiler, which brings core for BPF, and its source for the browser; tools/targets.py calls it by its path.
 need_targets() {
     need python3 python3
+    need_target wasm32-unknown-unknown
     local root
     for package in rustc-web libstd-rust-web-dev-bpf rust-web-src; do
         root=$(/usr/bin/rustc --print sysroot 2>/dev/null)/lib/rustlib
@@ -121,7 +131,7 @@ needs_of() {
     case $1 in
         format) need_rust && need_component rustfmt rustfmt ;;
         docs) need python3 python3 ;;
-        targets) need_targets ;;
+        targets) need_rust && need_targets ;;
         *)
             need_rust
             need cc gcc
@@ -132,7 +142,7 @@ needs_of() {
         golden)
             need python3 python3
             need qemu-aarch64 qemu-user
-            rustup target add aarch64-unknown-linux-musl >/dev/null 2>&1 || lack "no Rust library for aarch64; with rustup: rustup target add aarch64-unknown-linux-musl"
+            need_target aarch64-unknown-linux-musl
             ;;
         no-std) need objdump binutils ;;
         commands) need python3 python3 ;;

@@ -261,7 +261,7 @@ impl RateSampler {
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
     #[inline]
     pub fn on_delivered(&mut self, volume: u64, newest: &Token, seq: u64) {
-        self.delivered = self.delivered.saturating_add(volume);
+        self.count(volume);
         if !self.newest.any || newest.is_newer(seq, &self.newest.token, self.newest.seq) {
             self.newest = Newest { token: *newest, seq, any: true };
         }
@@ -270,6 +270,11 @@ impl RateSampler {
     /// This volume arrived once more than it was needed: it counts, but measures no packet's time.
     // spec: Linux tcp_dsack_seen
     pub const fn on_delivered_again(&mut self, volume: u64) {
+        self.count(volume);
+    }
+
+    #[inline]
+    const fn count(&mut self, volume: u64) {
         self.delivered = self.delivered.saturating_add(volume);
     }
 

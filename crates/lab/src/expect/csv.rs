@@ -13,24 +13,26 @@ pub fn columns(
     y: &str,
     filter: &BTreeMap<String, String>,
 ) -> Result<(Vec<f64>, Vec<f64>), MeasureError> {
-    let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));
-    let heading: Vec<&str> = lines.next().map(|(_, l)| l.split(',').map(str::trim).collect()).unwrap_or_default();
+    let mut reader =
+        csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).flexible(true).from_reader(text.as_bytes());
+    let heading = reader.headers().map_err(|error| error.to_string())?.clone();
     let place = |name: &str| {
-        let found = heading.iter().position(|h| *h == name);
-        found.ok_or_else(|| format!("no column {name:?}; there are {}", heading.join(", ")))
+        let found = heading.iter().position(|h| h == name);
+        found.ok_or_else(|| format!("no column {name:?}; there are {}", heading.iter().collect::<Vec<_>>().join(", ")))
     };
     let (at_x, at_y) = (place(x)?, place(y)?);
     let filter: Vec<(usize, &String)> =
         filter.iter().map(|(key, value)| place(key).map(|at| (at, value))).collect::<Result<_, _>>()?;
     let (mut xs, mut ys) = (Vec::new(), Vec::new());
-    for (number, line) in lines {
-        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        if filter.iter().any(|(at, value)| cells.get(*at) != Some(&value.as_str())) {
+    for row in reader.records() {
+        let row = row.map_err(|error| error.to_string())?;
+        if filter.iter().any(|(at, value)| row.get(*at) != Some(value.as_str())) {
             continue;
         }
         let cell = |at: usize| {
-            let text = cells.get(at).copied().unwrap_or("");
-            text.parse::<f64>().map_err(|_| format!("line {}: {text:?} is no number", number + 1))
+            let text = row.get(at).unwrap_or("");
+            let line = row.position().map_or(0, csv::Position::line);
+            text.parse::<f64>().map_err(|_| format!("line {line}: {text:?} is no number"))
         };
         xs.push(cell(at_x)?);
         ys.push(cell(at_y)?);

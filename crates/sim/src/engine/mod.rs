@@ -134,6 +134,18 @@ impl Watch<Segment> for Ear<'_> {
         }
     }
 
+    #[inline]
+    fn on_burst(&mut self, now: Time, segments: &[Segment], refused: u64, is_bottleneck: bool) {
+        if is_bottleneck && let Some(first) = segments.first() {
+            if let Some(capture) = self.capture {
+                segments.iter().for_each(|segment| capture.on_segment(now, segment, Tap::BottleneckIn));
+            }
+            let counts = &mut self.flows[first.flow as usize].stats.bottleneck;
+            counts.0 += segments.len() as u64;
+            counts.1 += refused;
+        }
+    }
+
     fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
         if is_bottleneck {
             self.flows[flow as usize].stats.bottleneck.1 += 1;

@@ -56,6 +56,9 @@ pub trait Watch<P> {
     /// A packet was offered to a link.
     #[inline]
     fn on_offered(&mut self, _now: Time, _packet: &P, _verdict: Verdict, _is_bottleneck: bool) {}
+    /// Packets that one flow sent at once were offered to a link, which refused some of them.
+    #[inline]
+    fn on_burst(&mut self, _now: Time, _packets: &[P], _refused: u64, _is_bottleneck: bool) {}
     /// A queue dropped a packet of this flow that it had taken.
     fn on_dropped_later(&mut self, _flow: u32, _is_bottleneck: bool) {}
     /// A packet left a link after it had `stayed` there; `lost` if it arrives nowhere.

@@ -5,7 +5,7 @@ use bbrlab_core::{Span, Time};
 
 use super::{ACCESS_HOP, Half, PathPacket, Stay, Users, Watch, flow_seed, seed};
 use crate::agenda::{Agenda, WIDTH};
-use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel};
+use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel, Verdict};
 use crate::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
 
 /// Lines that flows with equal delays share, at most: more delays than this have lines of their own. Ours.
@@ -164,12 +164,13 @@ impl<P: PathPacket> OneWay<P> {
         let index = usize::from(hop);
         let link = &mut self.links[index];
         let due = link.next_departure();
+        let mut refused = 0;
         for packet in packets {
             let mut packet = *packet;
             packet.set_hop(hop);
-            let verdict = link.offer(now, packet.into_queue());
-            watch.on_offered(now, &packet, verdict, index == self.bottleneck);
+            refused += u64::from(link.offer(now, packet.into_queue()) != Verdict::Queued);
         }
+        watch.on_burst(now, packets, refused, index == self.bottleneck);
         let (next, drops) = (link.next_departure(), link.has_dropped());
         if next != due {
             self.agenda.set(index, next);
