@@ -9,6 +9,7 @@ use bbrlab_core::{Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
 use super::timers::{TICK, fires_at};
+use super::undo::stamp;
 use crate::setup::{HostSetup, Rwnd};
 
 /// ACKs sent at once after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
@@ -62,6 +63,8 @@ pub struct Receiver {
     gro_at: Time,
     gro_wants: Want,
     ts_recent: Time,
+    /// What the last ACK said is expected next. Source: Linux `rcv_wup`.
+    acknowledged: u64,
     fresh: u32,
     ecn: bool,
     echo_ce: bool,
@@ -120,6 +123,7 @@ impl Receiver {
             gro_at: Time::NEVER,
             gro_wants: Want::Nothing,
             ts_recent: Time::ZERO,
+            acknowledged: 0,
             fresh: 0,
             ecn: host.ecn,
             echo_ce: false,
@@ -152,8 +156,20 @@ impl Receiver {
             return;
         }
         let want = self.note_ecn(segment);
-        // RFC 7323: only a segment at the left edge sets the echoed timestamp.
-        if segment.seq <= self.next {
+        // RFC 7323 §5: what is older than the newest timestamp of the left edge is taken for a stranger. A retransmission
+        // that arrives makes strangers of all late segments that were sent before it.
+        // spec: Linux tcp_paws_check, tcp_send_dupack
+        if stamp(segment.sent) < stamp(self.ts_recent) {
+            self.clear_timers();
+            let is_old = segment.seq < self.next;
+            if is_old {
+                self.quick = self.quick.max(QUICK_ACKS);
+            }
+            acks.push(self.make_ack(is_old.then_some(segment.seq)));
+            return;
+        }
+        // RFC 7323 §4.3: only a segment at the edge of what was acknowledged sets the echoed timestamp.
+        if segment.seq <= self.acknowledged {
             self.ts_recent = segment.sent;
         }
         if now.since(self.last_arrival) > self.srtt + Span::millis(200) {
@@ -349,6 +365,7 @@ impl Receiver {
     fn make_ack(&mut self, dsack: Option<u64>) -> AckPacket {
         self.quick = self.quick.saturating_sub(1);
         self.unacked_bytes = 0;
+        self.acknowledged = self.next;
         let mut ack = AckPacket {
             una: self.next,
             dsack,
@@ -463,6 +480,23 @@ mod tests {
 
     fn segment(seq: u64) -> Segment {
         Segment { seq, sent: Time::nanos(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
+    }
+
+    /// A retransmission fills the hole; the segments that left before it and come after it are refused by their timestamps.
+    #[test]
+    fn a_late_segment_from_before_a_retransmission_is_refused() {
+        let mut receiver = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+        let at = |ms| Time::ZERO + Span::millis(ms);
+        let mut acks = Vec::new();
+        let mut arrive = |now: u64, seq: u64, sent: u64| {
+            let segment = Segment { seq, sent: at(sent), flow: 0, len: 1448, hop: 0, marks: 0 };
+            receiver.on_segment(at(now), &segment, &mut acks);
+            (receiver.next, acks.pop().map(|ack| ack.sack[0]))
+        };
+        assert_eq!(arrive(50, 1, 10), (0, Some((1, 2))));
+        assert_eq!(arrive(100, 0, 60).0, 2);
+        assert_eq!(arrive(101, 3, 20), (2, Some((0, 0))), "sent before the retransmission");
+        assert_eq!(arrive(102, 4, 61), (2, Some((2, 3))), "sent after it");
     }
 
     #[test]
