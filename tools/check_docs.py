@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what the repository says about itself: links in Markdown lead somewhere, files keep their length and their header.
-In: the files that git tracks or would track. Out: one line a fault, exit 1; else a count. Never: a network.
+It looks at the files that git tracks or would track, and prints one line a fault; exit 1 if there is one.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 

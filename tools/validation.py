@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/validation.md from what `bbrlab agree --json` and `bbrlab reproduce --on uml --json` wrote.
-In: JSONs of either, of any world. Out: the page, with its tables between their marks. Never: a run.
+It reads the JSON of either, from any world, and rewrites the tables between their marks.
 Use: tools/validation.py out/agree.json out/uml.json…
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT

@@ -1,5 +1,5 @@
 //! What a person reads: aligned tables, a line on the bottleneck, sparklines.
-//! In: results. Out: text, with bold headings on a terminal. Never: an escape code in a pipe or under `NO_COLOR`.
+//! Bold headings on a terminal; no escape code in a pipe or under `NO_COLOR`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;
@@ -90,7 +90,6 @@ fn states(flow: &FlowResult) -> String {
     shown.map(|(name, time)| format!("{name} {:.0} %", 100.0 * time / total)).collect::<Vec<_>>().join(", ")
 }
 
-/// One run.
 pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     let many = result.flows.len() > FLOWS_SHOWN;
     let mut text = String::new();

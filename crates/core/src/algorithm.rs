@@ -1,5 +1,4 @@
 //! The algorithms by name, with their parameters.
-//! In: a name and parameter texts. Out: an [`AlgorithmConfig`] that a controller is built from. Never: state.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::bbr1::Bbr1Params;
@@ -47,7 +46,7 @@ pub struct AlgorithmInfo {
     pub source: &'static str,
 }
 
-/// All algorithms, in the order of the contract.
+/// All algorithms, in the order in which `bbrlab list algorithms` shows them.
 pub const ALGORITHMS: &[AlgorithmInfo] = &[
     AlgorithmInfo { name: "fixed", summary: "a constant window without pacing, a yardstick", source: "CACM figure 1" },
     AlgorithmInfo {

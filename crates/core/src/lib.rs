@@ -1,5 +1,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![doc = include_str!("../README.md")]
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,5 +1,5 @@
 //! Every tunable constant as a named parameter: unit, default, range, source, and its value from text.
-//! In: a name and a value as text. Out: a checked integer. Never: a float.
+//! A value is read from text as a checked integer, never through a float.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use core::fmt;

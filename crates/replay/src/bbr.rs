@@ -1,5 +1,5 @@
 //! One BBR flow: the kernel's calls, made to core's `bbr1`, and everything it remembers compared after each.
-//! In: records. Out: equal or the first difference, and what the tap can't see. Never: a value of the kernel's put into core's state.
+//! No value of the kernel's state is put into core's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Ack, Bbr1, Bbr1Inside, Bbr1Params, CaState, Init, RateSample, Rng, Span, Time, TxStart};

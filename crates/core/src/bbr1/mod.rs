@@ -1,5 +1,4 @@
 //! BBRv1 in the kernel's fixed point (Linux 6.12 `tcp_bbr.c`): packets, µs, gains in 1/256, bandwidth in packets/µs·2^24.
-//! In: one [`Ack`] at a time, and the host's recovery events. Out: congestion window and pacing rate. Never: a clock.
 //! A flow's life: Startup doubles the rate until bandwidth stops growing, Drain empties the queue that made,
 //! ProbeBW cycles its gain around 1, and ProbeRTT every 10 s uncovers the path's own delay.
 // SPDX-License-Identifier: Apache-2.0 OR MIT

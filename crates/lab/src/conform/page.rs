@@ -1,5 +1,4 @@
 //! Conformance as a page in the report's look: verdicts, a grid for each case, and what one cell did.
-//! In: outcomes. Out: a [`Report`]. Never: a cell that is left out.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::NANOS_PER_SEC;
@@ -16,7 +15,6 @@ const POINTS: usize = 1_500;
 /// Most failing cells of a case that are drawn. Ours.
 const DRAWN: usize = 3;
 
-/// The page.
 pub fn page(outcomes: &[CaseOutcome]) -> Report {
     let mut report = Report {
         title: format!("Conformance to {DRAFT}"),

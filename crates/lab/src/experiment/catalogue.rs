@@ -1,5 +1,5 @@
 //! The catalogue: the repository's `experiments/`, compiled in, so that `bbrlab reproduce` needs no file beside it.
-//! In: nothing. Out: parsed experiments and their data. Never: a file that the directory has and this list has not (a test holds it).
+//! A test checks that no file of the directory is missing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Random loss: independent, or in bursts after Gilbert and Elliott.
-//! In: a [`Loss`] and a seed. Out: one verdict a packet. Never: a call to the dice where the probability is zero.
+//! No random number is drawn where the probability is zero.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;

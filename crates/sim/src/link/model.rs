@@ -1,5 +1,5 @@
 //! The link itself: policer, queue, service and loss in a row.
-//! In: packets offered in order of time. Out: departures at their theoretical times. Never: work that grows with the queue.
+//! The work per packet does not grow with the queue.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};

@@ -1,5 +1,5 @@
 //! What the link as a whole must do: closed forms, and the disciplines held under load.
-//! In: arrivals by hand. Out: verdicts. Never: a figure that was first measured and then expected.
+//! Expected figures are calculated by hand, never measured first.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;

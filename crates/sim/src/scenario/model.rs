@@ -1,5 +1,4 @@
 //! The scenario's keys, each also a flag of `bbrlab run`.
-//! In: TOML or JSON by serde, or one key at a time as text. Out: a [`Scenario`]. Never: a default that differs by the way in.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
 //! The model and its states: rounds, bandwidth, Startup, Drain, the gain cycle, RTprop and ProbeRTT.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
