@@ -233,6 +233,7 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     const CRUISE_BY_PRIOR_FLIGHT: bool = false;
     /// Cruising begins with the short-term bound no higher than the long-term one.
     const CRUISE_LOWERS_SHORTTERM: bool = false;
+    /// What ends a probe for bandwidth.
     const PROBE_END: ProbeEnd = ProbeEnd::Plateau;
     /// What was acknowledged below the long-term bound counts for its growth later.
     const PROBE_CREDIT_LASTS: bool = true;
