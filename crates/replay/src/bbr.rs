@@ -71,7 +71,7 @@ impl BbrFlow {
         let after = KernelBbr::read(record);
         if is_drawn(&self.before, &after) {
             step.explained.push(super::RANDOM);
-            self.core.set_dice(dice(after.cycle_idx));
+            self.core.set_rng(cycle_draw(after.cycle_idx));
         }
         self.before = after;
         let ticked = record.get(Field::JiffiesAfter) != record.get(Field::Jiffies);
@@ -189,7 +189,7 @@ fn is_drawn(before: &KernelBbr, after: &KernelBbr) -> bool {
 }
 
 /// Dice whose next throw begins the cycle at this phase.
-fn dice(phase: u32) -> Rng {
+fn cycle_draw(phase: u32) -> Rng {
     let draw = u64::from((PHASES - phase) % PHASES).min(u64::from(DRAWS) - 1);
     let seeds = (0..).map(Rng::new);
     seeds.take(10_000).find(|rng| rng.clone().below(u64::from(DRAWS)) == draw).unwrap_or_else(|| Rng::new(0))

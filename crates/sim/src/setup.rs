@@ -16,7 +16,7 @@ pub struct Setup {
     pub duration: Time,
     /// Metrics count from here.
     pub warmup: Time,
-    /// The seed of all dice.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Grid of the recorded series; `None` records none.
     pub sample: Option<Span>,

@@ -338,9 +338,9 @@ impl<V: Part> Bbr1<V> {
         self.mark_app_limited
     }
 
-    /// Replaces the dice, for a host that has its own.
-    pub fn set_dice(&mut self, dice: Rng) {
-        self.rng = dice;
+    /// Replaces the source of random numbers, for a host that has its own.
+    pub fn set_rng(&mut self, rng: Rng) {
+        self.rng = rng;
     }
 
     /// What the flow thinks.

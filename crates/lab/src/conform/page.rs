@@ -55,7 +55,11 @@ fn claim(outcome: &CaseOutcome) -> Option<ClaimRow> {
         contradiction: None,
         what: outcome.case.title.clone(),
         expected: "every cell to which it applies holds".to_owned(),
-        measured: format!("{holds} of {} cells hold, {fails} fail, {not} not applicable", outcome.cells.len()),
+        measured: format!(
+            "{holds} of {} cells hold, {}, {not} not applicable",
+            outcome.cells.len(),
+            crate::words::verb(fails, "fails", "fail")
+        ),
         verdict,
         reason: first_fault(outcome),
     })

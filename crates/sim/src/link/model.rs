@@ -49,7 +49,7 @@ struct Serving<P> {
 }
 
 impl<P: LinkPacket> Link<P> {
-    /// An idle link whose dice depend on `seed` alone.
+    /// An idle link whose random numbers depend on `seed` alone.
     pub fn new(config: &LinkConfig, seed: u64) -> Self {
         let (service, rate) = match &config.service {
             Service::Rate(rate) => (Server::Rate, *rate),

@@ -65,7 +65,7 @@ pub struct Scenario {
     pub duration: TimeSpan,
     /// Metrics count from here. Default: 0s.
     pub warmup: TimeSpan,
-    /// Seed of all dice. Default: 1.
+    /// Seed of all random numbers. Default: 1.
     pub seed: u64,
     /// Number of runs, with seeds seed…seed+N−1. Default: 1.
     pub repeat: u32,
