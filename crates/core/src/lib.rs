@@ -33,7 +33,7 @@ mod wide;
 #[cfg(feature = "variants")]
 pub mod concrete;
 
-pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
+pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo, MAX_PARAMS};
 #[cfg(feature = "inside")]
 pub use bbr1::Bbr1Inside;
 pub use bbr1::{Bbr1, Bbr1Params};

@@ -298,6 +298,19 @@ macro_rules! params {
                 self
             }
 
+            /// The values of a table from its place `from` on, in the order of [`Self::SPECS`]: for a host that has no text to read,
+            /// such as a kernel's BPF program. They are taken as they are; [`crate::AlgorithmConfig::values`] makes such a table.
+            #[inline]
+            pub const fn from_values(table: &[u32; $crate::MAX_PARAMS], from: usize) -> Self {
+                let mut at = from;
+                $(
+                    let $field = if at < table.len() { table[at] } else { 0 };
+                    at += 1;
+                )+
+                let _ = at;
+                Self { $( $field, )+ }
+            }
+
             /// The present values, in the order of [`Self::SPECS`].
             pub fn values(&self) -> impl Iterator<Item = u32> + use<> {
                 [$( self.$field, )+].into_iter()

@@ -245,12 +245,25 @@ impl<V: Part> Bbr1<V> {
         &mut self.part
     }
 
-    /// One ACK, in the kernel's order.
+    /// One ACK, in the kernel's order: the steps below, each of which may also be called by itself, in this order.
     // spec: Linux bbr_main
     pub fn on_ack(&mut self, ack: &Ack) {
+        self.step_bandwidth(ack);
+        self.step_mode(ack);
+        self.step_outputs(ack);
+    }
+
+    /// The first step of an ACK: bandwidth, and the aggregation of ACKs.
+    #[inline]
+    pub fn step_bandwidth(&mut self, ack: &Ack) {
         if self.update_bw(ack) {
             self.update_ack_aggregation(ack);
         }
+    }
+
+    /// The second step: the mode, the minimum RTT, the gains.
+    #[inline]
+    pub fn step_mode(&mut self, ack: &Ack) {
         self.update_cycle_phase(ack);
         // In ProbeBW, where flows spend their lives, the pipe has been found and drained.
         if !matches!(self.mode, Mode::ProbeBw { .. }) {
@@ -258,6 +271,11 @@ impl<V: Part> Bbr1<V> {
         }
         self.update_min_rtt(ack);
         self.update_gains();
+    }
+
+    /// The last step: rate and window.
+    #[inline]
+    pub fn step_outputs(&mut self, ack: &Ack) {
         self.set_outputs(ack);
         debug_assert!(self.cwnd >= 1 && self.pacing_rate > 0);
     }
