@@ -16,7 +16,7 @@ AGREE_REPEAT ?= 3
 
 export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 # Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests package no-std targets oracle uml agree catalogue golden conform repeat commands report instructions fuzz
+STEPS := format lint docs tests package no-std targets oracle uml-tests agree catalogue golden conform repeat commands report instructions fuzz
 # `bbrlab record` is built where clang and libelf's headers are; `make oracle` installs them.
 BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/include/libelf.h && echo --features bpf)
 
@@ -24,7 +24,7 @@ BPF := $(shell command -v clang clang-{22..14} >/dev/null && test -e /usr/includ
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test build clean mutants spec-mutants golden-update $(STEPS)
+.PHONY: help setup run test build clean uml picture mutants spec-mutants golden-update $(STEPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -32,13 +32,17 @@ help: ## this list
 setup: ## installs what all steps need, or names what is missing
 	@tools/setup.sh run $(STEPS)
 
-run: ## builds, checks every published claim, writes out/report.html
+run: ## builds the command, runs every published claim, writes out/report.html
 	@tools/setup.sh run
+	@echo "== 1/2: building $(BBRLAB), some minutes the first time"
 	@$(MAKE) --no-print-directory build
-	@tools/setup.sh uml && tools/uml/build.sh >/dev/null || echo "skipped: the real kernel (--on uml); the lines above say why"
+	@echo "== 2/2: running every published claim, about a minute"
 	@mkdir -p out
 	@status=0; $(BBRLAB) reproduce --report out/report.html || status=$$?; \
-	if [ $$status -le 1 ]; then echo "report: $(CURDIR)/out/report.html"; fi; exit $$status
+	if [ $$status -le 1 ]; then \
+	    echo "report: $(CURDIR)/out/report.html"; \
+	    echo "next: $(BBRLAB) run --flow bbr1 --flow cubic, or docs/README.md; on a real Linux kernel: make uml, once"; \
+	fi; exit $$status
 
 test: ## every check of CI, with a summary
 	@tools/steps.sh $(STEPS)
@@ -52,8 +56,9 @@ format: ## the sources are formatted
 lint: ## clippy without a warning, on every target
 	cargo clippy --locked --workspace --all-targets $(BPF) -- -D warnings
 
-docs: ## links lead somewhere, files keep their length
+docs: ## links lead somewhere, files keep their length, words are spelt right
 	python3 tools/check_docs.py
+	tools/spelling.sh
 
 tests: ## unit, doc, property and command tests
 	cargo test --locked --workspace --no-fail-fast
@@ -72,7 +77,11 @@ oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; 
 	tools/oracle.sh short
 	cargo test --locked -p bbrlab $(BPF) --test record -- --ignored
 
-uml: build ## a real Linux kernel in virtual time, built once and kept outside the repo; a run on it
+uml: ## a real Linux kernel for --on uml, about four minutes; built once and kept outside the repo
+	@tools/setup.sh uml
+	tools/uml/build.sh
+
+uml-tests: build ## runs on the real Linux kernel in virtual time
 	tools/uml/build.sh
 	cargo test --locked -p bbrlab $(BPF) --test uml -- --ignored
 
@@ -111,9 +120,13 @@ repeat: build ## the catalogue on one thread and on many gives the same bytes
 	cmp out/repeat/1.json out/repeat/3.json
 	cmp out/repeat/1.txt out/repeat/3.txt
 
-commands: build ## the commands in README and docs print what stands below them
+commands: build ## the commands in README and docs print what stands below them, and give the README's picture
 	@mkdir -p out
 	python3 tools/check_commands.py
+	python3 tools/picture.py --check
+
+picture: build ## draws the README's picture anew
+	python3 tools/picture.py
 
 report: build ## the report in a real browser: a sample, the catalogue, one run
 	@mkdir -p out/report-test

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Counts what the simulator and the library cost, in instructions, and holds the counts to limits.
-In: nothing but this repository, cargo and valgrind. Out: a table, or a verdict by exit status. Never: a wall clock.
+Needs cargo and valgrind; the wall clock plays no part.
 Use: `bench.py` (the whole table), `--gate` (what `make test` runs), `--update` (keep today's counts as baseline).
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT

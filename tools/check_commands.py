@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs the commands that README and docs show, and holds what they print to what the page says below them.
-In: ```console blocks; `$ ` begins a command, `…` alone stands for any lines. Out: the differences, exit 1. Never: a network.
+In ```console blocks `$ ` begins a command, and `…` alone stands for any lines. Differences are printed; exit 1.
 Use: `check_commands.py` to check; `--update` writes today's output into the pages (a page's `…` lines stay if they still match).
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT

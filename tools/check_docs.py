@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks what the repository says about itself: links in Markdown lead somewhere, files keep their length and their header.
-In: the files that git tracks or would track. Out: one line a fault, exit 1; else a count. Never: a network.
+"""Checks what the repository says about itself: links in Markdown lead somewhere, files keep their length and their header,
+and no page counts "1 claims".
+It looks at the files that git tracks or would track, and prints one line a fault; exit 1 if there is one.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -16,6 +17,12 @@ SOURCE_LENGTH_MAX = 600
 SOURCES = (".rs", ".py", ".js", ".css", ".sh")
 LICENCE_LINE = "SPDX-License-Identifier: Apache-2.0 OR MIT"
 VENDORED = "/vendor/"
+# The README is read on one screen after the other; what is longer belongs into docs/.
+BYTES_MAX = {"README.md": 8192}
+# A count of one before a plural, as a table or a sentence must not have it; "1.1 packets" and "of 1 to 3 seeds" are right.
+COUNTED = ("ACKs algorithms calls cases cells claims combinations connections demands expectations files flows objects packets"
+           " paths records rounds runs scenarios seeds segments tests users").split()
+ONE_OF_MANY = re.compile(rf"(?<![\w.,/…–-])1 (?:{'|'.join(COUNTED)})\b")
 LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 
@@ -60,12 +67,22 @@ def link_faults(path, text):
                 yield f"{path}:{number}: link to {target!r}, but {there} has no such heading"
 
 
+def plural_faults(path, text):
+    """Plurals after a count of one, in prose and in what commands print."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in ONE_OF_MANY.findall(line):
+            yield f"{path}:{number}: {found!r}: one has no plural"
+
+
 def source_faults(path, text):
     """Length and header of one file."""
     limit = LENGTH_MAX.get(path, SOURCE_LENGTH_MAX if path.endswith(SOURCES) else None)
     lines = text.count("\n")
     if limit is not None and lines > limit:
         yield f"{path}: {lines} lines, the limit is {limit}; split it by what it does"
+    size = len(text.encode())
+    if size > BYTES_MAX.get(path, size):
+        yield f"{path}: {size} bytes, the limit is {BYTES_MAX[path]}; move what is longer into docs/"
     if path.endswith((".py", ".sh")) and LICENCE_LINE not in text[:1200]:
         yield f"{path}: no line {LICENCE_LINE!r} in its header"
 
@@ -82,6 +99,7 @@ def main():
         if path.endswith(".md"):
             pages += 1
             faults += link_faults(path, text)
+            faults += plural_faults(path, text)
     for fault in faults:
         print(fault)
     if faults:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A command in a network namespace of its own whose loopback device loses packets at random.
-In: the loss in percent, a command. Out: its exit status. Never: a change of the host's loopback.
+The loss is in percent. The host's own loopback is not changed.
 The loss is seven BPF instructions on the device's way out (tcx), so it needs no module of the kernel's; one packet is
 one buffer of up to 64 kB, as it is for netem there. usage: loopback_loss.py PERCENT CMD…   (root)"""
 # SPDX-License-Identifier: Apache-2.0 OR MIT

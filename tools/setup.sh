@@ -130,7 +130,10 @@ need_uml() {
 needs_of() {
     case $1 in
         format) need_rust && need_component rustfmt rustfmt ;;
-        docs) need python3 python3 ;;
+        docs)
+            need python3 python3
+            need codespell codespell
+            ;;
         targets) need_rust && need_targets ;;
         *)
             need_rust
@@ -156,7 +159,7 @@ needs_of() {
             need valgrind valgrind
             ;;
         oracle) need_oracle ;;
-        uml | agree) need_uml ;;
+        uml | uml-tests | agree) need_uml ;;
         fuzz) need c++ g++ ;;
     esac
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Breaks each rule of docs/spec-map.tsv in a copy, as docs/spec-mutants.tsv says, and sees the test that the rule's row names fail.
-In: this repository, committed or not. Out: a line a rule, exit status 1 if one went unseen. Never: a change here.
+It works on a copy, and exits with 1 if a broken rule goes unseen.
 Use: `spec_mutants.py [name of the draft ...]`, by `make spec-mutants` too; the copy and what is built of it stand in a directory that is removed.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT

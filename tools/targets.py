@@ -2,7 +2,7 @@
 """Builds core's algorithms for the kernel's BPF and for the browser, and reads what is left of them.
 
 A BPF program has no panic, no 128-bit arithmetic, no libc and 512 bytes of stack, and its verifier refuses what it can't follow;
-so nothing of that may remain where whole-program optimisation is done. tools/targets/face.rs uses every event of each algorithm.
+so nothing of that may remain where whole-program optimisation is done. bpf/cc/face is every event of each algorithm.
 
 usage: tools/targets.py            exit 1 if something remains, each thing in a line
 """
@@ -19,7 +19,7 @@ RUSTC = os.environ.get("BBRLAB_TARGETS_RUSTC", "/usr/bin/rustc")
 OUT = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "targets")
 
 # Parts of the face.
-PARTS = ["bbr1", "bbr3", "bbr3_linux", "cpa", "acd", "bbrs", "apg", "davis", "cubic", "reno"]
+PARTS = ["bbr1", "bbr2", "bbr3", "bbr3_linux", "cpa", "acd", "bbrs", "apg", "davis", "cubic", "reno"]
 # What cargo would switch on of core.
 FEATURES = ["--cfg", 'feature="variants"', "--cfg", 'feature="inside"']
 
@@ -148,11 +148,11 @@ def build(target, parts, name):
     assembly = os.path.join(folder, f"{name}.s")
     if os.path.exists(assembly):
         os.remove(assembly)
-    chosen = [f"--cfg={part}" for part in parts]
+    chosen = [f'--cfg=feature="{part}"' for part in parts]
     extern = ["--extern", f"bbrlab_core={folder}/libbbrlab_core.rlib", "-Aunused"]
     # Only with a link is the whole program optimised as one.
     wanted = ["--crate-type", "staticlib", "--crate-name", name, "-Clto=fat", "--emit=asm,link"]
-    good, said = run(*flags(target, folder), *wanted, *chosen, *extern, os.path.join(ROOT, "tools/targets/face.rs"))
+    good, said = run(*flags(target, folder), *wanted, *chosen, *extern, os.path.join(ROOT, "bpf/cc/face/src/lib.rs"))
     return (open(assembly).read() if good else None), said
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Puts each bug of another BBR into a copy of this one and sees the test of that name fail.
-In: this repository, committed or not. Out: a line a bug, exit status 1 if one went unseen. Never: a change here.
+It works on a copy, and exits with 1 if a bug goes unseen.
 Use: `traps.py [part of a test's name]`, by `make mutants` too; the copy and what is built of it stand in a directory that is removed.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT

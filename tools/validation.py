@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/validation.md from what `bbrlab agree --json` and `bbrlab reproduce --on uml --json` wrote.
-In: JSONs of either, of any world. Out: the page, with its tables between their marks. Never: a run.
+It reads the JSON of either, from any world, and rewrites the tables between their marks.
 Use: tools/validation.py out/agree.json out/uml.json…
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -11,6 +11,11 @@ import re
 import sys
 
 PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "validation.md")
+
+
+def shown(verdict):
+    """A verdict as the command's table shows it."""
+    return "misses (explained)" if verdict == "falls_short" else verdict.replace("_", " ")
 
 
 def short(value):
@@ -57,7 +62,7 @@ def claims(documents):
                     continue
                 note = re.search(r"simulator: (.*)$", row["note"] or "")
                 measured = "nothing" if row["measured"] is None else f"{short(row['measured'])} {row['unit']}".strip()
-                rows.append([experiment["id"], row["what"], row["expected"], measured, row["verdict"].replace("_", " "),
+                rows.append([experiment["id"], row["what"], row["expected"], measured, shown(row["verdict"]),
                              note.group(1) if note else ""])
     return table(["claim", "what", "expected", "real kernel", "verdict", "simulator"], rows)
 

@@ -1,5 +1,5 @@
 //! Any events in any order with any values, and any parameters: every algorithm keeps a window of a packet, a rate and a quantum.
-//! In: bytes, read as events. Out: a panic where a promise is broken. `crates/core/examples/storm.rs` runs the same events without libFuzzer.
+//! `crates/core/examples/storm.rs` runs the same events without libFuzzer.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 

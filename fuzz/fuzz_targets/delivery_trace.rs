@@ -1,5 +1,4 @@
 //! Any bytes as a delivery trace: read or refused, and what was read can carry packets.
-//! In: bytes. Out: a panic where a promise is broken. Never: a file.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 

@@ -1,5 +1,4 @@
 //! Any text as a `--flow`: read or refused in one line, and what was read resolves or is refused in one line.
-//! In: bytes. Out: a panic where a promise is broken. Never: a file.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 

@@ -1,5 +1,4 @@
 //! Any text as a scenario file: resolved or refused in one line; a small scenario that resolves also runs.
-//! In: bytes. Out: a panic where a promise is broken. Never: a file, a run without an end.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 

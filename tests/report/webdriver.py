@@ -1,6 +1,6 @@
 """A small WebDriver client for one headless Chromium, with nothing but Python's standard library.
 
-In: paths of chromium and chromedriver. Out: calls into a page. Never: a process that it did not start itself.
+It ends only the processes that it started.
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 

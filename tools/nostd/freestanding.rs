@@ -1,5 +1,4 @@
 //! A host without an operating system: uses every event of the controller, so that all of core is in the object.
-//! In: bytes that stand for events. Out: a checksum. Never: std, an allocation, a float.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_std]
 

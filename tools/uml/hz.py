@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What the kernel's clock rate (HZ) does to ProbeRTT and to retransmission time-outs: one table, in Markdown.
 
-In: kernels of tools/uml/build.sh, built where they are missing (3 min of CPU each). Out: a row for each HZ and one for
-the simulator. Never: a right of root, a change of the host.
+Kernels that are missing are built by tools/uml/build.sh, 3 min of CPU each. The table has a row for each HZ and one
+for the simulator. Needs no root.
 
 usage: tools/uml/hz.py [HZ…]   (100 250 1000)
 """

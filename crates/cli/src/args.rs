@@ -103,7 +103,7 @@ pub struct TraceArgs {
     pub csv: Option<PathBuf>,
 }
 
-/// A seed of dice.
+/// A seed of random numbers.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("write a whole number from 0 to {}", u64::MAX))
 }

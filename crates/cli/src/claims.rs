@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
 use bbrlab_lab::report::model::{ClaimRow, Verdict as ReportVerdict};
+use bbrlab_lab::words::{counted, verb};
 use serde_json::{Value, json};
 
 use crate::Failure;
@@ -31,7 +32,7 @@ pub fn load_experiments(dir: Option<&Path>) -> Result<Vec<Experiment>, Failure> 
 pub fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
     match &row.verdict {
         RowVerdict::Holds => ("holds", ReportVerdict::Holds, None),
-        RowVerdict::FallsShort { reason } => ("falls short", ReportVerdict::FallsShort, Some(reason.clone())),
+        RowVerdict::FallsShort { reason } => ("misses (explained)", ReportVerdict::FallsShort, Some(reason.clone())),
         RowVerdict::Fails => ("FAILS", ReportVerdict::Fails, None),
         RowVerdict::NotHere => {
             ("not here", ReportVerdict::FallsShort, Some("it needs a run that this world cannot do".to_owned()))
@@ -67,18 +68,20 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
     let mut text = aligned(&["id", "verdict", "what", "measured", "expected", "note"], &align, rows);
     let count =
         |which: &str| outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| verdict(row).0 == which).count();
+    let held = count("holds");
     let _ = write!(
         text,
-        "\n{} claims: {} expectations hold, {} fall short, {} fail",
-        outcomes.len(),
-        count("holds"),
-        count("falls short"),
-        count("FAILS"),
+        "\n{}: {} {}, {} (explained), {}",
+        counted(outcomes.len(), "claim"),
+        counted(held, "expectation"),
+        if held == 1 { "holds" } else { "hold" },
+        verb(count("misses (explained)"), "misses", "miss"),
+        verb(count("FAILS"), "fails", "fail"),
     );
     match count("not here") {
         0 => text.push('\n'),
         n => {
-            let _ = writeln!(text, ", {n} need another world");
+            let _ = writeln!(text, ", {} another world", verb(n, "needs", "need"));
         }
     }
     text
@@ -87,9 +90,15 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
 /// The rows of claims for programs.
 pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
     let row = |row: &Row| {
-        let (word, _, reason) = verdict(row);
+        let word = match &row.verdict {
+            RowVerdict::Holds => "holds",
+            RowVerdict::FallsShort { .. } => "falls_short",
+            RowVerdict::Fails => "fails",
+            RowVerdict::NotHere => "not_here",
+        };
+        let (_, _, reason) = verdict(row);
         json!({ "what": row.what, "expected": row.expected, "measured": row.measured, "unit": row.unit,
-                "verdict": word.to_lowercase().replace(' ', "_"), "reason": reason, "note": row.note })
+                "verdict": word, "reason": reason, "note": row.note })
     };
     let experiments: Vec<Value> = outcomes
         .iter()

@@ -1,5 +1,5 @@
 //! The only clock of the command: how long a run took, for the result's `wall_s` and for progress bars.
-//! In: nothing. Out: seconds. Never: a time that a simulation sees.
+//! Simulations never see it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::time::Instant;
@@ -9,7 +9,6 @@ use std::time::Instant;
 pub struct Watch(Instant);
 
 impl Watch {
-    /// Starts it.
     #[expect(clippy::disallowed_methods, reason = "wall-clock time is this type's purpose; it never enters a run")]
     pub fn start() -> Self {
         Self(Instant::now())

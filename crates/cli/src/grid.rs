@@ -1,11 +1,10 @@
 //! Rows under headings, aligned; on a terminal, long texts wrap inside their own columns.
-//! In: cells. Out: lines. Never: a wrapped cell in a pipe, where one line stays one row.
+//! In a pipe one line stays one row.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// How a column stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Flush left.
     Left,
     /// Flush right, for figures.
     Right,

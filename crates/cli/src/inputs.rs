@@ -1,5 +1,4 @@
 //! Files that the command reads: bounded, so that a wrong file name costs a line and not the machine's memory.
-//! In: paths. Out: text, or what is wrong with the file. Never: a file read beyond its bound.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;

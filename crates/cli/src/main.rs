@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 //! The `bbrlab` command: flags in, exit code out.
-//! In: arguments. Out: text, files, exit status 0 (done, all holds), 1 (an expectation failed) or 2 (could not run).
+//! Exit status 0: done, all holds; 1: an expectation failed; 2: could not run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod args;

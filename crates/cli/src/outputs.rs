@@ -1,5 +1,4 @@
 //! Files that the command writes: checked before the work, written whole or not at all, nothing left behind.
-//! In: paths and contents. Out: files. Never: a half-written file under its own name.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -230,7 +229,6 @@ pub fn can_not(error: &io::Error) -> String {
 /// A file or a directory of files, as a user names it: a directory exists or ends in a slash.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// One file.
     File(PathBuf),
     /// Files of ours in this directory.
     Dir(PathBuf),

@@ -1,5 +1,4 @@
 //! A progress bar on a terminal, for work that takes over a second; nothing into a pipe.
-//! In: a total and ticks. Out: a line on standard error that is gone at the end. Never: a byte where no terminal is.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, IsTerminal, Write};

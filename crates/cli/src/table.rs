@@ -1,10 +1,11 @@
 //! What a person reads: aligned tables, a line on the bottleneck, sparklines.
-//! In: results. Out: text, with bold headings on a terminal. Never: an escape code in a pipe or under `NO_COLOR`.
+//! Bold headings on a terminal; no escape code in a pipe or under `NO_COLOR`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;
 use std::io::IsTerminal;
 
+use bbrlab_lab::words::counted;
 use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::Trace;
 use serde_json::Value;
@@ -90,7 +91,6 @@ fn states(flow: &FlowResult) -> String {
     shown.map(|(name, time)| format!("{name} {:.0} %", 100.0 * time / total)).collect::<Vec<_>>().join(", ")
 }
 
-/// One run.
 pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     let many = result.flows.len() > FLOWS_SHOWN;
     let mut text = String::new();
@@ -201,14 +201,14 @@ fn bottleneck(result: &RunResult) -> String {
     let link = &result.bottleneck;
     let queue = &link.queue_ms;
     let mut text = format!(
-        "bottleneck  {} used; queue {} ms mean, {} p50, {} p95, {} max; {} of {} packets dropped ({})",
+        "bottleneck  {} used; queue {} ms mean, {} p50, {} p95, {} max; {} of {} dropped ({})",
         percent(link.utilisation),
         ms(queue.mean),
         ms(queue.p50),
         ms(queue.p95),
         ms(queue.max),
         link.drops,
-        link.arrivals,
+        counted(link.arrivals, "packet"),
         percent(link.drop_ratio),
     );
     if link.marks > 0 {
@@ -292,7 +292,7 @@ pub fn repeated(document: &Value, style: Style) -> String {
     let head = ["flow", "cc", "goodput", "RTT p50 ms", "retransmit"];
     let mut shown = style.bold_first_line(&aligned(&head, &align, rows));
     if flows.len() > FLOWS_SHOWN {
-        let _ = writeln!(shown, "… and {} more flows; --json has them all", flows.len() - FLOWS_SHOWN);
+        let _ = writeln!(shown, "… and {} more; --json has them all", counted(flows.len() - FLOWS_SHOWN, "flow"));
     }
     let link = &summary["bottleneck"];
     let runs = document["runs"].as_array().map_or(0, Vec::len);

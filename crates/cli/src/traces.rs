@@ -1,5 +1,4 @@
 //! `--csv`, `--parquet`, `--qlog`, `--pcap`: a run's series as files for other tools.
-//! In: a finished run. Out: files, or several in a directory. Never: a format that this build lacks taken in silence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, Write};
@@ -130,7 +129,6 @@ impl Traces {
         }
     }
 
-    /// The files.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.files.iter().map(|file| &file.target)
     }

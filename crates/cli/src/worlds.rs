@@ -1,5 +1,4 @@
 //! Where a scenario runs: the simulator, or a real kernel.
-//! In: a scenario and its setup. Out: the output, whichever world it was. Never: a world chosen in silence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
 //! `bbrlab emulate` and `--on kernel` as their user meets them: exit status, streams, and nothing left behind.
-//! In: the built command. Out: verdicts; a named reason where the machine permits no namespaces or TUN devices.
-//! Never: traffic outside the namespaces that the command makes, a signal to a process that is not ours.
+//! Where the machine permits no namespaces or TUN devices, the reason is named.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;

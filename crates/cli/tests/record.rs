@@ -1,5 +1,4 @@
 //! `bbrlab record` on a real kernel: it records, and nothing of it stays, however it ends.
-//! In: a built command, root, BPF. Out: verdicts. Never: a change of the host that outlives the test.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;

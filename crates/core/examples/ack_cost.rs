@@ -1,5 +1,4 @@
 //! Drives one part of the library over a plain stream of ACKs, for `callgrind` to count what an ACK costs.
-//! In: what to drive, and how many ACKs. Out: the ACKs. Never: a measurement of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::hint::black_box;

@@ -1,5 +1,4 @@
 //! The algorithms by name, with their parameters.
-//! In: a name and parameter texts. Out: an [`AlgorithmConfig`] that a controller is built from. Never: state.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::bbr1::Bbr1Params;
@@ -47,7 +46,7 @@ pub struct AlgorithmInfo {
     pub source: &'static str,
 }
 
-/// All algorithms, in the order of the contract.
+/// All algorithms, in the order in which `bbrlab list algorithms` shows them.
 pub const ALGORITHMS: &[AlgorithmInfo] = &[
     AlgorithmInfo { name: "fixed", summary: "a constant window without pacing, a yardstick", source: "CACM figure 1" },
     AlgorithmInfo {
@@ -214,23 +213,38 @@ impl AlgorithmConfig {
 
     /// The parameters: each description with the present value.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static ParamSpec, u32)> + use<> {
-        let (specs, values) = match self {
-            Self::Fixed(p) => ([FixedParams::SPECS, &[]], collect(p.values())),
-            Self::Reno(p) => ([RenoParams::SPECS, &[]], collect(p.values())),
-            Self::Cubic(p) => ([CubicParams::SPECS, &[]], collect(p.values())),
-            Self::Bbr1(p) | Self::Bbr1Draft00(p) => ([Bbr1Params::SPECS, &[]], collect(p.values())),
-            Self::Bbr3(edition, p) => ([Bbr3Params::specs_of(*edition), &[]], collect(p.values())),
+        let specs: [&'static [ParamSpec]; 2] = match self {
+            Self::Fixed(_) => [FixedParams::SPECS, &[]],
+            Self::Reno(_) => [RenoParams::SPECS, &[]],
+            Self::Cubic(_) => [CubicParams::SPECS, &[]],
+            Self::Bbr1(_) | Self::Bbr1Draft00(_) => [Bbr1Params::SPECS, &[]],
+            Self::Bbr3(edition, _) => [Bbr3Params::specs_of(*edition), &[]],
             #[cfg(feature = "variants")]
-            Self::Variant(p) => (p.specs(), p.values()),
+            Self::Variant(p) => p.specs(),
             #[cfg(feature = "variants")]
-            Self::Davis(p) => ([DavisParams::SPECS, &[]], collect(p.values())),
+            Self::Davis(_) => [DavisParams::SPECS, &[]],
         };
-        specs[0].iter().chain(specs[1]).zip(values)
+        specs[0].iter().chain(specs[1]).zip(self.values())
+    }
+
+    /// The present values, zeros behind them, for `from_values` of the parameters' type; a variant's own stand before BBRv1's.
+    pub fn values(&self) -> [u32; MAX_PARAMS] {
+        match self {
+            Self::Fixed(p) => collect(p.values()),
+            Self::Reno(p) => collect(p.values()),
+            Self::Cubic(p) => collect(p.values()),
+            Self::Bbr1(p) | Self::Bbr1Draft00(p) => collect(p.values()),
+            Self::Bbr3(_, p) => collect(p.values()),
+            #[cfg(feature = "variants")]
+            Self::Variant(p) => p.values(),
+            #[cfg(feature = "variants")]
+            Self::Davis(p) => collect(p.values()),
+        }
     }
 }
 
 /// No algorithm has more parameters than this.
-pub(crate) const MAX_PARAMS: usize = 64;
+pub const MAX_PARAMS: usize = 64;
 
 pub(crate) fn collect(values: impl Iterator<Item = u32>) -> [u32; MAX_PARAMS] {
     let mut all = [0; MAX_PARAMS];
@@ -255,6 +269,25 @@ mod tests {
                 assert!(!spec.source.is_empty() && !spec.meaning.trim().is_empty(), "{} {}", info.name, spec.name);
             }
         }
+    }
+
+    #[test]
+    fn a_table_of_values_makes_the_same_parameters() {
+        let AlgorithmConfig::Bbr3(_, params) = AlgorithmConfig::bbr3(Edition::Linux) else { unreachable!() };
+        let table = AlgorithmConfig::bbr3(Edition::Linux).values();
+        assert_eq!(Bbr3Params::from_values(&table, 0), params);
+        let mut cubic = AlgorithmConfig::named("cubic").unwrap();
+        cubic.set("hystart", "off").unwrap();
+        assert_eq!(AlgorithmConfig::Cubic(CubicParams::from_values(&cubic.values(), 0)), cubic);
+    }
+
+    #[cfg(feature = "variants")]
+    #[test]
+    fn a_variants_own_parameters_stand_before_its_bases() {
+        let AlgorithmConfig::Variant(params) = AlgorithmConfig::variant(VariantName::AcdLinux) else { unreachable!() };
+        let table = AlgorithmConfig::Variant(params).values();
+        assert_eq!(&Bbr1Params::from_values(&table, crate::AcdParams::SPECS.len()), params.base());
+        assert_eq!(crate::AcdParams::from_values(&table, 0), crate::AcdParams::default());
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! CUBIC's window function, Linux's fixed point, with RFC 9438's rules where they differ as parameters.
-//! In: the window, the time, RTT samples. Out: how many ACKs one more packet takes, and the threshold after a loss.
-//! Spec: RFC 9438; Linux 6.12 `tcp_cubic.c`. Never: the window itself, which is `loss_based`'s.
+//! Spec: RFC 9438; Linux 6.12 `tcp_cubic.c`. The window itself belongs to `loss_based`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::event::{Ack, TxStart};

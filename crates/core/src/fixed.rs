@@ -1,5 +1,4 @@
 //! A constant window without pacing: the yardstick that shows what a path does by itself (figure 1 of the BBR paper).
-//! In: nothing. Out: its window. Never: a reaction.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::State;

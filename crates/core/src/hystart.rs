@@ -1,5 +1,4 @@
 //! HyStart (Linux's classic form) and HyStart++ (RFC 9406): end slow start on rising delay, before loss.
-//! In: RTT samples in slow start. Out: "now". Never: the window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::event::Ack;

@@ -1,5 +1,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![doc = include_str!("../README.md")]
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -33,7 +34,7 @@ mod wide;
 #[cfg(feature = "variants")]
 pub mod concrete;
 
-pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
+pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo, MAX_PARAMS};
 #[cfg(feature = "inside")]
 pub use bbr1::Bbr1Inside;
 pub use bbr1::{Bbr1, Bbr1Params};

@@ -1,5 +1,4 @@
 //! What Reno and CUBIC share: slow start, growth by counting, proportional rate reduction, time-out, undo, idleness.
-//! In: one [`Ack`] at a time, and the host's recovery events. Out: window and (for bursts) pacing rate. Never: a clock.
 //! Spec: RFC 5681, RFC 9937 (PRR); Linux 6.12 `tcp_input.c`, `tcp_cong.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

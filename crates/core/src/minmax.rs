@@ -1,5 +1,5 @@
 //! Windowed maximum and minimum with three samples (Kathleen Nichols), as Linux's `lib/win_minmax.c` behaves.
-//! In: a time (any unit, rounds too) and a value. Out: the extreme over the window, approximately. Never: more than three samples kept.
+//! Time may be in any unit, rounds too. Only three samples are kept, so the extreme is approximate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// One value with the time at which it was seen.

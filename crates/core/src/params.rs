@@ -1,5 +1,5 @@
 //! Every tunable constant as a named parameter: unit, default, range, source, and its value from text.
-//! In: a name and a value as text. Out: a checked integer. Never: a float.
+//! A value is read from text as a checked integer, never through a float.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use core::fmt;
@@ -296,6 +296,19 @@ macro_rules! params {
                     *field = spec.default;
                 }
                 self
+            }
+
+            /// The values of a table from its place `from` on, in the order of [`Self::SPECS`]: for a host that has no text to read,
+            /// such as a kernel's BPF program. They are taken as they are; [`crate::AlgorithmConfig::values`] makes such a table.
+            #[inline]
+            pub const fn from_values(table: &[u32; $crate::MAX_PARAMS], from: usize) -> Self {
+                let mut at = from;
+                $(
+                    let $field = if at < table.len() { table[at] } else { 0 };
+                    at += 1;
+                )+
+                let _ = at;
+                Self { $( $field, )+ }
             }
 
             /// The present values, in the order of [`Self::SPECS`].

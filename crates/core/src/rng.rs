@@ -1,5 +1,4 @@
-//! The dice: SplitMix64, small, seeded by the host, the same on every machine.
-//! In: a seed. Out: uniform integers. Never: randomness of the operating system.
+//! Random numbers: SplitMix64, small, seeded by the host, the same on every machine.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::wide;

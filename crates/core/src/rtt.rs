@@ -1,5 +1,5 @@
 //! Round-trip time estimation with Linux's rules (`tcp_rtt_estimator`; RFC 6298 with a floor under the variance).
-//! In: RTT samples. Out: smoothed RTT, minimum RTT, retransmission time-out. Never: back-off, which is the host's.
+//! Exponential back-off is left to the host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::minmax::MinMax;

@@ -1,5 +1,4 @@
 //! Pieces of which several BBRs are made, where their rule is one rule: rounds, and the test for a full pipe.
-//! In: counts of packets delivered, and rates. Out: whether a round began, whether the rate stopped growing. Never: a unit of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::units::{MICROS_PER_SEC, Time};

@@ -1,5 +1,5 @@
 //! Units as types: time, length of time and rate, each one integer with its unit in the name.
-//! In: integers. Out: integers, rounded as each function says. Never: a float.
+//! Each function says how it rounds.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use core::ops::{Add, AddAssign, Sub};

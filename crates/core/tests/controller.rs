@@ -1,5 +1,4 @@
 //! The controller as its host sees it: traps in which other implementations were caught.
-//! In: events. Out: failures. Never: a look inside.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod pipe;

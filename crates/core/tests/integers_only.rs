@@ -1,5 +1,5 @@
 //! Core's sources hold no float, nothing unsafe, and neither std nor alloc; its own tests may use floats to check it.
-//! In: the sources. Out: the line of a fault. Never: a build. (`tools/nostd.sh` proves the same of the object code.)
+//! `tools/nostd.sh` proves the same of the object code.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

@@ -1,6 +1,5 @@
 //! docs/spec-map.tsv is complete: each function and constant of the draft, where it is, which test holds it, same or why not;
 //! and docs/spec-mutants.tsv has for each of them what breaks it. That the tests then fail, `tools/spec_mutants.py` sees.
-//! In: the tables, the list of the draft's names, the sources. Out: the line of a fault. Never: the draft's text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Each bug of another BBR that this design could have, by its name and where it was found.
-//! In: events as a host would tell them. Out: failures. Never: a look inside. `tools/traps.py` puts each bug in and sees its test fail.
+//! `tools/traps.py` puts each bug in and checks that its test fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod pipe;

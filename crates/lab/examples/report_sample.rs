@@ -1,5 +1,5 @@
 //! A made-up report with every kind of figure, for work on the page itself: no value in it was measured.
-//! In: nothing. Out: HTML on standard output. Run: `cargo run -p bbrlab-lab --example report_sample > out/sample.html`.
+//! Run: `cargo run -p bbrlab-lab --example report_sample > out/sample.html`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::f64::consts::TAU;

@@ -18,6 +18,7 @@ mod ss;
 pub mod sweep;
 pub mod tune;
 pub mod when;
+pub mod words;
 
 /// The code of `docs/host-it.md`, compiled and run as tests: here, because a package of core alone does not have that page.
 #[cfg(doctest)]

@@ -119,7 +119,8 @@ pub fn kind(samples: &[Sample]) -> (KindSpec, Vec<String>) {
         let at = |share: f64| values[(share * last as f64).round() as usize];
         Some((at(TRIM), at(1.0 - TRIM)))
     };
-    let mut said = vec![format!("{} connections; a tenth dropped at either end", samples.len())];
+    let mut said =
+        vec![format!("{}; a tenth dropped at either end", crate::words::counted(samples.len(), "connection"))];
     let mut spec = KindSpec::unknown();
     if let Some((low, high)) = trimmed(&|sample| sample.rate_bps) {
         spec.rate = format!("{:.0}bit..{:.0}bit", low.max(8.0), high.max(8.0));

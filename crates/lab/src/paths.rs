@@ -160,7 +160,7 @@ impl Kind {
         Ok(kind)
     }
 
-    /// Whether nothing is left to chance but the dice of the path.
+    /// Whether nothing is left to chance but the random events of the path.
     pub fn is_known(&self) -> bool {
         [self.rate_bps, self.rtt_s, self.buffer, self.loss, self.rivals].iter().all(Range::is_known)
     }

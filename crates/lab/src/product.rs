@@ -1,5 +1,4 @@
 //! Axes and their product: each run's scenario merged and its `{axis}` places filled in, one run at a time.
-//! In: a base scenario and axes. Out: names and scenario tables. Never: all runs at once, or a resolved scenario.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::Deserialize;
@@ -9,7 +8,6 @@ use toml::{Table, Value};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {
-    /// Its name.
     pub name: String,
     /// The scenario key that a plain value sets; without it the value only fills in `{name}` in the scenario's texts.
     pub key: Option<String>,

@@ -1,5 +1,5 @@
 //! The words of `ss -tin`: `cwnd:10`, `pacing_rate 9.5Mbps`, `app_limited`.
-//! In: one line. Out: figures by name. Never: a panic; what is not understood is not there.
+//! Unknown words are skipped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Form: iproute2 `misc/ss.c`.
 

@@ -19,7 +19,7 @@ use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
 /// What is sought, each from 0 (best) to 1: missing goodput, delay, retransmissions, what others miss.
 pub const TERMS: [&str; 4] = ["goodput missing", "delay added", "retransmitted", "others' goodput missing"];
-/// Differences of a term up to here are none: what two sets of dice differ by. Ours.
+/// Differences of a term up to here are none: what two seeds differ by. Ours.
 pub const SAME: f64 = 0.005;
 /// A parameter is sought between its default over this and times this, within its range; a share, such as a threshold of
 /// loss, much wider, for it may be off by orders. Ours.

@@ -1,5 +1,4 @@
 //! Logs of real stacks, recorded over loopback by tools/logs: they are read, and show what they can.
-//! In: data/logs. Out: failures. Never: a stack built here.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::conform::{Seen, Verdict, log};

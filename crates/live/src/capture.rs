@@ -1,5 +1,4 @@
 //! Records what passes a sender's host, as the simulator records it: one form of capture from every world.
-//! In: moments and headers of packets. Out: [`Packets`]. Never: more of them than were asked for.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;

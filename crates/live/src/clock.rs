@@ -1,5 +1,5 @@
 //! The only clock of the live worlds: CLOCK_MONOTONIC, in nanoseconds.
-//! In: nothing. Out: moments. Never: wall-clock time, which jumps, but where the kernel stamps packets with it.
+//! Wall-clock time, which jumps, is used only where the kernel stamps packets with it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use nix::time::{ClockId, clock_gettime};

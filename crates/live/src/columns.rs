@@ -1,5 +1,4 @@
 //! From what the kernel says of a connection to the columns of a trace and the names of states.
-//! In: TCP_INFO, BBR's own info, counters. Out: values in columns. Never: a system call.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;

@@ -1,5 +1,4 @@
 //! Offloads of a device, by the ioctl that `ethtool -K` uses.
-//! In: a device of the present namespace. Out: nothing. Never: a device of the host's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;

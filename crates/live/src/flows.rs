@@ -1,5 +1,4 @@
 //! The flows of a setup as real TCP connections: opened, fed, read and sampled by one thread, on any kernel.
-//! In: a setup, namespaces and addresses of both ends, a path. Out: what both ends knew, over time. Never: a packet.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -47,7 +46,6 @@ pub struct Ends {
     pub cc: String,
     /// The sender's network namespace.
     pub sender: Arc<OwnedFd>,
-    /// The receiver's.
     pub receiver: Arc<OwnedFd>,
     /// The sender's address.
     pub from: Ipv4Addr,
@@ -88,11 +86,9 @@ pub struct LinkSeen {
     pub queue_bytes: u64,
     /// Present rate, bit/s.
     pub rate_bps: u64,
-    /// Packets offered.
     pub arrivals: u64,
     /// Packets dropped by policer or queue.
     pub drops: u64,
-    /// Packets marked.
     pub marks: u64,
     /// Packets that left.
     pub departed_packets: u64,

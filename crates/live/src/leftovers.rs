@@ -1,5 +1,4 @@
 //! What must go when the command ends early: directories that a running kernel needs.
-//! In: paths. Out: their absence. Never: a path of anybody else.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Measures TCP flows from the packets that pass: RTT of each ACK, what was sent again, what arrived once.
-//! In: moments since the start of the run and header fields, seen at the sender, the bottleneck and the receiver.
-//! Out: counters and histograms, the same that the simulator keeps. Never: a clock, a packet's bytes.
+//! It is told moments since the start of the run and header fields, at the sender, the bottleneck and the receiver,
+//! and keeps the counters and histograms that the simulator keeps.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
@@ -148,7 +148,6 @@ impl Meter {
         self.flows.iter_mut().for_each(|flow| flow.rtt_samples = Some(Vec::new()));
     }
 
-    /// The flows.
     pub fn flows(&self) -> &[FlowMeter] {
         &self.flows
     }

@@ -1,5 +1,4 @@
 //! A set of byte ranges, as a receiver and a SACK scoreboard keep them.
-//! In: ranges. Out: what of each was new. Never: two ranges that touch.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

@@ -1,5 +1,4 @@
 //! When a receiver reads, and the window that it offers.
-//! In: a flow's setup, what it has read. Out: socket options. Never: a read.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;

@@ -1,5 +1,5 @@
 //! Live TCP connections of this network namespace, as the kernel lists them (`sock_diag`, the interface of `ss`).
-//! In: which connections. Out: addresses, congestion control, `tcp_info`, `tcp_bbr_info`. Never: a change, a panic on odd answers.
+//! Nothing is changed.
 //! Source: Linux `include/uapi/linux/{netlink,sock_diag,inet_diag}.h`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
@@ -45,13 +45,10 @@ const BUFFER: usize = 1 << 16;
 /// IPv4 or IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// IPv4.
     V4,
-    /// IPv6.
     V6,
 }
 
-/// Which connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     /// Of which family; `None` for both.
@@ -71,12 +68,10 @@ impl Default for Query {
     }
 }
 
-/// One connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// TCP state; established is 1.
     pub state: u8,
-    /// This end.
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
@@ -90,7 +85,6 @@ pub struct Connection {
     pub receive_queue: u32,
     /// Bytes written and not yet acknowledged.
     pub send_queue: u32,
-    /// Its congestion control.
     pub congestion_control: Option<String>,
     /// What the kernel says of it.
     pub info: Option<TcpInfo>,

@@ -1,5 +1,5 @@
 //! TCP sockets inside network namespaces, and what the kernel says of them.
-//! In: a namespace, addresses, a congestion control. Out: file descriptors and numbers. Never: a blocking call.
+//! No call blocks.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;

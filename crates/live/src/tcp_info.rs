@@ -1,5 +1,5 @@
 //! `struct tcp_info` and `tcp_bbr_info` as Linux writes them, by length: older kernels write less, newer ones more.
-//! In: bytes from getsockopt or inet_diag. Out: plain fields. Never: a field that the kernel did not write, a panic.
+//! A field that the kernel did not write is not reported.
 //! Source: Linux `include/uapi/linux/tcp.h`, `inet_diag.h`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -146,7 +146,6 @@ pub struct Bbr3Info {
     pub extra_acked: u32,
 }
 
-/// BBRv3's phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bbr3Phase {
     /// It does not say, or a number that this code does not know.
@@ -160,7 +159,6 @@ pub enum Bbr3Phase {
     ProbeRtt,
     /// Looking for bandwidth.
     ProbeBwUp,
-    /// Giving way.
     ProbeBwDown,
     /// Between the two, with headroom.
     ProbeBwCruise,

@@ -1,10 +1,9 @@
 //! IPv4, IPv6 and TCP headers, as far as a measurement or an emulator must read them.
-//! In: the bytes of an IP packet, its end cut off or not. Out: plain fields. Never: a copy of the payload, a panic.
+//! The packet may be cut off; no bytes make it panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::net::IpAddr;
 
-/// TCP's flags.
 pub mod flag {
     /// The last byte was sent.
     pub const FIN: u8 = 0x01;
@@ -49,7 +48,6 @@ pub struct Ip {
 /// Both ends of a connection, as one packet names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ends {
-    /// Who sends.
     pub from: IpAddr,
     /// The sender's port.
     pub from_port: u16,
@@ -66,11 +64,9 @@ pub struct Tcp {
     pub ends: Ends,
     /// Sequence number of the first payload byte (of the SYN, if it is one).
     pub seq: u32,
-    /// ACK number.
     pub ack: u32,
     /// Flags, from [`flag`].
     pub flags: u8,
-    /// Payload bytes.
     pub payload: u32,
     /// Bytes of IP and TCP headers.
     pub headers: u32,

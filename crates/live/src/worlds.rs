@@ -40,7 +40,6 @@ impl World {
 pub struct Refusal {
     /// Which values, in words.
     pub values: &'static str,
-    /// Why.
     pub why: &'static str,
     /// What a setup holds of them.
     holds: fn(&Setup) -> Option<String>,

@@ -1,5 +1,5 @@
 //! One BBR flow: the kernel's calls, made to core's `bbr1`, and everything it remembers compared after each.
-//! In: records. Out: equal or the first difference, and what the tap can't see. Never: a value of the kernel's put into core's state.
+//! No value of the kernel's state is put into core's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Ack, Bbr1, Bbr1Inside, Bbr1Params, CaState, Init, RateSample, Rng, Span, Time, TxStart};
@@ -71,7 +71,7 @@ impl BbrFlow {
         let after = KernelBbr::read(record);
         if is_drawn(&self.before, &after) {
             step.explained.push(super::RANDOM);
-            self.core.set_dice(dice(after.cycle_idx));
+            self.core.set_rng(cycle_draw(after.cycle_idx));
         }
         self.before = after;
         let ticked = record.get(Field::JiffiesAfter) != record.get(Field::Jiffies);
@@ -189,7 +189,7 @@ fn is_drawn(before: &KernelBbr, after: &KernelBbr) -> bool {
 }
 
 /// Dice whose next throw begins the cycle at this phase.
-fn dice(phase: u32) -> Rng {
+fn cycle_draw(phase: u32) -> Rng {
     let draw = u64::from((PHASES - phase) % PHASES).min(u64::from(DRAWS) - 1);
     let seeds = (0..).map(Rng::new);
     seeds.take(10_000).find(|rng| rng.clone().below(u64::from(DRAWS)) == draw).unwrap_or_else(|| Rng::new(0))

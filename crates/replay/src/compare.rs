@@ -1,5 +1,5 @@
 //! The comparison of one call's outputs, a name at a time, up to the first difference.
-//! In: pairs of values. Out: how many were equal, and the first that was not. Never: a tolerance.
+//! There is no tolerance.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Debug;

@@ -1,5 +1,5 @@
 //! One CUBIC flow: the kernel's calls, made to core's CUBIC, and everything it remembers compared after each.
-//! In: records. Out: equal or the first difference, and where the stack wrote the window. Never: a value of CUBIC's own put into core's state.
+//! No value of CUBIC's own state is put into core's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{

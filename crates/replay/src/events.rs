@@ -1,5 +1,4 @@
 //! What a log has seen of an algorithm's life, so that "equal" says of what.
-//! In: a record. Out: names of events. Never: a judgement.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::field::{Field, Kind, Record};

@@ -1,5 +1,4 @@
 //! The fields of a tapped call, in the order of `bpf/tap.h`, which is the log's.
-//! In: nothing. Out: names and places. Never: a meaning; that is the comparison's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// 32-bit words of the congestion control's own state (`icsk_ca_priv`).

@@ -1,5 +1,5 @@
 //! Linux's `struct bbr`, read from the words of `icsk_ca_priv`.
-//! In: a record. Out: its state by the kernel's names. Never: a guess; the layout is the same from Linux 5.0 to 6.18.
+//! The layout is the same from Linux 5.0 to 6.18.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::field::Record;

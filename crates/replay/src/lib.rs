@@ -1,5 +1,5 @@
+#![warn(missing_docs)]
 //! Replay: what a real kernel's BBR and CUBIC read and decided, call by call, against what core decides on the same.
-//! In: a log of the tap, or one of google/bbr v3's calls. Out: a [`Report`]. Never: a kernel, a clock, a file.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! Core gets the kernel's inputs of each call, and never a value of its state: from the first call of a connection to

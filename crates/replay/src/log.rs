@@ -1,5 +1,5 @@
 //! The log of a tap: compact, versioned, read and written without a clock or a file.
-//! In: records, or bytes from anywhere. Out: bytes, or records. Never: a panic on bad bytes.
+//! No bytes make it panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! A log is the eight bytes of [`MAGIC`], a version byte, a header and a row of entries.

@@ -1,5 +1,5 @@
 //! Recorded decisions of a real kernel's BBR and CUBIC, made again by core: every output equal, bit by bit.
-//! In: `tests/data/replay`, which `tools/oracle.sh situations` records. Out: verdicts. Never: a kernel.
+//! `tools/oracle.sh situations` records them into `tests/data/replay`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

@@ -1,5 +1,4 @@
 //! Runs one of the bench scenarios to a given simulated second, for `callgrind` to count.
-//! In: a scenario's name and seconds. Out: packets delivered over the bottleneck. Never: a measurement of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::scenario::Sourced;

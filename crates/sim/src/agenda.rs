@@ -1,5 +1,5 @@
 //! The agenda: one next moment for each source of events, and the earliest of them, in O(log sources).
-//! In: a source's new moment. Out: the earliest source; ties go to the lower number, so that runs repeat. Never: an entry a packet.
+//! Ties go to the lower number, so that runs repeat.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;

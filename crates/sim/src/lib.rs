@@ -1,4 +1,5 @@
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 //! The physics of bbrlab: a path, a model of Linux TCP at both ends, and virtual time. Values in, values out.
 //!
 //! [`scenario`] reads what a user writes, [`setup`] is what it means, [`engine`] plays it over [`link`] and [`tcp`],

@@ -1,5 +1,4 @@
 //! Statistics that cost little memory: log-linear histograms, jitter, fairness, convergence.
-//! In: samples. Out: CLAIMS' metrics. Never: the samples themselves.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

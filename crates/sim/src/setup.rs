@@ -1,5 +1,5 @@
 //! A scenario as the simulator takes it: every default filled in, every unit resolved.
-//! In: nothing. Out: plain values. [`crate::scenario`] makes them from text; anyone may make them by hand.
+//! [`crate::scenario`] makes these values from text; anyone may make them by hand.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Setup {
     pub duration: Time,
     /// Metrics count from here.
     pub warmup: Time,
-    /// The seed of all dice.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Grid of the recorded series; `None` records none.
     pub sample: Option<Span>,

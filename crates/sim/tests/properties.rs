@@ -1,5 +1,5 @@
 //! Properties that every run keeps, over random scenarios of every feature.
-//! In: `BBRLAB_SEED` (a number, or a commit hash in hex), `BBRLAB_CASES`, `BBRLAB_CASE`. Out: the command that repeats a failure.
+//! `BBRLAB_SEED` (a number, or a commit hash in hex), `BBRLAB_CASES` and `BBRLAB_CASE` choose them; a failure prints the command that repeats it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[path = "properties/check.rs"]

@@ -1,5 +1,4 @@
 //! The sender's recovery in whole runs, where its rules were once wrong.
-//! In: small scenarios. Out: failures. Never: a dice that is not seeded.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};

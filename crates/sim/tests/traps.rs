@@ -1,5 +1,5 @@
 //! Bugs of other BBRs for which a whole transfer is needed to see them; the others stand in `crates/core/tests/traps.rs`.
-//! In: small scenarios. Out: failures. Never: a dice that is not seeded. `tools/traps.py` puts each bug in and sees its test fail.
+//! `tools/traps.py` puts each bug in and checks that its test fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{AlgorithmConfig, Rate, Span, State};

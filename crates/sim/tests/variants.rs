@@ -1,5 +1,4 @@
 //! Every algorithm over a path that changes under it: whatever it thought, it uses what there is then.
-//! In: small scenarios. Out: failures. Never: a dice that is not seeded.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};

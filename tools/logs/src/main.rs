@@ -1,5 +1,5 @@
 //! Records a transfer over loopback as qlog, by s2n-quic's BBR or by noq's BBR3, for the tests of `bbrlab conform --log`.
-//! In: `record-logs s2n|noq FILE [MEGABYTES]`. Out: a JSON text sequence. Never: another host.
+//! Usage: `record-logs s2n|noq FILE [MEGABYTES]`, where FILE becomes a JSON text sequence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod noq_stack;

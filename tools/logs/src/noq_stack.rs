@@ -1,5 +1,4 @@
 //! noq's BBR3 as a client that sends; it writes its own qlog.
-//! In: a file and a volume. Out: the file. Never: a change of what the stack wrote.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;

@@ -1,5 +1,4 @@
 //! s2n-quic's BBR as a client that sends; its events become qlog.
-//! In: a file and a volume. Out: the file. Never: a figure that the stack did not tell.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_lab::cdn::{self, Design, Population, Study, User, table};
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome};
+use bbrlab_lab::words::counted;
 use bbrlab_sim::scenario::TimeSpan;
 use clap::Args;
 
@@ -38,7 +39,7 @@ pub struct CdnArgs {
     /// When the hosts under test change to the first algorithm [default: half-way]
     #[arg(long, value_name = "TIME")]
     pub activation: Option<String>,
-    /// Seed of all dice
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
     pub seed: u64,
     /// Write one self-contained page that opens offline
@@ -207,8 +208,8 @@ fn shown(study: &Study, outcome: Option<&ExperimentOutcome>) -> String {
         (0..head.len()).map(|column| if matches!(column, 0..=2 | 6) { Align::Left } else { Align::Right }).collect();
     let mut text = aligned(&head, &align, table.rows);
     text += &format!(
-        "\n{} users, each under {}; gains are medians over users with 95 % bootstrap intervals\n",
-        study.users.len(),
+        "\n{}, each under {}; gains are medians over users with 95 % bootstrap intervals\n",
+        counted(study.users.len(), "user"),
         study.design.algorithms.join(" and ")
     );
     if let Some(outcome) = outcome {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Verdict as Met, log};
+use bbrlab_lab::words::{counted, verb};
 use bbrlab_sim::scenario::nearest;
 
 use serde_json::Value;
@@ -99,8 +100,14 @@ fn judge_log(path: &Path, targets: &Targets) -> Result<Verdict, Failure> {
 fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
     let mut text = String::new();
     for (flow, seen) in judged {
-        let _ =
-            writeln!(text, "{}: {}, {} samples, {} losses", flow.name, log.form, flow.samples.len(), flow.losses.len());
+        let _ = writeln!(
+            text,
+            "{}: {}, {}, {}",
+            flow.name,
+            log.form,
+            counted(flow.samples.len(), "sample"),
+            verb(flow.losses.len(), "loss", "losses")
+        );
         let rows = seen.iter().map(|seen| {
             let reason = seen.reason.clone().unwrap_or_default();
             vec![word(seen.verdict), seen.measured_text(), seen.expected.clone(), seen.what.clone(), reason]
@@ -109,12 +116,14 @@ fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
         text += &aligned(&["verdict", "measured", "expected", "what", "why not"], &align, rows);
     }
     let count = |met| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == met).count();
+    let held = count(Met::Holds);
     let _ = writeln!(
         text,
-        "\n{} demands hold, {} fail, {} are not shown by this log",
-        count(Met::Holds),
-        count(Met::Fails),
-        count(Met::NotApplicable)
+        "\n{} {}, {}, {} not shown by this log",
+        counted(held, "demand"),
+        if held == 1 { "holds" } else { "hold" },
+        verb(count(Met::Fails), "fails", "fail"),
+        verb(count(Met::NotApplicable), "is", "are")
     );
     text
 }
@@ -235,10 +244,11 @@ fn shown(outcomes: &[CaseOutcome]) -> String {
     let count = |met| outcomes.iter().filter(|outcome| outcome.verdict() == met).count();
     let _ = writeln!(
         text,
-        "\n{} of {} cases hold, {} fail, {} not applicable",
+        "\n{} of {} {}, {}, {} not applicable",
         count(Met::Holds),
-        outcomes.len(),
-        count(Met::Fails),
+        counted(outcomes.len(), "case"),
+        if outcomes.len() == 1 { "holds" } else { "hold" },
+        verb(count(Met::Fails), "fails", "fail"),
         count(Met::NotApplicable)
     );
     text
@@ -284,5 +294,5 @@ fn reasons(outcome: &CaseOutcome) -> Vec<String> {
             None => found.push((reason, 1)),
         }
     }
-    found.into_iter().map(|(reason, cells)| format!("not applicable in {cells} cells: {reason}")).collect()
+    found.into_iter().map(|(reason, cells)| format!("not applicable in {}: {reason}", counted(cells, "cell"))).collect()
 }

@@ -55,7 +55,7 @@ pub struct EmulateArgs {
     /// [default: packets below 1.5 Gbit/s]
     #[arg(long, value_name = "KIND", help_heading = "Run")]
     pub offload: Option<OffloadKind>,
-    /// Seed of all dice [default: 1]
+    /// Seed of all random numbers [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub seed: Option<String>,
     /// Write the emulator's check of itself as JSON, with the machine that it ran on

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use bbrlab_lab::words::counted;
 use bbrlab_live::oracle;
 use clap::Args;
 
@@ -34,7 +35,7 @@ pub struct RecordArgs {
     /// When the recording ends, in real time [default: 60s]
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub duration: Option<String>,
-    /// Seed of the link's dice [default: 1]
+    /// Seed of the link's random numbers [default: 1]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub seed: Option<String>,
 }
@@ -59,9 +60,12 @@ pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
         })
         .collect();
     let size = recording.log.len() as f64 / 1e3;
-    print(&format!("{} calls in {size:.1} kB; received {}\n", recording.records, received.join(", ")))?;
+    print(&format!("{} in {size:.1} kB; received {}\n", counted(recording.records, "call"), received.join(", ")))?;
     if recording.lost > 0 {
-        return Err(format!("the tap lost {} calls: the machine was too busy; record it again", recording.lost));
+        return Err(format!(
+            "the tap lost {}: the machine was too busy; record it again",
+            counted(recording.lost, "call")
+        ));
     }
     Ok(Verdict::Holds)
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bbrlab_lab::words::counted;
 use bbrlab_replay::{Difference, Header, Report, replay_bytes};
 use clap::Args;
 use serde_json::{Value, json};
@@ -73,20 +74,28 @@ fn table(done: &[(&PathBuf, Header, Report)]) -> String {
     let mut text = aligned(&heads, &aligns, rows);
     let sum = |of: fn(&Report) -> u64| done.iter().map(|(_, _, report)| of(report)).sum::<u64>();
     text.push_str(&format!(
-        "\n{} calls, {} of them ACKs; {} outputs compared bit by bit.\n",
-        sum(|report| report.calls),
+        "\n{}, {} of them ACKs; {} compared bit by bit.\n",
+        counted(sum(|report| report.calls), "call"),
         sum(|report| report.acks),
-        sum(|report| report.outputs)
+        counted(sum(|report| report.outputs), "output")
     ));
     let seen: Vec<String> =
         summed(done, |report| &report.events).map(|(name, count)| format!("{name} {count}")).collect();
     text.push_str(&format!("Seen: {}.\n", seen.join(", ")));
     for (name, calls) in summed(done, |report| &report.explained) {
-        text.push_str(&format!("{calls} calls depend on what the tap can't see: {name}.\n"));
+        text.push_str(&format!(
+            "{} {} on what the tap can't see: {name}.\n",
+            counted(calls, "call"),
+            if calls == 1 { "depends" } else { "depend" }
+        ));
     }
     for (file, _, report) in done {
         if report.lost > 0 {
-            text.push_str(&format!("{}: the tap lost {} calls; record it again\n", file.display(), report.lost));
+            text.push_str(&format!(
+                "{}: the tap lost {}; record it again\n",
+                file.display(),
+                counted(report.lost, "call")
+            ));
         }
         if let Some(difference) = &report.difference {
             text.push_str(&described(file, difference));

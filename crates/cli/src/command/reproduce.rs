@@ -31,7 +31,7 @@ pub struct ReproduceArgs {
     /// Take the experiments from this directory instead of the ones built in
     #[arg(long, value_name = "DIR")]
     pub experiments: Option<PathBuf>,
-    /// Seed of all dice
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
     /// Where the runs take place: sim, or a real kernel (uml, kernel) with the simulator's figures beside it

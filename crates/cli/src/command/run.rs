@@ -47,7 +47,7 @@ pub struct RunArgs {
     /// Metrics count from here [default: 0s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub warmup: Option<String>,
-    /// Seed of all dice [default: 1]
+    /// Seed of all random numbers [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub seed: Option<String>,
     /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use bbrlab_lab::export::parquet::{self, Values, Writer};
 use bbrlab_lab::product::Vary;
 use bbrlab_lab::sweep::{self, Cells, Metric, Row, Sweep, axis};
+use bbrlab_lab::words::counted;
 use clap::Args;
 use rayon::prelude::*;
 
@@ -144,7 +145,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     let left = (0..sweep.blocks()).filter(|block| !place.has(*block)).count();
     if left > 0 {
         let done = sweep.blocks() - left;
-        print(&format!("{done} of {} blocks are there; other shards have the rest\n", sweep.blocks()))?;
+        print(&format!("{done} of {} done; other shards have the rest\n", counted(sweep.blocks(), "block")))?;
         return Ok(Verdict::Holds);
     }
     let cells = place.merge(&sweep)?;
@@ -463,10 +464,10 @@ fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric], place: &Place) -> Strin
         head.iter().enumerate().map(|(nth, _)| if nth == 0 { Align::Left } else { Align::Right }).collect();
     let mut text = aligned(&head, &align, rows);
     text += &format!(
-        "\nmedians over {} runs ({} combinations, {} seeds each); all of them: {}\n",
-        sweep.len(),
-        sweep.product().len(),
-        sweep.spec().repeat,
+        "\nmedians over {} ({}, {} each); all of them: {}\n",
+        counted(sweep.len(), "run"),
+        counted(sweep.product().len(), "combination"),
+        counted(sweep.spec().repeat, "seed"),
         place.dir.join(RUNS).display()
     );
     text

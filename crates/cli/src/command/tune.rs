@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use bbrlab_lab::objective::Objective;
 use bbrlab_lab::report::{self, Axis, Figure, Panel, Report, Section, Series, Style, Table};
 use bbrlab_lab::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
+use bbrlab_lab::words::counted;
 use clap::Args;
 use serde_json::json;
 
@@ -45,7 +46,7 @@ pub struct TuneArgs {
     /// Paths that judge the outcome, none of them seen by the search
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub held_out: u32,
-    /// Seed of all dice
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
     /// Write the parameters as a file that --flow CC,params=FILE takes
@@ -177,13 +178,13 @@ fn shown(tuned: &Tuned) -> String {
     text += &aligned(&head, &align[..head.len()], differences(tuned));
     let _ = writeln!(
         text,
-        "\n{}\n{} settings on {} paths; judged on {} others; differences up to {} count as none; {} settings on the front",
+        "\n{}\n{} on {}; judged on {} others; differences up to {} count as none; {} on the front",
         verdict(tuned),
-        tuned.budget.settings * (tuned.budget.generations + 1),
-        tuned.budget.paths,
+        counted(tuned.budget.settings * (tuned.budget.generations + 1), "setting"),
+        counted(tuned.budget.paths, "path"),
         tuned.budget.held_out,
         percent(SAME),
-        tuned.front.len()
+        counted(tuned.front.len(), "setting")
     );
     text
 }

@@ -1,5 +1,5 @@
 //! `bbrlab cdn` as its user meets it: populations of one's own, one line for a slip, the same figures whatever the threads.
-//! In: tiny populations. Out: verdicts. Never: the catalogue's population, which takes seconds.
+//! The catalogue's own population takes seconds and is not run here.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

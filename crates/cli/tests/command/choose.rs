@@ -1,5 +1,4 @@
 //! Sweep, advise and tune as their user meets them.
-//! In: arguments. Out: verdicts. Never: a network, a right, a wait.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

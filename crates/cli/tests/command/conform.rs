@@ -1,5 +1,4 @@
 //! `bbrlab conform` as its user meets it: verdicts, exit status, JSON, JUnit, a page; and logs, good and bad.
-//! In: arguments. Out: failures. Never: a network, a right, a wait.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

@@ -1,5 +1,4 @@
 //! The command as its user meets it: exit status, one line on standard error, nothing written where nothing ran.
-//! In: arguments. Out: verdicts. Never: a network, a right, a wait.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod cdn;

@@ -1,5 +1,4 @@
 //! Running a scenario, and what all commands share: flags, outputs, listings.
-//! In: arguments. Out: verdicts. Never: a network, a right, a wait.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

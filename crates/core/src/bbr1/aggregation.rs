@@ -1,5 +1,5 @@
 //! BBRv1's allowance for aggregated ACKs: how much more arrives acknowledged than the bandwidth estimate explains.
-//! In: delivered counts over an epoch. Out: `extra_acked`. Never: an influence on the bandwidth estimate.
+//! It has no influence on the bandwidth estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::Part;

@@ -1,5 +1,4 @@
 //! BBRv1's bandwidth: rounds, the windowed maximum, and the long-term estimate that recognises policers.
-//! In: rate samples. Out: `bw()`. Never: a decision on what to send.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::{NewRate, Part};

@@ -1,5 +1,4 @@
 //! Everything a BBRv1 flow remembers, as Linux's `struct bbr` holds it, for a comparison with a real kernel.
-//! In: a flow. Out: [`Bbr1Inside`]. Never: a rule of the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::Part;

@@ -1,5 +1,4 @@
 //! BBRv1's RTprop filter, and ProbeRTT, which keeps it honest.
-//! In: RTT samples and inflight. Out: `min_rtt_us`, and the way into and out of ProbeRTT. Never: a window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::{Part, Seen};

@@ -1,5 +1,4 @@
 //! BBRv1 in the kernel's fixed point (Linux 6.12 `tcp_bbr.c`): packets, µs, gains in 1/256, bandwidth in packets/µs·2^24.
-//! In: one [`Ack`] at a time, and the host's recovery events. Out: congestion window and pacing rate. Never: a clock.
 //! A flow's life: Startup doubles the rate until bandwidth stops growing, Drain empties the queue that made,
 //! ProbeBW cycles its gain around 1, and ProbeRTT every 10 s uncovers the path's own delay.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -245,12 +244,25 @@ impl<V: Part> Bbr1<V> {
         &mut self.part
     }
 
-    /// One ACK, in the kernel's order.
+    /// One ACK, in the kernel's order: the steps below, each of which may also be called by itself, in this order.
     // spec: Linux bbr_main
     pub fn on_ack(&mut self, ack: &Ack) {
+        self.step_bandwidth(ack);
+        self.step_mode(ack);
+        self.step_outputs(ack);
+    }
+
+    /// The first step of an ACK: bandwidth, and the aggregation of ACKs.
+    #[inline]
+    pub fn step_bandwidth(&mut self, ack: &Ack) {
         if self.update_bw(ack) {
             self.update_ack_aggregation(ack);
         }
+    }
+
+    /// The second step: the mode, the minimum RTT, the gains.
+    #[inline]
+    pub fn step_mode(&mut self, ack: &Ack) {
         self.update_cycle_phase(ack);
         // In ProbeBW, where flows spend their lives, the pipe has been found and drained.
         if !matches!(self.mode, Mode::ProbeBw { .. }) {
@@ -258,6 +270,11 @@ impl<V: Part> Bbr1<V> {
         }
         self.update_min_rtt(ack);
         self.update_gains();
+    }
+
+    /// The last step: rate and window.
+    #[inline]
+    pub fn step_outputs(&mut self, ack: &Ack) {
         self.set_outputs(ack);
         debug_assert!(self.cwnd >= 1 && self.pacing_rate > 0);
     }
@@ -339,9 +356,9 @@ impl<V: Part> Bbr1<V> {
         self.mark_app_limited
     }
 
-    /// Replaces the dice, for a host that has its own.
-    pub fn set_dice(&mut self, dice: Rng) {
-        self.rng = dice;
+    /// Replaces the source of random numbers, for a host that has its own.
+    pub fn set_rng(&mut self, rng: Rng) {
+        self.rng = rng;
     }
 
     /// What the flow thinks.

@@ -1,5 +1,4 @@
 //! BBRv1's constants as parameters, with the kernel's values as defaults.
-//! In: nothing. Out: [`Bbr1Params`]. Never: derived values.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::params::params;

@@ -1,5 +1,5 @@
 //! The places at which a variant may replace a part of BBRv1: an estimator, a detector, what follows from it, a gain.
-//! In: what BBRv1 knows at that place. Out: the variant's answer; by default BBRv1's own. Never: a rule of a variant.
+//! Each answers as BBRv1 does unless a variant says otherwise.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::Bbr1Params;

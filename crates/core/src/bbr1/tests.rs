@@ -1,5 +1,4 @@
 //! BBRv1 beside Linux 6.12's `tcp_bbr.c`, rule by rule: each transition with its condition just met and just not met.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! BBRv1's outputs: pacing rate, quantisation budget, congestion window, and what recovery does to it.
-//! In: the model. Out: `pacing_rate` and `cwnd`. Never: an estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::{Part, Shrink};
@@ -18,7 +17,7 @@ const PACING_SHIFT: u32 = 10;
 const GSO_MAX_PAYLOAD: u64 = 65_536 - 1 - 320;
 /// Largest burst in packets. Source: Linux `bbr_tso_segs_goal`.
 const TSO_SEGS_MAX: u64 = 127;
-/// Rate from which the first draft's quantum is a millisecond, bit/s. Source: draft-cardwell-00 (SPEC §1.5).
+/// Rate from which the first draft's quantum is a millisecond, bit/s. Source: draft-cardwell-iccrg-bbr-congestion-control-00.
 const DRAFT00_QUANTUM_RATE: u64 = 24_000_000;
 
 impl<V: Part> Bbr1<V> {

@@ -1,5 +1,5 @@
 //! BBRv3's allowance for aggregated ACKs: how much more is acknowledged than the bandwidth estimate explains.
-//! In: volumes delivered over an epoch. Out: `extra_acked`. Never: an influence on the bandwidth estimate.
+//! It has no influence on the bandwidth estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{AckFilter, Rules};

@@ -1,5 +1,4 @@
 //! BBRv3's bounds: the short-term ones that a round with loss sets, the long-term one that probes find, and the rounds of loss.
-//! In: losses, rounds. Out: `bw_shortterm`, `inflight_shortterm`, `inflight_longterm`. Never: a change of state.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{Marks, Rules};

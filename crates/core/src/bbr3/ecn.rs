@@ -1,5 +1,4 @@
 //! BBRv3 and congestion marks: Google's response to a shallow threshold, and the draft's demand that marks count as congestion.
-//! In: marks reported. Out: a lower `inflight_shortterm`, the end of Startup or of a probe. Never: a retransmission.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{Marks, Rules};

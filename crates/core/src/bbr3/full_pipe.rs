@@ -1,5 +1,4 @@
 //! BBRv3's search for a full pipe: bandwidth that stops growing, or congestion, in Startup and in each probe.
-//! In: one sample an ACK. Out: `full_bw_reached`, `full_bw_now`, and what showed it. Never: a window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{LossEvents, Plateau, Rules};

@@ -1,5 +1,4 @@
 //! What the host has said of the connection, in the flow's unit of volume.
-//! In: packets of a size, bounds. Out: volumes. Never: a change that a plan could miss: each one counts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::event::Init;

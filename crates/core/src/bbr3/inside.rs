@@ -1,5 +1,4 @@
 //! What a flow of BBRv2 or BBRv3 thinks, by the draft's names, for those who check it: conformance cases, traces, tests.
-//! In: a flow. Out: [`Bbr3Inside`]. Never: a rule of the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::phase::Phase;

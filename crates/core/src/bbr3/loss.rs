@@ -1,5 +1,4 @@
 //! BBRv3 and loss: what each loss says of the volume that fits.
-//! In: packets lost. Out: `inflight_longterm`, the end of a probe. Never: a retransmission.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{LossEvents, Rules, Saves, TooHigh};

@@ -1,5 +1,4 @@
 //! BBRv3's minimum RTT: a filter of ten seconds, and one of five that times ProbeRTT.
-//! In: RTT samples, and the host's ticks. Out: `min_rtt`, and whether it is time for ProbeRTT. Never: a change of state.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{EqualRtt, Rules};

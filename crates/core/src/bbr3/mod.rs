@@ -1,5 +1,4 @@
 //! BBRv3 by draft-ietf-ccwg-bbr-06, with the draft's names; by a table of rules each also Google's v3 for Linux, v2alpha and the prototype of 2017.
-//! In: one [`Ack`] at a time with its [`FlightSample`], each loss, the host's recovery events. Out: window, rate, quantum. Never: a clock.
 //! A flow's life: Startup doubles the rate until it stops growing or loss is high, Drain empties the queue that made;
 //! then cycles of ProbeBW: drain, cruise below the known bounds, refill the pipe, probe above them; ProbeRTT every 5 s.
 //!

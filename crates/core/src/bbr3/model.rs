@@ -1,5 +1,4 @@
 //! BBRv3's model of the path's bandwidth: rounds, the windowed maximum, and what the last round delivered.
-//! In: rate samples. Out: `max_bw`, `bw_latest`, `inflight_latest`. Never: a bound.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::shared::Rounds;

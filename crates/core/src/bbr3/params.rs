@@ -1,5 +1,4 @@
 //! The constants of BBRv2 and BBRv3 as parameters: the draft's values, and where the kernel's, v2's and the prototype's differ.
-//! In: nothing. Out: [`Bbr3Params`], and one table of defaults for each edition. Never: derived values.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{self, Edition, Rules};

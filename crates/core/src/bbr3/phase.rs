@@ -1,5 +1,4 @@
 //! The states of BBRv2 and BBRv3 with what only each of them needs, which may follow which, and the gains of each.
-//! In: a new state and what brings it. Out: the state, its gains. Never: a decision.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::Rules;

@@ -1,5 +1,4 @@
 //! BBRv3's ProbeBW: down, cruise, refill, up; when to probe, how far, and what a probe teaches.
-//! In: one sample an ACK. Out: the state, `inflight_longterm`. Never: a window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::loss::TooMuch;

@@ -1,5 +1,4 @@
 //! BBRv3's ProbeRTT: hold inflight low for a moment, to see the path's own delay.
-//! In: ACKs and the time. Out: when ProbeRTT begins and ends. Never: a rate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::Bbr3;

@@ -1,5 +1,5 @@
 //! The editions of BBRv2 and BBRv3 as tables of rules: the draft's are the defaults, each other edition lists what differs.
-//! In: nothing. Out: constants that the algorithm asks for by name. Never: a rule's code.
+//! They are constants that the algorithm asks for by name; the code of a rule stays with the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::params;
@@ -233,7 +233,7 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     const CRUISE_BY_PRIOR_FLIGHT: bool = false;
     /// Cruising begins with the short-term bound no higher than the long-term one.
     const CRUISE_LOWERS_SHORTTERM: bool = false;
-    /// The end of a probe.
+    /// What ends a probe for bandwidth.
     const PROBE_END: ProbeEnd = ProbeEnd::Plateau;
     /// What was acknowledged below the long-term bound counts for its growth later.
     const PROBE_CREDIT_LASTS: bool = true;

@@ -1,5 +1,4 @@
 //! BBRv3's Startup and Drain: doubling until bandwidth stops growing or loss is high, then emptying the queue that made.
-//! In: one sample an ACK. Out: when Drain and ProbeBW begin. Never: a window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::phase::Phase;

@@ -1,5 +1,4 @@
 //! Each rule of draft-ietf-ccwg-bbr-06 with its condition just met and just not met, and where the other editions differ.
-//! In: hand-made ACKs and losses. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use core::ops::{Deref, DerefMut};

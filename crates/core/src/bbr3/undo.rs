@@ -1,5 +1,4 @@
 //! BBRv3's memory of how things were before an episode of loss: the window, the bounds, the state.
-//! In: the signs of an episode, its end. Out: what a spurious one gives back. Never: a bound of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::bounds::Limits;

@@ -1,5 +1,4 @@
 //! BBRv3's outputs: pacing rate, send quantum, offload budget, congestion window and the bounds on it.
-//! In: the model. Out: `pacing_rate`, `send_quantum`, `cwnd`. Never: an estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::phase::Phase;

@@ -1,5 +1,4 @@
 //! Reno and CUBIC for a host that reduces the window itself, as Linux does between the calls of `tcp_congestion_ops`.
-//! In: the host's window, then one of the kernel's calls. Out: the window after it. Never: a reduction (PRR, time-out, undo).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Growth, LossBased};

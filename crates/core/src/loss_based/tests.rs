@@ -1,5 +1,4 @@
 //! Reno and CUBIC beside Linux 6.12 and RFC 9438: growth, reduction, undo, time-out, idleness.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

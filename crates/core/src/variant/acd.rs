@@ -1,5 +1,4 @@
 //! BBR-ACD: loss reduces the window only where the RTT says that there is congestion. Three editions, of which two follow the authors' code.
-//! In: RTT samples, the host's recovery. Out: the window of a recovery. Never: an estimate.
 //! Spec: Mahmud, Kim, Lubna, Cho, Electronics 9(1) 2020, 136; the rules of its public Linux and ns-3 code, in our words.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,5 +1,5 @@
 //! BBR-APG: the gains of probing follow what room the bottleneck's buffer has left, and what probing lost. A reconstruction from an abstract.
-//! In: RTTs, losses. Out: gains of two phases. Never: a claim to be the paper's algorithm; experimental.
+//! Experimental: it does not claim to be the paper's algorithm.
 //! Spec: Li, Zheng, Yang et al., HotICN 2022, of which only the abstract is public; every rule here is ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,5 +1,5 @@
 //! BBR-CPA: congestion is predicted from the RTT's trend, ProbeRTT lasts as long as the queue, bandwidth is an average. A reconstruction.
-//! In: RTT samples and rates. Out: the way into and out of ProbeRTT, its gains, the estimate. Never: BBRv1's timer, unless asked for.
+//! BBRv1's timer does not start ProbeRTT, unless asked to.
 //! Spec: Yang, Liang, Wu, J. Shenyang Aerospace Univ. 41(1) 2024; it gives no θ, no S, no window and no drained test.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,5 +1,5 @@
 //! TCP Davis: a window of one BDP, probed by a step and measured a round later; not a BBR, and not paced.
-//! In: one [`Ack`] at a time. Out: a window. Never: an answer to loss, but for an undo in slow start.
+//! It does not respond to loss, except that it can undo in slow start.
 //! Spec: Lynn, Ghosal, NAS 2022, and the rules of its public code (tcp_davis), in our words.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

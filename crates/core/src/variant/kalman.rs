@@ -1,5 +1,4 @@
 //! BBR-S of 2021 for fast-varying links: bandwidth by a Kalman filter that knows that no rate above that of sending can be measured. A reconstruction.
-//! In: rate samples, and how long it took to send what they count. Out: the estimate. Never: a float.
 //! Spec: Chiariotti et al., IEEE Access 9, 2021, by its abstract: an adaptive Tobit Kalman filter; equations and numbers are ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

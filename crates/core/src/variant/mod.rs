@@ -1,5 +1,4 @@
 //! Published variants of BBRv1, each BBRv1 with one part replaced, and TCP Davis, which is an algorithm of its own.
-//! In: what BBRv1 takes. Out: what BBRv1 gives. Never: a copy of BBRv1.
 //! The papers leave much open: what is ours stands in each parameter's source, and such variants are called reconstructions.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,5 +1,5 @@
 //! The normal distribution in integers: how likely a value lies below a bound, and where such values lie on average.
-//! In: a bound in standard deviations. Out: both, in 1/65536. Never: a float.
+//! Bounds are in standard deviations; results are in 1/65536.
 //! A table every eighth of a deviation and straight lines between; a test holds it to within 0.001 of the functions.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

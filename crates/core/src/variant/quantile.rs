@@ -1,5 +1,5 @@
 //! BBR-S of 2021 for video: bandwidth is a quantile of recent samples, because a burst that a router absorbs inflates a maximum. A reconstruction.
-//! In: rate samples. Out: the estimate. Never: a sample that the application limited.
+//! Samples that the application limited do not count.
 //! Spec: Vargas et al., WWW'21, by its abstract; the median by Yang et al. 2024, the 85th percentile by the code of the former.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,5 +1,4 @@
 //! Each variant's rule, and that nothing else of BBRv1 changed.
-//! In: hand-made ACKs, and what a part is asked. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;

@@ -1,5 +1,4 @@
 //! A toy transport over a toy link, for tests of whole controllers.
-//! In: a controller. Out: what it made of the link. Never: a loss.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![allow(dead_code, reason = "each test crate uses a part of it")]
 

@@ -1,5 +1,4 @@
 //! Does the simulator agree with a real kernel? The same scenario in both, figure by figure, with limits.
-//! In: results of both worlds. Out: ratios with intervals, verdicts. Never: a run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod packets;

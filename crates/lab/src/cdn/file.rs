@@ -183,7 +183,7 @@ impl Population {
         self.class.iter().map(|class| class.users.unwrap_or(self.users) as usize).sum()
     }
 
-    /// The users, class by class, each from dice of its own.
+    /// The users, class by class, each with random numbers of its own.
     pub fn draw(&self, seed: u64) -> Vec<User> {
         let mut users = Vec::with_capacity(self.count());
         for (index, class) in self.class.iter().enumerate() {

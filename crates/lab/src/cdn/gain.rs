@@ -139,7 +139,7 @@ impl Study {
             }
         }
         let middle = median(&mut ratios);
-        let (low, high) = interval(&ratios, &mut self.dice(arm));
+        let (low, high) = interval(&ratios, &mut self.rng(arm));
         Gain { gain: middle - 1.0, low: low - 1.0, high: high - 1.0, users: ratios.len(), objects }
     }
 
@@ -156,7 +156,7 @@ impl Study {
         };
         let ((tested, tests), (control, controls)) = (group(true), group(false));
         let users = tests.len() + controls.len();
-        let mut rng = self.dice(arm);
+        let mut rng = self.rng(arm);
         if tests.len() < 2 || controls.len() < 2 {
             return Gain { gain: f64::NAN, low: f64::NAN, high: f64::NAN, users, objects: 0 };
         }
@@ -234,8 +234,8 @@ impl Study {
         own.any(|user| user.connections.iter().flatten().any(|object| cut.takes_size(object.size)))
     }
 
-    /// The same dice for the same study and algorithm, so that a figure does not depend on what was asked before.
-    fn dice(&self, arm: usize) -> Rng {
+    /// The same random numbers for the same study and algorithm, so that a figure does not depend on what was asked before.
+    fn rng(&self, arm: usize) -> Rng {
         Rng::derive(self.seed, STREAM + arm as u64)
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::gain::quantile;
 use super::{Cut, Gain, Study};
 use crate::report::{Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table, short};
+use crate::words::counted;
 use bbrlab_sim::metrics::median;
 
 /// Edges of the classes of sizes, bytes. Ours; 3 MB is the study's.
@@ -119,7 +120,7 @@ pub fn report(study: &Study, title: &str, version: &str) -> Report {
         .collect();
     Report {
         title: title.to_owned(),
-        subtitle: format!("bbrlab {version}, seed {}, {} users", study.seed, study.users.len()),
+        subtitle: format!("bbrlab {version}, seed {}, {}", study.seed, counted(study.users.len(), "user")),
         claims: Vec::new(),
         sections,
     }
@@ -140,7 +141,7 @@ pub fn section(study: &Study) -> Section {
         title: "What was done, and what it brought".to_owned(),
         claim: format!(
             "Each of {} users has a bottleneck of its own and fetches objects over it, once under each algorithm with the \
-             same dice: {tested} against {control}. Objects below 3 MB are judged by their completion time, larger ones by \
+             same random numbers: {tested} against {control}. Objects below 3 MB are judged by their completion time, larger ones by \
              throughput; a gain of 10 % is a tenth faster either way. A user counts once, with the geometric mean over \
              its objects; the gain is the median over users, with a 95 % bootstrap interval over users. Beside it stands \
              what an operator sees who cannot run a user twice: from {} on, part of the users are served by hosts that \

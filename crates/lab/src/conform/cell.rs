@@ -1,5 +1,5 @@
 //! The grid: rates and RTTs, and what expressions of a case may ask of a cell.
-//! In: nothing. Out: cells, and their variables. Never: a cell that is left out; a case's rule says what it means there.
+//! Every case runs in every cell; its rule says what the cell means for it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

@@ -1,5 +1,5 @@
 //! A case as its file states it.
-//! In: TOML. Out: a [`Case`], checked as far as that goes without a run. Never: a default that decides a verdict.
+//! No default decides a verdict.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -36,7 +36,6 @@ pub struct Case {
     /// Parameters of the algorithm that keep out what the case is not about; an algorithm that lacks one is left as it is.
     #[serde(default)]
     pub(super) set: BTreeMap<String, String>,
-    /// The path.
     #[serde(default)]
     pub(super) path: PathSpec,
     /// The longest that a run may take, seconds.
@@ -47,7 +46,6 @@ pub struct Case {
     /// Names for values of the finished run, in their order.
     #[serde(default, rename = "let")]
     pub(super) lets: Vec<Named>,
-    /// The demands.
     pub(super) check: Vec<Check>,
 }
 

@@ -1,5 +1,4 @@
 //! Holds a finished run to a case's demands.
-//! In: a case, a run, the cell's variables. Out: one [`Seen`] a demand. Never: a demand that is dropped in silence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Conformance: the example test cases of draft-ietf-ccwg-bbr's appendix, each as a file, over a grid of rates and RTTs.
-//! In: a case, an algorithm, a cell of the grid. Out: what is demanded, what was seen, a verdict. Never: a bound that the case's file does not state.
+//! Every bound comes from the case's file.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod catalogue;
@@ -73,7 +73,6 @@ pub struct Seen {
     pub measured: f64,
     /// Its unit; may be empty.
     pub unit: String,
-    /// The verdict.
     pub verdict: Verdict,
     /// Why it does not apply.
     pub reason: Option<String>,
@@ -101,7 +100,6 @@ pub struct CellOutcome {
     pub mss: u32,
     /// How long the run was, in simulated seconds.
     pub simulated_s: f64,
-    /// The demands.
     pub seen: Vec<Seen>,
     /// What was recorded, for a page.
     pub figure: Option<Figure>,
@@ -117,13 +115,10 @@ impl CellOutcome {
 /// One case with one algorithm.
 #[derive(Clone, Debug)]
 pub struct CaseOutcome {
-    /// The case.
     pub case: Case,
-    /// The algorithm.
     pub algorithm: String,
     /// Why the case says nothing of this algorithm, where it does not.
     pub not: Option<String>,
-    /// The grid.
     pub cells: Vec<CellOutcome>,
 }
 

@@ -1,5 +1,4 @@
 //! Conformance as a page in the report's look: verdicts, a grid for each case, and what one cell did.
-//! In: outcomes. Out: a [`Report`]. Never: a cell that is left out.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::NANOS_PER_SEC;
@@ -16,7 +15,6 @@ const POINTS: usize = 1_500;
 /// Most failing cells of a case that are drawn. Ours.
 const DRAWN: usize = 3;
 
-/// The page.
 pub fn page(outcomes: &[CaseOutcome]) -> Report {
     let mut report = Report {
         title: format!("Conformance to {DRAFT}"),
@@ -57,7 +55,11 @@ fn claim(outcome: &CaseOutcome) -> Option<ClaimRow> {
         contradiction: None,
         what: outcome.case.title.clone(),
         expected: "every cell to which it applies holds".to_owned(),
-        measured: format!("{holds} of {} cells hold, {fails} fail, {not} not applicable", outcome.cells.len()),
+        measured: format!(
+            "{holds} of {} cells hold, {}, {not} not applicable",
+            outcome.cells.len(),
+            crate::words::verb(fails, "fails", "fail")
+        ),
         verdict,
         reason: first_fault(outcome),
     })

@@ -1,5 +1,4 @@
 //! Runs a case in a cell: its path and script resolved, simulated, and judged.
-//! In: a case, an algorithm, a cell. Out: a [`CellOutcome`], the same whatever the number of threads. Never: a clock.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;

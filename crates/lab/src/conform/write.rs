@@ -1,5 +1,4 @@
 //! Outcomes for machines: JSON, and JUnit XML as CI systems read it.
-//! In: outcomes. Out: text; equal outcomes give equal bytes. Never: a wall-clock time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;

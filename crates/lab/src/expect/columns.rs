@@ -1,5 +1,5 @@
 //! The columns of a trace by name, in the units of the figures: `rtt_ms`, `inflight_kB`, `queue_ms` …
-//! In: a run's setup and trace. Out: plain numbers on the trace's grid, NaN where a flow had no value yet.
+//! NaN where a flow has no value yet.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::NANOS_PER_SEC;

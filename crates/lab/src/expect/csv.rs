@@ -1,5 +1,4 @@
 //! Columns of a comma-separated file with a heading line and `#` comments.
-//! In: the file's text. Out: numbers of two columns, for the rows that a filter lets through.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! A measure over an axis of an experiment: half-point, cliff, spread, order.
-//! In: the axis' numbers and one measured value each. Out: plain numbers; yes and no are 1 and 0.
+//! Yes and no count as 1 and 0.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::series;

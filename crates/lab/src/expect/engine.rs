@@ -1,5 +1,5 @@
 //! The expression engine (rhai, expressions only) over a set of named runs.
-//! In: `run("cc=bbr1,loss=1%").goodput_mbps()` or `sweep("loss", "cc=bbr1", "r.goodput_mbps()").half_point()`. Out: a number.
+//! An expression reads `run("cc=bbr1,loss=1%").goodput_mbps()` or `sweep("loss", "cc=bbr1", "r.goodput_mbps()").half_point()`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -21,7 +21,6 @@ const MAX_DEPTH: usize = 64;
 /// One axis of an experiment: its labels with the numbers that they stand for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
-    /// Its name.
     pub name: String,
     /// Its labels in the order of the file, each with its number.
     pub values: Vec<(String, f64)>,
@@ -175,7 +174,6 @@ impl Measurer {
         Self { engine, runs }
     }
 
-    /// The runs.
     pub fn runs(&self) -> &RunSet {
         &self.runs
     }

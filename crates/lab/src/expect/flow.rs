@@ -1,5 +1,4 @@
 //! One flow of a finished run as an expectation sees it.
-//! In: a run and the flow's index. Out: one number a question. Never: a verdict.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, State, Time};
@@ -11,7 +10,6 @@ use bbrlab_sim::record::result::FlowResult;
 /// One flow of a run.
 #[derive(Clone, Debug)]
 pub struct FlowView {
-    /// The run.
     pub run: RunView,
     /// The flow's index in the scenario.
     pub index: usize,
@@ -20,7 +18,6 @@ pub struct FlowView {
 /// Some flows of a run, together.
 #[derive(Clone, Debug)]
 pub struct GroupView {
-    /// The run.
     pub run: RunView,
     /// Indices of the flows.
     pub flows: Vec<usize>,
@@ -29,7 +26,6 @@ pub struct GroupView {
 /// One link of a run.
 #[derive(Clone, Debug)]
 pub struct LinkView {
-    /// The run.
     pub run: RunView,
     /// The link's index in the scenario.
     pub index: usize,

@@ -1,5 +1,5 @@
 //! Measures: expressions over finished runs, as an experiment's `expect` lines and figures write them.
-//! In: an expression and a set of runs. Out: one number. Never: a clock, a file, a loop without bound.
+//! They have no clock, no file and no unbounded loop.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod columns;

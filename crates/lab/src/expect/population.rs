@@ -1,5 +1,5 @@
 //! What may be asked of a population: gains in per cent, with the ends of their intervals, of a class and a kind of object.
-//! In: `population().gain("client", "large")`. Out: numbers. `experiments/README.md` lists them for writers of experiments.
+//! `experiments/README.md` lists them for authors of experiments.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The vocabulary of measures: what may be asked of a run, a flow, a group, a link and a curve.
-//! In: an engine. Out: the engine with these methods. `experiments/README.md` lists them for writers of experiments.
+//! `experiments/README.md` lists it for authors of experiments.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use rhai::{Dynamic, Engine, EvalAltResult};

@@ -1,5 +1,4 @@
 //! A finished run as an expectation sees it: the whole run, its flows together, its bottleneck.
-//! In: a setup and its output. Out: one number a question. Never: a verdict.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use bbrlab_sim::metrics::convergence_s;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::setup::Setup;
 
-/// Width of the bins over which fairness is judged, seconds. Source: CLAIMS' `share`: "Jain index on 1-s bins".
+/// Width of the bins over which fairness is judged, seconds. Ours.
 const FAIRNESS_BIN_S: f64 = 1.0;
 
 /// One finished run.
@@ -46,7 +45,6 @@ impl RunView {
         Ok(&self.t_s)
     }
 
-    /// A flow's column.
     pub fn flow_column(&self, flow: usize, name: &str) -> Result<Vec<f64>, MeasureError> {
         self.grid()?;
         columns::flow(&self.setup, &self.output.trace, flow, name).ok_or_else(|| {
@@ -55,7 +53,6 @@ impl RunView {
         })
     }
 
-    /// A link's column.
     pub fn link_column(&self, link: usize, name: &str) -> Result<Vec<f64>, MeasureError> {
         self.grid()?;
         columns::link(&self.output.trace, link, name).ok_or_else(|| {
@@ -64,7 +61,6 @@ impl RunView {
         })
     }
 
-    /// The column of the bottleneck.
     pub fn bottleneck_column(&self, name: &str) -> Result<Vec<f64>, MeasureError> {
         self.link_column(self.setup.bottleneck, name)
     }

@@ -1,5 +1,5 @@
 //! Figures of one series over a window of time: percentile, level crossing, plateau, period.
-//! In: times in seconds and values, both in time order. Out: plain numbers, NaN where the window is empty.
+//! NaN where the window is empty.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ops::Range;
@@ -56,12 +56,10 @@ pub fn count_below(values: &[f64], level: f64) -> f64 {
     values.iter().filter(|v| **v <= level).count() as f64
 }
 
-/// Smallest value.
 pub fn min(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::min).unwrap_or(f64::NAN)
 }
 
-/// Largest value.
 pub fn max(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)
 }

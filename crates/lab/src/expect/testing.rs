@@ -1,5 +1,4 @@
 //! A hand-made run for the tests of measures: two flows, four seconds, round numbers.
-//! In: nothing. Out: a [`RunView`]. Never: a simulation.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

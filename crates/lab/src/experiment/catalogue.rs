@@ -1,5 +1,5 @@
 //! The catalogue: the repository's `experiments/`, compiled in, so that `bbrlab reproduce` needs no file beside it.
-//! In: nothing. Out: parsed experiments and their data. Never: a file that the directory has and this list has not (a test holds it).
+//! A test checks that no file of the directory is missing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -120,15 +120,15 @@ mod tests {
 
     /// The walk that `experiments/data/README.md` describes, so that anyone can remake the file.
     fn walk() -> String {
-        let mut dice = bbrlab_core::Rng::new(20_160_901);
+        let mut rng = bbrlab_core::Rng::new(20_160_901);
         let (mut kbit, mut outage_ms, mut credit_bits) = (6_000_u64, 0_u64, 0_u64);
         let mut text = String::new();
         for ms in 1..=30_000_u64 {
             if ms % 100 == 0 {
-                let step = [kbit * 3 / 4, kbit * 7 / 8, kbit, kbit * 8 / 7, kbit * 4 / 3][dice.below(5) as usize];
+                let step = [kbit * 3 / 4, kbit * 7 / 8, kbit, kbit * 8 / 7, kbit * 4 / 3][rng.below(5) as usize];
                 kbit = step.clamp(500, 20_000);
-                if outage_ms == 0 && dice.below(80) == 0 {
-                    outage_ms = 100 + 100 * dice.below(6);
+                if outage_ms == 0 && rng.below(80) == 0 {
+                    outage_ms = 100 + 100 * rng.below(6);
                 }
             }
             if outage_ms > 0 {

@@ -1,5 +1,4 @@
 //! What is wrong with an experiment file before anything runs.
-//! In: the file as types. Out: the first fault, in words. Never: a fault that would only show after minutes of runs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{Expect, ExperimentFile, FigureSpec, SeriesSpec};

@@ -1,5 +1,5 @@
 //! From a declared picture and the finished runs to the report's figure.
-//! In: `[[figure]]` and a measurer. Out: a [`Figure`] of at most [`MAX_POINTS`] points a line. Never: markup.
+//! A line has at most [`MAX_POINTS`] points.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec, StyleSpec};

@@ -1,5 +1,4 @@
 //! An experiment file as its author writes it.
-//! In: TOML. Out: the same as types, nothing resolved. Never: a run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::Deserialize;
@@ -120,7 +119,6 @@ pub(super) enum Status {
     FallsShort,
 }
 
-/// One picture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FigureSpec {
@@ -199,7 +197,6 @@ pub(super) struct SeriesSpec {
     pub(super) y: Option<String>,
     #[serde(default)]
     pub(super) filter: String,
-    /// Given points.
     pub(super) points: Option<Vec<(f64, f64)>>,
     /// An expression in x.
     pub(super) function: Option<String>,

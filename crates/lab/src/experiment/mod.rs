@@ -1,5 +1,4 @@
 //! Experiments: a published claim as a file, its runs, its verdicts, its pictures.
-//! In: TOML text and a seed. Out: an [`ExperimentOutcome`], the same on every machine. Never: a verdict that the file does not state.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod catalogue;
@@ -29,7 +28,6 @@ use file::ExperimentFile;
 pub struct Experiment {
     /// Its number: `F8`.
     pub id: String,
-    /// Its title.
     pub title: String,
     /// Where the claim was published.
     pub source: String,
@@ -62,10 +60,7 @@ pub enum Verdict {
     /// The measured value lies within the expected bounds.
     Holds,
     /// It does not, the catalogue says so, and says why.
-    FallsShort {
-        /// Why.
-        reason: String,
-    },
+    FallsShort { reason: String },
     /// It does not; or it does although the catalogue says that it falls short.
     Fails,
     /// It needs a run that this world cannot do.
@@ -94,9 +89,7 @@ pub struct Row {
 /// What an experiment brought.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExperimentOutcome {
-    /// Its number.
     pub id: String,
-    /// Its title.
     pub title: String,
     /// Where the claim was published.
     pub source: String,
@@ -104,9 +97,7 @@ pub struct ExperimentOutcome {
     pub claim: String,
     /// Where the source contradicts itself.
     pub contradiction: Option<String>,
-    /// The verdicts.
     pub rows: Vec<Row>,
-    /// The pictures.
     pub figures: Vec<Figure>,
     /// The maps of a population.
     pub heats: Vec<Heat>,

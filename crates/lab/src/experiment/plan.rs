@@ -1,5 +1,4 @@
 //! From an experiment's axes to its named runs: the product, without what is skipped, and the runs beside it.
-//! In: an experiment file. Out: names and scenario tables. Never: a resolved scenario.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::ExperimentFile;

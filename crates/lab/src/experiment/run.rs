@@ -1,5 +1,4 @@
 //! Runs an experiment: every run in parallel, then verdicts and pictures over all of them.
-//! In: an experiment and a seed. Out: its outcome, the same whatever the number of threads. Never: a wall clock.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

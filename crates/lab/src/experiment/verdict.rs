@@ -1,5 +1,4 @@
 //! From an expectation and the finished runs to rows with verdicts.
-//! In: `[[expect]]` and a measurer. Out: rows. Never: a row that is dropped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{Bound, Expect};

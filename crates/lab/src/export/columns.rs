@@ -1,5 +1,4 @@
 //! The trace's columns by name, the same names in every export.
-//! In: a flow's or a link's trace. Out: names and values by sample. Never: a unit that the name does not say.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;

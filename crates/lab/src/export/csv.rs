@@ -1,5 +1,5 @@
 //! The series as CSV: a table of flows and one of links, or both in one long table.
-//! In: a [`Record`]. Out: text after RFC 4180 with line feeds. Never: a quoted field, for no name holds a comma.
+//! RFC 4180 with line feeds; no name holds a comma, so no field is quoted.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, Write};

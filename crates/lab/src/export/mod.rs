@@ -1,5 +1,4 @@
 //! A run's series for other tools: CSV, qlog, pcapng and, with the feature `parquet`, Parquet.
-//! In: a [`Record`]. Out: bytes, the same for the same run. Never: a file opened here, a value that the trace does not hold.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod columns;
@@ -18,9 +17,7 @@ use bbrlab_sim::setup::Setup;
 pub struct Record<'a> {
     /// What was run.
     pub setup: &'a Setup,
-    /// Its figures.
     pub result: &'a RunResult,
-    /// Its series.
     pub trace: &'a Trace,
 }
 

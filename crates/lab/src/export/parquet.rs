@@ -1,5 +1,5 @@
 //! The series and figures as Parquet: tables `samples` (a row a sample and flow or link) and `runs` (a row a run).
-//! In: a [`Record`]. Out: bytes, Snappy-compressed. Never: Arrow, which would double the build for nothing here.
+//! Compressed with Snappy, written without Arrow, which would double the build time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;
@@ -24,11 +24,8 @@ struct Column {
 
 /// The values of one column; `None` is null.
 pub enum Values {
-    /// Whole numbers.
     Whole(Vec<Option<u64>>),
-    /// Numbers.
     Float(Vec<Option<f64>>),
-    /// Texts.
     Text(Vec<Option<String>>),
 }
 

@@ -1,5 +1,5 @@
 //! Packets as pcapng: simulated segments as Ethernet, IPv4 and TCP, so that Wireshark and tcptrace read them.
-//! In: [`PacketRecord`]s. Out: bytes; payload is all zeros and cut off, as a capture with a short snaplen. Never: a wrong checksum.
+//! Payloads are zeros and cut off, as in a capture with a short snaplen; checksums are correct.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Format: draft-ietf-opsawg-pcapng; headers: RFC 791, RFC 9293, RFC 7323 (timestamps), RFC 2018 (SACK).
 

@@ -1,5 +1,5 @@
 //! The series as qlog, in the drafts' dialect (JSON text sequence) and in the one that qvis 0.3 reads.
-//! In: a [`Record`]. Out: JSON. Never: an event of a single packet, for a trace is sampled.
+//! A trace is sampled, so there is no event for a single packet.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Formats: draft-ietf-quic-qlog-main-schema-13 and -quic-events-12; for qvis, draft-ietf-quic-qlog-main-schema-02.
 

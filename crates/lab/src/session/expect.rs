@@ -1,5 +1,5 @@
 //! A scenario's own `[[expect]]` tables: checked before the run, evaluated after it.
-//! In: expectations and a run. Out: verdicts. Never: a failed measurement that passes.
+//! A measurement that cannot be taken fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -29,7 +29,6 @@ pub trait World: Sync {
 /// A scenario with everything filled in, and one setup for each of its seeds.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The scenario.
     pub scenario: Scenario,
     /// What is run, in the order of the seeds.
     pub setups: Vec<Arc<Setup>>,

@@ -1,5 +1,5 @@
 //! Several runs in one: each figure's median with its 95 % bootstrap interval.
-//! In: results as JSON and a seed. Out: the contract's `summary`. Never: another interval for the same runs.
+//! The same runs and seed give the same interval.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;

@@ -4,6 +4,7 @@
 
 use super::{Cells, Metric, Sweep};
 use crate::report::{Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table};
+use crate::words::counted;
 
 /// What a page shows unless told.
 pub const SHOWN: [Metric; 3] = [Metric::FirstGoodputBps, Metric::QueueP50Ms, Metric::FirstRetransmitRatio];
@@ -31,11 +32,11 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], title: &str) -> Repo
         }
     }
     let subtitle = format!(
-        "bbrlab {}, {} runs: {} combinations, {} seeds each",
+        "bbrlab {}, {}: {}, {} each",
         sweep.spec().version,
-        sweep.len(),
-        sweep.product().len(),
-        sweep.spec().repeat
+        counted(sweep.len(), "run"),
+        counted(sweep.product().len(), "combination"),
+        counted(sweep.spec().repeat, "seed")
     );
     Report {
         title: title.to_owned(),

@@ -1,5 +1,4 @@
 //! The emulator's bench: pings through an idle link, bulk transfers through a busy one.
-//! In: a setup. Out: the round-trip times and the rates that real sockets see. Never: traffic outside our namespaces.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
@@ -35,7 +34,6 @@ const PORT: u16 = 5001;
 /// Bytes of one write or read of a bulk transfer. Ours.
 const CHUNK: usize = 256 << 10;
 
-/// Nobody watches.
 #[derive(Debug, Default)]
 pub struct Unwatched;
 

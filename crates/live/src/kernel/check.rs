@@ -1,5 +1,4 @@
 //! The emulator's check of itself: did the link do what was asked, at the moments that were asked for?
-//! In: moments of packets, the machine's counters. Out: a verdict with its figures and limits. Never: a silent pass.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -44,7 +43,6 @@ pub struct SelfCheck {
     pub clean: bool,
     /// What is not, in words.
     pub faults: Vec<String>,
-    /// The limits.
     pub limits: Limits,
     /// Rate that the link model gave while it was busy, bit/s; 0 if it never was.
     pub asked_rate_bps: f64,

@@ -1,6 +1,5 @@
 //! `bbrlab emulate` on this host's kernel: a path, a command behind it, and what became of both.
-//! In: a setup's path, an errand. Out: the command's exit status and the emulator's check of itself. Never: an output
-//! of its own on the command's streams.
+//! The command's standard streams carry nothing of ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
@@ -46,7 +45,6 @@ pub struct Job {
     pub offload: Option<Offload>,
     /// Congestion control of both hosts, by the kernel's name.
     pub cc: Option<String>,
-    /// What runs.
     pub errand: Errand,
 }
 
@@ -59,7 +57,6 @@ pub struct Report {
     pub wall_s: f64,
     /// The emulator's check of itself.
     pub self_check: SelfCheck,
-    /// The machine.
     pub environment: Environment,
 }
 

@@ -1,6 +1,5 @@
 //! The emulator: reads both TUN devices, asks the link model, writes each packet when it is due.
-//! In: two devices and a path. Out: packets on the other side, and a check of itself. Never: an allocation for each
-//! packet, a packet before it is due.
+//! No packet costs an allocation, and none leaves before it is due.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, ErrorKind};

@@ -1,5 +1,4 @@
 //! A command behind the link, and a server at its other end, in a process namespace that ends with us.
-//! In: command lines and a world. Out: the command's exit status. Never: a process that outlives the command.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsString;

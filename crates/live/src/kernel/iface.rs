@@ -1,5 +1,4 @@
 //! Interfaces of the calling thread's network namespace: addresses, size, up.
-//! In: names and addresses. Out: the kernel's word. Never: a program run, a namespace that is not ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::CString;

@@ -1,5 +1,5 @@
 //! This host's kernel as a world: our own namespaces, the link model between two TUN devices, real time.
-//! In: a setup, or a command. Out: an output like the simulator's, or the command's own. Never: a change of the host.
+//! Nothing of the host is changed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod bench;

@@ -1,5 +1,5 @@
 //! Network namespaces of our own, held by a file descriptor and nothing else.
-//! In: nothing. Out: namespaces to enter, to configure, and to forget. Never: a name below /run/netns, a host's sysctl.
+//! They have no name below /run/netns.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File};

@@ -1,6 +1,5 @@
 //! Packets in the emulator: their bytes in a pool, and the small handle that the link model carries.
-//! In: what a TUN device hands over. Out: the same bytes, or single segments and runs of a super-packet. Never: an
-//! allocation for each packet.
+//! No packet costs an allocation.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cell::RefCell;

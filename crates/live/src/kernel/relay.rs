@@ -215,7 +215,7 @@ impl<O: Observer> Watch<Packet> for Ear<'_, O> {
     }
 }
 
-/// Multicast: what hosts say to find each other belongs to no flow and would only throw the dice.
+/// Multicast: what hosts say to find each other belongs to no flow and would only use up random numbers.
 fn is_chatter(packet: &[u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => packet.get(16).is_some_and(|first| first & 0xf0 == 0xe0),

@@ -1,6 +1,4 @@
 //! The right to make namespaces: root has it; anyone else gets it in a user namespace of their own, where permitted.
-//! In: this process. Out: this process, or its own program once more as root of a user namespace. Never: a right
-//! over anything that is not ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::env;

@@ -1,6 +1,5 @@
 //! `--on kernel`: a scenario's flows as this host's TCP, through the emulator, measured by the packets that pass.
-//! In: a setup. Out: an output like the simulator's, with the emulator's check of itself. Never: a disturbed run
-//! that is taken for a clean one.
+//! A disturbed run is never taken for a clean one.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::os::fd::AsFd;
@@ -43,7 +42,6 @@ const PROGRESS_REPORTS: u64 = 100;
 pub struct Provenance {
     /// The emulator's check of itself.
     pub self_check: SelfCheck,
-    /// The machine.
     pub environment: Environment,
 }
 

@@ -1,5 +1,5 @@
 //! A TUN device: what its namespace sends is read here, what is written here arrives there.
-//! In: IP packets, each behind a `virtio_net_hdr`. Out: the same. Never: a device that outlives its descriptor.
+//! Each IP packet stands behind a `virtio_net_hdr`. The device goes when its descriptor is closed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{File, OpenOptions};

@@ -1,6 +1,5 @@
 //! Two namespaces with the emulator between them: senders on the left, receivers on the right.
-//! In: what the devices hand over, ways, who watches. Out: a running link, then what it says of itself. Never: anything
-//! that outlives this process.
+//! Nothing outlives this process.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -56,7 +55,6 @@ pub struct World {
 /// What a result must say of the machine that it was made on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// Kernel release.
     pub kernel: String,
     /// Timer ticks a second, if the kernel says.
     pub hz: Option<u32>,

@@ -1,5 +1,4 @@
 //! The oracle: the kernel's own BBR and CUBIC, recorded call by call while they carry a scenario's flows.
-//! In: a [`Setup`]. Out: the bytes of a log that [`bbrlab_replay`] reads. Never: a change of the host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! The tap is two congestion controls in BPF (`bpf/tap.bpf.c`) under names of this process alone. The flows run as in
@@ -15,9 +14,7 @@ use bbrlab_sim::setup::Setup;
 /// What a recording brought.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The log.
     pub log: Vec<u8>,
-    /// Calls recorded.
     pub records: u64,
     /// Calls that the ring had no room for.
     pub lost: u64,

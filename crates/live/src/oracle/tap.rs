@@ -1,5 +1,5 @@
 //! The tap, loaded: two congestion controls under names of this process, and the ring of their records.
-//! In: the compiled `bpf/tap.bpf.c`. Out: raw records. Never: a pinned object; everything ends with the process.
+//! Nothing is pinned: all of it ends with the process.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::time::Duration;

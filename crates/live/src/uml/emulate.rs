@@ -1,5 +1,5 @@
 //! Any command of the host's file system inside User Mode Linux, behind the kernel's own path.
-//! In: an errand. Out: its exit status and how long it ran in virtual time. Never: a write to the host's files unasked.
+//! It writes to the host's files only where asked to.
 //!
 //! With `data` up or both ways the command is on the sender's side of the path, with `data` down on the receiver's. Its
 //! streams are files of the exchange, which the host reads while they grow; there is nothing to read for it.
@@ -49,7 +49,6 @@ pub struct Errand {
     pub server: Option<String>,
     /// Where both run.
     pub directory: Vec<u8>,
-    /// Their environment.
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether they may write to the host's files.
     pub writable: bool,

@@ -1,5 +1,4 @@
 //! Inside User Mode Linux: the first process makes the path, drives the flows, writes what came out, and powers off.
-//! In: a job. Out: a file with the output, or with what went wrong. Never: a return to its caller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,11 +57,8 @@ const NO_SEED: &str = "this kernel's random numbers follow no seed, so no run of
 /// What the guest leaves behind.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Done {
-    /// It ran.
     Ran {
-        /// The figures.
         result: Box<RunResult>,
-        /// The series.
         trace: Trace,
         /// The kernel's release.
         release: String,

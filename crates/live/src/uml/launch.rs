@@ -1,5 +1,5 @@
 //! Starts User Mode Linux with a job and takes what it leaves.
-//! In: a kernel, this command, a job's text. Out: the output. Never: a file or a process left behind.
+//! No file and no process is left behind.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -269,7 +269,6 @@ impl Clock {
 struct Boot {
     /// Whether it may write to the host's files.
     writable: bool,
-    /// Its clock.
     clock: Clock,
     /// What its random numbers follow from.
     seed: u64,

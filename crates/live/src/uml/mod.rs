@@ -1,5 +1,4 @@
 //! A real Linux kernel in virtual time: User Mode Linux, whose clock jumps from event to event.
-//! In: a scenario. Out: what the simulator gives for it. Never: a privilege, a change outside the kernel's own world.
 //!
 //! The kernel is a program ([`launch`]); its first process is this very command ([`guest`]), which makes the path of
 //! [`plan`] out of the kernel's own devices and disciplines and drives real connections over it, or runs any command behind it ([`emulate`]).

@@ -1,5 +1,4 @@
 //! Packets on their way from the guest to the host: a file in the directory of exchange.
-//! In: headers that passed a sender's device. Out: the same, in order. Never: more than were asked for and one, which says so.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
 //! A setup as namespaces, devices and queueing disciplines of the kernel's own, in the words of `ip` and `tc`.
-//! In: a setup. Out: batches for both programs, or one line on what a kernel cannot express. Never: a silent difference.
+//! What a kernel cannot express is refused in one line.
 //!
 //! ```text
 //! s0 ─► n0 ─[tbf: rate, buffer]─► m0 ─[netem: serialiser, loss]─► n1 ─[netem: delay]─► r0
@@ -66,16 +66,13 @@ pub struct Ends {
     pub sender: String,
     /// Namespace of the receiver.
     pub receiver: String,
-    /// Its address.
     pub from: Ipv4Addr,
-    /// Its address.
     pub to: Ipv4Addr,
 }
 
 /// Everything that has to be made.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Namespaces.
     pub namespaces: Vec<String>,
     /// For `ip -batch` in the first namespace.
     pub wiring: String,

@@ -1,5 +1,4 @@
 //! Counters of queueing disciplines and devices, over netlink.
-//! In: a network namespace. Out: counters by device name. Never: a change of anything.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -17,9 +16,7 @@ use crate::socket::within;
 /// What one discipline has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Packets waiting.
     pub queue_packets: u32,
-    /// Bytes waiting.
     pub queue_bytes: u32,
     /// Packets that left.
     pub packets: u32,

@@ -1,5 +1,4 @@
 //! Headers of the packets that pass a device, from a packet socket's ring.
-//! In: a device of the present namespace. Out: moment, direction and headers of each packet. Never: a payload.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::{CString, c_void};

@@ -1,5 +1,5 @@
 //! Records the packets of a run where the setup's taps are, with the headers that a kernel would have written.
-//! In: segments and ACKs at the moment when they pass a tap. Out: [`Packets`]. Never: an influence on the run.
+//! Recording has no influence on the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

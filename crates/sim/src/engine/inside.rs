@@ -1,5 +1,4 @@
 //! Reads an algorithm's model for the trace of a conformance run.
-//! In: a sender. Out: [`Inside`]. Never: a judgement.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Bbr1Inside, Bbr3Inside, GAIN_UNIT};

@@ -1,5 +1,5 @@
 //! The simulator: virtual time, the link model, and a model of Linux TCP at both ends.
-//! In: a [`Setup`]. Out: an [`Output`]; same setup, same bytes. Never: a clock, randomness of its own, a thread.
+//! The same setup gives the same bytes.
 //!
 //! Every source of events (the path, each flow's two ends) has one place in an agenda, so a packet costs three events
 //! however many are in flight. At the same moment the path comes before the flows, and those in their order.

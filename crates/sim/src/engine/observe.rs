@@ -1,5 +1,5 @@
 //! What tests hear of a run from inside: each emission, and the counters that only its end shows.
-//! In: the world, read only. Out: calls to an [`Observer`]. Never: an influence on the run.
+//! Observing has no influence on the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Time};

@@ -1,5 +1,4 @@
 //! Records the series of a run on a grid of virtual time.
-//! In: the world at each grid point. Out: a [`Trace`]. Never: an influence on the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};

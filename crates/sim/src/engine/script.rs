@@ -1,6 +1,5 @@
 //! Control of a run: the schedule, and a script: changes of path and application at moments that the flow itself decides, by the
 //! states that it enters.
-//! In: states as they are entered. Out: what is due, when. Never: a look into the algorithm; a record of it is only kept.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, State, Time};

@@ -1,5 +1,5 @@
 //! ACK aggregation: what Wi-Fi, cable and cellular schedulers do to ACKs. Held back, then released together.
-//! In: items and moments. Out: the same items in the same order. Never: loss, reordering.
+//! Their order is kept and none is lost.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

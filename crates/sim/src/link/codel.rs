@@ -1,5 +1,4 @@
 //! CoDel: drops from the head once the waiting time has stayed above target for an interval, ever more often.
-//! In: packets. Out: packets in order. Never: a drop on arrival below the hard limit.
 //! Source: RFC 8289 §5. Differs: as Linux does, `count` resumes within 16 intervals, and a mark counts as a drop.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,5 +1,4 @@
 //! What a link is: its rate, its queue, and what it does to packets, as plain resolved values.
-//! In: nothing. Out: values that [`super::Link`] and [`super::DelayLine`] are built from. Never: units as text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The delay line: propagation with jitter, reordering and duplication, of as many packets as like.
-//! In: items and moments. Out: the items, later. Never: loss, a limit, a call to the dice that nobody asked for.
+//! The delay line: propagation with jitter, reordering and duplication, of any number of packets.
+//! It loses nothing, and draws random numbers only for what was asked for.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cmp::Ordering;

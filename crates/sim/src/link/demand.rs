@@ -1,5 +1,5 @@
 //! A scheduler that grants rate by backlog, as a cellular base station does.
-//! In: the backlog, as it changes. Out: the rate granted for the next period. Never: a float power, which machines round apart.
+//! Float powers are avoided, because machines round them differently.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! Rates lie on a ladder of equal ratios from `min` to `max`; a link starts at `min`. At each multiple of `period`
@@ -14,7 +14,6 @@ use super::config::Demand;
 /// The most rungs. Ours: finer than any scheduler's.
 const MAX_STEPS: u32 = 10_000;
 
-/// The grant.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
     config: Demand,

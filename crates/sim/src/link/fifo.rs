@@ -1,5 +1,4 @@
 //! The queue under every discipline: packets in order of arrival, with their bytes counted.
-//! In: packets. Out: the same packets in the same order. Never: a verdict.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

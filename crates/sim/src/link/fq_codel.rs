@@ -1,5 +1,5 @@
 //! FQ-CoDel: a CoDel queue a flow, served round by round, newcomers first.
-//! In: packets. Out: packets, each flow's in order. Never: an allocation per packet once its queues are warm.
+//! No packet costs an allocation once the queues are warm.
 //! Source: RFC 8290 §4; on overflow half of the fattest queue goes, at most 64 packets, as in Linux.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,12 +1,12 @@
 //! Random loss: independent, or in bursts after Gilbert and Elliott.
-//! In: a [`Loss`] and a seed. Out: one verdict a packet. Never: a call to the dice where the probability is zero.
+//! No random number is drawn where the probability is zero.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;
 
 use super::config::Loss;
 
-/// Throws the dice for one stream of packets.
+/// Decides which packets of one stream are lost.
 #[derive(Clone, Debug)]
 pub struct LossModel {
     kind: Kind,
@@ -30,7 +30,7 @@ pub(super) fn threshold(probability: f64) -> u64 {
     (probability * 18_446_744_073_709_551_616.0) as u64
 }
 
-/// Whether an event with this threshold happens now. Certain and impossible events leave the dice alone.
+/// Whether an event with this threshold happens now. Certain and impossible events draw no random number.
 pub(super) fn happens(threshold: u64, rng: &mut Rng) -> bool {
     threshold != 0 && (threshold == u64::MAX || rng.next_u64() < threshold)
 }
@@ -41,7 +41,7 @@ impl LossModel {
         Self { kind: Kind::of(loss), bad: false, rng: Rng::derive(seed, 0x1055) }
     }
 
-    /// Changes the model; dice and state go on.
+    /// Changes the model; random numbers and state go on.
     pub fn set(&mut self, loss: Loss) {
         self.kind = Kind::of(loss);
     }

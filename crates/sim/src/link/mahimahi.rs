@@ -1,5 +1,4 @@
 //! mahimahi's delivery traces: one integer a line, the millisecond of one opportunity to send 1500 bytes.
-//! In: text or bytes of a file. Out: opportunities, repeated without end. Never: a file or a panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

@@ -1,5 +1,4 @@
 //! The link model, sans-IO: offered a packet at a time, asked for the next departure. One model for every world.
-//! In: packets and moments. Out: departures with their theoretical times. Never: a clock, randomness of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! A packet's way: [`Link::offer`] → policer → queue discipline → serialiser → random loss → [`Link::depart`],

@@ -1,5 +1,5 @@
 //! The link itself: policer, queue, service and loss in a row.
-//! In: packets offered in order of time. Out: departures at their theoretical times. Never: work that grows with the queue.
+//! The work per packet does not grow with the queue.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
@@ -49,7 +49,7 @@ struct Serving<P> {
 }
 
 impl<P: LinkPacket> Link<P> {
-    /// An idle link whose dice depend on `seed` alone.
+    /// An idle link whose random numbers depend on `seed` alone.
     pub fn new(config: &LinkConfig, seed: u64) -> Self {
         let (service, rate) = match &config.service {
             Service::Rate(rate) => (Server::Rate, *rate),

@@ -1,5 +1,5 @@
 //! Service by a delivery trace: opportunities of 1500 bytes at given times, shared by packets byte by byte.
-//! In: packet sizes. Out: when each is complete. Never: an opportunity kept for later.
+//! An unused opportunity is lost.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! PIE: a proportional-integral controller sets the probability with which arrivals are dropped.
-//! In: packets. Out: verdicts on arrival, packets in order. Never: a drop after queueing.
 //! Source: RFC 8033 §4, §5.1, §5.4, §5.5. The delay is what the packet sent last had waited (timestamps, as Linux does by
 //! default), and zero once the queue is empty; so it needs no estimate of the departure rate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT

@@ -1,5 +1,4 @@
 //! The token-bucket policer: what finds no token is dropped, nothing ever waits.
-//! In: packet sizes and moments. Out: a verdict. Never: a fraction of a token lost.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Time};

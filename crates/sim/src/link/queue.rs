@@ -1,5 +1,4 @@
 //! Which discipline a queue has: dispatch by one enum, so that a packet pays no virtual call.
-//! In: packets. Out: verdicts, and packets in the order that the discipline chooses. Never: a clock.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Rng, Time};

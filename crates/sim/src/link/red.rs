@@ -1,5 +1,4 @@
 //! RED: drops or marks with a probability that rises with the average queue.
-//! In: packets. Out: verdicts on arrival, packets in order. Never: a drop after queueing.
 //! Source: Floyd and Jacobson 1993, §4–7; `tc red`. Differs: idle time as the paper has it, not by Linux's table.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

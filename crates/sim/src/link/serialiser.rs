@@ -1,5 +1,4 @@
 //! The serialiser: bits leave one after the other at a rate, exact over any length of time.
-//! In: packet sizes and rate changes. Out: when the last bit leaves. Never: a lost fraction of a nanosecond.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};

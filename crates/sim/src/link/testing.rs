@@ -1,5 +1,4 @@
 //! What the link's tests share: a packet and a host that plays a list of arrivals.
-//! In: arrivals. Out: what became of them. Never: a part of the library.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Time};

@@ -1,5 +1,5 @@
 //! What the link as a whole must do: closed forms, and the disciplines held under load.
-//! In: arrivals by hand. Out: verdicts. Never: a figure that was first measured and then expected.
+//! Expected figures are calculated by hand, never measured first.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn packets_leave_back_to_back_and_waits_are_pure_waiting() {
 
 #[test]
 fn random_arrivals_wait_as_long_as_the_m_d_1_formula_says() {
-    // At load ρ the mean wait is ρ/(2(1−ρ)) service times. Exponential gaps come from 64-bit dice.
+    // At load ρ the mean wait is ρ/(2(1−ρ)) service times. Exponential gaps come from 64-bit random numbers.
     let (load, mut rng, mut now) = (0.8, Rng::new(5), 0.0);
     let arrivals = (0..400_000).map(|_| {
         now += -((rng.next_u64() as f64 + 1.0) / 18_446_744_073_709_551_616.0).ln() * MS as f64 / load;

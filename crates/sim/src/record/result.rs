@@ -1,5 +1,5 @@
 //! The result of a run, the JSON document of `"schema": 1`, as types.
-//! In: nothing. Out: serde types. Rates in bit/s, times in seconds unless the key says `_ms`, volumes in bytes, ratios 0…1.
+//! Rates are in bit/s, times in seconds unless the key says `_ms`, volumes in bytes, ratios 0…1.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

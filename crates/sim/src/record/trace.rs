@@ -1,5 +1,5 @@
 //! What one run recorded over time, the same schema for every world.
-//! In: samples on a grid. Out: columns of plain numbers. Never: an interpretation of them.
+//! Columns of plain numbers, without an interpretation.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{State, Time};

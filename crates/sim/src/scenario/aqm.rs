@@ -1,5 +1,4 @@
 //! Queue disciplines as a scenario writes them: `droptail`, `codel:target=5ms:ecn`, `red:min=30kB,max=90kB`.
-//! In: text. Out: [`Aqm`] once the buffer is known. Never: a default without its source.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

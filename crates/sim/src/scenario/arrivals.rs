@@ -1,5 +1,5 @@
 //! Flows that arrive by chance: a Poisson process with a distribution of sizes, drawn from the scenario's seed.
-//! In: an [`ArrivalSpec`] and a seed. Out: moments and sizes. Never: a library's logarithm, whose last bit differs by machine.
+//! The logarithm is our own, because a library's last bit differs by machine.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rng};

@@ -1,5 +1,5 @@
 //! One `--flow` text: `CC[*N][@START[+STEP]][,KEY=VALUE…]`.
-//! In: text. Out: a checked [`FlowSpec`] whose text reads back to the same value. Never: an unknown parameter taken in silence.
+//! A flow's text reads back to the same value.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

@@ -1,5 +1,5 @@
 //! A scenario: everything that a run depends on, as its user writes it in TOML, JSON or flags.
-//! In: text. Out: [`Setup`](crate::setup::Setup), or one line saying where, what it held and what would do. Never: a file read, a clock.
+//! An error is one line that says where it is, what was there, and what would do.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod aqm;

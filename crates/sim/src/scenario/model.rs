@@ -1,5 +1,4 @@
 //! The scenario's keys, each also a flag of `bbrlab run`.
-//! In: TOML or JSON by serde, or one key at a time as text. Out: a [`Scenario`]. Never: a default that differs by the way in.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::{Deserialize, Serialize};
@@ -66,7 +65,7 @@ pub struct Scenario {
     pub duration: TimeSpan,
     /// Metrics count from here. Default: 0s.
     pub warmup: TimeSpan,
-    /// Seed of all dice. Default: 1.
+    /// Seed of all random numbers. Default: 1.
     pub seed: u64,
     /// Number of runs, with seeds seed…seed+N−1. Default: 1.
     pub repeat: u32,

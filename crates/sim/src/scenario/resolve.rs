@@ -1,5 +1,4 @@
 //! From a scenario to a [`Setup`]: defaults filled in, units resolved, everything checked.
-//! In: a [`Scenario`] and, for traces, a reader. Out: a [`Setup`] or one [`ScenarioError`]. Never: a file opened here.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};

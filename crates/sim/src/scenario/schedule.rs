@@ -1,5 +1,4 @@
 //! Changes of the path in time: `20s:rate=20mbit;40s:link=2,rate=10mbit,rtt=80ms`.
-//! In: text. Out: steps, sorted by time. Never: a change of something that the scenario lacks (see `resolve`).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

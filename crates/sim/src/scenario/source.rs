@@ -1,5 +1,4 @@
 //! Where each value of a scenario was written, so that an error names the line of the file or the flag.
-//! In: TOML or JSON text, flags. Out: a [`Sourced`] scenario; errors of one line. Never: a file read.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,4 @@
 //! The scenario language: what it refuses and in which words, and that its texts read back to the same values.
-//! In: texts. Out: verdicts. Never: a simulation.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::{Debug, Display};

@@ -1,5 +1,5 @@
 //! What all values of a scenario share: exact decimals, lists of options, and serde by way of text.
-//! In: text. Out: integers, checked floats, pairs. Never: a value that its own text does not give back.
+//! Every value reads back from its own text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

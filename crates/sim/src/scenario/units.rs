@@ -1,5 +1,5 @@
 //! Units as a scenario writes them: `10mbit`, `40ms`, `64KiB`, `1.5bdp`, `1%`.
-//! In: text. Out: newtypes whose text reads back to the same value. Never: a value out of its sane range.
+//! Every value reads back from its own text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

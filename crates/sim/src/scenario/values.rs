@@ -1,5 +1,5 @@
 //! What a path does to packets, as a scenario writes it: loss, jitter, ACK aggregation, policer, demand, on.
-//! In: text. Out: values whose text reads back to the same value. Never: a resolved unit.
+//! Every value reads back from its own text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

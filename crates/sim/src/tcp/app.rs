@@ -1,5 +1,4 @@
 //! The application above a flow: when it writes, and how much.
-//! In: the time. Out: bytes written so far. Never: knowledge of the path.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};

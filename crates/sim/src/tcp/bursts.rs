@@ -1,6 +1,5 @@
 //! How large a burst is, where the super-packets of the socket's queue end, and when a burst waits to grow.
-//! In: the sender as it stands. Out: sizes. Never: a segment sent.
-//! Spec: Linux 6.12 `tcp_output.c`, `tcp.c` (SPEC §4.4 items 2, 9).
+//! Spec: Linux 6.12 `tcp_output.c`, `tcp.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{CaState, Span, Time};

@@ -1,6 +1,5 @@
 //! What limits the sender: the application, or the window; and an application that changes its mind.
-//! In: the sender's counters. Out: marks for the controller. Never: a segment of its own.
-//! Spec: Linux 6.12 `tcp_rate.c`, `tcp_output.c` (SPEC §4.4 item 5).
+//! Spec: Linux 6.12 `tcp_rate.c`, `tcp_output.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;

@@ -1,5 +1,5 @@
-//! A model of Linux TCP, complete enough that congestion control behaves over it as in the kernel (SPEC §4.4).
-//! In: time, segments, ACKs. Out: segments, ACKs. Never: a clock; both ends are sans-IO.
+//! A model of Linux TCP, complete enough that congestion control behaves over it as in the kernel.
+//! Both ends are sans-IO.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod app;

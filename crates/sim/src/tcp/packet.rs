@@ -1,5 +1,4 @@
 //! What travels: segments one way, ACKs the other, as small plain values.
-//! In: nothing. Out: [`Segment`], [`AckPacket`]. Never: a reference to an end point.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;

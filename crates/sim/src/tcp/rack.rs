@@ -1,5 +1,4 @@
 //! RACK: loss detection by time and order of transmissions (RFC 8985; Linux 6.12 `tcp_recovery.c`).
-//! In: deliveries, in any order. Out: segments to mark lost, and when to look again. Never: a count of duplicate ACKs alone.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{CaState, Loss, Span, Time, Token};

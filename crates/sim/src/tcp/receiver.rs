@@ -1,6 +1,5 @@
 //! The Linux-like receiver: in-order delivery, SACK and DSACK, delayed and quick ACKs, SACK compression, GRO, window.
-//! In: segments as they arrive, and its own timer. Out: ACKs to send. Never: loss of what it has acknowledged.
-//! Spec: RFC 2018, RFC 2883, RFC 3168; Linux 6.12 `tcp_input.c` (SPEC §4.4 item 3).
+//! Spec: RFC 2018, RFC 2883, RFC 3168; Linux 6.12 `tcp_input.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

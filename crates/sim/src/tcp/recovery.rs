@@ -1,6 +1,6 @@
 //! What an ACK does to the sender: SACK, cumulative ACK, the congestion states, F-RTO, undo.
-//! In: one ACK. Out: marks on the scoreboard, events to the controller, and then what may be sent. Never: a scan over the window.
-//! Spec: RFC 6675 (scoreboard), RFC 5682 (F-RTO), RFC 4015 (Eifel); Linux 6.12 `tcp_input.c` (SPEC §4.4 item 4).
+//! No ACK costs a scan over the window.
+//! Spec: RFC 6675 (scoreboard), RFC 5682 (F-RTO), RFC 4015 (Eifel); Linux 6.12 `tcp_input.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, Span, Time, Token};

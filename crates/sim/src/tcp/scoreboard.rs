@@ -1,5 +1,5 @@
 //! The sender's scoreboard: one record a segment in a ring, with bit maps for what is SACKed and what is lost.
-//! In: marks. Out: Linux's counters (`packets_out`, `sacked_out`, `lost_out`, `retrans_out`). Never: a scan over the window an ACK.
+//! No ACK costs a scan over the window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

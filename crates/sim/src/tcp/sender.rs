@@ -1,6 +1,5 @@
 //! The Linux-like sender: its state, its start, and what leaves when (pacing, TSO bursts, windows).
-//! In: ACKs, timers, writes. Out: segments. Never: a look at the path.
-//! Spec: Linux 6.12 `tcp_output.c` (SPEC §4.4 items 2, 5, 7, 8, 9). Sizes are in `bursts.rs`, recovery in `recovery.rs`, timers in `timers.rs`.
+//! Spec: Linux 6.12 `tcp_output.c`. Sizes are in `bursts.rs`, recovery in `recovery.rs`, timers in `timers.rs`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ops::Range;

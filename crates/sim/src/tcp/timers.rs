@@ -1,5 +1,4 @@
 //! The sender's one timer with its four meanings, and what happens when it fires: SYN, RTO, tail loss probe, reordering.
-//! In: the time. Out: retransmissions and probes. Never: a timer that nothing re-arms.
 //! Spec: RFC 6298, RFC 8985 §7, RFC 5682; Linux 6.12 `tcp_timer.c`, `tcp_output.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,5 +1,4 @@
 //! What must hold in every run, seen from inside it.
-//! In: emissions and final counters. Out: the first fault, in words. Never: an assumption about the scenario beyond its legality.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Span, Time};

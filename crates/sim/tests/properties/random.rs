@@ -1,5 +1,4 @@
 //! Random scenarios over every feature of links, paths, flows and hosts.
-//! In: a seed and a case number. Out: a legal [`Setup`] of bounded cost. Never: another source of randomness.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Rng, Span, Time};

@@ -13,6 +13,7 @@ use bbrlab_lab::report::model::{
     Axis, ClaimRow, Figure, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
 };
 use bbrlab_lab::session::World as _;
+use bbrlab_lab::words::counted;
 use bbrlab_sim::scenario::{On, Scenario, Sourced, TimeSpan};
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ pub struct AgreeArgs {
     /// Runs of each scenario in each world
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Seed of all dice
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
     /// Only scenarios of the matrix whose name holds this text
@@ -284,8 +285,14 @@ fn shown(args: &AgreeArgs, cells: &[Cell], rows: &[Row], disturbed: &[String]) -
     let align = [Align::Left, Align::Text, Align::Right, Align::Right, Align::Text];
     text.push_str(&aligned(&["verdict", "what", "measured", "limit", "farthest off"], &align, verdict_rows(rows)));
     let held = rows.iter().filter(|row| row.holds).count();
-    let _ =
-        writeln!(text, "\n{} scenarios, {} runs each: {held} of {} demands hold", cells.len(), args.repeat, rows.len());
+    let _ = writeln!(
+        text,
+        "\n{}, {} each: {held} of {} {}",
+        counted(cells.len(), "scenario"),
+        counted(args.repeat, "run"),
+        counted(rows.len(), "demand"),
+        if rows.len() == 1 { "holds" } else { "hold" }
+    );
     for run in disturbed {
         let _ = writeln!(text, "left out: {run}");
     }
@@ -313,7 +320,12 @@ fn page(args: &AgreeArgs, cells: &[Cell], rows: &[Row]) -> Report {
     };
     Report {
         title: format!("The simulator beside a real kernel (--on {})", args.with),
-        subtitle: format!("bbrlab {}, {} scenarios, {} runs each", env!("CARGO_PKG_VERSION"), cells.len(), args.repeat),
+        subtitle: format!(
+            "bbrlab {}, {}, {} each",
+            env!("CARGO_PKG_VERSION"),
+            counted(cells.len(), "scenario"),
+            counted(args.repeat, "run")
+        ),
         claims: rows.iter().map(claim).collect(),
         sections: vec![Section {
             id: "agreement".to_owned(),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use bbrlab_core::{Span, Time};
 use bbrlab_lab::agree::packets::{self, Compared, Difference, Kind, Line};
 use bbrlab_lab::session::World as _;
+use bbrlab_lab::words::counted;
 use bbrlab_sim::record::packets::{Direction, Packets, Tap};
 use bbrlab_sim::scenario::{On, TimeSpan};
 use bbrlab_sim::setup::{Capture, Setup};
@@ -55,10 +56,10 @@ fn shown(args: &AgreeArgs, setup: &Setup, [sim, real]: [&Packets; 2], found: &Co
         .map_or(String::new(), |cut| format!(", up to {}, when {LIMIT} packets were recorded", moment(cut)));
     let _ = writeln!(
         text,
-        "{} packets in the simulator, {} on {with}; {} pairs compared{until}; the same packet is at most {} apart",
-        sim.records.len(),
+        "{} in the simulator, {} on {with}; {} compared{until}; the same packet is at most {} apart",
+        counted(sim.records.len(), "packet"),
         real.records.len(),
-        found.pairs,
+        counted(found.pairs, "pair"),
         span(found.farthest),
     );
     for (what, difference) in [("packet", &found.content), ("time", &found.time)] {

@@ -1,5 +1,4 @@
 //! The model and its states: rounds, bandwidth, Startup, Drain, the gain cycle, RTprop and ProbeRTT.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -419,10 +418,10 @@ fn a_trace_shows_the_cycle_as_up_down_and_cruise_and_a_policed_rate_as_cruise() 
 }
 
 #[test]
-fn a_hosts_dice_are_the_flows() {
-    let drawn = |dice: Rng| {
+fn a_host_can_bring_its_own_random_numbers() {
+    let drawn = |rng: Rng| {
         let mut d = Driver::new();
-        d.bbr.set_dice(dice);
+        d.bbr.set_rng(rng);
         d.bbr.enter_probe_bw(0);
         d.phase()
     };

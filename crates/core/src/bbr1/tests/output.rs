@@ -1,5 +1,4 @@
 //! Fixed point, pacing rate, window, recovery and the allowance for aggregated ACKs.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! Long-term bandwidth: what makes a policer, and what does not.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

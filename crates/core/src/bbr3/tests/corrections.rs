@@ -1,5 +1,4 @@
 //! Rules that a first version had wrong, each with the source that settles it.
-//! In: hand-made ACKs and losses. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! What a mutation of the sources once changed without a test that saw it.
-//! In: hand-made ACKs and models. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! Rules of the draft that no other test here would see broken; `tools/spec_mutants.py` breaks them.
-//! In: hand-made ACKs and losses. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

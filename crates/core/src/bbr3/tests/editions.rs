@@ -1,5 +1,4 @@
 //! Where Linux's v3, v2alpha and the prototype of 2017 differ from the draft by more than a parameter.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

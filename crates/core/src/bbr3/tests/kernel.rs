@@ -1,5 +1,4 @@
 //! What google/bbr's v3 and v2alpha do in the order and the arithmetic of their kernels, where the draft says nothing or another thing.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! Loss: the volume at which it began, time-outs, and the undoing of what was no loss.
-//! In: hand-made losses and ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! When Linux heeds marks and when it does not, and other conditions of which one alone is not enough.
-//! In: hand-made ACKs and models. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! The model: rounds, bandwidth, the last round's delivery, short-term bounds, aggregation, the minimum RTT.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! Pacing rate, send quantum, offload budget, window and its bounds.
-//! In: models set by hand. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

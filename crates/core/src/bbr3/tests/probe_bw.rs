@@ -1,5 +1,4 @@
 //! ProbeBW: when to probe, how far, when to stop, and what was learnt.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

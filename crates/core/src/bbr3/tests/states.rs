@@ -1,5 +1,4 @@
 //! Startup, Drain, ProbeRTT, idle restart.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

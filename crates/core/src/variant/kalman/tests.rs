@@ -1,5 +1,4 @@
 //! The Kalman filter beside the same equations in floating point, and on series whose truth is known.
-//! In: synthetic measurements. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;

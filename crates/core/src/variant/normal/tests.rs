@@ -1,5 +1,4 @@
 //! The tables beside the functions in floating point.
-//! In: nothing. Out: failures. Never: part of the library.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;

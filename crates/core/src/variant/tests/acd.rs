@@ -1,5 +1,4 @@
 //! BBR-ACD: what counts as congestion, and what it does to a recovery, in three editions.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;

@@ -1,5 +1,4 @@
 //! BBR-APG: how the gains of probing follow buffer and loss.
-//! In: what its part is shown. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -1,5 +1,4 @@
 //! BBR-CPA: when congestion is predicted, how long ProbeRTT lasts, what is averaged.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

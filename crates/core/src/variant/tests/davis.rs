@@ -1,5 +1,4 @@
 //! TCP Davis: its cycle over a pipe, its step, its slow start.
-//! In: a toy pipe. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;

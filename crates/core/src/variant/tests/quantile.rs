@@ -1,5 +1,4 @@
 //! BBR-S by quantiles: which samples count, for how long, and where the maximum stays.
-//! In: hand-made ACKs. Out: failures. Never: a transport.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

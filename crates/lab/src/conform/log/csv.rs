@@ -1,5 +1,5 @@
 //! The traces that `bbrlab run --csv` writes: the table of flows, or the long table.
-//! In: text. Out: one flow a name. Never: a panic; a row that is not whole is an error with its line.
+//! A row that is incomplete is an error that names its line.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

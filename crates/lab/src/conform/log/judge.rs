@@ -1,5 +1,5 @@
 //! What a log shows of the draft's demands.
-//! In: one flow of a log. Out: one [`Seen`] a demand; what the log does not show is not applicable, with what is missing. Never: a guess.
+//! What the log does not show is not applicable, with what is missing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;

@@ -1,5 +1,5 @@
 //! Somebody else's flow, as far as a log shows it: qlog in its dialects, `ss -tin` over time, our own trace.
-//! In: a log's text. Out: a [`Log`], and what it shows of the draft's demands. Never: a panic, whatever the text; a verdict on what is not shown.
+//! No text makes it panic, and nothing is concluded from what is not shown.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod csv;
@@ -18,7 +18,6 @@ pub use write::{Judged, json, junit, page};
 pub struct Log {
     /// Its form, in words.
     pub form: &'static str,
-    /// Its flows.
     pub flows: Vec<FlowLog>,
 }
 
@@ -44,23 +43,16 @@ pub struct FlowLog {
 /// One snapshot; what the log does not tell is NaN. Windows are in bytes, rates in bit/s, times in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// When.
     pub t_s: f64,
-    /// Congestion window.
     pub cwnd: f64,
-    /// In flight.
     pub inflight: f64,
-    /// Pacing rate.
     pub pacing_bps: f64,
     /// The model's bandwidth.
     pub bw_bps: f64,
     /// Newest RTT.
     pub rtt_s: f64,
-    /// Minimum RTT.
     pub min_rtt_s: f64,
-    /// Pacing gain.
     pub pacing_gain: f64,
-    /// Window gain.
     pub cwnd_gain: f64,
     /// Packets declared lost so far.
     pub lost: f64,

@@ -1,5 +1,5 @@
 //! The phases of BBR under the names that implementations give them.
-//! In: a name, or gains. Out: a [`Phase`]. Never: a guess where a name says nothing.
+//! A name that says nothing is no phase.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;

@@ -1,5 +1,5 @@
 //! qlog: the drafts' sequences and documents, qvis's 0.3, and the older form with events as arrays.
-//! In: text. Out: one flow a trace or group. Never: a panic; an event that is not understood is passed over.
+//! An unknown event is skipped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Formats: draft-ietf-quic-qlog-main-schema-00 to -13, draft-ietf-quic-qlog-quic-events.
 

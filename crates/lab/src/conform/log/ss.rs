@@ -1,5 +1,5 @@
 //! `ss -tin`, repeated: one sample a connection and call. A line with a time before a call says when it was.
-//! In: text. Out: one flow a pair of addresses. Never: a panic; a word that is not understood is passed over.
+//! An unknown word is skipped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Form: iproute2 `misc/ss.c`.
 

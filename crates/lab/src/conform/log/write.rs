@@ -1,5 +1,4 @@
 //! What a log showed, for people and machines: JSON, JUnit XML, a page.
-//! In: a log and its judged flows. Out: text and a [`Report`]. Never: a clock.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;
@@ -68,7 +67,6 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The page.
 pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
     let mut report = Report {
         title: format!("What a log shows of {DRAFT}"),

@@ -1,0 +1,398 @@
+//! Core's algorithms as functions that C can call, on one connection in memory that the host holds.
+//!
+//! `bpf/cc` compiles it into a kernel's BPF programs, one algorithm an object; `tools/targets.py` reads what is left of it, for BPF
+//! and for the browser; the differential test calls the same functions natively. Its structures are those of `bpf/cc/flow.h`.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#![cfg_attr(not(target_os = "linux"), no_std)]
+
+mod bbr1;
+#[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux"))]
+mod bbr3;
+mod telemetry;
+mod window;
+
+use bbrlab_core::{Ack, CaState, FlightSample, Init, Lost, MAX_PARAMS, Rate, Span, Time, TxStart};
+use core::mem::MaybeUninit;
+
+pub use bbr1::*;
+#[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux"))]
+pub use bbr3::*;
+pub use telemetry::Telemetry;
+pub use window::*;
+
+#[cfg(not(target_os = "linux"))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    unsafe extern "C" {
+        // Nobody defines it: where it is wanted, core can panic.
+        safe fn core_may_panic() -> !;
+    }
+    core_may_panic()
+}
+
+/// The values of an algorithm's parameters, as [`bbrlab_core::AlgorithmConfig::values`] makes them.
+pub type Parameters = [u32; MAX_PARAMS];
+
+/// What a host read of its connection.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs, reason = "the names are the kernel's, or core's")]
+pub struct Input {
+    pub now_ns: u64,
+    pub tick: u64,
+    pub departure_ns: u64,
+    pub delivered_us: u64,
+    pub delivered: u64,
+    pub lost: u64,
+    pub srtt_us: u64,
+    /// 0: none.
+    pub min_rtt_us: u64,
+    pub idle_ns: u64,
+    pub rto_ns: u64,
+    pub una: u64,
+    pub next: u64,
+    pub seed: u64,
+    pub in_flight: u64,
+    pub ca_state: u32,
+    pub old_ca_state: u32,
+    pub packets_out: u32,
+    pub mss: u32,
+    pub cwnd: u32,
+    pub cwnd_clamp: u32,
+    pub cwnd_count: u32,
+    pub ssthresh: u32,
+    /// [`mark`].
+    pub marks: u32,
+    // The rate sample; negative numbers for none.
+    pub rs_delivered: i64,
+    pub rs_interval_us: i64,
+    pub rs_prior_delivered: u64,
+    pub rs_rtt_us: i64,
+    pub rs_losses: u64,
+    pub rs_acked_sacked: u64,
+    pub rs_prior_in_flight: u64,
+    /// Bits: application-limited, delayed ACK.
+    pub rs_marks: u64,
+    // Of the newest packet delivered, or of those just lost.
+    pub tx_in_flight: u64,
+    pub lost_since: u64,
+    pub marked_since: u32,
+    // Of those just lost, or marked, or asked for in an ACK.
+    pub packets: u32,
+    pub volume: u64,
+    pub seq: u64,
+    // What another has drawn or decided.
+    pub rounds: u64,
+    pub span_us: u64,
+    /// Bytes a second.
+    pub max_rate: u64,
+    /// Bytes a second, of a host that decides on it by itself.
+    pub pacing_rate: u64,
+}
+
+/// Bits of [`Input::marks`].
+pub mod mark {
+    /// The application was the limit.
+    pub const APP_LIMITED: u32 = 1;
+    /// The cumulative ACK advanced.
+    pub const ADVANCED: u32 = 1 << 1;
+    /// The window was the limit.
+    pub const CWND_LIMITED: u32 = 1 << 2;
+    /// The window may be raised.
+    pub const MAY_RAISE: u32 = 1 << 3;
+    /// The host paces.
+    pub const PACED: u32 = 1 << 4;
+    /// The first time-out of an episode.
+    pub const FIRST_TIMEOUT: u32 = 1 << 5;
+    /// The ACK reports congestion marks.
+    pub const ECE: u32 = 1 << 6;
+    /// The newest packet delivered was a retransmission.
+    pub const RETRANSMISSION: u32 = 1 << 7;
+}
+
+/// What the algorithm wants.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Bytes a second.
+    pub pacing_rate: u64,
+    /// Packets.
+    pub cwnd: u32,
+    /// Packets.
+    pub min_burst: u32,
+    /// Samples of what is in flight now would measure the algorithm, not the path.
+    pub mark_app_limited: u32,
+    /// [`bbrlab_core::State`] by its number.
+    pub state: u32,
+    /// Of a host that holds the window itself.
+    pub cwnd_count: u32,
+    /// Packets.
+    pub ssthresh: u32,
+}
+
+/// One connection, as a map of a BPF program holds it: zero at first, then what `NAME_init` made of it.
+#[repr(C)]
+pub struct Flow<A> {
+    /// Said before an event.
+    pub input: Input,
+    /// Left by it.
+    pub output: Output,
+    /// Here, because they would take half of the stack.
+    ack: Ack,
+    flight: FlightSample,
+    algorithm: MaybeUninit<A>,
+}
+
+impl<A: Face> Default for Flow<A> {
+    fn default() -> Self {
+        // SAFETY: all zeros are a value of it, as `face!` has the compiler check of the algorithm; the rest is numbers.
+        unsafe { MaybeUninit::zeroed().assume_init() }
+    }
+}
+
+/// One algorithm behind the face.
+pub trait Face: Sized {
+    /// Begins in place; `self` is all zeros, which is a value of each of these types, as `face!` has the compiler check.
+    fn init(&mut self, parameters: &Parameters, init: &Init);
+    /// The host has read its connection; asked before any other event.
+    #[inline(always)]
+    fn read(&mut self, _input: &Input) {}
+    /// An ACK.
+    fn on_ack(&mut self, ack: &Ack, flight: &FlightSample);
+    /// The recovery state changes.
+    fn on_ca_state(&mut self, old: CaState, new: CaState);
+    /// A time-out.
+    fn on_rto(&mut self, ack: &Ack, first: bool);
+    /// The losses of this episode were none.
+    fn on_undo(&mut self, ack: &Ack);
+    /// A packet leaves while none is in flight.
+    fn on_tx_start(&mut self, start: &TxStart);
+    /// Payload bytes of a full packet changed.
+    fn on_mss(&mut self, mss: u32);
+    /// No faster than this.
+    fn on_max_rate(&mut self, _most: Rate) {}
+    /// What it wants.
+    fn outputs(&self) -> Output;
+    /// What it thinks.
+    fn telemetry(&self, into: &mut Telemetry);
+}
+
+impl Input {
+    #[inline(always)]
+    const fn marked(&self, bit: u32) -> bool {
+        self.marks & bit != 0
+    }
+
+    #[inline(always)]
+    fn srtt(&self) -> Option<Span> {
+        (self.srtt_us > 0).then_some(Span::micros(self.srtt_us))
+    }
+
+    #[inline(always)]
+    fn fill(&self, ack: &mut Ack) {
+        let known = |value: i64| u64::try_from(value).ok();
+        ack.now = Time::nanos(self.now_ns);
+        ack.rs.delivered = known(self.rs_delivered);
+        ack.rs.interval_us = known(self.rs_interval_us);
+        ack.rs.prior_delivered = self.rs_prior_delivered;
+        ack.rs.rtt_us = known(self.rs_rtt_us);
+        ack.rs.losses = self.rs_losses;
+        ack.rs.acked_sacked = self.rs_acked_sacked;
+        ack.rs.prior_in_flight = self.rs_prior_in_flight;
+        ack.rs.is_app_limited = self.rs_marks & 1 != 0;
+        ack.rs.is_ack_delayed = self.rs_marks & 2 != 0;
+        ack.delivered = self.delivered;
+        ack.delivered_time_us = self.delivered_us;
+        ack.lost = self.lost;
+        ack.in_flight = self.in_flight;
+        ack.ca_state = ca_state(self.ca_state);
+        ack.srtt = self.srtt();
+        ack.edt = Time::nanos(self.departure_ns);
+        ack.una = self.una;
+        ack.next = self.next;
+        ack.advanced = self.marked(mark::ADVANCED);
+        ack.cwnd_limited = self.marked(mark::CWND_LIMITED);
+        ack.packets_out = self.packets_out;
+        ack.paced = self.marked(mark::PACED);
+        ack.may_raise_cwnd = self.marked(mark::MAY_RAISE);
+        ack.tick = Some(self.tick);
+    }
+
+    #[inline(always)]
+    fn fill_flight(&self, flight: &mut FlightSample) {
+        flight.tx_in_flight = self.tx_in_flight as u32;
+        flight.lost = self.lost_since as u32;
+        flight.delivered_ce = self.marked_since;
+        flight.is_ece = self.marked(mark::ECE);
+        flight.is_retransmit = self.marked(mark::RETRANSMISSION);
+    }
+
+    #[inline(always)]
+    fn init(&self) -> Init {
+        let mut init = Init::new(Time::nanos(self.now_ns), self.mss, self.seed);
+        init.initial_cwnd = self.cwnd;
+        init.srtt = self.srtt();
+        init.cwnd_clamp = self.cwnd_clamp;
+        init.max_pacing_rate = (self.max_rate < u64::MAX).then_some(Rate::bytes_per_sec(self.max_rate));
+        init.min_rtt = (self.min_rtt_us > 0).then_some(Span::micros(self.min_rtt_us));
+        init.delivered = self.delivered;
+        init.delivered_time_us = self.delivered_us;
+        init.lost = self.lost;
+        init.tick = Some(self.tick);
+        init
+    }
+
+    #[inline(always)]
+    fn tx_start(&self) -> TxStart {
+        let mut start = TxStart::default();
+        start.now = Time::nanos(self.now_ns);
+        start.delivered = self.delivered;
+        start.app_limited = self.marked(mark::APP_LIMITED);
+        start.idle = Span::nanos(self.idle_ns);
+        start.delivered_time_us = self.delivered_us;
+        start.srtt = self.srtt();
+        start.rto = Span::nanos(self.rto_ns);
+        start.none_outstanding = self.packets_out == 0;
+        start.tick = Some(self.tick);
+        start
+    }
+
+    #[inline(always)]
+    fn lost(&self) -> Lost {
+        let mut lost = Lost::default();
+        lost.now = Time::nanos(self.now_ns);
+        lost.seq = self.seq;
+        lost.packets = self.packets;
+        lost.volume = self.volume;
+        lost.tx_in_flight = self.tx_in_flight;
+        lost.lost = self.lost_since;
+        lost.is_app_limited = self.marked(mark::APP_LIMITED);
+        lost.delivered = self.delivered;
+        lost
+    }
+}
+
+#[inline(always)]
+const fn ca_state(number: u32) -> CaState {
+    match number {
+        0 => CaState::Open,
+        1 => CaState::Disorder,
+        2 => CaState::Cwr,
+        3 => CaState::Recovery,
+        _ => CaState::Loss,
+    }
+}
+
+impl<A: Face> Flow<A> {
+    #[inline(always)]
+    fn with(&mut self, event: impl FnOnce(&mut A, &Input)) {
+        // SAFETY: the memory was zero, or an algorithm has begun in it; both are values of it.
+        let algorithm = unsafe { self.algorithm.assume_init_mut() };
+        algorithm.read(&self.input);
+        event(algorithm, &self.input);
+        self.output = algorithm.outputs();
+    }
+
+    #[inline(always)]
+    fn with_ack(&mut self, event: impl FnOnce(&mut A, &Input, &Ack, &FlightSample)) {
+        self.begin_ack();
+        // SAFETY: as above.
+        let algorithm = unsafe { self.algorithm.assume_init_mut() };
+        algorithm.read(&self.input);
+        event(algorithm, &self.input, &self.ack, &self.flight);
+        self.output = algorithm.outputs();
+    }
+
+    /// The ACK that the steps then share.
+    #[inline(always)]
+    fn begin_ack(&mut self) {
+        self.input.fill(&mut self.ack);
+        self.input.fill_flight(&mut self.flight);
+    }
+
+    #[inline(always)]
+    fn step(&mut self, step: impl FnOnce(&mut A, &Ack, &FlightSample)) {
+        // SAFETY: as above.
+        step(unsafe { self.algorithm.assume_init_mut() }, &self.ack, &self.flight);
+    }
+
+    #[inline(always)]
+    fn end_ack(&mut self) {
+        self.with(|_, _| {});
+    }
+
+    #[inline(always)]
+    fn tell(&self, into: &mut Telemetry) {
+        // SAFETY: as above.
+        unsafe { self.algorithm.assume_init_ref() }.telemetry(into);
+    }
+}
+
+/// The functions of one algorithm, and how large a connection of it is.
+macro_rules! face {
+    ($algorithm:ty: $bytes:ident $init:ident $ack:ident $ca_state:ident $rto:ident $undo:ident $tx_start:ident $mss:ident $max_rate:ident $telemetry:ident) => {
+        // SAFETY: a constant that is no value of its type is not compiled.
+        const _: $algorithm = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
+        /// Bytes of a connection.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $bytes() -> u64 {
+            size_of::<$crate::Flow<$algorithm>>() as u64
+        }
+        /// A connection begins.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $init(flow: &mut $crate::Flow<$algorithm>, parameters: &$crate::Parameters) {
+            flow.with(|algorithm, input| $crate::Face::init(algorithm, parameters, &input.init()));
+        }
+        /// An ACK.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $ack(flow: &mut $crate::Flow<$algorithm>) {
+            flow.with_ack(|algorithm, _, ack, flight| $crate::Face::on_ack(algorithm, ack, flight));
+        }
+        /// The recovery state changes.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $ca_state(flow: &mut $crate::Flow<$algorithm>) {
+            flow.with(|algorithm, input| {
+                $crate::Face::on_ca_state(
+                    algorithm,
+                    $crate::ca_state(input.old_ca_state),
+                    $crate::ca_state(input.ca_state),
+                );
+            });
+        }
+        /// A time-out.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $rto(flow: &mut $crate::Flow<$algorithm>) {
+            flow.with_ack(|algorithm, input, ack, _| {
+                $crate::Face::on_rto(algorithm, ack, input.marked($crate::mark::FIRST_TIMEOUT));
+            });
+        }
+        /// The losses of this episode were none.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $undo(flow: &mut $crate::Flow<$algorithm>) {
+            flow.with_ack(|algorithm, _, ack, _| $crate::Face::on_undo(algorithm, ack));
+        }
+        /// A packet leaves while none is in flight.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $tx_start(flow: &mut $crate::Flow<$algorithm>) {
+            flow.with(|algorithm, input| $crate::Face::on_tx_start(algorithm, &input.tx_start()));
+        }
+        /// Payload bytes of a full packet changed.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $mss(flow: &mut $crate::Flow<$algorithm>) {
+            flow.with(|algorithm, input| $crate::Face::on_mss(algorithm, input.mss));
+        }
+        /// No faster than this.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $max_rate(flow: &mut $crate::Flow<$algorithm>) {
+            flow.with(|algorithm, input| {
+                $crate::Face::on_max_rate(algorithm, bbrlab_core::Rate::bytes_per_sec(input.max_rate));
+            });
+        }
+        /// What it thinks.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $telemetry(flow: &$crate::Flow<$algorithm>, into: &mut $crate::Telemetry) {
+            flow.tell(into);
+        }
+    };
+}
+pub(crate) use face;

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
+/*
+ * A congestion control that decides on window and pacing rate: BBR in all its versions, and Davis on the window alone.
+ * In: the kernel's hooks. Out: what core's Rust decides. Never: a rule of an algorithm.
+ *
+ * -DALGORITHM=NAME   the algorithm, as `face` names its functions
+ * -DV1               its ACK comes in BBRv1's steps
+ * -DV3               in BBRv3's, and it wants to know each ACK's flight (also BBRv2)
+ * -DBYTES            it counts bytes, which a stock kernel does not: its packets times the present size of one
+ * -DUNPACED          it sets no pace
+ */
+#include "socket.h"
+#include "marks.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+EVENT(ca_state)
+EVENT(rto)
+EVENT(undo)
+EVENT(tx_start)
+EVENT(mss)
+EVENT(max_rate)
+
+/* An ACK in the algorithm's own steps. */
+#if defined(V3)
+EVENT(begin)
+EVENT(round)
+EVENT(signals)
+EVENT(startup)
+EVENT(cycle)
+EVENT(rtt)
+EVENT(outputs)
+EVENT(tlp_ack)
+EVENT(tlp_recovery)
+#ifdef BYTES
+EVENT(lost)
+#endif
+#define ACK_STEPS(flow) (begin(flow), round(flow), signals(flow), startup(flow), cycle(flow), rtt(flow), outputs(flow))
+#elif defined(V1)
+EVENT(begin)
+EVENT(bandwidth)
+EVENT(mode)
+EVENT(outputs)
+#define ACK_STEPS(flow) (begin(flow), bandwidth(flow), mode(flow), outputs(flow))
+#else
+EVENT(ack)
+#define ACK_STEPS(flow) ack(flow)
+#endif
+
+static __always_inline void one_ack(struct flow *flow)
+{
+	ACK_STEPS(flow);
+}
+
+#ifdef BYTES
+/* Volumes in bytes, from counts of packets: a change of their size changes what comes, not what was. */
+static __always_inline void count_bytes(struct flow *flow)
+{
+	struct input *in = &flow->in;
+	__u64 mss = in->mss;
+	__u32 delivered = in->delivered, lost = in->lost;
+
+	flow->delivered_bytes += (__u32)(delivered - flow->seen_delivered) * mss;
+	flow->lost_bytes += (__u32)(lost - flow->seen_lost) * mss;
+	flow->seen_delivered = delivered;
+	flow->seen_lost = lost;
+	in->rs_prior_delivered = flow->delivered_bytes - (__u32)(delivered - (__u32)in->rs_prior_delivered) * mss;
+	in->delivered = flow->delivered_bytes;
+	in->lost = flow->lost_bytes;
+	in->in_flight *= mss;
+	if (in->rs_delivered > 0)
+		in->rs_delivered *= mss;
+	in->rs_losses *= mss;
+	in->rs_acked_sacked *= mss;
+	in->rs_prior_in_flight *= mss;
+	in->tx_in_flight *= mss;
+	in->lost_since *= mss;
+}
+#else
+static __always_inline void count_bytes(struct flow *flow)
+{
+}
+#endif
+
+/* The socket as it is, and what of it changes seldom. */
+static __always_inline void read_for(struct flow *flow, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u64 most = flow->in.max_rate;
+	__u32 size = tp->mss_cache;
+
+	read_socket(flow, sk);
+	flow->in.rs_prior_delivered = flow->in.delivered;
+	if (flow->in.mss != size) {
+		flow->in.mss = size;
+		mss(flow);
+	}
+	if (flow->in.max_rate != most)
+		max_rate(flow);
+}
+
+static __always_inline void write_outputs(struct flow *flow, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u64 rate = flow->out.pacing_rate;
+
+	tp->snd_cwnd = flow->out.cwnd;
+	sk->sk_pacing_rate = rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
+}
+
+SEC("struct_ops") void cc_init(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct flow *flow = flow_of(sk, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!flow)
+		return;
+	__sync_fetch_and_add(&begun, 1);
+	read_socket(flow, sk);
+	flow->in.mss = tp->mss_cache;
+	flow->in.rs_prior_delivered = flow->in.delivered;
+	flow->in.seed = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+	flow->snd_nxt = tp->snd_nxt;
+	flow->asked = flow->is_tlp = flow->ece = 0;
+#ifdef V3
+	forget_marks(flow);
+#endif
+#ifdef BYTES
+	flow->delivered_bytes = (__u64)tp->delivered * tp->mss_cache;
+	flow->lost_bytes = (__u64)tp->lost * tp->mss_cache;
+	flow->seen_delivered = tp->delivered;
+	flow->seen_lost = tp->lost;
+#endif
+	count_bytes(flow);
+	init(flow);
+	write_outputs(flow, sk);
+	tp->snd_ssthresh = NO_SSTHRESH;
+#ifndef UNPACED
+	if (sk->sk_pacing_status == PACING_NONE)
+		sk->sk_pacing_status = PACING_NEEDED;
+#endif
+}
+
+SEC("struct_ops") void cc_release(__u64 *ctx)
+{
+	bpf_sk_storage_delete(&flows, (struct sock *)ctx[0]);
+}
+
+SEC("struct_ops") void cc_cong_control(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	const struct rate_sample *rs = (const struct rate_sample *)ctx[3];
+	struct flow *flow = flow_of(sk, 0);
+	struct input *in;
+	__u32 app_limited;
+
+	if (!flow)
+		return;
+	in = &flow->in;
+	read_for(flow, sk);
+	in->rs_delivered = rs->delivered;
+	in->rs_interval_us = rs->interval_us > 0 ? rs->interval_us : -1;
+	in->rs_prior_delivered = rs->prior_delivered;
+	in->rs_rtt_us = rs->rtt_us;
+	in->rs_losses = rs->losses > 0 ? rs->losses : 0;
+	in->rs_acked_sacked = rs->acked_sacked;
+	in->rs_prior_in_flight = rs->prior_in_flight;
+	in->rs_marks = rs->is_app_limited | rs->is_ack_delayed << 1;
+#ifdef V3
+	flow->last_end_seq = rs->last_end_seq;
+	flow->is_retrans = rs->is_retrans;
+	flow->snd_nxt = tp->snd_nxt;
+	look_up_flight(flow);
+	leave_mark(flow);
+	in->marked_since = 0;
+	if (__builtin_preserve_field_info(rs->delivered_ce, 2) && rs->delivered_ce > 0)
+		in->marked_since = rs->delivered_ce;
+	if (flow->ece)
+		in->marks |= ECE;
+	if (READ_BITS(tp, is_cwnd_limited))
+		in->marks |= CWND_LIMITED;
+	if (flow->is_tlp)
+		tlp_ack(flow);
+	flow->ece = flow->is_tlp = 0;
+#endif
+	count_bytes(flow);
+#ifdef BYTES
+	/* Which packets were lost is not told, only how many: as one gap, of the flight of the newest that was delivered. */
+	if (in->rs_losses) {
+		in->seq = in->lost;
+		in->packets = rs->losses;
+		in->volume = in->rs_losses;
+		if (rs->is_app_limited)
+			in->marks |= APP_LIMITED;
+		else
+			in->marks &= ~APP_LIMITED;
+		lost(flow);
+	}
+#endif
+	one_ack(flow);
+	write_outputs(flow, sk);
+	if (flow->out.mark_app_limited) {
+		app_limited = tp->delivered + packets_in_flight(tp);
+		tp->app_limited = app_limited ? app_limited : 1;
+	}
+}
+
+SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct flow *flow;
+
+	if ((__u32)ctx[1] != CA_EVENT_TX_START)
+		return;
+	flow = flow_of(sk, 0);
+	if (!flow)
+		return;
+	read_for(flow, sk);
+	count_bytes(flow);
+	tx_start(flow);
+	write_outputs(flow, sk);
+}
+
+#ifdef V3
+/* BBRv2 and BBRv3 remember at the change of state, which the kernel tells once it has asked for ssthresh. */
+SEC("struct_ops") void cc_set_state(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	__u32 new = (__u8)ctx[1];
+	struct flow *flow = flow_of(sk, 0);
+
+	if (!flow)
+		return;
+	read_for(flow, sk);
+	count_bytes(flow);
+	flow->in.old_ca_state = flow->in.ca_state;
+	flow->in.ca_state = new;
+	if (new == LOSS) {
+		if (flow->asked)
+			flow->in.marks |= FIRST_TIMEOUT;
+		rto(flow);
+	} else {
+		/* A window reduction that comes of the answer to a tail-loss probe, not of marks. */
+		if (new == CWR && flow->is_tlp && !flow->ece)
+			tlp_recovery(flow);
+		ca_state(flow);
+	}
+	flow->asked = 0;
+	write_outputs(flow, sk);
+}
+
+SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct flow *flow = flow_of(sk, 0);
+
+	if (flow)
+		flow->asked = 1;
+	return ((struct tcp_sock *)sk)->snd_ssthresh;
+}
+
+/* Comes before cong_control, and alone says what the peer reports of marks. */
+SEC("struct_ops") void cc_in_ack_event(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct flow *flow = flow_of(sk, 0);
+
+	if (!flow)
+		return;
+	flow->ece = !!((__u32)ctx[1] & ACK_ECE);
+	flow->is_tlp = tp->tlp_high_seq && READ_BITS(tp, tlp_retrans) && (__s32)(tp->snd_una - tp->tlp_high_seq) >= 0;
+}
+#else
+SEC("struct_ops") void cc_set_state(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct flow *flow;
+
+	if ((__u8)ctx[1] != LOSS)
+		return;
+	flow = flow_of(sk, 0);
+	if (!flow)
+		return;
+	read_for(flow, sk);
+	rto(flow);
+	write_outputs(flow, sk);
+}
+
+/* The threshold stands; the call says that a reduction begins. */
+SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct flow *flow = flow_of(sk, 0);
+
+	if (flow) {
+		read_for(flow, sk);
+		flow->in.old_ca_state = 0;
+		flow->in.ca_state = 3; /* TCP_CA_Recovery */
+		ca_state(flow);
+	}
+	return ((struct tcp_sock *)sk)->snd_ssthresh;
+}
+#endif
+
+SEC("struct_ops") __u32 cc_undo_cwnd(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct flow *flow = flow_of(sk, 0);
+
+	if (!flow)
+		return ((struct tcp_sock *)sk)->snd_cwnd;
+	read_for(flow, sk);
+	count_bytes(flow);
+	undo(flow);
+	return READ_HERE(flow->out.cwnd);
+}
+
+SEC("struct_ops") __u32 cc_min_tso_segs(__u64 *ctx)
+{
+	struct flow *flow = bpf_sk_storage_get(&flows, (struct sock *)ctx[0], 0, 0);
+
+	return flow ? READ_HERE(flow->out.min_burst) : 2;
+}
+
+/* Room for a window in flight, one being repaired and one to come, as Linux's BBR. */
+SEC("struct_ops") __u32 cc_sndbuf_expand(__u64 *ctx)
+{
+	return 3;
+}
+
+SEC(".struct_ops.link") struct tcp_congestion_ops cc = {
+	.name = "bbrlab",
+	.flags = NON_RESTRICTED,
+	.init = (void *)cc_init,
+	.release = (void *)cc_release,
+	.cong_control = (void *)cc_cong_control,
+	.cwnd_event = (void *)cc_cwnd_event,
+	.set_state = (void *)cc_set_state,
+	.ssthresh = (void *)cc_ssthresh,
+	.undo_cwnd = (void *)cc_undo_cwnd,
+	.min_tso_segs = (void *)cc_min_tso_segs,
+	.sndbuf_expand = (void *)cc_sndbuf_expand,
+#ifdef V3
+	.in_ack_event = (void *)cc_in_ack_event,
+#endif
+};
+
+#include "trial.h"

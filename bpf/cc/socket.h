@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only */
+/*
+ * What every algorithm's program does with a socket: its connection in sk_storage, reading it, and telling of it.
+ */
+#ifndef BBRLAB_SOCKET_H
+#define BBRLAB_SOCKET_H
+
+#include "flow.h"
+
+/* Linux TCP_INFINITE_SSTHRESH, TCP_CONG_NON_RESTRICTED, SK_PACING_NONE and SK_PACING_NEEDED, TCP_CA_CWR and TCP_CA_Loss, AF_INET6. */
+#define NO_SSTHRESH 0x7fffffff
+#define NON_RESTRICTED 1
+enum { PACING_NONE, PACING_NEEDED };
+enum { CWR = 2, LOSS = 4 };
+enum { INET6 = 10 };
+/* Linux CA_ACK_ECE, what in_ack_event is told. */
+#define ACK_ECE 4
+/* No RTT yet: tcp_min_rtt. */
+#define NO_RTT 0xffffffffu
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* Connections begun, and hooks called on a connection that has no memory of ours. */
+__u64 begun = 0, without_memory = 0;
+
+extern void FACE(init)(struct flow *, const volatile __u32 *);
+__attribute__((noinline)) int init(struct flow *flow)
+{
+	if (!flow)
+		return 0;
+	FACE(init)(flow, settings.parameters);
+	return 0;
+}
+
+extern void FACE(telemetry)(const struct flow *, struct telemetry *);
+__attribute__((noinline)) int tell(struct flow *flow, struct telemetry *into)
+{
+	if (!flow || !into)
+		return 0;
+	FACE(telemetry)(flow, into);
+	return 0;
+}
+
+static __always_inline struct flow *flow_of(struct sock *sk, __u64 flags)
+{
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, flags);
+
+	if (!flow)
+		without_memory++;
+	return flow;
+}
+
+static __always_inline __u32 packets_in_flight(struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+/* What every event may want to know. */
+static __always_inline void read_socket(struct flow *flow, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
+	struct input *in = &flow->in;
+	__u32 min_rtt_us = tp->rtt_min.s[0].v;
+	__u32 idle;
+
+	in->now_ns = tp->tcp_clock_cache;
+	in->tick = bpf_jiffies64();
+	in->departure_ns = tp->tcp_wstamp_ns;
+	in->delivered_us = tp->delivered_mstamp;
+	in->srtt_us = tp->srtt_us >> 3;
+	in->min_rtt_us = min_rtt_us == NO_RTT ? 0 : min_rtt_us;
+	in->ca_state = READ_BITS(icsk, icsk_ca_state);
+	in->packets_out = tp->packets_out;
+	in->cwnd = tp->snd_cwnd;
+	in->cwnd_clamp = tp->snd_cwnd_clamp;
+	in->cwnd_count = tp->snd_cwnd_cnt;
+	in->ssthresh = tp->snd_ssthresh;
+	in->una = tp->snd_una;
+	in->next = tp->snd_nxt;
+	in->pacing_rate = sk->sk_pacing_rate;
+	in->max_rate = sk->sk_max_pacing_rate;
+	idle = (__u32)in->tick - tp->lsndtime;
+	in->idle_ns = (__s32)idle > 0 ? idle * settings.tick_ns : 0;
+	in->marks = tp->app_limited ? APP_LIMITED : 0;
+	if (sk->sk_pacing_status != PACING_NONE)
+		in->marks |= PACED;
+	in->rs_delivered = -1;
+	in->rs_interval_us = -1;
+	in->rs_rtt_us = -1;
+	in->rs_losses = 0;
+	in->rs_acked_sacked = 0;
+	in->rs_prior_in_flight = 0;
+	in->rs_marks = 0;
+	in->delivered = tp->delivered;
+	in->lost = tp->lost;
+	in->in_flight = packets_in_flight(tp);
+}
+
+/* What is told of a connection to whoever reads the pinned iterator: those of the reader's network namespace. */
+SEC("iter/tcp") int connections(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct connection row = {};
+	struct tcp_sock *tp;
+	struct flow *flow;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	flow = bpf_sk_storage_get(&flows, tp, 0, 0);
+	if (!flow)
+		return 0;
+	row.family = common->skc_family;
+	row.tcp_state = common->skc_state;
+	row.local_port = common->skc_num;
+	row.remote_port = __builtin_bswap16(common->skc_dport);
+	if (row.family == INET6) {
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			row.local[i] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+			row.remote[i] = common->skc_v6_daddr.in6_u.u6_addr32[i];
+		}
+	} else {
+		row.local[0] = common->skc_rcv_saddr;
+		row.remote[0] = common->skc_daddr;
+	}
+	row.cwnd = tp->snd_cwnd;
+	row.in_flight = packets_in_flight(tp);
+	row.srtt_us = tp->srtt_us >> 3;
+	row.mss = tp->mss_cache;
+	row.pacing_rate = ((struct sock *)tp)->sk_pacing_rate;
+	row.delivered = tp->delivered;
+	row.lost = tp->lost;
+	tell(flow, &row.model);
+	bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
+	return 0;
+}
+
+#endif

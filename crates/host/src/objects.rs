@@ -1,0 +1,33 @@
+//! The compiled algorithms, as `bpf/cc` builds them: one object each.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+macro_rules! objects {
+    ($($name:literal $file:literal)+) => {
+        /// The algorithms that a kernel can be given, by core's names, each with its object.
+        pub const OBJECTS: &[(&str, &[u8])] = &[
+            $( ($name, include_bytes!(concat!("../../../bpf/cc/objects/", $file, ".bpf.o"))), )+
+        ];
+    };
+}
+
+objects! {
+    "bbr1" "bbr1"
+    "bbr2" "bbr2"
+    "bbr3" "bbr3"
+    "bbr3-linux" "bbr3_linux"
+    "bbr-cpa" "cpa"
+    "acd-linux" "acd"
+    "bbr-s" "bbrs"
+    "davis" "davis"
+    "cubic" "cubic"
+    "reno" "reno"
+}
+
+/// What moves sockets from one congestion control to another.
+#[cfg(feature = "load")]
+pub(crate) static SWITCH: &[u8] = include_bytes!("../../../bpf/cc/objects/switch.bpf.o");
+
+/// The object of an algorithm.
+pub fn object(algorithm: &str) -> Option<&'static [u8]> {
+    OBJECTS.iter().find(|(name, _)| *name == algorithm).map(|(_, bytes)| *bytes)
+}

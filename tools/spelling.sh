@@ -1,0 +1,10 @@
+#!/bin/bash
+# Known misspellings in pages, sources and files of experiments, by codespell. Words that it takes for one are in tools/words.txt.
+# usage: tools/spelling.sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+git ls-files -co --exclude-standard -- '*.md' '*.rs' '*.py' '*.sh' '*.toml' '*.js' '*.css' '*.c' '*.h' Makefile |
+    grep -v /vendor/ |
+    xargs codespell --builtin clear,rare,usage --ignore-words tools/words.txt
