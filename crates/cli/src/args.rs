@@ -19,17 +19,17 @@ pub struct PathArgs {
     pub buffer: Option<String>,
     /// Random loss after the bottleneck, as in 1% or 0.001; in bursts as ge:p,r[,1-h[,1-k]] [default: 0%]
     ///
-    /// ge is the Gilbert-Elliott model in netem's words: p from good to bad, r back, 1-h the loss in the bad state
-    /// (100% unless written), 1-k the loss in the good one (0%).
+    /// ge is the Gilbert-Elliott model with netem's parameters: p from good to bad, r back, 1-h the loss in the bad state
+    /// (100% unless given), 1-k the loss in the good one (0%).
     #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
     pub loss: Option<String>,
     /// Random loss on the ACK path, in the same forms [default: 0%]
     #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
     pub ack_loss: Option<String>,
-    /// Added delay, as in 2ms (order kept) or 2ms:reorder [default: 0s]
+    /// Random extra delay, as in 2ms (order kept) or 2ms:reorder [default: 0s]
     #[arg(long, value_name = "TIME[:reorder]", allow_hyphen_values = true, help_heading = "Path")]
     pub jitter: Option<String>,
-    /// Share of data packets that overtake, as in 1% or 0.01 [default: 0%]
+    /// Share of data packets that overtake others, as in 1% or 0.01 [default: 0%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
     pub reorder: Option<String>,
     /// Share of data packets that arrive twice, as in 1% or 0.01 [default: 0%]
@@ -47,13 +47,13 @@ pub struct PathArgs {
     /// ACKs held and released together, as in 20ms or 64KiB [default: none]
     #[arg(long, value_name = "HOLD", allow_hyphen_values = true, help_heading = "Path")]
     pub ack_aggregation: Option<String>,
-    /// Changes of the path in time: rate, rtt, buffer, loss, ack_loss, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
+    /// Changes of the path over time: rate, rtt, buffer, loss, ack_loss, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
     #[arg(long, value_name = "STEPS", allow_hyphen_values = true, help_heading = "Path")]
     pub schedule: Option<String>,
-    /// mahimahi delivery trace as bottleneck, instead of a rate
+    /// A mahimahi delivery trace as the bottleneck, instead of a rate
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "demand"], help_heading = "Path")]
     pub trace: Option<String>,
-    /// Link that grants rate by backlog as bottleneck, as in min=1mbit,max=20mbit
+    /// A link that grants rate by backlog as the bottleneck, as in min=1mbit,max=20mbit
     #[arg(long, value_name = "DEMAND", conflicts_with = "rate", allow_hyphen_values = true, help_heading = "Path")]
     pub demand: Option<String>,
 }
@@ -89,7 +89,7 @@ pub struct TraceArgs {
     /// sender, bottleneck-in, bottleneck-out and receiver (on a real kernel: sender alone)
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub pcap: Option<PathBuf>,
-    /// Most packets that --pcap records of a run; about 100 bytes of memory each [default: 2000000]
+    /// Maximum number of packets that --pcap records in a run; about 100 bytes of memory each [default: 2000000]
     #[arg(long, value_name = "N", allow_hyphen_values = true, requires = "pcap", help_heading = "Output")]
     pub pcap_limit: Option<String>,
     /// Write the series as qlog: FILE.qlog in qvis's dialect, FILE.sqlog in the drafts'; DIR gets both

@@ -25,7 +25,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use command::*;
 
-/// BBR congestion control, every version of it, shown, proven and put to work.
+/// What BBR congestion control does on a path: simulated, on real kernels, in published claims, as advice.
 #[derive(Debug, Parser)]
 #[command(name = "bbrlab", version, max_term_width = 100)]
 #[command(after_help = "Start with: bbrlab run --flow bbr1 --flow cubic\n\n\
@@ -43,27 +43,27 @@ pub enum Command {
     Run(Box<run::RunArgs>),
     /// Run any command behind the emulated link, with this host's kernel at both ends
     Emulate(Box<emulate::EmulateArgs>),
-    /// Run the catalogue of published claims: of each the expected and the measured value, and a verdict
+    /// Run the catalogue of published claims, with a verdict on each expected value
     Reproduce(reproduce::ReproduceArgs),
     /// Run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide
     Record(Box<record::RecordArgs>),
     /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
     Replay(replay::ReplayArgs),
-    /// Run scenarios in the simulator and on a real kernel, and say how well both agree
+    /// Run scenarios in the simulator and on a real kernel, and compare the results
     Agree(Box<agree::AgreeArgs>),
-    /// Run a scenario over ranges of anything, on all cores, and go on where it was interrupted
+    /// Run a scenario over ranges of any of its values, on all cores; an interrupted sweep continues
     Sweep(Box<sweep::SweepArgs>),
-    /// Say which algorithm suits a path or a population, what it gains and loses, and how sure that is
+    /// Recommend an algorithm for a path or a population: what it gains, what it costs, how sure that is
     Advise(Box<advise::AdviseArgs>),
-    /// Search an algorithm's parameters for a population of paths, and judge them on paths that the search has not seen
+    /// Search for the best parameters of an algorithm over a population of paths, and judge them on unseen paths
     Tune(tune::TuneArgs),
-    /// Evaluate an algorithm on the users of a content network: a population of paths, an A/B test, gains by class
+    /// Compare algorithms on the users of a content network: a population of paths, an A/B test, gains by class
     Cdn(cdn::CdnArgs),
-    /// Hold algorithms to the draft's example test cases over a grid of rates and RTTs, or judge somebody's log
+    /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or judge another stack's log
     Conform(conform::ConformArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),
-    /// Say what this machine can do, and what to do where it cannot
+    /// Show what this machine can run, and what to do where it cannot
     Check,
     /// Print a completion script for a shell
     Completions {
@@ -91,7 +91,7 @@ pub enum Verdict {
     Fails,
 }
 
-/// Why a command could not run: one line with where, what it held and what would do.
+/// Why a command could not run: one line that says where, what was there and what would be accepted.
 pub type Failure = String;
 
 fn main() -> ExitCode {

@@ -27,10 +27,10 @@ const CATALOGUE: &str = "CDN";
         Exit status 1 if an expectation of the catalogue's population fails; other populations have none. The files are \
         described in docs/cdn.md.")]
 pub struct CdnArgs {
-    /// Users as distributions (.toml), or one row an object (.csv, .parquet) [default: the population of experiment CDN]
+    /// Users as distributions (.toml), or one row for each object (.csv, .parquet) [default: the population of experiment CDN]
     pub file: Option<PathBuf>,
-    /// Algorithms with their parameters, as --flow writes them; the last is the one that all are held against, the first
-    /// the one that is activated; `;` instead of commas where one holds parameters [default: bbr1,cubic]
+    /// Algorithms with their parameters, as --flow writes them; the last is the control with which the others are
+    /// compared, the first is the one that is activated; `;` instead of commas where one holds parameters [default: bbr1,cubic]
     #[arg(long, value_name = "CC,…")]
     pub algorithms: Option<String>,
     /// Users of each class, for populations of distributions

@@ -21,7 +21,7 @@ use clap::Args;
 /// Flags of `bbrlab conform`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status 1 if a case fails. What each case demands, and how it is read, stands in docs/conformance.md and in the report.\n\n\
+    after_help = "Exit status 1 if a case fails. docs/conformance.md and the report say what each case demands, and how we read it.\n\n\
         Examples:\n  \
         bbrlab conform bbr3 --report out/conform.html\n  \
         bbrlab conform bbr3 bbr3-linux --case 10 --cell 10gbit/500us --junit out/conform.xml\n  \

@@ -45,7 +45,7 @@ pub struct EmulateArgs {
     /// Command line of a server at the other end of the link, for the shell; the command waits until it listens
     #[arg(long, value_name = "CMD", help_heading = "Run")]
     pub server: Option<String>,
-    /// Which way has the bottleneck, while the other carries ACKs [default: both, each with a bottleneck of its own]
+    /// Which direction has the bottleneck, while the other carries only ACKs [default: both, each with a bottleneck of its own]
     #[arg(long, value_name = "WAY", help_heading = "Run")]
     pub data: Option<DataWay>,
     /// Congestion control of both ends, as in bbr1, cubic or the kernel's own name for it [default: the kernel's]
@@ -67,8 +67,8 @@ pub struct EmulateArgs {
     /// Whose kernel is at both ends: kernel, this host's, in real time; uml, a Linux of its own in virtual time
     #[arg(long, value_name = "WORLD", default_value = "kernel", help_heading = "Run")]
     pub on: EmulateOn,
-    /// With --on uml: time passes as on this host, for what depends on how fast it computes [default: virtual time, in
-    /// which computing takes none]
+    /// With --on uml: time passes as on this host, for programs that depend on how fast they compute [default:
+    /// virtual time, in which computing takes none]
     #[arg(long, help_heading = "Run")]
     pub real_time: bool,
     /// With --on uml: the command may write to this host's files [default: it sees them read-only, and an empty /tmp]

@@ -34,7 +34,7 @@ pub enum ListWhat {
         /// The algorithm
         algorithm: String,
     },
-    /// Every key, flow option and flag in every world: the same, or refused and why
+    /// What each world does with every key, flow option and flag
     Worlds,
     /// The scenario language as JSON Schema
     Schema,
@@ -78,7 +78,7 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
     Ok(aligned(&["parameter", "unit", "default", "range", "what it does [source of the default]"], &align, rows))
 }
 
-/// What each world makes of each key, option and flag.
+/// What each world does with each key, option and flag.
 fn worlds() -> String {
     let align = [Align::Left, Align::Text, Align::Text, Align::Text];
     aligned(&["key, option or flag", "--on sim", "--on uml", "--on kernel"], &align, bbrlab_live::worlds::rows())

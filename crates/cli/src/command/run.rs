@@ -34,7 +34,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub path: PathArgs,
 
-    /// One or several like flows: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
+    /// A flow, or several of the same kind: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
     ///
     /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (what the application writes),
     /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, links (1..2), access (RATE/RTT[/BUFFER]);
@@ -44,7 +44,7 @@ pub struct RunArgs {
     /// When the run ends, in simulated time [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub duration: Option<String>,
-    /// Metrics count from here [default: 0s]
+    /// Figures count from this time on [default: 0s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub warmup: Option<String>,
     /// Seed of all random numbers [default: 1]
@@ -56,10 +56,10 @@ pub struct RunArgs {
     /// Where it runs: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`) [default: sim]
     #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
     pub on: Option<String>,
-    /// Grid of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
+    /// Interval of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub sample: Option<String>,
-    /// What the scenario is called in reports
+    /// Name of the scenario in reports
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
     pub name: Option<String>,
 

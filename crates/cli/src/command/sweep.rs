@@ -57,7 +57,7 @@ pub struct SweepArgs {
     /// When each run ends, in simulated time [default: 60s]
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub duration: Option<String>,
-    /// Metrics count from here [default: 0s]
+    /// Figures count from this time on [default: 0s]
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub warmup: Option<String>,
     /// First seed [default: 1]
@@ -66,18 +66,18 @@ pub struct SweepArgs {
     /// Seeds of each combination [default: 1]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub repeat: Option<String>,
-    /// Only every N-th block of runs, beginning with the I-th: for the array job of a cluster; the last share to end puts
-    /// the tables together
+    /// Only every N-th block of runs, beginning with the I-th: for the array job of a cluster; the last shard
+    /// to finish merges the tables
     #[arg(long, value_name = "I/N", help_heading = "Run")]
     pub shard: Option<String>,
-    /// What the sweep is called in its report
+    /// Name of the sweep in its report
     #[arg(long, value_name = "TEXT", help_heading = "Run")]
     pub name: Option<String>,
 
-    /// Directory of the results; a sweep that was interrupted goes on there
+    /// Directory of the results; an interrupted sweep continues there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: PathBuf,
-    /// Begin anew: remove what a sweep has written into the directory, and nothing else
+    /// Start over: remove what a sweep has written into the directory, and nothing else
     #[arg(long, help_heading = "Output")]
     pub fresh: bool,
     /// Record each run's series too, as samples/ID.parquet

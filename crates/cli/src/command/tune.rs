@@ -31,19 +31,19 @@ pub struct TuneArgs {
     /// Parameters to tune [default: the usual ones of BBRv1 and BBRv3]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub parameters: Vec<String>,
-    /// What counts in the choice out of the front: balanced, throughput, delay or polite
+    /// Objective by which a setting of the front is chosen: balanced, throughput, delay or polite
     #[arg(long, value_name = "NAME", default_value = "balanced")]
     pub objective: String,
-    /// Settings of one generation
+    /// Settings in each generation
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1000))]
     pub settings: u32,
-    /// Generations
+    /// Number of generations
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub generations: u32,
     /// Paths that each setting is tried on
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub paths: u32,
-    /// Paths that judge the outcome, none of them seen by the search
+    /// Paths on which the outcome is judged; the search sees none of them
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub held_out: u32,
     /// Seed of all random numbers

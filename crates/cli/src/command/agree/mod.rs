@@ -40,7 +40,7 @@ pub struct AgreeArgs {
     /// Lay the packets of one scenario side by side, of a file or of the flags below, and show the first that differs
     #[arg(long, conflicts_with_all = ["only", "longest", "every", "json", "report", "repeat"])]
     pub packets: bool,
-    /// With --packets: how far apart in time both may have the same packet
+    /// With --packets: how far apart in time the two may have the same packet
     #[arg(long, value_name = "TIME", default_value = "1us", requires = "packets")]
     pub within: String,
     /// With --packets: packets shown before the first that differs
@@ -63,13 +63,13 @@ pub struct AgreeArgs {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
-    /// Only scenarios of the matrix whose name holds this text
+    /// Only scenarios of the matrix whose name contains this text
     #[arg(long, value_name = "TEXT", conflicts_with = "files")]
     pub only: Option<String>,
     /// Only scenarios of the matrix that take no longer than this, as in 60s
     #[arg(long, value_name = "TIME", conflicts_with = "files")]
     pub longest: Option<String>,
-    /// Instead of the matrix, N scenarios that the seed draws: nearly all of them must be near
+    /// Instead of the matrix, N scenarios that the seed draws: nearly all of them must agree
     #[arg(long, value_name = "N", conflicts_with_all = ["files", "packets", "only", "longest", "every"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub random: Option<u32>,
     /// Every N-th scenario of the matrix
@@ -203,7 +203,7 @@ fn matrix(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
     })
 }
 
-/// Every case, every seed, both worlds; and the runs that the machine disturbed, which count for nothing.
+/// Every case, every seed, both worlds; and the runs that the machine disturbed, which do not count.
 fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Vec<Cell>, Vec<String>), Failure> {
     let progress = Progress::new("comparing", cases.len() * args.repeat as usize);
     let disturbed = Mutex::new(Vec::new());
@@ -242,7 +242,7 @@ fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Ve
     Ok((cells.into_iter().flatten().collect(), disturbed.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Three digits that count; nothing for what a scenario has not.
+/// Three significant digits; empty where a scenario has no such figure.
 fn short(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
