@@ -105,7 +105,7 @@ pub const ALGORITHMS: &[AlgorithmInfo] = &[
     AlgorithmInfo {
         name: "bbr-s",
         summary: "v1 with the median of bandwidth samples; a reconstruction",
-        source: "Vargas et al., WWW'21, as Yang et al. 2024 tell it",
+        source: "Vargas et al., WWW'21, as described by Yang et al. 2024",
     },
     #[cfg(feature = "variants")]
     AlgorithmInfo {

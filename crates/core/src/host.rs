@@ -6,7 +6,7 @@
 use crate::sampler::Token;
 use crate::units::{Span, Time};
 
-/// What is in flight: sent, and neither delivered nor believed lost. Bytes and packets, and never more: hosts write it as a literal.
+/// What is in flight: sent, and neither delivered nor marked lost. Bytes and packets, and never more: hosts write it as a literal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flight {
     /// Bytes that the controller counts: payload in TCP, whole packets in QUIC, but always the same.
@@ -77,7 +77,7 @@ impl Sent {
     }
 }
 
-/// Packets that the host has just marked lost. Several may be told at once if they were sent as one burst.
+/// Packets that the host has just marked lost. Several may be reported at once if they were sent as one burst.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Loss {
@@ -171,7 +171,7 @@ impl AckBatch {
         }
     }
 
-    /// A packet that had been told lost was reported delivered after all. Where that shows that the whole episode was a mistake,
+    /// A packet that had been reported lost was reported delivered after all. Where that shows that the whole episode was a mistake,
     /// the controller takes its reduction back.
     pub fn delivered_late(&mut self, token: &Token, number: u64) {
         if self.take_newest(token, number) {

@@ -347,7 +347,7 @@ impl RateSampler {
         self.app_limited = self.delivered.saturating_add(in_flight).max(1);
     }
 
-    /// All deliveries and losses of one ACK have been told: the sample. `min_rtt` is the connection's smallest RTT.
+    /// All deliveries and losses of one ACK have been reported: the sample. `min_rtt` is the connection's smallest RTT.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack GenerateRateSample; Linux tcp_rate_gen
     #[inline]
     pub fn on_ack(&mut self, now: Time, min_rtt: Span) -> RateSample {
@@ -496,7 +496,7 @@ mod tests {
         let sample = sampler.on_ack(Time::micros(40_001), RTT);
         let told = FlightSample { tx_in_flight: 7, lost: 2, delivered_ce: 3, is_ece: true, is_retransmit: true };
         assert_eq!(sampler.flight(&sample), told);
-        assert_eq!(sampler.flight(&sample), FlightSample { is_ece: false, ..told }, "a mark is told once");
+        assert_eq!(sampler.flight(&sample), FlightSample { is_ece: false, ..told }, "a mark is reported once");
         assert_eq!((sampler.lost(), sampler.delivered_ce()), (12, 23));
         sampler.on_congestion_mark(0);
         let nothing = sampler.on_ack(Time::micros(40_002), RTT);

@@ -111,7 +111,7 @@ impl Rate {
         self.0 / 8
     }
 
-    /// How long `bytes` take at this rate, rounded up to a nanosecond; a zero rate takes for ever.
+    /// How long `bytes` take at this rate, rounded up to a nanosecond; a zero rate takes forever.
     pub const fn time_for(self, bytes: u64) -> Span {
         if self.0 == 0 {
             return Span(u64::MAX);

@@ -1,5 +1,4 @@
 //! Which algorithm for these paths: each candidate on the same drawn paths with the same dice, judged and compared.
-//! In: a population, candidates, an objective. Out: figures with intervals, a choice and how sure it is. Never: a choice without its runs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;

@@ -1,5 +1,5 @@
 //! What a user wants of an algorithm, as one number between 0 and 1.
-//! In: a run's figures. Out: its worth. Never: a goodput above the fair share that counts.
+//! Goodput above the fair share does not count.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::Serialize;

@@ -1,5 +1,5 @@
 //! Populations of paths of which some things are known exactly and others as ranges.
-//! In: text such as `20mbit..80mbit`. Out: single paths, drawn, and what a flow does on them. Never: a draw that depends on what was drawn before.
+//! A range is written `20mbit..80mbit`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;

@@ -1,5 +1,4 @@
 //! Parameters for a population of paths: a search over an algorithm's constants, judged on paths that it has not seen.
-//! In: an algorithm, which of its parameters, a population. Out: a front, one setting out of it, and what it gains. Never: a figure of a path that the search saw.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ParamSpec, Rng, Unit};
@@ -38,7 +37,6 @@ const USUAL: [(&str, &[&str]); 2] = [
 ];
 
 mod bounds {
-    #![allow(missing_docs, reason = "the macro writes a public type without a word")]
     moors::impl_constraints_fn!(UnitBox, lower_bound = 0.0, upper_bound = 1.0);
 }
 

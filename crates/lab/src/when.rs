@@ -1,5 +1,4 @@
 //! When to use which algorithm: the best one of each cell of a sweep, gain maps, and a decision tree with its accuracy.
-//! In: a sweep and its cells. Out: a section of a report. Never: somebody else's tree.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use linfa::Dataset;

@@ -18,7 +18,7 @@ const DRAIN_BELOW: u32 = UNITY / 2;
 const CA_LOSS: u8 = 4;
 const CA_CWR: u8 = 2;
 
-/// The algorithm's state as its gains and counters tell it.
+/// The algorithm's state as its gains and counters show it.
 pub fn state_of(info: &TcpInfo, bbr: Option<&BbrInfo>) -> Option<State> {
     const ESTABLISHED: u8 = 1;
     if info.state != ESTABLISHED {

@@ -52,7 +52,7 @@ fn flow_counts<'a>(driven: &'a FlowDriven, meter: &'a FlowMeter) -> FlowCounts<'
         retransmits: count.retransmits - mark.retransmits,
         duplicates: count.duplicates - mark.duplicates,
         rto: u64::from(driven.end.total_rto.saturating_sub(driven.mark.total_rto)),
-        // A kernel's own queue does not tell flows apart.
+        // A kernel's own queue does not distinguish flows.
         bottleneck: (count.arrivals > 0).then(|| (count.arrivals - mark.arrivals, count.drops - mark.drops)),
         rtt: &meter.rtt,
         jitter: meter.jitter,

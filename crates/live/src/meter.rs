@@ -1,5 +1,5 @@
 //! Measures TCP flows from the packets that pass: RTT of each ACK, what was sent again, what arrived once.
-//! It is told moments since the start of the run and header fields, at the sender, the bottleneck and the receiver,
+//! It is given moments since the start of the run and header fields, at the sender, the bottleneck and the receiver,
 //! and keeps the counters and histograms that the simulator keeps.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -138,7 +138,7 @@ impl Meter {
         self.measuring
     }
 
-    /// It will be told of every packet that leaves the bottleneck.
+    /// It will be given every packet that leaves the bottleneck.
     pub fn watch_queue(&mut self) {
         self.queue_delay = Some(QueueDelay::default());
     }
@@ -161,7 +161,7 @@ impl Meter {
         }
     }
 
-    /// An ACK reaches the sender of `flow`. Returns the RTT that it tells: of the newest data that it is the first to
+    /// An ACK reaches the sender of `flow`. Returns the RTT that it gives: of the newest data that it is the first to
     /// acknowledge and that was sent once.
     // spec: Linux tcp_clean_rtx_queue (ca_rtt_us). Differs: no fallback to the timestamp option.
     pub fn on_ack(&mut self, now_ns: u64, flow: usize, ack: u32, sack_blocks: &[(u32, u32)]) -> Option<u64> {
@@ -458,7 +458,7 @@ mod tests {
         assert_eq!(meter.on_ack(1000, 0, 0, &[(2 * MSS, 3 * MSS)]), Some(980));
         assert_eq!(meter.on_ack(1000, 0, 0, &[(2 * MSS, 3 * MSS)]), None);
         assert_eq!(meter.on_ack(1010, 0, 0, &[(2 * MSS, 4 * MSS)]), Some(980));
-        // The holes filled by a retransmission: nothing that was sacked tells its RTT again.
+        // The holes filled by a retransmission: nothing that was SACKed gives its RTT again.
         meter.on_data(1100, 0, 0, 2 * MSS, 2);
         assert_eq!(meter.on_ack(2000, 0, 4 * MSS, &[]), None);
         let count = meter.flows()[0].count;

@@ -53,8 +53,8 @@ pub fn bound_window(setup: &FlowSetup, listener: &OwnedFd) -> io::Result<()> {
 }
 
 /// Gives a receiver its window at once. A window that still grows makes the kernel acknowledge every segment
-/// (`tcp_grow_window`), and one of a gigabyte would grow for ever. To be called again after the first segment, which
-/// makes the kernel compute its window anew (`tcp_measure_rcv_mss`).
+/// (`tcp_grow_window`), and one of a gigabyte would grow forever. To be called again after the first segment, which
+/// makes the kernel compute its window again (`tcp_measure_rcv_mss`).
 pub fn settle_window(setup: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
     let bytes = match setup.rwnd {
         Rwnd::Unlimited => WINDOW,

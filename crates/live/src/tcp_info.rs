@@ -81,7 +81,7 @@ tcp_info! {
     rcv_ooopack: u32 = 224, "Segments that came out of order.";
     snd_wnd: u32 = 228, "Window that the peer offers, bytes.";
     rcv_wnd: u32 = 232, "Window offered to the peer, bytes (since Linux 6.2).";
-    rehash: u32 = 236, "Paths tried anew (PLB and time-outs).";
+    rehash: u32 = 236, "New paths tried (PLB and time-outs).";
     total_rto: u16 = 240, "Retransmission time-outs (since Linux 6.7).";
     total_rto_recoveries: u16 = 242, "Episodes of them.";
     total_rto_time: u32 = 244, "Time in these episodes, ms.";

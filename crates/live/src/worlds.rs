@@ -227,7 +227,7 @@ pub const TABLE: &[Row] = &[
         uml: &[
             Refusal {
                 values: "a change of buffer behind another queue than droptail",
-                why: "the kernel's other queues would begin anew",
+                why: "the kernel's other queues would start from scratch",
                 holds: |setup| {
                     let odd = |change: &&bbrlab_sim::setup::Change| {
                         matches!(change.what, ChangeKind::Buffer(_))

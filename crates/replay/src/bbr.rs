@@ -188,7 +188,7 @@ fn is_drawn(before: &KernelBbr, after: &KernelBbr) -> bool {
     after.mode == PROBE_BW && (before.mode != PROBE_BW || (before.lt_use_bw && !after.lt_use_bw))
 }
 
-/// Dice whose next throw begins the cycle at this phase.
+/// Random numbers of which the next begins the cycle at this phase.
 fn cycle_draw(phase: u32) -> Rng {
     let draw = u64::from((PHASES - phase) % PHASES).min(u64::from(DRAWS) - 1);
     let seeds = (0..).map(Rng::new);

@@ -1,4 +1,4 @@
-//! A log as it lies in a file: plain, or compressed with xz, which its first bytes tell, not its name.
+//! A log as it lies in a file: plain, or compressed with xz, as its first bytes show, whatever its name.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::borrow::Cow;

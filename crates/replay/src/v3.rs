@@ -51,7 +51,7 @@ pub struct V3Flow {
     core: Option<Bbr3<Linux>>,
     /// Since the last state: calls, and what they drew.
     calls: Vec<Event>,
-    /// ssthresh was asked, and the state that it was asked for is not yet told.
+    /// ssthresh was asked, and the state that it was asked for is not yet known.
     asked: bool,
     /// The socket's `prior_cwnd` at `init`: the window when ssthresh was asked in the handshake.
     prior_cwnd: u32,
@@ -106,7 +106,7 @@ impl V3Flow {
             step.add(done);
             return flow;
         }
-        // The log does not tell its draws, and there was one. A round may have begun since.
+        // The log does not hold its draws, and there was one. A round may have begun since.
         step.explained.push(DRAWN_UNTOLD);
         let (flow, done) = self.made(calls, state, Some(state.rounds()));
         if done.outputs.unequal.is_none() || state.rounds() == 0 {
@@ -122,7 +122,7 @@ impl V3Flow {
         later
     }
 
-    /// The same, with `rounds` drawn where the log does not tell.
+    /// The same, with `rounds` drawn where the log does not hold it.
     fn made(&self, calls: &[Event], state: &State, rounds: Option<u64>) -> (Self, Step) {
         let (mut flow, mut step) = (self.clone(), Step::default());
         if let (Some(core), Some(rounds)) = (&mut flow.core, rounds) {

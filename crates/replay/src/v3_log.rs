@@ -1,7 +1,7 @@
 //! The text log of google/bbr v3's calls: one event a line, as a kernel with a printing module leaves it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! `V3<kind> <source port> <key> <value> …`: the port tells the flows of a log apart. A state line has its key and value in one
+//! `V3<kind> <source port> <key> <value> …`: the port identifies the flow. A state line has its key and value in one
 //! word. Every key that a kind has must be there once, and no other; only the tick of `X` may be missing.
 
 use std::fmt;

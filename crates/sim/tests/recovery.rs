@@ -46,7 +46,7 @@ fn a_tail_lost_on_a_long_path_is_repaired_by_the_probe_without_a_time_out() {
     assert_eq!((flow.bytes, flow.rto), (size, 0));
 }
 
-/// RFC 5682: after a time-out the next segments are new ones, whose answers tell that the old ones were only late.
+/// RFC 5682: after a time-out the next segments are new ones, whose ACKs show that the old ones were only late.
 #[test]
 fn a_time_out_that_a_delay_spike_caused_is_found_spurious_and_retransmits_next_to_nothing() {
     for algorithm in ["cubic", "reno", "bbr1"] {
@@ -69,7 +69,7 @@ fn a_flow_that_stops_before_it_is_connected_sends_nothing_and_the_run_ends() {
     assert_eq!(run(&setup).bytes, 0);
 }
 
-/// Linux lowers its MSS to what the window takes; a sender that waits for room for a full segment waits for ever.
+/// Linux lowers its MSS to what the window takes; a sender that waits for room for a full segment waits forever.
 #[test]
 fn a_receive_window_below_one_segment_still_moves() {
     let mut setup = setup("cubic", 40, 10, Traffic::Size(5_000));

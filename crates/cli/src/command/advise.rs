@@ -1,5 +1,4 @@
 //! `bbrlab advise`: which algorithm for a path or a population, what it gains and loses, and how sure that is.
-//! In: what is known of the paths. Out: one screen, JSON, a page with the runs. Never: an advice without its intervals.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;

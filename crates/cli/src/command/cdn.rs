@@ -1,5 +1,4 @@
 //! `bbrlab cdn`: a population of users, each run under every algorithm, as an A/B test of a content network.
-//! In: a description of users, a table of them, or nothing for the catalogue's. Out: a table, a page, JSON.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! `bbrlab check`: what this machine can do, and what to do where it cannot.
-//! In: /proc, /sys and /dev, read only. Out: a line a fact. Never: a change, a privilege used, a program run.
+//! It reads /proc, /sys and /dev, and changes nothing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

@@ -1,5 +1,5 @@
 //! `bbrlab conform`: the draft's example test cases over a grid of rates and RTTs, or somebody's log held to what it can show.
-//! In: algorithms, or a log. Out: a table, JSON, JUnit XML, a page; exit status 1 if a case fails. Never: a cell left out in silence.
+//! Exit status 1 if a case fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;

@@ -1,5 +1,5 @@
 //! `bbrlab emulate`: any command behind the link.
-//! In: flags and a command line. Out: the command's own streams and exit status. Never: a line on its standard output.
+//! Standard output, standard error and the exit status are the command's own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsStr;

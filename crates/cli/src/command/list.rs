@@ -1,5 +1,4 @@
 //! `bbrlab list`: what there is, with one line each and its source.
-//! In: what to list. Out: text. Never: an algorithm that this build cannot run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, Unit};

@@ -1,5 +1,4 @@
 //! `bbrlab record`: a scenario's flows over this host's kernel, its own BBR and CUBIC recorded call by call.
-//! In: a scenario or its flags. Out: a log for `bbrlab replay`. Never: traffic outside of namespaces of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::PathBuf;

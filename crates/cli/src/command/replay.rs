@@ -1,5 +1,4 @@
 //! `bbrlab replay`: a kernel's decisions, call by call, against core's.
-//! In: logs of `bbrlab record` or of google/bbr v3. Out: a line a log, and the first difference with what led to it. Never: a kernel or a right.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

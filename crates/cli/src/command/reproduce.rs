@@ -1,5 +1,5 @@
 //! `bbrlab reproduce`: the catalogue of published claims, each with its expected and measured value and its verdict.
-//! In: claims by number. Out: a table, a report, exit status 1 if one fails. Never: a claim left out in silence.
+//! Exit status 1 if one fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome};

@@ -1,5 +1,5 @@
 //! `bbrlab run`: one scenario, once or with several seeds, its table and its files.
-//! In: flags. Out: text and files. Never: a file written for a scenario that could not run.
+//! Nothing is written for a scenario that could not run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::Write;
@@ -94,7 +94,7 @@ impl RunArgs {
     }
 }
 
-/// How often the simulator tells how far it is.
+/// How often the simulator reports its progress.
 const TICKS_A_RUN: usize = 100;
 
 /// Where the results go.

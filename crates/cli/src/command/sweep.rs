@@ -1,5 +1,4 @@
 //! `bbrlab sweep`: any scenario over any axes, on all cores, in a directory from which it goes on after an interruption.
-//! In: a scenario and axes. Out: `runs.parquet`, a page, a table. Never: a run done twice, or a figure that depends on threads or shards.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

@@ -1,5 +1,4 @@
 //! `bbrlab tune`: parameters of an algorithm for a population of paths, judged on paths that the search has not seen.
-//! In: a population and an objective. Out: a parameter file that `--flow CC,params=FILE` takes, a table, a page. Never: a gain without its interval.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;

@@ -108,7 +108,7 @@ fn bad_logs_are_refused_in_one_line() {
         ("prose", "Dear all,\nthe flow was fine.\n", "neither qlog"),
         ("broken", "{\"traces\": [", "no JSON"),
         ("json", "{\"answer\": 42}", "no traces"),
-        ("silent", "{\"traces\": [{\"events\": []}]}", "tells of no window"),
+        ("silent", "{\"traces\": [{\"events\": []}]}", "holds no window"),
         ("csv", "t_s,flow,cwnd\n0.1,a,many\n", "line 2"),
     ] {
         let dir = Dir::new(name).with("log", text);

@@ -31,7 +31,7 @@ impl FullPipe {
         self.now = false;
     }
 
-    /// The plateau is looked for anew, from this rate.
+    /// The search for a plateau starts again from this rate.
     pub(super) const fn restart(&mut self, rate: u64) {
         self.reset_full_bw();
         self.plateau.bw = rate;

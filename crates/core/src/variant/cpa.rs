@@ -170,7 +170,7 @@ impl Part for Cpa {
         if self.p.mean == 0 || !pipe_full || self.rates.filled == 0 { max } else { self.rates.mean }
     }
 
-    /// The smallest of the period, which ends with it: else a longer route would pass for congestion for ever.
+    /// The smallest of the period, which ends with it: else a longer route would pass for congestion forever.
     fn min_rtt(&mut self, now_us: u64, rtt_us: u64) -> Option<u64> {
         let rtt_us = rtt_us.max(1);
         let recent = match self.recent_min.get() {

@@ -177,7 +177,7 @@ impl Part for Quantile {
             return;
         }
         if self.round != Some(new.round) {
-            // A round without samples cannot be told by low bits alone: what is older than those reach goes at once.
+            // A round without samples cannot be recognised by low bits alone: what is older than those reach goes at once.
             let passed = self.round.map_or(0, |round| new.round - round);
             if self.p.sample_rounds > 0 && passed > u64::from(self.p.sample_rounds) {
                 self.samples.clear();

@@ -1,5 +1,5 @@
 //! A population as its author describes it: classes of users, each with distributions of paths and objects.
-//! In: TOML and a seed. Out: users with paths and objects of their own. Never: a user that depends on another one's draws.
+//! No user depends on another one's draws.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rng};

@@ -1,5 +1,5 @@
 //! What a study says: gains with intervals, medians over time, distributions.
-//! In: a finished study and a cut through it. Out: numbers. Never: objects of one connection counted as independent.
+//! Objects of one connection do not count as independent.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;

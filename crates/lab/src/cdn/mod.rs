@@ -1,6 +1,5 @@
-//! The evaluation of an algorithm on the users of a content network, as in seed study 001: an A/B test over a population.
-//! In: users with paths and objects, a list of algorithms. Out: each user's life under each of them, the same whatever
-//! the threads. Never: a user whose path another one shares.
+//! The evaluation of an algorithm on the users of a content network: an A/B test over a population.
+//! Every user has a path of their own. Threads do not change the result.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod file;

@@ -1,5 +1,4 @@
 //! A study as a report: what was done, gains by class with intervals, curves over time, distributions, maps.
-//! In: a finished study. Out: sections, tables and JSON. Never: a gain without its interval.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! One user under one algorithm: a small run of the simulator.
-//! In: a user and a flow text. Out: what became of each object. Never: dice that the algorithm could shift.
+//! The algorithm cannot shift its random numbers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Span};

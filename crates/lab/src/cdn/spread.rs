@@ -1,5 +1,5 @@
 //! A quantity that differs from user to user: one value, or a distribution that is drawn from.
-//! In: `"100mbit"` or `{ lognormal = { median = "100mbit", sigma = 0.5 } }`. Out: values. Never: a library's logarithm.
+//! It is written as `"100mbit"` or `{ lognormal = { median = "100mbit", sigma = 0.5 } }`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

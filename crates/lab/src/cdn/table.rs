@@ -1,5 +1,5 @@
 //! A population as a table of one's own: a row an object, rows of one user together making its connection.
-//! In: CSV or Parquet. Out: users, or one line naming line and column. Never: a column that is passed over in silence.
+//! CSV or Parquet. An unknown column is an error.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -34,7 +34,7 @@ pub fn simulator(_: &Scenario, setup: &Setup) -> Result<Output, Elsewhere> {
     Ok(bbrlab_sim::engine::run(setup))
 }
 
-/// Runs one experiment in the simulator. `progress` is told how many of how many runs are done.
+/// Runs one experiment in the simulator. `progress` is called with how many of how many runs are done.
 pub fn run(
     experiment: &Experiment,
     seed: u64,

@@ -1,5 +1,5 @@
 //! Series made small enough for a page: thinned where there are more values than pixels, and written as short as they go.
-//! In: columns of `f64`. Out: JSON values, equal columns once. Never: a lost extreme; a thinned line keeps each bucket's ends.
+//! A thinned line keeps the extremes of each bucket.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Heat maps and decision trees: tables and lists that need no script and read without colour.
-//! In: a [`Heat`] or a [`Tree`]. Out: HTML. Never: a text that is not escaped.
+//! All text is escaped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::html::escape;

@@ -1,5 +1,5 @@
 //! The parts of the page that need no script: heading, claims, sections, tables.
-//! In: a [`Report`]. Out: HTML text in which every text of the report is escaped. Never: a figure's values.
+//! All text of the report is escaped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::heat;

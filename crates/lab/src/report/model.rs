@@ -1,5 +1,5 @@
 //! What a report holds: claims with verdicts, sections, figures, as plain values.
-//! In: nothing. Out: types that anyone may fill. Never: markup; every text here is plain and is escaped by the writer.
+//! All text here is plain; the writer escapes it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::{Deserialize, Serialize};

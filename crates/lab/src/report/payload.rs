@@ -1,5 +1,5 @@
 //! The figures as the page's script reads them: one JSON text with a pool of columns.
-//! In: a [`Report`]. Out: JSON that is safe inside `<script>`. Never: a value that the axis cannot show.
+//! The text is safe inside `<script>`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! The report of one run: what `bbrlab run --report` shows.
-//! In: a [`RunResult`] and its [`Trace`]. Out: a [`Report`]. Never: wall-clock time, which would differ between equal runs.
+//! Wall-clock time is left out: it differs between equal runs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
 //! An axis as a flag writes it: `rate=1mbit,10mbit`, or `rate=1mbit..1gbit:7`, seven values between, evenly by ratio.
-//! In: text. Out: an axis for [`crate::product::Product`]. Never: a unit that a scenario does not know.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use toml::Value;

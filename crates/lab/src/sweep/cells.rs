@@ -1,5 +1,4 @@
 //! A sweep's rows by combination: medians over the seeds, and medians over whatever a picture leaves out.
-//! In: rows in the order of the runs. Out: one figure of one place. Never: the rows themselves.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Metric, Row, Sweep};

@@ -1,5 +1,5 @@
 //! Sweeps: any scenario over any axes, in blocks of runs that do not depend on who computes them.
-//! In: a base scenario and axes. Out: rows, the same whatever the threads or shards. Never: a file, or all rows at once.
+//! Rows are the same whatever the threads or shards.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod axis;

@@ -1,5 +1,4 @@
 //! A sweep as a report: lines over each numeric axis, heat maps over pairs of them, the comparison of two algorithms.
-//! In: a sweep and its cells. Out: a report. Never: a run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Cells, Metric, Sweep};

@@ -1,5 +1,5 @@
 //! One run of a sweep as figures, and as a line of text that reads back to the same figures.
-//! In: a result. Out: a row. Never: a figure with fewer digits than it has.
+//! No digit is lost.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;

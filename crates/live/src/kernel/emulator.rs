@@ -87,7 +87,7 @@ pub struct Emulator<'a, O> {
 struct Woken {
     /// Which devices have a packet, or may have.
     readable: [bool; 2],
-    /// When the packet that ended it came, as far as can be told.
+    /// When the packet that ended it came, as far as is known.
     arrived: Option<Time>,
     stopped: bool,
 }

@@ -26,7 +26,7 @@ const NEEDS_CSUM: u8 = 1;
 const TCP_CHECKSUM: usize = 16;
 /// The longest IP and TCP headers together, behind a `virtio_net_hdr`.
 pub const HEAD_MAX: usize = VNET + 60 + 60;
-/// Most bytes that the pool holds. Ours: what comes beyond it is dropped and told in the self-check.
+/// Most bytes that the pool holds. Ours: what comes beyond it is dropped, and the self-check reports it.
 const POOL_MAX: usize = 1 << 30;
 
 thread_local! {

@@ -34,7 +34,7 @@ pub trait Observer {
     fn on_sample(&mut self, _now: Time, _links: &[Link<Queued>]) {}
 }
 
-/// A path with its packets' bytes. A driver tells it the time; it may be late, and changes no packet's fate by that.
+/// A path with its packets' bytes. A driver gives it the time; it may be late, which changes no packet's fate.
 pub struct Relay<O> {
     /// The path itself.
     pub path: EmulatedPath,

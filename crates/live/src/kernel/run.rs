@@ -30,11 +30,11 @@ const ATTEMPTS: u32 = 3;
 /// IPv4 and TCP headers with timestamps.
 const HEADERS: u32 = 52;
 /// How much a bulk receiver lets wait. Ours, measured at 500 Mbit/s: with 8 MB, packets are 0.6 to 1 ms late in 1 %, for
-/// what the reader frees at once the emulator must allocate anew; with this, 0.2 ms.
+/// what the reader frees at once the emulator must allocate again; with this, 0.2 ms.
 const LOW_WATER: u64 = 1 << 20;
 /// Grid of the counters where the setup asks for no series.
 const OWN_GRID: Span = Span::millis(10);
-/// How often a run tells how far it is.
+/// How often a run reports its progress.
 const PROGRESS_REPORTS: u64 = 100;
 
 /// What a result says of the world that it comes from.

@@ -134,7 +134,7 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     Ok(Done::Ran { result: Box::new(result), trace, release })
 }
 
-/// Draws all random numbers anew from the seed, so that they do not depend on what drew some before: `ip` and `tc` of
+/// Seeds the random numbers again, so that they do not depend on what drew some before: `ip` and `tc` of
 /// another version, or a longer set-up.
 pub(super) fn reseed() -> Result<(), Failure> {
     let ask = || {

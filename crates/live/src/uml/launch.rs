@@ -34,7 +34,7 @@ const CONSOLE_SHOWN: usize = 300;
 /// What a console says of a memory file whose file system is full.
 const NO_MEMORY: &str = "Bus error";
 
-/// Ticks a second of the kernel that `make uml` builds unless told otherwise.
+/// Ticks a second of the kernel that `make uml` builds by default.
 const HZ: u32 = 250;
 
 /// The kernel: the one that the environment names, else the newest in the cache, of those with the usual tick if there is one.
@@ -248,7 +248,7 @@ enum Clock {
     /// In virtual time, from now.
     FromToday,
     /// As the host's. Time travel without `inf-cpu` promises computing that costs time and virtual time else, but
-    /// charges only for a timer that runs out, and every new timer starts the wait anew: what computes and sets timers,
+    /// charges only for a timer that runs out, and every new timer starts the wait again: what computes and sets timers,
     /// as TCP does, gets most of its time for nothing.
     Real,
 }

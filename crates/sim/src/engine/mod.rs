@@ -31,7 +31,7 @@ use script::{Director, Script};
 
 /// Sources of events of one flow.
 const FLOW_SOURCES: usize = 2;
-/// How often a run tells how far it is.
+/// How often a run reports its progress.
 const PROGRESS_REPORTS: u64 = 100;
 const SENDER: usize = 0;
 const RECEIVER: usize = 1;

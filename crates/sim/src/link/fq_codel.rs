@@ -132,7 +132,7 @@ impl<P: LinkPacket> FqCodel<P> {
     }
 
     /// Drops from the head of the queue with the most bytes. Whether the newest packet of queue `arrival` was
-    /// among them: its drop is told by the verdict. It is not looked for if it is `gone` already.
+    /// among them: the verdict reports its drop. It is not looked for if it is `gone` already.
     fn drop_from_fattest(&mut self, arrival: u32, gone: bool, tally: &mut Tally) -> bool {
         let mut fattest = 0;
         for index in 1..self.queues.len() {

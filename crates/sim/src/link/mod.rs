@@ -38,7 +38,7 @@ pub use model::Link;
 pub trait LinkPacket {
     /// Bytes on the wire, headers of every layer included; below 2^31.
     fn wire_bytes(&self) -> u32;
-    /// The flow it belongs to; flow queues hash it, drops are told by it.
+    /// The flow it belongs to; flow queues hash it, drops are reported by it.
     fn flow(&self) -> u32;
     /// Whether it may be marked instead of dropped (ECT in its IP header).
     fn ect(&self) -> bool;

@@ -197,7 +197,7 @@ impl<P: LinkPacket> Link<P> {
     }
 
     /// Moves to `flows` the flow of each packet that was dropped after it had been queued (a verdict of its own
-    /// told of those dropped on arrival).
+    /// informed of those dropped on arrival).
     pub fn take_dropped(&mut self, flows: &mut Vec<u32>) {
         flows.append(&mut self.tally.dropped);
     }

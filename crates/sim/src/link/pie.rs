@@ -46,7 +46,7 @@ pub(super) struct Pie<P> {
 
 impl<P: LinkPacket> Pie<P> {
     pub fn new(config: PieConfig, rng: Rng) -> Self {
-        // An update interval of zero would update for ever.
+        // An update interval of zero would update forever.
         let config = PieConfig { tupdate: config.tupdate.max(Span::micros(1)), ..config };
         Self {
             config,

@@ -316,7 +316,7 @@ impl<P: PathPacket> OneWay<P> {
         !self.lines[line].is_empty() || self.holds.get(line).is_some_and(|hold| hold.next() != Time::NEVER)
     }
 
-    /// How many kinds of packets it tells apart: a flow of the setup each, and strangers.
+    /// How many kinds of packets it distinguishes: one for each flow of the setup, and one for all others.
     pub fn users(&self) -> usize {
         self.routes.len()
     }

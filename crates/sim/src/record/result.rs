@@ -103,7 +103,7 @@ pub struct FlowResult {
     pub jitter_rfc3550_ms: f64,
     /// Retransmitted over sent segments.
     pub retransmit_ratio: f64,
-    /// This flow's drops at the bottleneck over its arrivals there; null where the kernel's own queue does not tell flows apart.
+    /// This flow's drops at the bottleneck over its arrivals there; null where the kernel's own queue does not distinguish flows.
     pub drop_ratio: Option<f64>,
     /// Retransmission time-outs.
     pub rto: u64,

@@ -29,7 +29,7 @@ pub struct FlowCounts<'a> {
     pub duplicates: u64,
     /// Retransmission time-outs.
     pub rto: u64,
-    /// Arrivals and drops at the bottleneck, where it tells flows apart.
+    /// Arrivals and drops at the bottleneck, where it distinguishes flows.
     pub bottleneck: Option<(u64, u64)>,
     /// RTT of each ACK at the sender, µs.
     pub rtt: &'a Histogram,

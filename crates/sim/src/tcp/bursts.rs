@@ -44,7 +44,7 @@ impl Sender {
         segments.max(floor).min((self.tso_max / mss).max(1) as u32)
     }
 
-    /// The application's first write, after what could leave has left: until then the last super-packet was filled anew.
+    /// The application's first write, after what could leave has left: until then the last super-packet was filled up.
     // spec: Linux tcp_sendmsg_locked
     pub(super) fn fill_socket(&mut self) {
         let mss = u64::from(self.mss);

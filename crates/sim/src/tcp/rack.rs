@@ -186,7 +186,7 @@ impl Sender {
         Suspect::None
     }
 
-    /// Marks one segment lost. What is left of a super-packet is told the controller as one, by [`Self::tell_lost`], which ends a series.
+    /// Marks one segment lost. What is left of a super-packet is reported to the controller as one, by [`Self::tell_lost`], which ends a series.
     // spec: Linux tcp_mark_skb_lost
     pub(super) fn lose(&mut self, now: Time, seq: u64, by_timer: bool, run: &mut LostRun) {
         if self.cc.hears_losses() {

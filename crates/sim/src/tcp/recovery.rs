@@ -47,7 +47,7 @@ struct Seen {
 
 impl Sender {
     /// An ACK arrives. Returns its RTT, of the newest segment that it delivers and that was sent once: what the timestamp option
-    /// tells in its place has the grain of a millisecond, and is for the estimators alone.
+    /// gives in its place has a resolution of a millisecond, and is for the estimators only.
     // spec: Linux tcp_ack
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
         self.check_app_limited_broadly();
@@ -127,7 +127,7 @@ impl Sender {
         self.board.packets_out() > 0 && self.token(self.board.una).send_us() > first_us
     }
 
-    /// A segment arrived twice. What the network doubled is told apart from what was sent twice by count alone.
+    /// A segment arrived twice. Duplicates made by the network are distinguished from retransmissions by count alone.
     // spec: Linux tcp_check_dsack, tcp_dsack_seen, tcp_sacktag_one
     #[inline(never)] // rare, and the common path should not carry its registers
     fn take_dsack(&mut self, now: Time, seq: u64, seen: &mut Seen) {
@@ -294,7 +294,7 @@ impl Sender {
         self.board.trim_log();
     }
 
-    /// The oldest segments are acknowledged in sequence, of which a SACK has told already. False: the oldest is none of those.
+    /// The oldest segments are acknowledged in sequence, which a SACK has reported already. False: the oldest is none of those.
     #[inline(never)]
     fn take_sacked(&mut self, una: u64, seen: &mut Seen) -> bool {
         let (segments, bytes) = self.board.pop_sacked(una);
@@ -307,7 +307,7 @@ impl Sender {
         true
     }
 
-    /// The oldest segment is acknowledged in sequence; it is believed lost, or was retransmitted.
+    /// The oldest segment is acknowledged in sequence; it was marked lost, or retransmitted.
     #[inline(never)]
     fn take_marked(
         &mut self,

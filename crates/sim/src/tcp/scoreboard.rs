@@ -120,7 +120,7 @@ impl Scoreboard {
         seq
     }
 
-    /// Doubles the ring and lays its records out anew.
+    /// Doubles the ring and lays its records out again.
     fn grow(&mut self) {
         let old_mask = self.mask;
         let capacity = self.records.len() * 2;

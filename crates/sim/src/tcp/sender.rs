@@ -81,7 +81,7 @@ pub struct Sender {
     pub(super) undo_retrans: i64,
     pub(super) retrans_stamp: Option<Time>,
     pub(super) frto: bool,
-    /// Segments that arrived twice, as far as DSACKs told.
+    /// Segments that arrived twice, as far as DSACKs showed.
     pub(super) duplicates: u64,
     pub(super) retransmits_in_row: u32,
     pub(super) backoff: u32,
@@ -195,7 +195,7 @@ impl Sender {
         Flight { bytes: self.next_bytes - self.una_bytes + self.board.retrans_bytes - marked, packets }
     }
 
-    /// A burst that is about to leave, as the controller is told of it.
+    /// A burst that is about to leave, as it is reported to the controller.
     fn burst(&self, segments: u32, bytes: u64) -> Sent {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Sent::burst(segments, bytes).with_in_flight(self.flight(), self.board.packets_out() == 0)

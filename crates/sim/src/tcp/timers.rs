@@ -93,7 +93,7 @@ impl Sender {
         self.timer = Timer { kind, at: fires_after(now, (ticks(wait) + paced).min(RTO_MAX_TICKS)) };
     }
 
-    /// Arms the retransmission timer anew. After another timer it counts from the oldest segment's sending.
+    /// Arms the retransmission timer again. After another timer it counts from the oldest segment's sending.
     // spec: Linux tcp_rearm_rto
     pub(super) fn rearm_rto(&mut self, now: Time) {
         if self.board.packets_out() == 0 {
@@ -154,7 +154,7 @@ impl Sender {
             TimerKind::Reorder => self.on_reorder_timer(now),
             TimerKind::None | TimerKind::Syn => {}
         }
-        debug_assert!(self.timer.at > now, "a timer that fired was not armed anew");
+        debug_assert!(self.timer.at > now, "a timer that fired was not armed again");
     }
 
     // spec: Linux tcp_send_loss_probe

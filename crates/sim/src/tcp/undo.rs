@@ -28,7 +28,7 @@ impl Sender {
         board.retrans_out > 0 || board.packets_out() > 0 && board.peek(board.una).flags & flag::EVER_RETRANS != 0
     }
 
-    /// The next episode's first retransmission sets the stamp anew.
+    /// The next episode's first retransmission sets the stamp again.
     // spec: Linux tcp_retrans_stamp_cleanup
     pub(super) fn forget_retrans_stamp(&mut self) {
         if self.retrans_stamp.is_some() && !self.any_retransmission() {

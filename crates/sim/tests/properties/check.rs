@@ -98,7 +98,7 @@ impl<'a> Checker<'a> {
         });
     }
 
-    /// No flow with something to send is silent for ever.
+    /// No flow with something to send is silent forever.
     fn check_progress(&mut self, index: usize, end: &FlowEnd) {
         let idle = end.packets_out == 0 && end.sender_next == Time::NEVER && !end.on_the_way;
         let unsent = end.written_bytes > end.acked_bytes;

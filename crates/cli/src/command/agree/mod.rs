@@ -1,5 +1,5 @@
 //! `bbrlab agree`: the same scenarios in the simulator and on a real kernel, side by side, with a verdict.
-//! In: scenarios. Out: a table, a page, exit status 1 if both are too far apart. Never: a run left out in silence.
+//! Exit status 1 if the two differ too much.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod packets;

@@ -202,5 +202,5 @@ fn linux_leaves_the_fast_path_for_loss_marks_a_new_state_or_a_lower_rtt() {
     let mut d = app_limited_at_target(Edition::Linux);
     d.now_us += 4_000_000;
     sample(&mut d, RTT_US);
-    assert_eq!((d.state(), d.bbr.out.try_fast_path), (State::ProbeBwRefill, true), "the window was set anew");
+    assert_eq!((d.state(), d.bbr.out.try_fast_path), (State::ProbeBwRefill, true), "the window was set again");
 }

@@ -1,4 +1,4 @@
-//! When Linux heeds marks and when it does not, and other conditions of which one alone is not enough.
+//! When Linux responds to marks and when it does not, and other conditions of which one alone is not enough.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

@@ -84,7 +84,7 @@ fn probes_come_no_rarer_than_every_63_rounds() {
 }
 
 /// Trap: a path of a packet, or one whose queue makes a round longer than the wait, probes again before the samples of
-/// the last probe are in. A maximum that only that round's end renews is then kept for ever.
+/// the last probe are in. A maximum that only that round's end renews is then kept forever.
 #[test]
 fn a_cycle_that_is_over_before_its_round_still_ages_the_maximum() {
     let mut d = Driver::in_state(Phase::ProbeBwDown);

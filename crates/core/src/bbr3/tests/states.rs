@@ -116,7 +116,7 @@ fn five_gaps_do_not_end_startup() {
     d.round(40);
     lossy_round(&mut d, (0..5).map(|n| 10 * n), 5);
     assert_eq!(d.state(), State::Startup);
-    assert_eq!(d.bbr.bounds.loss_events_in_round, 0, "the next round counts anew");
+    assert_eq!(d.bbr.bounds.loss_events_in_round, 0, "the next round starts counting at zero");
 }
 
 /// Trap of a peer: it counted lost packets where the text says discontiguous ranges.

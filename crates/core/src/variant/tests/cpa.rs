@@ -118,7 +118,7 @@ fn a_round_lies_between_two_predictions() {
     assert!(d.is_probe_rtt());
 }
 
-/// Goal: a longer route is not taken for congestion for ever.
+/// Goal: a longer route is not taken for congestion forever.
 #[test]
 fn after_a_change_of_route_the_smallest_rtt_expires_and_predictions_stop() {
     let mut d = with(|_| {});

@@ -18,8 +18,8 @@ const GAINS: [(State, &[f64]); 6] = [
     (State::ProbeBwRefill, &[1.0]),
     (State::ProbeBwUp, &[1.25]),
 ];
-/// How far a gain that is told may be off: what three digits and the pacing margin make.
-const GAIN_TOLD: f64 = 0.02;
+/// How far a logged gain may be off: what three digits and the pacing margin amount to.
+const GAIN_LOGGED: f64 = 0.02;
 /// How far the median of pacing over estimate may be off. Ours: both move between two events.
 const GAIN_MEASURED: f64 = 0.1;
 /// Source: draft `ProbeRTTInterval`, less a tick of a kernel's clock.
@@ -30,7 +30,7 @@ const DURATION_S: f64 = 0.19;
 const FLOOR_PACKETS: f64 = 4.0;
 /// Rounds after which Drain must end, by the pseudo-code, and one for the log's own grid.
 const DRAIN_ROUNDS: f64 = 5.0;
-/// Packets of a size that a log does not tell are no smaller. Source: RFC 9000, the smallest datagram that a path must carry.
+/// Where a log does not hold the packet size, it is at least this. Source: RFC 9000, the smallest datagram that a path must carry.
 const MSS_ASSUMED: f64 = 1_200.0;
 
 /// What a log shows of one flow.
@@ -115,7 +115,7 @@ fn order(flow: &FlowLog) -> Seen {
     match whole {
         _ if flow.phases.len() < 2 => not_shown(what, NO_PHASES),
         _ if is_coarse(flow) => not_shown(what, COARSE),
-        None => not_shown(what, "it does not tell the parts of ProbeBW apart"),
+        None => not_shown(what, "it does not distinguish the phases of ProbeBW"),
         Some(states) => {
             let stray = states.windows(2).filter(|pair| !may_follow(pair[0], pair[1])).count();
             shown(what, "", stray as f64, None, Some(0.0))
@@ -163,18 +163,18 @@ fn drain_length(flow: &FlowLog) -> Seen {
     shown(what, "", longest / round, None, Some(DRAIN_ROUNDS))
 }
 
-/// The pacing gain of a phase: as it is told, or as the median of pacing over estimate.
+/// The pacing gain of a phase: as logged, or as the median of pacing over estimate.
 fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> Seen {
     let what = format!("pacing gain in {}", state.name());
     let inside: Vec<&Sample> = of_state(flow, state).iter().flat_map(|(a, b, _)| samples(flow, *a, *b)).collect();
     if inside.is_empty() {
         return not_shown(&what, if flow.phases.is_empty() { NO_PHASES } else { "it holds no sample of that phase" });
     }
-    let told: Vec<f64> = inside.iter().map(|s| s.pacing_gain).filter(|gain| !gain.is_nan()).collect();
+    let logged: Vec<f64> = inside.iter().map(|s| s.pacing_gain).filter(|gain| !gain.is_nan()).collect();
     let ratios: Vec<f64> = inside.iter().map(|s| s.pacing_bps / s.bw_bps).filter(|gain| gain.is_finite()).collect();
-    let (values, slack) = if told.is_empty() { (ratios, GAIN_MEASURED) } else { (told, GAIN_TOLD) };
+    let (values, slack) = if logged.is_empty() { (ratios, GAIN_MEASURED) } else { (logged, GAIN_LOGGED) };
     if values.is_empty() {
-        return not_shown(&what, "it tells neither gains nor both pacing rate and estimate");
+        return not_shown(&what, "it holds neither gains nor both pacing rate and estimate");
     }
     let median = percentile(&values, 50.0);
     // The gain of whichever edition lies nearest.
@@ -235,8 +235,8 @@ fn window_floor(flow: &FlowLog) -> Seen {
     let what = "smallest window";
     let smallest = least(flow.samples.iter().map(|sample| sample.cwnd));
     match flow.mss {
-        _ if smallest.is_nan() => not_shown(what, "it tells no window"),
-        None => not_shown(what, "it tells no size of packets"),
+        _ if smallest.is_nan() => not_shown(what, "it holds no window"),
+        None => not_shown(what, "it holds no packet size"),
         Some(mss) => shown(what, "packets", smallest / mss, Some(FLOOR_PACKETS), None),
     }
 }
@@ -249,7 +249,7 @@ fn within_window(flow: &FlowLog) -> Seen {
         (all + 1.0, over + f64::from(u8::from(sample.inflight > sample.cwnd + mss)))
     });
     if all == 0.0 {
-        return not_shown(what, "it tells no window, or not what is in flight");
+        return not_shown(what, "it holds no window, or not what is in flight");
     }
     // A window that has just shrunk is exceeded for a round trip.
     shown(what, "", over / all, None, Some(0.1))
@@ -302,7 +302,7 @@ fn min_rtt(flow: &FlowLog) -> Seen {
     let what = "samples whose minimum RTT is above the newest RTT by more than a tenth";
     let known: Vec<&Sample> = flow.samples.iter().filter(|s| !(s.rtt_s + s.min_rtt_s).is_nan()).collect();
     if known.is_empty() {
-        return not_shown(what, "it tells no minimum RTT beside RTTs");
+        return not_shown(what, "it holds no minimum RTT beside RTTs");
     }
     // Half a millisecond for clocks that count in milliseconds.
     let above = known.iter().filter(|s| s.min_rtt_s > s.rtt_s * 1.1 + 0.0005).count();

@@ -21,7 +21,7 @@ pub struct Log {
     pub flows: Vec<FlowLog>,
 }
 
-/// What a log tells of one flow.
+/// What a log shows of one flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowLog {
     /// Its name in the log.
@@ -30,7 +30,7 @@ pub struct FlowLog {
     pub mss: Option<f64>,
     /// Times are times; otherwise they only count samples.
     pub is_timed: bool,
-    /// Phases are told by samples, so that short ones may be missing; otherwise by events.
+    /// Phases come from samples, so that short ones may be missing; otherwise from events.
     pub is_sampled: bool,
     /// Snapshots, in the order of time.
     pub samples: Vec<Sample>,
@@ -40,7 +40,7 @@ pub struct FlowLog {
     pub losses: Vec<f64>,
 }
 
-/// One snapshot; what the log does not tell is NaN. Windows are in bytes, rates in bit/s, times in seconds.
+/// One snapshot; what the log does not hold is NaN. Windows are in bytes, rates in bit/s, times in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     pub t_s: f64,
@@ -89,7 +89,7 @@ pub fn read(text: &str) -> Result<Log, String> {
     let has_samples = |flow: &FlowLog| !flow.samples.is_empty() || !flow.phases.is_empty();
     log.flows.retain(has_samples);
     if log.flows.is_empty() {
-        return Err(format!("it is {}, but tells of no window, rate, RTT or state; record recovery metrics", log.form));
+        return Err(format!("it is {}, but holds no window, rate, RTT or state; record recovery metrics", log.form));
     }
     Ok(log)
 }

@@ -4,7 +4,7 @@
 
 use bbrlab_core::State;
 
-/// A phase as a log can tell it.
+/// A phase as a log can name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// One of BBR's states.

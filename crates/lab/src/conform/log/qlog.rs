@@ -44,7 +44,7 @@ struct Reader {
     flows: BTreeMap<String, Builder>,
 }
 
-/// A flow in the making: metrics are told where they change, so the last ones stay.
+/// A flow in the making: metrics are logged where they change, so the last ones stay.
 #[derive(Debug)]
 struct Builder {
     flow: FlowLog,

@@ -80,7 +80,7 @@ pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
         report.sections.push(Section {
             id: id.clone(),
             title: flow.name.clone(),
-            claim: "What the log tells of this flow, held to the draft.".to_owned(),
+            claim: "What the log shows of this flow, compared with the draft.".to_owned(),
             rows: (first..report.claims.len()).collect(),
             figures: vec![figure(&id, flow)],
             runs_table: Some(hidden(seen)),
@@ -156,7 +156,7 @@ fn figure(id: &str, flow: &FlowLog) -> Figure {
     ];
     Figure {
         id: format!("{id}-trace"),
-        title: "The flow as the log tells it".to_owned(),
+        title: "The flow as the log shows it".to_owned(),
         how_to_read:
             "The window against what was in flight, the rates, and the RTT; the phases that the log names stand below."
                 .to_owned(),
