@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
  * The tap: congestion controls that call the kernel's own BBR and CUBIC, and write what they read and what they decided.
- * In: the kernel's calls. Out: one record a call, in a ring buffer. Never: a decision of its own.
  * A record that finds no room is counted, and the gap shows in the numbers of the others.
  */
 #include "kernel.h"

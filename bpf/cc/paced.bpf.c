@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
  * A congestion control that decides on window and pacing rate: BBR in all its versions, and Davis on the window alone.
- * In: the kernel's hooks. Out: what core's Rust decides. Never: a rule of an algorithm.
+ * Every decision is core's Rust; no rule of an algorithm is written here.
  *
  * -DALGORITHM=NAME   the algorithm, as `face` names its functions
  * -DV1               its ACK comes in BBRv1's steps

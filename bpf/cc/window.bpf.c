@@ -2,7 +2,7 @@
 /*
  * A congestion control that lets the window grow and says what a loss leaves of it, while the kernel reduces, paces and repairs:
  * CUBIC and Reno.
- * In: the kernel's hooks. Out: what core's Rust decides. Never: a rule of an algorithm.
+ * Every decision is core's Rust; no rule of an algorithm is written here.
  *
  * -DALGORITHM=NAME   the algorithm, as `face` names its functions
  */
