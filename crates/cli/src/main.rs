@@ -52,10 +52,12 @@ pub enum Command {
     /// Run scenarios in the simulator and on a real kernel, and compare the results
     Agree(Box<agree::AgreeArgs>),
     /// Run a scenario over ranges of any of its values, on all cores; an interrupted sweep continues
+    #[cfg(feature = "parquet")]
     Sweep(Box<sweep::SweepArgs>),
     /// Recommend an algorithm for a path or a population: what it gains, what it costs, how sure that is
     Advise(Box<advise::AdviseArgs>),
     /// Search for the best parameters of an algorithm over a population of paths, and judge them on unseen paths
+    #[cfg(feature = "tune")]
     Tune(tune::TuneArgs),
     /// Compare algorithms on the users of a content network: a population of paths, an A/B test, gains by class
     Cdn(cdn::CdnArgs),
@@ -110,8 +112,10 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Agree(args) => agree::agree(args),
+        #[cfg(feature = "parquet")]
         Command::Sweep(args) => sweep::sweep(args),
         Command::Advise(args) => advise::advise(args),
+        #[cfg(feature = "tune")]
         Command::Tune(args) => tune::tune(args),
         Command::Cdn(args) => cdn::cdn(args),
         Command::Conform(args) => conform::conform(args),

@@ -16,6 +16,7 @@ pub mod report;
 pub mod session;
 mod ss;
 pub mod sweep;
+#[cfg(feature = "tune")]
 pub mod tune;
 pub mod when;
 pub mod words;

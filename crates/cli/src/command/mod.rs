@@ -12,5 +12,7 @@ pub mod record;
 pub mod replay;
 pub mod reproduce;
 pub mod run;
+#[cfg(feature = "parquet")]
 pub mod sweep;
+#[cfg(feature = "tune")]
 pub mod tune;

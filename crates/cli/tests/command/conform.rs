@@ -32,7 +32,7 @@ const CELL: [&str; 6] = ["conform", "bbr3", "--case", "1", "--cell", "20mbit/10m
 fn a_case_that_holds_ends_with_0_and_says_so() {
     let output = Dir::new("holds").bbrlab(&CELL);
     assert_eq!(output.status.code(), Some(0));
-    assert!(stdout(&output).contains("1 of 1 cases hold, 0 fail, 0 not applicable"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("1 of 1 case holds, 0 fail, 0 not applicable"), "{}", stdout(&output));
     assert!(output.stderr.is_empty());
 }
 
