@@ -14,13 +14,17 @@ import sys
 
 from webdriver import Browser
 
-VIEWS = [(1400, 900), (390, 844)]
-VERDICTS = ("holds", "falls short", "fails")
+VIEWS = [(1440, 900), (390, 844)]
+VERDICTS = ("holds", "misses (explained)", "fails")
+# What a page may weigh, and how many windows of the first view it may be long with everything folded.
+BYTES_MAX = 1_000_000
+SCREENS_MAX = 15
 ALLOWED_SCHEMES = ("file:", "data:", "blob:", "about:")
 # A screenshot taller than this is cut; Chromium's own limit is 16384.
 SHOT_HEIGHT_MAX = 16000
 ARROW_RIGHT = "\ue014"
 ESCAPE = "\ue00c"
+ENTER = "\ue007"
 
 # For each chart: how many pixels have the colour of one of its series; for ribbons, how many are painted at all.
 PIXELS = """
@@ -51,15 +55,62 @@ return { lefts: [...figure.querySelectorAll('.u-cursor-x')].map(left),
          ribbons: figure.querySelectorAll('.ribbons').length, states: figure.querySelector('.states-at')?.textContent };
 """
 
-CSV = """
-const figure = document.querySelectorAll('figure')[0];
-const real = URL.createObjectURL;
-let blob = null;
-URL.createObjectURL = (made) => { blob = made; return 'data:,'; };
-[...figure.querySelectorAll('.tools button')].find((button) => button.textContent === 'CSV').click();
-URL.createObjectURL = real;
+# What a figure's download buttons hand over: for each its type, its length, its first bytes and, for SVG, what is in it.
+DOWNLOADS = """
+const figure = document.querySelectorAll('figure')[arguments[0]];
 const done = arguments[arguments.length - 1];
-blob.text().then(done);
+const real = URL.createObjectURL;
+const caught = [];
+URL.createObjectURL = (made) => { caught.push(made); return 'data:,'; };
+const press = (label) => [...figure.querySelectorAll('.tools button')].find((button) => button.textContent === label).click();
+['SVG', 'CSV', 'PNG'].forEach(press);
+const end = Date.now() + 10000;
+const wait = async () => {
+  while (caught.length < 3 && Date.now() < end) await new Promise((next) => setTimeout(next, 20));
+  URL.createObjectURL = real;
+  const told = {};
+  for (const blob of caught) {
+    const bytes = new Uint8Array(await blob.arrayBuffer());
+    const text = blob.type === 'image/png' ? '' : await blob.text();
+    const parsed = blob.type === 'image/svg+xml' ? new DOMParser().parseFromString(text, 'image/svg+xml') : null;
+    told[blob.type] = { size: blob.size, head: [...bytes.slice(0, 4)], text: text.slice(0, 4000),
+      paths: parsed ? parsed.querySelectorAll('path').length : 0, broken: parsed ? parsed.querySelectorAll('parsererror').length : 0,
+      bad: parsed ? (text.match(/NaN|undefined|Infinity/g) || []).length : 0 };
+  }
+  done(told);
+};
+wait();
+"""
+
+# What stands in the first window before anything was touched.
+FIRST_SCREEN = """
+const within = (e) => { const box = e.getBoundingClientRect(); return box.top < innerHeight - 60 && box.bottom > 0 && box.width > 0; };
+const any = (selector) => [...document.querySelectorAll(selector)].some(within);
+return { heading: any('h1'), numbers: any('.numbers, .tally, .verdicts td'), picture: any('figure .plots, .thumbnails svg, .verdicts td, .heat td'),
+         table: any('.runs table'), asked: document.querySelector('.head .facts') !== null || document.querySelector('.head .command') !== null,
+         open: document.querySelectorAll('details.claim[open]').length, claims: document.querySelectorAll('details.claim').length,
+         thumbnails: document.querySelectorAll('[data-thumbnail]').length, drawn: document.querySelectorAll('[data-thumbnail] svg path').length,
+         height: document.documentElement.scrollHeight, window: innerHeight };
+"""
+
+FRAMES = """
+return [...document.querySelectorAll('figure')].map((figure) => ({
+  id: figure.id, anchor: figure.querySelector('a.anchor')?.getAttribute('href'), command: figure.querySelector('.command code')?.textContent || '',
+  tools: [...figure.querySelectorAll('.tools button')].map((button) => button.textContent),
+  named: [...figure.querySelectorAll('.tools button')].every((button) => button.getAttribute('aria-label')),
+  images: [...figure.querySelectorAll('.panel canvas')].every((canvas) => canvas.getAttribute('role') === 'img' && canvas.getAttribute('aria-label')),
+}));
+"""
+
+PAPER = """
+const isOpen = () => [...document.querySelectorAll('details.claim, details.fold')].map((fold) => fold.open);
+const before = isOpen().join();
+dispatchEvent(new Event('beforeprint'));
+const onPaper = [...document.querySelectorAll('figure')].map((figure) => figure.querySelectorAll('.on-paper svg path').length);
+const all = isOpen().every(Boolean);
+const theme = document.documentElement.dataset.theme;
+dispatchEvent(new Event('afterprint'));
+return { onPaper, all, theme, restored: isOpen().join() === before && !document.querySelector('.on-paper') };
 """
 
 
@@ -171,17 +222,70 @@ def check_keyboard(browser, checks):
     checks.that(browser.wait_for(zoomed.replace("!", "", 1), 3), "Escape shows the whole range again")
 
 
-def check_tools(browser, checks):
-    """The CSV of the first figure holds its values."""
-    text = browser.call("POST", "/execute/async", {"script": CSV, "args": []})
-    lines = text.splitlines()
-    checks.that(lines[0].startswith("panel,series,") and len(lines) > 2, "the CSV holds values", lines[:2])
+def check_first_screen(browser, checks, wide):
+    """The answer stands on the first screen; the rest is folded, and not too long."""
+    first = browser.run(FIRST_SCREEN)
+    checks.that(first["heading"] and first["asked"], "the page opens with a heading and what was asked", first)
+    checks.that(first["claims"] == 0 or first["open"] == 0, "claims open folded", first)
+    checks.that(first["thumbnails"] == 0 or first["drawn"] > first["thumbnails"], "every thumbnail is drawn", first)
+    if wide:
+        checks.that(first["numbers"] or first["table"], "the first screen has the answer in numbers", first)
+        checks.that(first["picture"] or first["table"], "the first screen has a picture", first)
+        screens = first["height"] / first["window"]
+        checks.that(screens <= SCREENS_MAX, f"the page is at most {SCREENS_MAX} screens long", f"{screens:.1f}")
+
+
+def check_frames(browser, checks):
+    """Every figure has a link of its own that leads to it, its downloads, and the command that makes it."""
+    frames = browser.run(FRAMES)
+    for frame in frames:
+        where = frame["id"]
+        checks.that(frame["anchor"] == f"#{where}", f"{where}: it has a link of its own", frame["anchor"])
+        checks.that({"PNG", "SVG", "CSV"} <= set(frame["tools"]) and frame["named"], f"{where}: it can be downloaded", frame["tools"])
+        checks.that(frame["command"].startswith("bbrlab "), f"{where}: the command that makes it stands beneath", frame["command"])
+        checks.that(frame["images"], f"{where}: its charts have names for screen readers")
+    if frames:
+        browser.run("document.querySelectorAll('details').forEach((fold) => { fold.open = false; }); scrollTo(0, 0);")
+        browser.run("location.hash = arguments[0]", frames[-1]["id"])
+        seen = "const box = document.getElementById(arguments[0]).getBoundingClientRect(); return box.height > 0 && box.top < innerHeight && box.bottom > 0;"
+        shown = browser.wait_for(seen.replace("arguments[0]", json.dumps(frames[-1]["id"])), 3)
+        checks.that(shown, "a link to the last figure unfolds what holds it and shows it")
+        browser.run("history.replaceState(null, '', location.pathname); window.bbrlab.drawAll();")
+
+
+def check_downloads(browser, checks, number):
+    """What the buttons hand over is a picture, a drawing and a table."""
+    told = browser.call("POST", "/execute/async", {"script": DOWNLOADS, "args": [number]})
+    svg, png, csv = (told.get(kind, {}) for kind in ("image/svg+xml", "image/png", "text/csv"))
+    brief = {kind: {key: value for key, value in one.items() if key != "text"} for kind, one in told.items()}
+    checks.that(svg.get("paths", 0) > 0 and not svg.get("broken") and not svg.get("bad"), f"figure {number}: the SVG is whole", brief)
+    checks.that(png.get("head") == [0x89, 0x50, 0x4E, 0x47] and png["size"] > 2000, f"figure {number}: the PNG is a picture", brief)
+    lines = csv.get("text", "").splitlines()
+    checks.that(len(lines) > 2 and lines[0].startswith("panel,series,"), f"figure {number}: the CSV holds values", lines[:2])
+
+
+def check_fold(browser, checks):
+    """A claim unfolds by the keyboard."""
+    if not browser.run("return Boolean(document.querySelector('details.claim'))"):
+        return
+    browser.run("const fold = document.querySelector('details.claim'); fold.open = false; fold.querySelector('summary').focus();")
+    browser.keys(ENTER)
+    checks.that(browser.wait_for("return document.querySelector('details.claim').open", 3), "Enter unfolds a claim")
+
+
+def check_paper(browser, checks):
+    """On paper everything is unfolded, light, and drawn in lines; afterwards the page is as before."""
+    paper = browser.run(PAPER)
+    checks.that(all(paper["onPaper"]) and paper["all"] and paper["theme"] == "light", "on paper all is unfolded and drawn", paper)
+    checks.that(paper["restored"], "after printing the page is as before", paper)
 
 
 def check_filter(browser, checks):
     """Each button leaves as many rows as it counts."""
     counts = browser.run("""
 return [...document.querySelectorAll('.tally button')].map((button) => {
+  // Rows show where their claim is open: the filter opens those it needs.
+  document.querySelectorAll('details.claim').forEach((fold) => { fold.open = button.dataset.filter === 'all'; });
   button.click();
   const shown = [...document.querySelectorAll('#claims-table tr[data-verdict]')].filter((row) => row.getClientRects().length).length;
   return [Number(button.querySelector('b').textContent), shown, button.getAttribute('aria-pressed')];
@@ -225,19 +329,28 @@ def check_view(browser, checks, url, size, dark, shots):
     if not browser.wait_for("return Boolean(window.bbrlab)"):
         checks.that(False, "the page's script runs", browser.log("browser"))
         return
+    browser.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    check_first_screen(browser, checks, width > 600)
+    if shots:
+        browser.screenshot(shots / f"{width}-{'dark' if dark else 'light'}-first.png", width, height)
     check_drawn(browser, checks)
     check_text(browser, checks)
+    check_frames(browser, checks)
     if shots:
         browser.run("window.scrollTo(0, 0)")
         full = browser.run("return document.documentElement.scrollHeight")
         browser.screenshot(shots / f"{width}-{'dark' if dark else 'light'}.png", width, min(full, SHOT_HEIGHT_MAX))
     if browser.run("return window.bbrlab.figures > 0"):
         check_cursor(browser, checks)
-        check_tools(browser, checks)
         if width > 600:
+            for number in range(1 if dark else browser.run("return window.bbrlab.figures")):
+                check_downloads(browser, checks, number)
+            check_paper(browser, checks)
+            browser.run("window.bbrlab.drawAll()")
             check_zoom(browser, checks)
             check_keyboard(browser, checks)
     check_filter(browser, checks)
+    check_fold(browser, checks)
     check_theme(browser, checks)
     check_logs(browser, checks)
 
@@ -254,11 +367,13 @@ def main():
     if args.shots:
         args.shots.mkdir(parents=True, exist_ok=True)
     checks = Checks()
+    size = args.report.stat().st_size
+    checks.that(size < BYTES_MAX, f"the page is smaller than {BYTES_MAX:,} bytes", f"{size:,}")
     try:
         with Browser() as browser:
-            for size in VIEWS:
+            for view in VIEWS:
                 for dark in (False, True):
-                    check_view(browser, checks, args.report.resolve().as_uri(), size, dark, args.shots)
+                    check_view(browser, checks, args.report.resolve().as_uri(), view, dark, args.shots)
     except (OSError, RuntimeError) as error:
         print(f"{checks.view or 'start'}: {error}", file=sys.stderr)
         print(f"{checks.passed} passed, {checks.failed + 1} failed")

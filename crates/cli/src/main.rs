@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod args;
+mod asked;
 mod claims;
 mod clock;
 mod command;

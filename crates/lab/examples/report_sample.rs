@@ -5,7 +5,8 @@
 use std::f64::consts::TAU;
 
 use bbrlab_lab::report::{
-    Axis, ClaimRow, Figure, Heat, Panel, Report, Ribbon, Scale, Section, Series, Style, Table, Tree, Verdict, render,
+    Asked, Axis, ClaimRow, Figure, Grid, Heat, Number, Panel, Region, Report, Ribbon, Scale, Section, Series, Style,
+    Table, Thumbnail, Tree, Verdict, render,
 };
 
 /// v1's gain cycle on 10 Mbit/s and 40 ms: eight phases of one round trip.
@@ -42,7 +43,34 @@ fn main() {
     ];
     let report = Report {
         title: "Sample report: values made up".into(),
-        subtitle: "bbrlab 0.1.0 · seed 1 · bbrlab reproduce F2 F6 F8 COMPETE </script>".into(),
+        subtitle: "One sentence says what came out </script>.".into(),
+        asked: Asked {
+            command: "bbrlab reproduce F2 F6 F8 COMPETE </script>".into(),
+            facts: vec![("ran in".into(), "nothing".into()), ("seed".into(), "1".into())],
+        },
+        numbers: vec![
+            Number {
+                label: "Goodput of bbr1".into(),
+                value: "9.1 Mbit/s".into(),
+                note: "91 % <b>".into(),
+                color_key: Some("bbr1".into()),
+            },
+            Number { label: "Link used".into(), value: "98 %".into(), ..Number::default() },
+        ],
+        lead: vec![intervals()],
+        thumbnails: ["F2-startup", "F6-throughput", "F8-sweep", "COMPETE-share"]
+            .map(|id| Thumbnail { figure: id.into(), caption: id.into(), panel: 0 })
+            .to_vec(),
+        grid: Some(Grid {
+            title: "Every claim in three worlds".into(),
+            how_to_read: "● holds, ▲ misses (explained), ✕ fails, · not applicable.".into(),
+            xs: ["sim", "uml", "kernel"].map(str::to_owned).to_vec(),
+            ys: ["F2", "F8"].map(|id| (id.to_owned(), id.to_owned())).to_vec(),
+            cells: vec![
+                [Some(Verdict::Holds), Some(Verdict::Holds), None].map(|verdict| (verdict, String::new())).to_vec(),
+                [Some(Verdict::FallsShort), Some(Verdict::Fails), None].map(|verdict| (verdict, "<i>".into())).to_vec(),
+            ],
+        }),
         claims,
         sections,
     };
@@ -169,12 +197,12 @@ fn runs(id: &str) -> Table {
 }
 
 fn axis(label: &str, unit: &str, min: Option<f64>, max: Option<f64>) -> Axis {
-    Axis { label: label.into(), unit: unit.into(), log: false, min, max }
+    Axis { label: label.into(), unit: unit.into(), min, max, ..Axis::default() }
 }
 
 fn series(name: &str, style: Style, key: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
     let (x, y) = points.into_iter().unzip();
-    Series { name: name.into(), style, x, y, color_key: (!key.is_empty()).then(|| key.to_owned()) }
+    Series { name: name.into(), style, x, y, color_key: (!key.is_empty()).then(|| key.to_owned()), ..Series::default() }
 }
 
 /// Start-up of v1 and CUBIC: RTT as the two differ, inflight, and both ribbons.
@@ -221,10 +249,12 @@ fn startup() -> Figure {
             Panel { y: axis("In flight", "kB", Some(0.0), None), series: vec![
                 series("bbr1", Style::Line, "bbr1", inflight(&bbr_rtt)),
                 series("cubic", Style::Line, "cubic", inflight(&cubic_rtt)),
-                series("bbr1 window", Style::Dashed, "bbr1", time(800).map(|t| (t, if t < 0.74 { 150.0 } else { 104.0 }))),
+                // A spike that would flatten all the rest.
+                series("bbr1 window", Style::Dashed, "bbr1", time(800).map(|t| (t, if t < 0.1 { 1500.0 } else { 104.0 }))),
                 series("BDP", Style::Reference, "", [(0.0, 52.0)]),
             ] },
             Panel { y: axis("Delivery rate", "Mbit/s", Some(0.0), None), series: vec![
+                series("capacity", Style::Area, "", (0..9).map(|i| (f64::from(i), 10.0 - f64::from(i % 3)))),
                 series("bbr1", Style::Step, "bbr1", (0..80).map(|i| (f64::from(i) * 0.1, 9.5 + 0.2 * (f64::from(i) * 0.9).sin()))),
                 series("cubic", Style::Step, "cubic", (0..80).map(|i| (f64::from(i) * 0.1, 9.3 + 0.3 * (f64::from(i) * 0.5).cos()))),
             ] },
@@ -233,6 +263,11 @@ fn startup() -> Figure {
             (0.0, 0.4, "slow_start"), (0.4, 3.35, "congestion_avoidance"), (3.35, 3.7, "recovery"), (3.7, 5.95, "congestion_avoidance"),
             (5.95, 6.3, "recovery"), (6.3, 8.0, "congestion_avoidance"),
         ]) }],
+        regions: vec![
+            Region { label: "Startup: fills the queue".into(), from: 0.0, to: 0.55 },
+            Region { label: "Drain".into(), from: 0.55, to: 0.74 },
+        ],
+        command: "bbrlab reproduce F2".into(),
     }
 }
 
@@ -284,6 +319,7 @@ fn convergence() -> Figure {
             (f64::from(n) * 2.0, f64::from(n) * 2.0 + 0.6, "startup"), (f64::from(n) * 2.0 + 0.6, 30.7, "probe_bw_cruise"),
             (30.7, 31.0, "probe_rtt"), (31.0, 40.8, "probe_bw_cruise"), (40.8, 41.1, "probe_rtt"), (41.1, 50.0, "probe_bw_cruise"),
         ]) }).collect(),
+        ..Figure::default()
     }
 }
 
@@ -309,7 +345,32 @@ fn loss_sweep() -> Figure {
             series("bbr1, paper", Style::Points, "bbr1", at(paper_bbr)),
             series("cubic, paper", Style::Points, "cubic", at(paper_cubic)),
         ] }],
-        ribbons: vec![],
+        ..Figure::default()
+    }
+}
+
+/// Values with intervals over an axis of names.
+fn intervals() -> Figure {
+    let names = ["goodput", "RTT p50", "retransmitted </script>"];
+    let one = |name: &str, shift: f64, x: [f64; 3]| Series {
+        low: x.map(|x| x * 0.8).to_vec(),
+        high: x.map(|x| x * 1.3).to_vec(),
+        ..series(name, Style::Points, name, x.into_iter().zip([0.0, 1.0, 2.0].map(|y| y + shift)))
+    };
+    Figure {
+        id: "ratios".into(),
+        title: "Against cubic".into(),
+        how_to_read: "Right of the line is more.".into(),
+        x: Axis { log: true, ..axis("ratio to cubic", "", None, None) },
+        panels: vec![Panel {
+            y: Axis { names: names.map(str::to_owned).to_vec(), ..Axis::default() },
+            series: vec![
+                series("as cubic", Style::Reference, "", [(1.0, -0.5), (1.0, 2.5)]),
+                one("bbr1", -0.1, [1.8, 0.97, 7.9]),
+                one("bbr3", 0.1, [1.1, 0.98, 2.3]),
+            ],
+        }],
+        ..Figure::default()
     }
 }
 
@@ -330,7 +391,7 @@ fn agreement() -> Figure {
                 series("equal", Style::Reference, "", [(1.0, 1.0)]),
             ],
         }],
-        ribbons: vec![],
+        ..Figure::default()
     }
 }
 
@@ -363,6 +424,6 @@ fn versions() -> Figure {
                 series: all.iter().map(|&(name, _, _, scale)| series(name, Style::Line, name, delay(scale))).collect(),
             },
         ],
-        ribbons: vec![],
+        ..Figure::default()
     }
 }

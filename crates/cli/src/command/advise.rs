@@ -7,12 +7,13 @@ use bbrlab_lab::advise::{self, Advice, Interval, OTHERS, SHOWN, SURE, WORTH_A_CH
 use bbrlab_lab::measured;
 use bbrlab_lab::objective::Objective;
 use bbrlab_lab::paths::{self, Kind, KindSpec, Population};
-use bbrlab_lab::report::{self, Report, Section, Table};
+use bbrlab_lab::report::{self, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
 use bbrlab_sim::scenario::FlowSpec;
 use clap::Args;
 use serde_json::json;
 
 use crate::args::seed;
+use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -322,13 +323,21 @@ fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -
     let heads = ["algorithm", "mean worth"].into_iter().chain(SHOWN.iter().map(|(name, ..)| *name));
     Report {
         title: headline(args, advice, objective).trim().to_owned(),
-        subtitle: format!("bbrlab {}, seed {}", env!("CARGO_PKG_VERSION"), args.seed),
-        claims: Vec::new(),
+        subtitle: text.lines().find(|line| line.starts_with("Why")).unwrap_or_default().to_owned(),
+        asked: asked(&[
+            ("in use now", advice.candidates[0].flow.clone()),
+            ("objective", objective.name.to_owned()),
+            ("paths drawn", advice.paths.len().to_string()),
+            ("ran in", "the simulator".to_owned()),
+            ("seed", args.seed.to_string()),
+        ]),
+        numbers: numbers(advice),
+        lead: vec![forest(advice)],
         sections: vec![
             Section {
                 id: "advice".to_owned(),
                 title: format!("Against {}", advice.candidates[0].flow),
-                claim: text.lines().find(|line| line.starts_with("Why")).unwrap_or_default().to_owned(),
+                claim: "Ratios path by path: the median with its 95 % interval.".to_owned(),
                 runs_table: Some(Table {
                     columns: heads.map(str::to_owned).collect(),
                     rows: advice.candidates.iter().map(compared).collect(),
@@ -343,5 +352,67 @@ fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -
                 ..Section::default()
             },
         ],
+        ..Report::default()
+    }
+}
+
+/// What each candidate does, in medians.
+fn numbers(advice: &Advice) -> Vec<Number> {
+    let of = |figure: usize| {
+        let (name, unit, ..) = SHOWN[figure];
+        advice.candidates.iter().enumerate().map(move |(nth, one)| Number {
+            label: format!("{name}, {}", one.flow),
+            value: format!("{} {unit}", number(one.figures[figure])),
+            note: match nth {
+                0 => "in use now".to_owned(),
+                _ => ratio(&one.gain[figure]),
+            },
+            color_key: Some(one.flow.clone()),
+        })
+    };
+    of(0).chain(of(1)).collect()
+}
+
+/// Every figure of every candidate as a ratio to the one in use, with its interval.
+fn forest(advice: &Advice) -> Figure {
+    let current = &advice.candidates[0].flow;
+    let others = &advice.candidates[1..];
+    let known: Vec<usize> =
+        (0..SHOWN.len()).filter(|&figure| others.iter().any(|one| one.gain[figure].middle.is_finite())).collect();
+    let one = |(nth, candidate): (usize, &advise::Candidate)| {
+        let gains = || known.iter().enumerate().map(|(row, &figure)| (row, &candidate.gain[figure]));
+        // Side by side within the row.
+        let shift = (nth as f64 - (others.len() - 1) as f64 / 2.0) * 0.22;
+        Series {
+            name: candidate.flow.clone(),
+            style: Style::Points,
+            x: gains().map(|(_, gain)| gain.middle).collect(),
+            y: gains().map(|(row, gain)| if gain.middle.is_finite() { row as f64 + shift } else { f64::NAN }).collect(),
+            low: gains().map(|(_, gain)| gain.low).collect(),
+            high: gains().map(|(_, gain)| gain.high).collect(),
+            color_key: Some(candidate.flow.clone()),
+        }
+    };
+    let rows = known.len() as f64;
+    let same = Series {
+        name: format!("as {current}"),
+        style: Style::Reference,
+        x: vec![1.0, 1.0],
+        y: vec![-0.5, rows - 0.5],
+        ..Series::default()
+    };
+    Figure {
+        id: "ratios".to_owned(),
+        title: format!("Against {current}, path by path"),
+        how_to_read: format!(
+            "Each mark is the median of a figure's ratio to {current} on the same path, its bar the 95 % interval. Right of the \
+             line is more: good for goodput, bad for RTT and retransmissions."
+        ),
+        x: Axis { label: format!("ratio to {current}"), log: true, ..Axis::default() },
+        panels: vec![Panel {
+            y: Axis { names: known.iter().map(|&figure| SHOWN[figure].0.to_owned()).collect(), ..Axis::default() },
+            series: std::iter::once(same).chain(others.iter().enumerate().map(one)).collect(),
+        }],
+        ..Figure::default()
     }
 }

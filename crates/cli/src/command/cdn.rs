@@ -9,6 +9,7 @@ use bbrlab_lab::words::counted;
 use bbrlab_sim::scenario::TimeSpan;
 use clap::Args;
 
+use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -189,6 +190,7 @@ fn page(
         (_, title) => title.to_owned(),
     };
     let mut page = cdn::report(study, &title, version);
+    page.asked.command = asked(&[]).command;
     if let Some(outcome) = outcome {
         page.claims = claims::claims(outcome).collect();
         let first = &mut page.sections[0];

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Verdict as Met, log};
+use bbrlab_lab::report::Report;
 use bbrlab_lab::words::{counted, verb};
 use bbrlab_sim::scenario::nearest;
 
 use serde_json::Value;
 
+use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -68,7 +70,12 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
     }
     let outcomes = run(args)?;
     targets.write(
-        || bbrlab_lab::report::render(&conform::page(&outcomes)),
+        || {
+            bbrlab_lab::report::render(&Report {
+                asked: asked(&[("ran in", "the simulator".to_owned())]),
+                ..conform::page(&outcomes)
+            })
+        },
         || conform::junit(&outcomes),
         || conform::json(&outcomes),
     )?;
@@ -86,7 +93,12 @@ fn judge_log(path: &Path, targets: &Targets) -> Result<Verdict, Failure> {
     let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(fault)?;
     let judged: log::Judged<'_> = log.flows.iter().map(|flow| (flow, log::judge(flow))).collect();
     targets.write(
-        || bbrlab_lab::report::render(&log::page(&log, &judged)),
+        || {
+            bbrlab_lab::report::render(&Report {
+                asked: asked(&[("log", path.display().to_string())]),
+                ..log::page(&log, &judged)
+            })
+        },
         || log::junit(&judged),
         || log::json(&log, &judged),
     )?;

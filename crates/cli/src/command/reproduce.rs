@@ -2,13 +2,14 @@
 //! Exit status 1 if one fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome};
-use bbrlab_lab::report::model::{Report, Section};
+use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome, Verdict as Row};
+use bbrlab_lab::report::model::{Figure, Report, Section, Thumbnail};
 use bbrlab_lab::session::World as _;
 use bbrlab_sim::scenario::{On, Scenario, nearest};
 use bbrlab_sim::setup::Setup;
 
 use crate::args::seed;
+use crate::asked::{asked, quoted};
 use crate::claims::{claims, load_experiments, measured, shown, verdict, verdicts};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -51,7 +52,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     let outcomes = run(args, &experiments)?;
     let mut files = Vec::new();
     if let Some(report) = &report {
-        let page = bbrlab_lab::report::render(&page(&outcomes, args.seed));
+        let page = bbrlab_lab::report::render(&page(args, &outcomes));
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
@@ -116,15 +117,32 @@ fn chosen(experiments: Vec<Experiment>, ids: &[String]) -> Result<Vec<Experiment
     Ok(experiments.into_iter().filter(wanted).collect())
 }
 
-fn page(outcomes: &[ExperimentOutcome], seed: u64) -> Report {
+/// The figures on the first screen: the best known of the catalogue, and which panel of each.
+const THUMBNAILS: [(&str, &str, usize); 8] = [
+    ("F1", "The operating point", 1),
+    ("F2", "The gain cycle", 0),
+    ("F3", "The bottleneck doubles", 0),
+    ("F6", "Five flows converge", 0),
+    ("F8", "Random loss", 0),
+    ("F10", "Delay in deep buffers", 0),
+    ("COMPETE", "Share beside CUBIC", 0),
+    ("IETF100", "Drops in a shallow buffer", 1),
+];
+
+fn page(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> Report {
+    let runs_in = match args.on.as_str() {
+        "sim" => "the simulator".to_owned(),
+        other => format!("a real kernel (--on {other})"),
+    };
     let mut report = Report {
         title: "Published claims, reproduced".to_owned(),
-        subtitle: format!("bbrlab {}, seed {seed}", env!("CARGO_PKG_VERSION")),
+        asked: asked(&[("claims", outcomes.len().to_string()), ("runs in", runs_in), ("seed", args.seed.to_string())]),
         ..Report::default()
     };
     for outcome in outcomes {
         let first = report.claims.len();
         report.claims.extend(claims(outcome));
+        let made = |figure: &Figure| Figure { command: command(args, &outcome.id), ..figure.clone() };
         report.sections.push(Section {
             id: outcome.id.clone(),
             title: outcome.title.clone(),
@@ -132,11 +150,50 @@ fn page(outcomes: &[ExperimentOutcome], seed: u64) -> Report {
             claim: outcome.claim.clone(),
             contradiction: outcome.contradiction.clone(),
             rows: (first..report.claims.len()).collect(),
-            figures: outcome.figures.clone(),
+            figures: outcome.figures.iter().map(made).collect(),
             heats: outcome.heats.clone(),
             runs_table: Some(outcome.runs.clone()),
             ..Section::default()
         });
     }
+    report.subtitle = subtitle(outcomes);
+    let first_of = |id: &str| report.sections.iter().find(|section| section.id == id)?.figures.first();
+    let thumbnail = |&(id, caption, panel): &(&str, &str, usize)| {
+        Some(Thumbnail { figure: first_of(id)?.id.clone(), caption: format!("{id} · {caption}"), panel })
+    };
+    report.thumbnails = THUMBNAILS.iter().filter_map(thumbnail).collect();
     report
+}
+
+/// The answer in a sentence.
+fn subtitle(outcomes: &[ExperimentOutcome]) -> String {
+    let rows = || outcomes.iter().flat_map(|outcome| &outcome.rows);
+    let holds = rows().filter(|row| row.verdict == Row::Holds).count();
+    let fails = rows().filter(|row| row.verdict == Row::Fails).count();
+    let claims = if outcomes.len() == 1 {
+        "1 published claim".to_owned()
+    } else {
+        format!("{} published claims", outcomes.len())
+    };
+    let missed = rows().filter(|row| matches!(row.verdict, Row::FallsShort { .. })).count();
+    let missed = if missed == 0 { String::new() } else { format!(", {missed} are missed for a stated reason") };
+    format!("Of {} values that {claims} lead one to expect, {holds} are met{missed}, and {fails} fail.", rows().count())
+}
+
+/// The command that makes the figures of one claim.
+fn command(args: &ReproduceArgs, id: &str) -> String {
+    let mut line = format!("bbrlab reproduce {}", quoted(id));
+    if let Some(dir) = &args.experiments {
+        line += &format!(" --experiments {}", quoted(&dir.to_string_lossy()));
+    }
+    if args.seed != 1 {
+        line += &format!(" --seed {}", args.seed);
+    }
+    if args.on != "sim" {
+        line += &format!(" --on {}", quoted(&args.on));
+    }
+    if args.one_seed {
+        line += " --one-seed";
+    }
+    line
 }

@@ -13,6 +13,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::args::{PathArgs, TraceArgs};
+use crate::asked::asked;
 use crate::clock::Watch;
 use crate::outputs::{self, Target, Written};
 use crate::progress::Progress;
@@ -127,7 +128,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     drop(progress);
     let expectations = session.expectations(&finished);
     let document = session.document(&finished, watch.seconds())?;
-    outputs.write(&document, &mut finished)?;
+    outputs.write(&document, &mut finished, session.setups.first().map(AsRef::as_ref))?;
     for warning in finished.iter().filter_map(|one| one.kept.1.as_ref()) {
         // Where standard error cannot be written there is nobody to warn.
         let _ = writeln!(std::io::stderr(), "bbrlab: {warning}");
@@ -166,11 +167,12 @@ impl Outputs {
     }
 
     /// Writes what is not yet written, and gives all files their names.
-    fn write(&self, document: &Value, finished: &mut [Finished<Kept>]) -> Result<(), Failure> {
+    fn write(&self, document: &Value, finished: &mut [Finished<Kept>], setup: Option<&Setup>) -> Result<(), Failure> {
         let mut files = Vec::new();
         let first = finished.first().and_then(|one| one.output.as_ref());
         if let (Some(report), Some(output)) = (&self.report, first) {
-            let page = bbrlab_lab::report::render(&bbrlab_lab::report::for_run(&output.result, &output.trace));
+            let page = bbrlab_lab::report::for_run(&output.result, &output.trace, setup, asked(&[]));
+            let page = bbrlab_lab::report::render(&page);
             files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
         }
         if let Some(json) = &self.json {

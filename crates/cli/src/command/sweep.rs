@@ -14,6 +14,7 @@ use clap::Args;
 use rayon::prelude::*;
 
 use crate::args::PathArgs;
+use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -106,6 +107,9 @@ impl SweepArgs {
     }
 }
 
+/// Up to how many values of an axis are listed on the page. Ours.
+const LISTED: usize = 4;
+
 /// Runs what the arguments say.
 pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     let sweep = specified(args)?;
@@ -167,6 +171,19 @@ fn page(
     title: &str,
 ) -> Result<bbrlab_lab::report::Report, Failure> {
     let mut page = sweep::page(sweep, cells, shown, title);
+    let axes: Vec<String> = sweep
+        .product()
+        .axes()
+        .iter()
+        .map(|(name, points)| match points.as_slice() {
+            [first, .., last] if points.len() > LISTED => {
+                format!("{name} {}…{} ({} values)", first.label, last.label, points.len())
+            }
+            all => format!("{name} {}", all.iter().map(|point| point.label.as_str()).collect::<Vec<_>>().join(", ")),
+        })
+        .collect();
+    let seed = args.seed.clone().unwrap_or_else(|| "1".to_owned());
+    page.asked = asked(&[("axes", axes.join("; ")), ("ran in", "the simulator".to_owned()), ("first seed", seed)]);
     if let Some(axis) = &args.tree {
         page.sections.insert(0, bbrlab_lab::when::section(sweep, cells, axis)?);
     }

@@ -3,14 +3,16 @@
 
 use std::fmt::Write as _;
 
+use bbrlab_lab::advise::Interval;
 use bbrlab_lab::objective::Objective;
-use bbrlab_lab::report::{self, Axis, Figure, Panel, Report, Section, Series, Style, Table};
+use bbrlab_lab::report::{self, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
 use bbrlab_lab::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
 use bbrlab_lab::words::counted;
 use clap::Args;
 use serde_json::json;
 
 use crate::args::seed;
+use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -82,7 +84,7 @@ pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
         files.extend(out.write(|to| to.write_all(file(args, &tuned, &population.name).as_bytes()))?);
     }
     if let Some(page) = &page {
-        let html = report::render(&pages(&tuned, &population.name, objective));
+        let html = report::render(&pages(args, &tuned, &population.name, objective));
         files.extend(page.write(|to| to.write_all(html.as_bytes()))?);
     }
     if let Some(json) = &json {
@@ -188,7 +190,7 @@ fn shown(tuned: &Tuned) -> String {
     text
 }
 
-fn pages(tuned: &Tuned, population: &str, objective: Objective) -> Report {
+fn pages(args: &TuneArgs, tuned: &Tuned, population: &str, objective: Objective) -> Report {
     let heads = |first: &str, last: &[&str]| -> Vec<String> {
         [first].into_iter().chain(TERMS).chain(last.iter().copied()).map(str::to_owned).collect()
     };
@@ -203,9 +205,9 @@ fn pages(tuned: &Tuned, population: &str, objective: Objective) -> Report {
         x: axis(TERMS[x]),
         panels: vec![Panel {
             y: axis(TERMS[y]),
-            series: std::iter::once(series("front", tuned.front.iter().map(|one| &one.terms), x, y))
-                .chain(tuned.against.iter().map(|one| series(&one.flow, std::iter::once(&one.terms), x, y)))
-                .chain([series("tuned", std::iter::once(&tuned.terms), x, y)])
+            series: std::iter::once(series("front", "front", tuned.front.iter().map(|one| &one.terms), x, y))
+                .chain(tuned.against.iter().map(|one| series(&one.flow, &one.flow, std::iter::once(&one.terms), x, y)))
+                .chain([series(&format!("{}, tuned", tuned.cc), "tuned", std::iter::once(&tuned.terms), x, y)])
                 .collect(),
         }],
         ..Figure::default()
@@ -219,14 +221,27 @@ fn pages(tuned: &Tuned, population: &str, objective: Objective) -> Report {
         ..Section::default()
     };
     Report {
-        title: format!("{} tuned for {population}", tuned.cc),
-        subtitle: format!("bbrlab {}, objective {}", env!("CARGO_PKG_VERSION"), objective.name),
-        claims: Vec::new(),
+        title: if population.is_empty() {
+            format!("{}, tuned", tuned.cc)
+        } else {
+            format!("{} tuned for {population}", tuned.cc)
+        },
+        subtitle: verdict(tuned),
+        asked: asked(&[
+            ("population", args.population.display().to_string()),
+            ("objective", objective.name.to_owned()),
+            ("settings tried", (tuned.budget.settings * (tuned.budget.generations + 1)).to_string()),
+            ("judged on", format!("{} unseen paths", tuned.budget.held_out)),
+            ("ran in", "the simulator".to_owned()),
+            ("seed", args.seed.to_string()),
+        ]),
+        numbers: numbers(tuned),
+        lead: vec![forest(tuned)],
         sections: vec![
             section(
                 "tuned",
                 "On paths that the search has not seen",
-                format!("{} {}", tuned.flow, verdict(tuned)),
+                format!("The setting: {}", tuned.flow),
                 vec![points(0, 1), points(0, 2)],
                 Table { columns: heads("algorithm", &["worth"]), rows: rows(tuned) },
             ),
@@ -245,6 +260,58 @@ fn pages(tuned: &Tuned, population: &str, objective: Objective) -> Report {
                 Table { columns: heads("setting", &["worth"]), rows: tuned.front.iter().map(front).collect() },
             ),
         ],
+        ..Report::default()
+    }
+}
+
+/// What the objective makes of each, on unseen paths.
+fn numbers(tuned: &Tuned) -> Vec<Number> {
+    let one = |name: String, key: &str, worth: f64, note: &str| Number {
+        label: format!("Score of {name}"),
+        value: format!("{worth:.3}"),
+        note: note.to_owned(),
+        color_key: Some(key.to_owned()),
+    };
+    let own = one(format!("{}, tuned", tuned.cc), "tuned", tuned.worth, "1 is the most");
+    let against = tuned.against.iter().map(|other| one(other.flow.clone(), &other.flow, other.worth, ""));
+    std::iter::once(own).chain(against).collect()
+}
+
+/// The tuned setting less each of the others, term by term, with intervals.
+fn forest(tuned: &Tuned) -> Figure {
+    let one = |(nth, other): (usize, &Against)| {
+        let shift = (nth as f64 - (tuned.against.len() - 1) as f64 / 2.0) * 0.22;
+        let points = |of: fn(&Interval) -> f64| other.difference.iter().map(|d| 100.0 * of(d)).collect::<Vec<f64>>();
+        Series {
+            name: format!("against {}", other.flow),
+            style: Style::Points,
+            x: points(|d| d.middle),
+            y: (0..TERMS.len()).map(|row| row as f64 + shift).collect(),
+            low: points(|d| d.low),
+            high: points(|d| d.high),
+            color_key: Some(other.flow.clone()),
+        }
+    };
+    let same = Series {
+        name: "no difference".to_owned(),
+        style: Style::Reference,
+        x: vec![0.0, 0.0],
+        y: vec![-0.5, TERMS.len() as f64 - 0.5],
+        ..Series::default()
+    };
+    Figure {
+        id: "differences".to_owned(),
+        title: "The tuned setting beside the defaults, on unseen paths".to_owned(),
+        how_to_read:
+            "Each mark is the mean difference over the paths, its bar the 95 % interval. Left of the line the tuned \
+                      setting is better."
+                .to_owned(),
+        x: Axis { label: "tuned less default".to_owned(), unit: "percentage points".to_owned(), ..Axis::default() },
+        panels: vec![Panel {
+            y: Axis { names: TERMS.map(str::to_owned).to_vec(), ..Axis::default() },
+            series: std::iter::once(same).chain(tuned.against.iter().enumerate().map(one)).collect(),
+        }],
+        ..Figure::default()
     }
 }
 
@@ -252,12 +319,19 @@ fn axis(label: &str) -> Axis {
     Axis { label: label.to_owned(), unit: "%".to_owned(), ..Axis::default() }
 }
 
-fn series<'a>(name: &str, of: impl Iterator<Item = &'a [f64; TERMS.len()]> + Clone, x: usize, y: usize) -> Series {
+fn series<'a>(
+    name: &str,
+    key: &str,
+    of: impl Iterator<Item = &'a [f64; TERMS.len()]> + Clone,
+    x: usize,
+    y: usize,
+) -> Series {
     Series {
         name: name.to_owned(),
         style: Style::Points,
         x: of.clone().map(|terms| 100.0 * terms[x]).collect(),
         y: of.map(|terms| 100.0 * terms[y]).collect(),
-        color_key: None,
+        color_key: Some(key.to_owned()),
+        ..Series::default()
     }
 }

@@ -21,9 +21,11 @@ pub const FIGURES: [&str; 7] = [
     "fct, s",
 ];
 /// Places in [`FIGURES`].
-const GOODPUT: usize = 0;
-const RTT_P50: usize = 1;
-const RETRANSMITTED: usize = 4;
+pub const GOODPUT: usize = 0;
+/// … the median RTT,
+pub const RTT_P50: usize = 1;
+/// … and retransmissions.
+pub const RETRANSMITTED: usize = 4;
 /// Retransmissions count from this share on, in %.
 const RETRANSMITTED_FROM: f64 = 0.1;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::gain::quantile;
 use super::{Cut, Gain, Study};
-use crate::report::{Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table, short};
+use crate::report::{Asked, Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table, short};
 use crate::words::counted;
 use bbrlab_sim::metrics::median;
 
@@ -95,11 +95,13 @@ fn shown(gain: &Gain) -> String {
     if gain.gain.is_nan() {
         return "–".to_owned();
     }
-    let signed = |value: f64| {
-        let text = three(100.0 * value);
-        if value > 0.0 { format!("+{text}") } else { text.replace('-', "−") }
-    };
     format!("{} % ({} to {})", signed(gain.gain), signed(gain.low), signed(gain.high))
+}
+
+/// A ratio less 1 in per cent, with its sign.
+fn signed(value: f64) -> String {
+    let text = three(100.0 * value);
+    if value > 0.0 { format!("+{text}") } else { text.replace('-', "−") }
 }
 
 fn three(value: f64) -> String {
@@ -119,9 +121,133 @@ pub fn report(study: &Study, title: &str, version: &str) -> Report {
         .collect();
     Report {
         title: title.to_owned(),
-        subtitle: format!("bbrlab {version}, seed {}, {}", study.seed, counted(study.users.len(), "user")),
-        claims: Vec::new(),
+        subtitle: answer(study),
+        asked: Asked {
+            command: String::new(),
+            facts: [
+                ("compared", study.design.algorithms.join(", ")),
+                ("users", study.users.len().to_string()),
+                ("ran in", "the simulator".to_owned()),
+                ("seed", study.seed.to_string()),
+                ("version", format!("bbrlab {version}")),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .to_vec(),
+        },
+        numbers: numbers(study),
+        lead: vec![forest(study)],
         sections,
+        ..Report::default()
+    }
+}
+
+/// In how many classes which algorithm is faster, in a sentence.
+fn answer(study: &Study) -> String {
+    let lines = lines(study);
+    let control = &study.design.algorithms[study.control()];
+    let of = |arm: usize| {
+        let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
+        let count = |word: &str| own.iter().filter(|line| line.paired.word() == word).count();
+        format!(
+            "{} is faster than {control} in {} of {} comparisons and slower in {}",
+            study.design.algorithms[arm],
+            count("faster"),
+            own.len(),
+            count("slower")
+        )
+    };
+    let all: Vec<String> = (0..study.control()).map(of).collect();
+    format!("{}; what is left out is too close to call or has too few users.", all.join("; "))
+}
+
+/// The largest gain and the largest loss of each algorithm, and what each retransmits.
+fn numbers(study: &Study) -> Vec<Number> {
+    let lines = lines(study);
+    let mut numbers = Vec::new();
+    for arm in 0..study.control() {
+        let own = || lines.iter().filter(|line| line.arm == arm && line.paired.gain.is_finite());
+        let name = &study.design.algorithms[arm];
+        let by = |a: &&Line, b: &&Line| a.paired.gain.total_cmp(&b.paired.gain);
+        for (what, line) in [("most", own().max_by(by)), ("least", own().min_by(by))] {
+            numbers.extend(line.map(|line| Number {
+                label: format!("{name} gains {what}"),
+                value: format!("{} %", signed(line.paired.gain)),
+                note: format!("{}, {}", study.design.classes[line.class].label(), judged(line)),
+                color_key: Some(name.clone()),
+            }));
+        }
+    }
+    for (arm, name) in study.design.algorithms.iter().enumerate() {
+        numbers.push(Number {
+            label: format!("Retransmitted by {name}"),
+            value: format!("{} %", three(100.0 * study.retransmit_ratio(arm, &Cut::default()))),
+            note: "over all objects".to_owned(),
+            color_key: Some(name.clone()),
+        });
+    }
+    numbers
+}
+
+const fn judged(line: &Line) -> &'static str {
+    if line.is_large { "throughput" } else { "completion" }
+}
+
+/// The gain of every class with its interval, for the same users and as an A/B split shows it.
+fn forest(study: &Study) -> Figure {
+    let lines = lines(study);
+    let mut rows: Vec<(usize, bool)> = lines.iter().map(|line| (line.class, line.is_large)).collect();
+    rows.dedup();
+    rows.sort_unstable();
+    rows.dedup();
+    let place = |line: &Line| rows.iter().position(|&row| row == (line.class, line.is_large)).unwrap_or(0) as f64;
+    let label = |&(class, is_large): &(usize, bool)| {
+        let judged = if is_large { "throughput" } else { "completion" };
+        format!("{}, {judged}", study.design.classes[class].label())
+    };
+    let several = study.control() > 1;
+    let mut series = Vec::new();
+    for (arm, algorithm) in study.design.algorithms[..study.control()].iter().enumerate() {
+        let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
+        let kinds: &[(&str, fn(&Line) -> &Gain, f64)] =
+            &[("same users", |line| &line.paired, -0.15), ("A/B split", |line| &line.split, 0.15)];
+        for (nth, &(kind, of, shift)) in kinds.iter().enumerate().take(if several { 1 } else { 2 }) {
+            let shift = if several { (arm as f64 - (study.control() - 1) as f64 / 2.0) * 0.22 } else { shift };
+            let part = |part: fn(&Gain) -> f64| own.iter().map(|line| 1.0 + part(of(line))).collect::<Vec<f64>>();
+            series.push(Series {
+                name: format!("{algorithm}, {kind}"),
+                style: Style::Points,
+                x: part(|gain| gain.gain),
+                y: own.iter().map(|line| place(line) + shift).collect(),
+                low: part(|gain| gain.low),
+                high: part(|gain| gain.high),
+                color_key: Some(if nth == 0 { algorithm.clone() } else { format!("{algorithm} split") }),
+            });
+        }
+    }
+    let none = Series {
+        name: "no gain".to_owned(),
+        style: Style::Reference,
+        x: vec![1.0, 1.0],
+        y: vec![-0.5, rows.len() as f64 - 0.5],
+        ..Series::default()
+    };
+    Figure {
+        id: "cdn-gains".to_owned(),
+        title: format!("How much faster than {}", study.design.algorithms[study.control()]),
+        how_to_read:
+            "Each mark is the median gain over the users of a class, its bar the 95 % interval. Right of the line is \
+                      faster."
+                .to_owned(),
+        x: Axis {
+            label: format!("times as fast as {}", study.design.algorithms[study.control()]),
+            log: true,
+            ..Axis::default()
+        },
+        panels: vec![Panel {
+            y: Axis { names: rows.iter().map(label).collect(), ..Axis::default() },
+            series: std::iter::once(none).chain(series).collect(),
+        }],
+        ..Figure::default()
     }
 }
 
@@ -321,7 +447,7 @@ fn value_axis(is_large: bool) -> Axis {
 
 fn series(name: impl Into<String>, key: &str, style: Style, points: Vec<(f64, f64)>) -> Series {
     let (x, y) = points.into_iter().unzip();
-    Series { name: name.into(), style, x, y, color_key: Some(key.to_owned()) }
+    Series { name: name.into(), style, x, y, color_key: Some(key.to_owned()), ..Series::default() }
 }
 
 fn figure(study: &Study, class: usize, what: &str, title: &str, how_to_read: String) -> Figure {
@@ -432,7 +558,7 @@ fn by_percentile(study: &Study, class: usize) -> Figure {
         series(&study.design.algorithms[arm], &study.design.algorithms[arm], Style::Line, points)
     };
     let zero =
-        Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![0.0], y: vec![0.0], color_key: None };
+        Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![0.0], y: vec![0.0], ..Series::default() };
     let value = if is_large { "throughput" } else { "completion time" };
     let read =
         format!("Each percentile of {value} against the same percentile under the control: above 0 it is faster.");
@@ -451,8 +577,8 @@ fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
     let (mut all, mut first) = (Vec::new(), f64::INFINITY);
     for arm in 0..study.control() {
         let gains = cutting.gains(study, arm, class);
-        let seen: Vec<_> = gains.iter().filter(|(_, gain)| gain.users >= USERS_MIN).collect();
-        if seen.len() < 2 {
+        let is_seen = |(_, gain): &&((f64, f64), Gain)| gain.users >= USERS_MIN;
+        if gains.iter().filter(is_seen).count() < 2 {
             return None;
         }
         // The middle by ratio; open ends lie as far as a factor of two and a half.
@@ -461,20 +587,35 @@ fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
             (from * if below > from { below } else { from * 5.0 }).sqrt() * cutting.scale
         };
         let name = &study.design.algorithms[arm];
-        let curve = |of: fn(&Gain) -> f64| -> Vec<(f64, f64)> {
-            seen.iter().map(|(range, gain)| (middle(range), 100.0 * of(gain))).collect()
+        // A range with too few users is a gap: no line leads over what was not measured.
+        let part = |of: fn(&Gain) -> f64| -> Vec<f64> {
+            gains.iter().map(|one| if is_seen(&one) { 100.0 * of(&one.1) } else { f64::NAN }).collect()
         };
-        all.push(series(name, name, Style::Line, curve(|gain| gain.gain)));
-        let ends = [curve(|gain| gain.low), curve(|gain| gain.high)].concat();
-        first = ends.iter().map(|end| end.0).fold(first, f64::min);
-        all.push(series(format!("{name}, 95 % interval"), name, Style::Points, ends));
+        let x: Vec<f64> = gains.iter().map(|(range, _)| middle(range)).collect();
+        let seen = x.iter().zip(part(|gain| gain.gain)).filter(|(_, gain)| gain.is_finite());
+        first = seen.map(|(x, _)| *x).fold(first, f64::min);
+        all.push(Series {
+            name: name.clone(),
+            style: Style::Line,
+            x,
+            y: part(|gain| gain.gain),
+            low: part(|gain| gain.low),
+            high: part(|gain| gain.high),
+            color_key: Some(name.clone()),
+        });
     }
     let read =
-        "The median over users of each range, with the ends of its 95 % interval (markers): above 0 it is faster."
+        "The median over users of each range, with its 95 % interval: above 0 it is faster. A gap has too few users."
             .to_owned();
     all.insert(
         0,
-        Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![first], y: vec![0.0], color_key: None },
+        Series {
+            name: "no gain".to_owned(),
+            style: Style::Reference,
+            x: vec![first],
+            y: vec![0.0],
+            ..Series::default()
+        },
     );
     Some(Figure {
         x: Axis { label: cutting.what.to_owned(), unit: cutting.unit.to_owned(), log: true, ..Axis::default() },

@@ -6,7 +6,7 @@ use bbrlab_core::NANOS_PER_SEC;
 use super::{CaseOutcome, Cell, CellOutcome, DRAFT, Verdict};
 use crate::expect::RunView;
 use crate::report::model::{
-    Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
+    Axis, ClaimRow, Figure, Grid, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
 };
 use crate::report::short;
 
@@ -18,11 +18,8 @@ const DRAWN: usize = 3;
 pub fn page(outcomes: &[CaseOutcome]) -> Report {
     let mut report = Report {
         title: format!("Conformance to {DRAFT}"),
-        subtitle: format!(
-            "bbrlab {}: the {} example test cases of the draft's appendix, each over a grid of rates and RTTs",
-            env!("CARGO_PKG_VERSION"),
-            super::CASES.len()
-        ),
+        subtitle: answer(outcomes),
+        grid: Some(grid(outcomes)),
         ..Report::default()
     };
     for outcome in outcomes {
@@ -32,6 +29,71 @@ pub fn page(outcomes: &[CaseOutcome]) -> Report {
         report.claims.extend(row);
     }
     report
+}
+
+/// The answer in a sentence.
+fn answer(outcomes: &[CaseOutcome]) -> String {
+    let count = |verdict| outcomes.iter().filter(|outcome| outcome.verdict() == verdict).count();
+    let (holds, fails, not) = (count(Verdict::Holds), count(Verdict::Fails), count(Verdict::NotApplicable));
+    let not = if not == 0 { String::new() } else { format!(", {not} not applicable") };
+    format!(
+        "Of the example test cases in the draft's appendix, each over a grid of rates and RTTs: {holds} hold, {fails} fail{not}."
+    )
+}
+
+/// All cases at a glance: over the cells for one algorithm, over the algorithms for several.
+fn grid(outcomes: &[CaseOutcome]) -> Grid {
+    let mark = |verdict| match verdict {
+        Verdict::Holds => Some(Mark::Holds),
+        Verdict::Fails => Some(Mark::Fails),
+        Verdict::NotApplicable => None,
+    };
+    let mut algorithms: Vec<&str> = outcomes.iter().map(|outcome| outcome.algorithm.as_str()).collect();
+    algorithms.dedup();
+    let how_to_read = "● holds, ✕ fails, · not applicable; a row leads to its case.".to_owned();
+    let label = |outcome: &CaseOutcome| format!("{} {}", outcome.case.id(), outcome.case.title);
+    if let [only] = algorithms.as_slice() {
+        let mut xs: Vec<Cell> = Vec::new();
+        for cell in outcomes.iter().flat_map(|outcome| &outcome.cells) {
+            if !xs.contains(&cell.cell) {
+                xs.push(cell.cell);
+            }
+        }
+        let row = |outcome: &CaseOutcome| {
+            let at = |cell: &Cell| {
+                outcome.cells.iter().find(|own| own.cell == *cell).map_or(Verdict::NotApplicable, CellOutcome::verdict)
+            };
+            xs.iter().map(|cell| (mark(at(cell)), format!("{cell}: {}", at(cell).name()))).collect()
+        };
+        return Grid {
+            title: format!("{only}: every case in every cell of rate and RTT"),
+            how_to_read,
+            ys: outcomes.iter().map(|outcome| (label(outcome), id(outcome))).collect(),
+            cells: outcomes.iter().map(row).collect(),
+            xs: xs.iter().map(|cell| format!("{}/{}", cell.rate_text(), cell.rtt_text())).collect(),
+        };
+    }
+    let first: Vec<&CaseOutcome> = outcomes.iter().filter(|outcome| outcome.algorithm == algorithms[0]).collect();
+    let row = |case: &&CaseOutcome| {
+        let of = |algorithm: &&str| {
+            outcomes.iter().find(|other| other.algorithm == **algorithm && other.case.id() == case.case.id())
+        };
+        let cell = |outcome: &CaseOutcome| {
+            let (holds, fails, not) = outcome.counts();
+            (
+                mark(outcome.verdict()),
+                format!("{}: {holds} cells hold, {fails} fail, {not} not applicable", outcome.algorithm),
+            )
+        };
+        algorithms.iter().map(|algorithm| of(algorithm).map_or((None, String::new()), cell)).collect()
+    };
+    Grid {
+        title: "Every case for every algorithm".to_owned(),
+        how_to_read,
+        xs: algorithms.iter().map(|&algorithm| algorithm.to_owned()).collect(),
+        ys: first.iter().map(|outcome| (label(outcome), id(outcome))).collect(),
+        cells: first.iter().map(row).collect(),
+    }
 }
 
 /// `bbr3-07`.
@@ -127,7 +189,7 @@ pub(super) fn trace_figure(case: &super::Case, algorithm: &str, cell: &Cell, run
     let line = |name: &str, column: &str, style| {
         let y = run.flow_column(0, column).unwrap_or_default();
         let (x, y) = thinned(&run.t_s, &y);
-        Series { name: name.to_owned(), style, x, y, color_key: Some(format!("{algorithm} {name}")) }
+        Series { name: name.to_owned(), style, x, y, color_key: Some(name.to_owned()), ..Series::default() }
     };
     let keep = |lines: Vec<Series>| lines.into_iter().filter(|l| l.y.iter().any(|y| y.is_finite())).collect();
     let panel = |label: &str, unit: &str, lines: Vec<Series>| Panel {
@@ -167,6 +229,7 @@ pub(super) fn trace_figure(case: &super::Case, algorithm: &str, cell: &Cell, run
         x: Axis { label: "Time".into(), unit: "s".into(), min: Some(0.0), ..Axis::default() },
         panels: panels.into_iter().filter(|panel: &Panel| !panel.series.is_empty()).collect(),
         ribbons: vec![ribbon(algorithm, run)],
+        ..Figure::default()
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec, StyleSpec};
 use crate::expect::{Curve, MeasureError, Measurer, RunView, csv, parse_labels, series};
-use crate::report::{Axis, Figure, Panel, Ribbon, Series, Style};
+use crate::report::{Axis, Figure, Panel, Region, Ribbon, Series, Style};
 
 /// More points than a screen has columns; extremes are kept. Ours.
 const MAX_POINTS: usize = 2_000;
@@ -31,11 +31,20 @@ pub(super) fn draw(spec: &FigureSpec, id: &str, source: &str, measurer: &Measure
         x: axis(&spec.x),
         panels,
         ribbons: spec.ribbon.iter().map(|r| ribbon(r, &spec.x, measurer)).collect::<Result<_, _>>()?,
+        regions: spec.region.iter().map(|r| Region { label: r.label.clone(), from: r.from, to: r.to }).collect(),
+        command: String::new(),
     })
 }
 
 fn axis(spec: &AxisSpec) -> Axis {
-    Axis { label: spec.label.clone(), unit: spec.unit.clone(), log: spec.log, min: spec.min, max: spec.max }
+    Axis {
+        label: spec.label.clone(),
+        unit: spec.unit.clone(),
+        log: spec.log,
+        min: spec.min,
+        max: spec.max,
+        ..Axis::default()
+    }
 }
 
 const fn style(spec: StyleSpec) -> Style {
@@ -44,6 +53,7 @@ const fn style(spec: StyleSpec) -> Style {
         StyleSpec::Step => Style::Step,
         StyleSpec::Points => Style::Points,
         StyleSpec::Dashed => Style::Dashed,
+        StyleSpec::Area => Style::Area,
         StyleSpec::Reference => Style::Reference,
     }
 }
@@ -168,7 +178,8 @@ fn line(spec: &SeriesSpec, name: Option<&str>, color: Option<&str>, x: Vec<f64>,
         (None, Some(flow)) => flow.to_owned(),
         (None, None) => spec.fixed.clone(),
     };
-    Series { name, style: style(spec.style), x, y, color_key: spec.color.clone().or_else(|| color.map(str::to_owned)) }
+    let color_key = spec.color.clone().or_else(|| color.map(str::to_owned));
+    Series { name, style: style(spec.style), x, y, color_key, ..Series::default() }
 }
 
 #[cfg(test)]

@@ -129,6 +129,17 @@ pub(super) struct FigureSpec {
     pub(super) panel: Vec<PanelSpec>,
     #[serde(default)]
     pub(super) ribbon: Vec<RibbonSpec>,
+    #[serde(default)]
+    pub(super) region: Vec<RegionSpec>,
+}
+
+/// A named stretch of a picture's x axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RegionSpec {
+    pub(super) label: String,
+    pub(super) from: f64,
+    pub(super) to: f64,
 }
 
 /// An axis of a picture.
@@ -211,5 +222,6 @@ pub(super) enum StyleSpec {
     Step,
     Points,
     Dashed,
+    Area,
     Reference,
 }

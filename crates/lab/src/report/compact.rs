@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 /// Up to how many values a column is written as plain JSON numbers. Ours: readable in the source, no dearer than base64.
 const PLAIN_MAX: usize = 48;
 
+/// How many steps of its grid the shortest gap of a thinned column may be. Ours.
+const SHORTEST_GAP_MAX: u32 = 6;
+
 /// The columns of a page, each different one once.
 #[derive(Default)]
 pub struct Pool {
@@ -20,6 +23,12 @@ impl Pool {
     /// Adds a column and gives its number.
     pub fn add(&mut self, values: &[f64]) -> usize {
         let encoded = encode(values);
+        self.insert(encoded)
+    }
+
+    /// Adds values that are drawn on a linear axis: a 65,534th of their range is far below a pixel.
+    pub fn add_drawn(&mut self, values: &[f64]) -> usize {
+        let encoded = encode_drawn(values);
         self.insert(encoded)
     }
 
@@ -113,10 +122,29 @@ fn encode(values: &[f64]) -> Value {
     if values.len() <= PLAIN_MAX {
         return values.iter().map(|&v| json!(round_to(v, 6))).collect();
     }
+    if let Some((step, ahead)) = steps(values) {
+        return encode_steps(round_to(values[0], 12), step, &ahead);
+    }
     if needs_f64(values) {
         return json!({ "d": base64(values.iter().flat_map(|v| v.to_le_bytes())) });
     }
     json!({ "f": base64(values.iter().flat_map(|&v| (v as f32).to_le_bytes())) })
+}
+
+/// Sixteen bits a value, from the lowest (0) to the highest (65,534); 65,535 is a gap.
+fn encode_drawn(values: &[f64]) -> Value {
+    let finite = values.iter().copied().filter(|v| v.is_finite());
+    let (low, high) = finite.fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
+    if values.len() <= PLAIN_MAX || low > high || grid(values).is_some() {
+        return encode(values);
+    }
+    let (low, high) = (round_to(low, 9), round_to(high, 9));
+    let level = |v: f64| match v.is_finite() {
+        true if high > low => ((v - low) / (high - low) * 65_534.0).round().clamp(0.0, 65_534.0) as u16,
+        true => 0,
+        false => u16::MAX,
+    };
+    json!({ "q": [low, high, base64(values.iter().flat_map(|&v| level(v).to_le_bytes()))] })
 }
 
 fn encode_kept(all: &[f64], kept: &[usize]) -> Value {
@@ -128,9 +156,39 @@ fn encode_kept(all: &[f64], kept: &[usize]) -> Value {
         Some(u16::try_from(ahead))
     });
     match steps.collect::<Result<Vec<u16>, _>>() {
-        Ok(steps) => json!({ "u": [first, step, base64(steps.into_iter().flat_map(u16::to_le_bytes))] }),
+        Ok(steps) => encode_steps(first, step, &steps),
         Err(_) => encode(&picked), // a gap of 65,536 grid points or more: rare, and only longer to write
     }
+}
+
+/// Steps from one value to the next, in as few bytes as hold the longest.
+fn encode_steps(first: f64, step: f64, ahead: &[u16]) -> Value {
+    match ahead.iter().map(|&steps| u8::try_from(steps)).collect::<Result<Vec<u8>, _>>() {
+        Ok(short) => json!({ "b": [first, step, base64(short.into_iter())] }),
+        Err(_) => json!({ "u": [first, step, base64(ahead.iter().flat_map(|steps| steps.to_le_bytes()))] }),
+    }
+}
+
+/// The step of a grid on which all values lie though some of its points are left out, and how many steps each is ahead of
+/// the one before.
+fn steps(values: &[f64]) -> Option<(f64, Vec<u16>)> {
+    let gaps: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let shortest = gaps.iter().copied().filter(|gap| *gap > 0.0).fold(f64::MAX, f64::min);
+    if shortest == f64::MAX || gaps.iter().any(|gap| gap.is_nan() || *gap < 0.0) {
+        return None;
+    }
+    (1..=SHORTEST_GAP_MAX).find_map(|parts| {
+        let step = shortest / f64::from(parts);
+        let ahead = |gap: &f64| {
+            let steps = (gap / step).round();
+            let is_on = (gap / step - steps).abs() < 1e-3 && steps <= f64::from(u16::MAX);
+            is_on.then_some(steps as u16)
+        };
+        let ahead: Vec<u16> = gaps.iter().map(ahead).collect::<Option<_>>()?;
+        let total: u64 = ahead.iter().copied().map(u64::from).sum();
+        let even = (values[values.len() - 1] - values[0]) / total as f64;
+        Some((round_to(even, 12), std::iter::once(0).chain(ahead).collect()))
+    })
 }
 
 /// Whether 24 bits would blur neighbours: a short range far from zero.
@@ -188,6 +246,27 @@ mod tests {
     fn an_even_grid_is_written_as_start_step_and_count() {
         let x: Vec<f64> = (0..600).map(|i| f64::from(i) * 0.1).collect();
         assert_eq!(encode(&x).to_string(), r#"{"g":[0.0,0.1,600]}"#);
+    }
+
+    #[test]
+    fn drawn_values_take_two_bytes_each_and_keep_their_gaps() {
+        let mut y: Vec<f64> = (0..100).map(|i| f64::from(i * i)).collect();
+        y[50] = f64::NAN;
+        let encoded = encode_drawn(&y);
+        assert_eq!((&encoded["q"][0], &encoded["q"][1]), (&json!(0.0), &json!(9801.0)));
+        let text = encoded["q"][2].as_str().unwrap();
+        assert_eq!(text.len(), 268); // 200 bytes
+        assert!(text.ends_with("/v8=") && text.starts_with("AAAH")); // 65,534 last; 0 and 7 first
+    }
+
+    #[test]
+    fn a_grid_with_points_left_out_takes_a_byte_a_value() {
+        let x: Vec<f64> = (0..100_u32).map(|i| f64::from(i * 5 + i % 2) * 0.01).collect();
+        let encoded = encode(&x);
+        assert_eq!((&encoded["b"][0], &encoded["b"][1]), (&json!(0.0), &json!(0.01)));
+        assert!(encoded["b"][2].as_str().unwrap().starts_with("AAYE")); // 0, then 6 and 4 in turn
+        let uneven: Vec<f64> = (0..100_u32).map(|i| f64::from(i).sqrt()).collect();
+        assert!(encode(&uneven)["f"].is_string());
     }
 
     #[test]

@@ -3,10 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::heat;
-use super::model::{ClaimRow, Figure, Report, Section, Table, Verdict};
+use super::model::{Asked, ClaimRow, Figure, Grid, Number, Report, Section, Table, Thumbnail, Verdict};
 
 /// From how many rows a table of runs is folded away at first. Ours.
 const RUNS_FOLDED_FROM: usize = 12;
+/// From how many rows it is written as tab-separated text, which the script sets as a table: a third of the characters. Ours.
+const RUNS_AS_TEXT_FROM: usize = 16;
+/// From how many claims on each folds away. Ours.
+const FOLDED_FROM: usize = 4;
+/// From how many figures on a page's sections fold away. Ours.
+const FIGURES_FOLDED_FROM: usize = 8;
 
 /// Text as HTML shows it, fit for element content and for quoted attributes.
 pub fn escape(text: &str) -> String {
@@ -29,28 +35,123 @@ fn slug(id: &str) -> String {
     id.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
 }
 
-/// Everything between the top bar and the footer.
+/// Everything between the top bar and the footer: the answer first, then claims and sections.
 pub fn body(report: &Report) -> String {
-    let mut out = format!(
-        "<header class=\"head\"><h1>{}</h1><p class=\"subtitle\">{}</p></header>\n",
-        escape(&report.title),
-        escape(&report.subtitle)
-    );
-    out += "<noscript><p class=\"callout\">This page draws its figures with JavaScript, which is switched off here. \
-            The tables below are complete without it.</p></noscript>\n";
-    if !report.claims.is_empty() {
-        out += &claims(report);
+    let mut out = format!("<header class=\"head\"><h1>{}</h1>", escape(&report.title));
+    if !report.subtitle.is_empty() {
+        out += &format!("<p class=\"subtitle\">{}</p>", escape(&report.subtitle));
     }
-    let mut next_figure = 0;
-    for part in &report.sections {
-        out += &section(report, part, &mut next_figure);
+    out += &asked(&report.asked);
+    out += "</header>\n<noscript><p class=\"callout\">This page draws its figures with JavaScript, which is switched off \
+            here. The tables below are complete without it.</p></noscript>\n";
+    let page = Page { report, folds: folds(report) };
+    out += &numbers(&report.numbers);
+    if page.folds {
+        out += &tally(report);
+    }
+    out.extend(report.lead.iter().map(|item| page.figure(item)));
+    out += &thumbnails(report);
+    out.extend(report.grid.as_ref().map(grid));
+    if !report.claims.is_empty() {
+        out += &page.claims();
+    }
+    for part in page.after_claims() {
+        out += &page.section(part);
     }
     out
 }
 
+/// Whether each claim folds away with its section: on a page of many.
+fn folds(report: &Report) -> bool {
+    let mut groups = report.claims.chunk_by(|a, b| a.id == b.id);
+    let has_section = |group: &[ClaimRow]| report.sections.iter().any(|section| section.id == group[0].id);
+    groups.clone().count() >= FOLDED_FROM && groups.all(has_section)
+}
+
+/// What was asked: the command and the facts.
+fn asked(asked: &Asked) -> String {
+    let mut out = String::new();
+    if !asked.facts.is_empty() {
+        let fact = |(name, value): &(String, String)| {
+            format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value))
+        };
+        out += &format!("<dl class=\"facts\">{}</dl>", asked.facts.iter().map(fact).collect::<String>());
+    }
+    if !asked.command.is_empty() {
+        out += &command("Asked with", &asked.command);
+    }
+    out
+}
+
+/// A command line that a reader may copy.
+fn command(what: &str, line: &str) -> String {
+    format!("<p class=\"command\"><span>{what}</span> <code>{}</code></p>", escape(line))
+}
+
+fn numbers(numbers: &[Number]) -> String {
+    if numbers.is_empty() {
+        return String::new();
+    }
+    let one = |number: &Number| {
+        let key = number.color_key.as_ref().map_or(String::new(), |key| format!(" data-key=\"{}\"", escape(key)));
+        let note =
+            if number.note.is_empty() { String::new() } else { format!("<small>{}</small>", escape(&number.note)) };
+        let (label, value) = (escape(&number.label), escape(&number.value));
+        format!("<div{key}><dt>{label}</dt><dd><b>{value}</b>{note}</dd></div>")
+    };
+    format!("<dl class=\"numbers\">{}</dl>\n", numbers.iter().map(one).collect::<String>())
+}
+
+/// The figures that lead to the rest of the page; the script draws them.
+fn thumbnails(report: &Report) -> String {
+    let first = report.lead.len();
+    let place =
+        |id: &str| report.sections.iter().flat_map(|section| &section.figures).position(|figure| figure.id == id);
+    let one = |thumbnail: &Thumbnail| {
+        let number = first + place(&thumbnail.figure)?;
+        Some(format!(
+            "<li><a href=\"#fig-{}\" data-thumbnail=\"{number}\" data-panel=\"{}\"><span class=\"picture\"></span>\
+             <span class=\"name\">{}</span></a></li>",
+            slug(&thumbnail.figure),
+            thumbnail.panel,
+            escape(&thumbnail.caption)
+        ))
+    };
+    let all: String = report.thumbnails.iter().filter_map(one).collect();
+    if all.is_empty() { all } else { format!("<ul class=\"thumbnails\" aria-label=\"Figures\">{all}</ul>\n") }
+}
+
+/// Verdicts as symbols; each row leads to its section.
+fn grid(grid: &Grid) -> String {
+    let mut out = format!(
+        "<section class=\"verdicts\" id=\"verdicts\"><h2>{}</h2><p class=\"source\">{}</p><div class=\"box\" tabindex=\"0\" \
+         role=\"region\" aria-label=\"{0}\"><table><thead><tr><th></th>",
+        escape(&grid.title),
+        escape(&grid.how_to_read)
+    );
+    out.extend(grid.xs.iter().map(|x| format!("<th scope=\"col\"><span>{}</span></th>", escape(x))));
+    out += "</tr></thead><tbody>";
+    for ((label, id), row) in grid.ys.iter().zip(&grid.cells) {
+        out += &format!("<tr><th scope=\"row\"><a href=\"#{}\">{}</a></th>", slug(id), escape(label));
+        out.extend(row.iter().map(|(verdict, why)| {
+            let (class, name) = verdict.map_or(("none", "not applicable"), |verdict| (class(verdict), verdict.name()));
+            let why = if why.is_empty() { name.to_owned() } else { escape(why) };
+            let mark = match verdict {
+                Some(Verdict::Holds) => "●",
+                Some(Verdict::FallsShort) => "▲",
+                Some(Verdict::Fails) => "✕",
+                None => "·",
+            };
+            format!("<td class=\"{class}\" title=\"{why}\"><span aria-hidden=\"true\">{mark}</span><span class=\"hidden\">{name}</span></td>")
+        }));
+        out += "</tr>";
+    }
+    out + "</tbody></table></div></section>\n"
+}
+
 /// The list of sections beside the page.
 pub fn contents(report: &Report) -> String {
-    let mut out = String::new();
+    let mut out = String::from("<li><a href=\"#main\">The answer</a></li>");
     if !report.claims.is_empty() {
         out += "<li><a href=\"#claims\">Claims</a></li>";
     }
@@ -96,32 +197,169 @@ fn verdict_mark(verdict: Verdict) -> String {
     )
 }
 
-/// The page's opening: how many claims hold, and each of them.
-fn claims(report: &Report) -> String {
-    let rows = report.claims.len();
-    let claims = report.claims.chunk_by(|a, b| a.id == b.id).count();
-    let mut out = format!(
-        "<section id=\"claims\"><h2>Claims</h2>\n<p class=\"source\">{} of {}, each with what its source \
-         leads one to expect and what was measured here.</p>\n",
-        counted(rows, "measured value"),
-        counted(claims, "claim")
-    );
-    out += &tally(report);
-    out += &format!("<div class=\"box\"><table class=\"claims\" id=\"claims-table\" data-rows=\"{rows}\">");
-    out += "<caption class=\"hidden\">Each claim with its expected and measured value and its verdict</caption>";
-    out += "<thead><tr><th scope=\"col\">What is measured</th>\
-            <th scope=\"col\">Expected</th><th scope=\"col\">Measured</th><th scope=\"col\">Verdict</th></tr></thead>\n";
-    for group in report.claims.chunk_by(|a, b| a.id == b.id) {
-        out += "<tbody>";
-        out += &group_head(report, &group[0]);
-        for row in group {
-            out += &claim_row(row);
-        }
-        out += "</tbody>\n";
-    }
-    out += "</table></div>\n<p class=\"empty\" hidden>No claim has this verdict.</p></section>\n";
-    out
+/// A page being written.
+struct Page<'a> {
+    report: &'a Report,
+    /// Whether claims fold away with their sections.
+    folds: bool,
 }
+
+impl<'a> Page<'a> {
+    /// The sections that stand for themselves: all, or those of no claim where each claim holds its own.
+    fn after_claims(&self) -> Vec<&'a Section> {
+        let is_claim = |section: &&Section| self.report.claims.iter().any(|row| row.id == section.id);
+        self.report.sections.iter().filter(|section| !self.folds || !is_claim(section)).collect()
+    }
+
+    /// How many claims hold, and each of them.
+    fn claims(&self) -> String {
+        let rows = self.report.claims.len();
+        let groups: Vec<&[ClaimRow]> = self.report.claims.chunk_by(|a, b| a.id == b.id).collect();
+        let mut out = format!(
+            "<section id=\"claims\"><h2>Claims</h2>\n<p class=\"source\">{} of {}, each with what its source \
+             leads one to expect and what was measured here.</p>\n",
+            counted(rows, "measured value"),
+            counted(groups.len(), "claim")
+        );
+        if self.folds {
+            out += "<p class=\"fold-all\" hidden><button type=\"button\" id=\"unfold\">Unfold all</button></p>";
+            out += &format!("<div id=\"claims-table\" data-rows=\"{rows}\">\n");
+            out.extend(groups.iter().map(|group| self.folded_claim(group)));
+            out += "</div>\n";
+        } else {
+            out += &tally(self.report);
+            out += &format!("<div class=\"box\"><table class=\"claims\" id=\"claims-table\" data-rows=\"{rows}\">");
+            out +=
+                "<caption class=\"hidden\">Each claim with its expected and measured value and its verdict</caption>";
+            out += CLAIMS_HEAD;
+            for group in groups {
+                let rows: String = group.iter().map(claim_row).collect();
+                out += &format!("<tbody class=\"claim\">{}{rows}</tbody>\n", group_head(self.report, &group[0]));
+            }
+            out += "</table></div>\n";
+        }
+        out += "<p class=\"empty\" hidden>No claim has this verdict.</p></section>\n";
+        out
+    }
+
+    /// One claim as a line that unfolds into all that the page has of it.
+    fn folded_claim(&self, rows: &[ClaimRow]) -> String {
+        let row = &rows[0];
+        let Some(section) = self.report.sections.iter().find(|section| section.id == row.id) else {
+            return String::new();
+        };
+        let worst = rows.iter().map(|row| row.verdict).max().unwrap_or(Verdict::Holds);
+        let counts: String = Verdict::ALL
+            .into_iter()
+            .filter_map(|verdict| {
+                let n = rows.iter().filter(|row| row.verdict == verdict).count();
+                (n > 0).then(|| format!("<span class=\"verdict {}\">{}{n}</span>", class(verdict), icon(verdict)))
+            })
+            .collect();
+        let title = row
+            .title
+            .strip_prefix(row.id.as_str())
+            .map_or(row.title.as_str(), |rest| rest.trim_start_matches([':', ' ']));
+        let figures = section.figures.len();
+        let figures = if figures == 0 { String::new() } else { counted(figures, "figure") };
+        format!(
+            "<details class=\"claim\" id=\"{}\"><summary>{}<b class=\"id\">{}</b> <span class=\"title\">{}</span>\
+             <small class=\"figures\">{figures}</small><span class=\"counts\">{counts}</span></summary>\
+             <div class=\"body\">{}</div></details>\n",
+            slug(&row.id),
+            icon(worst),
+            escape(&row.id),
+            escape(title),
+            self.inside(section)
+        )
+    }
+
+    /// A section that stands for itself; on a page of many figures it folds away unless it is the first.
+    fn section(&self, section: &Section) -> String {
+        let (id, badge, title) = (slug(&section.id), badge(self.report, section), escape(&section.title));
+        let figures: usize = self.report.sections.iter().map(|section| section.figures.len()).sum();
+        let is_first = self.report.sections.first().is_some_and(|first| std::ptr::eq(first, section));
+        if figures >= FIGURES_FOLDED_FROM && !is_first {
+            let figures =
+                if section.figures.is_empty() { String::new() } else { counted(section.figures.len(), "figure") };
+            let inside = self.inside(section);
+            return format!(
+                "<details class=\"part fold\" id=\"{id}\"><summary><h2>{badge}{title}</h2>\
+                 <small class=\"figures\">{figures}</small></summary>{inside}</details>\n"
+            );
+        }
+        format!("<section class=\"part\" id=\"{id}\"><h2>{badge}{title}</h2>\n{}</section>\n", self.inside(section))
+    }
+
+    /// What a section holds under its heading.
+    fn inside(&self, section: &Section) -> String {
+        let mut out = String::new();
+        if !section.claim.is_empty() {
+            out += &format!("<blockquote>{}</blockquote>\n", escape(&section.claim));
+        }
+        if !section.source.is_empty() {
+            out += &format!("<p class=\"source\">Source: {}</p>\n", escape(&section.source));
+        }
+        if let Some(text) = &section.contradiction {
+            out += &format!(
+                "<p class=\"callout\"><strong>Where the sources contradict each other or themselves.</strong> {}</p>\n",
+                escape(text)
+            );
+        }
+        if self.folds && !section.rows.is_empty() {
+            let rows: String = section.rows.iter().filter_map(|&i| self.report.claims.get(i)).map(claim_row).collect();
+            out += &format!(
+                "<div class=\"box rows\"><table class=\"claims\">{CLAIMS_HEAD}<tbody>{rows}</tbody></table></div>\n"
+            );
+        }
+        out.extend(section.figures.iter().map(|item| self.figure(item)));
+        if let Some(tree) = &section.tree {
+            out += &heat::tree(tree);
+        }
+        if !section.heats.is_empty() {
+            out += "<div class=\"heats\">";
+            out.extend(section.heats.iter().map(heat::map));
+            out += "</div>\n";
+        }
+        if let Some(table) = &section.runs_table {
+            out += &runs(table);
+        }
+        out
+    }
+
+    /// A figure's frame; the script fills it, by its number in the page's data.
+    fn figure(&self, figure: &Figure) -> String {
+        let number = self.number_of(figure);
+        let id = slug(&figure.id);
+        let mut out = format!(
+            "<figure id=\"fig-{id}\" data-figure=\"{number}\" data-drawn=\"false\"><div class=\"figure-head\"><h3>{}\
+             <a class=\"anchor\" href=\"#fig-{id}\" aria-label=\"Link to this figure\" title=\"Link to this figure\">#</a></h3>\
+             <div class=\"tools\"></div></div>\n<figcaption>",
+            escape(&figure.title)
+        );
+        if !figure.how_to_read.is_empty() {
+            out += &format!("<p>{}</p>", escape(&figure.how_to_read));
+        }
+        if !figure.source.is_empty() {
+            out += &format!("<p class=\"source\">{}</p>", escape(&figure.source));
+        }
+        out += "</figcaption><div class=\"plots\"></div><p class=\"note\" hidden></p>";
+        let made = if figure.command.is_empty() { &self.report.asked.command } else { &figure.command };
+        if !made.is_empty() {
+            out += &command("Made with", &format!("{made} --report page.html"));
+        }
+        out + "</figure>\n"
+    }
+
+    /// Where the figure stands in the page's data: those that open the page first, then those of the sections in order.
+    fn number_of(&self, figure: &Figure) -> usize {
+        let figures = self.report.sections.iter().flat_map(|section| &section.figures);
+        self.report.lead.iter().chain(figures).position(|other| std::ptr::eq(other, figure)).unwrap_or(0)
+    }
+}
+
+const CLAIMS_HEAD: &str = "<thead><tr><th scope=\"col\">What is measured</th><th scope=\"col\">Expected</th>\
+                           <th scope=\"col\">Measured</th><th scope=\"col\">Verdict</th></tr></thead>\n";
 
 /// `1 figure`, `2 figures`.
 fn counted(n: usize, what: &str) -> String {
@@ -181,76 +419,24 @@ fn claim_row(row: &ClaimRow) -> String {
     )
 }
 
-fn section(report: &Report, section: &Section, next_figure: &mut usize) -> String {
-    let (id, badge, title) = (slug(&section.id), badge(report, section), escape(&section.title));
-    let mut out = format!("<section class=\"part\" id=\"{id}\"><h2>{badge}{title}</h2>\n");
-    if !section.claim.is_empty() {
-        out += &format!("<blockquote>{}</blockquote>\n", escape(&section.claim));
-    }
-    if !section.source.is_empty() {
-        out += &format!("<p class=\"source\">Source: {}</p>\n", escape(&section.source));
-    }
-    if let Some(text) = &section.contradiction {
-        out += &format!(
-            "<p class=\"callout\"><strong>Where the sources contradict each other or themselves.</strong> {}</p>\n",
-            escape(text)
-        );
-    }
-    let rows: String = section.rows.iter().filter_map(|&i| report.claims.get(i)).map(claim_row).collect();
-    if !rows.is_empty() {
-        out += "<div class=\"box\"><table class=\"claims\"><thead><tr><th scope=\"col\">What is measured</th>\
-                <th scope=\"col\">Expected</th><th scope=\"col\">Measured</th><th scope=\"col\">Verdict</th></tr></thead>";
-        out += &format!("<tbody>{rows}</tbody></table></div>\n");
-    }
-    for item in &section.figures {
-        out += &figure(item, *next_figure);
-        *next_figure += 1;
-    }
-    if let Some(tree) = &section.tree {
-        out += &heat::tree(tree);
-    }
-    if !section.heats.is_empty() {
-        out += "<div class=\"heats\">";
-        out.extend(section.heats.iter().map(heat::map));
-        out += "</div>\n";
-    }
-    if let Some(table) = &section.runs_table {
-        out += &runs(table);
-    }
-    if !report.claims.is_empty() {
-        out += "<p class=\"back\"><a href=\"#claims\">Back to the claims</a></p>";
-    }
-    out + "</section>\n"
-}
-
-/// A figure's frame; the script fills it, by its number in the page.
-fn figure(figure: &Figure, number: usize) -> String {
-    let mut out = format!(
-        "<figure id=\"fig-{}\" data-figure=\"{number}\" data-drawn=\"false\">\
-         <div class=\"figure-head\"><h3>{}</h3><div class=\"tools\"></div></div>\n",
-        slug(&figure.id),
-        escape(&figure.title)
-    );
-    out += "<figcaption>";
-    if !figure.how_to_read.is_empty() {
-        out += &format!("<p>{}</p>", escape(&figure.how_to_read));
-    }
-    if !figure.source.is_empty() {
-        out += &format!("<p class=\"source\">{}</p>", escape(&figure.source));
-    }
-    out + "</figcaption><div class=\"plots\"></div><p class=\"note\" hidden></p></figure>\n"
-}
-
 fn runs(table: &Table) -> String {
     let open = if table.rows.len() < RUNS_FOLDED_FROM { " open" } else { "" };
     let count = table.rows.len();
-    let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
-    let class = |column: usize| if numeric[column] { " class=\"number\"" } else { "" };
-    let mut out = format!(
-        "<details class=\"runs\"{open}><summary>Table of values <span>({})</span></summary>",
+    let out = format!(
+        "<details class=\"runs\"{open}><summary>Table of values <span>({})</span></summary>\
+         <div class=\"box\" tabindex=\"0\" role=\"region\" aria-label=\"Table of values\">",
         counted(count, "row")
     );
-    out += "<div class=\"box\" tabindex=\"0\" role=\"region\" aria-label=\"Table of values\"><table><thead><tr>";
+    let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
+    if count >= RUNS_AS_TEXT_FROM {
+        return out + as_text(table, &numeric).as_str() + "</div></details>\n";
+    }
+    out + as_table(table, &numeric).as_str() + "</div></details>\n"
+}
+
+fn as_table(table: &Table, numeric: &[bool]) -> String {
+    let class = |column: usize| if numeric[column] { " class=\"number\"" } else { "" };
+    let mut out = "<table><thead><tr>".to_owned();
     for (column, name) in table.columns.iter().enumerate() {
         out += &format!("<th scope=\"col\"{}>{}</th>", class(column), escape(name));
     }
@@ -262,7 +448,20 @@ fn runs(table: &Table) -> String {
         }
         out += "</tr>";
     }
-    out + "</tbody></table></div></details>\n"
+    out + "</tbody></table>"
+}
+
+/// One line a row, cells between tabs; the first line names the columns.
+fn as_text(table: &Table, numeric: &[bool]) -> String {
+    let cell = |text: &str| escape(&text.replace(['\t', '\n', '\r'], " "));
+    let line = |cells: &[String]| -> String {
+        let all = (0..table.columns.len()).map(|column| cell(cells.get(column).map_or("", String::as_str)));
+        all.collect::<Vec<String>>().join("\t")
+    };
+    let lines: Vec<String> = std::iter::once(&table.columns).chain(&table.rows).map(|row| line(row)).collect();
+    let numbers: Vec<String> =
+        (0..numeric.len()).filter(|&column| numeric[column]).map(|column| column.to_string()).collect();
+    format!("<pre class=\"values\" data-numbers=\"{}\">{}</pre>", numbers.join(" "), lines.join("\n"))
 }
 
 /// Whether each cell that holds anything begins like a number.

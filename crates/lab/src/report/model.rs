@@ -9,14 +9,81 @@ use serde::{Deserialize, Serialize};
 pub struct Report {
     /// The page's heading.
     pub title: String,
-    /// Under the heading: version, seed, command.
+    /// Under the heading: the answer in a sentence.
     pub subtitle: String,
-    /// The table that opens the page, one entry a row, rows of one claim together.
+    /// What was asked.
+    #[serde(default)]
+    pub asked: Asked,
+    /// The answer in numbers.
+    #[serde(default)]
+    pub numbers: Vec<Number>,
+    /// The answer as a picture: figures that open the page.
+    #[serde(default)]
+    pub lead: Vec<Figure>,
+    /// Figures of the sections that are shown small on the first screen, by their ids; those that do not exist are
+    /// passed over.
+    #[serde(default)]
+    pub thumbnails: Vec<Thumbnail>,
+    /// A table of verdicts on the first screen.
+    #[serde(default)]
+    pub grid: Option<Grid>,
+    /// One entry a measured value, those of one claim together.
     #[serde(default)]
     pub claims: Vec<ClaimRow>,
-    /// What follows the table.
+    /// What follows.
     #[serde(default)]
     pub sections: Vec<Section>,
+}
+
+/// What the page answers: the command that repeats it, and what a reader must know of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The command line, without the names of the files that it writes; may be empty.
+    pub command: String,
+    /// `("seed", "1")`.
+    pub facts: Vec<(String, String)>,
+}
+
+/// One number of the answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Number {
+    /// What it is: `goodput of bbr1`.
+    pub label: String,
+    /// The number with its unit.
+    pub value: String,
+    /// What to hold it against; may be empty.
+    #[serde(default)]
+    pub note: String,
+    /// Whose number it is, as [`Series::color_key`]; `None` has no colour.
+    #[serde(default)]
+    pub color_key: Option<String>,
+}
+
+/// A figure shown small.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Thumbnail {
+    /// The figure's id.
+    pub figure: String,
+    /// What stands under it.
+    pub caption: String,
+    /// Which of its panels.
+    #[serde(default)]
+    pub panel: usize,
+}
+
+/// Verdicts over two axes: one symbol a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Grid {
+    /// Its heading.
+    pub title: String,
+    /// What it shows and how to read it.
+    pub how_to_read: String,
+    /// Labels of the columns.
+    pub xs: Vec<String>,
+    /// Labels of the rows, each with the id of the section that it leads to.
+    pub ys: Vec<(String, String)>,
+    /// Rows of cells: a verdict, or `None` where the question does not apply, and what a reader who points at it learns.
+    pub cells: Vec<Vec<(Option<Verdict>, String)>>,
 }
 
 /// One measured figure of one claim. Several rows with the same `id` are one claim.
@@ -41,7 +108,7 @@ pub struct ClaimRow {
     pub measured: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why it falls short or fails, if that is known.
+    /// Why it misses or fails, if that is known.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -64,11 +131,11 @@ impl Verdict {
     /// All verdicts, best first.
     pub const ALL: [Self; 3] = [Self::Holds, Self::FallsShort, Self::Fails];
 
-    /// The verdict in words, as in the JSON.
+    /// The verdict as readers see it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
-            Self::FallsShort => "falls short",
+            Self::FallsShort => "misses (explained)",
             Self::Fails => "fails",
         }
     }
@@ -190,6 +257,23 @@ pub struct Figure {
     /// States over x, one band each, under the panels.
     #[serde(default)]
     pub ribbons: Vec<Ribbon>,
+    /// Named stretches of x, behind the data of all panels.
+    #[serde(default)]
+    pub regions: Vec<Region>,
+    /// The command that makes it; empty takes the page's.
+    #[serde(default)]
+    pub command: String,
+}
+
+/// A named stretch of x.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// Its name: `buffer-limited`.
+    pub label: String,
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
 }
 
 /// An axis.
@@ -209,6 +293,9 @@ pub struct Axis {
     /// Where it ends; `None` fits the data.
     #[serde(default)]
     pub max: Option<f64>,
+    /// For a y axis of names: what stands at 0, 1, 2 …, from top to bottom.
+    #[serde(default)]
+    pub names: Vec<String>,
 }
 
 /// One plot.
@@ -221,7 +308,7 @@ pub struct Panel {
 }
 
 /// One line, or one set of points.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
@@ -235,13 +322,20 @@ pub struct Series {
     /// `None` takes the series' name.
     #[serde(default)]
     pub color_key: Option<String>,
+    /// Where each value's interval begins, as long as `y` or empty: along x where y is an axis of names, else along y.
+    #[serde(default)]
+    pub low: Vec<f64>,
+    /// Where each value's interval ends; as long as `low`.
+    #[serde(default)]
+    pub high: Vec<f64>,
 }
 
 /// How a series is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
     /// A line; short ones with a dot at each value.
+    #[default]
     Line,
     /// A staircase: each value holds until the next.
     Step,
@@ -249,6 +343,8 @@ pub enum Style {
     Points,
     /// A dashed line, for what belongs to a line beside it.
     Dashed,
+    /// A neutral staircase, filled down to zero: what a link could have carried.
+    Area,
     /// A thin neutral line with its name on it, for limits and closed forms. One value alone spans the whole x axis.
     Reference,
 }

@@ -11,14 +11,15 @@ use super::model::{Axis, Figure, Report, Ribbon, Series, Style};
 const SERIES_MAX: usize = 4000;
 /// No series is thinned below this. Ours.
 const SERIES_MIN: usize = 200;
-/// Most values in a page. Ours: about 3 MB at 8 bytes each.
-const PAGE_MAX: usize = 400_000;
+/// Most values in a page. Ours: about 320 kB at 5.3 characters each, so that a page of many figures stays below 1 MB.
+const PAGE_MAX: usize = 60_000;
 /// Most spans of one ribbon. Ours: two for each pixel of a wide screen.
 const SPANS_MAX: usize = 4000;
 
 /// The JSON for the page's data element.
 pub fn payload(report: &Report) -> String {
-    let figures: Vec<&Figure> = report.sections.iter().flat_map(|section| &section.figures).collect();
+    let figures: Vec<&Figure> =
+        report.lead.iter().chain(report.sections.iter().flat_map(|section| &section.figures)).collect();
     let all_series = figures.iter().flat_map(|figure| &figure.panels).flat_map(|panel| &panel.series);
     let lengths: Vec<usize> = all_series.map(|series| series.x.len()).collect();
     let mut writer =
@@ -45,25 +46,31 @@ impl Writer {
             panels.push(json!({ "y": axis(&panel.y), "series": series }));
         }
         let ribbons: Vec<Value> = figure.ribbons.iter().map(|ribbon| self.ribbon(ribbon, &mut notes)).collect();
+        let regions: Vec<Value> = figure.regions.iter().map(|r| json!([r.label, r.from, r.to])).collect();
         json!({
-            "id": figure.id, "title": figure.title, "x": axis(&figure.x),
-            "panels": panels, "ribbons": ribbons, "note": notes.text(),
+            "id": figure.id, "title": figure.title, "x": axis(&figure.x), "panels": panels, "ribbons": ribbons,
+            "regions": regions, "note": notes.text(),
         })
     }
 
     fn series(&mut self, series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> Value {
-        let (x, y) = clean(series, x_axis, y_axis, notes);
+        let (x, y, ends) = clean(series, x_axis, y_axis, notes);
         let kept = match series.style {
+            _ if ends.is_some() => (0..x.len()).collect(),
             Style::Points => (0..x.len()).step_by(x.len().div_ceil(self.cap).max(1)).collect(),
             _ => thin(&y, self.cap),
         };
         notes.offered += x.len();
         notes.kept += kept.len();
         let y: Vec<f64> = kept.iter().map(|&i| y[i]).collect();
-        json!({
-            "name": series.name, "style": series.style, "key": series.color_key,
-            "x": self.pool.add_kept(&x, &kept), "y": self.pool.add(&y),
-        })
+        let (x, y) =
+            (self.pool.add_kept(&x, &kept), if y_axis.log { self.pool.add(&y) } else { self.pool.add_drawn(&y) });
+        let mut value = json!({ "name": series.name, "style": series.style, "key": series.color_key, "x": x, "y": y });
+        if let Some((low, high)) = ends {
+            value["low"] = self.pool.add(&low).into();
+            value["high"] = self.pool.add(&high).into();
+        }
+        value
     }
 
     /// A ribbon as its edges and, between each two, the number of a state or -1 for none.
@@ -124,23 +131,35 @@ impl Notes {
 
 fn axis(axis: &Axis) -> Value {
     let end = |value: Option<f64>| value.filter(|v| v.is_finite()).map(|v| round_to(v, 9));
-    json!({ "label": axis.label, "unit": axis.unit, "log": axis.log, "min": end(axis.min), "max": end(axis.max) })
+    let mut value =
+        json!({ "label": axis.label, "unit": axis.unit, "log": axis.log, "min": end(axis.min), "max": end(axis.max) });
+    if !axis.names.is_empty() {
+        value["names"] = axis.names.clone().into();
+    }
+    value
 }
 
+/// A series' x, y and, where it has them, both ends of the intervals.
+type Cleaned = (Vec<f64>, Vec<f64>, Option<(Vec<f64>, Vec<f64>)>);
+
 /// The series sorted by x, without values that have no place on the axes; a gap in y stays, as a NaN.
-fn clean(series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> (Vec<f64>, Vec<f64>) {
+fn clean(series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> Cleaned {
     let fits = |axis: &Axis, value: f64| !axis.log || value > 0.0;
-    let mut pairs: Vec<(f64, f64)> = Vec::with_capacity(series.x.len());
-    for (&x, &y) in series.x.iter().zip(&series.y) {
+    let mut points: Vec<(f64, f64, usize)> = Vec::with_capacity(series.x.len());
+    for (nth, (&x, &y)) in series.x.iter().zip(&series.y).enumerate() {
         let y = if y.is_finite() { y } else { f64::NAN };
         let on_axes = fits(x_axis, x) && (y.is_nan() || fits(y_axis, y));
         notes.not_on_log_axis += usize::from(!on_axes);
         if x.is_finite() && fits(x_axis, x) {
-            pairs.push((x, if on_axes { y } else { f64::NAN }));
+            points.push((x, if on_axes { y } else { f64::NAN }, nth));
         }
     }
-    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    pairs.into_iter().unzip()
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let has_ends = !series.low.is_empty() && series.low.len() == series.y.len() && series.high.len() == series.y.len();
+    let ends = |of: &[f64]| points.iter().map(|&(_, _, nth)| of[nth]).collect();
+    let ends = has_ends.then(|| (ends(&series.low), ends(&series.high)));
+    let (x, y) = points.iter().map(|&(x, y, _)| (x, y)).unzip();
+    (x, y, ends)
 }
 
 /// The ribbon's spans with equal neighbours joined. Where there are too many, neighbours are put together until they
@@ -179,14 +198,14 @@ mod tests {
     use super::*;
 
     fn series(x: &[f64], y: &[f64]) -> Series {
-        Series { name: "a".into(), style: Style::Line, x: x.to_vec(), y: y.to_vec(), color_key: None }
+        Series { name: "a".into(), x: x.to_vec(), y: y.to_vec(), ..Series::default() }
     }
 
     #[test]
     fn a_value_without_a_place_on_a_log_axis_is_left_out_and_counted() {
         let log = Axis { log: true, ..Axis::default() };
         let mut notes = Notes::default();
-        let (x, _) = clean(&series(&[0.0, 0.1, 1.0], &[1.0, 2.0, 3.0]), &log, &Axis::default(), &mut notes);
+        let (x, ..) = clean(&series(&[0.0, 0.1, 1.0], &[1.0, 2.0, 3.0]), &log, &Axis::default(), &mut notes);
         assert_eq!((x, notes.not_on_log_axis), (vec![0.1, 1.0], 1));
     }
 
@@ -194,7 +213,15 @@ mod tests {
     fn unsorted_values_are_sorted_in_pairs() {
         let axis = Axis::default();
         let sorted = clean(&series(&[2.0, 1.0], &[20.0, 10.0]), &axis, &axis, &mut Notes::default());
-        assert_eq!(sorted, (vec![1.0, 2.0], vec![10.0, 20.0]));
+        assert_eq!(sorted, (vec![1.0, 2.0], vec![10.0, 20.0], None));
+    }
+
+    #[test]
+    fn intervals_are_sorted_with_their_values() {
+        let axis = Axis::default();
+        let with = Series { low: vec![19.0, 9.0], high: vec![21.0, 11.0], ..series(&[2.0, 1.0], &[20.0, 10.0]) };
+        let (.., ends) = clean(&with, &axis, &axis, &mut Notes::default());
+        assert_eq!(ends, Some((vec![9.0, 19.0], vec![11.0, 21.0])));
     }
 
     #[test]

@@ -7,34 +7,53 @@ use std::collections::BTreeMap;
 use bbrlab_core::{NANOS_PER_SEC, Time};
 use serde_json::Value;
 
-use super::model::{Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict};
-use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
+use super::model::{
+    Asked, Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict,
+};
+use bbrlab_sim::link::{Buffer, Service};
+use bbrlab_sim::record::result::{Expectation, FlowResult, Group, RunResult};
 use bbrlab_sim::record::trace::{FlowTrace, Trace};
+use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup};
+use bbrlab_sim::tcp::HEADER_BYTES;
 
 /// Most flows that get a line and a ribbon of their own. Ours: what a reader can tell apart.
 const FLOWS_SHOWN: usize = 8;
 /// Up to how many flows a panel shows two quantities of each. Ours.
 const FLOWS_PAIRED: usize = 2;
+/// Most algorithms whose goodput stands on the first screen. Ours.
+const GROUPS_SHOWN: usize = 4;
+/// What a delivery trace lets pass at a time. Source: mahimahi.
+const OPPORTUNITY_BYTES: u64 = 1500;
 /// About how many bins a short run is cut into; long runs have bins of one second. Ours.
 const BINS_MIN: u64 = 20;
 
-/// The report of one run.
-pub fn for_run(result: &RunResult, trace: &Trace) -> Report {
-    let run = Run::new(result, trace);
-    let claims: Vec<ClaimRow> = result.expect.iter().map(claim).collect();
+/// The report of one run; `setup` adds what the path could have carried.
+pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut asked: Asked) -> Report {
+    let run = Run::new(result, trace, setup);
     let section = Section {
         id: "run".to_owned(),
-        title: "The run".to_owned(),
-        figures: run.figures(),
+        title: "What each sender allowed itself".to_owned(),
+        figures: run.model().into_iter().collect(),
         runs_table: Some(flows_table(result)),
         ..Section::default()
     };
-    Report { title: run.title.clone(), subtitle: subtitle(result), claims, sections: vec![section] }
+    asked.facts.splice(0..0, facts(result));
+    Report {
+        title: run.title.clone(),
+        subtitle: answer(result),
+        asked,
+        numbers: numbers(result),
+        lead: run.overview().into_iter().collect(),
+        claims: result.expect.iter().map(claim).collect(),
+        sections: vec![section],
+        ..Report::default()
+    }
 }
 
 /// A run with what its figures share.
 struct Run<'a> {
     trace: &'a Trace,
+    setup: Option<&'a Setup>,
     title: String,
     /// Sample times, seconds.
     t_s: Vec<f64>,
@@ -45,10 +64,11 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(result: &'a RunResult, trace: &'a Trace) -> Self {
+    fn new(result: &'a RunResult, trace: &'a Trace, setup: Option<&'a Setup>) -> Self {
         let flows = result.flows.iter().zip(&trace.flows).zip(color_keys(&result.flows));
         Self {
             trace,
+            setup,
             title: title(result),
             t_s: trace.t_ns.iter().map(|&t_ns| seconds(t_ns)).collect(),
             flows: flows.take(FLOWS_SHOWN).map(|((result, trace), key)| (result, trace, key)).collect(),
@@ -56,42 +76,48 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn figures(&self) -> Vec<Figure> {
-        if self.t_s.len() < 2 {
-            return Vec::new(); // the run recorded no series
-        }
-        let shown = match self.of > self.flows.len() {
+    /// Which of the flows are drawn, where not all are.
+    fn shown(&self) -> String {
+        match self.of > self.flows.len() {
             true => format!(" Shown are the first {} of {} flows.", self.flows.len(), self.of),
             false => String::new(),
-        };
-        let overview = Figure {
+        }
+    }
+
+    /// What came of it; `None` where the run recorded no series.
+    fn overview(&self) -> Option<Figure> {
+        (self.t_s.len() >= 2).then(|| Figure {
             id: "run-overview".to_owned(),
             title: "Goodput, delay and queue".to_owned(),
             how_to_read: format!(
-                "Above, what each receiver got; below it, the delay that it cost and the queue that caused the delay.{shown}"
+                "At the top what each receiver got; below it the delay that it cost and the queue that caused the delay.{}",
+                self.shown()
             ),
             x: self.time_axis(),
             panels: self.overview_panels(),
             ribbons: self.ribbons(),
             ..Figure::default()
-        };
-        let model = Figure {
+        })
+    }
+
+    fn model(&self) -> Option<Figure> {
+        (self.t_s.len() >= 2).then(|| Figure {
             id: "run-model".to_owned(),
-            title: "What each sender allowed itself".to_owned(),
+            title: "Window, pacing rate and estimate".to_owned(),
             how_to_read: format!(
-                "Data in flight against the window that limits it, and the pacing rate against the model's estimate.{shown}"
+                "Data in flight against the window that limits it, and the pacing rate against the model's estimate.{}",
+                self.shown()
             ),
             x: self.time_axis(),
             panels: self.model_panels(),
             ribbons: self.ribbons(),
             ..Figure::default()
-        };
-        vec![overview, model]
+        })
     }
 
     fn time_axis(&self) -> Axis {
         let end = self.t_s.last().copied();
-        Axis { label: "Time".into(), unit: "s".into(), log: false, min: Some(0.0), max: end }
+        Axis { label: "Time".into(), unit: "s".into(), min: Some(0.0), max: end, ..Axis::default() }
     }
 
     fn overview_panels(&self) -> Vec<Panel> {
@@ -103,20 +129,119 @@ impl<'a> Run<'a> {
                 series(&flow.name, Style::Step, x, y, key)
             })
             .collect();
+        goodput.splice(0..0, self.fair_share());
+        goodput.splice(0..0, self.capacity());
         let unit = scale_rates(&mut goodput);
         let rtt = self.flows.iter().map(|(flow, trace, key)| {
             let (x, y) = self.rtt_ms(trace);
             series(&flow.name, Style::Line, x, y, key)
         });
-        let mut panels = vec![panel("Goodput", unit, Some(0.0), goodput), panel("RTT", "ms", None, rtt.collect())];
+        let base = self.base_rtt_s().map(|rtt_s| reference("base RTT", vec![(0.0, rtt_s * 1e3)]));
+        let rtt = base.into_iter().chain(rtt).collect();
+        let mut panels = vec![panel("Goodput", unit, Some(0.0), goodput), panel("RTT", "ms", None, rtt)];
         let several = self.trace.links.len() > 1;
         let queue = self.trace.links.iter().enumerate().map(|(i, link)| {
             let name = if several { format!("bottleneck {}", i + 1) } else { "bottleneck".to_owned() };
             let y = link.queue_packets.iter().map(|&packets| f64::from(packets)).collect();
             series(&name, Style::Line, self.t_s.clone(), y, &format!("queue#{i}"))
         });
-        panels.push(panel("Queue", "packets", Some(0.0), queue.collect()));
+        let limit = self
+            .setup
+            .filter(|setup| setup.links.len() == 1 && !self.changes(|what| matches!(what, ChangeKind::Buffer(_))));
+        let limit = limit.map(|setup| match setup.links[0].buffer {
+            Buffer::Packets(packets) => packets as f64,
+            Buffer::Bytes(bytes) => bytes as f64 / self.wire_bytes(),
+        });
+        let limit = limit.map(|packets| reference("buffer", vec![(0.0, packets)]));
+        panels.push(panel("Queue", "packets", Some(0.0), limit.into_iter().chain(queue).collect()));
         panels
+    }
+
+    /// Whether the path's schedule has such a change.
+    fn changes(&self, is: impl Fn(&ChangeKind) -> bool) -> bool {
+        self.setup.is_some_and(|setup| setup.schedule.iter().any(|change| is(&change.what)))
+    }
+
+    /// Bytes on the wire of a full segment of the first flow.
+    fn wire_bytes(&self) -> f64 {
+        f64::from(self.setup.and_then(|setup| setup.flows.first()).map_or(1448, |flow| flow.mss) + HEADER_BYTES)
+    }
+
+    /// The path's RTT without queue, where all flows have the same all the time.
+    fn base_rtt_s(&self) -> Option<f64> {
+        let setup = self.setup?;
+        let is_one = setup.flows.iter().all(|flow| flow.rtt.is_none() && flow.access.is_none());
+        let rtt_s = setup.path.rtt.as_nanos() as f64 / NANOS_PER_SEC as f64;
+        (is_one && !self.changes(|what| matches!(what, ChangeKind::Rtt(_)))).then_some(rtt_s)
+    }
+
+    /// The bottleneck's rate over time, as corners of a staircase; none for a delivery trace or a link that follows its load.
+    fn rate_bps(&self) -> Vec<(f64, f64)> {
+        let Some(setup) = self.setup else { return Vec::new() };
+        let rates = match (&setup.links[setup.bottleneck].service, self.trace.links.get(setup.bottleneck)) {
+            (Service::Rate(_), Some(link)) => &link.rate_bps,
+            _ => return Vec::new(),
+        };
+        let known = rates.iter().zip(&self.t_s).filter(|(rate, _)| **rate > 0).map(|(&rate, &t)| (t, rate as f64));
+        corners(known, self.t_s.last().copied().unwrap_or(0.0))
+    }
+
+    /// What the bottleneck could have carried: a line where it is constant, an area where it changes.
+    fn capacity(&self) -> Vec<Series> {
+        let rate = self.rate_bps();
+        if rate.len() == 2 {
+            return vec![reference("link rate", vec![rate[0]])];
+        }
+        if !rate.is_empty() {
+            let (x, y) = rate.into_iter().unzip();
+            return vec![Series { name: "link rate".to_owned(), style: Style::Area, x, y, ..Series::default() }];
+        }
+        let Some(setup) = self.setup else { return Vec::new() };
+        let Service::Trace(delivery) = &setup.links[setup.bottleneck].service else { return Vec::new() };
+        let end_ns = self.trace.t_ns.last().copied().unwrap_or(0);
+        let bin = bin_ns(end_ns);
+        let edges: Vec<u64> = (0..=end_ns / bin).map(|nth| nth * bin).collect();
+        let bits = |pair: &[u64]| {
+            let count = delivery.count_until(Time::nanos(pair[1])) - delivery.count_until(Time::nanos(pair[0]));
+            (seconds(pair[0]), (count * 8 * OPPORTUNITY_BYTES) as f64 / seconds(pair[1] - pair[0]))
+        };
+        let (mut x, mut y): (Vec<f64>, Vec<f64>) = edges.windows(2).map(bits).unzip();
+        x.extend(edges.last().map(|&edge| seconds(edge)));
+        y.extend(y.last().copied());
+        vec![Series { name: "capacity of the trace".to_owned(), style: Style::Area, x, y, ..Series::default() }]
+    }
+
+    /// The link's payload in equal parts for the flows that are there, where there are several on one link of a known rate.
+    fn fair_share(&self) -> Option<Series> {
+        let setup = self.setup.filter(|setup| setup.links.len() == 1 && setup.flows.len() > 1)?;
+        let (rate, mss) = (self.rate_bps(), f64::from(setup.flows[0].mss));
+        let mut times: Vec<f64> = rate.iter().map(|corner| corner.0).collect();
+        let life = |flow: &FlowSetup| {
+            (seconds(flow.start.as_nanos()), flow.stop.map_or(f64::INFINITY, |stop| seconds(stop.as_nanos())))
+        };
+        let lives: Vec<(f64, f64)> = setup.flows.iter().map(life).collect();
+        let end = self.t_s.last().copied()?;
+        times.extend(lives.iter().flat_map(|&(from, to)| [from, to]).filter(|&t| t < end));
+        times.sort_by(f64::total_cmp);
+        times.dedup();
+        let share = |t: f64| {
+            let there = lives.iter().filter(|(from, to)| *from <= t && t < *to).count();
+            let link = rate.iter().rev().find(|corner| corner.0 <= t)?.1;
+            (there > 0).then(|| (t, link * mss / (self.wire_bytes() * there as f64)))
+        };
+        let shares = corners(times.into_iter().filter(|&t| t < end).filter_map(share), end);
+        (!shares.is_empty()).then(|| match shares.as_slice() {
+            [first, _] => reference("fair share", vec![*first]),
+            _ => reference("fair share", shares),
+        })
+    }
+
+    /// Bandwidth times base RTT, in segments.
+    fn bdp(&self) -> Option<Series> {
+        let rtt_s = self.base_rtt_s()?;
+        let segments = |(t, bps): (f64, f64)| (t, bps * rtt_s / (8.0 * self.wire_bytes()));
+        let corners: Vec<(f64, f64)> = self.rate_bps().into_iter().map(segments).collect();
+        (!corners.is_empty()).then(|| reference("BDP", if corners.len() == 2 { vec![corners[0]] } else { corners }))
     }
 
     /// Goodput in bins, as a staircase that begins with the flow.
@@ -179,12 +304,24 @@ impl<'a> Run<'a> {
             if !paired {
                 lines.iter_mut().for_each(|line| line.style = Style::Line);
             }
-            let unit = if is_window { "segments" } else { scale_rates(&mut lines) };
-            if !lines.is_empty() {
-                panels.push(panel(label, unit, Some(0.0), lines));
+            if lines.is_empty() {
+                continue;
             }
+            lines.splice(0..0, if is_window { self.bdp().into_iter().collect() } else { self.link_rate() });
+            let unit = if is_window { "segments" } else { scale_rates(&mut lines) };
+            panels.push(panel(label, unit, Some(0.0), lines));
         }
         panels
+    }
+
+    /// The bottleneck's rate as a line, where it is one.
+    fn link_rate(&self) -> Vec<Series> {
+        let rate = self.rate_bps();
+        if rate.is_empty() {
+            Vec::new()
+        } else {
+            vec![reference("link rate", if rate.len() == 2 { vec![rate[0]] } else { rate })]
+        }
     }
 
     fn per_flow(&self, what: &str, style: Style, column: impl Fn(&FlowTrace) -> Vec<f64>) -> Vec<Series> {
@@ -216,6 +353,26 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Values that hold until the next, as corners of a line: two for each stretch.
+fn corners(values: impl Iterator<Item = (f64, f64)>, end: f64) -> Vec<(f64, f64)> {
+    let mut corners: Vec<(f64, f64)> = Vec::new();
+    for (t, value) in values {
+        match corners.last().copied() {
+            Some((_, last)) if last == value => {}
+            Some((_, last)) => corners.extend([(t, last), (t, value)]),
+            None => corners.push((t, value)),
+        }
+    }
+    corners.extend(corners.last().map(|&(_, last)| (end, last)));
+    corners
+}
+
+/// A line to hold others against; one point alone spans the axis.
+fn reference(name: &str, points: Vec<(f64, f64)>) -> Series {
+    let (x, y) = points.into_iter().unzip();
+    Series { name: name.to_owned(), style: Style::Reference, x, y, ..Series::default() }
+}
+
 fn seconds(ns: u64) -> f64 {
     ns as f64 / NANOS_PER_SEC as f64
 }
@@ -232,24 +389,28 @@ fn bin_ns(duration_ns: u64) -> u64 {
 }
 
 fn series(name: &str, style: Style, x: Vec<f64>, y: Vec<f64>, key: &str) -> Series {
-    Series { name: name.to_owned(), style, x, y, color_key: Some(key.to_owned()) }
+    Series { name: name.to_owned(), style, x, y, color_key: Some(key.to_owned()), ..Series::default() }
 }
 
 fn panel(label: &str, unit: &str, min: Option<f64>, series: Vec<Series>) -> Panel {
-    Panel { y: Axis { label: label.into(), unit: unit.into(), log: false, min, max: None }, series }
+    Panel { y: Axis { label: label.into(), unit: unit.into(), min, ..Axis::default() }, series }
 }
 
 /// Brings rates in bit/s to the unit that suits the largest of them, and names it.
 fn scale_rates(series: &mut [Series]) -> &'static str {
     let largest = series.iter().flat_map(|s| &s.y).filter(|y| y.is_finite()).fold(0.0_f64, |a, &b| a.max(b));
-    let (unit, scale) = match largest {
+    let (unit, scale) = rate_unit(largest);
+    series.iter_mut().flat_map(|s| &mut s.y).for_each(|y| *y /= scale);
+    unit
+}
+
+const fn rate_unit(bps: f64) -> (&'static str, f64) {
+    match bps {
         bps if bps >= 1e9 => ("Gbit/s", 1e9),
         bps if bps >= 1e6 => ("Mbit/s", 1e6),
         bps if bps >= 1e3 => ("kbit/s", 1e3),
         _ => ("bit/s", 1.0),
-    };
-    series.iter_mut().flat_map(|s| &mut s.y).for_each(|y| *y /= scale);
-    unit
+    }
 }
 
 /// An algorithm's name, with the flow's number among its like where it has more than one flow.
@@ -267,28 +428,117 @@ fn color_keys(flows: &[FlowResult]) -> Vec<String> {
 
 fn title(result: &RunResult) -> String {
     let named = ["title", "name"].iter().find_map(|key| result.scenario.get(key)?.as_str());
-    let groups = || {
-        result
-            .groups
-            .iter()
-            .filter(|group| group.flows > 0)
-            .map(|group| format!("{} × {}", group.flows, group.cc))
-            .collect::<Vec<_>>()
-    };
-    named.filter(|name| !name.is_empty()).map_or_else(|| groups().join(", "), str::to_owned)
+    let groups = || result.groups.iter().filter(|group| group.flows > 0).map(group_name).collect::<Vec<_>>();
+    named.filter(|name| !name.is_empty()).map_or_else(|| groups().join(" beside "), str::to_owned)
 }
 
-fn subtitle(result: &RunResult) -> String {
-    let mut parts =
-        vec![format!("bbrlab {}", result.version), format!("on {}", result.on), format!("seed {}", result.seed)];
-    for key in ["rate", "rtt", "buffer", "loss", "aqm", "duration"] {
-        match result.scenario.get(key) {
-            Some(Value::String(text)) => parts.push(format!("{key} {text}")),
-            Some(Value::Number(number)) => parts.push(format!("{key} {number}")),
-            _ => {}
-        }
+/// What was asked of the path.
+fn facts(result: &RunResult) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "duration"] {
+        let value = match result.scenario.get(key) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => continue,
+        };
+        let name = match key {
+            "trace" => "delivery trace",
+            "rtt" => "RTT",
+            "aqm" => "AQM",
+            other => other,
+        };
+        facts.push((name.to_owned(), value));
     }
-    parts.join(" · ")
+    let on = match result.on.as_str() {
+        "sim" => "the simulator",
+        "uml" => "a real kernel in virtual time",
+        "kernel" => "this host's kernel",
+        other => other,
+    };
+    facts.extend([("ran in".to_owned(), on.to_owned()), ("seed".to_owned(), result.seed.to_string())]);
+    facts
+}
+
+/// A group as a reader calls it: `bbr1`, `3 × cubic`.
+fn group_name(group: &Group) -> String {
+    if group.flows == 1 { group.cc.clone() } else { format!("{} × {}", group.flows, group.cc) }
+}
+
+/// A rate in the unit that suits it, with three digits that count.
+fn rate(bps: f64) -> String {
+    let (unit, scale) = rate_unit(bps);
+    format!("{} {unit}", three(bps / scale))
+}
+
+fn three(value: f64) -> String {
+    super::compact::round_to(value, 3).to_string()
+}
+
+/// The answer in a sentence.
+fn answer(result: &RunResult) -> String {
+    let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
+    let got: Vec<String> =
+        groups.iter().map(|group| format!("{} {}", group_name(group), rate(group.goodput_bps))).collect();
+    let (got, verb) = match got.as_slice() {
+        [] => return String::new(),
+        [one] => (one.clone(), "gets"),
+        [first @ .., last] => (format!("{} and {last}", first.join(", ")), "get"),
+    };
+    let got = match groups.as_slice() {
+        [only] => format!("{} {verb} {}", group_name(only), rate(only.goodput_bps)),
+        _ => format!("Goodput: {got}"),
+    };
+    let link = &result.bottleneck;
+    format!(
+        "{got}; {} % of the link is used, and half of the time a packet waits {} ms or less in its queue.",
+        three(100.0 * link.utilisation),
+        three(link.queue_ms.p50)
+    )
+}
+
+/// The answer in numbers.
+fn numbers(result: &RunResult) -> Vec<Number> {
+    let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
+    let number =
+        |label: &str, value: String, note: String| Number { label: label.to_owned(), value, note, color_key: None };
+    let mut numbers: Vec<Number> = groups
+        .iter()
+        .take(GROUPS_SHOWN)
+        .map(|group| Number {
+            label: format!("Goodput of {}", group_name(group)),
+            value: rate(group.goodput_bps),
+            note: if groups.len() > 1 {
+                format!("{} % of all goodput", three(100.0 * group.share))
+            } else {
+                String::new()
+            },
+            color_key: Some(group.cc.clone()),
+        })
+        .collect();
+    let link = &result.bottleneck;
+    numbers.push(number("Link used", format!("{} %", three(100.0 * link.utilisation)), String::new()));
+    if let [only] = result.flows.as_slice() {
+        numbers.push(number(
+            "RTT, median",
+            format!("{} ms", three(only.rtt_ms.p50)),
+            format!("95 %: {} ms", three(only.rtt_ms.p95)),
+        ));
+    }
+    let queue = &link.queue_ms;
+    numbers.push(number(
+        "Queueing delay, median",
+        format!("{} ms", three(queue.p50)),
+        format!("95 %: {} ms", three(queue.p95)),
+    ));
+    numbers.push(number(
+        "Dropped at the link",
+        format!("{} %", three(100.0 * link.drop_ratio)),
+        format!("{} packets", link.drops),
+    ));
+    if result.flows.len() > 1 {
+        numbers.push(number("Fairness (Jain)", three(result.jain), "1 is equal".to_owned()));
+    }
+    numbers
 }
 
 fn claim(expect: &Expectation) -> ClaimRow {
@@ -399,6 +649,10 @@ mod tests {
         }
     }
 
+    fn page(result: &RunResult, trace: &Trace) -> Report {
+        for_run(result, trace, None, Asked::default())
+    }
+
     /// 20 s at 8 Mbit/s of payload on a grid of 10 ms.
     fn trace(flows: usize) -> Trace {
         let steps = 2001_u32;
@@ -420,8 +674,8 @@ mod tests {
 
     #[test]
     fn goodput_is_the_payload_of_each_second_in_the_unit_of_its_size() {
-        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
-        let goodput = &report.sections[0].figures[0].panels[0];
+        let report = page(&result(vec![flow("a", "bbr1")]), &trace(1));
+        let goodput = &report.lead[0].panels[0];
         assert_eq!(goodput.y.unit, "Mbit/s");
         assert_eq!(goodput.series[0].x.len(), 21); // one a second, and the end
         assert!(goodput.series[0].y.iter().all(|y| (y - 8.0).abs() < 1e-9));
@@ -429,29 +683,29 @@ mod tests {
 
     #[test]
     fn a_state_lasts_until_the_next_and_the_last_until_the_end() {
-        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
-        let spans = &report.sections[0].figures[0].ribbons[0].spans;
+        let report = page(&result(vec![flow("a", "bbr1")]), &trace(1));
+        let spans = &report.lead[0].ribbons[0].spans;
         assert_eq!(*spans, [(0.0, 0.5, "startup".to_owned()), (0.5, 20.0, "drain".to_owned())]);
     }
 
     #[test]
     fn what_the_trace_does_not_know_is_a_gap_or_no_line_at_all() {
-        let report = for_run(&result(vec![flow("a", "bbr1")]), &trace(1));
-        assert!(report.sections[0].figures[0].panels[1].series[0].y[0].is_nan());
-        assert_eq!(report.sections[0].figures[1].panels[1].series.len(), 1); // no pacing rate
+        let report = page(&result(vec![flow("a", "bbr1")]), &trace(1));
+        assert!(report.lead[0].panels[1].series[0].y[0].is_nan());
+        assert_eq!(report.sections[0].figures[0].panels[1].series.len(), 1); // no pacing rate
     }
 
     #[test]
     fn of_very_many_flows_the_first_eight_are_drawn_and_the_page_says_so() {
         let flows = (0..30).map(|i| flow(&format!("bbr1#{i}"), "bbr1")).collect();
-        let figure = &for_run(&result(flows), &trace(30)).sections[0].figures[0];
+        let figure = &page(&result(flows), &trace(30)).lead[0];
         assert_eq!((figure.panels[0].series.len(), figure.ribbons.len()), (8, 8));
         assert!(figure.how_to_read.contains("first 8 of 30"));
     }
 
     #[test]
     fn an_expectation_that_does_not_hold_is_a_claim_that_fails() {
-        let claims = for_run(&result(vec![flow("a", "bbr1")]), &trace(1)).claims;
+        let claims = page(&result(vec![flow("a", "bbr1")]), &trace(1)).claims;
         assert_eq!((claims[0].verdict, claims[0].measured.as_str()), (Verdict::Fails, "0.1235"));
     }
 
@@ -464,14 +718,16 @@ mod tests {
     #[test]
     fn the_wall_clock_does_not_reach_the_report() {
         let (mut slow, trace) = (result(vec![flow("a", "bbr1")]), trace(1));
-        let quick = crate::report::render(&for_run(&slow, &trace));
+        let quick = crate::report::render(&page(&slow, &trace));
         slow.wall_s = 99.0;
-        assert!(crate::report::render(&for_run(&slow, &trace)) == quick); // not assert_eq: a page is long
+        assert!(crate::report::render(&page(&slow, &trace)) == quick); // not assert_eq: a page is long
     }
 
     #[test]
     fn a_run_without_series_still_has_its_table() {
-        let report = for_run(&result(vec![flow("a", "bbr1")]), &Trace::default());
-        assert!(report.sections[0].figures.is_empty() && report.sections[0].runs_table.is_some());
+        let report = page(&result(vec![flow("a", "bbr1")]), &Trace::default());
+        assert!(
+            report.lead.is_empty() && report.sections[0].figures.is_empty() && report.sections[0].runs_table.is_some()
+        );
     }
 }

@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Cells, Metric, Sweep};
-use crate::report::{Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table};
+use crate::report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table, short};
 use crate::words::counted;
 
 /// What a page shows unless told.
 pub const SHOWN: [Metric; 3] = [Metric::FirstGoodputBps, Metric::QueueP50Ms, Metric::FirstRetransmitRatio];
 /// Heat maps of so many pairs of axes at most. Ours: three axes make three pairs.
 const PAIRS_MAX: usize = 3;
+/// Of how many metrics, and of how many of what is compared, the first screen has numbers. Ours.
+const NUMBERS_OF: usize = 2;
+const NUMBERS_EACH: usize = 3;
 /// Most rows of the table of combinations; all are in `runs.parquet`. Ours.
 const ROWS_MAX: usize = 2_000;
 
@@ -22,7 +25,8 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], title: &str) -> Repo
     let numeric: Vec<usize> = (0..axes.len()).filter(|&axis| is_numeric(axis)).collect();
     // What is compared: the first axis of names, as a rule the algorithms.
     let names = (0..axes.len()).find(|&axis| !is_numeric(axis) && axes[axis].1.len() > 1);
-    let lines = numeric.iter().map(|&axis| lines(sweep, cells, axis, names, shown)).collect();
+    let mut lines: Vec<Figure> = numeric.iter().map(|&axis| lines(sweep, cells, axis, names, shown)).collect();
+    let lead: Vec<Figure> = lines.drain(..lines.len().min(1)).collect();
     let mut heats = Vec::new();
     let pairs = numeric.iter().enumerate().flat_map(|(nth, &a)| numeric[nth + 1..].iter().map(move |&b| (a, b)));
     for (a, b) in pairs.take(PAIRS_MAX) {
@@ -30,17 +34,18 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], title: &str) -> Repo
             heats.extend(maps(sweep, cells, (a, b), names, which));
         }
     }
+    let seeds = sweep.spec().repeat;
     let subtitle = format!(
-        "bbrlab {}, {}: {}, {} each",
-        sweep.spec().version,
-        counted(sweep.len(), "run"),
-        counted(sweep.product().len(), "combination"),
-        counted(sweep.spec().repeat, "seed")
+        "{} runs: {} combinations{}. Each value below is a median over the axes that its picture leaves out.",
+        sweep.len(),
+        sweep.product().len(),
+        if seeds == 1 { String::new() } else { format!(" with {seeds} seeds each") }
     );
     Report {
         title: title.to_owned(),
         subtitle,
-        claims: Vec::new(),
+        numbers: numbers(sweep, cells, names, shown),
+        lead,
         sections: vec![Section {
             id: "sweep".to_owned(),
             title: "What the axes do".to_owned(),
@@ -52,7 +57,26 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], title: &str) -> Repo
             runs_table: Some(table(sweep, cells, shown)),
             ..Section::default()
         }],
+        ..Report::default()
     }
+}
+
+/// The medians over the whole sweep of each of what is compared.
+fn numbers(sweep: &Sweep, cells: &Cells, names: Option<usize>, shown: &[Metric]) -> Vec<Number> {
+    let mut numbers = Vec::new();
+    for &which in shown.iter().take(NUMBERS_OF) {
+        for (fixed, label) in labels(sweep, names).into_iter().take(NUMBERS_EACH) {
+            let fixed: Vec<(usize, usize)> = fixed.into_iter().collect();
+            let value = short(cells.median(sweep, &fixed, which) * which.scale());
+            numbers.push(Number {
+                label: if names.is_some() { format!("{}, {label}", short_name(which)) } else { short_name(which) },
+                value: format!("{value} {}", which.unit()),
+                note: "median over the sweep".to_owned(),
+                color_key: names.map(|_| label),
+            });
+        }
+    }
+    numbers
 }
 
 fn labels(sweep: &Sweep, names: Option<usize>) -> Vec<(Option<(usize, usize)>, String)> {
@@ -69,20 +93,33 @@ fn short_name(which: Metric) -> String {
     which.name().trim_start_matches("first_").trim_end_matches("_bps").trim_end_matches("_ms").replace('_', " ")
 }
 
+/// In which unit an axis is drawn whose first value is written like this, and what it is multiplied by.
+fn unit(label: &str) -> (&'static str, f64) {
+    match label.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim() {
+        "bit" | "kbit" | "mbit" | "gbit" | "tbit" => ("Mbit/s", 1e-6),
+        "ns" | "us" | "ms" | "s" => ("ms", 1e3),
+        "%" => ("%", 1.0),
+        "bdp" => ("BDP", 1.0),
+        _ => ("", 1.0),
+    }
+}
+
 fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown: &[Metric]) -> Figure {
     let (name, points) = &sweep.product().axes()[axis];
+    let (unit, scale) = unit(&points[0].label);
     let series = |which: Metric| {
         let one = |(fixed, label): (Option<(usize, usize)>, String)| Series {
             color_key: Some(label.clone()),
             name: label,
             style: Style::Line,
-            x: points.iter().map(|point| point.x).collect(),
+            x: points.iter().map(|point| point.x * scale).collect(),
             y: (0..points.len())
                 .map(|value| {
                     let fixed: Vec<(usize, usize)> = fixed.into_iter().chain([(axis, value)]).collect();
                     cells.median(sweep, &fixed, which) * which.scale()
                 })
                 .collect(),
+            ..Series::default()
         };
         labels(sweep, names).into_iter().map(one).collect()
     };
@@ -97,7 +134,7 @@ fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown:
             points[0].label,
             points[points.len() - 1].label
         ),
-        x: Axis { label: name.clone(), log: spread, ..Axis::default() },
+        x: Axis { label: name.clone(), unit: unit.to_owned(), log: spread, ..Axis::default() },
         panels: shown
             .iter()
             .map(|&which| Panel {

@@ -123,7 +123,7 @@ impl DeliveryTrace {
     }
 
     /// How many opportunities there are in 0..=`now`, the repetitions included.
-    pub(super) fn count_until(&self, now: Time) -> u64 {
+    pub fn count_until(&self, now: Time) -> u64 {
         let period = self.period().as_nanos();
         let into_ms = (now.as_nanos() % period) / 1_000_000;
         let within = self.times_ms.partition_point(|&ms| u64::from(ms) <= into_ms);

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bbrlab_lab::agree::{self, Cell, Compared, FIGURES, Limits, Measured, Row};
 use bbrlab_lab::report::model::{
-    Axis, ClaimRow, Figure, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
+    Axis, ClaimRow, Figure, Number, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
 };
 use bbrlab_lab::session::World as _;
 use bbrlab_lab::words::counted;
@@ -19,6 +19,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::args::{PathArgs, seed};
+use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -83,6 +84,11 @@ pub struct AgreeArgs {
     pub report: Option<PathBuf>,
 }
 
+/// Of how many demands the first screen has numbers. Ours.
+const NUMBERS_SHOWN: usize = 5;
+/// Farthest ratio that is drawn; the table has all. Ours.
+const FARTHEST: f64 = 4.0;
+
 /// The scenarios that are built in.
 const MATRIX: &str = include_str!("agreement.toml");
 
@@ -114,7 +120,7 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     let rows = if args.random.is_some() { agree::random::judge(&cells) } else { agree::judge(&cells, limits) };
     let mut files = Vec::new();
     if let Some(report) = &report {
-        let page = bbrlab_lab::report::render(&page(args, &cells, &rows));
+        let page = bbrlab_lab::report::render(&page(args, limits, &cells, &rows));
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
@@ -305,7 +311,7 @@ fn document(args: &AgreeArgs, limits: Limits, cells: &[Cell], rows: &[Row], dist
             "limits": { "goodput": limits.goodput, "rtt": limits.rtt, "most": limits.most, "retransmitted": limits.retransmitted } })
 }
 
-fn page(args: &AgreeArgs, cells: &[Cell], rows: &[Row]) -> Report {
+fn page(args: &AgreeArgs, limits: Limits, cells: &[Cell], rows: &[Row]) -> Report {
     let claim = |row: &Row| ClaimRow {
         id: "agreement".to_owned(),
         title: "The simulator and a real kernel".to_owned(),
@@ -318,53 +324,94 @@ fn page(args: &AgreeArgs, cells: &[Cell], rows: &[Row]) -> Report {
         verdict: if row.holds { Shown::Holds } else { Shown::Fails },
         reason: Some(format!("farthest off: {}", row.worst.join("; "))),
     };
+    let number = |row: &Row| Number {
+        label: row.what.clone(),
+        value: format!("{:.3}", row.measured),
+        note: format!("at most {}: {}", row.limit, if row.holds { "holds" } else { "fails" }),
+        color_key: None,
+    };
+    let all = FIGURES.iter().enumerate().map(|(index, name)| figure(cells, index, name, limits));
+    let mut figures: Vec<Figure> = all.filter(|figure| !figure.panels[0].series[0].x.is_empty()).collect();
     Report {
-        title: format!("The simulator beside a real kernel (--on {})", args.with),
+        title: "The simulator beside a real kernel".to_owned(),
         subtitle: format!(
-            "bbrlab {}, {}, {} each",
-            env!("CARGO_PKG_VERSION"),
-            counted(cells.len(), "scenario"),
-            counted(args.repeat, "run")
+            "{} of {} demands on the agreement hold, over {}.",
+            rows.iter().filter(|row| row.holds).count(),
+            rows.len(),
+            counted(cells.len(), "scenario")
         ),
+        asked: asked(&[
+            ("kernel", format!("--on {}", args.with)),
+            ("scenarios", cells.len().to_string()),
+            ("runs of each", args.repeat.to_string()),
+            ("seed", args.seed.to_string()),
+        ]),
+        numbers: rows.iter().take(NUMBERS_SHOWN).map(number).collect(),
+        lead: figures.drain(..figures.len().min(1)).collect(),
         claims: rows.iter().map(claim).collect(),
         sections: vec![Section {
             id: "agreement".to_owned(),
             title: "Figure by figure".to_owned(),
-            figures: FIGURES.iter().enumerate().map(|(index, name)| figure(cells, index, name)).collect(),
+            figures,
             runs_table: Some(table(args, cells)),
             ..Section::default()
         }],
+        ..Report::default()
+    }
+}
+
+/// Between which ratios a figure may lie: in most scenarios, and in the median; none where no demand is made of it.
+fn bounds(index: usize, limits: Limits) -> Vec<(&'static str, f64)> {
+    match index {
+        agree::GOODPUT => vec![("90 % of scenarios", limits.most), ("median", limits.goodput)],
+        agree::RTT_P50 => vec![("90 % of scenarios", limits.most), ("median", limits.rtt)],
+        agree::RETRANSMITTED => vec![("limit", limits.retransmitted - 1.0)],
+        _ => Vec::new(),
     }
 }
 
 /// One figure of all scenarios: the real kernel's value along, the ratio up.
-fn figure(cells: &[Cell], index: usize, name: &str) -> Figure {
+fn figure(cells: &[Cell], index: usize, name: &str, limits: Limits) -> Figure {
     let with: Vec<&Compared> =
         cells.iter().map(|cell| &cell.figures[index]).filter(|one| one.ratio.is_finite() && one.real > 0.0).collect();
     let (label, unit) = name.split_once(", ").unwrap_or((name, ""));
+    let bounds = bounds(index, limits);
+    let line =
+        |name: String, y: f64| Series { name, style: Style::Reference, x: vec![1.0], y: vec![y], ..Series::default() };
+    let limits = bounds.iter().flat_map(|(of, off)| {
+        [line(format!("{of}: ×{:.2}", 1.0 + off), 1.0 + off), line(format!("÷{:.2}", 1.0 + off), 1.0 / (1.0 + off))]
+    });
+    // The axis holds the limits and all scenarios; without a limit, a tenth either way.
+    let room = bounds.iter().map(|(_, off)| 1.0 + 1.5 * off).fold(1.1, f64::max);
+    let ends = with.iter().flat_map(|one| [one.low, one.high, one.ratio]).filter(|ratio| *ratio > 0.0);
+    let far = ends.fold(room, |far, ratio| far.max(ratio).max(1.0 / ratio)).min(FARTHEST) * 1.02;
     Figure {
         id: format!("agreement-{index}"),
         title: label.to_owned(),
-        how_to_read: "Each mark is a scenario; on the line both worlds give the same.".to_owned(),
+        how_to_read: "Each mark is a scenario, its bar the 95 % interval over the seeds; at 1 both give the same. The dashed lines \
+                      are the limits of the verdicts."
+            .to_owned(),
         x: Axis { label: format!("{label} on the real kernel"), unit: unit.to_owned(), log: true, ..Axis::default() },
         panels: vec![Panel {
-            y: Axis { label: "simulator over real kernel".to_owned(), ..Axis::default() },
-            series: vec![
+            y: Axis {
+                label: "simulator / real kernel".to_owned(),
+                log: true,
+                min: Some(1.0 / far),
+                max: Some(far),
+                ..Axis::default()
+            },
+            series: [vec![
                 Series {
                     name: label.to_owned(),
                     style: Style::Points,
                     x: with.iter().map(|one| one.real).collect(),
                     y: with.iter().map(|one| one.ratio).collect(),
+                    low: with.iter().map(|one| one.low).collect(),
+                    high: with.iter().map(|one| one.high).collect(),
                     color_key: None,
                 },
-                Series {
-                    name: "equal".to_owned(),
-                    style: Style::Reference,
-                    x: vec![1.0],
-                    y: vec![1.0],
-                    color_key: None,
-                },
-            ],
+                line("equal".to_owned(), 1.0),
+            ], limits.collect()].concat(),
         }],
         ..Figure::default()
     }

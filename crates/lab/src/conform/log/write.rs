@@ -126,6 +126,7 @@ fn figure(id: &str, flow: &FlowLog) -> Figure {
         x: x.clone(),
         y: flow.samples.iter().map(column).collect(),
         color_key: Some(name.to_owned()),
+        ..Series::default()
     };
     let panel = |label: &str, unit: &str, lines: Vec<Series>| Panel {
         y: Axis { label: label.into(), unit: unit.into(), min: Some(0.0), ..Axis::default() },

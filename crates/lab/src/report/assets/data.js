@@ -23,10 +23,18 @@ function decode(column) {
     const [first, step, n] = column.g;
     return Float64Array.from({ length: n }, (_, i) => first + i * step);
   }
-  if (column.u) {
-    const [first, step, ahead] = column.u;
+  if (column.u || column.b) {
+    const [first, step, ahead] = column.u || column.b;
     let index = 0;
+    if (column.b) return values(ahead, 1, (view, at) => first + step * (index += view.getUint8(at)));
     return values(ahead, 2, (view, at) => first + step * (index += view.getUint16(at, true)));
+  }
+  if (column.q) {
+    const [low, high, levels] = column.q;
+    return values(levels, 2, (view, at) => {
+      const level = view.getUint16(at, true);
+      return level === 65535 ? NaN : low + ((high - low) * level) / 65534;
+    });
   }
   if (column.d) return values(column.d, 8, (view, at) => view.getFloat64(at, true));
   return values(column.f, 4, (view, at) => view.getFloat32(at, true));
@@ -62,7 +70,7 @@ function valueAt(series, x, near) {
   const { xs, ys, style } = series;
   if (style === 'reference' && series.flat) return ys[0];
   const before = indexBefore(xs, x);
-  if (style === 'step') return before < 0 || (before === xs.length - 1 && !near(x, xs[before])) ? NaN : ys[before];
+  if (style === 'step' || style === 'area') return before < 0 || (before === xs.length - 1 && !near(x, xs[before])) ? NaN : ys[before];
   let at = before;
   if (before < 0 || (before + 1 < xs.length && xs[before + 1] - x < x - xs[before])) at = before + 1;
   const onLine = style !== 'points' && before >= 0 && before < xs.length - 1;
@@ -93,18 +101,22 @@ function withUnit(axis) {
 }
 
 function csvCell(value) {
-  const text = typeof value === 'number' ? (Number.isFinite(value) ? String(Number(value.toPrecision(9))) : '') : String(value);
+  const text = typeof value === 'number' ? (Number.isFinite(value) ? String(Number(value.toPrecision(6))) : '') : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
 /** A figure's data in the long form that every tool reads: one value a line. */
 function figureCsv(figure) {
-  const lines = [['panel', 'series', withUnit(figure.spec.x), 'value']];
+  const lines = [['panel', 'series', withUnit(figure.spec.x), 'value', 'low', 'high']];
   for (const panel of figure.panels) {
-    for (const s of panel.series) s.xs.forEach((x, i) => lines.push([withUnit(panel.y), s.name, x, s.ys[i]]));
+    const { names } = panel.y;
+    const value = (y) => (names && !Number.isNaN(y) ? names[names.length - 1 - Math.round(y)] : y);
+    for (const s of panel.series.filter((s) => !names || isData(s))) {
+      s.xs.forEach((x, i) => lines.push([withUnit(panel.y), s.name, x, value(s.ys[i]), ...(s.low ? [s.low[i], s.high[i]] : ['', ''])]));
+    }
   }
   for (const band of figure.ribbons) {
-    band.states.forEach((state, i) => lines.push(['state', band.name, band.edges[i], state < 0 ? '' : DATA.states[state]]));
+    band.states.forEach((state, i) => lines.push(['state', band.name, band.edges[i], state < 0 ? '' : DATA.states[state], '', '']));
   }
   return lines.map((line) => line.map(csvCell).join(',')).join('\n') + '\n';
 }

@@ -15,6 +15,8 @@ class FigureView {
   }
 
   panelHeight() {
+    const names = Math.max(0, ...this.spec.panels.map((panel) => (panel.y.names || []).length));
+    if (names) return Math.max(120, 34 * names + 30);
     const base = this.spec.panels.length === 1 ? 320 : this.spec.panels.length === 2 ? 220 : 165;
     return narrow() ? Math.round(base * 0.82) : base;
   }
@@ -29,29 +31,54 @@ class FigureView {
     return Math.max(160, Math.floor(this.plots.clientWidth));
   }
 
+  /** Decodes the columns once, for a thumbnail or for the figure itself. */
+  prepare() {
+    if (!this.panels) this.load();
+  }
+
   /** Decodes the columns and settles ranges and colours. */
   load() {
     // The margin on the left holds tick labels, and the ribbons' names where they are short.
     const [least, most] = narrow() ? [44, 50] : [56, 92];
     const wanted = Math.ceil(longestName(this.spec.ribbons) + 9);
     this.gutter = wanted <= most ? Math.max(least, wanted) : least;
+    const pen = measuring();
+    const named = this.spec.panels.flatMap((panel) => panel.y.names || []).map((name) => pen.measureText(name).width);
+    if (named.length) this.gutter = Math.min(narrow() ? 128 : 320, Math.ceil(Math.max(...named)) + 14);
     this.panels = this.spec.panels.map((panel) => ({
       y: panel.y,
-      series: panel.series.map((s) => ({ ...s, xs: strictlyRising(columnOf(s.x)), ys: columnOf(s.y) })).filter((s) => s.xs.length),
+      series: panel.series.map((s) => this.columns(s, panel.y.names)).filter((s) => s.xs.length),
     }));
     this.ribbons = this.spec.ribbons.map((band) => ({ ...band, edges: columnOf(band.edges) }));
     this.full = this.fullRange();
     this.view = [...this.full];
     for (const panel of this.panels) {
-      let marker = 0;
+      const lines = panel.series.filter(isData);
       for (const s of panel.series) {
-        if (s.style === 'points') s.marker = MARKERS[marker++ % MARKERS.length];
+        s.isMarked = isData(s) && (lines.length > 1 || s.xs.length <= DOTS_MAX);
         if (s.style !== 'reference') continue;
         s.flat = s.ys.every((y) => y === s.ys[0]);
         if (s.xs.length === 1) [s.xs, s.ys] = [Float64Array.from(this.full), Float64Array.of(s.ys[0], s.ys[0])];
       }
     }
     paint(this.panels);
+    this.endRoom = this.roomAtEnd();
+  }
+
+  /** A series with its values; names run from top to bottom, values from bottom to top. */
+  columns(s, names) {
+    const ys = columnOf(s.y);
+    const columns = { ...s, xs: strictlyRising(columnOf(s.x)), ys: names ? ys.map((y) => names.length - 1 - y) : ys };
+    return s.low === undefined ? columns : { ...columns, low: columnOf(s.low), high: columnOf(s.high) };
+  }
+
+  /** How wide the names at the lines' ends are; none where the figure is narrow. */
+  roomAtEnd() {
+    if (narrow()) return 0;
+    const pen = measuring();
+    pen.font = `600 11px ${cssColor('--text')}`;
+    const widths = this.panels.flatMap(namedAtEnd).map((s) => pen.measureText(s.name).width);
+    return widths.length ? Math.min(END_NAME_MAX, Math.ceil(Math.max(...widths)) + 12) : 0;
   }
 
   fullRange() {
@@ -64,6 +91,11 @@ class FigureView {
     const all = this.panels.flatMap((panel) => panel.series);
     const spanning = all.filter((s) => s.style !== 'reference' || s.xs.length > 1);
     (spanning.length ? spanning : all).forEach((s) => widen(s.xs));
+    // Intervals along x: the axis holds them whole.
+    const isNamed = this.panels.some((panel) => panel.y.names);
+    for (const s of isNamed ? all.filter((s) => s.low) : []) {
+      s.low.forEach((v, i) => { if (v <= s.high[i]) [low, high] = [Math.min(low, v), Math.max(high, s.high[i])]; });
+    }
     this.ribbons.filter((band) => band.edges.length).forEach((band) => widen(band.edges));
     if (!(low <= high)) [low, high] = x.log ? [1, 10] : [0, 1];
     if (low === high) [low, high] = x.log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
@@ -71,7 +103,7 @@ class FigureView {
     if (few && !this.ribbons.length) {
       // Dots at the very edge would be cut in half.
       const room = x.log ? Math.pow(high / low, 0.03) : (high - low) * 0.03;
-      [low, high] = x.log ? [low / room, high * room] : [low >= 0 && low < room ? 0 : low - room, high + room];
+      [low, high] = x.log ? [low / room, high * room] : [!isNamed && low >= 0 && low < room ? 0 : low - room, high + room];
     }
     return [x.min ?? low, x.max ?? high];
   }
@@ -79,7 +111,7 @@ class FigureView {
   draw() {
     if (this.drawn) return;
     this.drawn = true;
-    this.load();
+    this.prepare();
     this.addTools();
     this.panels.forEach((panel, i) => {
       const last = i === this.panels.length - 1;
@@ -101,10 +133,10 @@ class FigureView {
       host.querySelector('canvas').setAttribute('role', 'img');
     }
     this.plots.style.minHeight = '';
-    this.note();
     this.recolor();
     this.listen();
     this.setView(this.full);
+    this.note();
     this.frame.dataset.drawn = 'true';
   }
 
@@ -116,31 +148,38 @@ class FigureView {
   }
 
   note() {
+    const cut = this.panels.filter((panel) => panel.cut);
+    const told = cut.map((panel) => `${panel.y.label}: the axis cuts off a spike of ${panel.cut.name}, ${cutText(panel, this.spec.x.unit).slice(2)}.`);
     const note = this.frame.querySelector('.note');
-    note.textContent = this.spec.note;
-    note.hidden = !this.spec.note;
+    note.textContent = [this.spec.note, ...told].filter(Boolean).join(' ');
+    note.hidden = !note.textContent;
+    if (!cut.length) return;
+    this.wholeButton = this.button('Show spikes', 'Show the whole range of y, spikes included', () => this.showWhole());
+    this.wholeButton.setAttribute('aria-pressed', 'false');
+  }
+
+  /** Draws spikes whole, or cuts them off again. */
+  showWhole() {
+    this.isWhole = !this.isWhole;
+    this.wholeButton.setAttribute('aria-pressed', String(this.isWhole));
+    for (const chart of this.charts) chart.redraw(false, true);
+    this.setView(this.view);
+  }
+
+  button(label, title, act) {
+    const made = element('button', { type: 'button', title, 'aria-label': title }, label);
+    made.addEventListener('click', act);
+    this.frame.querySelector('.tools').append(made);
+    return made;
   }
 
   addTools() {
-    const button = (label, title, act) => {
-      const made = element('button', { type: 'button', title, 'aria-label': title }, label);
-      made.addEventListener('click', act);
-      this.frame.querySelector('.tools').append(made);
-      return made;
-    };
-    this.resetButton = button('Reset zoom', 'Show the whole range again (double-click)', () => this.reset());
-    button('+', 'Zoom in (or drag over the plot)', () => this.zoomBy(ZOOM_STEP));
-    button('−', 'Zoom out', () => this.zoomBy(1 / ZOOM_STEP));
-    button('CSV', 'Download this figure’s values as CSV', () => this.download());
-  }
-
-  download() {
-    const link = element('a', {
-      href: URL.createObjectURL(new Blob([figureCsv(this)], { type: 'text/csv' })),
-      download: `${this.spec.id.replace(/[^\w.-]+/g, '-') || 'figure'}.csv`,
-    });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    this.resetButton = this.button('Reset zoom', 'Show the whole range again (double-click)', () => this.reset());
+    this.button('+', 'Zoom in (or drag over the plot)', () => this.zoomBy(ZOOM_STEP));
+    this.button('−', 'Zoom out', () => this.zoomBy(1 / ZOOM_STEP));
+    this.button('PNG', 'Download this figure as a PNG picture', () => savePng(this));
+    this.button('SVG', 'Download this figure as an SVG picture', () => saveSvg(this));
+    this.button('CSV', 'Download this figure’s values as CSV', () => save(this, 'csv', new Blob([figureCsv(this)], { type: 'text/csv' })));
   }
 
   /** Scale functions, so that a step on a log axis is a step of the eye. */
@@ -256,10 +295,13 @@ class FigureView {
     for (const chart of this.charts) chart.redraw(false);
   }
 
-  /** Paper has its own width. */
+  /** On paper a picture of lines stands for the canvas, which would be coarse there; without `width` it goes again. */
   print(width) {
     this.printing = width !== undefined;
-    this.resize(width ?? this.width());
+    this.frame.querySelector('.on-paper')?.remove();
+    if (!this.printing) return;
+    const paper = element('div', { class: 'on-paper' });
+    paper.innerHTML = pictureSvg(this, { width, isPlain: true });
+    this.plots.after(paper);
   }
 }
-

@@ -7,21 +7,28 @@ const HUES = {
   blue: ['#00568f', '#4f9fe8'], orange: ['#c04a00', '#ff8638'], green: ['#009a72', '#35cfa0'],
   purple: ['#c35a9e', '#f0a3d4'], amber: ['#b58a00', '#f2cc3a'], sky: ['#3f9ad6', '#a5e3ff'],
   grey: ['#454d57', '#9aa5b0'], brown: ['#6a3a16', '#b98457'], olive: ['#5d6600', '#c9d46a'], rose: ['#a3152f', '#ff6f7c'],
+  teal: ['#00707c', '#5fd3dc'],
 };
 const CYCLE = ['blue', 'orange', 'green', 'purple', 'amber', 'sky', 'brown', 'grey', 'rose', 'olive'];
+/** For what is no algorithm that we know: none of the hues that readers learn. */
+const SPARE = ['teal', 'brown', 'olive', 'rose', 'sky', 'amber'];
 const DASHES = [[], [9, 3], [2, 3], [9, 3, 2, 3], [5, 3], [14, 4]];
-/** Up to how many values a flow's line is dashed to tell it from its siblings. */
+/** Dashes of the references of a panel, so that several are told apart. */
+const REFERENCE_DASHES = [[5, 4], [1.5, 3], [11, 3, 2, 3], [14, 5]];
+/** Up to how many values a line is dashed: on dense ones dashes only add noise. */
 const DASHED_MAX = 400;
+const MARKERS = ['circle', 'square', 'triangle', 'diamond', 'cross', 'down', 'plus'];
 
-// Hue and dash of each algorithm: a family shares a hue, its members differ in dash.
+// Hue, dash and marker of each algorithm: a family shares a hue, its members differ in dash and marker.
 const ALGORITHMS = {
-  'bbr1': ['blue', 0], 'bbr': ['blue', 0], 'bbr1-draft00': ['blue', 1],
-  'cubic': ['orange', 0], 'reno': ['grey', 0],
-  'bbr2': ['green', 0], 'bbr2-ietf100': ['green', 1],
-  'bbr3': ['purple', 0], 'bbr3-draft06': ['purple', 0], 'bbr3-linux': ['purple', 1],
-  'bbr-cpa': ['amber', 0], 'bbr-s': ['sky', 0], 'bbr-s-p85': ['sky', 1], 'bbr-s-kalman': ['sky', 2],
-  'bbr-acd': ['brown', 0], 'acd-linux': ['brown', 0], 'acd-ns3': ['brown', 1], 'acd-once': ['brown', 2],
-  'bbr-apg': ['olive', 4], 'davis': ['rose', 5], 'queue': ['grey', 0],
+  'bbr1': ['blue', 0, 'circle'], 'bbr': ['blue', 0, 'circle'], 'bbr1-draft00': ['blue', 1, 'plus'],
+  'cubic': ['orange', 0, 'square'], 'reno': ['grey', 0, 'down'],
+  'bbr2': ['green', 0, 'triangle'], 'bbr2-ietf100': ['green', 1, 'down'],
+  'bbr3': ['purple', 0, 'diamond'], 'bbr3-draft06': ['purple', 0, 'diamond'], 'bbr3-linux': ['purple', 1, 'plus'],
+  'tuned': ['rose', 0, 'cross'],
+  'bbr-cpa': ['amber', 0, 'down'], 'bbr-s': ['sky', 0, 'square'], 'bbr-s-p85': ['sky', 1, 'plus'], 'bbr-s-kalman': ['sky', 2, 'cross'],
+  'bbr-acd': ['brown', 0, 'plus'], 'acd-linux': ['brown', 0, 'plus'], 'acd-ns3': ['brown', 1, 'cross'], 'acd-once': ['brown', 2, 'down'],
+  'bbr-apg': ['olive', 4, 'cross'], 'davis': ['rose', 5, 'triangle'], 'fixed': ['teal', 0, 'circle'], 'queue': ['grey', 0, 'circle'],
 };
 
 // The states' names, fills in light and patterns. Long quiet states are pale, short ones strong.
@@ -62,21 +69,52 @@ function mixed(hex, other, share) {
   return `#${a.map((v, i) => Math.round(v + (b[i] - v) * share).toString(16).padStart(2, '0')).join('')}`;
 }
 
-/** Hue and dash of a colour key without its flow number. */
+/** The keys of the whole page that name no known algorithm, in an order that no figure depends on. */
+let unknownKeys = null;
+
+function unknown(base) {
+  if (!unknownKeys) {
+    const keys = DATA.figures.flatMap((f) => f.panels).flatMap((p) => p.series).filter((s) => s.style !== 'reference' && s.style !== 'area')
+      .map((s) => baseOf(s.key || s.name)).filter((key) => !familyOf(key));
+    unknownKeys = [...new Set(keys)].sort();
+  }
+  const nth = Math.max(0, unknownKeys.indexOf(base));
+  return [SPARE[nth % SPARE.length], Math.floor(nth / SPARE.length) % DASHES.length, MARKERS[(nth + 3) % MARKERS.length]];
+}
+
+/** A colour key without its flow number. */
+function baseOf(key) {
+  return /^(.*?)(?:#\d+)?$/s.exec(key)[1];
+}
+
+/** The algorithm that a key begins with: `bbr1` of `bbr1 linux`, `bbr3` of `bbr3,cwnd_gain=2`. */
+function familyOf(base) {
+  const name = base.toLowerCase();
+  if (Object.hasOwn(ALGORITHMS, name)) return name;
+  const head = name.split(/[ ,]/)[0];
+  return head !== name && Object.hasOwn(ALGORITHMS, head) ? head : null;
+}
+
+/** Hue, dash and marker of a colour key without its flow number. */
 function styleOf(base) {
-  const known = ALGORITHMS[base] || ALGORITHMS[base.toLowerCase()];
-  return known || [CYCLE[numberOf(base) % CYCLE.length], 0];
+  const family = familyOf(base);
+  if (!family) return unknown(base);
+  const [hue, dash, marker] = ALGORITHMS[family];
+  if (family === base.toLowerCase()) return [hue, dash, marker];
+  // A variant: its family's hue, a dash and a marker of its own.
+  const n = numberOf(base);
+  return [hue, 1 + (n % (DASHES.length - 1)), MARKERS[(MARKERS.indexOf(marker) + 1 + (n % (MARKERS.length - 1))) % MARKERS.length]];
 }
 
 /**
- * Gives each series of a figure `color()` and `dash`. One algorithm has one hue. Several flows of one algorithm get shades
- * and dashes of it; where the figure holds one algorithm only, each flow gets a hue of its own, the first the algorithm's.
+ * Gives each series of a figure `color()`, `dash` and `marker`. One algorithm has one hue. Several flows of one algorithm get
+ * shades and dashes of it; where the figure holds one algorithm only, each flow gets a hue of its own, the first the algorithm's.
  */
 function paint(panels) {
   const flowsOf = new Map();
   for (const panel of panels) {
     const met = new Map();
-    for (const s of panel.series.filter((s) => s.style !== 'reference')) {
+    for (const s of panel.series.filter(isData)) {
       const key = s.key || s.name;
       const [, base, flow] = /^(.*?)(?:#(\d+))?$/s.exec(key);
       const place = `${s.style} ${key}`;
@@ -89,22 +127,31 @@ function paint(panels) {
     }
   }
   const algorithms = [...flowsOf.keys()].filter((base) => base !== 'queue');
-  for (const s of panels.flatMap((panel) => panel.series)) {
-    if (s.style === 'reference') {
-      s.color = () => cssColor('--soft');
-      s.dash = [4, 4];
-      continue;
+  for (const panel of panels) {
+    let references = 0;
+    const taken = new Set();
+    for (const s of panel.series) {
+      if (!isData(s)) {
+        s.color = () => cssColor(s.style === 'area' ? '--area' : '--soft');
+        s.dash = s.style === 'area' ? [] : REFERENCE_DASHES[references++ % REFERENCE_DASHES.length];
+        continue;
+      }
+      const nth = flowsOf.get(s.base).get(s.flow);
+      colorSeries(s, nth, algorithms.length === 1 && s.base !== 'queue');
+      // Two of one panel never share both marker and style.
+      const place = () => `${s.style} ${s.marker}`;
+      for (let tries = 0; taken.has(place()) && tries < MARKERS.length; tries++) s.marker = MARKERS[(MARKERS.indexOf(s.marker) + 1) % MARKERS.length];
+      taken.add(place());
     }
-    const nth = flowsOf.get(s.base).get(s.flow);
-    colorSeries(s, nth, algorithms.length === 1 && s.base !== 'queue');
   }
 }
 
 function colorSeries(s, nth, alone) {
-  const [hue, dash] = styleOf(s.base);
+  const [hue, dash, marker] = styleOf(s.base);
+  s.marker = marker;
   // A member of a family leans towards the ink, so that it differs from the head in more than its dash.
   let pair = dash ? HUES[hue].map((hex, theme) => mixed(hex, ['#000000', '#ffffff'][theme], 0.2 + 0.15 * (dash % 2))) : HUES[hue];
-  s.dash = DASHES[dash];
+  s.dash = s.xs.length <= DASHED_MAX ? DASHES[dash] : [];
   if (nth > 0 && alone) {
     const others = CYCLE.filter((name) => name !== hue);
     pair = HUES[others[(nth - 1) % others.length]];
@@ -112,11 +159,15 @@ function colorSeries(s, nth, alone) {
     const share = [0, 0.38, 0.3, 0.58, 0.5][nth % 5];
     const toward = nth % 2 ? ['#ffffff', '#ffffff'] : ['#000000', '#101418'];
     pair = pair.map((hex, theme) => mixed(hex, toward[theme], share));
-    // Dashes help where lines are smooth; on dense ones they only add noise.
     s.dash = s.xs.length <= DASHED_MAX ? DASHES[nth % DASHES.length] : [];
   }
   if (s.style === 'dashed') s.dash = [6, 4];
   s.color = () => pair[isDark() ? 1 : 0];
+}
+
+/** The colour of an algorithm outside of any figure. */
+function keyColor(key) {
+  return HUES[styleOf(baseOf(key))[0]][isDark() ? 1 : 0];
 }
 
 /** A state's short name, pattern, fill and ink. In the dark all fills are dimmed, and pale ones turn to dark ones. */

@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 const SVG = 'http://www.w3.org/2000/svg';
-const MARKERS = ['circle', 'square', 'triangle', 'diamond', 'cross'];
 /** Up to how many values a line shows a dot at each. */
 const DOTS_MAX = 60;
+/** The same of a staircase, whose corners already tell where it has values. */
+const STEPS_MAX = 20;
+/** Markers along a longer line, and the widest name at its end. */
+const MARKS = 6;
+const END_NAME_MAX = 132;
 
 function element(name, attributes, ...children) {
   const made = document.createElement(name);
@@ -21,6 +25,11 @@ function axisFont() {
   return '12px system-ui, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif';
 }
 
+/** Whether a marker is strokes without an inside. */
+function isStroke(shape) {
+  return shape === 'cross' || shape === 'plus';
+}
+
 /** The marker's outline around (x, y), as a path. */
 function markerPath(shape, x, y, r) {
   const path = new Path2D();
@@ -31,110 +40,177 @@ function markerPath(shape, x, y, r) {
       triangle: [[0, -1.15], [1.1, 0.8], [-1.1, 0.8]],
       diamond: [[0, -1.25], [1.15, 0], [0, 1.25], [-1.15, 0]],
       cross: [[-0.9, -0.9], [0.9, 0.9], null, [0.9, -0.9], [-0.9, 0.9]],
+      plus: [[-1.1, 0], [1.1, 0], null, [0, -1.1], [0, 1.1]],
+      down: [[0, 1.15], [1.1, -0.8], [-1.1, -0.8]],
     }[shape];
     let pen = 'moveTo';
     for (const corner of corners) {
       if (corner) path[pen](x + corner[0] * r, y + corner[1] * r);
       pen = corner ? 'lineTo' : 'moveTo';
     }
-    if (shape !== 'cross') path.closePath();
+    if (!isStroke(shape)) path.closePath();
   }
   return path;
 }
 
-/** Open markers for a series of points; the page shows through them, so that a line beneath stays readable. */
-function drawMarkers(u, s) {
-  const { ctx } = u;
-  const ratio = devicePixelRatio;
+/** Draws inside the plot's own area, or a little around it. */
+function clipped(u, around, draw) {
+  const { ctx, bbox } = u;
+  const room = around * devicePixelRatio;
   ctx.save();
   ctx.beginPath();
-  ctx.rect(u.bbox.left - 6 * ratio, u.bbox.top - 6 * ratio, u.bbox.width + 12 * ratio, u.bbox.height + 12 * ratio);
+  ctx.rect(bbox.left - room, bbox.top - room, bbox.width + 2 * room, bbox.height + 2 * room);
   ctx.clip();
-  ctx.strokeStyle = s.color();
+  ctx.setLineDash([]);
+  draw(ctx, devicePixelRatio);
+  ctx.restore();
+}
+
+/** The bars of the intervals: along x where y is an axis of names, else along y. */
+function drawIntervals(u, s, panel) {
+  const along = panel.y.names ? 'x' : 'y';
+  clipped(u, 0, (ctx, ratio) => {
+    const cap = 3.5 * ratio;
+    const stroke = (...points) => points.forEach(([x, y], i) => (i % 2 ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+    ctx.strokeStyle = s.color();
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.beginPath();
+    for (let i = 0; i < s.xs.length; i++) {
+      if (Number.isNaN(s.ys[i]) || !(s.low[i] <= s.high[i])) continue;
+      const [from, to] = [s.low[i], s.high[i]].map((end) => u.valToPos(end, along, true));
+      const at = along === 'x' ? u.valToPos(s.ys[i], 'y', true) : u.valToPos(s.xs[i], 'x', true);
+      if (along === 'x') stroke([from, at], [to, at], [from, at - cap], [from, at + cap], [to, at - cap], [to, at + cap]);
+      else stroke([at, from], [at, to], [at - cap, from], [at + cap, from], [at - cap, to], [at + cap, to]);
+    }
+    ctx.stroke();
+  });
+}
+
+/** Open markers for a series of points, so that a line beneath stays readable; filled ones on a line. */
+function drawMarkers(u, s, panel, isLog) {
+  const { min, max } = u.scales.x;
+  const isOpen = s.style === 'points';
+  const all = () => Array.from(s.xs, (x, i) => [x, s.ys[i]]).filter(([x, y]) => x >= min && x <= max && !Number.isNaN(y));
+  const marks = isOpen ? all() : marksOf(s, panel, min, max, isLog);
+  const strokes = isStroke(s.marker);
+  clipped(u, 6, (ctx, ratio) => {
+    const r = (isOpen ? (s.xs.length > 300 ? 2 : 4.4) : 3.4) * ratio;
+    for (const [x, y] of marks) {
+      const path = markerPath(s.marker, u.valToPos(x, 'x', true), u.valToPos(y, 'y', true), r);
+      // A rim of the page's colour sets a filled marker off from dense lines.
+      ctx.lineWidth = (isOpen ? 1.7 : strokes ? 4 : 2.4) * ratio;
+      ctx.strokeStyle = isOpen ? s.color() : cssColor('--page');
+      ctx.fillStyle = isOpen ? cssColor('--page') : s.color();
+      if (isOpen && !strokes) ctx.fill(path);
+      ctx.stroke(path);
+      if (isOpen) continue;
+      ctx.strokeStyle = s.color();
+      ctx.lineWidth = 1.8 * ratio;
+      if (strokes) ctx.stroke(path);
+      else ctx.fill(path);
+    }
+  });
+}
+
+/** Named stretches of x, behind everything; their names stand in the highest panel. */
+function drawRegions(u, figure, panel) {
+  const isFirst = panel === figure.panels[0];
+  const { min, max } = u.scales.x;
+  const { top, height } = u.bbox;
+  clipped(u, 0, (ctx, ratio) => figure.spec.regions.forEach(([label, from, to], nth) => {
+    const [left, right] = [from, to].map((x) => u.valToPos(Math.max(min, Math.min(max, x)), 'x', true));
+    if (nth % 2 === 0) {
+      ctx.fillStyle = cssColor('--region');
+      ctx.fillRect(left, top, right - left, height);
+    }
+    if (isFirst && right > left) drawRegionName(ctx, label, left, right, top, height, ratio);
+  }));
+}
+
+/** A region's name: whole, or up to its colon, or on its side, whichever fits. */
+function drawRegionName(ctx, label, left, right, top, height, ratio) {
+  ctx.font = `600 ${11.5 * ratio}px ${cssColor('--text')}`;
+  ctx.fillStyle = cssColor('--soft');
+  const [short] = label.split(':');
+  const text = [label, short].find((text) => ctx.measureText(text).width <= right - left - 8 * ratio);
+  ctx.save();
+  ctx.translate((left + right) / 2, top + (text ? 4 : 5) * ratio);
+  ctx.textAlign = text ? 'center' : 'left';
+  ctx.textBaseline = text ? 'top' : 'middle';
+  if (!text) ctx.rotate(Math.PI / 2);
+  ctx.fillText(text || fitted(ctx, short, height - 8 * ratio), 0, 0);
+  ctx.restore();
+}
+
+/** A text on a ground of the page's colour, around the height `y`: it often lies on a line. */
+function drawOnGround(ctx, text, x, y, ratio, ink) {
+  const width = ctx.measureText(text).width;
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  ctx.globalAlpha = 0.85;
   ctx.fillStyle = cssColor('--page');
-  ctx.lineWidth = 1.7 * ratio;
-  const r = (s.xs.length > 300 ? 2 : 4.4) * ratio;
-  for (let i = 0; i < s.xs.length; i++) {
-    if (s.xs[i] < u.scales.x.min || s.xs[i] > u.scales.x.max || Number.isNaN(s.ys[i])) continue;
-    const path = markerPath(s.marker, u.valToPos(s.xs[i], 'x', true), u.valToPos(s.ys[i], 'y', true), r);
-    if (s.marker !== 'cross') ctx.fill(path);
-    ctx.stroke(path);
+  ctx.fillRect(x - 3 * ratio, y - 6.5 * ratio, width + 6 * ratio, 13 * ratio);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = ink;
+  ctx.fillText(text, x, y);
+}
+
+/** The names of the reference lines, on their lines, over all else. */
+function drawReferenceNames(u, panel) {
+  const { ctx, bbox, scales } = u;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.font = `${11 * ratio}px ${cssColor('--text')}`;
+  const place = { x: (x) => u.valToPos(x, 'x', true), y: (y) => u.valToPos(y, 'y', true) };
+  const box = { left: bbox.left, right: bbox.left + bbox.width, top: bbox.top, bottom: bbox.top + bbox.height };
+  for (const { name, x, y } of referenceNames(panel, scales.x, scales.y, place, box, ctx, ratio)) {
+    drawOnGround(ctx, name, x, y, ratio, cssColor('--soft'));
   }
   ctx.restore();
 }
 
-/** The name of a reference line, on the line. */
-function drawReferenceName(u, s) {
-  const last = s.ys.length - 1;
-  const y = u.valToPos(s.ys[last], 'y', true);
-  const { left, top, width, height } = u.bbox;
-  if (!(y > top - 1 && y < top + height + 1) || !s.flat) return;
+/** Each line's name at its end, in its colour. */
+function drawEndNames(u, figure, panel) {
+  if (!figure.endRoom) return;
+  const { min, max } = u.scales.x;
   const ratio = devicePixelRatio;
+  const { left, top, width, height } = u.bbox;
   const { ctx } = u;
   ctx.save();
-  ctx.font = `${11 * ratio}px ${cssColor('--text')}`;
-  ctx.textAlign = 'right';
-  const above = y - top > 16 * ratio;
-  ctx.textBaseline = above ? 'bottom' : 'top';
-  const at = [s.name, left + width - 4 * ratio, y + (above ? -2 : 3) * ratio];
-  // A ground of the page's colour: the name often lies on a line.
-  const size = ctx.measureText(s.name).width;
-  ctx.globalAlpha = 0.8;
-  ctx.fillStyle = cssColor('--page');
-  ctx.fillRect(at[1] - size - 3 * ratio, above ? at[2] - 12 * ratio : at[2] - ratio, size + 6 * ratio, 13 * ratio);
-  ctx.globalAlpha = 1;
-  ctx.fillStyle = cssColor('--soft');
-  ctx.fillText(...at);
+  ctx.font = `600 ${11 * ratio}px ${cssColor('--text')}`;
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  const ends = namedAtEnd(panel).map((s) => ({ s, y: u.valToPos(lastValue(s, min, max), 'y', true) }));
+  const labels = ends.filter(({ y }) => y >= top && y <= top + height);
+  for (const { s, y } of spreadLabels(labels, top + 5 * ratio, top + height - 5 * ratio, 13 * ratio)) {
+    ctx.fillStyle = s.color();
+    ctx.fillText(fitted(ctx, s.name, (figure.endRoom - 8) * ratio), left + width + 6 * ratio, y);
+  }
   ctx.restore();
 }
 
-/** The y range: as the figure fixes it, otherwise around the data, from zero if they come near it. */
-function yRange(axis, low, high) {
-  if (!(low <= high)) [low, high] = axis.log ? [1, 10] : [0, 1];
-  if (axis.log) return [axis.min ?? low / 1.25, axis.max ?? high * 1.25];
-  const room = high - low || Math.abs(high) * 0.1 || 1;
-  const fromZero = low >= 0 && low < 0.45 * high;
-  const min = axis.min ?? (fromZero || (low === 0 && high === 0) ? 0 : low - 0.08 * room);
-  const max = axis.max ?? high + 0.08 * Math.max(room, high - min);
-  return max > min ? [min, max] : [min, min + 1];
+/** What stands above the range, at the place where it leaves it. */
+function drawCut(u, figure, panel) {
+  if (!panel.cut) return;
+  const { ctx, bbox } = u;
+  const ratio = devicePixelRatio;
+  const text = cutText(panel, figure.spec.x.unit);
+  ctx.save();
+  ctx.font = `600 ${11 * ratio}px ${cssColor('--text')}`;
+  const most = bbox.left + bbox.width - ctx.measureText(text).width - 4 * ratio;
+  const x = Math.max(bbox.left + 2 * ratio, Math.min(most, u.valToPos(panel.cut.x, 'x', true) - 4 * ratio));
+  drawOnGround(ctx, text, x, bbox.top + 8 * ratio, ratio, cssColor('--ink'));
+  ctx.restore();
 }
 
 function seriesOptions(s) {
   const line = { label: s.name, stroke: () => s.color(), width: 1.7, dash: s.dash, points: { show: false } };
-  if (s.style === 'points') return { ...line, paths: () => null, stroke: () => s.color() };
-  if (s.style === 'reference') return { ...line, width: 1.2 };
+  if (s.style === 'points') return { ...line, paths: () => null };
+  if (s.style === 'reference') return { ...line, width: 1.3 };
+  if (s.style === 'area') return { ...line, width: 1, fill: () => s.color(), paths: uPlot.paths.stepped({ align: 1 }) };
   if (s.style === 'step') return { ...line, paths: uPlot.paths.stepped({ align: 1 }) };
-  const dots = s.style === 'line' && s.xs.length <= DOTS_MAX;
-  return { ...line, points: { show: dots, size: 6, width: 0, fill: () => s.color() } };
+  return line;
 }
-
-/**
- * Ticks of a log axis: 1, 2 … 9 times each power of ten within the range, or finer ones where those are few. The library's own
- * count on a range that begins at such a number, and never end where it does not.
- */
-function logTicks(u, axis, min, max) {
-  const ticks = [];
-  for (let power = Math.floor(Math.log10(min)); 10 ** power <= max; power += 1) {
-    for (let digit = 1; digit < 10; digit += 1) {
-      const at = Number(`${digit}e${power}`);
-      if (at >= min && at <= max) ticks.push(at);
-    }
-  }
-  if (ticks.length >= 3) return ticks;
-  const step = 10 ** Math.floor(Math.log10((max - min) / 2));
-  const first = Math.ceil(min / step);
-  const count = Math.floor(max / step) - first + 1;
-  return Array.from({ length: count }, (_, nth) => Number(((first + nth) * step).toPrecision(12)));
-}
-
-/** Which of them bear a label: powers of ten where there are two or more, else 1, 2 and 5, else all. */
-function logLabels(u, ticks) {
-  const digits = ticks.map((at) => Number(at.toExponential(6).split('e')[0]));
-  const shown = digits.filter((digit) => digit === 1).length >= 2 ? [1] : [1, 2, 5];
-  return ticks.map((at, nth) => (ticks.length <= 4 || shown.includes(digits[nth]) ? at : null));
-}
-
-const LOG_AXIS = { splits: logTicks, filter: logLabels };
 
 /** The axes: short tick labels, a grid that stays behind the data. The lowest chart alone names x. */
 function axes(figure, y, withX) {
@@ -151,18 +227,35 @@ function axes(figure, y, withX) {
       ? { label: withUnit(figure.spec.x), labelSize: 20, labelGap: 0, labelFont: axisFont() }
       : { values: (u, ticks) => ticks.map(() => '') }),
   };
-  return [x, { ...common, ...(y.log ? LOG_AXIS : {}), scale: 'y', size: figure.gutter, space: y.log ? 18 : 30 }];
+  const yAxis = { ...common, ...(y.log ? LOG_AXIS : {}), scale: 'y', size: figure.gutter, space: y.log ? 18 : 30 };
+  if (!y.names) return [x, yAxis];
+  const name = (i) => fitted(measuring(), y.names[y.names.length - 1 - i] ?? '', figure.gutter - 12);
+  return [x, { ...yAxis, splits: () => y.names.map((_, i) => i), gap: 8, values: (u, ticks) => ticks.map(name) }];
+}
+
+/** A pen that measures texts of the axes. */
+function measuring() {
+  const pen = document.createElement('canvas').getContext('2d');
+  pen.font = axisFont();
+  return pen;
 }
 
 /** What all charts of a figure have in common: one x scale, one cursor, zoom by drag. */
-function chartOptions(figure, y, withX, height) {
+function chartOptions(figure, panel, withX, height) {
+  const { y } = panel;
+  const range = (u) => {
+    const { min, max } = u.scales.x;
+    const found = panelRange(panel, min ?? figure.full[0], max ?? figure.full[1], figure.isWhole);
+    panel.cut = found.cut;
+    return [found.min, found.max];
+  };
   const scale = (axis) => (axis.log ? { distr: 3, log: 10 } : { distr: 1 });
   return {
-    width: figure.width(), height: height + (withX ? 46 : 8), padding: [6, 8, 0, 0],
+    width: figure.width(), height: height + (withX ? 46 : 8), padding: [6, figure.endRoom || 10, 0, 0],
     legend: { show: false }, focus: { alpha: 1 },
     scales: {
       x: { time: false, ...scale(figure.spec.x), range: (u, min, max) => (min === null ? [...figure.full] : [min, max]) },
-      y: { ...scale(y), range: (u, min, max) => yRange(y, min, max) },
+      y: { ...scale(y), range },
     },
     axes: axes(figure, y, withX),
     cursor: {
@@ -193,16 +286,19 @@ function nearestIndex(u, seriesIndex, index) {
 
 /** Makes a panel's chart inside `host`. */
 function drawPanel(figure, panel, host, withX, height) {
-  const options = chartOptions(figure, panel.y, withX, height);
+  const options = chartOptions(figure, panel, withX, height);
   options.series = [{}, ...panel.series.map(seriesOptions)];
   // Points have values where they stand and nowhere between.
   options.cursor.dataIdx = (u, i, index) => (panel.series[i - 1]?.style === 'points' ? index : nearestIndex(u, i, index));
   options.cursor.points = { size: 7, width: 0, fill: (u, i) => panel.series[i - 1].color() };
+  options.hooks.drawClear = [(u) => drawRegions(u, figure, panel)];
   options.hooks.drawSeries = [(u, i) => {
     const s = panel.series[i - 1];
-    if (s.style === 'points') drawMarkers(u, s);
-    if (s.style === 'reference') drawReferenceName(u, s);
+    if (s.hidden || !isData(s)) return;
+    if (s.low) drawIntervals(u, s, panel);
+    drawMarkers(u, s, panel, figure.spec.x.log);
   }];
+  options.hooks.draw = [(u) => { drawReferenceNames(u, panel); drawEndNames(u, figure, panel); drawCut(u, figure, panel); }];
   const tables = panel.series.map((s) => [s.xs, Array.from(s.ys, (v) => (Number.isNaN(v) ? null : v))]);
   const data = tables.length ? uPlot.join(tables) : [[...figure.full]];
   panel.chart = new uPlot(options, data, host);
@@ -219,16 +315,20 @@ function swatch(s) {
     for (const [key, value] of Object.entries({ fill: 'none', stroke: 'currentColor', 'stroke-width': 1.8, ...attributes })) made.setAttribute(key, value);
     svg.append(made);
   };
-  if (s.style === 'points') {
-    const shapes = {
-      circle: ['circle', { cx: 12, cy: 6, r: 4.2 }], square: ['rect', { x: 8.2, y: 2.2, width: 7.6, height: 7.6 }],
-      triangle: ['path', { d: 'M12 1.2l4.6 8.6H7.4z' }], diamond: ['path', { d: 'M12 .8L17 6l-5 5.2L7 6z' }],
-      cross: ['path', { d: 'M8 2l8 8M16 2l-8 8' }],
-    };
-    part(...shapes[s.marker]);
-  } else if (s.style === 'step') part('path', { d: 'M1 9.5H9V3H17V7.5H23', 'stroke-dasharray': s.dash.join(' ') });
-  else part('path', { d: 'M1 6H23', 'stroke-dasharray': s.dash.join(' ') });
-  if (s.style === 'line' && s.xs.length <= DOTS_MAX && !s.dash.length) part('circle', { cx: 12, cy: 6, r: 3, fill: 'currentColor', stroke: 'none' });
+  const shapes = {
+    circle: ['circle', { cx: 12, cy: 6, r: 4.2 }], square: ['rect', { x: 8.2, y: 2.2, width: 7.6, height: 7.6 }],
+    triangle: ['path', { d: 'M12 1.2l4.6 8.6H7.4z' }], diamond: ['path', { d: 'M12 .8L17 6l-5 5.2L7 6z' }],
+    cross: ['path', { d: 'M8 2l8 8M16 2l-8 8' }], down: ['path', { d: 'M12 10.8l4.6-8.6H7.4z' }], plus: ['path', { d: 'M12 1v10M7 6h10' }],
+  };
+  const dash = s.dash.join(' ');
+  if (s.style === 'area') part('rect', { x: 1, y: 2, width: 22, height: 9, fill: 'currentColor', stroke: 'none' });
+  else if (s.style === 'step') part('path', { d: 'M1 9.5H9V3H17V7.5H23', 'stroke-dasharray': dash });
+  else if (s.style !== 'points') part('path', { d: 'M1 6H23', 'stroke-dasharray': dash });
+  if (s.style === 'points') part(...shapes[s.marker]);
+  else if (s.isMarked) {
+    const [name, attributes] = shapes[s.marker];
+    part(name, { ...attributes, transform: 'translate(4.2 2.1) scale(.65)', fill: isStroke(s.marker) ? 'none' : 'currentColor' });
+  }
   return svg;
 }
 
@@ -246,6 +346,7 @@ function panelHead(panel) {
     button.addEventListener('click', () => {
       const show = button.getAttribute('aria-pressed') !== 'true';
       button.setAttribute('aria-pressed', String(show));
+      s.hidden = !show;
       panel.chart.setSeries(i + 1, { show });
     });
     legend.append(element('li', {}, button));

@@ -94,7 +94,7 @@ function longestName(ribbons) {
 function drawRibbonChart(figure, host) {
   figure.namesAbove = longestName(figure.ribbons) > figure.gutter - 8;
   const row = BAND + 4 + (figure.namesAbove ? NAME_LINE : 0);
-  const options = chartOptions(figure, { log: false, min: 0, max: 1 }, true, figure.ribbons.length * row + 2);
+  const options = chartOptions(figure, { y: { log: false, min: 0, max: 1 }, series: [] }, true, figure.ribbons.length * row + 2);
   options.padding[0] = 2;
   options.axes[1] = { ...options.axes[1], grid: { show: false }, values: () => [] };
   options.series = [{}, { show: false }];
