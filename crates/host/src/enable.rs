@@ -112,7 +112,10 @@ impl Machine {
         let available = self.sysctl("net.ipv4.tcp_available_congestion_control");
         let known = fs::read_to_string(&available).map_err(Fault::file(&available))?;
         if !known.split_whitespace().any(|one| one == algorithm) {
-            return Err(Fault::Other(format!("{algorithm}: the kernel has it not; it has {}; as root: modprobe tcp_{algorithm}", known.trim())));
+            return Err(Fault::Other(format!(
+                "{algorithm}: the kernel has it not; it has {}; as root: modprobe tcp_{algorithm}",
+                known.trim()
+            )));
         }
         let mut settings = vec![("net.ipv4.tcp_congestion_control", algorithm)];
         if algorithm == "bbr" && self.has_fq() {
@@ -258,7 +261,11 @@ mod tests {
         let mut folders = vec![root.to_owned()];
         while let Some(folder) = folders.pop() {
             for path in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
-                if path.is_dir() { folders.push(path) } else { all.push((path.clone(), fs::read_to_string(path).unwrap_or_default().trim().to_owned())) }
+                if path.is_dir() {
+                    folders.push(path)
+                } else {
+                    all.push((path.clone(), fs::read_to_string(path).unwrap_or_default().trim().to_owned()))
+                }
             }
         }
         all.sort();
@@ -293,7 +300,10 @@ mod tests {
             ours: Some(("bbr3".to_owned(), "/usr/bin/bbrlab".into())),
         };
         let shown: String = machine.plan(&ours).unwrap().iter().map(Change::lines).collect();
-        assert!(shown.contains("ExecStart=/usr/bin/bbrlab host load bbr3-linux,beta=0.6 --name bbr3 --default"), "{shown}");
+        assert!(
+            shown.contains("ExecStart=/usr/bin/bbrlab host load bbr3-linux,beta=0.6 --name bbr3 --default"),
+            "{shown}"
+        );
         machine.plan(&bbr()).unwrap();
         assert_eq!(image(&machine.root), before);
         fs::remove_dir_all(machine.root).unwrap();

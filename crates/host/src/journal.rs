@@ -108,9 +108,9 @@ impl Journal {
 /// All entries, as far as they can be read: what a draft holds never became one.
 pub fn entries(folder: &Path) -> Vec<Entry> {
     let Ok(files) = fs::read_dir(folder) else { return Vec::new() };
-    let paths = files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
-    let mut all: Vec<Entry> =
-        paths.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect();
+    let paths =
+        files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let mut all: Vec<Entry> = paths.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }

@@ -78,7 +78,8 @@ pub struct Host<'a> {
 /// A name that the kernel takes, and that is one of a file too.
 pub fn check_name(name: &str) -> Result<(), Fault> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let is_good = name.len() <= NAME_MAX && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_plain);
+    let is_good =
+        name.len() <= NAME_MAX && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_plain);
     if is_good { Ok(()) } else { Err(Fault::BadName(name.to_owned())) }
 }
 
@@ -268,7 +269,9 @@ impl Host<'_> {
             match fs::remove_dir(folder) {
                 // Others of ours are loaded.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Fault::File(folder.clone(), error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Fault::File(folder.clone(), error));
+                }
                 _ => {}
             }
         }

@@ -32,7 +32,8 @@ pub fn in_each<T: Send>(work: impl Fn() -> Result<T, Fault> + Sync) -> Vec<Resul
 /// Each once, by its inode.
 fn found() -> BTreeMap<u64, File> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|one| one.path().join("ns/net"));
-    let named = ["/run/netns", "/var/run/netns"].into_iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
+    let named =
+        ["/run/netns", "/var/run/netns"].into_iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
     let paths: Vec<PathBuf> = processes.chain(named.flatten().map(|one| one.path())).collect();
     let mut all = BTreeMap::new();
     for path in paths {

@@ -60,9 +60,7 @@ pub fn check() -> Result<(), Fault> {
     }
     let held = capabilities();
     if held & SYS_ADMIN == 0 && held & (BPF | NET_ADMIN) != BPF | NET_ADMIN {
-        return Err(Fault::Missing(
-            "this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run it with sudo",
-        ));
+        return Err(Fault::Missing("this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run it with sudo"));
     }
     Ok(())
 }

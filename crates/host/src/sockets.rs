@@ -50,8 +50,10 @@ pub struct Sockets {
 impl Sockets {
     /// For sockets of `from`, to be moved to `to`.
     pub fn of(from: &str, to: &str, which: Which) -> Result<Self, Fault> {
-        let fault =
-            |error: libbpf_rs::Error| Fault::Refused { what: "the iterator over sockets".into(), said: error.to_string() };
+        let fault = |error: libbpf_rs::Error| Fault::Refused {
+            what: "the iterator over sockets".into(),
+            said: error.to_string(),
+        };
         libbpf_rs::set_print(None);
         let mut open = ObjectBuilder::default().open_memory(SWITCH).map_err(fault)?;
         let states = match which {

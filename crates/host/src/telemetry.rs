@@ -117,7 +117,10 @@ mod tests {
         row[128] = 6;
         let one = parse(&row).unwrap();
         assert_eq!((one.local.to_string().as_str(), one.remote.to_string().as_str()), ("10.0.0.1:5001", "10.0.0.2:80"));
-        assert_eq!((one.cwnd, one.state, one.inflight_shortterm, one.inflight_longterm), (17, "probe_rtt", None, Some(9)));
+        assert_eq!(
+            (one.cwnd, one.state, one.inflight_shortterm, one.inflight_longterm),
+            (17, "probe_rtt", None, Some(9))
+        );
         for end in 0..BYTES {
             let _ = parse(&row[..end]);
         }

@@ -268,7 +268,9 @@ fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
         text.push_str("loaded     nothing of bbrlab's; bbrlab host load bbr3-linux\n");
     }
     if default != "bbr" && theirs.contains(&"bbr") {
-        text.push_str("\nTo turn the kernel's own BBR on, and see each change first: bbrlab host enable bbr --dry-run\n");
+        text.push_str(
+            "\nTo turn the kernel's own BBR on, and see each change first: bbrlab host enable bbr --dry-run\n",
+        );
     }
     print(&text)
 }
@@ -287,8 +289,9 @@ fn shown(one: &serde_json::Value) -> String {
     let count = |key: &str| one[key].as_u64().map_or("unknown".to_owned(), |count| count.to_string());
     let mut text = format!("loaded     {}", word("name"));
     let parameters = one["parameters"].as_array().into_iter().flatten();
-    let changed: String =
-        parameters.map(|pair| format!(",{}={}", pair[0].as_str().unwrap_or("?"), pair[1].as_str().unwrap_or("?"))).collect();
+    let changed: String = parameters
+        .map(|pair| format!(",{}={}", pair[0].as_str().unwrap_or("?"), pair[1].as_str().unwrap_or("?")))
+        .collect();
     let _ = write!(text, ": {}{changed}, by bbrlab {}; ", word("algorithm"), word("version"));
     let _ = write!(text, "{} connections, {} listeners", count("connections"), count("listeners"));
     let _ = writeln!(text, "; {} begun since", count("begun"));
@@ -332,7 +335,9 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
         let _ = writeln!(text, "load {} as {name}, and make it the default", args.algorithm);
     }
     if args.dry_run {
-        return print(&format!("{text}\nNothing was changed. Without --dry-run it is done; `bbrlab host disable` undoes it.\n"));
+        return print(&format!(
+            "{text}\nNothing was changed. Without --dry-run it is done; `bbrlab host disable` undoes it.\n"
+        ));
     }
     if let Some((name, _)) = &ours {
         // First, since it tries itself: what does not work here is not made permanent.
