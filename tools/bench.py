@@ -86,10 +86,10 @@ def output(*command):
 def build():
     """Builds the two examples; returns the directory that holds them."""
     for package, example in (("bbrlab-sim", "cost"), ("bbrlab-core", "ack_cost")):
-        if subprocess.run(["cargo", "build", "-q", "--release", "-p", package, "--example", example], cwd=ROOT).returncode:
+        if subprocess.run(["cargo", "build", "-q", "--profile", "dist", "-p", package, "--example", example], cwd=ROOT).returncode:
             fail(f"example {example} does not build; see cargo's message above")
     target = json.loads(output("cargo", "metadata", "--format-version", "1", "--no-deps"))["target_directory"]
-    return os.path.join(target, "release", "examples")
+    return os.path.join(target, "dist", "examples")
 
 
 def count(directory, example, bench, until):

@@ -26,7 +26,7 @@ enum {
 struct input {
 	__u64 now_ns, tick, departure_ns, delivered_us, delivered, lost, srtt_us, min_rtt_us, idle_ns, rto_ns, una, next, seed,
 		in_flight;
-	__u32 ca_state, old_ca_state, packets_out, mss, cwnd, cwnd_clamp, cwnd_count, ssthresh, marks;
+	__u32 ca_state, old_ca_state, packets_out, mss, cwnd, cwnd_clamp, cwnd_count, ssthresh, marks, unused;
 	__s64 rs_delivered, rs_interval_us;
 	__u64 rs_prior_delivered;
 	__s64 rs_rtt_us;
@@ -76,6 +76,7 @@ struct connection {
 	__u64 pacing_rate, delivered, lost;
 	struct telemetry model;
 };
+_Static_assert(sizeof(struct connection) == 152, "crates/host/src/telemetry.rs reads so many bytes");
 
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
  * Moves the sockets of the reader's network namespace from one congestion control to another: connections, and listeners, from which
- * new ones inherit. One row for each that had the first: its state, and the error that kept it there, or 0.
+ * new ones inherit. One row for each that has the first: its state, what became of it, and the error that kept it there, or 0.
  */
 #include "../kernel.h"
 
@@ -11,15 +11,16 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Linux IPPROTO_TCP, TCP_CONGESTION. */
 enum { TCP = 6, CONGESTION = 13 };
 
-/* Set before the program is loaded; zeros behind a name. An empty `to` only counts. */
+/* Set before the program is loaded; zeros behind a name. `states` has a bit for each TCP state in which a socket is moved. */
 struct names {
 	char from[NAME_MAX], to[NAME_MAX];
+	__u32 states;
 };
 
 const volatile struct names settings SEC(".rodata.settings") = {};
 
 struct row {
-	__u32 state;
+	__u32 state, moved;
 	__s32 error;
 };
 
@@ -48,7 +49,8 @@ SEC("iter/tcp") int move(struct bpf_iter__tcp *ctx)
 			break;
 	}
 	row.state = common->skc_state;
-	if (settings.to[0]) {
+	if (settings.states >> (row.state & 31) & 1) {
+		row.moved = 1;
 #pragma unroll
 		for (int i = 0; i < NAME_MAX; i++)
 			name[i] = settings.to[i];

@@ -64,6 +64,8 @@ pub enum Command {
     Cdn(cdn::CdnArgs),
     /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or judge another stack's log
     Conform(conform::ConformArgs),
+    /// Load our algorithms into this host's kernel, see what they do there, and take them back
+    Host(host::HostArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),
     /// Show what this machine can run, and what to do where it cannot
@@ -120,6 +122,7 @@ fn main() -> ExitCode {
         Command::Tune(args) => tune::tune(args),
         Command::Cdn(args) => cdn::cdn(args),
         Command::Conform(args) => conform::conform(args),
+        Command::Host(args) => host::host(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {
@@ -178,7 +181,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, record, replay, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, record, replay, list, check, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();

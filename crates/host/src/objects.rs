@@ -17,7 +17,7 @@ objects! {
     "bbr3-linux" "bbr3_linux"
     "bbr-cpa" "cpa"
     "acd-linux" "acd"
-    "bbr-s" "bbrs"
+    // BBRS "bbr-s" "bbrs"
     "davis" "davis"
     "cubic" "cubic"
     "reno" "reno"

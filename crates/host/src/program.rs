@@ -1,97 +1,197 @@
-//! An algorithm in the kernel: its object opened with its parameters, verified, and registered under a name.
+//! An algorithm in the kernel: its object with its parameters, verified, and registered under a name.
 //! What is not pinned ends with the process.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use bbrlab_core::AlgorithmConfig;
-use libbpf_rs::{Link, MapCore as _, MapMut, Object, ObjectBuilder, OpenObject, ProgramInput};
-use nix::time::{ClockId, clock_getres, clock_gettime};
+use bbrlab_core::{AlgorithmConfig, MAX_PARAMS};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::objects::object;
+use crate::{Fault, kernel};
 
 /// Longest name of a congestion control, with its final zero. Source: Linux `TCP_CA_NAME_MAX`.
-pub const NAME_MAX: usize = 16;
-/// The programs and maps by their names in `bpf/cc`.
+const NAME_MAX: usize = 16;
+// The names of programs and maps in `bpf/cc`.
+const CONTROL: &str = "cc";
 const TRIAL: &str = "trial_event";
+const TRIAL_FLOW: &str = "trial_flow";
 const SETTINGS: &str = ".rodata.settings";
+const COUNTERS: &str = ".bss";
+const CONNECTIONS: &str = "connections";
 
-/// Why the kernel does not run an algorithm of ours: one line.
-pub type Fault = String;
+/// libbpf's last complaint, which says more than its error number.
+static SAID: Mutex<String> = Mutex::new(String::new());
 
-/// An algorithm whose programs the kernel has verified.
+fn note(level: PrintLevel, line: String) {
+    if level == PrintLevel::Warn {
+        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        // The verifier's log is one such line, of up to megabytes: its end tells.
+        let line = line.trim();
+        let from = line.char_indices().rev().nth(2_000).map_or(0, |(at, _)| at);
+        said.push_str(&line[from..]);
+        said.push('\n');
+    }
+}
+
+/// Begins to listen to libbpf.
+fn listen() {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    libbpf_rs::set_print(Some((PrintLevel::Warn, note)));
+}
+
+fn refused(what: &str, error: &libbpf_rs::Error) -> Fault {
+    let heard = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
+    let told = |mark: &str| heard.lines().rev().find(|line| line.contains(mark)).map(str::trim).map(str::to_owned);
+    let reason = told("too large").or_else(|| told("not allowed")).or_else(|| {
+        // The last of the verifier's own words stands before its count of instructions.
+        let lines: Vec<&str> = heard.lines().collect();
+        let at = lines.iter().position(|line| line.starts_with("processed "))?;
+        lines.get(at.checked_sub(1)?).map(|line| line.trim().to_owned())
+    });
+    let said = match (error.kind(), reason) {
+        (_, Some(reason)) => format!("{error}: {reason}"),
+        (libbpf_rs::ErrorKind::PermissionDenied, None) => format!("{error}; run as root"),
+        (_, None) => format!("{error}; it needs Linux 6.10 or later with BTF, see `bbrlab check`"),
+    };
+    Fault::Refused { what: what.to_owned(), said }
+}
+
+/// An algorithm whose programs the kernel has verified. It is registered from [`Self::register`] on.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct Program {
     object: Object,
+    algorithm: &'static str,
 }
 
-/// Nanoseconds of a tick of the kernel's clock, which its coarse clocks show.
-pub fn tick_ns() -> u64 {
-    let _ = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE);
-    match clock_getres(ClockId::CLOCK_MONOTONIC_COARSE) {
-        Ok(span) => span.tv_nsec() as u64,
-        Err(_) => 4_000_000,
-    }
+/// Counters of a loaded program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections that began with it.
+    pub begun: u64,
+    /// Hooks that were called on a connection without memory of ours.
+    pub without_memory: u64,
 }
 
-/// The parameters as the kernel's program reads them: the algorithm's, with this kernel's own clock.
-pub fn values(config: &AlgorithmConfig, tick_ns: u64) -> [u32; bbrlab_core::MAX_PARAMS] {
-    let mut values = config.values();
-    let hz = config.parameters().position(|(spec, value)| spec.name == "hz" && value != 0);
-    if let Some(place) = hz {
-        values[place] = (1_000_000_000 / tick_ns.max(1)) as u32;
-    }
-    values
-}
-
-impl Loaded {
+impl Program {
     /// Has the kernel verify an algorithm's programs; `name` is what it will be registered by.
-    pub fn new(config: &AlgorithmConfig, name: &str, with_trial: bool) -> Result<Self, Fault> {
-        if std::env::var_os("BBRLAB_LIBBPF").is_some() {
-            libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, |_, m| eprint!("{m}"))));
-        } else {
-            libbpf_rs::set_print(None);
-        }
-        let bytes = object(config.name()).ok_or_else(|| format!("{}: no kernel program of it", config.name()))?;
-        let mut open = ObjectBuilder::default().open_memory(bytes).map_err(|error| format!("object: {error}"))?;
-        prepare(&mut open, config, name, with_trial)?;
-        let object = open.load().map_err(|error| format!("{error}"))?;
-        Ok(Self { object })
+    pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Self, Fault> {
+        Self::with(config, name, kernel::tick_ns(), false)
     }
 
-    /// The kernel object.
+    /// The same with what lets its code be called on a connection of its own, for comparisons.
+    pub fn load_for_trial(config: &AlgorithmConfig, tick_ns: u64) -> Result<Self, Fault> {
+        Self::with(config, "bbrlab_trial", tick_ns, true)
+    }
+
+    fn with(config: &AlgorithmConfig, name: &str, tick_ns: u64, for_trial: bool) -> Result<Self, Fault> {
+        let algorithm = config.name();
+        let bytes = object(algorithm).ok_or_else(|| Fault::NoProgram(algorithm.to_owned()))?;
+        let fault = |error: libbpf_rs::Error| refused(algorithm, &error);
+        listen();
+        let mut open = ObjectBuilder::default().open_memory(bytes).map_err(fault)?;
+        set_loaded_parts(&mut open, for_trial).map_err(fault)?;
+        let parameters = kernel::parameters(config, tick_ns);
+        settle(&mut open, &parameters, tick_ns, name)?;
+        let object = open.load().map_err(fault)?;
+        Ok(Self { object, algorithm })
+    }
+
+    /// Registers it with the kernel; the name is free again when the link goes.
+    pub fn register(&mut self) -> Result<Link, Fault> {
+        listen();
+        let algorithm = self.algorithm;
+        let mut maps = self.object.maps_mut();
+        let mut control = maps.find(|map| map.name() == CONTROL).ok_or_else(|| lacks(CONTROL))?;
+        control.attach_struct_ops().map_err(|error| refused(algorithm, &error))
+    }
+
+    /// Pins what outlives this process besides the link: the iterator over its connections, and its counters.
+    pub fn pin_beside(&mut self, folder: &Path) -> Result<(), Fault> {
+        let algorithm = self.algorithm;
+        let fault = |error: libbpf_rs::Error| refused(algorithm, &error);
+        let iterator = self.object.progs_mut().find(|program| program.name() == CONNECTIONS);
+        let mut link = iterator.ok_or_else(|| lacks(CONNECTIONS))?.attach().map_err(fault)?;
+        link.pin(folder.join("connections")).map_err(fault)?;
+        let mut maps = self.object.maps_mut();
+        let mut counters = maps.find(|map| is_counters(map.name())).ok_or_else(|| lacks(COUNTERS))?;
+        counters.pin(folder.join("counters")).map_err(fault)
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> Option<Counters> {
+        counters(&self.object.maps().find(|map| is_counters(map.name()))?)
+    }
+
+    /// The kernel's objects, for measurements and tests.
     pub fn object(&self) -> &Object {
         &self.object
     }
+
+    /// Each program with the instructions that the verifier walked.
+    pub fn verified(&self) -> Vec<(String, u32)> {
+        use std::os::fd::AsFd;
+        let walked = |program: &libbpf_rs::Program<'_>| {
+            let id = libbpf_rs::Program::id_from_fd(program.as_fd()).ok()?;
+            libbpf_rs::query::ProgInfoIter::default().find(|info| info.id == id).map(|info| info.verified_insns)
+        };
+        let programs = self.object.progs();
+        programs.map(|program| (program.name().to_string_lossy().into_owned(), walked(&program).unwrap_or(0))).collect()
+    }
 }
 
-fn prepare(open: &mut OpenObject, config: &AlgorithmConfig, name: &str, with_trial: bool) -> Result<(), Fault> {
+/// The counters of a program that another process loaded, by their pin.
+pub fn pinned_counters(folder: &Path) -> Option<Counters> {
+    libbpf_rs::set_print(None);
+    counters(&libbpf_rs::MapHandle::from_pinned_path(folder.join("counters")).ok()?)
+}
+
+fn counters(map: &impl MapCore) -> Option<Counters> {
+    let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+    let word = |at: usize| Some(u64::from_ne_bytes(value.get(at..at + 8)?.try_into().ok()?));
+    Some(Counters { begun: word(0)?, without_memory: word(8)? })
+}
+
+fn is_counters(name: &std::ffi::OsStr) -> bool {
+    name.to_string_lossy().ends_with(COUNTERS)
+}
+
+fn lacks(part: &str) -> Fault {
+    Fault::Other(format!("the program's object has no {part}; it was built from other sources"))
+}
+
+/// What serves comparisons alone is not loaded with a congestion control, and the other way round.
+fn set_loaded_parts(open: &mut OpenObject, for_trial: bool) -> libbpf_rs::Result<()> {
     for mut program in open.progs_mut() {
-        if program.name() == TRIAL {
-            program.set_autoload(with_trial);
-        }
+        let is_trial = program.name() == TRIAL;
+        program.set_autoload(is_trial == for_trial);
     }
-    for mut map in open.maps_mut() {
-        let label = map.name().to_string_lossy().into_owned();
-        if label == "trial_flow" {
-            map.set_autocreate(with_trial).map_err(|error| format!("{error}"))?;
-        }
-        if label.ends_with(SETTINGS) {
-            let place = map.initial_value_mut().ok_or("no settings")?;
-            let tick = tick_ns();
-            for (to, from) in place.chunks_exact_mut(4).zip(values(config, tick)) {
-                to.copy_from_slice(&from.to_ne_bytes());
-            }
-            place[256..264].copy_from_slice(&tick.to_ne_bytes());
-        }
-        if label == "cc" {
-            let place = map.initial_value_mut().ok_or("no algorithm")?;
-            place[..NAME_MAX].fill(0);
-            for (to, from) in place[..NAME_MAX - 1].iter_mut().zip(name.bytes()) {
-                *to = from;
-            }
-        }
+    for mut map in open.maps_mut().filter(|map| map.name() == TRIAL_FLOW || map.name() == CONTROL) {
+        let is_trial = map.name() == TRIAL_FLOW;
+        map.set_autocreate(is_trial == for_trial)?;
     }
+    Ok(())
+}
+
+/// Sets parameters and name before the kernel sees them.
+fn settle(open: &mut OpenObject, parameters: &[u32; MAX_PARAMS], tick_ns: u64, name: &str) -> Result<(), Fault> {
+    let settings = parameters.iter().flat_map(|value| value.to_ne_bytes()).chain(tick_ns.to_ne_bytes());
+    let settings: Vec<u8> = settings.collect();
+    set(open, SETTINGS, &settings)?;
+    // `name` is the first member of our tcp_congestion_ops.
+    let mut label = [0; NAME_MAX];
+    for (to, from) in label[..NAME_MAX - 1].iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    set(open, CONTROL, &label)
+}
+
+/// Sets the first bytes of a map that is known when the program is loaded.
+pub(crate) fn set(open: &mut OpenObject, map: &str, bytes: &[u8]) -> Result<(), Fault> {
+    let mut maps = open.maps_mut();
+    let mut found = maps.find(|one| one.name().to_string_lossy().ends_with(map)).ok_or_else(|| lacks(map))?;
+    let value = found.initial_value_mut().ok_or_else(|| lacks(map))?;
+    value.get_mut(..bytes.len()).ok_or_else(|| lacks(map))?.copy_from_slice(bytes);
     Ok(())
 }

@@ -63,6 +63,8 @@ pub struct Input {
     pub ssthresh: u32,
     /// [`mark`].
     pub marks: u32,
+    /// Nothing: where a gap would be.
+    pub unused: u32,
     // The rate sample; negative numbers for none.
     pub rs_delivered: i64,
     pub rs_interval_us: i64,

@@ -7,6 +7,7 @@ pub mod cdn;
 pub mod check;
 pub mod conform;
 pub mod emulate;
+pub mod host;
 pub mod list;
 pub mod record;
 pub mod replay;

@@ -13,6 +13,7 @@ pub mod packet;
 pub mod relay;
 pub mod rights;
 pub mod run;
+pub mod trial;
 pub mod tun;
 pub mod world;
 

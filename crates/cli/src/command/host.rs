@@ -1,0 +1,375 @@
+//! `bbrlab host`: our algorithms in this host's kernel, loaded, watched, undone.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write as _;
+
+use bbrlab_core::AlgorithmConfig;
+use bbrlab_host::enable::{Change, Machine, Wanted as WantedAtBoot};
+use bbrlab_host::{kernel, objects};
+use clap::{Args, Subcommand};
+
+use crate::{Failure, Verdict, print};
+
+/// Arguments of `bbrlab host`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        sudo bbrlab host load bbr3-linux\n  \
+        sudo bbrlab host status --connections\n  \
+        sudo bbrlab host unload bbr3-linux\n\n\
+        Loading needs Linux 6.10 or later with BTF, and root. What was begun and not finished, the next command undoes.")]
+pub struct HostArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Load an algorithm, send data over it, and leave it for any program to choose
+    Load(LoadArgs),
+    /// Take an algorithm back: its connections go on with the default
+    Unload(UnloadArgs),
+    /// Say what is loaded, who uses it, and what new connections take
+    Status(StatusArgs),
+    /// Make a congestion control the default, also after a reboot
+    Enable(EnableArgs),
+    /// Undo what `enable` did
+    Disable(DisableArgs),
+}
+
+#[derive(Debug, Args)]
+struct LoadArgs {
+    /// The algorithm with its parameters, as in bbr3-linux or bbr3-linux,beta=0.6
+    algorithm: String,
+    /// The name under which programs choose it [default: the algorithm's; with bbrlab- before it if the kernel has that name]
+    #[arg(long)]
+    name: Option<String>,
+    /// New connections take it unless they choose another
+    #[arg(long)]
+    default: bool,
+}
+
+#[derive(Debug, Args)]
+struct UnloadArgs {
+    /// The name under which it is loaded
+    name: String,
+    /// Let its connections end by themselves for so long, as in 30s, before they are moved
+    #[arg(long, value_name = "TIME")]
+    drain: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct StatusArgs {
+    /// Each connection of this network namespace, with what its algorithm thinks
+    #[arg(long)]
+    connections: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct EnableArgs {
+    /// The kernel's bbr, cubic or reno, or one of ours with its parameters
+    #[arg(default_value = "bbr")]
+    algorithm: String,
+    /// The name under which one of ours is loaded [default: the algorithm's]
+    #[arg(long)]
+    name: Option<String>,
+    /// Print every change and make none
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+struct DisableArgs {
+    /// Print every change and make none
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Does what the arguments say.
+pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
+    match &args.what {
+        What::Load(args) => load(args),
+        What::Unload(args) => unload(args),
+        What::Status(args) => status(args),
+        What::Enable(args) => enable(args),
+        What::Disable(args) => disable(args),
+    }
+}
+
+/// The algorithm as it is written for a flow: `NAME[,PARAM=VALUE]…`.
+fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
+    let mut parts = text.split(',');
+    let name = parts.next().unwrap_or_default();
+    let unknown = || bbrlab_host::Fault::NoProgram(name.to_owned()).to_string();
+    let mut config = AlgorithmConfig::named(name).ok_or_else(unknown)?;
+    if objects::object(config.name()).is_none() {
+        return Err(unknown());
+    }
+    for part in parts {
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("{name},{part}: write a parameter and its value, as in {name},NAME=VALUE"))?;
+        if key == "hz" {
+            return Err(bbrlab_host::Fault::KernelsOwn("hz").to_string());
+        }
+        config.set(key, value).map_err(|error| format!("{name},{key}: {value} is {error}"))?;
+    }
+    Ok(config)
+}
+
+/// The algorithm's own name, unless the kernel has one of its own by that name.
+fn default_name(config: &AlgorithmConfig) -> String {
+    match config.name() {
+        name @ ("cubic" | "reno" | "bbr") => format!("bbrlab-{name}"),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(not(feature = "host"))]
+mod loaded {
+    use super::*;
+
+    const WITHOUT: &str = "this build cannot load BPF programs; install libelf's and zlib's headers (on Debian: apt-get install \
+         libelf-dev zlib1g-dev make pkg-config gcc) and build with `cargo build --release -p bbrlab --features host`";
+
+    pub fn load(_config: &AlgorithmConfig, _name: &str, _as_default: bool) -> Result<Verdict, Failure> {
+        Err(WITHOUT.to_owned())
+    }
+
+    pub fn unload(_name: &str, _drain: Option<std::time::Duration>) -> Result<Verdict, Failure> {
+        Err(WITHOUT.to_owned())
+    }
+
+    pub fn recover() -> Result<(), Failure> {
+        Ok(())
+    }
+
+    pub fn document(_with_connections: bool) -> Result<serde_json::Value, Failure> {
+        Ok(serde_json::json!([]))
+    }
+}
+
+#[cfg(feature = "host")]
+mod loaded {
+    use std::time::Duration;
+
+    use bbrlab_host::manage::{Host, Wanted};
+    use bbrlab_host::places::Places;
+    use bbrlab_host::telemetry;
+
+    use super::*;
+
+    fn with<T>(work: impl FnOnce(&Host<'_>) -> Result<T, bbrlab_host::Fault>) -> Result<T, Failure> {
+        let steps = std::cell::Cell::new(0);
+        let before = |_: &str| {
+            steps.set(steps.get() + 1);
+            die_at(steps.get());
+        };
+        let trial = |name: &str| bbrlab_live::kernel::trial::transfer(name);
+        work(&Host { places: Places::default(), trial: &trial, before: &before }).map_err(|fault| fault.to_string())
+    }
+
+    /// For tests of what a killed command leaves: builds with debug assertions die before the step that `BBRLAB_DIE_AT` numbers.
+    fn die_at(step: u32) {
+        #[cfg(debug_assertions)]
+        if std::env::var("BBRLAB_DIE_AT").is_ok_and(|at| at == step.to_string()) {
+            let me = std::process::id().to_string();
+            let _ = std::process::Command::new("kill").args(["-KILL", &me]).status();
+            std::thread::sleep(Duration::from_secs(10));
+        }
+        let _ = step;
+    }
+
+    pub fn load(config: &AlgorithmConfig, name: &str, as_default: bool) -> Result<Verdict, Failure> {
+        with(|host| host.load(&Wanted { config: *config, name: name.to_owned(), as_default }))?;
+        let how = if as_default {
+            "new connections take it".to_owned()
+        } else {
+            format!("choose it with setsockopt(TCP_CONGESTION, \"{name}\")")
+        };
+        print(&format!("{name} is loaded, and carried a transfer; {how}. Back: bbrlab host unload {name}\n"))
+    }
+
+    pub fn unload(name: &str, drain: Option<Duration>) -> Result<Verdict, Failure> {
+        let undone = with(|host| host.unload(name, drain))?;
+        let mut text = format!("{name} is unloaded; {} sockets moved to the default", undone.moved);
+        if drain.is_some() {
+            let _ = write!(text, ", {} connections ended before", undone.drained);
+        }
+        if undone.left > 0 {
+            let _ = write!(text, "; {} sockets keep it until they close", undone.left);
+        }
+        print(&format!("{text}\n"))
+    }
+
+    pub fn recover() -> Result<(), Failure> {
+        with(|host| host.recover_if_idle()).map(|_| ())
+    }
+
+    pub fn document(with_connections: bool) -> Result<serde_json::Value, Failure> {
+        let all = with(|host| host.status())?;
+        let mut rows = Vec::new();
+        for one in all {
+            let pins = Places::default().pins_of(&one.entry.name);
+            let mut row = serde_json::to_value(&one).map_err(|error| error.to_string())?;
+            if with_connections {
+                let told = telemetry::connections(&pins.join("connections")).map_err(|fault| fault.to_string())?;
+                row["each"] = serde_json::to_value(told).map_err(|error| error.to_string())?;
+            }
+            rows.push(row);
+        }
+        Ok(rows.into())
+    }
+}
+
+fn load(args: &LoadArgs) -> Result<Verdict, Failure> {
+    let config = algorithm(&args.algorithm)?;
+    let name = args.name.clone().unwrap_or_else(|| default_name(&config));
+    loaded::load(&config, &name, args.default)
+}
+
+fn unload(args: &UnloadArgs) -> Result<Verdict, Failure> {
+    let drain = args.drain.as_deref().map(|text| {
+        let time: bbrlab_sim::scenario::TimeSpan = text.parse().map_err(|error| format!("--drain: {error}"))?;
+        Ok::<_, Failure>(std::time::Duration::from_secs_f64(time.as_secs()))
+    });
+    loaded::unload(&args.name, drain.transpose()?)
+}
+
+fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
+    loaded::recover()?;
+    let ours = loaded::document(args.connections)?;
+    let fault = |fault: bbrlab_host::Fault| fault.to_string();
+    let (default, available) = (kernel::default().map_err(fault)?, kernel::available().map_err(fault)?);
+    let qdisc = kernel::default_qdisc();
+    if args.json {
+        let whole = serde_json::json!({
+            "schema": 1,
+            "kernel": kernel::release(),
+            "default": default,
+            "available": available,
+            "default_qdisc": qdisc,
+            "loaded": ours,
+        });
+        return print(&format!("{whole:#}\n"));
+    }
+    let mut text = String::new();
+    let names: Vec<&str> = ours.as_array().into_iter().flatten().filter_map(|one| one["name"].as_str()).collect();
+    let theirs: Vec<&str> = available.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
+    let _ = writeln!(text, "default    {default}");
+    let _ = writeln!(text, "kernel's   {} (Linux {})", theirs.join(", "), kernel::release());
+    let _ = writeln!(text, "pacing     {}", pacing(qdisc.as_deref()));
+    for one in ours.as_array().into_iter().flatten() {
+        text.push_str(&shown(one));
+    }
+    if names.is_empty() {
+        text.push_str("loaded     nothing of bbrlab's; bbrlab host load bbr3-linux\n");
+    }
+    if default != "bbr" && theirs.contains(&"bbr") {
+        text.push_str(
+            "\nTo turn the kernel's own BBR on, and see each change first: bbrlab host enable bbr --dry-run\n",
+        );
+    }
+    print(&text)
+}
+
+/// Who lets a paced flow's packets go, as far as the default of new devices tells.
+fn pacing(qdisc: Option<&str>) -> String {
+    match qdisc {
+        Some("fq") => "fq on new devices, TCP itself elsewhere".to_owned(),
+        Some(other) => format!("TCP itself (new devices get {other})"),
+        None => "TCP itself, unless a device has fq".to_owned(),
+    }
+}
+
+fn shown(one: &serde_json::Value) -> String {
+    let word = |key: &str| one[key].as_str().unwrap_or("?").to_owned();
+    let count = |key: &str| one[key].as_u64().map_or("unknown".to_owned(), |count| count.to_string());
+    let mut text = format!("loaded     {}", word("name"));
+    let parameters = one["parameters"].as_array().into_iter().flatten();
+    let changed: String = parameters
+        .map(|pair| format!(",{}={}", pair[0].as_str().unwrap_or("?"), pair[1].as_str().unwrap_or("?")))
+        .collect();
+    let _ = write!(text, ": {}{changed}, by bbrlab {}; ", word("algorithm"), word("version"));
+    let _ = write!(text, "{} connections, {} listeners", count("connections"), count("listeners"));
+    let _ = writeln!(text, "; {} begun since", count("begun"));
+    if one["is_registered"] == false {
+        text.push_str("           the kernel does not know it any more; bbrlab host unload takes the rest away\n");
+    }
+    for each in one["each"].as_array().into_iter().flatten() {
+        let number = |key: &str| each[key].as_f64().unwrap_or(0.0);
+        let _ = writeln!(
+            text,
+            "  {} > {}  {}  bw {:.2} Mbit/s  pacing {:.2} Mbit/s  cwnd {}  in flight {}  min RTT {:.2} ms  lost {}",
+            each["local"].as_str().unwrap_or("?"),
+            each["remote"].as_str().unwrap_or("?"),
+            each["state"].as_str().unwrap_or("?"),
+            number("bw_bps") / 1e6,
+            number("pacing_bps") / 1e6,
+            number("cwnd"),
+            number("in_flight"),
+            number("min_rtt_us") / 1e3,
+            number("lost"),
+        );
+    }
+    text
+}
+
+fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
+    let fault = |fault: bbrlab_host::Fault| fault.to_string();
+    let is_kernels = ["bbr", "cubic", "reno"].contains(&args.algorithm.as_str());
+    let ours = if is_kernels {
+        None
+    } else {
+        let config = algorithm(&args.algorithm)?;
+        let program = std::env::current_exe().map_err(|error| format!("its own program: {error}"))?;
+        Some((args.name.clone().unwrap_or_else(|| default_name(&config)), program))
+    };
+    let machine = Machine::default();
+    let wanted = WantedAtBoot { algorithm: args.algorithm.clone(), ours: ours.clone() };
+    let changes = machine.plan(&wanted).map_err(fault)?;
+    let mut text: String = changes.iter().map(Change::lines).collect();
+    if let Some((name, _)) = &ours {
+        let _ = writeln!(text, "load {} as {name}, and make it the default", args.algorithm);
+    }
+    if args.dry_run {
+        return print(&format!(
+            "{text}\nNothing was changed. Without --dry-run it is done; `bbrlab host disable` undoes it.\n"
+        ));
+    }
+    if let Some((name, _)) = &ours {
+        // First, since it tries itself: what does not work here is not made permanent.
+        loaded::load(&algorithm(&args.algorithm)?, name, true)?;
+    }
+    if let Err(what) = machine.enable(&changes) {
+        if let Some((name, _)) = &ours {
+            loaded::unload(name, None)?;
+        }
+        return Err(what.to_string());
+    }
+    print(&format!("{text}\nDone; `bbrlab host disable` undoes it.\n"))
+}
+
+fn disable(args: &DisableArgs) -> Result<Verdict, Failure> {
+    let fault = |fault: bbrlab_host::Fault| fault.to_string();
+    let machine = Machine::default();
+    let changes = machine.enabled().map_err(fault)?;
+    if changes.is_empty() {
+        return print("Nothing is enabled by bbrlab.\n");
+    }
+    let unit = changes.iter().find_map(|change| match change {
+        Change::Link { path, .. } => Some(path.file_stem()?.to_str()?.strip_prefix("bbrlab-")?.to_owned()),
+        _ => None,
+    });
+    let undone: String = changes.iter().rev().map(|change| format!("undo: {}", change.lines())).collect();
+    if args.dry_run {
+        return print(&format!("{undone}\nNothing was changed.\n"));
+    }
+    machine.disable().map_err(fault)?;
+    if let Some(name) = unit {
+        loaded::unload(&name, None)?;
+    }
+    print(&format!("{undone}\nDone.\n"))
+}

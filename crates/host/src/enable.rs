@@ -1,0 +1,348 @@
+//! Congestion control that stays over a reboot: a list of changes, each shown before it is made, with what undoes it.
+//!
+//! The list is written down whole before the first change, so that [`disable`] undoes whatever of it was made.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Fault, kernel};
+
+/// Where sysctl's own file goes: after the distribution's.
+const SYSCTL_FILE: &str = "etc/sysctl.d/90-bbrlab.conf";
+const UNITS: &str = "etc/systemd/system";
+const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
+const JOURNAL: &str = "var/lib/bbrlab/enabled.json";
+const SYSCTLS: &str = "proc/sys";
+
+/// One change of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// A setting of the running kernel.
+    Sysctl {
+        /// As `sysctl` names it.
+        key: String,
+        /// What it becomes.
+        value: String,
+        /// What it was.
+        before: String,
+    },
+    /// A file.
+    File {
+        /// Below the root.
+        path: PathBuf,
+        /// What it holds then.
+        text: String,
+        /// What it held; `None`: there was none.
+        before: Option<String>,
+    },
+    /// A symbolic link, where there was nothing.
+    Link {
+        /// Below the root.
+        path: PathBuf,
+        /// What it names.
+        target: PathBuf,
+    },
+}
+
+/// What is to be enabled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The kernel's own congestion control, or one of ours as its user writes it: `bbr3-linux,beta=0.6`.
+    pub algorithm: String,
+    /// It is one of ours, to be loaded at boot under this name by this program.
+    pub ours: Option<(String, PathBuf)>,
+}
+
+/// A host below a root folder, which is `/` but in tests.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Where its files are.
+    pub root: PathBuf,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self { root: "/".into() }
+    }
+}
+
+impl Machine {
+    fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join(path)
+    }
+
+    fn sysctl(&self, key: &str) -> PathBuf {
+        self.at(SYSCTLS).join(key.replace('.', "/"))
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<String>, Fault> {
+        let path = self.at(path);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Fault::File(path, error)),
+        }
+    }
+
+    /// The kernel has the fair queue, which paces each flow; without it TCP paces by itself.
+    fn has_fq(&self) -> bool {
+        let modules = self.at("lib/modules").join(kernel::release());
+        let listed = |file: &str| fs::read_to_string(modules.join(file)).is_ok_and(|text| text.contains("/sch_fq.ko"));
+        listed("modules.builtin") || listed("modules.dep")
+    }
+
+    /// The changes that it takes, none of which is made.
+    pub fn plan(&self, wanted: &Wanted) -> Result<Vec<Change>, Fault> {
+        if self.read(Path::new(JOURNAL))?.is_some() {
+            return Err(Fault::Other("something is enabled already; `bbrlab host disable` first".to_owned()));
+        }
+        match &wanted.ours {
+            None => self.plan_of_kernels(&wanted.algorithm),
+            Some((name, program)) => self.plan_of_ours(&wanted.algorithm, name, program),
+        }
+    }
+
+    fn plan_of_kernels(&self, algorithm: &str) -> Result<Vec<Change>, Fault> {
+        let available = self.sysctl("net.ipv4.tcp_available_congestion_control");
+        let known = fs::read_to_string(&available).map_err(Fault::file(&available))?;
+        if !known.split_whitespace().any(|one| one == algorithm) {
+            return Err(Fault::Other(format!(
+                "{algorithm}: the kernel has it not; it has {}; as root: modprobe tcp_{algorithm}",
+                known.trim()
+            )));
+        }
+        let mut settings = vec![("net.ipv4.tcp_congestion_control", algorithm)];
+        if algorithm == "bbr" && self.has_fq() {
+            settings.insert(0, ("net.core.default_qdisc", "fq"));
+        }
+        let text = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        let path = PathBuf::from(SYSCTL_FILE);
+        let mut changes = vec![Change::File { before: self.read(&path)?, path, text }];
+        for (key, value) in settings {
+            let path = self.sysctl(key);
+            let before = fs::read_to_string(&path).map_err(Fault::file(&path))?.trim().to_owned();
+            if before != value {
+                changes.push(Change::Sysctl { key: key.to_owned(), value: value.to_owned(), before });
+            }
+        }
+        Ok(changes)
+    }
+
+    fn plan_of_ours(&self, algorithm: &str, name: &str, program: &Path) -> Result<Vec<Change>, Fault> {
+        let unit = format!("bbrlab-{name}.service");
+        let program = program.display();
+        let text = format!(
+            "[Unit]\nDescription=Congestion control {algorithm} as the default, by bbrlab\nBefore=network-pre.target\nWants=network-pre.target\n\n\
+             [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart={program} host load {algorithm} --name {name} --default\n\
+             ExecStop={program} host unload {name}\n\n[Install]\nWantedBy=multi-user.target\n"
+        );
+        let path = Path::new(UNITS).join(&unit);
+        Ok(vec![
+            Change::File { before: self.read(&path)?, text, path: path.clone() },
+            Change::Link { path: Path::new(WANTS).join(&unit), target: Path::new("/").join(path) },
+        ])
+    }
+
+    /// Makes the changes.
+    pub fn enable(&self, changes: &[Change]) -> Result<(), Fault> {
+        let text = serde_json::to_string_pretty(changes).map_err(|error| Fault::Other(format!("journal: {error}")))?;
+        self.write(Path::new(JOURNAL), &text)?;
+        for change in changes {
+            if let Err(fault) = self.make(change) {
+                self.disable()?;
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self, change: &Change) -> Result<(), Fault> {
+        match change {
+            Change::Sysctl { key, value, .. } => self.set_sysctl(key, value),
+            Change::File { path, text, .. } => self.write(path, text),
+            Change::Link { path, target } => {
+                let path = self.at(path);
+                fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(Fault::file(&path))?;
+                symlink(target, &path).map_err(Fault::file(&path))
+            }
+        }
+    }
+
+    /// What was enabled, with what undoes it; empty: nothing.
+    pub fn enabled(&self) -> Result<Vec<Change>, Fault> {
+        let Some(text) = self.read(Path::new(JOURNAL))? else { return Ok(Vec::new()) };
+        serde_json::from_str(&text).map_err(|error| Fault::Other(format!("/{JOURNAL}: {error}")))
+    }
+
+    /// Undoes what was enabled, as far as it was made.
+    pub fn disable(&self) -> Result<Vec<Change>, Fault> {
+        let changes = self.enabled()?;
+        for change in changes.iter().rev() {
+            match change {
+                // Unless somebody has set it to something else meanwhile.
+                Change::Sysctl { key, value, before } => {
+                    let path = self.sysctl(key);
+                    let now = fs::read_to_string(&path).map_err(Fault::file(&path))?;
+                    if now.trim() == value {
+                        self.set_sysctl(key, before)?;
+                    }
+                }
+                Change::File { path, before: Some(before), .. } => self.write(path, before)?,
+                Change::File { path, before: None, .. } | Change::Link { path, .. } => self.remove(path)?,
+            }
+        }
+        self.remove(Path::new(JOURNAL))?;
+        Ok(changes)
+    }
+
+    fn set_sysctl(&self, key: &str, value: &str) -> Result<(), Fault> {
+        let path = self.sysctl(key);
+        fs::write(&path, value).map_err(Fault::file(&path))
+    }
+
+    /// Whole, or not at all.
+    fn write(&self, path: &Path, text: &str) -> Result<(), Fault> {
+        let path = self.at(path);
+        let draft = path.with_extension("bbrlab-draft");
+        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(Fault::file(&path))?;
+        let put = fs::write(&draft, text).and_then(|()| fs::rename(&draft, &path));
+        put.map_err(|error| {
+            let _ = fs::remove_file(&draft);
+            Fault::File(path, error)
+        })
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), Fault> {
+        let path = self.at(path);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Fault::File(path, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Change {
+    /// As its user reads it: what is done, and what undoes it.
+    pub fn lines(&self) -> String {
+        match self {
+            Self::Sysctl { key, value, before } => format!("set {key} = {value}        (it is {before})\n"),
+            Self::File { path, text, before } => {
+                let what = if before.is_some() { "replace" } else { "write" };
+                let text = text.lines().fold(String::new(), |all, line| all + "    " + line + "\n");
+                format!("{what} /{}\n{text}", path.display())
+            }
+            Self::Link { path, target } => format!("link /{} to {}\n", path.display(), target.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(name: &str) -> Machine {
+        let root = std::env::temp_dir().join(format!("bbrlab-enable-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("proc/sys/net/ipv4")).unwrap();
+        fs::write(root.join("proc/sys/net/ipv4/tcp_available_congestion_control"), "reno cubic bbr\n").unwrap();
+        fs::write(root.join("proc/sys/net/ipv4/tcp_congestion_control"), "cubic\n").unwrap();
+        Machine { root }
+    }
+
+    /// Every file below the root with what it holds.
+    fn image(root: &Path) -> Vec<(PathBuf, String)> {
+        let mut all = Vec::new();
+        let mut folders = vec![root.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path)
+                } else {
+                    all.push((path.clone(), fs::read_to_string(path).unwrap_or_default().trim().to_owned()))
+                }
+            }
+        }
+        all.sort();
+        all
+    }
+
+    fn bbr() -> Wanted {
+        Wanted { algorithm: "bbr".to_owned(), ours: None }
+    }
+
+    #[test]
+    fn what_was_enabled_is_undone_to_the_last_byte() {
+        let machine = machine("undo");
+        fs::create_dir_all(machine.at("etc/sysctl.d")).unwrap();
+        fs::write(machine.at(SYSCTL_FILE), "net.ipv4.tcp_ecn = 1").unwrap();
+        let before = image(&machine.root);
+        machine.enable(&machine.plan(&bbr()).unwrap()).unwrap();
+        assert_eq!(fs::read_to_string(machine.at("proc/sys/net/ipv4/tcp_congestion_control")).unwrap(), "bbr");
+        assert_eq!(fs::read_to_string(machine.at(SYSCTL_FILE)).unwrap(), "net.ipv4.tcp_congestion_control = bbr\n");
+        assert!(matches!(machine.plan(&bbr()), Err(Fault::Other(what)) if what.contains("already")));
+        machine.disable().unwrap();
+        assert_eq!(image(&machine.root), before);
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn a_plan_changes_nothing() {
+        let machine = machine("plan");
+        let before = image(&machine.root);
+        let ours = Wanted {
+            algorithm: "bbr3-linux,beta=0.6".to_owned(),
+            ours: Some(("bbr3".to_owned(), "/usr/bin/bbrlab".into())),
+        };
+        let shown: String = machine.plan(&ours).unwrap().iter().map(Change::lines).collect();
+        assert!(
+            shown.contains("ExecStart=/usr/bin/bbrlab host load bbr3-linux,beta=0.6 --name bbr3 --default"),
+            "{shown}"
+        );
+        machine.plan(&bbr()).unwrap();
+        assert_eq!(image(&machine.root), before);
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn a_change_that_fails_undoes_those_before_it() {
+        let machine = machine("fails");
+        let before = image(&machine.root);
+        let mut changes = machine.plan(&bbr()).unwrap();
+        changes.push(Change::Sysctl { key: "no.such.folder.key".into(), value: "1".into(), before: "0".into() });
+        assert!(machine.enable(&changes[..2]).is_ok());
+        machine.disable().unwrap();
+        assert!(matches!(machine.enable(&changes), Err(Fault::File(..))));
+        // The setting that never was can't be read back either: what was made stays written down, and is undone by hand or later.
+        assert!(!machine.enabled().unwrap().is_empty());
+        fs::create_dir_all(machine.at("proc/sys/no/such/folder")).unwrap();
+        fs::write(machine.at("proc/sys/no/such/folder/key"), "0").unwrap();
+        machine.disable().unwrap();
+        fs::remove_dir_all(machine.at("proc/sys/no")).unwrap();
+        assert_eq!(image(&machine.root), before);
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn what_somebody_else_has_set_since_stays() {
+        let machine = machine("else");
+        machine.enable(&machine.plan(&bbr()).unwrap()).unwrap();
+        fs::write(machine.at("proc/sys/net/ipv4/tcp_congestion_control"), "reno\n").unwrap();
+        machine.disable().unwrap();
+        assert_eq!(fs::read_to_string(machine.at("proc/sys/net/ipv4/tcp_congestion_control")).unwrap(), "reno\n");
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn what_the_kernel_has_not_is_refused() {
+        let machine = machine("not");
+        let vegas = Wanted { algorithm: "vegas".to_owned(), ours: None };
+        assert!(matches!(machine.plan(&vegas), Err(Fault::Other(what)) if what.contains("modprobe tcp_vegas")));
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+}

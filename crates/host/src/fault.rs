@@ -1,0 +1,76 @@
+//! Why something was not done to a host, each in one line with what would do.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something was not done.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// No kernel program of that algorithm.
+    NoProgram(String),
+    /// A name that the kernel would not take.
+    BadName(String),
+    /// A congestion control of that name is registered already.
+    NameTaken(String),
+    /// Nothing of ours is loaded under that name.
+    NotLoaded(String),
+    /// A parameter that the kernel decides on.
+    KernelsOwn(&'static str),
+    /// A right or a part of the kernel is missing.
+    Missing(&'static str),
+    /// Another command is at work.
+    Busy(PathBuf),
+    /// A file.
+    File(PathBuf, io::Error),
+    /// The kernel's verifier or loader.
+    Refused {
+        /// The algorithm.
+        what: String,
+        /// The kernel's words.
+        said: String,
+    },
+    /// The transfer by which a loaded algorithm is tried.
+    Trial(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl Fault {
+    /// For `map_err` of whatever concerns a file.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::File(path, error)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProgram(name) => {
+                let names: Vec<&str> = crate::objects::OBJECTS.iter().map(|(name, _)| *name).collect();
+                write!(f, "{name}: there is no kernel program of it; write one of {}", names.join(", "))
+            }
+            Self::BadName(name) => {
+                write!(f, "--name {name:?}: write 1 to 15 letters, digits, '-', '_' or '.', beginning with a letter")
+            }
+            Self::NameTaken(name) => {
+                write!(f, "{name}: the kernel has a congestion control of that name; choose another with --name")
+            }
+            Self::NotLoaded(name) => write!(f, "{name}: not loaded by bbrlab; see `bbrlab host status`"),
+            Self::KernelsOwn(name) => write!(f, "{name}: it is this kernel's own; leave it out"),
+            Self::Missing(what) => f.write_str(what),
+            Self::Busy(path) => {
+                write!(f, "another bbrlab command changes this host ({}); wait for it", path.display())
+            }
+            Self::File(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Refused { what, said } => write!(f, "the kernel refuses {what}: {said}"),
+            Self::Trial(what) => write!(f, "a transfer over it failed, so it was taken back: {what}"),
+            Self::Other(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}

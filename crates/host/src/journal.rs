@@ -1,0 +1,174 @@
+//! What was begun on this host and what it takes to undo it, a file for each algorithm, written before the change.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+
+use crate::Fault;
+
+/// How far a change has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Begun: found so, it is undone.
+    Loading,
+    /// Done.
+    Loaded,
+    /// Being undone: found so, that is finished.
+    Unloading,
+}
+
+/// One algorithm on this host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The name under which it is registered.
+    pub name: String,
+    /// Which algorithm it is.
+    pub algorithm: String,
+    /// Parameters that differ from the defaults.
+    pub parameters: Vec<(String, String)>,
+    /// The version of bbrlab that loaded it.
+    pub version: String,
+    /// How far it has come.
+    pub phase: Phase,
+    /// What the default was, if it was made the default.
+    pub default_before: Option<String>,
+    /// The file system of pins was mounted for it.
+    pub mounted_bpffs: bool,
+}
+
+/// The journal, while no other command changes this host.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Journal {
+    /// Opens it, and waits up to `patience` for another command to end.
+    pub fn open(folder: &Path, patience: Duration) -> Result<Self, Fault> {
+        fs::create_dir_all(folder).map_err(Fault::file(folder))?;
+        let path = folder.join("lock");
+        let began = Instant::now();
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let mut file = open().map_err(Fault::file(&path))?;
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(Self { folder: folder.to_owned(), _lock: lock }),
+                Err((_, nix::errno::Errno::EAGAIN)) if began.elapsed() >= patience => return Err(Fault::Busy(path)),
+                Err((back, nix::errno::Errno::EAGAIN)) => file = back,
+                Err((_, error)) => return Err(Fault::File(path, error.into())),
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Writes an entry so that it is there whole, or not at all, whenever the machine stops.
+    pub fn write(&self, entry: &Entry) -> Result<(), Fault> {
+        let path = self.path(&entry.name);
+        let draft = path.with_extension("draft");
+        let text = serde_json::to_vec(entry).map_err(|error| Fault::Other(format!("journal: {error}")))?;
+        let put = || -> io::Result<()> {
+            let mut file = File::create(&draft)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)
+        };
+        put().map_err(|error| {
+            let _ = fs::remove_file(&draft);
+            Fault::File(path.clone(), error)
+        })
+    }
+
+    /// Forgets an entry; the folder goes with the last one.
+    pub fn forget(&self, name: &str) -> Result<(), Fault> {
+        let path = self.path(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Fault::File(path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> Vec<Entry> {
+        entries(&self.folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+}
+
+/// All entries, as far as they can be read: what a draft holds never became one.
+pub fn entries(folder: &Path) -> Vec<Entry> {
+    let Ok(files) = fs::read_dir(folder) else { return Vec::new() };
+    let paths =
+        files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let mut all: Vec<Entry> = paths.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("bbrlab-journal-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        path
+    }
+
+    fn entry(name: &str, phase: Phase) -> Entry {
+        Entry {
+            name: name.to_owned(),
+            algorithm: "bbr1".to_owned(),
+            parameters: Vec::new(),
+            version: "0".to_owned(),
+            phase,
+            default_before: Some("cubic".to_owned()),
+            mounted_bpffs: false,
+        }
+    }
+
+    #[test]
+    fn what_was_written_last_is_read_and_a_draft_is_not() {
+        let folder = folder("write");
+        let journal = Journal::open(&folder, Duration::ZERO).unwrap();
+        journal.write(&entry("b", Phase::Loading)).unwrap();
+        journal.write(&entry("a", Phase::Loaded)).unwrap();
+        journal.write(&entry("b", Phase::Loaded)).unwrap();
+        fs::write(folder.join("c.draft"), "{").unwrap();
+        assert_eq!(journal.entries(), [entry("a", Phase::Loaded), entry("b", Phase::Loaded)]);
+        journal.forget("a").unwrap();
+        journal.forget("a").unwrap();
+        assert_eq!(journal.entries(), [entry("b", Phase::Loaded)]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn one_command_at_a_time() {
+        let folder = folder("lock");
+        let first = Journal::open(&folder, Duration::ZERO).unwrap();
+        assert!(matches!(Journal::open(&folder, Duration::from_millis(60)), Err(Fault::Busy(_))));
+        drop(first);
+        Journal::open(&folder, Duration::ZERO).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_file_is_an_error_before_any_change() {
+        let folder = folder("full");
+        let journal = Journal::open(&folder, Duration::ZERO).unwrap();
+        fs::create_dir(folder.join("a.draft")).unwrap();
+        assert!(matches!(journal.write(&entry("a", Phase::Loading)), Err(Fault::File(..))));
+        assert!(journal.entries().is_empty());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,66 @@
+//! Where a host keeps what concerns us, and the rights to change it.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+
+use crate::Fault;
+
+/// What a reboot forgets, as it forgets what is loaded: pins and journal.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The file system of pins.
+    pub bpffs: PathBuf,
+    /// Our journal.
+    pub state: PathBuf,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { bpffs: "/sys/fs/bpf".into(), state: "/run/bbrlab".into() }
+    }
+}
+
+impl Places {
+    /// Where the pins of all of ours are.
+    pub fn pins(&self) -> PathBuf {
+        self.bpffs.join("bbrlab")
+    }
+
+    /// Where those of one algorithm are.
+    pub fn pins_of(&self, name: &str) -> PathBuf {
+        self.pins().join(name)
+    }
+
+    /// Whether the file system of pins is mounted.
+    pub fn is_bpffs_mounted(&self) -> bool {
+        statfs(&self.bpffs).is_ok_and(|stat| stat.filesystem_type() == BPF_FS_MAGIC)
+    }
+}
+
+/// Effective capabilities of this process.
+fn capabilities() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// What this process or kernel lacks for loading, in one line.
+pub fn check() -> Result<(), Fault> {
+    // Source: Linux include/uapi/linux/capability.h.
+    const NET_ADMIN: u64 = 1 << 12;
+    const SYS_ADMIN: u64 = 1 << 21;
+    const BPF: u64 = 1 << 39;
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err(Fault::Missing(
+            "this kernel tells no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF",
+        ));
+    }
+    let held = capabilities();
+    if held & SYS_ADMIN == 0 && held & (BPF | NET_ADMIN) != BPF | NET_ADMIN {
+        return Err(Fault::Missing("this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run it with sudo"));
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! The sockets that a congestion control has, in all network namespaces, and their move to another one.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io::Read;
+
+use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
+
+use crate::objects::SWITCH;
+use crate::{Fault, namespaces, program};
+
+/// Bytes of a name, and of a row that `bpf/cc/switch.bpf.c` writes: state, moved, error.
+const NAME: usize = 16;
+const ROW: usize = 12;
+/// Linux `TCP_LISTEN`.
+const LISTEN: u32 = 10;
+/// All TCP states.
+const ALL: u32 = u32::MAX;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Connections that have it.
+    pub connections: u64,
+    /// Listeners, whose connections will.
+    pub listeners: u64,
+    /// Sockets that were moved.
+    pub moved: u64,
+    /// Sockets that the kernel would not move.
+    pub stayed: u64,
+}
+
+/// Which sockets are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// None: they are counted.
+    None,
+    /// Listeners, so that no new connection begins with it.
+    Listeners,
+    /// All.
+    All,
+}
+
+/// The iterator, loaded.
+#[derive(Debug)]
+pub struct Sockets {
+    link: Link,
+    _object: Object,
+}
+
+impl Sockets {
+    /// For sockets of `from`, to be moved to `to`.
+    pub fn of(from: &str, to: &str, which: Which) -> Result<Self, Fault> {
+        let fault = |error: libbpf_rs::Error| Fault::Refused {
+            what: "the iterator over sockets".into(),
+            said: error.to_string(),
+        };
+        libbpf_rs::set_print(None);
+        let mut open = ObjectBuilder::default().open_memory(SWITCH).map_err(fault)?;
+        let states = match which {
+            Which::None => 0,
+            Which::Listeners => 1 << LISTEN,
+            Which::All => ALL,
+        };
+        let mut settings = [0; 2 * NAME + 4];
+        for (place, name) in [(0, from), (NAME, to)] {
+            for (to, from) in settings[place..place + NAME - 1].iter_mut().zip(name.bytes()) {
+                *to = from;
+            }
+        }
+        settings[2 * NAME..].copy_from_slice(&u32::to_ne_bytes(states));
+        program::set(&mut open, ".rodata.settings", &settings)?;
+        let object = open.load().map_err(fault)?;
+        let iterator = object.progs_mut().next().ok_or_else(|| Fault::Other("the iterator is empty".to_owned()))?;
+        let link = iterator.attach().map_err(fault)?;
+        Ok(Self { link, _object: object })
+    }
+
+    /// Goes through the sockets of every network namespace once.
+    pub fn walk(&self) -> Result<Found, Fault> {
+        let mut all = Found::default();
+        for found in namespaces::in_each(|| self.walk_here()) {
+            let found = found?;
+            all.connections += found.connections;
+            all.listeners += found.listeners;
+            all.moved += found.moved;
+            all.stayed += found.stayed;
+        }
+        Ok(all)
+    }
+
+    fn walk_here(&self) -> Result<Found, Fault> {
+        let fault = |what: String| Fault::Other(format!("the kernel's list of sockets: {what}"));
+        let mut rows = Vec::new();
+        let mut iterator = Iter::new(&self.link).map_err(|error| fault(error.to_string()))?;
+        iterator.read_to_end(&mut rows).map_err(|error| fault(error.to_string()))?;
+        let mut found = Found::default();
+        for row in rows.chunks_exact(ROW) {
+            let word = |at: usize| u32::from_ne_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
+            match word(0) {
+                LISTEN => found.listeners += 1,
+                _ => found.connections += 1,
+            }
+            match (word(4), word(8)) {
+                (0, _) => {}
+                (_, 0) => found.moved += 1,
+                _ => found.stayed += 1,
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// How many sockets have a congestion control.
+pub fn count(name: &str) -> Result<Found, Fault> {
+    Sockets::of(name, "", Which::None)?.walk()
+}

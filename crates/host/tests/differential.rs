@@ -1,0 +1,273 @@
+//! The programs that the kernel runs, beside the same code run natively: random calls, and after each the same output and the same model.
+//!
+//! `BBRLAB_CALLS` sets how many an algorithm (default 20,000), `BBRLAB_SEED` which.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#![cfg(feature = "load")]
+
+use std::collections::BTreeSet;
+
+use bbrlab_core::{AlgorithmConfig, MAX_PARAMS, Rng};
+use bbrlab_face::{Flow, Input, Output, Telemetry, mark};
+use bbrlab_host::kernel;
+use bbrlab_host::program::Program;
+use libbpf_rs::ProgramInput;
+
+/// Ticks a second of the comparison's clock: an ordinary kernel's.
+const TICK_NS: u64 = 4_000_000;
+/// Calls of one connection.
+const CONNECTION: u64 = 20_000;
+
+/// `struct trial` of `bpf/cc/trial.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Trial {
+    event: u64,
+    input: Input,
+    output: Output,
+    model: Telemetry,
+}
+
+impl Trial {
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: it holds integers without a gap between them, so each byte is one, and any bytes are a value of it.
+        unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(self).cast(), size_of::<Self>()) }
+    }
+}
+
+/// Events by their numbers in `trial.h`.
+const INIT: u64 = 0;
+const ACK: u64 = 1;
+const TX_START: u64 = 2;
+const RTO: u64 = 3;
+const CA_STATE: u64 = 4;
+const UNDO: u64 = 5;
+const MSS: u64 = 6;
+const MAX_RATE: u64 = 7;
+const TLP_ACK: u64 = 8;
+const TLP_RECOVERY: u64 = 9;
+const LOST: u64 = 10;
+const RTT: u64 = 11;
+const THRESHOLD: u64 = 12;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let Ok(text) = std::env::var(name) else { return otherwise };
+    // A commit's name is a seed too.
+    text.parse().ok().or_else(|| u64::from_str_radix(text.get(..15)?, 16).ok()).unwrap_or(otherwise)
+}
+
+/// A connection that lives through anything: what a kernel might read at each event.
+struct Connection {
+    rng: Rng,
+    input: Input,
+    base_rtt_us: u64,
+    /// Bytes where the algorithm counts these, else 1.
+    unit: u64,
+}
+
+impl Connection {
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.below(n.max(1))
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn begin(seed: u64, counts_bytes: bool) -> Self {
+        let mut one = Self { rng: Rng::new(seed), input: Input::default(), base_rtt_us: 0, unit: 1 };
+        one.base_rtt_us = 20 + one.below(if seed & 3 == 0 { 2_000_000 } else { 100_000 });
+        let mss = 200 + one.below(9_000) as u32;
+        one.unit = if counts_bytes { mss.into() } else { 1 };
+        let now_ns = one.below(1 << 50);
+        one.input = Input {
+            now_ns,
+            tick: one.below(1 << 33),
+            mss,
+            cwnd: 10,
+            cwnd_clamp: u32::MAX,
+            min_rtt_us: one.base_rtt_us,
+            srtt_us: one.base_rtt_us,
+            seed: one.rng.next_u64(),
+            delivered: one.below(1 << 32) * one.unit,
+            delivered_us: now_ns / 1_000,
+            lost: one.below(1 << 31) * one.unit,
+            max_rate: u64::MAX,
+            ssthresh: 0x7fff_ffff,
+            pacing_rate: 1_000_000,
+            ..Input::default()
+        };
+        one
+    }
+
+    /// The next event, after what the last one left.
+    fn step(&mut self, left: &Output, events: &[u64]) -> u64 {
+        let event = if self.one_in(60) { events[self.below(events.len() as u64) as usize] } else { events[0] };
+        let longest_ns = if self.one_in(1_000) { 30_000_000_000 } else { 2_000_000 };
+        let passed_ns = 1_000 + self.below(longest_ns);
+        let (unit, cwnd) = (self.unit, u64::from(left.cwnd));
+        let delivered = if self.one_in(20) { 0 } else { self.below(40) };
+        let lost = if self.one_in(50) { self.below(20) } else { 0 };
+        let (rtt_us, interval_us) = (self.base_rtt_us + self.below(30_000), 1 + self.below(self.base_rtt_us + 30_000));
+        let (in_flight, sampled) = (self.below(2 * cwnd + 4), delivered + self.below(cwnd + 2));
+        let (edt, jump) = (self.below(300_000), self.below(TICK_NS));
+        let (marked, queued, deep) = (self.below(5) as u32, self.below(5) as u32, self.below(cwnd + 20));
+        let (ca_state, marks, sent) = (self.below(5) as u32, self.rng.next_u64() as u32 & 0xff, self.below(60));
+        let app_limited = self.one_in(20);
+        let (no_rtt, no_sample, changes_state) = (self.one_in(10), self.one_in(30), self.one_in(40));
+        let (some_rate, some_mss) = (1_000 + self.below(1 << 34), 200 + self.below(9_000) as u32);
+        let has_marks = self.one_in(30);
+        let input = &mut self.input;
+        input.now_ns += passed_ns;
+        input.tick += passed_ns / TICK_NS + u64::from(jump < passed_ns % TICK_NS);
+        input.departure_ns = (input.now_ns + edt).saturating_sub(100_000);
+        input.delivered = input.delivered.wrapping_add(delivered * unit);
+        if delivered > 0 {
+            input.delivered_us = input.now_ns / 1_000;
+        }
+        input.lost += lost * unit;
+        input.srtt_us = rtt_us;
+        input.in_flight = in_flight * unit;
+        input.packets_out = in_flight as u32 + queued;
+        input.old_ca_state = input.ca_state;
+        if changes_state || event == CA_STATE {
+            input.ca_state = ca_state;
+        }
+        input.una = input.una.wrapping_add(delivered * 1_448);
+        input.next = input.una.wrapping_add(sent * 1_448);
+        input.marks = (marks & !(mark::ECE | mark::APP_LIMITED)) | if has_marks { mark::ECE } else { 0 };
+        input.marks |= if app_limited { mark::APP_LIMITED } else { 0 };
+        input.cwnd = left.cwnd;
+        input.cwnd_count = left.cwnd_count;
+        input.ssthresh = left.ssthresh;
+        input.idle_ns = passed_ns;
+        let has_sample = delivered > 0 && !no_sample;
+        input.rs_delivered = if has_sample { (sampled * unit) as i64 } else { -1 };
+        input.rs_interval_us = if has_sample { interval_us as i64 } else { -1 };
+        input.rs_prior_delivered = input.delivered.saturating_sub(sampled * unit);
+        input.rs_rtt_us = if no_rtt { -1 } else { rtt_us as i64 };
+        input.rs_losses = lost * unit;
+        input.rs_acked_sacked = delivered * unit;
+        input.rs_prior_in_flight = (in_flight + delivered) * unit;
+        input.rs_marks = u64::from(app_limited) | u64::from(no_rtt) << 1;
+        input.tx_in_flight = deep * unit;
+        input.lost_since = lost * unit;
+        input.marked_since = if has_marks { marked } else { 0 };
+        input.packets = lost as u32 + 1;
+        input.volume = (lost + 1) * unit;
+        input.seq = input.lost;
+        input.pacing_rate = some_rate;
+        match event {
+            MSS => input.mss = some_mss,
+            MAX_RATE => input.max_rate = if app_limited { u64::MAX } else { some_rate },
+            _ => {}
+        }
+        event
+    }
+}
+
+/// What differs first, in words; how many calls; the states met.
+struct Outcome {
+    calls: u64,
+    states: BTreeSet<u32>,
+}
+
+/// Makes the same calls to both.
+fn compare(
+    config: &AlgorithmConfig,
+    calls: u64,
+    events: &[u64],
+    counts_bytes: bool,
+    native: &mut dyn FnMut(u64, &Input, &[u32; MAX_PARAMS]) -> (Output, Telemetry),
+) -> Outcome {
+    let name = config.name();
+    let program = Program::load_for_trial(config, TICK_NS).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+    let parameters = kernel::parameters(config, TICK_NS);
+    let mut outcome = Outcome { calls: 0, states: BTreeSet::new() };
+    let mut programs = program.object().progs_mut();
+    let trial = programs.find(|program| program.name() == "trial_event").unwrap();
+    let seed = number("BBRLAB_SEED", 1);
+    while outcome.calls < calls {
+        let mut connection = Connection::begin(seed.wrapping_add(outcome.calls), counts_bytes);
+        let mut event = INIT;
+        for _ in 0..CONNECTION.min(calls - outcome.calls) {
+            let mut asked = Trial { event, input: connection.input, ..Trial::default() };
+            let input = ProgramInput { context_in: Some(asked.bytes()), ..ProgramInput::default() };
+            let ran = trial.test_run(input).unwrap_or_else(|error| panic!("{name}: event {event}: {error}"));
+            assert_eq!(ran.return_value, 0, "{name}: event {event}");
+            let (output, model) = native(event, &connection.input, &parameters);
+            let (call, read) = (outcome.calls, &connection.input);
+            assert_eq!(asked.output, output, "{name}, seed {seed}, call {call}: event {event} of {read:?}");
+            assert_eq!(asked.model, model, "{name}, seed {seed}, call {call}: event {event} of {read:?}");
+            outcome.states.insert(output.state);
+            outcome.calls += 1;
+            event = connection.step(&output, events);
+        }
+    }
+    outcome
+}
+
+/// A configuration of the same algorithm in which every parameter is drawn from its range.
+fn drawn(config: &AlgorithmConfig, seed: u64) -> AlgorithmConfig {
+    let (mut rng, mut drawn) = (Rng::new(seed), *config);
+    let specs: Vec<_> = config.parameters().map(|(spec, _)| *spec).filter(|spec| spec.name != "hz").collect();
+    for spec in specs {
+        let value = spec.min + rng.below(u64::from(spec.max - spec.min) + 1) as u32;
+        // Where the text of a value rounds beyond the range, the default stays.
+        let _ = drawn.set(spec.name, &spec.unit.text(value).to_string());
+    }
+    drawn
+}
+
+macro_rules! differential {
+    ($test:ident, $name:literal, $states:literal, $bytes:literal, $init:ident $telemetry:ident: $($event:ident $call:ident),+) => {
+        #[test]
+        #[ignore = "needs the right to load BPF programs"]
+        fn $test() {
+            let calls = number("BBRLAB_CALLS", 20_000);
+            let plain = AlgorithmConfig::named($name).unwrap();
+            let (mut all, mut states) = (0, BTreeSet::new());
+            // A quarter of the calls with other parameters.
+            for (config, calls) in [(plain, calls - calls / 4), (drawn(&plain, number("BBRLAB_SEED", 1)), calls / 4)] {
+                let mut flow = Box::new(Flow::default());
+                let mut native = |event: u64, input: &Input, parameters: &[u32; MAX_PARAMS]| {
+                    flow.input = *input;
+                    match event {
+                        INIT => bbrlab_face::$init(&mut flow, parameters),
+                        $( $event => bbrlab_face::$call(&mut flow), )+
+                        other => panic!("{other}"),
+                    }
+                    let mut model = Telemetry::default();
+                    bbrlab_face::$telemetry(&flow, &mut model);
+                    (flow.output, model)
+                };
+                let outcome = compare(&config, calls, &[$($event),+], $bytes, &mut native);
+                all += outcome.calls;
+                states.extend(outcome.states);
+            }
+            println!("{}: {all} calls, 0 differences, {} states", $name, states.len());
+            assert!(states.len() >= $states, "{}: only the states {states:?} were met", $name);
+        }
+    };
+}
+
+differential!(bbr1, "bbr1", 4, false, bbr1_init bbr1_telemetry: ACK bbr1_ack, TX_START bbr1_tx_start, RTO bbr1_rto,
+    CA_STATE bbr1_ca_state, UNDO bbr1_undo, MSS bbr1_mss, MAX_RATE bbr1_max_rate);
+differential!(cpa, "bbr-cpa", 4, false, cpa_init cpa_telemetry: ACK cpa_ack, TX_START cpa_tx_start, RTO cpa_rto,
+    CA_STATE cpa_ca_state, UNDO cpa_undo, MSS cpa_mss, MAX_RATE cpa_max_rate);
+differential!(acd, "acd-linux", 4, false, acd_init acd_telemetry: ACK acd_ack, TX_START acd_tx_start, RTO acd_rto,
+    CA_STATE acd_ca_state, UNDO acd_undo, MSS acd_mss, MAX_RATE acd_max_rate);
+differential!(davis, "davis", 3, false, davis_init davis_telemetry: ACK davis_ack, TX_START davis_tx_start, RTO davis_rto,
+    CA_STATE davis_ca_state, UNDO davis_undo, MSS davis_mss, MAX_RATE davis_max_rate);
+differential!(bbr2, "bbr2", 6, false, bbr2_init bbr2_telemetry: ACK bbr2_ack, TX_START bbr2_tx_start, RTO bbr2_rto,
+    CA_STATE bbr2_ca_state, UNDO bbr2_undo, MSS bbr2_mss, MAX_RATE bbr2_max_rate, TLP_ACK bbr2_tlp_ack,
+    TLP_RECOVERY bbr2_tlp_recovery);
+differential!(bbr3, "bbr3", 6, true, bbr3_init bbr3_telemetry: ACK bbr3_ack, TX_START bbr3_tx_start, RTO bbr3_rto,
+    CA_STATE bbr3_ca_state, UNDO bbr3_undo, MSS bbr3_mss, MAX_RATE bbr3_max_rate, TLP_ACK bbr3_tlp_ack,
+    TLP_RECOVERY bbr3_tlp_recovery, LOST bbr3_lost);
+differential!(bbr3_linux, "bbr3-linux", 6, false, bbr3_linux_init bbr3_linux_telemetry: ACK bbr3_linux_ack,
+    TX_START bbr3_linux_tx_start, RTO bbr3_linux_rto, CA_STATE bbr3_linux_ca_state, UNDO bbr3_linux_undo,
+    MSS bbr3_linux_mss, MAX_RATE bbr3_linux_max_rate, TLP_ACK bbr3_linux_tlp_ack, TLP_RECOVERY bbr3_linux_tlp_recovery);
+differential!(cubic, "cubic", 2, false, cubic_init cubic_telemetry: ACK cubic_ack, TX_START cubic_tx_start, RTO cubic_rto,
+    MSS cubic_mss, RTT cubic_rtt, THRESHOLD cubic_threshold);
+differential!(reno, "reno", 2, false, reno_init reno_telemetry: ACK reno_ack, TX_START reno_tx_start, RTO reno_rto,
+    MSS reno_mss, RTT reno_rtt, THRESHOLD reno_threshold);

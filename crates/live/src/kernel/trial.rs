@@ -1,0 +1,68 @@
+//! A real transfer over a congestion control of this kernel, in a network namespace of its own: whether it carries data at all.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+
+use super::Fault;
+use super::ns::NetNs;
+
+/// Bytes that are carried. Ours: hundreds of ACKs, a few milliseconds.
+const BYTES: usize = 8 << 20;
+/// Bytes a write.
+const BLOCK: usize = 64 << 10;
+/// Longest that one read or write may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Sends data over the congestion control of that name, and reads all of it.
+pub fn transfer(congestion_control: &str) -> Result<(), Fault> {
+    let fault = |error: std::io::Error| format!("{congestion_control}: {error}");
+    NetNs::new()?.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(fault)?;
+        let mut sender = TcpStream::connect(listener.local_addr().map_err(fault)?).map_err(fault)?;
+        let (mut receiver, _) = listener.accept().map_err(fault)?;
+        setsockopt(&sender, sockopt::TcpCongestion, &congestion_control.into()).map_err(|error| fault(error.into()))?;
+        sender.set_write_timeout(Some(PATIENCE)).map_err(fault)?;
+        receiver.set_read_timeout(Some(PATIENCE)).map_err(fault)?;
+        let reader = thread::spawn(move || {
+            let (mut block, mut count) = (vec![0; BLOCK], 0);
+            loop {
+                match receiver.read(&mut block) {
+                    Ok(0) => return Ok(count),
+                    Ok(read) => count += read,
+                    Err(error) => return Err(error),
+                }
+            }
+        });
+        let block = vec![7; BLOCK];
+        for _ in 0..BYTES / BLOCK {
+            sender.write_all(&block).map_err(fault)?;
+        }
+        let used = getsockopt(&sender, sockopt::TcpCongestion).map_err(|error| fault(error.into()))?;
+        drop(sender);
+        let count = reader.join().map_err(|_| "the reader ended early".to_owned())?.map_err(fault)?;
+        let used = used.to_string_lossy();
+        let used = used.trim_end_matches('\0');
+        match (used == congestion_control, count == BYTES) {
+            (true, true) => Ok(()),
+            (false, _) => Err(format!("the connection had {used}")),
+            (true, false) => Err(format!("{count} of {BYTES} bytes came")),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs the right to make a network namespace"]
+    fn what_the_kernel_has_carries_data_and_what_it_has_not_does_not() {
+        assert_eq!(transfer("reno"), Ok(()));
+        assert!(transfer("no_such_cc").unwrap_err().starts_with("no_such_cc: "));
+    }
+}
