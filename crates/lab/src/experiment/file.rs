@@ -90,7 +90,7 @@ pub(super) struct Expect {
     pub(super) at: Option<Vec<String>>,
     pub(super) status: Option<Status>,
     pub(super) reason: Option<String>,
-    /// Label of the axis to the reason why its row falls short.
+    /// Label of the axis to the reason why its row misses.
     #[serde(default)]
     pub(super) short: std::collections::BTreeMap<String, String>,
     /// The same for real kernels alone: the simulator's row holds.

@@ -61,7 +61,7 @@ pub enum Verdict {
     Holds,
     /// It does not, the catalogue says so, and says why.
     FallsShort { reason: String },
-    /// It does not; or it does although the catalogue says that it falls short.
+    /// It does not; or it does although the catalogue says that it misses.
     Fails,
     /// It needs a run that this world cannot do.
     NotHere,
@@ -108,7 +108,7 @@ pub struct ExperimentOutcome {
 }
 
 impl ExperimentOutcome {
-    /// Whether no row fails (a row that is marked as falling short does not).
+    /// Whether no row fails (a row that is marked as an explained miss does not).
     pub fn passes(&self) -> bool {
         self.rows.iter().all(|row| row.verdict != Verdict::Fails)
     }

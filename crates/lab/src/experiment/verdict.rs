@@ -55,7 +55,7 @@ pub fn bounds_text(min: Option<f64>, max: Option<f64>, unit: &str) -> String {
 }
 
 /// Said of a row that holds although it is marked: by chance of this seed, or because the mark is out of date.
-pub const STALE_MARK: &str = "marked as falling short, but it holds with this seed";
+pub const STALE_MARK: &str = "marked as an explained miss, but it holds with this seed";
 
 /// The rows of one expectation. Where the runs are not whole, one that cannot be measured says so.
 pub(super) fn rows(expect: &Expect, measurer: &Measurer, is_whole: bool) -> Result<Vec<Row>, MeasureError> {
