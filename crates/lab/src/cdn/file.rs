@@ -21,7 +21,6 @@ const OBJECTS_MAX: u32 = 10_000;
 /// Most connections of a user. Ours.
 const PARALLEL_MAX: u32 = 100;
 
-/// A population.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Population {
@@ -44,7 +43,6 @@ pub struct Population {
     pub split: Ratio,
     /// Width of the bins over time; a sixth of the span unless written.
     pub bin: Option<TimeSpan>,
-    /// The classes.
     pub class: Vec<ClassSpec>,
 }
 
@@ -52,7 +50,6 @@ pub struct Population {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ClassSpec {
-    /// Its name.
     pub name: String,
     /// The network that its users are in.
     #[serde(default)]
@@ -62,7 +59,6 @@ pub struct ClassSpec {
     pub note: String,
     /// How many users.
     pub users: Option<u32>,
-    /// Bottleneck rate.
     pub rate: Spread<BitRate>,
     /// Two-way propagation time.
     pub rtt: Spread<TimeSpan>,

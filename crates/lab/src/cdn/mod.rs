@@ -41,7 +41,6 @@ pub struct Design {
 /// A class of users.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Class {
-    /// Its name.
     pub name: String,
     /// The network that its users are in.
     pub network: String,
@@ -54,7 +53,6 @@ pub struct Class {
 /// The path of one user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// Bottleneck rate.
     pub rate: BitRate,
     /// Two-way propagation time.
     pub rtt: TimeSpan,
@@ -72,10 +70,8 @@ pub struct Path {
     pub life: TimeSpan,
 }
 
-/// One user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct User {
-    /// Its name.
     pub name: String,
     /// Index of its class.
     pub class: usize,
@@ -83,7 +79,6 @@ pub struct User {
     pub arrival_s: f64,
     /// Whether a host under test serves it.
     pub is_tested: bool,
-    /// Its path.
     pub path: Path,
     /// The objects of each of its connections.
     pub connections: Vec<Vec<Object>>,
@@ -109,7 +104,6 @@ pub struct Life {
     pub connections: Vec<Vec<Served>>,
     /// Retransmitted over sent segments.
     pub retransmit_ratio: f64,
-    /// Median RTT.
     pub rtt_ms: f64,
 }
 
@@ -118,11 +112,9 @@ pub struct Life {
 pub struct Study {
     /// What was done.
     pub design: Design,
-    /// With whom.
     pub users: Vec<User>,
     /// Each user's lives, one an algorithm.
     pub lives: Vec<Vec<Life>>,
-    /// The seed.
     pub seed: u64,
 }
 

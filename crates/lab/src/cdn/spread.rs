@@ -16,7 +16,6 @@ use bbrlab_sim::scenario::{BitRate, BufferSize, Ratio, TextError, TimeSpan, Volu
 
 /// What may be drawn: a value with a unit.
 pub trait Quantity: Copy + fmt::Display + FromStr<Err = TextError> {
-    /// Its number.
     fn number(self) -> f64;
     /// The value of that number in the same unit, within what the unit allows.
     fn with(self, number: f64) -> Self;
@@ -80,7 +79,6 @@ impl Quantity for BufferSize {
 /// One value, or a distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spread<T> {
-    /// Always this.
     Always(T),
     /// Drawn for each user.
     Drawn(Law<T>),
@@ -91,31 +89,18 @@ pub enum Spread<T> {
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Law<T> {
     /// Each value in a range equally likely.
-    Uniform {
-        /// Smallest.
-        min: T,
-        /// Largest.
-        max: T,
-    },
+    Uniform { min: T, max: T },
     /// Exponential with this mean.
-    Exponential {
-        /// Mean.
-        mean: T,
-    },
-    /// Log-normal.
+    Exponential { mean: T },
     Lognormal {
-        /// Median.
         median: T,
         /// Standard deviation of the natural logarithm.
         sigma: f64,
     },
-    /// Bounded Pareto.
     Pareto {
         /// Exponent of the tail.
         alpha: f64,
-        /// Smallest.
         min: T,
-        /// Largest.
         max: T,
     },
     /// Values with their weights.
@@ -150,7 +135,6 @@ impl<T: Quantity> Spread<T> {
         ))
     }
 
-    /// A value.
     pub fn draw(&self, rng: &mut Rng) -> T {
         match self {
             Self::Always(value) => *value,

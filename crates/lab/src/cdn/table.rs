@@ -171,7 +171,6 @@ impl Columns {
     }
 }
 
-/// One row.
 struct Row<'a> {
     columns: &'a Columns,
     place: &'a str,

@@ -30,7 +30,6 @@ pub struct Report {
     /// One entry a measured value, those of one claim together.
     #[serde(default)]
     pub claims: Vec<ClaimRow>,
-    /// What follows.
     #[serde(default)]
     pub sections: Vec<Section>,
 }
@@ -74,7 +73,6 @@ pub struct Thumbnail {
 /// Verdicts over two axes: one symbol a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Grid {
-    /// Its heading.
     pub title: String,
     /// What it shows and how to read it.
     pub how_to_read: String,
@@ -106,7 +104,6 @@ pub struct ClaimRow {
     pub expected: String,
     /// What was measured, with its unit.
     pub measured: String,
-    /// The verdict.
     pub verdict: Verdict,
     /// Why it misses or fails, if that is known.
     #[serde(default)]
@@ -146,7 +143,6 @@ impl Verdict {
 pub struct Section {
     /// Unique in the page; a claim's section has the claim's id.
     pub id: String,
-    /// Its heading.
     pub title: String,
     /// Where the claim was published; may be empty.
     #[serde(default)]
@@ -160,7 +156,6 @@ pub struct Section {
     /// This section's rows, as indices into [`Report::claims`]; indices beyond its end are passed over.
     #[serde(default)]
     pub rows: Vec<usize>,
-    /// Its figures.
     #[serde(default)]
     pub figures: Vec<Figure>,
     /// Its heat maps.
@@ -177,7 +172,6 @@ pub struct Section {
 /// Numbers over two axes as coloured cells, each with its number in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heat {
-    /// Its heading.
     pub title: String,
     /// What runs from left to right.
     pub x: String,
@@ -219,7 +213,6 @@ pub enum Tree {
         /// Where it is not.
         no: Box<Tree>,
     },
-    /// An answer.
     Answer {
         /// What it says.
         text: String,
@@ -242,7 +235,6 @@ pub struct Table {
 pub struct Figure {
     /// Unique in the page.
     pub id: String,
-    /// Its heading.
     pub title: String,
     /// One plain sentence: what to look at and what it means.
     #[serde(default)]
@@ -276,7 +268,6 @@ pub struct Region {
     pub to: f64,
 }
 
-/// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// What it shows: `RTT`.
@@ -298,7 +289,6 @@ pub struct Axis {
     pub names: Vec<String>,
 }
 
-/// One plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Panel {
     /// Its y axis.
@@ -352,7 +342,6 @@ pub enum Style {
 /// States over x.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ribbon {
-    /// Whose states.
     pub name: String,
     /// From x, to x, the state's name (`probe_bw_up`); sorted, without overlap.
     pub spans: Vec<(f64, f64, String)>,
