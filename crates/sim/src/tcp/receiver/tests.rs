@@ -1,0 +1,153 @@
+//! What a receiver answers to which segments.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::*;
+
+fn receiver() -> Receiver {
+    let mut receiver = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+    receiver.on_handshake(Time::ZERO, Span::millis(40));
+    receiver.quick = 0;
+    receiver
+}
+
+/// The last ACK that a segment draws.
+fn arrive(r: &mut Receiver, now: Time, segment: &Segment) -> Option<AckPacket> {
+    let mut acks = Vec::new();
+    r.on_segment(now, segment, &mut acks);
+    acks.pop()
+}
+
+fn fire(r: &mut Receiver) -> Option<AckPacket> {
+    let mut acks = Vec::new();
+    r.on_timer(r.next_time(), &mut acks);
+    acks.pop()
+}
+
+fn segment(seq: u64) -> Segment {
+    Segment { seq, sent: Time::nanos(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
+}
+
+/// A retransmission fills the hole; the segments that left before it and come after it are refused by their timestamps.
+#[test]
+fn a_late_segment_from_before_a_retransmission_is_refused() {
+    let mut receiver = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+    let at = |ms| Time::ZERO + Span::millis(ms);
+    let mut acks = Vec::new();
+    let mut arrive = |now: u64, seq: u64, sent: u64| {
+        let segment = Segment { seq, sent: at(sent), flow: 0, len: 1448, hop: 0, marks: 0 };
+        receiver.on_segment(at(now), &segment, &mut acks);
+        (receiver.next, acks.pop().map(|ack| ack.sack[0]))
+    };
+    assert_eq!(arrive(50, 1, 10), (0, Some((1, 2))));
+    assert_eq!(arrive(100, 0, 60).0, 2);
+    assert_eq!(arrive(101, 3, 20), (2, Some((0, 0))), "sent before the retransmission");
+    assert_eq!(arrive(102, 4, 61), (2, Some((2, 3))), "sent after it");
+}
+
+#[test]
+fn the_first_17_segments_are_acknowledged_one_by_one() {
+    let mut r = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+    r.on_handshake(Time::ZERO, Span::millis(40));
+    let acked: Vec<u64> = (0..21).filter(|&seq| arrive(&mut r, Time::nanos(seq), &segment(seq)).is_some()).collect();
+    assert_eq!(acked, (0..17).chain([18, 20]).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_duplicate_is_held_back_while_acks_are_quick() {
+    let mut r = receiver();
+    r.quick = 10;
+    assert!((1..11).all(|seq| arrive(&mut r, Time::nanos(seq), &segment(2 * seq)).is_some()));
+    assert!((11..14).all(|seq| arrive(&mut r, Time::nanos(seq), &segment(2 * seq)).is_some()));
+    assert!(arrive(&mut r, Time::nanos(14), &segment(28)).is_none());
+}
+
+#[test]
+fn every_second_segment_is_acknowledged() {
+    let mut r = receiver();
+    assert!(arrive(&mut r, Time::nanos(1), &segment(0)).is_none());
+    assert_eq!(arrive(&mut r, Time::nanos(2), &segment(1)).map(|ack| ack.una), Some(2));
+}
+
+#[test]
+fn a_lone_segment_is_acknowledged_on_the_first_tick_after_40_ms() {
+    let mut r = receiver();
+    assert!(arrive(&mut r, Time::nanos(1), &segment(0)).is_none());
+    assert_eq!(r.next_time(), Time::ZERO + Span::millis(44));
+    assert_eq!(fire(&mut r).map(|ack| ack.una), Some(1));
+    assert_eq!(r.next_time(), Time::NEVER);
+}
+
+#[test]
+fn a_delay_of_acks_that_no_kernel_has_is_kept_to_the_nanosecond() {
+    for wait in [Span::ZERO, Span::millis(1)] {
+        let mut r = Receiver { delayed_ack: wait, ..receiver() };
+        arrive(&mut r, Time::nanos(5), &segment(0));
+        assert_eq!(r.next_time(), Time::nanos(5) + wait);
+    }
+}
+
+#[test]
+fn the_newest_range_comes_first_among_sack_blocks() {
+    let mut r = receiver();
+    arrive(&mut r, Time::nanos(1), &segment(2));
+    arrive(&mut r, Time::nanos(2), &segment(5));
+    let ack = arrive(&mut r, Time::nanos(3), &segment(3)).unwrap();
+    assert_eq!((ack.una, ack.sack), (0, [(2, 4), (5, 6), (0, 0)]));
+}
+
+#[test]
+fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond_and_the_timers_slack() {
+    let mut r = receiver();
+    for seq in 1..=3 {
+        assert!(arrive(&mut r, Time::nanos(seq), &segment(seq)).is_some());
+    }
+    assert!(arrive(&mut r, Time::nanos(4), &segment(4)).is_none());
+    assert_eq!(r.next_time(), Time::nanos(4) + Span::micros(1_100));
+}
+
+/// Trap: a compressed ACK that can no longer name every new block makes holes look like reordering.
+#[test]
+fn a_compressed_ack_goes_out_before_a_third_block_hides_one() {
+    let mut r = receiver();
+    for seq in [1, 2, 3, 4, 6] {
+        arrive(&mut r, Time::nanos(seq), &segment(seq));
+    }
+    assert!(r.compressed > 0);
+    let mut acks = Vec::new();
+    r.on_segment(Time::nanos(8), &segment(8), &mut acks);
+    assert_eq!(acks.iter().map(|ack| ack.sack).collect::<Vec<_>>(), [[(6, 7), (1, 5), (0, 0)]]);
+    assert_eq!(r.compressed, 0, "the segment that drew that ACK asks for no other");
+}
+
+#[test]
+fn a_segment_that_arrives_twice_is_reported_by_dsack() {
+    let mut r = receiver();
+    arrive(&mut r, Time::nanos(1), &segment(0));
+    let ack = arrive(&mut r, Time::nanos(2), &segment(0)).unwrap();
+    assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
+}
+
+#[test]
+fn a_filled_hole_is_acknowledged_at_once() {
+    let mut r = receiver();
+    arrive(&mut r, Time::nanos(1), &segment(1));
+    assert_eq!(arrive(&mut r, Time::nanos(2), &segment(0)).map(|ack| ack.una), Some(2));
+}
+
+#[test]
+fn gro_makes_one_ack_of_a_burst() {
+    let mut r =
+        Receiver::new(1448, Rwnd::Unlimited, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
+    for seq in 0..10 {
+        assert!(arrive(&mut r, Time::nanos(seq), &segment(seq)).is_none());
+    }
+    assert_eq!(fire(&mut r).map(|ack| ack.una), Some(10));
+}
+
+#[test]
+fn bytes_in_order_count_short_segments_at_their_length() {
+    let mut r = receiver();
+    arrive(&mut r, Time::nanos(1), &Segment { len: 100, ..segment(1) });
+    arrive(&mut r, Time::nanos(2), &segment(0));
+    assert_eq!(r.in_order_bytes, 1548);
+}
