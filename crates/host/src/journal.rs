@@ -5,12 +5,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::Fault;
+
+/// How often it looks whether another command has ended.
+const TURN: Duration = Duration::from_millis(50);
 
 /// How far a change has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,17 +58,18 @@ impl Journal {
     pub fn open(folder: &Path, patience: Duration) -> Result<Self, Fault> {
         fs::create_dir_all(folder).map_err(Fault::file(folder))?;
         let path = folder.join("lock");
-        let began = Instant::now();
+        let mut turns = patience.as_millis() / TURN.as_millis();
         let open = || OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let mut file = open().map_err(Fault::file(&path))?;
         loop {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => return Ok(Self { folder: folder.to_owned(), _lock: lock }),
-                Err((_, nix::errno::Errno::EAGAIN)) if began.elapsed() >= patience => return Err(Fault::Busy(path)),
+                Err((_, nix::errno::Errno::EAGAIN)) if turns == 0 => return Err(Fault::Busy(path)),
                 Err((back, nix::errno::Errno::EAGAIN)) => file = back,
                 Err((_, error)) => return Err(Fault::File(path, error.into())),
             }
-            thread::sleep(Duration::from_millis(50));
+            turns -= 1;
+            thread::sleep(TURN);
         }
     }
 

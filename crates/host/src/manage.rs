@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bbrlab_core::AlgorithmConfig;
 use nix::mount::{MsFlags, mount, umount};
@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TURN: Duration = Duration::from_millis(200);
 /// How often sockets are moved until none is left: each time some may have been accepted meanwhile. Ours.
 const PASSES: u32 = 20;
+/// What every file system of pins holds. Source: Linux kernel/bpf/preload.
+const KERNELS_PINS: [&str; 2] = ["maps.debug", "progs.debug"];
 /// Longest name of a congestion control. Source: Linux `TCP_CA_NAME_MAX`, less its final zero.
 const NAME_MAX: usize = 15;
 
@@ -222,7 +224,11 @@ impl Host<'_> {
         }
         if entry.mounted_bpffs {
             (self.before)("unmount the file system of pins");
-            self.unmount()?;
+            match journal.entries().into_iter().find(|other| other.name != *name) {
+                // Whoever goes last unmounts it.
+                Some(heir) => journal.write(&Entry { mounted_bpffs: true, ..heir })?,
+                None => self.unmount()?,
+            }
         }
         (self.before)("forget it");
         journal.forget(name)?;
@@ -246,11 +252,12 @@ impl Host<'_> {
 
     /// Connections that ended within the time.
     fn wait(&self, name: &str, most: Duration) -> Result<u64, Fault> {
-        let began = Instant::now();
         let at_first = sockets::count(name)?.connections;
         let mut left = at_first;
-        while left > 0 && began.elapsed() < most {
-            thread::sleep(TURN.min(most));
+        let mut turns = most.as_millis().div_ceil(TURN.as_millis());
+        while left > 0 && turns > 0 {
+            turns -= 1;
+            thread::sleep(TURN);
             left = sockets::count(name)?.connections;
         }
         Ok(at_first.saturating_sub(left))
@@ -281,7 +288,9 @@ impl Host<'_> {
     /// Unless somebody else has begun to use it.
     fn unmount(&self) -> Result<(), Fault> {
         let at = &self.places.bpffs;
-        let is_empty = fs::read_dir(at).is_ok_and(|mut files| files.next().is_none());
+        // The kernel's own, in every such file system.
+        let is_kernels = |file: &fs::DirEntry| KERNELS_PINS.iter().any(|name| file.file_name() == *name);
+        let is_empty = fs::read_dir(at).is_ok_and(|files| files.flatten().all(|file| is_kernels(&file)));
         if !self.places.is_bpffs_mounted() || !is_empty {
             return Ok(());
         }

@@ -165,11 +165,14 @@ impl Connection {
     }
 }
 
-/// What differs first, in words; how many calls; the states met.
+/// How many calls were equal, and the states met.
 struct Outcome {
     calls: u64,
     states: BTreeSet<u32>,
 }
+
+/// The same code, compiled for this machine: an event on what was read, with these parameters.
+type Native<'a> = &'a mut dyn FnMut(u64, &Input, &[u32; MAX_PARAMS]) -> (Output, Telemetry);
 
 /// Makes the same calls to both.
 fn compare(
@@ -177,7 +180,7 @@ fn compare(
     calls: u64,
     events: &[u64],
     counts_bytes: bool,
-    native: &mut dyn FnMut(u64, &Input, &[u32; MAX_PARAMS]) -> (Output, Telemetry),
+    native: Native<'_>,
 ) -> Outcome {
     let name = config.name();
     let program = Program::load_for_trial(config, TICK_NS).unwrap_or_else(|fault| panic!("{name}: {fault}"));

@@ -9,6 +9,7 @@ use bbrlab_sim::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
 use bbrlab_sim::setup::{ChangeKind, FlowSetup, Rwnd, Setup};
 
 use crate::flows::{Failure, kernel_cc};
+use crate::kernel::ours;
 
 /// A world that runs scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,11 +134,8 @@ fn too_many(setup: &Setup) -> Option<String> {
     (setup.flows.len() > FLOWS_MAX).then(|| format!("{} flows", setup.flows.len()))
 }
 
-fn unknown(setup: &Setup) -> Option<String> {
-    setup
-        .flows
-        .iter()
-        .find_map(|flow| kernel_cc(&flow.algorithm).err().map(|what| format!("{} holds {what}", flow.name)))
+fn unknown(setup: &Setup, check: impl Fn(&FlowSetup) -> Result<(), String>) -> Option<String> {
+    setup.flows.iter().find_map(|flow| check(flow).err().map(|what| format!("{} holds {what}", flow.name)))
 }
 
 const fn same(key: &'static str, example: &'static [&'static str]) -> Row {
@@ -280,24 +278,28 @@ pub const TABLE: &[Row] = &[
         example: &[],
     },
     same("link", &[]),
-    everywhere(
-        "flow",
-        &[
-            Refusal {
-                values: "more than 10000 flows",
-                why: "a kernel has no more ports for them",
-                holds: too_many,
-                example: &["--flow", "bbr1*10001"],
-            },
+    Row {
+        key: "flow",
+        uml: &[
+            TOO_MANY_FLOWS,
             Refusal {
                 values: "algorithms and parameters that the kernel has not",
                 why: "a kernel runs its own",
-                holds: unknown,
+                holds: |setup| unknown(setup, |flow| kernel_cc(&flow.algorithm).map(|_| ())),
                 example: &["--flow", "bbr3"],
             },
         ],
-        &["--flow", "bbr1*2@0s+1s", "--flow", "cubic", "--flow", "reno"],
-    ),
+        kernel: &[
+            TOO_MANY_FLOWS,
+            Refusal {
+                values: "algorithms without a kernel program",
+                why: "a kernel runs its own, and those of ours that are compiled for it",
+                holds: |setup| unknown(setup, |flow| ours::check(&flow.algorithm)),
+                example: &["--flow", "bbr2-ietf100"],
+            },
+        ],
+        example: &["--flow", "bbr1*2@0s+1s", "--flow", "cubic", "--flow", "reno"],
+    },
     same("arrivals", &[]),
     same("duration", &["--duration", "30s"]),
     same("warmup", &["--warmup", "1s"]),
@@ -427,6 +429,13 @@ pub const TABLE: &[Row] = &[
     same("--quiet", &["--quiet"]),
 ];
 
+const TOO_MANY_FLOWS: Refusal = Refusal {
+    values: "more than 10000 flows",
+    why: "a kernel has no more ports for them",
+    holds: too_many,
+    example: &["--flow", "bbr1*10001"],
+};
+
 /// Kernels have a smallest window.
 const SMALL_WINDOW: Refusal = Refusal {
     values: "below 2304 bytes",
@@ -445,7 +454,7 @@ fn secs(change: &bbrlab_sim::setup::Change) -> f64 {
 }
 
 fn is_paced_by_fq(flow: &FlowSetup) -> bool {
-    flow.host.pacing && !kernel_cc(&flow.algorithm).is_ok_and(|cc| cc == "bbr")
+    flow.host.pacing && !ours::paces_itself(&flow.algorithm)
 }
 
 fn tso(flow: &FlowSetup, odd: impl Fn(u32) -> bool) -> Option<String> {

@@ -9,6 +9,7 @@ pub mod emulator;
 pub mod errand;
 pub mod iface;
 pub mod ns;
+pub mod ours;
 pub mod packet;
 pub mod relay;
 pub mod rights;

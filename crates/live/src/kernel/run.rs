@@ -17,11 +17,12 @@ use super::Fault;
 use super::check::SelfCheck;
 use super::emulate::{MTU, offload_for};
 use super::emulator::Plan;
+use super::ours::Controls;
 use super::packet::{Packet, Queued};
 use super::relay::{EmulatedPath, LEFTWARD, Observer, RIGHTWARD};
 use super::world::{Environment, LEFT, RIGHT, Running, World};
 use crate::capture::Capture;
-use crate::flows::{self, Ends, FIRST_PORT, LinkSeen, Path, Seen, kernel_cc};
+use crate::flows::{self, Ends, FIRST_PORT, LinkSeen, Path, Seen};
 use crate::meter::Meter;
 use crate::{clock, measure, wire, worlds};
 
@@ -61,19 +62,16 @@ fn window(flow: &FlowSetup) -> Option<u64> {
 /// Runs a setup until a run is clean, a bounded number of times. `progress` hears the time of each run.
 pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance), Fault> {
     check(setup)?;
+    let controls = Controls::of(setup)?;
     let mut attempt = 1;
     loop {
-        let (output, mut provenance) = run_once(setup, kernel_names(setup)?, progress)?;
+        let (output, mut provenance) = run_once(setup, controls.names.clone(), progress)?;
         provenance.self_check.attempts = attempt;
         if provenance.self_check.clean || attempt == ATTEMPTS {
             return Ok((output, provenance));
         }
         attempt += 1;
     }
-}
-
-fn kernel_names(setup: &Setup) -> Result<Vec<String>, Fault> {
-    setup.flows.iter().map(|flow| kernel_cc(&flow.algorithm).map(str::to_owned)).collect()
 }
 
 /// Runs a setup once; `names` are by which the kernel knows each flow's congestion control.

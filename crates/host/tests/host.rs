@@ -1,0 +1,379 @@
+//! Loading, unloading and what comes between, on this machine's kernel: each test in mount and network namespaces of its own, so that
+//! pins, journal and default are nobody else's.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#![cfg(feature = "load")]
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bbrlab_core::AlgorithmConfig;
+use bbrlab_host::journal::{self, Journal, Phase};
+use bbrlab_host::manage::{Host, Wanted};
+use bbrlab_host::places::Places;
+use bbrlab_host::{Fault, kernel, telemetry};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::unistd::Pid;
+
+/// Says to a process that it is inside namespaces of its own, and what a child has to do.
+const INSIDE: &str = "BBRLAB_TEST_INSIDE";
+const TASK: &str = "BBRLAB_TEST_TASK";
+
+/// True: we are inside. False: this test has run, inside, in another process.
+fn inside(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        run("mount", &["-t", "tmpfs", "none", "/run"]);
+        run("ip", &["link", "set", "lo", "up"]);
+        return true;
+    }
+    let me = std::env::current_exe().unwrap();
+    let status = Command::new("unshare")
+        .args(["-mn", "--propagation", "private"])
+        .arg(me)
+        .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{test}: {status}");
+    false
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    assert!(Command::new(program).args(arguments).status().unwrap().success(), "{program} {arguments:?}");
+}
+
+/// A name that no other test, on this machine, has.
+fn own_name(end: &str) -> String {
+    format!("t{}{end}", std::process::id())
+}
+
+fn wanted(algorithm: &str, name: &str, as_default: bool) -> Wanted {
+    Wanted { config: AlgorithmConfig::named(algorithm).unwrap(), name: name.to_owned(), as_default }
+}
+
+/// A megabyte over loopback by that congestion control.
+fn trial(name: &str) -> Result<(), String> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).map_err(|error| error.to_string())?;
+    setsockopt(&sender, sockopt::TcpCongestion, &name.into()).map_err(|error| error.to_string())?;
+    let mut receiver = listener.accept().map_err(|error| error.to_string())?.0;
+    let reader = thread::spawn(move || receiver.read_to_end(&mut Vec::new()));
+    sender.write_all(&vec![1; 1 << 20]).map_err(|error| error.to_string())?;
+    drop(sender);
+    match reader.join().unwrap() {
+        Ok(count) if count == 1 << 20 => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+fn with<T>(work: impl FnOnce(&Host<'_>) -> T) -> T {
+    work(&Host { places: Places::default(), trial: &trial, before: &|_| {} })
+}
+
+/// Identifiers of the congestion controls that the kernel holds as BPF maps.
+fn controls() -> BTreeSet<u32> {
+    let all = libbpf_rs::query::MapInfoIter::default();
+    all.filter(|map| map.ty == libbpf_rs::MapType::StructOps).map(|map| map.id).collect()
+}
+
+/// Nothing of ours is left; programs end a moment after their last socket.
+fn assert_nothing_left(name: &str, before: &BTreeSet<u32>, default: &str) {
+    assert!(!kernel::available().unwrap().contains(&name.to_owned()), "{name} is still registered");
+    assert_eq!(kernel::default().unwrap(), default);
+    assert!(journal::entries(&Places::default().state).is_empty());
+    assert!(!Places::default().pins().exists(), "pins are left");
+    assert!(!Places::default().is_bpffs_mounted(), "the file system of pins is still mounted");
+    for _ in 0..400 {
+        if controls().is_subset(before) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("programs are left: {:?}", controls().difference(before));
+}
+
+/// Connections on loopback that send all the time; each write is counted.
+struct Traffic {
+    stop: AtomicBool,
+    writes: AtomicU64,
+    broken: AtomicU64,
+}
+
+impl Traffic {
+    fn run(connections: &[(TcpStream, TcpStream)], during: impl FnOnce(&Self)) {
+        let traffic = Self { stop: AtomicBool::new(false), writes: AtomicU64::new(0), broken: AtomicU64::new(0) };
+        thread::scope(|scope| {
+            scope.spawn(|| traffic.drive(connections));
+            during(&traffic);
+            traffic.stop.store(true, Ordering::SeqCst);
+        });
+        assert_eq!(traffic.broken.load(Ordering::SeqCst), 0, "connections broke");
+    }
+
+    /// What one end writes, the other has read before the next turn: it arrives, whatever the algorithm.
+    fn drive(&self, connections: &[(TcpStream, TcpStream)]) {
+        let (block, mut room) = (vec![1; 16_384], vec![0; 16_384]);
+        while !self.stop.load(Ordering::SeqCst) {
+            for (sender, receiver) in connections {
+                let (mut from, mut to) = (sender, receiver);
+                let carried = from.write_all(&block).and_then(|()| to.read_exact(&mut room));
+                self.broken.fetch_add(u64::from(carried.is_err()), Ordering::SeqCst);
+                self.writes.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    fn wait_for(&self, more: u64) {
+        let target = self.writes.load(Ordering::SeqCst) + more;
+        while self.writes.load(Ordering::SeqCst) < target {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn connect(listener: &TcpListener, count: usize) -> Vec<(TcpStream, TcpStream)> {
+    let one = |_| {
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let receiver = listener.accept().unwrap().0;
+        for stream in [&sender, &receiver] {
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        }
+        (sender, receiver)
+    };
+    (0..count).map(one).collect()
+}
+
+fn used(stream: &TcpStream) -> String {
+    getsockopt(stream, sockopt::TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn live_connections_outlive_what_controlled_them_and_nothing_is_left() {
+    if !inside("live_connections_outlive_what_controlled_them_and_nothing_is_left") {
+        return;
+    }
+    let (name, before, default) = (own_name("v3"), controls(), kernel::default().unwrap());
+    with(|host| host.load(&wanted("bbr3-linux", &name, true))).unwrap();
+    assert_eq!(kernel::default().unwrap(), name);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connections = connect(&listener, 400);
+    assert!(connections.iter().all(|(sender, receiver)| used(sender) == name && used(receiver) == name));
+    Traffic::run(&connections, |traffic| {
+        traffic.wait_for(2_000);
+        let status = with(|host| host.status()).unwrap();
+        assert_eq!((status[0].is_registered, status[0].is_default), (true, true));
+        assert_eq!((status[0].connections, status[0].listeners), (Some(800), Some(1)));
+        assert!(status[0].begun >= Some(800));
+        let told = telemetry::connections(&Places::default().pins_of(&name).join("connections")).unwrap();
+        assert_eq!(told.iter().filter(|one| one.delivered > 1).count(), 400, "senders");
+        assert!(told.iter().all(|one| one.cwnd > 0 && one.bw_bps < 1 << 40));
+        let undone = with(|host| host.unload(&name, None)).unwrap();
+        assert_eq!(undone.left, 0);
+        assert_eq!(undone.moved, 801);
+        traffic.wait_for(2_000);
+    });
+    assert!(connections.iter().all(|(sender, receiver)| used(sender) == default && used(receiver) == default));
+    // What the listener accepts from now on has the default too.
+    assert_eq!(used(&connect(&listener, 1)[0].1), default);
+    assert_nothing_left(&name, &before, &default);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn connections_may_end_by_themselves_before_they_are_moved() {
+    if !inside("connections_may_end_by_themselves_before_they_are_moved") {
+        return;
+    }
+    let (name, before, default) = (own_name("d"), controls(), kernel::default().unwrap());
+    with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut some, rest) = (connect(&listener, 6), connect(&listener, 1));
+    let ends = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(400));
+        some.clear();
+    });
+    let undone = with(|host| host.unload(&name, Some(Duration::from_secs(3)))).unwrap();
+    ends.join().unwrap();
+    assert!(undone.drained >= 6, "{undone:?}");
+    assert_eq!((undone.left, used(&rest[0].0), used(&rest[0].1)), (0, default.clone(), default.clone()));
+    assert_nothing_left(&name, &before, &default);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn every_algorithm_loads_carries_data_and_goes() {
+    if !inside("every_algorithm_loads_carries_data_and_goes") {
+        return;
+    }
+    let (before, default) = (controls(), kernel::default().unwrap());
+    for (algorithm, _) in bbrlab_host::objects::OBJECTS {
+        let name = own_name("a");
+        with(|host| host.load(&wanted(algorithm, &name, false))).unwrap_or_else(|fault| panic!("{algorithm}: {fault}"));
+        assert!(matches!(with(|host| host.load(&wanted(algorithm, &name, false))), Err(Fault::NameTaken(_))));
+        with(|host| host.unload(&name, None)).unwrap();
+        assert_nothing_left(&name, &before, &default);
+    }
+}
+
+/// What a process that is going to be killed does: load or unload, up to a step.
+#[test]
+#[ignore = "a part of the next test"]
+fn child() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let mut words = task.split(' ');
+    let (what, name) = (words.next().unwrap(), words.next().unwrap());
+    let last: u32 = words.next().unwrap().parse().unwrap();
+    let step = Cell::new(0);
+    let before = |_: &str| {
+        step.set(step.get() + 1);
+        if step.get() == last {
+            kill(Pid::this(), Signal::SIGKILL).unwrap();
+        }
+    };
+    let host = Host { places: Places::default(), trial: &trial, before: &before };
+    match what {
+        "load" => host.load(&wanted("bbr1", name, true)).unwrap(),
+        _ => assert_eq!(host.unload(name, None).unwrap().left, 0),
+    }
+}
+
+/// False: it was killed at that step.
+fn child_ends(what: &str, name: &str, step: u32) -> bool {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--ignored", "--test-threads=1"])
+        .env(TASK, format!("{what} {name} {step}"))
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success() || status.signal() == Some(9), "{what} up to step {step}: {status}");
+    status.success()
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn killed_at_any_step_it_is_undone_or_finished_by_the_next_command() {
+    if !inside("killed_at_any_step_it_is_undone_or_finished_by_the_next_command") {
+        return;
+    }
+    let (before, default) = (controls(), kernel::default().unwrap());
+    let name = own_name("k");
+    let mut steps = [0, 0];
+    for (nth, what) in ["load", "unload"].into_iter().enumerate() {
+        for step in 1.. {
+            if what == "unload" {
+                with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
+            }
+            let ended = child_ends(what, &name, step);
+            // The host works whatever was left: connections begin and carry data.
+            trial(&default).unwrap();
+            if ended {
+                steps[nth] = step;
+                break;
+            }
+            let recovered = with(|host| host.recover_if_idle()).unwrap();
+            let is_loaded = with(|host| host.status()).unwrap().iter().any(|one| one.entry.phase == Phase::Loaded);
+            if is_loaded {
+                // Killed before it wrote down that it would undo: nothing was begun.
+                assert!(!recovered && what == "unload" && step == 1, "{what}, step {step}");
+                with(|host| host.unload(&name, None)).unwrap();
+            }
+            assert_nothing_left(&name, &before, &default);
+        }
+        with(|host| host.unload(&name, None)).ok();
+        assert_nothing_left(&name, &before, &default);
+    }
+    println!("killed before each of {} steps of load and {} of unload", steps[0] - 1, steps[1] - 1);
+    assert!(steps[0] > 8 && steps[1] > 6, "{steps:?}");
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn a_second_command_waits_for_the_first() {
+    if !inside("a_second_command_waits_for_the_first") {
+        return;
+    }
+    let (before, default) = (controls(), kernel::default().unwrap());
+    let names: Vec<String> = ["x", "y", "z"].into_iter().map(own_name).collect();
+    thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| with(|host| host.load(&wanted("reno", name, false))).unwrap());
+        }
+    });
+    assert_eq!(with(|host| host.status()).unwrap().len(), 3);
+    thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| with(|host| host.unload(name, None)).unwrap());
+        }
+    });
+    names.iter().for_each(|name| assert_nothing_left(name, &before, &default));
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn what_fails_leaves_nothing() {
+    if !inside("what_fails_leaves_nothing") {
+        return;
+    }
+    let (name, before, default) = (own_name("f"), controls(), kernel::default().unwrap());
+    let broken = Host { places: Places::default(), trial: &|_| Err("no data came".to_owned()), before: &|_| {} };
+    let fault = broken.load(&wanted("bbr1", &name, true)).unwrap_err();
+    assert!(matches!(fault, Fault::Trial(_)) && fault.to_string().contains("no data came"));
+    assert_nothing_left(&name, &before, &default);
+    // A trial that sends its data by something else proves nothing.
+    let lazy = Host { places: Places::default(), trial: &|_| Ok(()), before: &|_| {} };
+    assert!(matches!(lazy.load(&wanted("bbr1", &name, false)), Err(Fault::Trial(_))));
+    assert_nothing_left(&name, &before, &default);
+    // No room for the journal: refused before anything is done.
+    fs::create_dir_all("/run/bbrlab").unwrap();
+    run("mount", &["-t", "tmpfs", "-o", "size=8k", "none", "/run/bbrlab"]);
+    fs::write("/run/bbrlab/filler", vec![0; 8_192]).unwrap();
+    assert!(matches!(with(|host| host.load(&wanted("bbr1", &name, false))), Err(Fault::File(..))));
+    assert_nothing_left(&name, &before, &default);
+    // Full once it is loaded: it can still be taken back.
+    fs::remove_file("/run/bbrlab/filler").unwrap();
+    with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
+    let _ = fs::write("/run/bbrlab/filler", vec![0; 8_192]);
+    with(|host| host.unload(&name, None)).unwrap();
+    assert_nothing_left(&name, &before, &default);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn without_rights_it_says_what_is_missing() {
+    if !inside("without_rights_it_says_what_is_missing") {
+        return;
+    }
+    let journal = Journal::open(&Places::default().state, Duration::ZERO).unwrap();
+    drop(journal);
+    let status = Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"])
+        .arg("env")
+        .arg(format!("{TASK}=1"))
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "nobody", "--ignored"])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+/// The part of the test above that runs without rights.
+#[test]
+#[ignore = "a part of the test above"]
+fn nobody() {
+    if std::env::var(TASK).is_err() {
+        return;
+    }
+    let fault = with(|host| host.load(&wanted("bbr1", "nobody", false))).unwrap_err();
+    assert!(fault.to_string().contains("root"), "{fault}");
+    assert!(with(|host| host.status()).unwrap().is_empty());
+}

@@ -1,0 +1,95 @@
+//! The congestion controls of a run on this host's kernel: the kernel's own by their names, ours loaded for as long as it lasts.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::AlgorithmConfig;
+use bbrlab_host::objects::object;
+use bbrlab_sim::setup::Setup;
+
+use super::Fault;
+use crate::flows::kernel_cc;
+
+/// What the flows choose by `TCP_CONGESTION`.
+#[derive(Debug)]
+pub struct Controls {
+    /// Of each flow.
+    pub names: Vec<String>,
+    // Registered until they are dropped; connections that still live then go on without the name.
+    #[cfg(feature = "host")]
+    _links: Vec<loading::Loaded>,
+}
+
+/// Says why no kernel can run an algorithm: neither its own nor ours.
+pub fn check(algorithm: &AlgorithmConfig) -> Result<(), String> {
+    match kernel_cc(algorithm) {
+        Err(_) if object(algorithm.name()).is_none() => Err(format!("{}: there is no kernel program of it", algorithm.name())),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a kernel that runs it paces it, as BBR asks.
+pub fn paces_itself(algorithm: &AlgorithmConfig) -> bool {
+    !matches!(algorithm.name(), "reno" | "cubic" | "davis" | "fixed")
+}
+
+impl Controls {
+    /// Loads what the kernel has not.
+    pub fn of(setup: &Setup) -> Result<Self, Fault> {
+        let mut ours: Vec<AlgorithmConfig> = Vec::new();
+        let mut names = Vec::new();
+        for flow in &setup.flows {
+            names.push(match kernel_cc(&flow.algorithm) {
+                Ok(name) => name.to_owned(),
+                Err(_) => {
+                    let known = ours.iter().position(|one| *one == flow.algorithm);
+                    let nth = known.unwrap_or_else(|| {
+                        ours.push(flow.algorithm);
+                        ours.len() - 1
+                    });
+                    own_name(nth)
+                }
+            });
+        }
+        Self::load(&ours, names)
+    }
+
+    #[cfg(feature = "host")]
+    fn load(ours: &[AlgorithmConfig], names: Vec<String>) -> Result<Self, Fault> {
+        let links = ours.iter().enumerate().map(|(nth, config)| loading::load(config, &own_name(nth)));
+        Ok(Self { names, _links: links.collect::<Result<_, _>>()? })
+    }
+
+    #[cfg(not(feature = "host"))]
+    fn load(ours: &[AlgorithmConfig], names: Vec<String>) -> Result<Self, Fault> {
+        match ours.first() {
+            None => Ok(Self { names }),
+            Some(config) => Err(format!(
+                "{}: the kernel has it not, and this build cannot load it; build with --features host, or use --on sim",
+                config.name()
+            )),
+        }
+    }
+}
+
+/// A name that no other process of ours has.
+fn own_name(nth: usize) -> String {
+    format!("lab{nth}.{}", std::process::id())
+}
+
+#[cfg(feature = "host")]
+mod loading {
+    use super::*;
+    use bbrlab_host::program::Program;
+
+    /// The link before its programs.
+    #[derive(Debug)]
+    pub struct Loaded {
+        _link: libbpf_rs::Link,
+        _program: Program,
+    }
+
+    pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Loaded, Fault> {
+        let mut program = Program::load(config, name).map_err(|fault| fault.to_string())?;
+        let link = program.register().map_err(|fault| fault.to_string())?;
+        Ok(Loaded { _link: link, _program: program })
+    }
+}
