@@ -292,8 +292,8 @@ impl<'a> Run<'a> {
         let paired = self.flows.len() <= FLOWS_PAIRED;
         let groups = match paired {
             true => vec![
-                ("In flight and window", [inflight, cwnd].concat()),
-                ("Estimate and pacing", [bw, pacing].concat()),
+                ("In flight and window", [cwnd, inflight].concat()),
+                ("Estimate and pacing", [pacing, bw].concat()),
             ],
             false => vec![("In flight", inflight), ("Window", cwnd), ("Estimate", bw), ("Pacing rate", pacing)],
         };

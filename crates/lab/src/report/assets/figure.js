@@ -16,7 +16,7 @@ class FigureView {
 
   panelHeight() {
     const names = Math.max(0, ...this.spec.panels.map((panel) => (panel.y.names || []).length));
-    if (names) return Math.max(120, 34 * names + 30);
+    if (names) return Math.max(120, (narrow() ? 50 : 34) * names + 30);
     const base = this.spec.panels.length === 1 ? 320 : this.spec.panels.length === 2 ? 220 : 165;
     return narrow() ? Math.round(base * 0.82) : base;
   }
@@ -44,7 +44,8 @@ class FigureView {
     this.gutter = wanted <= most ? Math.max(least, wanted) : least;
     const pen = measuring();
     const named = this.spec.panels.flatMap((panel) => panel.y.names || []).map((name) => pen.measureText(name).width);
-    if (named.length) this.gutter = Math.min(narrow() ? 128 : 320, Math.ceil(Math.max(...named)) + 14);
+    // Where there is no room for names beside the rows, they stand above them.
+    if (named.length) this.gutter = narrow() ? 10 : Math.min(320, Math.ceil(Math.max(...named)) + 14);
     this.panels = this.spec.panels.map((panel) => ({
       y: panel.y,
       series: panel.series.map((s) => this.columns(s, panel.y.names)).filter((s) => s.xs.length),

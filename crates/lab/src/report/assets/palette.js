@@ -161,7 +161,10 @@ function colorSeries(s, nth, alone) {
     pair = pair.map((hex, theme) => mixed(hex, toward[theme], share));
     s.dash = s.xs.length <= DASHED_MAX ? DASHES[nth % DASHES.length] : [];
   }
-  if (s.style === 'dashed') s.dash = [6, 4];
+  if (s.style === 'dashed' && s.xs.length <= DASHED_MAX) s.dash = [6, 4];
+  // A dense line beside its head is pale instead of dashed.
+  if (s.style === 'dashed' && s.xs.length > DASHED_MAX) pair = pair.map((hex, theme) => mixed(hex, ['#ffffff', '#12171d'][theme], 0.4));
+  s.isHollow = s.style === 'points' || s.style === 'dashed';
   s.color = () => pair[isDark() ? 1 : 0];
 }
 
