@@ -138,7 +138,11 @@ function paint(panels) {
       }
       const nth = flowsOf.get(s.base).get(s.flow);
       colorSeries(s, nth, algorithms.length === 1 && s.base !== 'queue');
-      // Two of one panel never share both marker and style.
+    }
+    // Two of one panel never share both marker and style; where they would, the better known one keeps its marker.
+    const data = panel.series.filter(isData);
+    const isKnown = (s) => Number(Object.hasOwn(ALGORITHMS, s.base.toLowerCase()));
+    for (const s of [...data].sort((a, b) => isKnown(b) - isKnown(a))) {
       const place = () => `${s.style} ${s.marker}`;
       for (let tries = 0; taken.has(place()) && tries < MARKERS.length; tries++) s.marker = MARKERS[(MARKERS.indexOf(s.marker) + 1) % MARKERS.length];
       taken.add(place());
