@@ -36,9 +36,9 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], title: &str) -> Repo
     }
     let seeds = sweep.spec().repeat;
     let subtitle = format!(
-        "{} runs: {} combinations{}. Each value below is a median over the axes that its picture leaves out.",
-        sweep.len(),
-        sweep.product().len(),
+        "{}: {}{}. Each value below is a median over the axes that its picture leaves out.",
+        counted(sweep.len(), "run"),
+        counted(sweep.product().len(), "combination"),
         if seeds == 1 { String::new() } else { format!(" with {seeds} seeds each") }
     );
     Report {
