@@ -234,9 +234,25 @@ class FigureView {
     const reach = 0.015 * (this.toScreen(this.view[1]) - this.toScreen(this.view[0]));
     const near = (a, b) => Math.abs(this.toScreen(a) - this.toScreen(b)) <= reach;
     const panel = this.panels.find((panel) => panel.chart === chart);
-    for (const s of panel ? panel.series : []) s.value.textContent = over ? shown(valueAt(s, x, near)) : '';
+    const isNamed = Boolean(panel && panel.y.names);
+    for (const s of panel && !isNamed ? panel.series : []) s.value.textContent = over ? shown(valueAt(s, x, near)) : '';
+    if (isNamed) {
+      this.rowUnder(panel, over ? Math.round(chart.posToVal(chart.cursor.top, 'y')) : NaN);
+      return;
+    }
     if (this.statesAt && !panel) this.statesAt.textContent = over ? statesAt(this, x) : '';
     if (this.at) this.at.textContent = over ? `${this.spec.x.label} ${shown(x)}${this.spec.x.unit ? ` ${this.spec.x.unit}` : ''}` : '';
+  }
+
+  /** Shows the values of a row of an axis of names, with their intervals. */
+  rowUnder(panel, row) {
+    const { names } = panel.y;
+    for (const s of panel.series.filter(isData)) {
+      const i = s.ys.findIndex((y) => Math.round(y) === row);
+      const ends = i >= 0 && s.low ? ` (${shown(s.low[i])}–${shown(s.high[i])})` : '';
+      s.value.textContent = Number.isNaN(row) ? '' : i < 0 ? '–' : shown(s.xs[i]) + ends;
+    }
+    this.at.textContent = names[names.length - 1 - row] ?? '';
   }
 
   /** Puts the cursor of all charts at `x`. */
