@@ -49,8 +49,13 @@ function isDark() {
   return chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
 }
 
+/** The page's colours and fonts by theme: asking for them costs a layout each time. */
+const cssKnown = new Map();
+
 function cssColor(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const key = `${isDark()} ${name}`;
+  if (!cssKnown.has(key)) cssKnown.set(key, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return cssKnown.get(key);
 }
 
 /** A number from a text, the same on every machine. */

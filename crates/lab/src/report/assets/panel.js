@@ -250,11 +250,12 @@ function axes(figure, y, withX) {
   return [x, { ...yAxis, splits: () => y.names.map((_, i) => i), gap: 8, values: (u, ticks) => ticks.map(name) }];
 }
 
-/** A pen that measures texts of the axes. */
+const PEN = document.createElement('canvas').getContext('2d');
+
+/** The pen that measures texts, set to the axes' font; whoever needs another font sets it. */
 function measuring() {
-  const pen = document.createElement('canvas').getContext('2d');
-  pen.font = axisFont();
-  return pen;
+  PEN.font = axisFont();
+  return PEN;
 }
 
 /** What all charts of a figure have in common: one x scale, one cursor, zoom by drag. */
