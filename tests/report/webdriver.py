@@ -70,6 +70,8 @@ class Browser:
                   "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         answer = self._request("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self.session = answer["sessionId"]
+        # On a busy machine a page of fifty figures takes its time to be laid out for paper.
+        self.call("POST", "/timeouts", {"script": CALL_LIMIT_S * 1000})
 
     def _request(self, method, path, body=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_LIMIT_S)

@@ -5,6 +5,7 @@
 use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome, Verdict as Row};
 use bbrlab_lab::report::model::{Figure, Report, Section, Thumbnail};
 use bbrlab_lab::session::World as _;
+use bbrlab_lab::words::{counted, verb};
 use bbrlab_sim::scenario::{On, Scenario, nearest};
 use bbrlab_sim::setup::Setup;
 
@@ -162,22 +163,34 @@ fn page(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> Report {
         Some(Thumbnail { figure: first_of(id)?.id.clone(), caption: format!("{id} · {caption}"), panel })
     };
     report.thumbnails = THUMBNAILS.iter().filter_map(thumbnail).collect();
+    if report.thumbnails.is_empty() {
+        // Other claims than the best known were asked for: their first figures.
+        let figures = report.sections.iter().filter_map(|section| Some((&section.id, section.figures.first()?)));
+        let small = |(id, figure): (&String, &Figure)| Thumbnail {
+            figure: figure.id.clone(),
+            caption: format!("{id} · {}", figure.title),
+            panel: 0,
+        };
+        report.thumbnails = figures.take(THUMBNAILS.len()).map(small).collect();
+    }
     report
 }
 
 /// The answer in a sentence.
 fn subtitle(outcomes: &[ExperimentOutcome]) -> String {
     let rows = || outcomes.iter().flat_map(|outcome| &outcome.rows);
-    let holds = rows().filter(|row| row.verdict == Row::Holds).count();
-    let fails = rows().filter(|row| row.verdict == Row::Fails).count();
-    let claims = if outcomes.len() == 1 {
-        "1 published claim".to_owned()
-    } else {
-        format!("{} published claims", outcomes.len())
+    let count = |is: fn(&Row) -> bool| rows().filter(|row| is(&row.verdict)).count();
+    let missed = match count(|verdict| matches!(verdict, Row::FallsShort { .. })) {
+        0 => String::new(),
+        missed => format!(", {} missed for a stated reason", verb(missed, "is", "are")),
     };
-    let missed = rows().filter(|row| matches!(row.verdict, Row::FallsShort { .. })).count();
-    let missed = if missed == 0 { String::new() } else { format!(", {missed} are missed for a stated reason") };
-    format!("Of {} values that {claims} lead one to expect, {holds} are met{missed}, and {fails} fail.", rows().count())
+    format!(
+        "Of {} that follow from {}, {} met{missed}, and {}.",
+        counted(rows().count(), "expected value"),
+        counted(outcomes.len(), "published claim"),
+        verb(count(|verdict| *verdict == Row::Holds), "is", "are"),
+        verb(count(|verdict| *verdict == Row::Fails), "fails", "fail"),
+    )
 }
 
 /// The command that makes the figures of one claim.

@@ -2,6 +2,7 @@
 //! Every user has a path of their own. Threads do not change the result.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod answer;
 pub mod file;
 pub mod gain;
 mod page;

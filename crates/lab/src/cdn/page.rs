@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::gain::quantile;
-use super::{Cut, Gain, Study};
-use crate::report::{Asked, Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table, short};
+use super::{Cut, Gain, Study, answer};
+use crate::report::{Asked, Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table, short};
 use bbrlab_sim::metrics::median;
 
 /// Edges of the classes of sizes, bytes. Ours; 3 MB is the study's.
@@ -24,15 +24,15 @@ const PERCENTILES: [u32; 19] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 6
 const USERS_MIN: usize = 3;
 
 /// One line of the headline: a class under one algorithm, judged one way.
-struct Line {
-    class: usize,
-    arm: usize,
-    is_large: bool,
-    paired: Gain,
-    split: Gain,
+pub(super) struct Line {
+    pub(super) class: usize,
+    pub(super) arm: usize,
+    pub(super) is_large: bool,
+    pub(super) paired: Gain,
+    pub(super) split: Gain,
 }
 
-fn lines(study: &Study) -> Vec<Line> {
+pub(super) fn lines(study: &Study) -> Vec<Line> {
     let mut lines = Vec::new();
     for class in 0..study.design.classes.len() {
         for is_large in [false, true].into_iter().filter(|&is_large| study.has(class, is_large)) {
@@ -98,12 +98,12 @@ fn shown(gain: &Gain) -> String {
 }
 
 /// A ratio less 1 in per cent, with its sign.
-fn signed(value: f64) -> String {
+pub(super) fn signed(value: f64) -> String {
     let text = three(100.0 * value);
     if value > 0.0 { format!("+{text}") } else { text.replace('-', "−") }
 }
 
-fn three(value: f64) -> String {
+pub(super) fn three(value: f64) -> String {
     let places = if value.abs() >= 100.0 { 0 } else { usize::from(value.abs() < 10.0) + 1 };
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -120,7 +120,7 @@ pub fn report(study: &Study, title: &str, version: &str) -> Report {
         .collect();
     Report {
         title: title.to_owned(),
-        subtitle: answer(study),
+        subtitle: answer::answer(study),
         asked: Asked {
             command: String::new(),
             facts: [
@@ -133,120 +133,10 @@ pub fn report(study: &Study, title: &str, version: &str) -> Report {
             .map(|(name, value)| (name.to_owned(), value))
             .to_vec(),
         },
-        numbers: numbers(study),
-        lead: vec![forest(study)],
+        numbers: answer::numbers(study),
+        lead: vec![answer::forest(study)],
         sections,
         ..Report::default()
-    }
-}
-
-/// In how many classes which algorithm is faster, in a sentence.
-fn answer(study: &Study) -> String {
-    let lines = lines(study);
-    let control = &study.design.algorithms[study.control()];
-    let of = |arm: usize| {
-        let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
-        let count = |word: &str| own.iter().filter(|line| line.paired.word() == word).count();
-        format!(
-            "{} is faster than {control} in {} of {} comparisons and slower in {}",
-            study.design.algorithms[arm],
-            count("faster"),
-            own.len(),
-            count("slower")
-        )
-    };
-    let all: Vec<String> = (0..study.control()).map(of).collect();
-    format!("{}; what is left out is too close to call or has too few users.", all.join("; "))
-}
-
-/// The largest gain and the largest loss of each algorithm, and what each retransmits.
-fn numbers(study: &Study) -> Vec<Number> {
-    let lines = lines(study);
-    let mut numbers = Vec::new();
-    for arm in 0..study.control() {
-        let own = || lines.iter().filter(|line| line.arm == arm && line.paired.gain.is_finite());
-        let name = &study.design.algorithms[arm];
-        let by = |a: &&Line, b: &&Line| a.paired.gain.total_cmp(&b.paired.gain);
-        for (what, line) in [("most", own().max_by(by)), ("least", own().min_by(by))] {
-            numbers.extend(line.map(|line| Number {
-                label: format!("{name} gains {what}"),
-                value: format!("{} %", signed(line.paired.gain)),
-                note: format!("{}, {}", study.design.classes[line.class].label(), judged(line)),
-                color_key: Some(name.clone()),
-            }));
-        }
-    }
-    for (arm, name) in study.design.algorithms.iter().enumerate() {
-        numbers.push(Number {
-            label: format!("Retransmitted by {name}"),
-            value: format!("{} %", three(100.0 * study.retransmit_ratio(arm, &Cut::default()))),
-            note: "over all objects".to_owned(),
-            color_key: Some(name.clone()),
-        });
-    }
-    numbers
-}
-
-const fn judged(line: &Line) -> &'static str {
-    if line.is_large { "throughput" } else { "completion" }
-}
-
-/// The gain of every class with its interval, for the same users and as an A/B split shows it.
-fn forest(study: &Study) -> Figure {
-    let lines = lines(study);
-    let mut rows: Vec<(usize, bool)> = lines.iter().map(|line| (line.class, line.is_large)).collect();
-    rows.dedup();
-    rows.sort_unstable();
-    rows.dedup();
-    let place = |line: &Line| rows.iter().position(|&row| row == (line.class, line.is_large)).unwrap_or(0) as f64;
-    let label = |&(class, is_large): &(usize, bool)| {
-        let judged = if is_large { "throughput" } else { "completion" };
-        format!("{}, {judged}", study.design.classes[class].label())
-    };
-    let several = study.control() > 1;
-    let mut series = Vec::new();
-    for (arm, algorithm) in study.design.algorithms[..study.control()].iter().enumerate() {
-        let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
-        let kinds: &[(&str, fn(&Line) -> &Gain, f64)] =
-            &[("same users", |line| &line.paired, -0.15), ("A/B split", |line| &line.split, 0.15)];
-        for (nth, &(kind, of, shift)) in kinds.iter().enumerate().take(if several { 1 } else { 2 }) {
-            let shift = if several { (arm as f64 - (study.control() - 1) as f64 / 2.0) * 0.22 } else { shift };
-            let part = |part: fn(&Gain) -> f64| own.iter().map(|line| 1.0 + part(of(line))).collect::<Vec<f64>>();
-            series.push(Series {
-                name: format!("{algorithm}, {kind}"),
-                style: Style::Points,
-                x: part(|gain| gain.gain),
-                y: own.iter().map(|line| place(line) + shift).collect(),
-                low: part(|gain| gain.low),
-                high: part(|gain| gain.high),
-                color_key: Some(if nth == 0 { algorithm.clone() } else { format!("{algorithm} split") }),
-            });
-        }
-    }
-    let none = Series {
-        name: "no gain".to_owned(),
-        style: Style::Reference,
-        x: vec![1.0, 1.0],
-        y: vec![-0.5, rows.len() as f64 - 0.5],
-        ..Series::default()
-    };
-    Figure {
-        id: "cdn-gains".to_owned(),
-        title: format!("How much faster than {}", study.design.algorithms[study.control()]),
-        how_to_read:
-            "Each mark is the median gain over the users of a class, its bar the 95 % interval. Right of the line is \
-                      faster."
-                .to_owned(),
-        x: Axis {
-            label: format!("times as fast as {}", study.design.algorithms[study.control()]),
-            log: true,
-            ..Axis::default()
-        },
-        panels: vec![Panel {
-            y: Axis { names: rows.iter().map(label).collect(), ..Axis::default() },
-            series: std::iter::once(none).chain(series).collect(),
-        }],
-        ..Figure::default()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::report::model::{
     Axis, ClaimRow, Figure, Grid, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
 };
 use crate::report::short;
+use crate::words::verb;
 
 /// Points of a line that a page keeps of a run. Ours: more than a screen is wide.
 const POINTS: usize = 1_500;
@@ -35,9 +36,11 @@ pub fn page(outcomes: &[CaseOutcome]) -> Report {
 fn answer(outcomes: &[CaseOutcome]) -> String {
     let count = |verdict| outcomes.iter().filter(|outcome| outcome.verdict() == verdict).count();
     let (holds, fails, not) = (count(Verdict::Holds), count(Verdict::Fails), count(Verdict::NotApplicable));
-    let not = if not == 0 { String::new() } else { format!(", {not} not applicable") };
+    let not = if not == 0 { String::new() } else { format!(", {} not applicable", verb(not, "is", "are")) };
     format!(
-        "Of the example test cases in the draft's appendix, each over a grid of rates and RTTs: {holds} hold, {fails} fail{not}."
+        "Of the example test cases in the draft's appendix, each over a grid of rates and RTTs, {}, {}{not}.",
+        verb(holds, "holds", "hold"),
+        verb(fails, "fails", "fail")
     )
 }
 

@@ -4,6 +4,7 @@
 
 use super::heat;
 use super::model::{Asked, ClaimRow, Figure, Grid, Number, Report, Section, Table, Thumbnail, Verdict};
+use crate::words::counted;
 
 /// From how many rows a table of runs is folded away at first. Ours.
 const RUNS_FOLDED_FROM: usize = 12;
@@ -360,11 +361,6 @@ impl<'a> Page<'a> {
 
 const CLAIMS_HEAD: &str = "<thead><tr><th scope=\"col\">What is measured</th><th scope=\"col\">Expected</th>\
                            <th scope=\"col\">Measured</th><th scope=\"col\">Verdict</th></tr></thead>\n";
-
-/// `1 figure`, `2 figures`.
-fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
 
 /// The counts by verdict, which also filter the table.
 fn tally(report: &Report) -> String {

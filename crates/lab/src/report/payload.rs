@@ -11,8 +11,8 @@ use super::model::{Axis, Figure, Report, Ribbon, Series, Style};
 const SERIES_MAX: usize = 4000;
 /// No series is thinned below this. Ours.
 const SERIES_MIN: usize = 200;
-/// Most values in a page. Ours: about 320 kB at 5.3 characters each, so that a page of many figures stays below 1 MB.
-const PAGE_MAX: usize = 60_000;
+/// Most values in a page. Ours: about 200 kB at four characters each, so that a page of many figures stays below 1 MB.
+const PAGE_MAX: usize = 50_000;
 /// Most spans of one ribbon. Ours: two for each pixel of a wide screen.
 const SPANS_MAX: usize = 4000;
 

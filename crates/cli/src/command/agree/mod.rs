@@ -341,7 +341,10 @@ fn page(args: &AgreeArgs, limits: Limits, cells: &[Cell], rows: &[Row]) -> Repor
             counted(cells.len(), "scenario")
         ),
         asked: asked(&[
-            ("kernel", format!("--on {}", args.with)),
+            (
+                "kernel",
+                if args.with == "uml" { "Linux in virtual time (uml)" } else { "this host's (kernel)" }.to_owned(),
+            ),
             ("scenarios", cells.len().to_string()),
             ("runs of each", args.repeat.to_string()),
             ("seed", args.seed.to_string()),

@@ -9,7 +9,7 @@ use crate::conform::write::{self, word};
 use crate::conform::{DRAFT, Seen, Verdict};
 use crate::report::escape;
 use crate::report::model::{
-    Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
+    Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
 };
 
 /// A log's flows with what each of them shows.
@@ -70,7 +70,8 @@ fn plain(text: &str) -> String {
 pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
     let mut report = Report {
         title: format!("What a log shows of {DRAFT}"),
-        subtitle: format!("bbrlab {}: {}", env!("CARGO_PKG_VERSION"), log.form),
+        subtitle: format!("Read as {}, and held to what such a log can show.", log.form),
+        numbers: numbers(judged),
         ..Report::default()
     };
     for (place, (flow, seen)) in judged.iter().enumerate() {
@@ -87,7 +88,23 @@ pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
             ..Section::default()
         });
     }
+    // One flow's picture opens the page; those of several stay with their verdicts.
+    if let [only] = report.sections.as_mut_slice() {
+        report.lead.append(&mut only.figures);
+    }
     report
+}
+
+/// How many demands hold, fail, and are not shown.
+fn numbers(judged: &Judged<'_>) -> Vec<Number> {
+    let count = |verdict| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == verdict).count();
+    let one = |label: &str, n: usize| Number { label: label.to_owned(), value: n.to_string(), ..Number::default() };
+    vec![
+        one("Flows", judged.len()),
+        one("Demands that hold", count(Verdict::Holds)),
+        one("Demands that fail", count(Verdict::Fails)),
+        one("Not shown by this log", count(Verdict::NotApplicable)),
+    ]
 }
 
 /// What the log does not show, and why.

@@ -16,7 +16,7 @@ class FigureView {
 
   panelHeight() {
     const names = Math.max(0, ...this.spec.panels.map((panel) => (panel.y.names || []).length));
-    if (names) return Math.max(120, 34 * names + 30);
+    if (names) return Math.max(120, (narrow() ? 50 : 34) * names + 30);
     const base = this.spec.panels.length === 1 ? 320 : this.spec.panels.length === 2 ? 220 : 165;
     return narrow() ? Math.round(base * 0.82) : base;
   }
@@ -44,7 +44,8 @@ class FigureView {
     this.gutter = wanted <= most ? Math.max(least, wanted) : least;
     const pen = measuring();
     const named = this.spec.panels.flatMap((panel) => panel.y.names || []).map((name) => pen.measureText(name).width);
-    if (named.length) this.gutter = Math.min(narrow() ? 128 : 320, Math.ceil(Math.max(...named)) + 14);
+    // Where there is no room for names beside the rows, they stand above them.
+    if (named.length) this.gutter = narrow() ? 10 : Math.min(320, Math.ceil(Math.max(...named)) + 14);
     this.panels = this.spec.panels.map((panel) => ({
       y: panel.y,
       series: panel.series.map((s) => this.columns(s, panel.y.names)).filter((s) => s.xs.length),
@@ -233,9 +234,25 @@ class FigureView {
     const reach = 0.015 * (this.toScreen(this.view[1]) - this.toScreen(this.view[0]));
     const near = (a, b) => Math.abs(this.toScreen(a) - this.toScreen(b)) <= reach;
     const panel = this.panels.find((panel) => panel.chart === chart);
-    for (const s of panel ? panel.series : []) s.value.textContent = over ? shown(valueAt(s, x, near)) : '';
+    const isNamed = Boolean(panel && panel.y.names);
+    for (const s of panel && !isNamed ? panel.series : []) s.value.textContent = over ? shown(valueAt(s, x, near)) : '';
+    if (isNamed) {
+      this.rowUnder(panel, over ? Math.round(chart.posToVal(chart.cursor.top, 'y')) : NaN);
+      return;
+    }
     if (this.statesAt && !panel) this.statesAt.textContent = over ? statesAt(this, x) : '';
     if (this.at) this.at.textContent = over ? `${this.spec.x.label} ${shown(x)}${this.spec.x.unit ? ` ${this.spec.x.unit}` : ''}` : '';
+  }
+
+  /** Shows the values of a row of an axis of names, with their intervals. */
+  rowUnder(panel, row) {
+    const { names } = panel.y;
+    for (const s of panel.series.filter(isData)) {
+      const i = s.ys.findIndex((y) => Math.round(y) === row);
+      const ends = i >= 0 && s.low ? ` (${shown(s.low[i])}–${shown(s.high[i])})` : '';
+      s.value.textContent = Number.isNaN(row) ? '' : i < 0 ? '–' : shown(s.xs[i]) + ends;
+    }
+    this.at.textContent = names[names.length - 1 - row] ?? '';
   }
 
   /** Puts the cursor of all charts at `x`. */

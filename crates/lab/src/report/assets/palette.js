@@ -49,8 +49,13 @@ function isDark() {
   return chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
 }
 
+/** The page's colours and fonts by theme: asking for them costs a layout each time. */
+const cssKnown = new Map();
+
 function cssColor(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const key = `${isDark()} ${name}`;
+  if (!cssKnown.has(key)) cssKnown.set(key, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return cssKnown.get(key);
 }
 
 /** A number from a text, the same on every machine. */
@@ -138,7 +143,11 @@ function paint(panels) {
       }
       const nth = flowsOf.get(s.base).get(s.flow);
       colorSeries(s, nth, algorithms.length === 1 && s.base !== 'queue');
-      // Two of one panel never share both marker and style.
+    }
+    // Two of one panel never share both marker and style; where they would, the better known one keeps its marker.
+    const data = panel.series.filter(isData);
+    const isKnown = (s) => Number(Object.hasOwn(ALGORITHMS, s.base.toLowerCase()));
+    for (const s of [...data].sort((a, b) => isKnown(b) - isKnown(a))) {
       const place = () => `${s.style} ${s.marker}`;
       for (let tries = 0; taken.has(place()) && tries < MARKERS.length; tries++) s.marker = MARKERS[(MARKERS.indexOf(s.marker) + 1) % MARKERS.length];
       taken.add(place());
@@ -161,7 +170,10 @@ function colorSeries(s, nth, alone) {
     pair = pair.map((hex, theme) => mixed(hex, toward[theme], share));
     s.dash = s.xs.length <= DASHED_MAX ? DASHES[nth % DASHES.length] : [];
   }
-  if (s.style === 'dashed') s.dash = [6, 4];
+  if (s.style === 'dashed' && s.xs.length <= DASHED_MAX) s.dash = [6, 4];
+  // A dense line beside its head is pale instead of dashed.
+  if (s.style === 'dashed' && s.xs.length > DASHED_MAX) pair = pair.map((hex, theme) => mixed(hex, ['#ffffff', '#12171d'][theme], 0.4));
+  s.isHollow = s.style === 'points' || s.style === 'dashed';
   s.color = () => pair[isDark() ? 1 : 0];
 }
 

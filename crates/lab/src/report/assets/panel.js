@@ -89,12 +89,12 @@ function drawIntervals(u, s, panel) {
 /** Open markers for a series of points, so that a line beneath stays readable; filled ones on a line. */
 function drawMarkers(u, s, panel, isLog) {
   const { min, max } = u.scales.x;
-  const isOpen = s.style === 'points';
+  const isOpen = s.isHollow;
   const all = () => Array.from(s.xs, (x, i) => [x, s.ys[i]]).filter(([x, y]) => x >= min && x <= max && !Number.isNaN(y));
-  const marks = isOpen ? all() : marksOf(s, panel, min, max, isLog);
+  const marks = s.style === 'points' ? all() : marksOf(s, panel, min, max, isLog);
   const strokes = isStroke(s.marker);
   clipped(u, 6, (ctx, ratio) => {
-    const r = (isOpen ? (s.xs.length > 300 ? 2 : 4.4) : 3.4) * ratio;
+    const r = (s.style !== 'points' ? 3.4 : s.xs.length > 300 ? 2 : 4.4) * ratio;
     for (const [x, y] of marks) {
       const path = markerPath(s.marker, u.valToPos(x, 'x', true), u.valToPos(y, 'y', true), r);
       // A rim of the page's colour sets a filled marker off from dense lines.
@@ -129,7 +129,7 @@ function drawRegions(u, figure, panel) {
 
 /** A region's name: whole, or up to its colon, or on its side, whichever fits. */
 function drawRegionName(ctx, label, left, right, top, height, ratio) {
-  ctx.font = `600 ${11.5 * ratio}px ${cssColor('--text')}`;
+  ctx.font = `600 ${(narrow() ? 10.5 : 11.5) * ratio}px ${cssColor('--text')}`;
   ctx.fillStyle = cssColor('--soft');
   const [short] = label.split(':');
   const text = [label, short].find((text) => ctx.measureText(text).width <= right - left - 8 * ratio);
@@ -156,16 +156,33 @@ function drawOnGround(ctx, text, x, y, ratio, ink) {
 }
 
 /** The names of the reference lines, on their lines, over all else. */
-function drawReferenceNames(u, panel) {
+function drawReferenceNames(u, figure, panel) {
   const { ctx, bbox, scales } = u;
   const ratio = devicePixelRatio;
   ctx.save();
   ctx.font = `${11 * ratio}px ${cssColor('--text')}`;
   const place = { x: (x) => u.valToPos(x, 'x', true), y: (y) => u.valToPos(y, 'y', true) };
-  const box = { left: bbox.left, right: bbox.left + bbox.width, top: bbox.top, bottom: bbox.top + bbox.height };
+  // Names of regions keep the top of the first panel.
+  const taken = panel === figure.panels[0] && figure.spec.regions.length ? 18 * ratio : 0;
+  const box = { left: bbox.left, right: bbox.left + bbox.width, top: bbox.top + taken, bottom: bbox.top + bbox.height };
   for (const { name, x, y } of referenceNames(panel, scales.x, scales.y, place, box, ctx, ratio)) {
     drawOnGround(ctx, name, x, y, ratio, cssColor('--soft'));
   }
+  ctx.restore();
+}
+
+/** The names of rows above them, where the figure is too narrow for a margin of names. */
+function drawRowNames(u, panel) {
+  const { names } = panel.y;
+  if (!names || !narrow()) return;
+  const { ctx, bbox } = u;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.font = `${11.5 * ratio}px ${cssColor('--text')}`;
+  names.forEach((name, i) => {
+    const y = u.valToPos(names.length - 1 - i, 'y', true) - 21 * ratio;
+    drawOnGround(ctx, fitted(ctx, name, bbox.width - 8 * ratio), bbox.left + 3 * ratio, y, ratio, cssColor('--ink'));
+  });
   ctx.restore();
 }
 
@@ -229,15 +246,16 @@ function axes(figure, y, withX) {
   };
   const yAxis = { ...common, ...(y.log ? LOG_AXIS : {}), scale: 'y', size: figure.gutter, space: y.log ? 18 : 30 };
   if (!y.names) return [x, yAxis];
-  const name = (i) => fitted(measuring(), y.names[y.names.length - 1 - i] ?? '', figure.gutter - 12);
+  const name = (i) => (narrow() ? '' : fitted(measuring(), y.names[y.names.length - 1 - i] ?? '', figure.gutter - 12));
   return [x, { ...yAxis, splits: () => y.names.map((_, i) => i), gap: 8, values: (u, ticks) => ticks.map(name) }];
 }
 
-/** A pen that measures texts of the axes. */
+const PEN = document.createElement('canvas').getContext('2d');
+
+/** The pen that measures texts, set to the axes' font; whoever needs another font sets it. */
 function measuring() {
-  const pen = document.createElement('canvas').getContext('2d');
-  pen.font = axisFont();
-  return pen;
+  PEN.font = axisFont();
+  return PEN;
 }
 
 /** What all charts of a figure have in common: one x scale, one cursor, zoom by drag. */
@@ -251,7 +269,7 @@ function chartOptions(figure, panel, withX, height) {
   };
   const scale = (axis) => (axis.log ? { distr: 3, log: 10 } : { distr: 1 });
   return {
-    width: figure.width(), height: height + (withX ? 46 : 8), padding: [6, figure.endRoom || 10, 0, 0],
+    width: figure.width(), height: height + (withX ? 46 : 8), padding: [6, figure.endRoom || (y.names ? 18 : 10), 0, 0],
     legend: { show: false }, focus: { alpha: 1 },
     scales: {
       x: { time: false, ...scale(figure.spec.x), range: (u, min, max) => (min === null ? [...figure.full] : [min, max]) },
@@ -298,7 +316,7 @@ function drawPanel(figure, panel, host, withX, height) {
     if (s.low) drawIntervals(u, s, panel);
     drawMarkers(u, s, panel, figure.spec.x.log);
   }];
-  options.hooks.draw = [(u) => { drawReferenceNames(u, panel); drawEndNames(u, figure, panel); drawCut(u, figure, panel); }];
+  options.hooks.draw = [(u) => { drawRowNames(u, panel); drawReferenceNames(u, figure, panel); drawEndNames(u, figure, panel); drawCut(u, figure, panel); }];
   const tables = panel.series.map((s) => [s.xs, Array.from(s.ys, (v) => (Number.isNaN(v) ? null : v))]);
   const data = tables.length ? uPlot.join(tables) : [[...figure.full]];
   panel.chart = new uPlot(options, data, host);
@@ -327,7 +345,7 @@ function swatch(s) {
   if (s.style === 'points') part(...shapes[s.marker]);
   else if (s.isMarked) {
     const [name, attributes] = shapes[s.marker];
-    part(name, { ...attributes, transform: 'translate(4.2 2.1) scale(.65)', fill: isStroke(s.marker) ? 'none' : 'currentColor' });
+    part(name, { ...attributes, transform: 'translate(4.2 2.1) scale(.65)', fill: isStroke(s.marker) ? 'none' : s.isHollow ? 'var(--page)' : 'currentColor' });
   }
   return svg;
 }

@@ -82,10 +82,10 @@ function markerSvg(shape, x, y, r) {
 }
 
 function markersSvg(s, panel, view, place, isLog, isBare) {
-  const isOpen = s.style === 'points';
+  const isOpen = s.isHollow;
   const all = Array.from(s.xs, (x, i) => [x, s.ys[i]]).filter(([x, y]) => x >= view[0] && x <= view[1] && !Number.isNaN(y));
-  const marks = isOpen ? all : marksOf(s, panel, ...view, isLog);
-  const r = (isOpen ? (s.xs.length > 300 ? 2 : 4.2) : 3.3) * (isBare ? 0.85 : 1);
+  const marks = s.style === 'points' ? all : marksOf(s, panel, ...view, isLog);
+  const r = (s.style !== 'points' ? 3.3 : s.xs.length > 300 ? 2 : 4.2) * (isBare ? 0.85 : 1);
   const every = isBare ? Math.ceil(marks.length / THUMBNAIL_MARKS) : 1;
   const path = marks.filter((_, i) => i % every === 0).map(([x, y]) => markerSvg(s.marker, place.x(x), place.y(y), r)).join('');
   if (!path) return '';
@@ -216,10 +216,10 @@ function legendSvg(panel, left, right, top) {
     if (s.style === 'area') out += tag('rect', { x, y: middle - 4, width: 22, height: 9, fill: s.color() });
     else if (s.style !== 'points') out += tag('path', { d: `M${x.toFixed(1)} ${middle}h22`, stroke: s.color(), 'stroke-width': 1.7, fill: 'none', ...dash });
     if (s.style === 'points' || s.isMarked) {
-      const isOpen = s.style === 'points' || isStroke(s.marker);
-      out += tag('path', { d: markerSvg(s.marker, x + 11, middle, 3.6), stroke: s.color(), 'stroke-width': 1.5, fill: isOpen ? 'none' : s.color() });
+      const fill = isStroke(s.marker) ? 'none' : s.isHollow ? cssColor('--page') : s.color();
+      out += tag('path', { d: markerSvg(s.marker, x + 11, middle, 3.6), stroke: s.color(), 'stroke-width': 1.5, fill });
     }
-    out += textTag(x + 28, top === y ? y + 12 : y + 12, s.name, { fill: cssColor('--ink') });
+    out += textTag(x + 28, y + 12, s.name, { fill: cssColor('--ink') });
     x += width;
   }
   return [out, y + 22];

@@ -166,6 +166,7 @@ function referenceEnd(s, from, to, min, max) {
 /** The names of a panel's references with their places: left end and middle height, above their lines and apart. */
 function referenceNames(panel, x, y, place, box, pen, ratio) {
   const names = [];
+  if (panel.y.names) return names; // an upright line, named in the legend
   for (const s of panel.series.filter((s) => s.style === 'reference' && !s.hidden)) {
     const end = referenceEnd(s, x.min, x.max, y.min, y.max);
     if (!end) continue;

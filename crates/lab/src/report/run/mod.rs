@@ -2,28 +2,22 @@
 //! Wall-clock time is left out: it differs between equal runs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod answer;
+mod limits;
+
 use std::collections::BTreeMap;
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
-use serde_json::Value;
 
-use super::model::{
-    Asked, Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict,
-};
-use bbrlab_sim::link::{Buffer, Service};
-use bbrlab_sim::record::result::{Expectation, FlowResult, Group, RunResult};
+use super::model::{Asked, Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict};
+use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::{FlowTrace, Trace};
-use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup};
-use bbrlab_sim::tcp::HEADER_BYTES;
+use bbrlab_sim::setup::Setup;
 
 /// Most flows that get a line and a ribbon of their own. Ours: what a reader can tell apart.
 const FLOWS_SHOWN: usize = 8;
 /// Up to how many flows a panel shows two quantities of each. Ours.
 const FLOWS_PAIRED: usize = 2;
-/// Most algorithms whose goodput stands on the first screen. Ours.
-const GROUPS_SHOWN: usize = 4;
-/// What a delivery trace lets pass at a time. Source: mahimahi.
-const OPPORTUNITY_BYTES: u64 = 1500;
 /// About how many bins a short run is cut into; long runs have bins of one second. Ours.
 const BINS_MIN: u64 = 20;
 
@@ -37,12 +31,12 @@ pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut ask
         runs_table: Some(flows_table(result)),
         ..Section::default()
     };
-    asked.facts.splice(0..0, facts(result));
+    asked.facts.splice(0..0, answer::facts(result));
     Report {
         title: run.title.clone(),
-        subtitle: answer(result),
+        subtitle: answer::answer(result),
         asked,
-        numbers: numbers(result),
+        numbers: answer::numbers(result),
         lead: run.overview().into_iter().collect(),
         claims: result.expect.iter().map(claim).collect(),
         sections: vec![section],
@@ -136,8 +130,7 @@ impl<'a> Run<'a> {
             let (x, y) = self.rtt_ms(trace);
             series(&flow.name, Style::Line, x, y, key)
         });
-        let base = self.base_rtt_s().map(|rtt_s| reference("base RTT", vec![(0.0, rtt_s * 1e3)]));
-        let rtt = base.into_iter().chain(rtt).collect();
+        let rtt = self.base_rtt().into_iter().chain(rtt).collect();
         let mut panels = vec![panel("Goodput", unit, Some(0.0), goodput), panel("RTT", "ms", None, rtt)];
         let several = self.trace.links.len() > 1;
         let queue = self.trace.links.iter().enumerate().map(|(i, link)| {
@@ -145,103 +138,8 @@ impl<'a> Run<'a> {
             let y = link.queue_packets.iter().map(|&packets| f64::from(packets)).collect();
             series(&name, Style::Line, self.t_s.clone(), y, &format!("queue#{i}"))
         });
-        let limit = self
-            .setup
-            .filter(|setup| setup.links.len() == 1 && !self.changes(|what| matches!(what, ChangeKind::Buffer(_))));
-        let limit = limit.map(|setup| match setup.links[0].buffer {
-            Buffer::Packets(packets) => packets as f64,
-            Buffer::Bytes(bytes) => bytes as f64 / self.wire_bytes(),
-        });
-        let limit = limit.map(|packets| reference("buffer", vec![(0.0, packets)]));
-        panels.push(panel("Queue", "packets", Some(0.0), limit.into_iter().chain(queue).collect()));
+        panels.push(panel("Queue", "packets", Some(0.0), self.buffer().into_iter().chain(queue).collect()));
         panels
-    }
-
-    /// Whether the path's schedule has such a change.
-    fn changes(&self, is: impl Fn(&ChangeKind) -> bool) -> bool {
-        self.setup.is_some_and(|setup| setup.schedule.iter().any(|change| is(&change.what)))
-    }
-
-    /// Bytes on the wire of a full segment of the first flow.
-    fn wire_bytes(&self) -> f64 {
-        f64::from(self.setup.and_then(|setup| setup.flows.first()).map_or(1448, |flow| flow.mss) + HEADER_BYTES)
-    }
-
-    /// The path's RTT without queue, where all flows have the same all the time.
-    fn base_rtt_s(&self) -> Option<f64> {
-        let setup = self.setup?;
-        let is_one = setup.flows.iter().all(|flow| flow.rtt.is_none() && flow.access.is_none());
-        let rtt_s = setup.path.rtt.as_nanos() as f64 / NANOS_PER_SEC as f64;
-        (is_one && !self.changes(|what| matches!(what, ChangeKind::Rtt(_)))).then_some(rtt_s)
-    }
-
-    /// The bottleneck's rate over time, as corners of a staircase; none for a delivery trace or a link that follows its load.
-    fn rate_bps(&self) -> Vec<(f64, f64)> {
-        let Some(setup) = self.setup else { return Vec::new() };
-        let rates = match (&setup.links[setup.bottleneck].service, self.trace.links.get(setup.bottleneck)) {
-            (Service::Rate(_), Some(link)) => &link.rate_bps,
-            _ => return Vec::new(),
-        };
-        let known = rates.iter().zip(&self.t_s).filter(|(rate, _)| **rate > 0).map(|(&rate, &t)| (t, rate as f64));
-        corners(known, self.t_s.last().copied().unwrap_or(0.0))
-    }
-
-    /// What the bottleneck could have carried: a line where it is constant, an area where it changes.
-    fn capacity(&self) -> Vec<Series> {
-        let rate = self.rate_bps();
-        if rate.len() == 2 {
-            return vec![reference("link rate", vec![rate[0]])];
-        }
-        if !rate.is_empty() {
-            let (x, y) = rate.into_iter().unzip();
-            return vec![Series { name: "link rate".to_owned(), style: Style::Area, x, y, ..Series::default() }];
-        }
-        let Some(setup) = self.setup else { return Vec::new() };
-        let Service::Trace(delivery) = &setup.links[setup.bottleneck].service else { return Vec::new() };
-        let end_ns = self.trace.t_ns.last().copied().unwrap_or(0);
-        let bin = bin_ns(end_ns);
-        let edges: Vec<u64> = (0..=end_ns / bin).map(|nth| nth * bin).collect();
-        let bits = |pair: &[u64]| {
-            let count = delivery.count_until(Time::nanos(pair[1])) - delivery.count_until(Time::nanos(pair[0]));
-            (seconds(pair[0]), (count * 8 * OPPORTUNITY_BYTES) as f64 / seconds(pair[1] - pair[0]))
-        };
-        let (mut x, mut y): (Vec<f64>, Vec<f64>) = edges.windows(2).map(bits).unzip();
-        x.extend(edges.last().map(|&edge| seconds(edge)));
-        y.extend(y.last().copied());
-        vec![Series { name: "capacity of the trace".to_owned(), style: Style::Area, x, y, ..Series::default() }]
-    }
-
-    /// The link's payload in equal parts for the flows that are there, where there are several on one link of a known rate.
-    fn fair_share(&self) -> Option<Series> {
-        let setup = self.setup.filter(|setup| setup.links.len() == 1 && setup.flows.len() > 1)?;
-        let (rate, mss) = (self.rate_bps(), f64::from(setup.flows[0].mss));
-        let mut times: Vec<f64> = rate.iter().map(|corner| corner.0).collect();
-        let life = |flow: &FlowSetup| {
-            (seconds(flow.start.as_nanos()), flow.stop.map_or(f64::INFINITY, |stop| seconds(stop.as_nanos())))
-        };
-        let lives: Vec<(f64, f64)> = setup.flows.iter().map(life).collect();
-        let end = self.t_s.last().copied()?;
-        times.extend(lives.iter().flat_map(|&(from, to)| [from, to]).filter(|&t| t < end));
-        times.sort_by(f64::total_cmp);
-        times.dedup();
-        let share = |t: f64| {
-            let there = lives.iter().filter(|(from, to)| *from <= t && t < *to).count();
-            let link = rate.iter().rev().find(|corner| corner.0 <= t)?.1;
-            (there > 0).then(|| (t, link * mss / (self.wire_bytes() * there as f64)))
-        };
-        let shares = corners(times.into_iter().filter(|&t| t < end).filter_map(share), end);
-        (!shares.is_empty()).then(|| match shares.as_slice() {
-            [first, _] => reference("fair share", vec![*first]),
-            _ => reference("fair share", shares),
-        })
-    }
-
-    /// Bandwidth times base RTT, in segments.
-    fn bdp(&self) -> Option<Series> {
-        let rtt_s = self.base_rtt_s()?;
-        let segments = |(t, bps): (f64, f64)| (t, bps * rtt_s / (8.0 * self.wire_bytes()));
-        let corners: Vec<(f64, f64)> = self.rate_bps().into_iter().map(segments).collect();
-        (!corners.is_empty()).then(|| reference("BDP", if corners.len() == 2 { vec![corners[0]] } else { corners }))
     }
 
     /// Goodput in bins, as a staircase that begins with the flow.
@@ -292,8 +190,8 @@ impl<'a> Run<'a> {
         let paired = self.flows.len() <= FLOWS_PAIRED;
         let groups = match paired {
             true => vec![
-                ("In flight and window", [inflight, cwnd].concat()),
-                ("Estimate and pacing", [bw, pacing].concat()),
+                ("In flight and window", [cwnd, inflight].concat()),
+                ("Estimate and pacing", [pacing, bw].concat()),
             ],
             false => vec![("In flight", inflight), ("Window", cwnd), ("Estimate", bw), ("Pacing rate", pacing)],
         };
@@ -312,16 +210,6 @@ impl<'a> Run<'a> {
             panels.push(panel(label, unit, Some(0.0), lines));
         }
         panels
-    }
-
-    /// The bottleneck's rate as a line, where it is one.
-    fn link_rate(&self) -> Vec<Series> {
-        let rate = self.rate_bps();
-        if rate.is_empty() {
-            Vec::new()
-        } else {
-            vec![reference("link rate", if rate.len() == 2 { vec![rate[0]] } else { rate })]
-        }
     }
 
     fn per_flow(&self, what: &str, style: Style, column: impl Fn(&FlowTrace) -> Vec<f64>) -> Vec<Series> {
@@ -351,26 +239,6 @@ impl<'a> Run<'a> {
         };
         with_states.map(ribbon).collect()
     }
-}
-
-/// Values that hold until the next, as corners of a line: two for each stretch.
-fn corners(values: impl Iterator<Item = (f64, f64)>, end: f64) -> Vec<(f64, f64)> {
-    let mut corners: Vec<(f64, f64)> = Vec::new();
-    for (t, value) in values {
-        match corners.last().copied() {
-            Some((_, last)) if last == value => {}
-            Some((_, last)) => corners.extend([(t, last), (t, value)]),
-            None => corners.push((t, value)),
-        }
-    }
-    corners.extend(corners.last().map(|&(_, last)| (end, last)));
-    corners
-}
-
-/// A line to hold others against; one point alone spans the axis.
-fn reference(name: &str, points: Vec<(f64, f64)>) -> Series {
-    let (x, y) = points.into_iter().unzip();
-    Series { name: name.to_owned(), style: Style::Reference, x, y, ..Series::default() }
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -428,117 +296,8 @@ fn color_keys(flows: &[FlowResult]) -> Vec<String> {
 
 fn title(result: &RunResult) -> String {
     let named = ["title", "name"].iter().find_map(|key| result.scenario.get(key)?.as_str());
-    let groups = || result.groups.iter().filter(|group| group.flows > 0).map(group_name).collect::<Vec<_>>();
+    let groups = || result.groups.iter().filter(|group| group.flows > 0).map(answer::group_name).collect::<Vec<_>>();
     named.filter(|name| !name.is_empty()).map_or_else(|| groups().join(" beside "), str::to_owned)
-}
-
-/// What was asked of the path.
-fn facts(result: &RunResult) -> Vec<(String, String)> {
-    let mut facts = Vec::new();
-    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "duration"] {
-        let value = match result.scenario.get(key) {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            _ => continue,
-        };
-        let name = match key {
-            "trace" => "delivery trace",
-            "rtt" => "RTT",
-            "aqm" => "AQM",
-            other => other,
-        };
-        facts.push((name.to_owned(), value));
-    }
-    let on = match result.on.as_str() {
-        "sim" => "the simulator",
-        "uml" => "a real kernel in virtual time",
-        "kernel" => "this host's kernel",
-        other => other,
-    };
-    facts.extend([("ran in".to_owned(), on.to_owned()), ("seed".to_owned(), result.seed.to_string())]);
-    facts
-}
-
-/// A group as a reader calls it: `bbr1`, `3 × cubic`.
-fn group_name(group: &Group) -> String {
-    if group.flows == 1 { group.cc.clone() } else { format!("{} × {}", group.flows, group.cc) }
-}
-
-/// A rate in the unit that suits it, with three digits that count.
-fn rate(bps: f64) -> String {
-    let (unit, scale) = rate_unit(bps);
-    format!("{} {unit}", three(bps / scale))
-}
-
-fn three(value: f64) -> String {
-    super::compact::round_to(value, 3).to_string()
-}
-
-/// The answer in a sentence.
-fn answer(result: &RunResult) -> String {
-    let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
-    let got: Vec<String> =
-        groups.iter().map(|group| format!("{} {}", group_name(group), rate(group.goodput_bps))).collect();
-    let (got, verb) = match got.as_slice() {
-        [] => return String::new(),
-        [one] => (one.clone(), "gets"),
-        [first @ .., last] => (format!("{} and {last}", first.join(", ")), "get"),
-    };
-    let got = match groups.as_slice() {
-        [only] => format!("{} {verb} {}", group_name(only), rate(only.goodput_bps)),
-        _ => format!("Goodput: {got}"),
-    };
-    let link = &result.bottleneck;
-    format!(
-        "{got}; {} % of the link is used, and half of the time a packet waits {} ms or less in its queue.",
-        three(100.0 * link.utilisation),
-        three(link.queue_ms.p50)
-    )
-}
-
-/// The answer in numbers.
-fn numbers(result: &RunResult) -> Vec<Number> {
-    let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
-    let number =
-        |label: &str, value: String, note: String| Number { label: label.to_owned(), value, note, color_key: None };
-    let mut numbers: Vec<Number> = groups
-        .iter()
-        .take(GROUPS_SHOWN)
-        .map(|group| Number {
-            label: format!("Goodput of {}", group_name(group)),
-            value: rate(group.goodput_bps),
-            note: if groups.len() > 1 {
-                format!("{} % of all goodput", three(100.0 * group.share))
-            } else {
-                String::new()
-            },
-            color_key: Some(group.cc.clone()),
-        })
-        .collect();
-    let link = &result.bottleneck;
-    numbers.push(number("Link used", format!("{} %", three(100.0 * link.utilisation)), String::new()));
-    if let [only] = result.flows.as_slice() {
-        numbers.push(number(
-            "RTT, median",
-            format!("{} ms", three(only.rtt_ms.p50)),
-            format!("95 %: {} ms", three(only.rtt_ms.p95)),
-        ));
-    }
-    let queue = &link.queue_ms;
-    numbers.push(number(
-        "Queueing delay, median",
-        format!("{} ms", three(queue.p50)),
-        format!("95 %: {} ms", three(queue.p95)),
-    ));
-    numbers.push(number(
-        "Dropped at the link",
-        format!("{} %", three(100.0 * link.drop_ratio)),
-        format!("{} packets", link.drops),
-    ));
-    if result.flows.len() > 1 {
-        numbers.push(number("Fairness (Jain)", three(result.jain), "1 is equal".to_owned()));
-    }
-    numbers
 }
 
 fn claim(expect: &Expectation) -> ClaimRow {

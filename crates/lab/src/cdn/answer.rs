@@ -1,0 +1,117 @@
+//! A study's first screen: the answer in a sentence, in numbers, and as a picture.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::page::{Line, lines, signed, three};
+use super::{Cut, Gain, Study};
+use crate::report::{Axis, Figure, Number, Panel, Series, Style};
+use crate::words::counted;
+
+/// In how many classes which algorithm is faster, in a sentence.
+pub(super) fn answer(study: &Study) -> String {
+    let lines = lines(study);
+    let control = &study.design.algorithms[study.control()];
+    let of = |arm: usize| {
+        let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
+        let count = |word: &str| own.iter().filter(|line| line.paired.word() == word).count();
+        format!(
+            "{} is faster than {control} in {} of {} and slower in {}",
+            study.design.algorithms[arm],
+            count("faster"),
+            counted(own.len(), "comparison"),
+            count("slower")
+        )
+    };
+    let all: Vec<String> = (0..study.control()).map(of).collect();
+    format!("{}; what is left out is too close to call or has too few users.", all.join("; "))
+}
+
+/// The largest gain and the largest loss of each algorithm, and what each retransmits.
+pub(super) fn numbers(study: &Study) -> Vec<Number> {
+    let lines = lines(study);
+    let mut numbers = Vec::new();
+    for arm in 0..study.control() {
+        let own = || lines.iter().filter(|line| line.arm == arm && line.paired.gain.is_finite());
+        let name = &study.design.algorithms[arm];
+        let by = |a: &&Line, b: &&Line| a.paired.gain.total_cmp(&b.paired.gain);
+        for (what, line) in [("most", own().max_by(by)), ("least", own().min_by(by))] {
+            numbers.extend(line.map(|line| Number {
+                label: format!("{name} gains {what}"),
+                value: format!("{} %", signed(line.paired.gain)),
+                note: format!("{}, {}", study.design.classes[line.class].label(), judged(line)),
+                color_key: Some(name.clone()),
+            }));
+        }
+    }
+    for (arm, name) in study.design.algorithms.iter().enumerate() {
+        numbers.push(Number {
+            label: format!("Retransmitted by {name}"),
+            value: format!("{} %", three(100.0 * study.retransmit_ratio(arm, &Cut::default()))),
+            note: "over all objects".to_owned(),
+            color_key: Some(name.clone()),
+        });
+    }
+    numbers
+}
+
+const fn judged(line: &Line) -> &'static str {
+    if line.is_large { "throughput" } else { "completion" }
+}
+
+/// The gain of every class with its interval, for the same users and as an A/B split shows it.
+pub(super) fn forest(study: &Study) -> Figure {
+    let lines = lines(study);
+    let mut rows: Vec<(usize, bool)> = lines.iter().map(|line| (line.class, line.is_large)).collect();
+    rows.dedup();
+    rows.sort_unstable();
+    rows.dedup();
+    let place = |line: &Line| rows.iter().position(|&row| row == (line.class, line.is_large)).unwrap_or(0) as f64;
+    let label = |&(class, is_large): &(usize, bool)| {
+        let judged = if is_large { "throughput" } else { "completion" };
+        format!("{}, {judged}", study.design.classes[class].label())
+    };
+    let several = study.control() > 1;
+    let mut series = Vec::new();
+    for (arm, algorithm) in study.design.algorithms[..study.control()].iter().enumerate() {
+        let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
+        let kinds: &[(&str, fn(&Line) -> &Gain, f64)] =
+            &[("same users", |line| &line.paired, -0.15), ("A/B split", |line| &line.split, 0.15)];
+        for (nth, &(kind, of, shift)) in kinds.iter().enumerate().take(if several { 1 } else { 2 }) {
+            let shift = if several { (arm as f64 - (study.control() - 1) as f64 / 2.0) * 0.22 } else { shift };
+            let part = |part: fn(&Gain) -> f64| own.iter().map(|line| 1.0 + part(of(line))).collect::<Vec<f64>>();
+            series.push(Series {
+                name: format!("{algorithm}, {kind}"),
+                style: Style::Points,
+                x: part(|gain| gain.gain),
+                y: own.iter().map(|line| place(line) + shift).collect(),
+                low: part(|gain| gain.low),
+                high: part(|gain| gain.high),
+                color_key: Some(if nth == 0 { algorithm.clone() } else { format!("{algorithm} split") }),
+            });
+        }
+    }
+    let none = Series {
+        name: "no gain".to_owned(),
+        style: Style::Reference,
+        x: vec![1.0, 1.0],
+        y: vec![-0.5, rows.len() as f64 - 0.5],
+        ..Series::default()
+    };
+    Figure {
+        id: "cdn-gains".to_owned(),
+        title: format!("How much faster than {}", study.design.algorithms[study.control()]),
+        how_to_read:
+            "Each mark is the median gain over the users of a class, its bar the 95 % interval. Right of the line is \
+                      faster."
+                .to_owned(),
+        x: Axis {
+            label: format!("times as fast as {}", study.design.algorithms[study.control()]),
+            log: true,
+            ..Axis::default()
+        },
+        panels: vec![Panel {
+            y: Axis { names: rows.iter().map(label).collect(), ..Axis::default() },
+            series: std::iter::once(none).chain(series).collect(),
+        }],
+        ..Figure::default()
+    }
+}

@@ -1,0 +1,121 @@
+//! The answer of a run, in words and numbers, and what was asked.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_sim::record::result::{Group, RunResult};
+use serde_json::Value;
+
+use super::rate_unit;
+use crate::report::compact::round_to;
+use crate::report::model::Number;
+
+/// Most algorithms whose goodput stands on the first screen. Ours.
+const GROUPS_SHOWN: usize = 4;
+
+/// What was asked of the path.
+pub(super) fn facts(result: &RunResult) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "duration"] {
+        let value = match result.scenario.get(key) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => continue,
+        };
+        let name = match key {
+            "trace" => "delivery trace",
+            "rtt" => "RTT",
+            "aqm" => "AQM",
+            other => other,
+        };
+        facts.push((name.to_owned(), value));
+    }
+    let on = match result.on.as_str() {
+        "sim" => "the simulator",
+        "uml" => "a real kernel in virtual time",
+        "kernel" => "this host's kernel",
+        other => other,
+    };
+    facts.extend([("ran in".to_owned(), on.to_owned()), ("seed".to_owned(), result.seed.to_string())]);
+    facts
+}
+
+/// A group as a reader calls it: `bbr1`, `3 × cubic`.
+pub(super) fn group_name(group: &Group) -> String {
+    if group.flows == 1 { group.cc.clone() } else { format!("{} × {}", group.flows, group.cc) }
+}
+
+/// A rate in the unit that suits it, with three digits that count.
+fn rate(bps: f64) -> String {
+    let (unit, scale) = rate_unit(bps);
+    format!("{} {unit}", three(bps / scale))
+}
+
+fn three(value: f64) -> String {
+    round_to(value, 3).to_string()
+}
+
+/// The answer in a sentence.
+pub(super) fn answer(result: &RunResult) -> String {
+    let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
+    let got: Vec<String> =
+        groups.iter().map(|group| format!("{} {}", group_name(group), rate(group.goodput_bps))).collect();
+    let (got, verb) = match got.as_slice() {
+        [] => return String::new(),
+        [one] => (one.clone(), "gets"),
+        [first @ .., last] => (format!("{} and {last}", first.join(", ")), "get"),
+    };
+    let got = match groups.as_slice() {
+        [only] => format!("{} {verb} {}", group_name(only), rate(only.goodput_bps)),
+        _ => format!("Goodput: {got}"),
+    };
+    let link = &result.bottleneck;
+    format!(
+        "{got}; {} % of the link is used, and half of the time a packet waits {} ms or less in its queue.",
+        three(100.0 * link.utilisation),
+        three(link.queue_ms.p50)
+    )
+}
+
+/// The answer in numbers.
+pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
+    let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
+    let number =
+        |label: &str, value: String, note: String| Number { label: label.to_owned(), value, note, color_key: None };
+    let mut numbers: Vec<Number> = groups
+        .iter()
+        .take(GROUPS_SHOWN)
+        .map(|group| Number {
+            label: format!("Goodput of {}", group_name(group)),
+            value: rate(group.goodput_bps),
+            note: if groups.len() > 1 {
+                format!("{} % of all goodput", three(100.0 * group.share))
+            } else {
+                String::new()
+            },
+            color_key: Some(group.cc.clone()),
+        })
+        .collect();
+    let link = &result.bottleneck;
+    numbers.push(number("Link used", format!("{} %", three(100.0 * link.utilisation)), String::new()));
+    if let [only] = result.flows.as_slice() {
+        numbers.push(number(
+            "RTT, median",
+            format!("{} ms", three(only.rtt_ms.p50)),
+            format!("95 %: {} ms", three(only.rtt_ms.p95)),
+        ));
+    }
+    let queue = &link.queue_ms;
+    numbers.push(number(
+        "Queueing delay, median",
+        format!("{} ms", three(queue.p50)),
+        format!("95 %: {} ms", three(queue.p95)),
+    ));
+    numbers.push(number(
+        "Dropped at the link",
+        format!("{} %", three(100.0 * link.drop_ratio)),
+        format!("{} packets", link.drops),
+    ));
+    if result.flows.len() > 1 {
+        numbers.push(number("Fairness (Jain)", three(result.jain), "1 is equal".to_owned()));
+    }
+    numbers
+}

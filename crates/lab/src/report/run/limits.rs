@@ -1,0 +1,147 @@
+//! What to hold a run's lines against: what the link could carry, fair shares, the path's own delay, the buffer.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{NANOS_PER_SEC, Time};
+use bbrlab_sim::link::{Buffer, Service};
+use bbrlab_sim::setup::{ChangeKind, FlowSetup};
+use bbrlab_sim::tcp::HEADER_BYTES;
+
+use super::{Run, bin_ns, seconds};
+use crate::report::model::{Series, Style};
+
+/// What a delivery trace lets pass at a time. Source: mahimahi.
+const OPPORTUNITY_BYTES: u64 = 1500;
+
+impl Run<'_> {
+    /// Whether the path's schedule has such a change.
+    fn changes(&self, is: impl Fn(&ChangeKind) -> bool) -> bool {
+        self.setup.is_some_and(|setup| setup.schedule.iter().any(|change| is(&change.what)))
+    }
+
+    /// Bytes on the wire of a full segment of the first flow.
+    fn wire_bytes(&self) -> f64 {
+        f64::from(self.setup.and_then(|setup| setup.flows.first()).map_or(1448, |flow| flow.mss) + HEADER_BYTES)
+    }
+
+    /// The buffer of the only link, in packets, where it stays the same.
+    pub(super) fn buffer(&self) -> Option<Series> {
+        let setup = self.setup.filter(|setup| setup.links.len() == 1)?;
+        let packets = match setup.links[0].buffer {
+            Buffer::Packets(packets) => packets as f64,
+            Buffer::Bytes(bytes) => bytes as f64 / self.wire_bytes(),
+        };
+        (!self.changes(|what| matches!(what, ChangeKind::Buffer(_)))).then(|| reference("buffer", vec![(0.0, packets)]))
+    }
+
+    /// The path's RTT as a line.
+    pub(super) fn base_rtt(&self) -> Option<Series> {
+        self.base_rtt_s().map(|rtt_s| reference("base RTT", vec![(0.0, rtt_s * 1e3)]))
+    }
+
+    /// The path's RTT without queue, where all flows have the same all the time.
+    fn base_rtt_s(&self) -> Option<f64> {
+        let setup = self.setup?;
+        let is_one = setup.flows.iter().all(|flow| flow.rtt.is_none() && flow.access.is_none());
+        let rtt_s = setup.path.rtt.as_nanos() as f64 / NANOS_PER_SEC as f64;
+        (is_one && !self.changes(|what| matches!(what, ChangeKind::Rtt(_)))).then_some(rtt_s)
+    }
+
+    /// The bottleneck's rate over time, as corners of a staircase; none for a delivery trace or a link that follows its load.
+    fn rate_bps(&self) -> Vec<(f64, f64)> {
+        let Some(setup) = self.setup else { return Vec::new() };
+        let rates = match (&setup.links[setup.bottleneck].service, self.trace.links.get(setup.bottleneck)) {
+            (Service::Rate(_), Some(link)) => &link.rate_bps,
+            _ => return Vec::new(),
+        };
+        let known = rates.iter().zip(&self.t_s).filter(|(rate, _)| **rate > 0).map(|(&rate, &t)| (t, rate as f64));
+        corners(known, self.t_s.last().copied().unwrap_or(0.0))
+    }
+
+    /// What the bottleneck could have carried: a line where it is constant, an area where it changes.
+    pub(super) fn capacity(&self) -> Vec<Series> {
+        let rate = self.rate_bps();
+        if rate.len() == 2 {
+            return vec![reference("link rate", vec![rate[0]])];
+        }
+        if !rate.is_empty() {
+            let (x, y) = rate.into_iter().unzip();
+            return vec![Series { name: "link rate".to_owned(), style: Style::Area, x, y, ..Series::default() }];
+        }
+        let Some(setup) = self.setup else { return Vec::new() };
+        let Service::Trace(delivery) = &setup.links[setup.bottleneck].service else { return Vec::new() };
+        let end_ns = self.trace.t_ns.last().copied().unwrap_or(0);
+        let bin = bin_ns(end_ns);
+        let edges: Vec<u64> = (0..=end_ns / bin).map(|nth| nth * bin).collect();
+        let bits = |pair: &[u64]| {
+            let count = delivery.count_until(Time::nanos(pair[1])) - delivery.count_until(Time::nanos(pair[0]));
+            (seconds(pair[0]), (count * 8 * OPPORTUNITY_BYTES) as f64 / seconds(pair[1] - pair[0]))
+        };
+        let (mut x, mut y): (Vec<f64>, Vec<f64>) = edges.windows(2).map(bits).unzip();
+        x.extend(edges.last().map(|&edge| seconds(edge)));
+        y.extend(y.last().copied());
+        vec![Series { name: "capacity of the trace".to_owned(), style: Style::Area, x, y, ..Series::default() }]
+    }
+
+    /// The link's payload in equal parts for the flows that are there, where there are several on one link of a known rate.
+    pub(super) fn fair_share(&self) -> Option<Series> {
+        let setup = self.setup.filter(|setup| setup.links.len() == 1 && setup.flows.len() > 1)?;
+        let (rate, mss) = (self.rate_bps(), f64::from(setup.flows[0].mss));
+        let mut times: Vec<f64> = rate.iter().map(|corner| corner.0).collect();
+        let life = |flow: &FlowSetup| {
+            (seconds(flow.start.as_nanos()), flow.stop.map_or(f64::INFINITY, |stop| seconds(stop.as_nanos())))
+        };
+        let lives: Vec<(f64, f64)> = setup.flows.iter().map(life).collect();
+        let end = self.t_s.last().copied()?;
+        times.extend(lives.iter().flat_map(|&(from, to)| [from, to]).filter(|&t| t < end));
+        times.sort_by(f64::total_cmp);
+        times.dedup();
+        let share = |t: f64| {
+            let there = lives.iter().filter(|(from, to)| *from <= t && t < *to).count();
+            let link = rate.iter().rev().find(|corner| corner.0 <= t)?.1;
+            (there > 0).then(|| (t, link * mss / (self.wire_bytes() * there as f64)))
+        };
+        let shares = corners(times.into_iter().filter(|&t| t < end).filter_map(share), end);
+        (!shares.is_empty()).then(|| match shares.as_slice() {
+            [first, _] => reference("fair share", vec![*first]),
+            _ => reference("fair share", shares),
+        })
+    }
+
+    /// Bandwidth times base RTT, in segments.
+    pub(super) fn bdp(&self) -> Option<Series> {
+        let rtt_s = self.base_rtt_s()?;
+        let segments = |(t, bps): (f64, f64)| (t, bps * rtt_s / (8.0 * self.wire_bytes()));
+        let corners: Vec<(f64, f64)> = self.rate_bps().into_iter().map(segments).collect();
+        (!corners.is_empty()).then(|| reference("BDP", if corners.len() == 2 { vec![corners[0]] } else { corners }))
+    }
+
+    /// The bottleneck's rate as a line, where it is one.
+    pub(super) fn link_rate(&self) -> Vec<Series> {
+        let rate = self.rate_bps();
+        if rate.is_empty() {
+            Vec::new()
+        } else {
+            vec![reference("link rate", if rate.len() == 2 { vec![rate[0]] } else { rate })]
+        }
+    }
+}
+
+/// Values that hold until the next, as corners of a line: two for each stretch.
+fn corners(values: impl Iterator<Item = (f64, f64)>, end: f64) -> Vec<(f64, f64)> {
+    let mut corners: Vec<(f64, f64)> = Vec::new();
+    for (t, value) in values {
+        match corners.last().copied() {
+            Some((_, last)) if last == value => {}
+            Some((_, last)) => corners.extend([(t, last), (t, value)]),
+            None => corners.push((t, value)),
+        }
+    }
+    corners.extend(corners.last().map(|&(_, last)| (end, last)));
+    corners
+}
+
+/// A line to hold others against; one point alone spans the axis.
+fn reference(name: &str, points: Vec<(f64, f64)>) -> Series {
+    let (x, y) = points.into_iter().unzip();
+    Series { name: name.to_owned(), style: Style::Reference, x, y, ..Series::default() }
+}
