@@ -23,6 +23,13 @@ pub struct PathArgs {
     /// (100% unless given), 1-k the loss in the good one (0%).
     #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
     pub loss: Option<String>,
+    #[command(flatten)]
+    pub more: ConditionArgs,
+}
+
+/// What else a path has, beside rate, RTT, buffer and loss.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ConditionArgs {
     /// Random loss on the ACK path, in the same forms [default: 0%]
     #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
     pub ack_loss: Option<String>,
@@ -61,13 +68,19 @@ pub struct PathArgs {
 impl PathArgs {
     /// The scenario's keys of the path with what their flags hold.
     pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [("rate", &self.rate), ("rtt", &self.rtt), ("buffer", &self.buffer), ("loss", &self.loss)]
+            .into_iter()
+            .filter_map(|(key, text)| Some((key, text.as_deref()?)))
+            .chain(self.more.overrides())
+    }
+}
+
+impl ConditionArgs {
+    /// The scenario's keys with what their flags hold.
+    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
-            ("rate", &self.rate),
             ("trace", &self.trace),
             ("demand", &self.demand),
-            ("rtt", &self.rtt),
-            ("buffer", &self.buffer),
-            ("loss", &self.loss),
             ("ack_loss", &self.ack_loss),
             ("jitter", &self.jitter),
             ("reorder", &self.reorder),

@@ -1,9 +1,11 @@
-//! Files that the command reads: bounded, so that a wrong file name costs a line and not the machine's memory.
+//! Files that the command reads, `-` being standard input: bounded, so that a wrong name costs a line and not the
+//! machine's memory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use bbrlab_lab::paths::Population;
 
@@ -18,36 +20,35 @@ const LOG_MAX: usize = 1 << 29;
 /// Largest table of a population. Ours: ten million rows.
 const TABLE_MAX: usize = 1 << 30;
 
+/// What standard input was read for, and what it held: it can be read once, while several seeds ask for one trace.
+static STDIN: Mutex<Option<(&'static str, Vec<u8>)>> = Mutex::new(None);
+
+/// Whether this is standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// A file as errors name it.
+pub fn name(path: &Path) -> String {
+    if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
 /// The text of a scenario, in TOML, or of a result, in JSON.
 pub fn scenario(path: &Path) -> Result<String, String> {
-    let mut file = File::open(path).map_err(|error| fault(&error))?;
-    let mut bytes = Vec::new();
     let is_json = |bytes: &[u8]| bytes.trim_ascii_start().starts_with(b"{");
-    read(&mut file, TOML_MAX, &mut bytes)?;
-    if is_json(&bytes) {
-        read(&mut file, JSON_MAX, &mut bytes)?;
-    }
-    let max = if is_json(&bytes) { JSON_MAX } else { TOML_MAX };
-    if bytes.len() > max {
-        return Err(format!("it holds more than the {} MiB of a scenario", max >> 20));
-    }
+    let bytes = bytes(path, "a scenario", |head| if is_json(head) { JSON_MAX } else { TOML_MAX })?;
     text(bytes)
 }
 
-/// The text of a measurement, a population or a parameter file.
-pub fn measurement(path: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    read(&mut File::open(path).map_err(|error| fault(&error))?, TOML_MAX, &mut bytes)?;
-    if bytes.len() > TOML_MAX {
-        return Err(format!("it holds more than {} MiB", TOML_MAX >> 20));
-    }
-    text(bytes)
+/// The text of a measurement, a population or a parameter file, as `what` says.
+pub fn measurement(path: &Path, what: &'static str) -> Result<String, String> {
+    text(bytes(path, what, |_| TOML_MAX)?)
 }
 
 /// A population out of its file.
 pub fn population(path: &Path) -> Result<Population, String> {
-    let place = |error: String| format!("{}: {error}", path.display());
-    Population::from_toml(&measurement(path).map_err(place)?).map_err(place)
+    let place = |error: String| format!("{}: {error}", name(path));
+    Population::from_toml(&measurement(path, "a population").map_err(place)?).map_err(place)
 }
 
 /// A flow with its parameter file read: `bbr3,params=tuned.toml,size=1MB` as `bbr3,beta=0.8,size=1MB`.
@@ -66,9 +67,10 @@ pub fn flow(text: &str) -> Result<String, String> {
             parts.push(option.to_owned());
             continue;
         };
-        let place = |error: &str| format!("params: {file}: {}", error.lines().next().unwrap_or_default());
-        let tuned: Tuned = toml::from_str(&measurement(Path::new(file)).map_err(|error| place(&error))?)
-            .map_err(|error| place(error.message()))?;
+        let path = Path::new(file);
+        let place = |error: &str| format!("params: {}: {}", name(path), error.lines().next().unwrap_or_default());
+        let tuned: Tuned = toml::from_str(&measurement(path, "parameters").map_err(|error| place(&error))?)
+            .map_err(|error| place(&bbrlab_sim::scenario::explain(error.message())))?;
         let cc = head.split(['*', '@']).next().unwrap_or_default();
         if cc != tuned.cc {
             return Err(place(&format!("its parameters are those of {}, not of {cc}", tuned.cc)));
@@ -84,38 +86,62 @@ pub fn algorithms(text: &str) -> Result<Vec<String>, String> {
     text.split(separator).map(|name| flow(name.trim())).collect()
 }
 
-/// The text of a delivery trace.
+/// The text of a delivery trace; of a longer one, one byte too many, so that its reader counts too many lines.
 pub fn trace(path: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    read(&mut File::open(path).map_err(|error| fault(&error))?, TRACE_MAX, &mut bytes)?;
+    let mut bytes = raw(path, "a delivery trace", |_| TRACE_MAX)?;
     bytes.truncate(TRACE_MAX);
     text(bytes)
 }
 
 /// The bytes of a recorded log.
 pub fn log(path: &Path) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    read(&mut File::open(path).map_err(|error| fault(&error))?, LOG_MAX, &mut bytes)?;
-    if bytes.len() > LOG_MAX {
-        return Err(format!("it holds more than the {} MiB of a log", LOG_MAX >> 20));
-    }
-    Ok(bytes)
+    bytes(path, "a log", |_| LOG_MAX)
 }
 
-/// The bytes of a population's table.
+/// The bytes of a population, in TOML, or of its table.
 pub fn table(path: &Path) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    read(&mut File::open(path).map_err(|error| fault(&error))?, TABLE_MAX, &mut bytes)?;
-    if bytes.len() > TABLE_MAX {
-        return Err(format!("it holds more than the {} MiB of a table", TABLE_MAX >> 20));
+    bytes(path, "a table", |_| TABLE_MAX)
+}
+
+/// All bytes of a file that holds `what`; `max` says how many there may be, from how it begins.
+fn bytes(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
+    let bytes = raw(path, what, &max)?;
+    let max = max(&bytes);
+    if bytes.len() > max {
+        return Err(format!("it holds more than the {} MiB of {what}", max >> 20));
     }
     Ok(bytes)
 }
 
-/// Reads on until there is one byte more than `max`.
-fn read(file: &mut File, max: usize, bytes: &mut Vec<u8>) -> Result<(), String> {
-    let room = (max + 1).saturating_sub(bytes.len()) as u64;
-    file.take(room).read_to_end(bytes).map(drop).map_err(|error| fault(&error))
+/// The same, and of a longer file one byte too many.
+fn raw(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
+    if !is_stdin(path) {
+        return up_to(&mut File::open(path).map_err(|error| fault(&error))?, max);
+    }
+    let mut stdin = STDIN.lock().unwrap_or_else(PoisonError::into_inner);
+    match stdin.as_ref() {
+        Some((other, _)) if *other != what => {
+            return Err(format!("it was read for {other} already; write - once, and name a file for the other"));
+        }
+        Some((_, bytes)) => return Ok(bytes.clone()),
+        None => {}
+    }
+    let bytes = up_to(&mut io::stdin().lock(), max)?;
+    *stdin = Some((what, bytes.clone()));
+    Ok(bytes)
+}
+
+/// Reads until there is one byte more than `max` says of how the file begins.
+fn up_to(from: &mut dyn Read, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    loop {
+        let before = bytes.len();
+        let room = (max(&bytes) + 1).saturating_sub(before).min(TOML_MAX) as u64;
+        from.take(room).read_to_end(&mut bytes).map_err(|error| fault(&error))?;
+        if bytes.len() == before {
+            return Ok(bytes);
+        }
+    }
 }
 
 fn text(bytes: Vec<u8>) -> Result<String, String> {

@@ -20,11 +20,15 @@ mod worlds;
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Once;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use command::*;
+
+#[global_allocator]
+static ALLOCATOR: bbrlab_live::memory::EndsInALine = bbrlab_live::memory::EndsInALine;
 
 /// What BBR congestion control does on a path: simulated, on real kernels, in published claims, as advice.
 #[derive(Debug, Parser)]
@@ -133,20 +137,31 @@ fn main() -> ExitCode {
         Command::Man => man(),
         Command::UmlGuest { directory, .. } => worlds::uml_guest(directory),
     };
+    drop(outputs::clean_up());
     match done {
         Ok(Verdict::Holds) => ExitCode::SUCCESS,
         Ok(Verdict::Fails) => ExitCode::from(1),
-        Err(failure) => {
-            drop(outputs::clean_up());
-            refuse(&failure)
-        }
+        Err(failure) => refuse(&failure),
     }
 }
 
-/// Writes to standard output. A reader that closed its end has all it wants: that is no failure.
+/// Starts the threads on which simulations run, once.
+fn start_threads() -> Result<(), Failure> {
+    static STARTED: Once = Once::new();
+    let mut started = Ok(());
+    STARTED.call_once(|| started = rayon::ThreadPoolBuilder::new().build_global());
+    started.map_err(|error| format!("threads: {error}; allow it more memory or more processes"))
+}
+
+/// Writes to standard output.
 fn print(text: &str) -> Result<Verdict, Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes to standard output. A reader that closed its end has all it wants: that is no failure.
+fn print_bytes(bytes: &[u8]) -> Result<Verdict, Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(format!("standard output: {}", outputs::can_not(&error)))
         }
@@ -158,10 +173,21 @@ fn print(text: &str) -> Result<Verdict, Failure> {
 const WORD_MAX: usize = 300;
 
 fn refuse(failure: &str) -> ExitCode {
-    let line = failure.split_whitespace().map(shortened).collect::<Vec<_>>().join(" ");
+    let line = without_numbers(failure);
+    let line = line.split_whitespace().map(shortened).collect::<Vec<_>>().join(" ");
     // Where not even standard error can be written, the exit status says it all.
     let _ = writeln!(io::stderr(), "bbrlab: {line}");
     ExitCode::from(2)
+}
+
+/// Without the numbers of errors that the system's words stand for already.
+fn without_numbers(failure: &str) -> String {
+    let mut pieces = failure.split(" (os error ");
+    let mut line = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        line += piece.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    line
 }
 
 /// A word with its middle left out where it is very long.
@@ -190,14 +216,36 @@ fn usage(error: &clap::Error) -> ExitCode {
             let said =
                 said.trim().trim_start_matches("error: ").replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ");
             // The command's own help says more than the general one.
-            let usage = text.split_once("Usage: ").map_or("bbrlab", |(_, usage)| usage);
-            let command: Vec<&str> = usage
-                .split_whitespace()
-                .take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
-                .collect();
-            refuse(&format!("{said}; see `{} --help`", command.join(" ")))
+            let named = named();
+            let command: Vec<&str> = match text.split_once("Usage: ") {
+                Some((_, usage)) => usage.split_whitespace().take_while(is_name).collect(),
+                None => std::iter::once("bbrlab").chain(named.as_deref()).collect(),
+            };
+            refuse(&format!("{}; see `{} --help`", plain(&said), command.join(" ")))
         }
     }
+}
+
+fn is_name(word: &&str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// The command that the first argument names.
+fn named() -> Option<String> {
+    let first = std::env::args().nth(1)?;
+    Cli::command().get_subcommands().any(|command| command.get_name() == first).then_some(first)
+}
+
+/// What clap says of a number, in words that say what would do.
+fn plain(said: &str) -> String {
+    let said = said.replace("invalid digit found in string", "write a whole number");
+    if let Some((head, range)) = said.split_once(" is not in ")
+        && let Some((low, high)) = range.split_once("..=")
+        && let Some((head, _)) = head.rsplit_once(": ")
+    {
+        return format!("{head}: write {low} to {high}");
+    }
+    said
 }
 
 fn man() -> Result<Verdict, Failure> {

@@ -1,9 +1,11 @@
-//! Files that the command writes: checked before the work, written whole or not at all, nothing left behind.
+//! Files that the command writes, `-` being standard output: checked before the work, written whole or not at all. A
+//! directory that is missing is made, and goes again where the command fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +27,12 @@ pub fn clean_up_on_signals() {
         let _cleared = crate::progress::clear();
         std::process::exit(INTERRUPTED);
     });
+    bbrlab_live::memory::set_at_the_end(|| {
+        // Whoever holds the set may be the one who found no memory: then the files stay.
+        if let Ok(mut temporary) = TEMPORARY.try_lock() {
+            remove(&mut temporary);
+        }
+    });
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         drop(clean_up());
@@ -35,12 +43,17 @@ pub fn clean_up_on_signals() {
 /// Removes what is temporary and returns the lock on it.
 pub fn clean_up() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     let mut temporary = temporaries();
-    for path in std::mem::take(&mut *temporary) {
+    remove(&mut temporary);
+    temporary
+}
+
+fn remove(temporary: &mut BTreeSet<PathBuf>) {
+    // What is in a directory comes behind it in the set, and must go first.
+    for path in std::mem::take(temporary).into_iter().rev() {
         if fs::remove_file(&path).is_err() {
             let _ = fs::remove_dir(&path); // only if nothing is in it
         }
     }
-    temporary
 }
 
 /// A set of paths is whole whatever its last owner was doing.
@@ -92,6 +105,11 @@ pub fn check_distinct<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Resu
     Ok(())
 }
 
+/// Whether one of them is standard output, which then holds nothing else.
+pub fn take_stdout<'a>(targets: impl IntoIterator<Item = &'a Target>) -> bool {
+    targets.into_iter().any(Target::is_stdout)
+}
+
 /// A file to be written, known to be possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -110,9 +128,10 @@ impl Target {
         }
         let fault = |what: &str| format!("{flag}: {}: {what}", path.display());
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if path.is_dir() {
+        if path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(fault("it is a directory; name a file"));
         }
+        make(parent(&path)).map_err(|error| fault(&can_not(&error)))?;
         let direct = fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
         let target = Self { flag, direct, path: Some(path) };
         if !direct {
@@ -126,15 +145,6 @@ impl Target {
     /// What a flag asks for, if it was given.
     pub fn asked(flag: &'static str, path: Option<&Path>) -> Result<Option<Self>, Failure> {
         path.map(|path| Self::check(flag, path)).transpose()
-    }
-
-    /// The page that `--report` asks for: a file, so that standard output keeps the table.
-    pub fn page(path: Option<&Path>) -> Result<Option<Self>, Failure> {
-        let page = Self::asked("--report", path)?;
-        if page.as_ref().is_some_and(Self::is_stdout) {
-            return Err("--report: -: a page is a file; name one, as in report.html".to_owned());
-        }
-        Ok(page)
     }
 
     /// Whether this is standard output.
@@ -172,7 +182,7 @@ impl Target {
         let Some(path) = &self.path else {
             let mut text = Vec::new();
             fill(&mut text).map_err(|error| format!("{}: {error}", self.flag))?;
-            return crate::print(&String::from_utf8_lossy(&text)).map(|_| None);
+            return crate::print_bytes(&text).map(|_| None);
         };
         let fault = |error: io::Error| format!("{}: {}: {}", self.flag, path.display(), can_not(&error));
         if self.direct {
@@ -205,6 +215,21 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
+/// Makes a directory and what leads to it; what was made goes again unless the command succeeds.
+pub fn make(dir: &Path) -> io::Result<()> {
+    let mut temporary = temporaries();
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    for dir in missing.into_iter().rev() {
+        match fs::create_dir(dir) {
+            Ok(()) => drop(temporary.insert(dir.to_owned())),
+            // Another process may have been faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 fn discard(temporary: &Path) {
     if temporaries().remove(temporary) {
         let _ = fs::remove_file(temporary);
@@ -214,7 +239,7 @@ fn discard(temporary: &Path) {
 /// Why something cannot be written, and what would do.
 pub fn can_not(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "its directory does not exist; create it or name another".to_owned(),
+        io::ErrorKind::NotFound => "its directory cannot be made; name another place".to_owned(),
         io::ErrorKind::AlreadyExists => "it is a file; name a directory".to_owned(),
         io::ErrorKind::NotADirectory => "what should be its directory is a file; name another place".to_owned(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -235,21 +260,15 @@ pub enum Place {
 }
 
 impl Place {
-    /// Reads a `FILE|DIR` argument; a directory that ends in a slash is made if its parent is there.
+    /// Reads a `FILE|DIR` argument; a directory that ends in a slash is made.
     pub fn of(flag: &'static str, path: &Path) -> Result<Self, Failure> {
-        if path == Path::new("-") {
-            return Err(format!("{flag}: -: several traces cannot share standard output; name a file or a directory"));
-        }
         if path.is_dir() {
             return Ok(Self::Dir(path.to_owned()));
         }
-        if !path.as_os_str().to_string_lossy().ends_with('/') {
+        if !path.as_os_str().as_bytes().ends_with(b"/") {
             return Ok(Self::File(path.to_owned()));
         }
-        // Made now so that a later write cannot fail for want of it; it goes again if nothing comes into it.
-        let mut temporary = temporaries();
-        fs::create_dir(path).map_err(|error| format!("{flag}: {}: {}", path.display(), can_not(&error)))?;
-        temporary.insert(path.to_owned());
+        make(path).map_err(|error| format!("{flag}: {}: {}", path.display(), can_not(&error)))?;
         Ok(Self::Dir(path.to_owned()))
     }
 }

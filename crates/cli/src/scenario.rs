@@ -30,17 +30,18 @@ pub fn load<'a>(
 }
 
 fn read(path: &Path) -> Result<Sourced, Failure> {
-    let shown = path.display();
+    let shown = inputs::name(path);
     let text = inputs::scenario(path)
         .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
     // A result names its trace from where the command ran.
-    if text.trim_start().starts_with('{') {
-        return Sourced::from_json(&text, &shown.to_string());
+    if text.trim_start().starts_with('{') || path.extension().is_some_and(|extension| extension == "json") {
+        return Sourced::from_json(&text, &shown);
     }
-    let mut sourced = Sourced::from_toml(&text, &shown.to_string())?;
+    let mut sourced = Sourced::from_toml(&text, &shown)?;
     // A scenario names its trace from where it lies itself, so that both can move together.
     let beside = |trace: &mut String| {
-        if let Some(dir) = path.parent().filter(|_| Path::new(trace).is_relative()) {
+        let moves = Path::new(trace).is_relative() && !inputs::is_stdin(Path::new(trace));
+        if let Some(dir) = path.parent().filter(|_| moves) {
             *trace = dir.join(&*trace).to_string_lossy().into_owned();
         }
     };
@@ -51,5 +52,7 @@ fn read(path: &Path) -> Result<Sourced, Failure> {
 
 /// The text of a delivery trace, or what is wrong with it.
 pub fn trace_reader(file: &str) -> Result<String, String> {
-    inputs::trace(Path::new(file)).map_err(|error| format!("{file:?}: {error}; name a mahimahi delivery trace"))
+    let path = Path::new(file);
+    let shown = if inputs::is_stdin(path) { inputs::name(path) } else { format!("{file:?}") };
+    inputs::trace(path).map_err(|error| format!("{shown}: {error}; name a mahimahi delivery trace"))
 }

@@ -138,8 +138,8 @@ fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
             flow.cc.clone(),
             rate(flow.goodput_bps),
             share(flow.goodput_bps),
-            ms(flow.rtt_ms.p50),
-            ms(flow.rtt_ms.p95),
+            rtt(flow.rtt_ms.p50),
+            rtt(flow.rtt_ms.p95),
             percent(flow.retransmit_ratio),
         ];
         if any_done {
@@ -158,6 +158,11 @@ fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
     head.push("time spent in");
     align.push(Align::Text);
     aligned(&head, &align, rows)
+}
+
+/// An RTT; none was measured where it is 0.
+fn rtt(value: f64) -> String {
+    if value > 0.0 { ms(value) } else { "–".to_owned() }
 }
 
 /// The flows of each algorithm: their sum, and what its flows have in the middle and at both ends.
@@ -185,7 +190,7 @@ fn groups_of_many(result: &RunResult) -> String {
             end(goodput.first()),
             rate(mid(|flow| flow.goodput_bps)),
             end(goodput.last()),
-            ms(mid(|flow| flow.rtt_ms.p50)),
+            rtt(mid(|flow| flow.rtt_ms.p50)),
             percent(mid(|flow| flow.retransmit_ratio)),
             finished,
         ]

@@ -34,7 +34,7 @@ impl World {
     /// The world that a scenario names, if this machine has it.
     pub fn of(on: On) -> Result<Self, Failure> {
         match on {
-            On::Sim => Ok(Self::Sim),
+            On::Sim => crate::start_threads().map(|()| Self::Sim),
             On::Uml => launch::kernel().map(Self::Uml).map_err(|what| format!("--on uml: {what}")),
             On::Kernel => match rights::obtain().map_err(|what| format!("--on kernel: {what}"))? {
                 None => Ok(Self::Kernel),

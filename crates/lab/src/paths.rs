@@ -1,12 +1,14 @@
-//! Populations of paths of which some things are known exactly and others as ranges.
-//! A range is written `20mbit..80mbit`.
+//! Populations of paths of which some things are known exactly and others as ranges, such as `20mbit..80mbit`; and what a
+//! flow does on a path drawn from one.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeSet;
 
 use bbrlab_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::sweep::Row;
-use bbrlab_sim::scenario::{BitRate, Ratio, Scenario, Sourced, TimeSpan};
+use bbrlab_sim::scenario::{BitRate, FlowSpec, Ratio, Scenario, Sourced, TimeSpan, explain};
 
 /// Packets that a run is meant to carry, so that fast paths cost no more than slow ones. Ours.
 const PACKETS: f64 = 30_000.0;
@@ -42,7 +44,13 @@ impl Range {
 
     /// Reads `A` or `A..B`, each end by `one`.
     fn parse(text: &str, one: &dyn Fn(&str) -> Result<f64, String>) -> Result<Self, String> {
+        if text.contains("...") {
+            return Err(format!("{text:?} has three dots; write two, as in LOW..HIGH"));
+        }
         let (low, high) = text.split_once("..").unwrap_or((text, text));
+        if low.trim().is_empty() != high.trim().is_empty() {
+            return Err(format!("{text:?} lacks an end; write LOW..HIGH, or one value"));
+        }
         let range = Self { low: one(low.trim())?, high: one(high.trim())? };
         if range.low > range.high {
             return Err(format!("{text:?} runs backwards; write the smaller end first"));
@@ -71,9 +79,12 @@ pub struct KindSpec {
     /// Random loss.
     #[serde(default = "little_loss")]
     pub loss: String,
-    /// Competing CUBIC flows: `0`, `0..4`.
+    /// Competing flows: `0`, `0..4`.
     #[serde(default = "no_rivals")]
     pub rivals: String,
+    /// What they are, as `--flow` writes it; of several, each rival is one at random.
+    #[serde(default = "all_cubic")]
+    pub rival_flows: Vec<String>,
     /// How much of the population is of this kind.
     #[serde(default = "one")]
     pub weight: f64,
@@ -89,9 +100,18 @@ fn little_loss() -> String {
     "0%..0.1%".to_owned()
 }
 
-/// Where nothing is known of competitors.
+/// Where a population does not speak of competitors.
 fn no_rivals() -> String {
     "0".to_owned()
+}
+
+/// Where nothing is known of competitors. Source: ours; the answer must show what they are left with.
+fn some_rivals() -> String {
+    "0..2".to_owned()
+}
+
+fn all_cubic() -> Vec<String> {
+    vec!["cubic".to_owned()]
 }
 
 impl KindSpec {
@@ -102,7 +122,8 @@ impl KindSpec {
             rtt: String::new(),
             buffer: any_buffer(),
             loss: little_loss(),
-            rivals: no_rivals(),
+            rivals: some_rivals(),
+            rival_flows: all_cubic(),
             weight: 1.0,
         }
     }
@@ -113,7 +134,7 @@ const fn one() -> f64 {
 }
 
 /// A kind of paths, read.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kind {
     rate_bps: Range,
     rtt_s: Range,
@@ -122,6 +143,7 @@ pub struct Kind {
     is_drain: bool,
     loss: Range,
     rivals: Range,
+    rival_flows: Vec<String>,
     weight: f64,
 }
 
@@ -137,7 +159,10 @@ impl Kind {
             None if is_drain => time(text).map_err(|_| no_buffer(text)),
             _ => Err(no_buffer(text)),
         };
-        let loss = |text: &str| text.parse::<Ratio>().map(|ratio| ratio.0).map_err(|e| e.to_string());
+        let loss = |text: &str| match text.parse::<Ratio>().map_err(|e| e.to_string())?.0 {
+            1.0 => Err(format!("{text:?} lets nothing through; write less than 100%")),
+            ratio => Ok(ratio),
+        };
         let count = |text: &str| {
             let count = text.parse::<u32>().ok().filter(|count| *count <= 100);
             count.map(f64::from).ok_or_else(|| format!("{text:?} is no number of flows; write one from 0 to 100"))
@@ -148,11 +173,12 @@ impl Kind {
             buffer: Range::parse(&spec.buffer, &buffer).map_err(fault("buffer"))?,
             loss: Range::parse(&spec.loss, &loss).map_err(fault("loss"))?,
             rivals: Range::parse(&spec.rivals, &count).map_err(fault("rivals"))?,
+            rival_flows: rival_flows(&spec.rival_flows).map_err(fault("rival_flows"))?,
             is_drain,
             weight: spec.weight,
         };
         if kind.rtt_s.low < 1e-6 {
-            return Err("rtt: write at least 1us".to_owned());
+            return Err(format!("rtt: {:?} is too short; write at least 1us", spec.rtt));
         }
         if !(kind.weight.is_finite() && kind.weight > 0.0) {
             return Err(format!("weight: {} is no share; write a number above 0", kind.weight));
@@ -178,11 +204,30 @@ impl Kind {
             self.loss.draw(rng)
         };
         let span = (self.rivals.high - self.rivals.low) as u64;
-        let rivals = self.rivals.low as u32 + u32::try_from(rng.below(span + 1)).unwrap_or(0);
+        let count = self.rivals.low as u32 + u32::try_from(rng.below(span + 1)).unwrap_or(0);
+        let rival = |_| match self.rival_flows.as_slice() {
+            [only] => only.clone(),
+            several => several[rng.below(several.len() as u64) as usize].clone(),
+        };
+        let rivals = (0..count).map(rival).collect();
         let bdp = rate_bps / 8.0 * rtt_s;
         let bytes = if self.is_drain { rate_bps / 8.0 * buffer } else { bdp * buffer };
         Path { rate_bps, rtt_s, buffer_bytes: bytes.max(PACKET), loss, rivals }
     }
+}
+
+/// Flows that may be rivals: one each, from the start, without a size or a name.
+fn rival_flows(texts: &[String]) -> Result<Vec<String>, String> {
+    if texts.is_empty() {
+        return Err("there is none; write at least one, as in [\"cubic\", \"bbr1\"]".to_owned());
+    }
+    for text in texts {
+        let flow: FlowSpec = text.parse().map_err(|error| format!("{error}"))?;
+        if flow.count != 1 || flow.start.0 != 0 || flow.options.size.is_some() || flow.options.name.is_some() {
+            return Err(format!("{text:?} sets count, start, size or name; leave them out"));
+        }
+    }
+    Ok(texts.to_vec())
 }
 
 fn no_buffer(text: &str) -> String {
@@ -218,13 +263,22 @@ impl Population {
     pub fn from_toml(text: &str) -> Result<Self, String> {
         let file: PopulationFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            format!("line {line}: {}", error.message().lines().next().unwrap_or_default())
+            if error.message().contains("missing field `path`") {
+                return "it has no [[path]]; write at least one".to_owned();
+            }
+            format!("line {line}: {}", explain(error.message()))
         })?;
         if file.path.is_empty() {
             return Err("it has no [[path]]; write at least one".to_owned());
         }
         let kind = |(nth, spec)| Kind::parse(spec).map_err(|error| format!("path {}: {error}", nth + 1));
         Ok(Self { name: file.name, kinds: file.path.iter().enumerate().map(kind).collect::<Result<_, _>>()? })
+    }
+
+    /// What rivals may be on any of its paths.
+    pub fn rival_flows(&self) -> Vec<String> {
+        let all: BTreeSet<&String> = self.kinds.iter().flat_map(|kind| &kind.rival_flows).collect();
+        all.into_iter().cloned().collect()
     }
 
     /// Whether there is one path only.
@@ -247,8 +301,42 @@ impl Population {
     }
 }
 
+/// What all paths of a question have in common beside their ranges: keys of a scenario, and a delivery trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Conditions {
+    /// Keys of the scenario with their texts: `aqm`, `policer`, `jitter`, …
+    pub keys: Vec<(String, String)>,
+    /// The delivery trace that stands for a rate: its name and its text.
+    #[serde(skip)]
+    pub trace: Option<(String, String)>,
+    /// How long each run takes, seconds, instead of what suits the path.
+    pub duration_s: Option<f64>,
+    /// Packets at the bottleneck's rate after which a run ends, if it had a number of round trips by then.
+    pub packets: Option<f64>,
+}
+
+/// Round trips that a run shortened for its packets still has. Ours: start-up must not be most of it.
+const ROUNDS_AT_LEAST: f64 = 30.0;
+
+impl Conditions {
+    /// How long a run on this path takes, seconds.
+    pub fn seconds(&self, path: &Path) -> f64 {
+        if let Some(seconds) = self.duration_s {
+            return seconds;
+        }
+        let natural = (PACKETS * PACKET * 8.0 / path.rate_bps).max(SHORTEST_S).max(ROUNDS * path.rtt_s).min(LONGEST_S);
+        let affordable = self.packets.map_or(f64::INFINITY, |packets| packets * PACKET * 8.0 / path.rate_bps);
+        natural.min(affordable.max(ROUNDS_AT_LEAST * path.rtt_s))
+    }
+
+    /// Packets that the bottleneck passes in a run on this path.
+    pub fn packets(&self, path: &Path) -> f64 {
+        self.seconds(path) * path.rate_bps / (8.0 * PACKET)
+    }
+}
+
 /// One path.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Path {
     /// Bottleneck rate, bit/s.
     pub rate_bps: f64,
@@ -258,31 +346,42 @@ pub struct Path {
     pub buffer_bytes: f64,
     /// Random loss.
     pub loss: f64,
-    /// Competing CUBIC flows.
-    pub rivals: u32,
+    /// Competing flows.
+    pub rivals: Vec<String>,
 }
 
 impl Path {
     /// The scenario of one flow, as `--flow` writes it, on this path.
-    pub fn scenario(&self, flow: &str, seed: u64) -> Result<Scenario, String> {
+    pub fn scenario(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Scenario, String> {
         let mut scenario = Scenario { seed, ..Scenario::default() };
         let mut set = |key: &str, text: String| scenario.set(key, &text).map_err(|error| error.to_string());
-        set("rate", format!("{}bit", self.rate_bps.round()))?;
+        match &conditions.trace {
+            Some((name, _)) => set("trace", name.clone())?,
+            None => set("rate", format!("{}bit", self.rate_bps.round()))?,
+        }
         set("rtt", format!("{}us", (self.rtt_s * 1e6).round().max(1.0)))?;
         set("buffer", format!("{}B", self.buffer_bytes.round()))?;
         set("loss", format!("{:.7}", self.loss))?;
         set("flow", flow.to_owned())?;
-        if self.rivals > 0 {
-            set("flow", format!("cubic*{},name=rival", self.rivals))?;
+        let kinds: BTreeSet<&String> = self.rivals.iter().collect();
+        for (nth, kind) in kinds.iter().enumerate() {
+            let count = self.rivals.iter().filter(|rival| rival == kind).count();
+            let (cc, options) = kind.split_once(',').map_or((kind.as_str(), None), |(cc, rest)| (cc, Some(rest)));
+            let name = if nth == 0 { "rival".to_owned() } else { format!("rival{}", nth + 1) };
+            let options = options.map_or(String::new(), |options| format!(",{options}"));
+            set("flow", format!("{cc}*{count},name={name}{options}"))?;
         }
-        let seconds = (PACKETS * PACKET * 8.0 / self.rate_bps).max(SHORTEST_S).max(ROUNDS * self.rtt_s).min(LONGEST_S);
-        set("duration", format!("{}ms", (seconds * 1e3).round()))?;
+        set("duration", format!("{}ms", (conditions.seconds(self) * 1e3).round().max(1.0)))?;
         set("sample", "0s".to_owned())?;
+        for (key, text) in &conditions.keys {
+            set(key, text.clone())?;
+        }
         Ok(scenario)
     }
 
-    /// What an operator knows of such a path: rate and RTT to a tenth, buffer to a factor of 2, loss to one of 1.5.
-    pub fn roughly(&self) -> Kind {
+    /// What an operator knows of such a path: rate and RTT to a tenth, buffer to a factor of 2, loss to one of 1.5; of rivals how many, and what
+    /// they may be.
+    pub fn roughly(&self, rival_flows: Vec<String>) -> Kind {
         let around = |value: f64, factor: f64| Range { low: value / factor, high: value * factor };
         Kind {
             rate_bps: around(self.rate_bps, 1.1),
@@ -290,15 +389,20 @@ impl Path {
             buffer: around(self.buffer_bytes * 8.0 / self.rate_bps, 2.0),
             is_drain: true,
             loss: around(self.loss, 1.5),
-            rivals: Range::exactly(f64::from(self.rivals)),
+            rivals: Range::exactly(self.rivals.len() as f64),
+            rival_flows,
             weight: 1.0,
         }
     }
 
     /// What this flow does on the path.
-    pub fn run(&self, flow: &str, seed: u64) -> Result<Row, String> {
-        let sourced = Sourced::from(self.scenario(flow, seed)?);
-        let setup = sourced.resolve(&|file| Err(file.to_owned()))?;
+    pub fn run(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Row, String> {
+        let sourced = Sourced::from(self.scenario(conditions, flow, seed)?);
+        let trace = |file: &str| match &conditions.trace {
+            Some((_, text)) => Ok(text.clone()),
+            None => Err(file.to_owned()),
+        };
+        let setup = sourced.resolve(&trace)?;
         let output = bbrlab_sim::engine::run(&setup);
         Ok(Row::new(&sourced.scenario, &setup, &output.result))
     }
@@ -310,8 +414,7 @@ mod tests {
     use crate::sweep::Metric;
 
     fn spec(rate: &str, buffer: &str) -> KindSpec {
-        let (rtt, loss, rivals) = ("40ms".to_owned(), little_loss(), "0..2".to_owned());
-        KindSpec { rate: rate.to_owned(), rtt, buffer: buffer.to_owned(), loss, rivals, weight: 1.0 }
+        KindSpec { rate: rate.to_owned(), rtt: "40ms".to_owned(), buffer: buffer.to_owned(), ..KindSpec::unknown() }
     }
 
     #[test]
@@ -320,7 +423,7 @@ mod tests {
         for nth in 0..200 {
             let path = population.draw(7, nth);
             let buffer = path.buffer_bytes / (path.rate_bps / 8.0 * path.rtt_s);
-            assert!((1e6..=100e6).contains(&path.rate_bps) && path.rivals <= 2, "{path:?}");
+            assert!((1e6..=100e6).contains(&path.rate_bps) && path.rivals.len() <= 2, "{path:?}");
             assert!((0.49..=2.01).contains(&buffer) || path.buffer_bytes == PACKET, "{path:?}");
             assert!(path.loss == 0.0 || (LOSS_MIN..=0.001).contains(&path.loss), "{path:?}");
             assert_eq!(path, population.draw(7, nth));
@@ -344,9 +447,43 @@ mod tests {
     }
 
     #[test]
+    fn rivals_are_drawn_from_what_they_may_be_and_run_beside_the_flow() {
+        let flows = ["cubic", "bbr1", "cubic,on=1s/off=1s"].map(str::to_owned).to_vec();
+        let spec = KindSpec { rivals: "3".to_owned(), rival_flows: flows.clone(), ..spec("5mbit", "1bdp") };
+        let kind = Kind::parse(&spec).unwrap();
+        let drawn: Vec<Path> = (0..20).map(|nth| Population::of(kind.clone()).draw(1, nth)).collect();
+        let rivals: BTreeSet<&String> = drawn.iter().flat_map(|path| &path.rivals).collect();
+        assert_eq!(rivals.into_iter().cloned().collect::<BTreeSet<_>>(), flows.into_iter().collect());
+        let row = drawn[0].run(&Conditions::default(), "bbr1", 1).unwrap();
+        assert_eq!((row.get(Metric::Flows), row.get(Metric::FirstFlows)), (4.0, 1.0));
+        let bad = KindSpec { rival_flows: vec!["cubic*2".to_owned()], ..spec };
+        assert!(Kind::parse(&bad).unwrap_err().starts_with("rival_flows: \"cubic*2\""));
+    }
+
+    #[test]
+    fn a_run_ends_by_its_packets_but_not_before_its_rounds() {
+        let path = Path { rate_bps: 10e9, rtt_s: 0.04, buffer_bytes: 5e7, loss: 0.0, rivals: Vec::new() };
+        let seconds = |packets: Option<f64>| Conditions { packets, ..Conditions::default() }.seconds(&path);
+        assert_eq!((seconds(None), seconds(Some(1.0))), (SHORTEST_S, 1.2));
+        assert!((seconds(Some(2e6)) - 2.42).abs() < 0.01);
+    }
+
+    #[test]
+    fn conditions_hold_on_every_path() {
+        let path = Path { rate_bps: 5e6, rtt_s: 0.02, buffer_bytes: 20_000.0, loss: 0.0, rivals: Vec::new() };
+        let keys = vec![("policer".to_owned(), "rate=1mbit,burst=10kB".to_owned())];
+        let policed = Conditions { keys, ..Conditions::default() };
+        assert!(path.run(&policed, "bbr1", 1).unwrap().get(Metric::GoodputBps) < 1.1e6);
+        let trace = Some(("t".to_owned(), "12\n".to_owned()));
+        let traced = Conditions { trace, ..Conditions::default() };
+        let row = path.run(&traced, "bbr1", 1).unwrap();
+        assert!((row.get(Metric::RateBps) - 1e6).abs() < 5e4, "{row}");
+    }
+
+    #[test]
     fn a_path_runs() {
-        let path = Path { rate_bps: 5e6, rtt_s: 0.02, buffer_bytes: 20_000.0, loss: 0.0, rivals: 1 };
-        let row = path.run("bbr1", 1).unwrap();
+        let path = Path { rate_bps: 5e6, rtt_s: 0.02, buffer_bytes: 20_000.0, loss: 0.0, rivals: all_cubic() };
+        let row = path.run(&Conditions::default(), "bbr1", 1).unwrap();
         assert!(row.get(Metric::GoodputBps) > 4.5e6 && row.get(Metric::Flows) == 2.0, "{row}");
     }
 }

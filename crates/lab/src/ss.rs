@@ -3,6 +3,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Form: iproute2 `misc/ss.c`.
 
+/// Names that Linux gives its congestion controls.
+const KERNEL_NAMES: [&str; 20] = [
+    "cubic",
+    "reno",
+    "bbr",
+    "bbr1",
+    "bbr2",
+    "bbr3",
+    "dctcp",
+    "htcp",
+    "vegas",
+    "westwood",
+    "veno",
+    "nv",
+    "illinois",
+    "bic",
+    "hybla",
+    "highspeed",
+    "lp",
+    "scalable",
+    "yeah",
+    "cdg",
+];
+
 /// The words of a line.
 #[derive(Debug)]
 pub(crate) struct Words<'a>(pub(crate) Vec<&'a str>);
@@ -28,9 +52,26 @@ impl<'a> Words<'a> {
         bits(self.0.get(at + 1)?)
     }
 
+    /// The name of the congestion control, as the kernel calls it.
+    pub(crate) fn congestion_control(&self) -> Option<&'a str> {
+        self.0.iter().copied().find(|word| KERNEL_NAMES.contains(word))
+    }
+
     pub(crate) fn has(&self, word: &str) -> bool {
         self.0.contains(&word)
     }
+}
+
+/// Both addresses of `ESTAB 0 0 10.0.0.1:5201 10.0.0.2:4444`.
+pub(crate) fn addresses<'a>(words: &[&'a str]) -> Option<(&'a str, &'a str)> {
+    let state = words.first()?;
+    if !state.chars().all(|c| c.is_ascii_uppercase() || c == '-') || words.len() < 5 {
+        return None;
+    }
+    let has_port =
+        |word: &&&str| word.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && !port.is_empty());
+    let mut ends = words[3..].iter().filter(has_port);
+    Some((ends.next()?, ends.next()?))
 }
 
 /// A number that is one, and not below 0.

@@ -12,6 +12,7 @@ pub mod flows;
 pub mod kernel;
 pub mod leftovers;
 pub mod measure;
+pub mod memory;
 pub mod meter;
 pub mod oracle;
 pub mod ranges;

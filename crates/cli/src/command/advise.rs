@@ -1,18 +1,22 @@
-//! `bbrlab advise`: which algorithm for a path or a population, what it gains and loses, and how sure that is.
+//! `bbrlab advise`: which algorithm for a path or a population, what it gains, what it costs others, how sure that is, and
+//! where to get it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;
 
-use bbrlab_lab::advise::{self, Advice, Interval, OTHERS, SHOWN, SURE, WORTH_A_CHANGE};
+use bbrlab_lab::choose::advise::{
+    self, Advice, Candidate, DRAWS_LEAST, Figure, Interval, Question, Reason, SURE, WORTH_A_CHANGE,
+};
+use bbrlab_lab::choose::objective::Objective;
 use bbrlab_lab::measured;
-use bbrlab_lab::objective::Objective;
-use bbrlab_lab::paths::{self, Kind, KindSpec, Population};
-use bbrlab_lab::report::{self, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
-use bbrlab_sim::scenario::FlowSpec;
+use bbrlab_lab::paths::{self, Conditions, Kind, KindSpec, Population};
+use bbrlab_lab::report::{self, Axis, Number, Panel, Report, Section, Series, Style, Table};
+use bbrlab_sim::link::DeliveryTrace;
+use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
 use clap::Args;
 use serde_json::json;
 
-use crate::args::seed;
+use crate::args::{ConditionArgs, seed};
 use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
@@ -24,56 +28,75 @@ const DRAWS: u64 = 24;
 const DRAWS_KNOWN: u64 = 8;
 /// Paths that the adviser draws for each path that it is judged on.
 const DRAWS_JUDGED: u64 = 8;
+/// Rivals that get less of their fair share than this, in per cent, are starved. Ours.
+const STARVED: f64 = 50.0;
+/// A choice that leaves rivals less than this of what the present one leaves them is worth a warning. Ours.
+const TAKES: f64 = 0.8;
 
 /// Flags of `bbrlab advise`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         bbrlab advise --rate 50mbit --rtt 40ms --loss 0.5%\n  \
         bbrlab advise --rate 20mbit..100mbit --rtt 20ms..80ms --buffer 0.2bdp..1bdp --rivals 0..2\n  \
-        ss -tin > now.txt && bbrlab advise --from now.txt\n\n\
+        ss -tin | bbrlab advise --from -\n\n\
         What is not known is a range, LOW..HIGH; each draw takes one value of it. Exit status with --judge: 1 if the advice \
         keeps less than 98 % of the best choice in hindsight.")]
 pub struct AdviseArgs {
     /// Bottleneck rate, or a range: 20mbit, 5mbit..50mbit
-    #[arg(long, value_name = "RATE", help_heading = "Paths")]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
     pub rate: Option<String>,
     /// Two-way propagation time, or a range
-    #[arg(long, value_name = "TIME", help_heading = "Paths")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Path")]
     pub rtt: Option<String>,
     /// Buffer of the bottleneck in BDP or as drain time, or a range [default: 0.3bdp..8bdp]
-    #[arg(long, value_name = "SIZE", help_heading = "Paths")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Path")]
     pub buffer: Option<String>,
     /// Random loss, or a range [default: 0%..0.1%]
-    #[arg(long, value_name = "LOSS", help_heading = "Paths")]
+    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
     pub loss: Option<String>,
-    /// Competing CUBIC flows, or a range [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Paths")]
+    /// Competing CUBIC flows, or a range [default: 0..2]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Path")]
     pub rivals: Option<String>,
-    /// What was measured: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; the flags above override it
-    #[arg(long, value_name = "FILE", help_heading = "Paths")]
+    /// What the rivals may be, as --flow writes it; each rival is one at random, as in 'cubic;bbr1' [default: cubic]
+    #[arg(long, value_name = "FLOW;…", help_heading = "Path")]
+    pub rival_flows: Option<String>,
+    #[command(flatten)]
+    pub more: ConditionArgs,
+    /// What was measured: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; - for standard input; the flags above
+    /// override it
+    #[arg(long, value_name = "FILE", help_heading = "Path")]
     pub from: Option<std::path::PathBuf>,
-    /// A population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals"], help_heading = "Paths")]
+    /// A population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, rival_flows, weight
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals", "rival_flows", "trace", "demand"], help_heading = "Path")]
     pub population: Option<std::path::PathBuf>,
 
-    /// The algorithm in use now, with its parameters as --flow writes them; all are held against it
-    #[arg(long, value_name = "CC", default_value = "cubic", help_heading = "Question")]
-    pub current: String,
-    /// Candidates; `;` instead of commas where one holds parameters, as in 'bbr1;bbr3,params=tuned.toml'
-    #[arg(long, value_name = "CC,…", default_value = "bbr1,bbr3", help_heading = "Question")]
-    pub algorithms: String,
+    /// The algorithm in use now, with its parameters as --flow writes them; all are compared with it [default: what --from
+    /// shows, else cubic]
+    #[arg(long, value_name = "CC", help_heading = "Question")]
+    pub current: Option<String>,
+    /// Candidates; `;` instead of commas where one holds parameters, as in 'bbr1;bbr3,params=tuned.toml' [default: cubic,
+    /// bbr1 and bbr3]
+    #[arg(long, value_name = "CC,…", help_heading = "Question")]
+    pub algorithms: Option<String>,
     /// What counts: balanced, throughput, delay or polite
     #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Question")]
     pub objective: String,
-    /// Paths to draw [default: 24; 8 where everything is known]
+    /// Paths to draw [default: 24, or 8 where everything is known or runs are costly]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000), help_heading = "Question")]
     pub draws: Option<u64>,
-    /// Seed of all dice
+    /// How long each run lasts, in simulated time [default: 12s to 60s, less where rates are high]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Question")]
+    pub duration: Option<String>,
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed, help_heading = "Question")]
     pub seed: u64,
     /// Judge the adviser itself: on N drawn paths of which it knows rate and RTT to a tenth, buffer to a factor of 2
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), help_heading = "Question")]
     pub judge: Option<u64>,
+    /// With --judge: the rivals of those paths are CUBIC, BBRv1, BBRv3 and flows that pause, and the adviser does not know
+    /// which of them are there
+    #[arg(long, requires = "judge", conflicts_with = "population", help_heading = "Question")]
+    pub mixed: bool,
 
     /// Write the advice as JSON; - for standard output, instead of the text
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -83,22 +106,45 @@ pub struct AdviseArgs {
     pub report: Option<std::path::PathBuf>,
 }
 
+/// What is known of the paths.
+struct Known {
+    population: Population,
+    conditions: Conditions,
+    /// What was inferred, and from what.
+    said: Vec<String>,
+    /// The algorithm that the measurement shows.
+    current: Option<String>,
+}
+
 /// Advises.
 pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
+    crate::start_threads()?;
     let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
-    let flows = flows(args)?;
     if let Some(paths) = args.judge {
-        return judge(args, &flows, objective, paths);
+        return judge(args, &flows(args, None)?, objective, paths);
     }
     let json = Target::asked("--json", args.json.as_deref())?;
-    let page = Target::page(args.report.as_deref())?;
+    let page = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&page))?;
-    let (population, said) = population(args)?;
-    let draws = args.draws.unwrap_or(if population.is_one_path() { DRAWS_KNOWN } else { DRAWS });
-    let progress = Progress::new("running", flows.len() * usize::try_from(draws).unwrap_or(usize::MAX));
-    let advice = advise::advise(&population, &flows, objective, draws, args.seed, &|| progress.tick())?;
+    let known = known(args)?;
+    let flows = flows(args, known.current.as_deref())?;
+    let usual = if known.population.is_one_path() { DRAWS_KNOWN } else { DRAWS };
+    let mut question = Question {
+        population: &known.population,
+        conditions: &known.conditions,
+        flows: &flows,
+        objective,
+        draws: args.draws.unwrap_or(usual),
+        seed: args.seed,
+    };
+    let (draws, conditions) = question.affordable();
+    if args.draws.is_none() && args.duration.is_none() {
+        (question.draws, question.conditions) = (draws, &conditions);
+    }
+    let progress = Progress::new("running", flows.len() * usize::try_from(question.draws).unwrap_or(usize::MAX));
+    let advice = advise::advise(&question, &|| progress.tick())?;
     drop(progress);
-    let text = shown(args, &advice, objective, &said);
+    let text = shown(&advice, objective, &known.said);
     let mut files = Vec::new();
     if let Some(target) = &page {
         let html = report::render(&pages(args, &advice, objective, &text));
@@ -106,23 +152,26 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
     }
     if let Some(target) = &json {
         let document = json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": args.seed,
-            "objective": objective, "population": population, "said": said, "advice": advice,
-            "shown": SHOWN.map(|(name, unit, ..)| format!("{name}, {unit}")) });
+            "objective": objective, "population": known.population, "conditions": question.conditions,
+            "said": known.said, "advice": advice,
+            "shown": Figure::ALL.map(|figure| format!("{}, {}", figure.name(), figure.unit())) });
         files.extend(target.write(|to| writeln!(to, "{document:#}"))?);
     }
     outputs::commit(files)?;
-    if !json.as_ref().is_some_and(Target::is_stdout) {
+    if !outputs::take_stdout(json.iter().chain(&page)) {
         print(&text)?;
     }
     Ok(Verdict::Holds)
 }
 
 /// The one in use first, then the candidates.
-fn flows(args: &AdviseArgs) -> Result<Vec<String>, Failure> {
+fn flows(args: &AdviseArgs, measured: Option<&str>) -> Result<Vec<String>, Failure> {
     let bare = |flow: &String| FlowSpec::bare(flow).map(drop).map_err(|error| error.to_string());
-    let current = inputs::flow(&args.current).and_then(|flow| bare(&flow).map(|()| flow));
+    let current = args.current.as_deref().or(measured).unwrap_or("cubic");
+    let current = inputs::flow(current).and_then(|flow| bare(&flow).map(|()| flow));
     let mut flows = vec![current.map_err(|error| format!("--current: {error}"))?];
-    let candidates = inputs::algorithms(&args.algorithms).and_then(|all| all.iter().try_for_each(bare).map(|()| all));
+    let candidates = args.algorithms.as_deref().unwrap_or("bbr1,bbr3,cubic");
+    let candidates = inputs::algorithms(candidates).and_then(|all| all.iter().try_for_each(bare).map(|()| all));
     for flow in candidates.map_err(|error| format!("--algorithms: {error}"))? {
         if !flows.contains(&flow) {
             flows.push(flow);
@@ -135,18 +184,20 @@ fn flows(args: &AdviseArgs) -> Result<Vec<String>, Failure> {
 }
 
 /// What is known of the paths, and in which words it was inferred.
-fn population(args: &AdviseArgs) -> Result<(Population, Vec<String>), Failure> {
+fn known(args: &AdviseArgs) -> Result<Known, Failure> {
+    let conditions = conditions(args)?;
     if let Some(path) = &args.population {
-        return Ok((inputs::population(path)?, Vec::new()));
+        return Ok(Known { population: inputs::population(path)?, conditions, said: Vec::new(), current: None });
     }
-    let (mut spec, said) = match &args.from {
-        None => (KindSpec::unknown(), Vec::new()),
+    let evidence = match &args.from {
+        None => None,
         Some(path) => {
-            let place = |error: String| format!("{}: {error}", path.display());
-            let samples = measured::read(&inputs::measurement(path).map_err(place)?).map_err(place)?;
-            measured::kind(&samples)
+            let place = |error: String| format!("{}: {error}", inputs::name(path));
+            let connections = measured::read(&inputs::measurement(path, "a measurement").map_err(place)?);
+            Some(measured::evidence(&connections.map_err(place)?))
         }
     };
+    let mut spec = evidence.as_ref().map_or_else(KindSpec::unknown, |evidence| evidence.spec.clone());
     for (text, own) in [
         (&args.rate, &mut spec.rate),
         (&args.rtt, &mut spec.rtt),
@@ -158,6 +209,17 @@ fn population(args: &AdviseArgs) -> Result<(Population, Vec<String>), Failure> {
             own.clone_from(text);
         }
     }
+    if let Some(flows) = &args.rival_flows {
+        spec.rival_flows = flows.split(';').map(|flow| flow.trim().to_owned()).collect();
+    }
+    if let Some(rate) = own_rate(&conditions)? {
+        spec.rate = rate;
+    }
+    if let (true, Some(why), Some(path)) =
+        (spec.rate.is_empty(), evidence.as_ref().and_then(|evidence| evidence.no_rate.as_ref()), &args.from)
+    {
+        return Err(format!("{}: {why}", inputs::name(path)));
+    }
     for (name, value) in [("--rate", &spec.rate), ("--rtt", &spec.rtt)] {
         if value.is_empty() {
             return Err(format!(
@@ -165,24 +227,68 @@ fn population(args: &AdviseArgs) -> Result<(Population, Vec<String>), Failure> {
             ));
         }
     }
-    let kind = Kind::parse(&spec).map_err(|error| format!("--{error}"))?;
-    Ok((Population::of(kind), said))
+    let kind = Kind::parse(&spec).map_err(|error| format!("--{}", error.replacen("rival_flows", "rival-flows", 1)))?;
+    let (said, current) = evidence.map_or((Vec::new(), None), |evidence| (evidence.said, evidence.current));
+    Ok(Known { population: Population::of(kind), conditions, said, current })
+}
+
+/// What the other flags say of every path.
+fn conditions(args: &AdviseArgs) -> Result<Conditions, Failure> {
+    let mut conditions = Conditions::default();
+    for (key, text) in args.more.overrides() {
+        let flag = || format!("--{}", key.replace('_', "-"));
+        if key == "trace" {
+            let text_of = crate::scenario::trace_reader(text).map_err(|error| format!("--trace: {error}"))?;
+            conditions.trace = Some((text.to_owned(), text_of));
+            continue;
+        }
+        let mut scenario = bbrlab_sim::scenario::Scenario::default();
+        scenario.set(key, text).map_err(|error| format!("{}: {}", flag(), error.message))?;
+        conditions.keys.push((key.to_owned(), text.to_owned()));
+    }
+    if let Some(text) = &args.duration {
+        let duration: TimeSpan = text.parse().map_err(|error| format!("--duration: {error}"))?;
+        if duration < TimeSpan::millis(1) {
+            return Err(format!("--duration: {duration} is too short; write at least 1ms"));
+        }
+        conditions.duration_s = Some(duration.as_secs());
+    } else if let Some(text) = &args.more.schedule {
+        /// How long after its last change a run ends, as a share of the time before. Ours.
+        const AFTER: f64 = 1.5;
+        let schedule: Schedule = text.parse().map_err(|error| format!("--schedule: {error}"))?;
+        let last = schedule.0.last().map_or(0.0, |step| step.at.as_secs());
+        conditions.duration_s = Some((AFTER * last).max(12.0));
+    }
+    Ok(conditions)
+}
+
+/// The rate of a trace, or the highest of a link that grants rate by demand: what the paths' own rate then is.
+fn own_rate(conditions: &Conditions) -> Result<Option<String>, Failure> {
+    if let Some((name, text)) = &conditions.trace {
+        let trace = DeliveryTrace::parse(text).map_err(|error| format!("--trace: {name:?}: {error}"))?;
+        return Ok(Some(format!("{}bit", trace.mean_rate().as_bits_per_sec())));
+    }
+    let demand = conditions.keys.iter().find(|(key, _)| key == "demand");
+    let demand: Option<DemandLink> = demand.and_then(|(_, text)| text.parse().ok());
+    Ok(demand.map(|demand| demand.max.to_string()))
 }
 
 fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) -> Result<Verdict, Failure> {
-    let truth = match &args.population {
-        Some(path) => inputs::population(path)?,
-        None => Population::from_toml(include_str!("anywhere.toml"))?,
+    let truth = match (&args.population, args.mixed) {
+        (Some(path), _) => inputs::population(path)?,
+        (None, false) => Population::from_toml(include_str!("anywhere.toml"))?,
+        (None, true) => Population::from_toml(include_str!("mixed.toml"))?,
     };
     let progress = Progress::new("judging", usize::try_from(paths).unwrap_or(usize::MAX));
     let draws = args.draws.unwrap_or(DRAWS_JUDGED);
     let judged = advise::judge(&truth, flows, objective, (paths, draws), args.seed, &|| progress.tick())?;
     drop(progress);
     print(&format!(
-        "{} paths that were known only roughly, objective {}:\n\
-         what was advised keeps {:.1} % of the worth of the best choice in hindsight; always {} keeps {:.1} %\n\
+        "{} paths{} that were known only roughly, objective {}:\n\
+         what was advised keeps {:.1} % of the score of the best choice in hindsight; always {} keeps {:.1} %\n\
          it was the best choice, or within {:.0} % of it, on {:.0} % of the paths\n",
         judged.paths,
+        if args.mixed { " with rivals of all kinds" } else { "" },
         objective.name,
         100.0 * judged.kept,
         flows[0],
@@ -205,50 +311,32 @@ fn number(value: f64) -> String {
 }
 
 /// The answer on one screen.
-fn shown(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[String]) -> String {
-    let current = &advice.candidates[0];
-    let choice = &advice.candidates[advice.choice];
-    let mut text = headline(args, advice, objective);
-    let rows = advice.candidates.iter().enumerate().map(|(nth, one)| {
-        let mut row = vec![if nth == advice.choice { format!("→ {}", one.flow) } else { format!("  {}", one.flow) }];
-        row.extend(one.figures.iter().map(|value| number(*value)));
-        row.push(format!("{:.3}", one.worth));
-        row.push(format!("{:.0} %", 100.0 * one.wins));
-        row
-    });
-    let heads: Vec<String> = SHOWN.iter().map(|(name, unit, ..)| format!("{name}, {unit}")).collect();
-    let head: Vec<&str> =
-        ["algorithm"].into_iter().chain(heads.iter().map(String::as_str)).chain(["worth", "best in"]).collect();
-    let align: Vec<Align> = (0..head.len()).map(|nth| if nth == 0 { Align::Left } else { Align::Right }).collect();
-    text += &aligned(&head, &align, rows);
-    text.push('\n');
-    let against: Vec<Vec<String>> = advice.candidates[1..]
-        .iter()
-        .map(|one| {
-            let gains = one.gain.iter().map(ratio);
-            std::iter::once(format!("{} over {}", one.flow, current.flow)).chain(gains).collect()
-        })
-        .collect();
-    let names: Vec<&str> = ["path by path"].into_iter().chain(SHOWN.iter().map(|(name, ..)| *name)).collect();
-    text += &aligned(&names, &align[..names.len()], against);
-    text += "\nWhy: ";
-    text += &why(advice);
-    if advice.choice != 0 && choice.gain[OTHERS].high < 1.0 {
-        let _ = write!(
-            text,
-            " It takes from others: they get {} of what {} leaves them.",
-            ratio(&choice.gain[OTHERS]),
-            current.flow
-        );
+fn shown(advice: &Advice, objective: Objective, said: &[String]) -> String {
+    let mut text = headline(advice, objective);
+    text += "\n\n";
+    text += &tables(advice);
+    let _ = writeln!(text, "\nWhy: {}", why(advice));
+    for line in warnings(advice) {
+        let _ = writeln!(text, "Warning: {line}");
     }
-    text.push('\n');
+    if advice.choice != 0 {
+        let _ = writeln!(text, "How to get it: {}", source_of(&advice.candidates[advice.choice].flow));
+        if let Some(line) = in_the_kernel(advice) {
+            let _ = writeln!(text, "{line}");
+        }
+    }
     for line in said {
         let _ = writeln!(text, "Inferred: {line}.");
     }
+    let lasts = match advice.seconds {
+        (low, high) if number(low) == number(high) => number(low),
+        (low, high) => format!("{} to {}", number(low), number(high)),
+    };
     let _ = writeln!(
         text,
-        "Worth: goodput within the fair share × (base RTT/RTT p50)^{} × (1 − retransmitted)^{} × (others' part)^{}; \
-         {} paths, the same dice for all, simulated.",
+        "Score: goodput within the fair share × (base RTT/RTT p50)^{} × (1 − retransmitted)^{} × (rivals' part of their \
+         fair share)^{}, each at most 1. {} paths with the same random numbers for each algorithm, simulated for {lasts} s; \
+         figures are means, in brackets 95 % intervals.",
         objective.delay,
         objective.repeats,
         objective.others,
@@ -257,36 +345,192 @@ fn shown(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[Strin
     text
 }
 
-fn headline(args: &AdviseArgs, advice: &Advice, objective: Objective) -> String {
-    let (current, choice) = (&advice.candidates[0], &advice.candidates[advice.choice]);
-    let sure = if advice.sure >= SURE { "sure" } else { "not sure" };
-    let sure = format!("{sure}: the same in {:.0} % of resampled paths", 100.0 * advice.sure);
-    if advice.choice == 0 {
-        return format!(
-            "Don't change: {} is the best here, or as good, for {} ({sure}).\n\n",
-            current.flow, args.objective
-        );
-    }
-    let gain = 100.0 * (choice.worth / current.worth - 1.0);
-    let than = current.flow.as_str();
-    format!("Use {}: worth {gain:+.0} % against {than} for {} ({sure}).\n\n", choice.flow, objective.name)
+/// The candidates with their figures, and their ratios to the one in use.
+fn tables(advice: &Advice) -> String {
+    let rows = advice.candidates.iter().enumerate().map(|(nth, one)| {
+        let mut row = vec![if nth == advice.choice { format!("→ {}", one.flow) } else { format!("  {}", one.flow) }];
+        row.push(format!("{:.3}", one.worth));
+        row.extend(one.figures.iter().map(|value| number(*value)));
+        row.push(share(one.wins));
+        row
+    });
+    let heads: Vec<String> = Figure::ALL.iter().map(|figure| format!("{}, {}", figure.name(), figure.unit())).collect();
+    let head: Vec<&str> =
+        ["algorithm", "score"].into_iter().chain(heads.iter().map(String::as_str)).chain(["best in"]).collect();
+    let align: Vec<Align> = (0..head.len()).map(|nth| if nth == 0 { Align::Left } else { Align::Right }).collect();
+    let mut text = aligned(&head, &align, rows);
+    text.push('\n');
+    let current = &advice.candidates[0].flow;
+    let against = advice.candidates[1..].iter().map(|one| {
+        let gains = std::iter::once(&one.score_gain).chain(COMPARED.iter().map(|(nth, _)| &one.gain[*nth])).map(ratio);
+        std::iter::once(format!("{} over {current}", one.flow)).chain(gains).collect()
+    });
+    let names: Vec<&str> = ["ratio", "score"].into_iter().chain(COMPARED.iter().map(|(_, name)| *name)).collect();
+    text += &aligned(&names, &align[..names.len()], against);
+    text
 }
 
-/// The figure that decides, in words.
+/// Of which figures the ratio is shown: place in [`Figure::ALL`] and heading.
+const COMPARED: [(usize, &str); 4] = [(0, "goodput"), (2, "RTT p50"), (5, "retransmitted"), (6, "rivals get")];
+
+/// A share of resampled populations: never all of them, as they are resampled from few.
+fn share(share: f64) -> String {
+    match 100.0 * share {
+        share if share > 99.0 => "> 99 %".to_owned(),
+        share if share < 1.0 => "< 1 %".to_owned(),
+        share => format!("{share:.0} %"),
+    }
+}
+
+fn headline(advice: &Advice, objective: Objective) -> String {
+    let (current, choice) = (&advice.candidates[0], &advice.candidates[advice.choice]);
+    let sure = format!("the same choice in {} of resampled paths", share(advice.sure));
+    let sure = match advice.paths.len() as u64 {
+        few if few < DRAWS_LEAST => {
+            format!("not enough data: {few} paths are too few to be sure; draw more with --draws")
+        }
+        _ if advice.sure >= SURE => format!("sure: {sure}"),
+        _ => format!("not sure: {sure}"),
+    };
+    if advice.choice == 0 {
+        return format!(
+            "Don't change: {} is the best here, or within {:.0} % of it, for {} ({sure}).",
+            current.flow,
+            100.0 * WORTH_A_CHANGE,
+            objective.name
+        );
+    }
+    let percent = |ratio: f64| format!("{:+.0} %", 100.0 * (ratio - 1.0));
+    let gain = choice.score_gain;
+    // What another draw of paths would not say is no advice to follow blindly.
+    let verb = if advice.sure >= SURE { "Use" } else { "Perhaps" };
+    format!(
+        "{verb} {} instead of {}: its score is {} ({} … {}) for {} ({sure}).",
+        choice.flow,
+        current.flow,
+        percent(gain.middle),
+        percent(gain.low),
+        percent(gain.high),
+        objective.name
+    )
+}
+
+/// The figures that decide, in words; each is one of the table's.
 fn why(advice: &Advice) -> String {
-    let one = &advice.candidates[if advice.choice == 0 { second(advice) } else { advice.choice }];
     let base = &advice.candidates[0].flow;
-    let mut said: Vec<String> = Vec::new();
-    for ((name, unit, ..), (gain, value)) in SHOWN.iter().zip(one.gain.iter().zip(&one.figures)) {
-        let clear = gain.low > 1.03 || gain.high < 0.97;
-        if clear && *name != "RTT p95" {
-            said.push(format!("{name} {} ({} {unit})", ratio(gain), number(*value)));
+    let one = &advice.candidates[if advice.choice == 0 { second(advice) } else { advice.choice }];
+    let paths = advice.paths.len();
+    let by = 100.0 * (one.score_gain.middle - 1.0);
+    let scores = if advice.choice == 0 && by > 0.0 {
+        format!("{}, the next best, scores only {by:.1} % more than {base}", one.flow)
+    } else if advice.choice == 0 {
+        format!("{}, the next best, scores {:.1} % less than {base}", one.flow, -by)
+    } else {
+        format!("{} scores {by:.0} % more than {base}", one.flow)
+    };
+    let (gains, costs): (Vec<&Reason>, Vec<&Reason>) = one.reasons.iter().partition(|reason| reason.part > 0.0);
+    let list =
+        |reasons: &[&Reason]| reasons.iter().map(|reason| said(reason, &one.flow, base)).collect::<Vec<_>>().join("; ");
+    let mut text = format!("{scores}; it is better on {} of {paths} paths.", one.better_on);
+    if !gains.is_empty() {
+        let _ = write!(text, " For it: {}.", list(&gains));
+    }
+    if !costs.is_empty() {
+        let _ = write!(text, " Against it: {}.", list(&costs));
+    }
+    text
+}
+
+/// One reason in words, with what it makes of the score.
+fn said(reason: &Reason, own: &str, other: &str) -> String {
+    let (a, b) = (number(reason.own), number(reason.other));
+    let part = format!("{:+.0} % of score", 100.0 * reason.part);
+    let part = if reason.part.abs() < 0.01 { format!("{:+.1} % of score", 100.0 * reason.part) } else { part };
+    match reason.figure {
+        Figure::FairShare | Figure::Goodput => {
+            format!("{own} reaches {a} % of its fair share, {other} {b} % ({part})")
+        }
+        Figure::RttRatio | Figure::RttP50 | Figure::RttP95 => {
+            format!("its RTT is {a} times the base RTT, {other}'s {b} times ({part})")
+        }
+        Figure::Retransmitted => format!("it retransmits {a} %, {other} {b} % ({part})"),
+        Figure::Others => format!("its rivals get {a} % of their fair share, beside {other} {b} % ({part})"),
+    }
+}
+
+/// What the choice does to others, where that is much; and what else its user should know.
+fn warnings(advice: &Advice) -> Vec<String> {
+    const OTHERS: usize = 6;
+    let current = &advice.candidates[0];
+    let mut found = Vec::new();
+    let starves =
+        |one: &Candidate| one.figures[OTHERS] < STARVED || (one.flow != current.flow && one.gain[OTHERS].high < TAKES);
+    for one in &advice.candidates {
+        let is_choice = one.flow == advice.candidates[advice.choice].flow;
+        if one.flow.starts_with("bbr") && starves(one) {
+            found.push(format!(
+                "{}{} leaves its rivals {} % of their fair share{}.",
+                if is_choice { "" } else { "not advised here, but to be known: " },
+                one.flow,
+                number(one.figures[OTHERS]),
+                if one.flow == current.flow {
+                    String::new()
+                } else {
+                    format!("; {} leaves them {} %", current.flow, number(current.figures[OTHERS]))
+                }
+            ));
         }
     }
-    if said.is_empty() {
-        return format!("{} does nothing here that {base} does not.", one.flow);
+    found
+}
+
+/// Where an algorithm is to be had.
+fn source_of(flow: &str) -> String {
+    let (cc, parameters) = flow.split_once(',').map_or((flow, false), |(cc, _)| (cc, true));
+    let sysctl = |module: &str, name: &str| {
+        format!(
+            "it is in Linux: modprobe {module}; sysctl -w net.core.default_qdisc=fq net.ipv4.tcp_congestion_control={name} \
+             (for one socket: setsockopt TCP_CONGESTION \"{name}\"; for one route: ip route change … congctl {name}); \
+             back: sysctl -w net.ipv4.tcp_congestion_control=cubic"
+        )
+    };
+    let text = match cc {
+        "bbr1" => sysctl("tcp_bbr", "bbr"),
+        "bbr3" | "bbr3-linux" | "bbr3-draft06" => {
+            "no released Linux has BBRv3: build the kernel of https://github.com/google/bbr, branch v3, where it is called \
+             bbr; a transport of your own can take it from the crate bbrlab-core"
+                .to_owned()
+        }
+        "bbr2" => "no released Linux has BBRv2; its code is in https://github.com/google/bbr, branch v2alpha".to_owned(),
+        "cubic" => "it is the default of Linux: sysctl -w net.ipv4.tcp_congestion_control=cubic".to_owned(),
+        "reno" => "it is in every Linux: sysctl -w net.ipv4.tcp_congestion_control=reno".to_owned(),
+        _ => "no kernel has it: it is a variant from research; a transport of your own can take it from the crate \
+              bbrlab-core"
+            .to_owned(),
+    };
+    if parameters && cc == "bbr1" {
+        return "the kernel's bbr takes no parameters: they are constants of net/ipv4/tcp_bbr.c, to be changed there and \
+                built as a module; a transport of your own can take it from the crate bbrlab-core"
+            .to_owned();
     }
-    format!("against {base}, {} has {}.", one.flow, said.join(", "))
+    text
+}
+
+/// What the kernel's own BBR would bring, where something better is advised that no kernel has.
+fn in_the_kernel(advice: &Advice) -> Option<String> {
+    let choice = &advice.candidates[advice.choice].flow;
+    let own = advice.candidates.iter().skip(1).find(|one| one.flow == "bbr1")?;
+    let is_there = |flow: &str| matches!(flow, "bbr1" | "cubic" | "reno");
+    if is_there(choice) {
+        return None;
+    }
+    let gain = 100.0 * (own.score_gain.middle - 1.0);
+    let base = &advice.candidates[0].flow;
+    Some(if gain > 100.0 * WORTH_A_CHANGE {
+        format!("What your kernel has: bbr1 scores {gain:+.0} % against {base}; {}.", source_of("bbr1"))
+    } else {
+        format!("What your kernel has: bbr1 scores {gain:+.0} % against {base}, so without {choice} keep {base}.")
+    })
 }
 
 /// The best of those that are not in use.
@@ -299,7 +543,7 @@ fn second(advice: &Advice) -> usize {
 fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -> Report {
     let columns =
         ["path", "rate, Mbit/s", "RTT, ms", "buffer, ms", "loss, %", "competitors"].map(str::to_owned).to_vec();
-    let flows = advice.candidates.iter().map(|one| format!("worth of {}", one.flow));
+    let flows = advice.candidates.iter().map(|one| format!("score of {}", one.flow));
     let row = |(nth, path): (usize, &paths::Path)| {
         let known = [
             (nth + 1) as f64,
@@ -307,7 +551,7 @@ fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -
             path.rtt_s * 1e3,
             path.buffer_bytes * 8e3 / path.rate_bps,
             100.0 * path.loss,
-            f64::from(path.rivals),
+            path.rivals.len() as f64,
         ];
         let worths = advice.worths.iter().map(|worths| worths[nth]);
         known.into_iter().chain(worths).map(report::short).collect()
@@ -317,12 +561,12 @@ fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -
         rows: advice.paths.iter().enumerate().map(row).collect(),
     };
     let compared = |one: &advise::Candidate| {
-        let gains = one.gain.iter().map(ratio);
+        let gains = std::iter::once(&one.score_gain).chain(COMPARED.iter().map(|(nth, _)| &one.gain[*nth])).map(ratio);
         [vec![one.flow.clone(), format!("{:.3}", one.worth)], gains.collect()].concat()
     };
-    let heads = ["algorithm", "mean worth"].into_iter().chain(SHOWN.iter().map(|(name, ..)| *name));
+    let heads = ["algorithm", "mean score", "score, ratio"].into_iter().chain(COMPARED.iter().map(|(_, name)| *name));
     Report {
-        title: headline(args, advice, objective).trim().to_owned(),
+        title: headline(advice, objective),
         subtitle: text.lines().find(|line| line.starts_with("Why")).unwrap_or_default().to_owned(),
         asked: asked(&[
             ("in use now", advice.candidates[0].flow.clone()),
@@ -337,7 +581,13 @@ fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -
             Section {
                 id: "advice".to_owned(),
                 title: format!("Against {}", advice.candidates[0].flow),
-                claim: "Ratios path by path: the median with its 95 % interval.".to_owned(),
+                claim: text
+                    .lines()
+                    .filter(|line| {
+                        ["Warning", "How to get", "Inferred", "Score"].iter().any(|head| line.starts_with(head))
+                    })
+                    .collect::<Vec<_>>()
+                    .join(" "),
                 runs_table: Some(Table {
                     columns: heads.map(str::to_owned).collect(),
                     rows: advice.candidates.iter().map(compared).collect(),
@@ -347,7 +597,7 @@ fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -
             Section {
                 id: "runs".to_owned(),
                 title: "The runs behind it".to_owned(),
-                claim: "Each path was run with each algorithm and the same dice.".to_owned(),
+                claim: "Each path was run with each algorithm and the same random numbers.".to_owned(),
                 runs_table: Some(table),
                 ..Section::default()
             },
@@ -356,10 +606,10 @@ fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -
     }
 }
 
-/// What each candidate does, in medians.
+/// What each candidate does, in means.
 fn numbers(advice: &Advice) -> Vec<Number> {
     let of = |figure: usize| {
-        let (name, unit, ..) = SHOWN[figure];
+        let (name, unit) = (Figure::ALL[figure].name(), Figure::ALL[figure].unit());
         advice.candidates.iter().enumerate().map(move |(nth, one)| Number {
             label: format!("{name}, {}", one.flow),
             value: format!("{} {unit}", number(one.figures[figure])),
@@ -370,15 +620,18 @@ fn numbers(advice: &Advice) -> Vec<Number> {
             color_key: Some(one.flow.clone()),
         })
     };
-    of(0).chain(of(1)).collect()
+    of(0).chain(of(2)).collect()
 }
 
 /// Every figure of every candidate as a ratio to the one in use, with its interval.
-fn forest(advice: &Advice) -> Figure {
+fn forest(advice: &Advice) -> report::Figure {
     let current = &advice.candidates[0].flow;
     let others = &advice.candidates[1..];
-    let known: Vec<usize> =
-        (0..SHOWN.len()).filter(|&figure| others.iter().any(|one| one.gain[figure].middle.is_finite())).collect();
+    let known: Vec<usize> = COMPARED
+        .iter()
+        .map(|(figure, _)| *figure)
+        .filter(|&figure| others.iter().any(|one| one.gain[figure].middle.is_finite()))
+        .collect();
     let one = |(nth, candidate): (usize, &advise::Candidate)| {
         let gains = || known.iter().enumerate().map(|(row, &figure)| (row, &candidate.gain[figure]));
         // Side by side within the row.
@@ -401,18 +654,21 @@ fn forest(advice: &Advice) -> Figure {
         y: vec![-0.5, rows - 0.5],
         ..Series::default()
     };
-    Figure {
+    report::Figure {
         id: "ratios".to_owned(),
-        title: format!("Against {current}, path by path"),
+        title: format!("Against {current}"),
         how_to_read: format!(
-            "Each mark is the median of a figure's ratio to {current} on the same path, its bar the 95 % interval. Right of the \
+            "Each mark is the ratio of a figure's mean over the paths to that of {current}, its bar the 95 % interval. Right of the \
              line is more: good for goodput, bad for RTT and retransmissions."
         ),
         x: Axis { label: format!("ratio to {current}"), log: true, ..Axis::default() },
         panels: vec![Panel {
-            y: Axis { names: known.iter().map(|&figure| SHOWN[figure].0.to_owned()).collect(), ..Axis::default() },
+            y: Axis {
+                names: known.iter().map(|&figure| Figure::ALL[figure].name().to_owned()).collect(),
+                ..Axis::default()
+            },
             series: std::iter::once(same).chain(others.iter().enumerate().map(one)).collect(),
         }],
-        ..Figure::default()
+        ..report::Figure::default()
     }
 }

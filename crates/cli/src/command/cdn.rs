@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::cdn::{self, Design, Population, Study, User, table};
+use bbrlab_lab::cdn::{self, Cut, Design, Population, Study, User, table};
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome};
 use bbrlab_lab::words::counted;
 use bbrlab_sim::scenario::TimeSpan;
@@ -58,9 +58,10 @@ enum Work {
 
 /// Runs what the arguments say.
 pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
+    crate::start_threads()?;
     let work = work(args)?;
     let json = Target::asked("--json", args.json.as_deref())?;
-    let report = Target::page(args.report.as_deref())?;
+    let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
     let (study, outcome) = run(work, args.seed)?;
     let version = env!("CARGO_PKG_VERSION");
@@ -78,7 +79,7 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
         files.extend(json.write(|to| writeln!(to, "{value:#}"))?);
     }
     outputs::commit(files)?;
-    if !json.as_ref().is_some_and(Target::is_stdout) {
+    if !outputs::take_stdout(json.iter().chain(&report)) {
         print(&shown(&study, outcome.as_ref()))?;
     }
     Ok(if outcome.is_none_or(|outcome| outcome.passes()) { Verdict::Holds } else { Verdict::Fails })
@@ -108,21 +109,21 @@ fn work(args: &CdnArgs) -> Result<Work, Failure> {
             }
         });
     };
-    let fault = |what: String| format!("{}:{what}", path.display());
-    match kind(path)? {
+    let shown = inputs::name(path);
+    let fault = |what: String| format!("{shown}:{what}");
+    let bytes = inputs::table(path).map_err(|error| format!("{shown}: {error}; name a population or a table"))?;
+    match kind(path, &bytes)? {
         Kind::Distributions => {
-            let text = inputs::scenario(path)
-                .map_err(|error| format!("{}: {error}; name a population in TOML", path.display()))?;
+            let text = String::from_utf8(bytes).map_err(|_| format!("{shown}: it is no text"))?;
             let mut population = Population::parse(&text).map_err(fault)?;
             change(&mut population, args.users, activation, algorithms);
-            population.check().map_err(|error| format!("{}: {error}", path.display()))?;
+            population.check().map_err(|error| format!("{shown}: {error}"))?;
             Ok(Work::Users(population.design(), population.draw(args.seed)))
         }
         Kind::Table(read) => {
             if args.users.is_some() {
                 return Err("--users: a table says itself who its users are; leave it out".to_owned());
             }
-            let bytes = inputs::table(path).map_err(|error| format!("{}: {error}; name a table", path.display()))?;
             let sheet = read(bytes).map_err(fault)?;
             let algorithms = algorithms.unwrap_or_else(|| vec!["bbr1".to_owned(), "cubic".to_owned()]);
             let (mut design, users) = table::population(&sheet, algorithms, args.seed).map_err(fault)?;
@@ -153,14 +154,31 @@ enum Kind {
     Table(fn(Vec<u8>) -> Result<table::Sheet, String>),
 }
 
-fn kind(path: &Path) -> Result<Kind, Failure> {
-    match path.extension().and_then(|extension| extension.to_str()) {
+/// By the file's ending; what comes from standard input, by how it begins.
+fn kind(path: &Path, bytes: &[u8]) -> Result<Kind, Failure> {
+    let extension = match path.extension().and_then(|extension| extension.to_str()) {
+        None if inputs::is_stdin(path) => begins_as(bytes),
+        extension => extension,
+    };
+    match extension {
         Some("toml") => Ok(Kind::Distributions),
         Some("csv") => Ok(Kind::Table(|bytes| table::csv(&bytes))),
         #[cfg(feature = "parquet")]
         Some("parquet") => Ok(Kind::Table(table::parquet)),
-        _ => Err(format!("{}: it is no .toml, .csv or .parquet; name one of these", path.display())),
+        #[cfg(not(feature = "parquet"))]
+        Some("parquet") => Err(format!("{}: this build reads no Parquet; name a .csv", inputs::name(path))),
+        _ => Err(format!("{}: it is no .toml, .csv or .parquet; name one of these", inputs::name(path))),
     }
+}
+
+fn begins_as(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.starts_with(b"PAR1") {
+        return Some("parquet");
+    }
+    let is_note = |line: &&[u8]| line.trim_ascii().is_empty() || line.trim_ascii().starts_with(b"#");
+    let line = bytes.split(|byte| *byte == b'\n').find(|line| !is_note(line))?;
+    let is_toml = line.trim_ascii().starts_with(b"[") || line.contains(&b'=');
+    Some(if is_toml { "toml" } else { "csv" })
 }
 
 fn run(work: Work, seed: u64) -> Result<(Study, Option<ExperimentOutcome>), Failure> {
@@ -185,7 +203,7 @@ fn page(
     version: &str,
 ) -> bbrlab_lab::report::Report {
     let title = match (&args.file, study.design.title.as_str()) {
-        (Some(path), "") => path.display().to_string(),
+        (Some(path), "") => inputs::name(path),
         (None, "") => "An algorithm on the users of a content network".to_owned(),
         (_, title) => title.to_owned(),
     };
@@ -202,6 +220,30 @@ fn page(
     page
 }
 
+/// What the gains cost others, in a sentence.
+fn rivals(study: &Study) -> String {
+    let control = &study.design.algorithms[study.control()];
+    let mut text = String::new();
+    for arm in 0..study.control() {
+        let others = study.rivals(arm, &Cut::default());
+        let name = &study.design.algorithms[arm];
+        text += &match others.users {
+            0 => continue,
+            users => format!(
+                "rivals' rate beside {name} against that beside {control}: {:+.0} % ({:+.0} to {:+.0}), the median over the \
+                 {users} users with rivals\n",
+                100.0 * others.gain,
+                100.0 * others.low,
+                100.0 * others.high
+            ),
+        };
+    }
+    if text.is_empty() {
+        text += "no user has rivals on its path, so this does not show what others lose; write rivals to see it\n";
+    }
+    text
+}
+
 fn shown(study: &Study, outcome: Option<&ExperimentOutcome>) -> String {
     let table = cdn::rows(study);
     let head: Vec<&str> = table.columns.iter().map(String::as_str).collect();
@@ -213,6 +255,7 @@ fn shown(study: &Study, outcome: Option<&ExperimentOutcome>) -> String {
         counted(study.users.len(), "user"),
         study.design.algorithms.join(" and ")
     );
+    text += &rivals(study);
     if let Some(outcome) = outcome {
         text += "\n";
         text += &claims::shown(std::slice::from_ref(outcome));

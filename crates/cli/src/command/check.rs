@@ -21,6 +21,8 @@ enum Mark {
     Note,
 }
 
+/// Where a kernel describes its types.
+const BTF: &str = "/sys/kernel/btf/vmlinux";
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_BPF: u32 = 39;
@@ -28,6 +30,7 @@ const CAP_BPF: u32 = 39;
 /// The whole report.
 pub fn report() -> String {
     let facts = [
+        build(),
         worlds(),
         kernel(),
         cores(),
@@ -54,6 +57,32 @@ pub fn report() -> String {
     let mut text = aligned(&["", "what", "found"], &[Align::Left, Align::Left, Align::Text], rows);
     text.push_str("\nThe simulator (--on sim) needs none of these rights.\n");
     text
+}
+
+/// What was compiled in, and whether the machine lets it be used.
+fn build() -> Vec<Fact> {
+    let parquet = if cfg!(feature = "parquet") {
+        Fact(Mark::Yes, "Parquet", "run --parquet, sweep and cdn read and write it".to_owned())
+    } else {
+        Fact(Mark::No, "Parquet", "not in this build; build with --features parquet".to_owned())
+    };
+    vec![parquet, record()]
+}
+
+/// `bbrlab record`, which needs the build, the kernel and the right.
+fn record() -> Fact {
+    let lacks: Vec<&str> = [
+        (cfg!(feature = "bpf"), "a build with --features bpf"),
+        (may_load_bpf(), "the right to load BPF programs (root)"),
+        (Path::new(BTF).exists(), "a kernel with CONFIG_DEBUG_INFO_BTF"),
+    ]
+    .into_iter()
+    .filter_map(|(is_there, what)| (!is_there).then_some(what))
+    .collect();
+    if lacks.is_empty() {
+        return Fact(Mark::Yes, "record", "this host's BBR and CUBIC, call by call".to_owned());
+    }
+    Fact(Mark::No, "record", format!("needs {}", lacks.join(", and ")))
 }
 
 fn worlds() -> Vec<Fact> {
@@ -203,11 +232,18 @@ fn tun() -> Vec<Fact> {
     }]
 }
 
+fn may_load_bpf() -> bool {
+    number("/proc/sys/kernel/unprivileged_bpf_disabled").is_some()
+        && capabilities() & (1 << CAP_BPF | 1 << CAP_SYS_ADMIN) != 0
+}
+
 fn bpf() -> Vec<Fact> {
-    let may = capabilities() & (1 << CAP_BPF | 1 << CAP_SYS_ADMIN) != 0;
+    let may = may_load_bpf();
     vec![match number("/proc/sys/kernel/unprivileged_bpf_disabled") {
         None => Fact(Mark::No, "BPF", "the kernel does not say; use one with CONFIG_BPF_SYSCALL".to_owned()),
-        Some(_) if may => Fact(Mark::Yes, "BPF", "in the kernel, and this user may load programs".to_owned()),
+        Some(_) if may => {
+            Fact(Mark::Note, "BPF", "in the kernel, and this user may load programs; for record".to_owned())
+        }
         Some(_) => {
             Fact(Mark::No, "BPF", "in the kernel, but this user may not load algorithms; run with sudo".to_owned())
         }
@@ -215,8 +251,8 @@ fn bpf() -> Vec<Fact> {
 }
 
 fn btf() -> Vec<Fact> {
-    vec![if Path::new("/sys/kernel/btf/vmlinux").exists() {
-        Fact(Mark::Yes, "BTF", "/sys/kernel/btf/vmlinux is there".to_owned())
+    vec![if Path::new(BTF).exists() {
+        Fact(Mark::Note, "BTF", format!("{BTF} is there; for record"))
     } else {
         Fact(Mark::No, "BTF", "/sys/kernel/btf/vmlinux is missing; use a kernel with CONFIG_DEBUG_INFO_BTF".to_owned())
     }]

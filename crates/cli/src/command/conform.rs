@@ -2,6 +2,7 @@
 //! Exit status 1 if a case fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ use clap::Args;
         bbrlab conform --log connection.sqlog"
 )]
 pub struct ConformArgs {
-    /// Algorithms, as in bbr3 or bbr3-linux
+    /// Algorithms, as in bbr3 or bbr3-linux; with --log, whose flows are judged, as the log names them [default: every BBR]
     #[arg(required_unless_present = "log", value_name = "ALGO")]
     pub algorithms: Vec<String>,
     /// Only this case: its number in the draft's appendix, or the anchor of its heading (repeatable)
@@ -43,7 +44,7 @@ pub struct ConformArgs {
     #[arg(long, value_name = "DIR")]
     pub cases: Option<PathBuf>,
     /// Judge what a log of another implementation can show: qlog (either dialect), ss -tin, or a trace of bbrlab run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithms", "case", "cell", "draw"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["case", "cell", "draw"])]
     pub log: Option<PathBuf>,
     /// Write the verdicts as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE")]
@@ -64,9 +65,10 @@ const FAULTS_SHOWN: usize = 3;
 
 /// Runs the cases that the arguments name, or judges a log.
 pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
+    crate::start_threads()?;
     let targets = Targets::check(args)?;
     if let Some(path) = &args.log {
-        return judge_log(path, &targets);
+        return judge_log(path, &args.algorithms, &targets);
     }
     let outcomes = run(args)?;
     targets.write(
@@ -87,11 +89,18 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
 }
 
 /// Judges what a log shows.
-fn judge_log(path: &Path, targets: &Targets) -> Result<Verdict, Failure> {
-    let fault = |error: String| format!("--log: {}: {error}", path.display());
+fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict, Failure> {
+    let fault = |error: String| format!("--log: {}: {error}", inputs::name(path));
     let bytes = inputs::log(path).map_err(fault)?;
     let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(fault)?;
-    let judged: log::Judged<'_> = log.flows.iter().map(|flow| (flow, log::judge(flow))).collect();
+    let judge = |flow: &log::FlowLog| if flow.is_judged(named) { log::judge(flow) } else { Vec::new() };
+    let judged: log::Judged<'_> = log.flows.iter().map(|flow| (flow, judge(flow))).collect();
+    if judged.iter().all(|(_, seen)| seen.is_empty()) {
+        let ran: BTreeSet<&str> = log.flows.iter().filter_map(|flow| flow.cc.as_deref()).collect();
+        let ran = ran.into_iter().collect::<Vec<_>>().join(", ");
+        let what = if named.is_empty() { "BBR".to_owned() } else { named.join(" or ") };
+        return Err(fault(format!("none of its flows runs {what}: it has {ran}; name what to judge before --log")));
+    }
     targets.write(
         || {
             bbrlab_lab::report::render(&Report {
@@ -112,14 +121,14 @@ fn judge_log(path: &Path, targets: &Targets) -> Result<Verdict, Failure> {
 fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
     let mut text = String::new();
     for (flow, seen) in judged {
-        let _ = writeln!(
-            text,
-            "{}: {}, {}, {}",
-            flow.name,
-            log.form,
-            counted(flow.samples.len(), "sample"),
-            verb(flow.losses.len(), "loss", "losses")
-        );
+        let cc = flow.cc.as_ref().map_or(String::new(), |cc| format!(" ({cc})"));
+        let counts =
+            format!("{}, {}", counted(flow.samples.len(), "sample"), verb(flow.losses.len(), "loss", "losses"));
+        let _ = writeln!(text, "{}{cc}: {}, {counts}", flow.name, log.form);
+        if seen.is_empty() {
+            text += "not judged: what the draft demands, it demands of BBR\n\n";
+            continue;
+        }
         let rows = seen.iter().map(|seen| {
             let reason = seen.reason.clone().unwrap_or_default();
             vec![word(seen.verdict), seen.measured_text(), seen.expected.clone(), seen.what.clone(), reason]
@@ -152,7 +161,7 @@ impl Targets {
         let targets = Self {
             json: Target::asked("--json", args.json.as_deref())?,
             junit: Target::asked("--junit", args.junit.as_deref())?,
-            report: Target::page(args.report.as_deref())?,
+            report: Target::asked("--report", args.report.as_deref())?,
         };
         outputs::check_distinct(targets.json.iter().chain(&targets.junit).chain(&targets.report))?;
         Ok(targets)
@@ -179,7 +188,7 @@ impl Targets {
     }
 
     fn takes_stdout(&self) -> bool {
-        [&self.json, &self.junit].into_iter().flatten().any(Target::is_stdout)
+        outputs::take_stdout(self.json.iter().chain(&self.junit).chain(&self.report))
     }
 }
 

@@ -59,6 +59,9 @@ pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
         })
         .collect();
     let size = recording.log.len() as f64 / 1e3;
+    if out.is_stdout() {
+        return Ok(Verdict::Holds);
+    }
     print(&format!("{} in {size:.1} kB; received {}\n", counted(recording.records, "call"), received.join(", ")))?;
     if recording.lost > 0 {
         return Err(format!(

@@ -33,7 +33,7 @@ pub struct ReplayArgs {
 pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     let mut done = Vec::new();
     for file in &args.files {
-        let (header, report) = one(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let (header, report) = one(file).map_err(|error| format!("{}: {error}", inputs::name(file)))?;
         done.push((file, header, report));
     }
     let is_equal = done.iter().all(|(_, _, report)| report.is_equal());

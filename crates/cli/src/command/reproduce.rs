@@ -48,7 +48,7 @@ pub struct ReproduceArgs {
 pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     let experiments = chosen(load_experiments(args.experiments.as_deref())?, &args.ids)?;
     let json = Target::asked("--json", args.json.as_deref())?;
-    let report = Target::page(args.report.as_deref())?;
+    let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
     let outcomes = run(args, &experiments)?;
     let mut files = Vec::new();
@@ -60,7 +60,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
         files.extend(json.write(|to| writeln!(to, "{:#}", verdicts(&outcomes, args.seed)))?);
     }
     outputs::commit(files)?;
-    if !json.as_ref().is_some_and(Target::is_stdout) {
+    if !outputs::take_stdout(json.iter().chain(&report)) {
         print(&shown(&outcomes))?;
     }
     Ok(if outcomes.iter().all(ExperimentOutcome::passes) { Verdict::Holds } else { Verdict::Fails })

@@ -115,26 +115,26 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let mut session = Session::of(&sourced, &trace_reader)?;
     session.setups.iter().try_for_each(|setup| World::check(on, setup))?;
     let world = World::of(on)?;
-    let outputs = Outputs::check(args, session.setups.len(), &world)?;
-    session.set_capture(outputs.traces.capture);
+    let results = Outputs::check(args, session.setups.len(), &world)?;
+    session.set_capture(results.traces.capture);
     let watch = Watch::start();
     let doing = if matches!(world, World::Sim) { "simulating" } else { "running" };
     let progress = Progress::new(doing, session.setups.len() * TICKS_A_RUN);
     let keep = |index: usize, setup: &Setup, output: &Output| -> Result<Kept, Failure> {
-        let files = outputs.traces.write(index, setup, output)?;
-        Ok((files, outputs.traces.missing(setup, output).or_else(|| worlds::warning(&output.result))))
+        let files = results.traces.write(index, setup, output)?;
+        Ok((files, results.traces.missing(setup, output).or_else(|| worlds::warning(&output.result))))
     };
     let mut finished = session.run(&world, &|| progress.tick(), &keep)?;
     drop(progress);
     let expectations = session.expectations(&finished);
     let document = session.document(&finished, watch.seconds())?;
-    outputs.write(&document, &mut finished, session.setups.first().map(AsRef::as_ref))?;
+    results.write(&document, &mut finished, session.setups.first().map(AsRef::as_ref))?;
     for warning in finished.iter().filter_map(|one| one.kept.1.as_ref()) {
         // Where standard error cannot be written there is nobody to warn.
         let _ = writeln!(std::io::stderr(), "bbrlab: {warning}");
     }
     let holds = expectations.iter().all(|expectation| expectation.holds);
-    if !args.quiet && !outputs.json.as_ref().is_some_and(Target::is_stdout) {
+    if !args.quiet && !outputs::take_stdout(results.targets()) {
         print(&shown(&document, &finished, &expectations))?;
     }
     Ok(if holds { Verdict::Holds } else { Verdict::Fails })
@@ -155,15 +155,19 @@ impl Outputs {
     fn check(args: &RunArgs, runs: usize, world: &World) -> Result<Self, Failure> {
         let outputs = Self {
             json: Target::asked("--json", args.json.as_deref())?,
-            report: Target::page(args.report.as_deref())?,
+            report: Target::asked("--report", args.report.as_deref())?,
             traces: Traces::check(&args.traces, runs, world.taps())?,
         };
-        let all: Vec<&Target> = outputs.json.iter().chain(&outputs.report).chain(outputs.traces.targets()).collect();
+        let all: Vec<&Target> = outputs.targets().collect();
         outputs::check_distinct(all.iter().copied())?;
         if let Some(target) = all.iter().find(|target| args.file.as_deref().is_some_and(|file| target.is(file))) {
             return Err(format!("{}: it names the scenario's own file; name another", target.flag()));
         }
         Ok(outputs)
+    }
+
+    fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.json.iter().chain(&self.report).chain(self.traces.targets())
     }
 
     /// Writes what is not yet written, and gives all files their names.

@@ -112,10 +112,14 @@ const LISTED: usize = 4;
 
 /// Runs what the arguments say.
 pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
+    crate::start_threads()?;
+    if inputs::is_stdin(&args.out) {
+        return Err("--out: -: a sweep is a directory of files; name one, as in out/sweep".to_owned());
+    }
     let sweep = specified(args)?;
     let shown = shown(args)?;
     let (shard, shards) = shard(args.shard.as_deref())?;
-    let report = Target::page(args.report.as_deref())?;
+    let report = Target::asked("--report", args.report.as_deref())?;
     if let Some(axis) = args.tree.as_deref().filter(|axis| sweep.product().axes().iter().all(|(name, _)| name != axis))
     {
         return Err(format!("--tree: there is no axis {axis:?}; write one of the sweep's"));
@@ -157,7 +161,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
         let page = bbrlab_lab::report::render(&page(args, &sweep, &cells, &shown, &title)?);
         outputs::commit(report.write(|to| to.write_all(page.as_bytes()))?.into_iter().collect())?;
     }
-    if !args.quiet {
+    if !args.quiet && !outputs::take_stdout(&report) {
         print(&table(&sweep, &cells, &shown, &place))?;
     }
     Ok(Verdict::Holds)
@@ -185,7 +189,7 @@ fn page(
     let seed = args.seed.clone().unwrap_or_else(|| "1".to_owned());
     page.asked = asked(&[("axes", axes.join("; ")), ("ran in", "the simulator".to_owned()), ("first seed", seed)]);
     if let Some(axis) = &args.tree {
-        page.sections.insert(0, bbrlab_lab::when::section(sweep, cells, axis)?);
+        page.sections.insert(0, bbrlab_lab::choose::when::section(sweep, cells, axis)?);
     }
     Ok(page)
 }
@@ -211,24 +215,33 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
     let mut axes: Vec<Vary> = Vec::new();
     if let Some(path) = &args.file {
         let text =
-            inputs::scenario(path).map_err(|error| format!("{}: {error}; name a sweep in TOML", path.display()))?;
+            inputs::scenario(path).map_err(|error| format!("{}: {error}; name a sweep in TOML", inputs::name(path)))?;
         base = text.parse::<toml::Table>().map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            format!("{}:{line}: {}", path.display(), error.message().lines().next().unwrap_or_default())
+            format!("{}:{line}: {}", inputs::name(path), error.message().lines().next().unwrap_or_default())
         })?;
         if let Some(vary) = base.remove("vary") {
-            axes = vary_of(vary).map_err(|error| format!("{}: vary: {error}", path.display()))?;
+            axes = vary_of(vary).map_err(|error| format!("{}: vary: {error}", inputs::name(path)))?;
         }
     }
     for (key, text) in args.overrides() {
+        let flag = format!("--{}", key.replace('_', "-"));
+        if let Some(vary) = args.vary.iter().find(|vary| vary.split('=').next().map(str::trim) == Some(key)) {
+            return Err(format!("{flag}: --vary {vary} sets it; leave out one of them"));
+        }
         base.insert(key.to_owned(), toml::Value::String(text.to_owned()));
     }
     if !args.flow.is_empty() {
         let flows: Vec<String> = args.flow.iter().map(|flow| inputs::flow(flow)).collect::<Result<_, _>>()?;
         base.insert("flow".to_owned(), flows.into());
     }
+    let mut flags: Vec<String> = Vec::new();
     for text in &args.vary {
         let vary = axis::parse(text).map_err(|error| format!("--vary: {error}"))?;
+        if flags.contains(&vary.name) {
+            return Err(format!("--vary: axis {:?} is there twice; write all its values in one --vary", vary.name));
+        }
+        flags.push(vary.name.clone());
         match axes.iter_mut().find(|known| known.name == vary.name) {
             Some(known) => *known = vary,
             None => axes.push(vary),
@@ -255,7 +268,7 @@ fn build() -> String {
 /// The `[[vary]]` tables of a file.
 fn vary_of(value: toml::Value) -> Result<Vec<Vary>, String> {
     let tables: Vec<Vary> =
-        value.try_into().map_err(|e: toml::de::Error| e.message().lines().next().unwrap_or_default().to_owned())?;
+        value.try_into().map_err(|e: toml::de::Error| bbrlab_sim::scenario::explain(e.message()))?;
     tables.into_iter().map(|vary| axis::vary(&vary.name, vary.values)).collect()
 }
 

@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use bbrlab_lab::advise::Interval;
-use bbrlab_lab::objective::Objective;
+use bbrlab_lab::choose::advise::Interval;
+use bbrlab_lab::choose::objective::Objective;
+use bbrlab_lab::choose::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
 use bbrlab_lab::report::{self, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
-use bbrlab_lab::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
 use bbrlab_lab::words::counted;
 use clap::Args;
 use serde_json::json;
@@ -63,11 +63,12 @@ pub struct TuneArgs {
 
 /// Tunes.
 pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
+    crate::start_threads()?;
     let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
     let population = inputs::population(&args.population)?;
     let out = Target::asked("--out", args.out.as_deref())?;
     let json = Target::asked("--json", args.json.as_deref())?;
-    let page = Target::page(args.report.as_deref())?;
+    let page = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(out.iter().chain(&json).chain(&page))?;
     let budget = Budget {
         settings: args.settings as usize,
@@ -93,7 +94,7 @@ pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
         files.extend(json.write(|to| writeln!(to, "{document:#}"))?);
     }
     outputs::commit(files)?;
-    if !json.as_ref().is_some_and(Target::is_stdout) {
+    if !outputs::take_stdout(out.iter().chain(&json).chain(&page)) {
         print(&shown(&tuned))?;
     }
     Ok(Verdict::Holds)
@@ -123,7 +124,42 @@ fn dominates(tuned: &Tuned) -> bool {
     bbr.all(|one| one.worse.is_empty() && !one.better.is_empty())
 }
 
+/// What plain algorithms score beside it: the first thing to know of a tuning.
+fn beside_plain(tuned: &Tuned) -> String {
+    let points = |one: &Against| format!("{:.3} against {:.3}", one.worth, tuned.worth);
+    let best = tuned.against.iter().max_by(|a, b| a.worth.total_cmp(&b.worth));
+    let better = best.filter(|one| one.worth > tuned.worth);
+    if let Some(one) = better.filter(|one| one.score.high < 0.0) {
+        return format!(
+            "Use plain {} instead: it scores more on unseen paths than the tuned {}, {}.",
+            one.flow,
+            tuned.cc,
+            points(one)
+        );
+    }
+    if let Some(one) = better {
+        return format!(
+            "Plain {} scores no less on unseen paths than the tuned {}, {}: tuning is not worth its trouble here.",
+            one.flow,
+            tuned.cc,
+            points(one)
+        );
+    }
+    match best.filter(|one| one.score.low <= 0.0) {
+        Some(one) => format!(
+            "It scores more than any plain algorithm on unseen paths, but over {} ({}) that may be chance.",
+            one.flow,
+            points(one)
+        ),
+        None => "It scores more on unseen paths than every plain algorithm, for sure.".to_owned(),
+    }
+}
+
 fn verdict(tuned: &Tuned) -> String {
+    format!("{} {}", beside_plain(tuned), term_by_term(tuned))
+}
+
+fn term_by_term(tuned: &Tuned) -> String {
     let names: Vec<&str> =
         tuned.against.iter().filter(|one| one.flow != "cubic").map(|one| one.flow.as_str()).collect();
     if dominates(tuned) {

@@ -93,7 +93,7 @@ fn bad_input_is_refused_in_a_line_and_leaves_nothing() {
     let dir = Dir::new("bad");
     fs::write(dir.0.join("bad.toml"), "[[path]]\nrate = \"fast\"\nrtt = \"1ms\"\n").unwrap();
     fs::write(dir.0.join("other.toml"), "cc = \"bbr1\"\n[parameters]\ncwnd_gain = \"2\"\n").unwrap();
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["sweep", "--out", "x"], "a sweep has an axis"),
         (&["sweep", "--vary", "speed=1,2", "--out", "x"], "axis \"speed\" is no key"),
         (&["sweep", "--vary", "rate=1mbit,fast", "--out", "x"], "fast"),
@@ -101,7 +101,6 @@ fn bad_input_is_refused_in_a_line_and_leaves_nothing() {
         (&["sweep", "--vary", "rate=1mbit,2mbit", "--show", "speed", "--out", "x"], "no figure"),
         (&["sweep", "--vary", "rate=1mbit,1mbit", "--out", "x"], "\"1mbit\" stands there twice"),
         (&["sweep", "--vary", "rate=1mbit,2mbit", "--out", "bad.toml"], "it is a file; name a directory"),
-        (&["advise", "--rate", "1mbit", "--rtt", "1ms", "--report", "-"], "a page is a file"),
         (&["advise", "--rtt", "40ms"], "--rate: say what is known"),
         (&["advise", "--rate", "20mbit..2mbit", "--rtt", "40ms"], "runs backwards"),
         (&["advise", "--rate", "20mbit", "--rtt", "40ms", "--objective", "fun"], "no objective"),
@@ -122,16 +121,36 @@ fn bad_input_is_refused_in_a_line_and_leaves_nothing() {
 #[test]
 fn advice_for_a_lossy_path_names_bbr_with_its_gain() {
     let dir = Dir::new("advise");
-    let args = ["advise", "--rate", "5mbit", "--rtt", "40ms", "--loss", "2%", "--draws", "3", "--json", "a.json"];
-    let output = dir.bbrlab(&args);
+    let path = ["advise", "--rate", "5mbit", "--rtt", "40ms", "--loss", "2%", "--rivals", "0"];
+    let output = dir.bbrlab(&[&path[..], &["--draws", "8", "--json", "a.json"]].concat());
     let said = stdout(&output);
-    assert!(said.starts_with("Use bbr") && said.contains("Why: ") && said.contains('×'), "{said}");
+    assert!(
+        said.contains(" bbr") && !said.starts_with("Don't") && said.contains("Why: ") && said.contains('×'),
+        "{said}"
+    );
     let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(dir.0.join("a.json")).unwrap()).unwrap();
     assert_eq!(json["advice"]["candidates"][0]["flow"], "cubic");
     let with = ["advise", "--rate", "5mbit", "--rtt", "40ms", "--algorithms", "bbr1;bbr1,lt_bw=off", "--draws", "2"];
     assert!(stdout(&dir.bbrlab(&with)).contains("bbr1,lt_bw=off over cubic"));
     let kept = dir.bbrlab(&["advise", "--rate", "5mbit", "--rtt", "40ms", "--current", "bbr3", "--draws", "2"]);
-    assert!(stdout(&kept).starts_with("Don't change: bbr3"), "{}", stdout(&kept));
+    assert!(stdout(&kept).contains("cubic over bbr3"), "{}", stdout(&kept));
+    assert!(stdout(&kept).contains("not enough data: 2 paths are too few"), "{}", stdout(&kept));
+}
+
+#[test]
+fn advice_from_a_measurement_names_what_it_found_and_refuses_what_says_too_little() {
+    let call = |sent: u64, more: &str| {
+        format!(
+            "ESTAB 0 0 10.0.0.1:443 10.0.0.2:5000\n\t ts sack bbr rto:244 rtt:52.1/0.5 minrtt:40.1 mss:1448 cwnd:100 \
+             bytes_sent:{sent} bytes_retrans:20000 delivery_rate 4.5Mbps {more}\n"
+        )
+    };
+    let dir = Dir::new("from").with("ss.txt", &call(90_000_000, "")).with("idle.txt", &call(4500, ""));
+    let dir = dir.with("limited.txt", &call(90_000_000, "app_limited"));
+    let said = stdout(&dir.bbrlab(&["advise", "--from", "ss.txt", "--draws", "2"]));
+    assert!(said.contains("cubic over bbr1") && said.contains("Inferred: in use: bbr, here bbr1."), "{said}");
+    refused(&dir, &["advise", "--from", "idle.txt"], "not enough data: the one connection sent 4.5 kB");
+    refused(&dir, &["advise", "--from", "limited.txt"], "limited by its application");
 }
 
 #[test]

@@ -53,14 +53,25 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
 fn an_output_that_cannot_be_written_is_refused_before_the_run() {
     refused_with(
         "nodir",
-        &["run", "--duration", "1000000s", "--json", "missing/out.json"],
-        "bbrlab: --json: missing/out.json: its directory does not exist; create it or name another",
+        &["run", "--duration", "1000000s", "--json", "/proc/missing/out.json"],
+        "bbrlab: --json: /proc/missing/out.json: its directory cannot be made; name another place",
     );
     refused_with(
         "isdir",
         &["run", "--duration", "1000000s", "--report", "."],
         "bbrlab: --report: .: it is a directory; name a file",
     );
+}
+
+#[test]
+fn a_missing_directory_is_made_and_goes_again_where_the_command_fails() {
+    let dir = Dir::new("made");
+    let run = ["run", "--duration", "10ms", "--json", "a/b/out.json", "--csv", "c/d/"];
+    assert_eq!(dir.bbrlab(&run).status.code(), Some(0));
+    assert!(dir.0.join("a/b/out.json").is_file() && dir.0.join("c/d/flows.csv").is_file());
+    let fails = ["run", "--duration", "10ms", "--json", "e/f/out.json", "--report", "a"];
+    assert_eq!(dir.bbrlab(&fails).status.code(), Some(2));
+    assert_eq!(dir.files(), ["a", "c"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::spread::Spread;
 use super::{Class, Design, Path, User};
 use bbrlab_sim::metrics::fnv1a;
 use bbrlab_sim::scenario::arrivals::uniform;
-use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, Ratio, TimeSpan, Volume};
+use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, Ratio, TimeSpan, Volume, explain};
 use bbrlab_sim::setup::Object;
 
 /// Parts of the seed from this one on belong to users.
@@ -132,7 +132,10 @@ impl Population {
             let before = text.get(..at).unwrap_or_default();
             let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
             let line = before.matches('\n').count() + 1;
-            format!("{line}:{column}: {}", error.message().lines().next().unwrap_or_default())
+            if error.message().contains("missing field `class`") {
+                return "1:1: it has no [[class]]; write at least one".to_owned();
+            }
+            format!("{line}:{column}: {}", explain(error.message()))
         })?;
         population.check().map_err(|error| format!("1:1: {error}"))?;
         Ok(population)
@@ -141,8 +144,11 @@ impl Population {
     /// What is wrong with it, if anything.
     pub fn check(&self) -> Result<(), String> {
         check_algorithms(&self.algorithms)?;
+        if !(1..=USERS_MAX).contains(&self.users) {
+            return Err(format!("users: {} is out of range; write 1 to {USERS_MAX}", self.users));
+        }
         if self.class.is_empty() {
-            return Err("no [[class]]; a population has at least one".to_owned());
+            return Err("it has no [[class]]; write at least one".to_owned());
         }
         if self.span.0 == 0 || self.bin.is_some_and(|bin| bin.0 == 0) {
             return Err("span and bin: write at least 1ms".to_owned());
@@ -220,7 +226,11 @@ impl ClassSpec {
         self.size.check("size")?;
         self.pause.check("pause")?;
         let within = |key: &str, value: u32, max: u32| {
-            if (1..=max).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} is none; write 1 to {max}")) }
+            if (1..=max).contains(&value) {
+                Ok(())
+            } else {
+                Err(format!("{key}: {value} is out of range; write 1 to {max}"))
+            }
         };
         within("users", self.users.unwrap_or(1), USERS_MAX)?;
         within("objects", self.objects, OBJECTS_MAX)?;

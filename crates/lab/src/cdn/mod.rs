@@ -106,6 +106,8 @@ pub struct Life {
     /// Retransmitted over sent segments.
     pub retransmit_ratio: f64,
     pub rtt_ms: f64,
+    /// What rivals on the user's path got while it was served, bit/s; none where there are none.
+    pub rivals_bps: Option<f64>,
 }
 
 /// A finished study.

@@ -57,6 +57,7 @@ pub fn rows(study: &Study) -> Table {
         "control's",
         "gain, same users",
         "says",
+        "rivals' rate",
         "gain, A/B split",
         "retransmitted",
         "control's",
@@ -78,6 +79,7 @@ pub fn rows(study: &Study) -> Table {
             middle(control),
             shown(&line.paired),
             line.paired.word().to_owned(),
+            shown(&study.rivals(line.arm, &Cut { class: Some(line.class), ..Cut::default() })),
             shown(&line.split),
             again(line.arm),
             again(control),
@@ -158,6 +160,7 @@ pub fn section(study: &Study) -> Section {
              same random numbers: {tested} against {control}. Objects below 3 MB are judged by their completion time, larger ones by \
              throughput; a gain of 10 % is a tenth faster either way. A user counts once, with the geometric mean over \
              its objects; the gain is the median over users, with a 95 % bootstrap interval over users. Beside it stands \
+             what rivals on the same path get while the user is served, against what they get beside {control}; and \
              what an operator sees who cannot run a user twice: from {} on, part of the users are served by hosts that \
              run {}, and the medians of both groups are compared.{cut_off}",
             study.users.len(),
@@ -201,6 +204,9 @@ fn sentence(study: &Study, class: usize) -> String {
         match line.paired.word() {
             "no difference" => format!(" {kind}: no difference between {name} and {control}, {}.", shown(&line.paired)),
             "too few users" => format!(" {kind}: too few users."),
+            "same within 1 %" => {
+                format!(" {kind}: {name} and {control} differ by less than 1 %, {}.", shown(&line.paired))
+            }
             word => format!(" {kind}: {name} is {word} than {control}, {}.", shown(&line.paired)),
         }
     };
@@ -530,6 +536,7 @@ pub fn json(study: &Study, version: &str) -> Value {
                 "median": middle(line.arm), "control_median": middle(control),
                 "gain": gain(&line.paired), "split_gain": gain(&line.split), "says": line.paired.word(),
                 "objects": line.paired.objects,
+                "rivals": gain(&study.rivals(line.arm, &Cut { class: Some(line.class), ..Cut::default() })),
                 "retransmit_ratio": finite(study.retransmit_ratio(line.arm, &cut)),
                 "control_retransmit_ratio": finite(study.retransmit_ratio(control, &cut)) })
     };

@@ -20,11 +20,13 @@ pub(super) fn life(user: &User, algorithm: &str) -> Result<Life, String> {
     let own = &output.result.flows[first..];
     let bytes: f64 = own.iter().map(|flow| flow.bytes as f64).sum();
     let again: f64 = own.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
+    let rivals = &output.result.flows[..first];
     let connections = user.connections.iter().zip(&times[first..]);
     Ok(Life {
         connections: connections.map(|(objects, times)| served(objects, times, end_s)).collect(),
         retransmit_ratio: if bytes > 0.0 { again / bytes } else { 0.0 },
         rtt_ms: own.first().map_or(0.0, |flow| flow.rtt_ms.p50),
+        rivals_bps: (!rivals.is_empty()).then(|| rivals.iter().map(|flow| flow.goodput_bps).sum()),
     })
 }
 
@@ -42,6 +44,8 @@ fn setup(user: &User, algorithm: &str) -> Result<Setup, String> {
         loss: path.loss,
         flow: path.rivals.iter().cloned().chain([flow]).collect(),
         duration: TimeSpan(path.lead.0 + path.life.0),
+        // What rivals do before the user comes says nothing of what the user does to them.
+        warmup: path.lead,
         sample: Some(TimeSpan(0)),
         ..Scenario::default()
     };
@@ -106,6 +110,18 @@ mod tests {
         let objects = &life.connections[0];
         assert_eq!(objects.iter().map(|object| object.is_whole).collect::<Vec<_>>(), [true, false]);
         assert!((objects[1].age_s + objects[1].time_s - 1.3).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rivals_count_by_what_they_get_while_the_user_is_served() {
+        assert_eq!(life(&user(""), "bbr1").unwrap().rivals_bps, None);
+        let beside = |algorithm: &str| {
+            let more = "rivals = ['cubic']\nbuffer = '0.3bdp'\n";
+            let user = user(&more.replace("rivals", "parallel = 4\nrivals"));
+            life(&user, algorithm).unwrap().rivals_bps.unwrap()
+        };
+        let (bbr1, cubic) = (beside("bbr1"), beside("cubic"));
+        assert!(bbr1 > 0.0 && bbr1 < cubic && cubic < 10e6, "{bbr1} {cubic}");
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub fn csv(bytes: &[u8]) -> Result<Sheet, String> {
         };
         format!("{line}: {what}")
     };
+    if let Some(line) = crate::quotes::left_open(bytes) {
+        return Err(format!("{line}: a quote opens here and is never closed; close it"));
+    }
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(bytes);
     let columns = reader.headers().map_err(fault)?.iter().map(str::to_owned).collect();
     let mut rows = Vec::new();

@@ -31,6 +31,9 @@ pub fn parse(text: &str) -> Result<Vary, String> {
     let (name, values) = text
         .split_once('=')
         .ok_or_else(|| format!("{text:?} has no values; write NAME=VALUE,VALUE or NAME=LOW..HIGH:COUNT"))?;
+    if name.trim().is_empty() {
+        return Err(format!("{text:?} names no axis; write NAME=VALUE,VALUE or NAME=LOW..HIGH:COUNT"));
+    }
     let separator = if values.contains(';') { ';' } else { ',' };
     let texts = values.split(separator).map(str::trim).filter(|value| !value.is_empty());
     vary(name.trim(), texts.map(|text| Value::String(text.to_owned())))
@@ -84,6 +87,9 @@ fn split(text: &str) -> Option<(f64, &str)> {
 /// The values of `LOW..HIGH:COUNT` (evenly by ratio) or `LOW..HIGH:COUNTlin` (evenly); `None` for anything else.
 fn range(text: &str) -> Result<Option<Vec<String>>, String> {
     let Some((low, rest)) = text.split_once("..") else { return Ok(None) };
+    if rest.starts_with('.') {
+        return Err(format!("{text:?} has three dots; write two, as in 1mbit..1gbit:7"));
+    }
     let Some((high, count)) = rest.split_once(':') else {
         return Err(format!("{text:?} does not say how many values; write as in {text}:5"));
     };

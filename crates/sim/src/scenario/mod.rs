@@ -21,7 +21,7 @@ pub use model::schema;
 pub use model::{ExpectSpec, KEYS, LinkSpec, Scenario};
 pub use resolve::TraceReader;
 pub use schedule::{Schedule, Step};
-pub use source::{ScenarioError, Source, Sourced};
+pub use source::{ScenarioError, Source, Sourced, explain};
 pub use text::{TextError, nearest};
 pub use units::{BitRate, BufferSize, PACKET_BYTES, Ratio, TimeSpan, Volume};
 pub use values::{AckHold, DemandLink, Jitter, LossModel, On, TokenBucket};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bbrlab_core::{Rate, Span, Time};
+use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
 
 use super::flow::{FLOWS_MAX, FlowSpec, Window};
 use super::model::{LinkSpec, Scenario};
@@ -55,6 +55,7 @@ impl Scenario {
         let rtt = whole.full_rtt();
         let schedule = whole.resolve_schedule(&links)?;
         let flows = whole.resolve_flows(links.len())?;
+        whole.check_pace(&links)?;
         let bottleneck = (0..links.len()).min_by_key(|index| links[*index].nominal).unwrap_or(0);
         Ok(Setup {
             duration: whole.duration.time(),
@@ -206,8 +207,15 @@ impl Scenario {
         let added = self.full_rtt().as_nanos() - self.rtt.0;
         let mut rtt = self.full_rtt();
         let mut changes = Vec::new();
-        for step in &self.schedule.0 {
+        for (nth, step) in self.schedule.0.iter().enumerate() {
             let fault = |message: String| ScenarioError::new("schedule", format!("step {step}: {message}"));
+            if step.at >= self.duration {
+                let message = format!("it comes after the end at {}; write an earlier time", self.duration);
+                return Err(fault(message));
+            }
+            if let Some(key) = self.schedule.0[..nth].iter().find_map(|earlier| earlier.also_sets(step)) {
+                return Err(fault(format!("{key} changes at {} already; write it once", step.at)));
+            }
             let link = step.link.unwrap_or(1) as usize - 1;
             let Some(resolved) = links.get(link) else {
                 return Err(fault(format!("there is no link {}; the path has {}", link + 1, links.len())));
@@ -240,6 +248,30 @@ impl Scenario {
         Ok(changes)
     }
 
+    /// A link must pass a packet within the run, or within a second of a shorter one: otherwise nothing is measured.
+    fn check_pace(&self, links: &[Resolved]) -> Checked<()> {
+        if self.schedule.0.iter().any(|step| step.rate.is_some()) {
+            return Ok(());
+        }
+        for (index, link) in links.iter().enumerate() {
+            let Service::Rate(rate) = link.config.service else { continue };
+            let time = self.duration.max(TimeSpan::secs(1));
+            if rate.bytes_in(time.span()) < PACKET_BYTES {
+                let key = match self.link.get(index) {
+                    Some(link) if link.rate.is_some() => format!("link[{index}].rate"),
+                    _ => "rate".to_owned(),
+                };
+                let written = BitRate(rate.as_bits_per_sec());
+                let least = BitRate((8 * PACKET_BYTES * NANOS_PER_SEC).div_ceil(time.0));
+                return Err(ScenarioError::new(
+                    key,
+                    format!("{written} passes no full packet in {time}; write at least {least}, or a longer duration"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn sample_grid(&self, flows: usize) -> Checked<Option<Span>> {
         let Some(sample) = self.sample else {
             // Whole milliseconds, so that the grid meets the seconds that metrics and people ask for.
@@ -251,8 +283,9 @@ impl Scenario {
             return Ok(None);
         }
         if (self.duration.0 / sample.0).saturating_mul(flows as u64) > POINTS_MAX {
-            let message =
-                format!("{sample} makes more than {POINTS_MAX} points with {flows} flows; write a coarser grid or 0s");
+            let message = format!(
+                "{sample} makes more than {POINTS_MAX} points, over all flows ({flows}); write a coarser grid or 0s"
+            );
             return Err(ScenarioError::new("sample", message));
         }
         Ok(Some(sample.span()))
@@ -263,6 +296,11 @@ impl Scenario {
         let mut names = Names::default();
         for (index, spec) in self.flow.iter().enumerate() {
             let fault = |message: String| ScenarioError::new(format!("flow[{index}]"), message);
+            if let Some(name) = &spec.options.name
+                && let Some(other) = self.flow[..index].iter().position(|flow| flow.options.name.as_ref() == Some(name))
+            {
+                return Err(fault(format!("name: flow {} is called {name:?} already; write another name", other + 1)));
+            }
             if flows.len() as u64 + u64::from(spec.count) > FLOWS_MAX {
                 return Err(fault(format!("makes more than {FLOWS_MAX} flows; write fewer")));
             }
@@ -364,7 +402,7 @@ impl Names {
             }
         };
         if !self.taken.insert(name.clone()) {
-            return Err(format!("a flow called {name:?} is there already; write another name="));
+            return Err(format!("a flow called {name:?} is there already; write another name"));
         }
         Ok(name)
     }

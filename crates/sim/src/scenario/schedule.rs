@@ -87,6 +87,19 @@ impl FromStr for Step {
 }
 
 impl Step {
+    /// What both steps set at the same moment, if anything.
+    pub(super) fn also_sets(&self, other: &Self) -> Option<&'static str> {
+        let same_link = self.link.unwrap_or(1) == other.link.unwrap_or(1);
+        let both = [
+            ("rate", same_link && self.rate.is_some() && other.rate.is_some()),
+            ("rtt", self.rtt.is_some() && other.rtt.is_some()),
+            ("buffer", same_link && self.buffer.is_some() && other.buffer.is_some()),
+            ("loss", same_link && self.loss.is_some() && other.loss.is_some()),
+            ("ack_loss", self.ack_loss.is_some() && other.ack_loss.is_some()),
+        ];
+        both.into_iter().find(|(_, both)| *both && self.at == other.at).map(|(key, _)| key)
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), TextError> {
         let named = |error: TextError| TextError(format!("{key}: {error}"));
         match key {

@@ -108,6 +108,7 @@ impl Sourced {
             let message = message.split(" at line ").next().unwrap_or_default();
             format!("{file}:{}: {}", error.line().max(1), explain(message))
         };
+        let DistinctKeys = serde_json::from_str(text).map_err(fault)?;
         let mut value: serde_json::Value = serde_json::from_str(text).map_err(fault)?;
         if let Some(schema) = value.get("schema").filter(|schema| **schema != SCHEMA) {
             return Err(format!(
@@ -209,6 +210,64 @@ fn note(
     }
 }
 
+/// Any value of which no object holds a key twice: of two, serde_json keeps the last without a word.
+struct DistinctKeys;
+
+impl<'de> serde::Deserialize<'de> for DistinctKeys {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Self)
+    }
+}
+
+impl<'de> serde::de::Visitor<'de> for DistinctKeys {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while let Some(Self) = items.next_element()? {}
+        Ok(self)
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        let mut seen = BTreeSet::new();
+        while let Some(key) = items.next_key::<String>()? {
+            if seen.contains(&key) {
+                return Err(serde::de::Error::custom(format!("the key {key:?} is there twice; write it once")));
+            }
+            seen.insert(key);
+            let Self = items.next_value()?;
+        }
+        Ok(self)
+    }
+}
+
 /// Where the lines of a text end.
 struct LineFeeds(Vec<usize>);
 
@@ -227,7 +286,7 @@ fn one_line(message: &str) -> String {
 }
 
 /// What serde calls a thing, and what the reader of a scenario does.
-const WORDS: [(&str, &str); 17] = [
+const WORDS: [(&str, &str); 20] = [
     ("invalid type: sequence", "a list does not do"),
     ("invalid type: map", "a table does not do"),
     ("invalid type: null", "null does not do"),
@@ -244,11 +303,14 @@ const WORDS: [(&str, &str); 17] = [
     ("write a string", "write a text in quotation marks"),
     ("write a sequence", "write a list in brackets, or a table of its own in double brackets for each"),
     ("write struct Scenario", "write the keys of a scenario in braces"),
+    ("write struct LinkSpec", "write a [[link]] table"),
+    ("write struct ExpectSpec", "write an [[expect]] table"),
+    ("write struct ArrivalSpec", "write an [[arrivals]] table"),
     ("write struct ", "write a table: "),
 ];
 
 /// serde's words in ours; where a key is unknown, the nearest known one instead of all of them.
-fn explain(message: &str) -> String {
+pub fn explain(message: &str) -> String {
     let message = one_line(message);
     if let Some(key) = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {
         return format!("it lacks {key:?}; write it");

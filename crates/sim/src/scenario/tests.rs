@@ -53,7 +53,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("loss = \"101%\"", "lab.toml:1: loss: \"101%\" is out of range; a share lies between 0% and 100%"),
     ("loss = -0.1", "lab.toml:1: loss: \"-0.1\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%"),
     ("loss = nan", "lab.toml:1: loss: \"NaN\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%"),
-    ("loss = \"ge:1%\"", "lab.toml:1: loss: \"ge:1%\" holds 1 shares; write ge:p,r[,1-h[,1-k]]"),
+    ("loss = \"ge:1%\"", "lab.toml:1: loss: \"ge:1%\" has too few or too many shares; write ge:p,r[,1-h[,1-k]]"),
     (
         "jitter = \"2ms:shuffle\"",
         "lab.toml:1: jitter: \"shuffle\" is no kind of jitter; write a time or TIME:reorder, as in 2ms:reorder",
@@ -99,7 +99,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "sample = \"1ns\"",
-        "lab.toml:1: sample: 1ns makes more than 100000000 points with 1 flows; write a coarser grid or 0s",
+        "lab.toml:1: sample: 1ns makes more than 100000000 points, over all flows (1); write a coarser grid or 0s",
     ),
     ("rate = \"1mbit", "lab.toml:1: invalid basic string, expected `\"`"),
 ];

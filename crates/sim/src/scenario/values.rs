@@ -62,7 +62,7 @@ impl FromStr for LossModel {
         };
         let shares = rest.split(',').map(|share| share.trim().parse()).collect::<Result<Vec<Ratio>, _>>()?;
         if shares.len() < 2 || shares.len() > 4 {
-            return Err(TextError(format!("{text:?} holds {} shares; write ge:p,r[,1-h[,1-k]]", shares.len())));
+            return Err(TextError(format!("{text:?} has too few or too many shares; write ge:p,r[,1-h[,1-k]]")));
         }
         let share = |index: usize, default: f64| shares.get(index).copied().unwrap_or(Ratio(default));
         Ok(Self::GilbertElliott { p: shares[0], r: shares[1], loss_bad: share(2, 1.0), loss_good: share(3, 0.0) })

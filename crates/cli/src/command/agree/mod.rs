@@ -114,7 +114,7 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     let cases = cases(args, on)?;
     let real = World::of(on)?;
     let json = Target::asked("--json", args.json.as_deref())?;
-    let report = Target::page(args.report.as_deref())?;
+    let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
     let (cells, disturbed) = compare(args, &cases, on, &real)?;
     let rows = if args.random.is_some() { agree::random::judge(&cells) } else { agree::judge(&cells, limits) };
@@ -127,7 +127,7 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
         files.extend(json.write(|to| writeln!(to, "{:#}", document(args, limits, &cells, &rows, &disturbed)))?);
     }
     outputs::commit(files)?;
-    if !json.as_ref().is_some_and(Target::is_stdout) {
+    if !outputs::take_stdout(json.iter().chain(&report)) {
         print(&shown(args, &cells, &rows, &disturbed))?;
     }
     Ok(if rows.iter().all(|row| row.holds) { Verdict::Holds } else { Verdict::Fails })
@@ -143,7 +143,7 @@ fn cases(args: &AgreeArgs, on: On) -> Result<Vec<Case>, Failure> {
     args.files
         .iter()
         .map(|path| {
-            let file = path.display().to_string();
+            let file = inputs::name(path);
             let text = inputs::scenario(path).map_err(|error| format!("{file}: {error}; name a scenario in TOML"))?;
             let scenario = Sourced::from_toml(&text, &file)?;
             let given = &scenario.scenario.name;

@@ -10,6 +10,9 @@ use super::{FlowLog, Log, Phase, Sample};
 const MSS_MIN: u64 = 64;
 
 pub(super) fn read(text: &str) -> Result<Log, String> {
+    if let Some(line) = crate::quotes::left_open(text.as_bytes()) {
+        return Err(format!("line {line}: a quote opens here and is never closed; close it"));
+    }
     let heading: Vec<&str> = text.lines().next().unwrap_or("").split(',').map(str::trim).collect();
     let place = |name: &str| heading.iter().position(|column| *column == name);
     let flows = match (place("flow"), place("metric")) {
@@ -92,6 +95,7 @@ fn cell(cells: &[&str], place: usize, line: usize) -> Result<f64, String> {
 fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, Building>, String> {
     let mut flows = BTreeMap::new();
     let state = heading.iter().position(|column| *column == "state");
+    let cc = heading.iter().position(|column| *column == "cc");
     for (line, row) in text.lines().enumerate().skip(1).filter(|(_, row)| !row.trim().is_empty()) {
         let cells: Vec<&str> = row.split(',').collect();
         if cells.len() != heading.len() {
@@ -99,6 +103,7 @@ fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, Bu
         }
         let t_s = cell(&cells, 0, line)?;
         let building = Building::of(&mut flows, cells[name]);
+        building.flow.cc = cc.map(|cc| cells[cc].trim().to_owned()).filter(|cc| !cc.is_empty());
         building.flow.samples.push(Sample { t_s, ..Sample::UNKNOWN });
         for (place, column) in heading.iter().enumerate() {
             if !matches!(*column, "t_s" | "flow" | "cc" | "state") {

@@ -26,6 +26,8 @@ pub struct Log {
 pub struct FlowLog {
     /// Its name in the log.
     pub name: String,
+    /// Its congestion control, where the log says which.
+    pub cc: Option<String>,
     /// Payload bytes of a full packet, where the log says so.
     pub mss: Option<f64>,
     /// Times are times; otherwise they only count samples.
@@ -38,6 +40,17 @@ pub struct FlowLog {
     pub phases: Vec<(f64, Phase)>,
     /// When a packet was declared lost.
     pub losses: Vec<f64>,
+}
+
+impl FlowLog {
+    /// Whether the draft's demands are its own: it runs a BBR, the algorithm that is asked for, or nobody knows what.
+    pub fn is_judged(&self, asked: &[String]) -> bool {
+        match &self.cc {
+            _ if asked.is_empty() => self.cc.as_ref().is_none_or(|cc| cc.starts_with("bbr")),
+            Some(cc) => asked.contains(cc),
+            None => true,
+        }
+    }
 }
 
 /// One snapshot; what the log does not hold is NaN. Windows are in bytes, rates in bit/s, times in seconds.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{FlowLog, Log, Phase, Sample};
-use crate::ss::{Words, bits, finite};
+use crate::ss::{Words, addresses, bits, finite};
 
 /// Most connections of one log. Ours: a guard.
 const FLOWS_MAX: usize = 100_000;
@@ -31,8 +31,8 @@ pub(super) fn read(text: &str) -> Result<Log, String> {
             now = Some(t_s);
             continue;
         }
-        if let Some(addresses) = addresses(&words.0) {
-            name = addresses;
+        if let Some((local, peer)) = addresses(&words.0) {
+            name = format!("{local} {peer}");
         }
         if !is_details(line) || (flows.len() >= FLOWS_MAX && !flows.contains_key(&name)) {
             continue;
@@ -83,24 +83,13 @@ fn clock(word: &str, words: usize) -> Option<f64> {
     Some(part(24.0)? * 3600.0 + part(60.0)? * 60.0 + part(61.0)?)
 }
 
-/// `ESTAB 0 0 10.0.0.1:5201 10.0.0.2:4444`: both addresses.
-fn addresses(words: &[&str]) -> Option<String> {
-    let state = words.first()?;
-    if !state.chars().all(|c| c.is_ascii_uppercase() || c == '-') || words.len() < 5 {
-        return None;
-    }
-    let has_port =
-        |word: &&&str| word.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && !port.is_empty());
-    let ends: Vec<&str> = words[3..].iter().filter(has_port).take(2).copied().collect();
-    (ends.len() == 2).then(|| ends.join(" "))
-}
-
 fn take(flow: &mut FlowLog, words: &Words<'_>, now: Option<f64>) {
     let bbr = words.text("bbr").map_or("", |text| text.trim_matches(['(', ')']));
     let model = |key: &str| bbr.split(',').find_map(|part| part.strip_prefix(key)?.strip_prefix(':'));
     let busy = words.text("busy").and_then(|text| finite(text.trim_end_matches("ms"))).map(|ms| ms * 1e-3);
     let t_s = now.or(busy).unwrap_or(flow.samples.len() as f64);
     flow.mss = words.number("mss").or(flow.mss);
+    flow.cc = words.congestion_control().map(str::to_owned).or(flow.cc.take());
     let mss = flow.mss.unwrap_or(f64::NAN);
     let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
     let lost = words.text("retrans").and_then(|text| finite(text.rsplit('/').next()?)).unwrap_or(0.0);

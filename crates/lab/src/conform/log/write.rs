@@ -20,6 +20,8 @@ pub fn json(log: &Log, judged: &Judged<'_>) -> Value {
     let flow = |(flow, seen): &(&FlowLog, Vec<Seen>)| {
         json!({
             "name": flow.name,
+            "cc": flow.cc,
+            "judged": !seen.is_empty(),
             "samples": flow.samples.len(),
             "losses": flow.losses.len(),
             "verdict": word(Verdict::of(seen.iter().map(|seen| seen.verdict))),

@@ -9,9 +9,9 @@ use ndarray::{Array2, ArrayView1};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::advise::Interval;
-use crate::objective::Objective;
-use crate::paths::Population;
+use crate::choose::advise::Interval;
+use crate::choose::objective::{Objective, Terms};
+use crate::paths::{Conditions, Population};
 use crate::sweep::Row;
 use bbrlab_sim::metrics::{RESAMPLES, resampled};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
@@ -111,6 +111,8 @@ pub struct Against {
     pub worth: f64,
     /// The outcome's term less its own, path by path: mean with its interval. Below 0 is better.
     pub difference: Vec<Interval>,
+    /// The outcome's score less its own, path by path: mean with its interval. Above 0 is better.
+    pub score: Interval,
     /// Terms in which the outcome is better for sure.
     pub better: Vec<&'static str>,
     /// Terms in which it is worse for sure.
@@ -140,20 +142,14 @@ pub struct Tuned {
 
 /// The terms of one run.
 fn terms(row: &Row) -> [f64; TERMS.len()] {
-    let only = |name: &'static str, delay, repeats, others| Objective { name, delay, repeats, others };
-    let goodput = only("goodput", 0.0, 0.0, 0.0).of(row);
-    let part = |objective: Objective| if goodput > 0.0 { objective.of(row) / goodput } else { 0.0 };
-    [
-        1.0 - goodput,
-        1.0 - part(only("delay", 1.0, 0.0, 0.0)),
-        1.0 - part(only("repeats", 0.0, 1.0, 0.0)),
-        1.0 - part(only("others", 0.0, 0.0, 1.0)),
-    ]
+    let terms = Terms::of(&row.figures);
+    // Who gets nothing through has no delay to be praised for.
+    if terms.0[Terms::GOODPUT] > 0.0 { terms.0.map(|term| 1.0 - term) } else { [1.0; TERMS.len()] }
 }
 
 /// What a flow does on paths `from..to` of the population: a row each.
 fn runs(population: &Population, flow: &str, paths: std::ops::Range<u64>, seed: u64) -> Result<Vec<Row>, String> {
-    let one = |nth: u64| population.draw(seed, nth).run(flow, seed.wrapping_add(nth));
+    let one = |nth: u64| population.draw(seed, nth).run(&Conditions::default(), flow, seed.wrapping_add(nth));
     paths.into_par_iter().map(one).collect()
 }
 
@@ -179,6 +175,9 @@ fn knobs(cc: &str, names: &[String]) -> Result<Vec<Knob>, String> {
         }
         (names, _) => names.to_vec(),
     };
+    if let Some((_, twice)) = names.iter().enumerate().find(|(nth, name)| names[..*nth].contains(name)) {
+        return Err(format!("--parameters: {twice:?} is there twice; write it once"));
+    }
     let knob = |name: &String| {
         let found = all.iter().find(|(spec, _)| spec.name == name);
         found
@@ -301,6 +300,7 @@ fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &m
             mean_interval(&pairs, rng)
         })
         .collect();
+    let scores: Vec<f64> = own.iter().zip(other).map(|(a, b)| objective.of(a) - objective.of(b)).collect();
     let named = |is: &dyn Fn(&Interval) -> bool| {
         TERMS.into_iter().zip(&difference).filter(|(_, d)| is(d)).map(|(name, _)| name).collect::<Vec<_>>()
     };
@@ -308,6 +308,7 @@ fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &m
         flow: flow.to_owned(),
         terms: means(other),
         worth: worth(other, objective),
+        score: mean_interval(&scores, rng),
         better: named(&|d| d.high < -SAME),
         worse: named(&|d| d.low > SAME),
         difference,
@@ -340,7 +341,7 @@ mod tests {
             buffer: "1bdp".to_owned(),
             loss: "4%".to_owned(),
             rivals: "0".to_owned(),
-            weight: 1.0,
+            ..KindSpec::unknown()
         };
         Population::of(Kind::parse(&spec).unwrap())
     }

@@ -1,4 +1,4 @@
-//! What a user wants of an algorithm, as one number between 0 and 1.
+//! What a user wants of an algorithm, as one number between 0 and 1: the score.
 //! Goodput above the fair share does not count.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -9,7 +9,7 @@ use crate::sweep::{Metric, Row};
 /// Payload of a full packet over its bytes on the wire: 1448/1514.
 const EFFICIENCY: f64 = 1448.0 / 1514.0;
 
-/// The worth is (goodput / fair share) × (base RTT / median RTT)^delay × (1 − retransmitted)^repeats ×
+/// The score is (goodput / fair share) × (base RTT / median RTT)^delay × (1 − retransmitted)^repeats ×
 /// (others' goodput / their fair share)^others, each ratio at most 1. All exponents are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Objective {
@@ -40,8 +40,63 @@ impl Objective {
         })
     }
 
-    /// The worth of a run, of a row's figures in their order.
+    /// The score of a run, of a row's figures in their order.
     pub fn worth(&self, figures: &[f64]) -> f64 {
+        self.score(&Terms::of(figures))
+    }
+
+    /// The score of a row.
+    pub fn of(&self, row: &Row) -> f64 {
+        self.worth(&row.figures)
+    }
+
+    /// What these terms make.
+    pub fn score(&self, terms: &Terms) -> f64 {
+        let [goodput, delay, repeats, others] = terms.0;
+        goodput * delay.powf(self.delay) * repeats.powf(self.repeats) * others.powf(self.others)
+    }
+
+    /// How much each term makes of the difference between two scores: its mean effect over all orders in which one could be
+    /// changed into the other (Shapley's value), so that the four add up to the difference.
+    pub fn parts(&self, from: &Terms, to: &Terms) -> [f64; Terms::COUNT] {
+        /// n! for the sizes of what is changed before and after.
+        const FACTORIAL: [f64; Terms::COUNT + 1] = [1.0, 1.0, 2.0, 6.0, 24.0];
+        let mixed = |changed: usize| {
+            let pick = |term: usize| if changed >> term & 1 == 1 { to.0[term] } else { from.0[term] };
+            self.score(&Terms(std::array::from_fn(pick)))
+        };
+        let part = |term: usize| {
+            let without = (0..1_usize << Terms::COUNT).filter(|changed| changed >> term & 1 == 0);
+            let effect = |changed: usize| {
+                let before = changed.count_ones() as usize;
+                let weight = FACTORIAL[before] * FACTORIAL[Terms::COUNT - 1 - before] / FACTORIAL[Terms::COUNT];
+                weight * (mixed(changed | 1 << term) - mixed(changed))
+            };
+            without.map(effect).sum()
+        };
+        std::array::from_fn(part)
+    }
+}
+
+/// What a score is made of, each from 0 to 1 (best): goodput over the fair share, base RTT over median RTT, what is not
+/// retransmitted, and others' goodput over their fair share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms(pub [f64; Terms::COUNT]);
+
+impl Terms {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+    /// Place of goodput.
+    pub const GOODPUT: usize = 0;
+    /// Place of delay.
+    pub const DELAY: usize = 1;
+    /// Place of retransmissions.
+    pub const REPEATS: usize = 2;
+    /// Place of what is left to others.
+    pub const OTHERS: usize = 3;
+
+    /// Those of a run, of a row's figures in their order.
+    pub fn of(figures: &[f64]) -> Self {
         let get = |metric: Metric| figures[metric as usize];
         let room = get(Metric::RateBps) * EFFICIENCY;
         let (own, all) = (get(Metric::FirstFlows), get(Metric::Flows));
@@ -52,12 +107,7 @@ impl Objective {
         let rtt = get(Metric::FirstRttP50Ms);
         let delay = if rtt > 0.0 { at_most_one(get(Metric::RttBaseMs) / rtt) } else { 1.0 };
         let repeats = 1.0 - at_most_one(get(Metric::FirstRetransmitRatio));
-        goodput * delay.powf(self.delay) * repeats.powf(self.repeats) * others.powf(self.others)
-    }
-
-    /// The worth of a row.
-    pub fn of(&self, row: &Row) -> f64 {
-        self.worth(&row.figures)
+        Self([goodput, delay, repeats, others])
     }
 }
 
@@ -89,6 +139,16 @@ mod tests {
         let fair = balanced.worth(&figures(&[]));
         let greedy = balanced.worth(&figures(&[(Metric::FirstGoodputBps, 9e6)]));
         assert!(fair > 0.95 && greedy < 0.5 * fair, "{fair} {greedy}");
+    }
+
+    #[test]
+    fn the_parts_of_a_difference_add_up_to_it_and_fall_to_the_terms_that_differ() {
+        let polite = Objective::named("polite").unwrap();
+        let (from, to) = (Terms([0.5, 0.9, 0.99, 1.0]), Terms([0.95, 0.9, 0.95, 0.4]));
+        let parts = polite.parts(&from, &to);
+        let difference = polite.score(&to) - polite.score(&from);
+        assert!((parts.iter().sum::<f64>() - difference).abs() < 1e-12, "{parts:?}");
+        assert!(parts[0] > 0.0 && parts[1] == 0.0 && parts[2] < 0.0 && parts[3] < parts[2], "{parts:?}");
     }
 
     #[test]

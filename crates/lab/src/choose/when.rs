@@ -6,7 +6,7 @@ use linfa::traits::{Fit, Predict};
 use linfa_trees::{DecisionTree, SplitQuality, TreeNode};
 use ndarray::{Array1, Array2};
 
-use crate::objective::Objective;
+use crate::choose::objective::Objective;
 use crate::report::{Heat, Scale, Section, Tree, short};
 use crate::sweep::{Cells, Metric, Sweep, axis};
 
@@ -51,6 +51,7 @@ pub fn section(sweep: &Sweep, cells: &Cells, name: &str) -> Result<Section, Stri
     let tree = grow(&cases, &all)?;
     let (right, kept, baseline) = validated(&cases)?;
     let counts = count(&cases, &all, labels.len());
+    let is_good = right > baseline;
     let share = |label: usize| format!("{} {:.0} %", labels[label], 100.0 * counts[label] as f64 / cases.len() as f64);
     let wins: Vec<String> = (0..labels.len()).map(share).collect();
     Ok(Section {
@@ -58,24 +59,41 @@ pub fn section(sweep: &Sweep, cells: &Cells, name: &str) -> Result<Section, Stri
         title: "Which one where".to_owned(),
         claim: format!(
             "Best in so many of the {} cells: {}. Judged by goodput within the fair share, delay, retransmissions and \
-             what is left to others ({}: ours); where two are within {:.0} %, {} is taken. The tree chooses right in \
-             {:.1} % of the cells that it has not seen ({FOLDS}-fold cross-validation; always the commonest: {:.1} %), \
-             and keeps {:.1} % of what the best choice in hindsight is worth.",
+             what is left to others ({}: ours); where two are within {:.0} %, {} is taken. {}",
             cases.len(),
             wins.join(", "),
             objective.name,
             100.0 * TIE,
             labels[labels.len() - 1],
-            100.0 * right,
-            100.0 * baseline,
-            100.0 * kept,
+            judged(right, kept, baseline, &labels[commonest(&counts)]),
         ),
         source: "our own grid; tree by linfa-trees (Gini), from buffer/BDP, loss, BDP in packets and competitors"
             .to_owned(),
-        tree: Some(drawn(tree.root_node(), &cases, &all, &labels)),
+        tree: is_good.then(|| drawn(tree.root_node(), &cases, &all, &labels)),
         heats: heats(sweep, &cases, at, &labels),
         ..Section::default()
     })
+}
+
+/// What cross-validation says of the tree.
+fn judged(right: f64, kept: f64, baseline: f64, commonest: &str) -> String {
+    let (right_percent, always) = (100.0 * right, 100.0 * baseline);
+    if right <= baseline {
+        return format!(
+            "No tree is drawn: over cells that it has not seen, one would choose right in {right_percent:.1} %, and always \
+             {commonest} is right in {always:.1} % ({FOLDS}-fold cross-validation). Vary more values of buffer, loss, rate or \
+             rivals to see a rule."
+        );
+    }
+    format!(
+        "The tree chooses right in {right_percent:.1} % of the cells that it has not seen ({FOLDS}-fold cross-validation; always \
+         {commonest}: {always:.1} %), and keeps {:.1} % of what the best choice in hindsight scores.",
+        100.0 * kept
+    )
+}
+
+fn commonest(counts: &[usize]) -> usize {
+    (0..counts.len()).max_by_key(|&label| counts[label]).unwrap_or(0)
 }
 
 fn cases(sweep: &Sweep, cells: &Cells, at: usize, objective: Objective) -> Vec<Case> {
@@ -131,7 +149,7 @@ fn validated(cases: &[Case]) -> Result<(f64, f64, f64), String> {
         }
         let chosen = grow(cases, &seen)?.predict(&table(cases, &unseen));
         let counts = count(cases, &seen, cases[0].worth.len());
-        let commonest = (0..counts.len()).max_by_key(|&label| counts[label]).unwrap_or(0);
+        let commonest = commonest(&counts);
         for (&case, &choice) in unseen.iter().zip(&chosen) {
             right += usize::from(choice == cases[case].best);
             baseline += usize::from(commonest == cases[case].best);
@@ -254,6 +272,16 @@ mod tests {
         assert!(question.starts_with("buffer < 0.9"), "{question}");
         assert!(matches!(*yes, Tree::Answer { ref text, .. } if text == "bbr1"));
         assert!(matches!(*no, Tree::Answer { ref text, ref detail } if text == "cubic" && detail.contains("100 %")));
+    }
+
+    #[test]
+    fn a_tree_that_is_no_better_than_the_commonest_answer_is_not_drawn_and_that_is_said() {
+        let text = judged(0.44, 0.9, 0.67, "cubic");
+        assert!(
+            text.starts_with("No tree is drawn") && text.contains("44.0 %") && text.contains("always cubic"),
+            "{text}"
+        );
+        assert!(judged(0.9, 0.99, 0.67, "cubic").starts_with("The tree chooses right in 90.0 %"));
     }
 
     #[test]

@@ -1,0 +1,163 @@
+//! Bad and odd inputs, a line of `bad_input.tsv` each: the arguments, the exit status and the whole of what standard error
+//! says. To write the table anew from what the command says today, and then to read it: BLESS=1 cargo test --test bad_input
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const TABLE: &str = "tests/bad_input.tsv";
+const COMMAND: &str = env!("CARGO_BIN_EXE_bbrlab");
+
+/// One line: `STATUS<TAB>COMMAND LINE<TAB>WHAT STANDARD ERROR SAYS`, or `file<TAB>NAME<TAB>TEXT`, or a comment.
+enum Line {
+    Comment(String),
+    File { name: String, text: String },
+    Case { status: i32, line: String, says: String },
+}
+
+fn read(table: &str) -> Vec<Line> {
+    let line = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        match cells.as_slice() {
+            ["file", name, text] => Line::File { name: (*name).to_owned(), text: (*text).to_owned() },
+            [status, command, says] => Line::Case {
+                status: status.parse().unwrap_or_else(|_| panic!("{line:?}: no status")),
+                line: (*command).to_owned(),
+                says: (*says).to_owned(),
+            },
+            _ if line.is_empty() || line.starts_with('#') => Line::Comment(line.to_owned()),
+            _ => panic!("{line:?}: three cells to a line"),
+        }
+    };
+    table.lines().map(line).collect()
+}
+
+/// A directory with the table's files, gone at the end.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(nth: usize, lines: &[Line]) -> Self {
+        let dir = std::env::temp_dir().join(format!("bbrlab-bad-input-{}-{nth}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        for line in lines {
+            if let Line::File { name, text } = line {
+                fs::write(dir.join(name), unescaped(text)).unwrap();
+            }
+        }
+        Self(dir)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
+        all.sort();
+        all
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// `\n`, `\t` and `\xHH` as the bytes that they stand for.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), text.bytes());
+    while let Some(byte) = rest.next() {
+        let escaped = if byte == b'\\' { rest.next() } else { None };
+        match escaped {
+            None => bytes.push(byte),
+            Some(b'n') => bytes.push(b'\n'),
+            Some(b't') => bytes.push(b'\t'),
+            Some(b'x') => {
+                let hex: Vec<u8> = rest.by_ref().take(2).collect();
+                bytes.push(u8::from_str_radix(std::str::from_utf8(&hex).unwrap(), 16).unwrap());
+            }
+            Some(other) => bytes.push(other),
+        }
+    }
+    bytes
+}
+
+/// Status and standard error of a command line, which a shell reads; `bbrlab` in it is the command.
+fn run(dir: &Path, line: &str) -> (i32, String) {
+    let script = format!("bbrlab() {{ \"$BBRLAB\" \"$@\"; }}\n{line}");
+    let mut shell = Command::new("bash");
+    shell.current_dir(dir).args(["-c", &script]).env_clear();
+    shell.env("BBRLAB", COMMAND).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let done = shell.stdin(Stdio::null()).stdout(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    let said = said.replace(&dir.display().to_string(), "DIR").replace('\t', "\\t");
+    (done.status.code().unwrap_or(-1), said.trim_end_matches('\n').replace('\n', "\\n"))
+}
+
+#[test]
+fn every_bad_input_ends_in_the_status_and_the_line_that_the_table_says() {
+    let text = fs::read_to_string(TABLE).unwrap();
+    let lines = read(&text);
+    let next = AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    let worker = |nth: usize| {
+        let dir = Dir::new(nth, &lines);
+        let before = dir.files();
+        let mut found = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(line) = lines.get(at) else { return found };
+            let Line::Case { line, .. } = line else { continue };
+            let mut one = run(&dir.0, line);
+            for left in dir.files().iter().filter(|file| !before.contains(file)) {
+                one.1 += &format!(" [left: {}]", left.file_name().unwrap().display());
+                let _ = if left.is_dir() { fs::remove_dir_all(left) } else { fs::remove_file(left) };
+            }
+            found.push((at, one));
+        }
+    };
+    let mut found: Vec<(usize, (i32, String))> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|nth| scope.spawn(move || worker(nth))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    found.sort_by_key(|(at, _)| *at);
+    if std::env::var_os("BLESS").is_some() {
+        bless(&lines, &found);
+    }
+    let mut wrong = String::new();
+    for (at, (status, said)) in &found {
+        let Line::Case { status: expected, line, says } = &lines[*at] else { continue };
+        if (expected, says) != (status, said) {
+            wrong += &format!("line {}: {line}\n  says   {status}: {said}\n  not    {expected}: {says}\n", at + 1);
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Whatever is refused, is refused in one line; and there are enough of them.
+#[test]
+fn the_table_holds_one_line_an_input() {
+    let lines = read(&fs::read_to_string(TABLE).unwrap());
+    let mut cases = 0;
+    for line in &lines {
+        let Line::Case { status, line, says } = line else { continue };
+        cases += 1;
+        assert!(!says.contains("[left: "), "{line}: {says}");
+        assert!(*status != 2 || (says.starts_with("bbrlab: ") && !says.contains("\\n")), "{line}: {says}");
+    }
+    assert!(cases >= 400, "{cases} inputs");
+}
+
+fn bless(lines: &[Line], found: &[(usize, (i32, String))]) {
+    let mut file = fs::File::create(TABLE).unwrap();
+    for (at, line) in lines.iter().enumerate() {
+        match line {
+            Line::Comment(text) => writeln!(file, "{text}").unwrap(),
+            Line::File { name, text } => writeln!(file, "file\t{name}\t{text}").unwrap(),
+            Line::Case { line, .. } => {
+                let (_, (status, said)) = found.iter().find(|(other, _)| *other == at).unwrap();
+                writeln!(file, "{status}\t{line}\t{said}").unwrap();
+            }
+        }
+    }
+}

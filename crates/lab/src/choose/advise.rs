@@ -1,0 +1,492 @@
+//! Which algorithm for these paths: each candidate on the same drawn paths with the same random numbers, scored and
+//! compared, with the reasons that carry the choice.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::Rng;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::objective::{Objective, Terms};
+use crate::paths::{Conditions, Path, Population};
+use crate::sweep::{Metric, Row};
+use bbrlab_sim::metrics::{RESAMPLES, resampled};
+
+/// Of two that score nearly the same, the one in use is kept: a change has a price too. Ours.
+pub const WORTH_A_CHANGE: f64 = 0.02;
+/// From this share of resampled populations on, a choice is called sure. Ours.
+pub const SURE: f64 = 0.95;
+/// Packets that all runs of an answer pass. Ours: about 15 s on two cores.
+const PACKETS_ALL: f64 = 80e6;
+/// Paths that are drawn at the least. Ours: fewer give no interval.
+pub const DRAWS_LEAST: u64 = 8;
+/// A term makes part of a reason from this share of the difference on. Ours.
+const PART_SAID: f64 = 0.1;
+
+/// A figure that is shown of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Figure {
+    /// Goodput, Mbit/s.
+    Goodput,
+    /// Goodput up to the fair share, over it, %.
+    FairShare,
+    /// Median RTT, ms.
+    RttP50,
+    /// 95th percentile of RTT, ms.
+    RttP95,
+    /// Median RTT over the base RTT.
+    RttRatio,
+    /// Retransmitted over sent, %.
+    Retransmitted,
+    /// Rivals' goodput over their fair share, %; on paths that have rivals.
+    Others,
+}
+
+impl Figure {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 7] =
+        [Self::Goodput, Self::FairShare, Self::RttP50, Self::RttP95, Self::RttRatio, Self::Retransmitted, Self::Others];
+
+    /// Its heading.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput",
+            Self::FairShare => "of fair share",
+            Self::RttP50 => "RTT p50",
+            Self::RttP95 => "RTT p95",
+            Self::RttRatio => "over base RTT",
+            Self::Retransmitted => "retransmitted",
+            Self::Others => "rivals get",
+        }
+    }
+
+    /// Its unit.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Goodput => "Mbit/s",
+            Self::FairShare | Self::Retransmitted => "%",
+            Self::RttP50 | Self::RttP95 => "ms",
+            Self::RttRatio => "×",
+            Self::Others => "% of theirs",
+        }
+    }
+
+    /// Of one run; NaN where it has none.
+    fn of(self, row: &Row) -> f64 {
+        let terms = Terms::of(&row.figures).0;
+        match self {
+            Self::Goodput => row.get(Metric::FirstGoodputBps) * 1e-6,
+            Self::FairShare => 100.0 * terms[Terms::GOODPUT],
+            Self::RttP50 => row.get(Metric::FirstRttP50Ms),
+            Self::RttP95 => row.get(Metric::FirstRttP95Ms),
+            Self::RttRatio => row.get(Metric::FirstRttP50Ms) / row.get(Metric::RttBaseMs),
+            Self::Retransmitted => 100.0 * row.get(Metric::FirstRetransmitRatio),
+            Self::Others if row.get(Metric::Flows) > row.get(Metric::FirstFlows) => 100.0 * terms[Terms::OTHERS],
+            Self::Others => f64::NAN,
+        }
+    }
+
+    /// The figure that shows each term of the score, in the order of [`Terms`].
+    const OF_TERMS: [Self; Terms::COUNT] = [Self::FairShare, Self::RttRatio, Self::Retransmitted, Self::Others];
+
+    /// Whether more of it is better.
+    const fn is_gain(self) -> bool {
+        matches!(self, Self::Goodput | Self::FairShare | Self::Others)
+    }
+}
+
+/// A figure with its 95 % bootstrap interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Mean, or a ratio of means.
+    pub middle: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    const NONE: Self = Self { middle: f64::NAN, low: f64::NAN, high: f64::NAN };
+}
+
+/// Why one candidate scores otherwise than another: a term of the score, with the figure that shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Reason {
+    /// The figure.
+    pub figure: Figure,
+    /// What the candidate has of it: a mean over the paths.
+    pub own: f64,
+    /// What the other one has.
+    pub other: f64,
+    /// By how much the term alone changes the score, as a share of the other's score.
+    pub part: f64,
+}
+
+/// One candidate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// As `--flow` takes it.
+    pub flow: String,
+    /// Mean score over the paths.
+    pub worth: f64,
+    /// Means over the paths, in the order of [`Figure::ALL`]; NaN where there is none.
+    pub figures: Vec<f64>,
+    /// Ratio of its means to those of the one in use, in the same order.
+    pub gain: Vec<Interval>,
+    /// Ratio of its score to that of the one in use.
+    pub score_gain: Interval,
+    /// Share of the resampled populations in which it is the choice.
+    pub wins: f64,
+    /// Paths on which it scores more than the one in use.
+    pub better_on: usize,
+    /// What its difference from the one in use is made of, the largest part first.
+    pub reasons: Vec<Reason>,
+}
+
+/// What is advised.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// The candidates, the one in use first.
+    pub candidates: Vec<Candidate>,
+    /// Which of them to take.
+    pub choice: usize,
+    /// Share of the resampled populations in which the choice is the same.
+    pub sure: f64,
+    /// The paths that were drawn.
+    pub paths: Vec<Path>,
+    /// What each candidate scored on each path.
+    pub worths: Vec<Vec<f64>>,
+    /// Shortest and longest run, seconds.
+    pub seconds: (f64, f64),
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// The paths.
+    pub population: &'a Population,
+    /// What holds on all of them.
+    pub conditions: &'a Conditions,
+    /// The algorithms, the one in use first.
+    pub flows: &'a [String],
+    /// What counts.
+    pub objective: Objective,
+    /// Paths to draw.
+    pub draws: u64,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Question<'_> {
+    /// The same question with fewer draws and shorter runs, where it would take long: for whoever has not said how many.
+    pub fn affordable(&self) -> (u64, Conditions) {
+        let all: f64 =
+            (0..self.draws).map(|nth| self.conditions.packets(&self.population.draw(self.seed, nth))).sum::<f64>()
+                * self.flows.len() as f64;
+        let draws = ((self.draws as f64 * PACKETS_ALL / all) as u64).clamp(DRAWS_LEAST.min(self.draws), self.draws);
+        let packets = PACKETS_ALL / (draws as f64 * self.flows.len() as f64);
+        (draws, Conditions { packets: Some(packets), ..self.conditions.clone() })
+    }
+}
+
+/// Compares candidates on the paths of a question.
+pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advice, String> {
+    let Question { population, conditions, flows, objective, draws, seed } = *question;
+    let paths: Vec<Path> = (0..draws).map(|nth| population.draw(seed, nth)).collect();
+    let rows: Vec<Vec<Row>> = flows
+        .iter()
+        .map(|flow| {
+            let one = |(nth, path): (usize, &Path)| {
+                let row = path.run(conditions, flow, seed.wrapping_add(nth as u64));
+                tick();
+                row
+            };
+            paths.par_iter().enumerate().map(one).collect::<Result<Vec<Row>, String>>()
+        })
+        .collect::<Result<_, _>>()?;
+    if rows.iter().flatten().all(|row| row.get(Metric::FirstGoodputBps) == 0.0) {
+        return Err("nothing gets through: no candidate delivered a byte on any of these paths".to_owned());
+    }
+    let worths: Vec<Vec<f64>> = rows.iter().map(|rows| rows.iter().map(|row| objective.of(row)).collect()).collect();
+    let mut rng = Rng::new(seed);
+    let (choice, wins, sure) = chosen(&worths, &mut rng);
+    let candidate = |nth: usize, rng: &mut Rng| {
+        let of = |which: usize, figure: Figure| -> Vec<f64> { rows[which].iter().map(|row| figure.of(row)).collect() };
+        Candidate {
+            flow: flows[nth].clone(),
+            worth: mean(&worths[nth]),
+            figures: Figure::ALL.iter().map(|figure| known_mean(&of(nth, *figure))).collect(),
+            gain: Figure::ALL.iter().map(|figure| ratio(&of(nth, *figure), &of(0, *figure), rng)).collect(),
+            score_gain: ratio(&worths[nth], &worths[0], rng),
+            wins: wins[nth],
+            better_on: worths[nth].iter().zip(&worths[0]).filter(|(own, other)| own > other).count(),
+            reasons: reasons(objective, &rows[nth], &rows[0]),
+        }
+    };
+    let candidates = (0..flows.len()).map(|nth| candidate(nth, &mut rng)).collect();
+    let lengths = paths.iter().map(|path| conditions.seconds(path));
+    let seconds = lengths.fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(s), high.max(s)));
+    Ok(Advice { candidates, choice, sure, paths, worths, seconds })
+}
+
+/// What the difference between two candidates' mean scores is made of. Each reason's figure differs in the direction of its
+/// part, so that a reader sees it; the parts of all terms add up to the difference.
+fn reasons(objective: Objective, own: &[Row], other: &[Row]) -> Vec<Reason> {
+    let n = own.len() as f64;
+    let mut parts = [0.0; Terms::COUNT];
+    for (own, other) in own.iter().zip(other) {
+        let of_path = objective.parts(&Terms::of(&other.figures), &Terms::of(&own.figures));
+        parts.iter_mut().zip(of_path).for_each(|(sum, part)| *sum += part / n);
+    }
+    let base = mean(&other.iter().map(|row| objective.of(row)).collect::<Vec<f64>>()).max(1e-9);
+    let largest = parts.iter().fold(0.0_f64, |largest, part| largest.max(part.abs()));
+    let figure_of = |rows: &[Row], figure: Figure| known_mean(&rows.iter().map(|r| figure.of(r)).collect::<Vec<f64>>());
+    let reason = |(figure, part): (Figure, f64)| Reason {
+        figure,
+        own: figure_of(own, figure),
+        other: figure_of(other, figure),
+        part: part / base,
+    };
+    let mut found: Vec<Reason> = Figure::OF_TERMS.into_iter().zip(parts).map(reason).collect();
+    found.retain(|reason| {
+        let rises = reason.own > reason.other;
+        reason.part.abs() * base >= PART_SAID * largest
+            && reason.part.abs() > 1e-4
+            && (rises == reason.figure.is_gain()) == (reason.part > 0.0)
+    });
+    found.sort_by(|a, b| b.part.abs().total_cmp(&a.part.abs()));
+    found
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The mean of those that are known; NaN where none is.
+fn known_mean(values: &[f64]) -> f64 {
+    mean(&values.iter().copied().filter(|value| !value.is_nan()).collect::<Vec<f64>>())
+}
+
+/// The candidate of the largest mean score, unless the one in use is about as good.
+pub fn best(means: &[f64]) -> usize {
+    let best = (0..means.len()).max_by(|&a, &b| means[a].total_cmp(&means[b])).unwrap_or(0);
+    if means[best] <= means[0] * (1.0 + WORTH_A_CHANGE) { 0 } else { best }
+}
+
+/// The choice, how often each would be chosen in resampled populations, and how often this one.
+fn chosen(worths: &[Vec<f64>], rng: &mut Rng) -> (usize, Vec<f64>, f64) {
+    let choice = best(&worths.iter().map(|worths| mean(worths)).collect::<Vec<_>>());
+    let n = worths[0].len();
+    let indices: Vec<f64> = (0..n).map(|index| index as f64).collect();
+    let mut drawn = indices.clone();
+    let mut wins = vec![0.0; worths.len()];
+    for _ in 0..RESAMPLES {
+        resampled(&indices, &mut drawn, rng);
+        let means: Vec<f64> =
+            worths.iter().map(|worths| drawn.iter().map(|&index| worths[index as usize]).sum::<f64>()).collect();
+        wins[best(&means)] += 1.0 / RESAMPLES as f64;
+    }
+    let sure = wins[choice];
+    (choice, wins, sure)
+}
+
+/// The ratio of two means, with its interval over resampled paths. What is shown of both has this very ratio.
+fn ratio(own: &[f64], base: &[f64], rng: &mut Rng) -> Interval {
+    let pairs: Vec<(f64, f64)> =
+        own.iter().zip(base).map(|(a, b)| (*a, *b)).filter(|(a, b)| a.is_finite() && b.is_finite()).collect();
+    let of = |indices: &[f64]| {
+        let sums =
+            indices.iter().map(|&nth| pairs[nth as usize]).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        sums.0 / sums.1
+    };
+    let indices: Vec<f64> = (0..pairs.len()).map(|nth| nth as f64).collect();
+    let middle = of(&indices);
+    if !middle.is_finite() {
+        return Interval::NONE;
+    }
+    let mut drawn = indices.clone();
+    let mut ratios: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            resampled(&indices, &mut drawn, rng);
+            of(&drawn)
+        })
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: f64| ratios.get((share * (ratios.len() - 1) as f64).round() as usize).copied().unwrap_or(middle);
+    if ratios.is_empty() { Interval::NONE } else { Interval { middle, low: at(0.025), high: at(0.975) } }
+}
+
+/// How good the advice is: on `paths` paths known only roughly, what the choice scores there, over the best in hindsight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// Paths judged.
+    pub paths: u64,
+    /// Mean score of what was advised, over that of the best single choice for each path.
+    pub kept: f64,
+    /// The same for always keeping the one in use.
+    pub unchanged: f64,
+    /// Share of the paths on which the advice was the best choice, or within [`WORTH_A_CHANGE`] of it.
+    pub right: f64,
+}
+
+/// Draws paths, tells the adviser of each only ranges around the truth, and judges the choice with other random numbers.
+/// Of rivals the adviser knows how many they are and what they may be, not which are there.
+pub fn judge(
+    truth: &Population,
+    flows: &[String],
+    objective: Objective,
+    (paths, draws): (u64, u64),
+    seed: u64,
+    tick: &(dyn Fn() + Sync),
+) -> Result<Judged, String> {
+    /// Seeds of the truth: none that the adviser has used.
+    const APART: u64 = 1 << 40;
+    /// Runs of the truth of each path.
+    const RUNS: u64 = 3;
+    /// What was advised, what is in use, and the best score; whether the advice was right.
+    struct One {
+        got: f64,
+        unchanged: f64,
+        most: f64,
+        right: bool,
+    }
+    let one = |nth: u64| -> Result<One, String> {
+        let path = truth.draw(seed ^ APART, nth);
+        let known = Population::of(path.roughly(truth.rival_flows()));
+        let seed = seed.wrapping_add(nth * 1000);
+        let conditions = &Conditions::default();
+        let question = Question { population: &known, conditions, flows, objective, draws, seed };
+        let advice = advise(&question, &|| ())?;
+        let truths: Vec<f64> = flows
+            .iter()
+            .map(|flow| {
+                let runs = (0..RUNS)
+                    .map(|run| path.run(conditions, flow, APART + nth * RUNS + run).map(|row| objective.of(&row)));
+                Ok(mean(&runs.collect::<Result<Vec<f64>, String>>()?))
+            })
+            .collect::<Result<_, String>>()?;
+        let most = truths.iter().copied().fold(0.0, f64::max);
+        tick();
+        let got = truths[advice.choice];
+        Ok(One { got, unchanged: truths[0], most, right: got >= most * (1.0 - WORTH_A_CHANGE) })
+    };
+    let all: Vec<One> = (0..paths).into_par_iter().map(one).collect::<Result<_, _>>()?;
+    let sum = |of: fn(&One) -> f64| all.iter().map(of).sum::<f64>();
+    let most = sum(|one| one.most);
+    Ok(Judged {
+        paths,
+        kept: sum(|one| one.got) / most,
+        unchanged: sum(|one| one.unchanged) / most,
+        right: all.iter().filter(|one| one.right).count() as f64 / paths as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::{Kind, KindSpec};
+
+    fn spec(rate: &str, buffer: &str, loss: &str) -> KindSpec {
+        KindSpec {
+            rate: rate.to_owned(),
+            rtt: "40ms".to_owned(),
+            buffer: buffer.to_owned(),
+            loss: loss.to_owned(),
+            rivals: "0".to_owned(),
+            ..KindSpec::unknown()
+        }
+    }
+
+    fn ask(spec: &KindSpec, objective: &str, draws: u64, seed: u64) -> Advice {
+        let question = Question {
+            population: &Population::of(Kind::parse(spec).unwrap()),
+            conditions: &Conditions::default(),
+            flows: &["cubic", "bbr1"].map(str::to_owned),
+            objective: Objective::named(objective).unwrap(),
+            draws,
+            seed,
+        };
+        advise(&question, &|| ()).unwrap()
+    }
+
+    const GOODPUT: usize = 0;
+    const OTHERS: usize = 6;
+
+    #[test]
+    fn a_lossy_path_wants_bbr_and_says_by_how_much_and_why() {
+        let advice = ask(&spec("5mbit", "1bdp", "2%"), "throughput", 3, 1);
+        let bbr1 = &advice.candidates[1];
+        assert_eq!(advice.choice, 1);
+        assert!(bbr1.gain[GOODPUT].low > 1.3 && advice.sure > SURE && bbr1.gain[OTHERS].middle.is_nan(), "{bbr1:?}");
+        let first = bbr1.reasons[0];
+        assert!(first.figure == Figure::FairShare && first.own > first.other && first.part > 0.3, "{first:?}");
+        assert_eq!(bbr1.better_on, 3);
+    }
+
+    #[test]
+    fn what_is_as_good_stays_as_it_is() {
+        let advice = ask(&spec("5mbit", "4bdp", "0%"), "throughput", 3, 1);
+        assert_eq!(advice.choice, 0, "{advice:?}");
+        assert_eq!(best(&[1.0, 1.019]), 0);
+        assert_eq!(best(&[1.0, 1.03]), 1);
+    }
+
+    #[test]
+    fn the_same_question_gets_the_same_answer() {
+        let one = || ask(&spec("2mbit..5mbit", "0.5bdp..2bdp", "0%..1%"), "balanced", 4, 9);
+        assert_eq!(format!("{:?}", one()), format!("{:?}", one()));
+    }
+
+    #[test]
+    fn a_ratio_is_that_of_the_figures_beside_it() {
+        let advice = ask(&spec("2mbit..20mbit", "0.5bdp..8bdp", "0%..2%"), "balanced", 5, 2);
+        let (cubic, bbr1) = (&advice.candidates[0], &advice.candidates[1]);
+        for (nth, figure) in Figure::ALL.iter().enumerate().filter(|(_, figure)| **figure != Figure::Others) {
+            let (shown, ratio) = (bbr1.figures[nth] / cubic.figures[nth], bbr1.gain[nth]);
+            assert!((shown - ratio.middle).abs() < 1e-9, "{figure:?}: {shown} {ratio:?}");
+            assert!(ratio.low <= ratio.middle && ratio.middle <= ratio.high, "{figure:?}: {ratio:?}");
+        }
+    }
+
+    #[test]
+    fn a_choice_has_a_reason_that_points_its_way() {
+        for (nth, (buffer, loss, objective)) in [
+            ("0.3bdp", "0%..3%", "balanced"),
+            ("8bdp", "0%", "delay"),
+            ("1bdp", "0.5%", "polite"),
+            ("0.2bdp", "0%", "throughput"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let rivals = KindSpec { rivals: "0..2".to_owned(), ..spec("5mbit", buffer, loss) };
+            let advice = ask(&rivals, objective, 4, nth as u64);
+            let other = &advice.candidates[1];
+            let rises = other.worth > advice.candidates[0].worth;
+            let differs = (other.score_gain.middle - 1.0).abs() > WORTH_A_CHANGE;
+            let carries = other.reasons.first().is_some_and(|reason| (reason.part > 0.0) == rises);
+            assert!(!differs || carries, "{objective}: {other:?}");
+        }
+    }
+
+    #[test]
+    fn fast_paths_are_drawn_less_often_and_run_for_a_shorter_time() {
+        let ask = |rate: &str| {
+            let population = Population::of(Kind::parse(&spec(rate, "1bdp", "0%")).unwrap());
+            let question = Question {
+                population: &population,
+                conditions: &Conditions::default(),
+                flows: &["cubic", "bbr1", "bbr3"].map(str::to_owned),
+                objective: Objective::named("balanced").unwrap(),
+                draws: 24,
+                seed: 1,
+            };
+            let (draws, conditions) = question.affordable();
+            (draws, conditions.seconds(&population.draw(1, 0)))
+        };
+        let (draws, seconds) = ask("10gbit");
+        assert!(draws == DRAWS_LEAST && (3.0..6.0).contains(&seconds), "{draws} {seconds}");
+        assert_eq!(ask("100mbit"), (24, 12.0));
+    }
+}
