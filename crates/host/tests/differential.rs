@@ -175,13 +175,7 @@ struct Outcome {
 type Native<'a> = &'a mut dyn FnMut(u64, &Input, &[u32; MAX_PARAMS]) -> (Output, Telemetry);
 
 /// Makes the same calls to both.
-fn compare(
-    config: &AlgorithmConfig,
-    calls: u64,
-    events: &[u64],
-    counts_bytes: bool,
-    native: Native<'_>,
-) -> Outcome {
+fn compare(config: &AlgorithmConfig, calls: u64, events: &[u64], counts_bytes: bool, native: Native<'_>) -> Outcome {
     let name = config.name();
     let program = Program::load_for_trial(config, TICK_NS).unwrap_or_else(|fault| panic!("{name}: {fault}"));
     let parameters = kernel::parameters(config, TICK_NS);

@@ -21,7 +21,9 @@ pub struct Controls {
 /// Says why no kernel can run an algorithm: neither its own nor ours.
 pub fn check(algorithm: &AlgorithmConfig) -> Result<(), String> {
     match kernel_cc(algorithm) {
-        Err(_) if object(algorithm.name()).is_none() => Err(format!("{}: there is no kernel program of it", algorithm.name())),
+        Err(_) if object(algorithm.name()).is_none() => {
+            Err(format!("{}: there is no kernel program of it", algorithm.name()))
+        }
         _ => Ok(()),
     }
 }
