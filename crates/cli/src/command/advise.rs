@@ -2,6 +2,8 @@
 //! where to get it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod page;
+
 use std::fmt::Write as _;
 
 use bbrlab_lab::choose::advise::{
@@ -10,14 +12,12 @@ use bbrlab_lab::choose::advise::{
 use bbrlab_lab::choose::objective::Objective;
 use bbrlab_lab::measured;
 use bbrlab_lab::paths::{self, Conditions, Kind, KindSpec, Population};
-use bbrlab_lab::report::{self, Axis, Number, Panel, Report, Section, Series, Style, Table};
 use bbrlab_sim::link::DeliveryTrace;
 use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
 use clap::Args;
 use serde_json::json;
 
 use crate::args::{ConditionArgs, seed};
-use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -147,7 +147,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
     let text = shown(&advice, objective, &known.said);
     let mut files = Vec::new();
     if let Some(target) = &page {
-        let html = report::render(&pages(args, &advice, objective, &text));
+        let html = report::render(&page::report(args, &advice, objective, &text));
         files.extend(target.write(|to| to.write_all(html.as_bytes()))?);
     }
     if let Some(target) = &json {
@@ -538,137 +538,4 @@ fn second(advice: &Advice) -> usize {
     (1..advice.candidates.len())
         .max_by(|&a, &b| advice.candidates[a].worth.total_cmp(&advice.candidates[b].worth))
         .unwrap_or(0)
-}
-
-fn pages(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -> Report {
-    let columns =
-        ["path", "rate, Mbit/s", "RTT, ms", "buffer, ms", "loss, %", "competitors"].map(str::to_owned).to_vec();
-    let flows = advice.candidates.iter().map(|one| format!("score of {}", one.flow));
-    let row = |(nth, path): (usize, &paths::Path)| {
-        let known = [
-            (nth + 1) as f64,
-            path.rate_bps / 1e6,
-            path.rtt_s * 1e3,
-            path.buffer_bytes * 8e3 / path.rate_bps,
-            100.0 * path.loss,
-            path.rivals.len() as f64,
-        ];
-        let worths = advice.worths.iter().map(|worths| worths[nth]);
-        known.into_iter().chain(worths).map(report::short).collect()
-    };
-    let table = Table {
-        columns: columns.into_iter().chain(flows).collect(),
-        rows: advice.paths.iter().enumerate().map(row).collect(),
-    };
-    let compared = |one: &advise::Candidate| {
-        let gains = std::iter::once(&one.score_gain).chain(COMPARED.iter().map(|(nth, _)| &one.gain[*nth])).map(ratio);
-        [vec![one.flow.clone(), format!("{:.3}", one.worth)], gains.collect()].concat()
-    };
-    let heads = ["algorithm", "mean score", "score, ratio"].into_iter().chain(COMPARED.iter().map(|(_, name)| *name));
-    Report {
-        title: headline(advice, objective),
-        subtitle: text.lines().find(|line| line.starts_with("Why")).unwrap_or_default().to_owned(),
-        asked: asked(&[
-            ("in use now", advice.candidates[0].flow.clone()),
-            ("objective", objective.name.to_owned()),
-            ("paths drawn", advice.paths.len().to_string()),
-            ("ran in", "the simulator".to_owned()),
-            ("seed", args.seed.to_string()),
-        ]),
-        numbers: numbers(advice),
-        lead: vec![forest(advice)],
-        sections: vec![
-            Section {
-                id: "advice".to_owned(),
-                title: format!("Against {}", advice.candidates[0].flow),
-                claim: text
-                    .lines()
-                    .filter(|line| {
-                        ["Warning", "How to get", "Inferred", "Score"].iter().any(|head| line.starts_with(head))
-                    })
-                    .collect::<Vec<_>>()
-                    .join(" "),
-                runs_table: Some(Table {
-                    columns: heads.map(str::to_owned).collect(),
-                    rows: advice.candidates.iter().map(compared).collect(),
-                }),
-                ..Section::default()
-            },
-            Section {
-                id: "runs".to_owned(),
-                title: "The runs behind it".to_owned(),
-                claim: "Each path was run with each algorithm and the same random numbers.".to_owned(),
-                runs_table: Some(table),
-                ..Section::default()
-            },
-        ],
-        ..Report::default()
-    }
-}
-
-/// What each candidate does, in means.
-fn numbers(advice: &Advice) -> Vec<Number> {
-    let of = |figure: usize| {
-        let (name, unit) = (Figure::ALL[figure].name(), Figure::ALL[figure].unit());
-        advice.candidates.iter().enumerate().map(move |(nth, one)| Number {
-            label: format!("{name}, {}", one.flow),
-            value: format!("{} {unit}", number(one.figures[figure])),
-            note: match nth {
-                0 => "in use now".to_owned(),
-                _ => ratio(&one.gain[figure]),
-            },
-            color_key: Some(one.flow.clone()),
-        })
-    };
-    of(0).chain(of(2)).collect()
-}
-
-/// Every figure of every candidate as a ratio to the one in use, with its interval.
-fn forest(advice: &Advice) -> report::Figure {
-    let current = &advice.candidates[0].flow;
-    let others = &advice.candidates[1..];
-    let known: Vec<usize> = COMPARED
-        .iter()
-        .map(|(figure, _)| *figure)
-        .filter(|&figure| others.iter().any(|one| one.gain[figure].middle.is_finite()))
-        .collect();
-    let one = |(nth, candidate): (usize, &advise::Candidate)| {
-        let gains = || known.iter().enumerate().map(|(row, &figure)| (row, &candidate.gain[figure]));
-        // Side by side within the row.
-        let shift = (nth as f64 - (others.len() - 1) as f64 / 2.0) * 0.22;
-        Series {
-            name: candidate.flow.clone(),
-            style: Style::Points,
-            x: gains().map(|(_, gain)| gain.middle).collect(),
-            y: gains().map(|(row, gain)| if gain.middle.is_finite() { row as f64 + shift } else { f64::NAN }).collect(),
-            low: gains().map(|(_, gain)| gain.low).collect(),
-            high: gains().map(|(_, gain)| gain.high).collect(),
-            color_key: Some(candidate.flow.clone()),
-        }
-    };
-    let rows = known.len() as f64;
-    let same = Series {
-        name: format!("as {current}"),
-        style: Style::Reference,
-        x: vec![1.0, 1.0],
-        y: vec![-0.5, rows - 0.5],
-        ..Series::default()
-    };
-    report::Figure {
-        id: "ratios".to_owned(),
-        title: format!("Against {current}"),
-        how_to_read: format!(
-            "Each mark is the ratio of a figure's mean over the paths to that of {current}, its bar the 95 % interval. Right of the \
-             line is more: good for goodput, bad for RTT and retransmissions."
-        ),
-        x: Axis { label: format!("ratio to {current}"), log: true, ..Axis::default() },
-        panels: vec![Panel {
-            y: Axis {
-                names: known.iter().map(|&figure| Figure::ALL[figure].name().to_owned()).collect(),
-                ..Axis::default()
-            },
-            series: std::iter::once(same).chain(others.iter().enumerate().map(one)).collect(),
-        }],
-        ..report::Figure::default()
-    }
 }
