@@ -73,11 +73,13 @@ pub(super) fn forest(study: &Study) -> Figure {
     let mut series = Vec::new();
     for (arm, algorithm) in study.design.algorithms[..study.control()].iter().enumerate() {
         let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
-        let kinds: &[(&str, fn(&Line) -> &Gain, f64)] =
-            &[("same users", |line| &line.paired, -0.15), ("A/B split", |line| &line.split, 0.15)];
-        for (nth, &(kind, of, shift)) in kinds.iter().enumerate().take(if several { 1 } else { 2 }) {
+        for (nth, (kind, shift)) in [("same users", -0.15), ("A/B split", 0.15)].into_iter().enumerate() {
+            if several && nth > 0 {
+                break;
+            }
+            let of = |line: &Line| if nth == 0 { line.paired } else { line.split };
             let shift = if several { (arm as f64 - (study.control() - 1) as f64 / 2.0) * 0.22 } else { shift };
-            let part = |part: fn(&Gain) -> f64| own.iter().map(|line| 1.0 + part(of(line))).collect::<Vec<f64>>();
+            let part = |part: fn(&Gain) -> f64| own.iter().map(|line| 1.0 + part(&of(line))).collect::<Vec<f64>>();
             series.push(Series {
                 name: format!("{algorithm}, {kind}"),
                 style: Style::Points,
