@@ -11,7 +11,8 @@ use bbrlab_lab::choose::advise::{
 };
 use bbrlab_lab::choose::objective::Objective;
 use bbrlab_lab::measured;
-use bbrlab_lab::paths::{self, Conditions, Kind, KindSpec, Population};
+use bbrlab_lab::paths::{Conditions, Kind, KindSpec, Population};
+use bbrlab_lab::report;
 use bbrlab_sim::link::DeliveryTrace;
 use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
 use clap::Args;
