@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::gain::quantile;
 use super::{Cut, Gain, Study};
 use crate::report::{Asked, Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table, short};
-use crate::words::counted;
 use bbrlab_sim::metrics::median;
 
 /// Edges of the classes of sizes, bytes. Ours; 3 MB is the study's.
