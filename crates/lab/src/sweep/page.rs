@@ -3,6 +3,7 @@
 
 use super::{Cells, Metric, Sweep};
 use crate::report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table, short};
+use crate::words::counted;
 
 /// What a page shows unless told.
 pub const SHOWN: [Metric; 3] = [Metric::FirstGoodputBps, Metric::QueueP50Ms, Metric::FirstRetransmitRatio];
