@@ -395,7 +395,7 @@ fn headline(advice: &Advice, objective: Objective) -> String {
     };
     if advice.choice == 0 {
         return format!(
-            "Don't change: {} is the best here, or within {:.0} % of it, for {} ({sure}).",
+            "Don't change: {} is the best here, or within {:.0} % of it, for the objective {} ({sure}).",
             current.flow,
             100.0 * WORTH_A_CHANGE,
             objective.name
@@ -406,7 +406,7 @@ fn headline(advice: &Advice, objective: Objective) -> String {
     // What another draw of paths would not say is no advice to follow blindly.
     let verb = if advice.sure >= SURE { "Use" } else { "Perhaps" };
     format!(
-        "{verb} {} instead of {}: its score is {} ({} … {}) for {} ({sure}).",
+        "{verb} {} instead of {}: it scores {} ({} … {}) for the objective {} ({sure}).",
         choice.flow,
         current.flow,
         percent(gain.middle),
