@@ -113,7 +113,7 @@ impl Machine {
         let known = fs::read_to_string(&available).map_err(Fault::file(&available))?;
         if !known.split_whitespace().any(|one| one == algorithm) {
             return Err(Fault::Other(format!(
-                "{algorithm}: the kernel has it not; it has {}; as root: modprobe tcp_{algorithm}",
+                "{algorithm}: the kernel does not have it; it has {}; as root: modprobe tcp_{algorithm}",
                 known.trim()
             )));
         }

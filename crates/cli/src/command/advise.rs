@@ -498,8 +498,9 @@ fn source_of(flow: &str) -> String {
     let text = match cc {
         "bbr1" => sysctl("tcp_bbr", "bbr"),
         "bbr3" | "bbr3-linux" | "bbr3-draft06" => {
-            "no released Linux has BBRv3: build the kernel of https://github.com/google/bbr, branch v3, where it is called \
-             bbr; a transport of your own can take it from the crate bbrlab-core"
+            "no released Linux has BBRv3: bbrlab host load bbr3-linux brings it to a Linux with BTF, as root and until it \
+             is unloaded; or build the kernel of https://github.com/google/bbr, branch v3, where it is called bbr; a \
+             transport of your own can take it from the crate bbrlab-core"
                 .to_owned()
         }
         "bbr2" => "no released Linux has BBRv2; its code is in https://github.com/google/bbr, branch v2alpha".to_owned(),

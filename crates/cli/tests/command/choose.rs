@@ -105,7 +105,10 @@ fn bad_input_is_refused_in_a_line_and_leaves_nothing() {
         (&["advise", "--rate", "20mbit..2mbit", "--rtt", "40ms"], "runs backwards"),
         (&["advise", "--rate", "20mbit", "--rtt", "40ms", "--objective", "fun"], "no objective"),
         (&["advise", "--from", "other.toml"], "no connection's rate or RTT"),
-        (&["advise", "--algorithms", "bbr1;bbr3*2"], "--algorithms: \"bbr3*2\" says what or when to send"),
+        (
+            &["advise", "--rate", "10mbit", "--rtt", "40ms", "--algorithms", "bbr1;bbr3*2"],
+            "--algorithms: \"bbr3*2\" says what or when to send",
+        ),
         (&["advise", "--current", "bbr9"], "--current: no algorithm \"bbr9\""),
         (&["advise", "--algorithms", "cubic"], "nothing to compare with"),
         (&["tune", "bbr3", "--population", "bad.toml"], "path 1: rate"),

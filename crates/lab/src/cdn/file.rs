@@ -320,7 +320,7 @@ mod tests {
     fn a_slip_is_named_with_its_line_and_column() {
         for (slip, what) in [
             (TEXT.replace("10mbit", "ten"), "4:8: "),
-            (TEXT.replace("rate", "rat"), "4:1: unknown field `rat`"),
+            (TEXT.replace("rate", "rat"), "4:1: unknown key \"rat\"; did you mean rate?"),
             (TEXT.replace("'1MB'", "{ uniform = { min = '2MB', max = '1MB' } }"), "class \"a\": size: out of range"),
             (format!("algorithms = ['bbr1']\n{TEXT}"), "at least two"),
             (format!("algorithms = ['bbr9', 'cubic']\n{TEXT}"), "bbr9"),

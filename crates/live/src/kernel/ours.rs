@@ -24,6 +24,10 @@ pub fn check(algorithm: &AlgorithmConfig) -> Result<(), String> {
         Err(_) if object(algorithm.name()).is_none() => {
             Err(format!("{}: there is no kernel program of it", algorithm.name()))
         }
+        Err(_) if cfg!(not(feature = "host")) => Err(format!(
+            "{}: the kernel does not have it, and this build cannot load it; build with --features host",
+            algorithm.name()
+        )),
         _ => Ok(()),
     }
 }
@@ -65,7 +69,7 @@ impl Controls {
         match ours.first() {
             None => Ok(Self { names }),
             Some(config) => Err(format!(
-                "{}: the kernel has it not, and this build cannot load it; build with --features host, or use --on sim",
+                "{}: the kernel does not have it, and this build cannot load it; build with --features host, or use --on sim",
                 config.name()
             )),
         }
