@@ -112,6 +112,18 @@ need_oracle() {
     [ -e /dev/net/tun ] || lack "no /dev/net/tun; as root: modprobe tun, or give the container --device /dev/net/tun"
 }
 
+# Rights and kernel parts of loading our algorithms; the objects are committed.
+need_host() {
+    need make make
+    need ip iproute2
+    need unshare util-linux
+    [ -e /usr/include/libelf.h ] || apt_install libelf-dev || lack "no libelf.h; on Debian: apt-get install libelf-dev"
+    [ -e /usr/include/zlib.h ] || apt_install zlib1g-dev || lack "no zlib.h; on Debian: apt-get install zlib1g-dev"
+    need pkg-config pkg-config
+    [ "$(id -u)" -eq 0 ] || lack "loading BPF programs needs root"
+    [ -e /sys/kernel/btf/vmlinux ] || lack "this kernel has no BTF (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"
+}
+
 # User Mode Linux: a kernel that is kept needs nothing more.
 need_uml() {
     need ip iproute2
@@ -159,6 +171,7 @@ needs_of() {
             need valgrind valgrind
             ;;
         oracle) need_oracle ;;
+        host) need_host ;;
         uml | uml-tests | agree) need_uml ;;
         fuzz) need c++ g++ ;;
     esac

@@ -23,6 +23,10 @@ objects! {
     "reno" "reno"
 }
 
+/// The kernel's own BBR behind the same hooks, to measure beside.
+#[cfg(feature = "load")]
+pub(crate) static KERNEL_BBR: &[u8] = include_bytes!("../../../bpf/cc/objects/kernel_bbr.bpf.o");
+
 /// What moves sockets from one congestion control to another.
 #[cfg(feature = "load")]
 pub(crate) static SWITCH: &[u8] = include_bytes!("../../../bpf/cc/objects/switch.bpf.o");

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use bbrlab_core::{AlgorithmConfig, MAX_PARAMS};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
 
-use crate::objects::object;
+use crate::objects::{KERNEL_BBR, object};
 use crate::{Fault, kernel};
 
 /// Longest name of a congestion control, with its final zero. Source: Linux `TCP_CA_NAME_MAX`.
@@ -83,6 +83,15 @@ impl Program {
     /// The same with what lets its code be called on a connection of its own, for comparisons.
     pub fn load_for_trial(config: &AlgorithmConfig, tick_ns: u64) -> Result<Self, Fault> {
         Self::with(config, "bbrlab_trial", tick_ns, true)
+    }
+
+    /// The kernel's own BBR, called from BPF: for measurements beside it.
+    pub fn kernel_bbr(name: &str) -> Result<Self, Fault> {
+        let (algorithm, fault) = ("the kernel's bbr", |error: libbpf_rs::Error| refused("the kernel's bbr", &error));
+        listen();
+        let mut open = ObjectBuilder::default().open_memory(KERNEL_BBR).map_err(fault)?;
+        set(&mut open, CONTROL, &label(name))?;
+        Ok(Self { object: open.load().map_err(fault)?, algorithm })
     }
 
     fn with(config: &AlgorithmConfig, name: &str, tick_ns: u64, for_trial: bool) -> Result<Self, Fault> {
@@ -179,12 +188,16 @@ fn settle(open: &mut OpenObject, parameters: &[u32; MAX_PARAMS], tick_ns: u64, n
     let settings = parameters.iter().flat_map(|value| value.to_ne_bytes()).chain(tick_ns.to_ne_bytes());
     let settings: Vec<u8> = settings.collect();
     set(open, SETTINGS, &settings)?;
-    // `name` is the first member of our tcp_congestion_ops.
+    set(open, CONTROL, &label(name))
+}
+
+/// The first member of our `tcp_congestion_ops`.
+fn label(name: &str) -> [u8; NAME_MAX] {
     let mut label = [0; NAME_MAX];
     for (to, from) in label[..NAME_MAX - 1].iter_mut().zip(name.bytes()) {
         *to = from;
     }
-    set(open, CONTROL, &label)
+    label
 }
 
 /// Sets the first bytes of a map that is known when the program is loaded.
