@@ -77,6 +77,15 @@ oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; 
 	tools/oracle.sh short
 	cargo test --locked -p bbrlab $(BPF) --test record -- --ignored
 
+host: ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back; needs root and BPF
+	cargo test --locked -p bbrlab-host --features load -- --include-ignored --test-threads=1
+
+host-long: ## the comparison with native code at 10 million calls an algorithm (hours)
+	BBRLAB_CALLS=10000000 nice cargo test --locked --release -p bbrlab-host --features load --test differential -- --ignored --nocapture
+
+bpf: ## the BPF objects anew: the committed ones byte by byte, or, of another compiler, held to native code in their place
+	tools/bpf.sh
+
 uml: ## a real Linux kernel for --on uml, about four minutes; built once and kept outside the repo
 	@tools/setup.sh uml
 	tools/uml/build.sh
