@@ -22,7 +22,10 @@ const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 /// Calls and nanoseconds of the program that handles an ACK.
 fn spent(program: &Program) -> (u64, u64) {
-    let handler = program.object().progs().find(|one| ["cc_cong_control", "cc_cong_avoid"].iter().any(|name| one.name() == *name));
+    let handler = program
+        .object()
+        .progs()
+        .find(|one| ["cc_cong_control", "cc_cong_avoid"].iter().any(|name| one.name() == *name));
     let id = handler.and_then(|one| libbpf_rs::Program::id_from_fd(one.as_fd()).ok());
     let found = libbpf_rs::query::ProgInfoIter::default().find(|info| Some(info.id) == id);
     found.map_or((0, 0), |info| (info.run_cnt, info.run_time_ns))

@@ -150,6 +150,11 @@ pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, Failure> {
     }
 }
 
+/// Whether TCP_INFO shows what the algorithm is doing: the kernel's own do, and what only has a threshold.
+fn shows_state(algorithm: &AlgorithmConfig) -> bool {
+    kernel_cc(algorithm).is_ok() || matches!(algorithm, AlgorithmConfig::Reno(_) | AlgorithmConfig::Cubic(_))
+}
+
 /// Drives all flows from the start of the run to its end.
 pub fn drive(setup: &Setup, ends: &[Ends], path: &mut dyn Path) -> Result<Driven, Failure> {
     let low_water = reading::share(path.low_water(), setup.flows.len());
@@ -506,6 +511,7 @@ impl<'a> Driver<'a> {
                 flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
             }
             if flow.info.state != 0
+                && shows_state(&self.setup.flows[index].algorithm)
                 && let Some(state) = columns::state_of(&flow.info, flow.bbr.as_ref())
                 && flow.last_state != Some(state)
             {
