@@ -184,7 +184,7 @@ fn compare(config: &AlgorithmConfig, calls: u64, events: &[u64], counts_bytes: b
     let trial = programs.find(|program| program.name() == "trial_event").unwrap();
     let seed = number("BBRLAB_SEED", 1);
     while outcome.calls < calls {
-        let mut connection = Connection::begin(seed.wrapping_add(outcome.calls), counts_bytes);
+        let mut connection = Connection::begin(Rng::derive(seed, outcome.calls).next_u64(), counts_bytes);
         let mut event = INIT;
         for _ in 0..CONNECTION.min(calls - outcome.calls) {
             let mut asked = Trial { event, input: connection.input, ..Trial::default() };
