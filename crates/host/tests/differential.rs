@@ -1,6 +1,6 @@
 //! The programs that the kernel runs, beside the same code run natively: random calls, and after each the same output and the same model.
 //!
-//! `BBRLAB_CALLS` sets how many an algorithm (default 20,000), `BBRLAB_SEED` which.
+//! `BBRLAB_CALLS` sets how many an algorithm (default 100,000), `BBRLAB_SEED` which.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(feature = "load")]
 
@@ -15,7 +15,7 @@ use libbpf_rs::ProgramInput;
 /// Ticks a second of the comparison's clock: an ordinary kernel's.
 const TICK_NS: u64 = 4_000_000;
 /// Calls of one connection.
-const CONNECTION: u64 = 20_000;
+const CONNECTION: u64 = 5_000;
 
 /// `struct trial` of `bpf/cc/trial.h`.
 #[repr(C)]
@@ -220,7 +220,7 @@ macro_rules! differential {
         #[test]
         #[ignore = "needs the right to load BPF programs"]
         fn $test() {
-            let calls = number("BBRLAB_CALLS", 20_000);
+            let calls = number("BBRLAB_CALLS", 100_000);
             let plain = AlgorithmConfig::named($name).unwrap();
             let (mut all, mut states) = (0, BTreeSet::new());
             // A quarter of the calls with other parameters.
