@@ -53,8 +53,9 @@ build: ## the command, at target/release/bbrlab
 format: ## the sources are formatted
 	cargo fmt --all --check
 
-lint: ## clippy without a warning, on every target
+lint: ## clippy without a warning, on every target, the fuzzers' too
 	cargo clippy --locked --workspace --all-targets $(BPF) -- -D warnings
+	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
 
 docs: ## links lead somewhere, files keep their length, words are spelt right
 	python3 tools/check_docs.py

@@ -6,11 +6,13 @@ use bbrlab_lab::{measured, paths::Kind};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| match measured::read(text) {
-    Ok(samples) => {
-        let (spec, said) = measured::kind(&samples);
-        assert!(!said.is_empty());
-        if !spec.rate.is_empty() && !spec.rtt.is_empty()
-            && let Err(error) = Kind::parse(&spec)
+    Ok(connections) => {
+        let evidence = measured::evidence(&connections);
+        assert!(!evidence.said.is_empty());
+        // Without a rate the evidence says so, and nothing is asked of the path.
+        assert_eq!(evidence.spec.rate.is_empty(), evidence.no_rate.is_some());
+        if !evidence.spec.rate.is_empty() && !evidence.spec.rtt.is_empty()
+            && let Err(error) = Kind::parse(&evidence.spec)
         {
             assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
         }
