@@ -168,6 +168,8 @@ struct Live {
     sender: Option<OwnedFd>,
     receiver: Option<OwnedFd>,
     app: Option<App>,
+    /// The connection stands: its application writes from then on, as in the simulator.
+    connected: bool,
     /// Bytes written so far.
     written: u64,
     /// Bytes read so far.
@@ -226,6 +228,7 @@ impl<'a> Driver<'a> {
             written: 0,
             read: 0,
             watched: false,
+            connected: false,
             request_sent: Time::ZERO,
             ask_at: Time::NEVER,
             info: TcpInfo::default(),
@@ -346,7 +349,7 @@ impl<'a> Driver<'a> {
                 socket::write_some(receiver, &[0; REQUEST])?;
             }
         }
-        let Some(app) = &mut flow.app else { return Ok(Time::NEVER) };
+        let Some(app) = flow.app.as_mut().filter(|_| flow.connected) else { return Ok(Time::NEVER) };
         let mut wrote = false;
         // A request comes from the client, over the path; so its moment is not ours to choose.
         while now >= app.next && !(app.exchange().is_some() && app.next < app.stop()) {
@@ -414,13 +417,18 @@ impl<'a> Driver<'a> {
 
     /// The sender has room, or a request has arrived.
     fn on_sender(&mut self, index: usize) -> io::Result<()> {
-        let flow = &mut self.flows[index];
+        let now = self.now();
+        let (setup, flow) = (&self.setup.flows[index], &mut self.flows[index]);
+        if !flow.connected {
+            flow.connected = true;
+            flow.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
+        }
         if let (Some(fd), Some(app)) = (&flow.sender, &mut flow.app)
             && app.exchange().is_some()
             && let Some(requests) = socket::discard(fd, BLOCK)?
         {
             for _ in 0..requests / REQUEST {
-                app.on_time(Time::nanos(clock::now_ns() - self.zero), flow.written);
+                app.on_time(now, flow.written);
             }
         }
         self.write(index)

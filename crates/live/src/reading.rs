@@ -25,10 +25,10 @@ pub fn low_water(flow: &FlowSetup, low_water: u64, read: u64) -> i32 {
     if read == 0 {
         return 1;
     }
-    let most = match (flow.rwnd, &flow.traffic) {
-        (Rwnd::Unlimited, Traffic::Bulk) => low_water,
-        (Rwnd::Unlimited, Traffic::Size(bytes)) => low_water.min((*bytes).saturating_sub(read)),
-        _ => 1,
+    let most = match flow.traffic {
+        _ if flow.reads_at_once() => 1,
+        Traffic::Size(bytes) => low_water.min(bytes.saturating_sub(read)),
+        _ => low_water,
     };
     i32::try_from(most.max(1)).unwrap_or(i32::MAX)
 }

@@ -235,6 +235,11 @@ impl PathSetup {
 }
 
 impl FlowSetup {
+    /// Its receiver takes what has arrived at once. That of a bulk transfer lets it gather, as one that is busy does.
+    pub const fn reads_at_once(&self) -> bool {
+        !matches!((self.rwnd, &self.traffic), (Rwnd::Unlimited, Traffic::Bulk | Traffic::Size(_)))
+    }
+
     /// A bulk flow over the first link, from the start to the end, between Linux hosts of today.
     pub fn bulk(name: impl Into<String>, algorithm: AlgorithmConfig) -> Self {
         Self {

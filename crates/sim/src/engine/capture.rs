@@ -168,6 +168,7 @@ impl Headers {
             _ if has(mark::CWR) => TcpFlags::ACK.and(TcpFlags::CWR),
             _ => TcpFlags::ACK,
         };
+        let flags = if has(mark::PUSH) { flags.and(TcpFlags::PSH) } else { flags };
         let ecn = if has(mark::CE) { 3 } else { 2 * u8::from(has(mark::ECT)) };
         PacketRecord {
             seq: if is_syn { 0 } else { self.byte(segment.seq) },

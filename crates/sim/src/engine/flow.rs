@@ -69,7 +69,7 @@ impl Flow {
     pub fn new(index: usize, setup: &FlowSetup, ack_delay: Span, seed: u64) -> Self {
         Self {
             sender: Sender::new(index as u32, setup, seed),
-            receiver: Receiver::new(setup.mss, setup.rwnd, &setup.host),
+            receiver: Receiver::new(setup.mss, setup.rwnd, setup.reads_at_once(), &setup.host),
             stats: FlowStats::default(),
             started: false,
             ack_delay,

@@ -25,6 +25,8 @@ pub mod mark {
     pub const RETRANSMIT: u8 = 16;
     /// The third packet of the handshake: an acknowledgement alone.
     pub const BARE: u8 = 32;
+    /// TCP's PSH: the end of a super-packet of several segments, or of all that was written (Linux `__tcp_transmit_skb`).
+    pub const PUSH: u8 = 64;
     /// What carries no payload.
     pub const NO_DATA: u8 = SYN | BARE;
 }

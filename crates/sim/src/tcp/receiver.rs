@@ -48,6 +48,8 @@ pub struct Receiver {
     pub in_order_bytes: u64,
     mss: u64,
     unacked_bytes: u64,
+    /// Its application takes what is there at once, whatever it is.
+    is_prompt: bool,
     quick: u32,
     delayed_ack: Span,
     ack_at: Time,
@@ -92,7 +94,7 @@ struct Window {
 
 impl Receiver {
     /// A receiver whose handshake measured `srtt`.
-    pub fn new(mss: u32, rwnd: Rwnd, host: &HostSetup) -> Self {
+    pub fn new(mss: u32, rwnd: Rwnd, is_prompt: bool, host: &HostSetup) -> Self {
         let now = match rwnd {
             Rwnd::Unlimited => u64::MAX,
             Rwnd::Fixed(bytes) => bytes,
@@ -109,6 +111,7 @@ impl Receiver {
             in_order_bytes: 0,
             mss: u64::from(mss),
             unacked_bytes: 0,
+            is_prompt,
             quick: QUICK_ACKS_FIRST,
             delayed_ack: host.delayed_ack,
             ack_at: Time::NEVER,
@@ -284,7 +287,9 @@ impl Receiver {
             self.ranges.pop_front();
             self.absorb(start, end);
         }
-        if filled && self.ranges.is_empty() || self.quick > 0 || self.unacked_bytes > self.mss {
+        // An application that empties the socket has what was pushed acknowledged: Linux `tcp_cleanup_rbuf`.
+        let is_taken = self.is_prompt && (segment.marks & mark::PUSH != 0 || u64::from(segment.len) < self.mss);
+        if filled && self.ranges.is_empty() || self.quick > 0 || self.unacked_bytes > self.mss || is_taken {
             Want::Now
         } else if self.ranges.is_empty() {
             Want::Delayed

@@ -67,6 +67,8 @@ pub struct Sender {
     pub(super) window: u64,
     /// Where the super-packet ends that is to be sent next, bytes.
     pub(super) super_end: u64,
+    /// Where the newest segment that was not full ends. Source: Linux `snd_sml`.
+    short_end: u64,
     /// From here on super-packets were made when the receive window was known.
     pub(super) wide_from: u64,
     // Pacing
@@ -137,6 +139,7 @@ impl Sender {
                 Rwnd::Auto(limit) => limit.min(65_535),
             },
             super_end: 0,
+            short_end: 0,
             wide_from: 0,
             wstamp: Time::ZERO,
             pace_at: Time::NEVER,
@@ -391,9 +394,9 @@ impl Sender {
             if !probe && burst > 1 && self.should_defer(now, cwnd, in_flight, burst, &mut cwnd_limited) {
                 break;
             }
-            let n = self.send_burst(now, burst.min(quota).min(limit - sent), out);
+            let n = self.send_burst(now, burst.min(quota).min(limit - sent), probe, out);
             if n == 0 {
-                break; // the receive window is full
+                break; // the receive window is full, or a short segment waits
             }
             sent += n;
         }
@@ -405,9 +408,9 @@ impl Sender {
         sent
     }
 
-    /// Sends one burst of new segments; 0 if the receive window has no room.
+    /// Sends one burst of new segments; 0 if the receive window has no room, or all that is left waits to be filled up.
     #[inline(never)] // so that a call that finds the pacer shut stays short
-    fn send_burst(&mut self, now: Time, segments: u32, out: &mut Vec<Segment>) -> u32 {
+    fn send_burst(&mut self, now: Time, segments: u32, probe: bool, out: &mut Vec<Segment>) -> u32 {
         let end = self.una_bytes.saturating_add(self.window).min(self.app.written);
         let room = end.saturating_sub(self.next_bytes);
         let first = self.board.packets_out() == 0;
@@ -422,6 +425,14 @@ impl Sender {
             _ if end == self.app.written => room.div_ceil(mss) as u32,
             _ => (room / mss).max(1) as u32,
         };
+        // A segment that is not full waits while an earlier one is outstanding, in Minshall's form of Nagle's algorithm
+        // (Linux `tcp_nagle_check`).
+        let is_short = u64::from(segments) * mss > room;
+        let waits = is_short && !first && !probe && self.short_end > self.una_bytes && end == self.app.written;
+        let segments = segments - u32::from(waits);
+        if segments == 0 {
+            return 0;
+        }
         let token = self.cc.on_sent(now, &self.burst(segments, room.min(u64::from(segments) * mss)));
         // A restart from idleness may just have shrunk the window.
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
@@ -433,7 +444,11 @@ impl Sender {
             self.next_bytes += len;
             bytes += len;
             n += 1;
-            self.emit(now, seq, len as u16, 0, out);
+            let is_end = n == segments && n > 1 || self.next_bytes == self.app.written;
+            self.emit(now, seq, len as u16, if is_end { mark::PUSH } else { 0 }, out);
+        }
+        if bytes < u64::from(n) * mss {
+            self.short_end = self.next_bytes;
         }
         while self.super_end <= self.next_bytes {
             self.super_end += self.super_bytes();
@@ -444,7 +459,7 @@ impl Sender {
 
     fn emit(&mut self, now: Time, seq: u64, len: u16, extra: u8, out: &mut Vec<Segment>) {
         let mut marks = extra;
-        if self.ecn && extra == 0 {
+        if self.ecn && extra & mark::RETRANSMIT == 0 {
             marks |= mark::ECT;
             if self.send_cwr {
                 self.send_cwr = false;

@@ -4,7 +4,7 @@
 use super::*;
 
 fn receiver() -> Receiver {
-    let mut receiver = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+    let mut receiver = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default());
     receiver.on_handshake(Time::ZERO, Span::millis(40));
     receiver.quick = 0;
     receiver
@@ -27,10 +27,30 @@ fn segment(seq: u64) -> Segment {
     Segment { seq, sent: Time::nanos(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
 }
 
+/// What is pushed is acknowledged at once where the application has taken it, as Linux does since 6.7 for full segments too.
+#[test]
+fn what_is_pushed_is_acknowledged_to_a_prompt_reader() {
+    for is_prompt in [false, true] {
+        let mut receiver = Receiver::new(1448, Rwnd::Unlimited, is_prompt, &HostSetup::default());
+        receiver.quick = 0;
+        let mut answered = |seq, change: fn(&mut Segment)| {
+            let mut own = segment(seq);
+            change(&mut own);
+            let answer = arrive(&mut receiver, Time::nanos(seq), &own);
+            receiver.clear_timers();
+            receiver.unacked_bytes = 0;
+            answer.is_some()
+        };
+        assert!(!answered(0, |_| {}));
+        assert_eq!(answered(1, |own| own.marks = mark::PUSH), is_prompt);
+        assert_eq!(answered(2, |own| own.len = 100), is_prompt);
+    }
+}
+
 /// A retransmission fills the hole; the segments that left before it and come after it are refused by their timestamps.
 #[test]
 fn a_late_segment_from_before_a_retransmission_is_refused() {
-    let mut receiver = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+    let mut receiver = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default());
     let at = |ms| Time::ZERO + Span::millis(ms);
     let mut acks = Vec::new();
     let mut arrive = |now: u64, seq: u64, sent: u64| {
@@ -46,7 +66,7 @@ fn a_late_segment_from_before_a_retransmission_is_refused() {
 
 #[test]
 fn the_first_17_segments_are_acknowledged_one_by_one() {
-    let mut r = Receiver::new(1448, Rwnd::Unlimited, &HostSetup::default());
+    let mut r = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default());
     r.on_handshake(Time::ZERO, Span::millis(40));
     let acked: Vec<u64> = (0..21).filter(|&seq| arrive(&mut r, Time::nanos(seq), &segment(seq)).is_some()).collect();
     assert_eq!(acked, (0..17).chain([18, 20]).collect::<Vec<_>>());
@@ -137,7 +157,7 @@ fn a_filled_hole_is_acknowledged_at_once() {
 #[test]
 fn gro_makes_one_ack_of_a_burst() {
     let mut r =
-        Receiver::new(1448, Rwnd::Unlimited, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
+        Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup { gro: Some(Span::micros(20)), ..HostSetup::default() });
     for seq in 0..10 {
         assert!(arrive(&mut r, Time::nanos(seq), &segment(seq)).is_none());
     }
