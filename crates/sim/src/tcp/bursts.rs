@@ -107,9 +107,9 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::FlowSetup;
+    use crate::setup::{FlowSetup, Traffic};
     use crate::tcp::packet::Segment;
-    use bbrlab_core::AlgorithmConfig;
+    use bbrlab_core::{AlgorithmConfig, Rate};
 
     const MSS: u64 = 1448;
 
@@ -151,5 +151,29 @@ mod tests {
         assert!(defers(&sender));
         sender.super_end = sender.next_bytes + 2 * MSS;
         assert!(!defers(&sender));
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::millis(ms)
+    }
+
+    /// What Linux's `tcp_nagle_check` does to an application that writes 2,000 bytes at a time.
+    #[test]
+    fn a_short_segment_waits_while_another_one_is_outstanding() {
+        let mut setup = FlowSetup::bulk("cubic", AlgorithmConfig::named("cubic").unwrap());
+        setup.traffic = Traffic::Rate { rate: Rate::bits_per_sec(1_600_000), tick: Span::millis(10) };
+        let mut sender = Sender::new(0, &setup, 1);
+        let mut lengths = |step: fn(&mut Sender, &FlowSetup, &mut Vec<Segment>)| {
+            let mut out = Vec::new();
+            step(&mut sender, &setup, &mut out);
+            out.iter().filter(|segment| segment.len > 0).map(|segment| segment.len).collect::<Vec<_>>()
+        };
+        lengths(|sender, _, out| sender.start(at(0), out));
+        let first = lengths(|sender, setup, out| {
+            sender.on_syn_ack(at(100), setup, at(0), out);
+        });
+        assert_eq!(first, [1448, 552]);
+        assert_eq!(lengths(|sender, _, out| sender.on_time(at(110), out)), [1448]);
+        assert_eq!(lengths(|sender, _, out| sender.on_time(at(120), out)), [1448]);
     }
 }
