@@ -23,17 +23,17 @@ enum {
 	RETRANSMISSION = 1 << 7,
 };
 
+/* What an ACK reads stands first, so that it touches few lines of the cache. */
 struct input {
-	__u64 now_ns, tick, departure_ns, delivered_us, delivered, lost, srtt_us, min_rtt_us, idle_ns, rto_ns, una, next, seed,
-		in_flight;
-	__u32 ca_state, old_ca_state, packets_out, mss, cwnd, cwnd_clamp, cwnd_count, ssthresh, marks, unused;
+	__u64 now_ns, tick, departure_ns, delivered_us, delivered, lost, srtt_us, in_flight;
 	__s64 rs_delivered, rs_interval_us;
 	__u64 rs_prior_delivered;
 	__s64 rs_rtt_us;
 	__u64 rs_losses, rs_acked_sacked, rs_prior_in_flight, rs_marks;
-	__u64 tx_in_flight, lost_since;
-	__u32 marked_since, packets;
-	__u64 volume, seq, rounds, span_us, max_rate, pacing_rate;
+	__u32 ca_state, marks, mss, marked_since;
+	__u64 max_rate, tx_in_flight, lost_since;
+	__u64 min_rtt_us, idle_ns, rto_ns, una, next, seed, volume, seq, rounds, span_us, pacing_rate;
+	__u32 old_ca_state, packets_out, cwnd, cwnd_clamp, cwnd_count, ssthresh, packets, unused;
 };
 
 struct output {
@@ -56,15 +56,14 @@ struct ack_mark {
 
 /* FLOW_BYTES is what the Rust says of its own part (`NAME_bytes`). */
 struct flow {
-	struct input in;
 	struct output out;
+	struct input in;
 	__u64 rest[(FLOW_BYTES - sizeof(struct input) - sizeof(struct output)) / 8];
 	/* The volume counters of an algorithm that counts bytes, and where the socket's counts stood then. */
 	__u64 delivered_bytes, lost_bytes;
 	__u32 seen_delivered, seen_lost;
-	/* ssthresh was asked and the state for it is not told yet; the ACK answers a tail-loss probe; it reports marks. */
-	__u32 asked, is_tlp, ece;
-	__u32 newest, delivered_at_mark, last_end_seq, snd_nxt, is_retrans;
+	/* `found` is the mark that the last ACK's packet was looked up by. */
+	__u32 newest, found, delivered_at_mark, last_end_seq, snd_nxt, is_retrans;
 	struct ack_mark marks[MARKS];
 };
 

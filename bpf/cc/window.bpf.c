@@ -29,8 +29,22 @@ static __always_inline void one_ack(struct flow *flow)
 static __always_inline void read_for(struct flow *flow, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct input *in = &flow->in;
+	__u32 idle;
 
 	read_socket(flow, sk);
+	no_sample(flow);
+	in->packets_out = tp->packets_out;
+	in->cwnd = tp->snd_cwnd;
+	in->cwnd_count = tp->snd_cwnd_cnt;
+	in->ssthresh = tp->snd_ssthresh;
+	in->una = tp->snd_una;
+	in->next = tp->snd_nxt;
+	in->pacing_rate = sk->sk_pacing_rate;
+	idle = (__u32)in->tick - tp->lsndtime;
+	in->idle_ns = (__s32)idle > 0 ? idle * settings.tick_ns : 0;
+	if (sk->sk_pacing_status != PACING_NONE)
+		in->marks |= PACED;
 	if (flow->in.mss != tp->mss_cache) {
 		flow->in.mss = tp->mss_cache;
 		mss(flow);
@@ -62,8 +76,7 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 	if (!flow)
 		return;
 	__sync_fetch_and_add(&begun, 1);
-	read_socket(flow, sk);
-	flow->in.mss = ((struct tcp_sock *)sk)->mss_cache;
+	read_beginning(flow, sk);
 	init(flow);
 }
 

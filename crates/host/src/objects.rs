@@ -10,7 +10,6 @@ macro_rules! objects {
     };
 }
 
-// Without BBR-S, whose sorted samples are too much for the verifier: docs/kernel.md.
 objects! {
     "bbr1" "bbr1"
     "bbr2" "bbr2"
@@ -18,6 +17,7 @@ objects! {
     "bbr3-linux" "bbr3_linux"
     "bbr-cpa" "cpa"
     "acd-linux" "acd"
+    "bbr-s" "bbrs"
     "davis" "davis"
     "cubic" "cubic"
     "reno" "reno"

@@ -253,6 +253,8 @@ differential!(cpa, "bbr-cpa", 4, false, cpa_init cpa_telemetry: ACK cpa_ack, TX_
     CA_STATE cpa_ca_state, UNDO cpa_undo, MSS cpa_mss, MAX_RATE cpa_max_rate);
 differential!(acd, "acd-linux", 4, false, acd_init acd_telemetry: ACK acd_ack, TX_START acd_tx_start, RTO acd_rto,
     CA_STATE acd_ca_state, UNDO acd_undo, MSS acd_mss, MAX_RATE acd_max_rate);
+differential!(bbrs, "bbr-s", 4, false, bbrs_init bbrs_telemetry: ACK bbrs_ack, TX_START bbrs_tx_start, RTO bbrs_rto,
+    CA_STATE bbrs_ca_state, UNDO bbrs_undo, MSS bbrs_mss, MAX_RATE bbrs_max_rate);
 differential!(davis, "davis", 3, false, davis_init davis_telemetry: ACK davis_ack, TX_START davis_tx_start, RTO davis_rto,
     CA_STATE davis_ca_state, UNDO davis_undo, MSS davis_mss, MAX_RATE davis_max_rate);
 differential!(bbr2, "bbr2", 6, false, bbr2_init bbr2_telemetry: ACK bbr2_ack, TX_START bbr2_tx_start, RTO bbr2_rto,

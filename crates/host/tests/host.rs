@@ -18,9 +18,11 @@ use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::journal::{self, Journal, Phase};
 use bbrlab_host::manage::{Host, Wanted};
 use bbrlab_host::places::Places;
+use bbrlab_host::program::Program;
 use bbrlab_host::{Fault, kernel, telemetry};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 /// Says to a process that it is inside namespaces of its own, and what a child has to do.
@@ -53,6 +55,10 @@ fn run(program: &str, arguments: &[&str]) {
 /// A name that no other test, on this machine, has.
 fn own_name(end: &str) -> String {
     format!("t{}{end}", std::process::id())
+}
+
+fn now() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into()
 }
 
 fn wanted(algorithm: &str, name: &str, as_default: bool) -> Wanted {
@@ -222,6 +228,23 @@ fn every_algorithm_loads_carries_data_and_goes() {
         assert!(matches!(with(|host| host.load(&wanted(algorithm, &name, false))), Err(Fault::NameTaken(_))));
         with(|host| host.unload(&name, None)).unwrap();
         assert_nothing_left(&name, &before, &default);
+    }
+}
+
+/// Goal: far from the verifier's limit of a million instructions, so that another kernel's verifier, which walks otherwise, takes them too.
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn the_kernel_verifies_each_program_soon() {
+    for (algorithm, _) in bbrlab_host::objects::OBJECTS {
+        let config = AlgorithmConfig::named(algorithm).unwrap();
+        let begun = now();
+        let program = Program::load(&config, &own_name("v")).unwrap_or_else(|fault| panic!("{algorithm}: {fault}"));
+        let took = now() - begun;
+        let verified = program.verified();
+        let (slowest, most) = verified.iter().max_by_key(|(_, walked)| *walked).unwrap();
+        println!("{algorithm:<11} {most:>7} instructions of {slowest}, {} ms", took.as_millis());
+        assert!((1..200_000).contains(most), "{algorithm}: {slowest} takes {most}");
+        assert!(took < Duration::from_secs(1), "{algorithm}: loaded in {took:?}");
     }
 }
 
