@@ -16,7 +16,7 @@ AGREE_REPEAT ?= 3
 
 export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 # Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests package no-std targets oracle host uml-tests agree catalogue golden conform repeat commands report instructions fuzz
+STEPS := format lint docs tests package no-std targets bpf oracle host uml-tests agree catalogue golden conform repeat commands report instructions fuzz
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
@@ -24,7 +24,7 @@ BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: bpf host-long help setup run test build clean uml picture mutants spec-mutants golden-update $(STEPS)
+.PHONY: host-long help setup run test build clean uml picture mutants spec-mutants golden-update $(STEPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24

@@ -1,9 +1,11 @@
 #!/bin/bash
-# Records the kernel's own BBR and CUBIC afresh and replays them against core; nothing of it stays on the host.
-# usage: tools/oracle.sh situations | short | million [ACKS]
+# Records the kernel's own BBR and CUBIC, and our algorithms in the kernel, afresh and replays them against core; nothing of it stays
+# on the host.
+# usage: tools/oracle.sh situations | short | million [ACKS] | ours [ACKS [ALGORITHM…]]
 #   situations  every situation of the tests, into crates/replay/tests/data/replay
-#   short       two of them, into a temporary directory: what `make test` does
+#   short       a few of them and of ours, into a temporary directory: what `make test` does
 #   million     every situation at length, until there are ACKS (1000000) ACKs
+#   ours        every situation, and with ECN and at 10 Gbit/s, by each of our algorithms in the kernel, until there are ACKS (1000000)
 # Exit status: 0 equal, 1 different, 2 could not run. What it needs, `tools/setup.sh oracle` says.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -uo pipefail
@@ -34,7 +36,9 @@ situations() {
 
 short() {
     record loss-1 bbr1 "$scratch/loss-1.bbr1.tap" && record rto bbr1 "$scratch/rto.bbr1.tap" &&
-        record loss-1 cubic "$scratch/loss-1.cubic.tap" || exit 2
+        record loss-1 cubic "$scratch/loss-1.cubic.tap" &&
+        record loss-1 bbr3-linux "$scratch/loss-1.bbr3-linux.tap" && record rto bbr3-linux "$scratch/rto.bbr3-linux.tap" &&
+        record rto bbr1,program=bbrlab "$scratch/rto.bbr1-ours.tap" || exit 2
     "$bbrlab" replay "$scratch"/*.tap
 }
 
@@ -68,6 +72,45 @@ million() {
     done
 }
 
+# Of our own: the log of a situation is replayed and goes; one that differs is kept.
+held() {
+    local what=$1 log=$2 json
+    json=$("$bbrlab" replay --json "$log") || { "$bbrlab" replay "$log"; cp "$log" "${TMPDIR:-/tmp}/"; exit 1; }
+    acks=$((acks + $(jq '.logs[0].report.acks' <<< "$json")))
+    outputs=$((outputs + $(jq '.logs[0].report.outputs' <<< "$json")))
+    jq -r --arg what "$what" '.logs[0].report | "  \($what): \(.acks) ACKs \(.events)"' <<< "$json"
+    rm "$log"
+}
+
+ours() {
+    local want=$1 acks=0 outputs=0 round=0 name cc log rest seconds
+    shift
+    [ $# -gt 0 ] || set -- bbr1 bbr2 bbr3 bbr3-linux bbr-cpa acd-linux bbr-s davis cubic reno
+    log=$scratch/ours.tap
+    while [ "$acks" -lt "$want" ]; do
+        round=$((round + 1))
+        for cc in "$@"; do
+            for name in "$data"/*.toml; do
+                name=$(basename "$name" .toml)
+                [ "$name" != 10-kbit ] || [ $round -eq 1 ] || continue
+                seconds=()
+                [ "$name" != 1-gbit ] || seconds=(--duration 4s)
+                record "$name" "$cc,program=bbrlab" "$log" --seed "$round" "${seconds[@]}" > "$scratch/said" 2>&1 ||
+                    { say "$cc $name: $(cat "$scratch/said")"; continue; }
+                held "$cc $name" "$log"
+            done
+            while read -r name rest; do
+                # shellcheck disable=SC2086 # flags
+                "$bbrlab" record $rest --seed "$round" --out "$log" > "$scratch/said" 2>&1 ||
+                    { say "$cc $name: $(cat "$scratch/said")"; continue; }
+                held "$cc $name" "$log"
+            done <<< "ecn --rate 20mbit --rtt 20ms --buffer 2bdp --aqm red --duration 5s --flow $cc,program=bbrlab,ecn=on
+10-gbit --rate 10gbit --rtt 1ms --buffer 2bdp --duration 3s --flow $cc,program=bbrlab"
+        done
+        say "round $round: $acks ACKs, $outputs outputs, all equal"
+    done
+}
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 command -v "$bbrlab" > /dev/null || { say "no $bbrlab; make build"; exit 2; }
@@ -75,5 +118,6 @@ case ${1-} in
     situations) situations ;;
     short) short ;;
     million) million "${2:-1000000}" ;;
-    *) sed -n '3,7s/^# //p' "$0"; exit 2 ;;
+    ours) ours "${2:-1000000}" "${@:3}" ;;
+    *) sed -n '4,9s/^# //p' "$0"; exit 2 ;;
 esac

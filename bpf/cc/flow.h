@@ -8,6 +8,9 @@
 
 #include "../kernel.h"
 
+/* 64-bit words of a recorded call. */
+#define CALL_WORDS 52
+
 /* Parameters of an algorithm. Source: core MAX_PARAMS. */
 #define PARAMETERS 64
 
@@ -46,6 +49,32 @@ struct telemetry {
 	__u32 state, pacing_gain, cwnd_gain, ssthresh, extra_acked, marks;
 };
 
+/* Events by their numbers, as `trial.h` takes them and a record of a call names them. */
+enum event {
+	INIT,
+	ACK,
+	TX_START,
+	RTO,
+	CA_STATE,
+	UNDO,
+	MSS,
+	MAX_RATE,
+	TLP_ACK,
+	TLP_RECOVERY,
+	LOST,
+	RTT,
+	THRESHOLD,
+};
+
+/* One call of the algorithm: what it was told, and what it left. `flow` counts connections, `number` calls, lost records included. */
+struct call {
+	__u64 flow, number, event;
+	struct input in;
+	struct output out;
+	struct telemetry model;
+};
+_Static_assert(sizeof(struct call) == 8 * CALL_WORDS, "crates/live/src/oracle/calls.rs reads so many words");
+
 /* What was delivered, lost and in flight when an ACK came: see marks.h. */
 struct ack_mark {
 	__u32 delivered, lost, in_flight, next;
@@ -62,6 +91,8 @@ struct flow {
 	/* The volume counters of an algorithm that counts bytes, and where the socket's counts stood then. */
 	__u64 delivered_bytes, lost_bytes;
 	__u32 seen_delivered, seen_lost;
+	/* Which connection of this program it is, for recordings. */
+	__u64 number;
 	/* `found` is the mark that the last ACK's packet was looked up by. */
 	__u32 newest, found, delivered_at_mark, last_end_seq, snd_nxt, is_retrans;
 	struct ack_mark marks[MARKS];
@@ -107,10 +138,13 @@ _Static_assert(sizeof(struct connection) == 152, "crates/host/src/telemetry.rs r
 		read;                                \
 	})
 
-/* Set before the program is loaded, as a map of their own: the algorithm's parameters, and how long a tick of the kernel's clock is. */
+/*
+ * Set before the program is loaded, as a map of their own: the algorithm's parameters, how long a tick of the kernel's clock is, and whether calls
+ * are recorded; where they are not, the verifier leaves that code out.
+ */
 struct settings {
 	__u32 parameters[PARAMETERS];
-	__u64 tick_ns;
+	__u64 tick_ns, records;
 };
 
 const volatile struct settings settings SEC(".rodata.settings") = { .tick_ns = 4000000 };

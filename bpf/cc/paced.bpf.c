@@ -99,10 +99,10 @@ static __always_inline void read_for(struct flow *flow, struct sock *sk)
 	read_socket(flow, sk);
 	if (flow->in.mss != size) {
 		flow->in.mss = size;
-		mss(flow);
+		CALL(mss, MSS);
 	}
 	if (flow->in.max_rate != most)
-		max_rate(flow);
+		CALL(max_rate, MAX_RATE);
 }
 
 static __always_inline void read_between(struct flow *flow, struct sock *sk)
@@ -129,7 +129,7 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 
 	if (!flow)
 		return;
-	__sync_fetch_and_add(&begun, 1);
+	begin(flow);
 	read_beginning(flow, sk);
 	flow->in.seed = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
 	flow->snd_nxt = tp->snd_nxt;
@@ -144,7 +144,7 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 	flow->seen_lost = tp->lost;
 #endif
 	count_bytes(flow);
-	init(flow);
+	CALL(init, INIT);
 	write_outputs(flow, sk);
 	tp->snd_ssthresh = NO_SSTHRESH;
 #ifndef UNPACED
@@ -197,7 +197,7 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 	if (READ_BITS(tp, is_cwnd_limited))
 		in->marks |= CWND_LIMITED;
 	if (said & SAID_TLP)
-		tlp_ack(flow);
+		CALL(tlp_ack, TLP_ACK);
 	KEPT(sk, SAID) = said & SAID_SSTHRESH;
 #endif
 	count_bytes(flow);
@@ -211,10 +211,10 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 			in->marks |= APP_LIMITED;
 		else
 			in->marks &= ~APP_LIMITED;
-		lost(flow);
+		CALL(lost, LOST);
 	}
 #endif
-	one_ack(flow);
+	CALL(one_ack, ACK);
 	write_outputs(flow, sk);
 	if (flow->out.mark_app_limited) {
 		app_limited = tp->delivered + packets_in_flight(tp);
@@ -234,7 +234,7 @@ SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
 		return;
 	read_between(flow, sk);
 	count_bytes(flow);
-	tx_start(flow);
+	CALL(tx_start, TX_START);
 	write_outputs(flow, sk);
 }
 
@@ -256,12 +256,12 @@ SEC("struct_ops") void cc_set_state(__u64 *ctx)
 	if (new == LOSS) {
 		if (said & SAID_SSTHRESH)
 			flow->in.marks |= FIRST_TIMEOUT;
-		rto(flow);
+		CALL(rto, RTO);
 	} else {
 		/* A window reduction that comes of the answer to a tail-loss probe, not of marks. */
 		if (new == CWR && (said & (SAID_TLP | SAID_ECE)) == SAID_TLP)
-			tlp_recovery(flow);
-		ca_state(flow);
+			CALL(tlp_recovery, TLP_RECOVERY);
+		CALL(ca_state, CA_STATE);
 	}
 	KEPT(sk, SAID) = said & ~SAID_SSTHRESH;
 	write_outputs(flow, sk);
@@ -300,7 +300,7 @@ SEC("struct_ops") void cc_set_state(__u64 *ctx)
 	if (!flow)
 		return;
 	read_between(flow, sk);
-	rto(flow);
+	CALL(rto, RTO);
 	write_outputs(flow, sk);
 }
 
@@ -314,7 +314,7 @@ SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
 		read_between(flow, sk);
 		flow->in.old_ca_state = 0;
 		flow->in.ca_state = 3; /* TCP_CA_Recovery */
-		ca_state(flow);
+		CALL(ca_state, CA_STATE);
 	}
 	return ((struct tcp_sock *)sk)->snd_ssthresh;
 }
@@ -329,7 +329,7 @@ SEC("struct_ops") __u32 cc_undo_cwnd(__u64 *ctx)
 		return ((struct tcp_sock *)sk)->snd_cwnd;
 	read_between(flow, sk);
 	count_bytes(flow);
-	undo(flow);
+	CALL(undo, UNDO);
 	return READ_HERE(flow->out.cwnd);
 }
 

@@ -25,8 +25,14 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* Connections begun, and hooks called on a connection that has no memory of ours. */
-__u64 begun = 0, without_memory = 0;
+/* Connections begun, hooks called on a connection that has no memory of ours; calls, and those for which the ring had no room. */
+__u64 begun = 0, without_memory = 0, calls_made = 0, calls_lost = 0;
+
+/* For recordings; not made where there is none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} calls SEC(".maps");
 
 extern void FACE(init)(struct flow *, const volatile __u32 *);
 __attribute__((noinline)) int init(struct flow *flow)
@@ -49,6 +55,39 @@ __attribute__((noinline)) int tell(struct flow *flow, struct telemetry *into)
 	FACE(telemetry)(flow, into);
 	return 0;
 }
+
+__attribute__((noinline)) int record(struct flow *flow, __u32 event)
+{
+	struct telemetry model = {};
+	struct call *call;
+	__u64 number;
+
+	if (!flow || !settings.records)
+		return 0;
+	number = __sync_fetch_and_add(&calls_made, 1);
+	call = bpf_ringbuf_reserve(&calls, sizeof(*call), 0);
+	if (!call) {
+		__sync_fetch_and_add(&calls_lost, 1);
+		return 0;
+	}
+	tell(flow, &model);
+	call->flow = flow->number;
+	call->number = number;
+	call->event = event;
+	call->in = flow->in;
+	call->out = flow->out;
+	call->model = model;
+	bpf_ringbuf_submit(call, 0);
+	return 0;
+}
+
+/* An event of a socket's, recorded if that was asked for. */
+#define CALL(name, event)                       \
+	do {                                    \
+		name(flow);                     \
+		if (settings.records)           \
+			record(flow, event);    \
+	} while (0)
 
 static __always_inline struct flow *flow_of(struct sock *sk, __u64 flags)
 {
@@ -96,6 +135,12 @@ static __always_inline void no_sample(struct flow *flow)
 	in->rs_acked_sacked = 0;
 	in->rs_prior_in_flight = 0;
 	in->rs_marks = 0;
+}
+
+/* A connection begins with memory that may be another algorithm's. */
+static __always_inline void begin(struct flow *flow)
+{
+	flow->number = __sync_fetch_and_add(&begun, 1);
 }
 
 static __always_inline void read_beginning(struct flow *flow, struct sock *sk)

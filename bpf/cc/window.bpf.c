@@ -47,7 +47,7 @@ static __always_inline void read_for(struct flow *flow, struct sock *sk)
 		in->marks |= PACED;
 	if (flow->in.mss != tp->mss_cache) {
 		flow->in.mss = tp->mss_cache;
-		mss(flow);
+		CALL(mss, MSS);
 	}
 }
 
@@ -75,9 +75,9 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 
 	if (!flow)
 		return;
-	__sync_fetch_and_add(&begun, 1);
+	begin(flow);
 	read_beginning(flow, sk);
-	init(flow);
+	CALL(init, INIT);
 }
 
 SEC("struct_ops") void cc_release(__u64 *ctx)
@@ -98,7 +98,7 @@ SEC("struct_ops") void cc_cong_avoid(__u64 *ctx)
 	flow->in.marks |= MAY_RAISE;
 	if (is_cwnd_limited(tp))
 		flow->in.marks |= CWND_LIMITED;
-	ack(flow);
+	CALL(ack, ACK);
 	write_window(flow, sk);
 }
 
@@ -113,7 +113,7 @@ SEC("struct_ops") void cc_pkts_acked(__u64 *ctx)
 	read_for(flow, sk);
 	flow->in.rs_rtt_us = sample->rtt_us;
 	flow->in.rs_acked_sacked = sample->pkts_acked;
-	rtt(flow);
+	CALL(rtt, RTT);
 	write_window(flow, sk);
 }
 
@@ -128,7 +128,7 @@ SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
 	if (!flow)
 		return;
 	read_for(flow, sk);
-	tx_start(flow);
+	CALL(tx_start, TX_START);
 }
 
 SEC("struct_ops") void cc_set_state(__u64 *ctx)
@@ -142,7 +142,7 @@ SEC("struct_ops") void cc_set_state(__u64 *ctx)
 	if (!flow)
 		return;
 	read_for(flow, sk);
-	rto(flow);
+	CALL(rto, RTO);
 }
 
 SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
@@ -153,7 +153,7 @@ SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
 	if (!flow)
 		return ((struct tcp_sock *)sk)->snd_ssthresh;
 	read_for(flow, sk);
-	threshold(flow);
+	CALL(threshold, THRESHOLD);
 	return READ_HERE(flow->out.ssthresh);
 }
 

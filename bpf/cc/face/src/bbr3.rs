@@ -38,6 +38,18 @@ impl<R: Rules> Face for Bbr3<R> {
         self.set_max_pacing_rate(Some(most));
     }
     #[inline(always)]
+    fn on_lost(&mut self, input: &Input) {
+        self.on_lost_packet(&input.lost());
+    }
+    #[inline(always)]
+    fn on_tlp_ack(&mut self) {
+        Self::on_tlp_ack(self);
+    }
+    #[inline(always)]
+    fn on_tlp_recovery(&mut self, input: &Input) {
+        Self::on_tlp_recovery(self, Time::nanos(input.now_ns), input.delivered, input.marked(mark::APP_LIMITED));
+    }
+    #[inline(always)]
     fn outputs(&self) -> Output {
         Output {
             pacing_rate: self.pacing_rate().as_bytes_per_sec(),
@@ -93,12 +105,10 @@ macro_rules! edition {
         face!(Bbr3<bbrlab_core::$rules>: $bytes $init $ack $ca_state $rto $undo $tx_start $mss $max_rate $telemetry);
         more!(Bbr3<bbrlab_core::$rules>, $round $signals $startup $cycle $rtt $outputs);
         more! { Bbr3<bbrlab_core::$rules>:
-            $lost => |bbr, input| bbr.on_lost_packet(&input.lost());
+            $lost => |bbr, input| bbr.on_lost(input);
             $loss => |bbr, input| bbr.on_loss(input.delivered);
             $tlp_ack => |bbr, _input| bbr.on_tlp_ack();
-            $tlp_recovery => |bbr, input| {
-                bbr.on_tlp_recovery(Time::nanos(input.now_ns), input.delivered, input.marked(mark::APP_LIMITED))
-            };
+            $tlp_recovery => |bbr, input| Face::on_tlp_recovery(bbr, input);
             $mark => |bbr, input| bbr.on_congestion_mark(input.packets.into());
             $ack_frequency => |bbr, input| bbr.set_ack_frequency(input.packets, Span::micros(input.span_us));
             $draw => |bbr, input| bbr.set_next_draw(input.rounds, Span::micros(input.span_us));

@@ -3,7 +3,7 @@
 //! `bpf/cc` compiles it into a kernel's BPF programs, one algorithm an object; `tools/targets.py` reads what is left of it, for BPF
 //! and for the browser; the differential test calls the same functions natively. Its structures are those of `bpf/cc/flow.h`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-#![cfg_attr(not(target_os = "linux"), no_std)]
+#![cfg_attr(any(target_os = "none", target_os = "unknown"), no_std)]
 
 mod bbr1;
 #[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux"))]
@@ -20,7 +20,7 @@ pub use bbr3::*;
 pub use telemetry::Telemetry;
 pub use window::*;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(target_os = "none", target_os = "unknown"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     unsafe extern "C" {
@@ -170,6 +170,18 @@ pub trait Face: Sized {
     fn on_mss(&mut self, mss: u32);
     /// No faster than this.
     fn on_max_rate(&mut self, _most: Rate) {}
+    /// A packet was lost, of an algorithm that hears of each.
+    fn on_lost(&mut self, _input: &Input) {}
+    /// The ACK answers a tail-loss probe.
+    fn on_tlp_ack(&mut self) {}
+    /// A tail-loss probe has repaired a loss.
+    fn on_tlp_recovery(&mut self, _input: &Input) {}
+    /// An RTT was measured, apart from its ACK.
+    fn on_rtt(&mut self, _ack: &Ack) {}
+    /// The threshold that a loss leaves, of an algorithm whose window the host reduces.
+    fn threshold(&mut self) -> u32 {
+        0
+    }
     /// What it wants.
     fn outputs(&self) -> Output;
     /// What it thinks.
@@ -287,7 +299,84 @@ const fn ca_state(number: u32) -> CaState {
     }
 }
 
+/// Events by their numbers, in the order of `enum event` of `bpf/cc/flow.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are those of the functions")]
+pub enum Event {
+    Init,
+    Ack,
+    TxStart,
+    Rto,
+    CaState,
+    Undo,
+    Mss,
+    MaxRate,
+    TlpAck,
+    TlpRecovery,
+    Lost,
+    Rtt,
+    Threshold,
+}
+
+impl Event {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Init,
+        Self::Ack,
+        Self::TxStart,
+        Self::Rto,
+        Self::CaState,
+        Self::Undo,
+        Self::Mss,
+        Self::MaxRate,
+        Self::TlpAck,
+        Self::TlpRecovery,
+        Self::Lost,
+        Self::Rtt,
+        Self::Threshold,
+    ];
+
+    /// The event of a number, if there is one.
+    pub fn of(number: u64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
 impl<A: Face> Flow<A> {
+    /// An event on what stands in `input`; `parameters` are those of the beginning. For native hosts: BPF has a function for each.
+    pub fn call(&mut self, event: Event, parameters: &Parameters) {
+        match event {
+            Event::Init => self.with(|algorithm, input| algorithm.init(parameters, &input.init())),
+            Event::Ack => self.with_ack(|algorithm, _, ack, flight| algorithm.on_ack(ack, flight)),
+            Event::TxStart => self.with(|algorithm, input| algorithm.on_tx_start(&input.tx_start())),
+            Event::Rto => self.with_ack(|algorithm, input, ack, _| {
+                algorithm.on_rto(ack, input.marked(mark::FIRST_TIMEOUT));
+            }),
+            Event::CaState => self.with(|algorithm, input| {
+                algorithm.on_ca_state(ca_state(input.old_ca_state), ca_state(input.ca_state));
+            }),
+            Event::Undo => self.with_ack(|algorithm, _, ack, _| algorithm.on_undo(ack)),
+            Event::Mss => self.with(|algorithm, input| algorithm.on_mss(input.mss)),
+            Event::MaxRate => self.with(|algorithm, input| algorithm.on_max_rate(Rate::bytes_per_sec(input.max_rate))),
+            Event::TlpAck => self.with(|algorithm, _| algorithm.on_tlp_ack()),
+            Event::TlpRecovery => self.with(|algorithm, input| algorithm.on_tlp_recovery(input)),
+            Event::Lost => self.with(|algorithm, input| algorithm.on_lost(input)),
+            Event::Rtt => self.with_ack(|algorithm, _, ack, _| algorithm.on_rtt(ack)),
+            Event::Threshold => {
+                let mut threshold = 0;
+                self.with(|algorithm, _| threshold = algorithm.threshold());
+                self.output.ssthresh = threshold;
+            }
+        }
+    }
+
+    /// What the algorithm thinks.
+    pub fn telemetry(&self) -> Telemetry {
+        let mut telemetry = Telemetry::default();
+        self.tell(&mut telemetry);
+        telemetry
+    }
+
     #[inline(always)]
     fn with(&mut self, event: impl FnOnce(&mut A, &Input)) {
         // SAFETY: the memory was zero, or an algorithm has begun in it; both are values of it.
