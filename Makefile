@@ -78,10 +78,13 @@ oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; 
 	tools/oracle.sh short
 	cargo test --locked -p bbrlab $(BPF) --test record -- --ignored
 
-host: ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back; needs root and BPF
+host: build ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
 	cargo test --locked -p bbrlab-host --features load -- --include-ignored --test-threads=1
+	tools/server.sh
 
-host-long: ## the comparison with native code at 10 million calls an algorithm (hours)
+host-long: build ## 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
+	BBRLAB_LOADS=1000 nice cargo test --locked -p bbrlab-host --features load --test host loads_and -- --ignored --nocapture
+	tools/oracle.sh soak 600s
 	BBRLAB_CALLS=10000000 nice cargo test --locked --release -p bbrlab-host --features load --test differential -- --ignored --nocapture
 
 bpf: ## the BPF objects anew: the committed ones byte by byte, or, of another compiler, held to native code in their place

@@ -1,10 +1,11 @@
 #!/bin/bash
 # Records the kernel's own BBR and CUBIC, and our algorithms in the kernel, afresh and replays them against core; nothing of it stays
 # on the host.
-# usage: tools/oracle.sh situations | short | million [ACKS] | ours [ACKS [ALGORITHM…]]
+# usage: tools/oracle.sh situations | short | million [ACKS] | ours [ACKS [ALGORITHM…]] | soak [TIME]
 #   situations  every situation of the tests, into crates/replay/tests/data/replay
 #   short       a few of them and of ours, into a temporary directory: what `make test` does
 #   million     every situation at length, until there are ACKS (1000000) ACKs
+#   soak        every one of ours at once for TIME (600s), with losses, reordering and mixed sizes
 #   ours        every situation, and with ECN and at 10 Gbit/s, by each of our algorithms in the kernel, until there are ACKS (1000000)
 # Exit status: 0 equal, 1 different, 2 could not run. What it needs, `tools/setup.sh oracle` says.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -111,6 +112,19 @@ ours() {
     done
 }
 
+# Every kind of flow at once, for long, with losses, reordering and mixed sizes; one call that found a connection without memory, one
+# that the ring lost, or one output that differs, and it fails.
+soak() {
+    local acks=0 outputs=0 log=$scratch/soak.tap
+    "$bbrlab" record --rate 40mbit --rtt 30ms --buffer 1bdp --loss 0.5% --reorder 1% --ack-loss 1% --duration "$1" \
+        --flow bbr3-linux*2 --flow bbr3-linux,request=20kB/20ms --flow bbr3-linux,request=3MB/1s --flow bbr3,mss=1200 \
+        --flow bbr1,rate=2mbit,program=bbrlab --flow bbr1,on=3s/off=2s,program=bbrlab --flow bbr2,mss=536 --flow bbr-s --flow bbr-cpa \
+        --flow acd-linux --flow davis --flow cubic,program=bbrlab --flow reno,request=200kB/100ms,program=bbrlab \
+        --out "$log" || exit 1
+    held "soak of $1" "$log"
+    say "soak: $acks ACKs, $outputs outputs, all equal"
+}
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 command -v "$bbrlab" > /dev/null || { say "no $bbrlab; make build"; exit 2; }
@@ -118,6 +132,7 @@ case ${1-} in
     situations) situations ;;
     short) short ;;
     million) million "${2:-1000000}" ;;
+    soak) soak "${2:-600s}" ;;
     ours) ours "${2:-1000000}" "${@:3}" ;;
-    *) sed -n '4,9s/^# //p' "$0"; exit 2 ;;
+    *) sed -n '4,10s/^# //p' "$0"; exit 2 ;;
 esac

@@ -134,6 +134,8 @@ need_host() {
     need make make
     need ip iproute2
     need unshare util-linux
+    need python3 python3
+    need curl curl
     [ -e /usr/include/libelf.h ] || apt_install libelf-dev || lack "no libelf.h; on Debian: apt-get install libelf-dev"
     [ -e /usr/include/zlib.h ] || apt_install zlib1g-dev || lack "no zlib.h; on Debian: apt-get install zlib1g-dev"
     need pkg-config pkg-config

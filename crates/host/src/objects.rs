@@ -35,3 +35,12 @@ pub(crate) static SWITCH: &[u8] = include_bytes!("../../../bpf/cc/objects/switch
 pub fn object(algorithm: &str) -> Option<&'static [u8]> {
     OBJECTS.iter().find(|(name, _)| *name == algorithm).map(|(_, bytes)| *bytes)
 }
+
+/// An algorithm's own name as one that the kernel takes.
+pub fn kernel_name(algorithm: &str) -> String {
+    match algorithm {
+        // The kernel's own.
+        "cubic" | "reno" | "bbr" => format!("bbrlab_{algorithm}"),
+        other => other.replace('-', "_"),
+    }
+}
