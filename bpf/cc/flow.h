@@ -36,7 +36,7 @@ struct input {
 	__u32 ca_state, marks, mss, marked_since;
 	__u64 max_rate, tx_in_flight, lost_since;
 	__u64 min_rtt_us, idle_ns, rto_ns, una, next, seed, volume, seq, rounds, span_us, pacing_rate;
-	__u32 old_ca_state, packets_out, cwnd, cwnd_clamp, cwnd_count, ssthresh, packets, unused;
+	__u32 old_ca_state, packets_out, cwnd, cwnd_clamp, cwnd_count, ssthresh, packets, newest_end;
 };
 
 struct output {
@@ -94,7 +94,7 @@ struct flow {
 	/* Which connection of this program it is, for recordings. */
 	__u64 number;
 	/* `found` is the mark that the last ACK's packet was looked up by. */
-	__u32 newest, found, delivered_at_mark, last_end_seq, snd_nxt, is_retrans;
+	__u32 newest, found, delivered_at_mark, snd_nxt, is_retrans;
 	struct ack_mark marks[MARKS];
 };
 

@@ -49,7 +49,7 @@ __attribute__((noinline)) int look_up_flight(struct flow *flow)
 	flow->in.tx_in_flight = MARK(at).in_flight;
 	flow->in.lost_since = (__u32)flow->in.lost - MARK(at).lost;
 	/* A retransmission stands elsewhere in the sequence than among what was sent with it. */
-	after = MARK(at).next - flow->last_end_seq;
+	after = MARK(at).next - flow->in.newest_end;
 	mss = flow->in.mss;
 	if (!flow->is_retrans && (__s32)after > 0 && mss) {
 		sent_later = (after + mss - 1) / mss;

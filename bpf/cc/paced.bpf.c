@@ -183,7 +183,7 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 	in->rs_prior_in_flight = rs->prior_in_flight;
 	in->rs_marks = rs->is_app_limited | rs->is_ack_delayed << 1;
 #ifdef V3
-	flow->last_end_seq = rs->last_end_seq;
+	in->newest_end = rs->last_end_seq;
 	flow->is_retrans = rs->is_retrans;
 	flow->snd_nxt = tp->snd_nxt;
 	look_up_flight(flow);

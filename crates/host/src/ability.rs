@@ -110,8 +110,8 @@ fn of_kernel() -> Vec<Part> {
         part(
             "CE marks counted",
             has_member("rate_sample", "delivered_ce"),
-            "BBRv3 hears how many packets were marked, where the peer tells (AccECN)",
-            "the kernel does not count marked packets per ACK; newer ones do. BBRv3 then hears of marks by ECE alone",
+            "BBRv3 hears how many packets each ACK reports as marked",
+            "the kernel does not count marked packets; newer ones do. BBRv3 then hears of marks by ECE alone",
         ),
     ]
 }

@@ -91,7 +91,7 @@ impl Call {
         [input.old_ca_state, input.packets_out] = words.halves();
         [input.cwnd, input.cwnd_clamp] = words.halves();
         [input.cwnd_count, input.ssthresh] = words.halves();
-        [input.packets, input.unused] = words.halves();
+        [input.packets, input.newest_end] = words.halves();
         input
     }
 
@@ -280,7 +280,7 @@ mod tests {
         let call = Call { algorithm: 0, flow: 0, event: 1, words };
         let (input, output, model) = (call.input(), call.output(), call.model());
         assert_eq!((input.tick, input.ca_state, input.marks), (1 << 32 | 101, 116, 16));
-        assert_eq!((input.pacing_rate, input.packets, input.unused), (31 << 32 | 131, 135, 35));
+        assert_eq!((input.pacing_rate, input.packets, input.newest_end), (31 << 32 | 131, 135, 35));
         assert_eq!((output.pacing_rate, output.cwnd, output.ssthresh), (36 << 32 | 136, 137, 39));
         assert_eq!((model.bw, model.state, model.marks), (40 << 32 | 140, 146, 48));
     }

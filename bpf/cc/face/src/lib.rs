@@ -88,8 +88,8 @@ pub struct Input {
     pub ssthresh: u32,
     // Of those just lost, or marked, or asked for in an ACK.
     pub packets: u32,
-    /// Nothing: where a gap would be.
-    pub unused: u32,
+    /// The sequence number after the newest packet delivered; only for whoever reads a recording.
+    pub newest_end: u32,
 }
 
 /// Bits of [`Input::marks`].
