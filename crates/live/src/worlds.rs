@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use bbrlab_core::{Rate, Span};
 use bbrlab_sim::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
-use bbrlab_sim::setup::{ChangeKind, FlowSetup, Rwnd, Setup};
+use bbrlab_sim::setup::{ChangeKind, FlowSetup, Program, Rwnd, Setup};
 
 use crate::flows::{Failure, kernel_cc};
 use crate::kernel::ours;
@@ -294,7 +294,7 @@ pub const TABLE: &[Row] = &[
             Refusal {
                 values: "algorithms without a kernel program",
                 why: "a kernel runs its own, and those of ours that are compiled for it",
-                holds: |setup| unknown(setup, |flow| ours::check(&flow.algorithm)),
+                holds: |setup| unknown(setup, ours::check),
                 example: &["--flow", "bbr2-ietf100"],
             },
         ],
@@ -419,6 +419,17 @@ pub const TABLE: &[Row] = &[
         }],
         &["--flow", "bbr1,delack=40ms"],
     ),
+    Row {
+        key: "flow: program",
+        uml: &[Refusal {
+            values: "bbrlab",
+            why: "a User Mode kernel runs no BPF",
+            holds: |setup| flow(setup, |flow| (flow.host.program == Program::Bbrlab).then(|| "bbrlab".to_owned())),
+            example: &["--flow", "bbr1,program=bbrlab"],
+        }],
+        kernel: &[],
+        example: &["--flow", "bbr1,program=kernel"],
+    },
     same("--json", &["--json", "-"]),
     same("--report", &[]),
     same("--pcap", &[]),

@@ -199,6 +199,33 @@ pub struct HostSetup {
     pub ecn: bool,
     /// Initial congestion window in segments. Linux: 10.
     pub initial_cwnd: u32,
+    /// On a real kernel: whose program of an algorithm that both have.
+    pub program: Program,
+}
+
+/// Where a real kernel's program of an algorithm comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Program {
+    /// The kernel's own, where it has one.
+    #[default]
+    Kernel,
+    /// Ours, compiled for the kernel.
+    Bbrlab,
+}
+
+impl Program {
+    /// Its word in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Bbrlab => "bbrlab",
+        }
+    }
+
+    /// What such a word means.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Kernel, Self::Bbrlab].into_iter().find(|one| one.name() == word)
+    }
 }
 
 impl Setup {
@@ -260,6 +287,14 @@ impl FlowSetup {
 
 impl Default for HostSetup {
     fn default() -> Self {
-        Self { pacing: false, tso_max: 65_536, gro: None, delayed_ack: Span::millis(40), ecn: false, initial_cwnd: 10 }
+        Self {
+            pacing: false,
+            tso_max: 65_536,
+            gro: None,
+            delayed_ack: Span::millis(40),
+            ecn: false,
+            initial_cwnd: 10,
+            program: Program::Kernel,
+        }
     }
 }

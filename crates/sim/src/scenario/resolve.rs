@@ -436,6 +436,7 @@ fn host(spec: &FlowSpec) -> HostSetup {
         delayed_ack: options.delack.map_or(default.delayed_ack, TimeSpan::span),
         ecn: options.ecn.unwrap_or(default.ecn),
         initial_cwnd: options.iw.unwrap_or(default.initial_cwnd),
+        program: options.program.unwrap_or(default.program),
     }
 }
 

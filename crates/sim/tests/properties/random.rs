@@ -200,6 +200,7 @@ impl Dice {
             delayed_ack: self.span(Span::millis(1), Span::millis(200)),
             ecn: self.one_in(2),
             initial_cwnd: if self.one_in(3) { self.between(1, 100) as u32 } else { 10 },
+            ..HostSetup::default()
         }
     }
 
