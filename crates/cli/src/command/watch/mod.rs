@@ -217,7 +217,7 @@ fn once(source: &mut Source, interval: Duration, sort: Sort, json: bool) -> Resu
     let text = aligned(&COLUMNS.map(|(name, _)| name), &COLUMNS.map(|(_, align)| align), rows);
     let total: f64 = look.seen.iter().filter_map(|one| one.goodput_bps).sum();
     let sum = format!("\n{}, {} acknowledged\n", counted(look.seen.len(), "connection"), rate(total));
-    print(&(Style::of_stdout().bold_first_line(&text) + &sum))
+    print(&format!("{}{sum}", Style::of_stdout().bold_first_line(&text)))
 }
 
 fn lines(source: &mut Source, interval: Duration) -> Result<Verdict, Failure> {
