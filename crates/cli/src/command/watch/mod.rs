@@ -215,7 +215,7 @@ fn once(source: &mut Source, interval: Duration, sort: Sort, json: bool) -> Resu
     }
     let rows = look.seen.iter().map(row);
     let text = aligned(&COLUMNS.map(|(name, _)| name), &COLUMNS.map(|(_, align)| align), rows);
-    let total: f64 = look.seen.iter().filter_map(|one| one.goodput_bps).sum();
+    let total = look.seen.iter().filter_map(|one| one.goodput_bps).fold(0.0, |sum, bps| sum + bps);
     let sum = format!("\n{}, {} acknowledged\n", counted(look.seen.len(), "connection"), rate(total));
     print(&format!("{}{sum}", Style::of_stdout().bold_first_line(&text)))
 }

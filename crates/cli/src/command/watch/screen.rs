@@ -155,7 +155,7 @@ impl View {
     fn draw(&mut self, frame: &mut Frame<'_>) {
         let [head, body, foot] =
             Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
-        let total: f64 = self.seen.iter().filter_map(|one| one.goodput_bps).sum();
+        let total = self.seen.iter().filter_map(|one| one.goodput_bps).fold(0.0, |sum, bps| sum + bps);
         let mut words = format!(
             " {}, {} acknowledged, by {}",
             counted(self.seen.len(), "connection"),
