@@ -20,6 +20,9 @@ STEPS := format lint docs tests package no-std targets bpf oracle host uml-tests
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
+# All tests are of one build, whichever of them a step runs.
+TEST := cargo test --locked --workspace $(BPF)
+
 # What one set of tests leaves is tried by the next: core's own, core beside a whole path, the real kernel's recorded decisions.
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
@@ -62,7 +65,7 @@ docs: ## links lead somewhere, files keep their length, words are spelt right
 	tools/spelling.sh
 
 tests: ## unit, doc, property and command tests
-	cargo test --locked --workspace --no-fail-fast
+	$(TEST) --no-fail-fast
 
 package: ## core as crates.io gets it passes its tests outside the workspace
 	tools/package.sh
@@ -76,10 +79,10 @@ targets: ## core for a kernel's BPF and for the browser, and sim for the browser
 
 oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
 	tools/oracle.sh short
-	cargo test --locked -p bbrlab $(BPF) --test record -- --ignored
+	$(TEST) --test record -- --ignored
 
 host: build ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
-	cargo test --locked -p bbrlab-host --features load -- --include-ignored --test-threads=1
+	$(TEST) --test differential --test host -- --include-ignored --test-threads=1
 	tools/server.sh
 
 host-long: build ## 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
@@ -96,7 +99,7 @@ uml: ## a real Linux kernel for --on uml, about four minutes; built once and kep
 
 uml-tests: build ## runs on the real Linux kernel in virtual time
 	tools/uml/build.sh
-	cargo test --locked -p bbrlab $(BPF) --test uml -- --ignored
+	$(TEST) --test uml -- --ignored
 
 agree: build ## the simulator beside the real kernel in virtual time, on the whole matrix
 	@mkdir -p out
