@@ -56,6 +56,12 @@ impl<A: Algorithm> Controller<A> {
         }
     }
 
+    /// The same for packets of which the host knows only the bytes: as many packets as so many bytes are of those in flight.
+    pub fn on_discarded_bytes(&mut self, bytes: u64) {
+        let packets = self.packets_gone(bytes);
+        self.flight = self.flight.without(bytes, packets);
+    }
+
     /// Everything that was sent over more than the persistent-congestion period was lost (RFC 9002 §7.6). To all algorithms this is
     /// what a retransmission time-out is.
     pub fn on_persistent_congestion(&mut self, now: Time) {
