@@ -11,4 +11,7 @@ pub mod s2n;
 #[cfg(feature = "world")]
 pub mod world;
 
+#[cfg(test)]
+mod plan;
+
 pub use algorithm::{AlgorithmError, algorithm};

@@ -157,6 +157,52 @@ impl Flow {
         self.now
     }
 
+    fn on_sent(&mut self, now: Instant, bytes: u16, number: u64) {
+        self.end_ack();
+        let sent = self.at(now);
+        let token = self.cc.on_sent(sent, &Sent::packet(bytes.into()));
+        self.sent.push_back(Packet { number, sent, token, is_done: false });
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, number: u64) {
+        self.end_ack();
+        let sent = sent.saturating_duration_since(self.epoch).as_nanos();
+        self.at(now);
+        if let Some(packet) = self.take(Time::nanos(u64::try_from(sent).unwrap_or(u64::MAX)), number) {
+            self.acked.push(packet);
+        }
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool) {
+        self.end_ack();
+        if !self.acked.is_empty() {
+            let now = self.at(now);
+            let mut ack = self.cc.begin_ack(now);
+            for packet in self.acked.drain(..) {
+                ack.delivered(&packet.token, packet.number);
+            }
+            self.open = Some(self.cc.on_delivered(ack));
+        }
+        let ours = self.cc.in_flight().bytes;
+        if ours > in_flight {
+            self.discard(ours - in_flight);
+        }
+        if app_limited {
+            self.cc.on_app_limited(None);
+        }
+    }
+
+    fn on_lost(&mut self, now: Instant, number: u64) {
+        let before = self.now;
+        let now = self.at(now);
+        if now > before {
+            self.end_ack(); // a timer found it
+        }
+        if let Some(packet) = self.take_oldest(number) {
+            self.cc.on_lost(now, &Loss::packet(&packet.token, packet.number));
+        }
+    }
+
     /// The losses of an ACK have been told.
     #[inline]
     fn end_ack(&mut self) {
@@ -232,11 +278,7 @@ impl Adapter {
 
 impl congestion::Controller for Adapter {
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        let flow = self.flow();
-        flow.end_ack();
-        let sent = flow.at(now);
-        let token = flow.cc.on_sent(sent, &Sent::packet(bytes.into()));
-        flow.sent.push_back(Packet { number: pn, sent, token, is_done: false });
+        self.flow().on_sent(now, bytes, pn);
     }
 
     fn on_cwnd_limited(&mut self) {
@@ -246,33 +288,11 @@ impl congestion::Controller for Adapter {
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, _bytes: u64, pn: u64, _app_limited: bool, _rtt: &RttEstimator) {
-        let flow = self.flow();
-        flow.end_ack();
-        let sent = sent.saturating_duration_since(flow.epoch).as_nanos();
-        flow.at(now);
-        if let Some(packet) = flow.take(Time::nanos(u64::try_from(sent).unwrap_or(u64::MAX)), pn) {
-            flow.acked.push(packet);
-        }
+        self.flow().on_ack(now, sent, pn);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _largest_acked: Option<u64>) {
-        let flow = self.flow();
-        flow.end_ack();
-        if !flow.acked.is_empty() {
-            let now = flow.at(now);
-            let mut ack = flow.cc.begin_ack(now);
-            for packet in flow.acked.drain(..) {
-                ack.delivered(&packet.token, packet.number);
-            }
-            flow.open = Some(flow.cc.on_delivered(ack));
-        }
-        let ours = flow.cc.in_flight().bytes;
-        if ours > in_flight {
-            flow.discard(ours - in_flight);
-        }
-        if app_limited {
-            flow.cc.on_app_limited(None);
-        }
+        self.flow().on_end_acks(now, in_flight, app_limited);
     }
 
     fn on_congestion_event(
@@ -295,15 +315,7 @@ impl congestion::Controller for Adapter {
     }
 
     fn on_packet_lost(&mut self, _lost_bytes: u16, pn: u64, now: Instant) {
-        let flow = self.flow();
-        let before = flow.now;
-        let now = flow.at(now);
-        if now > before {
-            flow.end_ack(); // a timer found it
-        }
-        if let Some(packet) = flow.take_oldest(pn) {
-            flow.cc.on_lost(now, &Loss::packet(&packet.token, packet.number));
-        }
+        self.flow().on_lost(now, pn);
     }
 
     fn on_spurious_congestion_event(&mut self) {
@@ -357,3 +369,6 @@ impl congestion::Controller for Adapter {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

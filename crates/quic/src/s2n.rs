@@ -190,11 +190,11 @@ impl CongestionController for Adapter {
             return flow.newest;
         }
         let now = flow.at(time_sent);
-        if app_limited == Some(true) {
-            flow.cc.on_app_limited(None);
-        }
         flow.pacer.on_sent(now, bytes.into(), flow.cc.pacing_rate());
         let token = flow.cc.on_sent(now, &Sent::packet(bytes));
+        if app_limited == Some(true) {
+            flow.cc.on_app_limited(None); // with this packet the application had nothing left
+        }
         flow.newest = PacketInfo { token, number: flow.newest.number + 1 };
         flow.newest
     }
@@ -267,3 +267,6 @@ impl CongestionController for Adapter {
         Some(usize::try_from(quantum).unwrap_or(usize::MAX))
     }
 }
+
+#[cfg(all(test, feature = "world"))]
+mod tests;

@@ -35,7 +35,7 @@ const IP_TCP: u32 = 52;
 /// Bytes that an application hands over at once. Ours.
 const CHUNK: usize = 64 << 10;
 /// The smallest and largest send buffer. Ours: the larger holds 1 Gbit/s over 1 s, twice.
-const SEND_BUFFER: (u64, u64) = (1 << 20, 256 << 20);
+const SEND_BUFFER: (u64, u64) = (256 << 10, 256 << 20);
 
 /// Runs a setup in a stack's endpoints. `progress` hears the run's time now and then.
 pub fn run(stack: Stack, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
@@ -59,7 +59,7 @@ const fn window(flow: &FlowSetup) -> u32 {
     }
 }
 
-/// How much of what an application wrote a stack holds until it is acknowledged: four times what the path holds at its
+/// How much of what an application wrote a stack holds until it is acknowledged: three times what the path holds at its
 /// fastest and longest, so that it never is the limit.
 fn send_buffer(setup: &Setup, flow: &FlowSetup) -> u32 {
     let rates = setup.links.iter().map(|link| link.service.nominal_rate());
@@ -79,5 +79,5 @@ fn send_buffer(setup: &Setup, flow: &FlowSetup) -> u32 {
         Buffer::Bytes(bytes) => bytes,
     });
     let held = queued.fold(rate.bytes_in(rtt), u64::saturating_add);
-    held.saturating_mul(4).clamp(SEND_BUFFER.0, SEND_BUFFER.1) as u32
+    held.saturating_mul(3).clamp(SEND_BUFFER.0, SEND_BUFFER.1) as u32
 }

@@ -1,4 +1,4 @@
-//! `bbrlab agree`: the same scenarios in the simulator and on a real kernel, side by side, with a verdict.
+//! `bbrlab agree`: the same scenarios in the simulator and on a real kernel or in a QUIC stack, side by side, with a verdict.
 //! Exit status 1 if the two differ too much.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -55,7 +55,8 @@ pub struct AgreeArgs {
     /// With --packets: when the run ends [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
     pub duration: Option<String>,
-    /// The real kernel: uml, in virtual time, or kernel, this host's in real time, one run after another
+    /// What stands beside the simulator: uml, a real kernel in virtual time; kernel, this host's in real time, one run after
+    /// another; quic:s2n or quic:noq, a QUIC stack, with a matrix of its own
     #[arg(long, value_name = "WORLD", default_value = "uml")]
     pub with: String,
     /// Runs of each scenario in each world
@@ -91,6 +92,8 @@ const FARTHEST: f64 = 4.0;
 
 /// The scenarios that are built in.
 const MATRIX: &str = include_str!("agreement.toml");
+/// Those for QUIC stacks.
+const QUIC_MATRIX: &str = include_str!("quic.toml");
 
 /// One scenario to compare.
 struct Case {
@@ -103,8 +106,15 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     let (on, limits) = match args.with.as_str() {
         "uml" => (On::Uml, agree::UML),
         "kernel" => (On::Kernel, agree::KERNEL),
-        other => return Err(format!("--with: {other:?} is no real kernel; write uml or kernel")),
+        "quic" | "quic:s2n" => (On::S2n, agree::QUIC),
+        "quic:noq" => (On::Noq, agree::QUIC),
+        other => {
+            return Err(format!("--with: {other:?} is no other world; write uml, kernel, quic:s2n or quic:noq"));
+        }
     };
+    if args.packets && on.stack().is_some() {
+        return Err(format!("--packets: {}'s packets are encrypted; write --with uml", args.with));
+    }
     if args.packets {
         return packets::compare(args, on);
     }
@@ -138,7 +148,7 @@ fn cases(args: &AgreeArgs, on: On) -> Result<Vec<Case>, Failure> {
         return drawn(count as usize, args.seed, on).map_err(|error| format!("--random: {error}"));
     }
     if args.files.is_empty() {
-        return matrix(args);
+        return matrix(args, if on.stack().is_some() { QUIC_MATRIX } else { MATRIX });
     }
     args.files
         .iter()
@@ -173,13 +183,13 @@ fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn matrix(args: &AgreeArgs) -> Result<Vec<Case>, Failure> {
+fn matrix(args: &AgreeArgs, text: &str) -> Result<Vec<Case>, Failure> {
     #[derive(serde::Deserialize)]
     struct Matrix {
         scenario: Vec<Scenario>,
     }
     let fault = |error: &dyn std::fmt::Display| format!("agreement.toml: {error}");
-    let matrix: Matrix = toml::from_str(MATRIX).map_err(|error| fault(&error))?;
+    let matrix: Matrix = toml::from_str(text).map_err(|error| fault(&error))?;
     let longest: Option<TimeSpan> =
         args.longest.as_deref().map(|text| text.parse().map_err(|e| format!("--longest: {e}"))).transpose()?;
     let wanted = |(index, scenario): &(usize, Scenario)| {
@@ -221,7 +231,13 @@ fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Ve
         let setup = sourced.resolve(&|file| inputs::trace(Path::new(file)).map_err(|error| error.to_string()))?;
         let scenario = sourced.scenario.filled();
         World::check(on, &setup).map_err(fault)?;
-        let virtual_run = World::Sim.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
+        let mut modelled = setup.clone();
+        if let Some(stack) = on.stack() {
+            for flow in &mut modelled.flows {
+                flow.host.ack.get_or_insert(agree::receiver(stack));
+            }
+        }
+        let virtual_run = World::Sim.run(&scenario, &modelled, &mut |_| {}).map_err(fault)?;
         let real_run = real.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
         progress.tick();
         if let Some(warning) = worlds::warning(&real_run.result) {

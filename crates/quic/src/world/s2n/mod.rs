@@ -156,7 +156,9 @@ async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr) -
     }
     stream.finish()?;
     // A connection that is dropped would be closed at once.
-    std::future::pending().await
+    let end = shared.lock().stage.setup.duration;
+    sleep_until(end).await;
+    Ok(())
 }
 
 /// Waits until the application has written something, and says how much, at most a chunk; nothing: it never will again.
