@@ -17,7 +17,7 @@ use rustls::{ClientConfig, NamedGroup, RootCertStore, ServerConfig};
 use super::Failure;
 
 /// The part of the seed that belongs to TLS.
-const STREAM: u64 = 0x746c_73;
+const STREAM: u64 = 0x0074_6c73;
 /// The name in the certificate.
 pub const NAME: &str = "bbrlab.invalid";
 /// Now, in the year 2026, as certificates count.
@@ -28,7 +28,7 @@ const PROTOCOL: &[u8] = b"bbrlab";
 
 thread_local! {
     /// rustls wants its random numbers from a static. A run stays on its thread.
-    static DICE: RefCell<Rng> = RefCell::new(Rng::new(0));
+    static DICE: RefCell<Rng> = const { RefCell::new(Rng::new(0)) };
 }
 
 /// Begins a run's random numbers.

@@ -31,7 +31,7 @@ impl ControllerFactory for Watching {
             Some(_) => Inner::Other(Arc::new(NewRenoConfig::default()).build(now, mtu)),
             None => {
                 let factory = Factory::of(self.flow.algorithm).with_seed(self.seed);
-                Inner::Ours(factory.with_initial_window(self.flow.host.initial_cwnd).make(now, mtu))
+                Inner::Ours(Box::new(factory.with_initial_window(self.flow.host.initial_cwnd).make(now, mtu)))
             }
         };
         let watched =
@@ -42,7 +42,7 @@ impl ControllerFactory for Watching {
 }
 
 enum Inner {
-    Ours(Adapter),
+    Ours(Box<Adapter>),
     Bbr3(Box<dyn Controller>),
     Other(Box<dyn Controller>),
 }
@@ -67,14 +67,14 @@ impl fmt::Debug for Watched {
 impl Watched {
     fn get(&self) -> &dyn Controller {
         match &self.inner {
-            Inner::Ours(ours) => ours,
+            Inner::Ours(ours) => ours.as_ref(),
             Inner::Bbr3(own) | Inner::Other(own) => own.as_ref(),
         }
     }
 
     fn get_mut(&mut self) -> &mut dyn Controller {
         match &mut self.inner {
-            Inner::Ours(ours) => ours,
+            Inner::Ours(ours) => ours.as_mut(),
             Inner::Bbr3(own) | Inner::Other(own) => own.as_mut(),
         }
     }

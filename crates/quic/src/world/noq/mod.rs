@@ -26,7 +26,7 @@ use control::Watching;
 
 /// The parts of a seed that belong to the endpoints, their connection IDs and their controllers.
 const ENDPOINT: u64 = 0x656e_6470;
-const IDS: u64 = 0x6964_73;
+const IDS: u64 = 0x0069_6473;
 const CONTROLLER: u64 = 0x6363;
 /// Most datagrams of one call: what one super-packet of a socket holds. Source: noq's own `MAX_TRANSMIT_SEGMENTS`.
 const BATCH: NonZeroUsize = NonZeroUsize::new(10).unwrap();
@@ -245,7 +245,7 @@ impl World<'_> {
             connection.handle_timeout(now);
         }
         self.exchange(side, handle, &mut connection)?;
-        if side % 2 == 0 {
+        if side.is_multiple_of(2) {
             self.write(side, &mut connection);
         } else {
             self.read(side, &mut connection);
@@ -255,7 +255,7 @@ impl World<'_> {
             let since = at.saturating_duration_since(self.origin).as_nanos();
             Time::nanos(u64::try_from(since).unwrap_or(u64::MAX))
         });
-        let app = if side % 2 == 0 { self.stage.tally.flows[side / 2].next_app() } else { Time::NEVER };
+        let app = if side.is_multiple_of(2) { self.stage.tally.flows[side / 2].next_app() } else { Time::NEVER };
         self.sides[side].connection = Some((handle, connection));
         self.call(side, timeout.min(app));
         Ok(())
@@ -281,7 +281,7 @@ impl World<'_> {
         }
         while let Some(event) = connection.poll() {
             match event {
-                Event::Connected if side % 2 == 0 => {
+                Event::Connected if side.is_multiple_of(2) => {
                     self.sides[side].stream = connection.streams().open(Dir::Uni);
                     let flow = side / 2;
                     self.stage.tally.flows[flow].begin(self.stage.now, &self.stage.setup.flows[flow]);
@@ -335,7 +335,7 @@ impl World<'_> {
     }
 
     fn transmit(&mut self, side: usize, now: Instant, connection: &mut Connection) {
-        let way = if side % 2 == 0 { Way::There } else { Way::Back };
+        let way = if side.is_multiple_of(2) { Way::There } else { Way::Back };
         let mut out = VecDeque::new();
         loop {
             self.buffer.clear();

@@ -175,7 +175,7 @@ fn bytes_in_order_count_short_segments_at_their_length() {
 #[test]
 fn a_receiver_with_a_rule_acknowledges_by_it() {
     let rule = AckEvery { packets: 4, delay: Span::millis(25) };
-    let mut r = Receiver::new(1448, Rwnd::Unlimited, &HostSetup { ack: Some(rule), ..HostSetup::default() });
+    let mut r = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup { ack: Some(rule), ..HostSetup::default() });
     let mut acks = |seqs: &[u64]| -> Vec<u64> {
         seqs.iter().filter_map(|seq| arrive(&mut r, Time::nanos(*seq), &segment(*seq))).map(|ack| ack.una).collect()
     };
