@@ -16,7 +16,7 @@ AGREE_REPEAT ?= 3
 
 export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 # Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests package no-std targets oracle host uml-tests agree catalogue golden conform repeat commands report instructions fuzz
+STEPS := format lint docs tests package no-std targets bpf oracle host uml-tests agree catalogue golden conform repeat commands report instructions fuzz
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
@@ -28,7 +28,7 @@ FEATURES := $(BPF) $(QUIC)
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: bpf quic host-long help setup run test build clean uml picture mutants spec-mutants golden-update $(STEPS)
+.PHONY: quic host-long help setup run test build clean uml picture mutants spec-mutants golden-update $(STEPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -83,13 +83,16 @@ oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; 
 	tools/oracle.sh short
 	cargo test --locked -p bbrlab $(BPF) --test record -- --ignored
 
-host: ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back; needs root and BPF
+host: build ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
 	cargo test --locked -p bbrlab-host --features load -- --include-ignored --test-threads=1
+	tools/server.sh
 
 quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
 	cargo test --locked -p bbrlab-quic --features world
 
-host-long: ## the comparison with native code at 10 million calls an algorithm (hours)
+host-long: build ## 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
+	BBRLAB_LOADS=1000 nice cargo test --locked -p bbrlab-host --features load --test host loads_and -- --ignored --nocapture
+	tools/oracle.sh soak 600s
 	BBRLAB_CALLS=10000000 nice cargo test --locked --release -p bbrlab-host --features load --test differential -- --ignored --nocapture
 
 bpf: ## the BPF objects anew: the committed ones byte by byte, or, of another compiler, held to native code in their place

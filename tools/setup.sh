@@ -80,12 +80,10 @@ need_target() {
     lack "no Rust library for $1; with rustup: rustup target add $1"
 }
 
-# The distribution's compiler, which brings core for BPF, and its source for the browser; tools/targets.py calls it by its path.
-need_targets() {
-    need python3 python3
-    need_target wasm32-unknown-unknown
-    local root
-    for package in rustc-web libstd-rust-web-dev-bpf rust-web-src; do
+# The distribution's compiler and what it brings of core, in the named packages; it is called by its path.
+need_rust_web() {
+    local root package
+    for package in "$@"; do
         root=$(/usr/bin/rustc --print sysroot 2>/dev/null)/lib/rustlib
         case $package in
             rustc-web) [ -x /usr/bin/rustc ] ;;
@@ -97,6 +95,25 @@ need_targets() {
     have=$(/usr/bin/rustc --version 2>/dev/null | cut -d ' ' -f 2)
     [ "$(printf '%s\n' "$rust_min" "$have" | sort -V | head -n 1)" = "$rust_min" ] ||
         lack "/usr/bin/rustc is ${have:-missing}, this needs $rust_min or later; on Debian: apt-get install rustc-web"
+}
+
+# Core for BPF, and its source for the browser.
+need_targets() {
+    need python3 python3
+    need_target wasm32-unknown-unknown
+    need_rust_web rustc-web libstd-rust-web-dev-bpf rust-web-src
+}
+
+# What builds the BPF objects: clang and LLVM of the version that the compiler is built with, for IR moves between versions.
+need_bpf() {
+    need make make
+    need_rust_web rustc-web libstd-rust-web-dev-bpf
+    local llvm
+    llvm=$(/usr/bin/rustc -vV 2>/dev/null | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
+    need "clang-${llvm:-22}" "clang-${llvm:-22}"
+    need "llvm-link-${llvm:-22}" "llvm-${llvm:-22}"
+    # Objects of another compiler are held to native code in the kernel.
+    [ "$(make -s -C "$(dirname "$0")/../bpf/cc" versions 2>/dev/null)" = "$(cat "$(dirname "$0")/../bpf/cc/objects/VERSIONS")" ] || need_host
 }
 
 # Rights and kernel parts of a recording; they can't be installed.
@@ -117,6 +134,8 @@ need_host() {
     need make make
     need ip iproute2
     need unshare util-linux
+    need python3 python3
+    need curl curl
     [ -e /usr/include/libelf.h ] || apt_install libelf-dev || lack "no libelf.h; on Debian: apt-get install libelf-dev"
     [ -e /usr/include/zlib.h ] || apt_install zlib1g-dev || lack "no zlib.h; on Debian: apt-get install zlib1g-dev"
     need pkg-config pkg-config
@@ -147,6 +166,7 @@ needs_of() {
             need codespell codespell
             ;;
         targets) need_rust && need_targets ;;
+        bpf) need_rust && need cc gcc && need_bpf ;;
         *)
             need_rust
             need cc gcc

@@ -8,6 +8,9 @@
 
 #include "../kernel.h"
 
+/* 64-bit words of a recorded call. */
+#define CALL_WORDS 52
+
 /* Parameters of an algorithm. Source: core MAX_PARAMS. */
 #define PARAMETERS 64
 
@@ -23,17 +26,17 @@ enum {
 	RETRANSMISSION = 1 << 7,
 };
 
+/* What an ACK reads stands first, so that it touches few lines of the cache. */
 struct input {
-	__u64 now_ns, tick, departure_ns, delivered_us, delivered, lost, srtt_us, min_rtt_us, idle_ns, rto_ns, una, next, seed,
-		in_flight;
-	__u32 ca_state, old_ca_state, packets_out, mss, cwnd, cwnd_clamp, cwnd_count, ssthresh, marks, unused;
+	__u64 now_ns, tick, departure_ns, delivered_us, delivered, lost, srtt_us, in_flight;
 	__s64 rs_delivered, rs_interval_us;
 	__u64 rs_prior_delivered;
 	__s64 rs_rtt_us;
 	__u64 rs_losses, rs_acked_sacked, rs_prior_in_flight, rs_marks;
-	__u64 tx_in_flight, lost_since;
-	__u32 marked_since, packets;
-	__u64 volume, seq, rounds, span_us, max_rate, pacing_rate;
+	__u32 ca_state, marks, mss, marked_since;
+	__u64 max_rate, tx_in_flight, lost_since;
+	__u64 min_rtt_us, idle_ns, rto_ns, una, next, seed, volume, seq, rounds, span_us, pacing_rate;
+	__u32 old_ca_state, packets_out, cwnd, cwnd_clamp, cwnd_count, ssthresh, packets, newest_end;
 };
 
 struct output {
@@ -46,6 +49,32 @@ struct telemetry {
 	__u32 state, pacing_gain, cwnd_gain, ssthresh, extra_acked, marks;
 };
 
+/* Events by their numbers, as `trial.h` takes them and a record of a call names them. */
+enum event {
+	INIT,
+	ACK,
+	TX_START,
+	RTO,
+	CA_STATE,
+	UNDO,
+	MSS,
+	MAX_RATE,
+	TLP_ACK,
+	TLP_RECOVERY,
+	LOST,
+	RTT,
+	THRESHOLD,
+};
+
+/* One call of the algorithm: what it was told, and what it left. `flow` counts connections, `number` calls, lost records included. */
+struct call {
+	__u64 flow, number, event;
+	struct input in;
+	struct output out;
+	struct telemetry model;
+};
+_Static_assert(sizeof(struct call) == 8 * CALL_WORDS, "crates/live/src/oracle/calls.rs reads so many words");
+
 /* What was delivered, lost and in flight when an ACK came: see marks.h. */
 struct ack_mark {
 	__u32 delivered, lost, in_flight, next;
@@ -56,15 +85,16 @@ struct ack_mark {
 
 /* FLOW_BYTES is what the Rust says of its own part (`NAME_bytes`). */
 struct flow {
-	struct input in;
 	struct output out;
+	struct input in;
 	__u64 rest[(FLOW_BYTES - sizeof(struct input) - sizeof(struct output)) / 8];
 	/* The volume counters of an algorithm that counts bytes, and where the socket's counts stood then. */
 	__u64 delivered_bytes, lost_bytes;
 	__u32 seen_delivered, seen_lost;
-	/* ssthresh was asked and the state for it is not told yet; the ACK answers a tail-loss probe; it reports marks. */
-	__u32 asked, is_tlp, ece;
-	__u32 newest, delivered_at_mark, last_end_seq, snd_nxt, is_retrans;
+	/* Which connection of this program it is, for recordings. */
+	__u64 number;
+	/* `found` is the mark that the last ACK's packet was looked up by. */
+	__u32 newest, found, delivered_at_mark, snd_nxt, is_retrans;
 	struct ack_mark marks[MARKS];
 };
 
@@ -108,10 +138,13 @@ _Static_assert(sizeof(struct connection) == 152, "crates/host/src/telemetry.rs r
 		read;                                \
 	})
 
-/* Set before the program is loaded, as a map of their own: the algorithm's parameters, and how long a tick of the kernel's clock is. */
+/*
+ * Set before the program is loaded, as a map of their own: the algorithm's parameters, how long a tick of the kernel's clock is, and whether calls
+ * are recorded; where they are not, the verifier leaves that code out.
+ */
 struct settings {
 	__u32 parameters[PARAMETERS];
-	__u64 tick_ns;
+	__u64 tick_ns, records;
 };
 
 const volatile struct settings settings SEC(".rodata.settings") = { .tick_ns = 4000000 };

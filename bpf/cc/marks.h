@@ -18,8 +18,9 @@
 #define MARK(n) flow->marks[(n) & (MARKS - 1)]
 
 /* The newest mark but those made after the packet was sent: by halves, without a loop for the verifier to unroll. */
-#define HALVE(width)                                                                                     \
-	if ((__s32)(MARK(at + (width)).delivered - (__u32)flow->in.rs_prior_delivered) <= 0)             \
+#define IS_BEFORE(n) ((__s32)(MARK(n).delivered - (__u32)flow->in.rs_prior_delivered) <= 0)
+#define HALVE(width)               \
+	if (IS_BEFORE(at + (width))) \
 		at += (width);
 
 __attribute__((noinline)) int look_up_flight(struct flow *flow)
@@ -34,12 +35,21 @@ __attribute__((noinline)) int look_up_flight(struct flow *flow)
 	MARK(flow->newest).next = flow->snd_nxt;
 	if (flow->in.rs_delivered < 0)
 		return 0;
-	at = flow->newest - (MARKS - 1);
-	HALVE(32) HALVE(16) HALVE(8) HALVE(4) HALVE(2) HALVE(1)
+	/* Mostly the last one, or the next. */
+	at = flow->found;
+	if (flow->newest - at >= MARKS - 1 || !IS_BEFORE(at))
+		at = flow->newest - (MARKS - 1);
+	else if (IS_BEFORE(at + 1) && at != flow->newest)
+		at++;
+	if (at != flow->newest && IS_BEFORE(at + 1)) {
+		at = flow->newest - (MARKS - 1);
+		HALVE(32) HALVE(16) HALVE(8) HALVE(4) HALVE(2) HALVE(1)
+	}
+	flow->found = at;
 	flow->in.tx_in_flight = MARK(at).in_flight;
 	flow->in.lost_since = (__u32)flow->in.lost - MARK(at).lost;
 	/* A retransmission stands elsewhere in the sequence than among what was sent with it. */
-	after = MARK(at).next - flow->last_end_seq;
+	after = MARK(at).next - flow->in.newest_end;
 	mss = flow->in.mss;
 	if (!flow->is_retrans && (__s32)after > 0 && mss) {
 		sent_later = (after + mss - 1) / mss;
@@ -78,7 +88,7 @@ static __always_inline void forget_marks(struct flow *flow)
 	/* Every mark is one of the beginning: whatever was sent before has that. */
 	for (int i = 0; i < MARKS; i++)
 		flow->marks[i] = first;
-	flow->newest = 0;
+	flow->newest = flow->found = 0;
 	flow->delivered_at_mark = flow->in.delivered;
 }
 

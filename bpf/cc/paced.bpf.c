@@ -23,7 +23,6 @@ EVENT(max_rate)
 
 /* An ACK in the algorithm's own steps. */
 #if defined(V3)
-EVENT(begin)
 EVENT(round)
 EVENT(signals)
 EVENT(startup)
@@ -35,13 +34,12 @@ EVENT(tlp_recovery)
 #ifdef BYTES
 EVENT(lost)
 #endif
-#define ACK_STEPS(flow) (begin(flow), round(flow), signals(flow), startup(flow), cycle(flow), rtt(flow), outputs(flow))
+#define ACK_STEPS(flow) (round(flow), signals(flow), startup(flow), cycle(flow), rtt(flow), outputs(flow))
 #elif defined(V1)
-EVENT(begin)
 EVENT(bandwidth)
 EVENT(mode)
 EVENT(outputs)
-#define ACK_STEPS(flow) (begin(flow), bandwidth(flow), mode(flow), outputs(flow))
+#define ACK_STEPS(flow) (bandwidth(flow), mode(flow), outputs(flow))
 #else
 EVENT(ack)
 #define ACK_STEPS(flow) ack(flow)
@@ -82,6 +80,15 @@ static __always_inline void count_bytes(struct flow *flow)
 }
 #endif
 
+/*
+ * What the socket itself keeps for us, of which most hooks need no more: the smallest burst, and what was said since the last ACK
+ * that was handled. All zero where a connection has no memory of ours.
+ */
+enum { MIN_BURST, SAID };
+#define KEPT(sk, word) (((struct inet_connection_sock *)(sk))->icsk_ca_priv[word])
+/* Bits of SAID: the ACK reports marks; it answers a tail-loss probe; ssthresh was asked, and the state for it is not told yet. */
+enum { SAID_ECE = 1, SAID_TLP = 1 << 1, SAID_SSTHRESH = 1 << 2 };
+
 /* The socket as it is, and what of it changes seldom. */
 static __always_inline void read_for(struct flow *flow, struct sock *sk)
 {
@@ -90,13 +97,18 @@ static __always_inline void read_for(struct flow *flow, struct sock *sk)
 	__u32 size = tp->mss_cache;
 
 	read_socket(flow, sk);
-	flow->in.rs_prior_delivered = flow->in.delivered;
 	if (flow->in.mss != size) {
 		flow->in.mss = size;
-		mss(flow);
+		CALL(mss, MSS);
 	}
 	if (flow->in.max_rate != most)
-		max_rate(flow);
+		CALL(max_rate, MAX_RATE);
+}
+
+static __always_inline void read_between(struct flow *flow, struct sock *sk)
+{
+	read_for(flow, sk);
+	no_sample(flow);
 }
 
 static __always_inline void write_outputs(struct flow *flow, struct sock *sk)
@@ -105,7 +117,8 @@ static __always_inline void write_outputs(struct flow *flow, struct sock *sk)
 	__u64 rate = flow->out.pacing_rate;
 
 	tp->snd_cwnd = flow->out.cwnd;
-	sk->sk_pacing_rate = rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
+	sk->sk_pacing_rate = rate < flow->in.max_rate ? rate : flow->in.max_rate;
+	KEPT(sk, MIN_BURST) = flow->out.min_burst;
 }
 
 SEC("struct_ops") void cc_init(__u64 *ctx)
@@ -116,13 +129,11 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 
 	if (!flow)
 		return;
-	__sync_fetch_and_add(&begun, 1);
-	read_socket(flow, sk);
-	flow->in.mss = tp->mss_cache;
-	flow->in.rs_prior_delivered = flow->in.delivered;
+	begin(flow);
+	read_beginning(flow, sk);
 	flow->in.seed = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
 	flow->snd_nxt = tp->snd_nxt;
-	flow->asked = flow->is_tlp = flow->ece = 0;
+	KEPT(sk, SAID) = 0;
 #ifdef V3
 	forget_marks(flow);
 #endif
@@ -133,7 +144,7 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 	flow->seen_lost = tp->lost;
 #endif
 	count_bytes(flow);
-	init(flow);
+	CALL(init, INIT);
 	write_outputs(flow, sk);
 	tp->snd_ssthresh = NO_SSTHRESH;
 #ifndef UNPACED
@@ -155,6 +166,9 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 	struct flow *flow = flow_of(sk, 0);
 	struct input *in;
 	__u32 app_limited;
+#ifdef V3
+	__u64 said;
+#endif
 
 	if (!flow)
 		return;
@@ -169,7 +183,7 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 	in->rs_prior_in_flight = rs->prior_in_flight;
 	in->rs_marks = rs->is_app_limited | rs->is_ack_delayed << 1;
 #ifdef V3
-	flow->last_end_seq = rs->last_end_seq;
+	in->newest_end = rs->last_end_seq;
 	flow->is_retrans = rs->is_retrans;
 	flow->snd_nxt = tp->snd_nxt;
 	look_up_flight(flow);
@@ -177,13 +191,14 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 	in->marked_since = 0;
 	if (__builtin_preserve_field_info(rs->delivered_ce, 2) && rs->delivered_ce > 0)
 		in->marked_since = rs->delivered_ce;
-	if (flow->ece)
+	said = KEPT(sk, SAID);
+	if (said & SAID_ECE)
 		in->marks |= ECE;
 	if (READ_BITS(tp, is_cwnd_limited))
 		in->marks |= CWND_LIMITED;
-	if (flow->is_tlp)
-		tlp_ack(flow);
-	flow->ece = flow->is_tlp = 0;
+	if (said & SAID_TLP)
+		CALL(tlp_ack, TLP_ACK);
+	KEPT(sk, SAID) = said & SAID_SSTHRESH;
 #endif
 	count_bytes(flow);
 #ifdef BYTES
@@ -196,10 +211,10 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 			in->marks |= APP_LIMITED;
 		else
 			in->marks &= ~APP_LIMITED;
-		lost(flow);
+		CALL(lost, LOST);
 	}
 #endif
-	one_ack(flow);
+	CALL(one_ack, ACK);
 	write_outputs(flow, sk);
 	if (flow->out.mark_app_limited) {
 		app_limited = tp->delivered + packets_in_flight(tp);
@@ -217,9 +232,9 @@ SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
 	flow = flow_of(sk, 0);
 	if (!flow)
 		return;
-	read_for(flow, sk);
+	read_between(flow, sk);
 	count_bytes(flow);
-	tx_start(flow);
+	CALL(tx_start, TX_START);
 	write_outputs(flow, sk);
 }
 
@@ -230,34 +245,33 @@ SEC("struct_ops") void cc_set_state(__u64 *ctx)
 	struct sock *sk = (struct sock *)ctx[0];
 	__u32 new = (__u8)ctx[1];
 	struct flow *flow = flow_of(sk, 0);
+	__u64 said = KEPT(sk, SAID);
 
 	if (!flow)
 		return;
-	read_for(flow, sk);
+	read_between(flow, sk);
 	count_bytes(flow);
 	flow->in.old_ca_state = flow->in.ca_state;
 	flow->in.ca_state = new;
 	if (new == LOSS) {
-		if (flow->asked)
+		if (said & SAID_SSTHRESH)
 			flow->in.marks |= FIRST_TIMEOUT;
-		rto(flow);
+		CALL(rto, RTO);
 	} else {
 		/* A window reduction that comes of the answer to a tail-loss probe, not of marks. */
-		if (new == CWR && flow->is_tlp && !flow->ece)
-			tlp_recovery(flow);
-		ca_state(flow);
+		if (new == CWR && (said & (SAID_TLP | SAID_ECE)) == SAID_TLP)
+			CALL(tlp_recovery, TLP_RECOVERY);
+		CALL(ca_state, CA_STATE);
 	}
-	flow->asked = 0;
+	KEPT(sk, SAID) = said & ~SAID_SSTHRESH;
 	write_outputs(flow, sk);
 }
 
 SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
-	struct flow *flow = flow_of(sk, 0);
 
-	if (flow)
-		flow->asked = 1;
+	KEPT(sk, SAID) |= SAID_SSTHRESH;
 	return ((struct tcp_sock *)sk)->snd_ssthresh;
 }
 
@@ -266,12 +280,13 @@ SEC("struct_ops") void cc_in_ack_event(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct flow *flow = flow_of(sk, 0);
+	__u64 said = KEPT(sk, SAID) & SAID_SSTHRESH;
 
-	if (!flow)
-		return;
-	flow->ece = !!((__u32)ctx[1] & ACK_ECE);
-	flow->is_tlp = tp->tlp_high_seq && READ_BITS(tp, tlp_retrans) && (__s32)(tp->snd_una - tp->tlp_high_seq) >= 0;
+	if ((__u32)ctx[1] & ACK_ECE)
+		said |= SAID_ECE;
+	if (tp->tlp_high_seq && READ_BITS(tp, tlp_retrans) && (__s32)(tp->snd_una - tp->tlp_high_seq) >= 0)
+		said |= SAID_TLP;
+	KEPT(sk, SAID) = said;
 }
 #else
 SEC("struct_ops") void cc_set_state(__u64 *ctx)
@@ -284,8 +299,8 @@ SEC("struct_ops") void cc_set_state(__u64 *ctx)
 	flow = flow_of(sk, 0);
 	if (!flow)
 		return;
-	read_for(flow, sk);
-	rto(flow);
+	read_between(flow, sk);
+	CALL(rto, RTO);
 	write_outputs(flow, sk);
 }
 
@@ -296,10 +311,10 @@ SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
 	struct flow *flow = flow_of(sk, 0);
 
 	if (flow) {
-		read_for(flow, sk);
+		read_between(flow, sk);
 		flow->in.old_ca_state = 0;
 		flow->in.ca_state = 3; /* TCP_CA_Recovery */
-		ca_state(flow);
+		CALL(ca_state, CA_STATE);
 	}
 	return ((struct tcp_sock *)sk)->snd_ssthresh;
 }
@@ -312,17 +327,17 @@ SEC("struct_ops") __u32 cc_undo_cwnd(__u64 *ctx)
 
 	if (!flow)
 		return ((struct tcp_sock *)sk)->snd_cwnd;
-	read_for(flow, sk);
+	read_between(flow, sk);
 	count_bytes(flow);
-	undo(flow);
+	CALL(undo, UNDO);
 	return READ_HERE(flow->out.cwnd);
 }
 
 SEC("struct_ops") __u32 cc_min_tso_segs(__u64 *ctx)
 {
-	struct flow *flow = bpf_sk_storage_get(&flows, (struct sock *)ctx[0], 0, 0);
+	__u32 least = KEPT((struct sock *)ctx[0], MIN_BURST);
 
-	return flow ? READ_HERE(flow->out.min_burst) : 2;
+	return least ? least : 2;
 }
 
 /* Room for a window in flight, one being repaired and one to come, as Linux's BBR. */

@@ -25,8 +25,14 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* Connections begun, and hooks called on a connection that has no memory of ours. */
-__u64 begun = 0, without_memory = 0;
+/* Connections begun, hooks called on a connection that has no memory of ours; calls, and those for which the ring had no room. */
+__u64 begun = 0, without_memory = 0, calls_made = 0, calls_lost = 0;
+
+/* For recordings; not made where there is none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} calls SEC(".maps");
 
 extern void FACE(init)(struct flow *, const volatile __u32 *);
 __attribute__((noinline)) int init(struct flow *flow)
@@ -50,6 +56,39 @@ __attribute__((noinline)) int tell(struct flow *flow, struct telemetry *into)
 	return 0;
 }
 
+__attribute__((noinline)) int record(struct flow *flow, __u32 event)
+{
+	struct telemetry model = {};
+	struct call *call;
+	__u64 number;
+
+	if (!flow || !settings.records)
+		return 0;
+	number = __sync_fetch_and_add(&calls_made, 1);
+	call = bpf_ringbuf_reserve(&calls, sizeof(*call), 0);
+	if (!call) {
+		__sync_fetch_and_add(&calls_lost, 1);
+		return 0;
+	}
+	tell(flow, &model);
+	call->flow = flow->number;
+	call->number = number;
+	call->event = event;
+	call->in = flow->in;
+	call->out = flow->out;
+	call->model = model;
+	bpf_ringbuf_submit(call, 0);
+	return 0;
+}
+
+/* An event of a socket's, recorded if that was asked for. */
+#define CALL(name, event)                       \
+	do {                                    \
+		name(flow);                     \
+		if (settings.records)           \
+			record(flow, event);    \
+	} while (0)
+
 static __always_inline struct flow *flow_of(struct sock *sk, __u64 flags)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, flags);
@@ -64,46 +103,58 @@ static __always_inline __u32 packets_in_flight(struct tcp_sock *tp)
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-/* What every event may want to know. */
+/* What every event may want to know; what only some do, they read themselves. */
 static __always_inline void read_socket(struct flow *flow, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
 	struct input *in = &flow->in;
-	__u32 min_rtt_us = tp->rtt_min.s[0].v;
-	__u32 idle;
 
 	in->now_ns = tp->tcp_clock_cache;
 	in->tick = bpf_jiffies64();
 	in->departure_ns = tp->tcp_wstamp_ns;
 	in->delivered_us = tp->delivered_mstamp;
 	in->srtt_us = tp->srtt_us >> 3;
-	in->min_rtt_us = min_rtt_us == NO_RTT ? 0 : min_rtt_us;
-	in->ca_state = READ_BITS(icsk, icsk_ca_state);
-	in->packets_out = tp->packets_out;
-	in->cwnd = tp->snd_cwnd;
-	in->cwnd_clamp = tp->snd_cwnd_clamp;
-	in->cwnd_count = tp->snd_cwnd_cnt;
-	in->ssthresh = tp->snd_ssthresh;
-	in->una = tp->snd_una;
-	in->next = tp->snd_nxt;
-	in->pacing_rate = sk->sk_pacing_rate;
+	in->ca_state = READ_BITS((struct inet_connection_sock *)sk, icsk_ca_state);
 	in->max_rate = sk->sk_max_pacing_rate;
-	idle = (__u32)in->tick - tp->lsndtime;
-	in->idle_ns = (__s32)idle > 0 ? idle * settings.tick_ns : 0;
 	in->marks = tp->app_limited ? APP_LIMITED : 0;
-	if (sk->sk_pacing_status != PACING_NONE)
-		in->marks |= PACED;
+	in->delivered = tp->delivered;
+	in->lost = tp->lost;
+	in->in_flight = packets_in_flight(tp);
+}
+
+/* Of an event that no ACK brings. */
+static __always_inline void no_sample(struct flow *flow)
+{
+	struct input *in = &flow->in;
+
 	in->rs_delivered = -1;
 	in->rs_interval_us = -1;
+	in->rs_prior_delivered = in->delivered;
 	in->rs_rtt_us = -1;
 	in->rs_losses = 0;
 	in->rs_acked_sacked = 0;
 	in->rs_prior_in_flight = 0;
 	in->rs_marks = 0;
-	in->delivered = tp->delivered;
-	in->lost = tp->lost;
-	in->in_flight = packets_in_flight(tp);
+}
+
+/* A connection begins with memory that may be another algorithm's. */
+static __always_inline void begin(struct flow *flow)
+{
+	flow->number = __sync_fetch_and_add(&begun, 1);
+}
+
+static __always_inline void read_beginning(struct flow *flow, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct input *in = &flow->in;
+	__u32 min_rtt_us = tp->rtt_min.s[0].v;
+
+	read_socket(flow, sk);
+	no_sample(flow);
+	in->mss = tp->mss_cache;
+	in->cwnd = tp->snd_cwnd;
+	in->cwnd_clamp = tp->snd_cwnd_clamp;
+	in->min_rtt_us = min_rtt_us == NO_RTT ? 0 : min_rtt_us;
 }
 
 /* What is told of a connection to whoever reads the pinned iterator: those of the reader's network namespace. */

@@ -30,24 +30,24 @@ SEC("syscall") int trial_event(struct trial *trial)
 		return 1;
 	flow->in = trial->in;
 	switch (trial->event) {
-	case 0: init(flow); break;
-	case 1: one_ack(flow); break;
-	case 2: tx_start(flow); break;
-	case 3: rto(flow); break;
-	case 4: ca_state(flow); break;
-	case 5: undo(flow); break;
-	case 6: mss(flow); break;
-	case 7: max_rate(flow); break;
+	case INIT: init(flow); break;
+	case ACK: one_ack(flow); break;
+	case TX_START: tx_start(flow); break;
+	case RTO: rto(flow); break;
+	case CA_STATE: ca_state(flow); break;
+	case UNDO: undo(flow); break;
+	case MSS: mss(flow); break;
+	case MAX_RATE: max_rate(flow); break;
 #ifdef V3
-	case 8: tlp_ack(flow); break;
-	case 9: tlp_recovery(flow); break;
+	case TLP_ACK: tlp_ack(flow); break;
+	case TLP_RECOVERY: tlp_recovery(flow); break;
 #endif
 #ifdef BYTES
-	case 10: lost(flow); break;
+	case LOST: lost(flow); break;
 #endif
 #ifdef HOSTED
-	case 11: rtt(flow); break;
-	case 12: threshold(flow); break;
+	case RTT: rtt(flow); break;
+	case THRESHOLD: threshold(flow); break;
 #endif
 	default: return 2;
 	}

@@ -29,11 +29,25 @@ static __always_inline void one_ack(struct flow *flow)
 static __always_inline void read_for(struct flow *flow, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct input *in = &flow->in;
+	__u32 idle;
 
 	read_socket(flow, sk);
+	no_sample(flow);
+	in->packets_out = tp->packets_out;
+	in->cwnd = tp->snd_cwnd;
+	in->cwnd_count = tp->snd_cwnd_cnt;
+	in->ssthresh = tp->snd_ssthresh;
+	in->una = tp->snd_una;
+	in->next = tp->snd_nxt;
+	in->pacing_rate = sk->sk_pacing_rate;
+	idle = (__u32)in->tick - tp->lsndtime;
+	in->idle_ns = (__s32)idle > 0 ? idle * settings.tick_ns : 0;
+	if (sk->sk_pacing_status != PACING_NONE)
+		in->marks |= PACED;
 	if (flow->in.mss != tp->mss_cache) {
 		flow->in.mss = tp->mss_cache;
-		mss(flow);
+		CALL(mss, MSS);
 	}
 }
 
@@ -61,10 +75,9 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 
 	if (!flow)
 		return;
-	__sync_fetch_and_add(&begun, 1);
-	read_socket(flow, sk);
-	flow->in.mss = ((struct tcp_sock *)sk)->mss_cache;
-	init(flow);
+	begin(flow);
+	read_beginning(flow, sk);
+	CALL(init, INIT);
 }
 
 SEC("struct_ops") void cc_release(__u64 *ctx)
@@ -85,7 +98,7 @@ SEC("struct_ops") void cc_cong_avoid(__u64 *ctx)
 	flow->in.marks |= MAY_RAISE;
 	if (is_cwnd_limited(tp))
 		flow->in.marks |= CWND_LIMITED;
-	ack(flow);
+	CALL(ack, ACK);
 	write_window(flow, sk);
 }
 
@@ -100,7 +113,7 @@ SEC("struct_ops") void cc_pkts_acked(__u64 *ctx)
 	read_for(flow, sk);
 	flow->in.rs_rtt_us = sample->rtt_us;
 	flow->in.rs_acked_sacked = sample->pkts_acked;
-	rtt(flow);
+	CALL(rtt, RTT);
 	write_window(flow, sk);
 }
 
@@ -115,7 +128,7 @@ SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
 	if (!flow)
 		return;
 	read_for(flow, sk);
-	tx_start(flow);
+	CALL(tx_start, TX_START);
 }
 
 SEC("struct_ops") void cc_set_state(__u64 *ctx)
@@ -129,7 +142,7 @@ SEC("struct_ops") void cc_set_state(__u64 *ctx)
 	if (!flow)
 		return;
 	read_for(flow, sk);
-	rto(flow);
+	CALL(rto, RTO);
 }
 
 SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
@@ -140,7 +153,7 @@ SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
 	if (!flow)
 		return ((struct tcp_sock *)sk)->snd_ssthresh;
 	read_for(flow, sk);
-	threshold(flow);
+	CALL(threshold, THRESHOLD);
 	return READ_HERE(flow->out.ssthresh);
 }
 

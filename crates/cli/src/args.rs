@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use bbrlab_sim::setup::Program;
 use clap::Args;
 
 /// The path, in the words of the scenario language.
@@ -114,6 +115,11 @@ pub struct TraceArgs {
     /// Write the series as CSV: FILE holds flows and links in one table, DIR one file each
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub csv: Option<PathBuf>,
+}
+
+/// Whose programs a real kernel runs.
+pub fn program(text: &str) -> Result<Program, String> {
+    Program::named(text).ok_or_else(|| "write kernel or bbrlab".to_owned())
 }
 
 /// A seed of random numbers.

@@ -70,6 +70,8 @@ pub enum Command {
     Conform(conform::ConformArgs),
     /// Load our algorithms into this host's kernel, see what they do there, and take them back
     Host(host::HostArgs),
+    /// Show this machine's TCP connections live, with what their congestion control thinks; or serve that as metrics
+    Watch(watch::WatchArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),
     /// Show what this machine can run, and what to do where it cannot
@@ -127,6 +129,7 @@ fn main() -> ExitCode {
         Command::Cdn(args) => cdn::cdn(args),
         Command::Conform(args) => conform::conform(args),
         Command::Host(args) => host::host(args),
+        Command::Watch(args) => watch::run(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {

@@ -25,6 +25,7 @@ pub fn clean_up_on_signals() {
         let _held = clean_up();
         bbrlab_live::leftovers::clear();
         let _cleared = crate::progress::clear();
+        crate::command::watch::screen::leave();
         std::process::exit(INTERRUPTED);
     });
     bbrlab_live::memory::set_at_the_end(|| {

@@ -38,7 +38,7 @@ impl Style {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn bold_first_line(self, text: &str) -> String {
+    pub fn bold_first_line(self, text: &str) -> String {
         match text.split_once('\n') {
             Some((first, rest)) => format!("{}\n{rest}", self.paint("1", first)),
             None => text.to_owned(),
@@ -56,7 +56,7 @@ pub fn rate(bps: f64) -> String {
     }
 }
 
-fn ms(ms: f64) -> String {
+pub fn ms(ms: f64) -> String {
     if ms < 10.0 {
         format!("{ms:.2}")
     } else if ms < 10_000.0 {
@@ -71,7 +71,7 @@ fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { format!("{} ms", ms(seconds * 1e3)) } else { format!("{seconds:.3} s") }
 }
 
-fn percent(ratio: f64) -> String {
+pub fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         0.0 => "0 %".to_owned(),
         x if x < 0.1 => format!("{x:.3} %"),
@@ -252,11 +252,11 @@ fn sparks(trace: &Trace) -> String {
     let (goodput, queue): (Vec<f64>, Vec<f64>) = (goodput.collect(), queue.collect());
     let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     format!(
-        "goodput     {} up to {}\nqueue       {} up to {} packets\n",
+        "goodput     {} up to {}\nqueue       {} up to {}\n",
         line(&goodput),
         rate(highest(&goodput)),
         line(&queue),
-        highest(&queue),
+        counted(highest(&queue) as u32, "packet"),
     )
 }
 
@@ -289,7 +289,7 @@ pub fn repeated(document: &Value, style: Style) -> String {
             text(&flow["name"]),
             text(&flow["cc"]),
             figure(&flow["goodput_bps"], &rate),
-            figure(&flow["rtt_ms"]["p50"], &ms),
+            figure(Some(&flow["rtt_ms"]["p50"]).filter(|rtt| rtt["high"] != 0.0).unwrap_or(&Value::Null), &ms),
             figure(&flow["retransmit_ratio"], &percent),
         ]
     });

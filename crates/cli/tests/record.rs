@@ -100,6 +100,39 @@ fn a_recording_replays_and_leaves_nothing() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Goal: what our programs decide in the kernel is what the same code decides here; a difference would show.
+#[test]
+#[ignore = "needs root, BPF and network namespaces"]
+fn a_recording_of_ours_replays_bit_for_bit_and_a_changed_one_does_not() {
+    let dir = scratch("ours");
+    let out = dir.join("out.tap");
+    let status = Command::new(env!("CARGO_BIN_EXE_bbrlab"))
+        .args(["record", "--rate", "20mbit", "--rtt", "20ms", "--loss", "1%", "--flow", "bbr3-linux,beta=0.6"])
+        .args(["--flow", "bbr1,program=bbrlab", "--flow", "cubic,program=bbrlab", "--duration", "1500ms", "--out"])
+        .arg(&out)
+        .stdout(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+    let replay = || Command::new(env!("CARGO_BIN_EXE_bbrlab")).args(["replay", "--json"]).arg(&out).output().unwrap();
+    let text = String::from_utf8(replay().stdout).unwrap();
+    assert!(replay().status.success() && text.contains("\"flows\": 3"), "{text}");
+    // Another parameter: other decisions.
+    let log = fs::read(&out).unwrap();
+    let at = log.windows(8).position(|window| window == b"beta=0.6").unwrap();
+    let changed = [&log[..at], b"beta=0.7", &log[at + 8..]].concat();
+    fs::write(&out, changed).unwrap();
+    assert_eq!(replay().status.code(), Some(1));
+    // The kernel's own beside ours would be two kinds of log.
+    let mixed = Command::new(env!("CARGO_BIN_EXE_bbrlab"))
+        .args(["record", "--flow", "bbr3-linux", "--flow", "cubic", "--duration", "1s", "--out"])
+        .arg(dir.join("mixed.tap"))
+        .output()
+        .unwrap();
+    assert_eq!(mixed.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&mixed.stderr).contains("add program=bbrlab"));
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 #[test]
 #[ignore = "needs root, BPF and network namespaces"]
 fn an_interrupted_recording_leaves_nothing() {

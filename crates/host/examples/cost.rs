@@ -1,104 +1,172 @@
-//! What our algorithms cost in this kernel, beside its own BBR called from the same hooks: nanoseconds a call by the kernel's own
-//! statistics, and CPU seconds a gigabyte, over loopback in a network namespace of its own, in turns.
+//! What our algorithms cost in this kernel, beside its own BBR called from the same hooks: nanoseconds an ACK by the kernel's own
+//! statistics, all hooks counted, and CPU seconds a gigabyte, over veth between two network namespaces of its own. In turns: each
+//! transfer by one of ours stands beside one by the kernel's in the same moment.
 //!
-//! usage: cost [TURNS [MEGABYTES]]    as root
+//! usage: cost acks|bytes [TURNS [MEGABYTES [ALGORITHM…]]]    as root
+//!   acks    packets of one segment each, an ACK for every two: nanoseconds an ACK
+//!   bytes   super-packets, as a server sends them: CPU seconds a gigabyte, and nanoseconds an ACK
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::collections::BTreeMap;
+#[path = "path/mod.rs"]
+mod path;
+
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::thread;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::objects::OBJECTS;
 use bbrlab_host::program::Program;
-use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::socket::{setsockopt, sockopt};
+use path::Path;
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// Calls and nanoseconds of the program that handles an ACK.
-fn spent(program: &Program) -> (u64, u64) {
-    let handler = program
-        .object()
-        .progs()
-        .find(|one| ["cc_cong_control", "cc_cong_avoid"].iter().any(|name| one.name() == *name));
-    let id = handler.and_then(|one| libbpf_rs::Program::id_from_fd(one.as_fd()).ok());
-    let found = libbpf_rs::query::ProgInfoIter::default().find(|info| Some(info.id) == id);
-    found.map_or((0, 0), |info| (info.run_cnt, info.run_time_ns))
-}
+/// Puts the kernel's setting back.
+struct Statistics(String);
 
-fn cpu_seconds() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
-    [usage.user_time(), usage.system_time()].iter().map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6).sum()
-}
-
-fn transfer(name: &str, megabytes: usize) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    setsockopt(&sender, sockopt::TcpCongestion, &name.into()).unwrap();
-    let mut receiver = listener.accept().unwrap().0;
-    let reader = thread::spawn(move || {
-        let mut room = vec![0; 1 << 18];
-        while receiver.read(&mut room).unwrap() > 0 {}
-    });
-    let block = vec![1; 1 << 18];
-    for _ in 0..megabytes * 4 {
-        sender.write_all(&block).unwrap();
+impl Statistics {
+    fn on() -> Self {
+        let was = fs::read_to_string(STATISTICS).unwrap();
+        fs::write(STATISTICS, "1").unwrap();
+        Self(was)
     }
-    drop(sender);
-    reader.join().unwrap();
+}
+
+impl Drop for Statistics {
+    fn drop(&mut self) {
+        let _ = fs::write(STATISTICS, self.0.trim());
+    }
+}
+
+/// One congestion control of ours, registered.
+struct Candidate {
+    algorithm: String,
+    name: String,
+    programs: Vec<(u32, bool)>,
+    _link: libbpf_rs::Link,
+    _program: Program,
+}
+
+impl Candidate {
+    fn new(algorithm: &str, nth: usize, load: impl FnOnce(&str) -> Program) -> Self {
+        let name = format!("cost{nth}.{}", std::process::id());
+        let mut program = load(&name);
+        let handles_acks = |name: &str| ["cc_cong_control", "cc_cong_avoid"].contains(&name);
+        let hooks = program.object().progs().filter(|one| one.name().to_string_lossy().starts_with("cc_"));
+        let programs = hooks
+            .filter_map(|one| {
+                let id = libbpf_rs::Program::id_from_fd(one.as_fd()).ok()?;
+                Some((id, handles_acks(&one.name().to_string_lossy())))
+            })
+            .collect();
+        let link = program.register().unwrap();
+        Self { algorithm: algorithm.to_owned(), name, programs, _link: link, _program: program }
+    }
+
+    /// ACKs handled so far, and nanoseconds in any hook.
+    fn spent(&self) -> (u64, u64) {
+        let (mut acks, mut ns) = (0, 0);
+        for info in libbpf_rs::query::ProgInfoIter::default() {
+            if let Some((_, handles_acks)) = self.programs.iter().find(|(id, _)| *id == info.id) {
+                ns += info.run_time_ns;
+                acks += if *handles_acks { info.run_cnt } else { 0 };
+            }
+        }
+        (acks, ns)
+    }
+}
+
+/// CPU seconds of this process, and of the kernel's threads that handle packets for whoever has no time.
+fn cpu_seconds(softirqs: &[String]) -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
+    let own = [usage.user_time(), usage.system_time()].map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6);
+    let ns = |path: &String| fs::read_to_string(path).ok()?.split_whitespace().next()?.parse::<f64>().ok();
+    own.iter().sum::<f64>() + softirqs.iter().filter_map(ns).sum::<f64>() / 1e9
+}
+
+/// The run times of ksoftirqd.
+fn softirq_threads() -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let is_one =
+        |path: &std::path::Path| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("ksoftirqd"));
+    all.map(|entry| entry.path())
+        .filter(|path| is_one(path))
+        .map(|path| path.join("schedstat").display().to_string())
+        .collect()
+}
+
+/// The median with an interval that holds it in 95 of 100 cases, by order alone.
+fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    let (mut term, mut below, mut rank) = (0.5_f64.powi(n as i32), 0.0, 0);
+    while below + term <= 0.025 && rank < n / 2 {
+        below += term;
+        term *= (n - rank) as f64 / (rank + 1) as f64;
+        rank += 1;
+    }
+    let low = rank.saturating_sub(1);
+    (values[n / 2], values[low], values[n - 1 - low])
 }
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<usize>().unwrap());
-    let (turns, megabytes) = (numbers.next().unwrap_or(5), numbers.next().unwrap_or(1_000));
-    unshare(CloneFlags::CLONE_NEWNET).unwrap();
-    assert!(std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
-    let was = fs::read_to_string(STATISTICS).unwrap();
-    let mut programs: Vec<(String, String, Program)> = Vec::new();
-    let named = |nth: usize| format!("cost{nth}.{}", std::process::id());
-    programs.push(("kernel's bbr".into(), named(0), Program::kernel_bbr(&named(0)).unwrap()));
-    for (nth, (algorithm, _)) in OBJECTS.iter().enumerate() {
-        let config = AlgorithmConfig::named(algorithm).unwrap();
-        programs.push(((*algorithm).to_owned(), named(nth + 1), Program::load(&config, &named(nth + 1)).unwrap()));
-    }
-    let links: Vec<_> = programs.iter_mut().map(|(_, _, program)| program.register().unwrap()).collect();
-    let mut cpu: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for _ in 0..turns {
-        for (algorithm, name, _) in &programs {
-            let before = cpu_seconds();
-            transfer(name, megabytes);
-            cpu.entry(algorithm.clone()).or_default().push((cpu_seconds() - before) * 1_000.0 / megabytes as f64);
+    let mut arguments = std::env::args().skip(1);
+    let counts_acks = match arguments.next().as_deref() {
+        Some("acks") => true,
+        Some("bytes") => false,
+        _ => panic!("usage: cost acks|bytes [TURNS [MEGABYTES [ALGORITHM…]]]"),
+    };
+    let mut number = |otherwise| arguments.next().map_or(otherwise, |text: String| text.parse().unwrap());
+    let (turns, megabytes) = (number(15), number(200));
+    let chosen: Vec<String> = arguments.collect();
+    let path = Path::new(counts_acks);
+    let base = Candidate::new("the kernel's bbr", 0, |name| Program::kernel_bbr(name).unwrap());
+    let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|one| one == name);
+    let ours = OBJECTS.iter().map(|(name, _)| *name).filter(|name| is_chosen(name)).enumerate();
+    let ours: Vec<Candidate> = ours
+        .map(|(nth, algorithm)| {
+            let config = AlgorithmConfig::named(algorithm).unwrap();
+            Candidate::new(algorithm, nth + 1, |name| Program::load(&config, name).unwrap())
+        })
+        .collect();
+    let softirqs = softirq_threads();
+    path.transfer(&base.name, megabytes);
+    let ns_an_ack = |one: &Candidate| {
+        let (acks, ns) = one.spent();
+        path.transfer(&one.name, megabytes);
+        let (acks_after, ns_after) = one.spent();
+        (ns_after - ns) as f64 / (acks_after - acks).max(1) as f64
+    };
+    let cpu_a_gigabyte = |one: &Candidate| {
+        let before = cpu_seconds(&softirqs);
+        path.transfer(&one.name, megabytes);
+        (cpu_seconds(&softirqs) - before) * 1_000.0 / megabytes as f64
+    };
+    let compare = |what: &str, measure: &dyn Fn(&Candidate) -> f64| {
+        println!("{what:<18}  median   the kernel's   ratio: median and its interval of 95 %, {turns} pairs");
+        for one in &ours {
+            // Who goes first has what is cold.
+            let pairs = (0..turns).map(|turn| match turn % 2 {
+                0 => (measure(one), measure(&base)),
+                _ => {
+                    let base = measure(&base);
+                    (measure(one), base)
+                }
+            });
+            let (own, kernels): (Vec<f64>, Vec<f64>) = pairs.unzip();
+            let ratios = own.iter().zip(&kernels).map(|(own, kernels)| own / kernels).collect();
+            let (ratio, low, high) = median(ratios);
+            println!(
+                "{:<18} {:>7.3} {:>14.3}   {ratio:.3} ({low:.3} to {high:.3})",
+                one.algorithm,
+                median(own).0,
+                median(kernels).0
+            );
         }
+    };
+    if !counts_acks {
+        compare("CPU s/GB", &cpu_a_gigabyte);
     }
-    // Apart, for the statistics themselves cost time.
-    fs::write(STATISTICS, "1").unwrap();
-    for _ in 0..turns {
-        for (_, name, _) in &programs {
-            transfer(name, megabytes);
-        }
-    }
-    fs::write(STATISTICS, was.trim()).unwrap();
-    println!("algorithm      ns a call    calls    CPU s/GB, median   of the kernel's, median and range");
-    let base = cpu["kernel's bbr"].clone();
-    for (algorithm, _, program) in &programs {
-        let (calls, ns) = spent(program);
-        let mut own = cpu[algorithm].clone();
-        let mut ratios: Vec<f64> = own.iter().zip(&base).map(|(own, base)| own / base).collect();
-        own.sort_by(f64::total_cmp);
-        ratios.sort_by(f64::total_cmp);
-        println!(
-            "{algorithm:<14} {:>9.0} {calls:>8}    {:>16.3}   {:.3} ({:.3} to {:.3})",
-            ns as f64 / calls.max(1) as f64,
-            own[own.len() / 2],
-            ratios[ratios.len() / 2],
-            ratios[0],
-            ratios[ratios.len() - 1]
-        );
-    }
-    drop(links);
+    let _on = Statistics::on();
+    compare("ns an ACK", &ns_an_ack);
 }

@@ -91,7 +91,7 @@ impl Machine {
     }
 
     /// The kernel has the fair queue, which paces each flow; without it TCP paces by itself.
-    fn has_fq(&self) -> bool {
+    pub fn has_fq(&self) -> bool {
         let modules = self.at("lib/modules").join(kernel::release());
         let listed = |file: &str| fs::read_to_string(modules.join(file)).is_ok_and(|text| text.contains("/sch_fq.ko"));
         listed("modules.builtin") || listed("modules.dep")

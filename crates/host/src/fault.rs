@@ -54,7 +54,7 @@ impl fmt::Display for Fault {
                 write!(f, "{name}: there is no kernel program of it; write one of {}", names.join(", "))
             }
             Self::BadName(name) => {
-                write!(f, "--name {name:?}: write 1 to 15 letters, digits, '-', '_' or '.', beginning with a letter")
+                write!(f, "--name {name:?}: write 1 to 15 letters, digits, '_' or '.', beginning with a letter")
             }
             Self::NameTaken(name) => {
                 write!(f, "{name}: the kernel has a congestion control of that name; choose another with --name")

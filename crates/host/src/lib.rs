@@ -5,6 +5,7 @@
 //! was killed is finished or undone by the next one. What the kernel holds is read from the kernel, never from memory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod ability;
 pub mod enable;
 mod fault;
 pub mod journal;

@@ -11,6 +11,7 @@ use nix::mount::{MsFlags, mount, umount};
 use serde::Serialize;
 
 use crate::journal::{Entry, Journal, Phase};
+use crate::objects::kernel_name;
 use crate::places::Places;
 use crate::program::Program;
 use crate::sockets::{Found, Sockets, Which};
@@ -78,8 +79,9 @@ pub struct Host<'a> {
 }
 
 /// A name that the kernel takes, and that is one of a file too.
+// Source: Linux bpf_obj_name_cpy, which names of struct_ops pass.
 pub fn check_name(name: &str) -> Result<(), Fault> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
     let is_good =
         name.len() <= NAME_MAX && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_plain);
     if is_good { Ok(()) } else { Err(Fault::BadName(name.to_owned())) }
@@ -153,7 +155,9 @@ impl Host<'_> {
         places::check()?;
         let journal = Journal::open(&self.places.state, PATIENCE)?;
         self.recover(&journal)?;
-        let entry = journal.entries().into_iter().find(|entry| entry.name == name);
+        // By its name in the kernel, or by the algorithm's that it was made of.
+        let wanted = [name.to_owned(), kernel_name(name)];
+        let entry = wanted.iter().find_map(|name| journal.entries().into_iter().find(|entry| entry.name == *name));
         let entry = entry.ok_or_else(|| Fault::NotLoaded(name.to_owned()))?;
         (self.before)("write down that it is being undone");
         // A disk that is full must not keep anyone from undoing: the entry as it is would do.
@@ -326,10 +330,11 @@ mod tests {
 
     #[test]
     fn a_name_is_one_of_the_kernel_and_of_a_file() {
-        for good in ["bbr3", "bbr3-linux", "a.b_c-9", "fifteen.letters"] {
-            assert!(check_name(good).is_ok(), "{good}");
+        let own = crate::objects::OBJECTS.iter().map(|(name, _)| kernel_name(name));
+        for good in ["bbr3", "a.b_c9", "fifteen.letters"].into_iter().map(str::to_owned).chain(own) {
+            assert!(check_name(&good).is_ok(), "{good}");
         }
-        for bad in ["", "9a", "../x", "a/b", "sixteen.letters.", "a b", "ä", ".hidden"] {
+        for bad in ["", "9a", "../x", "bbr3-linux", "a/b", "sixteen.letters.", "a b", "ä", ".hidden"] {
             assert!(matches!(check_name(bad), Err(Fault::BadName(_))), "{bad}");
         }
     }

@@ -10,7 +10,6 @@ macro_rules! objects {
     };
 }
 
-// Without BBR-S, whose sorted samples are too much for the verifier: docs/kernel.md.
 objects! {
     "bbr1" "bbr1"
     "bbr2" "bbr2"
@@ -18,6 +17,7 @@ objects! {
     "bbr3-linux" "bbr3_linux"
     "bbr-cpa" "cpa"
     "acd-linux" "acd"
+    "bbr-s" "bbrs"
     "davis" "davis"
     "cubic" "cubic"
     "reno" "reno"
@@ -34,4 +34,13 @@ pub(crate) static SWITCH: &[u8] = include_bytes!("../../../bpf/cc/objects/switch
 /// The object of an algorithm.
 pub fn object(algorithm: &str) -> Option<&'static [u8]> {
     OBJECTS.iter().find(|(name, _)| *name == algorithm).map(|(_, bytes)| *bytes)
+}
+
+/// An algorithm's own name as one that the kernel takes.
+pub fn kernel_name(algorithm: &str) -> String {
+    match algorithm {
+        // The kernel's own.
+        "cubic" | "reno" | "bbr" => format!("bbrlab_{algorithm}"),
+        other => other.replace('-', "_"),
+    }
 }

@@ -20,6 +20,7 @@ const TRIAL_FLOW: &str = "trial_flow";
 const SETTINGS: &str = ".rodata.settings";
 const COUNTERS: &str = ".bss";
 const CONNECTIONS: &str = "connections";
+const CALLS: &str = "calls";
 
 /// libbpf's last complaint, which says more than its error number.
 static SAID: Mutex<String> = Mutex::new(String::new());
@@ -65,6 +66,17 @@ pub struct Program {
     algorithm: &'static str,
 }
 
+/// What a program is loaded for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To be a congestion control.
+    Control,
+    /// To be called on a connection of its own.
+    Trial,
+    /// To be a congestion control that tells of each call, in a ring of so many bytes.
+    Recording(u32),
+}
+
 /// Counters of a loaded program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -72,17 +84,24 @@ pub struct Counters {
     pub begun: u64,
     /// Hooks that were called on a connection without memory of ours.
     pub without_memory: u64,
+    /// Calls that a recording had no room for.
+    pub calls_lost: u64,
 }
 
 impl Program {
     /// Has the kernel verify an algorithm's programs; `name` is what it will be registered by.
     pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Self, Fault> {
-        Self::with(config, name, kernel::tick_ns(), false)
+        Self::with(config, name, kernel::tick_ns(), Purpose::Control)
     }
 
     /// The same with what lets its code be called on a connection of its own, for comparisons.
     pub fn load_for_trial(config: &AlgorithmConfig, tick_ns: u64) -> Result<Self, Fault> {
-        Self::with(config, "bbrlab_trial", tick_ns, true)
+        Self::with(config, "bbrlab_trial", tick_ns, Purpose::Trial)
+    }
+
+    /// The same as [`Self::load`] with each call written to the ring `calls`, as `struct call` of `bpf/cc/flow.h`.
+    pub fn load_recorded(config: &AlgorithmConfig, name: &str, ring_bytes: u32) -> Result<Self, Fault> {
+        Self::with(config, name, kernel::tick_ns(), Purpose::Recording(ring_bytes))
     }
 
     /// The kernel's own BBR, called from BPF: for measurements beside it.
@@ -94,15 +113,15 @@ impl Program {
         Ok(Self { object: open.load().map_err(fault)?, algorithm })
     }
 
-    fn with(config: &AlgorithmConfig, name: &str, tick_ns: u64, for_trial: bool) -> Result<Self, Fault> {
+    fn with(config: &AlgorithmConfig, name: &str, tick_ns: u64, purpose: Purpose) -> Result<Self, Fault> {
         let algorithm = config.name();
         let bytes = object(algorithm).ok_or_else(|| Fault::NoProgram(algorithm.to_owned()))?;
         let fault = |error: libbpf_rs::Error| refused(algorithm, &error);
         listen();
         let mut open = ObjectBuilder::default().open_memory(bytes).map_err(fault)?;
-        set_loaded_parts(&mut open, for_trial).map_err(fault)?;
+        set_loaded_parts(&mut open, purpose).map_err(fault)?;
         let parameters = kernel::parameters(config, tick_ns);
-        settle(&mut open, &parameters, tick_ns, name)?;
+        settle(&mut open, &parameters, tick_ns, purpose, name)?;
         let object = open.load().map_err(fault)?;
         Ok(Self { object, algorithm })
     }
@@ -159,7 +178,7 @@ pub fn pinned_counters(folder: &Path) -> Option<Counters> {
 fn counters(map: &impl MapCore) -> Option<Counters> {
     let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
     let word = |at: usize| Some(u64::from_ne_bytes(value.get(at..at + 8)?.try_into().ok()?));
-    Some(Counters { begun: word(0)?, without_memory: word(8)? })
+    Some(Counters { begun: word(0)?, without_memory: word(8)?, calls_lost: word(24)? })
 }
 
 fn is_counters(name: &std::ffi::OsStr) -> bool {
@@ -171,22 +190,37 @@ fn lacks(part: &str) -> Fault {
 }
 
 /// What serves comparisons alone is not loaded with a congestion control, and the other way round.
-fn set_loaded_parts(open: &mut OpenObject, for_trial: bool) -> libbpf_rs::Result<()> {
+fn set_loaded_parts(open: &mut OpenObject, purpose: Purpose) -> libbpf_rs::Result<()> {
     for mut program in open.progs_mut() {
         let is_trial = program.name() == TRIAL;
-        program.set_autoload(is_trial == for_trial);
+        program.set_autoload(is_trial == (purpose == Purpose::Trial));
     }
-    for mut map in open.maps_mut().filter(|map| map.name() == TRIAL_FLOW || map.name() == CONTROL) {
-        let is_trial = map.name() == TRIAL_FLOW;
-        map.set_autocreate(is_trial == for_trial)?;
+    for mut map in open.maps_mut() {
+        let is_used = match &*map.name().to_string_lossy() {
+            TRIAL_FLOW => purpose == Purpose::Trial,
+            CONTROL => purpose != Purpose::Trial,
+            CALLS => matches!(purpose, Purpose::Recording(_)),
+            _ => continue,
+        };
+        map.set_autocreate(is_used)?;
+        if let (CALLS, Purpose::Recording(bytes)) = (&*map.name().to_string_lossy(), purpose) {
+            map.set_max_entries(bytes)?;
+        }
     }
     Ok(())
 }
 
 /// Sets parameters and name before the kernel sees them.
-fn settle(open: &mut OpenObject, parameters: &[u32; MAX_PARAMS], tick_ns: u64, name: &str) -> Result<(), Fault> {
-    let settings = parameters.iter().flat_map(|value| value.to_ne_bytes()).chain(tick_ns.to_ne_bytes());
-    let settings: Vec<u8> = settings.collect();
+fn settle(
+    open: &mut OpenObject,
+    parameters: &[u32; MAX_PARAMS],
+    tick_ns: u64,
+    purpose: Purpose,
+    name: &str,
+) -> Result<(), Fault> {
+    let records = u64::from(matches!(purpose, Purpose::Recording(_)));
+    let settings = parameters.iter().flat_map(|value| value.to_ne_bytes());
+    let settings: Vec<u8> = settings.chain(tick_ns.to_ne_bytes()).chain(records.to_ne_bytes()).collect();
     set(open, SETTINGS, &settings)?;
     set(open, CONTROL, &label(name))
 }

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use bbrlab_core::{AlgorithmConfig, MAX_PARAMS, Rng};
-use bbrlab_face::{Flow, Input, Output, Telemetry, mark};
+use bbrlab_core::concrete::{BbrAcd, BbrCpa, BbrS};
+use bbrlab_core::{AlgorithmConfig, Bbr1, Bbr3, Davis, Draft06, Linux, Rng, V2};
+use bbrlab_face::{Cubic, Event, Face, Flow, Input, Output, Parameters, Reno, Telemetry, mark};
 use bbrlab_host::kernel;
 use bbrlab_host::program::Program;
 use libbpf_rs::ProgramInput;
@@ -33,21 +34,6 @@ impl Trial {
         unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(self).cast(), size_of::<Self>()) }
     }
 }
-
-/// Events by their numbers in `trial.h`.
-const INIT: u64 = 0;
-const ACK: u64 = 1;
-const TX_START: u64 = 2;
-const RTO: u64 = 3;
-const CA_STATE: u64 = 4;
-const UNDO: u64 = 5;
-const MSS: u64 = 6;
-const MAX_RATE: u64 = 7;
-const TLP_ACK: u64 = 8;
-const TLP_RECOVERY: u64 = 9;
-const LOST: u64 = 10;
-const RTT: u64 = 11;
-const THRESHOLD: u64 = 12;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     let Ok(text) = std::env::var(name) else { return otherwise };
@@ -100,7 +86,7 @@ impl Connection {
     }
 
     /// The next event, after what the last one left.
-    fn step(&mut self, left: &Output, events: &[u64]) -> u64 {
+    fn step(&mut self, left: &Output, events: &[Event]) -> Event {
         let event = if self.one_in(60) { events[self.below(events.len() as u64) as usize] } else { events[0] };
         let longest_ns = if self.one_in(1_000) { 30_000_000_000 } else { 2_000_000 };
         let passed_ns = 1_000 + self.below(longest_ns);
@@ -129,7 +115,7 @@ impl Connection {
         input.in_flight = in_flight * unit;
         input.packets_out = in_flight as u32 + queued;
         input.old_ca_state = input.ca_state;
-        if changes_state || event == CA_STATE {
+        if changes_state || event == Event::CaState {
             input.ca_state = ca_state;
         }
         input.una = input.una.wrapping_add(delivered * 1_448);
@@ -157,8 +143,8 @@ impl Connection {
         input.seq = input.lost;
         input.pacing_rate = some_rate;
         match event {
-            MSS => input.mss = some_mss,
-            MAX_RATE => input.max_rate = if app_limited { u64::MAX } else { some_rate },
+            Event::Mss => input.mss = some_mss,
+            Event::MaxRate => input.max_rate = if app_limited { u64::MAX } else { some_rate },
             _ => {}
         }
         event
@@ -172,10 +158,10 @@ struct Outcome {
 }
 
 /// The same code, compiled for this machine: an event on what was read, with these parameters.
-type Native<'a> = &'a mut dyn FnMut(u64, &Input, &[u32; MAX_PARAMS]) -> (Output, Telemetry);
+type Native<'a> = &'a mut dyn FnMut(Event, &Input, &Parameters) -> (Output, Telemetry);
 
 /// Makes the same calls to both.
-fn compare(config: &AlgorithmConfig, calls: u64, events: &[u64], counts_bytes: bool, native: Native<'_>) -> Outcome {
+fn compare(config: &AlgorithmConfig, calls: u64, events: &[Event], counts_bytes: bool, native: Native<'_>) -> Outcome {
     let name = config.name();
     let program = Program::load_for_trial(config, TICK_NS).unwrap_or_else(|fault| panic!("{name}: {fault}"));
     let parameters = kernel::parameters(config, TICK_NS);
@@ -185,16 +171,16 @@ fn compare(config: &AlgorithmConfig, calls: u64, events: &[u64], counts_bytes: b
     let seed = number("BBRLAB_SEED", 1);
     while outcome.calls < calls {
         let mut connection = Connection::begin(Rng::derive(seed, outcome.calls).next_u64(), counts_bytes);
-        let mut event = INIT;
+        let mut event = Event::Init;
         for _ in 0..CONNECTION.min(calls - outcome.calls) {
-            let mut asked = Trial { event, input: connection.input, ..Trial::default() };
+            let mut asked = Trial { event: event as u64, input: connection.input, ..Trial::default() };
             let input = ProgramInput { context_in: Some(asked.bytes()), ..ProgramInput::default() };
-            let ran = trial.test_run(input).unwrap_or_else(|error| panic!("{name}: event {event}: {error}"));
-            assert_eq!(ran.return_value, 0, "{name}: event {event}");
+            let ran = trial.test_run(input).unwrap_or_else(|error| panic!("{name}: event {event:?}: {error}"));
+            assert_eq!(ran.return_value, 0, "{name}: event {event:?}");
             let (output, model) = native(event, &connection.input, &parameters);
             let (call, read) = (outcome.calls, &connection.input);
-            assert_eq!(asked.output, output, "{name}, seed {seed}, call {call}: event {event} of {read:?}");
-            assert_eq!(asked.model, model, "{name}, seed {seed}, call {call}: event {event} of {read:?}");
+            assert_eq!(asked.output, output, "{name}, seed {seed}, call {call}: event {event:?} of {read:?}");
+            assert_eq!(asked.model, model, "{name}, seed {seed}, call {call}: event {event:?} of {read:?}");
             outcome.states.insert(output.state);
             outcome.calls += 1;
             event = connection.step(&output, events);
@@ -215,56 +201,55 @@ fn drawn(config: &AlgorithmConfig, seed: u64) -> AlgorithmConfig {
     drawn
 }
 
+/// Calls a loaded program and the same code here. A quarter of the calls with other parameters.
+fn differential<A: Face>(name: &str, states: usize, counts_bytes: bool, events: &[Event]) {
+    let calls = number("BBRLAB_CALLS", 100_000);
+    let plain = AlgorithmConfig::named(name).unwrap();
+    let (mut all, mut met) = (0, BTreeSet::new());
+    for (config, calls) in [(plain, calls - calls / 4), (drawn(&plain, number("BBRLAB_SEED", 1)), calls / 4)] {
+        let mut flow = Box::new(Flow::<A>::default());
+        let mut native = |event: Event, input: &Input, parameters: &Parameters| {
+            flow.input = *input;
+            flow.call(event, parameters);
+            (flow.output, flow.telemetry())
+        };
+        let outcome = compare(&config, calls, events, counts_bytes, &mut native);
+        all += outcome.calls;
+        met.extend(outcome.states);
+    }
+    println!("{name}: {all} calls, 0 differences, {} states", met.len());
+    assert!(met.len() >= states, "{name}: only the states {met:?} were met");
+}
+
+/// What every algorithm that decides on the window hears of.
+const COMMON: &[Event] =
+    &[Event::Ack, Event::TxStart, Event::Rto, Event::CaState, Event::Undo, Event::Mss, Event::MaxRate];
+/// BBRv2 and BBRv3 besides.
+const PROBES: &[Event] = &[Event::TlpAck, Event::TlpRecovery];
+/// What an algorithm hears of whose window the kernel reduces.
+const HOSTED: &[Event] = &[Event::Ack, Event::TxStart, Event::Rto, Event::Mss, Event::Rtt, Event::Threshold];
+
 macro_rules! differential {
-    ($test:ident, $name:literal, $states:literal, $bytes:literal, $init:ident $telemetry:ident: $($event:ident $call:ident),+) => {
-        #[test]
-        #[ignore = "needs the right to load BPF programs"]
-        fn $test() {
-            let calls = number("BBRLAB_CALLS", 100_000);
-            let plain = AlgorithmConfig::named($name).unwrap();
-            let (mut all, mut states) = (0, BTreeSet::new());
-            // A quarter of the calls with other parameters.
-            for (config, calls) in [(plain, calls - calls / 4), (drawn(&plain, number("BBRLAB_SEED", 1)), calls / 4)] {
-                let mut flow = Box::new(Flow::default());
-                let mut native = |event: u64, input: &Input, parameters: &[u32; MAX_PARAMS]| {
-                    flow.input = *input;
-                    match event {
-                        INIT => bbrlab_face::$init(&mut flow, parameters),
-                        $( $event => bbrlab_face::$call(&mut flow), )+
-                        other => panic!("{other}"),
-                    }
-                    let mut model = Telemetry::default();
-                    bbrlab_face::$telemetry(&flow, &mut model);
-                    (flow.output, model)
-                };
-                let outcome = compare(&config, calls, &[$($event),+], $bytes, &mut native);
-                all += outcome.calls;
-                states.extend(outcome.states);
+    ($($test:ident: $algorithm:ty, $name:literal, $states:literal, $bytes:literal, $events:expr;)+) => {
+        $(
+            #[test]
+            #[ignore = "needs the right to load BPF programs"]
+            fn $test() {
+                differential::<$algorithm>($name, $states, $bytes, $events);
             }
-            println!("{}: {all} calls, 0 differences, {} states", $name, states.len());
-            assert!(states.len() >= $states, "{}: only the states {states:?} were met", $name);
-        }
+        )+
     };
 }
 
-differential!(bbr1, "bbr1", 4, false, bbr1_init bbr1_telemetry: ACK bbr1_ack, TX_START bbr1_tx_start, RTO bbr1_rto,
-    CA_STATE bbr1_ca_state, UNDO bbr1_undo, MSS bbr1_mss, MAX_RATE bbr1_max_rate);
-differential!(cpa, "bbr-cpa", 4, false, cpa_init cpa_telemetry: ACK cpa_ack, TX_START cpa_tx_start, RTO cpa_rto,
-    CA_STATE cpa_ca_state, UNDO cpa_undo, MSS cpa_mss, MAX_RATE cpa_max_rate);
-differential!(acd, "acd-linux", 4, false, acd_init acd_telemetry: ACK acd_ack, TX_START acd_tx_start, RTO acd_rto,
-    CA_STATE acd_ca_state, UNDO acd_undo, MSS acd_mss, MAX_RATE acd_max_rate);
-differential!(davis, "davis", 3, false, davis_init davis_telemetry: ACK davis_ack, TX_START davis_tx_start, RTO davis_rto,
-    CA_STATE davis_ca_state, UNDO davis_undo, MSS davis_mss, MAX_RATE davis_max_rate);
-differential!(bbr2, "bbr2", 6, false, bbr2_init bbr2_telemetry: ACK bbr2_ack, TX_START bbr2_tx_start, RTO bbr2_rto,
-    CA_STATE bbr2_ca_state, UNDO bbr2_undo, MSS bbr2_mss, MAX_RATE bbr2_max_rate, TLP_ACK bbr2_tlp_ack,
-    TLP_RECOVERY bbr2_tlp_recovery);
-differential!(bbr3, "bbr3", 6, true, bbr3_init bbr3_telemetry: ACK bbr3_ack, TX_START bbr3_tx_start, RTO bbr3_rto,
-    CA_STATE bbr3_ca_state, UNDO bbr3_undo, MSS bbr3_mss, MAX_RATE bbr3_max_rate, TLP_ACK bbr3_tlp_ack,
-    TLP_RECOVERY bbr3_tlp_recovery, LOST bbr3_lost);
-differential!(bbr3_linux, "bbr3-linux", 6, false, bbr3_linux_init bbr3_linux_telemetry: ACK bbr3_linux_ack,
-    TX_START bbr3_linux_tx_start, RTO bbr3_linux_rto, CA_STATE bbr3_linux_ca_state, UNDO bbr3_linux_undo,
-    MSS bbr3_linux_mss, MAX_RATE bbr3_linux_max_rate, TLP_ACK bbr3_linux_tlp_ack, TLP_RECOVERY bbr3_linux_tlp_recovery);
-differential!(cubic, "cubic", 2, false, cubic_init cubic_telemetry: ACK cubic_ack, TX_START cubic_tx_start, RTO cubic_rto,
-    MSS cubic_mss, RTT cubic_rtt, THRESHOLD cubic_threshold);
-differential!(reno, "reno", 2, false, reno_init reno_telemetry: ACK reno_ack, TX_START reno_tx_start, RTO reno_rto,
-    MSS reno_mss, RTT reno_rtt, THRESHOLD reno_threshold);
+differential! {
+    bbr1: Bbr1, "bbr1", 4, false, COMMON;
+    cpa: BbrCpa, "bbr-cpa", 4, false, COMMON;
+    acd: BbrAcd, "acd-linux", 4, false, COMMON;
+    bbrs: BbrS, "bbr-s", 4, false, COMMON;
+    davis: Davis, "davis", 3, false, COMMON;
+    bbr2: Bbr3<V2>, "bbr2", 6, false, &[COMMON, PROBES].concat();
+    bbr3: Bbr3<Draft06>, "bbr3", 6, true, &[COMMON, PROBES, &[Event::Lost]].concat();
+    bbr3_linux: Bbr3<Linux>, "bbr3-linux", 6, false, &[COMMON, PROBES].concat();
+    cubic: Cubic, "cubic", 2, false, HOSTED;
+    reno: Reno, "reno", 2, false, HOSTED;
+}

@@ -18,9 +18,12 @@ use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::journal::{self, Journal, Phase};
 use bbrlab_host::manage::{Host, Wanted};
 use bbrlab_host::places::Places;
+use bbrlab_host::program::Program;
 use bbrlab_host::{Fault, kernel, telemetry};
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 /// Says to a process that it is inside namespaces of its own, and what a child has to do.
@@ -53,6 +56,10 @@ fn run(program: &str, arguments: &[&str]) {
 /// A name that no other test, on this machine, has.
 fn own_name(end: &str) -> String {
     format!("t{}{end}", std::process::id())
+}
+
+fn now() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into()
 }
 
 fn wanted(algorithm: &str, name: &str, as_default: bool) -> Wanted {
@@ -166,20 +173,21 @@ fn live_connections_outlive_what_controlled_them_and_nothing_is_left() {
     with(|host| host.load(&wanted("bbr3-linux", &name, true))).unwrap();
     assert_eq!(kernel::default().unwrap(), name);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let connections = connect(&listener, 400);
+    setrlimit(Resource::RLIMIT_NOFILE, 4_096, 4_096).unwrap();
+    let connections = connect(&listener, 1_000);
     assert!(connections.iter().all(|(sender, receiver)| used(sender) == name && used(receiver) == name));
     Traffic::run(&connections, |traffic| {
         traffic.wait_for(2_000);
         let status = with(|host| host.status()).unwrap();
         assert_eq!((status[0].is_registered, status[0].is_default), (true, true));
-        assert_eq!((status[0].connections, status[0].listeners), (Some(800), Some(1)));
-        assert!(status[0].begun >= Some(800));
+        assert_eq!((status[0].connections, status[0].listeners), (Some(2_000), Some(1)));
+        assert!(status[0].begun >= Some(2_000));
         let told = telemetry::connections(&Places::default().pins_of(&name).join("connections")).unwrap();
-        assert_eq!(told.iter().filter(|one| one.delivered > 1).count(), 400, "senders");
+        assert_eq!(told.iter().filter(|one| one.delivered > 1).count(), 1_000, "senders");
         assert!(told.iter().all(|one| one.cwnd > 0 && one.bw_bps < 1 << 40));
         let undone = with(|host| host.unload(&name, None)).unwrap();
         assert_eq!(undone.left, 0);
-        assert_eq!(undone.moved, 801);
+        assert_eq!(undone.moved, 2_001);
         traffic.wait_for(2_000);
     });
     assert!(connections.iter().all(|(sender, receiver)| used(sender) == default && used(receiver) == default));
@@ -222,6 +230,32 @@ fn every_algorithm_loads_carries_data_and_goes() {
         assert!(matches!(with(|host| host.load(&wanted(algorithm, &name, false))), Err(Fault::NameTaken(_))));
         with(|host| host.unload(&name, None)).unwrap();
         assert_nothing_left(&name, &before, &default);
+    }
+}
+
+/// Goal: what loads is not said to be missing; what the kernel has of hooks is counted, not guessed.
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn a_machine_that_loads_lacks_no_part_of_it() {
+    let parts = bbrlab_host::ability::parts();
+    let lacking: Vec<_> = parts.iter().filter(|part| part.name.starts_with("load: ") && !part.works).collect();
+    assert!(parts.len() > 7 && lacking.is_empty(), "{lacking:?}");
+}
+
+/// Goal: far from the verifier's limit of a million instructions, so that another kernel's verifier, which walks otherwise, takes them too.
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn the_kernel_verifies_each_program_soon() {
+    for (algorithm, _) in bbrlab_host::objects::OBJECTS {
+        let config = AlgorithmConfig::named(algorithm).unwrap();
+        let begun = now();
+        let program = Program::load(&config, &own_name("v")).unwrap_or_else(|fault| panic!("{algorithm}: {fault}"));
+        let took = now() - begun;
+        let verified = program.verified();
+        let (slowest, most) = verified.iter().max_by_key(|(_, walked)| *walked).unwrap();
+        println!("{algorithm:<11} {most:>7} instructions of {slowest}, {} ms", took.as_millis());
+        assert!((1..200_000).contains(most), "{algorithm}: {slowest} takes {most}");
+        assert!(took < Duration::from_secs(1), "{algorithm}: loaded in {took:?}");
     }
 }
 
@@ -344,6 +378,53 @@ fn what_fails_leaves_nothing() {
     with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
     let _ = fs::write("/run/bbrlab/filler", vec![0; 8_192]);
     with(|host| host.unload(&name, None)).unwrap();
+    assert_nothing_left(&name, &before, &default);
+}
+
+/// `BBRLAB_LOADS` says how many (default 20).
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn loads_and_unloads_in_a_row_break_no_connection_and_leave_nothing() {
+    if !inside("loads_and_unloads_in_a_row_break_no_connection_and_leave_nothing") {
+        return;
+    }
+    let (name, before, default) = (own_name("n"), controls(), kernel::default().unwrap());
+    let count = std::env::var("BBRLAB_LOADS").map_or(20, |text| text.parse().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let old = connect(&listener, 20);
+    let begun = now();
+    Traffic::run(&old, |traffic| {
+        for nth in 0..count {
+            let (algorithm, _) = bbrlab_host::objects::OBJECTS[nth % bbrlab_host::objects::OBJECTS.len()];
+            with(|host| host.load(&wanted(algorithm, &name, true)))
+                .unwrap_or_else(|fault| panic!("load {nth}: {fault}"));
+            // Some of the old connections, and new ones, go through it.
+            setsockopt(&old[nth % old.len()].0, sockopt::TcpCongestion, &name.as_str().into()).unwrap();
+            let new = connect(&listener, 3);
+            assert!(new.iter().all(|(sender, _)| used(sender) == name));
+            Traffic::run(&new, |more| more.wait_for(6));
+            traffic.wait_for(20);
+            let undone = with(|host| host.unload(&name, None)).unwrap_or_else(|fault| panic!("unload {nth}: {fault}"));
+            assert_eq!(undone.left, 0, "unload {nth}");
+        }
+    });
+    println!("{count} loads and unloads under traffic in {} s", (now() - begun).as_secs());
+    assert!(old.iter().all(|(sender, receiver)| used(sender) == default && used(receiver) == default));
+    assert_nothing_left(&name, &before, &default);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn a_kernel_without_types_is_refused_before_anything_is_done() {
+    if !inside("a_kernel_without_types_is_refused_before_anything_is_done") {
+        return;
+    }
+    let (name, before, default) = (own_name("b"), controls(), kernel::default().unwrap());
+    run("mount", &["-t", "tmpfs", "none", "/sys/kernel/btf"]);
+    let fault = with(|host| host.load(&wanted("bbr1", &name, true))).unwrap_err();
+    assert!(fault.to_string().contains("CONFIG_DEBUG_INFO_BTF"), "{fault}");
+    assert!(with(|host| host.status()).unwrap().is_empty());
+    assert!(bbrlab_host::ability::parts().iter().any(|part| part.name == "load: types" && !part.works));
     assert_nothing_left(&name, &before, &default);
 }
 

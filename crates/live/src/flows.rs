@@ -10,11 +10,12 @@ use std::sync::Arc;
 use bbrlab_core::{AlgorithmConfig, Span, State, Time};
 use bbrlab_sim::metrics::Histogram;
 use bbrlab_sim::record::trace::{FlowTrace, LinkTrace, Trace};
-use bbrlab_sim::setup::{Change, Setup, Traffic};
+use bbrlab_sim::setup::{Change, FlowSetup, Setup, Traffic};
 use bbrlab_sim::tcp::App;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use crate::kernel::ours::kernels_own;
 use crate::meter::Count;
 use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
@@ -151,8 +152,8 @@ pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, Failure> {
 }
 
 /// Whether TCP_INFO shows what the algorithm is doing: the kernel's own do, and what only has a threshold.
-fn shows_state(algorithm: &AlgorithmConfig) -> bool {
-    kernel_cc(algorithm).is_ok() || matches!(algorithm, AlgorithmConfig::Reno(_) | AlgorithmConfig::Cubic(_))
+fn shows_state(flow: &FlowSetup) -> bool {
+    kernels_own(flow).is_some() || matches!(flow.algorithm, AlgorithmConfig::Reno(_) | AlgorithmConfig::Cubic(_))
 }
 
 /// Drives all flows from the start of the run to its end.
@@ -519,7 +520,7 @@ impl<'a> Driver<'a> {
                 flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
             }
             if flow.info.state != 0
-                && shows_state(&self.setup.flows[index].algorithm)
+                && shows_state(&self.setup.flows[index])
                 && let Some(state) = columns::state_of(&flow.info, flow.bbr.as_ref())
                 && flow.last_state != Some(state)
             {

@@ -21,6 +21,7 @@ pub mod sock_diag;
 pub mod socket;
 pub mod tcp_info;
 pub mod uml;
+pub mod watch;
 pub mod wire;
 pub mod worlds;
 mod writing;

@@ -11,7 +11,7 @@ pub mod s2n;
 #[cfg(feature = "world")]
 pub mod world;
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "s2n", feature = "noq")))]
 mod plan;
 
 pub use algorithm::{AlgorithmError, algorithm};

@@ -8,12 +8,14 @@
 //! are tried. Both are counted by name. A log of v3 holds what was drawn, but may lack the tick at which sending began.
 
 mod bbr;
+mod calls;
 mod compare;
 mod cubic;
 mod events;
 mod field;
 mod kernel_bbr;
 mod log;
+mod ours;
 mod packed;
 mod v3;
 mod v3_log;
@@ -27,10 +29,12 @@ use bbr::BbrFlow;
 use compare::Outputs;
 use cubic::CubicFlow;
 
+pub use calls::{Call, CallHeader, CallLog, CallWriter, WORDS as CALL_WORDS};
 pub use compare::Unequal;
 pub use field::{COLUMNS, FIELDS, Field, Kind, PRIVATE_WORDS, Record};
 use kernel_bbr::KernelBbr;
 pub use log::{Header, Log, MAGIC, VERSION, Writer};
+pub use ours::replay_calls;
 pub use packed::unpack;
 pub use v3_log::{Fault, LineError};
 pub use v3_run::replay_v3;
@@ -137,12 +141,15 @@ impl Report {
     }
 }
 
-/// Replays whatever log these bytes are: of the tap or of google/bbr v3, plain or compressed with xz. The error says in one line
+/// Replays whatever log these bytes are: of the tap, of our own programs or of google/bbr v3, plain or compressed with xz. The error says in one line
 /// what is wrong and where.
 pub fn replay_bytes(bytes: &[u8]) -> Result<(Header, Report), String> {
     let bytes = packed::unpack(bytes)?;
     if bytes.trim_ascii_start().starts_with(v3_run::BEGINNING) {
         return replay_v3(&bytes).map(|report| (v3_run::header(), report)).map_err(|error| error.to_string());
+    }
+    if bytes.starts_with(calls::MAGIC) {
+        return replay_calls(&CallLog::parse(&bytes)?);
     }
     let log = Log::parse(&bytes)?;
     let report = replay(&log)?;

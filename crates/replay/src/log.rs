@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::field::{COLUMNS, FIELDS, Field, Kind, Record};
@@ -248,65 +249,46 @@ impl Log {
 
     /// Reads a log. The error says in one line what is wrong and where.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let mut reader = Reader { bytes, at: 0, memory: Memory::default() };
+        let mut reader = Reader { bytes: Bytes { all: bytes, at: 0 }, memory: Memory::default() };
         let header = reader.header()?;
         let mut log = Self { header, ..Self::default() };
         while let Some(record) = reader.record(log.records.len())? {
             log.records.push(record);
         }
-        let (count, lost) = (reader.number()?, reader.number()?);
-        if count != log.records.len() as u64 {
-            return Err(format!("its end counts {count} records, but it holds {}; record it again", log.records.len()));
-        }
-        if reader.at != bytes.len() {
-            return Err(format!("{} bytes follow its end at byte {}", bytes.len() - reader.at, reader.at));
-        }
-        log.lost = lost;
+        log.lost = reader.bytes.end(log.records.len())?;
         Ok(log)
     }
 }
 
 struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    bytes: Bytes<'a>,
     memory: Memory,
 }
 
 impl Reader<'_> {
     fn header(&mut self) -> Result<Header, String> {
-        if self.bytes.is_empty() {
+        if self.bytes.all.is_empty() {
             return Err("empty; write one with `bbrlab record`".to_owned());
         }
-        if !self.bytes.starts_with(MAGIC) {
+        if !self.bytes.all.starts_with(MAGIC) {
             return Err(
-                "no log of `bbrlab record`, nor of google/bbr v3: it does not begin with bbrtap or V3".to_owned()
+                "no log of `bbrlab record`, nor of google/bbr v3: it does not begin with bbrtap, bbrcall or V3"
+                    .to_owned(),
             );
         }
-        self.at = MAGIC.len();
-        let version = self.byte()?;
-        if version != VERSION {
-            return Err(format!("log version {version}, this bbrlab reads {VERSION}; record it again"));
-        }
-        let length = self.number()?;
-        let rest = &self.bytes[self.at..];
-        let length = usize::try_from(length.min(HEADER_MAX + 1)).unwrap_or(usize::MAX);
-        if length as u64 > HEADER_MAX {
-            return Err(format!("its header claims more than {HEADER_MAX} bytes"));
-        }
-        let text = rest.get(..length).ok_or_else(|| self.truncated())?;
-        self.at += length;
-        serde_json::from_slice(text).map_err(|error| format!("its header is no JSON that a log has: {error}"))
+        self.bytes.at = MAGIC.len();
+        self.bytes.header(VERSION)
     }
 
     /// The next record; `None` at the end.
     fn record(&mut self, number: usize) -> Result<Option<Record>, String> {
-        let Some(flow) = self.number()?.checked_sub(1) else {
+        let Some(flow) = self.bytes.number()?.checked_sub(1) else {
             return Ok(None);
         };
         let broken = |what: &str| format!("record {number} has {what}; the file is damaged, record it again");
         let flow = u32::try_from(flow).map_err(|_| broken("an impossible flow number"))?;
-        let kind = self.number()?;
-        let present = self.number()?;
+        let kind = self.bytes.number()?;
+        let present = self.bytes.number()?;
         if present >> GROUPS != 0 {
             return Err(broken("columns beyond the last"));
         }
@@ -316,10 +298,10 @@ impl Reader<'_> {
         let mut columns = last;
         for (group, mask) in masks.iter_mut().enumerate() {
             let is_there = present >> group & 1 != 0;
-            *mask = if is_there { self.byte()? } else { 0 };
+            *mask = if is_there { self.bytes.byte()? } else { 0 };
             for place in group * GROUP..COLUMNS.min((group + 1) * GROUP) {
                 let differs = *mask >> (place % GROUP) & 1 != 0;
-                let difference = if differs { unzigzag(self.number()?) } else { 0 };
+                let difference = if differs { unzigzag(self.bytes.number()?) } else { 0 };
                 if place > 0 {
                     columns[place] = forecast(place, &last, &columns).wrapping_add(difference);
                 }
@@ -328,14 +310,39 @@ impl Reader<'_> {
         self.memory.note(flow, kind, &columns);
         Ok(Some(Record::new(flow, columns)))
     }
+}
 
-    fn byte(&mut self) -> Result<u8, String> {
-        let byte = *self.bytes.get(self.at).ok_or_else(|| self.truncated())?;
+/// A log's bytes and how far they are read.
+pub(crate) struct Bytes<'a> {
+    pub(crate) all: &'a [u8],
+    pub(crate) at: usize,
+}
+
+impl Bytes<'_> {
+    /// Version and header.
+    pub(crate) fn header<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T, String> {
+        let version = self.byte()?;
+        if version != wanted {
+            return Err(format!("log version {version}, this bbrlab reads {wanted}; record it again"));
+        }
+        let length = self.number()?;
+        let rest = &self.all[self.at..];
+        let length = usize::try_from(length.min(HEADER_MAX + 1)).unwrap_or(usize::MAX);
+        if length as u64 > HEADER_MAX {
+            return Err(format!("its header claims more than {HEADER_MAX} bytes"));
+        }
+        let text = rest.get(..length).ok_or_else(|| self.truncated())?;
+        self.at += length;
+        serde_json::from_slice(text).map_err(|error| format!("its header is no JSON that a log has: {error}"))
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, String> {
+        let byte = *self.all.get(self.at).ok_or_else(|| self.truncated())?;
         self.at += 1;
         Ok(byte)
     }
 
-    fn number(&mut self) -> Result<u64, String> {
+    pub(crate) fn number(&mut self) -> Result<u64, String> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -347,12 +354,24 @@ impl Reader<'_> {
         Err(format!("a number longer than 64 bits at byte {}", self.at))
     }
 
+    /// The end: how many records and how many lost ones it counts, against how many there were.
+    pub(crate) fn end(&mut self, records: usize) -> Result<u64, String> {
+        let (count, lost) = (self.number()?, self.number()?);
+        if count != records as u64 {
+            return Err(format!("its end counts {count} records, but it holds {records}; record it again"));
+        }
+        if self.at != self.all.len() {
+            return Err(format!("{} bytes follow its end at byte {}", self.all.len() - self.at, self.at));
+        }
+        Ok(lost)
+    }
+
     fn truncated(&self) -> String {
-        format!("truncated at byte {}: its end is missing; record it again", self.bytes.len())
+        format!("truncated at byte {}: its end is missing; record it again", self.all.len())
     }
 }
 
-fn put(bytes: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -361,11 +380,11 @@ fn put(bytes: &mut Vec<u8>, mut value: u64) {
 }
 
 /// A signed difference as a number that is small where the difference is.
-const fn zigzag(difference: u64) -> u64 {
+pub(crate) const fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ (((difference as i64) >> 63) as u64)
 }
 
-const fn unzigzag(number: u64) -> u64 {
+pub(crate) const fn unzigzag(number: u64) -> u64 {
     (number >> 1) ^ (number & 1).wrapping_neg()
 }
 
@@ -422,7 +441,7 @@ mod tests {
     #[test]
     fn another_file_and_another_version_are_named() {
         assert!(Log::parse(b"").unwrap_err().starts_with("empty"));
-        assert!(Log::parse(b"\x7fELF....").unwrap_err().contains("does not begin with bbrtap or V3"));
+        assert!(Log::parse(b"\x7fELF....").unwrap_err().contains("does not begin with bbrtap, bbrcall or V3"));
         let mut bytes = log(1).to_bytes();
         bytes[8] = 77;
         assert_eq!(Log::parse(&bytes).unwrap_err(), "log version 77, this bbrlab reads 1; record it again");

@@ -259,6 +259,33 @@ pub struct HostSetup {
     pub initial_cwnd: u32,
     /// The receiver's rule for ACKs, where it is not Linux's.
     pub ack: Option<AckEvery>,
+    /// On a real kernel: whose program of an algorithm that both have.
+    pub program: Program,
+}
+
+/// Where a real kernel's program of an algorithm comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Program {
+    /// The kernel's own, where it has one.
+    #[default]
+    Kernel,
+    /// Ours, compiled for the kernel.
+    Bbrlab,
+}
+
+impl Program {
+    /// Its word in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Bbrlab => "bbrlab",
+        }
+    }
+
+    /// What such a word means.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Kernel, Self::Bbrlab].into_iter().find(|one| one.name() == word)
+    }
 }
 
 impl Setup {
@@ -337,6 +364,7 @@ impl Default for HostSetup {
             ecn: false,
             initial_cwnd: 10,
             ack: None,
+            program: Program::Kernel,
         }
     }
 }

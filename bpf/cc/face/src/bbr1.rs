@@ -71,13 +71,8 @@ macro_rules! bbr1 {
 
 /// The steps of an ACK by themselves.
 macro_rules! steps {
-    ($algorithm:ty: $begin:ident $bandwidth:ident $mode:ident $outputs:ident) => {
-        /// An ACK begins, whose steps follow.
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $begin(flow: &mut Flow<$algorithm>) {
-            flow.begin_ack();
-        }
-        /// A step of an ACK.
+    ($algorithm:ty: $bandwidth:ident $mode:ident $outputs:ident) => {
+        /// The first step of an ACK.
         #[unsafe(no_mangle)]
         pub extern "C" fn $bandwidth(flow: &mut Flow<$algorithm>) {
             flow.step(|bbr, ack, _| bbr.step_bandwidth(ack));
@@ -113,12 +108,12 @@ face!(BbrS: bbrs_bytes bbrs_init bbrs_ack bbrs_ca_state bbrs_rto bbrs_undo bbrs_
 #[cfg(feature = "apg")]
 face!(BbrApg: apg_bytes apg_init apg_ack apg_ca_state apg_rto apg_undo apg_tx_start apg_mss apg_max_rate apg_telemetry);
 #[cfg(feature = "bbr1")]
-steps!(Bbr1: bbr1_begin bbr1_bandwidth bbr1_mode bbr1_outputs);
+steps!(Bbr1: bbr1_bandwidth bbr1_mode bbr1_outputs);
 #[cfg(feature = "cpa")]
-steps!(BbrCpa: cpa_begin cpa_bandwidth cpa_mode cpa_outputs);
+steps!(BbrCpa: cpa_bandwidth cpa_mode cpa_outputs);
 #[cfg(feature = "acd")]
-steps!(BbrAcd: acd_begin acd_bandwidth acd_mode acd_outputs);
+steps!(BbrAcd: acd_bandwidth acd_mode acd_outputs);
 #[cfg(feature = "bbrs")]
-steps!(BbrS: bbrs_begin bbrs_bandwidth bbrs_mode bbrs_outputs);
+steps!(BbrS: bbrs_bandwidth bbrs_mode bbrs_outputs);
 #[cfg(feature = "apg")]
-steps!(BbrApg: apg_begin apg_bandwidth apg_mode apg_outputs);
+steps!(BbrApg: apg_bandwidth apg_mode apg_outputs);

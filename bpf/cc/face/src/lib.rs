@@ -3,7 +3,7 @@
 //! `bpf/cc` compiles it into a kernel's BPF programs, one algorithm an object; `tools/targets.py` reads what is left of it, for BPF
 //! and for the browser; the differential test calls the same functions natively. Its structures are those of `bpf/cc/flow.h`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-#![cfg_attr(not(target_os = "linux"), no_std)]
+#![cfg_attr(any(target_os = "none", target_os = "unknown"), no_std)]
 
 mod bbr1;
 #[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux"))]
@@ -20,7 +20,7 @@ pub use bbr3::*;
 pub use telemetry::Telemetry;
 pub use window::*;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(target_os = "none", target_os = "unknown"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     unsafe extern "C" {
@@ -35,7 +35,7 @@ pub type Parameters = [u32; MAX_PARAMS];
 
 /// What a host read of its connection.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the kernel's, or core's")]
 pub struct Input {
     pub now_ns: u64,
@@ -45,26 +45,7 @@ pub struct Input {
     pub delivered: u64,
     pub lost: u64,
     pub srtt_us: u64,
-    /// 0: none.
-    pub min_rtt_us: u64,
-    pub idle_ns: u64,
-    pub rto_ns: u64,
-    pub una: u64,
-    pub next: u64,
-    pub seed: u64,
     pub in_flight: u64,
-    pub ca_state: u32,
-    pub old_ca_state: u32,
-    pub packets_out: u32,
-    pub mss: u32,
-    pub cwnd: u32,
-    pub cwnd_clamp: u32,
-    pub cwnd_count: u32,
-    pub ssthresh: u32,
-    /// [`mark`].
-    pub marks: u32,
-    /// Nothing: where a gap would be.
-    pub unused: u32,
     // The rate sample; negative numbers for none.
     pub rs_delivered: i64,
     pub rs_interval_us: i64,
@@ -75,21 +56,40 @@ pub struct Input {
     pub rs_prior_in_flight: u64,
     /// Bits: application-limited, delayed ACK.
     pub rs_marks: u64,
+    pub ca_state: u32,
+    /// [`mark`].
+    pub marks: u32,
+    pub mss: u32,
+    pub marked_since: u32,
+    /// Bytes a second.
+    pub max_rate: u64,
     // Of the newest packet delivered, or of those just lost.
     pub tx_in_flight: u64,
     pub lost_since: u64,
-    pub marked_since: u32,
-    // Of those just lost, or marked, or asked for in an ACK.
-    pub packets: u32,
+    // What most ACKs do not ask for. An RTT of 0 is none.
+    pub min_rtt_us: u64,
+    pub idle_ns: u64,
+    pub rto_ns: u64,
+    pub una: u64,
+    pub next: u64,
+    pub seed: u64,
     pub volume: u64,
     pub seq: u64,
     // What another has drawn or decided.
     pub rounds: u64,
     pub span_us: u64,
-    /// Bytes a second.
-    pub max_rate: u64,
     /// Bytes a second, of a host that decides on it by itself.
     pub pacing_rate: u64,
+    pub old_ca_state: u32,
+    pub packets_out: u32,
+    pub cwnd: u32,
+    pub cwnd_clamp: u32,
+    pub cwnd_count: u32,
+    pub ssthresh: u32,
+    // Of those just lost, or marked, or asked for in an ACK.
+    pub packets: u32,
+    /// The sequence number after the newest packet delivered; only for whoever reads a recording.
+    pub newest_end: u32,
 }
 
 /// Bits of [`Input::marks`].
@@ -135,13 +135,10 @@ pub struct Output {
 /// One connection, as a map of a BPF program holds it: zero at first, then what `NAME_init` made of it.
 #[repr(C)]
 pub struct Flow<A> {
-    /// Said before an event.
-    pub input: Input,
-    /// Left by it.
+    /// Left by an event.
     pub output: Output,
-    /// Here, because they would take half of the stack.
-    ack: Ack,
-    flight: FlightSample,
+    /// Said before it.
+    pub input: Input,
     algorithm: MaybeUninit<A>,
 }
 
@@ -173,6 +170,18 @@ pub trait Face: Sized {
     fn on_mss(&mut self, mss: u32);
     /// No faster than this.
     fn on_max_rate(&mut self, _most: Rate) {}
+    /// A packet was lost, of an algorithm that hears of each.
+    fn on_lost(&mut self, _input: &Input) {}
+    /// The ACK answers a tail-loss probe.
+    fn on_tlp_ack(&mut self) {}
+    /// A tail-loss probe has repaired a loss.
+    fn on_tlp_recovery(&mut self, _input: &Input) {}
+    /// An RTT was measured, apart from its ACK.
+    fn on_rtt(&mut self, _ack: &Ack) {}
+    /// The threshold that a loss leaves, of an algorithm whose window the host reduces.
+    fn threshold(&mut self) -> u32 {
+        0
+    }
     /// What it wants.
     fn outputs(&self) -> Output;
     /// What it thinks.
@@ -190,8 +199,10 @@ impl Input {
         (self.srtt_us > 0).then_some(Span::micros(self.srtt_us))
     }
 
+    /// Each step makes it anew: what the step does not look at is not computed, and nothing of it stands in memory.
     #[inline(always)]
-    fn fill(&self, ack: &mut Ack) {
+    fn ack(&self) -> Ack {
+        let mut ack = Ack::default();
         let known = |value: i64| u64::try_from(value).ok();
         ack.now = Time::nanos(self.now_ns);
         ack.rs.delivered = known(self.rs_delivered);
@@ -218,15 +229,18 @@ impl Input {
         ack.paced = self.marked(mark::PACED);
         ack.may_raise_cwnd = self.marked(mark::MAY_RAISE);
         ack.tick = Some(self.tick);
+        ack
     }
 
     #[inline(always)]
-    fn fill_flight(&self, flight: &mut FlightSample) {
+    fn flight(&self) -> FlightSample {
+        let mut flight = FlightSample::default();
         flight.tx_in_flight = self.tx_in_flight as u32;
         flight.lost = self.lost_since as u32;
         flight.delivered_ce = self.marked_since;
         flight.is_ece = self.marked(mark::ECE);
         flight.is_retransmit = self.marked(mark::RETRANSMISSION);
+        flight
     }
 
     #[inline(always)]
@@ -285,7 +299,84 @@ const fn ca_state(number: u32) -> CaState {
     }
 }
 
+/// Events by their numbers, in the order of `enum event` of `bpf/cc/flow.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are those of the functions")]
+pub enum Event {
+    Init,
+    Ack,
+    TxStart,
+    Rto,
+    CaState,
+    Undo,
+    Mss,
+    MaxRate,
+    TlpAck,
+    TlpRecovery,
+    Lost,
+    Rtt,
+    Threshold,
+}
+
+impl Event {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Init,
+        Self::Ack,
+        Self::TxStart,
+        Self::Rto,
+        Self::CaState,
+        Self::Undo,
+        Self::Mss,
+        Self::MaxRate,
+        Self::TlpAck,
+        Self::TlpRecovery,
+        Self::Lost,
+        Self::Rtt,
+        Self::Threshold,
+    ];
+
+    /// The event of a number, if there is one.
+    pub fn of(number: u64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
 impl<A: Face> Flow<A> {
+    /// An event on what stands in `input`; `parameters` are those of the beginning. For native hosts: BPF has a function for each.
+    pub fn call(&mut self, event: Event, parameters: &Parameters) {
+        match event {
+            Event::Init => self.with(|algorithm, input| algorithm.init(parameters, &input.init())),
+            Event::Ack => self.with_ack(|algorithm, _, ack, flight| algorithm.on_ack(ack, flight)),
+            Event::TxStart => self.with(|algorithm, input| algorithm.on_tx_start(&input.tx_start())),
+            Event::Rto => self.with_ack(|algorithm, input, ack, _| {
+                algorithm.on_rto(ack, input.marked(mark::FIRST_TIMEOUT));
+            }),
+            Event::CaState => self.with(|algorithm, input| {
+                algorithm.on_ca_state(ca_state(input.old_ca_state), ca_state(input.ca_state));
+            }),
+            Event::Undo => self.with_ack(|algorithm, _, ack, _| algorithm.on_undo(ack)),
+            Event::Mss => self.with(|algorithm, input| algorithm.on_mss(input.mss)),
+            Event::MaxRate => self.with(|algorithm, input| algorithm.on_max_rate(Rate::bytes_per_sec(input.max_rate))),
+            Event::TlpAck => self.with(|algorithm, _| algorithm.on_tlp_ack()),
+            Event::TlpRecovery => self.with(|algorithm, input| algorithm.on_tlp_recovery(input)),
+            Event::Lost => self.with(|algorithm, input| algorithm.on_lost(input)),
+            Event::Rtt => self.with_ack(|algorithm, _, ack, _| algorithm.on_rtt(ack)),
+            Event::Threshold => {
+                let mut threshold = 0;
+                self.with(|algorithm, _| threshold = algorithm.threshold());
+                self.output.ssthresh = threshold;
+            }
+        }
+    }
+
+    /// What the algorithm thinks.
+    pub fn telemetry(&self) -> Telemetry {
+        let mut telemetry = Telemetry::default();
+        self.tell(&mut telemetry);
+        telemetry
+    }
+
     #[inline(always)]
     fn with(&mut self, event: impl FnOnce(&mut A, &Input)) {
         // SAFETY: the memory was zero, or an algorithm has begun in it; both are values of it.
@@ -297,25 +388,13 @@ impl<A: Face> Flow<A> {
 
     #[inline(always)]
     fn with_ack(&mut self, event: impl FnOnce(&mut A, &Input, &Ack, &FlightSample)) {
-        self.begin_ack();
-        // SAFETY: as above.
-        let algorithm = unsafe { self.algorithm.assume_init_mut() };
-        algorithm.read(&self.input);
-        event(algorithm, &self.input, &self.ack, &self.flight);
-        self.output = algorithm.outputs();
-    }
-
-    /// The ACK that the steps then share.
-    #[inline(always)]
-    fn begin_ack(&mut self) {
-        self.input.fill(&mut self.ack);
-        self.input.fill_flight(&mut self.flight);
+        self.with(|algorithm, input| event(algorithm, input, &input.ack(), &input.flight()));
     }
 
     #[inline(always)]
     fn step(&mut self, step: impl FnOnce(&mut A, &Ack, &FlightSample)) {
         // SAFETY: as above.
-        step(unsafe { self.algorithm.assume_init_mut() }, &self.ack, &self.flight);
+        step(unsafe { self.algorithm.assume_init_mut() }, &self.input.ack(), &self.input.flight());
     }
 
     #[inline(always)]

@@ -84,6 +84,14 @@ macro_rules! hosted {
                 self.0.on_mss(mss);
             }
             #[inline(always)]
+            fn on_rtt(&mut self, ack: &Ack) {
+                self.0.on_pkts_acked(ack);
+            }
+            #[inline(always)]
+            fn threshold(&mut self) -> u32 {
+                self.0.recalc_ssthresh()
+            }
+            #[inline(always)]
             fn outputs(&self) -> Output {
                 let window = self.0.window();
                 Output {
@@ -105,13 +113,13 @@ macro_rules! hosted {
         /// An RTT was measured.
         #[unsafe(no_mangle)]
         pub extern "C" fn $rtt(flow: &mut Flow<$algorithm>) {
-            flow.with_ack(|algorithm, _, ack, _| algorithm.0.on_pkts_acked(ack));
+            flow.with_ack(|algorithm, _, ack, _| algorithm.on_rtt(ack));
         }
         /// The threshold that a loss leaves.
         #[unsafe(no_mangle)]
         pub extern "C" fn $threshold(flow: &mut Flow<$algorithm>) {
             let mut threshold = 0;
-            flow.with(|algorithm, _| threshold = algorithm.0.recalc_ssthresh());
+            flow.with(|algorithm, _| threshold = algorithm.threshold());
             flow.output.ssthresh = threshold;
         }
     };

@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::Path;
 
+use bbrlab_host::ability::{self, Part};
+use bbrlab_host::enable::Machine;
 use bbrlab_live::uml::launch;
 
 use crate::grid::{Align, aligned};
@@ -44,6 +46,7 @@ pub fn report() -> String {
         btf(),
         netem(),
         congestion_controls(),
+        host(),
     ]
     .concat();
     let rows = facts.into_iter().map(|Fact(mark, name, found)| {
@@ -273,6 +276,17 @@ fn netem() -> Vec<Fact> {
             "not found; install the kernel's extra modules. bbrlab's own link needs none".to_owned(),
         )
     }]
+}
+
+/// The parts of `bbrlab host`.
+fn host() -> Vec<Fact> {
+    let fact = |part: Part| Fact(if part.works { Mark::Yes } else { Mark::No }, part.name, part.found);
+    let mut facts: Vec<Fact> = ability::parts().into_iter().map(fact).collect();
+    facts.push(match Machine::default().has_fq() {
+        true => Fact(Mark::Yes, "fq", "`host enable bbr` makes it the default qdisc, which paces".to_owned()),
+        false => Fact(Mark::Note, "fq", "not found; TCP paces by itself".to_owned()),
+    });
+    facts
 }
 
 fn congestion_controls() -> Vec<Fact> {

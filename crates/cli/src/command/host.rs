@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::enable::{Change, Machine, Wanted as WantedAtBoot};
+use bbrlab_host::objects::kernel_name;
 use bbrlab_host::{kernel, objects};
 use clap::{Args, Subcommand};
 
@@ -15,7 +16,7 @@ use crate::{Failure, Verdict, print};
 #[command(after_help = "Examples:\n  \
         sudo bbrlab host load bbr3-linux\n  \
         sudo bbrlab host status --connections\n  \
-        sudo bbrlab host unload bbr3-linux\n\n\
+        sudo bbrlab host unload bbr3_linux\n\n\
         Loading needs Linux 6.10 or later with BTF, and root. What was begun and not finished, the next command undoes.")]
 pub struct HostArgs {
     #[command(subcommand)]
@@ -40,7 +41,7 @@ enum What {
 struct LoadArgs {
     /// The algorithm with its parameters, as in bbr3-linux or bbr3-linux,beta=0.6
     algorithm: String,
-    /// The name under which programs choose it [default: the algorithm's; with bbrlab- before it if the kernel has that name]
+    /// The name under which programs choose it [default: the algorithm's with _ for -; with bbrlab_ before it if the kernel has that name]
     #[arg(long)]
     name: Option<String>,
     /// New connections take it unless they choose another
@@ -117,14 +118,6 @@ fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
         config.set(key, value).map_err(|error| format!("{name},{key}: {value} is {error}"))?;
     }
     Ok(config)
-}
-
-/// The algorithm's own name, unless the kernel has one of its own by that name.
-fn default_name(config: &AlgorithmConfig) -> String {
-    match config.name() {
-        name @ ("cubic" | "reno" | "bbr") => format!("bbrlab-{name}"),
-        name => name.to_owned(),
-    }
 }
 
 #[cfg(not(feature = "host"))]
@@ -226,7 +219,7 @@ mod loaded {
 
 fn load(args: &LoadArgs) -> Result<Verdict, Failure> {
     let config = algorithm(&args.algorithm)?;
-    let name = args.name.clone().unwrap_or_else(|| default_name(&config));
+    let name = args.name.clone().unwrap_or_else(|| kernel_name(config.name()));
     loaded::load(&config, &name, args.default)
 }
 
@@ -325,7 +318,7 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
     } else {
         let config = algorithm(&args.algorithm)?;
         let program = std::env::current_exe().map_err(|error| format!("its own program: {error}"))?;
-        Some((args.name.clone().unwrap_or_else(|| default_name(&config)), program))
+        Some((args.name.clone().unwrap_or_else(|| kernel_name(config.name())), program))
     };
     let machine = Machine::default();
     let wanted = WantedAtBoot { algorithm: args.algorithm.clone(), ours: ours.clone() };

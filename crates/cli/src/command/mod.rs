@@ -17,3 +17,4 @@ pub mod run;
 pub mod sweep;
 #[cfg(feature = "tune")]
 pub mod tune;
+pub mod watch;

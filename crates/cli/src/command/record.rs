@@ -1,4 +1,4 @@
-//! `bbrlab record`: a scenario's flows over this host's kernel, its own BBR and CUBIC recorded call by call.
+//! `bbrlab record`: a scenario's flows over this host's kernel, its own BBR and CUBIC or our algorithms recorded call by call.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::PathBuf;
@@ -16,11 +16,13 @@ use crate::{Failure, Verdict, print};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         bbrlab record --rate 10mbit --rtt 40ms --flow bbr1 --duration 5s --out steady.tap\n  \
+        bbrlab record --flow bbr3-linux --flow bbr1,program=bbrlab --duration 5s --out ours.tap\n  \
         bbrlab record scenario.toml --out scenario.tap && bbrlab replay scenario.tap\n\n\
+        A log is of the kernel's own algorithms (bbr1, cubic) or of ours (every other, or with program=bbrlab).\n\
         It needs the right to load BPF programs and to make network namespaces (root), Linux 6.10 or later,\n\
         and a build with --features bpf. Nothing of it stays on the host.")]
 pub struct RecordArgs {
-    /// Scenario in TOML; flags override it. Its flows must be bbr1 or cubic
+    /// Scenario in TOML; flags override it
     pub file: Option<PathBuf>,
     /// Where the log goes
     #[arg(long, value_name = "FILE")]
@@ -28,7 +30,7 @@ pub struct RecordArgs {
     /// The path
     #[command(flatten)]
     pub path: PathArgs,
-    /// Flows, as in bbr1 or cubic*2@0s+1s (repeatable) [default: bbr1]
+    /// Flows, as in bbr1, cubic*2@0s+1s or bbr3-linux (repeatable) [default: bbr1]
     #[arg(long, value_name = "FLOW", help_heading = "Run")]
     pub flow: Vec<String>,
     /// When the recording ends, in real time [default: 60s]

@@ -7,7 +7,7 @@ use bbrlab_lab::report::model::{Figure, Report, Section, Thumbnail};
 use bbrlab_lab::session::World as _;
 use bbrlab_lab::words::{counted, verb};
 use bbrlab_sim::scenario::{On, Scenario, nearest};
-use bbrlab_sim::setup::Setup;
+use bbrlab_sim::setup::{Program, Setup};
 
 use crate::args::seed;
 use crate::asked::{asked, quoted};
@@ -39,6 +39,9 @@ pub struct ReproduceArgs {
     /// Where the runs take place: sim, or a real kernel (uml, kernel) with the simulator's figures beside it
     #[arg(long, value_name = "WORLD", default_value = "sim")]
     pub on: String,
+    /// With --on kernel: whose programs of bbr1, cubic and reno, the kernel's own or ours (bbrlab)
+    #[arg(long, value_name = "WHOSE", default_value = "kernel", value_parser = crate::args::program)]
+    pub program: Program,
     /// Where a claim is the median over several seeds, run the first seed only: faster, and less sure
     #[arg(long)]
     pub one_seed: bool,
@@ -75,8 +78,12 @@ fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<Experimen
         if !first_seed(scenario) {
             return Err(Elsewhere::Cannot("another seed".to_owned()));
         }
-        World::check(on, setup).map_err(Elsewhere::Cannot)?;
-        world.run(scenario, setup, &mut |_| {}).map_err(Elsewhere::Failed)
+        let mut setup = setup.clone();
+        if args.program == Program::Bbrlab {
+            setup.flows.iter_mut().for_each(|flow| flow.host.program = Program::Bbrlab);
+        }
+        World::check(on, &setup).map_err(Elsewhere::Cannot)?;
+        world.run(scenario, &setup, &mut |_| {}).map_err(Elsewhere::Failed)
     };
     let mut here = experiments.to_vec();
     if !matches!(world, World::Sim) {
@@ -204,6 +211,9 @@ fn command(args: &ReproduceArgs, id: &str) -> String {
     }
     if args.on != "sim" {
         line += &format!(" --on {}", quoted(&args.on));
+    }
+    if args.program == Program::Bbrlab {
+        line += " --program bbrlab";
     }
     if args.one_seed {
         line += " --one-seed";

@@ -38,7 +38,8 @@ pub struct RunArgs {
     /// A flow, or several of the same kind: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
     ///
     /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (what the application writes),
-    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, ack (PACKETS/TIME), links (1..2), access (RATE/RTT[/BUFFER]);
+    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, ack (PACKETS/TIME), links (1..2), access (RATE/RTT[/BUFFER]),
+    /// program (kernel or bbrlab: whose, on a real kernel);
     /// every other key is a parameter of the algorithm: see `bbrlab list parameters CC`.
     #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
     pub flow: Vec<String>,

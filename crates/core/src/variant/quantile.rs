@@ -34,6 +34,12 @@ const P85_CHANGES: &[Change] = &[
 /// No sample: above each that there is.
 const NONE: u64 = u64::MAX;
 
+/// 1 if it is, else 0, without a branch; `a` is below 2^31.
+#[inline]
+const fn is_less(a: u32, b: u8) -> u64 {
+    (a.wrapping_sub(b as u32) >> 31) as u64
+}
+
 /// The last samples by size, thinned evenly where they are too many.
 ///
 /// Each change is one pass over all places, whatever there is in them: BPF's verifier can follow that, there is no second copy
@@ -63,46 +69,42 @@ impl Reservoir {
         self.len = 0;
     }
 
-    /// Keeps the samples to which `rule` gives a number, given their round and their age rank, 0 for the oldest.
-    fn retain(&mut self, rule: impl Fn(u8, u8) -> Option<u8>) {
-        let mut kept = 0;
+    /// Drops the samples for which `drops` is 1, given their round and their age rank, 0 for the oldest; `renumbered` is the rank that
+    /// the others have then. Without a branch: BPF's verifier would follow each outcome of each of them, and tells where a sample may
+    /// move to by the sum of what was kept.
+    fn retain(&mut self, drops: impl Fn(u8, u8) -> u64, renumbered: impl Fn(u8) -> u8) {
+        let mut kept = 0_u64;
         for from in 0..SAMPLES_MAX {
             let sample = core::mem::replace(&mut self.sorted[from], NONE);
             let rank = (sample as u8).wrapping_sub(self.oldest);
-            if sample == NONE {
-                continue;
+            let dropped = sample >> 63 | drops((sample >> 8) as u8, rank);
+            let number = self.oldest.wrapping_add(renumbered(rank));
+            // What is dropped becomes `NONE`, and its place the next one's.
+            if let Some(place) = self.sorted.get_mut(kept as usize) {
+                *place = sample & !0xff | u64::from(number) | 0_u64.wrapping_sub(dropped);
             }
-            let Some(number) = rule((sample >> 8) as u8, rank) else { continue };
-            if let Some(place) = self.sorted.get_mut(kept) {
-                *place = sample & !0xff | u64::from(number);
-                kept += 1;
-            }
+            kept += dropped ^ 1;
         }
         self.len = kept as u32;
     }
 
     /// Drops what `rounds` rounds have passed since.
     fn expire(&mut self, round: u64, rounds: u32) {
-        let (before, oldest) = (self.len, self.oldest);
-        self.retain(|then, rank| {
-            let is_old = u32::from((round as u8).wrapping_sub(then)) > rounds;
-            if is_old { None } else { Some(oldest.wrapping_add(rank)) }
-        });
+        let before = self.len;
+        self.retain(|then, _| is_less(rounds, (round as u8).wrapping_sub(then)), |rank| rank);
         // Samples come in the order of rounds: those that went were the oldest.
-        self.oldest = oldest.wrapping_add((before - self.len) as u8);
+        self.oldest = self.oldest.wrapping_add((before - self.len) as u8);
     }
 
     /// Drops the oldest.
     fn shift(&mut self) {
-        let oldest = self.oldest;
-        self.retain(|_, rank| if rank == 0 { None } else { Some(oldest.wrapping_add(rank)) });
-        self.oldest = oldest.wrapping_add(1);
+        self.retain(|_, rank| is_less(rank.into(), 1), |rank| rank);
+        self.oldest = self.oldest.wrapping_add(1);
     }
 
     /// Keeps every second one.
     fn thin(&mut self) {
-        let oldest = self.oldest;
-        self.retain(|_, rank| if rank & 1 == 0 { None } else { Some(oldest.wrapping_add(rank / 2)) });
+        self.retain(|_, rank| u64::from(rank & 1 ^ 1), |rank| rank / 2);
         self.stride = self.stride.saturating_mul(2);
     }
 

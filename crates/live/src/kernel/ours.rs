@@ -3,7 +3,7 @@
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::objects::object;
-use bbrlab_sim::setup::Setup;
+use bbrlab_sim::setup::{FlowSetup, Program, Setup};
 
 use super::Fault;
 use crate::flows::kernel_cc;
@@ -18,18 +18,27 @@ pub struct Controls {
     _links: Vec<loading::Loaded>,
 }
 
-/// Says why no kernel can run an algorithm: neither its own nor ours.
-pub fn check(algorithm: &AlgorithmConfig) -> Result<(), String> {
-    match kernel_cc(algorithm) {
-        Err(_) if object(algorithm.name()).is_none() => {
-            Err(format!("{}: there is no kernel program of it", algorithm.name()))
-        }
-        Err(_) if cfg!(not(feature = "host")) => Err(format!(
-            "{}: the kernel does not have it, and this build cannot load it; build with --features host",
-            algorithm.name()
-        )),
-        _ => Ok(()),
+/// The name of the kernel's own program of a flow's algorithm; `None` where the flow is by ours.
+pub fn kernels_own(flow: &FlowSetup) -> Option<&'static str> {
+    match flow.host.program {
+        Program::Kernel => kernel_cc(&flow.algorithm).ok(),
+        Program::Bbrlab => None,
     }
+}
+
+/// Says why no kernel can run a flow: neither by its own program nor by ours.
+pub fn check(flow: &FlowSetup) -> Result<(), String> {
+    let name = flow.algorithm.name();
+    if kernels_own(flow).is_some() {
+        return Ok(());
+    }
+    if object(name).is_none() {
+        return Err(format!("{name}: there is no kernel program of it"));
+    }
+    if cfg!(feature = "host") {
+        return Ok(());
+    }
+    Err(format!("{name}: this build cannot load its kernel program; build with --features host"))
 }
 
 /// Whether a kernel that runs it paces it, as BBR asks.
@@ -43,9 +52,9 @@ impl Controls {
         let mut ours: Vec<AlgorithmConfig> = Vec::new();
         let mut names = Vec::new();
         for flow in &setup.flows {
-            names.push(match kernel_cc(&flow.algorithm) {
-                Ok(name) => name.to_owned(),
-                Err(_) => {
+            names.push(match kernels_own(flow) {
+                Some(name) => name.to_owned(),
+                None => {
                     let known = ours.iter().position(|one| *one == flow.algorithm);
                     let nth = known.unwrap_or_else(|| {
                         ours.push(flow.algorithm);
@@ -77,7 +86,7 @@ impl Controls {
 }
 
 /// A name that no other process of ours has.
-fn own_name(nth: usize) -> String {
+pub fn own_name(nth: usize) -> String {
     format!("lab{nth}.{}", std::process::id())
 }
 

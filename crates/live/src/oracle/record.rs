@@ -9,8 +9,8 @@ use bbrlab_core::AlgorithmConfig;
 use bbrlab_replay::{Field, Header, Kind, Record, Writer};
 use bbrlab_sim::setup::{FlowSetup, Setup};
 
-use super::Recording;
 use super::tap::{Raw, Tap};
+use super::{Recording, running_kernel};
 use crate::kernel::run::{check, run_once};
 
 /// Tick rates that Linux can be built with (`CONFIG_HZ`).
@@ -35,7 +35,7 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
     let (output, _) = ran.map_err(|_| "the run died".to_owned())??;
     gathered?;
     let lost = tap.lost()?;
-    let header = Header { kernel: kernel(), situation: situation.to_owned(), hz: collector.hz()? };
+    let header = Header { kernel: running_kernel(), situation: situation.to_owned(), hz: collector.hz()? };
     let records = collector.records;
     let received = output.result.flows.iter().map(|flow| flow.bytes).collect();
     Ok(Recording { log: collector.writer.finish(&header, lost), records, lost, received })
@@ -48,11 +48,6 @@ fn name(flow: &FlowSetup, tap: &Tap) -> Result<String, String> {
         AlgorithmConfig::Cubic(_) => Ok(tap.cubic.clone()),
         _ => Err(format!("flow {}: the kernel's tap knows bbr1 and cubic only", flow.name)),
     }
-}
-
-fn kernel() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("Linux {} {}", release.trim(), std::env::consts::ARCH)
 }
 
 /// Turns sockets into flow numbers, and records into a log.

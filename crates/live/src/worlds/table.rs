@@ -3,7 +3,7 @@
 
 use bbrlab_core::{Rate, Span};
 use bbrlab_sim::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
-use bbrlab_sim::setup::{Capture, ChangeKind, FlowSetup, Rwnd, Setup};
+use bbrlab_sim::setup::{Capture, ChangeKind, FlowSetup, Program, Rwnd, Setup};
 
 use super::{Refusal, Row};
 use crate::flows::kernel_cc;
@@ -204,7 +204,7 @@ pub const TABLE: &[Row] = &[
             Refusal {
                 values: "algorithms without a kernel program",
                 why: "a kernel runs its own, and those of ours that are compiled for it",
-                holds: |setup| unknown(setup, |flow| ours::check(&flow.algorithm)),
+                holds: |setup| unknown(setup, ours::check),
                 example: &["--flow", "bbr2-ietf100"],
             },
         ],
@@ -342,6 +342,17 @@ pub const TABLE: &[Row] = &[
             },
             example: &["--flow", "bbr1,ack=4/25ms"],
         }],
+        ..SAME
+    },
+    Row {
+        key: "flow: program",
+        uml: &[Refusal {
+            values: "bbrlab",
+            why: "a User Mode kernel runs no BPF",
+            holds: |setup| flow(setup, |flow| (flow.host.program == Program::Bbrlab).then(|| "bbrlab".to_owned())),
+            example: &["--flow", "bbr1,program=bbrlab"],
+        }],
+        example: &["--flow", "bbr1,program=kernel"],
         ..SAME
     },
     same("--json", &["--json", "-"]),

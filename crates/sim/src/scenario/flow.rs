@@ -9,12 +9,12 @@ use bbrlab_core::{AlgorithmConfig, FixedParams, ParamError};
 
 use super::text::{TextError, as_text, nearest};
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
-use crate::setup::{AckEvery, Peer};
+use crate::setup::{AckEvery, Peer, Program};
 
 /// Keys of the flow itself; every other key is a parameter of its algorithm.
-pub const KEYS: [&str; 19] = [
+pub const KEYS: [&str; 20] = [
     "rtt", "size", "rwnd", "on", "off", "mss", "name", "stop", "rate", "request", "ecn", "pacing", "gro", "tso", "iw",
-    "links", "access", "delack", "ack",
+    "links", "access", "delack", "ack", "program",
 ];
 
 /// Largest number of flows in a run.
@@ -82,6 +82,8 @@ pub struct FlowOptions {
     pub links: Option<(u32, u32)>,
     /// An access link of its own.
     pub access: Option<Access>,
+    /// On a real kernel: its own program of the algorithm, or ours.
+    pub program: Option<Program>,
 }
 
 /// A receive window as written.
@@ -232,6 +234,7 @@ impl FlowOptions {
             "ack" => once(&mut self.ack, ack_every(value)?),
             "links" => once(&mut self.links, links(value)?),
             "access" => once(&mut self.access, access(value)?),
+            "program" => once(&mut self.program, program(value)?),
             _ => Err(TextError("it is no option of a flow".to_owned())),
         }
     }
@@ -286,6 +289,11 @@ fn switch(value: &str) -> Result<bool, TextError> {
         "off" => Ok(false),
         _ => Err(TextError(format!("{value:?} is no switch; write on or off"))),
     }
+}
+
+fn program(value: &str) -> Result<Program, TextError> {
+    Program::named(value)
+        .ok_or_else(|| TextError(format!("{value:?} has no programs for a kernel; write kernel or bbrlab")))
 }
 
 fn tso(value: &str) -> Result<u32, TextError> {
@@ -419,6 +427,7 @@ impl fmt::Display for FlowOptions {
             ("ack", self.ack.map(|v| format!("{}/{}", v.packets, TimeSpan(v.delay.as_nanos())))),
             ("links", self.links.map(|(first, last)| format!("{first}..{last}"))),
             ("access", self.access.map(|v| format!("{}/{}/{}", v.rate, v.rtt, v.buffer))),
+            ("program", self.program.map(|v| v.name().to_owned())),
         ];
         shown
             .iter()

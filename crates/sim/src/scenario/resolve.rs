@@ -441,6 +441,7 @@ fn host(spec: &FlowSpec) -> HostSetup {
         ecn: options.ecn.unwrap_or(default.ecn),
         initial_cwnd: options.iw.unwrap_or(default.initial_cwnd),
         ack: options.ack,
+        program: options.program.unwrap_or(default.program),
     }
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::link::{Aqm, Buffer, Loss, Service};
-use crate::setup::{ChangeKind, Rwnd, Setup, Traffic};
+use crate::setup::{ChangeKind, Program, Rwnd, Setup, Traffic};
 
 fn read(toml: &str) -> Result<Sourced, String> {
     Sourced::from_toml(toml, "lab.toml")
@@ -214,11 +214,12 @@ fn flows_start_in_steps_and_carry_names_that_count_over_the_scenario() {
 
 #[test]
 fn every_option_of_a_flow_reaches_its_setup() {
-    let text = "cubic@1s,rtt=80ms,rwnd=auto,mss=1200,request=100kB/1s,ecn=on,pacing=on,gro=50us,tso=off,iw=32,delack=0s,stop=9s,access=40mbit/20ms/100p";
+    let text = "cubic@1s,rtt=80ms,rwnd=auto,mss=1200,request=100kB/1s,ecn=on,pacing=on,gro=50us,tso=off,iw=32,delack=0s,stop=9s,access=40mbit/20ms/100p,program=bbrlab";
     let flow = setup(&format!("flow = [{text:?}]")).flows.remove(0);
     assert_eq!((flow.rtt, flow.rwnd, flow.mss), (Some(Span::millis(80)), Rwnd::Auto(6 << 20), 1200));
     assert_eq!(flow.traffic, Traffic::RequestResponse { size: 100_000, think: Span::secs(1) });
     assert_eq!((flow.host.ecn, flow.host.pacing, flow.host.tso_max), (true, true, 1200));
+    assert_eq!(flow.host.program, Program::Bbrlab);
     assert_eq!(
         (flow.host.gro, flow.host.initial_cwnd, flow.host.delayed_ack),
         (Some(Span::micros(50)), 32, Span::ZERO)

@@ -206,6 +206,7 @@ impl Dice {
                 packets: self.between(1, 100) as u32,
                 delay: self.span(Span::millis(1), Span::millis(200)),
             }),
+            ..HostSetup::default()
         }
     }
 

@@ -15,6 +15,7 @@ use bbrlab_lab::report::model::{
 use bbrlab_lab::session::World as _;
 use bbrlab_lab::words::counted;
 use bbrlab_sim::scenario::{On, Scenario, Sourced, TimeSpan};
+use bbrlab_sim::setup::Program;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -59,6 +60,9 @@ pub struct AgreeArgs {
     /// another; quic:s2n or quic:noq, a QUIC stack, with a matrix of its own
     #[arg(long, value_name = "WORLD", default_value = "uml")]
     pub with: String,
+    /// With --with kernel: whose programs of bbr1, cubic and reno, the kernel's own or ours (bbrlab)
+    #[arg(long, value_name = "WHOSE", default_value = "kernel", value_parser = crate::args::program)]
+    pub program: Program,
     /// Runs of each scenario in each world
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
@@ -90,6 +94,8 @@ const NUMBERS_SHOWN: usize = 5;
 /// Farthest ratio that is drawn; the table has all. Ours.
 const FARTHEST: f64 = 4.0;
 
+/// How scenarios of the matrix begin that no kernel's own algorithms can play.
+const OURS: &str = "ours: ";
 /// The scenarios that are built in.
 const MATRIX: &str = include_str!("agreement.toml");
 /// Those for QUIC stacks.
@@ -148,7 +154,7 @@ fn cases(args: &AgreeArgs, on: On) -> Result<Vec<Case>, Failure> {
         return drawn(count as usize, args.seed, on).map_err(|error| format!("--random: {error}"));
     }
     if args.files.is_empty() {
-        return matrix(args, if on.stack().is_some() { QUIC_MATRIX } else { MATRIX });
+        return matrix(args, on);
     }
     args.files
         .iter()
@@ -183,12 +189,13 @@ fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn matrix(args: &AgreeArgs, text: &str) -> Result<Vec<Case>, Failure> {
+fn matrix(args: &AgreeArgs, on: On) -> Result<Vec<Case>, Failure> {
     #[derive(serde::Deserialize)]
     struct Matrix {
         scenario: Vec<Scenario>,
     }
-    let fault = |error: &dyn std::fmt::Display| format!("agreement.toml: {error}");
+    let (file, text) = if on.stack().is_some() { ("quic.toml", QUIC_MATRIX) } else { ("agreement.toml", MATRIX) };
+    let fault = |error: &dyn std::fmt::Display| format!("{file}: {error}");
     let matrix: Matrix = toml::from_str(text).map_err(|error| fault(&error))?;
     let longest: Option<TimeSpan> =
         args.longest.as_deref().map(|text| text.parse().map_err(|e| format!("--longest: {e}"))).transpose()?;
@@ -198,11 +205,16 @@ fn matrix(args: &AgreeArgs, text: &str) -> Result<Vec<Case>, Failure> {
             && args.only.as_deref().is_none_or(|text| name.contains(text))
             && args.every.is_none_or(|every| index.is_multiple_of(every as usize))
     };
+    // Our own algorithms only where they can be loaded.
+    let can = |(_, scenario): &(usize, Scenario)| {
+        !scenario.name.starts_with(OURS) || scenario.resolve().is_ok_and(|setup| World::check(on, &setup).is_ok())
+    };
     let cases: Vec<Case> = matrix
         .scenario
         .into_iter()
         .enumerate()
         .filter(wanted)
+        .filter(can)
         .map(|(_, scenario)| Case { name: scenario.name.clone(), scenario: scenario.into() })
         .collect();
     if !cases.is_empty() {
@@ -228,7 +240,10 @@ fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Ve
         sourced.scenario.seed = args.seed.wrapping_add(nth.into());
         sourced.scenario.repeat = 1;
         let fault = |what: Failure| format!("{}: {what}", case.name);
-        let setup = sourced.resolve(&|file| inputs::trace(Path::new(file)).map_err(|error| error.to_string()))?;
+        let mut setup = sourced.resolve(&|file| inputs::trace(Path::new(file)).map_err(|error| error.to_string()))?;
+        if args.program == Program::Bbrlab {
+            setup.flows.iter_mut().for_each(|flow| flow.host.program = Program::Bbrlab);
+        }
         let scenario = sourced.scenario.filled();
         World::check(on, &setup).map_err(fault)?;
         let mut modelled = setup.clone();

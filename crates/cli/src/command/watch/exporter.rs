@@ -1,0 +1,273 @@
+//! Metrics of all connections for Prometheus, in the OpenMetrics text format. No label holds an address.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
+
+use bbrlab_live::watch::{Seen, listening};
+use oxhttp::Server;
+use oxhttp::model::{Body, Request, Response, StatusCode, header};
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Source;
+use crate::clock::Watch;
+use crate::{Failure, Verdict, print};
+
+/// What a scraper takes for OpenMetrics.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Most ports with a label of their own; the others share one. Ours: no label grows without bound.
+const PORTS_MOST: usize = 64;
+/// Port of a connection that this host opened, or whose port has no label of its own.
+const OTHER: &str = "other";
+/// A scraper that takes longer is cut off.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Scrapers at once.
+const SCRAPERS: usize = 8;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct Labels {
+    cc: String,
+    port: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct StateLabels {
+    cc: String,
+    state: String,
+}
+
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+type Bytes = Family<Labels, Counter<u64, AtomicU64>>;
+type Count<L> = Family<L, Gauge<i64, AtomicI64>>;
+
+/// All metrics, and what they were counted from.
+struct Metrics {
+    registry: Arc<Registry>,
+    connections: Count<Labels>,
+    states: Count<StateLabels>,
+    rtt: Histograms,
+    min_rtt: Histograms,
+    goodput: Histograms,
+    retransmit: Histograms,
+    sent: Bytes,
+    again: Bytes,
+    acked: Bytes,
+    limited: Family<Labels, Counter<u64, AtomicU64>>,
+    looks: Counter<u64, AtomicU64>,
+    busy: Counter<f64, AtomicU64>,
+    counted: BTreeMap<u64, [u64; 3]>,
+    ports: BTreeSet<u16>,
+}
+
+impl Metrics {
+    fn new() -> Self {
+        let seconds = || Histogram::new(exponential_buckets(0.000_25, 2.0, 17));
+        let rates = || Histogram::new(exponential_buckets(1_000.0, 4.0, 12));
+        let ratios = || Histogram::new([0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]);
+        let mut all = Self {
+            registry: Arc::default(),
+            connections: Family::default(),
+            states: Family::default(),
+            rtt: Family::new_with_constructor(seconds),
+            min_rtt: Family::new_with_constructor(seconds),
+            goodput: Family::new_with_constructor(rates),
+            retransmit: Family::new_with_constructor(ratios),
+            sent: Family::default(),
+            again: Family::default(),
+            acked: Family::default(),
+            limited: Family::default(),
+            looks: Counter::default(),
+            busy: Counter::default(),
+            counted: BTreeMap::new(),
+            ports: BTreeSet::new(),
+        };
+        let mut to = Registry::with_prefix("bbrlab");
+        let other = |unit: &str| Unit::Other(unit.to_owned());
+        to.register("tcp_connections", "Established connections", all.connections.clone());
+        to.register("tcp_states", "Connections in each state of their congestion control", all.states.clone());
+        let each = "each connection once a look";
+        to.register_with_unit("tcp_rtt", format!("Smoothed RTT, {each}"), Unit::Seconds, all.rtt.clone());
+        to.register_with_unit("tcp_min_rtt", format!("Minimum RTT, {each}"), Unit::Seconds, all.min_rtt.clone());
+        let text = "Acknowledged payload, each connection once a look in which it sent";
+        to.register_with_unit("tcp_goodput", text, other("bytes_per_second"), all.goodput.clone());
+        let text = "Retransmitted share of the payload sent, each connection once a look in which it sent";
+        to.register_with_unit("tcp_retransmit", text, other("ratio"), all.retransmit.clone());
+        let text = "Payload sent since the exporter began, retransmissions included";
+        to.register_with_unit("tcp_sent", text, Unit::Bytes, all.sent.clone());
+        let text = "Payload retransmitted since the exporter began";
+        to.register_with_unit("tcp_retransmitted", text, Unit::Bytes, all.again.clone());
+        let text = "Payload acknowledged since the exporter began";
+        to.register_with_unit("tcp_acked", text, Unit::Bytes, all.acked.clone());
+        let text = "Looks at which a connection's newest delivery rate was limited by its application";
+        to.register("tcp_app_limited_looks", text, all.limited.clone());
+        to.register("exporter_looks", "Times that all connections were looked at", all.looks.clone());
+        to.register_with_unit("exporter_look", "Time spent looking", Unit::Seconds, all.busy.clone());
+        all.registry = Arc::new(to);
+        all
+    }
+
+    /// Counts one look, which took `busy_s`.
+    fn count(&mut self, seen: &[Seen], listening: &BTreeSet<u16>, busy_s: f64) {
+        let (mut connections, mut states) = (BTreeMap::new(), BTreeMap::new());
+        let mut counted = BTreeMap::new();
+        for one in seen {
+            let labels = Labels { cc: one.cc.clone(), port: self.port(one.local.port(), listening) };
+            if let Some(state) = one.state {
+                *states.entry(StateLabels { cc: one.cc.clone(), state: state.to_owned() }).or_insert(0) += 1;
+            }
+            if one.rtt_ms > 0.0 {
+                self.rtt.get_or_create(&labels).observe(one.rtt_ms / 1e3);
+            }
+            if let Some(min) = one.min_rtt_ms {
+                self.min_rtt.get_or_create(&labels).observe(min / 1e3);
+            }
+            if let (Some(share), Some(bps)) = (one.retransmit_ratio, one.goodput_bps) {
+                self.retransmit.get_or_create(&labels).observe(share);
+                self.goodput.get_or_create(&labels).observe(bps / 8.0);
+            }
+            if one.is_app_limited {
+                self.limited.get_or_create(&labels).inc();
+            }
+            // What was sent before the first look is nobody's; a connection that is new since then counts from its start.
+            let now = [one.sent_bytes, one.retransmitted_bytes, one.acked_bytes];
+            let before = match self.counted.get(&one.cookie) {
+                Some(before) => *before,
+                None if self.looks.get() == 0 => now,
+                None => [0; 3],
+            };
+            for ((family, now), before) in [&self.sent, &self.again, &self.acked].into_iter().zip(now).zip(before) {
+                family.get_or_create(&labels).inc_by(now.saturating_sub(before));
+            }
+            counted.insert(one.cookie, now);
+            *connections.entry(labels).or_insert(0) += 1;
+        }
+        self.counted = counted;
+        set(&self.connections, &connections);
+        set(&self.states, &states);
+        self.looks.inc();
+        self.busy.inc_by(busy_s);
+    }
+
+    /// The label of a port.
+    fn port(&mut self, port: u16, listening: &BTreeSet<u16>) -> String {
+        let is_known = self.ports.contains(&port);
+        if !is_known && listening.contains(&port) && self.ports.len() < PORTS_MOST {
+            self.ports.insert(port);
+        }
+        if self.ports.contains(&port) { port.to_string() } else { OTHER.to_owned() }
+    }
+}
+
+/// What is there no longer is taken out, so that a scrape does not show it as it was.
+fn set<L: Clone + std::hash::Hash + Eq + Ord>(family: &Count<L>, now: &BTreeMap<L, i64>) {
+    family.clear();
+    for (labels, count) in now {
+        family.get_or_create(labels).set(*count);
+    }
+}
+
+/// Looks every `interval`, and answers at `address` until it is interrupted.
+pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Result<Verdict, Failure> {
+    let mut metrics = Metrics::new();
+    let registry = Arc::clone(&metrics.registry);
+    Server::new(move |request| answer(request, &registry))
+        .bind(address)
+        .with_global_timeout(TIMEOUT)
+        .with_max_concurrent_connections(SCRAPERS)
+        .spawn()
+        .map_err(|error| format!("--prometheus: {address}: {}", why(&error)))?;
+    print(&format!("http://{address}/metrics\n"))?;
+    loop {
+        let watch = Watch::start();
+        let listening = listening()?;
+        let look = source.look()?;
+        metrics.count(&look.seen, &listening, watch.seconds());
+        std::thread::sleep(interval);
+    }
+}
+
+fn why(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => "something else listens there; name another port".to_owned(),
+        std::io::ErrorKind::AddrNotAvailable => "this host has no such address; name one of its own".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "this port needs root; name one from 1024 on".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn answer(request: &Request<Body>, registry: &Registry) -> Response<Body> {
+    let reply = |status: StatusCode, kind: &str, body: String| {
+        let reply = Response::builder().status(status).header(header::CONTENT_TYPE, kind).body(Body::from(body));
+        reply.unwrap_or_else(|_| Response::new(Body::empty()))
+    };
+    if request.uri().path() != "/metrics" {
+        return reply(StatusCode::NOT_FOUND, "text/plain", "the metrics are at /metrics\n".to_owned());
+    }
+    let mut body = String::new();
+    match text::encode(&mut body, registry) {
+        Ok(()) => reply(StatusCode::OK, CONTENT_TYPE, body),
+        Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::seen;
+    use super::*;
+
+    fn value(metrics: &Metrics, line: &str) -> Option<f64> {
+        let mut body = String::new();
+        text::encode(&mut body, &metrics.registry).unwrap();
+        assert!(body.ends_with("# EOF\n"));
+        body.lines().find_map(|one| one.strip_prefix(line)?.trim().parse().ok())
+    }
+
+    #[test]
+    fn counters_grow_by_what_was_sent_and_gauges_forget_what_closed() {
+        let mut metrics = Metrics::new();
+        let listening = BTreeSet::from([443]);
+        let mut one = seen("192.0.2.1:50000", 8e6, 40.0);
+        metrics.count(&[one.clone()], &listening, 0.001);
+        let sent = r#"bbrlab_tcp_sent_bytes_total{cc="bbr3-linux",port="443"}"#;
+        assert_eq!(value(&metrics, sent), Some(0.0), "what was sent before it began is not counted");
+        one.sent_bytes += 500;
+        let mut new = seen("192.0.2.1:50001", 8e6, 40.0);
+        (new.cookie, new.sent_bytes) = (2, 300);
+        metrics.count(&[one, new], &listening, 0.001);
+        assert_eq!(value(&metrics, sent), Some(800.0));
+        assert_eq!(value(&metrics, r#"bbrlab_tcp_connections{cc="bbr3-linux",port="443"}"#), Some(2.0));
+        assert_eq!(value(&metrics, r#"bbrlab_tcp_rtt_seconds_count{cc="bbr3-linux",port="443"}"#), Some(3.0));
+        let state = r#"bbrlab_tcp_states{cc="bbr3-linux",state="probe_bw_cruise"}"#;
+        assert_eq!(value(&metrics, state), Some(2.0));
+        metrics.count(&[], &listening, 0.001);
+        assert_eq!((value(&metrics, state), value(&metrics, sent)), (None, Some(800.0)));
+    }
+
+    /// A million clients on a million ports are one label.
+    #[test]
+    fn labels_are_bounded() {
+        let mut metrics = Metrics::new();
+        let listening: BTreeSet<u16> = (1000..2000).collect();
+        let all: Vec<Seen> = (900..2000_u16)
+            .map(|port| {
+                let mut one = seen("192.0.2.1:50000", 8e6, 40.0);
+                one.local.set_port(port);
+                one
+            })
+            .collect();
+        metrics.count(&all, &listening, 0.001);
+        let mut body = String::new();
+        text::encode(&mut body, &metrics.registry).unwrap();
+        let rows = body.lines().filter(|line| line.starts_with("bbrlab_tcp_connections{")).count();
+        assert_eq!(rows, PORTS_MOST + 1);
+        assert!(!body.contains("192.0.2.1"), "no address is told");
+    }
+}

@@ -1,0 +1,418 @@
+//! The live view on a terminal: a list of connections, and one of them with a moving picture of its model.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bbrlab_lab::words::counted;
+use bbrlab_live::watch::Seen;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState};
+use ratatui::{DefaultTerminal, Frame};
+
+use super::{COLUMNS, Look, Sort, Source, row};
+use crate::clock::Watch;
+use crate::grid::Align;
+use crate::table::{ms, percent, rate};
+use crate::{Failure, Verdict};
+
+/// Looks that a picture holds. Ours: two minutes at a look a second.
+const HISTORY: usize = 120;
+/// Colours of the lines: told apart by hue and, in the legend, by name.
+const LINES: [Color; 3] = [Color::Cyan, Color::Yellow, Color::Magenta];
+
+/// Whether the terminal is ours.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Gives the terminal back, where a signal ends the command.
+pub fn leave() {
+    if SHOWN.swap(false, Ordering::SeqCst) {
+        ratatui::restore();
+    }
+}
+
+/// What one look said of the connection in the picture.
+#[derive(Clone, Copy, Debug, Default)]
+struct Point {
+    goodput: f64,
+    bw: Option<f64>,
+    pacing: Option<f64>,
+    rtt: f64,
+    min_rtt: Option<f64>,
+    cwnd: f64,
+    in_flight: f64,
+}
+
+impl Point {
+    fn of(one: &Seen) -> Self {
+        let model = one.model.as_ref();
+        Self {
+            goodput: one.goodput_bps.unwrap_or(0.0),
+            bw: model.map(|model| model.bw_bps as f64),
+            pacing: one.pacing_bps.map(|bps| bps as f64),
+            rtt: one.rtt_ms,
+            min_rtt: model.map(|model| model.min_rtt_ms).or(one.min_rtt_ms),
+            cwnd: f64::from(one.cwnd),
+            in_flight: f64::from(one.in_flight),
+        }
+    }
+}
+
+/// A connection that is looked at closely.
+#[derive(Debug)]
+struct Detail {
+    cookie: u64,
+    last: Seen,
+    is_open: bool,
+    history: VecDeque<Point>,
+}
+
+/// What is on the screen.
+struct View {
+    seen: Vec<Seen>,
+    note: Option<String>,
+    sort: Sort,
+    selected: TableState,
+    /// The connection that the cursor stays on while the order changes.
+    cursor: Option<u64>,
+    detail: Option<Detail>,
+    is_paused: bool,
+}
+
+impl View {
+    fn new(sort: Sort) -> Self {
+        let selected = TableState::default().with_selected(0);
+        Self { seen: Vec::new(), note: None, sort, selected, cursor: None, detail: None, is_paused: false }
+    }
+
+    fn take(&mut self, look: Look) {
+        (self.seen, self.note) = (look.seen, look.note);
+        if let Some(detail) = &mut self.detail {
+            match self.seen.iter().find(|one| one.cookie == detail.cookie) {
+                Some(one) => {
+                    detail.last = one.clone();
+                    if detail.history.len() == HISTORY {
+                        detail.history.pop_front();
+                    }
+                    detail.history.push_back(Point::of(one));
+                }
+                None => detail.is_open = false,
+            }
+        }
+        self.order();
+    }
+
+    fn order(&mut self) {
+        self.sort.apply(&mut self.seen);
+        let place = self.cursor.and_then(|cookie| self.seen.iter().position(|one| one.cookie == cookie));
+        let last = self.seen.len().saturating_sub(1);
+        self.selected.select(Some(place.unwrap_or_else(|| self.selected.selected().unwrap_or(0).min(last))));
+    }
+
+    fn step(&mut self, by: isize) {
+        let last = self.seen.len().saturating_sub(1);
+        let at = self.selected.selected().unwrap_or(0).saturating_add_signed(by).min(last);
+        self.selected.select(Some(at));
+        self.cursor = self.seen.get(at).map(|one| one.cookie);
+    }
+
+    /// What a key does; true if it ends the view.
+    fn on_key(&mut self, key: KeyEvent) -> bool {
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+            KeyCode::Esc | KeyCode::Backspace | KeyCode::Left if self.detail.is_some() => self.detail = None,
+            KeyCode::Char('q') | KeyCode::Esc => return true,
+            KeyCode::Up | KeyCode::Char('k') => self.step(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.step(1),
+            KeyCode::PageUp => self.step(-20),
+            KeyCode::PageDown => self.step(20),
+            KeyCode::Home => self.step(isize::MIN),
+            KeyCode::End => self.step(isize::MAX),
+            KeyCode::Char('s') => {
+                self.sort = self.sort.next();
+                self.order();
+            }
+            KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
+            KeyCode::Enter | KeyCode::Right => {
+                self.detail = self.selected.selected().and_then(|at| self.seen.get(at)).map(|one| Detail {
+                    cookie: one.cookie,
+                    last: one.clone(),
+                    is_open: true,
+                    history: VecDeque::from([Point::of(one)]),
+                });
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn draw(&mut self, frame: &mut Frame<'_>) {
+        let [head, body, foot] =
+            Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
+        let total = self.seen.iter().filter_map(|one| one.goodput_bps).fold(0.0, |sum, bps| sum + bps);
+        let mut words = format!(
+            " {}, {} acknowledged, by {}",
+            counted(self.seen.len(), "connection"),
+            rate(total),
+            self.sort.name()
+        );
+        if self.is_paused {
+            words += ", paused";
+        }
+        let bold = Style::default().add_modifier(Modifier::BOLD);
+        let mut line = vec![Span::styled(words, bold)];
+        if let Some(note) = &self.note {
+            line.push(Span::raw(format!("   {note}")));
+        }
+        frame.render_widget(Paragraph::new(Line::from(line)), head);
+        let keys = if let Some(detail) = &self.detail {
+            draw_detail(frame, body, detail);
+            " Esc back   p pause   q quit"
+        } else {
+            self.draw_list(frame, body);
+            " ↑↓ choose   Enter one connection   s sort   p pause   q quit"
+        };
+        frame.render_widget(Paragraph::new(keys).style(Style::default().add_modifier(Modifier::DIM)), foot);
+    }
+
+    fn draw_list(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        // Cells are made for the rows that fit alone: of ten thousand connections nobody sees the rest.
+        let rows = usize::from(area.height.saturating_sub(1)).max(1);
+        let at = self.selected.selected().unwrap_or(0);
+        let first = at.saturating_sub(rows / 2).min(self.seen.len().saturating_sub(rows));
+        let shown: Vec<Vec<String>> = self.seen.iter().skip(first).take(rows).map(row).collect();
+        let width = |column: usize| {
+            let head = COLUMNS[column].0.chars().count();
+            shown.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0).max(head)
+        };
+        let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
+        let line = |cells: Vec<String>| {
+            let padded = cells.into_iter().zip(&widths).zip(COLUMNS).map(|((cell, &width), (_, align))| match align {
+                Align::Right => format!("{cell:>width$}"),
+                Align::Left | Align::Text => format!("{cell:<width$}"),
+            });
+            Row::new(padded.collect::<Vec<_>>())
+        };
+        let head = line(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect());
+        let table = Table::new(
+            shown.iter().cloned().map(line),
+            widths.iter().map(|width| Constraint::Length(u16::try_from(*width).unwrap_or(u16::MAX))),
+        )
+        .column_spacing(2)
+        .header(head.style(Style::default().add_modifier(Modifier::UNDERLINED)))
+        .row_highlight_style(Style::default().add_modifier(Modifier::REVERSED));
+        let mut state = TableState::default().with_selected(at.saturating_sub(first));
+        frame.render_stateful_widget(table, area, &mut state);
+    }
+}
+
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
+    let text = lines(detail);
+    let [top, rates, rtts, windows] = Layout::vertical([
+        Constraint::Length(u16::try_from(text.len()).unwrap_or(6)),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+    ])
+    .areas(area);
+    frame.render_widget(Paragraph::new(text), top);
+    let series = |value: fn(&Point) -> Option<f64>| -> Vec<(f64, f64)> {
+        let from = HISTORY - detail.history.len();
+        let points = detail.history.iter().enumerate();
+        points.filter_map(|(at, point)| Some(((from + at) as f64, value(point)?))).collect()
+    };
+    let draw =
+        |frame: &mut Frame<'_>, area, title: &str, all: [(&str, Vec<(f64, f64)>); 3], show: fn(f64) -> String| {
+            let highest = all.iter().flat_map(|(_, points)| points).map(|(_, value)| *value).fold(0.0, f64::max);
+            let top = if highest > 0.0 { highest * 1.1 } else { 1.0 };
+            let sets = all.iter().zip(LINES).filter(|((name, _), _)| !name.is_empty());
+            let sets = sets.map(|((name, points), colour)| {
+                let set =
+                    Dataset::default().name((*name).to_owned()).marker(Marker::Braille).graph_type(GraphType::Line);
+                set.style(Style::default().fg(colour)).data(points)
+            });
+            let chart = Chart::new(sets.collect())
+                .block(Block::bordered().title(title.to_owned()))
+                .x_axis(Axis::default().bounds([0.0, (HISTORY - 1) as f64]))
+                .y_axis(Axis::default().bounds([0.0, top]).labels(["0".to_owned(), show(top)]))
+                .hidden_legend_constraints((Constraint::Percentage(60), Constraint::Percentage(80)));
+            frame.render_widget(chart, area);
+        };
+    let rates_of = [
+        ("goodput", series(|point| Some(point.goodput))),
+        ("bw", series(|point| point.bw)),
+        ("pacing", series(|point| point.pacing)),
+    ];
+    draw(frame, rates, " rate ", rates_of, rate);
+    let rtts_of =
+        [("RTT", series(|point| Some(point.rtt))), ("min RTT", series(|point| point.min_rtt)), ("", Vec::new())];
+    draw(frame, rtts, " RTT, ms ", rtts_of, ms);
+    let packets = |value: f64| format!("{value:.0}");
+    let windows_of = [
+        ("cwnd", series(|point| Some(point.cwnd))),
+        ("in flight", series(|point| Some(point.in_flight))),
+        ("", Vec::new()),
+    ];
+    draw(frame, windows, " packets ", windows_of, packets);
+}
+
+/// What is told of the connection in words.
+fn lines(detail: &Detail) -> Vec<Line<'static>> {
+    let one = &detail.last;
+    let dash = || "–".to_owned();
+    let closed = if detail.is_open { "" } else { "   closed" };
+    let mut text = vec![
+        Line::styled(format!(" {} → {}{closed}", one.local, one.remote), Style::default().add_modifier(Modifier::BOLD)),
+        Line::raw(format!(
+            " {} in {}   goodput {}   RTT {} ms, minimum {}   cwnd {} packets of {} bytes, {} in flight",
+            one.cc,
+            one.state.unwrap_or("an unknown state"),
+            one.goodput_bps.map_or_else(dash, rate),
+            ms(one.rtt_ms),
+            one.min_rtt_ms.map_or_else(dash, ms),
+            one.cwnd,
+            one.mss,
+            one.in_flight,
+        )),
+        Line::raw(format!(
+            " sent {} kB, of them again {} kB; just now {}",
+            one.sent_bytes / 1000,
+            one.retransmitted_bytes / 1000,
+            one.retransmit_ratio.map_or_else(dash, percent),
+        )),
+    ];
+    if let Some(model) = &one.model {
+        let bytes = |bytes: u64| format!("{} packets", bytes / u64::from(one.mss.max(1)));
+        text.push(Line::raw(format!(
+            " model: bw {}   min RTT {} ms   pacing gain {:.2}   cwnd gain {:.2}   bounds: bw {}, in flight {} short, {} long",
+            rate(model.bw_bps as f64),
+            ms(model.min_rtt_ms),
+            model.pacing_gain,
+            model.cwnd_gain,
+            model.bw_shortterm_bps.map_or_else(dash, |bps| rate(bps as f64)),
+            model.inflight_shortterm_bytes.map_or_else(dash, bytes),
+            model.inflight_longterm_bytes.map_or_else(dash, bytes),
+        )));
+    }
+    text
+}
+
+/// Shows the connections until the user leaves.
+pub fn show(source: &mut Source, interval: Duration, sort: Sort) -> Result<Verdict, Failure> {
+    let first = source.look()?; // what cannot work says so on a plain terminal
+    let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
+    SHOWN.store(true, Ordering::SeqCst);
+    let mut view = View::new(sort);
+    view.take(first);
+    let ended = run(&mut terminal, &mut view, source, interval);
+    leave();
+    ended.map(|()| Verdict::Holds)
+}
+
+fn run(
+    terminal: &mut DefaultTerminal,
+    view: &mut View,
+    source: &mut Source,
+    interval: Duration,
+) -> Result<(), Failure> {
+    let fault = |error: io::Error| format!("the terminal: {error}");
+    let mut since = Watch::start();
+    loop {
+        terminal.draw(|frame| view.draw(frame)).map_err(fault)?;
+        let left = interval.saturating_sub(Duration::from_secs_f64(since.seconds()));
+        if event::poll(left).map_err(fault)? {
+            if let Event::Key(key) = event::read().map_err(fault)?
+                && key.kind == KeyEventKind::Press
+                && view.on_key(key)
+            {
+                return Ok(());
+            }
+            continue;
+        }
+        since = Watch::start();
+        if !view.is_paused {
+            view.take(source.look()?);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::seen;
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn screen(view: &mut View) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(170, 40)).unwrap();
+        terminal.draw(|frame| view.draw(frame)).unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let width = usize::from(buffer.area.width);
+        let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
+        cells.chunks(width).map(|line| line.concat().trim_end().to_owned() + "\n").collect()
+    }
+
+    fn look(goodputs: &[(u64, f64)]) -> Look {
+        let one = |(cookie, goodput): &(u64, f64)| {
+            let mut one = seen(&format!("192.0.2.{cookie}:50000"), *goodput, 50.0);
+            one.cookie = *cookie;
+            one
+        };
+        Look { seen: goodputs.iter().map(one).collect(), note: None }
+    }
+
+    fn press(view: &mut View, code: KeyCode) -> bool {
+        view.on_key(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn the_cursor_stays_on_its_connection_while_the_order_changes() {
+        let mut view = View::new(Sort::Goodput);
+        view.take(look(&[(1, 9e6), (2, 5e6), (3, 1e6)]));
+        press(&mut view, KeyCode::Down);
+        view.take(look(&[(1, 1e6), (2, 9e6), (3, 5e6)]));
+        assert_eq!(view.selected.selected(), Some(0));
+        // What closed leaves the cursor where it was.
+        view.take(look(&[(1, 1e6)]));
+        assert_eq!(view.selected.selected(), Some(0));
+        view.take(look(&[]));
+        press(&mut view, KeyCode::End);
+        assert!(screen(&mut view).contains("0 connections"));
+    }
+
+    #[test]
+    fn one_connection_is_drawn_with_its_model() {
+        let mut view = View::new(Sort::Goodput);
+        view.take(look(&[(1, 9e6), (2, 5e6)]));
+        assert!(screen(&mut view).contains("192.0.2.2:50000"));
+        press(&mut view, KeyCode::Enter);
+        for step in 0..2 * HISTORY {
+            view.take(look(&[(1, 1e6 * step as f64)]));
+        }
+        let drawn = screen(&mut view);
+        for word in ["10.0.0.1:443 → 192.0.2.1:50000", "model: bw 19.00 Mbit/s", "RTT, ms", "in flight", "goodput"] {
+            assert!(drawn.contains(word), "{word}\n{drawn}");
+        }
+        assert_eq!(view.detail.as_ref().unwrap().history.len(), HISTORY);
+        view.take(look(&[]));
+        assert!(screen(&mut view).contains("closed"));
+        assert!(!press(&mut view, KeyCode::Esc), "back to the list first");
+        assert!(press(&mut view, KeyCode::Char('q')));
+    }
+
+    #[test]
+    fn a_long_list_moves_with_the_cursor() {
+        let mut view = View::new(Sort::Remote);
+        view.take(look(&(0..250).map(|n| (n, 1e6)).collect::<Vec<_>>()));
+        for _ in 0..30 {
+            press(&mut view, KeyCode::PageDown);
+        }
+        assert!(screen(&mut view).contains("192.0.2.249:50000"));
+    }
+}

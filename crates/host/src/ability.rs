@@ -1,0 +1,130 @@
+//! What of loading, watching and undoing this machine's kernel permits. Reads, and changes nothing.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+
+use crate::places::{self, Places};
+
+/// One part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What for.
+    pub name: &'static str,
+    /// It works here.
+    pub works: bool,
+    /// What was found, and what would do where it does not work.
+    pub found: String,
+}
+
+fn part(name: &'static str, works: bool, here: &str, otherwise: &str) -> Part {
+    Part { name, works, found: if works { here } else { otherwise }.to_owned() }
+}
+
+/// Every part.
+pub fn parts() -> Vec<Part> {
+    let rights = match places::check() {
+        Ok(()) => Part { name: "load: rights", works: true, found: "this user may load and register".to_owned() },
+        Err(fault) => Part { name: "load: rights", works: false, found: fault.to_string() },
+    };
+    let mut parts = vec![rights, pins()];
+    parts.extend(of_kernel());
+    parts.push(jit());
+    parts
+}
+
+/// Where what is loaded stays when the command has ended.
+fn pins() -> Part {
+    let known =
+        fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.lines().any(|line| line.ends_with("\tbpf")));
+    let here = if Places::default().is_bpffs_mounted() {
+        "/sys/fs/bpf is mounted"
+    } else {
+        "/sys/fs/bpf is not mounted; `host load` mounts it and `host unload` takes it back"
+    };
+    part("load: pins", known, here, "the kernel has no file system of pins; use one with CONFIG_BPF_SYSCALL")
+}
+
+fn jit() -> Part {
+    let is_on = fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").map(|text| text.trim() != "0");
+    let remedy = "algorithms in BPF need the JIT; as root: sysctl net.core.bpf_jit_enable=1";
+    part("load: JIT", is_on.unwrap_or(false), "on", remedy)
+}
+
+#[cfg(not(feature = "load"))]
+fn of_kernel() -> Vec<Part> {
+    vec![part("load: build", false, "", "this build cannot load; build with --features host")]
+}
+
+/// What the kernel's own types say.
+#[cfg(feature = "load")]
+fn of_kernel() -> Vec<Part> {
+    use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::types::{Enum, Struct};
+
+    libbpf_rs::set_print(None);
+    let at = std::path::Path::new("/sys/kernel/btf/vmlinux");
+    let Some(btf) = at.exists().then(Btf::from_vmlinux).and_then(Result::ok) else {
+        let remedy = "the kernel tells no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF";
+        return vec![part("load: types", false, "", remedy)];
+    };
+    let has_struct = |name: &str| btf.type_by_name::<Struct<'_>>(name).is_some();
+    let links = btf
+        .type_by_name::<Enum<'_>>("bpf_link_type")
+        .is_some_and(|link| link.iter().any(|one| one.name.is_some_and(|name| name == "BPF_LINK_TYPE_STRUCT_OPS")));
+    let has_member = |of: &str, member: &str| {
+        btf.type_by_name::<Struct<'_>>(of)
+            .is_some_and(|found| found.iter().any(|one| one.name.is_some_and(|name| name == member)))
+    };
+    let hook = match arguments(&btf, "cong_control") {
+        Some(4) => part("load: programs", true, "cong_control has the four arguments that the programs read", ""),
+        other => Part {
+            name: "load: programs",
+            works: false,
+            found: format!(
+                "cong_control has {} arguments here, and there is no program for these; use Linux 6.10 or later",
+                other.map_or("unknown".to_owned(), |count| count.to_string())
+            ),
+        },
+    };
+    vec![
+        part("load: types", true, "/sys/kernel/btf/vmlinux", ""),
+        part(
+            "load: struct_ops",
+            has_struct("bpf_struct_ops_tcp_congestion_ops"),
+            "the kernel takes congestion controls in BPF",
+            "the kernel takes no congestion controls in BPF; use Linux 6.4 or later with CONFIG_BPF_JIT",
+        ),
+        part(
+            "load: links",
+            links,
+            "what is loaded outlives the command and can be taken back",
+            "the kernel has no links of struct_ops; use Linux 6.4 or later",
+        ),
+        hook,
+        part(
+            "watch: iterators",
+            has_struct("bpf_iter__tcp"),
+            "`host status --connections`; `host unload` moves live connections",
+            "the kernel has no iterator over TCP sockets; use Linux 5.9 or later",
+        ),
+        part(
+            "CE marks counted",
+            has_member("rate_sample", "delivered_ce"),
+            "BBRv3 hears how many packets each ACK reports as marked",
+            "the kernel does not count marked packets; newer ones do. BBRv3 then hears of marks by ECE alone",
+        ),
+    ]
+}
+
+/// How many arguments a hook of the kernel's congestion controls has.
+#[cfg(feature = "load")]
+fn arguments(btf: &libbpf_rs::btf::Btf<'_>, hook: &str) -> Option<usize> {
+    use libbpf_rs::btf::ReferencesType as _;
+    use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+
+    let ops = btf.type_by_name::<Struct<'_>>("tcp_congestion_ops")?;
+    let member = ops.iter().find(|member| member.name.is_some_and(|name| name == hook))?;
+    let pointer = btf.type_by_id::<Ptr<'_>>(member.ty)?;
+    let function = FuncProto::try_from(pointer.referenced_type()).ok()?;
+    Some(function.iter().count())
+}

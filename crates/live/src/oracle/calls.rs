@@ -1,0 +1,120 @@
+//! Our own algorithms in this kernel, each call of them recorded: their programs, loaded so that they tell, under names of this process.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use bbrlab_core::AlgorithmConfig;
+use bbrlab_host::kernel;
+use bbrlab_host::program::Program;
+use bbrlab_replay::{CALL_WORDS, Call, CallHeader, CallWriter};
+use bbrlab_sim::setup::Setup;
+use libbpf_rs::{MapCore as _, RingBufferBuilder};
+
+use super::{Recording, running_kernel};
+use crate::kernel::ours::own_name;
+use crate::kernel::run::{check, run_once};
+
+/// Longest that a ring goes unread.
+const TURN: Duration = Duration::from_millis(5);
+/// Words before those of the log: connection, number, event.
+const HEAD: usize = 3;
+
+/// Carries the flows over our programs, and collects what these say.
+pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording, String> {
+    check(setup)?;
+    let mut algorithms: Vec<AlgorithmConfig> = Vec::new();
+    let mut names = Vec::new();
+    for flow in &setup.flows {
+        let known = algorithms.iter().position(|one| *one == flow.algorithm);
+        let nth = known.unwrap_or(algorithms.len());
+        if known.is_none() {
+            algorithms.push(flow.algorithm);
+        }
+        names.push(own_name(nth));
+    }
+    let fault = |fault: bbrlab_host::Fault| fault.to_string();
+    let mut programs: Vec<Program> = Vec::new();
+    let mut links = Vec::new();
+    for (nth, algorithm) in algorithms.iter().enumerate() {
+        let mut program = Program::load_recorded(algorithm, &own_name(nth), ring_bytes).map_err(fault)?;
+        links.push(program.register().map_err(fault)?);
+        programs.push(program);
+    }
+    let collector = RefCell::new(Collector::default());
+    let (gathered, ran) = thread::scope(|scope| {
+        let run = scope.spawn(|| run_once(setup, names, &mut |_| {}));
+        let gathered = collect(&programs, &collector, &mut || !run.is_finished());
+        (gathered, run.join())
+    });
+    let (output, _) = ran.map_err(|_| "the run died".to_owned())??;
+    gathered?;
+    let lost = programs.iter().filter_map(Program::counters).map(|counters| counters.calls_lost).sum();
+    let header = CallHeader {
+        kernel: running_kernel(),
+        situation: situation.to_owned(),
+        tick_ns: kernel::tick_ns(),
+        algorithms: algorithms.iter().map(text).collect(),
+    };
+    let collector = collector.into_inner();
+    let received = output.result.flows.iter().map(|flow| flow.bytes).collect();
+    Ok(Recording { log: collector.writer.finish(&header, lost), records: collector.calls, lost, received })
+}
+
+/// An algorithm as a flow's text has it.
+fn text(algorithm: &AlgorithmConfig) -> String {
+    let changed = kernel::changed(algorithm).into_iter().map(|(name, value)| format!(",{name}={value}"));
+    changed.fold(algorithm.name().to_owned(), |text, parameter| text + &parameter)
+}
+
+/// Takes what comes from each program's ring as long as `goes_on`; then what is left.
+fn collect(
+    programs: &[Program],
+    collector: &RefCell<Collector>,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<(), String> {
+    let fault = |error: libbpf_rs::Error| format!("the recording's ring: {error}");
+    let maps: Vec<_> =
+        programs.iter().map(|program| program.object().maps().find(|map| map.name() == "calls")).collect();
+    let mut builder = RingBufferBuilder::new();
+    for (algorithm, map) in maps.iter().enumerate() {
+        let map = map.as_ref().ok_or("a program has no ring")?;
+        builder
+            .add(map, move |bytes| {
+                collector.borrow_mut().take(algorithm as u32, bytes);
+                0
+            })
+            .map_err(fault)?;
+    }
+    let ring = builder.build().map_err(fault)?;
+    while goes_on() {
+        // Interrupted by a signal: the next turn looks again.
+        let _ = ring.poll(TURN);
+    }
+    ring.consume().map_err(fault)
+}
+
+/// Numbers connections over all programs, and writes the log.
+#[derive(Default)]
+struct Collector {
+    writer: CallWriter,
+    flows: BTreeMap<(u32, u64), u32>,
+    calls: u64,
+}
+
+impl Collector {
+    fn take(&mut self, algorithm: u32, bytes: &[u8]) {
+        let word = |nth: usize| Some(u64::from_ne_bytes(bytes.get(nth * 8..nth * 8 + 8)?.try_into().ok()?));
+        let mut words = [0; CALL_WORDS];
+        for (nth, place) in words.iter_mut().enumerate() {
+            *place = word(HEAD + nth).unwrap_or(0);
+        }
+        let (Some(flow), Some(event)) = (word(0), word(2)) else { return };
+        let begun = self.flows.len() as u32;
+        let flow = *self.flows.entry((algorithm, flow)).or_insert(begun);
+        self.writer.push(&Call { algorithm, flow, event, words });
+        self.calls += 1;
+    }
+}
