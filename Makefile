@@ -20,14 +20,18 @@ STEPS := format lint docs tests package no-std targets bpf oracle host uml-tests
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
+# `--on quic` is built where cmake and a C compiler are: its TLS is compiled from C.
+QUIC := $(shell command -v cmake >/dev/null && { command -v cc clang >/dev/null && echo --features quic; })
+FEATURES := $(BPF) $(QUIC)
+
 # All tests are of one build, whichever of them a step runs.
-TEST := cargo test --locked --workspace $(BPF)
+TEST := cargo test --locked --workspace $(FEATURES)
 
 # What one set of tests leaves is tried by the next: core's own, core beside a whole path, the real kernel's recorded decisions.
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: host-long help setup run test build clean uml picture mutants spec-mutants golden-update $(STEPS)
+.PHONY: quic host-long help setup run test build clean uml picture mutants spec-mutants golden-update $(STEPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -51,13 +55,14 @@ test: ## every check of CI, with a summary
 	@tools/steps.sh $(STEPS)
 
 build: ## the command, at target/release/bbrlab
-	cargo build --locked --release -p bbrlab $(BPF)
+	@test -n "$(QUIC)" || echo "without --on quic: no cmake or no C compiler; tools/setup.sh quic installs them"
+	cargo build --locked --release -p bbrlab $(FEATURES)
 
 format: ## the sources are formatted
 	cargo fmt --all --check
 
 lint: ## clippy without a warning, on every target, the fuzzers' too
-	cargo clippy --locked --workspace --all-targets $(BPF) -- -D warnings
+	cargo clippy --locked --workspace --all-targets $(FEATURES) -- -D warnings
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
 
 docs: ## links lead somewhere, files keep their length, words are spelt right
@@ -84,6 +89,9 @@ oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; 
 host: build ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
 	$(TEST) --test differential --test host -- --include-ignored --test-threads=1
 	tools/server.sh
+
+quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
+	cargo test --locked -p bbrlab-quic --features world
 
 host-long: build ## 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
 	BBRLAB_LOADS=1000 nice cargo test --locked -p bbrlab-host --features load --test host loads_and -- --ignored --nocapture

@@ -192,6 +192,10 @@ needs_of() {
             ;;
         oracle) need_oracle ;;
         host) need_host ;;
+        quic)
+            need cmake cmake
+            need cc gcc
+            ;;
         uml | uml-tests | agree) need_uml ;;
         fuzz) need c++ g++ ;;
     esac

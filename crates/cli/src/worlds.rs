@@ -1,4 +1,4 @@
-//! Where a scenario runs: the simulator, or a real kernel.
+//! Where a scenario runs: the simulator, a real kernel, or a QUIC stack.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ use bbrlab_sim::record::packets::Tap;
 use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::scenario::{On, Scenario, Sourced};
 use bbrlab_sim::setup::Setup;
+#[cfg(feature = "quic")]
+use bbrlab_sim::setup::Stack;
 
 use crate::Failure;
 use crate::clock::Watch;
@@ -28,6 +30,9 @@ pub enum World {
     Uml(PathBuf),
     /// Real time, this host's kernel.
     Kernel,
+    /// Virtual time, a QUIC stack.
+    #[cfg(feature = "quic")]
+    Quic(Stack),
 }
 
 impl World {
@@ -41,16 +46,29 @@ impl World {
                 // It has run, once more, with the rights that it needs.
                 Some(status) => std::process::exit(status),
             },
-            On::Quic => Err("--on quic: this build has no such world; write --on sim, uml or kernel".to_owned()),
+            On::S2n | On::Noq => Self::quic(on),
         }
+    }
+
+    #[cfg(feature = "quic")]
+    fn quic(on: On) -> Result<Self, Failure> {
+        let stack = on.stack().ok_or_else(|| format!("--on {}: it is no QUIC stack", on.name()))?;
+        crate::start_threads().map(|()| Self::Quic(stack))
+    }
+
+    #[cfg(not(feature = "quic"))]
+    fn quic(on: On) -> Result<Self, Failure> {
+        Err(format!("--on {}: this build has no QUIC; build with the feature quic, or write --on sim", on.name()))
     }
 
     /// Says what of a setup the world cannot do; it need not be there.
     pub fn check(on: On, setup: &Setup) -> Result<(), Failure> {
         let world = match on {
+            On::Sim => worlds::World::Sim,
             On::Uml => worlds::World::Uml,
             On::Kernel => worlds::World::Kernel,
-            On::Sim | On::Quic => return Ok(()),
+            On::S2n => worlds::World::S2n,
+            On::Noq => worlds::World::Noq,
         };
         worlds::check(world, setup).map_err(|what| format!("--on {}: {what}", world.name()))
     }
@@ -60,6 +78,8 @@ impl World {
         match self {
             Self::Sim => &Tap::ALL,
             Self::Uml(_) | Self::Kernel => &[Tap::Sender],
+            #[cfg(feature = "quic")]
+            Self::Quic(_) => &[Tap::Sender],
         }
     }
 }
@@ -85,6 +105,8 @@ impl World {
                 let job = serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?;
                 launch::run(kernel, &job, setup).map(|ran| ran.output)
             }
+            #[cfg(feature = "quic")]
+            Self::Quic(stack) => bbrlab_quic::world::run(*stack, setup, progress),
             Self::Kernel => {
                 let (mut output, provenance) = kernel::run::run(setup, progress)?;
                 output.result.world =

@@ -101,6 +101,8 @@ pub struct FlowSetup {
     pub name: String,
     /// The algorithm and its parameters.
     pub algorithm: AlgorithmConfig,
+    /// A QUIC stack's own congestion control in place of it.
+    pub peer: Option<Peer>,
     /// When its SYN leaves.
     pub start: Time,
     /// When its application stops writing, if it does.
@@ -119,6 +121,62 @@ pub struct FlowSetup {
     pub traffic: Traffic,
     /// The hosts at both ends.
     pub host: HostSetup,
+}
+
+/// A QUIC stack whose endpoints the lab can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// s2n-quic.
+    S2n,
+    /// noq.
+    Noq,
+}
+
+impl Stack {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::S2n, Self::Noq];
+
+    /// Its name, as in `--on quic:NAME`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::S2n => "s2n",
+            Self::Noq => "noq",
+        }
+    }
+}
+
+/// A congestion control that a stack brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Whose it is.
+    pub stack: Stack,
+    /// Its name, with the stack's in front.
+    pub name: &'static str,
+}
+
+impl Peer {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self { stack: Stack::S2n, name: "s2n:bbr" },
+        Self { stack: Stack::S2n, name: "s2n:cubic" },
+        Self { stack: Stack::Noq, name: "noq:bbr3" },
+        Self { stack: Stack::Noq, name: "noq:cubic" },
+        Self { stack: Stack::Noq, name: "noq:reno" },
+    ];
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|peer| peer.name == name)
+    }
+}
+
+/// When a receiver acknowledges, by a rule of its own instead of Linux's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckEvery {
+    /// An ACK for so many packets …
+    pub packets: u32,
+    /// … or so long after the first of them.
+    pub delay: Span,
 }
 
 /// An access link: drop-tail, with a delay of its own that adds to the flow's RTT (both ways together).
@@ -201,6 +259,8 @@ pub struct HostSetup {
     pub ecn: bool,
     /// Initial congestion window in segments. Linux: 10.
     pub initial_cwnd: u32,
+    /// The receiver's rule for ACKs, where it is not Linux's.
+    pub ack: Option<AckEvery>,
     /// On a real kernel: whose program of an algorithm that both have.
     pub program: Program,
 }
@@ -269,11 +329,20 @@ impl FlowSetup {
         !matches!((self.rwnd, &self.traffic), (Rwnd::Unlimited, Traffic::Bulk | Traffic::Size(_)))
     }
 
+    /// What controls it, by name.
+    pub const fn cc(&self) -> &'static str {
+        match self.peer {
+            Some(peer) => peer.name,
+            None => self.algorithm.name(),
+        }
+    }
+
     /// A bulk flow over the first link, from the start to the end, between Linux hosts of today.
     pub fn bulk(name: impl Into<String>, algorithm: AlgorithmConfig) -> Self {
         Self {
             name: name.into(),
             algorithm,
+            peer: None,
             start: Time::ZERO,
             stop: None,
             rtt: None,
@@ -296,6 +365,7 @@ impl Default for HostSetup {
             delayed_ack: Span::millis(40),
             ecn: false,
             initial_cwnd: 10,
+            ack: None,
             program: Program::Kernel,
         }
     }

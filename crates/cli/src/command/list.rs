@@ -79,8 +79,12 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
 
 /// What each world does with each key, option and flag.
 fn worlds() -> String {
-    let align = [Align::Left, Align::Text, Align::Text, Align::Text];
-    aligned(&["key, option or flag", "--on sim", "--on uml", "--on kernel"], &align, bbrlab_live::worlds::rows())
+    let align = [Align::Left, Align::Text, Align::Text, Align::Text, Align::Text, Align::Text];
+    aligned(
+        &["key, option or flag", "--on sim", "--on uml", "--on kernel", "--on quic:s2n", "--on quic:noq"],
+        &align,
+        bbrlab_live::worlds::rows(),
+    )
 }
 
 /// The scenario language as JSON Schema, one line feed at the end.

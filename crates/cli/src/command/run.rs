@@ -38,7 +38,7 @@ pub struct RunArgs {
     /// A flow, or several of the same kind: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
     ///
     /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (what the application writes),
-    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, links (1..2), access (RATE/RTT[/BUFFER]),
+    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, ack (PACKETS/TIME), links (1..2), access (RATE/RTT[/BUFFER]),
     /// program (kernel or bbrlab: whose, on a real kernel);
     /// every other key is a parameter of the algorithm: see `bbrlab list parameters CC`.
     #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
@@ -55,7 +55,8 @@ pub struct RunArgs {
     /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub repeat: Option<String>,
-    /// Where it runs: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`) [default: sim]
+    /// Where it runs: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`); quic:s2n and
+    /// quic:noq, a QUIC stack in virtual time [default: sim]
     #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
     pub on: Option<String>,
     /// Interval of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
@@ -118,6 +119,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let world = World::of(on)?;
     let results = Outputs::check(args, session.setups.len(), &world)?;
     session.set_capture(results.traces.capture);
+    session.setups.iter().try_for_each(|setup| World::check(on, setup))?;
     let watch = Watch::start();
     let doing = if matches!(world, World::Sim) { "simulating" } else { "running" };
     let progress = Progress::new(doing, session.setups.len() * TICKS_A_RUN);

@@ -14,12 +14,13 @@ impl<A: Algorithm> Controller<A> {
     /// These packets were marked lost. A loss of what was not in flight is ignored where the controller counts.
     // spec: draft-ietf-ccwg-bbr #per-loss-steps HandleLostPacket
     pub fn on_lost(&mut self, now: Time, loss: &Loss) {
-        let is_impossible = loss.packets == 0 || loss.bytes == 0 || (self.flight.packets == 0 && !self.host_counts);
+        let is_impossible = loss.packets == 0 || loss.bytes == 0 || (self.flight.bytes == 0 && !self.host_counts);
         if loss.token.epoch() != self.epoch || is_impossible {
             return;
         }
         let now = self.clock(now);
         self.flight = self.flight.without(loss.bytes.into(), loss.packets.into());
+        self.settle_flight();
         let volume = u64::from(if self.counts_bytes { loss.bytes } else { loss.packets });
         if loss.by_timer {
             self.sampler.on_lost_by_timer(volume);
@@ -53,6 +54,21 @@ impl<A: Algorithm> Controller<A> {
     pub fn on_discarded(&mut self, token: &Token) {
         if token.epoch() == self.epoch {
             self.flight = self.flight.without(token.bytes().into(), 1);
+            self.settle_flight();
+        }
+    }
+
+    /// The same for packets of which the host knows only the bytes: as many packets as so many bytes are of those in flight.
+    pub fn on_discarded_bytes(&mut self, bytes: u64) {
+        let packets = self.packets_gone(bytes);
+        self.flight = self.flight.without(bytes, packets);
+        self.settle_flight();
+    }
+
+    /// Where a host tells bytes alone, the number of packets is estimated: it is none exactly when there are no bytes.
+    fn settle_flight(&mut self) {
+        if !self.host_counts && (self.flight.packets == 0) != (self.flight.bytes == 0) {
+            self.flight.packets = u32::from(self.flight.bytes > 0);
         }
     }
 

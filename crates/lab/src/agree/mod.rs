@@ -1,14 +1,15 @@
-//! Does the simulator agree with a real kernel? The same scenario in both, figure by figure, with limits.
+//! Does the simulator agree with a real kernel, or with a QUIC stack? The same scenario in both, figure by figure, with limits.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod packets;
 pub mod random;
 
-use bbrlab_core::Rng;
+use bbrlab_core::{Rng, Span};
 use serde::Serialize;
 
 use bbrlab_sim::metrics::{RESAMPLES, median, resampled};
 use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::setup::{AckEvery, Stack};
 
 /// What is compared of a run.
 pub const FIGURES: [&str; 7] = [
@@ -125,6 +126,19 @@ pub struct Limits {
 pub const UML: Limits = Limits { goodput: 0.02, rtt: 0.04, most: 0.08, retransmitted: 1.4 };
 /// Against a kernel in real time, where its self-check is clean.
 pub const KERNEL: Limits = Limits { goodput: 0.03, rtt: 0.05, most: 0.10, retransmitted: 1.4 };
+
+/// Against a QUIC stack: its own loss recovery and pacing, and packets of another size.
+pub const QUIC: Limits = Limits { goodput: 0.05, rtt: 0.05, most: 0.10, retransmitted: 2.0 };
+
+/// What the receiver of a stack does, as the simulator can do it too.
+pub const fn receiver(stack: Stack) -> AckEvery {
+    match stack {
+        // Source: s2n-quic-transport 0.91, ack_manager.rs, and its default max_ack_delay.
+        Stack::S2n => AckEvery { packets: 10, delay: Span::millis(25) },
+        // RFC 9000 §13.2.2, as noq-proto 1.4 has it unless ACK_FREQUENCY asks for something else.
+        Stack::Noq => AckEvery { packets: 2, delay: Span::millis(25) },
+    }
+}
 
 /// One demand on all scenarios together.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -69,7 +69,7 @@ impl RunView {
     pub fn select(&self, who: &str) -> Result<Vec<usize>, MeasureError> {
         let matches = |i: &usize| {
             let flow = &self.setup.flows[*i];
-            who.is_empty() || flow.algorithm.name() == who || flow.name == who
+            who.is_empty() || flow.cc() == who || flow.name == who
         };
         let chosen: Vec<usize> = (0..self.setup.flows.len()).filter(matches).collect();
         if chosen.is_empty() {

@@ -126,8 +126,8 @@ fn draw_columns(spec: &SeriesSpec, column: &str, measurer: &Measurer) -> Result<
     for flow in flows {
         let (x, y) = flow_points(run, flow, column, spec.bin)?;
         let setup = &run.setup.flows[flow];
-        let alone = run.setup.flows.iter().filter(|f| f.algorithm.name() == setup.algorithm.name()).count() == 1;
-        let color = if alone { setup.algorithm.name() } else { setup.name.as_str() };
+        let alone = run.setup.flows.iter().filter(|f| f.cc() == setup.cc()).count() == 1;
+        let color = if alone { setup.cc() } else { setup.name.as_str() };
         lines.push(cut(spec, Some(&setup.name), Some(color), &x, &y));
     }
     Ok(lines)

@@ -182,6 +182,10 @@ macro_rules! ear {
 
 impl<'a> World<'a> {
     fn new(setup: &'a Setup, script: Option<&Script>) -> Self {
+        assert!(
+            setup.flows.iter().all(|flow| flow.peer.is_none()),
+            "a stack's own congestion control runs in its stack"
+        );
         let users = Users { strangers: false, apart: script.is_some_and(Script::sets_flows_apart) };
         let path: Path<Segment, AckPacket> = Path::new(setup, users);
         let flow = |(index, flow)| Flow::new(index, flow, path.back.delay_of(index), flow_seed(setup.seed, index));

@@ -115,7 +115,7 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
     let jitter_us = if counts.jitter.1 == 0 { 0.0 } else { counts.jitter.0 as f64 / counts.jitter.1 as f64 };
     FlowResult {
         name: flow.name.clone(),
-        cc: flow.algorithm.name().into(),
+        cc: flow.cc().into(),
         start_s: secs(flow.start),
         goodput_bps: per_second(counts.received_bytes),
         throughput_bps: per_second(counts.received_wire_bytes),

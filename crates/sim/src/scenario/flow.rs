@@ -5,16 +5,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bbrlab_core::{AlgorithmConfig, ParamError};
+use bbrlab_core::{AlgorithmConfig, FixedParams, ParamError};
 
 use super::text::{TextError, as_text, nearest};
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
-use crate::setup::Program;
+use crate::setup::{AckEvery, Peer, Program};
 
 /// Keys of the flow itself; every other key is a parameter of its algorithm.
-pub const KEYS: [&str; 19] = [
+pub const KEYS: [&str; 20] = [
     "rtt", "size", "rwnd", "on", "off", "mss", "name", "stop", "rate", "request", "ecn", "pacing", "gro", "tso", "iw",
-    "links", "access", "delack", "program",
+    "links", "access", "delack", "ack", "program",
 ];
 
 /// Largest number of flows in a run.
@@ -25,6 +25,8 @@ pub const FLOWS_MAX: u64 = 100_000;
 pub struct FlowSpec {
     /// The algorithm with its parameters set.
     pub algorithm: AlgorithmConfig,
+    /// A QUIC stack's own congestion control in place of it.
+    pub peer: Option<Peer>,
     /// The parameters as written, in their order.
     pub parameters: Vec<(String, String)>,
     /// The algorithm's name as written.
@@ -74,6 +76,8 @@ pub struct FlowOptions {
     pub iw: Option<u32>,
     /// Delayed-ACK timer.
     pub delack: Option<TimeSpan>,
+    /// The receiver's own rule for ACKs.
+    pub ack: Option<AckEvery>,
     /// First and last bottleneck that it crosses, counted from 1.
     pub links: Option<(u32, u32)>,
     /// An access link of its own.
@@ -108,8 +112,11 @@ const RWND_AUTO_MAX: Volume = Volume(6 << 20);
 impl FlowSpec {
     /// One bulk flow of this algorithm.
     pub fn of(cc: &str) -> Result<Self, TextError> {
+        let peer = Peer::named(cc);
         Ok(Self {
-            algorithm: algorithm(cc)?,
+            // What a stack brings has no parameters here.
+            algorithm: if peer.is_some() { AlgorithmConfig::Fixed(FixedParams::default()) } else { algorithm(cc)? },
+            peer,
             parameters: Vec::new(),
             cc: cc.to_owned(),
             count: 1,
@@ -117,6 +124,14 @@ impl FlowSpec {
             step: TimeSpan(0),
             options: FlowOptions::default(),
         })
+    }
+
+    /// What controls it, by name.
+    pub const fn name(&self) -> &'static str {
+        match self.peer {
+            Some(peer) => peer.name,
+            None => self.algorithm.name(),
+        }
     }
 
     /// An algorithm with its parameters, and no word of what is sent, when, or by how many.
@@ -161,6 +176,10 @@ impl FlowSpec {
     }
 
     fn set_parameter(&mut self, key: &str, value: &str) -> Result<(), TextError> {
+        if let Some(peer) = self.peer {
+            let what = "is no option of a flow, and what a stack brings has no parameters here";
+            return Err(TextError(format!("{}: {key:?} {what}", peer.name)));
+        }
         let error = match self.algorithm.set(key, value) {
             Ok(()) => {
                 self.parameters.retain(|(name, _)| name != key);
@@ -212,6 +231,7 @@ impl FlowOptions {
             "tso" => once(&mut self.tso, tso(value)?),
             "iw" => once(&mut self.iw, whole(value, 1, 1000, "segments")?),
             "delack" => once(&mut self.delack, read(value)?),
+            "ack" => once(&mut self.ack, ack_every(value)?),
             "links" => once(&mut self.links, links(value)?),
             "access" => once(&mut self.access, access(value)?),
             "program" => once(&mut self.program, program(value)?),
@@ -250,6 +270,17 @@ fn whole(value: &str, min: u32, max: u32, what: &str) -> Result<u32, TextError> 
         .ok()
         .filter(|number| (min..=max).contains(number))
         .ok_or_else(|| TextError(format!("{value:?} is no number of {what}; write {min} to {max}")))
+}
+
+fn ack_every(value: &str) -> Result<AckEvery, TextError> {
+    let fault = || TextError(format!("{value:?} is no rule for ACKs; write PACKETS/TIME, as in 10/25ms"));
+    let (packets, delay) = value.split_once('/').ok_or_else(fault)?;
+    let packets = packets.parse().ok().filter(|packets| (1..=250).contains(packets)).ok_or_else(fault)?;
+    let delay: TimeSpan = read(delay)?;
+    if delay.0 == 0 || delay > TimeSpan::secs(16) {
+        return Err(TextError(format!("{value:?}: the time is out of range; write above 0s up to 16s")));
+    }
+    Ok(AckEvery { packets, delay: delay.span() })
 }
 
 fn switch(value: &str) -> Result<bool, TextError> {
@@ -393,6 +424,7 @@ impl fmt::Display for FlowOptions {
             ("tso", self.tso.map(|v| if v == 0 { "off".to_owned() } else { Volume(v.into()).to_string() })),
             ("iw", self.iw.map(|v| v.to_string())),
             ("delack", self.delack.map(|v| v.to_string())),
+            ("ack", self.ack.map(|v| format!("{}/{}", v.packets, TimeSpan(v.delay.as_nanos())))),
             ("links", self.links.map(|(first, last)| format!("{first}..{last}"))),
             ("access", self.access.map(|v| format!("{}/{}/{}", v.rate, v.rtt, v.buffer))),
             ("program", self.program.map(|v| v.name().to_owned())),

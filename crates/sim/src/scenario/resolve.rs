@@ -342,6 +342,9 @@ impl Scenario {
         if let Some(stop) = options.stop.filter(|stop| stop.0 <= start) {
             return Err(format!("{name} stops at {stop}, before its start at {}; stop it later", TimeSpan(start)));
         }
+        if let Some(peer) = spec.peer.filter(|peer| self.on.stack() != Some(peer.stack)) {
+            return Err(format!("{} runs in its own stack alone; use --on quic:{}", peer.name, peer.stack.name()));
+        }
         let mss = options.mss.unwrap_or(MSS_DEFAULT);
         let (first, last) = options.links.map_or((0, links), |(first, last)| (first as usize - 1, last as usize));
         if last > links {
@@ -357,6 +360,7 @@ impl Scenario {
         Ok(FlowSetup {
             name,
             algorithm: spec.algorithm,
+            peer: spec.peer,
             start: Time::nanos(start),
             stop: options.stop.map(TimeSpan::time),
             rtt,
@@ -395,7 +399,7 @@ impl Names {
                 name.clone()
             }
             name => {
-                let base = name.as_deref().unwrap_or(spec.algorithm.name());
+                let base = name.as_deref().unwrap_or(spec.name());
                 let count = self.counts.entry(base.to_owned()).or_insert(0);
                 *count += 1;
                 format!("{base}#{}", *count - 1)
@@ -436,6 +440,7 @@ fn host(spec: &FlowSpec) -> HostSetup {
         delayed_ack: options.delack.map_or(default.delayed_ack, TimeSpan::span),
         ecn: options.ecn.unwrap_or(default.ecn),
         initial_cwnd: options.iw.unwrap_or(default.initial_cwnd),
+        ack: options.ack,
         program: options.program.unwrap_or(default.program),
     }
 }

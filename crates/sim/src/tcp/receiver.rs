@@ -9,7 +9,7 @@ use bbrlab_core::{Span, Time};
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
 use super::timers::{TICK, fires_at};
 use super::undo::stamp;
-use crate::setup::{HostSetup, Rwnd};
+use crate::setup::{AckEvery, HostSetup, Rwnd};
 
 /// ACKs sent at once after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
@@ -52,6 +52,10 @@ pub struct Receiver {
     is_prompt: bool,
     quick: u32,
     delayed_ack: Span,
+    /// Instead of Linux's rules: how often it acknowledges.
+    rule: Option<AckEvery>,
+    /// One past the highest segment that arrived.
+    highest: u64,
     ack_at: Time,
     /// When the kernel's timer for delayed ACKs fires, which an ACK that leaves before does not stop.
     delack_fires_at: Time,
@@ -113,7 +117,9 @@ impl Receiver {
             unacked_bytes: 0,
             is_prompt,
             quick: QUICK_ACKS_FIRST,
-            delayed_ack: host.delayed_ack,
+            delayed_ack: host.ack.map_or(host.delayed_ack, |rule| rule.delay),
+            rule: host.ack,
+            highest: 0,
             ack_at: Time::NEVER,
             delack_fires_at: Time::ZERO,
             compress_at: Time::NEVER,
@@ -186,14 +192,17 @@ impl Receiver {
             acks.push(self.make_ack(Some(segment.seq)));
             return;
         }
-        let hides = self.compressed > 0 && self.would_hide_a_block(segment.seq);
+        let hides = self.rule.is_none() && self.compressed > 0 && self.would_hide_a_block(segment.seq);
         if hides {
             self.clear_timers();
             acks.push(self.make_ack(None));
         }
         let taken = self.take(segment, before);
         // The ACK just sent counts as this segment's too, though it does not report it (`tcp_ack_snd_check`).
-        let want = want.max(if hides { Want::Nothing } else { taken });
+        let want = match self.rule {
+            Some(rule) => self.want_by_rule(rule, segment),
+            None => want.max(if hides { Want::Nothing } else { taken }),
+        };
         self.tune_window(now);
         if let Some(wait) = self.gro {
             self.gro_wants = self.gro_wants.max(want);
@@ -298,6 +307,16 @@ impl Receiver {
         }
     }
 
+    /// An ACK for every so many packets, and at once where packets are missing or come late. A retransmission is a packet like any
+    /// other: QUIC's has a new number.
+    // spec: RFC 9000 §13.2.1, §13.2.2
+    fn want_by_rule(&mut self, rule: AckEvery, segment: &Segment) -> Want {
+        let is_again = segment.marks & mark::RETRANSMIT != 0;
+        let is_odd = segment.seq > self.highest || (segment.seq < self.highest && !is_again);
+        self.highest = self.highest.max(segment.seq + 1);
+        if is_odd || self.fresh >= rule.packets { Want::Now } else { Want::Delayed }
+    }
+
     /// What waited behind a hole that is filled now is in order.
     fn absorb(&mut self, start: u64, end: u64) {
         self.next = end;
@@ -359,7 +378,7 @@ impl Receiver {
     /// The kernel waits for whole ticks; any other delay is not its own, and is kept as it is.
     fn delayed_until(&self, now: Time) -> Time {
         let wait = self.delayed_ack;
-        if wait > Span::ZERO && wait.as_nanos().is_multiple_of(TICK.as_nanos()) {
+        if self.rule.is_none() && wait > Span::ZERO && wait.as_nanos().is_multiple_of(TICK.as_nanos()) {
             fires_at(now, wait)
         } else {
             now + wait

@@ -5,7 +5,9 @@ use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Rng, Span, Time};
 use bbrlab_sim::link::{
     AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, FqCodel, LinkConfig, Loss, Pie, Policer, Red, Service,
 };
-use bbrlab_sim::setup::{AccessSetup, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use bbrlab_sim::setup::{
+    AccessSetup, AckEvery, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic,
+};
 
 /// Packets that the bottleneck carries at most in one scenario; the duration follows from it.
 const PACKETS: f64 = 60_000.0;
@@ -201,6 +203,10 @@ impl Dice {
             delayed_ack: self.span(Span::millis(1), Span::millis(200)),
             ecn: self.one_in(2),
             initial_cwnd: if self.one_in(3) { self.between(1, 100) as u32 } else { 10 },
+            ack: self.one_in(6).then(|| AckEvery {
+                packets: self.between(1, 100) as u32,
+                delay: self.span(Span::millis(1), Span::millis(200)),
+            }),
             ..HostSetup::default()
         }
     }
@@ -216,6 +222,7 @@ impl Dice {
         FlowSetup {
             name: format!("{name}#{index}"),
             algorithm: AlgorithmConfig::named(name).expect("a listed algorithm exists"),
+            peer: None,
             start,
             stop: self.one_in(6).then(|| start + Span::nanos(1 + self.0.below(setup.duration.as_nanos()))),
             rtt: self.one_in(4).then(|| self.span(Span::micros(1), Span::secs(1))),

@@ -1,4 +1,4 @@
-//! `bbrlab agree`: the same scenarios in the simulator and on a real kernel, side by side, with a verdict.
+//! `bbrlab agree`: the same scenarios in the simulator and on a real kernel or in a QUIC stack, side by side, with a verdict.
 //! Exit status 1 if the two differ too much.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -56,7 +56,8 @@ pub struct AgreeArgs {
     /// With --packets: when the run ends [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
     pub duration: Option<String>,
-    /// The real kernel: uml, in virtual time, or kernel, this host's in real time, one run after another
+    /// What stands beside the simulator: uml, a real kernel in virtual time; kernel, this host's in real time, one run after
+    /// another; quic:s2n or quic:noq, a QUIC stack, with a matrix of its own
     #[arg(long, value_name = "WORLD", default_value = "uml")]
     pub with: String,
     /// With --with kernel: whose programs of bbr1, cubic and reno, the kernel's own or ours (bbrlab)
@@ -97,6 +98,8 @@ const FARTHEST: f64 = 4.0;
 const OURS: &str = "ours: ";
 /// The scenarios that are built in.
 const MATRIX: &str = include_str!("agreement.toml");
+/// Those for QUIC stacks.
+const QUIC_MATRIX: &str = include_str!("quic.toml");
 
 /// One scenario to compare.
 struct Case {
@@ -109,8 +112,15 @@ pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     let (on, limits) = match args.with.as_str() {
         "uml" => (On::Uml, agree::UML),
         "kernel" => (On::Kernel, agree::KERNEL),
-        other => return Err(format!("--with: {other:?} is no real kernel; write uml or kernel")),
+        "quic" | "quic:s2n" => (On::S2n, agree::QUIC),
+        "quic:noq" => (On::Noq, agree::QUIC),
+        other => {
+            return Err(format!("--with: {other:?} is no other world; write uml, kernel, quic:s2n or quic:noq"));
+        }
     };
+    if args.packets && on.stack().is_some() {
+        return Err(format!("--packets: {}'s packets are encrypted; write --with uml", args.with));
+    }
     if args.packets {
         return packets::compare(args, on);
     }
@@ -184,8 +194,9 @@ fn matrix(args: &AgreeArgs, on: On) -> Result<Vec<Case>, Failure> {
     struct Matrix {
         scenario: Vec<Scenario>,
     }
-    let fault = |error: &dyn std::fmt::Display| format!("agreement.toml: {error}");
-    let matrix: Matrix = toml::from_str(MATRIX).map_err(|error| fault(&error))?;
+    let (file, text) = if on.stack().is_some() { ("quic.toml", QUIC_MATRIX) } else { ("agreement.toml", MATRIX) };
+    let fault = |error: &dyn std::fmt::Display| format!("{file}: {error}");
+    let matrix: Matrix = toml::from_str(text).map_err(|error| fault(&error))?;
     let longest: Option<TimeSpan> =
         args.longest.as_deref().map(|text| text.parse().map_err(|e| format!("--longest: {e}"))).transpose()?;
     let wanted = |(index, scenario): &(usize, Scenario)| {
@@ -235,8 +246,24 @@ fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Ve
         }
         let scenario = sourced.scenario.filled();
         World::check(on, &setup).map_err(fault)?;
-        let virtual_run = World::Sim.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
-        let real_run = real.run(&scenario, &setup, &mut |_| {}).map_err(fault)?;
+        let mut modelled = setup.clone();
+        if let Some(stack) = on.stack() {
+            for flow in &mut modelled.flows {
+                flow.host.ack.get_or_insert(agree::receiver(stack));
+            }
+        }
+        let virtual_run = World::Sim.run(&scenario, &modelled, &mut |_| {}).map_err(fault)?;
+        let real_run = match real.run(&scenario, &setup, &mut |_| {}) {
+            // A stack that gives a connection up has said something of itself, not of the simulator.
+            Err(what) if on.stack().is_some() => {
+                progress.tick();
+                let seed = scenario.seed;
+                let said = format!("{}: seed {seed}: {what}", case.name);
+                disturbed.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+                return Ok(None);
+            }
+            other => other.map_err(fault)?,
+        };
         progress.tick();
         if let Some(warning) = worlds::warning(&real_run.result) {
             disturbed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}: {warning}", case.name));

@@ -171,3 +171,19 @@ fn bytes_in_order_count_short_segments_at_their_length() {
     arrive(&mut r, Time::nanos(2), &segment(0));
     assert_eq!(r.in_order_bytes, 1548);
 }
+
+#[test]
+fn a_receiver_with_a_rule_acknowledges_by_it() {
+    let rule = AckEvery { packets: 4, delay: Span::millis(25) };
+    let mut r = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup { ack: Some(rule), ..HostSetup::default() });
+    let mut acks = |seqs: &[u64]| -> Vec<u64> {
+        seqs.iter().filter_map(|seq| arrive(&mut r, Time::nanos(*seq), &segment(*seq))).map(|ack| ack.una).collect()
+    };
+    assert_eq!(acks(&[0, 1, 2, 3, 4]), [4], "one for four");
+    assert_eq!(acks(&[6]), [5], "packets are missing");
+    assert_eq!(acks(&[7, 8]), [0; 0], "and still are");
+    assert_eq!(acks(&[5]), [9], "one comes late");
+    assert_eq!(acks(&[9]), [0; 0]);
+    assert_eq!(r.next_time(), Time::nanos(9) + rule.delay);
+    assert_eq!(fire(&mut r).map(|ack| ack.una), Some(10));
+}

@@ -1,0 +1,17 @@
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+#![doc = include_str!("../README.md")]
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod algorithm;
+#[cfg(feature = "noq")]
+pub mod noq;
+#[cfg(feature = "s2n")]
+pub mod s2n;
+#[cfg(feature = "world")]
+pub mod world;
+
+#[cfg(all(test, any(feature = "s2n", feature = "noq")))]
+mod plan;
+
+pub use algorithm::{AlgorithmError, algorithm};

@@ -1,0 +1,385 @@
+//! The algorithms as congestion controllers of [noq](https://docs.rs/noq), by its sans-IO half `noq-proto`.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use bbrlab_quic::noq::Factory;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut transport = noq_proto::TransportConfig::default();
+//! transport.congestion_controller_factory(Arc::new(Factory::new("bbr3,loss_thresh=1%")?));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What noq does not tell
+//!
+//! - **Which packets were discarded** with their keys or as probes for a larger MTU. The bytes in flight at the end of
+//!   each ACK show it: until then they count as in flight.
+//! - **How many packets were marked**: one a call, so an algorithm that weighs the share of marks (`bbr2`, `bbr3-linux`)
+//!   sees too small a one.
+//! - **Whether the application was the limit when a packet left**: only at ACKs.
+//! - **Each packet that was lost by mistake**: it speaks only when all losses of a while were mistakes, and then the
+//!   reduction is taken back.
+//!
+//! noq reports losses after the end of the ACK that shows them. The adapter holds the ACK open until the next call of another kind.
+//! noq also paces algorithms that do not ask for it, at 5/4 of the window a round trip.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, OpenAck, Sent, Span, Time, Token};
+use noq_proto::RttEstimator;
+use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};
+
+use crate::AlgorithmError;
+
+/// Linux's initial window.
+const INITIAL_WINDOW: u32 = 10;
+
+/// No packet is under way for longer. Ours: ten times the longest probe time-out of a path to a satellite.
+const FORGOTTEN: Span = Span::secs(60);
+
+/// Makes a controller for each connection: the argument of `congestion_controller_factory`.
+#[derive(Debug)]
+pub struct Factory {
+    config: AlgorithmConfig,
+    seed: u64,
+    initial_window: u32,
+    made: AtomicU64,
+}
+
+impl Factory {
+    /// By name, with parameters: `bbr3,loss_thresh=1%`.
+    pub fn new(text: &str) -> Result<Self, AlgorithmError> {
+        crate::algorithm(text).map(Self::of)
+    }
+
+    /// By configuration.
+    pub const fn of(config: AlgorithmConfig) -> Self {
+        Self { config, seed: 1, initial_window: INITIAL_WINDOW, made: AtomicU64::new(0) }
+    }
+
+    /// The seed of the algorithms' random numbers; each connection derives its own. They keep flows from probing in step and
+    /// need not be secret.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Packets of the initial window, 10 unless said.
+    #[must_use]
+    pub const fn with_initial_window(mut self, packets: u32) -> Self {
+        self.initial_window = packets;
+        self
+    }
+
+    /// A controller of a connection that begins now.
+    pub fn make(&self, now: Instant, mtu: u16) -> Adapter {
+        let made = self.made.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut init = Init::new(Time::ZERO, mtu.into(), self.seed.wrapping_add(made));
+        init.initial_cwnd = self.initial_window;
+        let initial_window = u64::from(self.initial_window) * u64::from(mtu);
+        Adapter(Mutex::new(Flow {
+            cc: Controller::new(&self.config, &init),
+            epoch: now,
+            now: Time::ZERO,
+            initial_window,
+            sent: VecDeque::new(),
+            acked: Vec::new(),
+            open: None,
+        }))
+    }
+}
+
+impl ControllerFactory for Factory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn congestion::Controller> {
+        Box::new(self.make(now, current_mtu))
+    }
+}
+
+/// One path's controller. noq asks for windows and rates through shared references, and asking may end an ACK: hence the lock,
+/// which only those calls take.
+pub struct Adapter(Mutex<Flow>);
+
+/// A packet under way. Numbers repeat from one packet-number space to the next, so the time of sending belongs to the key.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    number: u64,
+    sent: Time,
+    token: Token,
+    /// Acknowledged, lost or discarded already: it stays until those before it have gone.
+    is_done: bool,
+}
+
+struct Flow {
+    cc: Controller,
+    epoch: Instant,
+    now: Time,
+    initial_window: u64,
+    /// In the order of sending.
+    sent: VecDeque<Packet>,
+    /// Packets of the ACK that is being read; kept for its memory.
+    acked: Vec<Packet>,
+    /// An ACK whose losses may still follow.
+    open: Option<OpenAck>,
+}
+
+impl fmt::Debug for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adapter").field("state", &self.lock().cc.state()).finish_non_exhaustive()
+    }
+}
+
+impl Clone for Adapter {
+    /// For another path, to which packets of this one are not told.
+    fn clone(&self) -> Self {
+        let mut flow = self.lock();
+        flow.end_ack();
+        Self(Mutex::new(Flow {
+            cc: flow.cc.clone(),
+            epoch: flow.epoch,
+            now: flow.now,
+            initial_window: flow.initial_window,
+            sent: VecDeque::new(),
+            acked: Vec::new(),
+            open: None,
+        }))
+    }
+}
+
+impl Flow {
+    fn at(&mut self, moment: Instant) -> Time {
+        let since = moment.saturating_duration_since(self.epoch).as_nanos();
+        self.now = self.now.max(Time::nanos(u64::try_from(since).unwrap_or(u64::MAX)));
+        self.now
+    }
+
+    fn on_sent(&mut self, now: Instant, bytes: u16, number: u64) {
+        self.end_ack();
+        let sent = self.at(now);
+        let token = self.cc.on_sent(sent, &Sent::packet(bytes.into()));
+        self.sent.push_back(Packet { number, sent, token, is_done: false });
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, number: u64) {
+        self.end_ack();
+        let sent = sent.saturating_duration_since(self.epoch).as_nanos();
+        self.at(now);
+        if let Some(packet) = self.take(Time::nanos(u64::try_from(sent).unwrap_or(u64::MAX)), number) {
+            self.acked.push(packet);
+        }
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool) {
+        self.end_ack();
+        if !self.acked.is_empty() {
+            let now = self.at(now);
+            let mut ack = self.cc.begin_ack(now);
+            for packet in self.acked.drain(..) {
+                ack.delivered(&packet.token, packet.number);
+            }
+            self.open = Some(self.cc.on_delivered(ack));
+        }
+        let ours = self.cc.in_flight().bytes;
+        if ours > in_flight {
+            self.discard(ours - in_flight);
+        }
+        if in_flight == 0 {
+            self.sent.clear();
+        }
+        // What noq has discarded and we have not found would keep all that was sent after it.
+        while self.sent.front().is_some_and(|packet| packet.is_done || self.now.since(packet.sent) > FORGOTTEN) {
+            self.sent.pop_front();
+        }
+        if app_limited {
+            self.cc.on_app_limited(None);
+        }
+    }
+
+    fn on_lost(&mut self, now: Instant, number: u64) {
+        let before = self.now;
+        let now = self.at(now);
+        if now > before {
+            self.end_ack(); // a timer found it
+        }
+        if let Some(packet) = self.take_oldest(number) {
+            self.cc.on_lost(now, &Loss::packet(&packet.token, packet.number));
+        }
+    }
+
+    /// The losses of an ACK have been told.
+    #[inline]
+    fn end_ack(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.cc.on_ack(open, &AckInfo::NONE);
+        }
+    }
+
+    /// The packet with this number that was sent then.
+    fn take(&mut self, sent: Time, number: u64) -> Option<Packet> {
+        let first = self.sent.partition_point(|packet| packet.sent < sent);
+        let found = self.sent.range_mut(first..).take_while(|packet| packet.sent == sent);
+        let packet = found.into_iter().find(|packet| packet.number == number && !packet.is_done)?;
+        packet.is_done = true;
+        let taken = *packet;
+        self.forget();
+        Some(taken)
+    }
+
+    /// The oldest packet with this number: a loss does not say when it was sent.
+    fn take_oldest(&mut self, number: u64) -> Option<Packet> {
+        let packet = self.sent.iter_mut().find(|packet| packet.number == number && !packet.is_done)?;
+        packet.is_done = true;
+        let taken = *packet;
+        self.forget();
+        Some(taken)
+    }
+
+    #[inline]
+    fn forget(&mut self) {
+        while self.sent.front().is_some_and(|packet| packet.is_done) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// noq says that less is in flight: packets were discarded. They are probes for a larger MTU, or the oldest.
+    #[cold]
+    fn discard(&mut self, mut bytes: u64) {
+        let mss = self.cc.mss();
+        for wants_probe in [true, false] {
+            for packet in self.sent.iter_mut().filter(|packet| !packet.is_done) {
+                let own = u64::from(packet.token.bytes());
+                if own <= bytes && (!wants_probe || packet.token.bytes() > mss) {
+                    packet.is_done = true;
+                    self.cc.on_discarded(&packet.token);
+                    bytes -= own;
+                } else if !wants_probe {
+                    break;
+                }
+            }
+        }
+        self.cc.on_discarded_bytes(bytes); // they fit no packet: an earlier guess was wrong
+        self.forget();
+    }
+}
+
+impl Adapter {
+    fn lock(&self) -> MutexGuard<'_, Flow> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn flow(&mut self) -> &mut Flow {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the controller, with every ACK ended.
+    pub fn with<R>(&self, look: impl FnOnce(&Controller) -> R) -> R {
+        let mut flow = self.lock();
+        flow.end_ack();
+        look(&flow.cc)
+    }
+}
+
+impl congestion::Controller for Adapter {
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.flow().on_sent(now, bytes, pn);
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        let flow = self.flow();
+        flow.end_ack();
+        flow.cc.on_cwnd_limited();
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, _bytes: u64, pn: u64, _app_limited: bool, _rtt: &RttEstimator) {
+        self.flow().on_ack(now, sent, pn);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _largest_acked: Option<u64>) {
+        self.flow().on_end_acks(now, in_flight, app_limited);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        _sent: Instant,
+        is_persistent_congestion: bool,
+        is_ecn: bool,
+        _lost_bytes: u64,
+        _largest_lost_pn: u64,
+    ) {
+        let flow = self.flow();
+        let now = flow.at(now);
+        if is_ecn {
+            flow.cc.on_congestion_mark(now, 1);
+        }
+        if is_persistent_congestion {
+            flow.cc.on_persistent_congestion(now);
+        }
+    }
+
+    fn on_packet_lost(&mut self, _lost_bytes: u16, pn: u64, now: Instant) {
+        self.flow().on_lost(now, pn);
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        let flow = self.flow();
+        flow.end_ack();
+        flow.cc.on_undo(flow.now);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        let flow = self.flow();
+        flow.end_ack();
+        flow.cc.on_mss(new_mtu.into());
+    }
+
+    fn on_ack_frequency_update(&mut self, ack_eliciting_threshold: u64, requested_max_ack_delay: Duration) {
+        let flow = self.flow();
+        flow.end_ack();
+        // The threshold is how many packets may come without an ACK.
+        let packets = u32::try_from(ack_eliciting_threshold.saturating_add(1)).unwrap_or(u32::MAX);
+        let delay = u64::try_from(requested_max_ack_delay.as_nanos()).unwrap_or(u64::MAX);
+        flow.cc.on_ack_frequency(packets, Span::nanos(delay));
+    }
+
+    fn window(&self) -> u64 {
+        let mut flow = self.lock();
+        flow.end_ack();
+        flow.cc.cwnd_bytes()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut flow = self.lock();
+        flow.end_ack();
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = flow.cc.cwnd_bytes();
+        if flow.cc.needs_pacing() {
+            metrics.pacing_rate = Some(flow.cc.pacing_rate().as_bytes_per_sec());
+            metrics.send_quantum = Some(flow.cc.send_quantum());
+        }
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn congestion::Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.lock().initial_window
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

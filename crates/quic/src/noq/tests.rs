@@ -1,0 +1,118 @@
+//! The adapter under random days, and at what noq leaves out.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::ALGORITHMS;
+use noq_proto::congestion::Controller as _;
+
+use super::*;
+use crate::plan::{Day, Event, events};
+
+fn origin() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "an origin to count from")]
+    Instant::now()
+}
+
+fn at(origin: Instant, us: u64) -> Instant {
+    origin + Duration::from_micros(us)
+}
+
+#[test]
+fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
+    let origin = origin();
+    for (index, info) in ALGORITHMS.iter().enumerate() {
+        let mut adapter = Factory::new(info.name).unwrap().make(origin, 1_200);
+        let mut day: Day<()> = Day::new(index as u64);
+        for _ in 0..events() {
+            let event = day.next(adapter.window());
+            // noq says what is in flight at the end of an ACK; losses come after it, and discards never.
+            let is_told = match &event {
+                Event::Ack { lost, .. } => lost.is_empty(),
+                Event::Discarded(_) => true,
+                _ => false,
+            };
+            let now = at(origin, day.now_us);
+            match event {
+                Event::Send(0) => {}
+                Event::Send(bytes) => {
+                    adapter.on_packet_sent(now, bytes as u16, day.number);
+                    day.sent(bytes, ());
+                }
+                Event::Ack { acked, lost, marks } => {
+                    for packet in &acked {
+                        adapter.flow().on_ack(now, at(origin, packet.sent_us), packet.number);
+                    }
+                    // Here noq still counts what the same ACK will show to be lost.
+                    let late: u64 = lost.iter().map(|packet| u64::from(packet.bytes)).sum();
+                    adapter.on_end_acks(now, day.in_flight() + late, false, None);
+                    if marks > 0 {
+                        adapter.on_congestion_event(now, now, false, true, 0, 0);
+                    }
+                    lost.iter().for_each(|packet| adapter.on_packet_lost(packet.bytes as u16, packet.number, now));
+                }
+                Event::Lost(lost, is_persistent) => {
+                    lost.iter().for_each(|packet| adapter.on_packet_lost(packet.bytes as u16, packet.number, now));
+                    adapter.on_congestion_event(now, now, is_persistent, false, 0, 0);
+                    if is_persistent {
+                        adapter.on_spurious_congestion_event();
+                    }
+                }
+                Event::Discarded(_) => adapter.on_end_acks(now, day.in_flight(), true, None),
+                Event::Mtu(mtu) => adapter.on_mtu_update(mtu),
+                Event::Idle => adapter.on_cwnd_limited(),
+            }
+            let metrics = adapter.metrics();
+            let ours = adapter.with(|cc| cc.in_flight().bytes);
+            assert!(!is_told || ours == day.in_flight(), "{}: {ours} {day:?}", info.name);
+            assert!(metrics.congestion_window >= u64::from(day.mtu), "{}: a window of nothing", info.name);
+            assert!(metrics.pacing_rate.is_none_or(|rate| rate > 0), "{}: a rate of nothing", info.name);
+            assert!(adapter.flow().sent.len() <= day.under_way.len() + 500, "{}: packets are kept", info.name);
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Day<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {} µs, {} under way", self.now_us, self.under_way.len())
+    }
+}
+
+#[test]
+fn losses_belong_to_the_ack_that_shows_them() {
+    let origin = origin();
+    let mut adapter = Factory::new("bbr3").unwrap().make(origin, 1_200);
+    for number in 0..10 {
+        adapter.on_packet_sent(at(origin, number), 1_200, number);
+    }
+    let now = at(origin, 40_000);
+    adapter.flow().on_ack(now, at(origin, 9), 9);
+    adapter.on_end_acks(now, 9 * 1_200, false, Some(9));
+    (0..6).for_each(|number| adapter.on_packet_lost(1_200, number, now));
+    assert!(adapter.flow().open.is_some(), "the ACK is still open");
+    assert!(adapter.window() > 0);
+    assert!(adapter.flow().open.is_none(), "and was ended by the first question");
+    assert_eq!(adapter.with(|cc| cc.in_flight().packets), 3);
+}
+
+#[test]
+fn packet_numbers_of_two_spaces_are_kept_apart() {
+    let origin = origin();
+    let mut adapter = Factory::new("bbr1").unwrap().make(origin, 1_200);
+    adapter.on_packet_sent(at(origin, 0), 1_200, 0);
+    adapter.on_packet_sent(at(origin, 500), 100, 0);
+    adapter.flow().on_ack(at(origin, 40_000), at(origin, 500), 0);
+    adapter.on_end_acks(at(origin, 40_000), 1_200, false, Some(0));
+    assert_eq!(adapter.with(|cc| cc.in_flight().bytes), 1_200, "the second was acknowledged, not the first");
+}
+
+#[test]
+fn a_probe_for_a_larger_mtu_that_is_lost_leaves_the_flight_without_a_loss() {
+    let origin = origin();
+    let mut adapter = Factory::new("bbr3").unwrap().make(origin, 1_200);
+    adapter.on_packet_sent(at(origin, 0), 1_200, 0);
+    adapter.on_packet_sent(at(origin, 1), 1_450, 1);
+    adapter.on_packet_sent(at(origin, 2), 1_200, 2);
+    adapter.flow().on_ack(at(origin, 40_000), at(origin, 2), 2);
+    adapter.on_end_acks(at(origin, 40_000), 1_200, false, Some(2));
+    assert_eq!(adapter.with(|cc| (cc.in_flight().bytes, cc.in_flight().packets)), (1_200, 1));
+    assert!(adapter.with(|cc| cc.sampler().lost()) == 0);
+}

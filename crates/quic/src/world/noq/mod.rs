@@ -1,0 +1,352 @@
+//! noq's endpoints on the path: sans-IO, so this is their event loop.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod control;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bbrlab_core::{Rng, Time};
+use bbrlab_sim::record::Output;
+use bbrlab_sim::setup::{FlowSetup, Setup, Stack};
+use bytes::BytesMut;
+use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use noq_proto::{
+    AckFrequencyConfig, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
+    Dir, EcnCodepoint, Endpoint, EndpointConfig, Event, FourTuple, MtuDiscoveryConfig, ServerConfig, StreamEvent,
+    StreamId, TimeSource, TransportConfig, VarInt,
+};
+
+use super::stage::{Stage, Way};
+use super::{CHUNK, Failure, datagram, send_buffer, tls, window};
+use control::Watching;
+
+/// The parts of a seed that belong to the endpoints, their connection IDs and their controllers.
+const ENDPOINT: u64 = 0x656e_6470;
+const IDS: u64 = 0x0069_6473;
+const CONTROLLER: u64 = 0x6363;
+/// Most datagrams of one call: what one super-packet of a socket holds. Source: noq's own `MAX_TRANSMIT_SEGMENTS`.
+const BATCH: NonZeroUsize = NonZeroUsize::new(10).unwrap();
+/// Length of connection IDs.
+const ID_BYTES: usize = 8;
+
+/// Tokens of a run have the same age each time.
+struct FixedTime;
+
+impl TimeSource for FixedTime {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_780_000_000)
+    }
+}
+
+/// Connection IDs from the seed.
+struct Ids(Rng);
+
+impl ConnectionIdGenerator for Ids {
+    fn generate_cid(&mut self) -> ConnectionId {
+        ConnectionId::new(&self.0.next_u64().to_be_bytes())
+    }
+    fn cid_len(&self) -> usize {
+        ID_BYTES
+    }
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// One end of a flow.
+struct Side {
+    endpoint: Endpoint,
+    /// How the sender's end opens its connection, until it does.
+    client: Option<ClientConfig>,
+    connection: Option<(ConnectionHandle, Connection)>,
+    stream: Option<StreamId>,
+    own: SocketAddr,
+    other: SocketAddr,
+    /// When it is called next.
+    due: Time,
+}
+
+/// A datagram's bytes, and whether it may be marked.
+type Payload = (Vec<u8>, bool);
+
+struct World<'p> {
+    stage: Stage<Payload>,
+    origin: Instant,
+    /// The sender of flow `n` is side `2n`, its receiver `2n + 1`.
+    sides: Vec<Side>,
+    agenda: BTreeSet<(Time, usize)>,
+    touched: BTreeSet<usize>,
+    buffer: Vec<u8>,
+    zeros: Vec<u8>,
+    progress: &'p mut dyn FnMut(Time),
+}
+
+pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+    tls::seed(setup.seed);
+    let stage = Stage::new(setup);
+    #[expect(clippy::disallowed_methods, reason = "an origin to count from: nothing reads the clock again")]
+    let origin = Instant::now();
+    let mut sides = Vec::new();
+    for (index, flow) in setup.flows.iter().enumerate() {
+        let sender = stage.tally.flows[index].sender.clone();
+        sides.extend(ends(
+            setup,
+            flow,
+            index,
+            Watching {
+                flow: flow.clone(),
+                seed: Rng::derive(setup.seed, CONTROLLER + ((index as u64) << 16)).next_u64(),
+                origin,
+                sender,
+            },
+        )?);
+    }
+    let agenda = sides.iter().enumerate().map(|(side, end)| (end.due, side)).collect();
+    let (buffer, zeros) = (Vec::with_capacity(CHUNK), vec![0; CHUNK]);
+    let mut world = World { stage, origin, sides, agenda, touched: BTreeSet::new(), buffer, zeros, progress };
+    world.play()?;
+    let mut output = world.stage.finish("quic:noq");
+    if setup.flows.iter().any(|flow| flow.cc() == "noq:bbr3") {
+        // Its own random numbers come from the operating system, and it has no setting for a seed.
+        output.result.world = Some(serde_json::json!({ "stack": Stack::Noq.name(), "repeats": false }));
+    }
+    Ok(output)
+}
+
+/// Both ends of a flow, before anything was sent.
+fn ends(setup: &Setup, flow: &FlowSetup, index: usize, watching: Watching) -> Result<[Side; 2], Failure> {
+    let fault = |error: &dyn std::fmt::Display| format!("noq: {}: {error}", flow.name);
+    let (server_tls, client_tls) = tls::configs(rustls::crypto::ring::default_provider())?;
+    let number = (index as u32).to_be_bytes();
+    let address = |host: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, host, number[2], number[3])), 4433);
+    let (left, right) = (address(1), address(2));
+    let endpoint = |side: u64| {
+        let own = ((index as u64) << 1) + side;
+        let mut config = EndpointConfig::default();
+        let mut seed = [0; 32];
+        tls::fill_from(&mut Rng::derive(setup.seed, ENDPOINT + (own << 32)), &mut seed);
+        config.rng_seed(Some(seed));
+        let ids = setup.seed;
+        config.cid_generator(Arc::new(move || Box::new(Ids(Rng::derive(ids, IDS + (own << 32))))));
+        config.max_udp_payload_size(datagram(flow)).map_err(|error| fault(&error))?;
+        Ok::<_, Failure>(Arc::new(config))
+    };
+    let mut sending = transport(flow);
+    sending.send_window(send_buffer(setup, flow).into());
+    sending.congestion_controller_factory(Arc::new(watching));
+    if let Some(ack) = flow.host.ack {
+        let mut frequency = AckFrequencyConfig::default();
+        frequency.ack_eliciting_threshold(VarInt::from_u32(ack.packets - 1));
+        frequency.max_ack_delay(Some(Duration::from_nanos(ack.delay.as_nanos())));
+        sending.ack_frequency_config(Some(frequency));
+    }
+    let mut receiving = transport(flow);
+    receiving.stream_receive_window(VarInt::from_u32(window(flow)));
+    receiving.receive_window(VarInt::from_u32(window(flow)));
+    let crypto = QuicServerConfig::try_from(server_tls).map_err(|error| fault(&error))?;
+    let mut server = ServerConfig::with_crypto(Arc::new(crypto));
+    server.time_source(Arc::new(FixedTime));
+    server.transport_config(Arc::new(receiving));
+    let crypto = QuicClientConfig::try_from(client_tls).map_err(|error| fault(&error))?;
+    let mut client = ClientConfig::new(Arc::new(crypto));
+    client.transport_config(Arc::new(sending));
+    let mut first = [0; ID_BYTES];
+    tls::fill_from(&mut Rng::derive(setup.seed, IDS + ((index as u64) << 40)), &mut first);
+    client.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&first)));
+    let side =
+        |endpoint, client, own, other, due| Side { endpoint, client, connection: None, stream: None, own, other, due };
+    let (sender, receiver) =
+        (Endpoint::new(endpoint(0)?, None, true), Endpoint::new(endpoint(1)?, Some(Arc::new(server)), true));
+    Ok([side(sender, Some(client), left, right, flow.start), side(receiver, None, right, left, Time::NEVER)])
+}
+
+/// What both ends have in common.
+fn transport(flow: &FlowSetup) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(datagram(flow));
+    config.mtu_discovery_config(Some(discovery));
+    config.max_idle_timeout(None);
+    config
+}
+
+impl World<'_> {
+    fn play(&mut self) -> Result<(), Failure> {
+        loop {
+            let own = self.agenda.first().map_or(Time::NEVER, |(at, _)| *at);
+            let now = self.stage.next().min(own);
+            if now > self.stage.setup.duration {
+                return Ok(());
+            }
+            while let Some(arrival) = self.stage.arrival(now, self.progress) {
+                let side = 2 * arrival.flow + usize::from(arrival.way == Way::There);
+                self.deliver(side, arrival.payload, arrival.ce)?;
+                self.touched.insert(side);
+            }
+            while let Some(&(at, side)) = self.agenda.first().filter(|(at, _)| *at <= now) {
+                self.agenda.remove(&(at, side));
+                self.sides[side].due = Time::NEVER;
+                self.touched.insert(side);
+            }
+            while let Some(side) = self.touched.pop_first() {
+                self.serve(side)?;
+            }
+        }
+    }
+
+    fn instant(&self) -> Instant {
+        self.origin + Duration::from_nanos(self.stage.now.as_nanos())
+    }
+
+    fn fault(&self, side: usize, error: &dyn std::fmt::Display) -> Failure {
+        format!("noq: {}: {error}", self.stage.setup.flows[side / 2].name)
+    }
+
+    fn deliver(&mut self, side: usize, (bytes, ect): Payload, ce: bool) -> Result<(), Failure> {
+        let now = self.instant();
+        let end = &mut self.sides[side];
+        let ecn = match (ce, ect) {
+            (true, _) => Some(EcnCodepoint::Ce),
+            (false, true) => Some(EcnCodepoint::Ect0),
+            (false, false) => None,
+        };
+        self.buffer.clear();
+        let tuple = FourTuple::new(end.other, Some(end.own.ip()));
+        match end.endpoint.handle(now, tuple, ecn, BytesMut::from(&bytes[..]), &mut self.buffer) {
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                let accepted = end.endpoint.accept(incoming, now, &mut self.buffer, None);
+                self.sides[side].connection = Some(accepted.map_err(|error| self.fault(side, &error.cause))?);
+            }
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut end.connection {
+                    connection.handle_event(event);
+                }
+            }
+            // Answers to strangers: there are none.
+            Some(DatagramEvent::Response(_)) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Lets one end do what it can, and asks when it wants to be called next.
+    fn serve(&mut self, side: usize) -> Result<(), Failure> {
+        let now = self.instant();
+        if let Some(config) = self.sides[side].client.take() {
+            let end = &mut self.sides[side];
+            let opened = end.endpoint.connect(now, config, end.other, tls::NAME);
+            self.sides[side].connection = Some(opened.map_err(|error| self.fault(side, &error))?);
+        }
+        let Some((handle, mut connection)) = self.sides[side].connection.take() else { return Ok(()) };
+        if connection.poll_timeout().is_some_and(|at| at <= now) {
+            connection.handle_timeout(now);
+        }
+        self.exchange(side, handle, &mut connection)?;
+        if side.is_multiple_of(2) {
+            self.write(side, &mut connection);
+        } else {
+            self.read(side, &mut connection);
+        }
+        self.transmit(side, now, &mut connection);
+        let timeout = connection.poll_timeout().map_or(Time::NEVER, |at| {
+            let since = at.saturating_duration_since(self.origin).as_nanos();
+            Time::nanos(u64::try_from(since).unwrap_or(u64::MAX))
+        });
+        let app = if side.is_multiple_of(2) { self.stage.tally.flows[side / 2].next_app() } else { Time::NEVER };
+        self.sides[side].connection = Some((handle, connection));
+        self.call(side, timeout.min(app));
+        Ok(())
+    }
+
+    /// Notes when an end is called next, instead of what was noted before.
+    fn call(&mut self, side: usize, at: Time) {
+        let end = &mut self.sides[side];
+        if end.due != at {
+            self.agenda.remove(&(end.due, side));
+            end.due = at;
+            if at != Time::NEVER {
+                self.agenda.insert((at, side));
+            }
+        }
+    }
+
+    fn exchange(&mut self, side: usize, handle: ConnectionHandle, connection: &mut Connection) -> Result<(), Failure> {
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(answer) = self.sides[side].endpoint.handle_event(handle, event) {
+                connection.handle_event(answer);
+            }
+        }
+        while let Some(event) = connection.poll() {
+            match event {
+                Event::Connected if side.is_multiple_of(2) => {
+                    self.sides[side].stream = connection.streams().open(Dir::Uni);
+                    let flow = side / 2;
+                    self.stage.tally.flows[flow].begin(self.stage.now, &self.stage.setup.flows[flow]);
+                }
+                Event::Stream(StreamEvent::Opened { dir }) => {
+                    self.sides[side].stream = connection.streams().accept(dir);
+                }
+                Event::ConnectionLost { reason } => return Err(self.fault(side, &reason)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the stack what the application has written.
+    fn write(&mut self, side: usize, connection: &mut Connection) {
+        let flow = &mut self.stage.tally.flows[side / 2];
+        flow.on_app(self.stage.now);
+        let Some(stream) = self.sides[side].stream else { return };
+        loop {
+            let wanted = flow.to_write().min(CHUNK as u64) as usize;
+            if wanted == 0 {
+                break;
+            }
+            // Blocked: the stack says so, and is asked again at the next event.
+            let Ok(taken) = connection.send_stream(stream).write(&self.zeros[..wanted]) else { return };
+            flow.on_written(taken as u64);
+        }
+        if flow.is_written() {
+            let _ = connection.send_stream(stream).finish();
+            self.sides[side].stream = None;
+        }
+    }
+
+    /// Takes what has arrived, and tells the sender's application if it was asked for more.
+    fn read(&mut self, side: usize, connection: &mut Connection) {
+        let Some(stream) = self.sides[side].stream else { return };
+        let mut bytes = 0;
+        let mut reader = connection.recv_stream(stream);
+        if let Ok(mut chunks) = reader.read(true) {
+            while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+                bytes += chunk.bytes.len() as u64;
+            }
+            let _ = chunks.finalize();
+        }
+        let flow = &mut self.stage.tally.flows[side / 2];
+        if bytes > 0 && flow.on_read(self.stage.now, bytes) {
+            let app = flow.next_app().min(self.sides[side - 1].due);
+            self.call(side - 1, app);
+        }
+    }
+
+    fn transmit(&mut self, side: usize, now: Instant, connection: &mut Connection) {
+        let way = if side.is_multiple_of(2) { Way::There } else { Way::Back };
+        let mut out = VecDeque::new();
+        loop {
+            self.buffer.clear();
+            let Some(transmit) = connection.poll_transmit(now, BATCH, &mut self.buffer) else { break };
+            let bytes = &self.buffer[..transmit.size];
+            let ect = transmit.ecn.is_some() && self.stage.setup.flows[side / 2].host.ecn;
+            out.extend(bytes.chunks(transmit.segment_size.unwrap_or(transmit.size)).map(|one| (one.to_vec(), ect)));
+        }
+        for payload in out {
+            let (bytes, ect) = (payload.0.len(), payload.1);
+            self.stage.send(way, side / 2, payload, bytes, ect);
+        }
+    }
+}

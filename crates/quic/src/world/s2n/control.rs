@@ -1,0 +1,283 @@
+//! The controllers of s2n-quic connections: ours or s2n-quic's own, watched. One type for all of them, so that the endpoint is
+//! compiled once.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, State, Time};
+use bbrlab_sim::setup::FlowSetup;
+use s2n_quic::provider::congestion_controller::{
+    self as stack, CongestionController, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator, Timestamp,
+};
+use s2n_quic_core::event::builder::{BbrState, SlowStartExitCause};
+use s2n_quic_core::recovery::bandwidth::{Bandwidth, RateSample};
+use s2n_quic_core::time::{Clock, NoopClock};
+
+use crate::s2n::{Adapter, Factory, PacketInfo};
+use crate::world::sender::{Sender, Shared};
+
+type Bbr = <stack::Bbr as Endpoint>::CongestionController;
+type Cubic = <stack::Cubic as Endpoint>::CongestionController;
+
+/// Makes the controller of one flow's end.
+#[derive(Debug)]
+pub struct Watching {
+    kind: Kind,
+    sender: Shared,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Ours(Factory),
+    Bbr(stack::Bbr),
+    Cubic(stack::Cubic),
+}
+
+impl Watching {
+    /// The flow's sender.
+    pub fn sender(flow: &FlowSetup, seed: u64, sender: Shared) -> Self {
+        let kind = match flow.peer.map(|peer| peer.name) {
+            Some("s2n:bbr") => Kind::Bbr(stack::Bbr::default()),
+            Some(_) => Kind::Cubic(stack::Cubic::default()),
+            None => {
+                let factory = Factory::of(flow.algorithm).with_seed(seed).with_initial_window(flow.host.initial_cwnd);
+                Kind::Ours(if flow.host.pacing { factory.with_pacing() } else { factory })
+            }
+        };
+        Self { kind, sender }
+    }
+
+    /// Its receiver, whose ACKs no controller holds back.
+    pub fn receiver() -> Self {
+        Self { kind: Kind::Cubic(stack::Cubic::default()), sender: Shared::default() }
+    }
+}
+
+impl Endpoint for Watching {
+    type CongestionController = Watched;
+
+    fn new_congestion_controller(&mut self, path: PathInfo) -> Watched {
+        let mss = path.max_datagram_size.into();
+        let inner = match &mut self.kind {
+            Kind::Ours(endpoint) => Inner::Ours(Box::new(endpoint.new_congestion_controller(path))),
+            Kind::Bbr(endpoint) => Inner::Bbr(Box::new(endpoint.new_congestion_controller(path))),
+            Kind::Cubic(endpoint) => Inner::Cubic(Box::new(endpoint.new_congestion_controller(path))),
+        };
+        let watched = Watched { inner, sender: self.sender.clone() };
+        let mut sender = self.sender.lock();
+        sender.now.mss = mss;
+        watched.note(&mut sender, Time::ZERO);
+        if matches!(watched.inner, Inner::Bbr(_)) {
+            sender.note_state(Time::ZERO, State::Startup);
+        }
+        drop(sender);
+        watched
+    }
+}
+
+/// A controller whose calls are counted.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    inner: Inner,
+    sender: Shared,
+}
+
+#[derive(Clone, Debug)]
+enum Inner {
+    Ours(Box<Adapter>),
+    Bbr(Box<Bbr>),
+    Cubic(Box<Cubic>),
+}
+
+/// What one of them keeps with a packet.
+#[derive(Clone, Copy, Debug)]
+pub enum Info {
+    Ours(PacketInfo),
+    Bbr(<Bbr as CongestionController>::PacketInfo),
+    Cubic(<Cubic as CongestionController>::PacketInfo),
+}
+
+macro_rules! each {
+    ($self:expr, $inner:ident => $call:expr) => {
+        match $self {
+            Inner::Ours($inner) => $call,
+            Inner::Bbr($inner) => $call,
+            Inner::Cubic($inner) => $call,
+        }
+    };
+}
+
+macro_rules! with_info {
+    ($self:expr, $info:expr, $inner:ident, $kept:ident => $call:expr) => {
+        match ($self, $info) {
+            (Inner::Ours($inner), Info::Ours($kept)) => $call,
+            (Inner::Bbr($inner), Info::Bbr($kept)) => $call,
+            (Inner::Cubic($inner), Info::Cubic($kept)) => $call,
+            _ => {} // a packet of another controller: there is one a path
+        }
+    };
+}
+
+/// A moment of the run. The clocks here count from its beginning, and s2n-quic's earliest moment is a microsecond.
+pub fn at(moment: Timestamp) -> Time {
+    let since = moment.saturating_duration_since(NoopClock.get_time()).as_nanos();
+    Time::nanos(u64::try_from(since).unwrap_or(u64::MAX)) + Span::micros(1)
+}
+
+/// Hears what the stack's own controllers publish.
+struct Ear<'e, P> {
+    inner: &'e mut P,
+    sender: &'e Shared,
+    now: Time,
+}
+
+impl<P: Publisher> Publisher for Ear<'_, P> {
+    fn on_slow_start_exited(&mut self, cause: SlowStartExitCause, congestion_window: u32) {
+        self.inner.on_slow_start_exited(cause, congestion_window);
+    }
+    fn on_delivery_rate_sampled(&mut self, sample: RateSample) {
+        self.inner.on_delivery_rate_sampled(sample);
+    }
+    fn on_pacing_rate_updated(&mut self, rate: Bandwidth, burst_size: u32, gain: num_rational::Ratio<u64>) {
+        let bps = rate.as_bytes_per_second().saturating_mul(8);
+        let mut sender = self.sender.lock();
+        sender.now.pacing_bps = bps;
+        // The rate is the estimate times the gain, less 1 %.
+        sender.now.bw_bps =
+            (u128::from(bps) * u128::from(*gain.denom()) * 100 / u128::from((*gain.numer()).max(1)) / 99) as u64;
+        drop(sender);
+        self.inner.on_pacing_rate_updated(rate, burst_size, gain);
+    }
+    fn on_bbr_state_changed(&mut self, state: BbrState) {
+        let known = match &state {
+            BbrState::Startup => State::Startup,
+            BbrState::Drain => State::Drain,
+            BbrState::ProbeBwDown => State::ProbeBwDown,
+            BbrState::ProbeBwCruise => State::ProbeBwCruise,
+            BbrState::ProbeBwRefill => State::ProbeBwRefill,
+            BbrState::ProbeBwUp => State::ProbeBwUp,
+            BbrState::ProbeRtt => State::ProbeRtt,
+        };
+        self.sender.lock().note_state(self.now, known);
+        self.inner.on_bbr_state_changed(state);
+    }
+}
+
+impl Watched {
+    /// Writes down what the controller says.
+    fn note(&self, sender: &mut Sender, now: Time) {
+        if let Inner::Ours(ours) = &self.inner {
+            if let Some(cc) = ours.controller() {
+                sender.note_ours(now, cc);
+            }
+            return;
+        }
+        sender.now.cwnd = each!(&self.inner, inner => inner.congestion_window()).into();
+        sender.now.in_flight = each!(&self.inner, inner => inner.bytes_in_flight()).into();
+    }
+}
+
+impl CongestionController for Watched {
+    type PacketInfo = Info;
+
+    fn congestion_window(&self) -> u32 {
+        each!(&self.inner, inner => inner.congestion_window())
+    }
+    fn bytes_in_flight(&self) -> u32 {
+        each!(&self.inner, inner => inner.bytes_in_flight())
+    }
+    fn is_congestion_limited(&self) -> bool {
+        each!(&self.inner, inner => inner.is_congestion_limited())
+    }
+    fn requires_fast_retransmission(&self) -> bool {
+        each!(&self.inner, inner => inner.requires_fast_retransmission())
+    }
+
+    #[allow(clippy::unit_arg, reason = "what CUBIC keeps with a packet is nothing, in this version of the stack")]
+    fn on_packet_sent<P: Publisher>(
+        &mut self,
+        time_sent: Timestamp,
+        bytes: usize,
+        app_limited: Option<bool>,
+        rtt: &RttEstimator,
+        publisher: &mut P,
+    ) -> Info {
+        let now = at(time_sent);
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
+        let info = match &mut self.inner {
+            Inner::Ours(inner) => Info::Ours(inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear)),
+            Inner::Bbr(inner) => Info::Bbr(inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear)),
+            Inner::Cubic(inner) => Info::Cubic(inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear)),
+        };
+        if bytes > 0 {
+            self.sender.lock().on_sent(bytes as u64);
+        }
+        info
+    }
+
+    fn on_rtt_update<P: Publisher>(&mut self, sent: Timestamp, now: Timestamp, rtt: &RttEstimator, publisher: &mut P) {
+        let moment = at(now);
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now: moment };
+        each!(&mut self.inner, inner => inner.on_rtt_update(sent, now, rtt, ear));
+        let span = now.saturating_duration_since(sent).as_nanos();
+        self.sender.lock().on_rtt(moment, Span::nanos(u64::try_from(span).unwrap_or(u64::MAX)));
+    }
+
+    fn on_ack<P: Publisher>(
+        &mut self,
+        newest_sent: Timestamp,
+        bytes: usize,
+        newest: Info,
+        rtt: &RttEstimator,
+        random: &mut dyn RandomGenerator,
+        received: Timestamp,
+        publisher: &mut P,
+    ) {
+        let now = at(received);
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
+        with_info!(&mut self.inner, newest, inner, kept => inner.on_ack(newest_sent, bytes, kept, rtt, random, received, ear));
+        let mut sender = self.sender.lock();
+        sender.on_acked(bytes as u64);
+        self.note(&mut sender, now);
+    }
+
+    fn on_packet_lost<P: Publisher>(
+        &mut self,
+        bytes: u32,
+        info: Info,
+        persistent_congestion: bool,
+        new_burst: bool,
+        random: &mut dyn RandomGenerator,
+        timestamp: Timestamp,
+        publisher: &mut P,
+    ) {
+        let now = at(timestamp);
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
+        with_info!(&mut self.inner, info, inner, kept =>
+            inner.on_packet_lost(bytes, kept, persistent_congestion, new_burst, random, timestamp, ear));
+        let mut sender = self.sender.lock();
+        sender.on_lost(bytes.into());
+        sender.count.persistent += u64::from(persistent_congestion);
+        self.note(&mut sender, now);
+    }
+
+    fn on_explicit_congestion<P: Publisher>(&mut self, ce_count: u64, event_time: Timestamp, publisher: &mut P) {
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now: at(event_time) };
+        each!(&mut self.inner, inner => inner.on_explicit_congestion(ce_count, event_time, ear));
+    }
+
+    fn on_mtu_update<P: Publisher>(&mut self, max_data_size: u16, publisher: &mut P) {
+        each!(&mut self.inner, inner => inner.on_mtu_update(max_data_size, publisher));
+        self.sender.lock().now.mss = max_data_size.into();
+    }
+
+    fn on_packet_discarded<P: Publisher>(&mut self, bytes: usize, publisher: &mut P) {
+        each!(&mut self.inner, inner => inner.on_packet_discarded(bytes, publisher));
+    }
+
+    fn earliest_departure_time(&self) -> Option<Timestamp> {
+        each!(&self.inner, inner => inner.earliest_departure_time())
+    }
+
+    fn send_quantum(&self) -> Option<usize> {
+        each!(&self.inner, inner => inner.send_quantum())
+    }
+}

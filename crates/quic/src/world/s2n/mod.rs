@@ -1,0 +1,187 @@
+//! s2n-quic's endpoints on the path, on its own executor of virtual time.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod control;
+mod network;
+mod provide;
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::task::Poll;
+use std::time::Duration;
+
+use bbrlab_core::{Rng, Time};
+use bbrlab_sim::record::Output;
+use bbrlab_sim::setup::{FlowSetup, Setup};
+use bytes::Bytes;
+use s2n_quic::client::Connect;
+use s2n_quic::provider::io::testing::{Handle, primary, spawn, test_seed};
+use s2n_quic::provider::limits::Limits;
+use s2n_quic::provider::tls::rustls as s2n_tls;
+use s2n_quic::{Client, Server};
+
+use super::stage::Stage;
+use super::{CHUNK, Failure, IP_UDP, datagram, send_buffer, tls, window};
+use control::Watching;
+use network::{Between, Shared, now, sleep_until};
+use provide::{Dice, Ids, Resets};
+
+/// The parts of a seed that belong to the ends and to their controllers.
+const ENDPOINT: u64 = 0x656e_6470;
+const CONTROLLER: u64 = 0x6363;
+/// No connection of a run is given up for being idle.
+const IDLE: Duration = Duration::from_secs(10_000_000);
+/// A handshake over a path of seconds with losses takes this long at most. Ours.
+const HANDSHAKE: Duration = Duration::from_secs(100);
+
+type Fault = Box<dyn std::error::Error>;
+
+pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+    tls::seed(setup.seed);
+    let shared = Shared::new(Stage::new(setup));
+    let between = Between { shared: shared.clone(), progress, armed: Time::ZERO };
+    let inside = shared.clone();
+    let played = test_seed(between, setup.seed, move |handle| {
+        for (index, flow) in setup.flows.iter().enumerate() {
+            connect(handle, &inside, index, flow)?;
+        }
+        let end = setup.duration;
+        // What everything else stops for.
+        primary::spawn(async move {
+            sleep_until(end).await;
+            inside.lock().is_over = true;
+        });
+        Ok(())
+    });
+    played.map_err(|error| format!("s2n-quic: {error}"))?;
+    shared.lock().writers.clear(); // each holds its task, which holds the run
+    let run = shared.into_inner().ok_or("s2n-quic: a task outlived its run")?;
+    if let Some(failure) = run.failure {
+        return Err(failure);
+    }
+    Ok(run.stage.finish("quic:s2n"))
+}
+
+/// Starts both ends of a flow.
+fn connect(handle: &Handle, shared: &Shared, index: usize, flow: &FlowSetup) -> Result<(), Fault> {
+    let (seed, sender, held) = {
+        let run = shared.lock();
+        let stage = &run.stage;
+        (stage.setup.seed, stage.tally.flows[index].sender.clone(), send_buffer(&stage.setup, flow))
+    };
+    let dice = |part: u64| Rng::derive(seed, ENDPOINT + ((index as u64) << 32) + (part << 56));
+    let (server_tls, client_tls) = tls::configs(rustls::crypto::aws_lc_rs::default_provider())?;
+    let (server_tls, client_tls) = (s2n_tls::Server::from(server_tls), s2n_tls::Client::from(client_tls));
+    let mtu = datagram(flow) + IP_UDP as u16;
+    let io = || handle.builder().with_max_mtu(mtu).build();
+    let limits = || Limits::new().with_max_idle_timeout(IDLE)?.with_max_handshake_duration(HANDSHAKE);
+    let mut receiving =
+        limits()?.with_data_window(window(flow).into())?.with_unidirectional_data_window(window(flow).into())?;
+    if let Some(ack) = flow.host.ack {
+        receiving = receiving.with_max_ack_delay(Duration::from_nanos(ack.delay.as_nanos()))?;
+    }
+    let server = Server::builder()
+        .with_limits(receiving)?
+        .with_io(io()?)?
+        .with_tls(server_tls)?
+        .with_random(Dice(dice(1)))?
+        .with_connection_id(Ids(dice(2)))?
+        .with_stateless_reset_token(Resets(dice(3)))?
+        .with_congestion_controller(Watching::receiver())?
+        .start()?;
+    let controller = Rng::derive(seed, CONTROLLER + ((index as u64) << 16)).next_u64();
+    let client = Client::builder()
+        .with_limits(limits()?.with_max_send_buffer_size(held)?)?
+        .with_io(io()?)?
+        .with_tls(client_tls)?
+        .with_random(Dice(dice(4)))?
+        .with_connection_id(Ids(dice(5)))?
+        .with_stateless_reset_token(Resets(dice(6)))?
+        .with_congestion_controller(Watching::sender(flow, controller, sender))?
+        .start()?;
+    let (left, right) = (client.local_addr()?, server.local_addr()?);
+    shared.lock().ends.push([left, right]);
+    spawn(receive(shared.clone(), index, server));
+    spawn(send(shared.clone(), index, client, right));
+    Ok(())
+}
+
+/// The receiving application.
+async fn receive(shared: Shared, index: usize, mut server: Server) {
+    while let Some(mut connection) = server.accept().await {
+        while let Ok(Some(mut stream)) = connection.accept_receive_stream().await {
+            while let Ok(Some(bytes)) = stream.receive().await {
+                let mut run = shared.lock();
+                if run.stage.tally.flows[index].on_read(now(), bytes.len() as u64)
+                    && let Some(writer) = run.writers[index].take()
+                {
+                    writer.wake();
+                }
+            }
+        }
+    }
+}
+
+/// The sending application. What it holds lives as long as the run.
+async fn send(shared: Shared, index: usize, client: Client, to: SocketAddr) {
+    let (name, start) = {
+        let run = shared.lock();
+        let flow = &run.stage.setup.flows[index];
+        (flow.name.clone(), flow.start)
+    };
+    sleep_until(start).await;
+    if let Err(error) = write(&shared, index, &client, to).await {
+        let mut run = shared.lock();
+        if !run.is_over {
+            run.failure.get_or_insert_with(|| format!("s2n-quic: {name}: {error}"));
+        }
+    }
+}
+
+async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr) -> Result<(), Fault> {
+    let mut connection = client.connect(Connect::new(to).with_server_name(tls::NAME)).await?;
+    let mut stream = connection.open_send_stream().await?;
+    {
+        let run = &mut *shared.lock();
+        run.stage.tally.flows[index].begin(now(), &run.stage.setup.flows[index]);
+    }
+    let zeros = Bytes::from_static(&[0; CHUNK]);
+    loop {
+        let wanted = written(shared, index).await;
+        if wanted == 0 {
+            break;
+        }
+        stream.send(zeros.slice(..wanted)).await?;
+        shared.lock().stage.tally.flows[index].on_written(wanted as u64);
+    }
+    stream.finish()?;
+    // A connection that is dropped would be closed at once.
+    let end = shared.lock().stage.setup.duration;
+    sleep_until(end).await;
+    Ok(())
+}
+
+/// Waits until the application has written something, and says how much, at most a chunk; nothing: it never will again.
+async fn written(shared: &Shared, index: usize) -> usize {
+    let mut alarm = None;
+    poll_fn(move |context| {
+        let mut run = shared.lock();
+        let flow = &mut run.stage.tally.flows[index];
+        flow.on_app(now());
+        let wanted = flow.to_write().min(CHUNK as u64) as usize;
+        if wanted > 0 || flow.is_written() {
+            return Poll::Ready(wanted);
+        }
+        let next = flow.next_app();
+        run.writers[index] = Some(context.waker().clone());
+        drop(run);
+        if next != Time::NEVER {
+            let mut sleep = Box::pin(sleep_until(next));
+            let _ = sleep.as_mut().poll(context);
+            alarm = Some(sleep);
+        }
+        let _ = &alarm;
+        Poll::Pending
+    })
+    .await
+}

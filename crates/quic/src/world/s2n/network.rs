@@ -1,0 +1,107 @@
+//! The path as s2n-quic's virtual network.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use bach::time::Instant;
+use bbrlab_core::Time;
+use s2n_quic::provider::io::testing::network::{Buffers, Network, Packet};
+use s2n_quic::provider::io::testing::spawn;
+use s2n_quic_core::inet::ExplicitCongestionNotification as Ecn;
+
+use crate::world::Failure;
+use crate::world::stage::{Stage, Way};
+
+/// The run, shared by the network and the applications: one thread's.
+#[derive(Clone)]
+pub struct Shared(Arc<Mutex<Run>>);
+
+pub struct Run {
+    pub stage: Stage<Packet>,
+    /// Each flow's sender and receiver.
+    pub ends: Vec<[SocketAddr; 2]>,
+    /// Who waits for an application to write.
+    pub writers: Vec<Option<Waker>>,
+    pub failure: Option<Failure>,
+    /// What still happens is the endpoints' end.
+    pub is_over: bool,
+}
+
+impl Shared {
+    pub fn new(stage: Stage<Packet>) -> Self {
+        let writers = stage.setup.flows.iter().map(|_| None).collect();
+        let run = Run { stage, ends: Vec::new(), writers, failure: None, is_over: false };
+        Self(Arc::new(Mutex::new(run)))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Run> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run, when nobody else holds it any more.
+    pub fn into_inner(self) -> Option<Run> {
+        Arc::into_inner(self.0).map(|run| run.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The run's time.
+pub fn now() -> Time {
+    let since = Instant::now().elapsed_since_start().as_nanos();
+    Time::nanos(u64::try_from(since).unwrap_or(u64::MAX))
+}
+
+/// Waits until a moment of the run.
+pub async fn sleep_until(at: Time) {
+    bach::time::sleep(Duration::from_nanos(at.since(now()).as_nanos())).await;
+}
+
+/// The path between all ends.
+pub struct Between<'p> {
+    pub shared: Shared,
+    pub progress: &'p mut dyn FnMut(Time),
+    /// When it has asked to be called.
+    pub armed: Time,
+}
+
+impl Network for Between<'_> {
+    fn execute(&mut self, buffers: &Buffers) -> usize {
+        let now = now();
+        let mut run = self.shared.lock();
+        let Run { stage, ends, .. } = &mut *run;
+        let mut count = 0;
+        while let Some(arrival) = stage.arrival(now, self.progress) {
+            let mut packet = arrival.payload;
+            if arrival.ce {
+                packet.ecn = Ecn::Ce;
+            }
+            packet.switch();
+            buffers.rx(*packet.path.local_address, |queue| queue.enqueue(packet));
+            count += 1;
+        }
+        // In the order of the flows: another order would be another run.
+        for (flow, pair) in ends.iter().enumerate() {
+            let has_ecn = stage.setup.flows[flow].host.ecn;
+            for (end, way) in pair.iter().zip([Way::There, Way::Back]) {
+                let mut sent: Vec<Packet> = Vec::new();
+                buffers.tx((*end).into(), |queue| sent.extend(queue.drain()));
+                count += sent.len();
+                for mut packet in sent {
+                    let (bytes, ect) = (packet.payload.len(), packet.ecn != Ecn::NotEct);
+                    if !has_ecn {
+                        packet.ecn = Ecn::NotEct;
+                    }
+                    stage.send(way, flow, packet, bytes, ect);
+                }
+            }
+        }
+        let next = stage.next();
+        if next != Time::NEVER && next > now && (self.armed <= now || next < self.armed) {
+            self.armed = next;
+            spawn(sleep_until(next));
+        }
+        count
+    }
+}

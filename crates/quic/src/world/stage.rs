@@ -1,0 +1,187 @@
+//! The path with its datagrams and the counts of the run: what both stacks' drivers share.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, Time};
+use bbrlab_sim::link::Verdict;
+use bbrlab_sim::path::{OneWay, Path, Stay, Users, Watch};
+use bbrlab_sim::record::Output;
+use bbrlab_sim::setup::Setup;
+
+use super::store::{Datagram, Store};
+use super::tally::Tally;
+use super::{ETHERNET, IP_UDP};
+
+/// How often a run reports its progress.
+const PROGRESS_REPORTS: u64 = 100;
+
+/// Which way a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the sender of data.
+    There,
+    /// To it.
+    Back,
+}
+
+/// A datagram that has arrived.
+#[derive(Debug)]
+pub struct Arrival<P> {
+    pub way: Way,
+    pub flow: usize,
+    pub payload: P,
+    /// It is marked.
+    pub ce: bool,
+}
+
+/// The path, its datagrams, and what is counted.
+#[derive(Debug)]
+pub struct Stage<P> {
+    pub setup: Setup,
+    path: Path<Datagram, Datagram>,
+    store: Store<P>,
+    pub tally: Tally,
+    pub now: Time,
+    progress: Span,
+    next_progress: Time,
+}
+
+impl<P: Clone> Stage<P> {
+    pub fn new(setup: &Setup) -> Self {
+        let path = Path::new(setup, Users::default());
+        let mut tally = Tally::new(setup);
+        for (index, flow) in tally.flows.iter_mut().enumerate() {
+            flow.ack_delay = path.back.delay_of(index);
+        }
+        let progress = Span::nanos(setup.duration.as_nanos() / PROGRESS_REPORTS + 1);
+        Self {
+            setup: setup.clone(),
+            path,
+            store: Store::new(),
+            tally,
+            now: Time::ZERO,
+            progress,
+            next_progress: Time::ZERO + progress,
+        }
+    }
+
+    /// When something happens on the path, or is to be counted, next.
+    pub fn next(&self) -> Time {
+        self.path.there.next().min(self.path.back.next()).min(self.next_control())
+    }
+
+    fn next_control(&self) -> Time {
+        let warmup = if self.tally.is_measuring { Time::NEVER } else { self.setup.warmup };
+        warmup.min(self.path.next_change()).min(self.tally.next_sample).min(self.next_progress)
+    }
+
+    /// The next datagram that arrives by `now`; everything before it has been done. `progress` hears the time now and then.
+    pub fn arrival(&mut self, now: Time, progress: &mut dyn FnMut(Time)) -> Option<Arrival<P>> {
+        self.now = self.now.max(now);
+        loop {
+            let (there, back) = (self.path.there.next(), self.path.back.next());
+            let at = there.min(back).min(self.next_control());
+            if at > now {
+                return None;
+            }
+            let (way, found) = if there == at {
+                (Way::There, turn(&mut self.path.there, &mut self.tally, &mut self.store, Way::There))
+            } else if back == at {
+                (Way::Back, turn(&mut self.path.back, &mut self.tally, &mut self.store, Way::Back))
+            } else {
+                self.control(at, progress);
+                continue;
+            };
+            self.store.release_dropped();
+            let Some(datagram) = found else { continue };
+            let Some(payload) = self.store.take(datagram.id) else { continue };
+            let flow = datagram.flow as usize;
+            if way == Way::There {
+                self.tally.flows[flow].counts.received_wire += u64::from(datagram.wire);
+            }
+            return Some(Arrival { way, flow, payload, ce: datagram.ce });
+        }
+    }
+
+    fn control(&mut self, at: Time, progress: &mut dyn FnMut(Time)) {
+        if !self.tally.is_measuring && self.setup.warmup <= at {
+            self.tally.begin(at, self.path.there.bottleneck());
+        }
+        if self.path.next_change() <= at {
+            self.path.change(at);
+            for (index, flow) in self.tally.flows.iter_mut().enumerate() {
+                flow.ack_delay = self.path.back.delay_of(index);
+            }
+        }
+        if self.tally.next_sample <= at {
+            self.tally.take_sample(at, self.path.there.links());
+        }
+        if self.next_progress <= at {
+            progress(at);
+            self.next_progress = at + self.progress;
+        }
+    }
+
+    /// An endpoint sends a datagram of so many bytes.
+    pub fn send(&mut self, way: Way, flow: usize, payload: P, bytes: usize, ect: bool) {
+        let id = self.store.put(payload);
+        let ect = ect && self.setup.flows[flow].host.ecn;
+        let wire = bytes as u32 + IP_UDP + ETHERNET;
+        let datagram = Datagram { id, flow: flow as u32, wire, hop: 0, ect, ce: false };
+        let mut ear = Ear { tally: &mut self.tally, store: &mut self.store, way };
+        match way {
+            Way::There => self.path.there.enter(self.now, datagram, None, &mut ear),
+            // Only whether it is held, and by time, matters here.
+            Way::Back => self.path.back.enter(self.now, datagram, Some(1), &mut ear),
+        }
+        self.store.release_dropped();
+    }
+
+    /// The figures, in the world `on`.
+    pub fn finish(self, on: &str) -> Output {
+        self.tally.finish(&self.setup, on, self.setup.duration, &self.path.there)
+    }
+}
+
+fn turn<P>(path: &mut OneWay<Datagram>, tally: &mut Tally, store: &mut Store<P>, way: Way) -> Option<Datagram> {
+    path.turn(&mut Ear { tally, store, way }).map(|(_, datagram)| datagram)
+}
+
+/// What happens on one way.
+struct Ear<'s, P> {
+    tally: &'s mut Tally,
+    store: &'s mut Store<P>,
+    way: Way,
+}
+
+impl<P> Watch<Datagram> for Ear<'_, P> {
+    fn on_offered(&mut self, _now: Time, datagram: &Datagram, verdict: Verdict, is_bottleneck: bool) {
+        let counts = &mut self.tally.flows[datagram.flow as usize].counts;
+        let dropped = verdict != Verdict::Queued;
+        counts.gone += u64::from(dropped);
+        if is_bottleneck {
+            counts.arrivals += 1;
+            counts.drops += u64::from(dropped);
+        }
+    }
+
+    fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
+        let counts = &mut self.tally.flows[flow as usize].counts;
+        counts.gone += 1;
+        counts.drops += u64::from(is_bottleneck);
+    }
+
+    fn on_left(&mut self, at: Time, _datagram: &mut Datagram, stayed: Stay, _lost: bool, is_bottleneck: bool) {
+        if is_bottleneck && self.tally.is_measuring {
+            self.tally.queue_delay.on_left(at, stayed.waited, stayed.service);
+        }
+    }
+
+    fn on_gone(&mut self, datagram: &Datagram) {
+        self.tally.flows[datagram.flow as usize].counts.gone += u64::from(self.way == Way::There);
+        self.store.release(datagram.id);
+    }
+
+    fn on_doubled(&mut self, datagram: &Datagram) {
+        self.store.hold(datagram.id);
+    }
+}

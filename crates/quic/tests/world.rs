@@ -1,0 +1,139 @@
+//! Scenarios between the endpoints of both stacks: what repeats, what every kind of flow does, what stands beside the simulator.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::ALGORITHMS;
+use bbrlab_quic::world;
+use bbrlab_sim::engine;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::result::FlowResult;
+use bbrlab_sim::scenario::Scenario;
+use bbrlab_sim::setup::{Setup, Stack};
+
+fn setup(stack: Stack, flags: &str) -> Setup {
+    let mut scenario = Scenario::default();
+    scenario.set("on", &format!("quic:{}", stack.name())).unwrap();
+    let words: Vec<&str> = flags.split_whitespace().collect();
+    for pair in words.chunks(2) {
+        let key = pair[0].trim_start_matches("--").replace('-', "_");
+        scenario.set(&key, pair[1]).unwrap_or_else(|error| panic!("{pair:?}: {error}"));
+    }
+    scenario.resolve().unwrap_or_else(|error| panic!("{flags}: {error}"))
+}
+
+fn run(stack: Stack, flags: &str) -> Output {
+    world::run(stack, &setup(stack, flags), &mut |_| {}).unwrap_or_else(|error| panic!("{flags}: {error}"))
+}
+
+fn mbps(flow: &FlowResult) -> f64 {
+    flow.goodput_bps / 1e6
+}
+
+#[test]
+fn a_run_repeats_byte_for_byte() {
+    let path =
+        "--rate 10mbit --duration 4s --loss 0.5% --jitter 2ms:reorder --duplicate 0.1% --ack-loss 1% --aqm codel:ecn";
+    for (stack, flows) in [
+        (Stack::S2n, "--flow bbr3,ecn=on --flow s2n:bbr@1s --flow s2n:cubic,request=50kB/200ms"),
+        (Stack::Noq, "--flow bbr3,ecn=on --flow noq:cubic@1s --flow noq:reno,request=50kB/200ms"),
+    ] {
+        let flags = format!("{path} {flows}");
+        let bytes = |seed: u64| {
+            let output = run(stack, &format!("{flags} --seed {seed}"));
+            let both = (serde_json::to_string(&output.result), serde_json::to_string(&output.trace));
+            (both.0.unwrap(), both.1.unwrap())
+        };
+        let first = bytes(1);
+        assert!(first == bytes(1), "{}: the same seed gave another run", stack.name());
+        assert!(first != bytes(2), "{}: the seed changes nothing", stack.name());
+        // A neighbour on another thread changes nothing either.
+        let beside = std::thread::scope(|scope| {
+            let other = scope.spawn(|| bytes(2));
+            let own = scope.spawn(|| bytes(1)).join().unwrap();
+            other.join().unwrap();
+            own
+        });
+        assert!(first == beside, "{}: a run beside it changed it", stack.name());
+    }
+}
+
+#[test]
+fn every_algorithm_runs_in_both_stacks() {
+    for stack in Stack::ALL {
+        for info in ALGORITHMS {
+            let output = run(stack, &format!("--rate 10mbit --rtt 30ms --duration 5s --flow {}", info.name));
+            let goodput = mbps(&output.result.flows[0]);
+            // The yardstick's window is 10 packets; davis is slow to begin.
+            let least = match info.name {
+                "fixed" => 2.4,
+                "davis" => 3.0,
+                _ => 7.5,
+            };
+            assert!((least..=10.0).contains(&goodput), "{} in {}: {goodput} Mbit/s", info.name, stack.name());
+        }
+    }
+}
+
+#[test]
+fn what_an_application_asks_for_is_what_it_gets() {
+    for stack in Stack::ALL {
+        let flow = |options: &str| {
+            let output = run(stack, &format!("--rate 20mbit --rtt 40ms --duration 10s --flow bbr3,{options}"));
+            output.result.flows[0].clone()
+        };
+        let sized = flow("size=2MB");
+        assert_eq!(sized.bytes, 2_000_000, "{}", stack.name());
+        assert!(sized.fct_s.is_some_and(|fct| (0.9..1.5).contains(&fct)), "{}: {:?}", stack.name(), sized.fct_s);
+        let slow = flow("rate=2mbit");
+        assert!((1.95..=2.0).contains(&mbps(&slow)), "{}: {}", stack.name(), mbps(&slow));
+        let asked = flow("request=100kB/1s");
+        assert!(asked.bytes.is_multiple_of(100_000) && asked.bytes >= 700_000, "{}: {}", stack.name(), asked.bytes);
+        assert!(asked.fct_s.is_some_and(|fct| fct < 0.4), "{}: {:?}", stack.name(), asked.fct_s);
+        let pausing = flow("on=1s,off=1s");
+        assert!((7.0..12.5).contains(&mbps(&pausing)), "{}: {}", stack.name(), mbps(&pausing));
+        let stopped = flow("stop=5s");
+        assert!((8.0..11.0).contains(&mbps(&stopped)), "{}: {}", stack.name(), mbps(&stopped));
+        let windowed = flow("rwnd=20kB");
+        assert!((2.0..=4.1).contains(&mbps(&windowed)), "{}: {}", stack.name(), mbps(&windowed));
+    }
+}
+
+#[test]
+fn a_stack_beside_the_simulator_differs_by_little() {
+    for stack in Stack::ALL {
+        for algorithm in ["bbr3", "bbr1", "cubic"] {
+            let flags = format!("--rate 20mbit --rtt 40ms --duration 20s --flow {algorithm}");
+            let there = run(stack, &flags).result;
+            let here = engine::run(&setup(stack, &flags)).result;
+            let ratio = there.flows[0].goodput_bps / here.flows[0].goodput_bps;
+            assert!((0.95..1.02).contains(&ratio), "{algorithm} in {}: goodput x{ratio}", stack.name());
+            let ratio = there.flows[0].rtt_ms.p50 / here.flows[0].rtt_ms.p50;
+            assert!((0.90..1.10).contains(&ratio), "{algorithm} in {}: RTT x{ratio}", stack.name());
+        }
+    }
+}
+
+#[test]
+fn ours_keeps_a_shorter_queue_than_s2ns_own_and_noqs_own_gets_less() {
+    let path = "--rate 20mbit --rtt 40ms --duration 20s";
+    let queue = |flow: &str| run(Stack::S2n, &format!("{path} --flow {flow}")).result.bottleneck.queue_ms.p50;
+    let (own, ours) = (queue("s2n:bbr"), queue("bbr3"));
+    assert!(own > 15.0 && ours < 3.0, "{own} and {ours} ms");
+    let goodput = |flow: &str| mbps(&run(Stack::Noq, &format!("{path} --flow {flow}")).result.flows[0]);
+    let (own, ours) = (goodput("noq:bbr3"), goodput("bbr3"));
+    assert!(own < ours, "{own} and {ours} Mbit/s");
+}
+
+#[test]
+fn figures_begin_after_the_warm_up_and_marks_are_answered() {
+    for stack in Stack::ALL {
+        let flags = "--rate 20mbit --rtt 40ms --duration 10s --warmup 5s --flow bbr3-linux,ecn=on --aqm codel:ecn";
+        let output = run(stack, flags).result;
+        assert!(output.bottleneck.arrivals < 9_500, "{}: {:?}", stack.name(), output.bottleneck);
+        assert!(output.flows[0].goodput_bps > 15e6, "{}: {:?}", stack.name(), output.flows[0]);
+        let marks = |ecn: &str| {
+            let flags = format!("--rate 20mbit --rtt 40ms --duration 10s --flow cubic,ecn={ecn} --aqm codel:ecn");
+            run(stack, &flags).result.bottleneck.marks
+        };
+        assert!(marks("on") > 3 && marks("off") == 0, "{}", stack.name());
+    }
+}
