@@ -80,6 +80,7 @@ oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; 
 
 host: build ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
 	cargo test --locked -p bbrlab-host --features load -- --include-ignored --test-threads=1
+	cargo test --locked -p bbrlab --features host --test ab -- --ignored --test-threads=1
 	tools/server.sh
 
 host-long: build ## 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
