@@ -48,7 +48,7 @@ for client in "${clients[@]}"; do wait "$client" || { cat "$scratch/emulate.$$" 
 "$BBRLAB" ab status
 "$BBRLAB" ab stop
 wait $test || fail "the test failed"
-"$BBRLAB" ab report "$scratch/test" --html "$scratch/test.html" --json "$scratch/test.json"
+"$BBRLAB" ab report "$scratch/test" --report "$scratch/test.html" --json "$scratch/test.json"
 "$BBRLAB" ab report "$scratch/test"
 [ -z "${KEEP-}" ] || cp -r "$scratch"/test* "$KEEP"
 python3 - "$scratch/test.json" "$((2 * count))" <<'END'

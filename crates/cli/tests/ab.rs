@@ -225,7 +225,10 @@ fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
     assert!(arms.iter().all(|arm| arm["min_rtt_ms"].as_f64().unwrap() > 0.0 && arm["left_out"] == 0));
     assert!(arms.iter().all(|arm| arm["handshakes_failed"] == 0.0), "{arms:?}");
     assert!(place.out().join("connections-00001.parquet").exists() && !place.out().join("records.open").exists());
-    assert_eq!(String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap(), "no test runs, and none was left behind\n");
+    assert_eq!(
+        String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap(),
+        "no test runs, and none was left behind\n"
+    );
 }
 
 #[test]
@@ -259,7 +262,10 @@ fn killed_it_leaves_connections_the_default_and_its_records() {
     assert!(status.contains("ended without a word"), "{status}");
     assert!(place.report()["connections"].as_u64().unwrap() >= 100);
     assert!(!Path::new("/run/bbrlab/ab").exists());
-    assert_eq!(String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap(), "no test runs, and none was left behind\n");
+    assert_eq!(
+        String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap(),
+        "no test runs, and none was left behind\n"
+    );
 }
 
 #[test]
@@ -305,7 +311,8 @@ fn another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_tes
     let said = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(2));
     assert!(said.contains("another program acts on its connections") && said.lines().count() == 1, "{said}");
-    let both = ["ab", "start", "--arms", "cubic,cubic", "--cgroup", cgroup, "--out", "third", "--multi", "--stop-after", "1s"];
+    let both =
+        ["ab", "start", "--arms", "cubic,cubic", "--cgroup", cgroup, "--out", "third", "--multi", "--stop-after", "1s"];
     assert!(place.bbrlab(&both).status.success());
     assert_eq!(connect(&listener).used(), "reno");
     place.enter(&place.root);

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
 use crate::objects::AB;
 use crate::{Fault, places, program};
@@ -146,7 +146,9 @@ pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf, Fault> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let is_v2 = |line: &&str| line.split(' ').nth(2) == Some("cgroup2");
     let root = mounts.lines().find(is_v2).and_then(|line| line.split(' ').nth(1));
-    let root = PathBuf::from(root.ok_or(Fault::Missing("no cgroups of version 2 are mounted; mount -t cgroup2 none /sys/fs/cgroup"))?);
+    let root = PathBuf::from(
+        root.ok_or(Fault::Missing("no cgroups of version 2 are mounted; mount -t cgroup2 none /sys/fs/cgroup"))?,
+    );
     let path = match asked {
         None => return Ok(root),
         Some(path) if path.is_absolute() => path.to_owned(),
@@ -154,7 +156,15 @@ pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf, Fault> {
     };
     let path = path.canonicalize().map_err(Fault::file(&path))?;
     let is_one = statfs(&path).is_ok_and(|stat| stat.filesystem_type() == CGROUP2_SUPER_MAGIC) && path.is_dir();
-    if is_one { Ok(path) } else { Err(Fault::Other(format!("{}: it is no cgroup of version 2; name one below {}", path.display(), root.display()))) }
+    if is_one {
+        Ok(path)
+    } else {
+        Err(Fault::Other(format!(
+            "{}: it is no cgroup of version 2; name one below {}",
+            path.display(),
+            root.display()
+        )))
+    }
 }
 
 impl Attached {
@@ -219,7 +229,9 @@ impl Attached {
     pub fn open(&self) -> Result<Vec<u8>, Fault> {
         let mut bytes = Vec::new();
         let mut iterator = Iter::new(&self.open).map_err(|error| refused(&error))?;
-        iterator.read_to_end(&mut bytes).map_err(|error| Fault::Other(format!("the list of open connections: {error}")))?;
+        iterator
+            .read_to_end(&mut bytes)
+            .map_err(|error| Fault::Other(format!("the list of open connections: {error}")))?;
         Ok(bytes)
     }
 }

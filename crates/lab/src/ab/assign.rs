@@ -306,7 +306,10 @@ mod tests {
         let prefix = assigner(By::ClientPrefix);
         let server = at("198.51.100.1:443");
         assert_eq!(prefix.bucket(at("192.0.2.7:1"), server, 0), prefix.bucket(at("192.0.2.250:9"), server, 5));
-        assert_eq!(prefix.bucket(at("[2001:db8:1::1]:1"), server, 0), prefix.bucket(at("[2001:db8:1:2::9]:9"), server, 5));
+        assert_eq!(
+            prefix.bucket(at("[2001:db8:1::1]:1"), server, 0),
+            prefix.bucket(at("[2001:db8:1:2::9]:9"), server, 5)
+        );
         assert_ne!(prefix.bucket(at("192.0.2.7:1"), server, 0), prefix.bucket(at("192.0.3.7:1"), server, 0));
         let time = assigner(By::Time);
         assert_eq!(time.bucket(at("192.0.2.7:1"), server, 4), time.bucket(at("[2001:db8::1]:1"), server, 4));

@@ -327,7 +327,8 @@ impl Sample {
 
 /// Logarithms of the ratio of both medians, over resamples of both.
 fn resamples(own: &Sample, control: &Sample, rng: &mut Rng) -> Vec<f64> {
-    let reads = [own, control].map(|sample| if sample.units == sample.values.len() { MANY } else { sample.values.len() });
+    let reads =
+        [own, control].map(|sample| if sample.units == sample.values.len() { MANY } else { sample.values.len() });
     let count = (READS / (reads[0] + reads[1]).max(1)).clamp(200, RESAMPLES);
     let mut times = Vec::new();
     let mut one = || (own.resampled(&mut times, rng) / control.resampled(&mut times, rng)).ln();
@@ -488,8 +489,10 @@ mod tests {
     fn connections_of_one_prefix_are_no_independent_values() {
         let mut test = experiment(&["cubic", "bbr3"], "50,50");
         let mut rows = draw(&test, 5, 300, 1.0);
-        let copies: Vec<Row> =
-            rows.iter().flat_map(|row| (1..=8).map(move |copy| Row { id: row.id + copy * 10_000, ..row.clone() })).collect();
+        let copies: Vec<Row> = rows
+            .iter()
+            .flat_map(|row| (1..=8).map(move |copy| Row { id: row.id + copy * 10_000, ..row.clone() }))
+            .collect();
         rows.extend(copies);
         let apart = first(&test, &rows);
         test.by = By::ClientPrefix;
@@ -507,7 +510,11 @@ mod tests {
         let found = judge(&test, &lossy, 1).ratio;
         assert!(found.is_mismatch() && found.freedom == 1, "{found:?}");
         // A second epoch with 90:10.
-        test.splits.push(crate::ab::Change { epoch: 2, shares: Shares::parse("90,10", 2).unwrap(), ..test.splits[0].clone() });
+        test.splits.push(crate::ab::Change {
+            epoch: 2,
+            shares: Shares::parse("90,10", 2).unwrap(),
+            ..test.splits[0].clone()
+        });
         let second = Experiment { splits: vec![test.splits[1].clone()], ..test.clone() };
         rows.extend(draw(&second, 3, 4_000, 1.0).into_iter().map(|row| Row { epoch: 2, begun_unix_ns: 1, ..row }));
         let both = judge(&test, &rows, 1).ratio;
@@ -518,7 +525,16 @@ mod tests {
     #[test]
     fn of_several_records_the_last_counts_and_open_ones_are_no_completions() {
         let test = experiment(&["cubic", "bbr3"], "50,50");
-        let row = Row { id: 1, epoch: 1, nth: 1, is_open: true, bytes_acked: 1_000, data_segs_out: 1, busy_us: 9, ..Row::default() };
+        let row = Row {
+            id: 1,
+            epoch: 1,
+            nth: 1,
+            is_open: true,
+            bytes_acked: 1_000,
+            data_segs_out: 1,
+            busy_us: 9,
+            ..Row::default()
+        };
         let rows = [row.clone(), Row { nth: 3, bytes_acked: 9_000_000, ..row.clone() }, Row { nth: 2, ..row.clone() }];
         let found = judge(&test, &rows, 1);
         assert_eq!((found.connections, found.arms[0].bytes, found.arms[0].open), (1, 9_000_000, 1));

@@ -34,7 +34,16 @@ fn interval(gain: f64, low: f64, high: f64) -> String {
 /// The arms, and the comparisons.
 pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     let columns = [
-        "arm", "connections", "asked", "data", "retransmitted", "min RTT", "RTT", "limited by peer", "handshakes failed", "open",
+        "arm",
+        "connections",
+        "asked",
+        "data",
+        "retransmitted",
+        "min RTT",
+        "RTT",
+        "limited by peer",
+        "handshakes failed",
+        "open",
         "left out",
     ];
     let total: f64 = found.ratio.expected.iter().sum();
@@ -56,8 +65,18 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     });
     let arms = Table { columns: columns.map(str::to_owned).to_vec(), rows: arms.collect() };
     let columns = [
-        "class", "judged by", "arm", "its median", "control's", "gain", "says", "always valid", "p, corrected", "would show",
-        "connections", "control's",
+        "class",
+        "judged by",
+        "arm",
+        "its median",
+        "control's",
+        "gain",
+        "says",
+        "always valid",
+        "p, corrected",
+        "would show",
+        "connections",
+        "control's",
     ];
     let value = |line: &Line, value: f64| {
         if value.is_nan() { "–".to_owned() } else { format!("{} {}", three(value), unit(line.is_large)) }
@@ -85,7 +104,8 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
 /// Whether the split is what was asked, in a sentence.
 pub fn split(test: &Experiment, found: &Findings) -> String {
     let ratio = &found.ratio;
-    let numbers = format!("chi-squared {:.2} at {}, p {:.3}", ratio.chi_squared, counted(ratio.freedom, "degree") , ratio.p);
+    let numbers =
+        format!("chi-squared {:.2} at {}, p {:.3}", ratio.chi_squared, counted(ratio.freedom, "degree"), ratio.p);
     if ratio.is_mismatch() {
         format!(
             "The split is not what was asked ({numbers}): records are missing, or an arm's connections end otherwise; \
@@ -103,18 +123,31 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
         let differ = found.lines.iter().filter(|line| matches!(line.word(), "faster" | "slower")).count();
         notes.push(match differ {
             0 => "A/A: all arms are the same algorithm, and no difference was found.".to_owned(),
-            n => format!("A/A: all arms are the same algorithm, and {} found a difference: chance, or a fault of the test.", counted(n, "comparison")),
+            n => format!(
+                "A/A: all arms are the same algorithm, and {} found a difference: chance, or a fault of the test.",
+                counted(n, "comparison")
+            ),
         });
     }
     let lost = test.counts.ring_lost + test.counts.disk_lost;
     if lost > 0 {
-        notes.push(format!("{} of connections were lost (ring {}, disk {}).", counted(lost, "record"), test.counts.ring_lost, test.counts.disk_lost));
+        notes.push(format!(
+            "{} of connections were lost (ring {}, disk {}).",
+            counted(lost, "record"),
+            test.counts.ring_lost,
+            test.counts.disk_lost
+        ));
     }
     if test.counts.no_memory > 0 {
         notes.push(format!("{} had no part: the kernel had no memory.", counted(test.counts.no_memory, "connection")));
     }
     for change in test.splits.iter().skip(1) {
-        notes.push(format!("Split {} from second {:.0} on: {}.", change.shares.text(), change.at_unix_s - test.begun_unix_s, change.why));
+        notes.push(format!(
+            "Split {} from second {:.0} on: {}.",
+            change.shares.text(),
+            change.at_unix_s - test.begun_unix_s,
+            change.why
+        ));
     }
     if !test.is_aa() && test.by == super::By::Connection {
         notes.push(
@@ -180,12 +213,18 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
             .map(|line| {
                 let what = if line.is_large { "throughput from 3 MB" } else { "completion below 3 MB" };
                 match line.word() {
-                    "faster" | "slower" => format!("{} in {what}, {}", line.word(), interval(line.gain, line.low, line.high)),
+                    "faster" | "slower" => {
+                        format!("{} in {what}, {}", line.word(), interval(line.gain, line.low, line.high))
+                    }
                     word => format!("{word} in {what}"),
                 }
             })
             .collect();
-        format!("{}: {}", test.arms[arm].label, if each.is_empty() { "no connection".to_owned() } else { each.join("; ") })
+        format!(
+            "{}: {}",
+            test.arms[arm].label,
+            if each.is_empty() { "no connection".to_owned() } else { each.join("; ") }
+        )
     };
     let all: Vec<String> = (1..test.arms.len()).map(of).collect();
     format!("Against {}: {}.", test.arms[0].label, all.join(". "))
@@ -211,10 +250,7 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
     Report {
         title: title.to_owned(),
         subtitle: answer(test, found),
-        asked: Asked {
-            command: String::new(),
-            facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        },
+        asked: Asked { command: String::new(), facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec() },
         numbers: numbers.collect(),
         lead: vec![forest(test, found)],
         sections: vec![
@@ -275,7 +311,8 @@ fn forest(test: &Experiment, found: &Findings) -> Figure {
     Figure {
         id: "ab-gains".to_owned(),
         title: format!("How much faster than {}", test.arms[0].label),
-        how_to_read: "Each mark is the ratio of the medians, its bar the 95 % interval. Right of the line is faster.".to_owned(),
+        how_to_read: "Each mark is the ratio of the medians, its bar the 95 % interval. Right of the line is faster."
+            .to_owned(),
         x: Axis { label: format!("times as fast as {}", test.arms[0].label), log: true, ..Axis::default() },
         panels: vec![Panel { y: Axis { names, ..Axis::default() }, series }],
         ..Figure::default()
@@ -321,8 +358,8 @@ fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
 
 #[cfg(test)]
 mod tests {
-    use crate::ab::testing::experiment;
     use super::*;
+    use crate::ab::testing::experiment;
     use crate::ab::{Row, judge};
 
     #[test]
@@ -341,11 +378,26 @@ mod tests {
     fn what_was_lost_changed_or_is_the_same_is_said() {
         let mut test = experiment(&["cubic", "cubic"], "50,50");
         test.counts.ring_lost = 1;
-        test.splits.push(crate::ab::Change { epoch: 2, at_unix_s: 60.0, why: "ramp".to_owned(), ..test.splits[0].clone() });
-        let row = |id: u64| Row { id, arm: (id % 2) as u8, epoch: 1, bytes_acked: 1_000, data_segs_out: 1, busy_us: 50_000, ..Row::default() };
+        test.splits.push(crate::ab::Change {
+            epoch: 2,
+            at_unix_s: 60.0,
+            why: "ramp".to_owned(),
+            ..test.splits[0].clone()
+        });
+        let row = |id: u64| Row {
+            id,
+            arm: (id % 2) as u8,
+            epoch: 1,
+            bytes_acked: 1_000,
+            data_segs_out: 1,
+            busy_us: 50_000,
+            ..Row::default()
+        };
         let found = judge(&test, &(0..100).map(row).collect::<Vec<_>>(), 1);
         let said = notes(&test, &found).join("\n");
-        for part in ["is what was asked, over connections", "A/A", "1 record of connections were lost", "second 60 on: ramp"] {
+        for part in
+            ["is what was asked, over connections", "A/A", "1 record of connections were lost", "second 60 on: ramp"]
+        {
             assert!(said.contains(part), "{part}: {said}");
         }
         assert!(!said.contains("Spang"));

@@ -113,8 +113,7 @@ impl Folder {
             }
             _ => format!("{}: {error}", path.display()),
         })?;
-        let test: Experiment =
-            serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let test: Experiment = serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         if test.schema != SCHEMA || test.arms.is_empty() {
             return Err(format!("{}: its schema is {}, and this bbrlab reads {SCHEMA}", path.display(), test.schema));
         }
@@ -141,7 +140,8 @@ impl Folder {
     /// Finished tables, in their order.
     pub fn tables(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|file| file.path());
-        let mut tables: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "parquet")).collect();
+        let mut tables: Vec<PathBuf> =
+            files.filter(|path| path.extension().is_some_and(|end| end == "parquet")).collect();
         tables.sort();
         tables
     }
@@ -193,7 +193,7 @@ fn spooled(mut file: File, test: &Experiment) -> impl Iterator<Item = Row> {
     let mut done = false;
     std::iter::from_fn(move || {
         let mut chunk = Vec::with_capacity(CHUNK * BYTES);
-        if done || file.by_ref().take((CHUNK * BYTES) as u64).read_to_end(&mut chunk).is_err() || chunk.is_empty() {
+        if done || (&mut file).take((CHUNK * BYTES) as u64).read_to_end(&mut chunk).is_err() || chunk.is_empty() {
             return None;
         }
         done = chunk.len() < CHUNK * BYTES;
@@ -207,7 +207,11 @@ fn spooled(mut file: File, test: &Experiment) -> impl Iterator<Item = Row> {
 pub fn meant(out: Option<&Path>) -> Result<Folder, Failure> {
     if let Some(out) = out {
         let folder = Folder(out.to_owned());
-        return if folder.runs() { Ok(folder) } else { Err(format!("{}: no test runs there; see `bbrlab ab status`", out.display())) };
+        return if folder.runs() {
+            Ok(folder)
+        } else {
+            Err(format!("{}: no test runs there; see `bbrlab ab status`", out.display()))
+        };
     }
     let mut running: Vec<Folder> =
         Entry::all().into_iter().map(|entry| Folder(entry.out)).filter(Folder::runs).collect();

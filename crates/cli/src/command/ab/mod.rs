@@ -23,7 +23,7 @@ use crate::{Failure, Verdict};
 #[command(after_help = "Examples:\n  \
         sudo bbrlab ab start --arms cubic,bbr3-linux --canary 1% --port 443 --out test\n  \
         sudo bbrlab ab split 50,50\n  \
-        bbrlab ab report test --html test.html\n\n\
+        bbrlab ab report test --report test.html\n\n\
         The first arm is the control. It needs Linux 6.10 or later with BTF, cgroup v2, and CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.\n\
         The test lives as long as `start` does: when that ends, in whatever way, new connections have the host's default.")]
 pub struct AbArgs {
@@ -165,7 +165,7 @@ pub struct ReportArgs {
     pub seed: u64,
     /// Write one self-contained page that opens offline
     #[arg(long, value_name = "FILE.html")]
-    pub html: Option<PathBuf>,
+    pub report: Option<PathBuf>,
     /// Write the findings as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,

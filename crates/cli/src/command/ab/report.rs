@@ -16,24 +16,24 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
     let folder = Folder(args.dir.clone());
     let test = folder.experiment()?;
     let json = Target::asked("--json", args.json.as_deref())?;
-    let html = Target::asked("--html", args.html.as_deref())?;
-    outputs::check_distinct(json.iter().chain(&html))?;
+    let report = Target::asked("--report", args.report.as_deref())?;
+    outputs::check_distinct(json.iter().chain(&report))?;
     let found = ab::judge(&test, &folder.rows(&test)?, args.seed);
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
-    if let Some(html) = &html {
+    if let Some(report) = &report {
         let title = format!("{} on the users of a host", test.labels().join(", "));
         let mut page = ab::report(&test, &found, &title, version);
         page.asked.command = asked(&[]).command;
         let page = bbrlab_lab::report::render(&page);
-        files.extend(html.write(|to| to.write_all(page.as_bytes()))?);
+        files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
         let value = ab::json(&test, &found, version);
         files.extend(json.write(|to| writeln!(to, "{value:#}"))?);
     }
     outputs::commit(files)?;
-    if !outputs::take_stdout(json.iter().chain(&html)) {
+    if !outputs::take_stdout(json.iter().chain(&report)) {
         print(&shown(&test, &found))?;
     }
     Ok(Verdict::Holds)

@@ -45,7 +45,6 @@ struct Loaded {
     _link: Link,
 }
 
-
 /// Finds each arm's congestion control, or loads it for as long as this process lives.
 fn arms(algorithms: &[String]) -> Result<(Vec<Treatment>, Vec<Loaded>), Failure> {
     let available = kernel::available().map_err(said)?;
@@ -61,11 +60,13 @@ fn arms(algorithms: &[String]) -> Result<(Vec<Treatment>, Vec<Loaded>), Failure>
             names.push((name, false));
             continue;
         }
-        let config = super::super::host::algorithm(text).map_err(|error| format!("--arms: {error}; the kernel has {}", available.join(", ")))?;
+        let config = super::super::host::algorithm(text)
+            .map_err(|error| format!("--arms: {error}; the kernel has {}", available.join(", ")))?;
         let name = free_name(&config, &available, &names);
         let mut program = Program::load(&config, &name).map_err(said)?;
         let link = program.register().map_err(said)?;
-        bbrlab_live::kernel::trial::transfer(&name).map_err(|error| format!("{text}: a transfer over it failed: {error}"))?;
+        bbrlab_live::kernel::trial::transfer(&name)
+            .map_err(|error| format!("{text}: a transfer over it failed: {error}"))?;
         loaded.push(Loaded { _program: program, _link: link });
         names.push((name, true));
     }
@@ -99,7 +100,9 @@ fn folder(out: &Path) -> Result<Folder, Failure> {
 
 fn new_key() -> Result<Key, Failure> {
     let mut bytes = [0; 16];
-    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).map_err(|error| format!("/dev/urandom: {error}"))?;
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|error| format!("/dev/urandom: {error}"))?;
     let half = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
     Ok(Key([half(0), half(8)]))
 }
@@ -258,7 +261,9 @@ impl Running {
             let is_over = match asked.until {
                 Until::Interrupted => false,
                 Until::Seconds(most) => seconds >= most,
-                Until::Connections(most) => self.test.counts.arms.iter().map(|arm| arm.established).sum::<u64>() >= most,
+                Until::Connections(most) => {
+                    self.test.counts.arms.iter().map(|arm| arm.established).sum::<u64>() >= most
+                }
             };
             if is_over {
                 break "as --stop-after says";
@@ -383,7 +388,9 @@ impl Running {
         self.test.ended = Some(Ended { at_unix_s: clock::wall_ns() as f64 / 1e9, how: how.to_owned() });
         let Self { test, folder, store, attached, .. } = self;
         drop(attached);
-        let place = |error: std::io::Error| format!("{}: {error}; the records stay in {}", folder.0.display(), super::folder::SPOOL);
+        let place = |error: std::io::Error| {
+            format!("{}: {error}; the records stay in {}", folder.0.display(), super::folder::SPOOL)
+        };
         let saved = store.finish(&test).and_then(|()| folder.describe(&test)).map_err(place);
         folder.answered();
         taken?;

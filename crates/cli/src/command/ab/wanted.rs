@@ -41,7 +41,11 @@ impl Wanted {
     pub fn new(args: &StartArgs) -> Result<Self, Failure> {
         let algorithms = inputs::algorithms(&args.arms).map_err(|error| format!("--arms: {error}"))?;
         if !(2..=ARMS_MAX).contains(&algorithms.len()) {
-            return Err(format!("--arms: {:?} has {}; write 2 to {ARMS_MAX}", args.arms, counted(algorithms.len(), "arm")));
+            return Err(format!(
+                "--arms: {:?} has {}; write 2 to {ARMS_MAX}",
+                args.arms,
+                counted(algorithms.len(), "arm")
+            ));
         }
         let arms = algorithms.len();
         let shares = match (&args.split, &args.canary) {
@@ -80,16 +84,25 @@ impl Wanted {
 fn time(flag: &str, text: &str, least: Duration) -> Result<Duration, Failure> {
     let span: TimeSpan = text.parse().map_err(|error| format!("{flag}: {error}"))?;
     let time = Duration::from_secs_f64(span.as_secs());
-    if time < least { Err(format!("{flag}: {text:?} is too short; write {} ms or more", least.as_millis())) } else { Ok(time) }
+    if time < least {
+        Err(format!("{flag}: {text:?} is too short; write {} ms or more", least.as_millis()))
+    } else {
+        Ok(time)
+    }
 }
 
 fn until(text: Option<&str>) -> Result<Until, Failure> {
     let Some(text) = text else { return Ok(Until::Interrupted) };
     if let Ok(count) = text.parse::<u64>() {
-        return if count > 0 { Ok(Until::Connections(count)) } else { Err("--stop-after: 0 connections are no test".to_owned()) };
+        return if count > 0 {
+            Ok(Until::Connections(count))
+        } else {
+            Err("--stop-after: 0 connections are no test".to_owned())
+        };
     }
     let span = time("--stop-after", text, Duration::from_millis(1));
-    span.map(|span| Until::Seconds(span.as_secs_f64())).map_err(|error| format!("{error}; a plain number counts connections"))
+    span.map(|span| Until::Seconds(span.as_secs_f64()))
+        .map_err(|error| format!("{error}; a plain number counts connections"))
 }
 
 fn prefix(text: &str) -> Result<(IpAddr, u32), Failure> {
@@ -104,7 +117,8 @@ fn prefix(text: &str) -> Result<(IpAddr, u32), Failure> {
 fn keep(text: &str) -> Result<Keep, Failure> {
     let bits = |text: &str, most: u8| text.trim().parse::<u8>().ok().filter(|bits| *bits <= most);
     let parts = text.split_once(',').and_then(|(v4, v6)| bits(v4, 32).zip(bits(v6, 128)));
-    let (v4, v6) = parts.ok_or_else(|| format!("--keep: {text:?}; write bits of IPv4 (0 to 32) and of IPv6 (0 to 128), as in 24,48"))?;
+    let (v4, v6) = parts
+        .ok_or_else(|| format!("--keep: {text:?}; write bits of IPv4 (0 to 32) and of IPv6 (0 to 128), as in 24,48"))?;
     Ok(Keep { v4, v6 })
 }
 
