@@ -70,7 +70,7 @@ impl Place {
     }
 
     fn enter(&self, cgroup: &Path) {
-        fs::write(cgroup.join("cgroup.procs"), std::process::id().to_string()).unwrap();
+        move_to(cgroup, std::process::id());
     }
 
     fn out(&self) -> PathBuf {
@@ -126,6 +126,10 @@ impl Drop for Place {
         let _ = fs::remove_dir(&self.cgroup);
         let _ = fs::remove_dir_all(&self.dir);
     }
+}
+
+fn move_to(cgroup: &Path, process: u32) {
+    fs::write(cgroup.join("cgroup.procs"), process.to_string()).unwrap();
 }
 
 fn interrupt(child: Child) -> (String, String) {
@@ -315,6 +319,7 @@ fn another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_tes
         ["ab", "start", "--arms", "cubic,cubic", "--cgroup", cgroup, "--out", "third", "--multi", "--stop-after", "1s"];
     assert!(place.bbrlab(&both).status.success());
     assert_eq!(connect(&listener).used(), "reno");
+    move_to(&place.root, first.id());
     place.enter(&place.root);
     fs::remove_dir(&place.cgroup).unwrap();
     let output = first.wait_with_output().unwrap();

@@ -35,6 +35,9 @@ const TURN: Duration = Duration::from_millis(100);
 const TURNS_LOOK: u64 = 10;
 const TURNS_DESCRIBE: u64 = 20;
 
+/// How long after it was said that there is no room it is said again. Ours.
+const AGAIN_NS: u64 = 3_600_000_000_000;
+
 fn said(fault: Fault) -> Failure {
     fault.to_string()
 }
@@ -163,7 +166,7 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
     let limits = asked.limits;
     let inode = fs::metadata(&cgroup).map_or(0, |meta| meta.ino());
     let guards = Guards::new(limits, test.arms.len(), test.tick_ns);
-    let running = Running { test, folder, store, attached, table, guards, cgroup: (cgroup, inode), is_full: false };
+    let running = Running { test, folder, store, attached, table, guards, cgroup: (cgroup, inode), said_full_ns: None };
     let done = running.run(&asked);
     entry.forget();
     drop((loaded, lock));
@@ -224,8 +227,8 @@ struct Running {
     table: Table,
     guards: Guards,
     cgroup: (PathBuf, u64),
-    /// It was said that there is no room.
-    is_full: bool,
+    /// When it was last said that there is no room.
+    said_full_ns: Option<u64>,
 }
 
 impl Running {
@@ -308,12 +311,11 @@ impl Running {
         }
         let done = self.store.add(records).and_then(|()| self.store.rotate_if_full(&self.test));
         match done {
-            Ok(()) => self.is_full &= records.is_empty(),
-            Err(error) if !self.is_full => {
-                self.is_full = true;
+            Err(error) if self.said_full_ns.is_none_or(|at| clock::now_ns() - at > AGAIN_NS) => {
+                self.said_full_ns = Some(clock::now_ns());
                 self.tell(&format!("records are lost: {error}; connections go on, and the loss is counted"));
             }
-            Err(_) => {}
+            _ => {}
         }
     }
 
