@@ -87,7 +87,7 @@ oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; 
 	$(TEST) --test record -- --ignored
 
 host: build ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
-	$(TEST) --test differential --test host -- --include-ignored --test-threads=1
+	$(TEST) --test differential --test host --test ab -- --include-ignored --test-threads=1
 	tools/server.sh
 
 quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
