@@ -182,13 +182,13 @@ impl Runs {
     /// A line for each subject and demand, and the first paths where it fails.
     pub fn shown(&self) -> String {
         let demands = |subject: usize| {
-            let mut whats: Vec<&str> = Vec::new();
+            let mut named: Vec<&str> = Vec::new();
             for seen in self.runs.iter().filter(|run| run.subject == subject).flat_map(|run| &run.seen) {
-                if !whats.contains(&seen.what.as_str()) {
-                    whats.push(&seen.what);
+                if !named.contains(&seen.what.as_str()) {
+                    named.push(&seen.what);
                 }
             }
-            whats.into_iter().map(move |what| (subject, what)).collect::<Vec<_>>()
+            named.into_iter().map(move |what| (subject, what)).collect::<Vec<_>>()
         };
         let demands: Vec<(usize, &str)> = (0..self.subjects.len()).flat_map(demands).collect();
         let rows = demands.iter().map(|(subject, what)| {
