@@ -2,6 +2,8 @@
 //! Exit status 1 if a case fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod stacks;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -28,10 +30,11 @@ use clap::Args;
         Examples:\n  \
         bbrlab conform bbr3 --report out/conform.html\n  \
         bbrlab conform bbr3 bbr3-linux --case 10 --cell 10gbit/500us --junit out/conform.xml\n  \
+        bbrlab conform s2n:bbr s2n+bbr3\n  \
         bbrlab conform --log connection.sqlog"
 )]
 pub struct ConformArgs {
-    /// Algorithms, as in bbr3 or bbr3-linux; with --log, whose flows are judged, as the log names them [default: every BBR]
+    /// Algorithms, as in bbr3 or bbr3-linux; in a QUIC stack, its own as in s2n:bbr, ours as in s2n+bbr3; with --log, whose flows are judged, as the log names them [default: every BBR]
     #[arg(required_unless_present = "log", value_name = "ALGO")]
     pub algorithms: Vec<String>,
     /// Only this case: its number in the draft's appendix, or the anchor of its heading (repeatable)
@@ -70,6 +73,10 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
     if let Some(path) = &args.log {
         return judge_log(path, &args.algorithms, &targets);
     }
+    let stacks: Vec<_> = args.algorithms.iter().filter_map(|name| stacks::Subject::named(name)).collect();
+    if !stacks.is_empty() {
+        return judge_stacks(args, stacks.into_iter().collect::<Result<_, _>>()?, &targets);
+    }
     let outcomes = run(args)?;
     targets.write(
         || {
@@ -85,6 +92,41 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
         print(&shown(&outcomes))?;
     }
     let fails = outcomes.iter().any(|outcome| outcome.verdict() == Met::Fails);
+    Ok(if fails { Verdict::Fails } else { Verdict::Holds })
+}
+
+/// Judges what runs in QUIC stacks show.
+fn judge_stacks(args: &ConformArgs, subjects: Vec<stacks::Subject>, targets: &Targets) -> Result<Verdict, Failure> {
+    if subjects.len() < args.algorithms.len() {
+        return Err(
+            "the draft's cases run in the simulator alone; name its algorithms in a command of their own".to_owned()
+        );
+    }
+    let unused =
+        [("--case", !args.case.is_empty()), ("--cases", args.cases.is_some()), ("--draw", args.draw.is_some())];
+    if let Some((flag, _)) = unused.iter().find(|(_, is_given)| *is_given) {
+        return Err(format!(
+            "{flag}: the draft's cases run in the simulator alone; name one of its algorithms, as in bbr3"
+        ));
+    }
+    let cells: Vec<Cell> = args.cell.iter().map(|text| cell("--cell", text)).collect::<Result<_, _>>()?;
+    let runs = stacks::run(subjects, &cells)?;
+    let (text, fails) = (runs.shown(), runs.fails());
+    let (log, seen) = runs.into_logs();
+    let judged: log::Judged<'_> = log.flows.iter().zip(seen).collect();
+    targets.write(
+        || {
+            bbrlab_lab::report::render(&Report {
+                asked: asked(&[("ran in", "QUIC stacks, in virtual time".to_owned())]),
+                ..log::page(&log, &judged)
+            })
+        },
+        || log::junit(&judged),
+        || log::json(&log, &judged),
+    )?;
+    if !targets.takes_stdout() {
+        print(&text)?;
+    }
     Ok(if fails { Verdict::Fails } else { Verdict::Holds })
 }
 
@@ -192,6 +234,10 @@ impl Targets {
     }
 }
 
+fn cell(flag: &str, text: &str) -> Result<Cell, Failure> {
+    text.parse().map_err(|error| format!("{flag}: {error}"))
+}
+
 fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Failure> {
     let cases = chosen(&args.case, args.cases.as_deref())?;
     let mut algorithms: Vec<String> = Vec::new();
@@ -205,7 +251,6 @@ fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Failure> {
             algorithms.push(name.clone());
         }
     }
-    let cell = |flag: &str, text: &str| text.parse::<Cell>().map_err(|error| format!("{flag}: {error}"));
     let mut cells: Vec<Cell> = args.cell.iter().map(|text| cell("--cell", text)).collect::<Result<_, _>>()?;
     if cells.is_empty() {
         cells = conform::grid();
