@@ -215,7 +215,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, ab, record, replay, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, list, check, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();
