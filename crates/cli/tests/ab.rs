@@ -123,6 +123,12 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.enter(&self.root.clone());
+        // A test that failed leaves its command behind.
+        let left = fs::read_to_string(self.cgroup.join("cgroup.procs")).unwrap_or_default();
+        for process in left.lines().filter_map(|line| line.parse().ok()) {
+            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+            thread::sleep(Duration::from_millis(100));
+        }
         let _ = fs::remove_dir(&self.cgroup);
         let _ = fs::remove_dir_all(&self.dir);
     }
@@ -145,6 +151,8 @@ struct Pair {
     client: TcpStream,
     server: TcpStream,
     from: SocketAddr,
+    /// How long the client waits before it reads.
+    pause: Duration,
 }
 
 fn connect(listener: &TcpListener) -> Pair {
@@ -153,7 +161,7 @@ fn connect(listener: &TcpListener) -> Pair {
     for stream in [&client, &server] {
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     }
-    Pair { client, server, from }
+    Pair { client, server, from, pause: Duration::ZERO }
 }
 
 impl Pair {
@@ -165,6 +173,7 @@ impl Pair {
         let (block, mut room) = (vec![1; bytes], vec![0; bytes]);
         let mut server = self.server.try_clone().unwrap();
         let writer = thread::spawn(move || server.write_all(&block).unwrap());
+        thread::sleep(self.pause);
         self.client.read_exact(&mut room).unwrap();
         writer.join().unwrap();
     }
@@ -326,4 +335,33 @@ fn another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_tes
     assert!(String::from_utf8(output.stdout).unwrap().contains("its cgroup was removed"));
     let report = place.report();
     assert_eq!((&report["is_aa"], &report["connections"]), (&true.into(), &1.into()));
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn an_arm_that_is_far_slower_is_stopped_and_the_control_gets_its_share() {
+    if !inside("an_arm_that_is_far_slower_is_stopped_and_the_control_gets_its_share") {
+        return;
+    }
+    let place = Place::new("guard");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let child = place.start(&listener, &["--arms", "cubic,reno"]);
+    let stopped = || String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap().contains("was stopped");
+    let mut served = 0;
+    while !stopped() {
+        for _ in 0..100 {
+            let mut pair = connect(&listener);
+            // Loopback makes no algorithm slow; a client that reads late does.
+            pair.pause = if pair.used() == "reno" { Duration::from_millis(20) } else { Duration::ZERO };
+            pair.carry(2_000_000);
+            pair.close();
+        }
+        served += 100;
+        assert!(served < 2_000, "nothing was stopped");
+    }
+    assert!((0..50).all(|_| connect(&listener).used() == "cubic"));
+    let (_, said) = interrupt(child);
+    assert!(said.contains("reno was stopped: it "), "{said}");
+    let notes = place.report()["notes"].to_string();
+    assert!(notes.contains("Split 100,0") && notes.contains("was stopped"), "{notes}");
 }

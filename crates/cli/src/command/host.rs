@@ -120,7 +120,7 @@ pub fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
     Ok(config)
 }
 
-#[cfg(not(feature = "host"))]
+#[cfg(all(not(feature = "host"), feature = "parquet"))]
 pub use loaded::WITHOUT;
 
 #[cfg(not(feature = "host"))]

@@ -10,6 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 
+use crate::words::counted;
+
 /// Shares are counted in hundredths of a per cent.
 pub const BUCKETS: usize = 10_000;
 /// Most arms. Ours.
@@ -173,7 +175,8 @@ impl Shares {
     pub fn parse(text: &str, arms: usize) -> Result<Self, String> {
         let shares: Vec<u32> = text.split(',').map(|one| hundredths(one.trim())).collect::<Result<_, _>>()?;
         if shares.len() != arms {
-            return Err(format!("{text:?} has {} shares for {arms} arms; write one for each", shares.len()));
+            let has = counted(shares.len(), "share");
+            return Err(format!("{text:?} has {has} for {arms} arms; write one for each"));
         }
         let sum: u32 = shares.iter().sum();
         if sum as usize > BUCKETS {

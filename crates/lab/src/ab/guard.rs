@@ -65,13 +65,13 @@ impl fmt::Display for Alarm {
             ),
             What::Goodput => write!(
                 f,
-                "goodput {:.2} Mbit/s, the control's {:.2} (geometric means); the margin is {margin} %",
+                "has a goodput of {:.2} Mbit/s, the control of {:.2} (geometric means); the margin is {margin} %",
                 own / 1e6,
                 control / 1e6
             ),
             What::Handshakes => write!(
                 f,
-                "{:.2} % of its handshakes fail, of the control's {:.2} %; the margin is {margin} points",
+                "fails in {:.2} % of its handshakes, the control in {:.2} %; the margin is {margin} points",
                 100.0 * own,
                 100.0 * control
             ),

@@ -192,13 +192,21 @@ fn value(test: &Experiment, row: &Row, is_large: bool) -> f64 {
 
 type Takes = Box<dyn Fn(&Row) -> bool>;
 
-/// All connections; sizes; and the ports with most of them, where there are several.
+/// All connections; sizes; smallest RTTs; and the ports with most of them, where there are several.
 fn classes(rows: &[&Row]) -> Vec<(String, Takes)> {
     let mut classes: Vec<(String, Takes)> = vec![("all".to_owned(), Box::new(|_| true))];
     for (name, from, below) in
         [("below 30 kB", 0, 30_000), ("30 to 300 kB", 30_000, 300_000), ("300 kB to 3 MB", 300_000, LARGE)]
     {
         classes.push((name.to_owned(), Box::new(move |row| (from..below).contains(&row.bytes_acked))));
+    }
+    for (name, from, below) in [
+        ("RTT below 20 ms", 0, 20_000),
+        ("RTT 20 to 50 ms", 20_000, 50_000),
+        ("RTT 50 to 100 ms", 50_000, 100_000),
+        ("RTT from 100 ms", 100_000, u64::MAX),
+    ] {
+        classes.push((name.to_owned(), Box::new(move |row| (from..below).contains(&row.min_rtt_us))));
     }
     let mut ports: BTreeMap<u16, usize> = BTreeMap::new();
     rows.iter().for_each(|row| *ports.entry(row.port).or_default() += 1);

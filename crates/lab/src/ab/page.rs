@@ -92,7 +92,11 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
             interval(line.gain, line.low, line.high),
             line.word().to_owned(),
             if is_known { interval(line.mean_gain, line.always_low, line.always_high) } else { "–".to_owned() },
-            if is_known { format!("{:.3}", line.p) } else { "–".to_owned() },
+            match (is_known, line.p < 0.001) {
+                (false, _) => "–".to_owned(),
+                (true, true) => "< 0.001".to_owned(),
+                (true, false) => format!("{:.3}", line.p),
+            },
             per_cent(line.detectable),
             line.counts[0].to_string(),
             line.counts[1].to_string(),

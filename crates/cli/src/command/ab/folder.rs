@@ -100,6 +100,14 @@ impl Folder {
         }
     }
 
+    /// Takes back what a test wrote that could not begin.
+    #[cfg(feature = "host")]
+    pub fn clear(&self) {
+        for name in [EXPERIMENT, KEY, SPOOL, LOCK] {
+            let _ = fs::remove_file(self.file(name));
+        }
+    }
+
     pub fn runs(&self) -> bool {
         let file = File::open(self.file(LOCK));
         file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))

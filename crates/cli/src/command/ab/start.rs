@@ -139,9 +139,9 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
     kernel_ab::check().map_err(said)?;
     let cgroup = kernel_ab::cgroup(args.cgroup.as_deref()).map_err(said)?;
     check_hook(&cgroup, args.multi)?;
+    let (arms, loaded) = arms(&asked.algorithms)?;
     let folder = folder(&args.out)?;
     let lock = folder.lock()?.ok_or_else(|| format!("--out: {}: a test runs there", folder.0.display()))?;
-    let (arms, loaded) = arms(&asked.algorithms)?;
     let key = asked.key.map_or_else(new_key, Ok)?;
     save_key(&folder, key)?;
     let test = describe(args, &asked, arms, &cgroup);
@@ -154,6 +154,7 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
     RUNS.store(true, Ordering::SeqCst);
     let attached = Attached::new(&cgroup, &plan, table.bytes()).map_err(|fault| {
         entry.forget();
+        folder.clear();
         said(fault)
     })?;
     print(&format!(
