@@ -93,7 +93,8 @@ host: build ## our algorithms in this kernel: equal to native code, loaded, kill
 quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
 	cargo test --locked -p bbrlab-quic --features world
 
-host-long: build ## 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
+host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
+	tools/ab.sh
 	BBRLAB_LOADS=1000 nice cargo test --locked -p bbrlab-host --features load --test host loads_and -- --ignored --nocapture
 	tools/oracle.sh soak 600s
 	BBRLAB_CALLS=10000000 nice cargo test --locked --release -p bbrlab-host --features load --test differential -- --ignored --nocapture
