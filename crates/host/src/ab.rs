@@ -283,30 +283,4 @@ mod tests {
         assert_eq!(&bytes[616..632], b"cubic\0\0\0\0\0\0\0\0\0\0\0");
         assert_eq!(&bytes[632..648], b"a_name_that_is_\0");
     }
-
-    /// Goal: what the program is told is known to the verifier, which walks other ways for other plans: it takes each of them.
-    #[test]
-    #[ignore = "needs the right to load BPF programs"]
-    fn the_kernel_verifies_the_program_whatever_it_is_told() {
-        let group = cgroup(None).unwrap().join(format!("bbrlab-test-{}-plans", std::process::id()));
-        std::fs::create_dir(&group).unwrap();
-        for nth in 0..54_usize {
-            let plan = Plan {
-                key: [1, 2],
-                by: (nth % 3) as u32,
-                slot: Duration::from_secs(1),
-                active: nth / 3 % 3 != 0,
-                passive: nth / 3 % 3 != 1,
-                ports: (0..[0, 1, PORTS_MAX as u16][nth / 9 % 3]).collect(),
-                prefixes: vec![("192.0.2.0".parse().unwrap(), 24); [0, PREFIXES_MAX][nth / 27]],
-                keep: (24, 48),
-                names: vec!["cubic".to_owned(), "reno".to_owned()],
-            };
-            let attached = Attached::new(&group, &plan, &[0; BUCKETS]);
-            let counters = attached.map(|attached| (attached.counters().unwrap(), attached.open().unwrap()));
-            let (counters, open) = counters.unwrap_or_else(|fault| panic!("{plan:?}: {fault}"));
-            assert_eq!((counters.arms.len(), counters.lost, open.len()), (2, 0, 0));
-        }
-        std::fs::remove_dir(group).unwrap();
-    }
 }

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_core::AlgorithmConfig;
+use bbrlab_host::ab::{Attached, BUCKETS, PORTS_MAX, PREFIXES_MAX, Plan, cgroup};
 use bbrlab_host::journal::{self, Journal, Phase};
 use bbrlab_host::manage::{Host, Wanted};
 use bbrlab_host::places::Places;
@@ -457,4 +458,30 @@ fn nobody() {
     let fault = with(|host| host.load(&wanted("bbr1", "nobody", false))).unwrap_err();
     assert!(fault.to_string().contains("root"), "{fault}");
     assert!(with(|host| host.status()).unwrap().is_empty());
+}
+
+/// Goal: what the program is told is known to the verifier, which walks other ways for other plans: it takes each of them.
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn the_kernel_verifies_the_program_whatever_it_is_told() {
+    let group = cgroup(None).unwrap().join(format!("bbrlab-test-{}-plans", std::process::id()));
+    fs::create_dir(&group).unwrap();
+    for nth in 0..54_usize {
+        let plan = Plan {
+            key: [1, 2],
+            by: (nth % 3) as u32,
+            slot: Duration::from_secs(1),
+            active: nth / 3 % 3 != 0,
+            passive: nth / 3 % 3 != 1,
+            ports: (0..[0, 1, PORTS_MAX as u16][nth / 9 % 3]).collect(),
+            prefixes: vec![("192.0.2.0".parse().unwrap(), 24); [0, PREFIXES_MAX][nth / 27]],
+            keep: (24, 48),
+            names: vec!["cubic".to_owned(), "reno".to_owned()],
+        };
+        let attached = Attached::new(&group, &plan, &[0; BUCKETS]);
+        let counters = attached.map(|attached| (attached.counters().unwrap(), attached.open().unwrap()));
+        let (counters, open) = counters.unwrap_or_else(|fault| panic!("{plan:?}: {fault}"));
+        assert_eq!((counters.arms.len(), counters.lost, open.len()), (2, 0, 0));
+    }
+    fs::remove_dir(group).unwrap();
 }

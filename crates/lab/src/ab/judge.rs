@@ -201,7 +201,7 @@ fn classes(rows: &[&Row]) -> Vec<(String, Takes)> {
         classes.push((name.to_owned(), Box::new(move |row| (from..below).contains(&row.bytes_acked))));
     }
     for (name, from, below) in [
-        ("RTT below 20 ms", 0, 20_000),
+        ("RTT below 20 ms", 1, 20_000),
         ("RTT 20 to 50 ms", 20_000, 50_000),
         ("RTT 50 to 100 ms", 50_000, 100_000),
         ("RTT from 100 ms", 100_000, u64::MAX),

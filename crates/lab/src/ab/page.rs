@@ -165,9 +165,9 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
 
 const METHOD: &str = "A connection counts by its newest record. Below 3 MB it is judged by completion time, from there on by throughput; \
     both over its busy time, in which it had data to send or to be acknowledged, so that idle keep-alive does not count. A gain of 10 % is \
-    a tenth faster either way: the ratio of the medians, with a 95 % percentile bootstrap (Efron 1979) over what was drawn. `Says` rests on \
+    a tenth faster either way: the ratio of the medians, with a 95 % percentile bootstrap (Efron 1979) over what was drawn. What the table says rests on \
     the probability corrected for all comparisons (Holm 1979). The always-valid interval is of the ratio of geometric means, an asymptotic \
-    confidence sequence (Waudby-Smith et al., arXiv:2103.06476): it holds however often one looks, and so may end the test. `Would show` is \
+    confidence sequence (Waudby-Smith et al., arXiv:2103.06476): it holds however often one looks, and so may end the test. The gain that would show is \
     the smallest gain that so many connections show in 80 of 100 tests.";
 
 /// The findings as JSON.
@@ -231,7 +231,20 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
         )
     };
     let all: Vec<String> = (1..test.arms.len()).map(of).collect();
-    format!("Against {}: {}.", test.arms[0].label, all.join(". "))
+    let classes = |arm: usize| {
+        let own: Vec<&Line> = found.lines.iter().filter(|line| line.arm == arm && line.class != "all").collect();
+        let count = |word: &str| own.iter().filter(|line| line.word() == word).count();
+        let (faster, slower) = (count("faster"), count("slower"));
+        (faster + slower > 0).then(|| {
+            let name = &test.arms[arm].label;
+            format!(
+                " {name} is faster in {faster} and slower in {slower} of {} by class.",
+                counted(own.len(), "comparison")
+            )
+        })
+    };
+    let classes: String = (1..test.arms.len()).filter_map(classes).collect();
+    format!("Against {}: {}.{classes}", test.arms[0].label, all.join(". "))
 }
 
 /// The whole page.
