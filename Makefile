@@ -24,6 +24,9 @@ BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14
 QUIC := $(shell command -v cmake >/dev/null && { command -v cc clang >/dev/null && echo --features quic; })
 FEATURES := $(BPF) $(QUIC)
 
+# All tests are of one build, whichever of them a step runs.
+TEST := cargo test --locked --workspace $(FEATURES)
+
 # What one set of tests leaves is tried by the next: core's own, core beside a whole path, the real kernel's recorded decisions.
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
@@ -67,7 +70,7 @@ docs: ## links lead somewhere, files keep their length, words are spelt right
 	tools/spelling.sh
 
 tests: ## unit, doc, property and command tests
-	cargo test --locked --workspace --no-fail-fast
+	$(TEST) --no-fail-fast
 
 package: ## core as crates.io gets it passes its tests outside the workspace
 	tools/package.sh
@@ -81,10 +84,10 @@ targets: ## core for a kernel's BPF and for the browser, and sim for the browser
 
 oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
 	tools/oracle.sh short
-	cargo test --locked -p bbrlab $(BPF) --test record -- --ignored
+	$(TEST) --test record -- --ignored
 
 host: build ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
-	cargo test --locked -p bbrlab-host --features load -- --include-ignored --test-threads=1
+	$(TEST) --test differential --test host --test ab -- --include-ignored --test-threads=1
 	tools/server.sh
 
 quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
@@ -104,7 +107,7 @@ uml: ## a real Linux kernel for --on uml, about four minutes; built once and kep
 
 uml-tests: build ## runs on the real Linux kernel in virtual time
 	tools/uml/build.sh
-	cargo test --locked -p bbrlab $(BPF) --test uml -- --ignored
+	$(TEST) --test uml -- --ignored
 
 agree: build ## the simulator beside the real kernel in virtual time, on the whole matrix
 	@mkdir -p out

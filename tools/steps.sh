@@ -6,6 +6,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 passed=() failed=() skipped=()
+# What is there decides what is built: it must not change between two steps that share a build.
+tools/setup.sh "$@" >/dev/null 2>&1
 for step in "$@"; do
     echo "== $step"
     begin=$SECONDS

@@ -70,6 +70,9 @@ pub enum Command {
     Conform(conform::ConformArgs),
     /// Load our algorithms into this host's kernel, see what they do there, and take them back
     Host(host::HostArgs),
+    /// Test congestion controls on this host's own connections: each gets an arm, what it does is recorded and judged
+    #[cfg(feature = "parquet")]
+    Ab(Box<ab::AbArgs>),
     /// Show this machine's TCP connections live, with what their congestion control thinks; or serve that as metrics
     Watch(watch::WatchArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
@@ -129,6 +132,8 @@ fn main() -> ExitCode {
         Command::Cdn(args) => cdn::cdn(args),
         Command::Conform(args) => conform::conform(args),
         Command::Host(args) => host::host(args),
+        #[cfg(feature = "parquet")]
+        Command::Ab(args) => ab::ab(args),
         Command::Watch(args) => watch::run(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
@@ -210,7 +215,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, record, replay, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, list, check, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();

@@ -21,6 +21,10 @@ static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub fn clean_up_on_signals() {
     // Without a handler a signal still ends the command; only a temporary file could then stay.
     let _ = ctrlc::set_handler(|| {
+        #[cfg(feature = "parquet")]
+        if crate::command::ab::end_in_order() {
+            return;
+        }
         // Held until the end, so that nobody makes another one behind our back.
         let _held = clean_up();
         bbrlab_live::leftovers::clear();

@@ -29,6 +29,8 @@ pub fn parts() -> Vec<Part> {
     let mut parts = vec![rights, pins()];
     parts.extend(of_kernel());
     parts.push(jit());
+    #[cfg(feature = "load")]
+    parts.push(cgroups());
     parts
 }
 
@@ -42,6 +44,15 @@ fn pins() -> Part {
         "/sys/fs/bpf is not mounted; `host load` mounts it and `host unload` takes it back"
     };
     part("load: pins", known, here, "the kernel has no file system of pins; use one with CONFIG_BPF_SYSCALL")
+}
+
+/// What a test's program is attached to.
+#[cfg(feature = "load")]
+fn cgroups() -> Part {
+    match crate::ab::cgroup(None) {
+        Ok(root) => Part { name: "ab: cgroups", works: true, found: format!("version 2 at {}", root.display()) },
+        Err(fault) => Part { name: "ab: cgroups", works: false, found: fault.to_string() },
+    }
 }
 
 fn jit() -> Part {
@@ -106,6 +117,12 @@ fn of_kernel() -> Vec<Part> {
             has_struct("bpf_iter__tcp"),
             "`host status --connections`; `host unload` moves live connections",
             "the kernel has no iterator over TCP sockets; use Linux 5.9 or later",
+        ),
+        part(
+            "ab: records",
+            has_struct("bpf_iter__bpf_sk_storage_map"),
+            "`ab start` sees open connections, of all network namespaces",
+            "the kernel has no iterator over what is stored with sockets; use Linux 5.9 or later",
         ),
         part(
             "CE marks counted",

@@ -5,6 +5,8 @@
 //! was killed is finished or undone by the next one. What the kernel holds is read from the kernel, never from memory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+#[cfg(feature = "load")]
+pub mod ab;
 pub mod ability;
 pub mod enable;
 mod fault;

@@ -31,6 +31,10 @@ pub(crate) static KERNEL_BBR: &[u8] = include_bytes!("../../../bpf/cc/objects/ke
 #[cfg(feature = "load")]
 pub(crate) static SWITCH: &[u8] = include_bytes!("../../../bpf/cc/objects/switch.bpf.o");
 
+/// An A/B test's own program.
+#[cfg(feature = "load")]
+pub(crate) static AB: &[u8] = include_bytes!("../../../bpf/cc/objects/ab.bpf.o");
+
 /// The object of an algorithm.
 pub fn object(algorithm: &str) -> Option<&'static [u8]> {
     OBJECTS.iter().find(|(name, _)| *name == algorithm).map(|(_, bytes)| *bytes)

@@ -41,10 +41,18 @@ impl Places {
 }
 
 /// Effective capabilities of this process.
-fn capabilities() -> u64 {
+pub(crate) fn capabilities() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Programs are fitted to the running kernel by its types.
+pub(crate) fn check_types() -> Result<(), Fault> {
+    if Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Ok(());
+    }
+    Err(Fault::Missing("this kernel tells no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"))
 }
 
 /// What this process or kernel lacks for loading, in one line.
@@ -53,11 +61,7 @@ pub fn check() -> Result<(), Fault> {
     const NET_ADMIN: u64 = 1 << 12;
     const SYS_ADMIN: u64 = 1 << 21;
     const BPF: u64 = 1 << 39;
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Err(Fault::Missing(
-            "this kernel tells no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF",
-        ));
-    }
+    check_types()?;
     let held = capabilities();
     if held & SYS_ADMIN == 0 && held & (BPF | NET_ADMIN) != BPF | NET_ADMIN {
         return Err(Fault::Missing("this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run it with sudo"));

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use bbrlab_core::{AlgorithmConfig, MAX_PARAMS};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+pub use libbpf_rs::Link;
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::objects::{KERNEL_BBR, object};
 use crate::{Fault, kernel};

@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 //! The evidence: claims with verdicts, conformance, populations, choice and reports, over what [`bbrlab_sim`] plays.
 
+pub mod ab;
 pub mod agree;
 pub mod cdn;
 pub mod choose;

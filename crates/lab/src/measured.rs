@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use bbrlab_core::AlgorithmConfig;
 use serde_json::Value;
 
 use crate::paths::KindSpec;
@@ -72,8 +73,7 @@ pub fn read(text: &str) -> Result<Vec<Connection>, String> {
 
 /// `ss -tin`, once or over and over: of each connection the newest counters.
 fn ss(text: &str) -> Vec<Connection> {
-    let mut found: Vec<Connection> = Vec::new();
-    let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut found = Newest::default();
     let mut ends = None;
     for line in text.lines() {
         let words = Words::of(line);
@@ -81,17 +81,35 @@ fn ss(text: &str) -> Vec<Connection> {
             ends = Some((local.to_owned(), peer.to_owned()));
         }
         let Some(min_rtt) = words.number("minrtt").or_else(|| words.number("rtt")) else { continue };
-        let newest = connection(&words, min_rtt, ends.clone());
-        match ends.take().map(|ends| (known.get(&ends).copied(), ends)) {
-            Some((Some(at), _)) => found[at].update(newest),
-            Some((None, ends)) => {
-                known.insert(ends, found.len());
-                found.push(newest);
+        found.add(connection(&words, min_rtt, ends.take()));
+    }
+    found.into_connections()
+}
+
+/// Connections that are looked at over and over: of each the newest counters, its best rate, its range of RTTs.
+#[derive(Clone, Debug, Default)]
+pub struct Newest {
+    found: Vec<Connection>,
+    known: BTreeMap<(String, String), usize>,
+}
+
+impl Newest {
+    /// One more look at a connection; one whose ends are not known is another each time.
+    pub fn add(&mut self, connection: Connection) {
+        let Some(ends) = &connection.ends else { return self.found.push(connection) };
+        match self.known.get(ends) {
+            Some(at) => self.found[*at].update(connection),
+            None => {
+                self.known.insert(ends.clone(), self.found.len());
+                self.found.push(connection);
             }
-            None => found.push(newest),
         }
     }
-    found
+
+    /// In the order in which they were first seen.
+    pub fn into_connections(self) -> Vec<Connection> {
+        self.found
+    }
 }
 
 fn connection(words: &Words<'_>, min_rtt_ms: f64, ends: Option<(String, String)>) -> Connection {
@@ -375,14 +393,14 @@ fn current(used: &[&Connection], said: &mut Vec<String>) -> Option<String> {
     let (name, own) = bytes.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let share = 100.0 * own / bytes.values().sum::<f64>();
     let of = if bytes.len() > 1 { format!(" ({share:.0} % of the bytes)") } else { String::new() };
-    let known = match *name {
-        "bbr" | "bbr1" => "bbr1",
+    // `bbrlab host` gives our own algorithms names that a kernel takes.
+    let own = name.strip_prefix("bbrlab_").unwrap_or(name).replace('_', "-");
+    let known = match own.as_str() {
+        "bbr" => "bbr1",
         "bbr3" => "bbr3-linux",
-        "bbr2" => "bbr2",
-        "cubic" => "cubic",
-        "reno" => "reno",
-        other => {
-            said.push(format!("in use: {other}{of}, which bbrlab does not have; compared with cubic instead"));
+        own if AlgorithmConfig::named(own).is_some() => own,
+        _ => {
+            said.push(format!("in use: {name}{of}, which bbrlab does not have; compared with cubic instead"));
             return None;
         }
     };

@@ -25,6 +25,8 @@ pub fn state_of(info: &TcpInfo, bbr: Option<&BbrInfo>) -> Option<State> {
         return None;
     }
     Some(match bbr {
+        // Nothing of its own was acknowledged yet: the kernel's bbr sets its gains when that happens, not when it begins.
+        Some(bbr) if bbr.bw == 0 => State::Startup,
         Some(bbr) if bbr.pacing_gain > STARTUP_ABOVE => State::Startup,
         Some(bbr) if bbr.pacing_gain < DRAIN_BELOW => State::Drain,
         Some(bbr) if bbr.cwnd_gain == UNITY && bbr.pacing_gain == UNITY => State::ProbeRtt,

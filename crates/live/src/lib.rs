@@ -9,6 +9,8 @@ pub mod clock;
 mod columns;
 pub mod ethtool;
 pub mod flows;
+#[cfg(feature = "host")]
+pub mod hook;
 pub mod kernel;
 pub mod leftovers;
 pub mod measure;

@@ -221,6 +221,8 @@ pub enum Traffic {
         rate: Rate,
         /// How often the application writes.
         tick: Span,
+        /// Bytes of which each write is a multiple: 1, or a packet's payload where no packet is to be short. Not 0.
+        unit: u32,
     },
     /// Responses of `size` bytes, each asked for `think` after the last one arrived, over one connection.
     RequestResponse {

@@ -2,6 +2,7 @@
 //! where to get it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod live;
 mod page;
 
 use std::fmt::Write as _;
@@ -39,7 +40,8 @@ const TAKES: f64 = 0.8;
 #[command(after_help = "Examples:\n  \
         bbrlab advise --rate 50mbit --rtt 40ms --loss 0.5%\n  \
         bbrlab advise --rate 20mbit..100mbit --rtt 20ms..80ms --buffer 0.2bdp..1bdp --rivals 0..2\n  \
-        ss -tin | bbrlab advise --from -\n\n\
+        ss -tin | bbrlab advise --from -\n  \
+        bbrlab advise --from live\n\n\
         What is not known is a range, LOW..HIGH; each draw takes one value of it. Exit status with --judge: 1 if the advice \
         keeps less than 98 % of the best choice in hindsight.")]
 pub struct AdviseArgs {
@@ -63,10 +65,13 @@ pub struct AdviseArgs {
     pub rival_flows: Option<String>,
     #[command(flatten)]
     pub more: ConditionArgs,
-    /// What was measured: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; - for standard input; the flags above
-    /// override it
-    #[arg(long, value_name = "FILE", help_heading = "Path")]
+    /// What was measured: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; - for standard input; or live: this
+    /// machine's own connections, watched for a minute; the flags above override it
+    #[arg(long, value_name = "FILE|live", help_heading = "Path")]
     pub from: Option<std::path::PathBuf>,
+    /// How long --from live watches, in whole seconds [default: 60s]
+    #[arg(long, value_name = "TIME", requires = "from", help_heading = "Path")]
+    pub watch: Option<String>,
     /// A population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, rival_flows, weight
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals", "rival_flows", "trace", "demand"], help_heading = "Path")]
     pub population: Option<std::path::PathBuf>,
@@ -106,6 +111,9 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub report: Option<std::path::PathBuf>,
 }
+
+/// What `--from` takes instead of a file; a file of that name is ./live.
+const LIVE: &str = "live";
 
 /// What is known of the paths.
 struct Known {
@@ -192,6 +200,8 @@ fn known(args: &AdviseArgs) -> Result<Known, Failure> {
     }
     let evidence = match &args.from {
         None => None,
+        Some(path) if path.as_os_str() == LIVE => Some(measured::evidence(&live::connections(looks(args)?)?)),
+        Some(_) if args.watch.is_some() => return Err("--watch: it goes with --from live; leave it out".to_owned()),
         Some(path) => {
             let place = |error: String| format!("{}: {error}", inputs::name(path));
             let connections = measured::read(&inputs::measurement(path, "a measurement").map_err(place)?);
@@ -231,6 +241,17 @@ fn known(args: &AdviseArgs) -> Result<Known, Failure> {
     let kind = Kind::parse(&spec).map_err(|error| format!("--{}", error.replacen("rival_flows", "rival-flows", 1)))?;
     let (said, current) = evidence.map_or((Vec::new(), None), |evidence| (evidence.said, evidence.current));
     Ok(Known { population: Population::of(kind), conditions, said, current })
+}
+
+/// Seconds that `--from live` watches.
+fn looks(args: &AdviseArgs) -> Result<u32, Failure> {
+    let Some(text) = &args.watch else { return Ok(60) };
+    let time: TimeSpan = text.parse().map_err(|error| format!("--watch: {error}"))?;
+    let seconds = time.as_secs().round();
+    if !(1.0..=86_400.0).contains(&seconds) {
+        return Err(format!("--watch: {text:?} is out of range; give 1s to 86400s"));
+    }
+    Ok(seconds as u32)
 }
 
 /// What the other flags say of every path.

@@ -100,7 +100,7 @@ pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
 }
 
 /// The algorithm as it is written for a flow: `NAME[,PARAM=VALUE]…`.
-fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
+pub fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
     let unknown = || bbrlab_host::Fault::NoProgram(name.to_owned()).to_string();
@@ -121,10 +121,13 @@ fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
 }
 
 #[cfg(not(feature = "host"))]
+pub use loaded::WITHOUT;
+
+#[cfg(not(feature = "host"))]
 mod loaded {
     use super::*;
 
-    const WITHOUT: &str = "this build cannot load BPF programs; install libelf's and zlib's headers (on Debian: apt-get install \
+    pub const WITHOUT: &str = "this build cannot load BPF programs; install libelf's and zlib's headers (on Debian: apt-get install \
          libelf-dev zlib1g-dev make pkg-config gcc) and build with `cargo build --release -p bbrlab --features host`";
 
     pub fn load(_config: &AlgorithmConfig, _name: &str, _as_default: bool) -> Result<Verdict, Failure> {

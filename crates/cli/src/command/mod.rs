@@ -1,6 +1,8 @@
 //! One file a command: its flags, and what they do.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+#[cfg(feature = "parquet")]
+pub mod ab;
 pub mod advise;
 pub mod agree;
 pub mod cdn;

@@ -51,7 +51,7 @@ impl Storm {
         init.max_pacing_rate = source.some().map(Rate::bits_per_sec);
         init.selective_acks = source.bool();
         let cc = Controller::new(config, &init);
-        let cc = if source.u8() % 4 == 0 { cc.with_host_recovery() } else { cc };
+        let cc = if source.u8() & 3 == 0 { cc.with_host_recovery() } else { cc };
         let storm = Self { cc, now, tokens: [Token::default(); 16], sent: 0, open: None };
         storm.check();
         storm
@@ -126,7 +126,7 @@ impl Storm {
             self.end_ack(source);
         }
         self.open = Some(open);
-        if source.u8() % 8 != 0 {
+        if source.u8() & 7 != 0 {
             self.end_ack(source);
         }
     }
@@ -218,7 +218,7 @@ impl Storm {
 
     /// What happens seldom.
     fn change(&mut self, event: u8, source: &mut impl Source) {
-        let is_rare = source.u8() % 8 == 0;
+        let is_rare = source.u8() & 7 == 0;
         match event & 7 {
             0 if is_rare => self.cc.on_mss(source.u32()),
             1 if is_rare => {

@@ -5,7 +5,7 @@
 mod answer;
 pub mod file;
 pub mod gain;
-mod page;
+pub(crate) mod page;
 mod play;
 mod spread;
 pub mod table;

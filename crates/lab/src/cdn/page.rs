@@ -100,12 +100,12 @@ fn shown(gain: &Gain) -> String {
 }
 
 /// A ratio less 1 in per cent, with its sign.
-pub(super) fn signed(value: f64) -> String {
+pub(crate) fn signed(value: f64) -> String {
     let text = three(100.0 * value);
     if value > 0.0 { format!("+{text}") } else { text.replace('-', "−") }
 }
 
-pub(super) fn three(value: f64) -> String {
+pub(crate) fn three(value: f64) -> String {
     let places = if value.abs() >= 100.0 { 0 } else { usize::from(value.abs() < 10.0) + 1 };
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }

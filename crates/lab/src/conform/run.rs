@@ -49,12 +49,12 @@ impl Scales {
         }
         let rate = self.number(expression)?;
         if rate <= 0.0 {
-            return Ok(Traffic::Rate { rate: Rate::bits_per_sec(0), tick: FOREVER });
+            return Ok(Traffic::Rate { rate: Rate::bits_per_sec(0), tick: FOREVER, unit: self.mss });
         }
         let packet_s = f64::from(self.mss) * 8.0 / rate;
         let packets = (self.round_s / WRITES_PER_ROUND / packet_s).floor().max(1.0);
         let tick = Span::nanos((packets * packet_s * NANOS_PER_SEC as f64).ceil() as u64);
-        Ok(Traffic::Rate { rate: Rate::bits_per_sec(rate.round() as u64), tick })
+        Ok(Traffic::Rate { rate: Rate::bits_per_sec(rate.round() as u64), tick, unit: self.mss })
     }
 }
 

@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn losses_and_silence_begin_when_their_state_does() {
         let up = |after: u64, what| at(Entered::State(State::ProbeBwUp), None, Span::millis(after), what);
-        let silence = Action::Traffic(Traffic::Rate { rate: Rate::bits_per_sec(0), tick: Span::secs(100) });
+        let silence = Action::Traffic(Traffic::Rate { rate: Rate::bits_per_sec(0), tick: Span::secs(100), unit: 1 });
         let cues = vec![up(0, Action::LoseEvery(10)), up(40, Action::LoseEvery(0)), up(60, silence)];
         let output = run_scripted(&setup(), &Script { cues, record: true });
         let flow = &output.trace.flows[0];

@@ -424,7 +424,7 @@ fn traffic(spec: &FlowSpec, size: Option<u64>) -> Traffic {
         return Traffic::RequestResponse { size: size.0, think: think.span() };
     }
     match options.rate {
-        Some(rate) => Traffic::Rate { rate: rate.rate(), tick: WRITE_TICK },
+        Some(rate) => Traffic::Rate { rate: rate.rate(), tick: WRITE_TICK, unit: 1 },
         None => Traffic::Bulk,
     }
 }

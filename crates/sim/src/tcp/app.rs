@@ -40,7 +40,7 @@ impl App {
             Traffic::Bulk => (u64::MAX, stop),
             Traffic::Size(bytes) => (*bytes, Time::NEVER),
             Traffic::OnOff { on, .. } => (u64::MAX, (now + *on).min(stop)),
-            Traffic::Rate { rate, tick } => (rate.bytes_in(*tick), (now + *tick).min(stop)),
+            Traffic::Rate { rate, tick, unit } => (whole(rate.bytes_in(*tick), *unit), (now + *tick).min(stop)),
             Traffic::RequestResponse { size, .. } => (*size, stop),
             Traffic::Objects(objects) => (objects.first().map_or(0, |object| object.size), stop),
         };
@@ -64,12 +64,12 @@ impl App {
                 self.next = (now + if self.busy { *on } else { *off }).min(self.stop);
                 self.busy
             }
-            Traffic::Rate { rate, tick } => {
+            Traffic::Rate { rate, tick, unit } => {
                 self.ticks += 1;
                 // From the start each time, so that no rounding accumulates.
-                self.written =
-                    self.base.saturating_add(rate.bytes_in(Span::nanos(tick.as_nanos().saturating_mul(self.ticks))));
-                self.next = (self.started + Span::nanos(tick.as_nanos().saturating_mul(self.ticks))).min(self.stop);
+                let elapsed = Span::nanos(tick.as_nanos().saturating_mul(self.ticks));
+                self.written = self.base.saturating_add(whole(rate.bytes_in(elapsed), *unit));
+                self.next = (self.started + elapsed).min(self.stop);
                 true
             }
             Traffic::RequestResponse { size, .. } => {
@@ -133,6 +133,11 @@ impl App {
     }
 }
 
+/// Without what does not fill a unit.
+fn whole(bytes: u64, unit: u32) -> u64 {
+    bytes - bytes % u64::from(unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,12 +146,27 @@ mod tests {
 
     #[test]
     fn a_rate_limited_writer_keeps_its_rate_without_drift() {
-        let mut app =
-            App::new(Traffic::Rate { rate: Rate::bits_per_sec(1_000_001), tick: Span::millis(7) }, Time::ZERO, None);
+        let mut app = App::new(
+            Traffic::Rate { rate: Rate::bits_per_sec(1_000_001), tick: Span::millis(7), unit: 1 },
+            Time::ZERO,
+            None,
+        );
         while app.next < Time::ZERO + Span::secs(100) {
             app.on_time(app.next, 0);
         }
         assert!((12_499_000..=12_502_000).contains(&app.written), "{}", app.written);
+    }
+
+    #[test]
+    fn a_writer_of_whole_packets_leaves_no_short_one() {
+        // 12 packets in a tick and a fraction of a byte, as rounding up to whole nanoseconds leaves it.
+        let tick = Span::nanos(1_248_001);
+        let mut app =
+            App::new(Traffic::Rate { rate: Rate::bits_per_sec(5_000_000_000), tick, unit: 65_000 }, Time::ZERO, None);
+        for n in 1..10_000 {
+            assert_eq!(app.written, n * 12 * 65_000);
+            app.on_time(app.next, 0);
+        }
     }
 
     #[test]
@@ -174,7 +194,7 @@ mod tests {
     fn a_writer_that_changes_goes_on_from_what_has_left_the_socket() {
         let mut app = App::new(Traffic::Bulk, Time::ZERO, None);
         let now = Time::ZERO + Span::secs(1);
-        app.change(now, Traffic::Rate { rate: Rate::bits_per_sec(8_000), tick: Span::millis(100) }, 5_000);
+        app.change(now, Traffic::Rate { rate: Rate::bits_per_sec(8_000), tick: Span::millis(100), unit: 1 }, 5_000);
         assert_eq!(app.written, 5_100);
         app.on_time(app.next, 5_100);
         assert_eq!((app.written, app.next), (5_200, now + Span::millis(200)));

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_short_segment_waits_while_another_one_is_outstanding() {
         let mut setup = FlowSetup::bulk("cubic", AlgorithmConfig::named("cubic").unwrap());
-        setup.traffic = Traffic::Rate { rate: Rate::bits_per_sec(1_600_000), tick: Span::millis(10) };
+        setup.traffic = Traffic::Rate { rate: Rate::bits_per_sec(1_600_000), tick: Span::millis(10), unit: 1 };
         let mut sender = Sender::new(0, &setup, 1);
         let mut lengths = |step: fn(&mut Sender, &FlowSetup, &mut Vec<Segment>)| {
             let mut out = Vec::new();

@@ -185,6 +185,7 @@ impl Dice {
             3 => Traffic::Rate {
                 rate: Rate::bits_per_sec((rate * self.log(0.01, 2.0)).max(1.0) as u64),
                 tick: self.span(Span::millis(1), Span::millis(200)),
+                unit: 1,
             },
             4 => Traffic::RequestResponse {
                 size: self.log(1.0, 1e6) as u64,

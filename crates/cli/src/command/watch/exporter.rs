@@ -64,6 +64,7 @@ struct Metrics {
     looks: Counter<u64, AtomicU64>,
     busy: Counter<f64, AtomicU64>,
     counted: BTreeMap<u64, [u64; 3]>,
+    shown: (BTreeMap<Labels, i64>, BTreeMap<StateLabels, i64>),
     ports: BTreeSet<u16>,
 }
 
@@ -87,6 +88,7 @@ impl Metrics {
             looks: Counter::default(),
             busy: Counter::default(),
             counted: BTreeMap::new(),
+            shown: Default::default(),
             ports: BTreeSet::new(),
         };
         let mut to = Registry::with_prefix("bbrlab");
@@ -150,8 +152,8 @@ impl Metrics {
             *connections.entry(labels).or_insert(0) += 1;
         }
         self.counted = counted;
-        set(&self.connections, &connections);
-        set(&self.states, &states);
+        set(&self.connections, &mut self.shown.0, connections);
+        set(&self.states, &mut self.shown.1, states);
         self.looks.inc();
         self.busy.inc_by(busy_s);
     }
@@ -166,12 +168,15 @@ impl Metrics {
     }
 }
 
-/// What is there no longer is taken out, so that a scrape does not show it as it was.
-fn set<L: Clone + std::hash::Hash + Eq + Ord>(family: &Count<L>, now: &BTreeMap<L, i64>) {
-    family.clear();
-    for (labels, count) in now {
+/// What is there no longer is taken out, so that a scrape does not show it as it was. The rest is never missing from one.
+fn set<L: Clone + std::hash::Hash + Eq + Ord>(family: &Count<L>, shown: &mut BTreeMap<L, i64>, now: BTreeMap<L, i64>) {
+    for gone in shown.keys().filter(|labels| !now.contains_key(labels)) {
+        family.remove(gone);
+    }
+    for (labels, count) in &now {
         family.get_or_create(labels).set(*count);
     }
+    *shown = now;
 }
 
 /// Looks every `interval`, and answers at `address` until it is interrupted.
@@ -236,19 +241,38 @@ mod tests {
         let listening = BTreeSet::from([443]);
         let mut one = seen("192.0.2.1:50000", 8e6, 40.0);
         metrics.count(&[one.clone()], &listening, 0.001);
-        let sent = r#"bbrlab_tcp_sent_bytes_total{cc="bbr3-linux",port="443"}"#;
+        let sent = r#"bbrlab_tcp_sent_bytes_total{cc="bbr3_linux",port="443"}"#;
         assert_eq!(value(&metrics, sent), Some(0.0), "what was sent before it began is not counted");
         one.sent_bytes += 500;
         let mut new = seen("192.0.2.1:50001", 8e6, 40.0);
         (new.cookie, new.sent_bytes) = (2, 300);
         metrics.count(&[one, new], &listening, 0.001);
         assert_eq!(value(&metrics, sent), Some(800.0));
-        assert_eq!(value(&metrics, r#"bbrlab_tcp_connections{cc="bbr3-linux",port="443"}"#), Some(2.0));
-        assert_eq!(value(&metrics, r#"bbrlab_tcp_rtt_seconds_count{cc="bbr3-linux",port="443"}"#), Some(3.0));
-        let state = r#"bbrlab_tcp_states{cc="bbr3-linux",state="probe_bw_cruise"}"#;
+        assert_eq!(value(&metrics, r#"bbrlab_tcp_connections{cc="bbr3_linux",port="443"}"#), Some(2.0));
+        assert_eq!(value(&metrics, r#"bbrlab_tcp_rtt_seconds_count{cc="bbr3_linux",port="443"}"#), Some(3.0));
+        let state = r#"bbrlab_tcp_states{cc="bbr3_linux",state="probe_bw_cruise"}"#;
         assert_eq!(value(&metrics, state), Some(2.0));
         metrics.count(&[], &listening, 0.001);
         assert_eq!((value(&metrics, state), value(&metrics, sent)), (None, Some(800.0)));
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_metrics_that_are_there() {
+        let text = include_str!("../../../../../contrib/grafana-dashboard.json");
+        let dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert!(dashboard["panels"].as_array().unwrap().len() >= 8);
+        let mut metrics = Metrics::new();
+        metrics.count(&[seen("192.0.2.1:50000", 8e6, 40.0)], &BTreeSet::from([443]), 0.001);
+        let mut body = String::new();
+        text::encode(&mut body, &metrics.registry).unwrap();
+        let asked: BTreeSet<&str> = text
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|word| word.starts_with("bbrlab_"))
+            .collect();
+        assert!(asked.len() >= 9);
+        for name in asked {
+            assert!(body.contains(&format!("\n{name}{{")) || body.contains(&format!("\n{name} ")), "{name}");
+        }
     }
 
     /// A million clients on a million ports are one label.

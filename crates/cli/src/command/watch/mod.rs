@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bbrlab_host::places::Places;
-use bbrlab_host::telemetry;
+use bbrlab_host::{objects, telemetry};
 use bbrlab_lab::words::counted;
 use bbrlab_live::clock;
 use bbrlab_live::watch::{Filter, Model, Network, Seen, Watcher};
@@ -29,8 +29,7 @@ use crate::{Failure, Verdict, print};
         bbrlab watch --once --sort retransmit\n  \
         bbrlab watch --json --cc bbr >> connections.jsonl\n  \
         bbrlab watch --prometheus 127.0.0.1:9435\n\n\
-        It needs no more rights than ss. Only what our own algorithms in the kernel (bbrlab host load) think is\n\
-        told to those who may read their pins, usually root.")]
+        It needs no more rights than ss; only the models of our own algorithms (bbrlab host load) need root.")]
 pub struct WatchArgs {
     /// Only connections with this port at either end
     #[arg(long, value_name = "PORT")]
@@ -148,8 +147,7 @@ fn add_models(seen: &mut [Seen]) -> Option<String> {
     let loaded = match std::fs::read_dir(&pins) {
         Ok(loaded) => loaded,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            // What is built in tells its model by itself, or has none.
-            let ours = |one: &Seen| one.model.is_none() && (one.cc.contains("bbr") || is_ours(&one.cc));
+            let ours = |one: &Seen| one.model.is_none() && is_ours(&one.cc);
             let hidden = seen.iter().filter(|one| ours(one)).count();
             return (hidden > 0).then(|| {
                 format!(
@@ -178,9 +176,9 @@ fn add_models(seen: &mut [Seen]) -> Option<String> {
     note
 }
 
-/// Whether `bbrlab host load` gives this name to one of ours that is no BBR by name.
+/// Whether `bbrlab host load` gives this name to one of ours.
 fn is_ours(name: &str) -> bool {
-    matches!(name, "acd-linux" | "davis")
+    objects::OBJECTS.iter().any(|(algorithm, _)| objects::kernel_name(algorithm) == name)
 }
 
 /// Both ends; an IPv4 address that an IPv6 socket holds is an IPv4 address.
@@ -300,7 +298,7 @@ pub mod tests {
             local: "10.0.0.1:443".parse().unwrap(),
             remote: remote.parse().unwrap(),
             cookie: 1,
-            cc: "bbr3-linux".to_owned(),
+            cc: "bbr3_linux".to_owned(),
             state: Some("probe_bw_cruise"),
             goodput_bps: Some(goodput),
             delivery_bps: Some(20_000_000),

@@ -13,7 +13,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LegendPosition, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
 
 use super::{COLUMNS, Look, Sort, Source, row};
@@ -26,6 +26,11 @@ use crate::{Failure, Verdict};
 const HISTORY: usize = 120;
 /// Colours of the lines: told apart by hue and, in the legend, by name.
 const LINES: [Color; 3] = [Color::Cyan, Color::Yellow, Color::Magenta];
+
+/// Between columns.
+const SPACING: u16 = 2;
+/// Columns that a narrow terminal goes without, the first one first.
+const LEAVE: [&str; 8] = ["pacing", "delivery", "in flight", "min", "bw", "cwnd", "state", "local port"];
 
 /// Whether the terminal is ours.
 static SHOWN: AtomicBool = AtomicBool::new(false);
@@ -192,24 +197,41 @@ impl View {
             shown.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0).max(head)
         };
         let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
+        let columns = fitting(&widths, area.width.into());
         let line = |cells: Vec<String>| {
-            let padded = cells.into_iter().zip(&widths).zip(COLUMNS).map(|((cell, &width), (_, align))| match align {
-                Align::Right => format!("{cell:>width$}"),
-                Align::Left | Align::Text => format!("{cell:<width$}"),
+            let padded = columns.iter().map(|&column| {
+                let (cell, width) = (&cells[column], widths[column]);
+                match COLUMNS[column].1 {
+                    Align::Right => format!("{cell:>width$}"),
+                    Align::Left | Align::Text => format!("{cell:<width$}"),
+                }
             });
             Row::new(padded.collect::<Vec<_>>())
         };
         let head = line(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect());
         let table = Table::new(
             shown.iter().cloned().map(line),
-            widths.iter().map(|width| Constraint::Length(u16::try_from(*width).unwrap_or(u16::MAX))),
+            columns.iter().map(|column| Constraint::Length(u16::try_from(widths[*column]).unwrap_or(u16::MAX))),
         )
-        .column_spacing(2)
+        .column_spacing(SPACING)
         .header(head.style(Style::default().add_modifier(Modifier::UNDERLINED)))
         .row_highlight_style(Style::default().add_modifier(Modifier::REVERSED));
         let mut state = TableState::default().with_selected(at.saturating_sub(first));
         frame.render_stateful_widget(table, area, &mut state);
     }
+}
+
+/// The columns that a terminal has room for.
+fn fitting(widths: &[usize], room: usize) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..widths.len()).collect();
+    for name in LEAVE {
+        let needed: usize = columns.iter().map(|column| widths[*column] + usize::from(SPACING)).sum();
+        if needed <= room + usize::from(SPACING) {
+            break;
+        }
+        columns.retain(|column| COLUMNS[*column].0 != name);
+    }
+    columns
 }
 
 fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
@@ -241,6 +263,8 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
                 .block(Block::bordered().title(title.to_owned()))
                 .x_axis(Axis::default().bounds([0.0, (HISTORY - 1) as f64]))
                 .y_axis(Axis::default().bounds([0.0, top]).labels(["0".to_owned(), show(top)]))
+                // New values come in at the right.
+                .legend_position(Some(LegendPosition::TopLeft))
                 .hidden_legend_constraints((Constraint::Percentage(60), Constraint::Percentage(80)));
             frame.render_widget(chart, area);
         };
@@ -281,7 +305,7 @@ fn lines(detail: &Detail) -> Vec<Line<'static>> {
             one.in_flight,
         )),
         Line::raw(format!(
-            " sent {} kB, of them again {} kB; just now {}",
+            " sent {} kB, {} kB of them retransmissions; just now {}",
             one.sent_bytes / 1000,
             one.retransmitted_bytes / 1000,
             one.retransmit_ratio.map_or_else(dash, percent),
@@ -350,7 +374,11 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     fn screen(view: &mut View) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(170, 40)).unwrap();
+        screen_of(view, 170)
+    }
+
+    fn screen_of(view: &mut View, columns: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(columns, 40)).unwrap();
         terminal.draw(|frame| view.draw(frame)).unwrap();
         let buffer = terminal.backend().buffer().clone();
         let width = usize::from(buffer.area.width);
@@ -404,6 +432,20 @@ mod tests {
         assert!(screen(&mut view).contains("closed"));
         assert!(!press(&mut view, KeyCode::Esc), "back to the list first");
         assert!(press(&mut view, KeyCode::Char('q')));
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_fewer_columns_whole() {
+        let mut view = View::new(Sort::Goodput);
+        view.take(look(&[(1, 9e6), (2, 5e6)]));
+        let wide = screen_of(&mut view, 170);
+        assert!(COLUMNS.iter().all(|(name, _)| wide.contains(name)), "{wide}");
+        let narrow = screen_of(&mut view, 80);
+        for word in ["192.0.2.1:50000", "bbr3_linux", "9.00 Mbit/s", "1.00 %", "RTT ms"] {
+            assert!(narrow.contains(word), "{word}\n{narrow}");
+        }
+        assert!(!narrow.contains("pacing") && !narrow.contains("delivery"), "{narrow}");
+        screen_of(&mut view, 1);
     }
 
     #[test]

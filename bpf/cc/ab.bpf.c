@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
+/*
+ * An A/B test of congestion controls: each new TCP connection of a cgroup is given an arm by a keyed hash, and its congestion control
+ * with it. What it did is told at its close, through a ring, and meanwhile to whoever reads the iterator.
+ * Nothing here holds a connection up: where memory or room is missing, that is counted, and the connection goes on as it would have.
+ */
+#include "../kernel.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* As in crates/lab/src/ab/. */
+#define ARMS 8
+#define BUCKETS 10000
+#define PORTS 8
+#define PREFIXES 16
+#define OUTSIDE 0xff
+#define NAME_MAX 16
+
+enum { BY_CONNECTION, BY_PREFIX, BY_TIME };
+enum { PASSIVE = 1, REFUSED = 2, APP_LIMITED = 4, OVERRIDDEN = 8, OPEN = 16 };
+enum { ACTIVE_CONNECTIONS = 1, PASSIVE_CONNECTIONS = 2 };
+
+/* Linux include/uapi/linux/bpf.h and tcp_states.h. */
+enum { OP_TIMEOUT_INIT = 1, OP_CONNECT = 3, OP_ACTIVE = 4, OP_PASSIVE = 5, OP_STATE = 10 };
+enum { STATE_CALLS = 1 << 2, SYN_SENT = 2, CLOSED = 7 };
+enum { TCP = 6, CONGESTION = 13, INET = 2, INET6 = 10, NO_WAKEUP = 1 };
+
+static long (*const bpf_get_socket_cookie)(void *ctx) = (void *)46;
+static long (*const bpf_sock_ops_cb_flags_set)(void *ctx, int flags) = (void *)59;
+
+struct bpf_sock_ops {
+	__u32 op, args[4];
+	__u32 family, remote_ip4, local_ip4, remote_ip6[4], local_ip6[4], remote_port, local_port, is_fullsock;
+	__u32 snd_cwnd, srtt_us, cb_flags, state, others[18];
+	__u64 bytes_received, bytes_acked;
+	void *sk;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kernfs_node___ab {
+	__u64 id;
+};
+
+struct cgroup___ab {
+	struct kernfs_node___ab *kn;
+};
+
+struct sock_cgroup_data___ab {
+	struct cgroup___ab *cgroup;
+};
+
+struct sock___ab {
+	struct sock_cgroup_data___ab sk_cgrp_data;
+};
+
+struct tcp_sock___ab {
+	__u64 bytes_sent, bytes_retrans, bytes_acked, bytes_received;
+	__u32 data_segs_out, total_retrans, delivered, delivered_ce, lost;
+	__u32 rate_delivered, rate_interval_us;
+	__u32 chrono_start, chrono_stat[3];
+	__u8 chrono_type : 2;
+	__u8 rate_app_limited : 1;
+};
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	void *map;
+	struct sock *sk;
+	void *value;
+};
+
+#pragma clang attribute pop
+
+/* A bit field in some kernels, a whole byte in others: nothing is known of its place before the program is loaded. */
+#define READ_ANY(s, field)                                                                        \
+	({                                                                                        \
+		const void *p = (const void *)(s) + __builtin_preserve_field_info((s)->field, 0); \
+		__u64 value = 0;                                                                  \
+		asm volatile("" : "+r"(p));                                                       \
+		switch (__builtin_preserve_field_info((s)->field, 1)) {                           \
+		case 1: value = *(const __u8 *)p; break;                                          \
+		case 2: value = *(const __u16 *)p; break;                                         \
+		case 4: value = *(const __u32 *)p; break;                                         \
+		case 8: value = *(const __u64 *)p; break;                                         \
+		}                                                                                 \
+		value <<= __builtin_preserve_field_info((s)->field, 4);                           \
+		value >> __builtin_preserve_field_info((s)->field, 5);                            \
+	})
+
+struct prefix {
+	__u32 address[4], mask[4];
+};
+
+/* Set before the program is loaded. */
+struct settings {
+	__u64 key[2], slot_ns;
+	__u32 by, directions, ports, prefixes;
+	/* What of a client's address is kept: IPv4 is mapped into IPv6. */
+	__u32 keep4[4], keep6[4];
+	__u32 port[PORTS];
+	struct prefix prefix[PREFIXES];
+	char names[ARMS][NAME_MAX];
+};
+
+const volatile struct settings settings SEC(".rodata.settings") = {};
+
+/* Which arm each bucket has; OUTSIDE: no part of the test. Every change raises `epoch`. */
+struct split {
+	__u32 epoch;
+	__u8 arm[BUCKETS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct split);
+} split SEC(".maps");
+
+struct arm_counters {
+	__u64 tried, established, failed, refused;
+};
+
+struct counters {
+	struct arm_counters arm[ARMS];
+	__u64 lost, no_memory;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct counters);
+} counters SEC(".maps");
+
+/* A connection's part in the test. */
+struct member {
+	__u64 id, begun_ns;
+	__u32 epoch, told;
+	__u32 client[4];
+	__u16 bucket, port;
+	__u8 arm, flags, family, unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct member);
+} members SEC(".maps");
+
+/* crates/lab/src/ab/record.rs reads it by these places. */
+struct record {
+	__u64 id, begun_ns, at_ns, cgroup;
+	__u64 bytes_acked, bytes_received, bytes_sent, bytes_retrans, pacing_rate, delivery_rate;
+	__u32 busy_ticks, rwnd_limited_ticks, sndbuf_limited_ticks;
+	__u32 data_segs_out, retrans, delivered, delivered_ce, lost;
+	__u32 min_rtt_us, srtt_us, cwnd, mss;
+	__u32 epoch, nth;
+	__u32 client[4];
+	__u16 bucket, port;
+	__u8 arm, flags, family, unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 23);
+} records SEC(".maps");
+
+static __always_inline struct counters *count(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&counters, &zero);
+}
+
+#define COUNT(of, what)                                            \
+	({                                                         \
+		struct counters *c = count();                      \
+		__u32 nth = (of) & (ARMS - 1);                     \
+		if (c)                                             \
+			__sync_fetch_and_add(&c->arm[nth].what, 1); \
+	})
+
+/* SipHash-2-4 (Aumasson and Bernstein, 2012) of six words. */
+#define ROTATE(x, by) ((x) << (by) | (x) >> (64 - (by)))
+#define ROUND                                           \
+	do {                                            \
+		v0 += v1, v1 = ROTATE(v1, 13) ^ v0;     \
+		v0 = ROTATE(v0, 32), v2 += v3;          \
+		v3 = ROTATE(v3, 16) ^ v2, v0 += v3;     \
+		v3 = ROTATE(v3, 21) ^ v0, v2 += v1;     \
+		v1 = ROTATE(v1, 17) ^ v2;               \
+		v2 = ROTATE(v2, 32);                    \
+	} while (0)
+#define WORDS 6
+
+static __always_inline __u64 hash(const __u64 *words)
+{
+	__u64 k0 = settings.key[0], k1 = settings.key[1];
+	__u64 v0 = k0 ^ 0x736f6d6570736575, v1 = k1 ^ 0x646f72616e646f6d;
+	__u64 v2 = k0 ^ 0x6c7967656e657261, v3 = k1 ^ 0x7465646279746573;
+
+#pragma unroll
+	for (int i = 0; i <= WORDS; i++) {
+		__u64 word = i < WORDS ? words[i] : (__u64)(WORDS * 8) << 56;
+
+		v3 ^= word;
+		ROUND;
+		ROUND;
+		v0 ^= word;
+	}
+	v2 ^= 0xff;
+	ROUND;
+	ROUND;
+	ROUND;
+	ROUND;
+	return v0 ^ v1 ^ v2 ^ v3;
+}
+
+/* The verifier takes accesses that name their place alone; the compiler would join two into one whose place is computed. */
+#define WORD(ops, field)                                                                                            \
+	({                                                                                                          \
+		__u32 word;                                                                                         \
+		asm volatile("%0 = *(u32 *)(%1 + %2)"                                                               \
+			     : "=r"(word)                                                                           \
+			     : "r"(ops), "i"(__builtin_offsetof(struct bpf_sock_ops, field)));                      \
+		word;                                                                                               \
+	})
+
+/* Both ends, IPv4 mapped into IPv6, in the order of the network. */
+struct ends {
+	__u32 remote[4], local[4];
+	__u16 remote_port, local_port;
+	__u8 is_v6;
+};
+
+static __always_inline bool read_ends(struct bpf_sock_ops *ops, struct ends *ends)
+{
+	ends->remote_port = __builtin_bswap32(WORD(ops, remote_port));
+	ends->local_port = WORD(ops, local_port);
+	if (WORD(ops, family) == INET6) {
+		ends->remote[0] = WORD(ops, remote_ip6[0]), ends->remote[1] = WORD(ops, remote_ip6[1]);
+		ends->remote[2] = WORD(ops, remote_ip6[2]), ends->remote[3] = WORD(ops, remote_ip6[3]);
+		ends->local[0] = WORD(ops, local_ip6[0]), ends->local[1] = WORD(ops, local_ip6[1]);
+		ends->local[2] = WORD(ops, local_ip6[2]), ends->local[3] = WORD(ops, local_ip6[3]);
+	} else if (WORD(ops, family) == INET) {
+		ends->remote[0] = ends->remote[1] = ends->local[0] = ends->local[1] = 0;
+		ends->remote[2] = ends->local[2] = 0xffff0000;
+		ends->remote[3] = WORD(ops, remote_ip4);
+		ends->local[3] = WORD(ops, local_ip4);
+	} else {
+		return 0;
+	}
+	ends->is_v6 = ends->remote[0] || ends->remote[1] || ends->remote[2] != 0xffff0000;
+	return 1;
+}
+
+static __always_inline bool is_named(const struct ends *ends, bool is_passive)
+{
+	__u16 port = is_passive ? ends->local_port : ends->remote_port;
+	bool found = !settings.ports;
+
+	if (!(settings.directions & (is_passive ? PASSIVE_CONNECTIONS : ACTIVE_CONNECTIONS)))
+		return 0;
+#pragma unroll
+	for (int i = 0; i < PORTS; i++)
+		found |= i < settings.ports && settings.port[i] == port;
+	if (!found)
+		return 0;
+	if (!settings.prefixes)
+		return 1;
+	for (int i = 0; i < PREFIXES; i++) {
+		const volatile struct prefix *one = &settings.prefix[i];
+
+		if (i >= settings.prefixes)
+			break;
+		if (!((ends->remote[0] ^ one->address[0]) & one->mask[0]) && !((ends->remote[1] ^ one->address[1]) & one->mask[1]) &&
+		    !((ends->remote[2] ^ one->address[2]) & one->mask[2]) && !((ends->remote[3] ^ one->address[3]) & one->mask[3]))
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline __u64 pair(__u32 first, __u32 second)
+{
+	return first | (__u64)second << 32;
+}
+
+/* The part that a connection has in the test; false: none. */
+static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, struct member *member)
+{
+	__u64 words[WORDS] = {};
+	struct ends ends = {};
+	struct split *table;
+	__u32 zero = 0, bucket;
+
+	if (!read_ends(ops, &ends) || !is_named(&ends, is_passive))
+		return 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		member->client[i] = ends.remote[i] & (ends.is_v6 ? settings.keep6[i] : settings.keep4[i]);
+	words[0] = settings.by;
+	if (settings.by == BY_TIME) {
+		words[1] = settings.slot_ns ? bpf_ktime_get_ns() / settings.slot_ns : 0;
+	} else if (settings.by == BY_PREFIX) {
+		words[1] = pair(member->client[0], member->client[1]);
+		words[2] = pair(member->client[2], member->client[3]);
+	} else {
+		words[1] = pair(ends.remote[0], ends.remote[1]);
+		words[2] = pair(ends.remote[2], ends.remote[3]);
+		words[3] = pair(ends.local[0], ends.local[1]);
+		words[4] = pair(ends.local[2], ends.local[3]);
+		words[5] = pair(ends.remote_port, ends.local_port);
+	}
+	bucket = hash(words) % BUCKETS;
+	/* The verifier does not know it of a remainder, and the compiler knows it too well to ask. */
+	asm volatile("" : "+r"(bucket));
+	table = bpf_map_lookup_elem(&split, &zero);
+	if (!table || bucket >= BUCKETS)
+		return 0;
+	member->epoch = table->epoch;
+	member->bucket = bucket;
+	member->arm = table->arm[bucket];
+	member->port = is_passive ? ends.local_port : ends.remote_port;
+	member->flags = is_passive ? PASSIVE : 0;
+	member->family = ends.is_v6 ? 6 : 4;
+	return member->arm < ARMS;
+}
+
+static __always_inline struct member *join(struct bpf_sock_ops *ops, bool is_passive)
+{
+	struct member chosen = {}, *member;
+	struct counters *c;
+	void *sk = ops->sk;
+
+	if (!sk || !choose(ops, is_passive, &chosen))
+		return 0;
+	chosen.id = bpf_get_socket_cookie(ops);
+	member = bpf_sk_storage_get(&members, sk, &chosen, BPF_SK_STORAGE_GET_F_CREATE);
+	if (member) {
+		bpf_sock_ops_cb_flags_set(ops, ops->cb_flags | STATE_CALLS);
+		return member;
+	}
+	c = count();
+	if (c)
+		__sync_fetch_and_add(&c->no_memory, 1);
+	return 0;
+}
+
+/* Before the kernel starts the congestion control of a new connection. */
+static __always_inline void begin(struct bpf_sock_ops *ops, struct member *member)
+{
+	__u32 arm = member->arm & (ARMS - 1);
+	char name[NAME_MAX];
+
+#pragma unroll
+	for (int i = 0; i < NAME_MAX; i++)
+		name[i] = settings.names[arm][i];
+	member->begun_ns = bpf_ktime_get_ns();
+	COUNT(arm, established);
+	if (bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX)) {
+		member->flags |= REFUSED;
+		COUNT(arm, refused);
+	}
+}
+
+static __always_inline void fill(struct record *record, struct tcp_sock *tp, struct member *member)
+{
+	struct tcp_sock___ab *of = (void *)tp;
+	const struct tcp_congestion_ops___kernel *ops = ((struct inet_connection_sock *)tp)->icsk_ca_ops;
+	struct cgroup___ab *cgroup = ((struct sock___ab *)tp)->sk_cgrp_data.cgroup;
+	__u32 running = READ_ANY(of, chrono_type), since = (__u32)bpf_jiffies64() - of->chrono_start;
+	__u32 min_rtt_us = tp->rtt_min.s[0].v, interval = of->rate_interval_us, arm = member->arm & (ARMS - 1);
+	__u32 chrono[3];
+
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		chrono[i] = of->chrono_stat[i] + (running == i + 1 ? since : 0);
+	record->id = member->id;
+	record->begun_ns = member->begun_ns;
+	record->at_ns = bpf_ktime_get_ns();
+	record->cgroup = cgroup && cgroup->kn ? cgroup->kn->id : 0;
+	record->bytes_acked = of->bytes_acked;
+	record->bytes_received = of->bytes_received;
+	record->bytes_sent = of->bytes_sent;
+	record->bytes_retrans = of->bytes_retrans;
+	record->pacing_rate = ((struct sock *)tp)->sk_pacing_rate;
+	record->delivery_rate = interval ? (__u64)of->rate_delivered * tp->mss_cache * 1000000 / interval : 0;
+	/* The kernel counts time that was limited apart from other busy time. */
+	record->busy_ticks = chrono[0] + chrono[1] + chrono[2];
+	record->rwnd_limited_ticks = chrono[1];
+	record->sndbuf_limited_ticks = chrono[2];
+	record->data_segs_out = of->data_segs_out;
+	record->retrans = of->total_retrans;
+	record->delivered = of->delivered;
+	record->delivered_ce = of->delivered_ce;
+	record->lost = of->lost;
+	record->min_rtt_us = min_rtt_us == (__u32)~0 ? 0 : min_rtt_us;
+	record->srtt_us = tp->srtt_us >> 3;
+	record->cwnd = tp->snd_cwnd;
+	record->mss = tp->mss_cache;
+	record->epoch = member->epoch;
+	record->nth = ++member->told;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		record->client[i] = member->client[i];
+	record->bucket = member->bucket;
+	record->port = member->port;
+	record->arm = member->arm;
+	record->flags = member->flags | (READ_ANY(of, rate_app_limited) ? APP_LIMITED : 0);
+	record->family = member->family;
+	record->unused = 0;
+	for (int i = 0; ops && i < NAME_MAX; i++) {
+		char c = settings.names[arm][i];
+
+		if (ops->name[i] != c) {
+			record->flags |= OVERRIDDEN;
+			break;
+		}
+		if (!c)
+			break;
+	}
+}
+
+static __always_inline void tell(struct member *member, struct tcp_sock *tp)
+{
+	struct record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	struct counters *c;
+
+	if (record) {
+		fill(record, tp, member);
+		bpf_ringbuf_submit(record, NO_WAKEUP);
+		return;
+	}
+	c = count();
+	if (c)
+		__sync_fetch_and_add(&c->lost, 1);
+}
+
+static __always_inline void on_close(struct bpf_sock_ops *ops)
+{
+	struct member *member;
+	struct tcp_sock *tp;
+	void *sk = ops->sk;
+
+	if (ops->args[1] != CLOSED || !sk)
+		return;
+	member = bpf_sk_storage_get(&members, sk, 0, 0);
+	if (!member)
+		return;
+	if (ops->args[0] == SYN_SENT) {
+		COUNT(member->arm, failed);
+		return;
+	}
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (tp && member->begun_ns)
+		tell(member, tp);
+}
+
+/* Replies are left as they are: other programs of the hook may have given one. */
+SEC("sockops") int assign(struct bpf_sock_ops *ops)
+{
+	struct member *member = 0, passing = {};
+	void *sk;
+
+	switch (ops->op) {
+	case OP_TIMEOUT_INIT:
+		/* A request for a connection that has no socket yet: a handshake of the arm that it is going to have. */
+		if (!ops->is_fullsock && choose(ops, 1, &passing))
+			COUNT(passing.arm, tried);
+		break;
+	case OP_CONNECT:
+		member = join(ops, 0);
+		if (member)
+			COUNT(member->arm, tried);
+		break;
+	case OP_ACTIVE:
+		sk = ops->sk;
+		member = sk ? bpf_sk_storage_get(&members, sk, 0, 0) : 0;
+		if (member)
+			begin(ops, member);
+		break;
+	case OP_PASSIVE:
+		member = join(ops, 1);
+		if (member)
+			begin(ops, member);
+		break;
+	case OP_STATE:
+		on_close(ops);
+		break;
+	}
+	return 1;
+}
+
+/* Every connection that is open, in all network namespaces. */
+SEC("iter/bpf_sk_storage_map") int open(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct member *member = ctx->value;
+	struct sock *sk = ctx->sk;
+	struct record record = {};
+	struct tcp_sock *tp;
+
+	if (!sk || !member || !member->begun_ns)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	fill(&record, tp, member);
+	record.flags |= OPEN;
+	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}

@@ -1,0 +1,68 @@
+//! `bbrlab ab report`: what the records of a test say.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_lab::ab::{self, Experiment, Findings};
+use bbrlab_lab::words::counted;
+
+use super::ReportArgs;
+use super::folder::Folder;
+use crate::asked::asked;
+use crate::grid::{Align, aligned};
+use crate::outputs::{self, Target};
+use crate::{Failure, Verdict, print};
+
+/// Judges, and writes what was asked for.
+pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
+    let folder = Folder(args.dir.clone());
+    let test = folder.experiment()?;
+    let json = Target::asked("--json", args.json.as_deref())?;
+    let report = Target::asked("--report", args.report.as_deref())?;
+    outputs::check_distinct(json.iter().chain(&report))?;
+    let found = ab::judge(&test, &folder.rows(&test)?, args.seed);
+    let version = env!("CARGO_PKG_VERSION");
+    let mut files = Vec::new();
+    if let Some(report) = &report {
+        let title = format!("{} on the users of a host", test.labels().join(", "));
+        let mut page = ab::report(&test, &found, &title, version);
+        page.asked.command = asked(&[]).command;
+        let page = bbrlab_lab::report::render(&page);
+        files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
+    }
+    if let Some(json) = &json {
+        let value = ab::json(&test, &found, version);
+        files.extend(json.write(|to| writeln!(to, "{value:#}"))?);
+    }
+    outputs::commit(files)?;
+    if !outputs::take_stdout(json.iter().chain(&report)) {
+        print(&shown(&test, &found))?;
+    }
+    Ok(Verdict::Holds)
+}
+
+fn shown(test: &Experiment, found: &Findings) -> String {
+    let (arms, lines) = ab::rows(test, found);
+    let grid = |table: bbrlab_lab::report::Table, left: &[usize]| {
+        let align = |column| if left.contains(&column) { Align::Left } else { Align::Right };
+        let head: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+        let align: Vec<Align> = (0..head.len()).map(align).collect();
+        aligned(&head, &align, table.rows)
+    };
+    let mut text = grid(arms, &[0]);
+    text.push('\n');
+    for note in ab::notes(test, found) {
+        text += &format!("{note}\n");
+    }
+    if lines.rows.is_empty() {
+        text += "\nNo connection of any arm has ended with data.\n";
+        return text;
+    }
+    text.push('\n');
+    text += &grid(lines, &[0, 1, 2, 6]);
+    text += &format!(
+        "\n{}; gains are ratios of medians against {}, with 95 % bootstrap intervals over {}\n",
+        counted(found.connections, "connection"),
+        test.arms[0].label,
+        test.by.units(),
+    );
+    text
+}

@@ -1,0 +1,137 @@
+//! `bbrlab ab status`, `split` and `stop`: tests that run, and what a killed one left.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bbrlab_lab::ab::{Ended, Experiment, Shares};
+use bbrlab_lab::words::counted;
+use bbrlab_live::clock;
+
+use super::folder::{Entry, Folder, meant};
+use super::{SplitArgs, StatusArgs, StopArgs};
+use crate::grid::{Align, aligned};
+use crate::{Failure, Verdict, print};
+
+/// Longest that a running test may take to answer, in turns. Ours: it looks ten times a second.
+const TURNS: u32 = 100;
+const TURN: Duration = Duration::from_millis(100);
+
+/// Asks the test that runs, and waits until it has done so.
+fn ask(folder: &Folder, what: &str) -> Result<(), Failure> {
+    folder.ask(what)?;
+    for _ in 0..TURNS {
+        std::thread::sleep(TURN);
+        if folder.asked().is_none() {
+            return Ok(());
+        }
+    }
+    folder.answered();
+    Err(format!("{}: the test does not answer; see `bbrlab ab status`", folder.0.display()))
+}
+
+/// Changes the shares of a running test.
+pub fn split(args: &SplitArgs) -> Result<Verdict, Failure> {
+    let folder = meant(args.out.as_deref())?;
+    let test = folder.experiment()?;
+    let shares = Shares::parse(&args.shares, test.arms.len())?;
+    ask(&folder, &format!("split {}", shares.text()))?;
+    print(&format!("from the next connection on: {}\n", shown_shares(&test, &shares)))
+}
+
+/// Ends a running test.
+pub fn stop(args: &StopArgs) -> Result<Verdict, Failure> {
+    let folder = meant(args.out.as_deref())?;
+    ask(&folder, "stop")?;
+    print(&format!("ended; bbrlab ab report {}\n", folder.0.display()))
+}
+
+/// `cubic 50 %, bbr3 50 %`.
+pub fn shown_shares(test: &Experiment, shares: &Shares) -> String {
+    let each = test.arms.iter().zip(&shares.0);
+    each.map(|(arm, share)| format!("{} {} %", arm.label, f64::from(*share) / 100.0)).collect::<Vec<_>>().join(", ")
+}
+
+/// Says what runs, and clears up after what does not any more.
+pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
+    let (mut text, mut tests) = (String::new(), Vec::new());
+    for entry in Entry::all() {
+        let folder = Folder(entry.out.clone());
+        if folder.runs() {
+            let test = folder.experiment()?;
+            text += &running(&entry, &test);
+            tests.push(serde_json::json!({ "runs": true, "pid": entry.pid, "out": entry.out, "test": test }));
+        } else {
+            let saved = clear_up(&entry, &folder)?;
+            let _ = writeln!(
+                text,
+                "{}  ended without a word: killed, or its machine stopped. Nothing of it is in the kernel: new connections have had the \
+                 host's default since, and those that had an arm kept it until they closed. {} saved; bbrlab ab report {}",
+                entry.out.display(),
+                counted(saved, "record"),
+                entry.out.display(),
+            );
+            tests.push(serde_json::json!({ "runs": false, "pid": entry.pid, "out": entry.out, "saved": saved }));
+        }
+    }
+    if args.json {
+        return print(&format!("{:#}\n", serde_json::json!({ "schema": 1, "tests": tests })));
+    }
+    if text.is_empty() {
+        text.push_str("no test runs, and none was left behind\n");
+    }
+    print(&text)
+}
+
+fn running(entry: &Entry, test: &Experiment) -> String {
+    let seconds = clock::wall_ns() as f64 / 1e9 - test.begun_unix_s;
+    let mut text = format!(
+        "{}  runs (process {}) for {seconds:.0} s on {}, by {}\n",
+        entry.out.display(),
+        entry.pid,
+        test.cgroup,
+        test.by.units()
+    );
+    let shares = test.split().map(|change| change.shares.0.clone()).unwrap_or_default();
+    let rows = test.arms.iter().enumerate().map(|(at, arm)| {
+        let counts = test.counts.arms.get(at).copied().unwrap_or_default();
+        vec![
+            arm.label.clone(),
+            format!("{} %", f64::from(shares.get(at).copied().unwrap_or(0)) / 100.0),
+            counts.established.to_string(),
+            counts.tried.saturating_sub(counts.established).to_string(),
+            counts.refused.to_string(),
+        ]
+    });
+    let head = ["arm", "share", "connections", "handshakes open or failed", "refused"];
+    text += &aligned(&head, &[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right], rows);
+    let counts = &test.counts;
+    let _ = writeln!(
+        text,
+        "{} written; lost for want of room: {} in the ring, {} on the disk",
+        counted(counts.written, "record"),
+        counts.ring_lost,
+        counts.disk_lost
+    );
+    for change in test.splits.iter().skip(1) {
+        let _ = writeln!(text, "split {}: {}", change.shares.text(), change.why);
+    }
+    text
+}
+
+/// Saves the records of a test that was killed, and takes it from the list.
+fn clear_up(entry: &Entry, folder: &Folder) -> Result<u64, Failure> {
+    let Ok(mut test) = folder.experiment() else {
+        entry.forget();
+        return Ok(0);
+    };
+    let place = |error: std::io::Error| format!("{}: {error}", folder.0.display());
+    let saved = folder.make_table(&test).map_err(place)?;
+    folder.answered();
+    if test.ended.is_none() {
+        test.ended = Some(Ended { at_unix_s: clock::wall_ns() as f64 / 1e9, how: "found dead".to_owned() });
+        folder.describe(&test).map_err(place)?;
+    }
+    entry.forget();
+    Ok(saved)
+}

@@ -1,0 +1,329 @@
+//! `bbrlab ab` on this machine's kernel: each test in a cgroup, and in mount and network namespaces, of its own.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#![cfg(all(feature = "host", feature = "parquet"))]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use bbrlab_lab::ab::{Assigner, By, Keep, Shares, Table};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Pid;
+
+/// Says to a process that it is inside namespaces of its own.
+const INSIDE: &str = "BBRLAB_TEST_INSIDE";
+const BBRLAB: &str = env!("CARGO_BIN_EXE_bbrlab");
+
+/// True: we are inside. False: this test has run, inside, in another process.
+fn inside(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        run("mount", &["-t", "tmpfs", "none", "/run"]);
+        run("ip", &["link", "set", "lo", "up"]);
+        return true;
+    }
+    let me = std::env::current_exe().unwrap();
+    let status = Command::new("unshare")
+        .args(["-mn", "--propagation", "private"])
+        .arg(me)
+        .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{test}: {status}");
+    false
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    assert!(Command::new(program).args(arguments).status().unwrap().success(), "{program} {arguments:?}");
+}
+
+fn default() -> String {
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap().trim().to_owned()
+}
+
+fn available() -> String {
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
+}
+
+/// A cgroup with this process in it, and a directory; both go at the end.
+struct Place {
+    root: PathBuf,
+    cgroup: PathBuf,
+    dir: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let root = bbrlab_host::ab::cgroup(None).unwrap();
+        let name = format!("bbrlab-test-{}-{name}", std::process::id());
+        let (cgroup, dir) = (root.join(&name), std::env::temp_dir().join(&name));
+        fs::create_dir(&cgroup).unwrap();
+        fs::create_dir(&dir).unwrap();
+        let place = Self { root, cgroup, dir };
+        place.enter(&place.cgroup);
+        place
+    }
+
+    fn enter(&self, cgroup: &Path) {
+        move_to(cgroup, std::process::id());
+    }
+
+    fn out(&self) -> PathBuf {
+        self.dir.join("out")
+    }
+
+    /// Begins a test of connections to a port of ours, and waits until it stands.
+    fn start(&self, listener: &TcpListener, more: &[&str]) -> Child {
+        let port = listener.local_addr().unwrap().port().to_string();
+        let mut child = Command::new(BBRLAB)
+            .args(["ab", "start", "--direction", "in", "--port", &port, "--every", "1s", "--cgroup"])
+            .arg(&self.cgroup)
+            .arg("--out")
+            .arg(self.out())
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+        if !first.contains("test on") {
+            panic!("{first}{}", String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr));
+        }
+        child
+    }
+
+    fn bbrlab(&self, arguments: &[&str]) -> Output {
+        Command::new(BBRLAB).args(arguments).current_dir(&self.dir).output().unwrap()
+    }
+
+    fn report(&self) -> serde_json::Value {
+        let output = self.bbrlab(&["ab", "report", "out", "--json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn assert_nothing_acts(&self) {
+        let acting = || bbrlab_live::hook::sock_ops_of(&self.cgroup).unwrap();
+        for _ in 0..10 {
+            if acting().is_empty() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        panic!("programs act on the cgroup: {:?}", acting());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.enter(&self.root.clone());
+        let _ = fs::remove_dir(&self.cgroup);
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn move_to(cgroup: &Path, process: u32) {
+    fs::write(cgroup.join("cgroup.procs"), process.to_string()).unwrap();
+}
+
+fn interrupt(child: Child) -> (String, String) {
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    assert!(output.status.success(), "{}", text(output.stderr));
+    (text(output.stdout), text(output.stderr))
+}
+
+/// A connection that was accepted: both ends.
+struct Pair {
+    client: TcpStream,
+    server: TcpStream,
+    from: SocketAddr,
+}
+
+fn connect(listener: &TcpListener) -> Pair {
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, from) = listener.accept().unwrap();
+    for stream in [&client, &server] {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    }
+    Pair { client, server, from }
+}
+
+impl Pair {
+    fn used(&self) -> String {
+        getsockopt(&self.server, sockopt::TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
+    }
+
+    fn carry(&mut self, bytes: usize) {
+        let (block, mut room) = (vec![1; bytes], vec![0; bytes]);
+        let mut server = self.server.try_clone().unwrap();
+        let writer = thread::spawn(move || server.write_all(&block).unwrap());
+        self.client.read_exact(&mut room).unwrap();
+        writer.join().unwrap();
+    }
+
+    /// The server ends it, and sees the client end it too.
+    fn close(mut self) {
+        self.server.shutdown(std::net::Shutdown::Write).unwrap();
+        drop(self.client);
+        assert_eq!(self.server.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
+    if !inside("each_connection_has_the_arm_that_its_hash_gives_and_is_recorded") {
+        return;
+    }
+    let place = Place::new("hash");
+    let (named, other) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let child = place.start(&named, &["--arms", "cubic,reno,bbr1", "--split", "50,30,20"]);
+    let key = fs::read_to_string(place.out().join("key")).unwrap().parse().unwrap();
+    let assigner = Assigner { key, by: By::Connection, keep: Keep::default() };
+    let mut table = Table::new(&Shares::parse("50,30,20", 3).unwrap());
+    let mut seen = [0_u64; 3];
+    let mut serve = |table: &Table, count: usize| {
+        for _ in 0..count {
+            let mut pair = connect(&named);
+            let arm = table.arm(assigner.bucket(pair.from, named.local_addr().unwrap(), 0)).unwrap();
+            assert_eq!(pair.used(), ["cubic", "reno", "bbr1"][usize::from(arm)]);
+            seen[usize::from(arm)] += 1;
+            pair.carry(20_000);
+            pair.close();
+        }
+    };
+    serve(&table, 300);
+    let split = place.bbrlab(&["ab", "split", "10,45,45"]);
+    assert!(split.status.success(), "{}", String::from_utf8_lossy(&split.stderr));
+    table = table.changed(&Shares::parse("10,45,45", 3).unwrap());
+    serve(&table, 300);
+    // What the filter does not name keeps what it has; what is open at the end is recorded too.
+    assert_eq!(connect(&other).used(), default());
+    let mut open = connect(&named);
+    let arm = table.arm(assigner.bucket(open.from, named.local_addr().unwrap(), 0)).unwrap();
+    seen[usize::from(arm)] += 1;
+    open.carry(4_000_000);
+    let status = String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap();
+    assert!(status.contains("runs (process") && status.contains("split 10,45,45"), "{status}");
+    let (said, _) = interrupt(child);
+    assert!(said.contains("601 connections") && said.contains(" 0 lost"), "{said}");
+    place.assert_nothing_acts();
+    assert!(!available().contains("bbr1"), "what was loaded for the test is still there");
+    assert_eq!(connect(&named).used(), default());
+    open.carry(4_000_000);
+    let report = place.report();
+    assert_eq!(report["sample_ratio"]["seen"], serde_json::json!(seen));
+    assert_eq!((&report["connections"], &report["sample_ratio"]["is_mismatch"]), (&601.into(), &false.into()));
+    let arms = report["arms"].as_array().unwrap();
+    let sum = |key: &str| arms.iter().map(|arm| arm[key].as_u64().unwrap()).sum::<u64>();
+    // Each end of a connection is acknowledged, and so counts a byte.
+    assert!((16_000_000..16_001_000).contains(&sum("bytes_acked")) && sum("open") == 1, "{arms:?}");
+    assert!(arms.iter().all(|arm| arm["min_rtt_ms"].as_f64().unwrap() > 0.0 && arm["left_out"] == 0));
+    assert!(arms.iter().all(|arm| arm["handshakes_failed"] == 0.0), "{arms:?}");
+    assert!(place.out().join("connections-00001.parquet").exists() && !place.out().join("records.open").exists());
+    assert_eq!(
+        String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap(),
+        "no test runs, and none was left behind\n"
+    );
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn killed_it_leaves_connections_the_default_and_its_records() {
+    if !inside("killed_it_leaves_connections_the_default_and_its_records") {
+        return;
+    }
+    let place = Place::new("kill");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut child = place.start(&listener, &["--arms", "reno,bbr3-linux"]);
+    let mut open: Vec<Pair> = (0..20).map(|_| connect(&listener)).collect();
+    assert!(open.iter().any(|pair| pair.used() == "bbr3_linux") && open.iter().any(|pair| pair.used() == "reno"));
+    for _ in 0..100 {
+        let mut pair = connect(&listener);
+        pair.carry(1_000);
+        pair.close();
+    }
+    thread::sleep(Duration::from_millis(500));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.assert_nothing_acts();
+    assert_eq!(connect(&listener).used(), default());
+    assert!(!available().contains("bbr3_linux"));
+    open.iter_mut().for_each(|pair| pair.carry(100_000));
+    let split = place.bbrlab(&["ab", "split", "50,50"]);
+    assert_eq!(split.status.code(), Some(2));
+    // The records can be read before anyone clears up, and after.
+    assert!(place.report()["connections"].as_u64().unwrap() >= 100);
+    let status = String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap();
+    assert!(status.contains("ended without a word"), "{status}");
+    assert!(place.report()["connections"].as_u64().unwrap() >= 100);
+    assert!(!Path::new("/run/bbrlab/ab").exists());
+    assert_eq!(
+        String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap(),
+        "no test runs, and none was left behind\n"
+    );
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
+    if !inside("a_full_disk_costs_records_that_are_counted_and_no_connection") {
+        return;
+    }
+    let place = Place::new("full");
+    fs::create_dir(place.out()).unwrap();
+    run("mount", &["-t", "tmpfs", "-o", "size=48k", "none", place.out().to_str().unwrap()]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let child = place.start(&listener, &["--arms", "cubic,reno"]);
+    for _ in 0..600 {
+        let mut pair = connect(&listener);
+        pair.carry(1_000);
+        pair.close();
+    }
+    thread::sleep(Duration::from_millis(1_500));
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("records are lost: No space left on device"), "{said}");
+    assert_eq!(said.matches("records are lost").count(), 1, "{said}");
+    place.assert_nothing_acts();
+    let found = place.report();
+    let kept = found["connections"].as_u64().unwrap();
+    assert!((100..400).contains(&kept), "{kept}");
+    run("umount", &[place.out().to_str().unwrap()]);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_test() {
+    if !inside("another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_test") {
+        return;
+    }
+    let place = Place::new("hook");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let first = place.start(&listener, &["--arms", "reno,reno"]);
+    let cgroup = place.cgroup.to_str().unwrap();
+    let second = place.bbrlab(&["ab", "start", "--arms", "cubic,cubic", "--cgroup", cgroup, "--out", "second"]);
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    assert!(said.contains("another program acts on its connections") && said.lines().count() == 1, "{said}");
+    let both =
+        ["ab", "start", "--arms", "cubic,cubic", "--cgroup", cgroup, "--out", "third", "--multi", "--stop-after", "1s"];
+    assert!(place.bbrlab(&both).status.success());
+    assert_eq!(connect(&listener).used(), "reno");
+    move_to(&place.root, first.id());
+    place.enter(&place.root);
+    fs::remove_dir(&place.cgroup).unwrap();
+    let output = first.wait_with_output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("its cgroup was removed"));
+    let report = place.report();
+    assert_eq!((&report["is_aa"], &report["connections"]), (&true.into(), &1.into()));
+}

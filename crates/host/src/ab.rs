@@ -1,0 +1,312 @@
+//! An A/B test's program in the kernel: on a cgroup, held by this process alone, so that the kernel takes it away with the process.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs::File;
+use std::io::Read;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
+
+use crate::objects::AB;
+use crate::{Fault, places, program};
+
+/// As in `bpf/cc/ab.bpf.c`.
+pub const ARMS_MAX: usize = 8;
+pub const PORTS_MAX: usize = 8;
+pub const PREFIXES_MAX: usize = 16;
+pub const BUCKETS: usize = 10_000;
+const NAME: usize = 16;
+
+/// What the program is told before it is loaded.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub key: [u64; 2],
+    /// As the program numbers it: 0 connections, 1 client prefixes, 2 time.
+    pub by: u32,
+    pub slot: Duration,
+    /// Connections that this host opens, and those that its peers open.
+    pub active: bool,
+    pub passive: bool,
+    /// None: all.
+    pub ports: Vec<u16>,
+    /// Clients; none: all.
+    pub prefixes: Vec<(IpAddr, u32)>,
+    /// Bits of a client's address that are kept, of IPv4 and IPv6.
+    pub keep: (u32, u32),
+    /// The arms' congestion controls, by the kernel's names.
+    pub names: Vec<String>,
+}
+
+const fn mask(bits: u32) -> u128 {
+    match bits {
+        0 => 0,
+        bits => u128::MAX << (128 - bits),
+    }
+}
+
+impl Plan {
+    /// As `struct settings` has it.
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut words = |values: &[u32]| values.iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
+        let wide = |value: u64| [value as u32, (value >> 32) as u32];
+        for value in [self.key[0], self.key[1], self.slot.as_nanos() as u64] {
+            words(&wide(value));
+        }
+        let directions = u32::from(self.active) | u32::from(self.passive) << 1;
+        words(&[self.by, directions, self.ports.len() as u32, self.prefixes.len() as u32]);
+        // Addresses stand as they come over the network.
+        let address = |value: u128| {
+            let bytes = value.to_be_bytes();
+            [0, 4, 8, 12].map(|at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+        };
+        words(&address(mask(96 + self.keep.0)));
+        words(&address(mask(self.keep.1)));
+        for nth in 0..PORTS_MAX {
+            words(&[self.ports.get(nth).copied().map_or(0, u32::from)]);
+        }
+        for nth in 0..PREFIXES_MAX {
+            let (own, bits) = match self.prefixes.get(nth) {
+                Some((IpAddr::V4(own), bits)) => (u128::from(own.to_ipv6_mapped()), 96 + bits),
+                Some((IpAddr::V6(own), bits)) => (u128::from(*own), *bits),
+                None => (0, 0),
+            };
+            words(&address(own & mask(bits)));
+            words(&address(mask(bits)));
+        }
+        for nth in 0..ARMS_MAX {
+            let mut label = [0; NAME];
+            let name = self.names.get(nth).map_or(&b""[..], String::as_bytes);
+            label[..NAME - 1].iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+            bytes.extend(label);
+        }
+        bytes
+    }
+}
+
+/// What the kernel has counted of an arm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArmCounters {
+    pub tried: u64,
+    pub established: u64,
+    pub failed: u64,
+    pub refused: u64,
+}
+
+/// What the kernel has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub arms: Vec<ArmCounters>,
+    /// Records for which the ring had no room.
+    pub lost: u64,
+    /// Connections for which there was no memory.
+    pub no_memory: u64,
+}
+
+/// The program, attached.
+#[derive(Debug)]
+pub struct Attached {
+    object: Object,
+    arms: usize,
+    _hook: Link,
+    open: Link,
+}
+
+fn refused(error: &libbpf_rs::Error) -> Fault {
+    let said = match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            format!("{error}; another program is there alone, or a right is missing; see `bbrlab check`")
+        }
+        _ => format!("{error}; it needs Linux 6.10 or later with BTF and cgroup v2, see `bbrlab check`"),
+    };
+    Fault::Refused { what: "the test's program".to_owned(), said }
+}
+
+/// Rights that are missing for it, by name.
+pub fn check() -> Result<(), Fault> {
+    // Source: Linux include/uapi/linux/capability.h.
+    const NEEDED: [(&str, u32); 3] = [("CAP_BPF", 39), ("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38)];
+    const SYS_ADMIN: u64 = 1 << 21;
+    places::check_types()?;
+    let held = places::capabilities();
+    let lacks = |bit: u32| held & (1 << bit | SYS_ADMIN) == 0 || (bit == 12 && held & 1 << bit == 0);
+    let missing: Vec<&str> = NEEDED.iter().filter(|(_, bit)| lacks(*bit)).map(|(name, _)| *name).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::Other(format!("this process lacks {}; run it with sudo, or give it these", missing.join(", "))))
+}
+
+/// The folder of a cgroup of version 2: the whole machine's, a path, or a name below the whole machine's.
+pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf, Fault> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let is_v2 = |line: &&str| line.split(' ').nth(2) == Some("cgroup2");
+    let root = mounts.lines().find(is_v2).and_then(|line| line.split(' ').nth(1));
+    let root = PathBuf::from(
+        root.ok_or(Fault::Missing("no cgroups of version 2 are mounted; mount -t cgroup2 none /sys/fs/cgroup"))?,
+    );
+    let path = match asked {
+        None => return Ok(root),
+        Some(path) if path.is_absolute() => path.to_owned(),
+        Some(path) => root.join(path),
+    };
+    let path = path.canonicalize().map_err(Fault::file(&path))?;
+    let is_one = statfs(&path).is_ok_and(|stat| stat.filesystem_type() == CGROUP2_SUPER_MAGIC) && path.is_dir();
+    if is_one {
+        Ok(path)
+    } else {
+        Err(Fault::Other(format!(
+            "{}: it is no cgroup of version 2; name one below {}",
+            path.display(),
+            root.display()
+        )))
+    }
+}
+
+impl Attached {
+    /// Loads the program and attaches it to a cgroup. From then on new connections that the plan names have an arm.
+    pub fn new(cgroup: &Path, plan: &Plan, split: &[u8]) -> Result<Self, Fault> {
+        let fault = |error: libbpf_rs::Error| refused(&error);
+        let folder = File::open(cgroup).map_err(Fault::file(cgroup))?;
+        libbpf_rs::set_print(None);
+        let mut unloaded = ObjectBuilder::default().open_memory(AB).map_err(fault)?;
+        program::set(&mut unloaded, ".rodata.settings", &plan.bytes())?;
+        let object = unloaded.load().map_err(fault)?;
+        // Before it is attached, so that no connection sees a table of zeros.
+        set_split(&object, 1, split)?;
+        let open = find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(fault)?;
+        let hook = find(&object, "assign")?.attach_cgroup(folder.as_raw_fd()).map_err(fault)?;
+        Ok(Self { object, arms: plan.names.len(), _hook: hook, open })
+    }
+
+    /// Another split, from the next connection on.
+    pub fn set_split(&self, epoch: u32, split: &[u8]) -> Result<(), Fault> {
+        set_split(&self.object, epoch, split)
+    }
+
+    /// The kernel's number of the program that acts on connections.
+    pub fn id(&self) -> Option<u32> {
+        libbpf_rs::Program::id_from_fd(find(&self.object, "assign").ok()?.as_fd()).ok()
+    }
+
+    /// What has been counted.
+    pub fn counters(&self) -> Result<Counters, Fault> {
+        let fault = |error: libbpf_rs::Error| refused(&error);
+        let value = map(&self.object, "counters")?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(fault)?;
+        let value = value.unwrap_or_default();
+        let word = |nth: usize| {
+            let bytes = value.get(8 * nth..8 * nth + 8).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        let arm = |nth: usize| ArmCounters {
+            tried: word(4 * nth),
+            established: word(4 * nth + 1),
+            failed: word(4 * nth + 2),
+            refused: word(4 * nth + 3),
+        };
+        let rest = 4 * ARMS_MAX;
+        Ok(Counters { arms: (0..self.arms).map(arm).collect(), lost: word(rest), no_memory: word(rest + 1) })
+    }
+
+    /// Hands over the records of connections that closed, and returns at once.
+    pub fn closed(&self, mut each: impl FnMut(&[u8])) -> Result<(), Fault> {
+        let fault = |error: libbpf_rs::Error| refused(&error);
+        let records = map(&self.object, "records")?;
+        let mut builder = RingBufferBuilder::new();
+        let take = |record: &[u8]| {
+            each(record);
+            0
+        };
+        builder.add(&records, take).map_err(fault)?;
+        builder.build().map_err(fault)?.consume().map_err(fault)
+    }
+
+    /// The records of connections that are open, of all network namespaces, one behind the other.
+    pub fn open(&self) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        let mut iterator = Iter::new(&self.open).map_err(|error| refused(&error))?;
+        iterator
+            .read_to_end(&mut bytes)
+            .map_err(|error| Fault::Other(format!("the list of open connections: {error}")))?;
+        Ok(bytes)
+    }
+}
+
+fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'o>, Fault> {
+    object.maps().find(|map| map.name() == name).ok_or_else(|| lacks(name))
+}
+
+fn find<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::ProgramMut<'o>, Fault> {
+    object.progs_mut().find(|program| program.name() == name).ok_or_else(|| lacks(name))
+}
+
+fn lacks(part: &str) -> Fault {
+    Fault::Other(format!("the program's object has no {part}; it was built from other sources"))
+}
+
+fn set_split(object: &Object, epoch: u32, split: &[u8]) -> Result<(), Fault> {
+    let value: Vec<u8> = epoch.to_ne_bytes().into_iter().chain(split.iter().copied()).collect();
+    let done = map(object, "split")?.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
+    done.map_err(|error| refused(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_stands_where_the_program_reads_it() {
+        let plan = Plan {
+            key: [0x0102, 0x0304],
+            by: 1,
+            slot: Duration::from_secs(2),
+            active: false,
+            passive: true,
+            ports: vec![443],
+            prefixes: vec![("192.0.2.99".parse().unwrap(), 24), ("2001:db8::".parse().unwrap(), 32)],
+            keep: (24, 48),
+            names: vec!["cubic".to_owned(), "a_name_that_is_too_long".to_owned()],
+        };
+        let bytes = plan.bytes();
+        assert_eq!(bytes.len(), 744);
+        assert_eq!((bytes[0], bytes[8], bytes[24], bytes[28], bytes[32], bytes[36]), (2, 4, 1, 2, 1, 2));
+        assert_eq!(u64::from_ne_bytes(bytes[16..24].try_into().unwrap()), 2_000_000_000);
+        assert_eq!(bytes[40..56], [&[0xff; 15][..], &[0]].concat());
+        assert_eq!(bytes[56..72], [&[0xff; 6][..], &[0; 10]].concat());
+        assert_eq!(u32::from_ne_bytes(bytes[72..76].try_into().unwrap()), 443);
+        assert_eq!(bytes[104..136], [&[0; 10][..], &[0xff, 0xff, 192, 0, 2, 0], &[0xff; 15], &[0]].concat());
+        assert_eq!(bytes[136..140], [0x20, 1, 0x0d, 0xb8]);
+        assert_eq!(&bytes[616..632], b"cubic\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(&bytes[632..648], b"a_name_that_is_\0");
+    }
+
+    /// Goal: what the program is told is known to the verifier, which walks other ways for other plans: it takes each of them.
+    #[test]
+    #[ignore = "needs the right to load BPF programs"]
+    fn the_kernel_verifies_the_program_whatever_it_is_told() {
+        let group = cgroup(None).unwrap().join(format!("bbrlab-test-{}-plans", std::process::id()));
+        std::fs::create_dir(&group).unwrap();
+        for nth in 0..54_usize {
+            let plan = Plan {
+                key: [1, 2],
+                by: (nth % 3) as u32,
+                slot: Duration::from_secs(1),
+                active: nth / 3 % 3 != 0,
+                passive: nth / 3 % 3 != 1,
+                ports: (0..[0, 1, PORTS_MAX as u16][nth / 9 % 3]).collect(),
+                prefixes: vec![("192.0.2.0".parse().unwrap(), 24); [0, PREFIXES_MAX][nth / 27]],
+                keep: (24, 48),
+                names: vec!["cubic".to_owned(), "reno".to_owned()],
+            };
+            let attached = Attached::new(&group, &plan, &[0; BUCKETS]);
+            let counters = attached.map(|attached| (attached.counters().unwrap(), attached.open().unwrap()));
+            let (counters, open) = counters.unwrap_or_else(|fault| panic!("{plan:?}: {fault}"));
+            assert_eq!((counters.arms.len(), counters.lost, open.len()), (2, 0, 0));
+        }
+        std::fs::remove_dir(group).unwrap();
+    }
+}

@@ -1,0 +1,376 @@
+//! Which arm a connection gets: a keyed hash of what the test is split by, in ten thousand buckets, each of which has an arm.
+//! `bpf/cc/ab.bpf.c` computes the same, so whoever has the key can repeat an assignment.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt;
+use std::hash::Hasher;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher24;
+
+/// Shares are counted in hundredths of a per cent.
+pub const BUCKETS: usize = 10_000;
+/// Most arms. Ours.
+pub const ARMS_MAX: usize = 8;
+/// Most ports and most prefixes that connections are chosen by, as the BPF program has room for.
+pub const PORTS_MAX: usize = 8;
+pub const PREFIXES_MAX: usize = 16;
+/// A bucket that has no part in the test.
+pub const OUTSIDE: u8 = 0xff;
+
+/// What the hash is of, and so what keeps its arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// Addresses and ports of both ends.
+    Connection,
+    /// The client's prefix.
+    ClientPrefix,
+    /// The time, in slots: all connections that begin in one have one arm.
+    Time,
+}
+
+impl By {
+    /// As the BPF program numbers it.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Connection => 0,
+            Self::ClientPrefix => 1,
+            Self::Time => 2,
+        }
+    }
+
+    /// What is drawn, in the plural.
+    pub const fn units(self) -> &'static str {
+        match self {
+            Self::Connection => "connections",
+            Self::ClientPrefix => "client prefixes",
+            Self::Time => "time slots",
+        }
+    }
+}
+
+/// The key of a test's hash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Key(pub [u64; 2]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)") // whoever has it can aim at an arm
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}", self.0[0], self.0[1])
+    }
+}
+
+impl FromStr for Key {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let fault = || "it is no key; write 32 hexadecimal digits".to_owned();
+        let half = |range: std::ops::Range<usize>| {
+            text.get(range).and_then(|half| u64::from_str_radix(half, 16).ok()).ok_or_else(fault)
+        };
+        if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(fault());
+        }
+        Ok(Self([half(0..16)?, half(16..32)?]))
+    }
+}
+
+/// How much of a client's address is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    /// Bits of an IPv4 address.
+    pub v4: u8,
+    /// Bits of an IPv6 address.
+    pub v6: u8,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { v4: 24, v6: 48 }
+    }
+}
+
+/// The first bits of an address, as a mask over its form in IPv6.
+pub const fn mask(bits: u32) -> u128 {
+    match bits {
+        0 => 0,
+        bits => u128::MAX << (128 - bits),
+    }
+}
+
+/// IPv4 is mapped into IPv6.
+pub fn mapped(address: IpAddr) -> u128 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
+impl Keep {
+    /// The kept part of an address.
+    pub fn of(self, address: IpAddr) -> u128 {
+        let address = address.to_canonical();
+        let bits = if address.is_ipv4() { 96 + u32::from(self.v4) } else { u32::from(self.v6) };
+        mapped(address) & mask(bits)
+    }
+
+    /// A kept part as `192.0.2.0/24`.
+    pub fn text(self, kept: u128) -> String {
+        match IpAddr::V6(Ipv6Addr::from(kept)).to_canonical() {
+            IpAddr::V4(address) => format!("{address}/{}", self.v4),
+            IpAddr::V6(address) => format!("{address}/{}", self.v6),
+        }
+    }
+}
+
+/// The hash of a test.
+#[derive(Clone, Copy, Debug)]
+pub struct Assigner {
+    pub key: Key,
+    pub by: By,
+    pub keep: Keep,
+}
+
+impl Assigner {
+    /// The bucket of a connection that begins in such a time slot.
+    pub fn bucket(&self, remote: SocketAddr, local: SocketAddr, slot: u64) -> u16 {
+        let halves = |address: u128| {
+            let bytes = address.to_be_bytes();
+            let half = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+            [half(0), half(8)]
+        };
+        let mut words = [u64::from(self.by.number()), 0, 0, 0, 0, 0];
+        match self.by {
+            By::Time => words[1] = slot,
+            By::ClientPrefix => words[1..3].copy_from_slice(&halves(self.keep.of(remote.ip()))),
+            By::Connection => {
+                words[1..3].copy_from_slice(&halves(mapped(remote.ip())));
+                words[3..5].copy_from_slice(&halves(mapped(local.ip())));
+                words[5] = u64::from(remote.port()) | u64::from(local.port()) << 32;
+            }
+        }
+        let mut hasher = SipHasher24::new_with_keys(self.key.0[0], self.key.0[1]);
+        words.iter().for_each(|word| hasher.write(&word.to_le_bytes()));
+        (hasher.finish() % BUCKETS as u64) as u16
+    }
+}
+
+/// Each arm's share, in hundredths of a per cent; the rest has no part in the test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shares(pub Vec<u32>);
+
+impl Shares {
+    /// `50,25,25`: as many as there are arms.
+    pub fn parse(text: &str, arms: usize) -> Result<Self, String> {
+        let shares: Vec<u32> = text.split(',').map(|one| hundredths(one.trim())).collect::<Result<_, _>>()?;
+        if shares.len() != arms {
+            return Err(format!("{text:?} has {} shares for {arms} arms; write one for each", shares.len()));
+        }
+        let sum: u32 = shares.iter().sum();
+        if sum as usize > BUCKETS {
+            return Err(format!("{text:?} adds up to {} %; write 100 or less", f64::from(sum) / 100.0));
+        }
+        if sum == 0 {
+            return Err(format!("{text:?} gives no arm a share"));
+        }
+        Ok(Self(shares))
+    }
+
+    /// As equal as hundredths of a per cent allow; the first gets what is left over.
+    pub fn equal(arms: usize) -> Self {
+        let each = BUCKETS / arms.max(1);
+        let mut shares = vec![each as u32; arms];
+        if let Some(first) = shares.first_mut() {
+            *first += (BUCKETS - each * arms) as u32;
+        }
+        Self(shares)
+    }
+
+    /// So much for every arm but the first, which has the rest.
+    pub fn canary(text: &str, arms: usize) -> Result<Self, String> {
+        let each = hundredths(text.trim())?;
+        let others = each * (arms as u32 - 1);
+        if each == 0 || others as usize >= BUCKETS {
+            return Err(format!("{text:?}: {} other arms leave the control nothing, or get nothing", arms - 1));
+        }
+        let mut shares = vec![each; arms];
+        shares[0] = BUCKETS as u32 - others;
+        Ok(Self(shares))
+    }
+
+    /// The same with nothing for an arm, whose share goes to the first.
+    #[must_use]
+    pub fn without(&self, arm: usize) -> Self {
+        let mut shares = self.0.clone();
+        if arm > 0 && arm < shares.len() {
+            shares[0] += std::mem::take(&mut shares[arm]);
+        }
+        Self(shares)
+    }
+
+    /// `50, 25, 25` in per cent.
+    pub fn text(&self) -> String {
+        let each: Vec<String> = self.0.iter().map(|share| format!("{}", f64::from(*share) / 100.0)).collect();
+        each.join(",")
+    }
+}
+
+/// A per cent with up to two decimals, with or without its sign.
+fn hundredths(text: &str) -> Result<u32, String> {
+    let fault = || format!("{text:?} is no share; write a per cent from 0 to 100 with at most two decimals, as in 2.5");
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let value: f64 = number.parse().map_err(|_| fault())?;
+    let scaled = value * 100.0;
+    let is_whole = (scaled - scaled.round()).abs() < 1e-6;
+    if (0.0..=10_000.0).contains(&scaled) && is_whole { Ok(scaled.round() as u32) } else { Err(fault()) }
+}
+
+/// The arm of each bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table(Vec<u8>);
+
+impl Table {
+    pub fn new(shares: &Shares) -> Self {
+        Self(vec![OUTSIDE; BUCKETS]).changed(shares)
+    }
+
+    /// Other shares, with as few buckets moved as they take: what has an arm keeps it while that arm does not shrink.
+    #[must_use]
+    pub fn changed(&self, shares: &Shares) -> Self {
+        let mut wanted: Vec<i64> = shares.0.iter().map(|&share| i64::from(share)).collect();
+        let mut table = self.0.clone();
+        for arm in &mut table {
+            match wanted.get_mut(usize::from(*arm)) {
+                Some(left) if *left > 0 => *left -= 1,
+                _ => *arm = OUTSIDE,
+            }
+        }
+        let missing = wanted.iter().enumerate().flat_map(|(arm, &left)| (0..left.max(0)).map(move |_| arm as u8));
+        for (place, arm) in table.iter_mut().filter(|arm| **arm == OUTSIDE).zip(missing) {
+            *place = arm;
+        }
+        Self(table)
+    }
+
+    pub fn arm(&self, bucket: u16) -> Option<u8> {
+        self.0.get(usize::from(bucket)).copied().filter(|&arm| arm != OUTSIDE)
+    }
+
+    /// As the BPF program reads it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assigner(by: By) -> Assigner {
+        Assigner { key: "000102030405060708090a0b0c0d0e0f".parse().unwrap(), by, keep: Keep::default() }
+    }
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn count(table: &Table, arm: Option<u8>) -> usize {
+        (0..BUCKETS as u16).filter(|&bucket| table.arm(bucket) == arm).count()
+    }
+
+    #[test]
+    fn a_connection_keeps_its_bucket_and_another_key_gives_another() {
+        let one = assigner(By::Connection);
+        let (client, server) = (at("192.0.2.7:4000"), at("198.51.100.1:443"));
+        assert_eq!(one.bucket(client, server, 0), one.bucket(client, server, 9));
+        assert_eq!(one.bucket(client, server, 0), one.bucket(at("[::ffff:192.0.2.7]:4000"), server, 0));
+        let other = Assigner { key: Key([1, 2]), ..one };
+        let differ = (4000..4100).filter(|&port| {
+            let client = SocketAddr::new(client.ip(), port);
+            one.bucket(client, server, 0) != other.bucket(client, server, 0)
+        });
+        assert!(differ.count() > 95);
+    }
+
+    #[test]
+    fn clients_of_one_prefix_share_a_bucket_and_slots_are_drawn_whatever_the_client() {
+        let prefix = assigner(By::ClientPrefix);
+        let server = at("198.51.100.1:443");
+        assert_eq!(prefix.bucket(at("192.0.2.7:1"), server, 0), prefix.bucket(at("192.0.2.250:9"), server, 5));
+        assert_eq!(
+            prefix.bucket(at("[2001:db8:1::1]:1"), server, 0),
+            prefix.bucket(at("[2001:db8:1:2::9]:9"), server, 5)
+        );
+        assert_ne!(prefix.bucket(at("192.0.2.7:1"), server, 0), prefix.bucket(at("192.0.3.7:1"), server, 0));
+        let time = assigner(By::Time);
+        assert_eq!(time.bucket(at("192.0.2.7:1"), server, 4), time.bucket(at("[2001:db8::1]:1"), server, 4));
+        assert_ne!(time.bucket(server, server, 4), time.bucket(server, server, 5));
+    }
+
+    #[test]
+    fn buckets_are_even() {
+        let one = assigner(By::Connection);
+        let table = Table::new(&Shares::parse("50,25,25", 3).unwrap());
+        let mut counts = [0_u32; 3];
+        for port in 1..=40_000 {
+            let bucket = one.bucket(SocketAddr::new("192.0.2.7".parse().unwrap(), port), at("198.51.100.1:443"), 0);
+            counts[usize::from(table.arm(bucket).unwrap())] += 1;
+        }
+        // Four standard deviations of a binomial.
+        assert!(counts[0].abs_diff(20_000) < 400 && counts[1].abs_diff(10_000) < 350, "{counts:?}");
+    }
+
+    #[test]
+    fn shares_are_counted_out_exactly_and_the_rest_stays_outside() {
+        let table = Table::new(&Shares::parse("1, 0.25, 2.5%", 3).unwrap());
+        assert_eq!([Some(0), Some(1), Some(2), None].map(|arm| count(&table, arm)), [100, 25, 250, 9_625]);
+        assert_eq!(Shares::equal(3).0, [3_334, 3_333, 3_333]);
+        assert_eq!(Shares::canary("1%", 3).unwrap().0, [9_800, 100, 100]);
+        assert_eq!(Shares::canary("1%", 3).unwrap().without(1).0, [9_900, 0, 100]);
+    }
+
+    #[test]
+    fn a_change_of_shares_moves_no_more_than_it_must() {
+        let shares = |text: &str| Shares::parse(text, 3).unwrap();
+        let before = Table::new(&shares("98,1,1"));
+        let after = before.changed(&shares("90,5,5"));
+        let moved = (0..BUCKETS as u16).filter(|&bucket| before.arm(bucket) != after.arm(bucket)).count();
+        assert_eq!(moved, 800);
+        assert_eq!([0, 1, 2].map(|arm| count(&after, Some(arm))), [9_000, 500, 500]);
+        assert_eq!(after.changed(&shares("90,5,5")), after);
+    }
+
+    #[test]
+    fn shares_that_mean_nothing_are_refused_in_a_sentence() {
+        for (text, says) in [
+            ("50,50", "for 3 arms"),
+            ("50,50,1", "adds up to 101 %"),
+            ("0,0,0", "no arm"),
+            ("a,1,1", "is no share"),
+            ("-1,1,1", "is no share"),
+            ("0.001,1,1", "at most two decimals"),
+            ("NaN,1,1", "is no share"),
+        ] {
+            let error = Shares::parse(text, 3).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        assert!(Shares::canary("50", 3).is_err() && Shares::canary("0", 2).is_err());
+    }
+
+    #[test]
+    fn a_key_reads_back_and_is_not_shown_by_accident() {
+        let key: Key = "00ff02030405060708090a0b0c0d0e0f".parse().unwrap();
+        assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
+        assert!(!format!("{key:?}").contains("ff02"));
+        assert!("xyz".parse::<Key>().is_err() && "+0ff02030405060708090a0b0c0d0e0f".parse::<Key>().is_err());
+    }
+}

@@ -1,0 +1,263 @@
+//! What stops an arm: it is worse than the control by more than a stated margin, and that is no chance.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::sequential::{Clusters, Mean, always_valid, two_sided};
+use super::{ArmCounts, BUCKETS, Row};
+
+/// Probability, over the whole test, that an arm is stopped which is no worse than the control, by all guards together. Ours.
+const ALPHA: f64 = 0.05;
+const GUARDS: f64 = 3.0;
+/// Fewest connections, and fewest clusters of them, of an arm and of the control. Ours: below it a variance is a guess.
+const LEAST: usize = 50;
+/// Connections that sent less say nothing of retransmission or goodput. Ours.
+const SEGMENTS_LEAST: u64 = 10;
+/// Looks at the handshakes that share `ALPHA`: each is a test of its own. Ours: a look a second for a week.
+const LOOKS: f64 = 604_800.0;
+
+/// By how much an arm may be worse than the control.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Mean share of segments that are retransmitted, by so much more.
+    pub retransmits: f64,
+    /// Mean goodput (geometric), by such a share less.
+    pub goodput: f64,
+    /// Share of handshakes that fail, by so much more.
+    pub handshakes: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { retransmits: 0.02, goodput: 0.2, handshakes: 0.02 }
+    }
+}
+
+/// What was worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Retransmits,
+    Goodput,
+    Handshakes,
+}
+
+/// An arm that is to be stopped, with the reason.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alarm {
+    pub arm: usize,
+    pub what: What,
+    pub own: f64,
+    pub control: f64,
+    pub margin: f64,
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (own, control, margin) = (self.own, self.control, 100.0 * self.margin);
+        match self.what {
+            What::Retransmits => write!(
+                f,
+                "retransmits {:.2} % of its segments, the control {:.2} %; the margin is {margin} points",
+                100.0 * own,
+                100.0 * control
+            ),
+            What::Goodput => write!(
+                f,
+                "goodput {:.2} Mbit/s, the control's {:.2} (geometric means); the margin is {margin} %",
+                own / 1e6,
+                control / 1e6
+            ),
+            What::Handshakes => write!(
+                f,
+                "{:.2} % of its handshakes fail, of the control's {:.2} %; the margin is {margin} points",
+                100.0 * own,
+                100.0 * control
+            ),
+        }
+    }
+}
+
+/// The guards of a running test. Memory does not grow with connections: they are summed by bucket, which is also what is drawn
+/// together.
+#[derive(Clone, Debug)]
+pub struct Guards {
+    limits: Limits,
+    tick_ns: u64,
+    retransmits: Vec<Clusters>,
+    goodput: Vec<Clusters>,
+}
+
+impl Guards {
+    pub fn new(limits: Limits, arms: usize, tick_ns: u64) -> Self {
+        let all = vec![Clusters::new(BUCKETS); arms];
+        Self { limits, tick_ns, retransmits: all.clone(), goodput: all }
+    }
+
+    /// Takes a record. A connection counts once, by its first one.
+    pub fn add(&mut self, row: &Row) {
+        let (arm, bucket) = (usize::from(row.arm), usize::from(row.bucket));
+        if row.nth != 1 || row.is_refused || row.is_overridden || row.data_segs_out < SEGMENTS_LEAST {
+            return;
+        }
+        if let (Some(to), Some(ratio)) = (self.retransmits.get_mut(arm), row.retransmit_ratio()) {
+            to.add(bucket, ratio);
+        }
+        if let Some(to) = self.goodput.get_mut(arm)
+            && row.bytes_acked > 0
+        {
+            to.add(bucket, (row.bytes_acked as f64 * 8.0 / row.busy_s(self.tick_ns)).ln());
+        }
+    }
+
+    /// Arms that are worse than the control by more than their margins.
+    pub fn alarms(&self, counts: &[ArmCounts]) -> Vec<Alarm> {
+        let mut alarms = Vec::new();
+        for arm in 1..self.retransmits.len() {
+            let limits = self.limits;
+            let (own, control) = (self.retransmits[arm].mean(), self.retransmits[0].mean());
+            if self.is_worse(own.mean - control.mean, limits.retransmits, own, control) {
+                let (own, control, margin) = (own.mean, control.mean, limits.retransmits);
+                alarms.push(Alarm { arm, what: What::Retransmits, own, control, margin });
+            }
+            let (own, control) = (self.goodput[arm].mean(), self.goodput[0].mean());
+            if self.is_worse(control.mean - own.mean, -(1.0 - limits.goodput).ln(), own, control) {
+                let (own, control, margin) = (own.mean.exp(), control.mean.exp(), limits.goodput);
+                alarms.push(Alarm { arm, what: What::Goodput, own, control, margin });
+            }
+            alarms.extend(self.handshakes(arm, counts));
+        }
+        alarms
+    }
+
+    /// Beyond the margin, and above zero however often one has looked.
+    fn is_worse(&self, harm: f64, margin: f64, own: Mean, control: Mean) -> bool {
+        let has_enough = |mean: Mean| mean.clusters >= LEAST && mean.values >= LEAST as f64;
+        if !has_enough(own) || !has_enough(control) {
+            return false;
+        }
+        let alpha = ALPHA / GUARDS / (self.retransmits.len() - 1) as f64;
+        let error = own.error.hypot(control.error);
+        harm > margin && harm > always_valid(error, own.clusters + control.clusters, alpha)
+    }
+
+    /// Those that are still under way count as failed, in every arm alike.
+    fn handshakes(&self, arm: usize, counts: &[ArmCounts]) -> Option<Alarm> {
+        let share = |counts: &ArmCounts| {
+            let tried = counts.tried as f64;
+            (1.0 - (counts.established as f64 / tried).min(1.0), tried)
+        };
+        let ((own, tried), (control, control_tried)) = (share(counts.get(arm)?), share(counts.first()?));
+        if tried < LEAST as f64 || control_tried < LEAST as f64 {
+            return None;
+        }
+        let pooled = (own * tried + control * control_tried) / (tried + control_tried);
+        let error = (pooled * (1.0 - pooled) * (1.0 / tried + 1.0 / control_tried)).sqrt();
+        let harm = own - control;
+        let alpha = ALPHA / GUARDS / LOOKS / (self.retransmits.len() - 1) as f64;
+        let is_sure = error > 0.0 && two_sided(harm / error) < alpha;
+        let margin = self.limits.handshakes;
+        (harm > margin && is_sure).then_some(Alarm { arm, what: What::Handshakes, own, control, margin })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_core::Rng;
+
+    use super::*;
+
+    /// Connections of 1 MB whose shares of retransmissions are random around `lost` per 1,000, and times around `busy_us`.
+    fn feed(guards: &mut Guards, arm: u8, count: u64, lost: u64, busy_us: u64, rng: &mut Rng) {
+        for _ in 0..count {
+            guards.add(&Row {
+                id: rng.next_u64(),
+                arm,
+                bucket: rng.below(BUCKETS as u64) as u16,
+                nth: 1,
+                bytes_acked: 1_000_000,
+                busy_us: busy_us / 2 + rng.below(busy_us),
+                data_segs_out: 1_000,
+                retrans_segs: rng.below(2 * lost + 1),
+                ..Row::default()
+            });
+        }
+    }
+
+    fn guards() -> Guards {
+        Guards::new(Limits::default(), 3, 4_000_000)
+    }
+
+    #[test]
+    fn an_arm_that_loses_far_more_or_is_far_slower_is_stopped_soon_and_the_other_is_not() {
+        let (mut guards, mut rng) = (guards(), Rng::new(1));
+        for arm in 0..3 {
+            feed(&mut guards, arm, 40, 1, 500_000, &mut rng);
+        }
+        assert_eq!(guards.alarms(&[]), [], "too few to say");
+        feed(&mut guards, 0, 300, 1, 500_000, &mut rng);
+        feed(&mut guards, 1, 300, 60, 500_000, &mut rng);
+        feed(&mut guards, 2, 300, 1, 1_500_000, &mut rng);
+        let alarms = guards.alarms(&[]);
+        assert_eq!(
+            alarms.iter().map(|alarm| (alarm.arm, alarm.what)).collect::<Vec<_>>(),
+            [(1, What::Retransmits), (2, What::Goodput)]
+        );
+        assert!(alarms[0].to_string().contains("the margin is 2 points"), "{}", alarms[0]);
+    }
+
+    #[test]
+    fn a_harm_within_its_margin_stops_nothing_however_sure_it_is() {
+        let (mut guards, mut rng) = (guards(), Rng::new(2));
+        feed(&mut guards, 0, 20_000, 1, 500_000, &mut rng);
+        feed(&mut guards, 1, 20_000, 15, 550_000, &mut rng);
+        assert_eq!(guards.alarms(&[]), []);
+    }
+
+    /// Goal: two arms that are the same are stopped in no more than 5 of 100 tests, looked at all the time and without a margin.
+    #[test]
+    fn equal_arms_are_hardly_ever_stopped() {
+        let limits = Limits { retransmits: 0.0, goodput: 0.0, handshakes: 0.0 };
+        let mut stopped = 0;
+        for seed in 0..100 {
+            let (mut guards, mut rng) = (Guards::new(limits, 2, 4_000_000), Rng::new(seed));
+            let is_stopped = (0..20).any(|_| {
+                feed(&mut guards, 0, 50, 20, 500_000, &mut rng);
+                feed(&mut guards, 1, 50, 20, 500_000, &mut rng);
+                !guards.alarms(&[]).is_empty()
+            });
+            stopped += u32::from(is_stopped);
+        }
+        assert!(stopped <= 5, "{stopped} of 100");
+    }
+
+    #[test]
+    fn handshakes_that_fail_stop_an_arm_and_a_few_that_are_under_way_do_not() {
+        let counts = |tried, established| ArmCounts { tried, established, ..ArmCounts::default() };
+        let of = |own: ArmCounts| guards().alarms(&[counts(10_000, 9_950), own, counts(0, 0)]);
+        assert_eq!(of(counts(1_000, 990)), []);
+        assert_eq!(of(counts(40, 0)), []);
+        let alarms = of(counts(1_000, 800));
+        assert_eq!((alarms.len(), alarms[0].arm, alarms[0].what), (1, 1, What::Handshakes));
+        // More connections than handshakes: some were under way when the test began.
+        assert_eq!(of(counts(1_000, 1_010)), []);
+    }
+
+    #[test]
+    fn later_records_of_a_connection_and_short_ones_count_nothing() {
+        let mut guards = guards();
+        let row = Row { nth: 1, data_segs_out: 1_000, retrans_segs: 500, bytes_acked: 9, ..Row::default() };
+        for other in [
+            Row { nth: 2, ..row.clone() },
+            Row { data_segs_out: 9, ..row.clone() },
+            Row { is_overridden: true, ..row.clone() },
+            Row { arm: 7, ..row.clone() },
+        ] {
+            guards.add(&other);
+        }
+        assert_eq!(guards.retransmits[0].mean().clusters, 0);
+        guards.add(&row);
+        assert_eq!(guards.retransmits[0].mean().clusters, 1);
+    }
+}

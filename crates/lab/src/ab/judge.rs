@@ -1,0 +1,563 @@
+//! What the records of a test say: whether the split is what was asked, what each arm did, and how it compares with the control.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+
+use bbrlab_core::Rng;
+use bbrlab_sim::metrics::{RESAMPLES, median};
+
+use super::sequential::{Clusters, always_valid, chi_squared_tail, two_sided};
+use super::{BUCKETS, By, Experiment, Row};
+use crate::cdn::LARGE;
+
+/// Parts of the seed from this one on belong to the bootstrap.
+const STREAM: u64 = 0x6162_0000_0000_0000;
+/// A split is called wrong below this probability, as the field does: Fabijan et al., "Diagnosing Sample Ratio Mismatch in Online
+/// Controlled Experiments", KDD 2019.
+const MISMATCH: f64 = 0.001;
+/// Confidence of intervals, less from one.
+const ALPHA: f64 = 0.05;
+/// Standard errors between no effect and one that is found in 80 of 100 tests at that confidence.
+const DETECTABLE: f64 = 1.96 + 0.84;
+/// Fewest units of each arm that are compared. Ours: below it an interval is a guess.
+const UNITS_LEAST: usize = 10;
+/// From so many independent values on, the median of a resample is drawn as a rank. Ours: the ranks' distribution is then normal to
+/// three digits.
+const MANY: usize = 500;
+/// Values that all resamples together may read. Ours: about a second.
+const READS: usize = 200_000_000;
+/// Ports that get lines of their own. Ours.
+const PORTS: usize = 8;
+
+/// One arm as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arm {
+    pub label: String,
+    pub connections: usize,
+    /// Still open when last seen.
+    pub open: usize,
+    /// For which the kernel did not take it, or the application took another: they are not compared.
+    pub left_out: usize,
+    pub bytes: u64,
+    /// Retransmitted over sent segments, of all connections together.
+    pub retransmit_ratio: f64,
+    /// Medians over connections, ms.
+    pub min_rtt_ms: f64,
+    pub srtt_ms: f64,
+    /// Share of busy time that the receiver's window, or the send buffer, was the limit.
+    pub limited: f64,
+    /// Handshakes that did not end in a connection, by the kernel's counters.
+    pub handshakes_failed: Option<f64>,
+}
+
+/// Whether the split is what was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    /// What was drawn, of each arm.
+    pub seen: Vec<u64>,
+    pub expected: Vec<f64>,
+    pub chi_squared: f64,
+    pub freedom: usize,
+    /// The probability of such a distance, or a larger one, by chance.
+    pub p: f64,
+}
+
+impl Ratio {
+    pub fn is_mismatch(&self) -> bool {
+        self.p < MISMATCH
+    }
+}
+
+/// One comparison of an arm with the control.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Which connections.
+    pub class: String,
+    /// By throughput; else by completion time.
+    pub is_large: bool,
+    /// Index of the arm.
+    pub arm: usize,
+    /// Medians: Mbit/s, or ms.
+    pub own: f64,
+    pub control: f64,
+    /// 0.1 is a tenth faster.
+    pub gain: f64,
+    /// Its 95 % bootstrap interval.
+    pub low: f64,
+    pub high: f64,
+    /// The gain of geometric means, with an interval that stays valid while one looks.
+    pub mean_gain: f64,
+    pub always_low: f64,
+    pub always_high: f64,
+    /// Probability of such a gain by chance, corrected for the number of comparisons (Holm 1979).
+    pub p: f64,
+    /// The smallest gain that so many connections would show in 80 of 100 tests.
+    pub detectable: f64,
+    /// Connections of the arm and of the control.
+    pub counts: [usize; 2],
+    /// What was drawn, of both.
+    pub units: [usize; 2],
+}
+
+impl Line {
+    pub fn word(&self) -> &'static str {
+        if self.units.iter().any(|&units| units < UNITS_LEAST) || !self.gain.is_finite() {
+            "too few"
+        } else if self.p >= ALPHA {
+            "no difference"
+        } else if self.gain > 0.0 {
+            "faster"
+        } else {
+            "slower"
+        }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Findings {
+    pub arms: Vec<Arm>,
+    pub ratio: Ratio,
+    pub lines: Vec<Line>,
+    /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s.
+    pub values: Vec<[Vec<f64>; 2]>,
+    pub connections: usize,
+}
+
+/// Judges the newest record of each connection. `seed` is that of the bootstrap.
+pub fn judge(test: &Experiment, rows: &[Row], seed: u64) -> Findings {
+    let rows = newest(rows);
+    let compared: Vec<&Row> = rows.iter().copied().filter(|row| is_compared(row)).collect();
+    let mut lines = Vec::new();
+    for (class, takes) in classes(&compared) {
+        for is_large in [false, true] {
+            let of = |arm: usize| -> Vec<&Row> {
+                let own = |row: &&&Row| usize::from(row.arm) == arm && takes(row) && is_judged(row, is_large);
+                compared.iter().filter(own).copied().collect()
+            };
+            let control = of(0);
+            for arm in 1..test.arms.len() {
+                let own = of(arm);
+                if !(own.is_empty() && control.is_empty()) {
+                    lines.push(compare(test, &class, is_large, arm, [&own, &control], seed));
+                }
+            }
+        }
+    }
+    correct(&mut lines);
+    let values = |arm: usize| {
+        [false, true].map(|is_large| {
+            let own = compared.iter().filter(|row| usize::from(row.arm) == arm && is_judged(row, is_large));
+            let mut values: Vec<f64> = own.map(|row| value(test, row, is_large)).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        })
+    };
+    Findings {
+        arms: (0..test.arms.len()).map(|arm| whole(test, &rows, arm)).collect(),
+        ratio: ratio(test, &rows),
+        lines,
+        values: (0..test.arms.len()).map(values).collect(),
+        connections: rows.len(),
+    }
+}
+
+/// Of several records of a connection the last.
+fn newest(rows: &[Row]) -> Vec<&Row> {
+    let mut newest: BTreeMap<(u64, u64), &Row> = BTreeMap::new();
+    for row in rows {
+        let known = newest.entry((row.begun_unix_ns, row.id)).or_insert(row);
+        if row.nth > known.nth {
+            *known = row;
+        }
+    }
+    newest.into_values().collect()
+}
+
+/// One that had its arm, and sent data.
+const fn is_compared(row: &Row) -> bool {
+    !row.is_refused && !row.is_overridden && row.data_segs_out > 0 && row.bytes_acked > 0
+}
+
+/// Large ones are judged by throughput; small ones by completion, so they must have come to an end.
+const fn is_judged(row: &Row, is_large: bool) -> bool {
+    if is_large { row.bytes_acked >= LARGE } else { row.bytes_acked < LARGE && !row.is_open }
+}
+
+/// Mbit/s, or ms.
+fn value(test: &Experiment, row: &Row, is_large: bool) -> f64 {
+    let busy_s = row.busy_s(test.tick_ns);
+    if is_large { row.bytes_acked as f64 * 8e-6 / busy_s } else { busy_s * 1e3 }
+}
+
+type Takes = Box<dyn Fn(&Row) -> bool>;
+
+/// All connections; sizes; and the ports with most of them, where there are several.
+fn classes(rows: &[&Row]) -> Vec<(String, Takes)> {
+    let mut classes: Vec<(String, Takes)> = vec![("all".to_owned(), Box::new(|_| true))];
+    for (name, from, below) in
+        [("below 30 kB", 0, 30_000), ("30 to 300 kB", 30_000, 300_000), ("300 kB to 3 MB", 300_000, LARGE)]
+    {
+        classes.push((name.to_owned(), Box::new(move |row| (from..below).contains(&row.bytes_acked))));
+    }
+    let mut ports: BTreeMap<u16, usize> = BTreeMap::new();
+    rows.iter().for_each(|row| *ports.entry(row.port).or_default() += 1);
+    let mut ports: Vec<(u16, usize)> = ports.into_iter().collect();
+    ports.sort_by_key(|&(port, count)| (std::cmp::Reverse(count), port));
+    if ports.len() > 1 {
+        for (port, _) in ports.into_iter().take(PORTS) {
+            classes.push((format!("port {port}"), Box::new(move |row| row.port == port)));
+        }
+    }
+    classes
+}
+
+/// What was drawn: connections, or the buckets that stand for prefixes or slots. Those are numbered as they come.
+fn units(test: &Experiment, rows: &[&Row]) -> (Vec<usize>, usize) {
+    if test.by == By::Connection {
+        return ((0..rows.len()).collect(), rows.len());
+    }
+    let mut numbers = vec![usize::MAX; BUCKETS];
+    let mut count = 0;
+    let mut number = |row: &&Row| {
+        let place = &mut numbers[usize::from(row.bucket).min(BUCKETS - 1)];
+        if *place == usize::MAX {
+            *place = count;
+            count += 1;
+        }
+        *place
+    };
+    let of_rows = rows.iter().map(&mut number).collect();
+    (of_rows, count)
+}
+
+fn compare(test: &Experiment, class: &str, is_large: bool, arm: usize, of: [&[&Row]; 2], seed: u64) -> Line {
+    let sides = of.map(|rows| {
+        let (units, count) = units(test, rows);
+        let values: Vec<f64> = rows.iter().map(|row| value(test, row, is_large)).collect();
+        let mut means = Clusters::new(count);
+        values.iter().zip(&units).for_each(|(value, &unit)| means.add(unit, value.ln()));
+        (Sample::new(values, units, count), means.mean())
+    });
+    let [(own, own_mean), (control, control_mean)] = &sides;
+    // A shorter time, like a higher throughput, is a gain.
+    let sign = if is_large { 1.0 } else { -1.0 };
+    let log_gain = sign * (own.median() / control.median()).ln();
+    let has_enough = own.units >= UNITS_LEAST && control.units >= UNITS_LEAST;
+    let (mut low, mut high, mut error) = (f64::NAN, f64::NAN, f64::NAN);
+    if has_enough {
+        let mut rng = Rng::derive(seed, STREAM + arm as u64);
+        let mut logs: Vec<f64> = resamples(own, control, &mut rng).into_iter().map(|log| sign * log).collect();
+        logs.sort_by(f64::total_cmp);
+        let n = logs.len();
+        (low, high) = (logs[n / 40].exp() - 1.0, logs[n - 1 - n / 40].exp() - 1.0);
+        let mean = logs.iter().sum::<f64>() / n as f64;
+        error = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt();
+    }
+    let mean_gain = sign * (own_mean.mean - control_mean.mean);
+    let half = always_valid(own_mean.error.hypot(control_mean.error), own.units + control.units, ALPHA);
+    let p = if error > 0.0 { two_sided(log_gain / error) } else { 1.0 };
+    Line {
+        class: class.to_owned(),
+        is_large,
+        arm,
+        own: own.median(),
+        control: control.median(),
+        gain: log_gain.exp() - 1.0,
+        low,
+        high,
+        mean_gain: mean_gain.exp() - 1.0,
+        always_low: (mean_gain - half).exp() - 1.0,
+        always_high: (mean_gain + half).exp() - 1.0,
+        p,
+        detectable: (DETECTABLE * error).exp() - 1.0,
+        counts: of.map(<[&Row]>::len),
+        units: [own.units, control.units],
+    }
+}
+
+/// Values in their order, each with what was drawn.
+struct Sample {
+    values: Vec<f64>,
+    units_of: Vec<usize>,
+    units: usize,
+}
+
+impl Sample {
+    fn new(values: Vec<f64>, units_of: Vec<usize>, units: usize) -> Self {
+        let mut pairs: Vec<(f64, usize)> = values.into_iter().zip(units_of).collect();
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (values, units_of) = pairs.into_iter().unzip();
+        Self { values, units_of, units }
+    }
+
+    fn median(&self) -> f64 {
+        let n = self.values.len();
+        match n {
+            0 => f64::NAN,
+            n if n % 2 == 1 => self.values[n / 2],
+            n => f64::midpoint(self.values[n / 2 - 1], self.values[n / 2]),
+        }
+    }
+
+    /// The median of a resample of units, with all their values.
+    fn resampled(&self, times: &mut Vec<u32>, rng: &mut Rng) -> f64 {
+        let n = self.values.len();
+        if self.units == n && n >= MANY {
+            // The rank of its median is, over n, the median of n uniform values: normal around one half.
+            let rank = n as f64 * (0.5 + normal(rng) / (2.0 * (n as f64).sqrt()));
+            return self.values[(rank.max(0.0) as usize).min(n - 1)];
+        }
+        times.clear();
+        times.resize(self.units, 0);
+        for _ in 0..self.units {
+            times[rng.below(self.units as u64) as usize] += 1;
+        }
+        let total: u64 = self.units_of.iter().map(|&unit| u64::from(times[unit])).sum();
+        let mut seen = 0;
+        for (value, &unit) in self.values.iter().zip(&self.units_of) {
+            seen += u64::from(times[unit]);
+            if 2 * seen >= total {
+                return *value;
+            }
+        }
+        f64::NAN
+    }
+}
+
+/// Logarithms of the ratio of both medians, over resamples of both.
+fn resamples(own: &Sample, control: &Sample, rng: &mut Rng) -> Vec<f64> {
+    let reads =
+        [own, control].map(|sample| if sample.units == sample.values.len() { MANY } else { sample.values.len() });
+    let count = (READS / (reads[0] + reads[1]).max(1)).clamp(200, RESAMPLES);
+    let mut times = Vec::new();
+    let mut one = || (own.resampled(&mut times, rng) / control.resampled(&mut times, rng)).ln();
+    (0..count).map(|_| one()).collect()
+}
+
+fn normal(rng: &mut Rng) -> f64 {
+    let mut uniform = || (rng.below(1 << 53) as f64 + 0.5) / (1_u64 << 53) as f64;
+    (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
+}
+
+/// Holm's correction: the k-th smallest of m probabilities times m − k + 1, never below those before it.
+fn correct(lines: &mut [Line]) {
+    let mut order: Vec<usize> = (0..lines.len()).filter(|&at| lines[at].word() != "too few").collect();
+    order.sort_by(|&a, &b| lines[a].p.total_cmp(&lines[b].p));
+    let mut least: f64 = 0.0;
+    for (nth, &at) in order.iter().enumerate() {
+        least = least.max((lines[at].p * (order.len() - nth) as f64).min(1.0));
+        lines[at].p = least;
+    }
+}
+
+/// Chi-squared over all splits that were in force: a change of shares is no mismatch.
+fn ratio(test: &Experiment, rows: &[&Row]) -> Ratio {
+    let arms = test.arms.len();
+    let mut all = Ratio { seen: vec![0; arms], expected: vec![0.0; arms], chi_squared: 0.0, freedom: 0, p: 1.0 };
+    for change in &test.splits {
+        let own: Vec<&Row> = rows.iter().copied().filter(|row| row.epoch == change.epoch).collect();
+        let mut seen = vec![0_u64; arms];
+        if test.by == By::Connection {
+            for row in &own {
+                if let Some(count) = seen.get_mut(usize::from(row.arm)) {
+                    *count += 1;
+                }
+            }
+        } else {
+            let drawn: std::collections::BTreeSet<(u16, u8)> = own.iter().map(|row| (row.bucket, row.arm)).collect();
+            for (_, arm) in drawn {
+                if let Some(count) = seen.get_mut(usize::from(arm)) {
+                    *count += 1;
+                }
+            }
+        }
+        let total: u64 = seen.iter().sum();
+        let shares: u32 = change.shares.0.iter().sum();
+        let mut cells = 0;
+        for (arm, &share) in change.shares.0.iter().enumerate().take(arms) {
+            let expected = total as f64 * f64::from(share) / f64::from(shares.max(1));
+            all.seen[arm] += seen[arm];
+            all.expected[arm] += expected;
+            if expected > 0.0 {
+                all.chi_squared += (seen[arm] as f64 - expected).powi(2) / expected;
+                cells += 1;
+            } else if seen[arm] > 0 {
+                all.chi_squared = f64::INFINITY;
+            }
+        }
+        if total > 0 {
+            all.freedom += usize::saturating_sub(cells, 1);
+        }
+    }
+    all.p = if all.chi_squared.is_infinite() { 0.0 } else { chi_squared_tail(all.chi_squared, all.freedom) };
+    all
+}
+
+fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> Arm {
+    let own: Vec<&Row> = rows.iter().copied().filter(|row| usize::from(row.arm) == arm).collect();
+    let sum = |of: fn(&Row) -> u64| own.iter().map(|row| of(row)).sum::<u64>() as f64;
+    let middle = |of: fn(&Row) -> u64| {
+        let mut values: Vec<f64> = own.iter().map(|row| of(row) as f64 / 1e3).filter(|ms| *ms > 0.0).collect();
+        median(&mut values)
+    };
+    let counts = test.counts.arms.get(arm).filter(|counts| counts.tried > 0);
+    Arm {
+        label: test.arms[arm].label.clone(),
+        connections: own.len(),
+        open: own.iter().filter(|row| row.is_open).count(),
+        left_out: own.iter().filter(|row| row.is_refused || row.is_overridden).count(),
+        bytes: own.iter().map(|row| row.bytes_acked).sum(),
+        retransmit_ratio: sum(|row| row.retrans_segs) / sum(|row| row.data_segs_out),
+        min_rtt_ms: middle(|row| row.min_rtt_us),
+        srtt_ms: middle(|row| row.srtt_us),
+        limited: sum(|row| row.rwnd_limited_us + row.sndbuf_limited_us) / sum(|row| row.busy_us),
+        handshakes_failed: counts.map(|counts| 1.0 - (counts.established as f64 / counts.tried as f64).min(1.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ab::Shares;
+    use crate::ab::testing::experiment;
+
+    /// Connections of 1 MB over paths that differ; arm 1 takes `factor` of the time.
+    fn draw(test: &Experiment, seed: u64, count: u64, factor: f64) -> Vec<Row> {
+        let mut rng = Rng::new(seed);
+        let table = crate::ab::Table::new(&test.splits[0].shares);
+        (0..count)
+            .map(|id| {
+                let bucket = rng.below(BUCKETS as u64) as u16;
+                let arm = table.arm(bucket).unwrap_or(0);
+                let path = (0.5 + normal(&mut rng) * 0.4).exp();
+                let busy_s = path * if arm == 1 { factor } else { 1.0 };
+                Row {
+                    id,
+                    arm,
+                    bucket,
+                    epoch: 1,
+                    nth: 1,
+                    port: 443,
+                    bytes_acked: 1_000_000,
+                    busy_us: (busy_s * 1e6) as u64,
+                    data_segs_out: 700,
+                    retrans_segs: 7,
+                    min_rtt_us: 20_000,
+                    srtt_us: 30_000,
+                    ..Row::default()
+                }
+            })
+            .collect()
+    }
+
+    fn first(test: &Experiment, rows: &[Row]) -> Line {
+        judge(test, rows, 1).lines[0].clone()
+    }
+
+    #[test]
+    fn a_gain_is_found_with_its_size_and_named() {
+        let test = experiment(&["cubic", "bbr3"], "50,50");
+        let line = first(&test, &draw(&test, 1, 4_000, 0.8));
+        assert!((line.gain - 0.25).abs() < 0.06 && line.low < 0.25 && line.high > 0.25, "{line:?}");
+        assert_eq!((line.word(), line.class.as_str(), line.is_large), ("faster", "all", false));
+        assert!(line.always_low > 0.0 && line.always_low < line.mean_gain && line.mean_gain < line.always_high);
+        assert!(line.detectable > 0.02 && line.detectable < 0.12, "{line:?}");
+    }
+
+    /// Goal: the interval covers the truth in at least 93 of 100 tests, and A/A finds nothing in at least 93 of 100.
+    #[test]
+    fn intervals_cover_the_truth_and_a_test_of_the_same_finds_nothing() {
+        for (count, truth) in [(300, 0.25), (3_000, 0.25), (300, 0.0)] {
+            let (mut covered, mut quiet, mut always) = (0, 0, 0);
+            for seed in 0..100 {
+                let arms = if truth > 0.0 { ["cubic", "bbr3"] } else { ["cubic", "cubic"] };
+                let test = experiment(&arms, "50,50");
+                let line = first(&test, &draw(&test, 1_000 + seed, count, 1.0 / (1.0 + truth)));
+                covered += u32::from((line.low..=line.high).contains(&truth));
+                always += u32::from((line.always_low..=line.always_high).contains(&truth));
+                quiet += u32::from(line.word() == "no difference");
+            }
+            println!("{count} connections, gain {truth}: covered {covered}, always {always}, quiet {quiet}");
+            assert!(covered >= 93 && always >= 95, "{count}, {truth}: {covered} and {always}");
+            assert!(truth > 0.0 || quiet >= 93, "{quiet}");
+        }
+    }
+
+    /// Goal: what is drawn together is resampled together. Two connections in three of a prefix repeat the first one's path.
+    #[test]
+    fn connections_of_one_prefix_are_no_independent_values() {
+        let mut test = experiment(&["cubic", "bbr3"], "50,50");
+        let mut rows = draw(&test, 5, 300, 1.0);
+        let copies: Vec<Row> = rows
+            .iter()
+            .flat_map(|row| (1..=8).map(move |copy| Row { id: row.id + copy * 10_000, ..row.clone() }))
+            .collect();
+        rows.extend(copies);
+        let apart = first(&test, &rows);
+        test.by = By::ClientPrefix;
+        let together = first(&test, &rows);
+        assert!((together.high - together.low) > 2.0 * (apart.high - apart.low), "{apart:?} {together:?}");
+        assert!(together.units[0] + together.units[1] <= 300 && apart.units[0] + apart.units[1] == 2_700);
+    }
+
+    #[test]
+    fn a_split_that_is_not_what_was_asked_is_seen_and_one_that_was_changed_is_not() {
+        let mut test = experiment(&["cubic", "bbr3"], "50,50");
+        let mut rows = draw(&test, 2, 4_000, 1.0);
+        assert!(!judge(&test, &rows, 1).ratio.is_mismatch());
+        let lossy: Vec<Row> = rows.iter().filter(|row| row.arm == 0 || row.id % 8 > 0).cloned().collect();
+        let found = judge(&test, &lossy, 1).ratio;
+        assert!(found.is_mismatch() && found.freedom == 1, "{found:?}");
+        // A second epoch with 90:10.
+        test.splits.push(crate::ab::Change {
+            epoch: 2,
+            shares: Shares::parse("90,10", 2).unwrap(),
+            ..test.splits[0].clone()
+        });
+        let second = Experiment { splits: vec![test.splits[1].clone()], ..test.clone() };
+        rows.extend(draw(&second, 3, 4_000, 1.0).into_iter().map(|row| Row { epoch: 2, begun_unix_ns: 1, ..row }));
+        let both = judge(&test, &rows, 1).ratio;
+        assert!(!both.is_mismatch() && both.freedom == 2, "{both:?}");
+        assert!((both.expected[1] - 2_400.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn of_several_records_the_last_counts_and_open_ones_are_no_completions() {
+        let test = experiment(&["cubic", "bbr3"], "50,50");
+        let row = Row {
+            id: 1,
+            epoch: 1,
+            nth: 1,
+            is_open: true,
+            bytes_acked: 1_000,
+            data_segs_out: 1,
+            busy_us: 9,
+            ..Row::default()
+        };
+        let rows = [row.clone(), Row { nth: 3, bytes_acked: 9_000_000, ..row.clone() }, Row { nth: 2, ..row.clone() }];
+        let found = judge(&test, &rows, 1);
+        assert_eq!((found.connections, found.arms[0].bytes, found.arms[0].open), (1, 9_000_000, 1));
+        assert_eq!((found.lines.len(), found.lines[0].is_large, found.lines[0].word()), (1, true, "too few"));
+        assert_eq!(judge(&test, &[row], 1).lines, []);
+    }
+
+    #[test]
+    fn connections_that_did_not_have_their_arm_are_counted_and_not_compared() {
+        let test = experiment(&["cubic", "bbr3"], "50,50");
+        let mut rows = draw(&test, 4, 400, 1.0);
+        rows.iter_mut().filter(|row| row.arm == 1).take(30).for_each(|row| row.is_overridden = true);
+        let found = judge(&test, &rows, 1);
+        assert_eq!(found.arms[1].left_out, 30);
+        assert_eq!(found.lines[0].counts[0], found.arms[1].connections - 30);
+    }
+
+    #[test]
+    fn probabilities_are_corrected_for_their_number() {
+        let test = experiment(&["cubic", "bbr3"], "50,50");
+        let line = first(&test, &draw(&test, 1, 4_000, 0.8));
+        let mut lines = [0.04, 0.01, 0.03].map(|p| Line { p, ..line.clone() });
+        correct(&mut lines);
+        assert_eq!(lines.map(|line| (line.p * 100.0).round()), [6.0, 3.0, 6.0]);
+    }
+}

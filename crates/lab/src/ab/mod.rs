@@ -1,0 +1,176 @@
+//! An A/B test of congestion controls on real connections: who gets which, what is recorded, what stops an arm, and what the
+//! records say. `bbrlab ab` does it on a host.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod assign;
+pub mod guard;
+mod judge;
+mod page;
+pub mod record;
+pub mod sequential;
+
+use serde::{Deserialize, Serialize};
+
+pub use assign::{ARMS_MAX, Assigner, BUCKETS, By, Keep, Key, PORTS_MAX, PREFIXES_MAX, Shares, Table};
+pub use judge::{Arm, Findings, Line, Ratio, judge};
+pub use page::{answer, json, notes, report, rows};
+pub use record::Row;
+
+use guard::Limits;
+
+/// Version of `experiment.json`.
+pub const SCHEMA: u32 = 1;
+
+/// What is compared: the first is the control.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Treatment {
+    /// As reports call it: the algorithm, with a number where it stands twice.
+    pub label: String,
+    /// As it was asked for.
+    pub algorithm: String,
+    /// The kernel's name for it.
+    pub name: String,
+    /// It was loaded for the test and goes with it.
+    pub is_loaded_for_it: bool,
+}
+
+/// A split, from its moment on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    pub epoch: u32,
+    pub at_unix_s: f64,
+    pub shares: Shares,
+    /// Why it was changed.
+    pub why: String,
+}
+
+/// Handshakes and refusals of an arm, as the kernel counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArmCounts {
+    /// Handshakes that began.
+    pub tried: u64,
+    /// Handshakes that ended in a connection.
+    pub established: u64,
+    /// Connections that this host opened and that never stood.
+    pub failed: u64,
+    /// Connections for which the kernel did not take the arm's congestion control.
+    pub refused: u64,
+}
+
+/// What was counted, whether or not it was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub arms: Vec<ArmCounts>,
+    /// Records for which the ring had no room.
+    pub ring_lost: u64,
+    /// Connections for which the kernel had no memory: they had no part.
+    pub no_memory: u64,
+    /// Records that were written.
+    pub written: u64,
+    /// Records that the disk, or the limit of what may be written, had no room for.
+    pub disk_lost: u64,
+}
+
+/// How a test ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    pub at_unix_s: f64,
+    pub how: String,
+}
+
+/// A test, as `experiment.json` describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    pub schema: u32,
+    pub version: String,
+    pub kernel: String,
+    pub arms: Vec<Treatment>,
+    pub by: By,
+    /// Length of a time slot.
+    pub slot_s: f64,
+    pub keep: Keep,
+    pub cgroup: String,
+    pub ports: Vec<u16>,
+    pub prefixes: Vec<String>,
+    pub direction: String,
+    /// The kernel's tick, in which it counts busy time.
+    pub tick_ns: u64,
+    pub unix_minus_monotonic_ns: u64,
+    pub begun_unix_s: f64,
+    pub limits: Limits,
+    pub splits: Vec<Change>,
+    pub counts: Counts,
+    pub ended: Option<Ended>,
+}
+
+impl Experiment {
+    pub fn labels(&self) -> Vec<String> {
+        self.arms.iter().map(|arm| arm.label.clone()).collect()
+    }
+
+    /// The split that new connections are drawn under.
+    pub fn split(&self) -> Option<&Change> {
+        self.splits.last()
+    }
+
+    /// All arms are the same algorithm: any difference is chance, or a fault of the test.
+    pub fn is_aa(&self) -> bool {
+        self.arms.iter().all(|arm| arm.name == self.arms[0].name)
+    }
+}
+
+/// Names for arms: those that stand twice are numbered.
+pub fn labels(algorithms: &[String]) -> Vec<String> {
+    let label = |(at, name): (usize, &String)| {
+        let before = algorithms[..at].iter().filter(|other| *other == name).count();
+        if before == 0 { name.clone() } else { format!("{name}#{}", before + 1) }
+    };
+    algorithms.iter().enumerate().map(label).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    pub fn experiment(arms: &[&str], split: &str) -> Experiment {
+        let names: Vec<String> = arms.iter().map(|&name| name.to_owned()).collect();
+        let treatment = |(label, name): (String, &String)| Treatment {
+            label,
+            algorithm: name.clone(),
+            name: name.clone(),
+            is_loaded_for_it: false,
+        };
+        Experiment {
+            schema: SCHEMA,
+            version: "0".to_owned(),
+            kernel: "6.18".to_owned(),
+            arms: labels(&names).into_iter().zip(&names).map(treatment).collect(),
+            by: By::Connection,
+            slot_s: 600.0,
+            keep: Keep::default(),
+            cgroup: "/".to_owned(),
+            ports: vec![443],
+            prefixes: Vec::new(),
+            direction: "both".to_owned(),
+            tick_ns: 4_000_000,
+            unix_minus_monotonic_ns: 0,
+            begun_unix_s: 0.0,
+            limits: Limits::default(),
+            splits: vec![Change {
+                epoch: 1,
+                at_unix_s: 0.0,
+                shares: Shares::parse(split, arms.len()).unwrap(),
+                why: "start".to_owned(),
+            }],
+            counts: Counts::default(),
+            ended: None,
+        }
+    }
+
+    #[test]
+    fn arms_of_one_algorithm_are_numbered() {
+        let names = ["cubic", "bbr1", "cubic", "cubic"].map(str::to_owned);
+        assert_eq!(labels(&names), ["cubic", "bbr1", "cubic#2", "cubic#3"]);
+        assert!(experiment(&["cubic", "cubic"], "50,50").is_aa() && !experiment(&["cubic", "bbr"], "50,50").is_aa());
+    }
+}

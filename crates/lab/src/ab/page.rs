@@ -1,0 +1,407 @@
+//! The findings as a table, as JSON, and as a page.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use serde_json::{Value, json};
+
+use super::{Experiment, Findings, Line};
+use crate::cdn::gain::quantile;
+use crate::cdn::page::{signed, three};
+use crate::report::{Asked, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
+use crate::words::counted;
+
+/// Most points of a distribution's curve. Ours: a screen has no more columns.
+const POINTS: usize = 300;
+
+const fn judged(is_large: bool) -> &'static str {
+    if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
+}
+
+const fn unit(is_large: bool) -> &'static str {
+    if is_large { "Mbit/s" } else { "ms" }
+}
+
+fn per_cent(value: f64) -> String {
+    if value.is_nan() { "–".to_owned() } else { format!("{} %", three(100.0 * value)) }
+}
+
+fn interval(gain: f64, low: f64, high: f64) -> String {
+    if low.is_nan() {
+        return "–".to_owned();
+    }
+    format!("{} % ({} to {})", signed(gain), signed(low), signed(high))
+}
+
+/// The arms, and the comparisons.
+pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
+    let columns = [
+        "arm",
+        "connections",
+        "asked",
+        "data",
+        "retransmitted",
+        "min RTT",
+        "RTT",
+        "limited by peer",
+        "handshakes failed",
+        "open",
+        "left out",
+    ];
+    let total: f64 = found.ratio.expected.iter().sum();
+    let arms = found.arms.iter().enumerate().map(|(at, arm)| {
+        let ms = |value: f64| if value.is_nan() { "–".to_owned() } else { format!("{} ms", three(value)) };
+        vec![
+            arm.label.clone(),
+            arm.connections.to_string(),
+            per_cent(found.ratio.expected[at] / total),
+            format!("{} MB", three(arm.bytes as f64 / 1e6)),
+            per_cent(arm.retransmit_ratio),
+            ms(arm.min_rtt_ms),
+            ms(arm.srtt_ms),
+            per_cent(arm.limited),
+            arm.handshakes_failed.map_or("–".to_owned(), per_cent),
+            arm.open.to_string(),
+            arm.left_out.to_string(),
+        ]
+    });
+    let arms = Table { columns: columns.map(str::to_owned).to_vec(), rows: arms.collect() };
+    let columns = [
+        "class",
+        "judged by",
+        "arm",
+        "its median",
+        "control's",
+        "gain",
+        "says",
+        "always valid",
+        "p, corrected",
+        "would show",
+        "connections",
+        "control's",
+    ];
+    let value = |line: &Line, value: f64| {
+        if value.is_nan() { "–".to_owned() } else { format!("{} {}", three(value), unit(line.is_large)) }
+    };
+    let lines = found.lines.iter().map(|line| {
+        let is_known = line.word() != "too few";
+        vec![
+            line.class.clone(),
+            judged(line.is_large).to_owned(),
+            test.arms[line.arm].label.clone(),
+            value(line, line.own),
+            value(line, line.control),
+            interval(line.gain, line.low, line.high),
+            line.word().to_owned(),
+            if is_known { interval(line.mean_gain, line.always_low, line.always_high) } else { "–".to_owned() },
+            if is_known { format!("{:.3}", line.p) } else { "–".to_owned() },
+            per_cent(line.detectable),
+            line.counts[0].to_string(),
+            line.counts[1].to_string(),
+        ]
+    });
+    (arms, Table { columns: columns.map(str::to_owned).to_vec(), rows: lines.collect() })
+}
+
+/// Whether the split is what was asked, in a sentence.
+pub fn split(test: &Experiment, found: &Findings) -> String {
+    let ratio = &found.ratio;
+    let numbers =
+        format!("chi-squared {:.2} at {}, p {:.3}", ratio.chi_squared, counted(ratio.freedom, "degree"), ratio.p);
+    if ratio.is_mismatch() {
+        format!(
+            "The split is not what was asked ({numbers}): records are missing, or an arm's connections end otherwise; \
+             don't trust the gains before that is explained."
+        )
+    } else {
+        format!("The split is what was asked, over {} ({numbers}).", test.by.units())
+    }
+}
+
+/// What a reader must know before the gains, one sentence each.
+pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
+    let mut notes = vec![split(test, found)];
+    if test.is_aa() {
+        let differ = found.lines.iter().filter(|line| matches!(line.word(), "faster" | "slower")).count();
+        notes.push(match differ {
+            0 => "A/A: all arms are the same algorithm, and no difference was found.".to_owned(),
+            n => format!(
+                "A/A: all arms are the same algorithm, and {} found a difference: chance, or a fault of the test.",
+                counted(n, "comparison")
+            ),
+        });
+    }
+    let lost = test.counts.ring_lost + test.counts.disk_lost;
+    if lost > 0 {
+        notes.push(format!(
+            "{} of connections were lost (ring {}, disk {}).",
+            counted(lost, "record"),
+            test.counts.ring_lost,
+            test.counts.disk_lost
+        ));
+    }
+    if test.counts.no_memory > 0 {
+        notes.push(format!("{} had no part: the kernel had no memory.", counted(test.counts.no_memory, "connection")));
+    }
+    for change in test.splits.iter().skip(1) {
+        notes.push(format!(
+            "Split {} from second {:.0} on: {}.",
+            change.shares.text(),
+            change.at_unix_s - test.begun_unix_s,
+            change.why
+        ));
+    }
+    if !test.is_aa() && test.by == super::By::Connection {
+        notes.push(
+            "Arms share bottlenecks: what one takes from the other counts twice here. --by client-prefix and --by time keep them apart \
+             (Spang et al., IMC 2021)."
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+const METHOD: &str = "A connection counts by its newest record. Below 3 MB it is judged by completion time, from there on by throughput; \
+    both over its busy time, in which it had data to send or to be acknowledged, so that idle keep-alive does not count. A gain of 10 % is \
+    a tenth faster either way: the ratio of the medians, with a 95 % percentile bootstrap (Efron 1979) over what was drawn. `Says` rests on \
+    the probability corrected for all comparisons (Holm 1979). The always-valid interval is of the ratio of geometric means, an asymptotic \
+    confidence sequence (Waudby-Smith et al., arXiv:2103.06476): it holds however often one looks, and so may end the test. `Would show` is \
+    the smallest gain that so many connections show in 80 of 100 tests.";
+
+/// The findings as JSON.
+pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
+    let number = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
+    let arm = |(at, arm): (usize, &super::Arm)| {
+        json!({
+            "arm": arm.label, "connections": arm.connections, "open": arm.open, "left_out": arm.left_out, "bytes_acked": arm.bytes,
+            "expected": found.ratio.expected[at], "retransmit_ratio": number(arm.retransmit_ratio), "min_rtt_ms": number(arm.min_rtt_ms),
+            "srtt_ms": number(arm.srtt_ms), "limited_share": number(arm.limited), "handshakes_failed": arm.handshakes_failed,
+        })
+    };
+    let line = |line: &Line| {
+        json!({
+            "class": line.class, "judged_by": if line.is_large { "throughput" } else { "completion" }, "arm": test.arms[line.arm].label,
+            "unit": unit(line.is_large), "median": number(line.own), "control_median": number(line.control), "says": line.word(),
+            "gain": number(line.gain), "gain_low": number(line.low), "gain_high": number(line.high),
+            "mean_gain": number(line.mean_gain), "always_low": number(line.always_low), "always_high": number(line.always_high),
+            "p_corrected": number(line.p), "would_show": number(line.detectable),
+            "connections": line.counts[0], "control_connections": line.counts[1], "units": line.units[0], "control_units": line.units[1],
+        })
+    };
+    json!({
+        "schema": 1,
+        "version": version,
+        "by": test.by,
+        "control": test.arms[0].label,
+        "is_aa": test.is_aa(),
+        "connections": found.connections,
+        "sample_ratio": {
+            "seen": found.ratio.seen, "expected": found.ratio.expected, "chi_squared": number(found.ratio.chi_squared),
+            "degrees_of_freedom": found.ratio.freedom, "p": found.ratio.p, "is_mismatch": found.ratio.is_mismatch(),
+        },
+        "counts": test.counts,
+        "notes": notes(test, found),
+        "arms": found.arms.iter().enumerate().map(arm).collect::<Vec<_>>(),
+        "gains": found.lines.iter().map(line).collect::<Vec<_>>(),
+    })
+}
+
+/// The answer in a sentence.
+pub fn answer(test: &Experiment, found: &Findings) -> String {
+    let of = |arm: usize| {
+        let own: Vec<&Line> = found.lines.iter().filter(|line| line.arm == arm && line.class == "all").collect();
+        let each: Vec<String> = own
+            .iter()
+            .map(|line| {
+                let what = if line.is_large { "throughput from 3 MB" } else { "completion below 3 MB" };
+                match line.word() {
+                    "faster" | "slower" => {
+                        format!("{} in {what}, {}", line.word(), interval(line.gain, line.low, line.high))
+                    }
+                    word => format!("{word} in {what}"),
+                }
+            })
+            .collect();
+        format!(
+            "{}: {}",
+            test.arms[arm].label,
+            if each.is_empty() { "no connection".to_owned() } else { each.join("; ") }
+        )
+    };
+    let all: Vec<String> = (1..test.arms.len()).map(of).collect();
+    format!("Against {}: {}.", test.arms[0].label, all.join(". "))
+}
+
+/// The whole page.
+pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -> Report {
+    let (arms, lines) = rows(test, found);
+    let numbers = found.arms.iter().map(|arm| Number {
+        label: format!("Retransmitted by {}", arm.label),
+        value: per_cent(arm.retransmit_ratio),
+        note: counted(arm.connections, "connection"),
+        color_key: Some(arm.label.clone()),
+    });
+    let facts = [
+        ("arms", test.labels().join(", ")),
+        ("control", test.arms[0].label.clone()),
+        ("drawn by", test.by.units().to_owned()),
+        ("connections", found.connections.to_string()),
+        ("kernel", test.kernel.clone()),
+        ("version", format!("bbrlab {version}")),
+    ];
+    Report {
+        title: title.to_owned(),
+        subtitle: answer(test, found),
+        asked: Asked { command: String::new(), facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec() },
+        numbers: numbers.collect(),
+        lead: vec![forest(test, found)],
+        sections: vec![
+            Section {
+                id: "gains".to_owned(),
+                title: "Gains".to_owned(),
+                claim: METHOD.to_owned(),
+                runs_table: Some(lines),
+                figures: [false, true].into_iter().filter_map(|is_large| distribution(found, is_large)).collect(),
+                ..Section::default()
+            },
+            Section {
+                id: "arms".to_owned(),
+                title: "The arms, and whether the test is sound".to_owned(),
+                claim: notes(test, found).join(" "),
+                runs_table: Some(arms),
+                ..Section::default()
+            },
+        ],
+        ..Report::default()
+    }
+}
+
+/// Each comparison's gain with its interval.
+fn forest(test: &Experiment, found: &Findings) -> Figure {
+    let known: Vec<&Line> = found.lines.iter().filter(|line| line.word() != "too few").collect();
+    let name = |line: &&Line| format!("{}, {}", line.class, if line.is_large { "throughput" } else { "completion" });
+    let mut names: Vec<String> = Vec::new();
+    known.iter().map(name).for_each(|name| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    });
+    let arms = test.arms.len() - 1;
+    let series = (1..test.arms.len()).map(|arm| {
+        let own: Vec<&&Line> = known.iter().filter(|line| line.arm == arm).collect();
+        let shift = (arm as f64 - 1.0 - (arms as f64 - 1.0) / 2.0) * 0.22;
+        let place = |line: &&&Line| names.iter().position(|one| *one == name(line)).unwrap_or(0) as f64 + shift;
+        let part = |part: fn(&Line) -> f64| own.iter().map(|line| 1.0 + part(line)).collect::<Vec<f64>>();
+        Series {
+            name: test.arms[arm].label.clone(),
+            style: Style::Points,
+            x: part(|line| line.gain),
+            y: own.iter().map(place).collect(),
+            low: part(|line| line.low),
+            high: part(|line| line.high),
+            color_key: Some(test.arms[arm].label.clone()),
+        }
+    });
+    let none = Series {
+        name: "no gain".to_owned(),
+        style: Style::Reference,
+        x: vec![1.0, 1.0],
+        y: vec![-0.5, names.len() as f64 - 0.5],
+        ..Series::default()
+    };
+    let series = std::iter::once(none).chain(series).collect();
+    Figure {
+        id: "ab-gains".to_owned(),
+        title: format!("How much faster than {}", test.arms[0].label),
+        how_to_read: "Each mark is the ratio of the medians, its bar the 95 % interval. Right of the line is faster."
+            .to_owned(),
+        x: Axis { label: format!("times as fast as {}", test.arms[0].label), log: true, ..Axis::default() },
+        panels: vec![Panel { y: Axis { names, ..Axis::default() }, series }],
+        ..Figure::default()
+    }
+}
+
+/// The share of connections up to each value, of every arm.
+fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
+    let of = |(arm, values): (&super::Arm, &[Vec<f64>; 2])| {
+        let values = &values[usize::from(is_large)];
+        let count = values.len().min(POINTS);
+        let share = |nth: usize| (nth + 1) as f64 / count as f64;
+        Series {
+            name: arm.label.clone(),
+            style: Style::Step,
+            x: (0..count).map(|nth| quantile(values, share(nth))).collect(),
+            y: (0..count).map(|nth| 100.0 * share(nth)).collect(),
+            color_key: Some(arm.label.clone()),
+            ..Series::default()
+        }
+    };
+    let series: Vec<Series> = found.arms.iter().zip(&found.values).map(of).filter(|one| !one.x.is_empty()).collect();
+    if series.is_empty() {
+        return None;
+    }
+    let (what, read) = if is_large {
+        ("throughput", "A curve farther right is faster.")
+    } else {
+        ("completion time", "A curve farther left is faster.")
+    };
+    Some(Figure {
+        id: format!("ab-distribution-{}", if is_large { "large" } else { "small" }),
+        title: format!("Distribution of {what}, connections {}", if is_large { "from 3 MB" } else { "below 3 MB" }),
+        how_to_read: read.to_owned(),
+        x: Axis { label: what.to_owned(), unit: unit(is_large).to_owned(), log: true, ..Axis::default() },
+        panels: vec![Panel {
+            y: Axis { label: "connections up to it".to_owned(), unit: "%".to_owned(), ..Axis::default() },
+            series,
+        }],
+        ..Figure::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ab::testing::experiment;
+    use crate::ab::{Row, judge};
+
+    #[test]
+    fn a_test_with_nothing_recorded_still_has_a_table_a_page_and_json() {
+        let test = experiment(&["cubic", "bbr3"], "50,50");
+        let found = judge(&test, &[], 1);
+        let (arms, lines) = rows(&test, &found);
+        assert_eq!((arms.rows.len(), lines.rows.len()), (2, 0));
+        assert!(arms.rows.iter().all(|row| row.len() == arms.columns.len()));
+        assert_eq!(answer(&test, &found), "Against cubic: bbr3: no connection.");
+        assert!(crate::report::render(&report(&test, &found, "t", "0")).starts_with("<!doctype html>"));
+        assert_eq!(json(&test, &found, "0")["arms"][0]["retransmit_ratio"], Value::Null);
+    }
+
+    #[test]
+    fn what_was_lost_changed_or_is_the_same_is_said() {
+        let mut test = experiment(&["cubic", "cubic"], "50,50");
+        test.counts.ring_lost = 1;
+        test.splits.push(crate::ab::Change {
+            epoch: 2,
+            at_unix_s: 60.0,
+            why: "ramp".to_owned(),
+            ..test.splits[0].clone()
+        });
+        let row = |id: u64| Row {
+            id,
+            arm: (id % 2) as u8,
+            epoch: 1,
+            bytes_acked: 1_000,
+            data_segs_out: 1,
+            busy_us: 50_000,
+            ..Row::default()
+        };
+        let found = judge(&test, &(0..100).map(row).collect::<Vec<_>>(), 1);
+        let said = notes(&test, &found).join("\n");
+        for part in
+            ["is what was asked, over connections", "A/A", "1 record of connections were lost", "second 60 on: ramp"]
+        {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(!said.contains("Spang"));
+        test.arms[1].name = "bbr".to_owned();
+        assert!(notes(&test, &found).join("").contains("Spang"));
+    }
+}

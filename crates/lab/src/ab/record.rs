@@ -1,0 +1,287 @@
+//! What is recorded of a connection: as the BPF program writes it, and as a row of a table.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::Experiment;
+
+/// Bytes of `struct record` in `bpf/cc/ab.bpf.c`.
+pub const BYTES: usize = 160;
+
+const PASSIVE: u8 = 1;
+const REFUSED: u8 = 2;
+const APP_LIMITED: u8 = 4;
+const OVERRIDDEN: u8 = 8;
+const OPEN: u8 = 16;
+
+/// One connection, at its close or while it was open.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// The socket's cookie: unique until the machine reboots.
+    pub id: u64,
+    /// Index of its arm.
+    pub arm: u8,
+    pub bucket: u16,
+    /// Which split it was drawn under.
+    pub epoch: u32,
+    /// The how manieth record of this connection.
+    pub nth: u32,
+    /// It was still open.
+    pub is_open: bool,
+    /// The peer opened it.
+    pub is_passive: bool,
+    /// The kernel did not take the arm's congestion control for it.
+    pub is_refused: bool,
+    /// The application chose another congestion control afterwards.
+    pub is_overridden: bool,
+    /// When it was established, nanoseconds since 1970.
+    pub begun_unix_ns: u64,
+    /// From then to this record.
+    pub lasted_us: u64,
+    /// The client's address, truncated.
+    pub client: String,
+    /// The service's port: the local one of a connection that the peer opened, else the remote one.
+    pub port: u16,
+    pub cgroup: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    /// How long there was data to send or to be acknowledged.
+    pub busy_us: u64,
+    /// Of that, how long the receiver's window was the limit.
+    pub rwnd_limited_us: u64,
+    /// Of that, how long the send buffer was.
+    pub sndbuf_limited_us: u64,
+    pub data_segs_out: u64,
+    pub retrans_segs: u64,
+    pub delivered: u64,
+    pub delivered_ce: u64,
+    pub lost: u64,
+    pub min_rtt_us: u64,
+    pub srtt_us: u64,
+    pub cwnd: u64,
+    pub mss: u64,
+    pub pacing_bps: u64,
+    /// The kernel's newest sample.
+    pub delivery_rate_bps: u64,
+    /// That sample was limited by the application.
+    pub is_app_limited: bool,
+}
+
+impl Row {
+    /// `None` where the bytes are no record of this version.
+    pub fn parse(bytes: &[u8], test: &Experiment) -> Option<Self> {
+        let u16_at = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+        let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let u64_at = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let count = |at: usize| u32_at(at).map(u64::from);
+        let ticks = |at: usize| count(at).map(|ticks| ticks * (test.tick_ns / 1_000));
+        let (begun_ns, at_ns) = (u64_at(8)?, u64_at(16)?);
+        let flags = *bytes.get(157)?;
+        let client: [u8; 16] = bytes.get(136..152)?.try_into().ok()?;
+        Some(Self {
+            id: u64_at(0)?,
+            arm: *bytes.get(156)?,
+            bucket: u16_at(152)?,
+            epoch: u32_at(128)?,
+            nth: u32_at(132)?,
+            is_open: flags & OPEN != 0,
+            is_passive: flags & PASSIVE != 0,
+            is_refused: flags & REFUSED != 0,
+            is_overridden: flags & OVERRIDDEN != 0,
+            begun_unix_ns: begun_ns.saturating_add(test.unix_minus_monotonic_ns),
+            lasted_us: at_ns.saturating_sub(begun_ns) / 1_000,
+            client: test.keep.text(u128::from_be_bytes(client)),
+            port: u16_at(154)?,
+            cgroup: u64_at(24)?,
+            bytes_acked: u64_at(32)?,
+            bytes_received: u64_at(40)?,
+            bytes_sent: u64_at(48)?,
+            bytes_retrans: u64_at(56)?,
+            pacing_bps: u64_at(64)?.saturating_mul(8),
+            delivery_rate_bps: u64_at(72)?.saturating_mul(8),
+            busy_us: ticks(80)?,
+            rwnd_limited_us: ticks(84)?,
+            sndbuf_limited_us: ticks(88)?,
+            data_segs_out: count(92)?,
+            retrans_segs: count(96)?,
+            delivered: count(100)?,
+            delivered_ce: count(104)?,
+            lost: count(108)?,
+            min_rtt_us: count(112)?,
+            srtt_us: count(116)?,
+            cwnd: count(120)?,
+            mss: count(124)?,
+            is_app_limited: flags & APP_LIMITED != 0,
+        })
+    }
+
+    /// Retransmitted over sent segments; `None` where nothing was sent.
+    pub fn retransmit_ratio(&self) -> Option<f64> {
+        (self.data_segs_out > 0).then(|| self.retrans_segs as f64 / self.data_segs_out as f64)
+    }
+
+    /// How long it took to have its data acknowledged, seconds. The kernel counts in ticks; where in its tick a time lies is drawn
+    /// from the connection's number, so that medians do not stick to whole ticks.
+    pub fn busy_s(&self, tick_ns: u64) -> f64 {
+        let place = (self.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
+        let busy_s = self.busy_us as f64 / 1e6 + (place - 0.5) * tick_ns as f64 / 1e9;
+        busy_s.max(self.min_rtt_us as f64 / 1e6).max(1e-6)
+    }
+}
+
+/// The columns of a table of records, in their order.
+#[cfg(feature = "parquet")]
+pub use table::{read, write};
+
+#[cfg(feature = "parquet")]
+mod table {
+    use std::io;
+
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::RowAccessor;
+
+    use super::Row;
+    use crate::export::parquet::{Values, Writer};
+
+    /// Rows of a group: what is in memory at a time. Ours.
+    const GROUP: usize = 16_384;
+
+    macro_rules! columns {
+        ($($kind:ident $field:ident)+) => {
+            fn values(rows: &[Row], labels: &[String]) -> Vec<(&'static str, Values)> {
+                let label = |row: &Row| labels.get(usize::from(row.arm)).cloned();
+                vec![
+                    ("algorithm", Values::Text(rows.iter().map(label).collect())),
+                    ("client", Values::Text(rows.iter().map(|row| Some(row.client.clone())).collect())),
+                    $( (stringify!($field), Values::Whole(rows.iter().map(|row| Some(columns!(@to $kind row.$field))).collect())), )+
+                ]
+            }
+
+            fn row(from: &::parquet::record::Row, places: &Places) -> Option<Row> {
+                let whole = |place: usize| from.get_long(place).ok().and_then(|value| u64::try_from(value).ok());
+                Some(Row {
+                    client: from.get_string(places.client).ok()?.clone(),
+                    $( $field: columns!(@from $kind whole(places.$field)?), )+
+                })
+            }
+
+            /// Where each column stands in a file.
+            struct Places { client: usize, $( $field: usize, )+ }
+
+            impl Places {
+                fn of(names: &[String]) -> Result<Self, String> {
+                    let place = |name: &str| {
+                        names.iter().position(|one| one == name).ok_or_else(|| format!("it has no column {name}; name a folder of bbrlab ab"))
+                    };
+                    Ok(Self { client: place("client")?, $( $field: place(stringify!($field))?, )+ })
+                }
+            }
+        };
+        (@to flag $value:expr) => { u64::from($value) };
+        (@to small $value:expr) => { u64::from($value) };
+        (@to whole $value:expr) => { $value };
+        (@from flag $value:expr) => { $value != 0 };
+        (@from small $value:expr) => { $value.try_into().ok()? };
+        (@from whole $value:expr) => { $value };
+    }
+
+    columns! {
+        whole id small arm small bucket small epoch small nth flag is_open flag is_passive flag is_refused flag is_overridden
+        whole begun_unix_ns whole lasted_us small port whole cgroup
+        whole bytes_acked whole bytes_received whole bytes_sent whole bytes_retrans
+        whole busy_us whole rwnd_limited_us whole sndbuf_limited_us
+        whole data_segs_out whole retrans_segs whole delivered whole delivered_ce whole lost
+        whole min_rtt_us whole srtt_us whole cwnd whole mss whole pacing_bps whole delivery_rate_bps flag is_app_limited
+    }
+
+    /// Writes rows as Parquet, some at a time.
+    pub fn write<W: io::Write + Send>(to: W, rows: impl Iterator<Item = Row>, labels: &[String]) -> io::Result<W> {
+        let empty = values(&[], labels);
+        let columns: Vec<(&str, &Values)> = empty.iter().map(|(name, values)| (*name, values)).collect();
+        let mut writer = Writer::new(to, "connections", &columns)?;
+        let mut group = Vec::with_capacity(GROUP);
+        let mut rows = rows.peekable();
+        while rows.peek().is_some() {
+            group.clear();
+            group.extend(rows.by_ref().take(GROUP));
+            let values = values(&group, labels);
+            writer.group(&values.iter().map(|(_, values)| values).collect::<Vec<_>>())?;
+        }
+        writer.finish()
+    }
+
+    /// Reads them back, each handed to `each`.
+    pub fn read(bytes: Vec<u8>, mut each: impl FnMut(Row)) -> Result<(), String> {
+        let fault = |error: ::parquet::errors::ParquetError| format!("it is no Parquet file that can be read: {error}");
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(fault)?;
+        let schema = reader.metadata().file_metadata().schema().clone();
+        let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
+        let places = Places::of(&names)?;
+        for (nth, one) in reader.get_row_iter(None).map_err(fault)?.enumerate() {
+            let one = one.map_err(fault)?;
+            each(row(&one, &places).ok_or_else(|| format!("row {}: a value is missing or out of range", nth + 1))?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ab::testing::experiment;
+
+    fn bytes() -> Vec<u8> {
+        let mut bytes = vec![0; BYTES];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &7_u64.to_ne_bytes());
+        put(8, &5_000_000_u64.to_ne_bytes());
+        put(16, &9_000_000_u64.to_ne_bytes());
+        put(32, &3_000_000_u64.to_ne_bytes());
+        put(64, &125_u64.to_ne_bytes());
+        put(80, &3_u32.to_ne_bytes());
+        put(92, &200_u32.to_ne_bytes());
+        put(96, &5_u32.to_ne_bytes());
+        put(132, &1_u32.to_ne_bytes());
+        put(146, &[0xff, 0xff, 192, 0, 2, 0]);
+        put(152, &4_321_u16.to_ne_bytes());
+        put(154, &443_u16.to_ne_bytes());
+        put(156, &[2, PASSIVE | OVERRIDDEN]);
+        bytes
+    }
+
+    #[test]
+    fn a_record_is_read_by_its_places_and_no_damage_panics() {
+        let test = experiment(&["cubic", "bbr3", "bbr1"], "50,25,25");
+        let row = Row::parse(&bytes(), &test).unwrap();
+        assert_eq!((row.id, row.arm, row.bucket, row.port, row.nth), (7, 2, 4_321, 443, 1));
+        assert_eq!((row.bytes_acked, row.lasted_us, row.busy_us, row.pacing_bps), (3_000_000, 4_000, 12_000, 1_000));
+        assert_eq!((row.client.as_str(), row.retransmit_ratio()), ("192.0.2.0/24", Some(0.025)));
+        assert!(row.is_passive && row.is_overridden && !row.is_open && !row.is_refused && !row.is_app_limited);
+        for end in 0..bytes().len() - 2 {
+            assert_eq!(Row::parse(&bytes()[..end], &test), None);
+        }
+    }
+
+    #[test]
+    fn times_are_spread_over_their_tick_around_what_the_kernel_counted() {
+        let rows = (0..10_000).map(|id| Row { id, busy_us: 100_000, ..Row::default() });
+        let times: Vec<f64> = rows.map(|row| row.busy_s(4_000_000)).collect();
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        assert!((mean - 0.1).abs() < 1e-4, "{mean}");
+        assert!(times.iter().all(|time| (0.098..=0.102).contains(time)));
+        assert_eq!(Row { min_rtt_us: 20_000, ..Row::default() }.busy_s(4_000_000), 0.02);
+    }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn rows_read_back_from_parquet_as_they_were() {
+        let test = experiment(&["cubic", "bbr3", "bbr1"], "50,25,25");
+        let first = Row::parse(&bytes(), &test).unwrap();
+        let rows: Vec<Row> = (0..40_000).map(|id| Row { id, ..first.clone() }).collect();
+        let file = write(Vec::new(), rows.iter().cloned(), &test.labels()).unwrap();
+        let mut back = Vec::new();
+        read(file, |row| back.push(row)).unwrap();
+        assert!(back == rows);
+        assert!(read(b"PAR1".to_vec(), |_| {}).is_err());
+    }
+}

@@ -1,0 +1,63 @@
+#!/bin/bash
+# README's "Test it on your users" as it is written, on this kernel: a web server in a cgroup of its own, clients behind two emulated
+# links, one that loses packets at random and one with a deep buffer. In mount and network namespaces of its own, and nothing is left.
+# usage: tools/ab.sh [CONNECTIONS]      on each link (100); as root; $BBRLAB is the command (target/release/bbrlab)
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -euo pipefail
+cd "$(dirname "$0")/.."
+BBRLAB=$(realpath "${BBRLAB:-target/release/bbrlab}")
+export BBRLAB
+
+if [ "${1-}" != inside ]; then
+    exec unshare -mn --propagation private "$0" inside "${1-100}"
+fi
+count=$2
+
+fail() { echo "ab: $*" >&2; exit 1; }
+mount -t tmpfs none /run
+ip link set lo up
+root=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)
+cgroup=$root/bbrlab-ab.$$
+scratch=$(mktemp -d)
+mkdir "$cgroup" "$scratch/www"
+trap 'echo $$ > "$root/cgroup.procs"; rmdir "$cgroup"; rm -rf "$scratch"' EXIT
+echo $$ > "$cgroup/cgroup.procs"
+default=$(cat /proc/sys/net/ipv4/tcp_congestion_control)
+head -c 400k /dev/urandom > "$scratch/www/page"
+head -c 4M /dev/urandom > "$scratch/www/file"
+
+"$BBRLAB" ab start --arms cubic,bbr3-linux --cgroup "$cgroup" --port 8000 --direction in --out "$scratch/test" & test=$!
+until [ -e "$scratch/test/experiment.json" ]; do kill -0 $test || fail "the test did not begin"; sleep .1; done
+sleep .5
+"$BBRLAB" ab split 40,60
+# One connection after the other, so that arms don't meet in the queue; each fourth brings a large file.
+cat > "$scratch/client" <<'END'
+for ((i = 0; i < $1; i++)); do
+    file=page; [ $((i % 4)) -ne 3 ] || file=file
+    curl -sS -o /dev/null "http://$BBRLAB_SERVER_IP:8000/$file" || exit 1
+done
+END
+links=("--rate 50mbit --rtt 40ms --loss 1%" "--rate 20mbit --rtt 60ms --buffer 2bdp")
+clients=()
+for link in "${links[@]}"; do
+    # shellcheck disable=SC2086 # a link is several words
+    "$BBRLAB" emulate $link --server "python3 -m http.server --directory $scratch/www 8000" -- \
+        bash "$scratch/client" "$count" > /dev/null 2> "$scratch/emulate.$$" & clients+=("$!")
+done
+for client in "${clients[@]}"; do wait "$client" || { cat "$scratch/emulate.$$" >&2; fail "a client failed"; }; done
+"$BBRLAB" ab status
+"$BBRLAB" ab stop
+wait $test || fail "the test failed"
+"$BBRLAB" ab report "$scratch/test" --report "$scratch/test.html" --json "$scratch/test.json"
+"$BBRLAB" ab report "$scratch/test"
+[ -z "${KEEP-}" ] || cp -r "$scratch"/test* "$KEEP"
+python3 - "$scratch/test.json" "$((2 * count))" <<'END'
+import json, sys
+found = json.load(open(sys.argv[1]))
+assert found["connections"] == int(sys.argv[2]), found["connections"]
+assert not found["sample_ratio"]["is_mismatch"] and found["counts"]["ring_lost"] == 0, found
+assert all(arm["left_out"] == 0 and arm["retransmit_ratio"] > 0 for arm in found["arms"]), found["arms"]
+END
+[ "$(cat /proc/sys/net/ipv4/tcp_congestion_control)" = "$default" ] || fail "the default is another than before"
+! grep -qw bbr3_linux /proc/sys/net/ipv4/tcp_available_congestion_control || fail "bbr3_linux is still registered"
+echo "ab: $((2 * count)) connections, each with its arm and its record; nothing is left"
