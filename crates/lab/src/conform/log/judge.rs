@@ -9,6 +9,8 @@ use crate::conform::{Seen, Verdict};
 use crate::expect::may_follow;
 use crate::expect::series::percentile;
 
+/// The demand that a state which nobody saw makes fail.
+pub const ORDER: &str = "changes of phase that the draft's diagram does not have";
 /// Pacing gains of the draft, and of Linux's v3 and v2 where they differ.
 const GAINS: [(State, &[f64]); 6] = [
     (State::Startup, &[2.77, 2.885]),
@@ -110,7 +112,7 @@ fn round_s(flow: &FlowLog) -> f64 {
 }
 
 fn order(flow: &FlowLog) -> Seen {
-    let what = "changes of phase that the draft's diagram does not have";
+    let what = ORDER;
     let whole: Option<Vec<State>> = flow.phases.iter().map(|(_, phase)| phase.state()).collect();
     match whole {
         _ if flow.phases.len() < 2 => not_shown(what, NO_PHASES),

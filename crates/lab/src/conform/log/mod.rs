@@ -9,7 +9,7 @@ mod qlog;
 mod ss;
 mod write;
 
-pub use judge::judge;
+pub use judge::{ORDER, judge};
 pub use phase::Phase;
 pub use write::{Judged, json, junit, page};
 
