@@ -134,6 +134,17 @@ fn every_bad_input_ends_in_the_status_and_the_line_that_the_table_says() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
+/// The table is the same for every build; this is not.
+#[cfg(not(feature = "quic"))]
+#[test]
+fn a_build_without_quic_says_so() {
+    let dir = Dir::new(usize::MAX, &[]);
+    for line in ["bbrlab run --duration 100ms --on quic", "bbrlab conform s2n:bbr", "bbrlab reproduce --on quic"] {
+        let (status, said) = run(&dir.0, line);
+        assert!(status == 2 && said.contains("this build has no QUIC; build with the feature quic"), "{line}: {said}");
+    }
+}
+
 /// Whatever is refused, is refused in one line; and there are enough of them.
 #[test]
 fn the_table_holds_one_line_an_input() {
