@@ -37,7 +37,7 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
             "bbrlab: --loss: \"-1%\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%",
         ),
         (&["--warmup", "60s"], "bbrlab: --warmup: 60s leaves nothing of 60s to measure; write less than duration"),
-        (&["--on", "quic"], "bbrlab: --on quic: this build has no such world; write --on sim, uml or kernel"),
+        (&["--on", "moon"], "bbrlab: --on: \"moon\" is no world; write sim, uml, kernel, quic:s2n or quic:noq"),
         (
             &["--ratee", "1mbit"],
             "bbrlab: unexpected argument '--ratee' found; a similar argument exists: '--rate'; see `bbrlab run --help`",
@@ -88,7 +88,7 @@ fn a_missing_scenario_is_refused() {
 
 #[test]
 fn no_command_is_refused_with_the_commands() {
-    let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, record, replay, list, check, completions or man, or see `bbrlab --help`";
+    let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, list, check, completions or man, or see `bbrlab --help`";
     refused_with("nothing", &[], line);
 }
 

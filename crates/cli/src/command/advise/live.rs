@@ -1,7 +1,8 @@
 //! What this machine's own connections say of their paths.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bbrlab_lab::measured::{Connection, Newest};
@@ -17,32 +18,79 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
     let mut watcher = Watcher::default();
     watcher.look(&Filter::default())?;
-    let mut found = Newest::default();
+    let mut found = Found::default();
     let progress = Progress::new("watching", looks as usize);
     for _ in 0..looks {
         std::thread::sleep(INTERVAL);
-        for seen in watcher.look(&Filter::default())?.iter().filter(|seen| seen.retransmit_ratio.is_some()) {
-            found.add(connection(seen));
-        }
+        found.add(&watcher.look(&Filter::default())?);
         progress.tick();
     }
     drop(progress);
-    let found = found.into_connections();
-    if found.is_empty() {
+    let connections = found.into_connections();
+    if connections.is_empty() {
         return Err(format!(
             "no connection of this machine sent anything within {looks} s; try it under load, or say --rate and --rtt"
         ));
     }
-    Ok(found)
+    Ok(connections)
+}
+
+type Ends = (String, String);
+
+/// What has been seen so far.
+#[derive(Default)]
+struct Found {
+    connections: Newest,
+    /// Between two hosts: the most that their connections had together in one interval, and what each had of it.
+    best: BTreeMap<(IpAddr, IpAddr), (f64, BTreeMap<Ends, f64>)>,
+}
+
+impl Found {
+    fn add(&mut self, look: &[Seen]) {
+        let mut paths: BTreeMap<(IpAddr, IpAddr), Vec<&Seen>> = BTreeMap::new();
+        for seen in look.iter().filter(|seen| seen.retransmit_ratio.is_some()) {
+            self.connections.add(connection(seen));
+            paths.entry((plain(seen.local).ip(), plain(seen.remote).ip())).or_default().push(seen);
+        }
+        for (path, seen) in paths {
+            // Senders that had nothing to send say nothing of the path's rate.
+            if seen.iter().all(|one| one.is_app_limited) {
+                continue;
+            }
+            let rates: BTreeMap<Ends, f64> =
+                seen.iter().filter_map(|one| Some((ends(one), one.goodput_bps?))).collect();
+            let total = rates.values().sum();
+            let best = self.best.entry(path).or_default();
+            if total > best.0 {
+                *best = (total, rates);
+            }
+        }
+    }
+
+    fn into_connections(self) -> Vec<Connection> {
+        let mut rates: BTreeMap<Ends, f64> = self.best.into_values().flat_map(|(_, rates)| rates).collect();
+        let mut connections = self.connections.into_connections();
+        for connection in &mut connections {
+            connection.rate_bps = connection.ends.as_ref().and_then(|ends| rates.remove(ends));
+        }
+        connections
+    }
+}
+
+fn plain(end: SocketAddr) -> SocketAddr {
+    SocketAddr::new(end.ip().to_canonical(), end.port())
+}
+
+fn ends(seen: &Seen) -> Ends {
+    (plain(seen.local).to_string(), plain(seen.remote).to_string())
 }
 
 fn connection(seen: &Seen) -> Connection {
-    let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port()).to_string();
     Connection {
-        ends: Some((plain(seen.local), plain(seen.remote))),
+        ends: Some(ends(seen)),
         cc: Some(seen.cc.clone()),
-        // A sender that had nothing to send says nothing of the path's rate.
-        rate_bps: seen.goodput_bps.filter(|_| !seen.is_app_limited),
+        // Found by the path, at the end.
+        rate_bps: None,
         is_app_limited: seen.is_app_limited,
         min_rtt_s: seen.min_rtt_ms.map(|ms| ms / 1e3),
         rtt_s: (seen.rtt_ms > 0.0).then_some(seen.rtt_ms / 1e3),
@@ -56,13 +104,29 @@ mod tests {
     use super::*;
     use crate::command::watch::tests::seen;
 
+    fn look(port: u16, goodput: f64, is_app_limited: bool) -> Seen {
+        let mut one = seen(&format!("[::ffff:192.0.2.1]:{port}"), goodput, 50.0);
+        one.is_app_limited = is_app_limited;
+        one
+    }
+
     #[test]
     fn a_connection_limited_by_its_application_tells_its_rtt_and_no_rate() {
-        let mut one = seen("[::ffff:192.0.2.1]:9", 2e7, 50.0);
-        assert_eq!((connection(&one).rate_bps, connection(&one).rtt_s), (None, Some(0.05)));
-        one.is_app_limited = false;
-        let own = connection(&one);
-        assert_eq!((own.rate_bps, own.min_rtt_s, own.again), (Some(2e7), Some(0.04), Some(10_000.0)));
-        assert_eq!(own.ends.unwrap().1, "192.0.2.1:9");
+        let mut found = Found::default();
+        found.add(&[look(9, 2e7, true)]);
+        let own = &found.into_connections()[0];
+        assert_eq!((own.rate_bps, own.rtt_s, own.is_app_limited), (None, Some(0.05), true));
+        assert_eq!((own.min_rtt_s, own.again), (Some(0.04), Some(10_000.0)));
+        assert_eq!(own.ends.as_ref().unwrap().1, "192.0.2.1:9");
+    }
+
+    /// Two that take turns on one path never had both of their best rates at once.
+    #[test]
+    fn a_path_has_what_its_connections_had_together() {
+        let mut found = Found::default();
+        found.add(&[look(9, 4e7, false), look(10, 1e7, true)]);
+        found.add(&[look(9, 1e7, false), look(10, 3e7, false)]);
+        let rates: Vec<f64> = found.into_connections().iter().filter_map(|one| one.rate_bps).collect();
+        assert_eq!(rates, [4e7, 1e7]);
     }
 }
