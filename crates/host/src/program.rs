@@ -176,6 +176,36 @@ pub fn pinned_counters(folder: &Path) -> Option<Counters> {
     counters(&libbpf_rs::MapHandle::from_pinned_path(folder.join("counters")).ok()?)
 }
 
+/// The names of all congestion controls in BPF that the kernel holds, whoever loaded them; none without the rights to look.
+pub fn all_in_bpf() -> Vec<String> {
+    libbpf_rs::set_print(None);
+    let Some((kind, at)) = name_in_value() else { return Vec::new() };
+    let controls = libbpf_rs::query::MapInfoIter::default().filter(|map| map.btf_vmlinux_value_type_id == kind);
+    let name = |map: libbpf_rs::query::MapInfo| {
+        let value =
+            libbpf_rs::MapHandle::from_map_id(map.id).ok()?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let name = value.get(at..at + NAME_MAX)?.split(|byte| *byte == 0).next()?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    };
+    controls.filter_map(name).collect()
+}
+
+/// The kernel's type of a registered congestion control, and where its name stands in it.
+fn name_in_value() -> Option<(u32, usize)> {
+    use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::types::{MemberAttr, Struct};
+
+    let types = Btf::from_vmlinux().ok()?;
+    let bytes_to =
+        |outer: &Struct<'_>, member: &str| match outer.iter().find(|one| one.name == Some(member.as_ref()))?.attr {
+            MemberAttr::Normal { offset } => Some(offset as usize / 8),
+            MemberAttr::BitField { .. } => None,
+        };
+    let value = types.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops")?;
+    let control = types.type_by_name::<Struct<'_>>("tcp_congestion_ops")?;
+    Some((value.type_id().into(), bytes_to(&value, "data")? + bytes_to(&control, "name")?))
+}
+
 fn counters(map: &impl MapCore) -> Option<Counters> {
     let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
     let word = |at: usize| Some(u64::from_ne_bytes(value.get(at..at + 8)?.try_into().ok()?));

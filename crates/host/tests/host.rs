@@ -243,6 +243,18 @@ fn a_machine_that_loads_lacks_no_part_of_it() {
     assert!(parts.len() > 7 && lacking.is_empty(), "{lacking:?}");
 }
 
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn what_is_bpf_is_told_from_the_kernels_own_whoever_loaded_it() {
+    let name = own_name("o");
+    let mut program = Program::load(&AlgorithmConfig::named("reno").unwrap(), &name).unwrap();
+    let link = program.register().unwrap();
+    let found = bbrlab_host::program::all_in_bpf();
+    assert!(found.contains(&name) && !found.contains(&"reno".to_owned()), "{found:?}");
+    drop((link, program));
+    assert!(!kernel::available().unwrap().contains(&name));
+}
+
 /// Goal: far from the verifier's limit of a million instructions, so that another kernel's verifier, which walks otherwise, takes them too.
 #[test]
 #[ignore = "needs the right to load BPF programs"]

@@ -142,6 +142,10 @@ mod loaded {
         Ok(())
     }
 
+    pub fn all_in_bpf() -> Vec<String> {
+        Vec::new()
+    }
+
     pub fn document(_with_connections: bool) -> Result<serde_json::Value, Failure> {
         Ok(serde_json::json!([]))
     }
@@ -154,6 +158,8 @@ mod loaded {
     use bbrlab_host::manage::{Host, Wanted};
     use bbrlab_host::places::Places;
     use bbrlab_host::telemetry;
+
+    pub use bbrlab_host::program::all_in_bpf;
 
     use super::*;
 
@@ -239,13 +245,14 @@ fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
     let ours = loaded::document(args.connections)?;
     let fault = |fault: bbrlab_host::Fault| fault.to_string();
     let (default, available) = (kernel::default().map_err(fault)?, kernel::available().map_err(fault)?);
-    let qdisc = kernel::default_qdisc();
+    let (qdisc, in_bpf) = (kernel::default_qdisc(), loaded::all_in_bpf());
     if args.json {
         let whole = serde_json::json!({
             "schema": 1,
             "kernel": kernel::release(),
             "default": default,
             "available": available,
+            "in_bpf": in_bpf,
             "default_qdisc": qdisc,
             "loaded": ours,
         });
@@ -253,9 +260,13 @@ fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
     }
     let mut text = String::new();
     let names: Vec<&str> = ours.as_array().into_iter().flatten().filter_map(|one| one["name"].as_str()).collect();
-    let theirs: Vec<&str> = available.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
+    let not_ours = available.iter().map(String::as_str).filter(|name| !names.contains(name));
+    let (others, theirs): (Vec<&str>, Vec<&str>) = not_ours.partition(|name| in_bpf.iter().any(|one| one == name));
     let _ = writeln!(text, "default    {default}");
     let _ = writeln!(text, "kernel's   {} (Linux {})", theirs.join(", "), kernel::release());
+    if !others.is_empty() {
+        let _ = writeln!(text, "others'    {} (BPF that bbrlab did not load)", others.join(", "));
+    }
     let _ = writeln!(text, "pacing     {}", pacing(qdisc.as_deref()));
     for one in ours.as_array().into_iter().flatten() {
         text.push_str(&shown(one));
