@@ -282,7 +282,7 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
             Section {
                 id: "arms".to_owned(),
                 title: "The arms, and whether the test is sound".to_owned(),
-                claim: notes(test, found).join(" "),
+                claim: notes(test, found).join("\n\n"),
                 runs_table: Some(arms),
                 ..Section::default()
             },

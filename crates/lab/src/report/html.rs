@@ -296,7 +296,8 @@ impl<'a> Page<'a> {
     fn inside(&self, section: &Section) -> String {
         let mut out = String::new();
         if !section.claim.is_empty() {
-            out += &format!("<blockquote>{}</blockquote>\n", escape(&section.claim));
+            let paragraphs = section.claim.split("\n\n").map(|part| format!("<p>{}</p>", escape(part)));
+            out += &format!("<blockquote>{}</blockquote>\n", paragraphs.collect::<String>());
         }
         if !section.source.is_empty() {
             out += &format!("<p class=\"source\">Source: {}</p>\n", escape(&section.source));

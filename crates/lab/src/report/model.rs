@@ -147,7 +147,7 @@ pub struct Section {
     /// Where the claim was published; may be empty.
     #[serde(default)]
     pub source: String,
-    /// What the source claims; may be empty.
+    /// What the source claims, an empty line between paragraphs; may be empty.
     #[serde(default)]
     pub claim: String,
     /// Where the source contradicts itself or another, if it does.

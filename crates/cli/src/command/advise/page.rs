@@ -50,13 +50,13 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &s
             Section {
                 id: "advice".to_owned(),
                 title: format!("Against {}", advice.candidates[0].flow),
+                // What is said after the reasons, which are the subtitle.
                 claim: text
                     .lines()
-                    .filter(|line| {
-                        ["Warning", "How to get", "Inferred", "Score"].iter().any(|head| line.starts_with(head))
-                    })
+                    .skip_while(|line| !line.starts_with("Why"))
+                    .skip(1)
                     .collect::<Vec<_>>()
-                    .join(" "),
+                    .join("\n\n"),
                 runs_table: Some(Table {
                     columns: heads.map(str::to_owned).collect(),
                     rows: advice.candidates.iter().map(compared).collect(),
