@@ -46,6 +46,7 @@ const FILES: &[(&str, &str)] = files![
     "cpa2024/dumbbell.toml",
     "cpa2024/setup.toml",
     "cpa2024/parameters.toml",
+    "imc2021/ab_bias.toml",
 ];
 
 /// Digitised figures and delivery traces.
