@@ -1,13 +1,15 @@
 //! Scenarios between the endpoints of both stacks: what repeats, what every kind of flow does, what stands beside the simulator.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::ALGORITHMS;
+use bbrlab_core::{ALGORITHMS, Rate, Span, State};
 use bbrlab_quic::world;
 use bbrlab_sim::engine;
+use bbrlab_sim::path::PathAction;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::result::FlowResult;
 use bbrlab_sim::scenario::Scenario;
-use bbrlab_sim::setup::{Setup, Stack};
+use bbrlab_sim::script::{Action, Cue, Entered, Script};
+use bbrlab_sim::setup::{Setup, Stack, Traffic};
 
 fn setup(stack: Stack, flags: &str) -> Setup {
     let mut scenario = Scenario::default();
@@ -135,5 +137,85 @@ fn figures_begin_after_the_warm_up_and_marks_are_answered() {
             run(stack, &flags).result.bottleneck.marks
         };
         assert!(marks("on") > 3 && marks("off") == 0, "{}", stack.name());
+    }
+}
+
+/// A flow of `cc` on 20 Mbit/s and 20 ms, by a script.
+fn scripted(stack: Stack, cc: &str, cues: Vec<Cue>) -> Output {
+    let setup = setup(stack, &format!("--rate 20mbit --rtt 20ms --buffer 8bdp --duration 12s --flow {cc}"));
+    let script = Script { cues, record: true };
+    world::run_scripted(stack, &setup, &script).unwrap_or_else(|error| panic!("{cc}: {error}"))
+}
+
+fn at(state: State, after_ms: u64, what: Action) -> Cue {
+    Cue { entered: Entered::State(state), out_of: None, nth: 1, after: Span::millis(after_ms), what }
+}
+
+fn entered(output: &Output, wanted: State) -> u64 {
+    let states = &output.trace.flows[0].states;
+    states
+        .iter()
+        .find(|(_, state)| *state == wanted)
+        .unwrap_or_else(|| panic!("no {wanted:?}: {states:?}"))
+        .0
+        .as_nanos()
+}
+
+#[test]
+fn a_script_acts_when_the_flow_is_where_it_says() {
+    let silence = Traffic::Rate { rate: Rate::bits_per_sec(0), tick: Span::secs(100), unit: 1 };
+    let lose = |n: u32| Action::Path(PathAction::LoseEvery(n));
+    for stack in Stack::ALL {
+        let cues = vec![
+            at(State::ProbeBwUp, 0, lose(10)),
+            at(State::ProbeBwUp, 40, lose(0)),
+            at(State::ProbeBwUp, 60, Action::Traffic(silence.clone())),
+            at(State::ProbeBwUp, 400, Action::End),
+        ];
+        let output = scripted(stack, "bbr3", cues);
+        let (up, trace) = (entered(&output, State::ProbeBwUp), &output.trace);
+        let (flow, t_ns) = (&trace.flows[0], &trace.t_ns);
+        let place = |ms: u64| t_ns.partition_point(|t| *t < up + ms * 1_000_000);
+        let name = stack.name();
+        assert!(flow.lost[place(0)] == 0 && *flow.lost.last().unwrap() > 0, "{name}: losses");
+        // Half a round trip after the application fell silent, all that it had handed over has left.
+        let (then, end) = (flow.sent_bytes[place(75)], *flow.sent_bytes.last().unwrap());
+        assert!(end - then < 10 * 1500, "{name}: {} bytes left late", end - then);
+        assert!(*t_ns.last().unwrap() <= up + 400_000_000, "{name}: the end");
+        assert_eq!(flow.inside.last().unwrap().inflight, 0.0, "{name}");
+        assert_eq!(flow.inside.len(), t_ns.len(), "{name}");
+        assert!(t_ns.is_sorted(), "{name}");
+    }
+}
+
+#[test]
+fn a_run_by_a_script_repeats() {
+    for (stack, cc) in [(Stack::S2n, "s2n:bbr"), (Stack::S2n, "bbr3"), (Stack::Noq, "bbr3")] {
+        let rows = || {
+            let output = scripted(stack, cc, vec![at(State::ProbeBwDown, 100, Action::End)]);
+            (format!("{:?}", output.trace.flows[0].inside), output.trace.t_ns)
+        };
+        assert!(rows() == rows(), "{cc} in {}", stack.name());
+    }
+}
+
+#[test]
+fn what_each_controller_shows_of_its_model_is_that_of_the_path() {
+    for (stack, cc) in [(Stack::S2n, "bbr3"), (Stack::S2n, "s2n:bbr"), (Stack::Noq, "bbr3"), (Stack::Noq, "noq:bbr3")] {
+        let output = scripted(stack, cc, vec![at(State::ProbeBwUp, 0, Action::End)]);
+        let (trace, flow) = (&output.trace, &output.trace.flows[0]);
+        let drain = trace.t_ns.partition_point(|t| *t < entered(&output, State::Drain));
+        let row = &flow.inside[drain];
+        assert_eq!(trace.t_ns[drain], entered(&output, State::Drain), "{cc}: a state begins with a row");
+        assert!((18.0..22.0).contains(&(row.max_bw / 1e6)), "{cc}: {row:?}");
+        assert!((30.0..40.0).contains(&row.bdp) && row.inflight_target >= row.bdp, "{cc}: {row:?}");
+        assert!(row.inflight_longterm.is_infinite() && row.bw_shortterm.is_infinite(), "{cc}: {row:?}");
+        assert!(row.full_bw_reached == 1.0 && flow.inside[1].full_bw_reached == 0.0, "{cc}: {row:?}");
+        assert!(row.pacing_gain < 0.6 && row.send_quantum >= 1.0 && row.app_limited == 0.0, "{cc}: {row:?}");
+        assert!(row.rto.is_nan() && row.undos.is_nan() == (stack == Stack::S2n), "{cc}: {row:?}");
+        let down = trace.t_ns.partition_point(|t| *t < entered(&output, State::ProbeBwDown));
+        let row = &flow.inside[down];
+        assert!((2.0..=3.0).contains(&row.probe_wait_s) && row.round > 3.0, "{cc}: {row:?}");
+        assert!(row.probe_rtt_stamp_s > 0.0 && row.probe_rtt_stamp_s < 2.0, "{cc}: {row:?}");
     }
 }

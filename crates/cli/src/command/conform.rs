@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Verdict as Met, log};
+use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Subject, Verdict as Met, log};
 use bbrlab_lab::report::Report;
 use bbrlab_lab::words::{counted, verb};
 use bbrlab_sim::scenario::nearest;
@@ -73,15 +73,11 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
     if let Some(path) = &args.log {
         return judge_log(path, &args.algorithms, &targets);
     }
-    let stacks: Vec<_> = args.algorithms.iter().filter_map(|name| stacks::Subject::named(name)).collect();
-    if !stacks.is_empty() {
-        return judge_stacks(args, stacks.into_iter().collect::<Result<_, _>>()?, &targets);
-    }
     let outcomes = run(args)?;
     targets.write(
         || {
             bbrlab_lab::report::render(&Report {
-                asked: asked(&[("ran in", "the simulator".to_owned())]),
+                asked: asked(&[("ran in", "virtual time".to_owned())]),
                 ..conform::page(&outcomes)
             })
         },
@@ -92,41 +88,6 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
         print(&shown(&outcomes))?;
     }
     let fails = outcomes.iter().any(|outcome| outcome.verdict() == Met::Fails);
-    Ok(if fails { Verdict::Fails } else { Verdict::Holds })
-}
-
-/// Judges what runs in QUIC stacks show.
-fn judge_stacks(args: &ConformArgs, subjects: Vec<stacks::Subject>, targets: &Targets) -> Result<Verdict, Failure> {
-    if subjects.len() < args.algorithms.len() {
-        return Err(
-            "the draft's cases run in the simulator alone; name its algorithms in a command of their own".to_owned()
-        );
-    }
-    let unused =
-        [("--case", !args.case.is_empty()), ("--cases", args.cases.is_some()), ("--draw", args.draw.is_some())];
-    if let Some((flag, _)) = unused.iter().find(|(_, is_given)| *is_given) {
-        return Err(format!(
-            "{flag}: the draft's cases run in the simulator alone; name one of its algorithms, as in bbr3"
-        ));
-    }
-    let cells: Vec<Cell> = args.cell.iter().map(|text| cell("--cell", text)).collect::<Result<_, _>>()?;
-    let runs = stacks::run(subjects, &cells)?;
-    let (text, fails) = (runs.shown(), runs.fails());
-    let (log, seen) = runs.into_logs();
-    let judged: log::Judged<'_> = log.flows.iter().zip(seen).collect();
-    targets.write(
-        || {
-            bbrlab_lab::report::render(&Report {
-                asked: asked(&[("ran in", "QUIC stacks, in virtual time".to_owned())]),
-                ..log::page(&log, &judged)
-            })
-        },
-        || log::junit(&judged),
-        || log::json(&log, &judged),
-    )?;
-    if !targets.takes_stdout() {
-        print(&text)?;
-    }
     Ok(if fails { Verdict::Fails } else { Verdict::Holds })
 }
 
@@ -240,31 +201,37 @@ fn cell(flag: &str, text: &str) -> Result<Cell, Failure> {
 
 fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Failure> {
     let cases = chosen(&args.case, args.cases.as_deref())?;
-    let mut algorithms: Vec<String> = Vec::new();
+    let cells: Vec<Cell> = args.cell.iter().map(|text| cell("--cell", text)).collect::<Result<_, _>>()?;
+    let mut subjects: Vec<Subject> = Vec::new();
     for name in &args.algorithms {
-        if AlgorithmConfig::named(name).is_none() {
-            let known = bbrlab_core::ALGORITHMS.iter().map(|info| info.name);
-            let near = nearest(name, known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-            return Err(format!("no algorithm {name:?}{near}; see `bbrlab list algorithms`"));
+        let subject = subject(name, &cells)?;
+        if subjects.iter().all(|known| known.name != subject.name) {
+            subjects.push(subject);
         }
-        if !algorithms.contains(name) {
-            algorithms.push(name.clone());
-        }
-    }
-    let mut cells: Vec<Cell> = args.cell.iter().map(|text| cell("--cell", text)).collect::<Result<_, _>>()?;
-    if cells.is_empty() {
-        cells = conform::grid();
     }
     let shown = match &args.draw {
         Some(text) => Some(cell("--draw", text)?),
-        None if args.cell.is_empty() => Some(cell("--draw", DRAWN)?),
+        None if cells.is_empty() => Some(cell("--draw", DRAWN)?),
         None => cells.first().copied(),
     };
     let shown = shown.filter(|_| args.report.is_some());
-    let asked = |algorithm: &String| cases.iter().filter(|case| case.not_for(algorithm).is_none()).count();
-    let progress = Progress::new("conforming", algorithms.iter().map(asked).sum::<usize>() * cells.len());
-    let outcomes = conform::run_all(&cases, &algorithms, &cells, shown, &|| progress.tick());
-    outcomes.map_err(|error| error.to_string())
+    let runs =
+        |subject: &Subject| cases.iter().filter(|case| subject.not(case).is_none()).count() * subject.cells.len();
+    let progress = Progress::new("conforming", subjects.iter().map(runs).sum());
+    conform::run_all(&cases, &subjects, shown, &|| progress.tick()).map_err(|error| error.to_string())
+}
+
+/// Who is meant, in these cells or in all that are usual.
+fn subject(name: &str, cells: &[Cell]) -> Result<Subject, Failure> {
+    if let Some(found) = stacks::named(name, cells) {
+        return found;
+    }
+    if AlgorithmConfig::named(name).is_none() {
+        let known = bbrlab_core::ALGORITHMS.iter().map(|info| info.name);
+        let near = nearest(name, known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+        return Err(format!("no algorithm {name:?}{near}; see `bbrlab list algorithms`"));
+    }
+    Ok(Subject::simulated(name, if cells.is_empty() { conform::grid() } else { cells.to_vec() }))
 }
 
 /// The cell that a page draws where nothing fails: in the middle of the grid.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::ConformError;
 use crate::expect::check_syntax;
-use bbrlab_sim::engine::script::Entered;
+use bbrlab_sim::script::Entered;
 
 /// One of the draft's example test cases.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,6 +30,8 @@ pub struct Case {
     /// Algorithms of which it says nothing, each with the reason.
     #[serde(default)]
     pub not: BTreeMap<String, String>,
+    /// Why it says nothing of an algorithm that runs in a QUIC stack, if it does not.
+    pub quic: Option<String>,
     /// Numbers that expressions use, with those of algorithms where they differ.
     #[serde(default)]
     pub(super) constants: BTreeMap<String, Constant>,
@@ -132,6 +134,15 @@ pub(super) enum Number {
     Expression(String),
 }
 
+impl Number {
+    pub(super) fn expression(&self) -> Option<&str> {
+        match self {
+            Self::Expression(text) => Some(text),
+            Self::Plain(_) => None,
+        }
+    }
+}
+
 /// One demand. Without bounds, its measure is a question that must be answered by yes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -196,12 +207,7 @@ impl Case {
             if check.rule.is_some() != check.otherwise.is_some() {
                 return Err(fault("`where` and `otherwise` come together: a rule and its reason".into()));
             }
-            let bounds = [&check.min, &check.max].into_iter().flatten().filter_map(|bound| match bound {
-                Number::Expression(text) => Some(text),
-                Number::Plain(_) => None,
-            });
-            let expressions = bounds.chain(&check.rule).chain([&check.measure]);
-            expressions.into_iter().try_for_each(|text| check_syntax(text)).map_err(fault)?;
+            check.expressions().try_for_each(check_syntax).map_err(fault)?;
         }
         self.lets.iter().try_for_each(|named| check_syntax(&named.value))
     }

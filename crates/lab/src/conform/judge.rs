@@ -11,23 +11,70 @@ use crate::expect::{Measurer, RunSet, RunView};
 /// What a demand's bounds are called where it has none: a question that must be answered by yes.
 pub(super) const YES: &str = "yes";
 
-pub(super) fn judge(case: &Case, algorithm: &str, run: &RunView, values: &[(String, f64)]) -> Vec<Seen> {
+/// What a run does not show: columns that it left empty, each with the reason.
+pub(super) type Unseen = Vec<(&'static str, String)>;
+
+pub(super) fn judge(
+    case: &Case,
+    algorithm: &str,
+    run: &RunView,
+    values: &[(String, f64)],
+    unseen: &Unseen,
+) -> Vec<Seen> {
     let runs = BTreeMap::from([(String::new(), run.clone())]);
     let measurer = Measurer::new(Arc::new(RunSet { runs, ..RunSet::default() }));
     let mut values = values.to_vec();
+    let mut blind: Vec<(&str, &str)> = Vec::new();
     for named in &case.lets {
         // A moment that never came leaves nothing to measure from.
         let value = measurer.measure_with(&named.value, Some(run), &values).unwrap_or(f64::NAN);
         values.push((named.name.clone(), value));
+        blind.extend(blindness(&named.value, unseen, &blind).map(|reason| (named.name.as_str(), reason)));
     }
     let asked = case.check.iter().filter(|check| check.is_for(algorithm));
-    asked.map(|check| seen(check, &measurer, run, &values)).collect()
+    asked
+        .map(|check| match check.expressions().find_map(|text| blindness(text, unseen, &blind)) {
+            Some(reason) => check.not_seen(reason),
+            None => seen(check, &measurer, run, &values),
+        })
+        .collect()
+}
+
+/// All demands of a case on an algorithm, none of which could be looked at.
+pub(super) fn none_seen(case: &Case, algorithm: &str, reason: &str) -> Vec<Seen> {
+    case.check.iter().filter(|check| check.is_for(algorithm)).map(|check| check.not_seen(reason)).collect()
+}
+
+/// Why an expression cannot be measured: it asks for an unseen column, or for a value that does.
+fn blindness<'u>(text: &str, unseen: &'u Unseen, blind: &[(&str, &'u str)]) -> Option<&'u str> {
+    let asks =
+        |column: &str| text.contains(&format!("\"{column}\"")) || (column == "round" && text.contains("rounds_in("));
+    let words = || text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let of_column = unseen.iter().find(|(column, _)| asks(column)).map(|(_, reason)| reason.as_str());
+    of_column.or_else(|| blind.iter().find(|(name, _)| words().any(|word| word == *name)).map(|(_, reason)| *reason))
 }
 
 impl Check {
     fn is_for(&self, algorithm: &str) -> bool {
         let draft = if algorithm == "bbr3-draft06" { "bbr3" } else { algorithm };
         self.only.as_ref().is_none_or(|only| only.iter().any(|name| name == draft))
+    }
+
+    /// All that it evaluates.
+    pub(super) fn expressions(&self) -> impl Iterator<Item = &str> {
+        let bounds = [&self.min, &self.max].into_iter().flatten().filter_map(Number::expression);
+        bounds.chain(self.rule.as_deref()).chain([self.measure.as_str()])
+    }
+
+    fn not_seen(&self, reason: &str) -> Seen {
+        Seen {
+            what: self.what.clone(),
+            expected: String::new(),
+            measured: f64::NAN,
+            unit: self.unit.clone(),
+            verdict: Verdict::NotApplicable,
+            reason: Some(reason.to_owned()),
+        }
     }
 }
 
@@ -67,4 +114,21 @@ fn weighed(
     }
     let holds = !measured.is_nan() && min.is_none_or(|min| measured >= min) && max.is_none_or(|max| measured <= max);
     Ok(Some((measured, crate::experiment::bounds_text(min, max, &check.unit), holds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_shown_blinds_all_that_asks_for_it_and_nothing_else() {
+        let unseen = vec![("round", "no rounds".to_owned()), ("undos", "no undos".to_owned())];
+        let blind = [("known", "no undos")];
+        let of = |text: &str| blindness(text, &unseen, &blind);
+        assert_eq!(of("f.at(\"round\", 1)"), Some("no rounds"));
+        assert_eq!(of("f.rounds_in(\"drain\", 0, 1)"), Some("no rounds"));
+        assert_eq!(of("f.at(\"cwnd\", known)"), Some("no undos"));
+        assert_eq!(of("f.at(\"cwnd\", unknown_known)"), None);
+        assert_eq!(of("f.at(\"rounds_since_probe\", 1)"), None);
+    }
 }

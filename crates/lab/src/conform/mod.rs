@@ -9,6 +9,7 @@ mod judge;
 pub mod log;
 mod page;
 mod run;
+mod subject;
 mod write;
 
 use std::fmt;
@@ -18,6 +19,7 @@ pub use cell::{Cell, grid};
 pub use file::{Case, parse};
 pub use page::page;
 pub use run::{run_all, run_cell, run_view};
+pub use subject::{Play, Subject};
 pub use write::{json, junit};
 
 use crate::report::Figure;
@@ -116,6 +118,7 @@ impl CellOutcome {
 #[derive(Clone, Debug)]
 pub struct CaseOutcome {
     pub case: Case,
+    /// Whose it is, as it is shown.
     pub algorithm: String,
     /// Why the case says nothing of this algorithm, where it does not.
     pub not: Option<String>,

@@ -3,19 +3,23 @@
 
 use std::sync::Arc;
 
-use bbrlab_core::{AlgorithmConfig, NANOS_PER_SEC, ParamError, Rate, Span, Time};
+use bbrlab_core::{AlgorithmConfig, NANOS_PER_SEC, ParamError, Rate, Span, State, Time};
 use rayon::prelude::*;
 
 use super::file::{Case, CueSpec};
-use super::{CaseOutcome, Cell, CellOutcome, ConformError, judge, page};
+use super::{CaseOutcome, Cell, CellOutcome, ConformError, Subject, Verdict, judge, page};
+use crate::expect::columns::MODEL_COLUMNS;
 use crate::expect::{Measurer, RunSet, RunView};
-use bbrlab_sim::engine::run_scripted;
-use bbrlab_sim::engine::script::{Action, Cue, Script};
+
 use bbrlab_sim::link::{AckAggregation, Buffer, Policer};
+use bbrlab_sim::path::PathAction;
+use bbrlab_sim::script::{Action, Cue, Entered, Script};
 use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup, Traffic};
 
 /// An application that is the limit writes so often in a round trip, where its packets allow. Ours.
 const WRITES_PER_ROUND: f64 = 8.0;
+/// The parameter by which cases keep ProbeRTT out.
+const PROBE_RTT_INTERVAL: &str = "probe_rtt_interval";
 /// A pause has no end of its own.
 const FOREVER: Span = Span::secs(1_000_000);
 
@@ -59,9 +63,10 @@ impl Scales {
 }
 
 /// The path and the flow.
-fn setup(case: &Case, config: AlgorithmConfig, scales: &Scales, cell: &Cell) -> Result<Setup, String> {
+fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell) -> Result<Setup, String> {
     let path = &case.path;
-    let mut flow = FlowSetup::bulk(config.name(), config);
+    let mut flow = FlowSetup::bulk(&subject.name, configured(case, subject)?);
+    flow.peer = subject.stack.and_then(|stack| stack.peer);
     flow.mss = scales.mss;
     if let Some(write) = &path.write {
         flow.traffic = scales.traffic(write)?;
@@ -84,17 +89,17 @@ fn cue(spec: &CueSpec, scales: &Scales) -> Result<Cue, String> {
     let (out_of, entered, nth) = spec.moment()?;
     let after = spec.after.as_ref().map_or(Ok(Span::ZERO), |after| scales.span(after))?;
     let what = if let Some(rate) = &spec.rate {
-        Action::Path(ChangeKind::Rate(scales.rate(rate)?))
+        Action::Path(PathAction::Change(ChangeKind::Rate(scales.rate(rate)?)))
     } else if let Some(rtt) = &spec.rtt {
-        Action::Path(ChangeKind::Rtt(scales.span(rtt)?))
+        Action::Path(PathAction::Change(ChangeKind::Rtt(scales.span(rtt)?)))
     } else if let Some(n) = &spec.lose_every {
-        Action::LoseEvery(scales.number(n)?.round() as u32)
+        Action::Path(PathAction::LoseEvery(scales.number(n)?.round() as u32))
     } else if let Some(write) = &spec.write {
         Action::Traffic(scales.traffic(write)?)
     } else if let Some(hold) = &spec.hold_acks {
-        Action::HoldAcks(AckAggregation::Time(scales.span(hold)?))
+        Action::Path(PathAction::HoldAcks(AckAggregation::Time(scales.span(hold)?)))
     } else if let Some(detour) = &spec.detour {
-        Action::Detour(scales.span(detour)?)
+        Action::Path(PathAction::Detour(scales.span(detour)?))
     } else {
         Action::End
     };
@@ -116,63 +121,102 @@ fn scales(case: &Case, algorithm: &str, cell: &Cell) -> Result<Scales, String> {
     Ok(Scales { measurer, values, mss, round_s })
 }
 
-/// Runs one case with one algorithm in one cell; the outcome holds a figure if it fails, and with `draw` in any case.
-pub fn run_cell(case: &Case, algorithm: &str, cell: Cell, draw: bool) -> Result<CellOutcome, ConformError> {
-    let (mut outcome, run) = run_view(case, algorithm, cell)?;
-    if draw || outcome.verdict() == super::Verdict::Fails {
-        outcome.figure = Some(page::trace_figure(case, algorithm, &cell, &run));
+/// The algorithm with the case's parameters; a stack's own controller has none.
+fn configured(case: &Case, subject: &Subject) -> Result<AlgorithmConfig, String> {
+    let mut config = subject.config()?;
+    for (name, value) in &case.set {
+        match config.set(name, value) {
+            Ok(()) | Err(ParamError::Unknown) => {}
+            Err(error) => return Err(format!("set: {name} = {value:?} is {error}")),
+        }
+    }
+    Ok(config)
+}
+
+/// What happens in a run. Where the case keeps ProbeRTT out and a stack's own controller cannot, the run ends with it.
+fn script(case: &Case, subject: &Subject, scales: &Scales) -> Result<Script, String> {
+    let cue = |spec: &CueSpec| cue(spec, scales).map_err(|error| format!("cue at {:?}: {error}", spec.at));
+    let mut cues = case.cue.iter().map(cue).collect::<Result<Vec<_>, _>>()?;
+    if is_cut_by_probe_rtt(case, subject) {
+        let entered = Entered::State(State::ProbeRtt);
+        cues.push(Cue { entered, out_of: None, nth: 1, after: Span::ZERO, what: Action::End });
+    }
+    Ok(Script { cues, record: true })
+}
+
+fn is_cut_by_probe_rtt(case: &Case, subject: &Subject) -> bool {
+    subject.is_peer() && case.set.contains_key(PROBE_RTT_INTERVAL)
+}
+
+/// Runs one case with one subject in one cell; the outcome holds a figure if it fails, and with `draw` in any case.
+pub fn run_cell(case: &Case, subject: &Subject, cell: Cell, draw: bool) -> Result<CellOutcome, ConformError> {
+    let (mut outcome, run) = run_view(case, subject, cell)?;
+    if let Some(run) = run.filter(|_| draw || outcome.verdict() == Verdict::Fails) {
+        outcome.figure = Some(page::trace_figure(case, &subject.name, &cell, &run));
     }
     Ok(outcome)
 }
 
-/// The same with the run itself, for those who want to look at it.
-pub fn run_view(case: &Case, algorithm: &str, cell: Cell) -> Result<(CellOutcome, RunView), ConformError> {
-    let fault = |error: String| ConformError(format!("case {}, {algorithm}, {cell}: {error}", case.id()));
-    let mut config = AlgorithmConfig::named(algorithm)
-        .ok_or_else(|| fault(format!("no algorithm {algorithm:?}; see `bbrlab list algorithms`")))?;
-    for (name, value) in &case.set {
-        match config.set(name, value) {
-            Ok(()) | Err(ParamError::Unknown) => {}
-            Err(error) => return Err(fault(format!("set: {name} = {value:?} is {error}"))),
+/// The same with the run itself, for those who want to look at it; none where the stack gave the connection up.
+pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutcome, Option<RunView>), ConformError> {
+    let fault = |error: String| ConformError(format!("case {}, {}, {cell}: {error}", case.id(), subject.name));
+    let scales = scales(case, &subject.algorithm, &cell).map_err(fault)?;
+    let mut setup = setup(case, subject, &scales, &cell).map_err(fault)?;
+    let script = script(case, subject, &scales).map_err(fault)?;
+    let outcome = |simulated_s, seen| CellOutcome { cell, mss: scales.mss, simulated_s, seen, figure: None };
+    let output = match subject.play(&setup, &script) {
+        Ok(output) => output,
+        Err(what) => {
+            let reason = format!("the stack gave the connection up: {what}");
+            return Ok((outcome(0.0, judge::none_seen(case, &subject.algorithm, &reason)), None));
         }
-    }
-    let scales = scales(case, algorithm, &cell).map_err(fault)?;
-    let mut setup = setup(case, config, &scales, &cell).map_err(fault)?;
-    let cues = case.cue.iter().map(|spec| cue(spec, &scales).map_err(|error| format!("cue at {:?}: {error}", spec.at)));
-    let script = Script { cues: cues.collect::<Result<_, _>>().map_err(fault)?, record: true };
-    let output = run_scripted(&setup, &script);
+    };
     // The run may have ended by its script.
     setup.duration = output.trace.t_ns.last().map_or(setup.duration, |t| Time::nanos(*t));
     let run = RunView::new("", Arc::new(setup), Arc::new(output));
-    let seen = judge::judge(case, algorithm, &run, &scales.values);
-    Ok((CellOutcome { cell, mss: scales.mss, simulated_s: run.duration_s(), seen, figure: None }, run))
+    let mut seen = judge::judge(case, &subject.algorithm, &run, &scales.values, &unseen(subject, &run));
+    let states = run.output.trace.flows.first().map_or(&[][..], |flow| &flow.states);
+    let is_cut = is_cut_by_probe_rtt(case, subject) && states.iter().any(|(_, state)| *state == State::ProbeRtt);
+    if is_cut && seen.iter().any(|seen| seen.verdict == Verdict::Fails) {
+        let reason = format!("ProbeRTT ended the run, and {} has no parameter that puts it off", subject.name);
+        seen = judge::none_seen(case, &subject.algorithm, &reason);
+    }
+    Ok((outcome(run.duration_s(), seen), Some(run)))
 }
 
-/// Runs cases with algorithms over cells, on all cores; outcomes stand in the order of the algorithms, then of the cases.
+/// The columns that a stack's run left empty. The simulator shows all that an algorithm has.
+fn unseen(subject: &Subject, run: &RunView) -> judge::Unseen {
+    if subject.stack.is_none() {
+        return Vec::new();
+    }
+    let is_empty = |column: &&str| run.flow_column(0, column).is_ok_and(|values| values.iter().all(|v| v.is_nan()));
+    let names = MODEL_COLUMNS.iter().map(|(name, _)| *name);
+    names.filter(is_empty).map(|name| (name, subject.silence(name))).collect()
+}
+
+/// Runs cases with subjects over the cells of each, on all cores; outcomes stand in the order of the subjects, then of the cases.
 /// `shown` is the cell of which a figure is drawn also where nothing fails.
 pub fn run_all(
     cases: &[Case],
-    algorithms: &[String],
-    cells: &[Cell],
+    subjects: &[Subject],
     shown: Option<Cell>,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<CaseOutcome>, ConformError> {
-    let mut outcomes: Vec<CaseOutcome> = algorithms
-        .iter()
-        .flat_map(|algorithm| {
-            cases.iter().map(move |case| CaseOutcome {
-                case: case.clone(),
-                algorithm: algorithm.clone(),
-                not: case.not_for(algorithm),
-                cells: Vec::new(),
-            })
-        })
-        .collect();
-    let wanted = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.not.is_none());
-    let work: Vec<(usize, Cell)> = wanted.flat_map(|(i, _)| cells.iter().map(move |cell| (i, *cell))).collect();
+    let pairs: Vec<(&Subject, &Case)> =
+        subjects.iter().flat_map(|subject| cases.iter().map(move |case| (subject, case))).collect();
+    let outcome = |(subject, case): &(&Subject, &Case)| CaseOutcome {
+        case: (*case).clone(),
+        algorithm: subject.name.clone(),
+        not: subject.not(case),
+        cells: Vec::new(),
+    };
+    let mut outcomes: Vec<CaseOutcome> = pairs.iter().map(outcome).collect();
+    let wanted = pairs.iter().enumerate().filter(|(index, _)| outcomes[*index].not.is_none());
+    let work: Vec<(usize, Cell)> =
+        wanted.flat_map(|(index, (subject, _))| subject.cells.iter().map(move |cell| (index, *cell))).collect();
     let one = |(index, cell): &(usize, Cell)| {
-        let outcome = &outcomes[*index];
-        let done = run_cell(&outcome.case, &outcome.algorithm, *cell, shown == Some(*cell));
+        let (subject, case) = pairs[*index];
+        let done = run_cell(case, subject, *cell, shown == Some(*cell));
         progress();
         done.map(|done| (*index, done))
     };
@@ -185,14 +229,17 @@ pub fn run_all(
 
 #[cfg(test)]
 mod tests {
+    use bbrlab_sim::setup::{Peer, Stack};
+
     use super::*;
-    use crate::conform::{Verdict, cases, grid};
+    use crate::conform::{Play, cases, grid};
 
     #[test]
     fn every_case_can_be_measured_and_holds_in_the_middle_of_the_grid() {
         let cell: Cell = "20mbit/100ms".parse().unwrap();
+        let subject = Subject::simulated("bbr3", vec![cell]);
         for case in cases() {
-            let outcome = run_cell(&case, "bbr3", cell, true).unwrap();
+            let outcome = run_cell(&case, &subject, cell, true).unwrap();
             let faults: Vec<_> = outcome.seen.iter().filter(|seen| seen.verdict == Verdict::Fails).collect();
             assert!(faults.is_empty(), "case {}: {faults:?}", case.id());
             assert!(outcome.verdict() == Verdict::Holds && outcome.figure.is_some(), "case {}", case.id());
@@ -205,11 +252,56 @@ mod tests {
         let cells: Vec<Cell> = grid().into_iter().filter(|cell| cell.rate <= 1_000_000).collect();
         let outcome = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let algorithms = ["bbr3".to_owned()];
-            pool.install(|| run_all(&case, &algorithms, &cells, None, &|| {})).unwrap().remove(0).cells
+            let subjects = [Subject::simulated("bbr3", cells.clone())];
+            pool.install(|| run_all(&case, &subjects, None, &|| {})).unwrap().remove(0).cells
         };
         let one = outcome(1);
         assert_eq!(one.iter().map(|outcome| outcome.cell).collect::<Vec<_>>(), cells);
         assert_eq!(format!("{one:?}"), format!("{:?}", outcome(3)));
+    }
+
+    fn in_stack(number: u32, play: Play) -> CellOutcome {
+        let case = cases().into_iter().find(|case| case.number == number).unwrap();
+        let cell: Cell = "20mbit/100ms".parse().unwrap();
+        run_cell(&case, &Subject::hosted("s2n+bbr3", "bbr3", vec![cell], Stack::S2n, play), cell, false).unwrap()
+    }
+
+    #[test]
+    fn of_a_connection_that_its_stack_gives_up_nothing_is_concluded() {
+        let outcome = in_stack(1, |_, _, _| Err("too many gaps".to_owned()));
+        assert!(outcome.verdict() == Verdict::NotApplicable && outcome.seen.len() > 4);
+        assert!(outcome.seen.iter().all(|seen| seen.reason.as_ref().is_some_and(|why| why.contains("too many gaps"))));
+    }
+
+    #[test]
+    fn what_a_stack_does_not_show_neither_holds_nor_fails() {
+        let outcome = in_stack(18, |_, setup, script| {
+            let mut output = bbrlab_sim::engine::run_scripted(setup, script);
+            output.trace.flows[0].inside.iter_mut().for_each(|row| row.undos = f64::NAN);
+            Ok(output)
+        });
+        let undone = outcome.seen.iter().find(|seen| seen.what == "recoveries undone").unwrap();
+        assert_eq!(undone.verdict, Verdict::NotApplicable);
+        assert!(undone.reason.as_ref().is_some_and(|why| why.contains("finds out")), "{undone:?}");
+        // What is judged at the moment of the undoing is not seen either.
+        assert!(outcome.seen.iter().all(|seen| seen.verdict == Verdict::NotApplicable), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_probe_rtt_that_a_peer_cannot_put_off_ends_its_run_and_no_failure_comes_of_it() {
+        let play: Play = |_, setup, script| {
+            let mut setup = setup.clone();
+            (setup.flows[0].peer, setup.flows[0].algorithm) = (None, AlgorithmConfig::named("bbr3").unwrap());
+            Ok(bbrlab_sim::engine::run_scripted(&setup, script))
+        };
+        let cell: Cell = "20mbit/100ms".parse().unwrap();
+        let of = |number: u32| {
+            let case = cases().into_iter().find(|case| case.number == number).unwrap();
+            run_view(&case, &Subject::peer(Peer::ALL[0], vec![cell], play), cell).unwrap()
+        };
+        assert_eq!(of(1).0.verdict(), Verdict::Holds, "it is over before");
+        let (outcome, run) = of(16);
+        assert!(outcome.verdict() == Verdict::NotApplicable && run.is_some_and(|run| run.duration_s() < 8.0));
+        assert!(outcome.seen[0].reason.as_ref().is_some_and(|why| why.contains("s2n:bbr has no parameter")));
     }
 }

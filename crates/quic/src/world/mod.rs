@@ -22,6 +22,7 @@ mod tls;
 use bbrlab_core::Time;
 use bbrlab_sim::link::Buffer;
 use bbrlab_sim::record::Output;
+use bbrlab_sim::script::Script;
 use bbrlab_sim::setup::{ChangeKind, FlowSetup, Rwnd, Setup, Stack};
 
 /// What goes wrong, in one line.
@@ -39,9 +40,28 @@ const SEND_BUFFER: (u64, u64) = (256 << 10, 256 << 20);
 
 /// Runs a setup in a stack's endpoints. `progress` hears the run's time now and then.
 pub fn run(stack: Stack, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+    play(stack, setup, None, progress)
+}
+
+/// Runs a setup by a script, as the simulator does. What differs from a run without one:
+///
+/// - Packets have their full size from the first on: there is no search for the path's MTU, and cases can count packets.
+/// - The application hands over only what the controller soon lets go. A stack takes megabytes at once, so that a pause would
+///   be felt many round trips later.
+/// - Rates of the series are of payload, as if each packet carried what a TCP segment of its length does.
+pub fn run_scripted(stack: Stack, setup: &Setup, script: &Script) -> Result<Output, Failure> {
+    play(stack, setup, Some(script), &mut |_| {})
+}
+
+fn play(
+    stack: Stack,
+    setup: &Setup,
+    script: Option<&Script>,
+    progress: &mut dyn FnMut(Time),
+) -> Result<Output, Failure> {
     match stack {
-        Stack::S2n => s2n::run(setup, progress),
-        Stack::Noq => noq::run(setup, progress),
+        Stack::S2n => s2n::run(setup, script, progress),
+        Stack::Noq => noq::run(setup, script, progress),
     }
 }
 

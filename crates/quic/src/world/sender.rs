@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bbrlab_core::{Controller, Rate, Span, State, Time};
 use bbrlab_sim::metrics::Histogram;
+use bbrlab_sim::record::trace::Inside;
 
 /// The sender of a flow, shared between its controller and the counts of the run. Both live on one thread; the stacks ask for `Send`.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,31 @@ pub struct Sender {
     pub samples: Option<Vec<(Time, u32)>>,
     /// The state at each change.
     pub states: Vec<(Time, State)>,
+    /// Of a run by a script: what has not been recorded yet.
+    pub heard: Option<Vec<Heard>>,
+    /// An ACK has ended, or a flight begun, and the controller was not looked at since; with the bytes that have left since.
+    unheard: Option<u64>,
+    /// How many states the controller had had when it was looked at.
+    states_heard: usize,
+    /// The gain that a stack's own controller published last.
+    pub pacing_gain: Option<f64>,
+}
+
+/// The controller after an ACK, before anything new leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    pub at: Time,
+    pub row: Row,
+    pub inside: Inside,
+}
+
+/// What a series has of a sender at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Row {
+    pub now: Outputs,
+    pub count: Count,
+    pub rtt_us: u32,
+    pub min_rtt: Option<Span>,
 }
 
 /// Counters.
@@ -49,6 +75,8 @@ pub struct Count {
     pub lost: u64,
     /// Times of persistent congestion.
     pub persistent: u64,
+    /// Reductions that the stack took back.
+    pub undos: u64,
 }
 
 /// What a controller says.
@@ -105,6 +133,31 @@ impl Sender {
     pub fn note_state(&mut self, now: Time, state: State) {
         if self.states.last().is_none_or(|last| last.1 != state) {
             self.states.push((now, state));
+        }
+    }
+
+    pub fn row(&self) -> Row {
+        Row { now: self.now, count: self.count, rtt_us: self.last_rtt_us, min_rtt: self.min_rtt() }
+    }
+
+    /// An ACK was taken in, or the first packet of a flight, of so many bytes, has left.
+    pub fn on_news(&mut self, bytes: u64) {
+        self.unheard = Some(bytes);
+    }
+
+    /// Whether the script wants the controller as it is: the bytes that have left since its news.
+    pub fn wanted(&mut self) -> Option<u64> {
+        let news = self.unheard.take();
+        let has_changed = self.states.len() > std::mem::replace(&mut self.states_heard, self.states.len());
+        news.or(has_changed.then_some(0)).filter(|_| self.heard.is_some())
+    }
+
+    /// Keeps the controller as it was just noted. `inside` knows all but what the stack counts.
+    pub fn hear(&mut self, at: Time, emitted: u64, inside: Inside) {
+        let row = self.row();
+        let inflight = row.now.in_flight.saturating_sub(emitted) as f64 / f64::from(row.now.mss.max(1));
+        if let Some(heard) = &mut self.heard {
+            heard.push(Heard { at, row, inside: Inside { inflight, ..inside } });
         }
     }
 

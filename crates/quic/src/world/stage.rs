@@ -5,6 +5,7 @@ use bbrlab_core::{Span, Time};
 use bbrlab_sim::link::Verdict;
 use bbrlab_sim::path::{OneWay, Path, Stay, Users, Watch};
 use bbrlab_sim::record::Output;
+use bbrlab_sim::script::{Action, Director, Script};
 use bbrlab_sim::setup::Setup;
 
 use super::store::{Datagram, Store};
@@ -41,27 +42,32 @@ pub struct Stage<P> {
     store: Store<P>,
     pub tally: Tally,
     pub now: Time,
+    director: Option<Box<Director>>,
+    /// The first flow's application has changed, and its driver has not heard of it.
+    has_news: bool,
     progress: Span,
     next_progress: Time,
 }
 
 impl<P: Clone> Stage<P> {
-    pub fn new(setup: &Setup) -> Self {
-        let path = Path::new(setup, Users::default());
-        let mut tally = Tally::new(setup);
-        for (index, flow) in tally.flows.iter_mut().enumerate() {
-            flow.ack_delay = path.back.delay_of(index);
-        }
+    pub fn new(setup: &Setup, script: Option<&Script>) -> Self {
+        let apart = script.is_some_and(Script::sets_flows_apart);
+        let path = Path::new(setup, Users { strangers: false, apart });
+        let tally = Tally::new(setup, script.is_some_and(|script| script.record));
         let progress = Span::nanos(setup.duration.as_nanos() / PROGRESS_REPORTS + 1);
-        Self {
+        let mut stage = Self {
             setup: setup.clone(),
             path,
             store: Store::new(),
             tally,
             now: Time::ZERO,
+            director: script.map(|script| Box::new(Director::new(script))),
+            has_news: false,
             progress,
             next_progress: Time::ZERO + progress,
-        }
+        };
+        stage.note_delays();
+        stage
     }
 
     /// When something happens on the path, or is to be counted, next.
@@ -71,7 +77,51 @@ impl<P: Clone> Stage<P> {
 
     fn next_control(&self) -> Time {
         let warmup = if self.tally.is_measuring { Time::NEVER } else { self.setup.warmup };
-        warmup.min(self.path.next_change()).min(self.tally.next_sample).min(self.next_progress)
+        let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
+        warmup.min(self.path.next_change()).min(self.tally.next_sample).min(self.next_progress).min(cue)
+    }
+
+    /// It goes by a script: applications hand over no more than is sent soon, so that a change of theirs is felt at once.
+    pub const fn has_script(&self) -> bool {
+        self.director.is_some()
+    }
+
+    /// The end of the run, which a script may bring nearer, has come.
+    pub fn is_over(&self) -> bool {
+        self.now >= self.setup.duration
+    }
+
+    /// The first flow's controller has been called: what it heard is recorded, and its states are followed. True once if a script
+    /// has changed what its application writes.
+    pub fn follow(&mut self) -> bool {
+        let Some(director) = &mut self.director else { return false };
+        self.tally.take_heard(self.path.there.links());
+        director.follow(&self.tally.flows[0].sender.lock().states);
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// Does what the script asks for.
+    fn act(&mut self, at: Time) {
+        let due = self.director.as_mut().map_or_else(Vec::new, |director| director.take(at));
+        for action in due {
+            match action {
+                Action::Path(what) => {
+                    self.path.act(at, self.setup.bottleneck, what);
+                    self.note_delays();
+                }
+                Action::Traffic(traffic) => {
+                    self.tally.flows[0].change_traffic(at, traffic);
+                    self.has_news = true;
+                }
+                Action::End => self.setup.duration = at,
+            }
+        }
+    }
+
+    fn note_delays(&mut self) {
+        for (index, flow) in self.tally.flows.iter_mut().enumerate() {
+            flow.ack_delay = self.path.back.delay_of(index);
+        }
     }
 
     /// The next datagram that arrives by `now`; everything before it has been done. `progress` hears the time now and then.
@@ -108,10 +158,9 @@ impl<P: Clone> Stage<P> {
         }
         if self.path.next_change() <= at {
             self.path.change(at);
-            for (index, flow) in self.tally.flows.iter_mut().enumerate() {
-                flow.ack_delay = self.path.back.delay_of(index);
-            }
+            self.note_delays();
         }
+        self.act(at);
         if self.tally.next_sample <= at {
             self.tally.take_sample(at, self.path.there.links());
         }

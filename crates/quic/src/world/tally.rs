@@ -1,7 +1,7 @@
 //! What a run counts, its applications, and the result they make.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{NANOS_PER_SEC, Span, Time};
+use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
 use bbrlab_sim::link::{Link, LinkStats};
 use bbrlab_sim::metrics::QueueDelay;
 use bbrlab_sim::path::OneWay;
@@ -9,11 +9,19 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Packets;
 use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise};
 use bbrlab_sim::record::trace::{FlowTrace, LinkTrace, Trace};
-use bbrlab_sim::setup::Setup;
+use bbrlab_sim::setup::{FlowSetup, Setup, Traffic};
 use bbrlab_sim::tcp::App;
 
-use super::sender::{Count, Sender, Shared};
+use super::datagram;
+use super::sender::{Count, Heard, Row, Sender, Shared};
 use super::store::{Datagram, Queued};
+
+/// What a packet has at least beside an application's bytes: header, tag, and a stream frame's own. Source: RFC 9000, with a
+/// connection ID of eight bytes.
+const HEADERS: u64 = 24;
+/// What a stack lets go before it asks for more. Ours: s2n-quic sends up to 1 ms early.
+const BURST_PACKETS: u64 = 3;
+const BURST_TIME: Span = Span::millis(2);
 
 /// The counts of a run.
 #[derive(Debug)]
@@ -43,6 +51,8 @@ pub struct Flow {
     request_sent: Time,
     /// Propagation of its ACKs, and so of a request.
     pub ack_delay: Span,
+    /// The payload of a TCP segment over that of a QUIC packet of the same length.
+    payload_share: f64,
 }
 
 /// What the path and the receiver saw of a flow.
@@ -57,14 +67,19 @@ pub struct Counts {
 }
 
 impl Tally {
-    pub fn new(setup: &Setup) -> Self {
-        let flow = |_| {
-            let flow = Flow::default();
-            flow.sender.lock().samples = setup.sample.map(|_| Vec::new());
+    /// With `records`, what the first flow's controller hears is kept.
+    pub fn new(setup: &Setup, records: bool) -> Self {
+        let flow = |(index, flow): (usize, &FlowSetup)| {
+            let payload_share = f64::from(flow.mss) / f64::from(datagram(flow));
+            let flow = Flow { payload_share, ..Flow::default() };
+            let mut sender = flow.sender.lock();
+            sender.samples = setup.sample.map(|_| Vec::new());
+            sender.heard = (records && index == 0).then(Vec::new);
+            drop(sender);
             flow
         };
         Self {
-            flows: setup.flows.iter().map(flow).collect(),
+            flows: setup.flows.iter().enumerate().map(flow).collect(),
             queue_delay: QueueDelay::default(),
             is_measuring: false,
             mark: Default::default(),
@@ -92,21 +107,36 @@ impl Tally {
 
     /// Takes one sample of everything.
     pub fn take_sample(&mut self, now: Time, links: &[Link<Queued>]) {
-        self.trace.t_ns.push(now.as_nanos());
-        for (column, flow) in self.trace.flows.iter_mut().zip(&self.flows) {
-            let sender = flow.sender.lock();
-            let packets = |bytes: u64| (bytes.div_ceil(u64::from(sender.now.mss.max(1)))).min(u32::MAX.into()) as u32;
-            column.cwnd.push((sender.now.cwnd / u64::from(sender.now.mss.max(1))).min(u32::MAX.into()) as u32);
-            column.inflight.push(packets(sender.now.in_flight));
-            column.pacing_bps.push(sender.now.pacing_bps);
-            column.bw_bps.push(sender.now.bw_bps);
-            column.rtt_us.push(sender.last_rtt_us);
-            column.min_rtt_us.push(sender.min_rtt().map_or(0, |rtt| rtt.as_micros() as u32));
-            column.sent_bytes.push(sender.count.bytes);
-            column.acked_bytes.push(sender.count.acked_bytes);
-            column.received_bytes.push(flow.counts.received);
-            column.lost.push(sender.count.lost);
-            column.retransmitted.push(sender.count.lost);
+        self.take_row(now, None, links);
+        self.next_sample = self.sample.map_or(Time::NEVER, |step| now + step);
+    }
+
+    /// Records what the first flow's controller has heard since the last call, if a script asked for it.
+    pub fn take_heard(&mut self, links: &[Link<Queued>]) {
+        let Some(first) = self.flows.first() else { return };
+        let heard = first.sender.lock().heard.as_mut().map_or_else(Vec::new, std::mem::take);
+        for one in heard {
+            self.take_row(one.at, Some(one), links);
+        }
+    }
+
+    /// One row of all series; of the first flow as it was `heard`, if it was.
+    fn take_row(&mut self, at: Time, heard: Option<Heard>, links: &[Link<Queued>]) {
+        self.trace.t_ns.push(at.as_nanos());
+        for (index, (column, flow)) in self.trace.flows.iter_mut().zip(&self.flows).enumerate() {
+            let received = flow.counts.received;
+            match heard.filter(|_| index == 0) {
+                Some(Heard { mut row, mut inside, .. }) => {
+                    // The cases count payload of packets as long as TCP's.
+                    let share = |rate: f64| rate * flow.payload_share;
+                    (inside.max_bw, inside.bw_shortterm) = (share(inside.max_bw), share(inside.bw_shortterm));
+                    row.now.pacing_bps = share(row.now.pacing_bps as f64) as u64;
+                    row.now.bw_bps = share(row.now.bw_bps as f64) as u64;
+                    push(column, &row, received);
+                    column.inside.push(inside);
+                }
+                None => push(column, &flow.sender.lock().row(), received),
+            }
         }
         for (column, link) in self.trace.links.iter_mut().zip(links) {
             let stats = link.stats();
@@ -118,7 +148,6 @@ impl Tally {
             column.marks.push(stats.marks);
             column.departed_bytes.push(stats.departed_bytes);
         }
-        self.next_sample = self.sample.map_or(Time::NEVER, |step| now + step);
     }
 
     /// The run's figures and series, in the world `on`.
@@ -148,7 +177,7 @@ impl Tally {
 
 impl Flow {
     /// Its connection stands: the application begins to write.
-    pub fn begin(&mut self, now: Time, setup: &bbrlab_sim::setup::FlowSetup) {
+    pub fn begin(&mut self, now: Time, setup: &FlowSetup) {
         self.request_sent = setup.start;
         self.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
     }
@@ -178,6 +207,22 @@ impl Flow {
         if let Some(app) = self.app.as_mut().filter(|app| app.next <= now) {
             app.on_time(now, self.written);
         }
+    }
+
+    /// From now on its application writes otherwise.
+    pub fn change_traffic(&mut self, now: Time, traffic: Traffic) {
+        if let Some(app) = &mut self.app {
+            app.change(now, traffic, self.written);
+        }
+    }
+
+    /// The most that the stack holds for an application that hands over only what the controller soon lets go: what is under way,
+    /// less its headers, and a burst.
+    pub fn shallow(&self) -> u64 {
+        let now = self.sender.lock().now;
+        let mss = u64::from(now.mss.max(1));
+        let under_way = now.in_flight - now.in_flight / mss * HEADERS;
+        under_way + BURST_PACKETS * mss + Rate::bits_per_sec(now.pacing_bps).bytes_in(BURST_TIME)
     }
 
     /// The application at the other end has read. True: it has asked for more.
@@ -231,4 +276,21 @@ impl Flow {
             min_rtt: sender.min_rtt(),
         }
     }
+}
+
+fn push(column: &mut FlowTrace, row: &Row, received: u64) {
+    let (now, count) = (&row.now, &row.count);
+    let mss = u64::from(now.mss.max(1));
+    let packets = |packets: u64| u32::try_from(packets).unwrap_or(u32::MAX);
+    column.cwnd.push(packets(now.cwnd / mss));
+    column.inflight.push(packets(now.in_flight.div_ceil(mss)));
+    column.pacing_bps.push(now.pacing_bps);
+    column.bw_bps.push(now.bw_bps);
+    column.rtt_us.push(row.rtt_us);
+    column.min_rtt_us.push(row.min_rtt.map_or(0, |rtt| rtt.as_micros() as u32));
+    column.sent_bytes.push(count.bytes);
+    column.acked_bytes.push(count.acked_bytes);
+    column.received_bytes.push(received);
+    column.lost.push(count.lost);
+    column.retransmitted.push(count.lost);
 }

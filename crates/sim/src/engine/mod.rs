@@ -6,12 +6,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod capture;
+mod control;
 mod flow;
-mod inside;
 #[doc(hidden)]
 pub mod observe;
 mod record;
-pub mod script;
 mod summary;
 
 use bbrlab_core::{Span, Time};
@@ -22,12 +21,12 @@ use crate::metrics::QueueDelay;
 use crate::path::{ACCESS_HOP, Path, Stay, Users, Watch, flow_seed};
 use crate::record::Output;
 use crate::record::packets::Tap;
+use crate::script::{Director, Script};
 use crate::setup::{FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
 use capture::Capture;
 use flow::Flow;
 use record::Recorder;
-use script::{Director, Script};
 
 /// Sources of events of one flow.
 const FLOW_SOURCES: usize = 2;

@@ -87,7 +87,9 @@ impl Recorder {
         self.sample(now, flows, links);
         self.next = next;
         if let (Some(flow), Some(column)) = (flows.first(), self.trace.flows.first_mut()) {
-            column.inside.push(Inside::of(&flow.sender, emitted as u32));
+            let (sender, stats) = (&flow.sender, &flow.sender.stats);
+            let in_flight = sender.in_flight().saturating_sub(emitted as u32);
+            column.inside.push(Inside::of(&sender.cc, in_flight.into(), stats.undos as f64, stats.rto as f64));
         }
     }
 

@@ -14,8 +14,8 @@ use std::fmt::Debug;
 
 use bbrlab_core::{Rng, Span, Time};
 
-use crate::link::{LinkPacket, Verdict};
-use crate::setup::{Change, Setup};
+use crate::link::{AckAggregation, LinkPacket, Verdict};
+use crate::setup::{Change, ChangeKind, Setup};
 
 pub use one_way::OneWay;
 
@@ -102,6 +102,19 @@ pub struct Users {
     pub apart: bool,
 }
 
+/// What a script does to a path: to the link whose figures are the result's, and to the first flow's own delays.
+#[derive(Clone, Copy, Debug)]
+pub enum PathAction {
+    /// A change as a schedule knows it.
+    Change(ChangeKind),
+    /// Each packet whose number this divides is lost behind the link; 0 ends that.
+    LoseEvery(u32),
+    /// ACKs are held from now on.
+    HoldAcks(AckAggregation),
+    /// Data takes a way that is longer by this; what is sent after its end overtakes.
+    Detour(Span),
+}
+
 /// Both directions and the schedule of their changes.
 #[derive(Debug)]
 pub struct Path<D: PathPacket, A: PathPacket> {
@@ -148,10 +161,19 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
         }
     }
 
-    /// Makes one change, of the schedule or not.
-    pub fn apply(&mut self, now: Time, change: Change) {
+    fn apply(&mut self, now: Time, change: Change) {
         self.there.apply(now, change.link, change.what);
         self.back.apply(now, change.link, change.what);
+    }
+
+    /// Does what a script asks for, at this link.
+    pub fn act(&mut self, now: Time, link: usize, what: PathAction) {
+        match what {
+            PathAction::Change(what) => self.apply(now, Change { at: now, link, what }),
+            PathAction::LoseEvery(n) => self.there.lose_every(n),
+            PathAction::HoldAcks(mode) => self.back.hold_acks_of(0, mode),
+            PathAction::Detour(longer) => self.there.set_detour_of(0, longer),
+        }
     }
 }
 

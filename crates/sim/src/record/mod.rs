@@ -1,6 +1,7 @@
 //! What a run leaves behind, in whichever world it ran: figures, series and packets.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod inside;
 pub mod packets;
 pub mod result;
 pub mod summary;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bbrlab_core::{Span, Time};
+use bbrlab_sim::record::trace::Inside;
 use bbrlab_sim::setup::FlowSetup;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
@@ -93,7 +94,13 @@ impl Watched {
         }
         sender.is_stale = false;
         if let Inner::Ours(ours) = &self.inner {
-            ours.with(|cc| sender.note_ours(self.now, cc));
+            ours.with(|cc| {
+                sender.note_ours(self.now, cc);
+                if let Some(emitted) = sender.wanted() {
+                    let undos = sender.count.undos as f64;
+                    sender.hear(self.now, emitted, Inside::of(cc, f64::NAN, undos, f64::NAN));
+                }
+            });
             return;
         }
         let metrics = self.get().metrics();
@@ -105,10 +112,20 @@ impl Watched {
             bw_bps: metrics.bandwidth_estimate.unwrap_or(0),
             min_rtt: None,
         };
-        if let Inner::Bbr3(own) = &self.inner
-            && let Some(state) = debug::noq_state(&debug::head(own, "undo_state"))
-        {
-            sender.note_state(self.now, state);
+        if let Inner::Bbr3(own) = &self.inner {
+            let mut text = debug::head(own, debug::NOQ_PACKETS);
+            let states = sender.states.len();
+            if let Some(state) = debug::noq_state(&text) {
+                sender.note_state(self.now, state);
+            }
+            if let Some(emitted) = sender.wanted() {
+                // What stands behind its list of packets takes long to print: only where a state begins.
+                if sender.states.len() > states {
+                    text = format!("{own:?}");
+                }
+                let undos = sender.count.undos as f64;
+                sender.hear(self.now, emitted, Inside { undos, ..debug::noq_inside(&text, self.origin) });
+            }
         }
     }
 }
@@ -122,8 +139,14 @@ impl Controller for Watched {
         self.at(now);
         self.get_mut().on_packet_sent(now, bytes, pn);
         let mut sender = self.sender.lock();
+        let is_first = sender.now.in_flight == 0;
         sender.on_sent(bytes.into());
         sender.is_stale = true;
+        if is_first {
+            sender.on_news(bytes.into());
+            drop(sender);
+            self.note(true);
+        }
     }
 
     fn on_cwnd_limited(&mut self) {
@@ -143,6 +166,7 @@ impl Controller for Watched {
         let mut sender = self.sender.lock();
         sender.now.in_flight = in_flight;
         sender.is_stale = true;
+        sender.on_news(0);
         if let Some(sent) = self.newest.take() {
             let rtt = now.saturating_duration_since(sent).as_nanos();
             sender.on_rtt(at, Span::nanos(u64::try_from(rtt).unwrap_or(u64::MAX)));
@@ -172,6 +196,9 @@ impl Controller for Watched {
 
     fn on_spurious_congestion_event(&mut self) {
         self.get_mut().on_spurious_congestion_event();
+        let mut sender = self.sender.lock();
+        sender.count.undos += 1;
+        sender.is_stale = true;
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

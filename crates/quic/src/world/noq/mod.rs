@@ -3,7 +3,7 @@
 
 mod control;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -11,13 +11,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bbrlab_core::{Rng, Time};
 use bbrlab_sim::record::Output;
+use bbrlab_sim::script::Script;
 use bbrlab_sim::setup::{FlowSetup, Setup, Stack};
 use bytes::BytesMut;
+use noq_proto::congestion::Controller;
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
     AckFrequencyConfig, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
-    Dir, EcnCodepoint, Endpoint, EndpointConfig, Event, FourTuple, MtuDiscoveryConfig, ServerConfig, StreamEvent,
-    StreamId, TimeSource, TransportConfig, VarInt,
+    Dir, EcnCodepoint, Endpoint, EndpointConfig, Event, FourTuple, MtuDiscoveryConfig, PathId, ServerConfig,
+    StreamEvent, StreamId, TimeSource, TransportConfig, VarInt,
 };
 
 use super::stage::{Stage, Way};
@@ -30,6 +32,8 @@ const IDS: u64 = 0x0069_6473;
 const CONTROLLER: u64 = 0x6363;
 /// Most datagrams of one call: what one super-packet of a socket holds. Source: noq's own `MAX_TRANSMIT_SEGMENTS`.
 const BATCH: NonZeroUsize = NonZeroUsize::new(10).unwrap();
+/// By a script, after each datagram the application has its say.
+const SINGLY: NonZeroUsize = NonZeroUsize::MIN;
 /// Length of connection IDs.
 const ID_BYTES: usize = 8;
 
@@ -64,10 +68,32 @@ struct Side {
     client: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     stream: Option<StreamId>,
+    /// What its application was given.
+    given: Prefix,
     own: SocketAddr,
     other: SocketAddr,
     /// When it is called next.
     due: Time,
+}
+
+/// The bytes of a stream up to its first gap, where pieces come in any order and none twice.
+#[derive(Debug, Default)]
+struct Prefix {
+    end: u64,
+    /// Where pieces behind the gap begin and end.
+    beyond: BTreeMap<u64, u64>,
+}
+
+impl Prefix {
+    /// By how much a piece makes it longer.
+    fn add(&mut self, offset: u64, bytes: u64) -> u64 {
+        let before = self.end;
+        self.beyond.insert(offset, offset + bytes);
+        while let Some(end) = self.beyond.remove(&self.end) {
+            self.end = end;
+        }
+        self.end - before
+    }
 }
 
 /// A datagram's bytes, and whether it may be marked.
@@ -85,9 +111,9 @@ struct World<'p> {
     progress: &'p mut dyn FnMut(Time),
 }
 
-pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
     tls::seed(setup.seed);
-    let stage = Stage::new(setup);
+    let stage = Stage::new(setup, script);
     #[expect(clippy::disallowed_methods, reason = "an origin to count from: nothing reads the clock again")]
     let origin = Instant::now();
     let mut sides = Vec::new();
@@ -103,6 +129,7 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Fail
                 origin,
                 sender,
             },
+            script.is_some(),
         )?);
     }
     let agenda = sides.iter().enumerate().map(|(side, end)| (end.due, side)).collect();
@@ -118,7 +145,13 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Fail
 }
 
 /// Both ends of a flow, before anything was sent.
-fn ends(setup: &Setup, flow: &FlowSetup, index: usize, watching: Watching) -> Result<[Side; 2], Failure> {
+fn ends(
+    setup: &Setup,
+    flow: &FlowSetup,
+    index: usize,
+    watching: Watching,
+    has_script: bool,
+) -> Result<[Side; 2], Failure> {
     let fault = |error: &dyn std::fmt::Display| format!("noq: {}: {error}", flow.name);
     let (server_tls, client_tls) = tls::configs(rustls::crypto::ring::default_provider())?;
     let number = (index as u32).to_be_bytes();
@@ -135,7 +168,7 @@ fn ends(setup: &Setup, flow: &FlowSetup, index: usize, watching: Watching) -> Re
         config.max_udp_payload_size(datagram(flow)).map_err(|error| fault(&error))?;
         Ok::<_, Failure>(Arc::new(config))
     };
-    let mut sending = transport(flow);
+    let mut sending = transport(flow, has_script);
     sending.send_window(send_buffer(setup, flow).into());
     sending.congestion_controller_factory(Arc::new(watching));
     if let Some(ack) = flow.host.ack {
@@ -144,7 +177,7 @@ fn ends(setup: &Setup, flow: &FlowSetup, index: usize, watching: Watching) -> Re
         frequency.max_ack_delay(Some(Duration::from_nanos(ack.delay.as_nanos())));
         sending.ack_frequency_config(Some(frequency));
     }
-    let mut receiving = transport(flow);
+    let mut receiving = transport(flow, has_script);
     receiving.stream_receive_window(VarInt::from_u32(window(flow)));
     receiving.receive_window(VarInt::from_u32(window(flow)));
     let crypto = QuicServerConfig::try_from(server_tls).map_err(|error| fault(&error))?;
@@ -157,19 +190,31 @@ fn ends(setup: &Setup, flow: &FlowSetup, index: usize, watching: Watching) -> Re
     let mut first = [0; ID_BYTES];
     tls::fill_from(&mut Rng::derive(setup.seed, IDS + ((index as u64) << 40)), &mut first);
     client.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&first)));
-    let side =
-        |endpoint, client, own, other, due| Side { endpoint, client, connection: None, stream: None, own, other, due };
+    let side = |endpoint, client, own, other, due| Side {
+        endpoint,
+        client,
+        connection: None,
+        stream: None,
+        given: Prefix::default(),
+        own,
+        other,
+        due,
+    };
     let (sender, receiver) =
         (Endpoint::new(endpoint(0)?, None, true), Endpoint::new(endpoint(1)?, Some(Arc::new(server)), true));
     Ok([side(sender, Some(client), left, right, flow.start), side(receiver, None, right, left, Time::NEVER)])
 }
 
 /// What both ends have in common.
-fn transport(flow: &FlowSetup) -> TransportConfig {
+fn transport(flow: &FlowSetup, is_full_from_the_first: bool) -> TransportConfig {
     let mut config = TransportConfig::default();
-    let mut discovery = MtuDiscoveryConfig::default();
-    discovery.upper_bound(datagram(flow));
-    config.mtu_discovery_config(Some(discovery));
+    if is_full_from_the_first {
+        config.initial_mtu(datagram(flow)).min_mtu(datagram(flow)).mtu_discovery_config(None);
+    } else {
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(datagram(flow));
+        config.mtu_discovery_config(Some(discovery));
+    }
     config.max_idle_timeout(None);
     config
 }
@@ -178,7 +223,7 @@ impl World<'_> {
     fn play(&mut self) -> Result<(), Failure> {
         loop {
             let own = self.agenda.first().map_or(Time::NEVER, |(at, _)| *at);
-            let now = self.stage.next().min(own);
+            let now = if self.touched.is_empty() { self.stage.next().min(own) } else { self.stage.now };
             if now > self.stage.setup.duration {
                 return Ok(());
             }
@@ -194,6 +239,9 @@ impl World<'_> {
             }
             while let Some(side) = self.touched.pop_first() {
                 self.serve(side)?;
+            }
+            if self.stage.follow() {
+                self.touched.insert(0);
             }
         }
     }
@@ -224,6 +272,10 @@ impl World<'_> {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, connection)) = &mut end.connection {
                     connection.handle_event(event);
+                    // Asked for its figures, a watched controller takes in what the datagram brought.
+                    if self.stage.has_script() {
+                        let _ = connection.congestion_state(PathId::ZERO).map(Controller::metrics);
+                    }
                 }
             }
             // Answers to strangers: there are none.
@@ -247,10 +299,13 @@ impl World<'_> {
         self.exchange(side, handle, &mut connection)?;
         if side.is_multiple_of(2) {
             self.write(side, &mut connection);
+            while self.transmit(side, now, &mut connection) && self.stage.has_script() {
+                self.write(side, &mut connection);
+            }
         } else {
             self.read(side, &mut connection);
+            self.transmit(side, now, &mut connection);
         }
-        self.transmit(side, now, &mut connection);
         let timeout = connection.poll_timeout().map_or(Time::NEVER, |at| {
             let since = at.saturating_duration_since(self.origin).as_nanos();
             Time::nanos(u64::try_from(since).unwrap_or(u64::MAX))
@@ -298,9 +353,13 @@ impl World<'_> {
 
     /// Gives the stack what the application has written.
     fn write(&mut self, side: usize, connection: &mut Connection) {
+        let has_script = self.stage.has_script();
         let flow = &mut self.stage.tally.flows[side / 2];
         flow.on_app(self.stage.now);
         let Some(stream) = self.sides[side].stream else { return };
+        if has_script {
+            connection.set_send_window(flow.shallow());
+        }
         loop {
             let wanted = flow.to_write().min(CHUNK as u64) as usize;
             if wanted == 0 {
@@ -319,11 +378,13 @@ impl World<'_> {
     /// Takes what has arrived, and tells the sender's application if it was asked for more.
     fn read(&mut self, side: usize, connection: &mut Connection) {
         let Some(stream) = self.sides[side].stream else { return };
+        let end = &mut self.sides[side];
         let mut bytes = 0;
         let mut reader = connection.recv_stream(stream);
-        if let Ok(mut chunks) = reader.read(true) {
+        // Read in order, what lies behind a gap stays with noq, which gives the connection up where that is many pieces.
+        if let Ok(mut chunks) = reader.read(false) {
             while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
-                bytes += chunk.bytes.len() as u64;
+                bytes += end.given.add(chunk.offset, chunk.bytes.len() as u64);
             }
             let _ = chunks.finalize();
         }
@@ -334,19 +395,39 @@ impl World<'_> {
         }
     }
 
-    fn transmit(&mut self, side: usize, now: Instant, connection: &mut Connection) {
+    /// Sends what may go, by a script one datagram at most. True: something went.
+    fn transmit(&mut self, side: usize, now: Instant, connection: &mut Connection) -> bool {
         let way = if side.is_multiple_of(2) { Way::There } else { Way::Back };
+        let is_single = self.stage.has_script() && way == Way::There;
+        let batch = if is_single { SINGLY } else { BATCH };
         let mut out = VecDeque::new();
         loop {
             self.buffer.clear();
-            let Some(transmit) = connection.poll_transmit(now, BATCH, &mut self.buffer) else { break };
+            let Some(transmit) = connection.poll_transmit(now, batch, &mut self.buffer) else { break };
             let bytes = &self.buffer[..transmit.size];
             let ect = transmit.ecn.is_some() && self.stage.setup.flows[side / 2].host.ecn;
             out.extend(bytes.chunks(transmit.segment_size.unwrap_or(transmit.size)).map(|one| (one.to_vec(), ect)));
+            if is_single {
+                break;
+            }
         }
+        let has_sent = !out.is_empty();
         for payload in out {
             let (bytes, ect) = (payload.0.len(), payload.1);
             self.stage.send(way, side / 2, payload, bytes, ect);
         }
+        has_sent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_when_all_before_them_are_there() {
+        let mut given = Prefix::default();
+        assert_eq!([given.add(10, 5), given.add(20, 5), given.add(0, 10), given.add(15, 5)], [0, 0, 15, 10]);
+        assert!(given.beyond.is_empty());
     }
 }

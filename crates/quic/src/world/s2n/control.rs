@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, State, Time};
+use bbrlab_sim::record::trace::Inside;
 use bbrlab_sim::setup::FlowSetup;
 use s2n_quic::provider::congestion_controller::{
     self as stack, CongestionController, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator, Timestamp,
@@ -12,6 +13,7 @@ use s2n_quic_core::recovery::bandwidth::{Bandwidth, RateSample};
 use s2n_quic_core::time::{Clock, NoopClock};
 
 use crate::s2n::{Adapter, Factory, PacketInfo};
+use crate::world::debug;
 use crate::world::sender::{Sender, Shared};
 
 type Bbr = <stack::Bbr as Endpoint>::CongestionController;
@@ -139,6 +141,7 @@ impl<P: Publisher> Publisher for Ear<'_, P> {
     fn on_pacing_rate_updated(&mut self, rate: Bandwidth, burst_size: u32, gain: num_rational::Ratio<u64>) {
         let bps = rate.as_bytes_per_second().saturating_mul(8);
         let mut sender = self.sender.lock();
+        sender.pacing_gain = Some(*gain.numer() as f64 / *gain.denom() as f64);
         sender.now.pacing_bps = bps;
         // The rate is the estimate times the gain, less 1 %.
         sender.now.bw_bps =
@@ -167,11 +170,22 @@ impl Watched {
         if let Inner::Ours(ours) = &self.inner {
             if let Some(cc) = ours.controller() {
                 sender.note_ours(now, cc);
+                if let Some(emitted) = sender.wanted() {
+                    // It never finds out that a loss was none.
+                    sender.hear(now, emitted, Inside::of(cc, f64::NAN, f64::NAN, f64::NAN));
+                }
             }
             return;
         }
         sender.now.cwnd = each!(&self.inner, inner => inner.congestion_window()).into();
         sender.now.in_flight = each!(&self.inner, inner => inner.bytes_in_flight()).into();
+        if let Inner::Bbr(own) = &self.inner
+            && let Some(emitted) = sender.wanted()
+        {
+            let inside = debug::s2n_inside(&format!("{own:?}"));
+            let pacing_gain = sender.pacing_gain.unwrap_or(f64::NAN);
+            sender.hear(now, emitted, Inside { pacing_gain, ..inside });
+        }
     }
 }
 
@@ -208,7 +222,13 @@ impl CongestionController for Watched {
             Inner::Cubic(inner) => Info::Cubic(inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear)),
         };
         if bytes > 0 {
-            self.sender.lock().on_sent(bytes as u64);
+            let mut sender = self.sender.lock();
+            let is_first = sender.now.in_flight == 0;
+            sender.on_sent(bytes as u64);
+            if is_first {
+                sender.on_news(bytes as u64);
+                self.note(&mut sender, now);
+            }
         }
         info
     }
@@ -236,6 +256,7 @@ impl CongestionController for Watched {
         with_info!(&mut self.inner, newest, inner, kept => inner.on_ack(newest_sent, bytes, kept, rtt, random, received, ear));
         let mut sender = self.sender.lock();
         sender.on_acked(bytes as u64);
+        sender.on_news(0);
         self.note(&mut sender, now);
     }
 

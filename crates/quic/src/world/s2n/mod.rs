@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use bbrlab_core::{Rng, Time};
 use bbrlab_sim::record::Output;
+use bbrlab_sim::script::Script;
 use bbrlab_sim::setup::{FlowSetup, Setup};
 use bytes::Bytes;
 use s2n_quic::client::Connect;
 use s2n_quic::provider::io::testing::{Handle, primary, spawn, test_seed};
 use s2n_quic::provider::limits::Limits;
 use s2n_quic::provider::tls::rustls as s2n_tls;
+use s2n_quic::stream::SendStream;
 use s2n_quic::{Client, Server};
 
 use super::stage::Stage;
@@ -36,25 +38,29 @@ const HANDSHAKE: Duration = Duration::from_secs(100);
 
 type Fault = Box<dyn std::error::Error>;
 
-pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
     tls::seed(setup.seed);
-    let shared = Shared::new(Stage::new(setup));
+    let shared = Shared::new(Stage::new(setup, script));
     let between = Between { shared: shared.clone(), progress, armed: Time::ZERO };
     let inside = shared.clone();
     let played = test_seed(between, setup.seed, move |handle| {
         for (index, flow) in setup.flows.iter().enumerate() {
             connect(handle, &inside, index, flow)?;
         }
-        let end = setup.duration;
         // What everything else stops for.
         primary::spawn(async move {
-            sleep_until(end).await;
+            network::end(&inside).await;
             inside.lock().is_over = true;
         });
         Ok(())
     });
     played.map_err(|error| format!("s2n-quic: {error}"))?;
-    shared.lock().writers.clear(); // each holds its task, which holds the run
+    {
+        // Each of them holds its task, which holds the run.
+        let mut run = shared.lock();
+        run.writers.clear();
+        run.ending = None;
+    }
     let run = shared.into_inner().ok_or("s2n-quic: a task outlived its run")?;
     if let Some(failure) = run.failure {
         return Err(failure);
@@ -64,16 +70,20 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Fail
 
 /// Starts both ends of a flow.
 fn connect(handle: &Handle, shared: &Shared, index: usize, flow: &FlowSetup) -> Result<(), Fault> {
-    let (seed, sender, held) = {
+    let (seed, sender, held, has_script) = {
         let run = shared.lock();
         let stage = &run.stage;
-        (stage.setup.seed, stage.tally.flows[index].sender.clone(), send_buffer(&stage.setup, flow))
+        let sender = stage.tally.flows[index].sender.clone();
+        (stage.setup.seed, sender, send_buffer(&stage.setup, flow), stage.has_script())
     };
     let dice = |part: u64| Rng::derive(seed, ENDPOINT + ((index as u64) << 32) + (part << 56));
     let (server_tls, client_tls) = tls::configs(rustls::crypto::aws_lc_rs::default_provider())?;
     let (server_tls, client_tls) = (s2n_tls::Server::from(server_tls), s2n_tls::Client::from(client_tls));
     let mtu = datagram(flow) + IP_UDP as u16;
-    let io = || handle.builder().with_max_mtu(mtu).build();
+    let io = || {
+        let builder = handle.builder().with_max_mtu(mtu);
+        if has_script { builder.with_initial_mtu(mtu).with_base_mtu(mtu) } else { builder }.build()
+    };
     let limits = || Limits::new().with_max_idle_timeout(IDLE)?.with_max_handshake_duration(HANDSHAKE);
     let mut receiving =
         limits()?.with_data_window(window(flow).into())?.with_unidirectional_data_window(window(flow).into())?;
@@ -102,7 +112,7 @@ fn connect(handle: &Handle, shared: &Shared, index: usize, flow: &FlowSetup) -> 
     let (left, right) = (client.local_addr()?, server.local_addr()?);
     shared.lock().ends.push([left, right]);
     spawn(receive(shared.clone(), index, server));
-    spawn(send(shared.clone(), index, client, right));
+    spawn(send(shared.clone(), index, client, right, u64::from(held)));
     Ok(())
 }
 
@@ -123,14 +133,14 @@ async fn receive(shared: Shared, index: usize, mut server: Server) {
 }
 
 /// The sending application. What it holds lives as long as the run.
-async fn send(shared: Shared, index: usize, client: Client, to: SocketAddr) {
+async fn send(shared: Shared, index: usize, client: Client, to: SocketAddr, held: u64) {
     let (name, start) = {
         let run = shared.lock();
         let flow = &run.stage.setup.flows[index];
         (flow.name.clone(), flow.start)
     };
     sleep_until(start).await;
-    if let Err(error) = write(&shared, index, &client, to).await {
+    if let Err(error) = write(&shared, index, &client, to, held).await {
         let mut run = shared.lock();
         if !run.is_over {
             run.failure.get_or_insert_with(|| format!("s2n-quic: {name}: {error}"));
@@ -138,7 +148,7 @@ async fn send(shared: Shared, index: usize, client: Client, to: SocketAddr) {
     }
 }
 
-async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr) -> Result<(), Fault> {
+async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr, held: u64) -> Result<(), Fault> {
     let mut connection = client.connect(Connect::new(to).with_server_name(tls::NAME)).await?;
     let mut stream = connection.open_send_stream().await?;
     {
@@ -147,7 +157,7 @@ async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr) -
     }
     let zeros = Bytes::from_static(&[0; CHUNK]);
     loop {
-        let wanted = written(shared, index).await;
+        let wanted = written(shared, index, &mut stream, held).await;
         if wanted == 0 {
             break;
         }
@@ -161,14 +171,22 @@ async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr) -
     Ok(())
 }
 
-/// Waits until the application has written something, and says how much, at most a chunk; nothing: it never will again.
-async fn written(shared: &Shared, index: usize) -> usize {
+/// Waits until the application has written something, and by a script until the stack `held` little enough of it; says how much,
+/// at most a chunk. Nothing: it never will again.
+async fn written(shared: &Shared, index: usize, stream: &mut SendStream, held: u64) -> usize {
     let mut alarm = None;
     poll_fn(move |context| {
+        // What is free of its send buffer; a stack that has failed says so when it is written to.
+        let free = match stream.poll_send_ready(context) {
+            Poll::Ready(Ok(free)) => free as u64,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
         let mut run = shared.lock();
+        let has_script = run.stage.has_script();
         let flow = &mut run.stage.tally.flows[index];
         flow.on_app(now());
-        let wanted = flow.to_write().min(CHUNK as u64) as usize;
+        let room = if has_script { (flow.shallow() + free).saturating_sub(held) } else { u64::MAX };
+        let wanted = flow.to_write().min(CHUNK as u64).min(room) as usize;
         if wanted > 0 || flow.is_written() {
             return Poll::Ready(wanted);
         }

@@ -1,9 +1,10 @@
 //! The path as s2n-quic's virtual network.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use bach::time::Instant;
@@ -25,6 +26,8 @@ pub struct Run {
     pub ends: Vec<[SocketAddr; 2]>,
     /// Who waits for an application to write.
     pub writers: Vec<Option<Waker>>,
+    /// Who waits for the end.
+    pub ending: Option<Waker>,
     pub failure: Option<Failure>,
     /// What still happens is the endpoints' end.
     pub is_over: bool,
@@ -33,7 +36,7 @@ pub struct Run {
 impl Shared {
     pub fn new(stage: Stage<Packet>) -> Self {
         let writers = stage.setup.flows.iter().map(|_| None).collect();
-        let run = Run { stage, ends: Vec::new(), writers, failure: None, is_over: false };
+        let run = Run { stage, ends: Vec::new(), writers, ending: None, failure: None, is_over: false };
         Self(Arc::new(Mutex::new(run)))
     }
 
@@ -58,6 +61,22 @@ pub async fn sleep_until(at: Time) {
     bach::time::sleep(Duration::from_nanos(at.since(now()).as_nanos())).await;
 }
 
+/// Waits for the end of the run, which a script may bring nearer.
+pub async fn end(shared: &Shared) {
+    let latest = shared.lock().stage.setup.duration;
+    let mut sleep = Box::pin(sleep_until(latest));
+    poll_fn(|context| {
+        let mut run = shared.lock();
+        if run.stage.is_over() {
+            return Poll::Ready(());
+        }
+        run.ending = Some(context.waker().clone());
+        drop(run);
+        sleep.as_mut().poll(context)
+    })
+    .await;
+}
+
 /// The path between all ends.
 pub struct Between<'p> {
     pub shared: Shared,
@@ -70,7 +89,7 @@ impl Network for Between<'_> {
     fn execute(&mut self, buffers: &Buffers) -> usize {
         let now = now();
         let mut run = self.shared.lock();
-        let Run { stage, ends, .. } = &mut *run;
+        let Run { stage, ends, writers, ending, .. } = &mut *run;
         let mut count = 0;
         while let Some(arrival) = stage.arrival(now, self.progress) {
             let mut packet = arrival.payload;
@@ -96,6 +115,13 @@ impl Network for Between<'_> {
                     stage.send(way, flow, packet, bytes, ect);
                 }
             }
+        }
+        // By a script, an application writes as fast as packets leave.
+        if stage.follow() || (count > 0 && stage.has_script()) {
+            writers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+        }
+        if stage.is_over() {
+            ending.take().into_iter().for_each(Waker::wake);
         }
         let next = stage.next();
         if next != Time::NEVER && next > now && (self.armed <= now || next < self.armed) {

@@ -1,10 +1,9 @@
 //! Reads an algorithm's model for the trace of a conformance run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{Bbr1Inside, Bbr3Inside, GAIN_UNIT};
+use bbrlab_core::{Bbr1Inside, Bbr3Inside, Controller, GAIN_UNIT};
 
-use crate::record::trace::Inside;
-use crate::tcp::Sender;
+use super::trace::Inside;
 
 /// Gains of BBRv1 and of snapshots are in 256ths.
 const GAIN_256: f64 = 256.0;
@@ -12,21 +11,22 @@ const GAIN_256: f64 = 256.0;
 const KERNEL_HZ: f64 = 250.0;
 
 impl Inside {
-    /// The model of this sender's algorithm, before `emitted` new segments are in flight.
-    pub(super) fn of(sender: &Sender, emitted: u32) -> Self {
-        let (mss, stats) = (f64::from(sender.mss()), &sender.stats);
+    /// The model of this controller, with what its host knows: packets in flight before anything new goes, reductions undone,
+    /// time-outs.
+    pub fn of(cc: &Controller, in_flight: f64, undos: f64, rto: f64) -> Self {
+        let mss = f64::from(cc.mss());
         let common = Self {
-            inflight: f64::from(sender.in_flight().saturating_sub(emitted)),
-            app_limited: f64::from(u8::from(sender.cc.sampler().is_app_limited())),
-            ca_state: f64::from(sender.cc.ca_state() as u8),
-            undos: stats.undos as f64,
-            rto: stats.rto as f64,
+            inflight: in_flight,
+            app_limited: f64::from(u8::from(cc.sampler().is_app_limited())),
+            ca_state: f64::from(cc.ca_state() as u8),
+            undos,
+            rto,
             ..Self::UNKNOWN
         };
-        if let Some(inside) = sender.cc.bbr3_inside() {
+        if let Some(inside) = cc.bbr3_inside() {
             return common.with_bbr3(&inside, mss);
         }
-        let snapshot = sender.cc.snapshot();
+        let snapshot = cc.snapshot();
         let bdp = snapshot.bw.as_bits_per_sec() as f64 / 8.0
             * snapshot.min_rtt.map_or(f64::NAN, |rtt| rtt.as_nanos() as f64 / 1e9)
             / mss;
@@ -40,10 +40,11 @@ impl Inside {
             round: snapshot.round_count as f64,
             ..common
         };
-        sender.cc.bbr1_inside().map_or(common, |inside| common.with_bbr1(&inside))
+        cc.bbr1_inside().map_or(common, |inside| common.with_bbr1(&inside))
     }
 
-    const UNKNOWN: Self = Self {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self {
         inflight: f64::NAN,
         pacing_gain: f64::NAN,
         cwnd_gain: f64::NAN,

@@ -1,0 +1,88 @@
+//! Who is held to the cases: an algorithm in the simulator, or a controller in a QUIC stack.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{AlgorithmConfig, FixedParams};
+use bbrlab_sim::engine;
+use bbrlab_sim::record::Output;
+use bbrlab_sim::script::Script;
+use bbrlab_sim::setup::{Peer, Setup, Stack};
+
+use super::Cell;
+use super::file::Case;
+
+/// A world of a stack that plays scripts.
+pub type Play = fn(Stack, &Setup, &Script) -> Result<Output, String>;
+
+/// Whose conformance is in question.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// As it is shown.
+    pub name: String,
+    /// The algorithm as which the cases are read.
+    pub algorithm: String,
+    /// The cells that it is run in.
+    pub cells: Vec<Cell>,
+    pub(super) stack: Option<InStack>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InStack {
+    pub stack: Stack,
+    /// The stack's own controller.
+    pub peer: Option<Peer>,
+    play: Play,
+}
+
+impl Subject {
+    /// An algorithm in the simulator.
+    pub fn simulated(algorithm: &str, cells: Vec<Cell>) -> Self {
+        Self { name: algorithm.to_owned(), algorithm: algorithm.to_owned(), cells, stack: None }
+    }
+
+    /// One of our algorithms in a QUIC stack.
+    pub fn hosted(name: &str, algorithm: &str, cells: Vec<Cell>, stack: Stack, play: Play) -> Self {
+        let stack = Some(InStack { stack, peer: None, play });
+        Self { name: name.to_owned(), algorithm: algorithm.to_owned(), cells, stack }
+    }
+
+    /// A stack's own controller, read as the draft's algorithm.
+    pub fn peer(peer: Peer, cells: Vec<Cell>, play: Play) -> Self {
+        let stack = Some(InStack { stack: peer.stack, peer: Some(peer), play });
+        Self { name: peer.name.to_owned(), algorithm: "bbr3".to_owned(), cells, stack }
+    }
+
+    pub(super) fn is_peer(&self) -> bool {
+        self.stack.is_some_and(|stack| stack.peer.is_some())
+    }
+
+    /// Why a case says nothing of it; `None` if it says something.
+    pub fn not(&self, case: &Case) -> Option<String> {
+        let of_quic = case.quic.clone().filter(|_| self.stack.is_some());
+        of_quic.or_else(|| case.not_for(&self.algorithm))
+    }
+
+    /// Our algorithm, or the place of one where the stack's own runs.
+    pub(super) fn config(&self) -> Result<AlgorithmConfig, String> {
+        if self.is_peer() {
+            return Ok(AlgorithmConfig::Fixed(FixedParams::default()));
+        }
+        let name = &self.algorithm;
+        AlgorithmConfig::named(name).ok_or_else(|| format!("no algorithm {name:?}; see `bbrlab list algorithms`"))
+    }
+
+    pub(super) fn play(&self, setup: &Setup, script: &Script) -> Result<Output, String> {
+        match self.stack {
+            Some(InStack { stack, play, .. }) => play(stack, setup, script),
+            None => Ok(engine::run_scripted(setup, script)),
+        }
+    }
+
+    /// Why a column that its run left empty is so.
+    pub(super) fn silence(&self, column: &str) -> String {
+        match (column, self.stack.map(|stack| stack.stack)) {
+            ("rto", Some(_)) => "QUIC's probe time-out takes nothing for lost".to_owned(),
+            ("undos", Some(Stack::S2n)) => "s2n-quic never finds out that a loss was none".to_owned(),
+            _ => format!("{} does not show {column}", self.name),
+        }
+    }
+}
