@@ -142,7 +142,8 @@ fn figures_begin_after_the_warm_up_and_marks_are_answered() {
 
 /// A flow of `cc` on 20 Mbit/s and 20 ms, by a script.
 fn scripted(stack: Stack, cc: &str, cues: Vec<Cue>) -> Output {
-    let setup = setup(stack, &format!("--rate 20mbit --rtt 20ms --buffer 8bdp --duration 12s --flow {cc}"));
+    let mut setup = setup(stack, &format!("--rate 20mbit --rtt 20ms --buffer 8bdp --duration 12s --flow {cc}"));
+    setup.sample = None; // a row for each ACK instead
     let script = Script { cues, record: true };
     world::run_scripted(stack, &setup, &script).unwrap_or_else(|error| panic!("{cc}: {error}"))
 }
@@ -207,14 +208,16 @@ fn what_each_controller_shows_of_its_model_is_that_of_the_path() {
         let drain = trace.t_ns.partition_point(|t| *t < entered(&output, State::Drain));
         let row = &flow.inside[drain];
         assert_eq!(trace.t_ns[drain], entered(&output, State::Drain), "{cc}: a state begins with a row");
-        assert!((18.0..22.0).contains(&(row.max_bw / 1e6)), "{cc}: {row:?}");
-        assert!((30.0..40.0).contains(&row.bdp) && row.inflight_target >= row.bdp, "{cc}: {row:?}");
+        // s2n-quic's own counts ten packets of an ACK too many (docs/peers.md).
+        let most = if cc == "s2n:bbr" { 1.6 } else { 1.1 };
+        assert!((18.0..20.0 * most).contains(&(row.max_bw / 1e6)), "{cc}: {row:?}");
+        assert!((30.0..35.0 * most).contains(&row.bdp) && row.inflight_target >= row.bdp, "{cc}: {row:?}");
         assert!(row.inflight_longterm.is_infinite() && row.bw_shortterm.is_infinite(), "{cc}: {row:?}");
         assert!(row.full_bw_reached == 1.0 && flow.inside[1].full_bw_reached == 0.0, "{cc}: {row:?}");
         assert!(row.pacing_gain < 0.6 && row.send_quantum >= 1.0 && row.app_limited == 0.0, "{cc}: {row:?}");
         assert!(row.rto.is_nan() && row.undos.is_nan() == (stack == Stack::S2n), "{cc}: {row:?}");
-        let down = trace.t_ns.partition_point(|t| *t < entered(&output, State::ProbeBwDown));
-        let row = &flow.inside[down];
+        let refill = trace.t_ns.partition_point(|t| *t < entered(&output, State::ProbeBwRefill));
+        let row = &flow.inside[refill];
         assert!((2.0..=3.0).contains(&row.probe_wait_s) && row.round > 3.0, "{cc}: {row:?}");
         assert!(row.probe_rtt_stamp_s > 0.0 && row.probe_rtt_stamp_s < 2.0, "{cc}: {row:?}");
     }
