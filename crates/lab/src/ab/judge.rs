@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bbrlab_core::Rng;
 use bbrlab_sim::metrics::{RESAMPLES, median};
 
+use super::cut::{self, Class, Over, Prefixes};
 use super::sequential::{Clusters, always_valid, chi_squared_tail, two_sided};
 use super::{BUCKETS, By, Experiment, Row};
 use crate::cdn::LARGE;
@@ -26,8 +27,6 @@ const UNITS_LEAST: usize = 10;
 const MANY: usize = 500;
 /// Values that all resamples together may read. Ours: about a second.
 const READS: usize = 200_000_000;
-/// Ports that get lines of their own. Ours.
-const PORTS: usize = 8;
 
 /// One arm as a whole.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +71,7 @@ impl Ratio {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Which connections.
-    pub class: String,
+    pub class: Class,
     /// By throughput; else by completion time.
     pub is_large: bool,
     /// Index of the arm.
@@ -122,27 +121,39 @@ pub struct Findings {
     /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s.
     pub values: Vec<[Vec<f64>; 2]>,
     pub connections: usize,
+    /// Compared connections of clients that no network of the file holds; `None` without a file.
+    pub unclassed: Option<usize>,
+    /// By time: the share of bytes of connections that lasted longer than a slot.
+    pub outlasting: Option<f64>,
 }
 
 /// Judges the newest record of each connection. `seed` is that of the bootstrap.
-pub fn judge(test: &Experiment, rows: &[Row], seed: u64) -> Findings {
-    let rows = newest(rows);
+pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> Findings {
+    let rows = newest(all);
     let compared: Vec<&Row> = rows.iter().copied().filter(|row| is_compared(row)).collect();
     let mut lines = Vec::new();
-    for (class, takes) in classes(&compared) {
-        for is_large in [false, true] {
-            let of = |arm: usize| -> Vec<&Row> {
-                let own = |row: &&&Row| usize::from(row.arm) == arm && takes(row) && is_judged(row, is_large);
-                compared.iter().filter(own).copied().collect()
-            };
-            let control = of(0);
-            for arm in 1..test.arms.len() {
-                let own = of(arm);
-                if !(own.is_empty() && control.is_empty()) {
-                    lines.push(compare(test, &class, is_large, arm, [&own, &control], seed));
-                }
+    let mut compare_arms = |class: &Class, is_large: bool, of: &dyn Fn(usize) -> Vec<Value>| {
+        let control = of(0);
+        for arm in 1..test.arms.len() {
+            let own = of(arm);
+            if !(own.is_empty() && control.is_empty()) {
+                lines.push(compare(test, class, is_large, arm, [&own, &control], seed));
             }
         }
+    };
+    for (class, takes) in cut::classes(test, &compared, prefixes) {
+        for is_large in [false, true] {
+            compare_arms(&class, is_large, &|arm| {
+                let own = |row: &&&Row| usize::from(row.arm) == arm && takes(row) && is_judged(row, is_large);
+                compared.iter().filter(own).map(|row| (row.bucket, value(test, row, is_large))).collect()
+            });
+        }
+    }
+    for ((name, from, below), parts) in cut::AGES.into_iter().zip(cut::ages(test, all, is_compared)) {
+        compare_arms(&Class::new(name, Over::Age, from, below), true, &|arm| {
+            let own = parts.iter().filter(|part| usize::from(part.arm) == arm);
+            own.map(|part| (part.bucket, part.throughput)).collect()
+        });
     }
     correct(&mut lines);
     let values = |arm: usize| {
@@ -159,7 +170,15 @@ pub fn judge(test: &Experiment, rows: &[Row], seed: u64) -> Findings {
         lines,
         values: (0..test.arms.len()).map(values).collect(),
         connections: rows.len(),
+        unclassed: (!prefixes.is_empty()).then(|| prefixes.outside(&compared)),
+        outlasting: (test.by == By::Time).then(|| outlasting(test, &compared)),
     }
+}
+
+fn outlasting(test: &Experiment, rows: &[&Row]) -> f64 {
+    let slot_us = (test.slot_s * 1e6) as u64;
+    let bytes = |rows: &mut dyn Iterator<Item = &&Row>| rows.map(|row| row.bytes_acked).sum::<u64>() as f64;
+    bytes(&mut rows.iter().filter(|row| row.lasted_us > slot_us)) / bytes(&mut rows.iter()).max(1.0)
 }
 
 /// Of several records of a connection the last.
@@ -184,65 +203,38 @@ const fn is_judged(row: &Row, is_large: bool) -> bool {
     if is_large { row.bytes_acked >= LARGE } else { row.bytes_acked < LARGE && !row.is_open }
 }
 
+/// A connection's bucket, and what it is judged by.
+type Value = (u16, f64);
+
 /// Mbit/s, or ms.
 fn value(test: &Experiment, row: &Row, is_large: bool) -> f64 {
     let busy_s = row.busy_s(test.tick_ns);
     if is_large { row.bytes_acked as f64 * 8e-6 / busy_s } else { busy_s * 1e3 }
 }
 
-type Takes = Box<dyn Fn(&Row) -> bool>;
-
-/// All connections; sizes; smallest RTTs; and the ports with most of them, where there are several.
-fn classes(rows: &[&Row]) -> Vec<(String, Takes)> {
-    let mut classes: Vec<(String, Takes)> = vec![("all".to_owned(), Box::new(|_| true))];
-    for (name, from, below) in
-        [("below 30 kB", 0, 30_000), ("30 to 300 kB", 30_000, 300_000), ("300 kB to 3 MB", 300_000, LARGE)]
-    {
-        classes.push((name.to_owned(), Box::new(move |row| (from..below).contains(&row.bytes_acked))));
-    }
-    for (name, from, below) in [
-        ("RTT below 20 ms", 1, 20_000),
-        ("RTT 20 to 50 ms", 20_000, 50_000),
-        ("RTT 50 to 100 ms", 50_000, 100_000),
-        ("RTT from 100 ms", 100_000, u64::MAX),
-    ] {
-        classes.push((name.to_owned(), Box::new(move |row| (from..below).contains(&row.min_rtt_us))));
-    }
-    let mut ports: BTreeMap<u16, usize> = BTreeMap::new();
-    rows.iter().for_each(|row| *ports.entry(row.port).or_default() += 1);
-    let mut ports: Vec<(u16, usize)> = ports.into_iter().collect();
-    ports.sort_by_key(|&(port, count)| (std::cmp::Reverse(count), port));
-    if ports.len() > 1 {
-        for (port, _) in ports.into_iter().take(PORTS) {
-            classes.push((format!("port {port}"), Box::new(move |row| row.port == port)));
-        }
-    }
-    classes
-}
-
 /// What was drawn: connections, or the buckets that stand for prefixes or slots. Those are numbered as they come.
-fn units(test: &Experiment, rows: &[&Row]) -> (Vec<usize>, usize) {
+fn units(test: &Experiment, values: &[Value]) -> (Vec<usize>, usize) {
     if test.by == By::Connection {
-        return ((0..rows.len()).collect(), rows.len());
+        return ((0..values.len()).collect(), values.len());
     }
     let mut numbers = vec![usize::MAX; BUCKETS];
     let mut count = 0;
-    let mut number = |row: &&Row| {
-        let place = &mut numbers[usize::from(row.bucket).min(BUCKETS - 1)];
+    let mut number = |(bucket, _): &Value| {
+        let place = &mut numbers[usize::from(*bucket).min(BUCKETS - 1)];
         if *place == usize::MAX {
             *place = count;
             count += 1;
         }
         *place
     };
-    let of_rows = rows.iter().map(&mut number).collect();
-    (of_rows, count)
+    let of_values = values.iter().map(&mut number).collect();
+    (of_values, count)
 }
 
-fn compare(test: &Experiment, class: &str, is_large: bool, arm: usize, of: [&[&Row]; 2], seed: u64) -> Line {
-    let sides = of.map(|rows| {
-        let (units, count) = units(test, rows);
-        let values: Vec<f64> = rows.iter().map(|row| value(test, row, is_large)).collect();
+fn compare(test: &Experiment, class: &Class, is_large: bool, arm: usize, of: [&[Value]; 2], seed: u64) -> Line {
+    let sides = of.map(|all| {
+        let (units, count) = units(test, all);
+        let values: Vec<f64> = all.iter().map(|(_, value)| *value).collect();
         let mut means = Clusters::new(count);
         values.iter().zip(&units).for_each(|(value, &unit)| means.add(unit, value.ln()));
         (Sample::new(values, units, count), means.mean())
@@ -266,7 +258,7 @@ fn compare(test: &Experiment, class: &str, is_large: bool, arm: usize, of: [&[&R
     let half = always_valid(own_mean.error.hypot(control_mean.error), own.units + control.units, ALPHA);
     let p = if error > 0.0 { two_sided(log_gain / error) } else { 1.0 };
     Line {
-        class: class.to_owned(),
+        class: class.clone(),
         is_large,
         arm,
         own: own.median(),
@@ -279,7 +271,7 @@ fn compare(test: &Experiment, class: &str, is_large: bool, arm: usize, of: [&[&R
         always_high: (mean_gain + half).exp() - 1.0,
         p,
         detectable: (DETECTABLE * error).exp() - 1.0,
-        counts: of.map(<[&Row]>::len),
+        counts: of.map(<[Value]>::len),
         units: [own.units, control.units],
     }
 }
@@ -460,7 +452,7 @@ mod tests {
     }
 
     fn first(test: &Experiment, rows: &[Row]) -> Line {
-        judge(test, rows, 1).lines[0].clone()
+        judge(test, rows, &Prefixes::default(), 1).lines[0].clone()
     }
 
     #[test]
@@ -468,7 +460,7 @@ mod tests {
         let test = experiment(&["cubic", "bbr3"], "50,50");
         let line = first(&test, &draw(&test, 1, 4_000, 0.8));
         assert!((line.gain - 0.25).abs() < 0.06 && line.low < 0.25 && line.high > 0.25, "{line:?}");
-        assert_eq!((line.word(), line.class.as_str(), line.is_large), ("faster", "all", false));
+        assert_eq!((line.word(), line.class.name.as_str(), line.is_large), ("faster", "all", false));
         assert!(line.always_low > 0.0 && line.always_low < line.mean_gain && line.mean_gain < line.always_high);
         assert!(line.detectable > 0.02 && line.detectable < 0.12, "{line:?}");
     }
@@ -513,9 +505,9 @@ mod tests {
     fn a_split_that_is_not_what_was_asked_is_seen_and_one_that_was_changed_is_not() {
         let mut test = experiment(&["cubic", "bbr3"], "50,50");
         let mut rows = draw(&test, 2, 4_000, 1.0);
-        assert!(!judge(&test, &rows, 1).ratio.is_mismatch());
+        assert!(!judge(&test, &rows, &Prefixes::default(), 1).ratio.is_mismatch());
         let lossy: Vec<Row> = rows.iter().filter(|row| row.arm == 0 || row.id % 8 > 0).cloned().collect();
-        let found = judge(&test, &lossy, 1).ratio;
+        let found = judge(&test, &lossy, &Prefixes::default(), 1).ratio;
         assert!(found.is_mismatch() && found.freedom == 1, "{found:?}");
         // A second epoch with 90:10.
         test.splits.push(crate::ab::Change {
@@ -525,7 +517,7 @@ mod tests {
         });
         let second = Experiment { splits: vec![test.splits[1].clone()], ..test.clone() };
         rows.extend(draw(&second, 3, 4_000, 1.0).into_iter().map(|row| Row { epoch: 2, begun_unix_ns: 1, ..row }));
-        let both = judge(&test, &rows, 1).ratio;
+        let both = judge(&test, &rows, &Prefixes::default(), 1).ratio;
         assert!(!both.is_mismatch() && both.freedom == 2, "{both:?}");
         assert!((both.expected[1] - 2_400.0).abs() < 1.0);
     }
@@ -544,10 +536,12 @@ mod tests {
             ..Row::default()
         };
         let rows = [row.clone(), Row { nth: 3, bytes_acked: 9_000_000, ..row.clone() }, Row { nth: 2, ..row.clone() }];
-        let found = judge(&test, &rows, 1);
+        let found = judge(&test, &rows, &Prefixes::default(), 1);
         assert_eq!((found.connections, found.arms[0].bytes, found.arms[0].open), (1, 9_000_000, 1));
-        assert_eq!((found.lines.len(), found.lines[0].is_large, found.lines[0].word()), (1, true, "too few"));
-        assert_eq!(judge(&test, &[row], 1).lines, []);
+        assert_eq!((found.lines[0].is_large, found.lines[0].word()), (true, "too few"));
+        let is_whole = |line: &Line| line.class.over != Over::Age;
+        assert_eq!(found.lines.iter().filter(|line| is_whole(line)).count(), 1);
+        assert!(!judge(&test, &[row], &Prefixes::default(), 1).lines.iter().any(is_whole));
     }
 
     #[test]
@@ -555,7 +549,7 @@ mod tests {
         let test = experiment(&["cubic", "bbr3"], "50,50");
         let mut rows = draw(&test, 4, 400, 1.0);
         rows.iter_mut().filter(|row| row.arm == 1).take(30).for_each(|row| row.is_overridden = true);
-        let found = judge(&test, &rows, 1);
+        let found = judge(&test, &rows, &Prefixes::default(), 1);
         assert_eq!(found.arms[1].left_out, 30);
         assert_eq!(found.lines[0].counts[0], found.arms[1].connections - 30);
     }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod assign;
+mod cut;
 pub mod guard;
 mod judge;
 mod page;
@@ -12,6 +13,7 @@ pub mod sequential;
 use serde::{Deserialize, Serialize};
 
 pub use assign::{ARMS_MAX, Assigner, BUCKETS, By, Keep, Key, PORTS_MAX, PREFIXES_MAX, Shares, Table};
+pub use cut::{Class, Over, Prefixes};
 pub use judge::{Arm, Findings, Line, Ratio, judge};
 pub use page::{answer, json, notes, report, rows};
 pub use record::Row;

@@ -3,14 +3,17 @@
 
 use serde_json::{Value, json};
 
-use super::{Experiment, Findings, Line};
+use super::{Experiment, Findings, Line, Over};
 use crate::cdn::gain::quantile;
 use crate::cdn::page::{signed, three};
 use crate::report::{Asked, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
-use crate::words::counted;
+use crate::words::{counted, verb};
 
 /// Most points of a distribution's curve. Ours: a screen has no more columns.
 const POINTS: usize = 300;
+
+/// From which share of the data on it is said that connections outlast their slots. Ours.
+const OUTLASTING: f64 = 0.05;
 
 const fn judged(is_large: bool) -> &'static str {
     if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
@@ -84,7 +87,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     let lines = found.lines.iter().map(|line| {
         let is_known = line.word() != "too few";
         vec![
-            line.class.clone(),
+            line.class.name.clone(),
             judged(line.is_large).to_owned(),
             test.arms[line.arm].label.clone(),
             value(line, line.own),
@@ -153,10 +156,22 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
             change.why
         ));
     }
+    if let Some(outside @ 1..) = found.unclassed {
+        notes.push(format!("{} in no network of the classes.", verb(outside, "connection is", "connections are")));
+    }
+    if let Some(share) = found.outlasting.filter(|share| *share > OUTLASTING) {
+        notes.push(format!(
+            "{} of the data came from connections that lasted longer than a slot of {} s, and so met those of the next: longer slots \
+             keep the arms apart.",
+            per_cent(share),
+            test.slot_s
+        ));
+    }
     if !test.is_aa() && test.by == super::By::Connection {
         notes.push(
-            "Arms share bottlenecks: what one takes from the other counts twice here. --by client-prefix and --by time keep them apart \
-             (Spang et al., IMC 2021)."
+            "Arms share bottlenecks: what one takes from the other counts twice here, and what both have in common, as a queue, in no \
+             arm. --by client-prefix and --by time keep them apart (Spang et al., IMC 2021); `bbrlab reproduce AB-BIAS` shows how much \
+             it can be."
                 .to_owned(),
         );
     }
@@ -170,6 +185,10 @@ const METHOD: &str = "A connection counts by its newest record. Below 3 MB it is
     confidence sequence (Waudby-Smith et al., arXiv:2103.06476): it holds however often one looks, and so may end the test. The gain that would show is \
     the smallest gain that so many connections show in 80 of 100 tests.";
 
+const RANGES: &str = "Size and RTT (the smallest that was seen) are the connection's, time is when it began. At an age counts what a connection \
+    carried then, as its records show it, over its busy time. Arms can shift connections between ranges of RTT and age: one that leaves a \
+    shorter queue, or ends sooner.";
+
 /// The findings as JSON.
 pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
     let number = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
@@ -180,9 +199,14 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
             "srtt_ms": number(arm.srtt_ms), "limited_share": number(arm.limited), "handshakes_failed": arm.handshakes_failed,
         })
     };
+    let end = |line: &Line, value: u64| {
+        let (unit, scale) = line.class.over.unit();
+        (!unit.is_empty() && value < u64::MAX).then(|| value as f64 * scale)
+    };
     let line = |line: &Line| {
         json!({
-            "class": line.class, "judged_by": if line.is_large { "throughput" } else { "completion" }, "arm": test.arms[line.arm].label,
+            "class": line.class.name, "over": line.class.over.name(), "from": end(line, line.class.from), "below": end(line, line.class.below),
+            "unit_of_range": line.class.over.unit().0, "judged_by": if line.is_large { "throughput" } else { "completion" }, "arm": test.arms[line.arm].label,
             "unit": unit(line.is_large), "median": number(line.own), "control_median": number(line.control), "says": line.word(),
             "gain": number(line.gain), "gain_low": number(line.low), "gain_high": number(line.high),
             "mean_gain": number(line.mean_gain), "always_low": number(line.always_low), "always_high": number(line.always_high),
@@ -202,6 +226,8 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
             "degrees_of_freedom": found.ratio.freedom, "p": found.ratio.p, "is_mismatch": found.ratio.is_mismatch(),
         },
         "counts": test.counts,
+        "unclassed": found.unclassed,
+        "outlasting_share": found.outlasting,
         "notes": notes(test, found),
         "arms": found.arms.iter().enumerate().map(arm).collect::<Vec<_>>(),
         "gains": found.lines.iter().map(line).collect::<Vec<_>>(),
@@ -211,7 +237,8 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
 /// The answer in a sentence.
 pub fn answer(test: &Experiment, found: &Findings) -> String {
     let of = |arm: usize| {
-        let own: Vec<&Line> = found.lines.iter().filter(|line| line.arm == arm && line.class == "all").collect();
+        let own: Vec<&Line> =
+            found.lines.iter().filter(|line| line.arm == arm && line.class.over == Over::All).collect();
         let each: Vec<String> = own
             .iter()
             .map(|line| {
@@ -232,7 +259,8 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
     };
     let all: Vec<String> = (1..test.arms.len()).map(of).collect();
     let classes = |arm: usize| {
-        let own: Vec<&Line> = found.lines.iter().filter(|line| line.arm == arm && line.class != "all").collect();
+        let own: Vec<&Line> =
+            found.lines.iter().filter(|line| line.arm == arm && line.class.over != Over::All).collect();
         let count = |word: &str| own.iter().filter(|line| line.word() == word).count();
         let (faster, slower) = (count("faster"), count("slower"));
         (faster + slower > 0).then(|| {
@@ -280,6 +308,16 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
                 ..Section::default()
             },
             Section {
+                id: "ranges".to_owned(),
+                title: "Gains over size, RTT, time and age".to_owned(),
+                claim: RANGES.to_owned(),
+                figures: [Over::Size, Over::Rtt, Over::Time, Over::Age]
+                    .into_iter()
+                    .filter_map(|over| by_range(test, found, over))
+                    .collect(),
+                ..Section::default()
+            },
+            Section {
                 id: "arms".to_owned(),
                 title: "The arms, and whether the test is sound".to_owned(),
                 claim: notes(test, found).join("\n\n"),
@@ -293,8 +331,10 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
 
 /// Each comparison's gain with its interval.
 fn forest(test: &Experiment, found: &Findings) -> Figure {
-    let known: Vec<&Line> = found.lines.iter().filter(|line| line.word() != "too few").collect();
-    let name = |line: &&Line| format!("{}, {}", line.class, if line.is_large { "throughput" } else { "completion" });
+    let is_shown = |line: &&Line| line.word() != "too few" && !matches!(line.class.over, Over::Time | Over::Age);
+    let known: Vec<&Line> = found.lines.iter().filter(is_shown).collect();
+    let name =
+        |line: &&Line| format!("{}, {}", line.class.name, if line.is_large { "throughput" } else { "completion" });
     let mut names: Vec<String> = Vec::new();
     known.iter().map(name).for_each(|name| {
         if !names.contains(&name) {
@@ -334,6 +374,66 @@ fn forest(test: &Experiment, found: &Findings) -> Figure {
         panels: vec![Panel { y: Axis { names, ..Axis::default() }, series }],
         ..Figure::default()
     }
+}
+
+/// The gain over the ranges of one quantity; `None` where fewer than two of them hold enough connections of an arm.
+fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figure> {
+    let mut panels = Vec::new();
+    for is_large in [false, true] {
+        let mut all: Vec<Series> = Vec::new();
+        for arm in 1..test.arms.len() {
+            let is_own = |line: &&Line| line.arm == arm && line.is_large == is_large && line.class.over == over;
+            let own: Vec<&Line> = found.lines.iter().filter(is_own).collect();
+            let is_known = |line: &Line| line.word() != "too few";
+            if own.iter().filter(|line| is_known(line)).count() < 2 {
+                continue;
+            }
+            // A range with too few is a gap.
+            let part = |of: fn(&Line) -> f64| -> Vec<f64> {
+                own.iter().map(|line| if is_known(line) { 100.0 * of(line) } else { f64::NAN }).collect()
+            };
+            all.push(Series {
+                name: test.arms[arm].label.clone(),
+                style: Style::Line,
+                x: own.iter().map(|line| line.class.middle()).collect(),
+                y: part(|line| line.gain),
+                low: part(|line| line.low),
+                high: part(|line| line.high),
+                color_key: Some(test.arms[arm].label.clone()),
+            });
+        }
+        if let Some(first) = all.first().map(|series| series.x.clone()) {
+            let none = Series {
+                name: "no gain".to_owned(),
+                style: Style::Reference,
+                y: vec![0.0; first.len()],
+                x: first,
+                ..Series::default()
+            };
+            let what = if over == Over::Age { "throughput" } else { judged(is_large) };
+            let y = Axis { label: format!("gain, {what}"), unit: "%".to_owned(), ..Axis::default() };
+            all.insert(0, none);
+            panels.push(Panel { y, series: all });
+        }
+    }
+    if panels.is_empty() {
+        return None;
+    }
+    let x = Axis {
+        label: over.name().to_owned(),
+        unit: over.unit().0.to_owned(),
+        log: over != Over::Time,
+        ..Axis::default()
+    };
+    Some(Figure {
+        id: format!("ab-over-{}", over.name().to_lowercase()),
+        title: format!("Gain over {}", over.name()),
+        how_to_read: "Each mark is the gain in one range, at its middle, with its 95 % interval: above 0 is faster. A gap has too few connections."
+            .to_owned(),
+        x,
+        panels,
+        ..Figure::default()
+    })
 }
 
 /// The share of connections up to each value, of every arm.
@@ -377,12 +477,12 @@ fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
 mod tests {
     use super::*;
     use crate::ab::testing::experiment;
-    use crate::ab::{Row, judge};
+    use crate::ab::{By, Keep, Prefixes, Row, judge};
 
     #[test]
     fn a_test_with_nothing_recorded_still_has_a_table_a_page_and_json() {
         let test = experiment(&["cubic", "bbr3"], "50,50");
-        let found = judge(&test, &[], 1);
+        let found = judge(&test, &[], &Prefixes::default(), 1);
         let (arms, lines) = rows(&test, &found);
         assert_eq!((arms.rows.len(), lines.rows.len()), (2, 0));
         assert!(arms.rows.iter().all(|row| row.len() == arms.columns.len()));
@@ -410,7 +510,7 @@ mod tests {
             busy_us: 50_000,
             ..Row::default()
         };
-        let found = judge(&test, &(0..100).map(row).collect::<Vec<_>>(), 1);
+        let found = judge(&test, &(0..100).map(row).collect::<Vec<_>>(), &Prefixes::default(), 1);
         let said = notes(&test, &found).join("\n");
         for part in
             ["is what was asked, over connections", "A/A", "1 record of connections were lost", "second 60 on: ramp"]
@@ -420,5 +520,65 @@ mod tests {
         assert!(!said.contains("Spang"));
         test.arms[1].name = "bbr".to_owned();
         assert!(notes(&test, &found).join("").contains("Spang"));
+    }
+    /// Connections over two minutes, in two networks and at two RTTs, each sixth larger; arm 1 takes `factor` of the time.
+    fn drawn(factor: f64) -> Vec<Row> {
+        let row = |id: u64| {
+            let arm = (id / 2 % 2) as u8;
+            let busy_us = (100_000 + id * 131 % 30_011) as f64 * if arm == 1 { factor } else { 1.0 };
+            let network = id % 2;
+            Row {
+                id,
+                arm,
+                bucket: (id % 10_000) as u16,
+                epoch: 1,
+                nth: 1,
+                begun_unix_ns: id * 100_000_000,
+                lasted_us: busy_us as u64,
+                client: format!("192.0.{network}.0/24"),
+                bytes_acked: if id % 6 == 1 { 1_000_000 } else { 100_000 },
+                data_segs_out: 70,
+                busy_us: busy_us as u64,
+                min_rtt_us: 10_000 + 60_000 * network,
+                ..Row::default()
+            }
+        };
+        (0..1_200).map(row).collect()
+    }
+
+    #[test]
+    fn gains_are_cut_by_client_size_rtt_time_and_age_in_table_page_and_json() {
+        let test = experiment(&["cubic", "bbr3"], "50,50");
+        let classes = Prefixes::parse("192.0.0.0/24 home\n198.51.100.0/24 nobody\n", Keep::default()).unwrap();
+        let found = judge(&test, &drawn(0.8), &classes, 1);
+        let (_, lines) = rows(&test, &found);
+        let named: Vec<&str> = lines.rows.iter().map(|row| row[0].as_str()).collect();
+        for name in ["all", "clients home", "300 kB to 3 MB", "RTT 50 to 100 ms", "begun at 0 to 20 s", "age below 1 s"]
+        {
+            let row = named.iter().position(|one| *one == name).map(|at| &lines.rows[at]);
+            assert!(row.is_some_and(|row| row[6] == "faster"), "{name}: {named:?}");
+        }
+        assert!(!named.contains(&"clients nobody"));
+        assert!(notes(&test, &found).contains(&"600 connections are in no network of the classes.".to_owned()));
+        let value = json(&test, &found, "0");
+        let time = value["gains"].as_array().unwrap().iter().find(|line| line["over"] == "time").unwrap();
+        assert_eq!((&time["from"], &time["below"], &time["unit_of_range"]), (&json!(0.0), &json!(20.0), &json!("s")));
+        let page = report(&test, &found, "t", "0");
+        let figures: Vec<&str> = page.sections[1].figures.iter().map(|figure| figure.title.as_str()).collect();
+        assert_eq!(figures, ["Gain over size", "Gain over RTT", "Gain over time"]);
+    }
+
+    #[test]
+    fn slots_that_connections_outlast_are_warned_of() {
+        let mut test = experiment(&["cubic", "bbr3"], "50,50");
+        test.by = By::Time;
+        let rows = drawn(0.8);
+        let outlasting = |test: &Experiment, rows: &[Row]| {
+            let found = judge(test, rows, &Prefixes::default(), 1);
+            notes(test, &found).iter().any(|note| note.contains("longer than a slot"))
+        };
+        assert!(!outlasting(&test, &rows));
+        test.slot_s = 0.1;
+        assert!(outlasting(&test, &rows));
     }
 }

@@ -160,6 +160,9 @@ pub struct StatusArgs {
 pub struct ReportArgs {
     /// The test's directory; the test may still be running
     pub dir: PathBuf,
+    /// Classes of clients: lines of a network and its class, as in `192.0.2.0/24 home`; the longest network counts
+    #[arg(long, value_name = "FILE")]
+    pub classes: Option<PathBuf>,
     /// Seed of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

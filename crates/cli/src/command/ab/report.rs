@@ -1,7 +1,7 @@
 //! `bbrlab ab report`: what the records of a test say.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::ab::{self, Experiment, Findings};
+use bbrlab_lab::ab::{self, Experiment, Findings, Prefixes};
 use bbrlab_lab::words::counted;
 
 use super::ReportArgs;
@@ -18,7 +18,13 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
-    let found = ab::judge(&test, &folder.rows(&test)?, args.seed);
+    let prefixes = args.classes.as_deref().map(|path| {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let parsed = text.and_then(|text| Prefixes::parse(&text, test.keep));
+        parsed.map_err(|error| format!("--classes: {}: {error}", path.display()))
+    });
+    let prefixes = prefixes.transpose()?.unwrap_or_default();
+    let found = ab::judge(&test, &folder.rows(&test)?, &prefixes, args.seed);
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     if let Some(report) = &report {
