@@ -100,7 +100,8 @@ struct settings {
 	__u32 keep4[4], keep6[4];
 	__u32 port[PORTS];
 	struct prefix prefix[PREFIXES];
-	char names[ARMS][NAME_MAX];
+	/* Names, padded with zeros, as two words each. */
+	__u64 names[ARMS][NAME_MAX / 8];
 };
 
 const volatile struct settings settings SEC(".rodata.settings") = {};
@@ -127,8 +128,9 @@ struct counters {
 	__u64 lost, no_memory;
 };
 
+/* One for each processor, so that none waits for another's. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct counters);
@@ -175,15 +177,17 @@ static __always_inline struct counters *count(void)
 	return bpf_map_lookup_elem(&counters, &zero);
 }
 
-#define COUNT(of, what)                                            \
-	({                                                         \
-		struct counters *c = count();                      \
-		__u32 nth = (of) & (ARMS - 1);                     \
-		if (c)                                             \
-			__sync_fetch_and_add(&c->arm[nth].what, 1); \
+/* Handshakes end in interrupts, others in the process's own time: an interrupt between reading and writing must not be lost. */
+#define ADD(to) __sync_fetch_and_add(&(to), 1)
+#define COUNT(of, what)                        \
+	({                                     \
+		struct counters *c = count();  \
+		__u32 nth = (of) & (ARMS - 1); \
+		if (c)                         \
+			ADD(c->arm[nth].what); \
 	})
 
-/* SipHash-2-4 (Aumasson and Bernstein, 2012) of six words. */
+/* SipHash-1-3 (Aumasson and Bernstein, 2012) of five words. */
 #define ROTATE(x, by) ((x) << (by) | (x) >> (64 - (by)))
 #define ROUND                                           \
 	do {                                            \
@@ -194,7 +198,7 @@ static __always_inline struct counters *count(void)
 		v1 = ROTATE(v1, 17) ^ v2;               \
 		v2 = ROTATE(v2, 32);                    \
 	} while (0)
-#define WORDS 6
+#define WORDS 5
 
 static __always_inline __u64 hash(const __u64 *words)
 {
@@ -208,11 +212,9 @@ static __always_inline __u64 hash(const __u64 *words)
 
 		v3 ^= word;
 		ROUND;
-		ROUND;
 		v0 ^= word;
 	}
 	v2 ^= 0xff;
-	ROUND;
 	ROUND;
 	ROUND;
 	ROUND;
@@ -301,18 +303,18 @@ static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, st
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 		member->client[i] = ends.remote[i] & (ends.is_v6 ? settings.keep6[i] : settings.keep4[i]);
-	words[0] = settings.by;
+	words[0] = settings.by << 16;
 	if (settings.by == BY_TIME) {
 		words[1] = settings.slot_ns ? bpf_ktime_get_ns() / settings.slot_ns : 0;
 	} else if (settings.by == BY_PREFIX) {
 		words[1] = pair(member->client[0], member->client[1]);
 		words[2] = pair(member->client[2], member->client[3]);
 	} else {
+		words[0] = pair(ends.remote_port | settings.by << 16, ends.local_port);
 		words[1] = pair(ends.remote[0], ends.remote[1]);
 		words[2] = pair(ends.remote[2], ends.remote[3]);
 		words[3] = pair(ends.local[0], ends.local[1]);
 		words[4] = pair(ends.local[2], ends.local[3]);
-		words[5] = pair(ends.remote_port, ends.local_port);
 	}
 	bucket = hash(words) % BUCKETS;
 	/* The verifier does not know it of a remainder, and the compiler knows it too well to ask. */
@@ -345,21 +347,34 @@ static __always_inline struct member *join(struct bpf_sock_ops *ops, bool is_pas
 	}
 	c = count();
 	if (c)
-		__sync_fetch_and_add(&c->no_memory, 1);
+		ADD(c->no_memory);
 	return 0;
+}
+
+/* Whether a socket has an arm's congestion control. The kernel's names are padded with zeros too. */
+static __always_inline bool has(const struct tcp_sock *tp, __u32 arm)
+{
+	const struct tcp_congestion_ops___kernel *ops = ((const struct inet_connection_sock *)tp)->icsk_ca_ops;
+	const __u64 *name;
+
+	if (!ops)
+		return 0;
+	name = (const __u64 *)ops->name;
+	return name[0] == settings.names[arm][0] && name[1] == settings.names[arm][1];
 }
 
 /* Before the kernel starts the congestion control of a new connection. */
 static __always_inline void begin(struct bpf_sock_ops *ops, struct member *member)
 {
 	__u32 arm = member->arm & (ARMS - 1);
-	char name[NAME_MAX];
+	__u64 name[NAME_MAX / 8] = { settings.names[arm][0], settings.names[arm][1] };
+	void *sk = ops->sk;
+	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
 
-#pragma unroll
-	for (int i = 0; i < NAME_MAX; i++)
-		name[i] = settings.names[arm][i];
 	member->begun_ns = bpf_ktime_get_ns();
 	COUNT(arm, established);
+	if (tp && has(tp, arm))
+		return;
 	if (bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX)) {
 		member->flags |= REFUSED;
 		COUNT(arm, refused);
@@ -369,7 +384,6 @@ static __always_inline void begin(struct bpf_sock_ops *ops, struct member *membe
 static __always_inline void fill(struct record *record, struct tcp_sock *tp, struct member *member)
 {
 	struct tcp_sock___ab *of = (void *)tp;
-	const struct tcp_congestion_ops___kernel *ops = ((struct inet_connection_sock *)tp)->icsk_ca_ops;
 	struct cgroup___ab *cgroup = ((struct sock___ab *)tp)->sk_cgrp_data.cgroup;
 	__u32 running = READ_ANY(of, chrono_type), since = (__u32)bpf_jiffies64() - of->chrono_start;
 	__u32 min_rtt_us = tp->rtt_min.s[0].v, interval = of->rate_interval_us, arm = member->arm & (ARMS - 1);
@@ -412,16 +426,8 @@ static __always_inline void fill(struct record *record, struct tcp_sock *tp, str
 	record->flags = member->flags | (READ_ANY(of, rate_app_limited) ? APP_LIMITED : 0);
 	record->family = member->family;
 	record->unused = 0;
-	for (int i = 0; ops && i < NAME_MAX; i++) {
-		char c = settings.names[arm][i];
-
-		if (ops->name[i] != c) {
-			record->flags |= OVERRIDDEN;
-			break;
-		}
-		if (!c)
-			break;
-	}
+	if (!has(tp, arm))
+		record->flags |= OVERRIDDEN;
 }
 
 static __always_inline void tell(struct member *member, struct tcp_sock *tp)
@@ -436,7 +442,7 @@ static __always_inline void tell(struct member *member, struct tcp_sock *tp)
 	}
 	c = count();
 	if (c)
-		__sync_fetch_and_add(&c->lost, 1);
+		ADD(c->lost);
 }
 
 static __always_inline void on_close(struct bpf_sock_ops *ops)

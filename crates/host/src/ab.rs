@@ -196,11 +196,11 @@ impl Attached {
     /// What has been counted.
     pub fn counters(&self) -> Result<Counters, Fault> {
         let fault = |error: libbpf_rs::Error| refused(&error);
-        let value = map(&self.object, "counters")?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(fault)?;
-        let value = value.unwrap_or_default();
-        let word = |nth: usize| {
-            let bytes = value.get(8 * nth..8 * nth + 8).and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or(0, u64::from_ne_bytes)
+        let each = map(&self.object, "counters")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(fault)?;
+        let each = each.unwrap_or_default();
+        let word = |nth: usize| -> u64 {
+            let own = each.iter().filter_map(|value| value.get(8 * nth..8 * nth + 8)?.try_into().ok());
+            own.map(u64::from_ne_bytes).sum()
         };
         let arm = |nth: usize| ArmCounters {
             tried: word(4 * nth),

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use siphasher::sip::SipHasher24;
+use siphasher::sip::SipHasher13;
 
 use crate::words::counted;
 
@@ -150,17 +150,17 @@ impl Assigner {
             let half = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
             [half(0), half(8)]
         };
-        let mut words = [u64::from(self.by.number()), 0, 0, 0, 0, 0];
+        let mut words = [u64::from(self.by.number()) << 16, 0, 0, 0, 0];
         match self.by {
             By::Time => words[1] = slot,
             By::ClientPrefix => words[1..3].copy_from_slice(&halves(self.keep.of(remote.ip()))),
             By::Connection => {
                 words[1..3].copy_from_slice(&halves(mapped(remote.ip())));
                 words[3..5].copy_from_slice(&halves(mapped(local.ip())));
-                words[5] = u64::from(remote.port()) | u64::from(local.port()) << 32;
+                words[0] |= u64::from(remote.port()) | u64::from(local.port()) << 32;
             }
         }
-        let mut hasher = SipHasher24::new_with_keys(self.key.0[0], self.key.0[1]);
+        let mut hasher = SipHasher13::new_with_keys(self.key.0[0], self.key.0[1]);
         words.iter().for_each(|word| hasher.write(&word.to_le_bytes()));
         (hasher.finish() % BUCKETS as u64) as u16
     }
