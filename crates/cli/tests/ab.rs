@@ -4,15 +4,17 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use bbrlab_lab::ab::{Assigner, By, Keep, Shares, Table};
+use bbrlab_live::clock;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, getsockopt, sockopt};
 use nix::unistd::Pid;
 
 /// Says to a process that it is inside namespaces of its own.
@@ -298,7 +300,12 @@ fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
         pair.close();
     }
     thread::sleep(Duration::from_millis(1_500));
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    // No block is left for what is asked of it.
+    let filler = fs::File::create(place.out().join("filler")).unwrap();
+    while (&filler).write(&[0; 512]).is_ok_and(|written| written > 0) {}
+    drop(filler);
+    let stop = place.bbrlab(&["ab", "stop"]);
+    assert!(stop.status.success(), "{}", String::from_utf8_lossy(&stop.stderr));
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("records are lost: No space left on device"), "{said}");
@@ -364,4 +371,97 @@ fn an_arm_that_is_far_slower_is_stopped_and_the_control_gets_its_share() {
     assert!(said.contains("reno was stopped: it "), "{said}");
     let notes = place.report()["notes"].to_string();
     assert!(notes.contains("Split 100,0") && notes.contains("was stopped"), "{notes}");
+}
+
+/// A connection from one address of ours to another.
+fn connect_to(from: IpAddr, at: SocketAddr, listener: &TcpListener) -> Pair {
+    let family = if from.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket = socket::socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0))).unwrap();
+    socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(at)).unwrap();
+    let (server, from) = listener.accept().unwrap();
+    Pair { client: socket.into(), server, from, pause: Duration::ZERO }
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn clients_of_one_network_have_one_arm_in_either_family_and_a_class_in_the_report() {
+    if !inside("clients_of_one_network_have_one_arm_in_either_family_and_a_class_in_the_report") {
+        return;
+    }
+    let place = Place::new("prefix");
+    for network in 0..12 {
+        run("ip", &["addr", "add", &format!("2001:db8:{network}::1/128"), "dev", "lo", "nodad"]);
+    }
+    // It takes connections of both families, as most servers do.
+    let listener = TcpListener::bind("[::]:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let child = place.start(&listener, &["--arms", "cubic,reno", "--by", "client-prefix"]);
+    let key = fs::read_to_string(place.out().join("key")).unwrap().parse().unwrap();
+    let assigner = Assigner { key, by: By::ClientPrefix, keep: Keep::default() };
+    let table = Table::new(&Shares::parse("50,50", 2).unwrap());
+    let mut arms = [0; 2];
+    for network in 0..12 {
+        let own: [IpAddr; 3] = [
+            format!("127.0.{network}.5").parse().unwrap(),
+            format!("127.0.{network}.9").parse().unwrap(),
+            format!("2001:db8:{network}::1").parse().unwrap(),
+        ];
+        for from in own {
+            let at: SocketAddr =
+                if from.is_ipv4() { ([127, 0, 0, 1], port).into() } else { ([0, 0, 0, 0, 0, 0, 0, 1], port).into() };
+            let mut pair = connect_to(from, at, &listener);
+            let arm = usize::from(table.arm(assigner.bucket(pair.from, at, 0)).unwrap());
+            assert_eq!(pair.used(), ["cubic", "reno"][arm], "{from}");
+            arms[arm] += 1;
+            pair.carry(20_000);
+            pair.close();
+        }
+    }
+    assert!(arms.iter().all(|&count| count > 0), "{arms:?}");
+    interrupt(child);
+    fs::write(place.dir.join("classes"), "127.0.0.0/21 near\n127.0.0.0/16 loop\n2001:db8::/32 six\n").unwrap();
+    let output = place.bbrlab(&["ab", "report", "out", "--classes", "classes", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |class: &str| {
+        let own = found["gains"].as_array().unwrap().iter().find(|line| line["class"] == format!("clients {class}"));
+        own.map_or(0, |line| line["connections"].as_u64().unwrap() + line["control_connections"].as_u64().unwrap())
+    };
+    assert_eq!((of("near"), of("loop"), of("six"), &found["unclassed"]), (16, 8, 12, &0.into()));
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn connections_that_begin_in_one_slot_of_time_have_one_arm() {
+    if !inside("connections_that_begin_in_one_slot_of_time_have_one_arm") {
+        return;
+    }
+    let place = Place::new("time");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let child = place.start(&listener, &["--arms", "cubic,reno", "--by", "time", "--slot", "1s"]);
+    let key = fs::read_to_string(place.out().join("key")).unwrap().parse().unwrap();
+    let assigner = Assigner { key, by: By::Time, keep: Keep::default() };
+    let table = Table::new(&Shares::parse("50,50", 2).unwrap());
+    let slot = || clock::now_ns() / 1_000_000_000;
+    let mut seen = [0; 2];
+    // In twenty slots both arms come, but once in half a million.
+    for _ in 0..200 {
+        let before = slot();
+        let pair = connect(&listener);
+        if slot() == before {
+            let arm =
+                usize::from(table.arm(assigner.bucket(pair.from, listener.local_addr().unwrap(), before)).unwrap());
+            assert_eq!(pair.used(), ["cubic", "reno"][arm]);
+            seen[arm] += 1;
+        }
+        pair.close();
+        if seen.iter().all(|&count| count > 0) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
+    interrupt(child);
+    assert_eq!(place.report()["by"], "time");
 }

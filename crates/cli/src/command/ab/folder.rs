@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use bbrlab_host::places::Places;
@@ -132,13 +133,17 @@ impl Folder {
         put(&self.file(EXPERIMENT), &serde_json::to_vec_pretty(test).map_err(io::Error::other)?)
     }
 
-    /// What the test is asked to do, told by a file that it takes away when it has done so.
+    /// What the test is asked to do, told by a symbolic link that it takes away when it has done so: a link has its text in itself,
+    /// so that a test can be stopped on a full disk.
     pub fn ask(&self, what: &str) -> Result<(), Failure> {
-        put(&self.file(ASKED), what.as_bytes()).map_err(self.fault(ASKED))
+        let (path, draft) = (self.file(ASKED), self.file(ASKED).with_extension("draft"));
+        let _ = fs::remove_file(&draft);
+        let written = symlink(what, &draft).and_then(|()| fs::rename(&draft, &path));
+        written.inspect_err(|_| drop(fs::remove_file(&draft))).map_err(self.fault(ASKED))
     }
 
     pub fn asked(&self) -> Option<String> {
-        fs::read_to_string(self.file(ASKED)).ok()
+        fs::read_link(self.file(ASKED)).ok()?.into_os_string().into_string().ok()
     }
 
     pub fn answered(&self) {
