@@ -1,13 +1,21 @@
 #!/bin/bash
 # README's "Test it on your users" as it is written, on this kernel: a web server in a cgroup of its own, clients behind two emulated
 # links, one that loses packets at random and one with a deep buffer. In mount and network namespaces of its own, and nothing is left.
-# usage: tools/ab.sh [CONNECTIONS]      on each link (100); as root; $BBRLAB is the command (target/release/bbrlab)
+# usage: tools/ab.sh [CONNECTIONS]             on each link (100); as root; $BBRLAB is the command (target/release/bbrlab)
+#        tools/ab.sh production [SECONDS]      nginx and clients of five classes, beside separate runs and the simulator
+#        tools/ab.sh faults [TRIALS]           kills, full disks, removed cgroups and other programs under load
+#        tools/ab.sh cost [SECONDS]            what the program costs by hook, and 10,000 connections a second
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
 BBRLAB=$(realpath "${BBRLAB:-target/release/bbrlab}")
 export BBRLAB
 
+case ${1-} in
+production) exec tools/ab/production.sh "${@:2}" ;;
+faults) exec unshare -mn --propagation private python3 tools/ab/faults.py "${@:2}" ;;
+cost) exec unshare -mn --propagation private python3 tools/ab/cost.py "${@:2}" ;;
+esac
 if [ "${1-}" != inside ]; then
     exec unshare -mn --propagation private "$0" inside "${1-100}"
 fi
