@@ -84,11 +84,12 @@ class Scene:
         return int(dict(line.split() for line in lines)["usage_usec"]) / 1e6
 
 
-def program():
-    """Time and number of calls of the program on the hook."""
-    found = json.loads(subprocess.run(["bpftool", "-j", "prog", "show", "name", "assign"], capture_output=True, check=True).stdout)
-    own = max(found if isinstance(found, list) else [found], key=lambda one: one["id"])
-    return own.get("run_time_ns", 0), own.get("run_cnt", 0)
+def program(cgroup):
+    """Time and number of calls of the program on the cgroup's hook."""
+    shown = subprocess.run(["bpftool", "-j", "cgroup", "show", cgroup], capture_output=True, check=True).stdout
+    (own,) = (one["id"] for one in json.loads(shown) if one["attach_type"].endswith("sock_ops"))
+    found = json.loads(subprocess.run(["bpftool", "-j", "prog", "show", "id", str(own)], capture_output=True, check=True).stdout)
+    return found.get("run_time_ns", 0), found.get("run_cnt", 0)
 
 
 def by_the_kernel(scene):
@@ -100,9 +101,9 @@ def by_the_kernel(scene):
             scene.load(1_000, 1, 0)
             rows = []
             for _ in range(5):
-                ns, calls = program()
+                ns, calls = program(scene.cgroup)
                 count, _ = scene.load(1_000, 2, 0)
-                after = program()
+                after = program(scene.cgroup)
                 rows.append(((after[0] - ns) / count, (after[1] - calls) / count))
             scene.end(test, out)
             ns, calls = statistics.median(row[0] for row in rows), statistics.median(row[1] for row in rows)

@@ -19,6 +19,14 @@ const fn judged(is_large: bool) -> &'static str {
     if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
 }
 
+/// At an age connections of every size are judged by throughput.
+const fn what(line: &Line) -> &'static str {
+    match line.class.over {
+        Over::Age => "throughput",
+        _ => judged(line.is_large),
+    }
+}
+
 const fn unit(is_large: bool) -> &'static str {
     if is_large { "Mbit/s" } else { "ms" }
 }
@@ -88,7 +96,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         let is_known = line.word() != "too few";
         vec![
             line.class.name.clone(),
-            judged(line.is_large).to_owned(),
+            what(line).to_owned(),
             test.arms[line.arm].label.clone(),
             value(line, line.own),
             value(line, line.control),
@@ -410,8 +418,8 @@ fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figure> {
                 x: first,
                 ..Series::default()
             };
-            let what = if over == Over::Age { "throughput" } else { judged(is_large) };
-            let y = Axis { label: format!("gain, {what}"), unit: "%".to_owned(), ..Axis::default() };
+            let judged = if over == Over::Age { "throughput" } else { judged(is_large) };
+            let y = Axis { label: format!("gain, {judged}"), unit: "%".to_owned(), ..Axis::default() };
             all.insert(0, none);
             panels.push(Panel { y, series: all });
         }
@@ -557,6 +565,7 @@ mod tests {
         {
             let row = named.iter().position(|one| *one == name).map(|at| &lines.rows[at]);
             assert!(row.is_some_and(|row| row[6] == "faster"), "{name}: {named:?}");
+            assert_eq!(row.is_some_and(|row| row[1] == "throughput"), name.starts_with("age"));
         }
         assert!(!named.contains(&"clients nobody"));
         assert!(notes(&test, &found).contains(&"600 connections are in no network of the classes.".to_owned()));
