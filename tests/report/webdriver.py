@@ -26,7 +26,8 @@ FLAGS = (
 class Browser:
     """One chromedriver and its one session; use it in a `with` block."""
 
-    def __init__(self):
+    def __init__(self, flags=FLAGS):
+        self.flags = flags
         self.driver = None
         self.session = None
         self.profile = tempfile.TemporaryDirectory(prefix="bbrlab-browser-", ignore_cleanup_errors=True)
@@ -65,7 +66,7 @@ class Browser:
                 break
         else:
             raise RuntimeError("chromedriver ended before it named its port")
-        options = {"binary": binary, "args": [*FLAGS, f"--user-data-dir={self.profile.name}"]}
+        options = {"binary": binary, "args": [*self.flags, f"--user-data-dir={self.profile.name}"]}
         wanted = {"browserName": "chrome", "goog:chromeOptions": options,
                   "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         answer = self._request("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})

@@ -1,4 +1,4 @@
-//! The only clock of the command: how long a run took, for the result's `wall_s` and for progress bars.
+//! The only clock of the command: how long a run or a transfer took, for `wall_s` and for progress bars; the date of certificates.
 //! Simulations never see it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -18,4 +18,11 @@ impl Watch {
     pub fn seconds(self) -> f64 {
         self.0.elapsed().as_secs_f64()
     }
+}
+
+/// The date, for certificates.
+#[cfg(feature = "quic")]
+#[expect(clippy::disallowed_methods, reason = "a certificate is valid for a while; no run sees it")]
+pub fn today() -> std::time::SystemTime {
+    std::time::SystemTime::now()
 }

@@ -75,6 +75,10 @@ pub enum Command {
     Ab(Box<ab::AbArgs>),
     /// Show this machine's TCP connections live, with what their congestion control thinks; or serve that as metrics
     Watch(watch::WatchArgs),
+    /// Serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named
+    Serve(serve::ServeArgs),
+    /// Download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and say what it measured
+    Get(get::GetArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),
     /// Show what this machine can run, and what to do where it cannot
@@ -135,6 +139,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "parquet")]
         Command::Ab(args) => ab::ab(args),
         Command::Watch(args) => watch::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Get(args) => get::run(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Check => print(&check::report()),
         Command::Completions { shell } => {
@@ -215,7 +221,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, serve, get, list, check, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();

@@ -34,22 +34,25 @@ pub fn clear() -> MutexGuard<'static, bool> {
 /// Work of known size that is under way.
 pub struct Progress {
     done: Arc<AtomicUsize>,
+    #[cfg_attr(not(feature = "quic"), expect(dead_code, reason = "only a transfer learns its size on the way"))]
+    total: Arc<AtomicUsize>,
     watcher: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
     /// Starts to watch over `total` pieces of work called `what`.
     pub fn new(what: &'static str, total: usize) -> Self {
-        let done = Arc::new(AtomicUsize::new(0));
+        let (done, total) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(total)));
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let watcher = (io::stderr().is_terminal() && !dumb).then(|| {
             let (end, ended) = mpsc::channel();
-            let seen = Arc::clone(&done);
+            let (seen, total) = (Arc::clone(&done), Arc::clone(&total));
             let since = Watch::start();
             let watch = move || {
                 let mut wait = PATIENCE;
                 while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                    let share = seen.load(Ordering::Relaxed) as f64 / total.max(1) as f64;
+                    let total = total.load(Ordering::Relaxed).max(1);
+                    let share = seen.load(Ordering::Relaxed) as f64 / total as f64;
                     draw(what, share.min(1.0), since.seconds());
                     wait = REDRAW;
                 }
@@ -57,12 +60,24 @@ impl Progress {
             };
             (end, thread::spawn(watch))
         });
-        Self { done, watcher }
+        Self { done, total, watcher }
     }
 
     /// One more piece is done.
     pub fn tick(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// There is more to do than was known.
+    #[cfg(feature = "quic")]
+    pub fn expect(&self, more: u64) {
+        self.total.fetch_add(usize::try_from(more).unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+
+    /// More of it is done.
+    #[cfg(feature = "quic")]
+    pub fn add(&self, more: u64) {
+        self.done.fetch_add(usize::try_from(more).unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 }
 

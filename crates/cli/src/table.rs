@@ -67,7 +67,7 @@ pub fn ms(ms: f64) -> String {
 }
 
 /// A span of time, to a millisecond where that says something.
-fn seconds(seconds: f64) -> String {
+pub fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { format!("{} ms", ms(seconds * 1e3)) } else { format!("{seconds:.3} s") }
 }
 
@@ -253,14 +253,14 @@ fn sparks(trace: &Trace) -> String {
     let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     format!(
         "goodput     {} up to {}\nqueue       {} up to {}\n",
-        line(&goodput),
+        spark(&goodput),
         rate(highest(&goodput)),
-        line(&queue),
+        spark(&queue),
         counted(highest(&queue) as u32, "packet"),
     )
 }
 
-fn line(values: &[f64]) -> String {
+pub fn spark(values: &[f64]) -> String {
     let highest = values.iter().copied().fold(0.0, f64::max);
     let level = |value: f64| if highest > 0.0 { (value / highest * 7.0).round() as usize } else { 0 };
     values.iter().map(|value| SPARK[level(*value).min(7)]).collect()
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_sparkline_reaches_from_nothing_to_the_highest() {
-        assert_eq!(line(&[0.0, 1.0, 2.0]), "▁▅█");
-        assert_eq!(line(&[0.0, 0.0]), "▁▁");
+        assert_eq!(spark(&[0.0, 1.0, 2.0]), "▁▅█");
+        assert_eq!(spark(&[0.0, 0.0]), "▁▁");
     }
 }

@@ -139,7 +139,13 @@ fn every_bad_input_ends_in_the_status_and_the_line_that_the_table_says() {
 #[test]
 fn a_build_without_quic_says_so() {
     let dir = Dir::new(usize::MAX, &[]);
-    for line in ["bbrlab run --duration 100ms --on quic", "bbrlab conform s2n:bbr", "bbrlab reproduce --on quic"] {
+    for line in [
+        "bbrlab run --duration 100ms --on quic",
+        "bbrlab conform s2n:bbr",
+        "bbrlab reproduce --on quic",
+        "bbrlab serve --memory 1MB",
+        "bbrlab get http://127.0.0.1:8080/file",
+    ] {
         let (status, said) = run(&dir.0, line);
         assert!(status == 2 && said.contains("this build has no QUIC; build with the feature quic"), "{line}: {said}");
     }

@@ -9,6 +9,13 @@ use bbrlab_core::{ALGORITHMS, AlgorithmConfig, ParamError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlgorithmError(String);
 
+impl AlgorithmError {
+    #[cfg(feature = "s2n")]
+    pub(crate) const fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl fmt::Display for AlgorithmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

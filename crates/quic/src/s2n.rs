@@ -11,6 +11,8 @@
 //! # }
 //! ```
 //!
+//! [`Named`] takes the stack's own by name, too: `s2n:bbr`, `s2n:cubic`.
+//!
 //! # What s2n-quic does not tell
 //!
 //! - **Each packet of an ACK**: only the bytes of all and the newest packet. Algorithms that count packets
@@ -24,6 +26,8 @@
 //! It marks all packets as ECN-capable, also those of algorithms that do not answer marks.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod named;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -33,6 +37,8 @@ use s2n_quic::provider::congestion_controller::{
 };
 
 use crate::AlgorithmError;
+
+pub use named::{Named, NamedController, NamedInfo};
 
 /// Linux's initial window.
 const INITIAL_WINDOW: u32 = 10;

@@ -9,12 +9,14 @@ pub mod cdn;
 pub mod check;
 pub mod conform;
 pub mod emulate;
+pub mod get;
 pub mod host;
 pub mod list;
 pub mod record;
 pub mod replay;
 pub mod reproduce;
 pub mod run;
+pub mod serve;
 #[cfg(feature = "parquet")]
 pub mod sweep;
 #[cfg(feature = "tune")]

@@ -43,6 +43,7 @@ const FILES: &[(&str, &str)] = files![
     "ccwg/policer_v3.toml",
     "ccwg/coexist.toml",
     "loopback/loopback.toml",
+    "loopback/loopback-quic.toml",
     "cpa2024/dumbbell.toml",
     "cpa2024/setup.toml",
     "cpa2024/parameters.toml",

@@ -1,5 +1,4 @@
-//! The controllers of s2n-quic connections: ours or s2n-quic's own, watched. One type for all of them, so that the endpoint is
-//! compiled once.
+//! The controllers of s2n-quic connections, watched: ours or s2n-quic's own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, State, Time};
@@ -12,36 +11,26 @@ use s2n_quic_core::event::builder::{BbrState, SlowStartExitCause};
 use s2n_quic_core::recovery::bandwidth::{Bandwidth, RateSample};
 use s2n_quic_core::time::{Clock, NoopClock};
 
-use crate::s2n::{Adapter, Factory, PacketInfo};
+use crate::s2n::{Factory, Named, NamedController, NamedInfo};
 use crate::world::debug;
 use crate::world::sender::{Sender, Shared};
-
-type Bbr = <stack::Bbr as Endpoint>::CongestionController;
-type Cubic = <stack::Cubic as Endpoint>::CongestionController;
 
 /// Makes the controller of one flow's end.
 #[derive(Debug)]
 pub struct Watching {
-    kind: Kind,
+    kind: Named,
     sender: Shared,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Ours(Factory),
-    Bbr(stack::Bbr),
-    Cubic(stack::Cubic),
 }
 
 impl Watching {
     /// The flow's sender.
     pub fn sender(flow: &FlowSetup, seed: u64, sender: Shared) -> Self {
         let kind = match flow.peer.map(|peer| peer.name) {
-            Some("s2n:bbr") => Kind::Bbr(stack::Bbr::default()),
-            Some(_) => Kind::Cubic(stack::Cubic::default()),
+            Some("s2n:bbr") => Named::Bbr(stack::Bbr::default()),
+            Some(_) => Named::Cubic(stack::Cubic::default()),
             None => {
                 let factory = Factory::of(flow.algorithm).with_seed(seed).with_initial_window(flow.host.initial_cwnd);
-                Kind::Ours(if flow.host.pacing { factory.with_pacing() } else { factory })
+                Named::Ours(if flow.host.pacing { factory.with_pacing() } else { factory })
             }
         };
         Self { kind, sender }
@@ -49,7 +38,7 @@ impl Watching {
 
     /// Its receiver, whose ACKs no controller holds back.
     pub fn receiver() -> Self {
-        Self { kind: Kind::Cubic(stack::Cubic::default()), sender: Shared::default() }
+        Self { kind: Named::Cubic(stack::Cubic::default()), sender: Shared::default() }
     }
 }
 
@@ -58,16 +47,12 @@ impl Endpoint for Watching {
 
     fn new_congestion_controller(&mut self, path: PathInfo) -> Watched {
         let mss = path.max_datagram_size.into();
-        let inner = match &mut self.kind {
-            Kind::Ours(endpoint) => Inner::Ours(Box::new(endpoint.new_congestion_controller(path))),
-            Kind::Bbr(endpoint) => Inner::Bbr(Box::new(endpoint.new_congestion_controller(path))),
-            Kind::Cubic(endpoint) => Inner::Cubic(Box::new(endpoint.new_congestion_controller(path))),
-        };
+        let inner = self.kind.new_congestion_controller(path);
         let watched = Watched { inner, sender: self.sender.clone() };
         let mut sender = self.sender.lock();
         sender.now.mss = mss;
         watched.note(&mut sender, Time::ZERO);
-        if matches!(watched.inner, Inner::Bbr(_)) {
+        if matches!(watched.inner, NamedController::Bbr(_)) {
             sender.note_state(Time::ZERO, State::Startup);
         }
         drop(sender);
@@ -78,44 +63,8 @@ impl Endpoint for Watching {
 /// A controller whose calls are counted.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    inner: Inner,
+    inner: NamedController,
     sender: Shared,
-}
-
-#[derive(Clone, Debug)]
-enum Inner {
-    Ours(Box<Adapter>),
-    Bbr(Box<Bbr>),
-    Cubic(Box<Cubic>),
-}
-
-/// What one of them keeps with a packet.
-#[derive(Clone, Copy, Debug)]
-pub enum Info {
-    Ours(PacketInfo),
-    Bbr(<Bbr as CongestionController>::PacketInfo),
-    Cubic(<Cubic as CongestionController>::PacketInfo),
-}
-
-macro_rules! each {
-    ($self:expr, $inner:ident => $call:expr) => {
-        match $self {
-            Inner::Ours($inner) => $call,
-            Inner::Bbr($inner) => $call,
-            Inner::Cubic($inner) => $call,
-        }
-    };
-}
-
-macro_rules! with_info {
-    ($self:expr, $info:expr, $inner:ident, $kept:ident => $call:expr) => {
-        match ($self, $info) {
-            (Inner::Ours($inner), Info::Ours($kept)) => $call,
-            (Inner::Bbr($inner), Info::Bbr($kept)) => $call,
-            (Inner::Cubic($inner), Info::Cubic($kept)) => $call,
-            _ => {} // a packet of another controller: there is one a path
-        }
-    };
 }
 
 /// A moment of the run. The clocks here count from its beginning, and s2n-quic's earliest moment is a microsecond.
@@ -167,7 +116,7 @@ impl<P: Publisher> Publisher for Ear<'_, P> {
 impl Watched {
     /// Writes down what the controller says.
     fn note(&self, sender: &mut Sender, now: Time) {
-        if let Inner::Ours(ours) = &self.inner {
+        if let NamedController::Ours(ours) = &self.inner {
             if let Some(cc) = ours.controller() {
                 sender.note_ours(now, cc);
                 if let Some(emitted) = sender.wanted() {
@@ -177,9 +126,9 @@ impl Watched {
             }
             return;
         }
-        sender.now.cwnd = each!(&self.inner, inner => inner.congestion_window()).into();
-        sender.now.in_flight = each!(&self.inner, inner => inner.bytes_in_flight()).into();
-        if let Inner::Bbr(own) = &self.inner
+        sender.now.cwnd = self.inner.congestion_window().into();
+        sender.now.in_flight = self.inner.bytes_in_flight().into();
+        if let NamedController::Bbr(own) = &self.inner
             && let Some(emitted) = sender.wanted()
         {
             let inside = debug::s2n_inside(&format!("{own:?}"));
@@ -190,22 +139,21 @@ impl Watched {
 }
 
 impl CongestionController for Watched {
-    type PacketInfo = Info;
+    type PacketInfo = NamedInfo;
 
     fn congestion_window(&self) -> u32 {
-        each!(&self.inner, inner => inner.congestion_window())
+        self.inner.congestion_window()
     }
     fn bytes_in_flight(&self) -> u32 {
-        each!(&self.inner, inner => inner.bytes_in_flight())
+        self.inner.bytes_in_flight()
     }
     fn is_congestion_limited(&self) -> bool {
-        each!(&self.inner, inner => inner.is_congestion_limited())
+        self.inner.is_congestion_limited()
     }
     fn requires_fast_retransmission(&self) -> bool {
-        each!(&self.inner, inner => inner.requires_fast_retransmission())
+        self.inner.requires_fast_retransmission()
     }
 
-    #[allow(clippy::unit_arg, reason = "what CUBIC keeps with a packet is nothing, in this version of the stack")]
     fn on_packet_sent<P: Publisher>(
         &mut self,
         time_sent: Timestamp,
@@ -213,14 +161,10 @@ impl CongestionController for Watched {
         app_limited: Option<bool>,
         rtt: &RttEstimator,
         publisher: &mut P,
-    ) -> Info {
+    ) -> NamedInfo {
         let now = at(time_sent);
         let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
-        let info = match &mut self.inner {
-            Inner::Ours(inner) => Info::Ours(inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear)),
-            Inner::Bbr(inner) => Info::Bbr(inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear)),
-            Inner::Cubic(inner) => Info::Cubic(inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear)),
-        };
+        let info = self.inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear);
         if bytes > 0 {
             let mut sender = self.sender.lock();
             let is_first = sender.now.in_flight == 0;
@@ -236,7 +180,7 @@ impl CongestionController for Watched {
     fn on_rtt_update<P: Publisher>(&mut self, sent: Timestamp, now: Timestamp, rtt: &RttEstimator, publisher: &mut P) {
         let moment = at(now);
         let ear = &mut Ear { inner: publisher, sender: &self.sender, now: moment };
-        each!(&mut self.inner, inner => inner.on_rtt_update(sent, now, rtt, ear));
+        self.inner.on_rtt_update(sent, now, rtt, ear);
         let span = now.saturating_duration_since(sent).as_nanos();
         self.sender.lock().on_rtt(moment, Span::nanos(u64::try_from(span).unwrap_or(u64::MAX)));
     }
@@ -245,7 +189,7 @@ impl CongestionController for Watched {
         &mut self,
         newest_sent: Timestamp,
         bytes: usize,
-        newest: Info,
+        newest: NamedInfo,
         rtt: &RttEstimator,
         random: &mut dyn RandomGenerator,
         received: Timestamp,
@@ -253,7 +197,7 @@ impl CongestionController for Watched {
     ) {
         let now = at(received);
         let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
-        with_info!(&mut self.inner, newest, inner, kept => inner.on_ack(newest_sent, bytes, kept, rtt, random, received, ear));
+        self.inner.on_ack(newest_sent, bytes, newest, rtt, random, received, ear);
         let mut sender = self.sender.lock();
         sender.on_acked(bytes as u64);
         sender.on_news(0);
@@ -263,7 +207,7 @@ impl CongestionController for Watched {
     fn on_packet_lost<P: Publisher>(
         &mut self,
         bytes: u32,
-        info: Info,
+        info: NamedInfo,
         persistent_congestion: bool,
         new_burst: bool,
         random: &mut dyn RandomGenerator,
@@ -272,8 +216,7 @@ impl CongestionController for Watched {
     ) {
         let now = at(timestamp);
         let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
-        with_info!(&mut self.inner, info, inner, kept =>
-            inner.on_packet_lost(bytes, kept, persistent_congestion, new_burst, random, timestamp, ear));
+        self.inner.on_packet_lost(bytes, info, persistent_congestion, new_burst, random, timestamp, ear);
         let mut sender = self.sender.lock();
         sender.on_lost(bytes.into());
         sender.count.persistent += u64::from(persistent_congestion);
@@ -282,23 +225,23 @@ impl CongestionController for Watched {
 
     fn on_explicit_congestion<P: Publisher>(&mut self, ce_count: u64, event_time: Timestamp, publisher: &mut P) {
         let ear = &mut Ear { inner: publisher, sender: &self.sender, now: at(event_time) };
-        each!(&mut self.inner, inner => inner.on_explicit_congestion(ce_count, event_time, ear));
+        self.inner.on_explicit_congestion(ce_count, event_time, ear);
     }
 
     fn on_mtu_update<P: Publisher>(&mut self, max_data_size: u16, publisher: &mut P) {
-        each!(&mut self.inner, inner => inner.on_mtu_update(max_data_size, publisher));
+        self.inner.on_mtu_update(max_data_size, publisher);
         self.sender.lock().now.mss = max_data_size.into();
     }
 
     fn on_packet_discarded<P: Publisher>(&mut self, bytes: usize, publisher: &mut P) {
-        each!(&mut self.inner, inner => inner.on_packet_discarded(bytes, publisher));
+        self.inner.on_packet_discarded(bytes, publisher);
     }
 
     fn earliest_departure_time(&self) -> Option<Timestamp> {
-        each!(&self.inner, inner => inner.earliest_departure_time())
+        self.inner.earliest_departure_time()
     }
 
     fn send_quantum(&self) -> Option<usize> {
-        each!(&self.inner, inner => inner.send_quantum())
+        self.inner.send_quantum()
     }
 }

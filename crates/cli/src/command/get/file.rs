@@ -1,0 +1,175 @@
+//! Where a download goes. What is under way is in NAME.part, and beside it stands of which version it is the beginning.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Failure;
+use crate::outputs::can_not;
+
+/// Where a download goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere.
+    Nothing,
+    Stdout,
+    /// A device or a pipe, which takes what it gets.
+    Direct(PathBuf),
+    File(PathBuf),
+}
+
+impl Place {
+    /// What a path names.
+    pub fn of(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        match fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => Err(format!("{}: it is a directory; name a file", path.display())),
+            Ok(meta) if !meta.is_file() => Ok(Self::Direct(path.to_owned())),
+            _ => Ok(Self::File(path.to_owned())),
+        }
+    }
+}
+
+/// A version of a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    pub url: String,
+    pub size: Option<u64>,
+    pub etag: Option<String>,
+    pub last_modified: Option<String>,
+}
+
+impl Version {
+    /// What names it to a server that is asked for the rest.
+    pub fn validator(&self) -> Option<&str> {
+        // A weak tag does not promise the same bytes.
+        self.etag.as_deref().filter(|tag| !tag.starts_with("W/")).or(self.last_modified.as_deref())
+    }
+}
+
+/// The beginning of a file, from an earlier time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    pub version: Version,
+    pub bytes: u64,
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}
+
+/// Where what is under way is.
+pub fn part(path: &Path) -> PathBuf {
+    beside(path, ".part")
+}
+
+fn note(path: &Path) -> PathBuf {
+    beside(path, ".part.json")
+}
+
+/// What an earlier download of this URL left; none, where it left nothing.
+pub fn begun(path: &Path, url: &str) -> Result<Option<Begun>, Failure> {
+    let part = part(path);
+    let fault = |what: &str| format!("{}: {what}; remove it, or leave --resume out", part.display());
+    let bytes = match fs::metadata(&part) {
+        Ok(meta) => meta.len(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{}: {error}", part.display())),
+    };
+    let note = fs::read(note(path)).map_err(|_| fault("nothing says of which version it is a part"))?;
+    let version: Version =
+        serde_json::from_slice(&note).map_err(|_| fault("what says of which version it is a part cannot be read"))?;
+    if version.url != url {
+        return Err(fault(&format!("it is a part of {}", version.url)));
+    }
+    if version.validator().is_none() {
+        return Err(fault("its server does not name versions, so the rest might be another one's"));
+    }
+    if version.size.is_some_and(|size| bytes > size) {
+        return Err(fault("it is longer than the whole"));
+    }
+    Ok(Some(Begun { version, bytes }))
+}
+
+/// A download under way.
+pub struct Sink {
+    place: Place,
+    to: Option<Box<dyn Write + Send>>,
+}
+
+impl Sink {
+    /// Begins a download, or goes on with one.
+    pub fn open(place: &Place, version: &Version, goes_on: bool) -> Result<Self, Failure> {
+        let to: Option<Box<dyn Write + Send>> = match place {
+            Place::Nothing => None,
+            Place::Stdout => Some(Box::new(io::stdout())),
+            Place::Direct(path) => {
+                let file = File::options().write(true).open(path);
+                Some(Box::new(file.map_err(|error| format!("{}: {}", path.display(), can_not(&error)))?))
+            }
+            Place::File(path) => {
+                let (part, note) = (part(path), note(path));
+                let fault = |error: io::Error| format!("{}: {}", part.display(), can_not(&error));
+                let file = if goes_on {
+                    File::options().append(true).open(&part).map_err(fault)?
+                } else {
+                    // In this order: whenever it is interrupted, a note is never of another version than its part.
+                    let file = File::create(&part).map_err(fault)?;
+                    let text = serde_json::to_vec(version).map_err(|error| format!("{}: {error}", note.display()))?;
+                    fs::write(&note, text).map_err(fault)?;
+                    file
+                };
+                Some(Box::new(file))
+            }
+        };
+        Ok(Self { place: place.clone(), to })
+    }
+
+    /// Takes the next bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Some(to) = &mut self.to else { return Ok(()) };
+        to.write_all(bytes).map_err(|error| match &self.place {
+            Place::File(path) => format!("{}: {}", part(path).display(), can_not(&error)),
+            Place::Direct(path) => format!("{}: {}", path.display(), can_not(&error)),
+            _ => format!("standard output: {}", can_not(&error)),
+        })
+    }
+
+    /// Gives the file its name.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        if let Some(to) = &mut self.to {
+            to.flush().map_err(|error| format!("get: {}", can_not(&error)))?;
+        }
+        match &self.place {
+            Place::File(path) => complete(path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a download that did not end well, and says what is left of it.
+    pub fn abandon(self, bytes: u64) -> String {
+        let Place::File(path) = &self.place else { return String::new() };
+        if bytes > 0 {
+            return format!("; {} keeps what came, --resume completes it", part(path).display());
+        }
+        // Nothing came: nothing stays.
+        let _ = fs::remove_file(part(path));
+        let _ = fs::remove_file(note(path));
+        String::new()
+    }
+}
+
+/// Gives what is complete its name.
+pub fn complete(path: &Path) -> Result<(), Failure> {
+    fs::rename(part(path), path).map_err(|error| format!("{}: {}", path.display(), can_not(&error)))?;
+    let _ = fs::remove_file(note(path)); // it would name a version of a part that is no more
+    Ok(())
+}

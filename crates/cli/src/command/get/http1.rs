@@ -1,0 +1,108 @@
+//! A connection that speaks HTTP/1.1 on TCP.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpSocket;
+
+use super::transfer::Rtt;
+use crate::Failure;
+use crate::command::serve::{sender, tcp};
+
+/// The connection, and its socket once more, for what the kernel says of it.
+pub struct Connection {
+    requests: SendRequest<Empty<Bytes>>,
+    socket: OwnedFd,
+    cc: String,
+}
+
+impl Connection {
+    /// Connects.
+    pub async fn open(to: SocketAddr, cc: Option<&str>) -> Result<Self, Failure> {
+        let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let socket = socket.map_err(|error| error.to_string())?;
+        if let Some(cc) = cc {
+            tcp::control(&socket, "--cc", cc)?;
+        }
+        let stream = socket.connect(to).await.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
+            _ => error.to_string(),
+        })?;
+        let socket = stream.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+        let cc = tcp::controlled(&socket);
+        let (requests, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| plain(&error))?;
+        tokio::spawn(connection); // its end is seen by the request
+        Ok(Self { requests, socket, cc })
+    }
+
+    /// Sends a request, and waits for the head of its answer.
+    pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Incoming>, Failure> {
+        self.requests.ready().await.map_err(|error| plain(&error))?;
+        let mut request = request.map(|()| Empty::new());
+        // This protocol has the authority in a header of its own.
+        let uri = request.uri().clone();
+        if let Some(host) = uri.authority().and_then(|host| host.as_str().parse().ok()) {
+            request.headers_mut().insert(hyper::header::HOST, host);
+        }
+        if let Some(path) = uri.path_and_query().and_then(|path| path.as_str().parse().ok()) {
+            *request.uri_mut() = path;
+        }
+        self.requests.send_request(request).await.map_err(|error| plain(&error))
+    }
+
+    pub fn cc(&self) -> &str {
+        &self.cc
+    }
+
+    /// What this end knows of the path.
+    pub fn rtt(&self) -> Rtt {
+        let own = sender::of_tcp(&self.socket, &self.cc);
+        Rtt { min: own.rtt_min_ms, smoothed: own.rtt_ms }
+    }
+}
+
+/// The next bytes of an answer; none: they have all come.
+pub async fn next(content: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+    loop {
+        match content.frame().await {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(plain(&error)),
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Ok(Some(bytes));
+                }
+            }
+        }
+    }
+}
+
+/// What happened, in words of the user's.
+fn plain(error: &hyper::Error) -> Failure {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+    if error.is_incomplete_message()
+        || error.is_canceled()
+        || error.is_closed()
+        || matches!(
+            kind,
+            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof)
+        )
+    {
+        return "the server closed the connection".to_owned();
+    }
+    if error.is_parse() {
+        return "what listens there does not speak HTTP/1.1".to_owned();
+    }
+    cause.to_string()
+}

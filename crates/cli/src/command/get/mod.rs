@@ -1,0 +1,80 @@
+//! `bbrlab get`: downloads over HTTP/1.1 on TCP and HTTP/3 on QUIC, with what they measured.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+#[cfg(feature = "quic")]
+mod fetch;
+#[cfg(feature = "quic")]
+mod file;
+#[cfg(feature = "quic")]
+mod http1;
+#[cfg(feature = "quic")]
+mod http3;
+#[cfg(feature = "quic")]
+mod shown;
+#[cfg(feature = "quic")]
+mod transfer;
+#[cfg(feature = "quic")]
+mod trust;
+
+use std::path::PathBuf;
+
+use bbrlab_sim::scenario::TimeSpan;
+use clap::Args;
+
+use crate::{Failure, Verdict};
+
+/// Arguments of `bbrlab get`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bbrlab get http://127.0.0.1:8080/file\n  \
+        bbrlab get --spki oYxl…= --resume https://127.0.0.1:4433/file\n  \
+        bbrlab get --insecure --repeat 5 --json https://127.0.0.1:4433/bytes/100MB\n\n\
+        http:// is HTTP/1.1 on TCP, https:// is HTTP/3 on QUIC. What is under way is in NAME.part; --resume completes it.")]
+pub struct GetArgs {
+    /// What to fetch
+    #[arg(required = true, value_name = "URL")]
+    pub urls: Vec<String>,
+    /// Where one URL's content goes, - for standard output [default: its last part, in this directory]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "repeat", help_heading = "Files")]
+    pub output: Option<PathBuf>,
+    /// Complete what is in NAME.part, if the server still has the same version
+    #[arg(long, conflicts_with = "repeat", help_heading = "Files")]
+    pub resume: bool,
+    /// Fetch each URL so often, over a new connection each time, and keep nothing
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Run")]
+    pub repeat: Option<u32>,
+    /// Transfers at once, each over a connection of its own
+    #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Run")]
+    pub parallel: u32,
+    /// Congestion control of this end, which sends little: on QUIC as in `bbrlab serve --cc`, on TCP as in its --tcp-cc [default:
+    /// bbr3 on QUIC, the kernel's on TCP]
+    #[arg(long, value_name = "CC", help_heading = "Run")]
+    pub cc: Option<String>,
+    /// How long the server may be silent
+    #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Run")]
+    pub patience: TimeSpan,
+    /// Trust the server whose key has this SHA-256 hash, as `bbrlab serve` prints it
+    #[arg(long, value_name = "HASH", conflicts_with_all = ["insecure", "ca"], help_heading = "Trust")]
+    pub spki: Option<String>,
+    /// Trust these authorities, or this very certificate, in PEM [default: the system's]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "Trust")]
+    pub ca: Option<PathBuf>,
+    /// Trust any server
+    #[arg(long, help_heading = "Trust")]
+    pub insecure: bool,
+    /// Print what was measured as JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// Fetches what the arguments say.
+#[cfg(feature = "quic")]
+pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
+    fetch::run(args)
+}
+
+/// Says what is missing.
+#[cfg(not(feature = "quic"))]
+pub fn run(_args: &GetArgs) -> Result<Verdict, Failure> {
+    Err("get: this build has no QUIC; build with the feature quic".to_owned())
+}

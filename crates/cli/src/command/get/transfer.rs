@@ -1,0 +1,418 @@
+//! One download: connect, ask, take what comes, check that it is the whole.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, SERVER,
+    USER_AGENT,
+};
+use hyper::{Request, Response, StatusCode, Uri};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use tokio::time::timeout;
+
+use super::file::{self, Begun, Place, Sink, Version};
+use super::trust::Trust;
+use super::{http1, http3};
+use crate::Failure;
+use crate::clock::Watch;
+use crate::command::serve::sender::{self, Sender};
+use crate::progress::Progress;
+
+/// How long the sender's figures may take, which are no part of the download.
+const REPORT: Duration = Duration::from_secs(2);
+/// And how long they may be.
+const REPORT_BYTES: usize = 64 * 1024;
+/// Seconds whose rates are kept.
+const RATES_MOST: usize = 86_400;
+
+/// A URL that can be fetched.
+#[derive(Clone, Debug)]
+pub struct Url {
+    text: String,
+    uri: Uri,
+}
+
+impl Url {
+    /// Reads a URL of HTTP.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let fault = |what: &str| format!("{text}: {what}");
+        let uri: Uri = text.parse().map_err(|_| fault("it is no URL; write https://HOST:PORT/PATH"))?;
+        match uri.scheme_str() {
+            Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
+            _ => return Err(fault("write http://HOST:PORT/PATH for TCP or https://HOST:PORT/PATH for QUIC")),
+        }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(fault("names and passwords are not sent; leave them out"));
+        }
+        Ok(Self { text: text.to_owned(), uri })
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn is_quic(&self) -> bool {
+        self.uri.scheme_str() == Some("https")
+    }
+
+    /// The host's name, or its address without brackets.
+    pub fn host(&self) -> &str {
+        self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
+    }
+
+    pub fn port(&self) -> u16 {
+        self.uri.port_u16().unwrap_or(if self.is_quic() { 443 } else { 80 })
+    }
+
+    /// The name of the file that it names.
+    pub fn file_name(&self) -> Result<String, Failure> {
+        let last = self.uri.path().rsplit('/').next().unwrap_or_default();
+        match percent_decode_str(last).decode_utf8() {
+            Ok(name) if !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) => {
+                Ok(name.into_owned())
+            }
+            _ => Err(format!("{}: it names no file; give --output FILE", self.text)),
+        }
+    }
+
+    fn at(&self, path: &str) -> Result<Uri, Failure> {
+        let mut parts = self.uri.clone().into_parts();
+        parts.path_and_query = path.parse().ok();
+        Uri::from_parts(parts).map_err(|error| format!("{}: {error}", self.text))
+    }
+}
+
+/// How all downloads are made.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub cc: Option<String>,
+    pub patience: Duration,
+    pub trust: Option<Trust>,
+}
+
+/// What one end knows of the RTT, in ms.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Rtt {
+    pub min: f64,
+    pub smoothed: f64,
+}
+
+/// A download that is done.
+#[derive(Clone, Debug, Serialize)]
+pub struct Done {
+    pub url: String,
+    pub protocol: &'static str,
+    /// This end's congestion control.
+    pub cc: String,
+    /// What came over the network, of the content.
+    pub bytes: u64,
+    /// Where it began; more than 0 where it completed an earlier download.
+    pub from: u64,
+    pub connect_s: f64,
+    /// From the beginning, to the answer's head.
+    pub first_byte_s: f64,
+    /// From the beginning, to the content's last byte.
+    pub fct_s: f64,
+    /// Bytes by `fct_s`.
+    pub goodput_bps: f64,
+    /// Of each second.
+    pub rates_bps: Vec<f64>,
+    /// As this end, which sends little, sees it.
+    pub rtt_ms: Rtt,
+    /// What the server's end says, where it is a `bbrlab serve`.
+    pub sender: Option<Sender>,
+}
+
+enum Connection {
+    Tcp(http1::Connection),
+    Quic(Box<http3::Connection>),
+}
+
+enum Content {
+    Tcp(Incoming),
+    Quic(Box<http3::Content>),
+}
+
+impl Connection {
+    async fn open(url: &Url, settings: &Settings) -> Result<Self, Failure> {
+        let mut said = String::new();
+        for to in addresses(url).await? {
+            let open = async {
+                if let Some(trust) = settings.trust.as_ref().filter(|_| url.is_quic()) {
+                    let open = http3::Connection::open(to, url, trust, settings.cc.as_deref(), settings.patience);
+                    Ok(Self::Quic(Box::new(open.await?)))
+                } else {
+                    Ok(Self::Tcp(http1::Connection::open(to, settings.cc.as_deref()).await?))
+                }
+            };
+            // QUIC has a limit of its own on its handshake, and says more where that ends.
+            let limit = if url.is_quic() { settings.patience * 2 } else { settings.patience };
+            said = match timeout(limit, open).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(what)) => what,
+                Err(_) => "no answer".to_owned(),
+            };
+        }
+        Err(said)
+    }
+
+    async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>, Failure> {
+        Ok(match self {
+            Self::Tcp(connection) => connection.ask(request).await?.map(Content::Tcp),
+            Self::Quic(connection) => connection.ask(request).await?.map(|content| Content::Quic(Box::new(content))),
+        })
+    }
+
+    fn cc(&self) -> &str {
+        match self {
+            Self::Tcp(connection) => connection.cc(),
+            Self::Quic(connection) => connection.cc(),
+        }
+    }
+
+    fn rtt(&self) -> Rtt {
+        match self {
+            Self::Tcp(connection) => connection.rtt(),
+            Self::Quic(connection) => connection.rtt(),
+        }
+    }
+
+    async fn close(self) {
+        if let Self::Quic(connection) = self {
+            connection.close().await;
+        }
+    }
+}
+
+impl Content {
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match self {
+            Self::Tcp(content) => http1::next(content).await,
+            Self::Quic(content) => http3::next(content).await,
+        }
+    }
+}
+
+async fn addresses(url: &Url) -> Result<Vec<SocketAddr>, Failure> {
+    let found = tokio::net::lookup_host((url.host(), url.port())).await;
+    let mut found: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
+    if found.is_empty() {
+        return Err(format!("no address of {:?} was found; check the name", url.host()));
+    }
+    // Where a host has both, the older protocol reaches more of them.
+    found.sort_by_key(SocketAddr::is_ipv6);
+    Ok(found)
+}
+
+/// Downloads. `progress` is told of the bytes that are to come and have come.
+pub async fn fetch(
+    url: &Url,
+    place: &Place,
+    resume: bool,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<Done, Failure> {
+    let fault = |what: Failure| format!("{}: {what}", url.text());
+    let begun = match place {
+        Place::File(path) if resume => file::begun(path, url.text())?,
+        _ => None,
+    };
+    let watch = Watch::start();
+    let mut connection = Connection::open(url, settings).await.map_err(fault)?;
+    let connect_s = watch.seconds();
+    let request = request(url, begun.as_ref())?;
+    let answer = timeout(settings.patience, connection.ask(request)).await;
+    let answer = answer.unwrap_or_else(|_| Err("the server went silent".to_owned())).map_err(fault)?;
+    let first_byte_s = watch.seconds();
+    let (head, mut content) = answer.into_parts();
+    let start = Start::of(url, head.status, &head.headers, begun.as_ref()).map_err(fault)?;
+    let mut sink = Sink::open(place, &start.version, start.from > 0)?;
+    progress.expect(start.length.unwrap_or(0));
+    let mut taken = Taken { watch, bytes: 0, rates: Vec::new() };
+    // Where nothing is missing, what comes is only the server's way to say so.
+    let came = match start.length {
+        Some(0) => Ok(()),
+        _ => take(&mut content, &mut taken, &mut sink, settings.patience, progress).await,
+    };
+    let fct_s = watch.seconds();
+    let short = start.length.is_some_and(|length| taken.bytes < length);
+    if came.is_err() || short {
+        let size = start.length.map_or_else(|| "all".to_owned(), |length| (start.from + length).to_string());
+        let what = came.err().unwrap_or_else(|| "the server ended it early".to_owned());
+        let kept = sink.abandon(start.from + taken.bytes);
+        return Err(fault(format!("{what}, after {} of {size} bytes{kept}", start.from + taken.bytes)));
+    }
+    if start.length.is_some_and(|length| taken.bytes > length) {
+        return Err(fault("more came than the server announced".to_owned()));
+    }
+    sink.finish()?;
+    let is_ours = head.headers.get(SERVER).is_some_and(|name| name.as_bytes() == sender::SERVER.as_bytes());
+    let sender = if is_ours { report(url, &mut connection).await } else { None };
+    let done = Done {
+        url: url.text().to_owned(),
+        protocol: if url.is_quic() { "h3" } else { "http/1.1" },
+        cc: connection.cc().to_owned(),
+        bytes: taken.bytes,
+        from: start.from,
+        connect_s,
+        first_byte_s,
+        fct_s,
+        goodput_bps: taken.bytes as f64 * 8.0 / fct_s.max(1e-9),
+        rates_bps: taken.rates_bps(fct_s),
+        rtt_ms: connection.rtt(),
+        sender,
+    };
+    connection.close().await;
+    Ok(done)
+}
+
+/// A request for the whole, or for the rest.
+fn request(url: &Url, begun: Option<&Begun>) -> Result<Request<()>, Failure> {
+    let mut request = Request::get(url.uri.clone()).header(USER_AGENT, concat!("bbrlab/", env!("CARGO_PKG_VERSION")));
+    if let Some(begun) = begun
+        && let Some(validator) = begun.version.validator()
+    {
+        request = request.header(RANGE, format!("bytes={}-", begun.bytes)).header(IF_RANGE, validator);
+    }
+    request.body(()).map_err(|error| format!("{}: {error}", url.text()))
+}
+
+/// What the head of an answer announces.
+struct Start {
+    version: Version,
+    /// Where the content begins.
+    from: u64,
+    /// How much of it is to come.
+    length: Option<u64>,
+}
+
+impl Start {
+    fn of(url: &Url, status: StatusCode, headers: &HeaderMap, begun: Option<&Begun>) -> Result<Self, Failure> {
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let length: Option<u64> = text(CONTENT_LENGTH).and_then(|length| length.parse().ok());
+        let mut version =
+            Version { url: url.text().to_owned(), size: length, etag: text(ETAG), last_modified: text(LAST_MODIFIED) };
+        match (status, begun) {
+            // Also where the rest was asked for: the server has another version now, or no ranges.
+            (StatusCode::OK, _) => Ok(Self { version, from: 0, length }),
+            (StatusCode::PARTIAL_CONTENT, Some(begun)) => {
+                let range = text(CONTENT_RANGE).unwrap_or_default();
+                let (from, size) = parsed(&range).ok_or_else(|| format!("it answers with a range {range:?}"))?;
+                let same = version.etag.is_none() || begun.version.etag.is_none() || version.etag == begun.version.etag;
+                let fits = begun.version.size.is_none_or(|before| before == size);
+                if from != begun.bytes || !same || !fits {
+                    return Err("it answers with a part of another version; leave --resume out".to_owned());
+                }
+                version.size = Some(size);
+                Ok(Self { version, from, length: Some(size - from) })
+            }
+            (StatusCode::RANGE_NOT_SATISFIABLE, Some(begun)) if begun.version.size == Some(begun.bytes) => {
+                Ok(Self { version: begun.version.clone(), from: begun.bytes, length: Some(0) })
+            }
+            (status, _) => match text(LOCATION).filter(|_| status.is_redirection()) {
+                Some(location) => Err(format!("it has moved to {location}; write that")),
+                None => Err(format!("the server answers {status}")),
+            },
+        }
+    }
+}
+
+/// The first byte and the size, of `bytes 5-9/10`.
+fn parsed(range: &str) -> Option<(u64, u64)> {
+    let (part, size) = range.strip_prefix("bytes ")?.split_once('/')?;
+    let (from, to) = part.split_once('-')?;
+    let (from, to, size): (u64, u64, u64) = (from.parse().ok()?, to.parse().ok()?, size.parse().ok()?);
+    (from <= to && to + 1 == size).then_some((from, size))
+}
+
+/// What came, and when.
+struct Taken {
+    watch: Watch,
+    bytes: u64,
+    rates: Vec<u64>,
+}
+
+impl Taken {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        let second = (self.watch.seconds() as usize).min(RATES_MOST - 1);
+        if self.rates.len() <= second {
+            self.rates.resize(second + 1, 0);
+        }
+        self.rates[second] += bytes as u64;
+    }
+
+    /// The last second is seldom a whole one.
+    fn rates_bps(&self, end_s: f64) -> Vec<f64> {
+        let span = |second: usize| (end_s - second as f64).clamp(1e-3, 1.0);
+        self.rates.iter().enumerate().map(|(second, bytes)| *bytes as f64 * 8.0 / span(second)).collect()
+    }
+}
+
+async fn take(
+    content: &mut Content,
+    taken: &mut Taken,
+    sink: &mut Sink,
+    patience: Duration,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    loop {
+        match timeout(patience, content.next()).await {
+            Err(_) => return Err("the server went silent".to_owned()),
+            Ok(Err(what)) => return Err(what),
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Ok(Some(bytes))) => {
+                taken.add(bytes.len());
+                progress.add(bytes.len() as u64);
+                sink.write(&bytes)?;
+            }
+        }
+    }
+}
+
+/// What the server's end of this connection has seen; none, where it does not say.
+async fn report(url: &Url, connection: &mut Connection) -> Option<Sender> {
+    let ask = async {
+        let request = Request::get(url.at(sender::PATH).ok()?).body(()).ok()?;
+        let (_, mut content) = connection.ask(request).await.ok()?.into_parts();
+        let mut text = Vec::new();
+        while let Some(bytes) = content.next().await.ok()? {
+            text.extend_from_slice(&bytes);
+            if text.len() > REPORT_BYTES {
+                return None;
+            }
+        }
+        serde_json::from_slice(&text).ok()
+    };
+    timeout(REPORT, ask).await.ok()?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_the_rest_or_nothing() {
+        assert_eq!(parsed("bytes 5-9/10"), Some((5, 10)));
+        for range in ["", "bytes 5-8/10", "bytes 9-5/10", "bytes */10", "bytes 5-9/*", "octets 5-9/10"] {
+            assert_eq!(parsed(range), None, "{range}");
+        }
+    }
+
+    #[test]
+    fn a_url_names_its_file_and_nothing_elsewhere() {
+        let name = |text: &str| Url::parse(text).unwrap().file_name();
+        assert_eq!(name("http://h/a/b%20c?d").unwrap(), "b c");
+        for text in ["http://h/", "http://h", "http://h/a/..", "http://h/%2e%2e", "http://h/..%2fa", "http://h/%00"] {
+            assert!(name(text).is_err(), "{text}");
+        }
+        for text in ["", "file", "ftp://h/a", "//h/a", "http:///a", "http://u:p@h/a"] {
+            assert!(Url::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Which servers are trusted, and why another one is not.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use data_encoding::BASE64;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use super::GetArgs;
+use crate::Failure;
+use crate::command::serve::certificate::spki_hash;
+
+/// Bytes of a hash.
+const HASH_BYTES: usize = 32;
+
+/// Whom the user trusts.
+#[derive(Clone, Debug)]
+enum Trusted {
+    Anyone,
+    Key(String),
+    Authorities(Arc<WebPkiServerVerifier>),
+}
+
+/// Checks certificates, and remembers what was wrong: QUIC would tell the number of an alert.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    trusted: Trusted,
+    provider: Arc<CryptoProvider>,
+    wrong: Arc<Mutex<Option<String>>>,
+}
+
+impl Trust {
+    /// Whom the arguments trust.
+    pub fn of(args: &GetArgs) -> Result<Self, Failure> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let trusted = match (&args.spki, args.insecure) {
+            (_, true) => Trusted::Anyone,
+            (Some(hash), _) => Trusted::Key(hash_of(hash)?),
+            (None, false) => Trusted::Authorities(authorities(args.ca.as_deref(), &provider)?),
+        };
+        Ok(Self { trusted, provider, wrong: Arc::default() })
+    }
+
+    /// What was wrong with the certificate, if anything was.
+    pub fn wrong(&self) -> Option<String> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// TLS for one connection, whose faults are its own.
+    pub fn tls(&self) -> Result<(ClientConfig, Self), Error> {
+        let own = Self { wrong: Arc::default(), ..self.clone() };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
+        let mut tls = builder
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(own.clone()))
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        Ok((tls, own))
+    }
+}
+
+fn hash_of(text: &str) -> Result<String, Failure> {
+    match BASE64.decode(text.as_bytes()) {
+        Ok(hash) if hash.len() == HASH_BYTES => Ok(text.to_owned()),
+        _ => Err(format!("--spki: {text:?} is no SHA-256 hash in Base64; `bbrlab serve` prints its own")),
+    }
+}
+
+/// The system's authorities, or those of a file.
+fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, Failure> {
+    let mut roots = RootCertStore::empty();
+    match file {
+        None => {
+            let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Some(file) => {
+            let fault = |what: &str| format!("--ca: {}: {what}", file.display());
+            let text = std::fs::read(file).map_err(|error| fault(&error.to_string()))?;
+            for certificate in CertificateDer::pem_slice_iter(&text) {
+                let certificate = certificate.map_err(|_| fault("it holds no certificate in PEM"))?;
+                roots.add(certificate).map_err(|_| fault("a certificate of it cannot be read"))?;
+            }
+            if roots.is_empty() {
+                return Err(fault("it holds no certificate in PEM"));
+            }
+        }
+    }
+    if roots.is_empty() {
+        return Err("get: this system trusts no authority; give --spki HASH, --ca FILE or --insecure".to_owned());
+    }
+    let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
+    built.map_err(|error| format!("--ca: {error}"))
+}
+
+/// What a user can do about a certificate.
+fn plain(error: &Error) -> String {
+    let what = match error {
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "its certificate is for another name",
+        Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+            "its certificate has expired"
+        }
+        Error::InvalidCertificate(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) => {
+            "its certificate is not valid yet"
+        }
+        Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+            return "its key is not the one of --spki".to_owned();
+        }
+        // An authority of the same name with another key did not sign it either.
+        Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            "nobody we trust signed its certificate"
+        }
+        _ => "its certificate does not fit",
+    };
+    format!("{what}; give --spki HASH, --ca FILE or --insecure")
+}
+
+impl ServerCertVerifier for Trust {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = match &self.trusted {
+            Trusted::Anyone => Ok(ServerCertVerified::assertion()),
+            Trusted::Key(hash) if spki_hash(certificate).is_ok_and(|own| own == *hash) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            Trusted::Key(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
+            Trusted::Authorities(verifier) => {
+                verifier.verify_server_cert(certificate, intermediates, name, ocsp_response, now)
+            }
+        };
+        if let Err(error) = &verified {
+            *self.wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(plain(error));
+        }
+        verified
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,68 @@
+//! The server's certificate: made on the spot or read, and the hash by which a client can know its key.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use data_encoding::BASE64;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::ParsedCertificate;
+use time::{Duration, OffsetDateTime};
+
+use crate::Failure;
+use crate::clock::today;
+
+/// How long one that is made is valid. Browsers refuse to be told of a key by its hash where it is 14 days or longer.
+const VALID: Duration = Duration::days(13);
+/// How far a client's clock may be behind.
+const BEFORE: Duration = Duration::hours(1);
+
+/// A chain and its key.
+pub struct Certificate {
+    pub chain: Vec<CertificateDer<'static>>,
+    pub key: PrivateKeyDer<'static>,
+}
+
+/// Makes a self-signed certificate for this host's own names and the address it is served at.
+pub fn make(address: IpAddr) -> Result<Certificate, Failure> {
+    let fault = |error: rcgen::Error| format!("serve: a certificate: {error}");
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if !address.is_unspecified() && !names.contains(&address.to_string()) {
+        names.push(address.to_string());
+    }
+    // ECDSA on P-256: what browsers take in this role.
+    let key = KeyPair::generate().map_err(fault)?;
+    let mut params = CertificateParams::new(names).map_err(fault)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "bbrlab serve");
+    let now = OffsetDateTime::from(today());
+    params.not_before = now - BEFORE;
+    params.not_after = now - BEFORE + VALID;
+    let certificate = params.self_signed(&key).map_err(fault)?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok(Certificate { chain: vec![certificate.der().clone()], key: key.into() })
+}
+
+/// Reads a chain and its key.
+pub fn read(chain: &Path, key: &Path) -> Result<Certificate, Failure> {
+    let fault = |flag: &str, path: &Path, error: pem::Error, wanted: &str| match error {
+        pem::Error::Io(error) => format!("{flag}: {}: {error}", path.display()),
+        _ => format!("{flag}: {}: it holds no {wanted} in PEM", path.display()),
+    };
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(chain).and_then(|certificates| certificates.collect());
+    let certificates = certificates.map_err(|error| fault("--cert", chain, error, "certificate"))?;
+    if certificates.is_empty() {
+        return Err(fault("--cert", chain, pem::Error::NoItemsFound, "certificate"));
+    }
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| fault("--key", key, error, "private key"))?;
+    Ok(Certificate { chain: certificates, key })
+}
+
+/// SHA-256 of the public key, as browsers and `bbrlab get --spki` take it.
+pub fn spki_hash(certificate: &CertificateDer<'_>) -> Result<String, rustls::Error> {
+    let key = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
+    Ok(BASE64.encode(ring::digest::digest(&ring::digest::SHA256, &key).as_ref()))
+}

@@ -1,0 +1,163 @@
+//! HTTP/3 on QUIC, by h3 over s2n-quic.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bbrlab_quic::s2n::Named;
+use bytes::Bytes;
+use h3::error::Code;
+use h3::server::RequestResolver;
+use http_body_util::BodyExt;
+use hyper::Response;
+use rustls::ServerConfig;
+use s2n_quic::Server;
+use s2n_quic::provider::endpoint_limits;
+use s2n_quic::provider::limits::Limits;
+use s2n_quic::provider::tls::rustls as s2n_tls;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::certificate::Certificate;
+use super::open::{Shared, why};
+use super::sender::{Watched, Watcher};
+use crate::Failure;
+
+/// Bytes of a request's head.
+const HEAD_MAX: u64 = 16 * 1024;
+/// Requests at once on a connection.
+const REQUESTS: u64 = 32;
+/// What an answer may have on its way and not acknowledged: 640 Mbit/s at 100 ms.
+const SEND_BUFFER: u32 = 8 << 20;
+/// Answers at once, over all connections: the bound on these buffers together is 1 GiB.
+pub const ANSWERS: usize = 128;
+/// Handshakes under way beyond which a client must show that its address is its own.
+const HANDSHAKES: usize = 64;
+/// A handshake takes this long at most.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// TLS as QUIC wants it, for HTTP/3 alone.
+fn tls(certificate: Certificate) -> Result<ServerConfig, Failure> {
+    let fault = |error: rustls::Error| format!("serve: certificate: {}", misfit(&error));
+    let mut tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(fault)?
+        .with_no_client_auth()
+        .with_single_cert(certificate.chain, certificate.key)
+        .map_err(fault)?;
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    Ok(tls)
+}
+
+/// Why a certificate and a key cannot be used.
+fn misfit(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InconsistentKeys(_) => "the private key is not the certificate's".to_owned(),
+        rustls::Error::InvalidCertificate(_) => "it cannot be read; give an X.509 version 3 certificate".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+/// Listens.
+pub fn listen(at: SocketAddr, cc: Named, certificate: Certificate, patience: Duration) -> Result<Server, Failure> {
+    let tls = s2n_tls::Server::from(tls(certificate)?);
+    // The stack would say only that its endpoint did not start.
+    drop(std::net::UdpSocket::bind(at).map_err(|error| format!("--quic: {at}: {}", why(&error)))?);
+    let fault = |error: &dyn std::fmt::Display| format!("--quic: {at}: {error}");
+    let limits = Limits::new()
+        .with_max_idle_timeout(patience)
+        .and_then(|limits| limits.with_max_handshake_duration(HANDSHAKE))
+        .and_then(|limits| limits.with_max_open_remote_bidirectional_streams(REQUESTS))
+        .and_then(|limits| limits.with_max_send_buffer_size(SEND_BUFFER))
+        .map_err(|error| fault(&error))?;
+    let handshakes = endpoint_limits::Default::builder()
+        .with_inflight_handshake_limit(HANDSHAKES)
+        .and_then(|limits| limits.build())
+        .map_err(|error| fault(&error))?;
+    Server::builder()
+        .with_limits(limits)
+        .map_err(|error| fault(&error))?
+        .with_endpoint_limits(handshakes)
+        .map_err(|error| fault(&error))?
+        .with_tls(tls)
+        .map_err(|error| fault(&error))?
+        .with_io(at)
+        .map_err(|error| fault(&error))?
+        .with_event(Watcher)
+        .map_err(|error| fault(&error))?
+        .with_congestion_controller(cc)
+        .map_err(|error| fault(&error))?
+        .start()
+        .map_err(|error| fault(&error))
+}
+
+/// Serves connections, so many at once; the others are told to go.
+pub async fn serve(mut server: Server, shared: Arc<Shared>) {
+    let places = Arc::new(Semaphore::new(shared.connections));
+    while let Some(connection) = server.accept().await {
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            connection.close(code(Code::H3_EXCESSIVE_LOAD));
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            serve_one(connection, &shared).await;
+            drop(place);
+        });
+    }
+}
+
+fn code(code: Code) -> s2n_quic::application::Error {
+    s2n_quic::application::Error::new(code.value()).unwrap_or(s2n_quic::application::Error::UNKNOWN)
+}
+
+async fn serve_one(connection: s2n_quic::Connection, shared: &Arc<Shared>) {
+    let handle = connection.handle();
+    let (Ok(from), Ok(watched)) = (handle.remote_addr(), handle.query_event_context(Arc::<Watched>::clone)) else {
+        return;
+    };
+    tokio::select! {
+        () = requests(connection, from, shared, &watched) => {}
+        () = watched.activity.stalls(shared.patience) => handle.close(code(Code::H3_EXCESSIVE_LOAD)),
+    }
+}
+
+async fn requests(connection: s2n_quic::Connection, from: SocketAddr, shared: &Arc<Shared>, watched: &Arc<Watched>) {
+    let connection = tachyon_quic::Connection::new(connection);
+    let mut builder = h3::server::builder();
+    builder.max_field_section_size(HEAD_MAX);
+    let Ok(mut connection) = builder.build::<_, Bytes>(connection).await else { return };
+    let mut answers = JoinSet::new();
+    while let Ok(Some(resolver)) = connection.accept().await {
+        answers.spawn(answer(resolver, from, Arc::clone(shared), Arc::clone(watched)));
+        while answers.try_join_next().is_some() {}
+    }
+}
+
+type Resolver = RequestResolver<tachyon_quic::Connection, Bytes>;
+
+/// Answers one request. Where the client goes meanwhile, there is nobody to tell.
+async fn answer(resolver: Resolver, from: SocketAddr, shared: Arc<Shared>, watched: Arc<Watched>) {
+    let Ok((request, stream)) = resolver.resolve_request().await else { return };
+    watched.activity.asked();
+    let Ok(_one) = shared.answers.acquire().await else { return };
+    let (head, ()) = request.into_parts();
+    let answer = shared.site.answer(&head, || watched.sender(&shared.cc)).await;
+    shared.note(from, "h3", &head, answer.status());
+    let (head, mut body) = answer.into_parts();
+    let (mut stream, mut requested) = stream.split();
+    requested.stop_sending(Code::H3_NO_ERROR); // what a request carries is of no interest
+    if stream.send_response(Response::from_parts(head, ())).await.is_err() {
+        return;
+    }
+    while let Some(block) = body.frame().await {
+        let Ok(Ok(block)) = block.map(|frame| frame.into_data()) else {
+            return stream.stop_stream(Code::H3_INTERNAL_ERROR);
+        };
+        if stream.send_data(block).await.is_err() {
+            return;
+        }
+    }
+    let _ = stream.finish().await;
+}

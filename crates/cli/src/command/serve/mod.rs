@@ -1,0 +1,120 @@
+//! `bbrlab serve`: files and bytes over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is asked for.
+//! What a client can take of memory, connections and time is bounded.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+#[cfg(feature = "quic")]
+mod activity;
+#[cfg(feature = "quic")]
+mod body;
+#[cfg(feature = "quic")]
+pub mod certificate;
+#[cfg(feature = "quic")]
+mod http3;
+#[cfg(feature = "quic")]
+mod open;
+#[cfg(feature = "quic")]
+pub mod sender;
+#[cfg(feature = "quic")]
+mod site;
+#[cfg(feature = "quic")]
+pub mod tcp;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bbrlab_sim::scenario::{TimeSpan, Volume};
+use clap::Args;
+
+use crate::{Failure, Verdict};
+
+/// Arguments of `bbrlab serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        bbrlab serve --root . --cc bbr3 --tcp-cc bbr\n  \
+        bbrlab serve --memory 1GB --quic 4433 --cc bbr3,loss_thresh=1%\n  \
+        bbrlab emulate --rate 100mbit --rtt 20ms --data down --server 'bbrlab serve --memory 1GB --quic $BBRLAB_SERVER_IP:4433' -- \\\n    \
+            sh -c 'bbrlab get --insecure --output /dev/null https://$BBRLAB_SERVER_IP:4433/bytes/100MB'\n\n\
+        Without --tcp and --quic it listens on both, on this host's own address alone: 127.0.0.1:8080 and 127.0.0.1:4433.\n\
+        It ends when it is interrupted.")]
+pub struct ServeArgs {
+    /// Serve the files of this directory, and nothing that lies outside of it
+    #[arg(long, value_name = "DIR", help_heading = "Content")]
+    pub root: Option<PathBuf>,
+    /// Serve /bytes/SIZE, made on the fly, up to this size, as in /bytes/10MB
+    #[arg(long, value_name = "SIZE", help_heading = "Content")]
+    pub memory: Option<Volume>,
+    /// HTTP/1.1 on TCP at this port, or address and port; port 0 is one that is free
+    #[arg(long, value_name = "[ADDR:]PORT", help_heading = "Addresses")]
+    pub tcp: Option<At>,
+    /// HTTP/3 on QUIC at this port, or address and port; port 0 is one that is free
+    #[arg(long, value_name = "[ADDR:]PORT", help_heading = "Addresses")]
+    pub quic: Option<At>,
+    /// QUIC's congestion control: bbr3 or any other of `bbrlab list algorithms` with its parameters, s2n:bbr or s2n:cubic
+    #[arg(long, value_name = "CC", default_value = "bbr3", help_heading = "Congestion control")]
+    pub cc: String,
+    /// TCP's, of those that the kernel has, as in bbr1 or cubic; or one of ours that `bbrlab host load` put there [default:
+    /// the kernel's]
+    #[arg(long, value_name = "CC", help_heading = "Congestion control")]
+    pub tcp_cc: Option<String>,
+    /// The certificate with its chain, in PEM [default: one made on the spot, valid for 13 days]
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = "Certificate")]
+    pub cert: Option<PathBuf>,
+    /// Its private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Certificate")]
+    pub key: Option<PathBuf>,
+    /// Connections at once on each of TCP and QUIC
+    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
+    pub connections: u32,
+    /// A connection that moves less than 1 kB in this time is closed
+    #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Limits")]
+    pub patience: TimeSpan,
+    /// Print a line for each answer
+    #[arg(long, help_heading = "Output")]
+    pub log: bool,
+}
+
+/// Where to listen: on the loopback address unless another one is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At(pub SocketAddr);
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let port = text.strip_prefix(':').unwrap_or(text);
+        let own = port.parse().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+        own.or_else(|_| text.parse())
+            .map(Self)
+            .map_err(|_| format!("{text:?} is no address with a port; write 4433, 127.0.0.1:4433 or [::1]:4433"))
+    }
+}
+
+/// Serves until it is interrupted.
+#[cfg(feature = "quic")]
+pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
+    open::run(args)
+}
+
+/// Says what is missing.
+#[cfg(not(feature = "quic"))]
+pub fn run(_args: &ServeArgs) -> Result<Verdict, Failure> {
+    Err("serve: this build has no QUIC; build with the feature quic".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_the_loopback_address() {
+        for text in ["4433", ":4433", "127.0.0.1:4433"] {
+            assert_eq!(text.parse::<At>().unwrap().0.to_string(), "127.0.0.1:4433");
+        }
+        assert_eq!("0.0.0.0:80".parse::<At>().unwrap().0.to_string(), "0.0.0.0:80");
+        assert_eq!("[::1]:80".parse::<At>().unwrap().0.to_string(), "[::1]:80");
+        for text in ["", ":", "localhost:80", "70000", "1.2.3.4"] {
+            assert!(text.parse::<At>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What the sender of a connection has seen of its path. The receiver cannot know it: `serve` answers it at a path of its own, and
+//! `get` asks for it over the same connection.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+
+use bbrlab_live::socket::tcp_info;
+use bbrlab_sim::metrics::Histogram;
+use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber, events};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, PoisonError};
+
+use super::activity::Activity;
+
+/// Where a connection's sender is asked for.
+pub const PATH: &str = "/.well-known/bbrlab";
+/// How a server that answers there calls itself.
+pub const SERVER: &str = "bbrlab";
+
+/// A sender's own figures, since its connection began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sender {
+    /// Its congestion control.
+    pub cc: String,
+    /// Packets sent, those with data and those without; TCP's segments.
+    pub packets: u64,
+    /// Packets that QUIC declared lost; segments that TCP sent again.
+    pub retransmits: u64,
+    /// Smoothed RTT.
+    pub rtt_ms: f64,
+    /// Shortest RTT.
+    pub rtt_min_ms: f64,
+    /// Median and 95th percentile of each ACK's RTT. TCP does not tell them.
+    pub rtt_p50_ms: Option<f64>,
+    pub rtt_p95_ms: Option<f64>,
+}
+
+/// What the kernel says of a TCP connection.
+pub fn of_tcp(fd: &OwnedFd, cc: &str) -> Sender {
+    let Ok(info) = tcp_info(fd) else { return Sender { cc: cc.to_owned(), ..Sender::default() } };
+    Sender {
+        cc: cc.to_owned(),
+        packets: info.segs_out.into(),
+        retransmits: info.total_retrans.into(),
+        rtt_ms: f64::from(info.rtt) / 1e3,
+        rtt_min_ms: f64::from(info.min_rtt) / 1e3,
+        rtt_p50_ms: None,
+        rtt_p95_ms: None,
+    }
+}
+
+/// What is known of a QUIC connection.
+#[derive(Debug, Default)]
+pub struct Watched {
+    pub activity: Activity,
+    tally: Mutex<Tally>,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    packets: u64,
+    lost: u64,
+    smoothed_ns: u128,
+    min_ns: u128,
+    rtts_ns: Histogram,
+}
+
+impl Watched {
+    /// The figures so far.
+    pub fn sender(&self, cc: &str) -> Sender {
+        let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let quantile = |q| Some(tally.rtts_ns.quantile(q) / 1e6).filter(|rtt| *rtt > 0.0);
+        Sender {
+            cc: cc.to_owned(),
+            packets: tally.packets,
+            retransmits: tally.lost,
+            rtt_ms: tally.smoothed_ns as f64 / 1e6,
+            rtt_min_ms: tally.min_ns as f64 / 1e6,
+            rtt_p50_ms: quantile(0.5),
+            rtt_p95_ms: quantile(0.95),
+        }
+    }
+
+    fn count(&self, what: impl FnOnce(&mut Tally)) {
+        what(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Gives each connection a [`Watched`].
+#[derive(Debug)]
+pub struct Watcher;
+
+impl Subscriber for Watcher {
+    type ConnectionContext = Arc<Watched>;
+
+    fn create_connection_context(&mut self, _: &ConnectionMeta, _: &ConnectionInfo) -> Arc<Watched> {
+        Arc::default()
+    }
+
+    fn on_packet_sent(&mut self, watched: &mut Arc<Watched>, _: &ConnectionMeta, _: &events::PacketSent) {
+        watched.count(|tally| tally.packets += 1);
+    }
+
+    fn on_packet_lost(&mut self, watched: &mut Arc<Watched>, _: &ConnectionMeta, event: &events::PacketLost) {
+        if !event.is_mtu_probe {
+            watched.count(|tally| tally.lost += 1);
+        }
+    }
+
+    fn on_recovery_metrics(&mut self, watched: &mut Arc<Watched>, _: &ConnectionMeta, event: &events::RecoveryMetrics) {
+        watched.count(|tally| {
+            tally.smoothed_ns = event.smoothed_rtt.as_nanos();
+            tally.min_ns = event.min_rtt.as_nanos();
+            tally.rtts_ns.add(u64::try_from(event.latest_rtt.as_nanos()).unwrap_or(u64::MAX));
+        });
+    }
+
+    fn on_tx_stream_progress(
+        &mut self,
+        watched: &mut Arc<Watched>,
+        _: &ConnectionMeta,
+        event: &events::TxStreamProgress,
+    ) {
+        watched.activity.moved(event.bytes);
+    }
+}

@@ -1,0 +1,171 @@
+//! HTTP/1.1 on TCP, its congestion control chosen at the listening socket.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bbrlab_core::AlgorithmConfig;
+use bbrlab_host::objects::kernel_name;
+use bbrlab_live::flows::kernel_cc;
+use bbrlab_live::socket::abort_on_close;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::errno::Errno;
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::activity::Activity;
+use super::open::{Shared, why};
+use super::sender;
+use crate::Failure;
+
+/// Bytes of a request's head.
+const HEAD_MAX: usize = 16 * 1024;
+/// What is read ahead, or waits to be written.
+const BUFFER: usize = 128 * 1024;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// A pause where no connection can be accepted, for want of descriptors say.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// The kernel's name of a congestion control, given by ours or by its own.
+pub fn kernels(text: &str) -> Result<String, Failure> {
+    match AlgorithmConfig::named(text.split(',').next().unwrap_or_default()) {
+        Some(_) if text.contains(',') => {
+            Err(format!("{text}: what is in the kernel has its parameters already; write the name alone"))
+        }
+        Some(algorithm) => Ok(kernel_cc(&algorithm).map_or_else(|_| kernel_name(text), str::to_owned)),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// Sets a socket's congestion control.
+pub fn control(socket: &impl AsFd, flag: &str, name: &str) -> Result<(), Failure> {
+    let kernels = kernels(name).map_err(|what| format!("{flag}: {what}"))?;
+    setsockopt(socket, sockopt::TcpCongestion, &OsString::from(&kernels)).map_err(|error| match error {
+        Errno::EPERM => format!("{flag}: {name}: the kernel leaves {kernels} to root; see net.ipv4.tcp_allowed_congestion_control"),
+        _ => format!("{flag}: {name}: this kernel has no congestion control {kernels}; see `bbrlab check`, or load ours with `bbrlab host load`"),
+    })
+}
+
+/// A socket's congestion control.
+pub fn controlled(socket: &impl AsFd) -> String {
+    let name = getsockopt(socket, sockopt::TcpCongestion).unwrap_or_default();
+    name.to_string_lossy().trim_end_matches('\0').to_owned()
+}
+
+/// Listens.
+pub fn listen(at: SocketAddr, cc: Option<&str>) -> Result<TcpListener, Failure> {
+    let fault = |error: io::Error| format!("--tcp: {at}: {}", why(&error));
+    let socket = if at.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(fault)?;
+    socket.set_reuseaddr(true).map_err(fault)?;
+    if let Some(cc) = cc {
+        control(&socket, "--tcp-cc", cc)?;
+    }
+    socket.bind(at).map_err(fault)?;
+    socket.listen(BACKLOG).map_err(fault)
+}
+
+/// Serves connections, so many at once; the others wait in the kernel.
+pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let places = Arc::new(Semaphore::new(shared.connections));
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let Ok((stream, from)) = listener.accept().await else {
+            tokio::time::sleep(BREATH).await;
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            // A client that vanishes or does not read is found by the clock below.
+            drop(connection(stream, from, &shared).await);
+            drop(place);
+        });
+    }
+}
+
+async fn connection(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = Arc::new(stream.as_fd().try_clone_to_owned()?);
+    let cc = controlled(&socket);
+    let activity = Arc::new(Activity::default());
+    let counted = Counted { stream, activity: Arc::clone(&activity) };
+    let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
+        activity.asked();
+        let (socket, cc, shared) = (Arc::clone(&socket), cc.clone(), Arc::clone(shared));
+        async move {
+            let (head, _) = request.into_parts();
+            let answer = shared.site.answer(&head, || sender::of_tcp(&socket, &cc)).await;
+            shared.note(from, "http/1.1", &head, answer.status());
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(shared.patience)
+        .max_header_size(HEAD_MAX)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(counted), service);
+    tokio::select! {
+        _ = served => Ok(()),
+        () = activity.stalls(shared.patience) => abort_on_close(&socket),
+    }
+}
+
+/// A stream whose written bytes are counted.
+struct Counted {
+    stream: TcpStream,
+    activity: Arc<Activity>,
+}
+
+impl Counted {
+    fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.activity.moved(*bytes);
+        }
+        written
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, room)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.count(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.count(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,272 @@
+//! `bbrlab get`: downloads that are completed, and those that cannot be.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::bench::{COMMAND, Dir, Served, noise, said, text};
+
+/// Leaves behind what an interrupted download would.
+fn leave(dir: &Dir, name: &str, bytes: &[u8], note: &Value) {
+    dir.file(&format!("{name}.part"), bytes);
+    dir.file(&format!("{name}.part.json"), note.to_string().as_bytes());
+}
+
+#[test]
+fn a_download_is_completed_if_the_server_has_the_same_version() {
+    let (from, to) = (Dir::new("resume"), Dir::new("resume-to"));
+    let bytes = noise(2_000_000);
+    from.file("file", &bytes);
+    let server = Served::new(&from, &[]);
+    let (_, head, _) = server.ask("HEAD /file HTTP/1.1");
+    let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap().to_owned();
+    for url in [server.http("/file"), server.https("/file")] {
+        let note = |tag: &str| serde_json::json!({ "url": url, "size": 2_000_000, "etag": tag, "last_modified": null });
+        let resume = || to.measured(&["--insecure", "--resume", &url]);
+        leave(&to, "file", &bytes[..700_000], &note(&tag));
+        let done = resume();
+        assert_eq!((text(&done[0]["from"]), text(&done[0]["bytes"])), (700_000, 1_300_000));
+        assert!(to.read("file") == bytes);
+        assert_eq!(fs::read_dir(&to.0).unwrap().count(), 1);
+        // All of it was there, but for its name.
+        leave(&to, "file", &bytes, &note(&tag));
+        assert_eq!(text(&resume()[0]["bytes"]), 0);
+        // Another version: from the beginning.
+        leave(&to, "file", &[7; 700_000], &note("\"old\""));
+        assert_eq!(text(&resume()[0]["from"]), 0);
+        assert!(to.read("file") == bytes);
+        // Nothing to complete.
+        assert_eq!(text(&resume()[0]["from"]), 0);
+        for (part, note, says) in [
+            (&bytes[..9], None, "nothing says of which version it is a part; remove it, or leave --resume out"),
+            (&bytes[..9], Some(serde_json::json!({ "url": "http://other/" })), "it is a part of http://other/"),
+            (&bytes[..9], Some(serde_json::json!({ "url": url })), "its server does not name versions"),
+            (
+                &bytes[..9],
+                Some(serde_json::json!({ "url": url, "etag": "\"a\"", "size": 5 })),
+                "it is longer than the whole",
+            ),
+            (&bytes[..9], Some(serde_json::json!("x")), "cannot be read"),
+        ] {
+            leave(&to, "file", part, &note.clone().unwrap_or_default());
+            if note.is_none() {
+                fs::remove_file(to.0.join("file.part.json")).unwrap();
+            }
+            let line = to.refused(&["--insecure", "--resume", &url]);
+            assert!(line.contains(says), "{line}");
+            assert!(to.read("file.part") == part, "it is still there");
+        }
+        let _ = fs::remove_file(to.0.join("file.part"));
+        let _ = fs::remove_file(to.0.join("file.part.json"));
+    }
+}
+
+/// Answers each connection with the next of some texts, and closes it.
+fn impostor(answers: Vec<Vec<u8>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap()).lines();
+            while reader.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let _ = stream.write_all(&answer);
+        }
+    });
+    at
+}
+
+#[test]
+fn a_truncated_download_is_kept_and_completed_and_a_wrong_answer_refused() {
+    let dir = Dir::new("truncated");
+    let whole =
+        |content: &str| format!("HTTP/1.1 200 OK\r\nETag: \"v\"\r\nContent-Length: 10\r\n\r\n{content}").into_bytes();
+    let part = |range: &str, content: &str| {
+        format!("HTTP/1.1 206 Partial Content\r\nETag: \"v\"\r\nContent-Range: bytes {range}\r\nContent-Length: {}\r\n\r\n{content}", content.len()).into_bytes()
+    };
+    let url = format!(
+        "http://{}/file",
+        impostor(vec![
+            whole("0123"),
+            part("5-9/10", "56789"),
+            part("4-10/11", "456789a"),
+            part("4-9/10", "45"),
+            part("6-9/10", "6789")
+        ])
+    );
+    let line = dir.refused(&[&url]);
+    assert!(
+        line.contains(
+            "the server closed the connection, after 4 of 10 bytes; file.part keeps what came, --resume completes it"
+        ),
+        "{line}"
+    );
+    assert_eq!(dir.read("file.part"), b"0123");
+    for _ in 0..2 {
+        let line = dir.refused(&["--resume", &url]);
+        assert!(line.contains("it answers with a part of another version"), "{line}");
+        assert_eq!(dir.read("file.part"), b"0123");
+    }
+    assert!(dir.refused(&["--resume", &url]).contains("after 6 of 10 bytes"));
+    dir.measured(&["--resume", &url]);
+    assert_eq!(dir.read("file"), b"0123456789");
+    for (answer, says) in [
+        (b"220 mail.example ESMTP\r\n".to_vec(), "does not speak HTTP/1.1"),
+        (b"".to_vec(), "the server closed the connection"),
+        (b"HTTP/1.1 301 Moved\r\nLocation: /other\r\n\r\n".to_vec(), "it has moved to /other; write that"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec(), "after 0 of 5 bytes\n"),
+    ] {
+        let line = dir.refused(&["--output", "none", &format!("http://{}/", impostor(vec![answer]))]);
+        assert!(line.contains(says), "{line}");
+    }
+    assert!(!dir.0.join("none").exists() && !dir.0.join("none.part").exists());
+}
+
+#[test]
+fn a_server_that_vanishes_is_noticed_and_what_came_is_kept() {
+    let dir = Dir::new("gone");
+    for (is_quic, signal) in [(false, Signal::SIGKILL), (true, Signal::SIGKILL), (true, Signal::SIGSTOP)] {
+        let server = Served::new(&dir, &[]);
+        let url = if is_quic { server.https("/bytes/10GB") } else { server.http("/bytes/10GB") };
+        let mut child = Command::new(COMMAND)
+            .args(["get", "--insecure", "--patience", "5s", "--output", "big", &url])
+            .current_dir(&dir.0)
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let part = dir.0.join("big.part");
+        while !fs::metadata(&part).is_ok_and(|meta| meta.len() > 1_000_000) {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before anything came");
+            thread::sleep(Duration::from_millis(5));
+        }
+        kill(Pid::from_raw(server.child.id().cast_signed()), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let line = said(&output);
+        assert!(output.status.code() == Some(2) && line.lines().count() == 1, "{line}");
+        assert!(line.contains("of 10000000000 bytes; big.part keeps what came, --resume completes it"), "{line}");
+        assert!(line.contains("the server closed the connection") || line.contains("the server went silent"), "{line}");
+        fs::remove_file(part).unwrap();
+        kill(Pid::from_raw(server.child.id().cast_signed()), Signal::SIGCONT).unwrap();
+    }
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", data_encoding::BASE64.encode(der))
+}
+
+#[test]
+fn certificates_that_do_not_fit_are_refused_and_say_why() {
+    let dir = Dir::new("certificate");
+    let make = |name: &str, names: &str| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::new([names.to_owned()]).unwrap().self_signed(&key).unwrap();
+        dir.file(&format!("{name}.crt"), pem("CERTIFICATE", certificate.der()).as_bytes());
+        dir.file(&format!("{name}.key"), pem("PRIVATE KEY", &key.serialize_der()).as_bytes());
+    };
+    make("own", "127.0.0.1");
+    make("other", "other.example");
+    dir.file("text", b"no PEM");
+    let own = Served::new(&dir, &["--cert", "own.crt", "--key", "own.key"]);
+    let url = own.https("/bytes/1kB");
+    for trust in [["--ca", "own.crt"], ["--spki", &own.spki]] {
+        dir.measured(&[&["--output", "/dev/null", &url][..], &trust[..]].concat());
+    }
+    let other = Served::new(&dir, &["--cert", "other.crt", "--key", "other.key"]);
+    let elsewhere = other.https("/bytes/1kB");
+    for (args, says) in [
+        (
+            vec!["--ca", "other.crt", &url],
+            "nobody we trust signed its certificate; give --spki HASH, --ca FILE or --insecure",
+        ),
+        (vec!["--ca", "other.crt", &elsewhere], "its certificate is for another name; give --spki HASH"),
+        (vec!["--spki", &other.spki, &url], "its key is not the one of --spki"),
+        (vec!["--spki", "short", &url], "--spki: \"short\" is no SHA-256 hash in Base64"),
+        (vec!["--ca", "text", &url], "--ca: text: it holds no certificate in PEM"),
+        (vec!["--ca", "missing", &url], "--ca: missing: No such file"),
+    ] {
+        let line = dir.refused(&[&["--output", "x"], &args[..]].concat());
+        assert!(line.contains(says), "{line}");
+    }
+    for (cert, key, says) in [
+        ("own.crt", "other.key", "the private key is not the certificate's"),
+        ("text", "own.key", "--cert: text: it holds no certificate in PEM"),
+        ("own.crt", "text", "--key: text: it holds no private key in PEM"),
+        ("missing", "own.key", "--cert: missing: No such file"),
+    ] {
+        let line = serve_refused(&dir, &["--memory", "1MB", "--quic", "0", "--cert", cert, "--key", key]);
+        assert!(line.contains(says), "{line}");
+    }
+}
+
+/// A server that must not start, in one line.
+fn serve_refused(dir: &Dir, args: &[&str]) -> String {
+    let output = Command::new(COMMAND).arg("serve").args(args).current_dir(&dir.0).output().unwrap();
+    let line = said(&output);
+    assert!(output.status.code() == Some(2) && line.starts_with("bbrlab: ") && line.lines().count() == 1, "{line}");
+    line
+}
+
+#[test]
+fn what_cannot_be_served_or_reached_is_said_in_a_line() {
+    let dir = Dir::new("refusals");
+    dir.file("file", b"");
+    let taken = Served::new(&dir, &[]);
+    let (tcp, quic) = (taken.tcp.to_string(), taken.quic.to_string());
+    for (args, says) in [
+        (vec![], "serve: nothing to serve; give --root DIR, --memory SIZE or both"),
+        (vec!["--root", "missing"], "--root: missing: it does not exist"),
+        (vec!["--root", "file"], "--root: file: it is no directory"),
+        (vec!["--memory", "1MB", "--tcp", &tcp], "something else listens there; name another port"),
+        (vec!["--memory", "1MB", "--quic", &quic], "something else listens there; name another port"),
+        (vec!["--memory", "1MB", "--quic", "192.0.2.1:4433"], "this host has no such address; name one of its own"),
+        (vec!["--memory", "1MB", "--quic", "0", "--cc", "bbr9"], "--cc: no algorithm \"bbr9\"; there are "),
+        (
+            vec!["--memory", "1MB", "--quic", "0", "--cc", "s2n:reno"],
+            "--cc: s2n-quic has no \"s2n:reno\"; it has s2n:bbr and s2n:cubic",
+        ),
+        (vec!["--memory", "1MB", "--tcp", "0", "--tcp-cc", "vegas9"], "this kernel has no congestion control vegas9"),
+        (
+            vec!["--memory", "1MB", "--tcp", "0", "--tcp-cc", "bbr3,beta=0.6"],
+            "what is in the kernel has its parameters already",
+        ),
+        (vec!["--memory", "1MB", "--patience", "1ms"], "--patience: \"1ms\" is too short; write 100ms or more"),
+    ] {
+        let line = serve_refused(&dir, &args);
+        assert!(line.contains(says), "{line}");
+    }
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let at = |scheme: &str| format!("{scheme}://{free}/file");
+    for (args, says) in [
+        (vec!["http://nowhere.invalid/file"], "no address of \"nowhere.invalid\" was found; check the name"),
+        (vec![&at("http")], "nothing listens there"),
+        (
+            vec!["--patience", "1s", "--insecure", &at("https")],
+            "no answer over QUIC; does a server listen there, on UDP?",
+        ),
+        (vec!["file"], "file: write http://HOST:PORT/PATH for TCP or https://HOST:PORT/PATH for QUIC"),
+        (vec!["http://u:p@127.0.0.1/file"], "names and passwords are not sent"),
+        (vec!["http://127.0.0.1/"], "it names no file; give --output FILE"),
+        (vec!["http://127.0.0.1/a", "http://127.0.0.2/a"], "another URL goes into \"a\" too"),
+        (vec!["--output", "x", "http://127.0.0.1/a", "http://127.0.0.2/b"], "--output: 2 URLs would go into one file"),
+        (vec!["--output", ".", "http://127.0.0.1/a"], ".: it is a directory; name a file"),
+        (vec!["--output", "-", "--json", "http://127.0.0.1/a"], "--json goes to standard output"),
+        (vec!["--output", "missing/x", &taken.http("/bytes/1kB")], "missing/x.part: its directory cannot be made"),
+        (vec!["--cc", "bbr9", &taken.https("/bytes/1kB")], "--cc: no algorithm \"bbr9\""),
+        (vec!["--patience", "1ms", "http://127.0.0.1/a"], "--patience: \"1ms\" is too short"),
+    ] {
+        let line = dir.refused(&args.iter().map(|word| &word[..]).collect::<Vec<_>>());
+        assert!(line.contains(says), "{line}");
+    }
+    let line = dir.refused(&["--insecure", &taken.https("/no"), &taken.http("/no2"), &taken.http("/bytes/1kB")]);
+    assert!(line.contains("the server answers 404 Not Found; 1 other transfer failed too"), "{line}");
+    assert_eq!(dir.read("1kB").len(), 1000);
+}
