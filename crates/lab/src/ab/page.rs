@@ -209,7 +209,7 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
     };
     let end = |line: &Line, value: u64| {
         let (unit, scale) = line.class.over.unit();
-        (!unit.is_empty() && value < u64::MAX).then(|| value as f64 * scale)
+        (!unit.is_empty() && value < u64::MAX).then_some(value as f64 * scale)
     };
     let line = |line: &Line| {
         json!({
