@@ -185,12 +185,12 @@ impl Getting {
             .current_dir(&dir.0)
             .stderr(Stdio::piped())
             .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+            .spawn();
+        let getting = Self(child.unwrap());
         let part = dir.0.join("big.part");
         for _ in 0..3_000 {
             if fs::metadata(&part).is_ok_and(|meta| meta.len() > 1_000_000) {
-                return Self(child);
+                return getting;
             }
             thread::sleep(Duration::from_millis(10));
         }
