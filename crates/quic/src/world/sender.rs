@@ -140,6 +140,15 @@ impl Sender {
         Row { now: self.now, count: self.count, rtt_us: self.last_rtt_us, min_rtt: self.min_rtt() }
     }
 
+    /// The handshake is over. By a script the flow's states and series begin here, as TCP's do.
+    pub fn begin(&mut self, now: Time) {
+        if let Some(heard) = &mut self.heard {
+            heard.clear();
+            self.states = self.states.last().map(|last| (now, last.1)).into_iter().collect();
+            self.states_heard = 0;
+        }
+    }
+
     /// An ACK was taken in, or the first packet of a flight, of so many bytes, has left.
     pub fn on_news(&mut self, bytes: u64) {
         self.unheard = Some(bytes);

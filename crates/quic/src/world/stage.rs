@@ -91,13 +91,13 @@ impl<P: Clone> Stage<P> {
         self.now >= self.setup.duration
     }
 
-    /// The first flow's controller has been called: what it heard is recorded, and its states are followed. True once if a script
-    /// has changed what its application writes.
+    /// The first flow's controller has been called: what it heard is recorded, and its states are followed. True if its application
+    /// may have something to write now: the controller has heard an ACK, or the script has changed the application.
     pub fn follow(&mut self) -> bool {
-        let Some(director) = &mut self.director else { return false };
-        self.tally.take_heard(self.path.there.links());
+        let Some(director) = self.director.as_mut().filter(|_| self.tally.flows[0].has_begun()) else { return false };
+        let has_heard = self.tally.take_heard(self.path.there.links());
         director.follow(&self.tally.flows[0].sender.lock().states);
-        std::mem::take(&mut self.has_news)
+        std::mem::take(&mut self.has_news) || has_heard
     }
 
     /// Does what the script asks for.

@@ -111,13 +111,14 @@ impl Tally {
         self.next_sample = self.sample.map_or(Time::NEVER, |step| now + step);
     }
 
-    /// Records what the first flow's controller has heard since the last call, if a script asked for it.
-    pub fn take_heard(&mut self, links: &[Link<Queued>]) {
-        let Some(first) = self.flows.first() else { return };
+    /// Records what the first flow's controller has heard since the last call, if a script asked for it; false: nothing.
+    pub fn take_heard(&mut self, links: &[Link<Queued>]) -> bool {
+        let Some(first) = self.flows.first() else { return false };
         let heard = first.sender.lock().heard.as_mut().map_or_else(Vec::new, std::mem::take);
-        for one in heard {
-            self.take_row(one.at, Some(one), links);
+        for one in &heard {
+            self.take_row(one.at, Some(*one), links);
         }
+        !heard.is_empty()
     }
 
     /// One row of all series; of the first flow as it was `heard`, if it was.
@@ -179,7 +180,13 @@ impl Flow {
     /// Its connection stands: the application begins to write.
     pub fn begin(&mut self, now: Time, setup: &FlowSetup) {
         self.request_sent = setup.start;
+        self.sender.lock().begin(now);
         self.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
+    }
+
+    /// Its connection stands.
+    pub const fn has_begun(&self) -> bool {
+        self.app.is_some()
     }
 
     /// Bytes that the application has written and the stack has not taken.
