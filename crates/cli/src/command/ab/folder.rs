@@ -21,6 +21,9 @@ const ASKED: &str = "asked";
 pub const KEY: &str = "key";
 /// Records as the kernel gave them, until they become a table: what a killed test leaves is whole up to its last record.
 pub const SPOOL: &str = "records.open";
+/// What a table, and the records that it is made of, end in.
+const TABLE: &str = "parquet";
+const SEALED: &str = "records";
 /// Records read at a time.
 const CHUNK: usize = 4_096;
 
@@ -150,20 +153,36 @@ impl Folder {
         let _ = fs::remove_file(self.file(ASKED));
     }
 
-    /// Finished tables, in their order.
-    pub fn tables(&self) -> Vec<PathBuf> {
+    /// Where tables are or are to be, in their order; without an ending.
+    fn tables(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|file| file.path());
-        let mut tables: Vec<PathBuf> =
-            files.filter(|path| path.extension().is_some_and(|end| end == "parquet")).collect();
+        let is_table = |path: &PathBuf| path.extension().is_some_and(|end| end == TABLE || end == SEALED);
+        let mut tables: Vec<PathBuf> = files.filter(is_table).map(|path| path.with_extension("")).collect();
+        tables.retain(|path| path.file_name().is_some_and(|name| name != SPOOL));
         tables.sort();
+        tables.dedup();
         tables
+    }
+
+    /// Bytes of what is no longer in the spool.
+    #[cfg(feature = "host")]
+    pub fn kept(&self) -> u64 {
+        let bytes = |path: PathBuf| path.metadata().map_or(0, |meta| meta.len());
+        self.tables().iter().map(|table| bytes(table.with_extension(TABLE)) + bytes(table.with_extension(SEALED))).sum()
     }
 
     /// Every record: those of the tables, and those that are in none yet.
     pub fn rows(&self, test: &Experiment) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
-        for path in self.tables() {
+        for table in self.tables() {
+            let path = table.with_extension(TABLE);
             let place = |error: String| format!("{}: {error}", path.display());
+            // The test may be making the table at this moment.
+            let sealed = if path.exists() { None } else { File::open(table.with_extension(SEALED)).ok() };
+            if let Some(sealed) = sealed {
+                rows.extend(spooled(sealed, test));
+                continue;
+            }
             let bytes = fs::read(&path).map_err(|error| place(error.to_string()))?;
             record::read(bytes, |row| rows.push(row)).map_err(place)?;
         }
@@ -175,28 +194,41 @@ impl Folder {
         Ok(rows)
     }
 
-    /// Makes a table of the records that are in none yet. Returns how many they were.
-    pub fn make_table(&self, test: &Experiment) -> io::Result<u64> {
+    /// Closes the spool: what is in it is of the next table.
+    pub fn seal(&self) -> io::Result<()> {
         let spool = self.file(SPOOL);
-        let count = match fs::metadata(&spool) {
-            Ok(meta) => meta.len() / BYTES as u64,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(error),
-        };
-        if count == 0 {
-            let _ = fs::remove_file(&spool);
-            return Ok(0);
+        match fs::metadata(&spool) {
+            Ok(meta) if meta.len() >= BYTES as u64 => {
+                let last = self.tables().pop();
+                let number =
+                    last.and_then(|table| table.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok()).unwrap_or(0);
+                fs::rename(&spool, self.file(&format!("connections-{:05}.{SEALED}", number + 1)))
+            }
+            Ok(_) => fs::remove_file(&spool),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
         }
-        let table = self.file(&format!("connections-{:05}.parquet", self.tables().len() + 1));
-        let draft = table.with_extension("draft");
-        let make = || {
-            let file = io::BufWriter::new(File::create(&draft)?);
-            let file = record::write(file, spooled(File::open(&spool)?, test), &test.labels())?;
-            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()?;
-            fs::rename(&draft, &table)
-        };
-        make().inspect_err(|_| drop(fs::remove_file(&draft)))?;
-        fs::remove_file(&spool)?;
+    }
+
+    /// Makes a table of each spool that is closed. Returns how many records they had.
+    pub fn make_tables(&self, test: &Experiment) -> io::Result<u64> {
+        let mut count = 0;
+        for table in self.tables() {
+            let (path, sealed, draft) =
+                (table.with_extension(TABLE), table.with_extension(SEALED), table.with_extension("draft"));
+            let Ok(records) = File::open(&sealed) else { continue };
+            if !path.exists() {
+                count += records.metadata()?.len() / BYTES as u64;
+                let make = || {
+                    let file = io::BufWriter::new(File::create(&draft)?);
+                    let file = record::write(file, spooled(records, test), &test.labels())?;
+                    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()?;
+                    fs::rename(&draft, &path)
+                };
+                make().inspect_err(|_| drop(fs::remove_file(&draft)))?;
+            }
+            fs::remove_file(&sealed)?;
+        }
         Ok(count)
     }
 }
@@ -232,5 +264,75 @@ pub fn meant(out: Option<&Path>) -> Result<Folder, Failure> {
         (Some(folder), true) => Ok(folder),
         (None, _) => Err("no test runs; begin one with `bbrlab ab start`".to_owned()),
         (Some(_), false) => Err("several tests run; name one with --out, see `bbrlab ab status`".to_owned()),
+    }
+}
+
+#[cfg(all(test, feature = "host"))]
+mod tests {
+    use bbrlab_lab::ab::assign::{By, Keep};
+    use bbrlab_lab::ab::guard::Limits;
+    use bbrlab_lab::ab::{Counts, Treatment};
+
+    use super::*;
+
+    fn folder(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("bbrlab-ab-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn experiment() -> Experiment {
+        let arm = |name: &str| Treatment {
+            label: name.to_owned(),
+            algorithm: name.to_owned(),
+            name: name.to_owned(),
+            is_loaded_for_it: false,
+        };
+        Experiment {
+            schema: SCHEMA,
+            version: String::new(),
+            kernel: String::new(),
+            arms: vec![arm("cubic"), arm("bbr")],
+            by: By::Connection,
+            slot_s: 600.0,
+            keep: Keep::default(),
+            cgroup: String::new(),
+            ports: Vec::new(),
+            prefixes: Vec::new(),
+            direction: String::new(),
+            tick_ns: 4_000_000,
+            unix_minus_monotonic_ns: 0,
+            begun_unix_s: 0.0,
+            limits: Limits::default(),
+            splits: Vec::new(),
+            counts: Counts::default(),
+            ended: None,
+        }
+    }
+
+    fn spool(folder: &Folder, records: u8) {
+        let bytes: Vec<u8> = (0..records).flat_map(|_| [0; BYTES]).collect();
+        fs::write(folder.file(SPOOL), bytes).unwrap();
+    }
+
+    #[test]
+    fn whatever_a_test_was_doing_when_it_died_each_record_is_read_once() {
+        let (folder, test) = (folder("died"), experiment());
+        let count = || folder.rows(&test).unwrap().len();
+        spool(&folder, 3);
+        folder.seal().unwrap();
+        spool(&folder, 2);
+        assert_eq!(count(), 5);
+        // It died between the table and the end of its records.
+        let sealed = folder.file("connections-00001.records");
+        let records = fs::read(&sealed).unwrap();
+        assert_eq!(folder.make_tables(&test).unwrap(), 3);
+        fs::write(&sealed, records).unwrap();
+        assert_eq!(count(), 5);
+        folder.seal().unwrap();
+        assert_eq!((folder.make_tables(&test).unwrap(), count()), (2, 5));
+        assert!(!sealed.exists() && folder.file("connections-00002.parquet").exists());
+        assert!(folder.kept() > 0 && !folder.file(SPOOL).exists());
+        fs::remove_dir_all(&folder.0).unwrap();
     }
 }

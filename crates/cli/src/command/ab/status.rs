@@ -126,7 +126,7 @@ fn clear_up(entry: &Entry, folder: &Folder) -> Result<u64, Failure> {
         return Ok(0);
     };
     let place = |error: std::io::Error| format!("{}: {error}", folder.0.display());
-    let saved = folder.make_table(&test).map_err(place)?;
+    let saved = folder.seal().and_then(|()| folder.make_tables(&test)).map_err(place)?;
     folder.answered();
     if test.ended.is_none() {
         test.ended = Some(Ended { at_unix_s: clock::wall_ns() as f64 / 1e9, how: "found dead".to_owned() });

@@ -3,13 +3,14 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::thread::{self, JoinHandle};
 
 use bbrlab_lab::ab::Experiment;
 use bbrlab_lab::ab::record::BYTES;
 
 use super::folder::{Folder, SPOOL};
 
-/// Records of a table. Ours: a table of some 5 MB, made in less time than the ring takes to fill.
+/// Records of a table. Ours: a table of some 5 MB.
 const ROTATE: u64 = 100_000;
 
 /// The records of a running test.
@@ -19,19 +20,20 @@ pub struct Store {
     spool: File,
     /// Bytes of whole records in the spool.
     spooled: u64,
-    /// No table before the spool holds so many: more after one that could not be made.
-    rotate_at: u64,
-    tables: u64,
+    /// Makes a table, meanwhile the ring is emptied into the next spool.
+    making: Option<JoinHandle<io::Result<u64>>>,
+    /// Bytes of tables, and of what is to be one.
+    kept: u64,
     most: u64,
     pub written: u64,
     pub lost: u64,
 }
 
 impl Store {
-    /// `most` is how many bytes tables and spool may have together.
+    /// `most` is how many bytes tables and spools may have together.
     pub fn new(folder: Folder, most: u64) -> io::Result<Self> {
-        let spool = File::options().create(true).write(true).truncate(true).open(folder.file(SPOOL))?;
-        Ok(Self { folder, spool, spooled: 0, rotate_at: ROTATE * BYTES as u64, tables: 0, most, written: 0, lost: 0 })
+        let spool = new_spool(&folder)?;
+        Ok(Self { folder, spool, spooled: 0, making: None, kept: 0, most, written: 0, lost: 0 })
     }
 
     /// Takes whole records. What there is no room for is counted; the error says why.
@@ -40,7 +42,7 @@ impl Store {
         if count == 0 {
             return Ok(());
         }
-        if self.tables + self.spooled + records.len() as u64 > self.most {
+        if self.kept + self.spooled + records.len() as u64 > self.most {
             self.lost += count;
             return Err(io::Error::other("the limit of --disk is reached"));
         }
@@ -56,27 +58,41 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a table once there is enough for one.
+    /// Begins a table once there is enough for one and the last is done. Where one could not be made its records stay, and the next
+    /// attempt takes them too.
     pub fn rotate_if_full(&mut self, test: &Experiment) -> io::Result<()> {
-        if self.spooled < self.rotate_at { Ok(()) } else { self.rotate(test) }
+        if self.making.as_ref().is_some_and(|making| !making.is_finished()) {
+            return Ok(());
+        }
+        let made = self.made();
+        if self.spooled >= ROTATE * BYTES as u64 {
+            self.folder.seal()?;
+            self.spool = new_spool(&self.folder)?;
+            self.spooled = 0;
+            self.kept = self.folder.kept();
+            let (folder, test) = (self.folder.clone(), test.clone());
+            self.making = Some(thread::spawn(move || folder.make_tables(&test)));
+        }
+        made
     }
 
-    /// Makes a table of what there is. Where it cannot be made the spool stays, and grows.
-    pub fn rotate(&mut self, test: &Experiment) -> io::Result<()> {
-        if let Err(error) = self.folder.make_table(test) {
-            self.rotate_at = self.spooled + ROTATE * BYTES as u64;
-            return Err(error);
-        }
-        self.tables = self.folder.tables().iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum();
-        self.spool = File::options().create(true).write(true).truncate(true).open(self.folder.file(SPOOL))?;
-        self.spooled = 0;
-        self.rotate_at = ROTATE * BYTES as u64;
-        Ok(())
+    /// What came of the last table.
+    fn made(&mut self) -> io::Result<()> {
+        let Some(making) = self.making.take() else { return Ok(()) };
+        let made = making.join().unwrap_or_else(|_| Err(io::Error::other("the table's thread ended")));
+        self.kept = self.folder.kept();
+        made.map(drop)
     }
 
     /// Makes the last table.
     pub fn finish(mut self, test: &Experiment) -> io::Result<()> {
-        self.rotate(test)?;
-        std::fs::remove_file(self.folder.file(SPOOL))
+        // What an earlier one could not do is tried again.
+        let _ = self.made();
+        self.folder.seal()?;
+        self.folder.make_tables(test).map(drop)
     }
+}
+
+fn new_spool(folder: &Folder) -> io::Result<File> {
+    File::options().create(true).write(true).truncate(true).open(folder.file(SPOOL))
 }
