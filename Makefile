@@ -23,8 +23,9 @@ BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14
 # `--on quic` is built where cmake and a C compiler are: its TLS is compiled from C.
 QUIC := $(shell command -v cmake >/dev/null && { command -v cc clang >/dev/null && echo --features quic; })
 FEATURES := $(BPF) $(QUIC)
-# QUIC nearly doubles the time of a first build: `make run` leaves it out unless it has been built here.
-RUN_FEATURES := $(BPF) $(if $(wildcard $(dir $(BBRLAB))deps/libbbrlab_quic-*),$(QUIC))
+# What needs heavy libraries (QUIC, Parquet, `tune`) makes up more than half of a first build: `make run` leaves it out unless it has
+# been built here.
+RUN_FEATURES := $(if $(wildcard $(dir $(BBRLAB))deps/libparquet-*),$(FEATURES),--no-default-features)
 
 # All tests are of one build, whichever of them a step runs.
 TEST := cargo test --locked --workspace $(FEATURES)
@@ -50,13 +51,14 @@ run: ## builds the command, runs every published claim, writes out/report.html
 	@status=0; $(BBRLAB) reproduce --report out/report.html || status=$$?; \
 	if [ $$status -le 1 ]; then \
 	    echo "report: $(CURDIR)/out/report.html"; \
-	    echo "next: $(BBRLAB) run --flow bbr1 --flow cubic, or docs/README.md; in QUIC stacks: make build; on a real Linux kernel: make uml, once"; \
+	    echo "next: $(BBRLAB) run --flow bbr1 --flow cubic, or docs/README.md; tune, sweep, QUIC, BPF: make build; on a real Linux kernel: make uml, once"; \
 	fi; exit $$status
 
 test: ## every check of CI, with a summary
 	@tools/steps.sh $(STEPS)
 
 build: ## the command, at target/release/bbrlab
+	@test -n "$(BPF)" || echo "without bbrlab host, ab: no headers of libelf; tools/setup.sh host installs them"
 	@test -n "$(QUIC)" || echo "without --on quic: no cmake or no C compiler; tools/setup.sh quic installs them"
 	cargo build --locked --release -p bbrlab $(FEATURES)
 
