@@ -294,11 +294,15 @@ fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
     run("mount", &["-t", "tmpfs", "-o", "size=48k", "none", place.out().to_str().unwrap()]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let child = place.start(&listener, &["--arms", "cubic,reno"]);
+    let pid = Pid::from_raw(child.id().cast_signed());
+    // More than fit, in one go: as much of them as there is room for stays.
+    kill(pid, Signal::SIGSTOP).unwrap();
     for _ in 0..600 {
         let mut pair = connect(&listener);
         pair.carry(1_000);
         pair.close();
     }
+    kill(pid, Signal::SIGCONT).unwrap();
     thread::sleep(Duration::from_millis(1_500));
     // No block is left for what is asked of it.
     let filler = fs::File::create(place.out().join("filler")).unwrap();

@@ -46,16 +46,20 @@ impl Store {
             self.lost += count;
             return Err(io::Error::other("the limit of --disk is reached"));
         }
-        if let Err(error) = self.spool.write_all(records) {
-            // What was begun is cut off, so that the next record stands where one begins.
+        let done = self.spool.write_all(records);
+        // Of what there was no room for, the whole records stay; one that was begun is cut off, so that the next begins where it did.
+        let whole = match &done {
+            Ok(()) => count,
+            Err(_) => self.spool.metadata()?.len().saturating_sub(self.spooled) / BYTES as u64,
+        };
+        self.spooled += whole * BYTES as u64;
+        self.written += whole;
+        self.lost += count - whole;
+        if done.is_err() {
             self.spool.set_len(self.spooled)?;
             self.spool.seek(SeekFrom::Start(self.spooled))?;
-            self.lost += count;
-            return Err(error);
         }
-        self.spooled += records.len() as u64;
-        self.written += count;
-        Ok(())
+        done
     }
 
     /// Begins a table once there is enough for one and the last is done. Where one could not be made its records stay, and the next
