@@ -30,6 +30,10 @@ RUN_FEATURES := $(if $(wildcard $(dir $(BBRLAB))deps/libparquet-*),$(FEATURES),-
 # All tests are of one build, whichever of them a step runs.
 TEST := cargo test --locked --workspace $(FEATURES)
 
+# The catalogue's page, values and text; steps that need them share them as long as the command is older.
+REPRODUCE = mkdir -p out; $(BBRLAB) reproduce --report out/report.html --json out/catalogue.json > out/catalogue.txt
+REPRODUCED = [ out/catalogue.txt -nt $(BBRLAB) ] || { $(REPRODUCE); } || [ $$? -eq 1 ]
+
 # What one set of tests leaves is tried by the next: core's own, core beside a whole path, the real kernel's recorded decisions.
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
@@ -121,12 +125,11 @@ agree: build ## the simulator beside the real kernel in virtual time, on the who
 	python3 tools/agree_gate.py out/agree.json
 
 catalogue: build ## every published claim, as `make run`; no expectation fails
-	@mkdir -p out
-	$(BBRLAB) reproduce --report out/report.html --json out/catalogue.json
+	@$(REPRODUCE); status=$$?; cat out/catalogue.txt; exit $$status
 
 golden: build ## tables of figures are what tests/golden holds, on this machine and as aarch64
 	tools/golden.sh sim
-	@mkdir -p out; test -e out/catalogue.json || $(BBRLAB) reproduce --json out/catalogue.json >/dev/null || [ $$? -eq 1 ]
+	@$(REPRODUCED)
 	tools/golden.sh claims
 
 golden-update: build ## writes tests/golden anew; look at the difference before you keep it
@@ -140,14 +143,11 @@ conform: build ## the draft's 22 example test cases over the whole grid, by four
 	$(BBRLAB) conform bbr3 bbr3-linux bbr2 bbr1 --report out/conform.html --junit out/conform.xml
 
 repeat: build ## the catalogue on one thread and on many gives the same bytes
-	@mkdir -p out/repeat
-	@for threads in 1 3; do \
-	    RAYON_NUM_THREADS=$$threads $(BBRLAB) reproduce --report out/repeat/$$threads.html --json out/repeat/$$threads.json \
-	        > out/repeat/$$threads.txt || [ $$? -eq 1 ] || exit 2; \
-	done
-	cmp out/repeat/1.html out/repeat/3.html
-	cmp out/repeat/1.json out/repeat/3.json
-	cmp out/repeat/1.txt out/repeat/3.txt
+	@mkdir -p out/repeat; rm -f out/repeat/*
+	@$(REPRODUCED)
+	@RAYON_NUM_THREADS=$$([ "$$(nproc)" -gt 1 ] && echo 1 || echo 3) $(BBRLAB) reproduce --report out/repeat/report.html \
+	    --json out/repeat/catalogue.json > out/repeat/catalogue.txt || [ $$? -eq 1 ]
+	@for file in report.html catalogue.json catalogue.txt; do cmp out/$$file out/repeat/$$file || exit 1; done
 
 commands: build ## the commands in README and docs print what stands below them, and give the README's picture
 	@mkdir -p out
@@ -159,10 +159,10 @@ picture: build ## draws the README's picture anew
 
 report: build ## the report in a real browser: a sample, the catalogue, one run
 	@mkdir -p out/report-test
-	cargo run --quiet --locked --release -p bbrlab-lab --example report_sample > out/report-test/sample.html
+	cargo run --quiet --locked --release -p bbrlab-lab --features parquet,tune --example report_sample > out/report-test/sample.html
 	python3 tests/report/browser_test.py out/report-test/sample.html --shots out/report-test/sample
-	$(BBRLAB) reproduce --report out/report-test/catalogue.html > out/report-test/catalogue.txt || [ $$? -eq 1 ]
-	python3 tests/report/browser_test.py out/report-test/catalogue.html --shots out/report-test/catalogue
+	@$(REPRODUCED)
+	python3 tests/report/browser_test.py out/report.html --shots out/report-test/catalogue
 	$(BBRLAB) run --quiet examples/call.toml --report out/report-test/run.html
 	python3 tests/report/browser_test.py out/report-test/run.html --shots out/report-test/run
 
