@@ -88,7 +88,7 @@ fn a_missing_scenario_is_refused() {
 
 #[test]
 fn no_command_is_refused_with_the_commands() {
-    let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, list, check, completions or man, or see `bbrlab --help`";
+    let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, serve, get, list, check, completions or man, or see `bbrlab --help`";
     refused_with("nothing", &[], line);
 }
 
