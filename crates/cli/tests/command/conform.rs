@@ -88,6 +88,17 @@ fn a_case_that_fails_ends_with_1_and_draws_the_failing_cell() {
 }
 
 #[test]
+#[cfg(feature = "quic")]
+fn a_case_between_a_stacks_endpoints_is_judged_like_any_other() {
+    let cell = ["conform", "s2n+bbr3", "noq+bbr3", "--case", "3", "--case", "19", "--cell", "1mbit/100ms"];
+    let output = Dir::new("stacks").bbrlab(&cell);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("2 of 4 cases hold, 0 fail, 2 not applicable"), "{text}");
+    assert!(text.contains("QUIC has no retransmission time-out"), "{text}");
+}
+
+#[test]
 fn bad_arguments_are_refused_in_one_line() {
     let dir = Dir::new("bad");
     refused(&dir, &["conform"], "ALGO");

@@ -106,16 +106,16 @@ fn cue(spec: &CueSpec, scales: &Scales) -> Result<Cue, String> {
     Ok(Cue { entered, out_of, nth, after, what })
 }
 
-fn scales(case: &Case, algorithm: &str, cell: &Cell) -> Result<Scales, String> {
+fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales, String> {
     let measurer = Measurer::new(Arc::new(RunSet::default()));
     let values_at = |mss: u32| {
         let mut values = cell.variables(mss);
-        values.extend(case.constants_of(algorithm));
+        values.extend(case.constants_of(&subject.algorithm));
         values
     };
     // The run's length decides on the size of packets, which may change its length: the smallest packets say how long.
     let longest = measurer.measure_with(&case.duration, None, &values_at(cell.mss(0.0)))?;
-    let mss = cell.mss(longest);
+    let mss = cell.mss(longest).min(subject.largest_packet());
     let values = values_at(mss);
     let round_s = cell.rtt_ns as f64 * 1e-9 + f64::from(mss) * 8.0 / cell.rate as f64;
     Ok(Scales { measurer, values, mss, round_s })
@@ -160,7 +160,7 @@ pub fn run_cell(case: &Case, subject: &Subject, cell: Cell, draw: bool) -> Resul
 /// The same with the run itself, for those who want to look at it; none where the stack gave the connection up.
 pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutcome, Option<RunView>), ConformError> {
     let fault = |error: String| ConformError(format!("case {}, {}, {cell}: {error}", case.id(), subject.name));
-    let scales = scales(case, &subject.algorithm, &cell).map_err(fault)?;
+    let scales = scales(case, subject, &cell).map_err(fault)?;
     let mut setup = setup(case, subject, &scales, &cell).map_err(fault)?;
     let script = script(case, subject, &scales).map_err(fault)?;
     let outcome = |simulated_s, seen| CellOutcome { cell, mss: scales.mss, simulated_s, seen, figure: None };

@@ -10,6 +10,9 @@ use bbrlab_sim::setup::{Peer, Setup, Stack};
 use super::Cell;
 use super::file::Case;
 
+/// An offload burst is no QUIC packet: a jumbo frame's payload is the most.
+const JUMBO: u32 = 8_948;
+
 /// A world of a stack that plays scripts.
 pub type Play = fn(Stack, &Setup, &Script) -> Result<Output, String>;
 
@@ -59,6 +62,11 @@ impl Subject {
     pub fn not(&self, case: &Case) -> Option<String> {
         let of_quic = case.quic.clone().filter(|_| self.stack.is_some());
         of_quic.or_else(|| case.not_for(&self.algorithm))
+    }
+
+    /// Payload bytes of the largest packet that its world can send.
+    pub(super) fn largest_packet(&self) -> u32 {
+        if self.stack.is_some() { JUMBO } else { u32::MAX }
     }
 
     /// Our algorithm, or the place of one where the stack's own runs.

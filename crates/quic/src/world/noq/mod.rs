@@ -76,7 +76,7 @@ struct Side {
     due: Time,
 }
 
-/// The bytes of a stream up to its first gap, where pieces come in any order and none twice.
+/// The bytes of a stream up to its first gap, where pieces come in any order and may overlap.
 #[derive(Debug, Default)]
 struct Prefix {
     end: u64,
@@ -88,9 +88,10 @@ impl Prefix {
     /// By how much a piece makes it longer.
     fn add(&mut self, offset: u64, bytes: u64) -> u64 {
         let before = self.end;
-        self.beyond.insert(offset, offset + bytes);
-        while let Some(end) = self.beyond.remove(&self.end) {
-            self.end = end;
+        let end = self.beyond.entry(offset).or_default();
+        *end = (*end).max(offset + bytes);
+        while let Some(piece) = self.beyond.first_entry().filter(|piece| *piece.key() <= self.end) {
+            self.end = self.end.max(piece.remove());
         }
         self.end - before
     }
@@ -428,6 +429,7 @@ mod tests {
     fn bytes_count_when_all_before_them_are_there() {
         let mut given = Prefix::default();
         assert_eq!([given.add(10, 5), given.add(20, 5), given.add(0, 10), given.add(15, 5)], [0, 0, 15, 10]);
+        assert_eq!([given.add(30, 10), given.add(20, 12), given.add(24, 2), given.add(30, 5)], [0, 15, 0, 0]);
         assert!(given.beyond.is_empty());
     }
 }
