@@ -23,8 +23,7 @@ BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14
 # `--on quic` is built where cmake and a C compiler are: its TLS is compiled from C.
 QUIC := $(shell command -v cmake >/dev/null && { command -v cc clang >/dev/null && echo --features quic; })
 FEATURES := $(BPF) $(QUIC)
-# What needs heavy libraries (QUIC, Parquet, `tune`) makes up more than half of a first build: `make run` leaves it out unless it has
-# been built here.
+# QUIC, Parquet and `tune` need heavy libraries: `make run` leaves them out unless they have been built here.
 RUN_FEATURES := $(if $(wildcard $(dir $(BBRLAB))deps/libparquet-*),$(FEATURES),--no-default-features)
 
 # All tests are of one build, whichever of them a step runs.
