@@ -12,7 +12,7 @@ const SERIES_MAX: usize = 4000;
 /// No series is thinned below this. Ours.
 const SERIES_MIN: usize = 200;
 /// Most values in a page. Ours: about 200 kB at four characters each, so that a page of many figures stays below 1 MB.
-const PAGE_MAX: usize = 50_000;
+const PAGE_MAX: usize = 46_000;
 /// Most spans of one ribbon. Ours: two for each pixel of a wide screen.
 const SPANS_MAX: usize = 4000;
 
