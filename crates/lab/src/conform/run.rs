@@ -300,7 +300,7 @@ mod tests {
             run_view(&case, &Subject::peer(Peer::ALL[0], vec![cell], play), cell).unwrap()
         };
         assert_eq!(of(1).0.verdict(), Verdict::Holds, "it is over before");
-        let (outcome, run) = of(16);
+        let (outcome, run) = of(21);
         assert!(outcome.verdict() == Verdict::NotApplicable && run.is_some_and(|run| run.duration_s() < 8.0));
         assert!(outcome.seen[0].reason.as_ref().is_some_and(|why| why.contains("s2n:bbr has no parameter")));
     }
