@@ -68,8 +68,9 @@ build: ## the command, at target/release/bbrlab
 format: ## the sources are formatted
 	cargo fmt --all --check
 
-lint: ## clippy without a warning, on every target, the fuzzers' too
+lint: ## clippy without a warning, on every target, the fuzzers' too, and on what make run builds
 	cargo clippy --locked --workspace --all-targets $(FEATURES) -- -D warnings
+	cargo clippy --locked -p bbrlab --no-default-features -- -D warnings
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
 
 docs: ## links lead somewhere, files keep their length, words are spelt right

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Counts what the simulator and the library cost, in instructions, and holds the counts to limits.
 Needs cargo and valgrind; the wall clock plays no part.
-Use: `bench.py` (the whole table), `--gate` (what `make test` runs), `--update` (keep today's counts as baseline).
+Use: `bench.py` (the whole table), `--gate` (what `make test` runs), `--update` (keep today's counts as baseline),
+`--adapters` (what the adapters for QUIC stacks add to core; builds both stacks).
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -49,6 +50,9 @@ ACKS = [
 # What the toy transport around the library, and the tokens of what it sends, cost an ACK; it is taken off.
 TOY = ("", "ack_cost", "nothing", "20000", "40000")
 
+# An adapter, and core driven with the same facts.
+ADAPTERS = [("s2n", "bytes"), ("noq", "packets")]
+
 # Absolute limits: instructions, or (factor, of which).
 LIMITS = {
     ONE: 3000,
@@ -83,10 +87,11 @@ def output(*command):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def build():
-    """Builds the two examples; returns the directory that holds them."""
-    for package, example in (("bbrlab-sim", "cost"), ("bbrlab-core", "ack_cost")):
-        if subprocess.run(["cargo", "build", "-q", "--profile", "dist", "-p", package, "--example", example], cwd=ROOT).returncode:
+def build(*examples):
+    """Builds examples, each a package, a name and options; returns the directory that holds them."""
+    for package, example, *options in examples:
+        command = ["cargo", "build", "-q", "--locked", "--profile", "dist", "-p", package, "--example", example, *options]
+        if subprocess.run(command, cwd=ROOT).returncode:
             fail(f"example {example} does not build; see cargo's message above")
     target = json.loads(output("cargo", "metadata", "--format-version", "1", "--no-deps"))["target_directory"]
     return os.path.join(target, "dist", "examples")
@@ -96,7 +101,7 @@ def count(directory, example, bench, until):
     """Instructions of one run, and the packets or ACKs that it printed."""
     with tempfile.TemporaryDirectory() as scratch:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={scratch}/out"]
-        done = subprocess.run(command + [os.path.join(directory, example), bench, until], capture_output=True, text=True)
+        done = subprocess.run(command + [os.path.join(directory, example), *bench.split(), until], capture_output=True, text=True)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode or not found:
         fail(f"{example} {bench} {until} failed under valgrind: {done.stderr.strip().splitlines()[-1:]}")
@@ -196,19 +201,36 @@ def full(directory):
     return wrong
 
 
+def adapters(directory):
+    """Instructions an ACK of two packets and the sending of two: core alone, with the adapter, and the difference."""
+    print(f"{'an ACK of two packets, two packets sent':<40} {'core':>8} {'adapter':>8} {'more':>6}")
+    for algorithm in ("bbr1", "bbr3"):
+        for stack, alone in ADAPTERS:
+            without, within = (run_adapter(directory, host, algorithm) for host in (alone, stack))
+            print(f"{algorithm + ' in ' + stack:<40} {without:>8,} {within:>8,} {within - without:>6,}")
+
+
+def run_adapter(directory, host, algorithm):
+    (before, some), (after, more) = (count(directory, "ack_cost", f"{host} {algorithm}", until) for until in ("20000", "40000"))
+    return round((after - before) / (more - some))
+
+
 def main():
     parser = argparse.ArgumentParser(description="What the simulator and the library cost, in instructions.")
     parser.add_argument("--gate", action="store_true", help="the short form, compared with tools/bench-baseline.json")
     parser.add_argument("--update", action="store_true", help="write today's short form as the baseline")
+    parser.add_argument("--adapters", action="store_true", help="what the adapters for QUIC stacks add; builds both stacks")
     args = parser.parse_args()
     if shutil.which("valgrind") is None:
         fail("valgrind is not installed; install it (Debian: apt install valgrind) to count instructions")
-    directory = build()
+    if args.adapters:
+        return adapters(build(("bbrlab-quic", "ack_cost", "--features", "world")))
+    directory = build(("bbrlab-sim", "cost"), ("bbrlab-core", "ack_cost"))
     wrong = gate(directory, args.update) if args.gate or args.update else full(directory)
     for line in wrong:
         print(f"bench: {line}", file=sys.stderr)
-    sys.exit(1 if wrong else 0)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,6 +5,7 @@
  * Nothing here holds a connection up: where memory or room is missing, that is counted, and the connection goes on as it would have.
  */
 #include "../kernel.h"
+#include "states.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -17,13 +18,13 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define NAME_MAX 16
 
 enum { BY_CONNECTION, BY_PREFIX, BY_TIME };
-enum { PASSIVE = 1, REFUSED = 2, APP_LIMITED = 4, OVERRIDDEN = 8, OPEN = 16 };
+enum { PASSIVE = 1, REFUSED = 2, APP_LIMITED = 4, OVERRIDDEN = 8, OPEN = 16, STATES_KNOWN = 32 };
 enum { ACTIVE_CONNECTIONS = 1, PASSIVE_CONNECTIONS = 2 };
 
 /* Linux include/uapi/linux/bpf.h and tcp_states.h. */
 enum { OP_TIMEOUT_INIT = 1, OP_CONNECT = 3, OP_ACTIVE = 4, OP_PASSIVE = 5, OP_STATE = 10 };
 enum { STATE_CALLS = 1 << 2, SYN_SENT = 2, CLOSED = 7 };
-enum { TCP = 6, CONGESTION = 13, INET = 2, INET6 = 10, NO_WAKEUP = 1 };
+enum { TCP = 6, CONGESTION = 13, INET = 2, INET6 = 10, NO_WAKEUP = 1, MMAPABLE = 1 << 10 };
 
 static long (*const bpf_get_socket_cookie)(void *ctx) = (void *)46;
 static long (*const bpf_sock_ops_cb_flags_set)(void *ctx, int flags) = (void *)59;
@@ -50,7 +51,16 @@ struct sock_cgroup_data___ab {
 	struct cgroup___ab *cgroup;
 };
 
+struct atomic64___ab {
+	__u64 counter;
+};
+
+struct sock_common___ab {
+	struct atomic64___ab skc_cookie;
+};
+
 struct sock___ab {
+	struct sock_common___ab __sk_common;
 	struct sock_cgroup_data___ab sk_cgrp_data;
 };
 
@@ -61,13 +71,7 @@ struct tcp_sock___ab {
 	__u32 chrono_start, chrono_stat[3];
 	__u8 chrono_type : 2;
 	__u8 rate_app_limited : 1;
-};
-
-struct bpf_iter__bpf_sk_storage_map {
-	struct bpf_iter_meta *meta;
-	void *map;
-	struct sock *sk;
-	void *value;
+	__u8 bpf_sock_ops_cb_flags;
 };
 
 #pragma clang attribute pop
@@ -104,7 +108,13 @@ struct settings {
 	__u64 names[ARMS][NAME_MAX / 8];
 };
 
-const volatile struct settings settings SEC(".rodata.settings") = {};
+/* tools/ab/parts.bpf.c has settings of its own, and clocks. */
+#ifndef PART
+#define PART(name, what) (what)
+#define SETTINGS {}
+#endif
+
+const volatile struct settings settings SEC(".rodata.settings") = SETTINGS;
 
 /* Which arm each bucket has; OUTSIDE: no part of the test. Every change raises `epoch`. */
 struct split {
@@ -136,19 +146,30 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
-/* A connection's part in the test. */
+/* A connection's part in the test: a line of the cache. `id` 0: nobody has the place. */
 struct member {
 	__u64 id, begun_ns;
 	__u32 epoch, told;
 	__u32 client[4];
 	__u16 bucket, port;
-	__u8 arm, flags, family, unused;
+	__u8 arm, flags, family;
+	__u64 unused[2];
 };
+_Static_assert(sizeof(struct member) == 64, "a place is a line of the cache");
+
+/*
+ * Storage of the socket's own would find each member by itself, but the kernel takes longer to make it than all else takes here. So
+ * a table that is there from the beginning: a member stands at its hash, or in one of the next PROBES places. Mapped, it begins at a
+ * page. Its size is the loader's; what does not fit is counted, and has no part in the test.
+ */
+#define PLACES (1 << 18)
+#define PROBES 16
 
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, MMAPABLE);
+	__uint(max_entries, PLACES);
+	__type(key, __u32);
 	__type(value, struct member);
 } members SEC(".maps");
 
@@ -163,6 +184,8 @@ struct record {
 	__u32 client[4];
 	__u16 bucket, port;
 	__u8 arm, flags, family, unused;
+	/* How long its algorithm was in each state, of one that keeps count. */
+	__u64 state_ns[STATES];
 };
 
 struct {
@@ -187,7 +210,7 @@ static __always_inline struct counters *count(void)
 			ADD(c->arm[nth].what); \
 	})
 
-/* SipHash-1-3 (Aumasson and Bernstein, 2012) of five words. */
+/* SipHash-1-3 (Aumasson and Bernstein, 2012) of five words, and the one that says how many bytes they are. */
 #define ROTATE(x, by) ((x) << (by) | (x) >> (64 - (by)))
 #define ROUND                                           \
 	do {                                            \
@@ -206,18 +229,19 @@ static __always_inline __u64 hash(const __u64 *words)
 	__u64 v0 = k0 ^ 0x736f6d6570736575, v1 = k1 ^ 0x646f72616e646f6d;
 	__u64 v2 = k0 ^ 0x6c7967656e657261, v3 = k1 ^ 0x7465646279746573;
 
-#pragma unroll
+	/* Short code is what makes it fast: between two connections the processor forgets what it ran. */
+#pragma clang loop unroll(disable)
 	for (int i = 0; i <= WORDS; i++) {
-		__u64 word = i < WORDS ? words[i] : (__u64)(WORDS * 8) << 56;
+		__u64 word = words[i];
 
 		v3 ^= word;
 		ROUND;
 		v0 ^= word;
 	}
 	v2 ^= 0xff;
-	ROUND;
-	ROUND;
-	ROUND;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < 3; i++)
+		ROUND;
 	return v0 ^ v1 ^ v2 ^ v3;
 }
 
@@ -262,13 +286,14 @@ static __always_inline bool read_ends(struct bpf_sock_ops *ops, struct ends *end
 static __always_inline bool is_named(const struct ends *ends, bool is_passive)
 {
 	__u16 port = is_passive ? ends->local_port : ends->remote_port;
-	bool found = !settings.ports;
+	__u32 ports = settings.ports;
+	bool found = !ports;
 
 	if (!(settings.directions & (is_passive ? PASSIVE_CONNECTIONS : ACTIVE_CONNECTIONS)))
 		return 0;
-#pragma unroll
-	for (int i = 0; i < PORTS; i++)
-		found |= i < settings.ports && settings.port[i] == port;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PORTS && i < ports && !found; i++)
+		found = settings.port[i] == port;
 	if (!found)
 		return 0;
 	if (!settings.prefixes)
@@ -293,7 +318,7 @@ static __always_inline __u64 pair(__u32 first, __u32 second)
 /* The part that a connection has in the test; false: none. */
 static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, struct member *member)
 {
-	__u64 words[WORDS] = {};
+	__u64 words[WORDS + 1] = { [WORDS] = (__u64)(WORDS * 8) << 56 };
 	struct ends ends = {};
 	struct split *table;
 	__u32 zero = 0, bucket;
@@ -331,17 +356,52 @@ static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, st
 	return member->arm < ARMS;
 }
 
-static __always_inline struct member *join(struct bpf_sock_ops *ops, bool is_passive)
-{
-	struct member chosen = {}, *member;
-	struct counters *c;
-	void *sk = ops->sk;
+/*
+ * Cookies follow each other. So that new connections stand side by side, which spares the cache and the page table, PAGE numbers
+ * stay together, and where those stand is drawn by Fibonacci hashing (Knuth); the next place to look at is in another page.
+ */
+#define PAGE 64
 
-	if (!sk || !choose(ops, is_passive, &chosen))
-		return 0;
-	chosen.id = bpf_get_socket_cookie(ops);
-	member = bpf_sk_storage_get(&members, sk, &chosen, BPF_SK_STORAGE_GET_F_CREATE);
+static __always_inline struct member *place(__u64 id, __u32 nth)
+{
+	__u32 page = (id / PAGE + nth * 0x9e3779b1u) * 0x9e3779b97f4a7c15 >> 32;
+	__u32 at = (page * PAGE + id % PAGE) & (PLACES - 1);
+
+	return bpf_map_lookup_elem(&members, &at);
+}
+
+static __always_inline struct member *find(__u64 id)
+{
+	for (int i = 0; i < PROBES; i++) {
+		struct member *member = place(id, i);
+
+		if (member && member->id == id)
+			return member;
+	}
+	return 0;
+}
+
+/* A place for a connection; one that several want at the same time, one gets. */
+static __always_inline struct member *take(__u64 id)
+{
+	for (int i = 0; i < PROBES; i++) {
+		struct member *member = place(id, i);
+
+		if (member && !member->id && !__sync_val_compare_and_swap(&member->id, 0, id))
+			return member;
+	}
+	return 0;
+}
+
+static __always_inline struct member *join(struct bpf_sock_ops *ops, struct member *chosen)
+{
+	struct member *member;
+	struct counters *c;
+
+	chosen->id = bpf_get_socket_cookie(ops);
+	member = take(chosen->id);
 	if (member) {
+		*member = *chosen;
 		bpf_sock_ops_cb_flags_set(ops, ops->cb_flags | STATE_CALLS);
 		return member;
 	}
@@ -375,7 +435,7 @@ static __always_inline void begin(struct bpf_sock_ops *ops, struct member *membe
 	COUNT(arm, established);
 	if (tp && has(tp, arm))
 		return;
-	if (bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX)) {
+	if (PART(setsockopt, bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX))) {
 		member->flags |= REFUSED;
 		COUNT(arm, refused);
 	}
@@ -428,6 +488,8 @@ static __always_inline void fill(struct record *record, struct tcp_sock *tp, str
 	record->unused = 0;
 	if (!has(tp, arm))
 		record->flags |= OVERRIDDEN;
+	else if (read_states((struct inet_connection_sock *)tp, record->at_ns, record->state_ns))
+		record->flags |= STATES_KNOWN;
 }
 
 static __always_inline void tell(struct member *member, struct tcp_sock *tp)
@@ -445,51 +507,58 @@ static __always_inline void tell(struct member *member, struct tcp_sock *tp)
 		ADD(c->lost);
 }
 
+/* This connection's part, if it has any: STATE_CALLS says so without a look at the table, where nobody else asked for them. */
+static __always_inline struct member *member_of(struct bpf_sock_ops *ops)
+{
+	return ops->cb_flags & STATE_CALLS ? find(bpf_get_socket_cookie(ops)) : 0;
+}
+
 static __always_inline void on_close(struct bpf_sock_ops *ops)
 {
 	struct member *member;
 	struct tcp_sock *tp;
 	void *sk = ops->sk;
 
-	if (ops->args[1] != CLOSED || !sk)
+	if (ops->args[1] != CLOSED)
 		return;
-	member = bpf_sk_storage_get(&members, sk, 0, 0);
+	member = member_of(ops);
 	if (!member)
 		return;
 	if (ops->args[0] == SYN_SENT) {
 		COUNT(member->arm, failed);
-		return;
+	} else {
+		tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
+		if (tp && member->begun_ns)
+			tell(member, tp);
 	}
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (tp && member->begun_ns)
-		tell(member, tp);
+	/* A barrier too: from here on the place is another's. */
+	__sync_lock_test_and_set(&member->id, 0);
 }
 
-/* Replies are left as they are: other programs of the hook may have given one. */
-SEC("sockops") int assign(struct bpf_sock_ops *ops)
+static __always_inline void act(struct bpf_sock_ops *ops)
 {
-	struct member *member = 0, passing = {};
-	void *sk;
+	struct member chosen = {}, *member = 0;
+	__u32 op = ops->op;
 
-	switch (ops->op) {
+	switch (op) {
 	case OP_TIMEOUT_INIT:
 		/* A request for a connection that has no socket yet: a handshake of the arm that it is going to have. */
-		if (!ops->is_fullsock && choose(ops, 1, &passing))
-			COUNT(passing.arm, tried);
-		break;
+		if (ops->is_fullsock)
+			break;
 	case OP_CONNECT:
-		member = join(ops, 0);
-		if (member)
-			COUNT(member->arm, tried);
-		break;
-	case OP_ACTIVE:
-		sk = ops->sk;
-		member = sk ? bpf_sk_storage_get(&members, sk, 0, 0) : 0;
-		if (member)
+	case OP_PASSIVE:
+		/* One place for all three, so that the last of them finds the first one's code in the cache. */
+		if (!PART(choice, choose(ops, op != OP_CONNECT, &chosen)))
+			break;
+		if (op != OP_TIMEOUT_INIT)
+			member = PART(table, join(ops, &chosen));
+		if (op == OP_TIMEOUT_INIT || (op == OP_CONNECT && member))
+			COUNT(chosen.arm, tried);
+		if (op == OP_PASSIVE && member)
 			begin(ops, member);
 		break;
-	case OP_PASSIVE:
-		member = join(ops, 1);
+	case OP_ACTIVE:
+		member = member_of(ops);
 		if (member)
 			begin(ops, member);
 		break;
@@ -497,21 +566,30 @@ SEC("sockops") int assign(struct bpf_sock_ops *ops)
 		on_close(ops);
 		break;
 	}
-	return 1;
 }
 
-/* Every connection that is open, in all network namespaces. */
-SEC("iter/bpf_sk_storage_map") int open(struct bpf_iter__bpf_sk_storage_map *ctx)
+/* Replies are left as they are: other programs of the hook may have given one. */
+#ifndef CLOCKED
+SEC("sockops") int assign(struct bpf_sock_ops *ops)
 {
-	struct member *member = ctx->value;
-	struct sock *sk = ctx->sk;
+	act(ops);
+	return 1;
+}
+#endif
+
+/* The connections that are open in the reader's network namespace. */
+SEC("iter/tcp") int open(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
 	struct record record = {};
+	struct member *member;
 	struct tcp_sock *tp;
 
-	if (!sk || !member || !member->begun_ns)
+	tp = common ? bpf_skc_to_tcp_sock(common) : 0;
+	if (!tp || !(((struct tcp_sock___ab *)tp)->bpf_sock_ops_cb_flags & STATE_CALLS))
 		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
+	member = find(((struct sock___ab *)tp)->__sk_common.skc_cookie.counter);
+	if (!member || !member->begun_ns)
 		return 0;
 	fill(&record, tp, member);
 	record.flags |= OPEN;

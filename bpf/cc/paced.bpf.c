@@ -11,6 +11,7 @@
  */
 #include "socket.h"
 #include "marks.h"
+#include "states.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -85,7 +86,6 @@ static __always_inline void count_bytes(struct flow *flow)
  * that was handled. All zero where a connection has no memory of ours.
  */
 enum { MIN_BURST, SAID };
-#define KEPT(sk, word) (((struct inet_connection_sock *)(sk))->icsk_ca_priv[word])
 /* Bits of SAID: the ACK reports marks; it answers a tail-loss probe; ssthresh was asked, and the state for it is not told yet. */
 enum { SAID_ECE = 1, SAID_TLP = 1 << 1, SAID_SSTHRESH = 1 << 2 };
 
@@ -119,6 +119,9 @@ static __always_inline void write_outputs(struct flow *flow, struct sock *sk)
 	tp->snd_cwnd = flow->out.cwnd;
 	sk->sk_pacing_rate = rate < flow->in.max_rate ? rate : flow->in.max_rate;
 	KEPT(sk, MIN_BURST) = flow->out.min_burst;
+#ifndef UNPACED
+	enter_state(sk, flow->out.state);
+#endif
 }
 
 SEC("struct_ops") void cc_init(__u64 *ctx)
@@ -145,6 +148,10 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 #endif
 	count_bytes(flow);
 	CALL(init, INIT);
+#ifndef UNPACED
+	/* Davis has other states than BBR. */
+	begin_states(sk, flow->out.state);
+#endif
 	write_outputs(flow, sk);
 	tp->snd_ssthresh = NO_SSTHRESH;
 #ifndef UNPACED

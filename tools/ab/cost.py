@@ -6,6 +6,7 @@ then RATE connections a second (10,000), opened and closed for SECONDS (600): re
 As root, in mount and network namespaces of its own (tools/ab.sh cost); $BBRLAB is the command. Load runs at the priority of the caller.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
+import contextlib
 import json
 import mmap
 import os
@@ -92,24 +93,85 @@ def program(cgroup):
     return found.get("run_time_ns", 0), found.get("run_cnt", 0)
 
 
-def by_the_kernel(scene):
+@contextlib.contextmanager
+def statistics_on():
     before = STATS.read_text(encoding="ascii")
     STATS.write_text("1", encoding="ascii")
     try:
-        for arms in ["cubic,reno", f"{DEFAULT},{DEFAULT}"]:
-            test, out = scene.test("--arms", arms)
-            scene.load(1_000, 1, 0)
-            rows = []
-            for _ in range(5):
-                ns, calls = program(scene.cgroup)
-                count, _ = scene.load(1_000, 2, 0)
-                after = program(scene.cgroup)
-                rows.append(((after[0] - ns) / count, (after[1] - calls) / count))
-            scene.end(test, out)
-            ns, calls = statistics.median(row[0] for row in rows), statistics.median(row[1] for row in rows)
-            print(f"arms {arms}, the server's end: {calls:.1f} calls and {ns:.0f} ns a connection ({min(row[0] for row in rows):.0f} to {max(row[0] for row in rows):.0f})")
+        yield
     finally:
         STATS.write_text(before, encoding="ascii")
+
+
+def by_the_kernel(scene):
+    for arms in ["cubic,reno", f"{DEFAULT},{DEFAULT}"]:
+        test, out = scene.test("--arms", arms)
+        scene.load(1_000, 1, 0)
+        rows = []
+        for _ in range(5):
+            ns, calls = program(scene.cgroup)
+            count, _ = scene.load(1_000, 2, 0)
+            after = program(scene.cgroup)
+            rows.append(((after[0] - ns) / count, (after[1] - calls) / count))
+        scene.end(test, out)
+        ns, calls = statistics.median(row[0] for row in rows), statistics.median(row[1] for row in rows)
+        print(f"arms {arms}, the server's end: {calls:.1f} calls and {ns:.0f} ns a connection ({min(row[0] for row in rows):.0f} to {max(row[0] for row in rows):.0f})")
+
+
+def by_part(scene):
+    """The same program with clocks of its own, by call and by part."""
+    parts = "clock syn idle opened closed choice table setsockopt".split()
+    says = {"syn": "SYN", "idle": "a call that does nothing", "opened": "established", "closed": "closed", "choice": "the choice of an arm",
+            "table": "its place in the table", "setsockopt": "setsockopt"}
+    clang = next((name for name in ["clang", *(f"clang-{n}" for n in range(30, 13, -1))] if shutil.which(name)), None)
+    if clang is None:
+        print("by part: not measured, there is no clang")
+        return
+    pins = pathlib.Path("/run/bpf")
+    pins.mkdir()
+    subprocess.run(["mount", "-t", "bpf", "none", pins], check=True)
+    name = ",".join(str(word) for word in struct.unpack("QQ", b"reno".ljust(16, b"\0")))
+    for title, flags in [("calls", []), ("parts of a call", ["-DINSIDE"]), ("setsockopt alone", ["-DALONE"]), ("set-up", ["-DOPENING"])]:
+        read = sums if title != "set-up" else lambda _: []
+        built = scene.scratch / "parts.o"
+        subprocess.run([clang, "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-fno-builtin", "-fno-jump-tables", f"-DNAME={name}", *flags,
+                        "-c", pathlib.Path(__file__).with_name("parts.bpf.c"), "-o", built], check=True)
+        loaded = pins / "parts"
+        subprocess.run(["bpftool", "prog", "loadall", built, loaded], check=True, capture_output=True)
+        hook = ["sock_ops", "pinned", loaded / "assign"]
+        subprocess.run(["bpftool", "cgroup", "attach", scene.cgroup, *hook], check=True)
+        try:
+            # Places are never given back with -DOPENING: it must not last until the table is full.
+            scene.load(1_000, 1, 0)
+            before, began = read(loaded), program(scene.cgroup)
+            count, _ = scene.load(1_000, 4, 0)
+            spent = {part: (after[0] - ns, after[1] - calls) for part, (ns, calls), after in zip(parts, before, read(loaded))}
+            ended = program(scene.cgroup)
+        finally:
+            subprocess.run(["bpftool", "cgroup", "detach", scene.cgroup, *hook], check=True)
+            for pin in loaded.iterdir():
+                pin.unlink()
+            loaded.rmdir()
+        if title == "set-up":
+            print(f"set-up alone, by the kernel's count: {(ended[1] - began[1]) / count:.1f} calls and {(ended[0] - began[0]) / count:.0f} ns a connection")
+            continue
+        # A clock takes time too.
+        clock = spent["clock"][0] / spent["clock"][1]
+        shown = [f"{says[part]} {ns / calls - clock:.0f} ns" for part, (ns, calls) in spent.items() if part != "clock" and calls]
+        print(f"{title}, by clocks: {', '.join(shown)}")
+
+
+def sums(loaded):
+    """Time and number of each part, of all processors together."""
+    (sums,) = (one for one in json.loads(subprocess.run(["bpftool", "-j", "map", "show"], capture_output=True, check=True).stdout)
+               if one.get("name") == "sums" and one["id"] in map_ids(loaded / "assign"))
+    shown = json.loads(subprocess.run(["bpftool", "-j", "map", "dump", "id", str(sums["id"])], capture_output=True, check=True).stdout)
+    word = lambda value, at: int.from_bytes(bytes(int(byte, 16) for byte in value["value"][at:at + 8]), sys.byteorder)
+    return [tuple(sum(word(value, at) for value in one["values"]) for at in (0, 8)) for one in shown]
+
+
+def map_ids(program):
+    return json.loads(subprocess.run(["bpftool", "-j", "prog", "show", "pinned", program], capture_output=True, check=True).stdout)["map_ids"]
 
 
 def by_the_gigabyte(scene):
@@ -160,7 +222,9 @@ def main():
     scratch = pathlib.Path(tempfile.mkdtemp())
     scene = Scene(root, scratch)
     try:
-        by_the_kernel(scene)
+        with statistics_on():
+            by_the_kernel(scene)
+            by_part(scene)
         by_the_gigabyte(scene)
         whole = sustained(scene, seconds, rate)
     finally:

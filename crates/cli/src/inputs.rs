@@ -103,6 +103,11 @@ pub fn table(path: &Path) -> Result<Vec<u8>, String> {
     bytes(path, "a table", |_| TABLE_MAX)
 }
 
+/// The text of networks and their classes.
+pub fn classes(path: &Path) -> Result<String, String> {
+    text(bytes(path, "classes", |_| TABLE_MAX)?)
+}
+
 /// All bytes of a file that holds `what`; `max` says how many there may be, from how it begins.
 fn bytes(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
     let bytes = raw(path, what, &max)?;

@@ -59,11 +59,17 @@ pub enum Command {
     /// Run a scenario over ranges of any of its values, on all cores; an interrupted sweep continues
     #[cfg(feature = "parquet")]
     Sweep(Box<sweep::SweepArgs>),
+    /// Not in this build: run a scenario over ranges of any of its values
+    #[cfg(not(feature = "parquet"))]
+    Sweep(LeftOut),
     /// Recommend an algorithm for a path or a population: what it gains, what it costs, how sure that is
     Advise(Box<advise::AdviseArgs>),
     /// Search for the best parameters of an algorithm over a population of paths, and judge them on unseen paths
     #[cfg(feature = "tune")]
     Tune(tune::TuneArgs),
+    /// Not in this build: search for the best parameters of an algorithm
+    #[cfg(not(feature = "tune"))]
+    Tune(LeftOut),
     /// Compare algorithms on the users of a content network: a population of paths, an A/B test, gains by class
     Cdn(cdn::CdnArgs),
     /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or judge another stack's log
@@ -73,6 +79,9 @@ pub enum Command {
     /// Test congestion controls on this host's own connections: each gets an arm, what it does is recorded and judged
     #[cfg(feature = "parquet")]
     Ab(Box<ab::AbArgs>),
+    /// Not in this build: test congestion controls on this host's own connections
+    #[cfg(not(feature = "parquet"))]
+    Ab(LeftOut),
     /// Show this machine's TCP connections live, with what their congestion control thinks; or serve that as metrics
     Watch(watch::WatchArgs),
     /// Serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named
@@ -98,6 +107,19 @@ pub enum Command {
         /// What the kernel adds
         rest: Vec<String>,
     },
+}
+
+/// Arguments of a command that this build leaves out: whatever they are.
+#[cfg(not(all(feature = "parquet", feature = "tune")))]
+#[derive(Debug, clap::Args)]
+pub struct LeftOut {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+#[cfg(not(all(feature = "parquet", feature = "tune")))]
+fn left_out(command: &str, feature: &str) -> Result<Verdict, Failure> {
+    Err(format!("{command}: not in this build; `make build` builds all, `cargo build --features {feature}` this"))
 }
 
 /// How a command ended, where it could run at all.
@@ -130,14 +152,20 @@ fn main() -> ExitCode {
         Command::Agree(args) => agree::agree(args),
         #[cfg(feature = "parquet")]
         Command::Sweep(args) => sweep::sweep(args),
+        #[cfg(not(feature = "parquet"))]
+        Command::Sweep(_) => left_out("sweep", "parquet"),
         Command::Advise(args) => advise::advise(args),
         #[cfg(feature = "tune")]
         Command::Tune(args) => tune::tune(args),
+        #[cfg(not(feature = "tune"))]
+        Command::Tune(_) => left_out("tune", "tune"),
         Command::Cdn(args) => cdn::cdn(args),
         Command::Conform(args) => conform::conform(args),
         Command::Host(args) => host::host(args),
         #[cfg(feature = "parquet")]
         Command::Ab(args) => ab::ab(args),
+        #[cfg(not(feature = "parquet"))]
+        Command::Ab(_) => left_out("ab", "parquet,host"),
         Command::Watch(args) => watch::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Get(args) => get::run(args),

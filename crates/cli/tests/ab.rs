@@ -11,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use bbrlab_lab::ab::record;
 use bbrlab_lab::ab::{Assigner, By, Keep, Shares, Table};
 use bbrlab_live::clock;
 use nix::sys::signal::{Signal, kill};
@@ -375,6 +376,59 @@ fn an_arm_that_is_far_slower_is_stopped_and_the_control_gets_its_share() {
     assert!(said.contains("reno was stopped: it "), "{said}");
     let notes = place.report()["notes"].to_string();
     assert!(notes.contains("Split 100,0") && notes.contains("was stopped"), "{notes}");
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn times_in_the_states_of_our_algorithms_add_up_to_the_connection() {
+    if !inside("times_in_the_states_of_our_algorithms_add_up_to_the_connection") {
+        return;
+    }
+    let place = Place::new("states");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let child = place.start(&listener, &["--arms", "cubic,bbr1,bbr3-linux,bbr3", "--split", "25,25,25,25"]);
+    let mut seen = [0; 4];
+    let mut open = Vec::new();
+    while seen.iter().any(|&count| count < 4) {
+        let mut pair = connect(&listener);
+        let arm = ["cubic", "bbr1", "bbr3_linux", "bbr3"].iter().position(|name| *name == pair.used()).unwrap();
+        seen[arm] += 1;
+        for _ in 0..3 {
+            pair.carry(300_000);
+            thread::sleep(Duration::from_millis(5));
+        }
+        // Some stay open, so that their first record is made while they are.
+        if seen[arm] == 1 {
+            open.push(pair);
+        } else {
+            pair.close();
+        }
+    }
+    thread::sleep(Duration::from_millis(2_500));
+    open.into_iter().for_each(Pair::close);
+    interrupt(child);
+    let mut rows = Vec::new();
+    let table = fs::read(place.out().join("connections-00001.parquet")).unwrap();
+    record::read(table, |row| rows.push(row)).unwrap();
+    assert!(rows.iter().filter(|row| row.is_open).count() >= 4 && rows.len() >= 20, "{}", rows.len());
+    for row in &rows {
+        let Some(times) = row.state_us else {
+            assert_eq!(row.arm, 0, "{row:?}");
+            continue;
+        };
+        // The connection begins some microseconds before its algorithm; each time is rounded down.
+        let sum: u64 = times.iter().sum();
+        assert!(sum <= row.lasted_us && sum + 1_000 > row.lasted_us, "{sum} of {row:?}");
+        assert!(row.arm > 0 && times[0] > 0, "{row:?}");
+        // Loopback fills in no time; what BBRv1 does not have, it was never in.
+        assert!(row.arm > 1 || times[2] == 0, "{row:?}");
+    }
+    let left_startup = rows.iter().filter_map(|row| row.state_us).filter(|times| times[1..].iter().any(|&us| us > 0));
+    assert!(left_startup.count() > 0);
+    let shares = |arm: usize| place.report()["arms"][arm]["state_shares"].clone();
+    assert!(shares(0).is_null());
+    let total: f64 = shares(2).as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
+    assert!((total - 1.0).abs() < 1e-9, "{total}");
 }
 
 /// A connection from one address of ours to another.

@@ -181,4 +181,16 @@ mod tests {
             "flow: iw: bbr1#0 holds 32 segments: the kernel's initial window is 10 segments; use --on sim or --on uml"
         );
     }
+
+    #[test]
+    fn what_is_refused_of_a_stacks_flow_is_taken_of_one_of_tcp_beside_it() {
+        for option in ["rwnd=auto", "mss=536", "gro=1ms", "tso=off", "delack=100ms", "ack=4/25ms"] {
+            let check = |tcp: &str, quic: &str| {
+                check(World::S2n, &setup(&["--flow", &format!("{tcp}{option}"), "--flow", &format!("bbr3{quic}")]))
+            };
+            assert_eq!(check("tcp:cubic,", ""), Ok(()), "{option}");
+            let line = check("tcp:cubic,", &format!(",{option}")).expect_err(option);
+            assert!(line.contains(": bbr3#0 holds "), "{line}");
+        }
+    }
 }

@@ -89,6 +89,7 @@ impl Factory {
             cc: Controller::new(&self.config, &init),
             epoch: now,
             now: Time::ZERO,
+            newest: now,
             initial_window,
             sent: VecDeque::new(),
             acked: Vec::new(),
@@ -111,7 +112,7 @@ pub struct Adapter(Mutex<Flow>);
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     number: u64,
-    sent: Time,
+    sent: Instant,
     token: Token,
     /// Acknowledged, lost or discarded already: it stays until those before it have gone.
     is_done: bool,
@@ -120,7 +121,9 @@ struct Packet {
 struct Flow {
     cc: Controller,
     epoch: Instant,
+    /// The newest moment of all calls, on both clocks.
     now: Time,
+    newest: Instant,
     initial_window: u64,
     /// In the order of sending.
     sent: VecDeque<Packet>,
@@ -145,6 +148,7 @@ impl Clone for Adapter {
             cc: flow.cc.clone(),
             epoch: flow.epoch,
             now: flow.now,
+            newest: flow.newest,
             initial_window: flow.initial_window,
             sent: VecDeque::new(),
             acked: Vec::new(),
@@ -154,24 +158,27 @@ impl Clone for Adapter {
 }
 
 impl Flow {
+    /// That moment, or the newest so far. An ACK's calls tell the same one: it is counted out once.
+    #[inline]
     fn at(&mut self, moment: Instant) -> Time {
-        let since = moment.saturating_duration_since(self.epoch).as_nanos();
-        self.now = self.now.max(Time::nanos(u64::try_from(since).unwrap_or(u64::MAX)));
+        if moment > self.newest {
+            let since = moment.saturating_duration_since(self.epoch).as_nanos();
+            (self.newest, self.now) = (moment, Time::nanos(u64::try_from(since).unwrap_or(u64::MAX)));
+        }
         self.now
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u16, number: u64) {
         self.end_ack();
-        let sent = self.at(now);
-        let token = self.cc.on_sent(sent, &Sent::packet(bytes.into()));
-        self.sent.push_back(Packet { number, sent, token, is_done: false });
+        let at = self.at(now);
+        let token = self.cc.on_sent(at, &Sent::packet(bytes.into()));
+        self.sent.push_back(Packet { number, sent: now, token, is_done: false });
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, number: u64) {
         self.end_ack();
-        let sent = sent.saturating_duration_since(self.epoch).as_nanos();
         self.at(now);
-        if let Some(packet) = self.take(Time::nanos(u64::try_from(sent).unwrap_or(u64::MAX)), number) {
+        if let Some(packet) = self.take(sent, number) {
             self.acked.push(packet);
         }
     }
@@ -194,7 +201,11 @@ impl Flow {
             self.sent.clear();
         }
         // What noq has discarded and we have not found would keep all that was sent after it.
-        while self.sent.front().is_some_and(|packet| packet.is_done || self.now.since(packet.sent) > FORGOTTEN) {
+        while self
+            .sent
+            .front()
+            .is_some_and(|packet| packet.is_done || self.now.since(packet.token.send_time()) > FORGOTTEN)
+        {
             self.sent.pop_front();
         }
         if app_limited {
@@ -222,14 +233,20 @@ impl Flow {
     }
 
     /// The packet with this number that was sent then.
-    fn take(&mut self, sent: Time, number: u64) -> Option<Packet> {
+    #[inline]
+    fn take(&mut self, sent: Instant, number: u64) -> Option<Packet> {
+        let is_it = |packet: &Packet| packet.number == number && packet.sent == sent && !packet.is_done;
+        // Mostly it is the oldest.
+        if self.sent.front().is_some_and(is_it) {
+            let taken = self.sent.pop_front();
+            self.forget();
+            return taken;
+        }
         let first = self.sent.partition_point(|packet| packet.sent < sent);
-        let found = self.sent.range_mut(first..).take_while(|packet| packet.sent == sent);
-        let packet = found.into_iter().find(|packet| packet.number == number && !packet.is_done)?;
+        let packet =
+            self.sent.range_mut(first..).take_while(|packet| packet.sent == sent).find(|packet| is_it(packet))?;
         packet.is_done = true;
-        let taken = *packet;
-        self.forget();
-        Some(taken)
+        Some(*packet)
     }
 
     /// The oldest packet with this number: a loss does not say when it was sent.
@@ -279,6 +296,11 @@ impl Adapter {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A packet was acknowledged; [`congestion::Controller::on_ack`] without what it does not need, for callers other than noq.
+    pub fn on_packet_acked(&mut self, now: Instant, sent: Instant, number: u64) {
+        self.flow().on_ack(now, sent, number);
+    }
+
     /// Looks at the controller, with every ACK ended.
     pub fn with<R>(&self, look: impl FnOnce(&Controller) -> R) -> R {
         let mut flow = self.lock();
@@ -299,7 +321,7 @@ impl congestion::Controller for Adapter {
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, _bytes: u64, pn: u64, _app_limited: bool, _rtt: &RttEstimator) {
-        self.flow().on_ack(now, sent, pn);
+        self.on_packet_acked(now, sent, pn);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _largest_acked: Option<u64>) {

@@ -120,6 +120,8 @@ struct Flow {
     cc: Controller,
     pacer: Pacer,
     epoch: Timestamp,
+    /// When the next packet may leave, of algorithms that are paced. s2n-quic asks more often than it sends.
+    departure: Option<Timestamp>,
     is_paced: bool,
     /// The newest packet that carried more than an ACK, and the number of it.
     newest: PacketInfo,
@@ -143,14 +145,15 @@ impl Adapter {
         let cc = Controller::new(&self.factory.config, &init);
         let is_paced = cc.needs_pacing() || self.factory.paces_all;
         let newest = PacketInfo { token: Token::default(), number: 0 };
-        Box::new(Flow { cc, pacer: Pacer::new(Time::ZERO), epoch, is_paced, newest })
+        let departure = is_paced.then_some(epoch);
+        Box::new(Flow { cc, pacer: Pacer::new(Time::ZERO), epoch, departure, is_paced, newest })
     }
 }
 
 impl Flow {
     fn at(&self, moment: Timestamp) -> Time {
-        let since = moment.saturating_duration_since(self.epoch).as_nanos();
-        Time::nanos(u64::try_from(since).unwrap_or(u64::MAX))
+        let since = moment.saturating_duration_since(self.epoch);
+        Time::nanos(since.as_secs().saturating_mul(1_000_000_000).saturating_add(since.subsec_nanos().into()))
     }
 }
 
@@ -197,6 +200,9 @@ impl CongestionController for Adapter {
         }
         let now = flow.at(time_sent);
         flow.pacer.on_sent(now, bytes.into(), flow.cc.pacing_rate());
+        if flow.is_paced {
+            flow.departure = flow.epoch.checked_add(Duration::from_nanos(flow.pacer.next_send_time().as_nanos()));
+        }
         let token = flow.cc.on_sent(now, &Sent::packet(bytes));
         if app_limited == Some(true) {
             flow.cc.on_app_limited(None); // with this packet the application had nothing left
@@ -264,8 +270,7 @@ impl CongestionController for Adapter {
     }
 
     fn earliest_departure_time(&self) -> Option<Timestamp> {
-        let flow = self.flow.as_ref().filter(|flow| flow.is_paced)?;
-        flow.epoch.checked_add(Duration::from_nanos(flow.pacer.next_send_time().as_nanos()))
+        self.flow.as_ref()?.departure
     }
 
     fn send_quantum(&self) -> Option<usize> {

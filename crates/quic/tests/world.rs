@@ -35,8 +35,14 @@ fn a_run_repeats_byte_for_byte() {
     let path =
         "--rate 10mbit --duration 4s --loss 0.5% --jitter 2ms:reorder --duplicate 0.1% --ack-loss 1% --aqm codel:ecn";
     for (stack, flows) in [
-        (Stack::S2n, "--flow bbr3,ecn=on --flow s2n:bbr@1s --flow s2n:cubic,request=50kB/200ms"),
-        (Stack::Noq, "--flow bbr3,ecn=on --flow noq:cubic@1s --flow noq:reno,request=50kB/200ms"),
+        (
+            Stack::S2n,
+            "--flow tcp:cubic,ecn=on --flow bbr3,ecn=on --flow s2n:bbr@1s --flow s2n:cubic,request=50kB/200ms",
+        ),
+        (
+            Stack::Noq,
+            "--flow bbr3,ecn=on --flow tcp:cubic,ecn=on --flow noq:cubic@1s --flow noq:reno,request=50kB/200ms",
+        ),
     ] {
         let flags = format!("{path} {flows}");
         let bytes = |seed: u64| {
@@ -138,6 +144,66 @@ fn figures_begin_after_the_warm_up_and_marks_are_answered() {
         };
         assert!(marks("on") > 3 && marks("off") == 0, "{}", stack.name());
     }
+}
+
+/// Figures and series of a run, but for what names the world and counts its events.
+fn bytes(mut output: Output) -> String {
+    (output.result.on, output.result.events) = (String::new(), 0);
+    format!("{}\n{}", serde_json::to_string(&output.result).unwrap(), serde_json::to_string(&output.trace).unwrap())
+}
+
+/// Goal: flows of the TCP model alone in a stack's world are those of the simulator, to the last byte of figures and series.
+#[test]
+fn flows_of_tcp_alone_are_those_of_the_simulator() {
+    for stack in Stack::ALL {
+        for flags in [
+            "--rate 20mbit --rtt 40ms --buffer 2bdp --flow tcp:cubic --flow tcp:cubic@1s",
+            "--rate 20mbit --rtt 40ms --buffer 1bdp --loss 1% --ack-loss 1% --flow tcp:bbr3,ecn=on --flow tcp:reno,rtt=80ms \
+             --aqm codel:ecn --warmup 2s",
+            "--rate 10mbit --rtt 20ms --jitter 5ms:reorder --duplicate 1% --flow tcp:bbr1,mss=536,rwnd=auto \
+             --flow tcp:cubic,request=50kB/100ms --flow tcp:cubic,size=1MB,gro=1ms,delack=10ms",
+            "--rate 20mbit --rtt 40ms --ack-aggregation 10ms --schedule 3s:rate=10mbit,rtt=60ms \
+             --flow tcp:cubic,access=15mbit/10ms/5p --flow tcp:bbr2,on=1s/off=500ms,tso=off",
+        ] {
+            let setup = setup(stack, &format!("{flags} --duration 8s"));
+            let here = bytes(engine::run(&setup));
+            let there = bytes(world::run(stack, &setup, &mut |_| {}).unwrap());
+            assert!(here.contains("tcp:"), "{here}");
+            if let Some(at) = here.bytes().zip(there.bytes()).position(|(here, there)| here != there) {
+                let around = |text: &str| text[at.saturating_sub(200)..(at + 100).min(text.len())].to_owned();
+                panic!("{flags} in {}: {}\nand {}", stack.name(), around(&here), around(&there));
+            }
+            assert_eq!(here.len(), there.len(), "{flags} in {}", stack.name());
+        }
+    }
+}
+
+/// Goal: a flow of a stack and one of the TCP model fill one link together, and neither starves.
+#[test]
+fn flows_of_a_stack_and_of_tcp_share_one_bottleneck() {
+    for stack in Stack::ALL {
+        let flags = "--rate 20mbit --rtt 40ms --buffer 2bdp --duration 30s --flow bbr3 --flow tcp:cubic";
+        let output = run(stack, flags).result;
+        let [quic, tcp] = [&output.flows[0], &output.flows[1]];
+        assert_eq!([&*quic.cc, &*tcp.cc], ["bbr3", "tcp:cubic"]);
+        let (sum, least) = (mbps(quic) + mbps(tcp), mbps(quic).min(mbps(tcp)));
+        assert!((18.3..20.0).contains(&sum) && least > 3.0, "{}: {} and {}", stack.name(), mbps(quic), mbps(tcp));
+        assert!(tcp.rtt_ms.p50 > 45.0 && (tcp.rtt_ms.p50 / quic.rtt_ms.p50 - 1.0).abs() < 0.1, "{}: RTT", stack.name());
+        let drops = |flow: &FlowResult| flow.drop_ratio.unwrap_or_default();
+        assert!(drops(quic) + drops(tcp) > 0.0 && output.bottleneck.drops > 0, "{}: drops", stack.name());
+        // The simulator, both of TCP, shares alike.
+        let beside = engine::run(&setup(stack, flags)).result;
+        let ratio = mbps(tcp) / mbps(&beside.flows[1]);
+        assert!((0.75..1.33).contains(&ratio), "{}: CUBIC x{ratio} beside the simulator", stack.name());
+    }
+}
+
+#[test]
+fn a_script_does_not_follow_a_flow_of_tcp() {
+    let setup = setup(Stack::Noq, "--rate 20mbit --duration 1s --flow tcp:bbr3 --flow bbr3");
+    let script = Script { cues: Vec::new(), record: false };
+    let refused = world::run_scripted(Stack::Noq, &setup, &script).map(drop);
+    assert_eq!(refused.unwrap_err(), "tcp:bbr3#0: a script follows a flow of the stack");
 }
 
 /// A flow of `cc` on 20 Mbit/s and 20 ms, by a script.

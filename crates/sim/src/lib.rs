@@ -5,7 +5,7 @@
 //! [`scenario`] reads what a user writes, [`setup`] is what it means, [`engine`] plays it, by a [`script`] or without, over [`link`] and [`tcp`],
 //! [`record`] holds what came out.
 
-mod agenda;
+pub mod agenda;
 pub mod engine;
 pub mod link;
 pub mod metrics;

@@ -2,9 +2,10 @@
 //! [`crate::scenario`] makes these values from text; anyone may make them by hand.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
-use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};
+use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};
 
 use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
 use crate::record::packets::Tap;
@@ -103,6 +104,8 @@ pub struct FlowSetup {
     pub algorithm: AlgorithmConfig,
     /// A QUIC stack's own congestion control in place of it.
     pub peer: Option<Peer>,
+    /// Its transport is the TCP model in each world in virtual time that has it, a QUIC stack's too: `tcp:NAME`.
+    pub is_tcp: bool,
     /// When its SYN leaves.
     pub start: Time,
     /// When its application stops writing, if it does.
@@ -168,6 +171,16 @@ impl Peer {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|peer| peer.name == name)
     }
+}
+
+/// What stands before an algorithm's name where a flow is to be of the TCP model.
+pub const TCP: &str = "tcp:";
+
+/// The name of an algorithm with [`TCP`] in front.
+pub(crate) fn over_tcp(algorithm: &'static str) -> &'static str {
+    static NAMES: LazyLock<BTreeMap<&str, String>> =
+        LazyLock::new(|| ALGORITHMS.iter().map(|info| (info.name, format!("{TCP}{}", info.name))).collect());
+    NAMES.get(algorithm).map_or(algorithm, String::as_str)
 }
 
 /// When a receiver acknowledges, by a rule of its own instead of Linux's.
@@ -330,9 +343,10 @@ impl FlowSetup {
     }
 
     /// What controls it, by name.
-    pub const fn cc(&self) -> &'static str {
+    pub fn cc(&self) -> &'static str {
         match self.peer {
             Some(peer) => peer.name,
+            None if self.is_tcp => over_tcp(self.algorithm.name()),
             None => self.algorithm.name(),
         }
     }
@@ -343,6 +357,7 @@ impl FlowSetup {
             name: name.into(),
             algorithm,
             peer: None,
+            is_tcp: false,
             start: Time::ZERO,
             stop: None,
             rtt: None,

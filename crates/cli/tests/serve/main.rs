@@ -5,6 +5,7 @@
 mod bench;
 mod get;
 mod limits;
+mod qlog;
 
 use std::fs;
 

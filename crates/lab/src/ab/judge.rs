@@ -7,6 +7,7 @@ use bbrlab_core::Rng;
 use bbrlab_sim::metrics::{RESAMPLES, median};
 
 use super::cut::{self, Class, Over, Prefixes};
+use super::record::STATES;
 use super::sequential::{Clusters, always_valid, chi_squared_tail, two_sided};
 use super::{BUCKETS, By, Experiment, Row};
 use crate::cdn::LARGE;
@@ -47,6 +48,8 @@ pub struct Arm {
     pub limited: f64,
     /// Handshakes that did not end in a connection, by the kernel's counters.
     pub handshakes_failed: Option<f64>,
+    /// Shares of the time of its connections that its algorithm was in each of BBR's states, of one that keeps count.
+    pub state_shares: Option<[f64; STATES]>,
 }
 
 /// Whether the split is what was asked for.
@@ -412,8 +415,18 @@ fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> Arm {
         min_rtt_ms: middle(|row| row.min_rtt_us),
         srtt_ms: middle(|row| row.srtt_us),
         limited: sum(|row| row.rwnd_limited_us + row.sndbuf_limited_us) / sum(|row| row.busy_us),
+        state_shares: state_shares(&own),
         handshakes_failed: counts.map(|counts| 1.0 - (counts.established as f64 / counts.tried as f64).min(1.0)),
     }
+}
+
+fn state_shares(rows: &[&Row]) -> Option<[f64; STATES]> {
+    let mut sums = [0.0; STATES];
+    for times in rows.iter().filter_map(|row| row.state_us) {
+        sums.iter_mut().zip(times).for_each(|(sum, us)| *sum += us as f64);
+    }
+    let total: f64 = sums.iter().sum();
+    (total > 0.0).then(|| sums.map(|sum| sum / total))
 }
 
 #[cfg(test)]

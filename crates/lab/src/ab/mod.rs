@@ -4,6 +4,7 @@
 
 pub mod assign;
 mod cut;
+mod figures;
 pub mod guard;
 mod judge;
 mod page;
@@ -15,13 +16,13 @@ use serde::{Deserialize, Serialize};
 pub use assign::{ARMS_MAX, Assigner, BUCKETS, By, Keep, Key, PORTS_MAX, PREFIXES_MAX, Shares, Table};
 pub use cut::{Class, Over, Prefixes};
 pub use judge::{Arm, Findings, Line, Ratio, judge};
-pub use page::{answer, json, notes, report, rows};
+pub use page::{answer, json, notes, report, rows, state_rows};
 pub use record::Row;
 
 use guard::Limits;
 
-/// Version of `experiment.json`.
-pub const SCHEMA: u32 = 1;
+/// Version of `experiment.json`, and of the records beside it. 2: with the times in BBR's states.
+pub const SCHEMA: u32 = 2;
 
 /// What is compared: the first is the control.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +66,7 @@ pub struct Counts {
     pub arms: Vec<ArmCounts>,
     /// Records for which the ring had no room.
     pub ring_lost: u64,
-    /// Connections for which the kernel had no memory: they had no part.
+    /// Connections for which the table had no place: they had no part.
     pub no_memory: u64,
     /// Records that were written.
     pub written: u64,

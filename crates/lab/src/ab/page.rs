@@ -1,21 +1,21 @@
 //! The findings as a table, as JSON, and as a page.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
+use super::figures::{by_range, distribution, forest};
+use super::record::{STATES, states};
 use super::{Experiment, Findings, Line, Over};
-use crate::cdn::gain::quantile;
 use crate::cdn::page::{signed, three};
-use crate::report::{Asked, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
+use crate::report::{Asked, Number, Report, Section, Table};
 use crate::words::{counted, verb};
-
-/// Most points of a distribution's curve. Ours: a screen has no more columns.
-const POINTS: usize = 300;
 
 /// From which share of the data on it is said that connections outlast their slots. Ours.
 const OUTLASTING: f64 = 0.05;
 
-const fn judged(is_large: bool) -> &'static str {
+pub const fn judged(is_large: bool) -> &'static str {
     if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
 }
 
@@ -27,7 +27,7 @@ const fn what(line: &Line) -> &'static str {
     }
 }
 
-const fn unit(is_large: bool) -> &'static str {
+pub const fn unit(is_large: bool) -> &'static str {
     if is_large { "Mbit/s" } else { "ms" }
 }
 
@@ -116,6 +116,18 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     (arms, Table { columns: columns.map(str::to_owned).to_vec(), rows: lines.collect() })
 }
 
+/// How long the algorithms were in each of BBR's states; `None` where none of them keeps count.
+pub fn state_rows(found: &Findings) -> Option<Table> {
+    const COLUMNS: [&str; 1 + STATES] =
+        ["arm", "Startup", "Drain", "ProbeBW Refill", "ProbeBW Up", "ProbeBW Down", "ProbeBW Cruise", "ProbeRTT"];
+    let row = |arm: &super::Arm| {
+        let shares = arm.state_shares?;
+        Some(std::iter::once(arm.label.clone()).chain(shares.map(per_cent)).collect())
+    };
+    let rows: Vec<Vec<String>> = found.arms.iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| Table { columns: COLUMNS.map(str::to_owned).to_vec(), rows })
+}
+
 /// Whether the split is what was asked, in a sentence.
 pub fn split(test: &Experiment, found: &Findings) -> String {
     let ratio = &found.ratio;
@@ -154,7 +166,10 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
         ));
     }
     if test.counts.no_memory > 0 {
-        notes.push(format!("{} had no part: the kernel had no memory.", counted(test.counts.no_memory, "connection")));
+        notes.push(format!(
+            "{} had no part: the table had no place for more.",
+            counted(test.counts.no_memory, "connection")
+        ));
     }
     for change in test.splits.iter().skip(1) {
         notes.push(format!(
@@ -193,6 +208,10 @@ const METHOD: &str = "A connection counts by its newest record. Below 3 MB it is
     confidence sequence (Waudby-Smith et al., arXiv:2103.06476): it holds however often one looks, and so may end the test. The gain that would show is \
     the smallest gain that so many connections show in 80 of 100 tests.";
 
+const STATES_SAID: &str = "Shares of the time that connections were open, idle time included, all connections of an arm together. \
+    Startup finds the bandwidth and Drain empties the queue that it left; ProbeBW tries for more (Refill, Up), gives back (Down) and holds (Cruise); \
+    ProbeRTT looks for the path's own delay. BBRv1's ProbeBW has no Refill. The kernel's own algorithms do not tell.";
+
 const RANGES: &str = "Size and RTT (the smallest that was seen) are the connection's, time is when it began. At an age counts what a connection \
     carried then, as its records show it, over its busy time. Arms can shift connections between ranges of RTT and age: one that leaves a \
     shorter queue, or ends sooner.";
@@ -205,6 +224,7 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
             "arm": arm.label, "connections": arm.connections, "open": arm.open, "left_out": arm.left_out, "bytes_acked": arm.bytes,
             "expected": found.ratio.expected[at], "retransmit_ratio": number(arm.retransmit_ratio), "min_rtt_ms": number(arm.min_rtt_ms),
             "srtt_ms": number(arm.srtt_ms), "limited_share": number(arm.limited), "handshakes_failed": arm.handshakes_failed,
+            "state_shares": arm.state_shares.map(|shares| states().zip(shares).collect::<BTreeMap<_, _>>()),
         })
     };
     let end = |line: &Line, value: u64| {
@@ -300,22 +320,29 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
         ("kernel", test.kernel.clone()),
         ("version", format!("bbrlab {version}")),
     ];
+    let states = state_rows(found).map(|table| Section {
+        id: "states".to_owned(),
+        title: "Time in BBR's states".to_owned(),
+        claim: STATES_SAID.to_owned(),
+        runs_table: Some(table),
+        ..Section::default()
+    });
     Report {
         title: title.to_owned(),
         subtitle: answer(test, found),
         asked: Asked { command: String::new(), facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec() },
         numbers: numbers.collect(),
         lead: vec![forest(test, found)],
-        sections: vec![
-            Section {
+        sections: [
+            Some(Section {
                 id: "gains".to_owned(),
                 title: "Gains".to_owned(),
                 claim: METHOD.to_owned(),
                 runs_table: Some(lines),
                 figures: [false, true].into_iter().filter_map(|is_large| distribution(found, is_large)).collect(),
                 ..Section::default()
-            },
-            Section {
+            }),
+            Some(Section {
                 id: "ranges".to_owned(),
                 title: "Gains over size, RTT, time and age".to_owned(),
                 claim: RANGES.to_owned(),
@@ -324,161 +351,21 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
                     .filter_map(|over| by_range(test, found, over))
                     .collect(),
                 ..Section::default()
-            },
-            Section {
+            }),
+            states,
+            Some(Section {
                 id: "arms".to_owned(),
                 title: "The arms, and whether the test is sound".to_owned(),
                 claim: notes(test, found).join("\n\n"),
                 runs_table: Some(arms),
                 ..Section::default()
-            },
-        ],
+            }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         ..Report::default()
     }
-}
-
-/// Each comparison's gain with its interval.
-fn forest(test: &Experiment, found: &Findings) -> Figure {
-    let is_shown = |line: &&Line| line.word() != "too few" && !matches!(line.class.over, Over::Time | Over::Age);
-    let known: Vec<&Line> = found.lines.iter().filter(is_shown).collect();
-    let name =
-        |line: &&Line| format!("{}, {}", line.class.name, if line.is_large { "throughput" } else { "completion" });
-    let mut names: Vec<String> = Vec::new();
-    known.iter().map(name).for_each(|name| {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    });
-    let arms = test.arms.len() - 1;
-    let series = (1..test.arms.len()).map(|arm| {
-        let own: Vec<&&Line> = known.iter().filter(|line| line.arm == arm).collect();
-        let shift = (arm as f64 - 1.0 - (arms as f64 - 1.0) / 2.0) * 0.22;
-        let place = |line: &&&Line| names.iter().position(|one| *one == name(line)).unwrap_or(0) as f64 + shift;
-        let part = |part: fn(&Line) -> f64| own.iter().map(|line| 1.0 + part(line)).collect::<Vec<f64>>();
-        Series {
-            name: test.arms[arm].label.clone(),
-            style: Style::Points,
-            x: part(|line| line.gain),
-            y: own.iter().map(place).collect(),
-            low: part(|line| line.low),
-            high: part(|line| line.high),
-            color_key: Some(test.arms[arm].label.clone()),
-        }
-    });
-    let none = Series {
-        name: "no gain".to_owned(),
-        style: Style::Reference,
-        x: vec![1.0, 1.0],
-        y: vec![-0.5, names.len() as f64 - 0.5],
-        ..Series::default()
-    };
-    let series = std::iter::once(none).chain(series).collect();
-    Figure {
-        id: "ab-gains".to_owned(),
-        title: format!("How much faster than {}", test.arms[0].label),
-        how_to_read: "Each mark is the ratio of the medians, its bar the 95 % interval. Right of the line is faster."
-            .to_owned(),
-        x: Axis { label: format!("times as fast as {}", test.arms[0].label), log: true, ..Axis::default() },
-        panels: vec![Panel { y: Axis { names, ..Axis::default() }, series }],
-        ..Figure::default()
-    }
-}
-
-/// The gain over the ranges of one quantity; `None` where fewer than two of them hold enough connections of an arm.
-fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figure> {
-    let mut panels = Vec::new();
-    for is_large in [false, true] {
-        let mut all: Vec<Series> = Vec::new();
-        for arm in 1..test.arms.len() {
-            let is_own = |line: &&Line| line.arm == arm && line.is_large == is_large && line.class.over == over;
-            let own: Vec<&Line> = found.lines.iter().filter(is_own).collect();
-            let is_known = |line: &Line| line.word() != "too few";
-            if own.iter().filter(|line| is_known(line)).count() < 2 {
-                continue;
-            }
-            // A range with too few is a gap.
-            let part = |of: fn(&Line) -> f64| -> Vec<f64> {
-                own.iter().map(|line| if is_known(line) { 100.0 * of(line) } else { f64::NAN }).collect()
-            };
-            all.push(Series {
-                name: test.arms[arm].label.clone(),
-                style: Style::Line,
-                x: own.iter().map(|line| line.class.middle()).collect(),
-                y: part(|line| line.gain),
-                low: part(|line| line.low),
-                high: part(|line| line.high),
-                color_key: Some(test.arms[arm].label.clone()),
-            });
-        }
-        if let Some(first) = all.first().map(|series| series.x.clone()) {
-            let none = Series {
-                name: "no gain".to_owned(),
-                style: Style::Reference,
-                y: vec![0.0; first.len()],
-                x: first,
-                ..Series::default()
-            };
-            let judged = if over == Over::Age { "throughput" } else { judged(is_large) };
-            let y = Axis { label: format!("gain, {judged}"), unit: "%".to_owned(), ..Axis::default() };
-            all.insert(0, none);
-            panels.push(Panel { y, series: all });
-        }
-    }
-    if panels.is_empty() {
-        return None;
-    }
-    let x = Axis {
-        label: over.name().to_owned(),
-        unit: over.unit().0.to_owned(),
-        log: over != Over::Time,
-        ..Axis::default()
-    };
-    Some(Figure {
-        id: format!("ab-over-{}", over.name().to_lowercase()),
-        title: format!("Gain over {}", over.name()),
-        how_to_read: "Each mark is the gain in one range, at its middle, with its 95 % interval: above 0 is faster. A gap has too few connections."
-            .to_owned(),
-        x,
-        panels,
-        ..Figure::default()
-    })
-}
-
-/// The share of connections up to each value, of every arm.
-fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
-    let of = |(arm, values): (&super::Arm, &[Vec<f64>; 2])| {
-        let values = &values[usize::from(is_large)];
-        let count = values.len().min(POINTS);
-        let share = |nth: usize| (nth + 1) as f64 / count as f64;
-        Series {
-            name: arm.label.clone(),
-            style: Style::Step,
-            x: (0..count).map(|nth| quantile(values, share(nth))).collect(),
-            y: (0..count).map(|nth| 100.0 * share(nth)).collect(),
-            color_key: Some(arm.label.clone()),
-            ..Series::default()
-        }
-    };
-    let series: Vec<Series> = found.arms.iter().zip(&found.values).map(of).filter(|one| !one.x.is_empty()).collect();
-    if series.is_empty() {
-        return None;
-    }
-    let (what, read) = if is_large {
-        ("throughput", "A curve farther right is faster.")
-    } else {
-        ("completion time", "A curve farther left is faster.")
-    };
-    Some(Figure {
-        id: format!("ab-distribution-{}", if is_large { "large" } else { "small" }),
-        title: format!("Distribution of {what}, connections {}", if is_large { "from 3 MB" } else { "below 3 MB" }),
-        how_to_read: read.to_owned(),
-        x: Axis { label: what.to_owned(), unit: unit(is_large).to_owned(), log: true, ..Axis::default() },
-        panels: vec![Panel {
-            y: Axis { label: "connections up to it".to_owned(), unit: "%".to_owned(), ..Axis::default() },
-            series,
-        }],
-        ..Figure::default()
-    })
 }
 
 #[cfg(test)]
@@ -548,6 +435,7 @@ mod tests {
                 data_segs_out: 70,
                 busy_us: busy_us as u64,
                 min_rtt_us: 10_000 + 60_000 * network,
+                state_us: (arm == 1).then_some([30_000, 10_000, 0, 0, 0, 40_000, 0]),
                 ..Row::default()
             }
         };
@@ -572,7 +460,14 @@ mod tests {
         let value = json(&test, &found, "0");
         let time = value["gains"].as_array().unwrap().iter().find(|line| line["over"] == "time").unwrap();
         assert_eq!((&time["from"], &time["below"], &time["unit_of_range"]), (&json!(0.0), &json!(20.0), &json!("s")));
+        assert_eq!(value["arms"][0]["state_shares"], Value::Null);
+        assert_eq!(value["arms"][1]["state_shares"]["probe_bw_cruise"], json!(0.5));
+        assert_eq!(
+            state_rows(&found).unwrap().rows,
+            [["bbr3", "37.5 %", "12.5 %", "0 %", "0 %", "0 %", "50 %", "0 %"]]
+        );
         let page = report(&test, &found, "t", "0");
+        assert!(page.sections.iter().any(|section| section.id == "states"));
         let figures: Vec<&str> = page.sections[1].figures.iter().map(|figure| figure.title.as_str()).collect();
         assert_eq!(figures, ["Gain over size", "Gain over RTT", "Gain over time"]);
     }

@@ -1,16 +1,36 @@
 //! What is recorded of a connection: as the BPF program writes it, and as a row of a table.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use bbrlab_core::State;
+
 use super::Experiment;
 
 /// Bytes of `struct record` in `bpf/cc/ab.bpf.c`.
-pub const BYTES: usize = 160;
+pub const BYTES: usize = 216;
+/// Those of a test of schema 1, which did not know the states.
+const BYTES_1: usize = 160;
+/// No record of any test has fewer.
+pub const BYTES_LEAST: usize = BYTES_1;
+
+/// BBR's states, which the kernel's program numbers as they stand here.
+pub const STATES: usize = 7;
+
+/// The names of BBR's states.
+pub fn states() -> impl Iterator<Item = &'static str> {
+    State::ALL.iter().take(STATES).map(|state| state.name())
+}
+
+/// Bytes of a record of this test.
+pub const fn bytes_of(test: &Experiment) -> usize {
+    if test.schema == 1 { BYTES_1 } else { BYTES }
+}
 
 const PASSIVE: u8 = 1;
 const REFUSED: u8 = 2;
 const APP_LIMITED: u8 = 4;
 const OVERRIDDEN: u8 = 8;
 const OPEN: u8 = 16;
+const STATES_KNOWN: u8 = 32;
 
 /// One connection, at its close or while it was open.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,6 +85,8 @@ pub struct Row {
     pub delivery_rate_bps: u64,
     /// That sample was limited by the application.
     pub is_app_limited: bool,
+    /// How long its algorithm was in each of BBR's states, of one that keeps count: ours.
+    pub state_us: Option<[u64; STATES]>,
 }
 
 impl Row {
@@ -77,6 +99,10 @@ impl Row {
         let ticks = |at: usize| count(at).map(|ticks| ticks * (test.tick_ns / 1_000));
         let (begun_ns, at_ns) = (u64_at(8)?, u64_at(16)?);
         let flags = *bytes.get(157)?;
+        let mut state_us = (flags & STATES_KNOWN != 0).then_some([0; STATES]);
+        for (nth, us) in state_us.iter_mut().flatten().enumerate() {
+            *us = u64_at(BYTES_1 + 8 * nth)? / 1_000;
+        }
         let client: [u8; 16] = bytes.get(136..152)?.try_into().ok()?;
         Some(Self {
             id: u64_at(0)?,
@@ -112,6 +138,7 @@ impl Row {
             cwnd: count(120)?,
             mss: count(124)?,
             is_app_limited: flags & APP_LIMITED != 0,
+            state_us,
         })
     }
 
@@ -140,40 +167,59 @@ mod table {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::RowAccessor;
 
-    use super::Row;
+    use super::{Row, STATES};
     use crate::export::parquet::{Values, Writer};
 
     /// Rows of a group: what is in memory at a time. Ours.
     const GROUP: usize = 16_384;
 
+    /// [`super::states`], as columns.
+    const STATE_COLUMNS: [&str; STATES] = [
+        "startup_us",
+        "drain_us",
+        "probe_bw_refill_us",
+        "probe_bw_up_us",
+        "probe_bw_down_us",
+        "probe_bw_cruise_us",
+        "probe_rtt_us",
+    ];
+
     macro_rules! columns {
         ($($kind:ident $field:ident)+) => {
             fn values(rows: &[Row], labels: &[String]) -> Vec<(&'static str, Values)> {
                 let label = |row: &Row| labels.get(usize::from(row.arm)).cloned();
-                vec![
+                let mut all = vec![
                     ("algorithm", Values::Text(rows.iter().map(label).collect())),
                     ("client", Values::Text(rows.iter().map(|row| Some(row.client.clone())).collect())),
                     $( (stringify!($field), Values::Whole(rows.iter().map(|row| Some(columns!(@to $kind row.$field))).collect())), )+
-                ]
+                ];
+                let time = |nth: usize| rows.iter().map(|row| row.state_us.map(|times| times[nth])).collect();
+                all.extend(STATE_COLUMNS.iter().enumerate().map(|(nth, name)| (*name, Values::Whole(time(nth)))));
+                all
             }
 
             fn row(from: &::parquet::record::Row, places: &Places) -> Option<Row> {
                 let whole = |place: usize| from.get_long(place).ok().and_then(|value| u64::try_from(value).ok());
+                let mut state_us = [0; STATES];
+                let is_known = state_us.iter_mut().zip(places.states).all(|(us, place)| place.and_then(whole).map(|found| *us = found).is_some());
                 Some(Row {
+                    state_us: is_known.then_some(state_us),
                     client: from.get_string(places.client).ok()?.clone(),
                     $( $field: columns!(@from $kind whole(places.$field)?), )+
                 })
             }
 
             /// Where each column stands in a file.
-            struct Places { client: usize, $( $field: usize, )+ }
+            struct Places { client: usize, states: [Option<usize>; STATES], $( $field: usize, )+ }
 
             impl Places {
                 fn of(names: &[String]) -> Result<Self, String> {
                     let place = |name: &str| {
                         names.iter().position(|one| one == name).ok_or_else(|| format!("it has no column {name}; name a folder of bbrlab ab"))
                     };
-                    Ok(Self { client: place("client")?, $( $field: place(stringify!($field))?, )+ })
+                    // Tables of tests of schema 1 have none.
+                    let states = STATE_COLUMNS.map(|name| place(name).ok());
+                    Ok(Self { client: place("client")?, states, $( $field: place(stringify!($field))?, )+ })
                 }
             }
         };
@@ -245,7 +291,9 @@ mod tests {
         put(146, &[0xff, 0xff, 192, 0, 2, 0]);
         put(152, &4_321_u16.to_ne_bytes());
         put(154, &443_u16.to_ne_bytes());
-        put(156, &[2, PASSIVE | OVERRIDDEN]);
+        put(156, &[2, PASSIVE | OVERRIDDEN | STATES_KNOWN]);
+        put(160, &1_500_000_u64.to_ne_bytes());
+        put(208, &2_500_999_u64.to_ne_bytes());
         bytes
     }
 
@@ -257,9 +305,14 @@ mod tests {
         assert_eq!((row.bytes_acked, row.lasted_us, row.busy_us, row.pacing_bps), (3_000_000, 4_000, 12_000, 1_000));
         assert_eq!((row.client.as_str(), row.retransmit_ratio()), ("192.0.2.0/24", Some(0.025)));
         assert!(row.is_passive && row.is_overridden && !row.is_open && !row.is_refused && !row.is_app_limited);
-        for end in 0..bytes().len() - 2 {
+        assert_eq!(row.state_us, Some([1_500, 0, 0, 0, 0, 0, 2_500]));
+        for end in (0..158).chain(160..BYTES) {
             assert_eq!(Row::parse(&bytes()[..end], &test), None);
         }
+        let old = Experiment { schema: 1, ..test };
+        let mut one = bytes()[..bytes_of(&old)].to_vec();
+        one[157] = PASSIVE;
+        assert_eq!(Row::parse(&one, &old).unwrap(), Row { is_overridden: false, state_us: None, ..row });
     }
 
     #[test]
@@ -277,7 +330,8 @@ mod tests {
     fn rows_read_back_from_parquet_as_they_were() {
         let test = experiment(&["cubic", "bbr3", "bbr1"], "50,25,25");
         let first = Row::parse(&bytes(), &test).unwrap();
-        let rows: Vec<Row> = (0..40_000).map(|id| Row { id, ..first.clone() }).collect();
+        let states = |id: u64| (!id.is_multiple_of(3)).then_some([id, 1, 2, 3, 4, 5, u64::MAX / 1_000]);
+        let rows: Vec<Row> = (0..40_000).map(|id| Row { id, state_us: states(id), ..first.clone() }).collect();
         let file = write(Vec::new(), rows.iter().cloned(), &test.labels()).unwrap();
         let mut back = Vec::new();
         read(file, |row| back.push(row)).unwrap();

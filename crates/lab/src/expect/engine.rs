@@ -112,7 +112,7 @@ pub struct Measurer {
 fn bare_engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_max_operations(MAX_OPERATIONS);
-    engine.set_max_expr_depths(MAX_DEPTH, MAX_DEPTH);
+    engine.set_max_expr_depths(MAX_DEPTH);
     engine.disable_symbol("eval");
     engine.on_print(|_| {});
     engine.on_debug(|_, _, _| {});

@@ -1,5 +1,5 @@
 //! The series as qlog, in the drafts' dialect (JSON text sequence) and in the one that qvis 0.3 reads.
-//! A trace is sampled, so there is no event for a single packet.
+//! A trace is sampled, so there is no event for a single packet; [`Stream`] writes those of a connection as they happen.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Formats: draft-ietf-quic-qlog-main-schema-13 and -quic-events-12; for qvis, draft-ietf-quic-qlog-main-schema-02.
 
@@ -22,9 +22,136 @@ const SEPARATOR: char = '\u{1e}';
 
 /// Which names events have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
+pub enum Dialect {
+    /// The drafts'.
     Draft,
+    /// Those that qvis 0.3 knows.
     Qvis,
+}
+
+/// A packet by its header.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Its kind, as in `1RTT`.
+    pub kind: &'a str,
+    pub number: u64,
+    /// Its length, where that is known.
+    pub bytes: Option<u64>,
+}
+
+/// What happens to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Sent,
+    Received,
+    Lost,
+}
+
+/// The log of one connection, written event by event; times count from its beginning. Nothing is kept but the last metrics.
+#[derive(Debug)]
+pub struct Stream<W> {
+    to: W,
+    dialect: Dialect,
+    name: String,
+    metrics: Map<String, Value>,
+    is_first: bool,
+}
+
+impl<W: Write> Stream<W> {
+    /// Begins the log of the connection `name`, as its `client` or its `server` sees it.
+    pub fn begin(mut to: W, dialect: Dialect, name: &str, vantage: &str) -> io::Result<Self> {
+        let title = Value::from(name);
+        let vantage = json!({ "name": name, "type": vantage });
+        match dialect {
+            Dialect::Draft => {
+                let trace = json!({
+                    "title": name,
+                    "common_fields": { "time_format": "relative_to_epoch", "reference_time": { "clock_type": "monotonic", "epoch": "unknown" } },
+                    "vantage_point": vantage,
+                    "event_schemas": &EVENT_SCHEMAS[..1],
+                });
+                sequence_head(&mut to, &title, &trace)?;
+            }
+            Dialect::Qvis => {
+                let fields = json!({ "ODCID": name, "group_id": name, "time_format": "relative", "reference_time": 0 });
+                qvis_head(&mut to, &title)?;
+                write!(to, "[{{\"title\":{title},\"vantage_point\":{vantage},\"common_fields\":{fields},\"events\":[")?;
+            }
+        }
+        Ok(Self { to, dialect, name: name.to_owned(), metrics: Map::new(), is_first: true })
+    }
+
+    /// Something happens to a packet.
+    pub fn packet(&mut self, t_ns: u64, fate: Fate, packet: Packet<'_>) -> io::Result<()> {
+        let name = match (self.dialect, fate) {
+            (Dialect::Draft, Fate::Sent) => "quic:packet_sent",
+            (Dialect::Draft, Fate::Received) => "quic:packet_received",
+            (Dialect::Draft, Fate::Lost) => "quic:packet_lost",
+            (Dialect::Qvis, Fate::Sent) => "transport:packet_sent",
+            (Dialect::Qvis, Fate::Received) => "transport:packet_received",
+            (Dialect::Qvis, Fate::Lost) => "recovery:packet_lost",
+        };
+        let mut data = json!({ "header": { "packet_type": packet.kind, "packet_number": packet.number } });
+        if let Some(bytes) = packet.bytes {
+            data["raw"] = json!({ "length": bytes });
+        }
+        self.put(t_ns, name, data)
+    }
+
+    /// Recovery's metrics; those that have not changed are not said again.
+    pub fn metrics(&mut self, t_ns: u64, now: Map<String, Value>) -> io::Result<()> {
+        let name = if self.dialect == Dialect::Draft { DRAFT_METRICS } else { QVIS_METRICS };
+        let mut all = self.metrics.clone();
+        all.extend(now);
+        changed(&mut self.metrics, all).map_or(Ok(()), |data| self.put(t_ns, name, data))
+    }
+
+    /// The congestion control is in another state.
+    pub fn state(&mut self, t_ns: u64, state: &str) -> io::Result<()> {
+        let name = if self.dialect == Dialect::Draft { DRAFT_STATE } else { QVIS_STATE };
+        self.put(t_ns, name, json!({ "new": state }))
+    }
+
+    /// Datagrams may now be as long as this.
+    pub fn max_datagram_size(&mut self, t_ns: u64, bytes: u64) -> io::Result<()> {
+        let draft = self.dialect == Dialect::Draft;
+        let name = if draft { "quic:recovery_parameters_set" } else { "recovery:parameters_set" };
+        self.put(t_ns, name, json!({ "max_datagram_size": bytes }))
+    }
+
+    fn put(&mut self, t_ns: u64, name: &str, data: Value) -> io::Result<()> {
+        match self.dialect {
+            Dialect::Draft => writeln!(self.to, "{SEPARATOR}{}", event(t_ns, name, data, Some(&self.name))),
+            Dialect::Qvis => {
+                let comma = if std::mem::take(&mut self.is_first) { "" } else { "," };
+                write!(self.to, "{comma}\n{}", event(t_ns, name, data, None))
+            }
+        }
+    }
+
+    /// Ends the log.
+    pub fn finish(mut self) -> io::Result<()> {
+        if self.dialect == Dialect::Qvis {
+            writeln!(self.to, "]}}]}}")?;
+        }
+        self.to.flush()
+    }
+}
+
+const DRAFT_METRICS: &str = "quic:recovery_metrics_updated";
+const QVIS_METRICS: &str = "recovery:metrics_updated";
+const DRAFT_STATE: &str = "quic:congestion_state_updated";
+const QVIS_STATE: &str = "recovery:congestion_state_updated";
+
+fn sequence_head(to: &mut dyn Write, title: &Value, trace: &Value) -> io::Result<()> {
+    writeln!(
+        to,
+        "{SEPARATOR}{{\"file_schema\":\"urn:ietf:params:qlog:file:sequential\",\"serialization_format\":\"application/qlog+json-seq\",\"title\":{title},\"trace\":{trace}}}"
+    )
+}
+
+fn qvis_head(to: &mut dyn Write, title: &Value) -> io::Result<()> {
+    write!(to, "{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"title\":{title},\"traces\":")
 }
 
 /// The drafts' sequential file (`.sqlog`): one trace, each event with its flow as `group_id`, in the order of time.
@@ -36,11 +163,7 @@ pub fn sequence(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
         "vantage_point": { "name": "bbrlab", "type": "server" },
         "event_schemas": EVENT_SCHEMAS,
     });
-    writeln!(
-        to,
-        "{SEPARATOR}{{\"file_schema\":\"urn:ietf:params:qlog:file:sequential\",\"serialization_format\":\"application/qlog+json-seq\",\"title\":{},\"trace\":{trace}}}",
-        Value::from(title(record)),
-    )?;
+    sequence_head(to, &title(record).into(), &trace)?;
     let scenario = json!({ "name": title(record), "details": record.result.scenario });
     writeln!(to, "{SEPARATOR}{}", event(0, "simulation:scenario", scenario, None))?;
     let mut flows = writers(record, Dialect::Draft);
@@ -68,11 +191,7 @@ pub fn qvis(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
             "events": events.into_iter().map(|(_, event)| event).collect::<Vec<Value>>(),
         }));
     }
-    write!(
-        to,
-        "{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"title\":{},\"traces\":",
-        Value::from(title(record))
-    )?;
+    qvis_head(to, &title(record).into())?;
     serde_json::to_writer(&mut *to, &traces)?;
     writeln!(to, "}}")
 }
@@ -119,7 +238,7 @@ impl FlowWriter<'_> {
         let draft = self.dialect == Dialect::Draft;
         let group = draft.then_some(self.name);
         while let Some(&(at, state)) = self.trace.states.get(self.state).filter(|(at, _)| at.as_nanos() <= t_ns) {
-            let name = if draft { "quic:congestion_state_updated" } else { "recovery:congestion_state_updated" };
+            let name = if draft { DRAFT_STATE } else { QVIS_STATE };
             let mut data = json!({ "new": state.name() });
             if let Some(before) = self.before {
                 data["old"] = before.name().into();
@@ -128,7 +247,7 @@ impl FlowWriter<'_> {
             (self.before, self.state) = (Some(state), self.state + 1);
         }
         let metrics = self.metrics_at(index);
-        let name = if draft { "quic:recovery_metrics_updated" } else { "recovery:metrics_updated" };
+        let name = if draft { DRAFT_METRICS } else { QVIS_METRICS };
         if let Some(data) = changed(&mut self.metrics, metrics) {
             events.push((t_ns, event(t_ns, name, data, group)));
         }
@@ -216,6 +335,28 @@ mod tests {
     fn a_change_of_state_says_what_was_before() {
         let text = text(sequence);
         assert!(text.contains(r#""data":{"new":"recovery","old":"startup"}"#), "{text}");
+    }
+
+    #[test]
+    fn a_stream_is_what_both_dialects_readers_take() {
+        for dialect in [Dialect::Draft, Dialect::Qvis] {
+            let mut bytes = Vec::new();
+            let mut log = Stream::begin(&mut bytes, dialect, "client-0", "client").unwrap();
+            let packet = Packet { kind: "1RTT", number: 7, bytes: Some(1200) };
+            log.max_datagram_size(0, 1452).unwrap();
+            log.packet(1_000_000, Fate::Sent, packet).unwrap();
+            let metrics = |cwnd: u64| Map::from_iter([("congestion_window".to_owned(), cwnd.into())]);
+            [12_000, 12_000, 13_000].into_iter().for_each(|cwnd| log.metrics(2_000_000, metrics(cwnd)).unwrap());
+            log.packet(3_000_000, Fate::Lost, packet).unwrap();
+            log.state(4_000_000, "drain").unwrap();
+            log.finish().unwrap();
+            let text = String::from_utf8(bytes).unwrap();
+            assert_eq!(text.matches("metrics_updated").count(), 2, "{text}");
+            let log = crate::conform::log::read(&text).unwrap();
+            let flow = &log.flows[0];
+            assert_eq!((flow.name.as_str(), flow.mss, flow.samples.len()), ("client-0", Some(1452.0), 2));
+            assert_eq!((flow.losses.as_slice(), flow.phases.len()), (&[0.003][..], 1));
+        }
     }
 
     #[test]

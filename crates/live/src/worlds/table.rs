@@ -35,6 +35,11 @@ fn flow(setup: &Setup, held: impl Fn(&FlowSetup) -> Option<String>) -> Option<St
     setup.flows.iter().find_map(|flow| held(flow).map(|held| format!("{} holds {held}", flow.name)))
 }
 
+/// The same among the flows that are a QUIC stack's in its world.
+fn quic_flow(setup: &Setup, held: impl Fn(&FlowSetup) -> Option<String>) -> Option<String> {
+    flow(setup, |flow| if flow.is_tcp { None } else { held(flow) })
+}
+
 fn link(setup: &Setup, held: impl Fn(&LinkConfig) -> bool, what: &str) -> Option<String> {
     setup.links.iter().any(held).then(|| what.to_owned())
 }
@@ -198,6 +203,7 @@ pub const TABLE: &[Row] = &[
                 holds: |setup| unknown(setup, |flow| kernel_cc(&flow.algorithm).map(|_| ())),
                 example: &["--flow", "bbr3"],
             },
+            MODEL_OF_TCP,
         ],
         kernel: &[
             TOO_MANY_FLOWS,
@@ -207,6 +213,7 @@ pub const TABLE: &[Row] = &[
                 holds: |setup| unknown(setup, ours::check),
                 example: &["--flow", "bbr2-ietf100"],
             },
+            MODEL_OF_TCP,
         ],
         // What a stack brings runs in that stack alone: the scenario itself says so, in whichever world.
         s2n: &[TOO_MANY_CONNECTIONS],
@@ -338,7 +345,7 @@ pub const TABLE: &[Row] = &[
             why: "its receiver acknowledges every tenth packet, and no setting changes that",
             holds: |setup| {
                 let odd = |flow: &FlowSetup| flow.host.ack.filter(|ack| ack.packets != S2N_ACK_EVERY);
-                flow(setup, |flow| odd(flow).map(|ack| format!("{} packets", ack.packets)))
+                quic_flow(setup, |flow| odd(flow).map(|ack| format!("{} packets", ack.packets)))
             },
             example: &["--flow", "bbr1,ack=4/25ms"],
         }],
@@ -372,17 +379,24 @@ const TOO_MANY_FLOWS: Refusal = Refusal {
     example: &["--flow", "bbr1*10001"],
 };
 
+const MODEL_OF_TCP: Refusal = Refusal {
+    values: "tcp:NAME",
+    why: "it asks for the simulator's model of TCP, and a kernel has a TCP of its own",
+    holds: |setup| flow(setup, |flow| flow.is_tcp.then(|| flow.cc().to_owned())),
+    example: &["--flow", "tcp:bbr1"],
+};
+
 const GRO: Refusal = Refusal {
     values: "all",
     why: "the devices of a real kernel merge by their own schedule, or not at all",
-    holds: |setup| flow(setup, |flow| flow.host.gro.map(|gro| format!("{} µs", gro.as_micros()))),
+    holds: |setup| flow(setup, gro),
     example: &["--flow", "bbr1,gro=1ms"],
 };
 
 const DELACK: Refusal = Refusal {
     values: "all but 40ms",
     why: "the kernel's delayed-ACK timer is 40 ms",
-    holds: odd_delack,
+    holds: |setup| flow(setup, odd_delack),
     example: &["--flow", "bbr1,delack=100ms"],
 };
 
@@ -413,7 +427,7 @@ const ACKS_BY_BYTES: Refusal = Refusal {
 const TUNED_WINDOW: Refusal = Refusal {
     values: "auto",
     why: "the stack does not tune its windows by Linux's rule",
-    holds: |setup| flow(setup, |flow| matches!(flow.rwnd, Rwnd::Auto(_)).then(|| "auto".to_owned())),
+    holds: |setup| quic_flow(setup, |flow| matches!(flow.rwnd, Rwnd::Auto(_)).then(|| "auto".to_owned())),
     example: &["--flow", "cubic,rwnd=auto"],
 };
 
@@ -422,7 +436,7 @@ const ODD_MSS: Refusal = Refusal {
     why: "QUIC's datagrams hold at least 1200 bytes, and more than a jumbo frame's is not tried",
     holds: |setup| {
         let odd = |flow: &FlowSetup| !(QUIC_MSS_MIN..=QUIC_MSS_MAX).contains(&flow.mss);
-        flow(setup, |flow| odd(flow).then(|| format!("{} bytes", flow.mss)))
+        quic_flow(setup, |flow| odd(flow).then(|| format!("{} bytes", flow.mss)))
     },
     example: &["--flow", "bbr1,mss=536"],
 };
@@ -430,14 +444,14 @@ const ODD_MSS: Refusal = Refusal {
 const NO_GRO: Refusal = Refusal {
     values: "all",
     why: "the path hands each datagram to the endpoint on its own",
-    holds: GRO.holds,
+    holds: |setup| quic_flow(setup, gro),
     example: GRO.example,
 };
 
 const OWN_BURSTS: Refusal = Refusal {
     values: "all but 64KiB",
     why: "the stack's bursts go by its own rule",
-    holds: |setup| flow(setup, |flow| tso(flow, |bytes| bytes != TSO_MAX)),
+    holds: |setup| quic_flow(setup, |flow| tso(flow, |bytes| bytes != TSO_MAX)),
     example: &["--flow", "bbr1,tso=off"],
 };
 
@@ -454,7 +468,7 @@ const PEERS_WINDOW: Refusal = Refusal {
 const OWN_DELACK: Refusal = Refusal {
     values: "all but 40ms",
     why: "the stack's receiver delays by its own timer; write ack",
-    holds: odd_delack,
+    holds: |setup| quic_flow(setup, odd_delack),
     example: &["--flow", "bbr1,delack=100ms"],
 };
 
@@ -478,9 +492,13 @@ const SMALL_WINDOW: Refusal = Refusal {
     example: &["--flow", "cubic,rwnd=1500B"],
 };
 
-fn odd_delack(setup: &Setup) -> Option<String> {
-    let wait = |flow: &FlowSetup| flow.host.delayed_ack;
-    flow(setup, |flow| (wait(flow) != DELAYED_ACK).then(|| format!("{} µs", wait(flow).as_micros())))
+fn odd_delack(flow: &FlowSetup) -> Option<String> {
+    let wait = flow.host.delayed_ack;
+    (wait != DELAYED_ACK).then(|| format!("{} µs", wait.as_micros()))
+}
+
+fn gro(flow: &FlowSetup) -> Option<String> {
+    flow.host.gro.map(|gro| format!("{} µs", gro.as_micros()))
 }
 
 fn secs(change: &bbrlab_sim::setup::Change) -> f64 {

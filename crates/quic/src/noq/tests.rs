@@ -39,7 +39,7 @@ fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
                 }
                 Event::Ack { acked, lost, marks } => {
                     for packet in &acked {
-                        adapter.flow().on_ack(now, at(origin, packet.sent_us), packet.number);
+                        adapter.on_packet_acked(now, at(origin, packet.sent_us), packet.number);
                     }
                     // Here noq still counts what the same ACK will show to be lost.
                     let late: u64 = lost.iter().map(|packet| u64::from(packet.bytes)).sum();
@@ -84,7 +84,7 @@ fn losses_belong_to_the_ack_that_shows_them() {
         adapter.on_packet_sent(at(origin, number), 1_200, number);
     }
     let now = at(origin, 40_000);
-    adapter.flow().on_ack(now, at(origin, 9), 9);
+    adapter.on_packet_acked(now, at(origin, 9), 9);
     adapter.on_end_acks(now, 9 * 1_200, false, Some(9));
     (0..6).for_each(|number| adapter.on_packet_lost(1_200, number, now));
     assert!(adapter.flow().open.is_some(), "the ACK is still open");
@@ -99,7 +99,7 @@ fn packet_numbers_of_two_spaces_are_kept_apart() {
     let mut adapter = Factory::new("bbr1").unwrap().make(origin, 1_200);
     adapter.on_packet_sent(at(origin, 0), 1_200, 0);
     adapter.on_packet_sent(at(origin, 500), 100, 0);
-    adapter.flow().on_ack(at(origin, 40_000), at(origin, 500), 0);
+    adapter.on_packet_acked(at(origin, 40_000), at(origin, 500), 0);
     adapter.on_end_acks(at(origin, 40_000), 1_200, false, Some(0));
     assert_eq!(adapter.with(|cc| cc.in_flight().bytes), 1_200, "the second was acknowledged, not the first");
 }
@@ -111,7 +111,7 @@ fn a_probe_for_a_larger_mtu_that_is_lost_leaves_the_flight_without_a_loss() {
     adapter.on_packet_sent(at(origin, 0), 1_200, 0);
     adapter.on_packet_sent(at(origin, 1), 1_450, 1);
     adapter.on_packet_sent(at(origin, 2), 1_200, 2);
-    adapter.flow().on_ack(at(origin, 40_000), at(origin, 2), 2);
+    adapter.on_packet_acked(at(origin, 40_000), at(origin, 2), 2);
     adapter.on_end_acks(at(origin, 40_000), 1_200, false, Some(2));
     assert_eq!(adapter.with(|cc| (cc.in_flight().bytes, cc.in_flight().packets)), (1_200, 1));
     assert!(adapter.with(|cc| cc.sampler().lost()) == 0);

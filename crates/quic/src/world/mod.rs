@@ -8,6 +8,9 @@
 //!   lost than the path lost. QUIC repeats data, never packets.
 //! - `rto` counts persistent congestion (RFC 9002 §7.6), which takes the place of a time-out.
 //! - `model` and the trace count whole QUIC packets, not payload.
+//!
+//! A flow of [`FlowSetup::is_tcp`] is a connection of the lab's TCP model on the same path, with the simulator's own code for both
+//! ends and for its figures.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod debug;
@@ -17,6 +20,7 @@ mod sender;
 mod stage;
 mod store;
 mod tally;
+mod tcp;
 mod tls;
 
 use bbrlab_core::Time;
@@ -59,6 +63,9 @@ fn play(
     script: Option<&Script>,
     progress: &mut dyn FnMut(Time),
 ) -> Result<Output, Failure> {
+    if script.is_some() && setup.flows.first().is_some_and(|flow| flow.is_tcp) {
+        return Err(format!("{}: a script follows a flow of the stack", setup.flows[0].name));
+    }
     match stack {
         Stack::S2n => s2n::run(setup, script, progress),
         Stack::Noq => noq::run(setup, script, progress),

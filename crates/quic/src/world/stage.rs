@@ -3,13 +3,14 @@
 
 use bbrlab_core::{Span, Time};
 use bbrlab_sim::link::Verdict;
-use bbrlab_sim::path::{OneWay, Path, Stay, Users, Watch};
+use bbrlab_sim::path::{ACCESS_HOP, Path, Stay, Users, Watch};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::script::{Action, Director, Script};
 use bbrlab_sim::setup::Setup;
 
-use super::store::{Datagram, Store};
+use super::store::{Cargo, Datagram, Store};
 use super::tally::Tally;
+use super::tcp::{Ends, ends};
 use super::{ETHERNET, IP_UDP};
 
 /// How often a run reports its progress.
@@ -38,8 +39,10 @@ pub struct Arrival<P> {
 #[derive(Debug)]
 pub struct Stage<P> {
     pub setup: Setup,
-    path: Path<Datagram, Datagram>,
-    store: Store<P>,
+    pub(super) path: Path<Datagram, Datagram>,
+    pub(super) store: Store<Cargo<P>>,
+    /// Of flows of the TCP model.
+    pub(super) tcp: Ends,
     pub tally: Tally,
     pub now: Time,
     director: Option<Box<Director>>,
@@ -52,13 +55,17 @@ pub struct Stage<P> {
 impl<P: Clone> Stage<P> {
     pub fn new(setup: &Setup, script: Option<&Script>) -> Self {
         let apart = script.is_some_and(Script::sets_flows_apart);
-        let path = Path::new(setup, Users { strangers: false, apart });
-        let tally = Tally::new(setup, script.is_some_and(|script| script.record));
+        let path: Path<Datagram, Datagram> = Path::new(setup, Users { strangers: false, apart });
+        let mut tally = Tally::new(setup, script.is_some_and(|script| script.record));
+        for (index, flow) in tally.flows.iter_mut().enumerate() {
+            flow.tcp = ends(setup, index, path.back.delay_of(index));
+        }
         let progress = Span::nanos(setup.duration.as_nanos() / PROGRESS_REPORTS + 1);
         let mut stage = Self {
             setup: setup.clone(),
             path,
             store: Store::new(),
+            tcp: Ends::new(setup),
             tally,
             now: Time::ZERO,
             director: script.map(|script| Box::new(Director::new(script))),
@@ -72,7 +79,7 @@ impl<P: Clone> Stage<P> {
 
     /// When something happens on the path, or is to be counted, next.
     pub fn next(&self) -> Time {
-        self.path.there.next().min(self.path.back.next()).min(self.next_control())
+        self.path.there.next().min(self.path.back.next()).min(self.tcp.next()).min(self.next_control())
     }
 
     fn next_control(&self) -> Time {
@@ -120,35 +127,47 @@ impl<P: Clone> Stage<P> {
 
     fn note_delays(&mut self) {
         for (index, flow) in self.tally.flows.iter_mut().enumerate() {
-            flow.ack_delay = self.path.back.delay_of(index);
+            flow.set_ack_delay(self.path.back.delay_of(index));
         }
     }
 
-    /// The next datagram that arrives by `now`; everything before it has been done. `progress` hears the time now and then.
+    /// The next datagram of the stack that arrives by `now`; everything before it has been done, flows of the TCP model
+    /// included. `progress` hears the time now and then.
     pub fn arrival(&mut self, now: Time, progress: &mut dyn FnMut(Time)) -> Option<Arrival<P>> {
         self.now = self.now.max(now);
         loop {
             let (there, back) = (self.path.there.next(), self.path.back.next());
-            let at = there.min(back).min(self.next_control());
+            let at = there.min(back).min(self.tcp.next()).min(self.next_control());
             if at > now {
                 return None;
             }
             let (way, found) = if there == at {
-                (Way::There, turn(&mut self.path.there, &mut self.tally, &mut self.store, Way::There))
+                (Way::There, self.turn(Way::There))
             } else if back == at {
-                (Way::Back, turn(&mut self.path.back, &mut self.tally, &mut self.store, Way::Back))
+                (Way::Back, self.turn(Way::Back))
             } else {
-                self.control(at, progress);
+                if self.tcp.next() == at {
+                    self.on_tcp(at);
+                } else {
+                    self.control(at, progress);
+                }
                 continue;
             };
             self.store.release_dropped();
+            self.release_hosts(at);
             let Some(datagram) = found else { continue };
-            let Some(payload) = self.store.take(datagram.id) else { continue };
-            let flow = datagram.flow as usize;
-            if way == Way::There {
-                self.tally.flows[flow].counts.received_wire += u64::from(datagram.wire);
+            let (flow, ce) = (datagram.flow as usize, datagram.ce);
+            match self.store.take(datagram.id) {
+                Some(Cargo::Quic(payload)) => {
+                    if way == Way::There {
+                        self.tally.flows[flow].counts.received_wire += u64::from(datagram.wire);
+                    }
+                    return Some(Arrival { way, flow, payload, ce });
+                }
+                Some(Cargo::Segment(segment)) => self.receive(at, flow, &segment, ce),
+                Some(Cargo::Ack(ack)) => self.take_acks(at, flow, &ack),
+                None => {}
             }
-            return Some(Arrival { way, flow, payload, ce: datagram.ce });
         }
     }
 
@@ -172,17 +191,40 @@ impl<P: Clone> Stage<P> {
 
     /// An endpoint sends a datagram of so many bytes.
     pub fn send(&mut self, way: Way, flow: usize, payload: P, bytes: usize, ect: bool) {
-        let id = self.store.put(payload);
         let ect = ect && self.setup.flows[flow].host.ecn;
         let wire = bytes as u32 + IP_UDP + ETHERNET;
-        let datagram = Datagram { id, flow: flow as u32, wire, hop: 0, ect, ce: false };
-        let mut ear = Ear { tally: &mut self.tally, store: &mut self.store, way };
+        // Only whether it is held, and by time, matters here.
+        self.enter(self.now, way, flow, Cargo::Quic(payload), wire, ect, Some(1));
+    }
+
+    /// A packet enters the path; on the way back it may be held as one that acknowledges so many bytes.
+    #[expect(clippy::too_many_arguments, reason = "a packet and its moment")]
+    pub(super) fn enter(
+        &mut self,
+        now: Time,
+        way: Way,
+        flow: usize,
+        cargo: Cargo<P>,
+        wire: u32,
+        ect: bool,
+        held: Option<u64>,
+    ) {
+        let datagram = Datagram { id: self.store.put(cargo), flow: flow as u32, wire, hop: 0, ect, ce: false };
+        let mut ear = Ear { tally: &mut self.tally, store: &mut self.store, released: &mut self.tcp.released, way };
         match way {
-            Way::There => self.path.there.enter(self.now, datagram, None, &mut ear),
-            // Only whether it is held, and by time, matters here.
-            Way::Back => self.path.back.enter(self.now, datagram, Some(1), &mut ear),
+            Way::There => self.path.there.enter(now, datagram, None, &mut ear),
+            Way::Back => self.path.back.enter(now, datagram, held, &mut ear),
         }
         self.store.release_dropped();
+    }
+
+    fn turn(&mut self, way: Way) -> Option<Datagram> {
+        let mut ear = Ear { tally: &mut self.tally, store: &mut self.store, released: &mut self.tcp.released, way };
+        let turned = match way {
+            Way::There => self.path.there.turn(&mut ear),
+            Way::Back => self.path.back.turn(&mut ear),
+        };
+        turned.map(|(_, datagram)| datagram)
     }
 
     /// The figures, in the world `on`.
@@ -191,15 +233,21 @@ impl<P: Clone> Stage<P> {
     }
 }
 
-fn turn<P>(path: &mut OneWay<Datagram>, tally: &mut Tally, store: &mut Store<P>, way: Way) -> Option<Datagram> {
-    path.turn(&mut Ear { tally, store, way }).map(|(_, datagram)| datagram)
-}
-
 /// What happens on one way.
 struct Ear<'s, P> {
     tally: &'s mut Tally,
-    store: &'s mut Store<P>,
+    store: &'s mut Store<Cargo<P>>,
+    released: &'s mut Vec<(u32, u32)>,
     way: Way,
+}
+
+impl<P> Ear<'_, P> {
+    /// A packet is out of its host's own queue: TCP hosts ask for that.
+    fn on_released(&mut self, datagram: &Datagram) {
+        if datagram.hop == ACCESS_HOP && self.tally.flows[datagram.flow as usize].tcp.is_some() {
+            self.released.push((datagram.flow, datagram.wire));
+        }
+    }
 }
 
 impl<P> Watch<Datagram> for Ear<'_, P> {
@@ -210,6 +258,8 @@ impl<P> Watch<Datagram> for Ear<'_, P> {
         if is_bottleneck {
             counts.arrivals += 1;
             counts.drops += u64::from(dropped);
+        } else if dropped {
+            self.on_released(datagram);
         }
     }
 
@@ -219,9 +269,11 @@ impl<P> Watch<Datagram> for Ear<'_, P> {
         counts.drops += u64::from(is_bottleneck);
     }
 
-    fn on_left(&mut self, at: Time, _datagram: &mut Datagram, stayed: Stay, _lost: bool, is_bottleneck: bool) {
+    fn on_left(&mut self, at: Time, datagram: &mut Datagram, stayed: Stay, _lost: bool, is_bottleneck: bool) {
         if is_bottleneck && self.tally.is_measuring {
             self.tally.queue_delay.on_left(at, stayed.waited, stayed.service);
+        } else if !is_bottleneck {
+            self.on_released(datagram);
         }
     }
 

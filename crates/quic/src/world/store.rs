@@ -1,17 +1,28 @@
-//! Datagrams under way: their bytes in a store, and the small handle that the path carries.
+//! Packets under way: their bytes in a store, and the small handle that the path carries.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cell::RefCell;
 
 use bbrlab_sim::link::LinkPacket;
 use bbrlab_sim::path::PathPacket;
+use bbrlab_sim::tcp::{AckPacket, Segment};
 
 thread_local! {
     /// Datagrams that a queue has dropped: it tells nobody which. A run stays on its thread.
     static DROPPED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One datagram on the path.
+/// What a packet on the path is.
+#[derive(Clone, Debug)]
+pub enum Cargo<P> {
+    /// A datagram of a stack.
+    Quic(P),
+    /// Of the TCP model.
+    Segment(Segment),
+    Ack(AckPacket),
+}
+
+/// One packet on the path.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {
     /// Its place in the store.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
+use bbrlab_sim::engine;
 use bbrlab_sim::link::{Link, LinkStats};
 use bbrlab_sim::metrics::QueueDelay;
 use bbrlab_sim::path::OneWay;
@@ -38,6 +39,8 @@ pub struct Tally {
 /// One flow's.
 #[derive(Debug, Default)]
 pub struct Flow {
+    /// Both ends, where they are the TCP model's; all else but the path's counts is a stack's then.
+    pub tcp: Option<Box<engine::Flow>>,
     pub sender: Shared,
     /// From the end of its handshake on.
     app: Option<App>,
@@ -50,7 +53,7 @@ pub struct Flow {
     exchanges: Vec<Span>,
     request_sent: Time,
     /// Propagation of its ACKs, and so of a request.
-    pub ack_delay: Span,
+    ack_delay: Span,
     /// The payload of a TCP segment over that of a QUIC packet of the same length.
     payload_share: f64,
 }
@@ -102,6 +105,10 @@ impl Tally {
             let mut sender = flow.sender.lock();
             sender.is_measuring = true;
             flow.mark = (flow.counts, sender.count);
+            drop(sender);
+            if let Some(tcp) = &mut flow.tcp {
+                tcp.set_mark();
+            }
         }
     }
 
@@ -126,6 +133,10 @@ impl Tally {
         self.trace.t_ns.push(at.as_nanos());
         for (index, (column, flow)) in self.trace.flows.iter_mut().zip(&self.flows).enumerate() {
             let received = flow.counts.received;
+            if let Some(tcp) = &flow.tcp {
+                tcp.sample(column);
+                continue;
+            }
             match heard.filter(|_| index == 0) {
                 Some(Heard { mut row, mut inside, .. }) => {
                     // The cases count payload of packets as long as TCP's.
@@ -140,14 +151,14 @@ impl Tally {
             }
         }
         for (column, link) in self.trace.links.iter_mut().zip(links) {
-            let stats = link.stats();
-            column.queue_packets.push(link.queue_packets());
-            column.queue_bytes.push(link.queue_bytes());
-            column.rate_bps.push(link.rate().as_bits_per_sec());
-            column.arrivals.push(stats.arrivals);
-            column.drops.push(stats.drops + stats.policed);
-            column.marks.push(stats.marks);
-            column.departed_bytes.push(stats.departed_bytes);
+            column.sample(link);
+        }
+    }
+
+    /// An ACK of a flow of the TCP model gave this RTT sample.
+    pub fn note_rtt(&mut self, now: Time, index: usize, rtt: Option<Span>) {
+        if let Some(rtt) = rtt.filter(|_| self.sample.is_some()) {
+            self.trace.flows[index].rtt_samples.push((now, rtt.as_micros() as u32));
         }
     }
 
@@ -168,7 +179,11 @@ impl Tally {
         let flows: Vec<FlowCounts<'_>> =
             self.flows.iter().zip(&senders).map(|(flow, sender)| flow.figures(sender)).collect();
         let result = summarise(setup, on, end, &flows, &counts);
-        for (column, sender) in self.trace.flows.iter_mut().zip(senders) {
+        for ((column, flow), sender) in self.trace.flows.iter_mut().zip(self.flows).zip(senders) {
+            if let Some(tcp) = flow.tcp {
+                column.states = tcp.stats.states;
+                continue;
+            }
             column.states = sender.states;
             column.rtt_samples = sender.samples.unwrap_or_default();
         }
@@ -177,6 +192,14 @@ impl Tally {
 }
 
 impl Flow {
+    /// Its ACKs, and so a request, need so long.
+    pub fn set_ack_delay(&mut self, delay: Span) {
+        self.ack_delay = delay;
+        if let Some(tcp) = &mut self.tcp {
+            tcp.ack_delay = delay;
+        }
+    }
+
     /// Its connection stands: the application begins to write.
     pub fn begin(&mut self, now: Time, setup: &FlowSetup) {
         self.request_sent = setup.start;
@@ -264,6 +287,10 @@ impl Flow {
     fn figures<'a>(&'a self, sender: &'a Sender) -> FlowCounts<'a> {
         let (counts, (before, sent_before)) = (&self.counts, &self.mark);
         let lost = sender.count.lost - sent_before.lost;
+        let bottleneck = Some((counts.arrivals - before.arrivals, counts.drops - before.drops));
+        if let Some(tcp) = &self.tcp {
+            return FlowCounts { bottleneck, ..tcp.counts() };
+        }
         FlowCounts {
             received_bytes: counts.received - before.received,
             received_wire_bytes: counts.received_wire - before.received_wire,
@@ -271,7 +298,7 @@ impl Flow {
             retransmits: lost,
             duplicates: lost.saturating_sub(counts.gone - before.gone),
             rto: sender.count.persistent - sent_before.persistent,
-            bottleneck: Some((counts.arrivals - before.arrivals, counts.drops - before.drops)),
+            bottleneck,
             rtt: &sender.rtt,
             jitter: sender.jitter,
             jitter_rfc3550: sender.jitter_rfc3550,

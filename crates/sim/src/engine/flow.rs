@@ -1,10 +1,14 @@
-//! One flow in the simulator: both ends, and what is counted of it.
+//! One flow of the TCP model: both ends, and what is counted of it. The simulator drives it, and so does any other world in
+//! virtual time that has such flows.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Span, State, Time};
 
 use crate::metrics::Histogram;
-use crate::setup::FlowSetup;
+use crate::path::flow_seed;
+use crate::record::summary::FlowCounts;
+use crate::record::trace::FlowTrace;
+use crate::setup::{FlowSetup, Setup};
 use crate::tcp::{AckPacket, Receiver, Segment, Sender, SenderStats};
 
 /// Counters at the moment when measuring begins.
@@ -65,11 +69,12 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow that has not begun.
-    pub fn new(index: usize, setup: &FlowSetup, ack_delay: Span, seed: u64) -> Self {
+    /// A flow of a setup that has not begun.
+    pub fn new(setup: &Setup, index: usize, ack_delay: Span) -> Self {
+        let flow = &setup.flows[index];
         Self {
-            sender: Sender::new(index as u32, setup, seed),
-            receiver: Receiver::new(setup.mss, setup.rwnd, setup.reads_at_once(), &setup.host),
+            sender: Sender::new(index as u32, flow, flow_seed(setup.seed, index)),
+            receiver: Receiver::new(flow.mss, flow.rwnd, flow.reads_at_once(), &flow.host),
             stats: FlowStats::default(),
             started: false,
             ack_delay,
@@ -125,14 +130,45 @@ impl Flow {
         false
     }
 
-    /// The flow's first request was sent at its start.
-    pub fn begin(&mut self, now: Time) {
+    /// Its start has come: the SYN goes, and with it the first request.
+    pub fn start(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.started = true;
         self.stats.request_sent = now;
+        self.sender.start(now, out);
+    }
+
+    /// A moment that the sender has asked for has come.
+    #[inline]
+    pub fn on_time(&mut self, now: Time, out: &mut Vec<Segment>) {
+        self.sender.on_time(now, out);
+        self.note_state(now);
+    }
+
+    /// An ACK arrives at the sender. Returns its RTT sample; the handshake's counts nowhere.
+    #[inline]
+    pub fn on_ack(
+        &mut self,
+        now: Time,
+        setup: &FlowSetup,
+        ack: &AckPacket,
+        measuring: bool,
+        out: &mut Vec<Segment>,
+    ) -> Option<Span> {
+        if ack.syn {
+            if let Some(rtt) = self.sender.on_syn_ack(now, setup, ack.ts_echo, out) {
+                self.receiver.on_handshake(now, rtt);
+                self.note_state(now);
+            }
+            return None;
+        }
+        let rtt = self.sender.on_ack(now, ack, out);
+        self.after_ack(now, rtt, measuring);
+        rtt
     }
 
     /// Takes the RTT sample and the state that an ACK left behind.
-    pub fn after_ack(&mut self, now: Time, rtt: Option<Span>, measuring: bool) {
+    #[inline(always)] // each ACK does
+    fn after_ack(&mut self, now: Time, rtt: Option<Span>, measuring: bool) {
         if let Some(rtt) = rtt {
             let rtt_us = rtt.as_micros().min(u64::from(u32::MAX)) as u32;
             if measuring {
@@ -151,7 +187,7 @@ impl Flow {
 
     /// Writes the state down if it has changed.
     #[inline]
-    pub fn note_state(&mut self, now: Time) {
+    fn note_state(&mut self, now: Time) {
         let state = self.sender.cc.state();
         if self.stats.states.last().is_none_or(|last| last.1 != state) {
             self.stats.states.push((now, state));
@@ -167,5 +203,48 @@ impl Flow {
             sender: self.sender.stats,
             bottleneck: self.stats.bottleneck,
         };
+    }
+
+    /// One sample of its series.
+    pub fn sample(&self, column: &mut FlowTrace) {
+        let (cc, stats) = (&self.sender.cc, &self.sender.stats);
+        let snapshot = cc.snapshot();
+        column.cwnd.push(cc.cwnd());
+        column.inflight.push(self.sender.in_flight());
+        column.pacing_bps.push(if self.sender.is_paced() { cc.pacing_rate().as_bits_per_sec() } else { 0 });
+        column.bw_bps.push(snapshot.bw.as_bits_per_sec());
+        column.rtt_us.push(self.stats.last_rtt_us);
+        column.min_rtt_us.push(snapshot.min_rtt.map_or(0, |rtt| rtt.as_micros() as u32));
+        column.sent_bytes.push(stats.sent_bytes);
+        column.acked_bytes.push(stats.acked_bytes);
+        column.received_bytes.push(self.receiver.bytes);
+        column.lost.push(stats.lost);
+        column.retransmitted.push(stats.retransmits);
+    }
+
+    /// What was counted since measuring began.
+    pub fn counts(&self) -> FlowCounts<'_> {
+        let stats = &self.stats;
+        let (mark, sender) = (&stats.mark, &self.sender.stats);
+        let snapshot = self.sender.cc.snapshot();
+        let (arrivals, drops) = stats.bottleneck;
+        FlowCounts {
+            received_bytes: self.receiver.bytes - mark.bytes,
+            received_wire_bytes: self.receiver.wire_bytes - mark.wire_bytes,
+            segments: sender.segments - mark.sender.segments,
+            retransmits: sender.retransmits - mark.sender.retransmits,
+            duplicates: self.receiver.duplicates - mark.duplicates,
+            rto: sender.rto - mark.sender.rto,
+            bottleneck: Some((arrivals - mark.bottleneck.0, drops - mark.bottleneck.1)),
+            rtt: &stats.rtt,
+            jitter: stats.jitter,
+            jitter_rfc3550: stats.jitter_rfc3550,
+            bins: &stats.bins,
+            states: &stats.states,
+            finished: stats.finished,
+            exchanges: &stats.exchanges,
+            bw: snapshot.bw,
+            min_rtt: snapshot.min_rtt,
+        }
     }
 }

@@ -18,14 +18,14 @@ use bbrlab_core::{Span, Time};
 use crate::agenda::{Agenda, WIDTH};
 use crate::link::{LinkPacket, LinkStats, Verdict};
 use crate::metrics::QueueDelay;
-use crate::path::{ACCESS_HOP, Path, Stay, Users, Watch, flow_seed};
+use crate::path::{ACCESS_HOP, Path, Stay, Users, Watch};
 use crate::record::Output;
 use crate::record::packets::Tap;
 use crate::script::{Director, Script};
 use crate::setup::{FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
 use capture::Capture;
-use flow::Flow;
+pub use flow::Flow;
 use record::Recorder;
 
 /// Sources of events of one flow.
@@ -187,8 +187,8 @@ impl<'a> World<'a> {
         );
         let users = Users { strangers: false, apart: script.is_some_and(Script::sets_flows_apart) };
         let path: Path<Segment, AckPacket> = Path::new(setup, users);
-        let flow = |(index, flow)| Flow::new(index, flow, path.back.delay_of(index), flow_seed(setup.seed, index));
-        let flows: Vec<Flow> = setup.flows.iter().enumerate().map(flow).collect();
+        let flow = |index| Flow::new(setup, index, path.back.delay_of(index));
+        let flows: Vec<Flow> = (0..setup.flows.len()).map(flow).collect();
         let control = flows.len();
         let mut world = Self {
             setup,
@@ -398,7 +398,7 @@ impl<'a> World<'a> {
         for ack in &mut self.acks {
             let mut lost = false;
             ack.flow = index as u32;
-            let held = if ack.syn || !holds { None } else { Some(u64::from(ack.fresh) * mss) };
+            let held = if holds { ack.held_bytes(mss) } else { None };
             self.path.back.enter(self.now, *ack, held, &mut Lost(&mut lost));
             if let Some(capture) = &mut self.capture {
                 capture.on_ack_sent(self.now, index, ack, lost);
@@ -418,17 +418,8 @@ impl<'a> World<'a> {
         }
         let flow = &mut self.flows[index];
         let before = self.out.len();
-        if ack.syn {
-            let setup = &self.setup.flows[index];
-            if let Some(rtt) = flow.sender.on_syn_ack(self.now, setup, ack.ts_echo, &mut self.out) {
-                flow.receiver.on_handshake(self.now, rtt);
-                flow.note_state(self.now);
-            }
-        } else {
-            let rtt = flow.sender.on_ack(self.now, ack, &mut self.out);
-            flow.after_ack(self.now, rtt, self.measuring);
-            self.recorder.on_ack(self.now, index, rtt);
-        }
+        let rtt = flow.on_ack(self.now, &self.setup.flows[index], ack, self.measuring, &mut self.out);
+        self.recorder.on_ack(self.now, index, rtt);
         observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out[before..]);
         if self.director.is_some() {
             self.direct(index, self.out.len() - before, true);
@@ -444,11 +435,9 @@ impl<'a> World<'a> {
                 self.put_off(index, SENDER, due);
                 return;
             }
-            flow.sender.on_time(self.now, &mut self.out);
-            flow.note_state(self.now);
+            flow.on_time(self.now, &mut self.out);
         } else {
-            flow.begin(self.now);
-            flow.sender.start(self.now, &mut self.out);
+            flow.start(self.now, &mut self.out);
         }
         observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out);
         if self.director.is_some() {

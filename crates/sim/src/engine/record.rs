@@ -46,33 +46,10 @@ impl Recorder {
     pub fn sample(&mut self, now: Time, flows: &[Flow], links: &[Link<Segment>]) {
         self.trace.t_ns.push(now.as_nanos());
         for (column, flow) in self.trace.flows.iter_mut().zip(flows) {
-            let snapshot = flow.sender.cc.snapshot();
-            let stats = &flow.sender.stats;
-            column.cwnd.push(flow.sender.cc.cwnd());
-            column.inflight.push(flow.sender.in_flight());
-            column.pacing_bps.push(if flow.sender.is_paced() {
-                flow.sender.cc.pacing_rate().as_bits_per_sec()
-            } else {
-                0
-            });
-            column.bw_bps.push(snapshot.bw.as_bits_per_sec());
-            column.rtt_us.push(flow.stats.last_rtt_us);
-            column.min_rtt_us.push(snapshot.min_rtt.map_or(0, |rtt| rtt.as_micros() as u32));
-            column.sent_bytes.push(stats.sent_bytes);
-            column.acked_bytes.push(stats.acked_bytes);
-            column.received_bytes.push(flow.receiver.bytes);
-            column.lost.push(flow.sender.stats.lost);
-            column.retransmitted.push(stats.retransmits);
+            flow.sample(column);
         }
         for (column, link) in self.trace.links.iter_mut().zip(links) {
-            let stats = link.stats();
-            column.queue_packets.push(link.queue_packets());
-            column.queue_bytes.push(link.queue_bytes());
-            column.rate_bps.push(link.rate().as_bits_per_sec());
-            column.arrivals.push(stats.arrivals);
-            column.drops.push(stats.drops + stats.policed);
-            column.marks.push(stats.marks);
-            column.departed_bytes.push(stats.departed_bytes);
+            column.sample(link);
         }
         self.next = match self.step {
             Some(step) => now + step,

@@ -5,6 +5,8 @@
 use bbrlab_core::{State, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::link::{Link, LinkPacket};
+
 /// The recorded series of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
@@ -127,6 +129,20 @@ pub struct LinkTrace {
     pub marks: Vec<u64>,
     /// Bytes that left on the wire.
     pub departed_bytes: Vec<u64>,
+}
+
+impl LinkTrace {
+    /// One sample of a link.
+    pub fn sample<P: LinkPacket>(&mut self, link: &Link<P>) {
+        let stats = link.stats();
+        self.queue_packets.push(link.queue_packets());
+        self.queue_bytes.push(link.queue_bytes());
+        self.rate_bps.push(link.rate().as_bits_per_sec());
+        self.arrivals.push(stats.arrivals);
+        self.drops.push(stats.drops + stats.policed);
+        self.marks.push(stats.marks);
+        self.departed_bytes.push(stats.departed_bytes);
+    }
 }
 
 /// States by their names.

@@ -9,7 +9,7 @@ use bbrlab_core::{AlgorithmConfig, FixedParams, ParamError};
 
 use super::text::{TextError, as_text, nearest};
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
-use crate::setup::{AckEvery, Peer, Program};
+use crate::setup::{AckEvery, Peer, Program, TCP, over_tcp};
 
 /// Keys of the flow itself; every other key is a parameter of its algorithm.
 pub const KEYS: [&str; 20] = [
@@ -27,6 +27,8 @@ pub struct FlowSpec {
     pub algorithm: AlgorithmConfig,
     /// A QUIC stack's own congestion control in place of it.
     pub peer: Option<Peer>,
+    /// Over the TCP model, whatever the world's own transport is: `tcp:NAME`.
+    pub is_tcp: bool,
     /// The parameters as written, in their order.
     pub parameters: Vec<(String, String)>,
     /// The algorithm's name as written.
@@ -113,10 +115,16 @@ impl FlowSpec {
     /// One bulk flow of this algorithm.
     pub fn of(cc: &str) -> Result<Self, TextError> {
         let peer = Peer::named(cc);
+        let name = cc.strip_prefix(TCP);
         Ok(Self {
             // What a stack brings has no parameters here.
-            algorithm: if peer.is_some() { AlgorithmConfig::Fixed(FixedParams::default()) } else { algorithm(cc)? },
+            algorithm: if peer.is_some() {
+                AlgorithmConfig::Fixed(FixedParams::default())
+            } else {
+                algorithm(name.unwrap_or(cc))?
+            },
             peer,
+            is_tcp: name.is_some(),
             parameters: Vec::new(),
             cc: cc.to_owned(),
             count: 1,
@@ -127,9 +135,10 @@ impl FlowSpec {
     }
 
     /// What controls it, by name.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self.peer {
             Some(peer) => peer.name,
+            None if self.is_tcp => over_tcp(self.algorithm.name()),
             None => self.algorithm.name(),
         }
     }

@@ -361,6 +361,7 @@ impl Scenario {
             name,
             algorithm: spec.algorithm,
             peer: spec.peer,
+            is_tcp: spec.is_tcp,
             start: Time::nanos(start),
             stop: options.stop.map(TimeSpan::time),
             rtt,

@@ -231,6 +231,21 @@ fn every_option_of_a_flow_reaches_its_setup() {
 }
 
 #[test]
+fn a_flow_of_the_tcp_model_has_its_algorithms_parameters_and_a_name_of_its_own() {
+    let text = "tcp:bbr1*2@1s,pacing_gain_up=1.1,rtt=80ms";
+    let flow: FlowSpec = text.parse().unwrap();
+    assert_eq!(flow.to_string().parse::<FlowSpec>().unwrap(), flow);
+    let plain: FlowSpec = text.strip_prefix("tcp:").unwrap().parse().unwrap();
+    assert_eq!((flow.algorithm, flow.is_tcp, plain.is_tcp), (plain.algorithm, true, false));
+    let setup = setup("flow = [\"tcp:cubic*2\", \"cubic\"]");
+    let named: Vec<_> = setup.flows.iter().map(|flow| (flow.name.as_str(), flow.cc(), flow.is_tcp)).collect();
+    let tcp = |name| (name, "tcp:cubic", true);
+    assert_eq!(named, [tcp("tcp:cubic#0"), tcp("tcp:cubic#1"), ("cubic#0", "cubic", false)]);
+    let fault = |text: &str| text.parse::<FlowSpec>().unwrap_err().to_string();
+    assert!(fault("tcp:moon").contains("no algorithm \"moon\"") && fault("tcp:s2n:bbr").contains("\"s2n:bbr\""));
+}
+
+#[test]
 fn both_spellings_of_on_and_off_mean_the_same() {
     assert_eq!("bbr1,on=1s/off=2s".parse::<FlowSpec>(), "bbr1,on=1s,off=2s".parse());
 }

@@ -119,6 +119,14 @@ pub struct AckPacket {
     pub syn: bool,
 }
 
+impl AckPacket {
+    /// What counts where a path holds ACKs by volume: the bytes that it is the first to report. A SYN's answer is not held.
+    #[inline]
+    pub const fn held_bytes(&self, mss: u64) -> Option<u64> {
+        if self.syn { None } else { Some(self.fresh as u64 * mss) }
+    }
+}
+
 /// ACKs meet no link of their own.
 impl LinkPacket for AckPacket {
     fn wire_bytes(&self) -> u32 {

@@ -223,6 +223,7 @@ impl Dice {
             name: format!("{name}#{index}"),
             algorithm: AlgorithmConfig::named(name).expect("a listed algorithm exists"),
             peer: None,
+            is_tcp: false,
             start,
             stop: self.one_in(6).then(|| start + Span::nanos(1 + self.0.below(setup.duration.as_nanos()))),
             rtt: self.one_in(4).then(|| self.span(Span::micros(1), Span::secs(1))),

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use bbrlab_host::places::Places;
-use bbrlab_lab::ab::record::{self, BYTES};
+use bbrlab_lab::ab::record::{self, bytes_of};
 use bbrlab_lab::ab::{Experiment, Row, SCHEMA};
 use serde::{Deserialize, Serialize};
 
@@ -126,8 +126,12 @@ impl Folder {
             _ => format!("{}: {error}", path.display()),
         })?;
         let test: Experiment = serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        if test.schema != SCHEMA || test.arms.is_empty() {
-            return Err(format!("{}: its schema is {}, and this bbrlab reads {SCHEMA}", path.display(), test.schema));
+        if !(1..=SCHEMA).contains(&test.schema) || test.arms.is_empty() {
+            return Err(format!(
+                "{}: its schema is {}, and this bbrlab reads 1 to {SCHEMA}",
+                path.display(),
+                test.schema
+            ));
         }
         Ok(test)
     }
@@ -198,7 +202,7 @@ impl Folder {
     pub fn seal(&self) -> io::Result<()> {
         let spool = self.file(SPOOL);
         match fs::metadata(&spool) {
-            Ok(meta) if meta.len() >= BYTES as u64 => {
+            Ok(meta) if meta.len() >= record::BYTES_LEAST as u64 => {
                 let last = self.tables().pop();
                 let number =
                     last.and_then(|table| table.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok()).unwrap_or(0);
@@ -218,7 +222,7 @@ impl Folder {
                 (table.with_extension(TABLE), table.with_extension(SEALED), table.with_extension("draft"));
             let Ok(records) = File::open(&sealed) else { continue };
             if !path.exists() {
-                count += records.metadata()?.len() / BYTES as u64;
+                count += records.metadata()?.len() / bytes_of(test) as u64;
                 let make = || {
                     let file = io::BufWriter::new(File::create(&draft)?);
                     let file = record::write(file, spooled(records, test), &test.labels())?;
@@ -235,14 +239,14 @@ impl Folder {
 
 /// The records of a spool, some at a time; what a full disk cut off is passed over.
 fn spooled(mut file: File, test: &Experiment) -> impl Iterator<Item = Row> {
-    let mut done = false;
+    let (mut done, bytes) = (false, bytes_of(test));
     std::iter::from_fn(move || {
-        let mut chunk = Vec::with_capacity(CHUNK * BYTES);
-        if done || (&mut file).take((CHUNK * BYTES) as u64).read_to_end(&mut chunk).is_err() || chunk.is_empty() {
+        let mut chunk = Vec::with_capacity(CHUNK * bytes);
+        if done || (&mut file).take((CHUNK * bytes) as u64).read_to_end(&mut chunk).is_err() || chunk.is_empty() {
             return None;
         }
-        done = chunk.len() < CHUNK * BYTES;
-        let rows: Vec<Row> = chunk.chunks_exact(BYTES).filter_map(|bytes| Row::parse(bytes, test)).collect();
+        done = chunk.len() < CHUNK * bytes;
+        let rows: Vec<Row> = chunk.chunks_exact(bytes).filter_map(|bytes| Row::parse(bytes, test)).collect();
         Some(rows)
     })
     .flatten()
@@ -311,7 +315,7 @@ mod tests {
     }
 
     fn spool(folder: &Folder, records: u8) {
-        let bytes: Vec<u8> = (0..records).flat_map(|_| [0; BYTES]).collect();
+        let bytes: Vec<u8> = (0..records).flat_map(|_| [0; record::BYTES]).collect();
         fs::write(folder.file(SPOOL), bytes).unwrap();
     }
 

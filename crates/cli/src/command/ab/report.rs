@@ -9,7 +9,7 @@ use super::folder::Folder;
 use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
-use crate::{Failure, Verdict, print};
+use crate::{Failure, Verdict, inputs, print};
 
 /// Judges, and writes what was asked for.
 pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
@@ -19,9 +19,8 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
     let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
     let prefixes = args.classes.as_deref().map(|path| {
-        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-        let parsed = text.and_then(|text| Prefixes::parse(&text, test.keep));
-        parsed.map_err(|error| format!("--classes: {}: {error}", path.display()))
+        let parsed = inputs::classes(path).and_then(|text| Prefixes::parse(&text, test.keep));
+        parsed.map_err(|error| format!("--classes: {}: {error}", inputs::name(path)))
     });
     let prefixes = prefixes.transpose()?.unwrap_or_default();
     let found = ab::judge(&test, &folder.rows(&test)?, &prefixes, args.seed);
@@ -64,6 +63,10 @@ fn shown(test: &Experiment, found: &Findings) -> String {
     }
     text.push('\n');
     text += &grid(lines, &[0, 1, 2, 6]);
+    if let Some(states) = ab::state_rows(found) {
+        text += "\nShare of the connections' time in each state\n";
+        text += &grid(states, &[0]);
+    }
     text += &format!(
         "\n{}; gains are ratios of medians against {}, with 95 % bootstrap intervals over {}\n",
         counted(found.connections, "connection"),

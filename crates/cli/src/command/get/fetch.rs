@@ -14,6 +14,7 @@ use super::file::Place;
 use super::transfer::{Done, Settings, Url, fetch};
 use super::trust::Trust;
 use super::{GetArgs, shown};
+use crate::command::serve::qlog::Logs;
 use crate::command::serve::tcp;
 use crate::progress::Progress;
 use crate::{Failure, Verdict, print};
@@ -63,7 +64,11 @@ pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     }
     let is_quic = urls.iter().any(Url::is_quic);
     let trust = if is_quic { Some(Trust::of(args)?) } else { None };
-    let settings = Arc::new(Settings { cc: args.cc.clone(), patience, trust });
+    if args.qlog.is_some() && !is_quic {
+        return Err("--qlog: qlog is QUIC's; fetch an https:// URL".to_owned());
+    }
+    let logs = Logs::of(args.qlog.as_deref())?;
+    let settings = Arc::new(Settings { cc: args.cc.clone(), patience, trust, logs });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("get: threads: {error}"))?;
     let progress = Arc::new(Progress::new("fetching", 0));

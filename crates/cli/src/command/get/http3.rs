@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use super::transfer::{Rtt, Url};
 use super::trust::Trust;
 use crate::Failure;
+use crate::command::serve::qlog::Logs;
 use crate::command::serve::sender::{Watched, Watcher};
 
 /// What the server may send without a word of ours: 2.6 Gbit/s at 100 ms.
@@ -53,10 +54,11 @@ impl Connection {
         trust: &Trust,
         cc: Option<&str>,
         patience: Duration,
+        logs: Logs,
     ) -> Result<Self, Failure> {
         let cc = cc.unwrap_or(CC);
         let (tls, trust) = trust.tls().map_err(|error| error.to_string())?;
-        let endpoint = endpoint(to, tls, cc, patience)?;
+        let endpoint = endpoint(to, tls, cc, patience, logs)?;
         let connect = Connect::new(to).with_server_name(url.host());
         let connection =
             endpoint.connect(connect).await.map_err(|error| trust.wrong().unwrap_or_else(|| plain(&error)))?;
@@ -94,7 +96,13 @@ impl Connection {
     }
 }
 
-fn endpoint(to: SocketAddr, tls: rustls::ClientConfig, cc: &str, patience: Duration) -> Result<Client, Failure> {
+fn endpoint(
+    to: SocketAddr,
+    tls: rustls::ClientConfig,
+    cc: &str,
+    patience: Duration,
+    logs: Logs,
+) -> Result<Client, Failure> {
     let any: SocketAddr =
         if to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
     let fault = |error: &dyn std::fmt::Display| format!("QUIC: {error}");
@@ -111,7 +119,7 @@ fn endpoint(to: SocketAddr, tls: rustls::ClientConfig, cc: &str, patience: Durat
         .map_err(|error| fault(&error))?
         .with_io(any)
         .map_err(|error| fault(&error))?
-        .with_event(Watcher)
+        .with_event((Watcher, logs))
         .map_err(|error| fault(&error))?
         .with_congestion_controller(Named::new(cc).map_err(|error| format!("--cc: {error}"))?)
         .map_err(|error| fault(&error))?

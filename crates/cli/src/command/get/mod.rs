@@ -62,6 +62,9 @@ pub struct GetArgs {
     /// Trust any server
     #[arg(long, help_heading = "Trust")]
     pub insecure: bool,
+    /// Log the packets and the recovery of each QUIC connection here as qlog: NAME.qlog in qvis's dialect, NAME.sqlog in the drafts'
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub qlog: Option<PathBuf>,
     /// Print what was measured as JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,

@@ -20,6 +20,7 @@ use super::trust::Trust;
 use super::{http1, http3};
 use crate::Failure;
 use crate::clock::Watch;
+use crate::command::serve::qlog::Logs;
 use crate::command::serve::sender::{self, Sender};
 use crate::progress::Progress;
 
@@ -93,6 +94,7 @@ pub struct Settings {
     pub cc: Option<String>,
     pub patience: Duration,
     pub trust: Option<Trust>,
+    pub logs: Logs,
 }
 
 /// What one end knows of the RTT, in ms.
@@ -144,7 +146,8 @@ impl Connection {
         for to in addresses(url).await? {
             let open = async {
                 if let Some(trust) = settings.trust.as_ref().filter(|_| url.is_quic()) {
-                    let open = http3::Connection::open(to, url, trust, settings.cc.as_deref(), settings.patience);
+                    let (cc, logs) = (settings.cc.as_deref(), settings.logs.clone());
+                    let open = http3::Connection::open(to, url, trust, cc, settings.patience, logs);
                     Ok(Self::Quic(Box::new(open.await?)))
                 } else {
                     Ok(Self::Tcp(http1::Connection::open(to, settings.cc.as_deref()).await?))

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 
 use super::certificate::Certificate;
 use super::open::{Shared, why};
+use super::qlog::Logs;
 use super::sender::{Watched, Watcher};
 use crate::Failure;
 
@@ -60,7 +61,13 @@ fn misfit(error: &rustls::Error) -> String {
 }
 
 /// Listens.
-pub fn listen(at: SocketAddr, cc: Named, certificate: Certificate, patience: Duration) -> Result<Server, Failure> {
+pub fn listen(
+    at: SocketAddr,
+    cc: Named,
+    certificate: Certificate,
+    patience: Duration,
+    logs: Logs,
+) -> Result<Server, Failure> {
     let tls = s2n_tls::Server::from(tls(certificate)?);
     // The stack would say only that its endpoint did not start.
     drop(std::net::UdpSocket::bind(at).map_err(|error| format!("--quic: {at}: {}", why(&error)))?);
@@ -84,7 +91,7 @@ pub fn listen(at: SocketAddr, cc: Named, certificate: Certificate, patience: Dur
         .map_err(|error| fault(&error))?
         .with_io(at)
         .map_err(|error| fault(&error))?
-        .with_event(Watcher)
+        .with_event((Watcher, logs))
         .map_err(|error| fault(&error))?
         .with_congestion_controller(cc)
         .map_err(|error| fault(&error))?

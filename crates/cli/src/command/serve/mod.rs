@@ -13,6 +13,8 @@ mod http3;
 #[cfg(feature = "quic")]
 mod open;
 #[cfg(feature = "quic")]
+pub mod qlog;
+#[cfg(feature = "quic")]
 pub mod sender;
 #[cfg(feature = "quic")]
 mod site;
@@ -69,6 +71,9 @@ pub struct ServeArgs {
     /// A connection that moves less than 1 kB in this time is closed
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Limits")]
     pub patience: TimeSpan,
+    /// Log the packets and the recovery of each QUIC connection here as qlog: NAME.qlog in qvis's dialect, NAME.sqlog in the drafts'
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub qlog: Option<PathBuf>,
     /// Print a line for each answer
     #[arg(long, help_heading = "Output")]
     pub log: bool,

@@ -10,6 +10,7 @@ use bbrlab_quic::s2n::Named;
 use hyper::{StatusCode, http};
 use tokio::sync::Semaphore;
 
+use super::qlog::Logs;
 use super::site::Site;
 use super::{ServeArgs, certificate, http3, tcp};
 use crate::{Failure, Verdict, print};
@@ -84,6 +85,7 @@ pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
         (tcp, quic) => (tcp.map(|at| at.0), quic.map(|at| at.0)),
     };
     let cc = Named::new(&args.cc).map_err(|error| format!("--cc: {error}"))?;
+    let logs = Logs::of(args.qlog.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("serve: threads: {error}"))?;
     runtime.block_on(async {
@@ -102,7 +104,7 @@ pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
                 };
                 let hash = certificate::spki_hash(&certificate.chain[0]);
                 let hash = hash.map_err(|_| "--cert: its first certificate cannot be read".to_owned())?;
-                let server = http3::listen(at, cc, certificate, patience)?;
+                let server = http3::listen(at, cc, certificate, patience, logs)?;
                 let at = server.local_addr().map_err(|error| format!("--quic: {error}"))?;
                 said += &format!("https://{at}/ on QUIC, {}; --spki {hash}\n", args.cc);
                 Some(server)

@@ -13,7 +13,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LegendPosition, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
 
 use super::{COLUMNS, Look, Sort, Source, row};
@@ -24,7 +24,7 @@ use crate::{Failure, Verdict};
 
 /// Looks that a picture holds. Ours: two minutes at a look a second.
 const HISTORY: usize = 120;
-/// Colours of the lines: told apart by hue and, in the legend, by name.
+/// Colours of the lines: told apart by hue; the title names them.
 const LINES: [Color; 3] = [Color::Cyan, Color::Yellow, Color::Magenta];
 
 /// Between columns.
@@ -253,6 +253,10 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
         |frame: &mut Frame<'_>, area, title: &str, all: [(&str, Vec<(f64, f64)>); 3], show: fn(f64) -> String| {
             let highest = all.iter().flat_map(|(_, points)| points).map(|(_, value)| *value).fold(0.0, f64::max);
             let top = if highest > 0.0 { highest * 1.1 } else { 1.0 };
+            // The title is the legend: in a terminal of 24 lines a chart has no room for another.
+            let named = all.iter().zip(LINES).filter(|((name, _), _)| !name.is_empty());
+            let names = named.map(|((name, _), colour)| Span::styled(format!("{name} "), Style::default().fg(colour)));
+            let heading: Vec<Span<'_>> = std::iter::once(Span::raw(format!("{title}: "))).chain(names).collect();
             let sets = all.iter().zip(LINES).filter(|((name, _), _)| !name.is_empty());
             let sets = sets.map(|((name, points), colour)| {
                 let set =
@@ -260,12 +264,10 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
                 set.style(Style::default().fg(colour)).data(points)
             });
             let chart = Chart::new(sets.collect())
-                .block(Block::bordered().title(title.to_owned()))
+                .block(Block::bordered().title(Line::from(heading)))
                 .x_axis(Axis::default().bounds([0.0, (HISTORY - 1) as f64]))
                 .y_axis(Axis::default().bounds([0.0, top]).labels(["0".to_owned(), show(top)]))
-                // New values come in at the right.
-                .legend_position(Some(LegendPosition::TopLeft))
-                .hidden_legend_constraints((Constraint::Percentage(60), Constraint::Percentage(80)));
+                .legend_position(None);
             frame.render_widget(chart, area);
         };
     let rates_of = [
@@ -273,17 +275,17 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
         ("bw", series(|point| point.bw)),
         ("pacing", series(|point| point.pacing)),
     ];
-    draw(frame, rates, " rate ", rates_of, rate);
+    draw(frame, rates, " rate", rates_of, rate);
     let rtts_of =
         [("RTT", series(|point| Some(point.rtt))), ("min RTT", series(|point| point.min_rtt)), ("", Vec::new())];
-    draw(frame, rtts, " RTT, ms ", rtts_of, ms);
+    draw(frame, rtts, " RTT, ms", rtts_of, ms);
     let packets = |value: f64| format!("{value:.0}");
     let windows_of = [
         ("cwnd", series(|point| Some(point.cwnd))),
         ("in flight", series(|point| Some(point.in_flight))),
         ("", Vec::new()),
     ];
-    draw(frame, windows, " packets ", windows_of, packets);
+    draw(frame, windows, " packets", windows_of, packets);
 }
 
 /// What is told of the connection in words.
@@ -294,16 +296,14 @@ fn lines(detail: &Detail) -> Vec<Line<'static>> {
     let mut text = vec![
         Line::styled(format!(" {} → {}{closed}", one.local, one.remote), Style::default().add_modifier(Modifier::BOLD)),
         Line::raw(format!(
-            " {} in {}   goodput {}   RTT {} ms, minimum {}   cwnd {} packets of {} bytes, {} in flight",
+            " {} in {}   goodput {}   RTT {} ms, minimum {}",
             one.cc,
             one.state.unwrap_or("an unknown state"),
             one.goodput_bps.map_or_else(dash, rate),
             ms(one.rtt_ms),
             one.min_rtt_ms.map_or_else(dash, ms),
-            one.cwnd,
-            one.mss,
-            one.in_flight,
         )),
+        Line::raw(format!(" cwnd {} packets of {} bytes, {} in flight", one.cwnd, one.mss, one.in_flight)),
         Line::raw(format!(
             " sent {} kB, {} kB of them retransmissions; just now {}",
             one.sent_bytes / 1000,
@@ -314,11 +314,14 @@ fn lines(detail: &Detail) -> Vec<Line<'static>> {
     if let Some(model) = &one.model {
         let bytes = |bytes: u64| format!("{} packets", bytes / u64::from(one.mss.max(1)));
         text.push(Line::raw(format!(
-            " model: bw {}   min RTT {} ms   pacing gain {:.2}   cwnd gain {:.2}   bounds: bw {}, in flight {} short, {} long",
+            " model: bw {}   min RTT {} ms   pacing gain {:.2}   cwnd gain {:.2}",
             rate(model.bw_bps as f64),
             ms(model.min_rtt_ms),
             model.pacing_gain,
             model.cwnd_gain,
+        )));
+        text.push(Line::raw(format!(
+            " bounds: bw {}, in flight {} short, {} long",
             model.bw_shortterm_bps.map_or_else(dash, |bps| rate(bps as f64)),
             model.inflight_shortterm_bytes.map_or_else(dash, bytes),
             model.inflight_longterm_bytes.map_or_else(dash, bytes),

@@ -63,6 +63,7 @@ impl ConnectionIdGenerator for Ids {
 
 /// One end of a flow.
 struct Side {
+    flow: usize,
     endpoint: Endpoint,
     /// How the sender's end opens its connection, until it does.
     client: Option<ClientConfig>,
@@ -103,7 +104,7 @@ type Payload = (Vec<u8>, bool);
 struct World<'p> {
     stage: Stage<Payload>,
     origin: Instant,
-    /// The sender of flow `n` is side `2n`, its receiver `2n + 1`.
+    /// A sender is an even side, its receiver the next one; flows of the TCP model have none here.
     sides: Vec<Side>,
     agenda: BTreeSet<(Time, usize)>,
     touched: BTreeSet<usize>,
@@ -118,7 +119,7 @@ pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time
     #[expect(clippy::disallowed_methods, reason = "an origin to count from: nothing reads the clock again")]
     let origin = Instant::now();
     let mut sides = Vec::new();
-    for (index, flow) in setup.flows.iter().enumerate() {
+    for (index, flow) in setup.flows.iter().enumerate().filter(|(_, flow)| !flow.is_tcp) {
         let sender = stage.tally.flows[index].sender.clone();
         sides.extend(ends(
             setup,
@@ -192,6 +193,7 @@ fn ends(
     tls::fill_from(&mut Rng::derive(setup.seed, IDS + ((index as u64) << 40)), &mut first);
     client.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&first)));
     let side = |endpoint, client, own, other, due| Side {
+        flow: index,
         endpoint,
         client,
         connection: None,
@@ -229,7 +231,8 @@ impl World<'_> {
                 return Ok(());
             }
             while let Some(arrival) = self.stage.arrival(now, self.progress) {
-                let side = 2 * arrival.flow + usize::from(arrival.way == Way::There);
+                let sender = self.sides.partition_point(|side| side.flow < arrival.flow);
+                let side = sender + usize::from(arrival.way == Way::There);
                 self.deliver(side, arrival.payload, arrival.ce)?;
                 self.touched.insert(side);
             }
@@ -252,7 +255,7 @@ impl World<'_> {
     }
 
     fn fault(&self, side: usize, error: &dyn std::fmt::Display) -> Failure {
-        format!("noq: {}: {error}", self.stage.setup.flows[side / 2].name)
+        format!("noq: {}: {error}", self.stage.setup.flows[self.sides[side].flow].name)
     }
 
     fn deliver(&mut self, side: usize, (bytes, ect): Payload, ce: bool) -> Result<(), Failure> {
@@ -311,7 +314,8 @@ impl World<'_> {
             let since = at.saturating_duration_since(self.origin).as_nanos();
             Time::nanos(u64::try_from(since).unwrap_or(u64::MAX))
         });
-        let app = if side.is_multiple_of(2) { self.stage.tally.flows[side / 2].next_app() } else { Time::NEVER };
+        let app =
+            if side.is_multiple_of(2) { self.stage.tally.flows[self.sides[side].flow].next_app() } else { Time::NEVER };
         self.sides[side].connection = Some((handle, connection));
         self.call(side, timeout.min(app));
         Ok(())
@@ -339,7 +343,7 @@ impl World<'_> {
             match event {
                 Event::Connected if side.is_multiple_of(2) => {
                     self.sides[side].stream = connection.streams().open(Dir::Uni);
-                    let flow = side / 2;
+                    let flow = self.sides[side].flow;
                     self.stage.tally.flows[flow].begin(self.stage.now, &self.stage.setup.flows[flow]);
                 }
                 Event::Stream(StreamEvent::Opened { dir }) => {
@@ -355,7 +359,7 @@ impl World<'_> {
     /// Gives the stack what the application has written.
     fn write(&mut self, side: usize, connection: &mut Connection) {
         let has_script = self.stage.has_script();
-        let flow = &mut self.stage.tally.flows[side / 2];
+        let flow = &mut self.stage.tally.flows[self.sides[side].flow];
         flow.on_app(self.stage.now);
         let Some(stream) = self.sides[side].stream else { return };
         if has_script {
@@ -389,7 +393,7 @@ impl World<'_> {
             }
             let _ = chunks.finalize();
         }
-        let flow = &mut self.stage.tally.flows[side / 2];
+        let flow = &mut self.stage.tally.flows[end.flow];
         if bytes > 0 && flow.on_read(self.stage.now, bytes) {
             let app = flow.next_app().min(self.sides[side - 1].due);
             self.call(side - 1, app);
@@ -401,12 +405,13 @@ impl World<'_> {
         let way = if side.is_multiple_of(2) { Way::There } else { Way::Back };
         let is_single = self.stage.has_script() && way == Way::There;
         let batch = if is_single { SINGLY } else { BATCH };
+        let flow = self.sides[side].flow;
         let mut out = VecDeque::new();
         loop {
             self.buffer.clear();
             let Some(transmit) = connection.poll_transmit(now, batch, &mut self.buffer) else { break };
             let bytes = &self.buffer[..transmit.size];
-            let ect = transmit.ecn.is_some() && self.stage.setup.flows[side / 2].host.ecn;
+            let ect = transmit.ecn.is_some() && self.stage.setup.flows[flow].host.ecn;
             out.extend(bytes.chunks(transmit.segment_size.unwrap_or(transmit.size)).map(|one| (one.to_vec(), ect)));
             if is_single {
                 break;
@@ -415,7 +420,7 @@ impl World<'_> {
         let has_sent = !out.is_empty();
         for payload in out {
             let (bytes, ect) = (payload.0.len(), payload.1);
-            self.stage.send(way, side / 2, payload, bytes, ect);
+            self.stage.send(way, flow, payload, bytes, ect);
         }
         has_sent
     }

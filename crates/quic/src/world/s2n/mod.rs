@@ -44,7 +44,7 @@ pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time
     let between = Between { shared: shared.clone(), progress, armed: Time::ZERO };
     let inside = shared.clone();
     let played = test_seed(between, setup.seed, move |handle| {
-        for (index, flow) in setup.flows.iter().enumerate() {
+        for (index, flow) in setup.flows.iter().enumerate().filter(|(_, flow)| !flow.is_tcp) {
             connect(handle, &inside, index, flow)?;
         }
         // What everything else stops for.
@@ -110,7 +110,7 @@ fn connect(handle: &Handle, shared: &Shared, index: usize, flow: &FlowSetup) -> 
         .with_congestion_controller(Watching::sender(flow, controller, sender))?
         .start()?;
     let (left, right) = (client.local_addr()?, server.local_addr()?);
-    shared.lock().ends.push([left, right]);
+    shared.lock().ends.push((index, [left, right]));
     spawn(receive(shared.clone(), index, server));
     spawn(send(shared.clone(), index, client, right, u64::from(held)));
     Ok(())

@@ -22,8 +22,8 @@ pub struct Shared(Arc<Mutex<Run>>);
 
 pub struct Run {
     pub stage: Stage<Packet>,
-    /// Each flow's sender and receiver.
-    pub ends: Vec<[SocketAddr; 2]>,
+    /// Each of the stack's flows, with the addresses of its sender and its receiver.
+    pub ends: Vec<(usize, [SocketAddr; 2])>,
     /// Who waits for an application to write.
     pub writers: Vec<Option<Waker>>,
     /// Who waits for the end.
@@ -101,7 +101,7 @@ impl Network for Between<'_> {
             count += 1;
         }
         // In the order of the flows: another order would be another run.
-        for (flow, pair) in ends.iter().enumerate() {
+        for (flow, pair) in ends.iter().map(|(flow, pair)| (*flow, pair)) {
             let has_ecn = stage.setup.flows[flow].host.ecn;
             for (end, way) in pair.iter().zip([Way::There, Way::Back]) {
                 let mut sent: Vec<Packet> = Vec::new();
