@@ -211,7 +211,7 @@ def adapters(directory):
 
 
 def run_adapter(directory, host, algorithm):
-    (before, some), (after, more) = (count(directory, "ack_cost", f"{host} {algorithm}", until) for until in ("20000", "40000"))
+    (before, some), (after, more) = (count(directory, "adapter_cost", f"{host} {algorithm}", until) for until in ("20000", "40000"))
     return round((after - before) / (more - some))
 
 
@@ -224,7 +224,7 @@ def main():
     if shutil.which("valgrind") is None:
         fail("valgrind is not installed; install it (Debian: apt install valgrind) to count instructions")
     if args.adapters:
-        return adapters(build(("bbrlab-quic", "ack_cost", "--features", "world")))
+        return adapters(build(("bbrlab-quic", "adapter_cost", "--features", "world")))
     directory = build(("bbrlab-sim", "cost"), ("bbrlab-core", "ack_cost"))
     wrong = gate(directory, args.update) if args.gate or args.update else full(directory)
     for line in wrong:

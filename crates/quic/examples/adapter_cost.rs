@@ -287,7 +287,7 @@ fn origin() -> Instant {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let usage = "usage: ack_cost s2n|noq|bytes|packets ALGORITHM ACKS";
+    let usage = "usage: adapter_cost s2n|noq|bytes|packets ALGORITHM ACKS";
     let [_, host, name, acks] = &args[..] else { panic!("{usage}") };
     let acks: u64 = acks.parse().expect(usage);
     let config = AlgorithmConfig::named(name).expect(usage);
