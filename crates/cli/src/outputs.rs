@@ -28,6 +28,8 @@ pub fn clean_up_on_signals() {
         // Held until the end, so that nobody makes another one behind our back.
         let _held = clean_up();
         bbrlab_live::leftovers::clear();
+        #[cfg(feature = "quic")]
+        let _finished = crate::command::serve::qlog::finish_all();
         let _cleared = crate::progress::clear();
         crate::command::watch::screen::leave();
         std::process::exit(INTERRUPTED);

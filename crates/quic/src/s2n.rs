@@ -13,6 +13,9 @@
 //!
 //! [`Named`] takes the stack's own by name, too: `s2n:bbr`, `s2n:cubic`.
 //!
+//! With the feature `events` the states of BBR and the pacing rates are among s2n-quic's events, as those of its own BBR are:
+//! `BbrStateChanged` and `PacingRateUpdated`, where they change.
+//!
 //! # What s2n-quic does not tell
 //!
 //! - **Each packet of an ACK**: only the bytes of all and the newest packet. Algorithms that count packets
@@ -26,6 +29,8 @@
 //! It marks all packets as ECN-capable, also those of algorithms that do not answer marks.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+#[cfg(feature = "events")]
+mod events;
 mod named;
 
 use std::fmt;
@@ -125,6 +130,8 @@ struct Flow {
     is_paced: bool,
     /// The newest packet that carried more than an ACK, and the number of it.
     newest: PacketInfo,
+    #[cfg(feature = "events")]
+    published: events::Published,
 }
 
 impl fmt::Debug for Flow {
@@ -146,7 +153,16 @@ impl Adapter {
         let is_paced = cc.needs_pacing() || self.factory.paces_all;
         let newest = PacketInfo { token: Token::default(), number: 0 };
         let departure = is_paced.then_some(epoch);
-        Box::new(Flow { cc, pacer: Pacer::new(Time::ZERO), epoch, departure, is_paced, newest })
+        Box::new(Flow {
+            cc,
+            pacer: Pacer::new(Time::ZERO),
+            epoch,
+            departure,
+            is_paced,
+            newest,
+            #[cfg(feature = "events")]
+            published: events::Published::default(),
+        })
     }
 }
 
@@ -155,6 +171,16 @@ impl Flow {
         let since = moment.saturating_duration_since(self.epoch);
         Time::nanos(since.as_secs().saturating_mul(1_000_000_000).saturating_add(since.subsec_nanos().into()))
     }
+
+    /// Says what has changed in the controller.
+    #[cfg(feature = "events")]
+    fn publish(&mut self, publisher: &mut impl Publisher) {
+        self.published.update(&self.cc, publisher);
+    }
+
+    #[cfg(not(feature = "events"))]
+    #[expect(clippy::unused_self, reason = "there is nothing to say it with")]
+    const fn publish(&mut self, _: &mut impl Publisher) {}
 }
 
 impl CongestionController for Adapter {
@@ -187,7 +213,7 @@ impl CongestionController for Adapter {
         sent_bytes: usize,
         app_limited: Option<bool>,
         _rtt: &RttEstimator,
-        _publisher: &mut P,
+        publisher: &mut P,
     ) -> PacketInfo {
         if self.flow.is_none() {
             self.flow = Some(self.begin(time_sent));
@@ -208,6 +234,7 @@ impl CongestionController for Adapter {
             flow.cc.on_app_limited(None); // with this packet the application had nothing left
         }
         flow.newest = PacketInfo { token, number: flow.newest.number + 1 };
+        flow.publish(publisher);
         flow.newest
     }
 
@@ -223,13 +250,14 @@ impl CongestionController for Adapter {
         _rtt: &RttEstimator,
         _random: &mut dyn RandomGenerator,
         received: Timestamp,
-        _publisher: &mut P,
+        publisher: &mut P,
     ) {
         let Some(flow) = &mut self.flow else { return };
         let mut ack = flow.cc.begin_ack(flow.at(received));
         ack.delivered_bytes(bytes as u64, &newest.token);
         let open = flow.cc.on_delivered(ack);
         flow.cc.on_ack(open, &AckInfo::NONE.with_edt(flow.pacer.next_send_time()));
+        flow.publish(publisher);
     }
 
     fn on_packet_lost<P: Publisher>(
@@ -240,7 +268,7 @@ impl CongestionController for Adapter {
         _new_burst: bool,
         _random: &mut dyn RandomGenerator,
         timestamp: Timestamp,
-        _publisher: &mut P,
+        publisher: &mut P,
     ) {
         let Some(flow) = &mut self.flow else { return };
         let now = flow.at(timestamp);
@@ -248,11 +276,13 @@ impl CongestionController for Adapter {
         if persistent_congestion {
             flow.cc.on_persistent_congestion(now);
         }
+        flow.publish(publisher);
     }
 
-    fn on_explicit_congestion<P: Publisher>(&mut self, ce_count: u64, event_time: Timestamp, _publisher: &mut P) {
+    fn on_explicit_congestion<P: Publisher>(&mut self, ce_count: u64, event_time: Timestamp, publisher: &mut P) {
         if let Some(flow) = &mut self.flow {
             flow.cc.on_congestion_mark(flow.at(event_time), ce_count);
+            flow.publish(publisher);
         }
     }
 

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::bench::{COMMAND, Dir, LONG, Served, said, text};
@@ -57,9 +59,58 @@ fn each_connection_is_logged_packet_by_packet_and_its_log_is_judged() {
             }
         }
         let log = String::from_utf8(dir.read(&format!("logs/server-{connection}.sqlog"))).unwrap();
-        assert!(log.contains("\"quic:recovery_metrics_updated\"") && log.contains("\"new\":\"startup\""));
+        assert!(log.contains("\"quic:recovery_metrics_updated\"") && log.contains("\"quic:congestion_state_updated\""));
         assert!(log.lines().skip(1).all(|line| line.contains(&format!("\"group_id\":\"server-{connection}\""))));
     }
+}
+
+#[test]
+fn our_algorithms_tell_their_states_and_rates() {
+    let dir = Dir::new("qlog-own");
+    let server = Served::new(&dir, &["--cc", "bbr3", "--qlog", "logs"]);
+    dir.measured(&["--insecure", "--repeat", "1", &server.https("/bytes/20MB")]);
+    let log = whole(&dir, "logs/server-0.qlog");
+    let events = log["traces"][0]["events"].as_array().unwrap();
+    let data = |name: &'static str, key: &'static str| {
+        let named = events.iter().filter(move |event| event["name"] == name);
+        named.map(move |event| &event["data"][key]).filter(|value| !value.is_null()).collect::<Vec<_>>()
+    };
+    let states = data("recovery:congestion_state_updated", "new");
+    // Where Startup leaves no queue, Drain ends with the ACK that it begins with.
+    assert!(states[0] == "startup" && states.iter().any(|state| *state == "probe_bw_cruise"), "{states:?}");
+    let rates = data("recovery:metrics_updated", "pacing_rate");
+    assert!(rates.len() > 3 && rates.iter().all(|rate| text(rate) > 0), "{rates:?}");
+}
+
+#[test]
+fn a_log_is_whole_where_its_server_is_interrupted_and_the_next_one_leaves_it() {
+    let dir = Dir::new("qlog-interrupted");
+    let mut get = {
+        let mut server = Served::new(&dir, &["--qlog", "logs"]);
+        // So much that it is under way when the server ends.
+        let mut get = Command::new(COMMAND);
+        get.args(["get", "--insecure", "--output", "/dev/null", &server.https("/bytes/10GB")]).current_dir(&dir.0);
+        let get = get.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let grown = || fs::metadata(dir.0.join("logs/server-0.qlog")).is_ok_and(|log| log.len() > 100_000);
+        for _ in 0..LONG.as_millis() / PAUSE.as_millis() {
+            if grown() {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        assert!(grown());
+        signal::kill(Pid::from_raw(server.child.id().cast_signed()), Signal::SIGINT).unwrap();
+        assert_eq!(server.child.wait().unwrap().code(), Some(130));
+        get
+    };
+    get.kill().unwrap();
+    get.wait().unwrap();
+    let first = whole(&dir, "logs/server-0.qlog");
+    assert!(first["traces"][0]["events"].as_array().unwrap().len() > 100);
+    let server = Served::new(&dir, &["--qlog", "logs"]);
+    dir.measured(&["--insecure", "--repeat", "1", &server.https("/bytes/1kB")]);
+    whole(&dir, "logs/server-1.qlog");
+    assert_eq!(whole(&dir, "logs/server-0.qlog"), first);
 }
 
 #[test]

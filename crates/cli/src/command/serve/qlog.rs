@@ -1,11 +1,12 @@
 //! `--qlog`: what happens on each QUIC connection, as two files of its own, written as it happens.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bbrlab_lab::export::qlog::{Dialect, Fate, Packet, Stream};
@@ -39,21 +40,61 @@ impl Logs {
     }
 }
 
+type Files = Vec<Stream<BufWriter<File>>>;
+
+/// The logs that are open, by the order in which they were begun.
+static OPEN: Mutex<BTreeMap<u64, Arc<Mutex<Files>>>> = Mutex::new(BTreeMap::new());
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// What is written is whole up to the last event, whoever held it.
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends all logs, where a signal ends the command. While what it returns is held, none is begun.
+pub fn finish_all() -> impl Sized {
+    let open = held(&OPEN);
+    open.values().for_each(|files| finish(files));
+    open
+}
+
+fn finish(files: &Mutex<Files>) {
+    if let Err(error) = held(files).drain(..).try_for_each(Stream::finish) {
+        warn(&error);
+    }
+}
+
 /// Both files of one connection; no longer there once it has ended, or a disk is full.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Log {
-    files: Vec<Stream<BufWriter<File>>>,
+    files: Arc<Mutex<Files>>,
+    nth: u64,
     begun: Duration,
 }
 
 impl Directory {
-    fn begin(&self, vantage: &str) -> io::Result<Vec<Stream<BufWriter<File>>>> {
-        let name = format!("{vantage}-{}", self.connections.fetch_add(1, Ordering::Relaxed));
-        let file = |(end, dialect)| {
-            let file = File::create(self.path.join(format!("{name}.{end}")))?;
-            Stream::begin(BufWriter::new(file), dialect, &name, vantage)
-        };
-        [("sqlog", Dialect::Draft), ("qlog", Dialect::Qvis)].into_iter().map(file).collect()
+    /// Numbers that earlier logs have are passed over.
+    fn begin(&self, vantage: &str) -> io::Result<Files> {
+        loop {
+            let name = format!("{vantage}-{}", self.connections.fetch_add(1, Ordering::Relaxed));
+            let path = |end| self.path.join(format!("{name}.{end}"));
+            let draft = match File::create_new(path("sqlog")) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                file => file?,
+            };
+            let qvis = match File::create_new(path("qlog")) {
+                Err(error) => {
+                    fs::remove_file(path("sqlog"))?;
+                    if error.kind() == io::ErrorKind::AlreadyExists {
+                        continue;
+                    }
+                    return Err(error);
+                }
+                Ok(file) => file,
+            };
+            let begin = |(file, dialect)| Stream::begin(BufWriter::new(file), dialect, &name, vantage);
+            return [(draft, Dialect::Draft), (qvis, Dialect::Qvis)].into_iter().map(begin).collect();
+        }
     }
 }
 
@@ -66,9 +107,10 @@ impl Log {
     fn write(&mut self, meta: &ConnectionMeta, what: impl Fn(&mut Stream<BufWriter<File>>, u64) -> io::Result<()>) {
         let since = meta.timestamp.duration_since_start().saturating_sub(self.begun);
         let t_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        if let Err(error) = self.files.iter_mut().try_for_each(|file| what(file, t_ns)) {
+        let mut files = held(&self.files);
+        if let Err(error) = files.iter_mut().try_for_each(|file| what(file, t_ns)) {
             warn(&error);
-            self.files.clear();
+            files.clear();
         }
     }
 
@@ -82,17 +124,12 @@ impl Log {
         };
         self.write(meta, |file, t_ns| file.packet(t_ns, fate, Packet { kind, number, bytes }));
     }
-
-    fn finish(&mut self) {
-        if let Err(error) = self.files.drain(..).try_for_each(Stream::finish) {
-            warn(&error);
-        }
-    }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.finish();
+        finish(&self.files);
+        held(&OPEN).remove(&self.nth);
     }
 }
 
@@ -114,12 +151,17 @@ impl Subscriber for Logs {
 
     fn create_connection_context(&mut self, meta: &ConnectionMeta, _: &ConnectionInfo) -> Log {
         let vantage = if matches!(meta.endpoint_type, EndpointType::Client { .. }) { "client" } else { "server" };
-        let files = self.0.as_ref().map_or_else(|| Ok(Vec::new()), |dir| dir.begin(vantage));
-        let files = files.unwrap_or_else(|error| {
+        let begun = meta.timestamp.duration_since_start();
+        let nth = BEGUN.fetch_add(1, Ordering::Relaxed);
+        let Some(dir) = &self.0 else { return Log { files: Arc::default(), nth, begun } };
+        let mut open = held(&OPEN);
+        let files = dir.begin(vantage).unwrap_or_else(|error| {
             warn(&error);
             Vec::new()
         });
-        Log { files, begun: meta.timestamp.duration_since_start() }
+        let files = Arc::new(Mutex::new(files));
+        open.insert(nth, Arc::clone(&files));
+        Log { files, nth, begun }
     }
 
     fn on_packet_sent(&mut self, log: &mut Log, meta: &ConnectionMeta, event: &events::PacketSent) {
@@ -169,6 +211,6 @@ impl Subscriber for Logs {
     }
 
     fn on_connection_closed(&mut self, log: &mut Log, _: &ConnectionMeta, _: &events::ConnectionClosed) {
-        log.finish();
+        finish(&log.files);
     }
 }

@@ -73,11 +73,12 @@ pub fn at(moment: Timestamp) -> Time {
     Time::nanos(u64::try_from(since).unwrap_or(u64::MAX)) + Span::micros(1)
 }
 
-/// Hears what the stack's own controllers publish.
+/// Hears what the stack's own controllers publish; ours are asked.
 struct Ear<'e, P> {
     inner: &'e mut P,
     sender: &'e Shared,
     now: Time,
+    is_ours: bool,
 }
 
 impl<P: Publisher> Publisher for Ear<'_, P> {
@@ -88,6 +89,9 @@ impl<P: Publisher> Publisher for Ear<'_, P> {
         self.inner.on_delivery_rate_sampled(sample);
     }
     fn on_pacing_rate_updated(&mut self, rate: Bandwidth, burst_size: u32, gain: num_rational::Ratio<u64>) {
+        if self.is_ours {
+            return self.inner.on_pacing_rate_updated(rate, burst_size, gain);
+        }
         let bps = rate.as_bytes_per_second().saturating_mul(8);
         let mut sender = self.sender.lock();
         sender.pacing_gain = Some(*gain.numer() as f64 / *gain.denom() as f64);
@@ -99,6 +103,9 @@ impl<P: Publisher> Publisher for Ear<'_, P> {
         self.inner.on_pacing_rate_updated(rate, burst_size, gain);
     }
     fn on_bbr_state_changed(&mut self, state: BbrState) {
+        if self.is_ours {
+            return self.inner.on_bbr_state_changed(state);
+        }
         let known = match &state {
             BbrState::Startup => State::Startup,
             BbrState::Drain => State::Drain,
@@ -114,6 +121,10 @@ impl<P: Publisher> Publisher for Ear<'_, P> {
 }
 
 impl Watched {
+    const fn is_ours(&self) -> bool {
+        matches!(self.inner, NamedController::Ours(_))
+    }
+
     /// Writes down what the controller says.
     fn note(&self, sender: &mut Sender, now: Time) {
         if let NamedController::Ours(ours) = &self.inner {
@@ -163,7 +174,7 @@ impl CongestionController for Watched {
         publisher: &mut P,
     ) -> NamedInfo {
         let now = at(time_sent);
-        let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now, is_ours: self.is_ours() };
         let info = self.inner.on_packet_sent(time_sent, bytes, app_limited, rtt, ear);
         if bytes > 0 {
             let mut sender = self.sender.lock();
@@ -179,7 +190,7 @@ impl CongestionController for Watched {
 
     fn on_rtt_update<P: Publisher>(&mut self, sent: Timestamp, now: Timestamp, rtt: &RttEstimator, publisher: &mut P) {
         let moment = at(now);
-        let ear = &mut Ear { inner: publisher, sender: &self.sender, now: moment };
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now: moment, is_ours: self.is_ours() };
         self.inner.on_rtt_update(sent, now, rtt, ear);
         let span = now.saturating_duration_since(sent).as_nanos();
         self.sender.lock().on_rtt(moment, Span::nanos(u64::try_from(span).unwrap_or(u64::MAX)));
@@ -196,7 +207,7 @@ impl CongestionController for Watched {
         publisher: &mut P,
     ) {
         let now = at(received);
-        let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now, is_ours: self.is_ours() };
         self.inner.on_ack(newest_sent, bytes, newest, rtt, random, received, ear);
         let mut sender = self.sender.lock();
         sender.on_acked(bytes as u64);
@@ -215,7 +226,7 @@ impl CongestionController for Watched {
         publisher: &mut P,
     ) {
         let now = at(timestamp);
-        let ear = &mut Ear { inner: publisher, sender: &self.sender, now };
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now, is_ours: self.is_ours() };
         self.inner.on_packet_lost(bytes, info, persistent_congestion, new_burst, random, timestamp, ear);
         let mut sender = self.sender.lock();
         sender.on_lost(bytes.into());
@@ -224,7 +235,7 @@ impl CongestionController for Watched {
     }
 
     fn on_explicit_congestion<P: Publisher>(&mut self, ce_count: u64, event_time: Timestamp, publisher: &mut P) {
-        let ear = &mut Ear { inner: publisher, sender: &self.sender, now: at(event_time) };
+        let ear = &mut Ear { inner: publisher, sender: &self.sender, now: at(event_time), is_ours: self.is_ours() };
         self.inner.on_explicit_congestion(ce_count, event_time, ear);
     }
 
