@@ -1,0 +1,132 @@
+//! What a receiving application was given, and in which order it reads.
+//!
+//! Neither order serves every run in noq-proto 1.4 (`connection/assembler.rs`):
+//!
+//! - Read in order, what lies behind a gap stays with the stack, a piece for each datagram: `Assembler::defragment` does not join
+//!   pieces that fill their packets. `insert` ends the connection with the 2049th (`COMPACT_THRESHOLD`, `MAX_CHUNKS`): one loss
+//!   does where a round trip carries so many packets.
+//! - Read in any order, pieces are lost. `Assembler::defragment` discards what lies before `bytes_read`, which then counts bytes,
+//!   wherever they lay, so that a gap may be far before it. It runs when `insert` finds that unread pieces hold over 32 KiB more
+//!   than they need. Each frame counts its whole packet: four short frames in a packet of 8940 bytes are enough, or 24 in one of
+//!   1440. The packet is acknowledged, and the stream never gets past the gap.
+//!
+//! So a stream is read in order as long as few datagrams wait behind a gap, in any order from then on, and a run in which bytes
+//! were lost ends with that reason.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// How many datagrams may wait behind a gap while a stream is read in order. Ours: three quarters of `COMPACT_THRESHOLD`, for a
+/// datagram can hold more than one piece.
+const WAITING_MAX: u64 = 1536;
+
+/// A receiving application.
+#[derive(Debug, Default)]
+pub struct Reader {
+    given: Prefix,
+    /// All bytes that it was given.
+    bytes: u64,
+    /// Datagrams that have come, and the number of the next one if none is missing.
+    datagrams: u64,
+    next: u64,
+    /// Where datagrams were missing: how much of the stream was written when the one behind them was sent, and how many had come
+    /// before that.
+    gaps: VecDeque<(u64, u64)>,
+    in_any_order: bool,
+}
+
+impl Reader {
+    /// The sender's datagram `number` has come, which was sent when so many bytes of the stream were `written`.
+    pub fn on_datagram(&mut self, number: u64, written: u64) {
+        if number > self.next && !self.in_any_order {
+            self.gaps.push_back((written, self.datagrams));
+        }
+        self.next = self.next.max(number + 1);
+        self.datagrams += 1;
+    }
+
+    /// Whether it still reads in order: a stack knows no way back.
+    pub fn is_in_order(&mut self) -> bool {
+        while self.gaps.pop_front_if(|(written, _)| *written <= self.given.end).is_some() {}
+        self.in_any_order |= self.gaps.front().is_some_and(|(_, before)| self.datagrams - before > WAITING_MAX);
+        !self.in_any_order
+    }
+
+    /// It was given a piece; says by how much the bytes up to the first gap have grown.
+    pub fn on_piece(&mut self, offset: u64, bytes: u64) -> u64 {
+        self.bytes += bytes;
+        self.given.add(offset, bytes)
+    }
+
+    /// Its stack has acknowledged so many bytes, and not all of them were for it to read.
+    pub const fn has_lost(&self, acknowledged: u64) -> bool {
+        self.in_any_order && self.bytes < acknowledged
+    }
+}
+
+/// The bytes of a stream up to its first gap, where pieces come in any order and may overlap.
+#[derive(Debug, Default)]
+struct Prefix {
+    end: u64,
+    /// Where pieces behind the gap begin and end.
+    beyond: BTreeMap<u64, u64>,
+}
+
+impl Prefix {
+    /// By how much a piece makes it longer.
+    fn add(&mut self, offset: u64, bytes: u64) -> u64 {
+        let before = self.end;
+        let end = self.beyond.entry(offset).or_default();
+        *end = (*end).max(offset + bytes);
+        while let Some(piece) = self.beyond.first_entry().filter(|piece| *piece.key() <= self.end) {
+            self.end = self.end.max(piece.remove());
+        }
+        self.end - before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_when_all_before_them_are_there() {
+        let mut given = Prefix::default();
+        assert_eq!([given.add(10, 5), given.add(20, 5), given.add(0, 10), given.add(15, 5)], [0, 0, 15, 10]);
+        assert_eq!([given.add(30, 10), given.add(20, 12), given.add(24, 2), given.add(30, 5)], [0, 15, 0, 0]);
+        assert!(given.beyond.is_empty());
+    }
+
+    #[test]
+    fn a_stream_is_read_in_order_until_much_waits_behind_a_gap() {
+        let mut reader = Reader::default();
+        let come = |reader: &mut Reader, first: u64, datagrams: u64| {
+            for number in first..first + datagrams {
+                reader.on_datagram(number, number * 1000);
+            }
+            reader.is_in_order()
+        };
+        assert!(come(&mut reader, 0, 3 * WAITING_MAX), "nothing is missing");
+        let gap = 3 * WAITING_MAX;
+        reader.on_piece(0, gap * 1000);
+        assert!(come(&mut reader, gap + 1, WAITING_MAX));
+        // The gap is filled, all that waited is read, and another one begins.
+        let gap = gap + WAITING_MAX + 1;
+        reader.on_datagram(gap - 1 - WAITING_MAX, 0);
+        reader.on_piece(reader.given.end, 1000 + WAITING_MAX * 1000);
+        assert!(come(&mut reader, gap + 1, WAITING_MAX));
+        assert!(!come(&mut reader, gap + 1 + WAITING_MAX, 1));
+        reader.on_piece(reader.given.end, (WAITING_MAX + 2) * 1000);
+        assert!(!come(&mut reader, gap + 2 + WAITING_MAX, 1), "there is no way back");
+    }
+
+    #[test]
+    fn bytes_are_lost_if_they_are_acknowledged_and_cannot_be_read() {
+        let mut reader = Reader::default();
+        reader.on_piece(0, 1000);
+        assert!(!reader.has_lost(5000), "in order, what lies behind a gap is acknowledged and not read");
+        reader.in_any_order = true;
+        reader.on_piece(3000, 2000);
+        assert!(!reader.has_lost(3000) && reader.has_lost(3001));
+    }
+}
