@@ -73,9 +73,9 @@ struct Side {
     stream: Option<StreamId>,
     /// Datagrams that it has sent.
     sent: u64,
-    /// What of the stream its stack has taken from the application, and at least so much of that was acknowledged.
+    /// What of the stream its stack has taken from the application, and about how much of that it has sent.
     written: u64,
-    acknowledged: u64,
+    reached: u64,
     /// Its application, where that receives.
     reader: Reader,
     own: SocketAddr,
@@ -92,8 +92,8 @@ struct Payload {
     ect: bool,
     /// How many its end had sent before it.
     number: u64,
-    /// How much of the stream its end had taken by then.
-    written: u64,
+    /// About how much of the stream its end had sent by then.
+    reached: u64,
 }
 
 struct World<'p> {
@@ -195,7 +195,7 @@ fn ends(
         stream: None,
         sent: 0,
         written: 0,
-        acknowledged: 0,
+        reached: 0,
         reader: Reader::default(),
         own,
         other,
@@ -265,7 +265,7 @@ impl World<'_> {
             (false, false) => None,
         };
         if !side.is_multiple_of(2) {
-            end.reader.on_datagram(payload.number, payload.written);
+            end.reader.on_datagram(payload.number, payload.reached);
         }
         self.buffer.clear();
         let tuple = FourTuple::new(end.other, Some(end.own.ip()));
@@ -303,12 +303,12 @@ impl World<'_> {
         }
         self.exchange(side, handle, &mut connection)?;
         if side.is_multiple_of(2) {
-            self.write(side, &mut connection)?;
+            self.write(side, &mut connection);
             while self.transmit(side, now, &mut connection) && self.stage.has_script() {
-                self.write(side, &mut connection)?;
+                self.write(side, &mut connection);
             }
         } else {
-            self.read(side, &mut connection);
+            self.read(side, &mut connection)?;
             self.transmit(side, now, &mut connection);
         }
         let timeout = connection.poll_timeout().map_or(Time::NEVER, |at| {
@@ -358,11 +358,11 @@ impl World<'_> {
     }
 
     /// Gives the stack what the application has written.
-    fn write(&mut self, side: usize, connection: &mut Connection) -> Result<(), Failure> {
+    fn write(&mut self, side: usize, connection: &mut Connection) {
         let (has_script, end) = (self.stage.has_script(), &mut self.sides[side]);
         let flow = &mut self.stage.tally.flows[end.flow];
         flow.on_app(self.stage.now);
-        let Some(stream) = end.stream else { return Ok(()) };
+        let Some(stream) = end.stream else { return };
         let window = if has_script {
             let shallow = flow.shallow();
             connection.set_send_window(shallow);
@@ -379,23 +379,22 @@ impl World<'_> {
             let Ok(taken) = connection.send_stream(stream).write(&self.zeros[..wanted]) else { break };
             flow.on_written(taken as u64);
             end.written += taken as u64;
-            // It takes more only while all that waits to be acknowledged is within the window.
-            end.acknowledged = end.acknowledged.max(end.written.saturating_sub(window));
+        }
+        end.reached = end.written;
+        if flow.to_write() > 0 {
+            // All that is not acknowledged fills the window: it is under way, is lost and goes before the rest, or waits.
+            let under_way = flow.sender.lock().now.in_flight;
+            end.reached = end.written.min(end.written.saturating_sub(window) + 2 * under_way + CHUNK as u64);
         }
         if flow.is_written() {
             let _ = connection.send_stream(stream).finish();
             end.stream = None;
         }
-        let acknowledged = end.acknowledged;
-        if self.sides[side + 1].reader.has_lost(acknowledged) {
-            return Err(self.fault(side, &"bytes that the receiver has acknowledged are lost in its stream buffer"));
-        }
-        Ok(())
     }
 
     /// Takes what has arrived, and tells the sender's application if it was asked for more.
-    fn read(&mut self, side: usize, connection: &mut Connection) {
-        let Some(stream) = self.sides[side].stream else { return };
+    fn read(&mut self, side: usize, connection: &mut Connection) -> Result<(), Failure> {
+        let Some(stream) = self.sides[side].stream else { return Ok(()) };
         let end = &mut self.sides[side];
         let mut bytes = 0;
         if let Ok(mut chunks) = connection.recv_stream(stream).read(end.reader.is_in_order()) {
@@ -404,11 +403,15 @@ impl World<'_> {
             }
             let _ = chunks.finalize();
         }
+        if end.reader.has_lost(send_buffer(&self.stage.setup, &self.stage.setup.flows[end.flow]).into()) {
+            return Err(self.fault(side, &"bytes of the stream are lost in the receiver's buffer"));
+        }
         let flow = &mut self.stage.tally.flows[end.flow];
         if bytes > 0 && flow.on_read(self.stage.now, bytes) {
             let app = flow.next_app().min(self.sides[side - 1].due);
             self.call(side - 1, app);
         }
+        Ok(())
     }
 
     /// Sends what may go, by a script one datagram at most. True: something went.
@@ -425,7 +428,7 @@ impl World<'_> {
             let bytes = &self.buffer[..transmit.size];
             let ect = transmit.ecn.is_some() && self.stage.setup.flows[flow].host.ecn;
             for one in bytes.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
-                out.push_back(Payload { bytes: one.to_vec(), ect, number: end.sent, written: end.written });
+                out.push_back(Payload { bytes: one.to_vec(), ect, number: end.sent, reached: end.reached });
                 end.sent += 1;
             }
             if is_single {
