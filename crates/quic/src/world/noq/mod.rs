@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bbrlab_core::{Rng, Time};
+use bbrlab_core::{Rng, Span, Time};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::script::Script;
 use bbrlab_sim::setup::{FlowSetup, Setup, Stack};
@@ -399,11 +399,13 @@ impl World<'_> {
         let mut bytes = 0;
         if let Ok(mut chunks) = connection.recv_stream(stream).read(end.reader.is_in_order()) {
             while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
-                bytes += end.reader.on_piece(chunk.offset, chunk.bytes.len() as u64);
+                bytes += end.reader.on_piece(self.stage.now, chunk.offset, chunk.bytes.len() as u64);
             }
             let _ = chunks.finalize();
         }
-        if end.reader.has_lost(send_buffer(&self.stage.setup, &self.stage.setup.flows[end.flow]).into()) {
+        let setup = &self.stage.setup;
+        let round_trip = Span::micros(self.stage.tally.flows[end.flow].sender.lock().last_rtt_us.into());
+        if end.reader.has_lost(self.stage.now, round_trip, send_buffer(setup, &setup.flows[end.flow]).into()) {
             return Err(self.fault(side, &"bytes of the stream are lost in the receiver's buffer"));
         }
         let flow = &mut self.stage.tally.flows[end.flow];

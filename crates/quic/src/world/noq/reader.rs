@@ -16,13 +16,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bbrlab_core::{Span, Time};
+
 /// How many datagrams may wait behind a gap while a stream is read in order. Ours: three quarters of `COMPACT_THRESHOLD`, for a
 /// datagram can hold more than one piece.
 const WAITING_MAX: u64 = 1536;
 
-/// How often what a sender holds comes behind a gap before that counts as lost. Ours: a sender holds three round trips, and repairs
-/// a gap in one, or in a few where repairs are lost too.
-const NEVER: u64 = 8;
+/// After how many round trips a gap is never filled. Ours: a repair takes one or two, and where three repairs in ten are lost too, one
+/// gap in 10⁶ takes 24 of them.
+const NEVER: u64 = 24;
 
 /// A receiving application.
 #[derive(Debug, Default)]
@@ -30,6 +32,8 @@ pub struct Reader {
     given: Prefix,
     /// Where the last byte that it was given ends.
     furthest: u64,
+    /// When bytes up to the first gap were given last.
+    grown: Time,
     /// Datagrams that have come, and the number of the next one if none is missing.
     datagrams: u64,
     next: u64,
@@ -56,14 +60,20 @@ impl Reader {
     }
 
     /// It was given a piece; says by how much the bytes up to the first gap have grown.
-    pub fn on_piece(&mut self, offset: u64, bytes: u64) -> u64 {
+    pub fn on_piece(&mut self, now: Time, offset: u64, bytes: u64) -> u64 {
         self.furthest = self.furthest.max(offset + bytes);
-        self.given.add(offset, bytes)
+        let more = self.given.add(offset, bytes);
+        if more > 0 {
+            self.grown = now;
+        }
+        more
     }
 
-    /// So much has come behind a gap that it is never filled. `holds` is the most that the sender keeps.
-    pub const fn has_lost(&self, holds: u64) -> bool {
-        self.in_any_order && self.furthest - self.given.end > NEVER * holds
+    /// The first gap is never filled: many round trips are over, and more than a sender `holds` has come behind it, so that the path
+    /// did not just pause.
+    pub fn has_lost(&self, now: Time, round_trip: Span, holds: u64) -> bool {
+        let waits = now.since(self.grown).as_nanos();
+        self.in_any_order && self.furthest - self.given.end > holds && waits > NEVER * round_trip.as_nanos()
     }
 }
 
@@ -111,29 +121,30 @@ mod tests {
         };
         assert!(come(&mut reader, 0, 3 * WAITING_MAX), "nothing is missing");
         let gap = 3 * WAITING_MAX;
-        reader.on_piece(0, gap * 1000);
+        reader.on_piece(Time::ZERO, 0, gap * 1000);
         assert!(come(&mut reader, gap + 1, WAITING_MAX));
         // The gap is filled, all that waited is read, and another one begins.
         let gap = gap + WAITING_MAX + 1;
         reader.on_datagram(gap - 1 - WAITING_MAX, 0);
-        reader.on_piece(reader.given.end, 1000 + WAITING_MAX * 1000);
+        reader.on_piece(Time::ZERO, reader.given.end, 1000 + WAITING_MAX * 1000);
         assert!(come(&mut reader, gap + 1, WAITING_MAX));
         assert!(!come(&mut reader, gap + 1 + WAITING_MAX, 1));
-        reader.on_piece(reader.given.end, (WAITING_MAX + 2) * 1000);
+        reader.on_piece(Time::ZERO, reader.given.end, (WAITING_MAX + 2) * 1000);
         assert!(!come(&mut reader, gap + 2 + WAITING_MAX, 1), "there is no way back");
     }
 
     #[test]
-    fn bytes_are_lost_if_too_much_has_come_behind_them() {
+    fn bytes_are_lost_if_nothing_fills_their_gap_while_others_come() {
+        let (ms, round_trip) = (|ms: u64| Time::nanos(ms * 1_000_000), Span::millis(10));
         let mut reader = Reader::default();
-        reader.on_piece(0, 1000);
-        reader.on_piece(2000, 8000);
-        assert!(!reader.has_lost(1000), "in order, the stack still has them");
+        reader.on_piece(ms(10), 0, 1000);
+        reader.on_piece(ms(500), 2000, 9000);
+        assert!(!reader.has_lost(ms(500), round_trip, 9999), "in order, the stack still has them");
         reader.in_any_order = true;
-        assert!(!reader.has_lost(1125));
-        reader.on_piece(10_000, 1);
-        assert!(reader.has_lost(1125));
-        reader.on_piece(1000, 1000);
-        assert!(!reader.has_lost(1125), "the gap is filled");
+        assert!(reader.has_lost(ms(500), round_trip, 9999));
+        assert!(!reader.has_lost(ms(500), round_trip, 10_000), "little has come meanwhile");
+        assert!(!reader.has_lost(ms(250), round_trip, 9999), "it is not long since");
+        reader.on_piece(ms(500), 1000, 1000);
+        assert!(!reader.has_lost(ms(900), round_trip, 0), "the gap is filled");
     }
 }
