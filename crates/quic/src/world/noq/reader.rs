@@ -22,8 +22,8 @@ use bbrlab_core::{Span, Time};
 /// datagram can hold more than one piece.
 const WAITING_MAX: u64 = 1536;
 
-/// After how many round trips a gap is never filled. Ours: a repair takes one or two, and where three repairs in ten are lost too, one
-/// gap in 10⁶ takes 24 of them.
+/// After how many round trips a gap counts as never filled. Ours: a repair takes one or two, and where three in ten are lost too,
+/// one gap in a million waits for the twelfth.
 const NEVER: u64 = 24;
 
 /// A receiving application.
@@ -69,8 +69,8 @@ impl Reader {
         more
     }
 
-    /// The first gap is never filled: many round trips are over, and more than a sender `holds` has come behind it, so that the path
-    /// did not just pause.
+    /// The first gap is never filled: many round trips are over, and more than a sender `holds` has come behind it, so that the
+    /// path did not just pause.
     pub fn has_lost(&self, now: Time, round_trip: Span, holds: u64) -> bool {
         let waits = now.since(self.grown).as_nanos();
         self.in_any_order && self.furthest - self.given.end > holds && waits > NEVER * round_trip.as_nanos()
