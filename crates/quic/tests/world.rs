@@ -206,6 +206,26 @@ fn a_script_does_not_follow_a_flow_of_tcp() {
     assert_eq!(refused.unwrap_err(), "tcp:bbr3#0: a script follows a flow of the stack");
 }
 
+/// noq-proto loses pieces of a stream that is read in any order, where several of them come in one large datagram.
+#[test]
+fn no_stream_stands_still_where_a_repair_brings_many_pieces() {
+    for seed in [1, 2, 4, 5] {
+        let path = "--rate 1gbit --rtt 10ms --policer rate=500mbit,burst=625kB --loss 1% --warmup 500ms --duration 1s";
+        let output = run(Stack::Noq, &format!("{path} --seed {seed} --flow bbr3,mss=8948"));
+        let goodput = mbps(&output.result.flows[0]);
+        assert!(goodput > 400.0, "seed {seed}: {goodput} Mbit/s");
+    }
+}
+
+/// noq-proto ends a connection when 2049 pieces wait behind a gap.
+#[test]
+fn a_loss_on_a_fast_path_ends_no_connection() {
+    let path = "--rate 500mbit --rtt 20ms --buffer 1bdp --seed 3 --warmup 50ms --duration 1s";
+    let output = run(Stack::Noq, &format!("{path} --flow bbr3"));
+    let flow = &output.result.flows[0];
+    assert!(flow.retransmit_ratio > 0.0 && mbps(flow) > 300.0, "{} Mbit/s", mbps(flow));
+}
+
 /// A flow of `cc` on 20 Mbit/s and 20 ms, by a script.
 fn scripted(stack: Stack, cc: &str, cues: Vec<Cue>) -> Output {
     let mut setup = setup(stack, &format!("--rate 20mbit --rtt 20ms --buffer 8bdp --duration 12s --flow {cc}"));

@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod control;
+mod reader;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bbrlab_core::{Rng, Time};
+use bbrlab_core::{Rng, Span, Time};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::script::Script;
 use bbrlab_sim::setup::{FlowSetup, Setup, Stack};
@@ -25,6 +26,7 @@ use noq_proto::{
 use super::stage::{Stage, Way};
 use super::{CHUNK, Failure, datagram, send_buffer, tls, window};
 use control::Watching;
+use reader::Reader;
 
 /// The parts of a seed that belong to the endpoints, their connection IDs and their controllers.
 const ENDPOINT: u64 = 0x656e_6470;
@@ -69,37 +71,30 @@ struct Side {
     client: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     stream: Option<StreamId>,
-    /// What its application was given.
-    given: Prefix,
+    /// Datagrams that it has sent.
+    sent: u64,
+    /// What of the stream its stack has taken from the application, and about how much of that it has sent.
+    written: u64,
+    reached: u64,
+    /// Its application, where that receives.
+    reader: Reader,
     own: SocketAddr,
     other: SocketAddr,
     /// When it is called next.
     due: Time,
 }
 
-/// The bytes of a stream up to its first gap, where pieces come in any order and may overlap.
-#[derive(Debug, Default)]
-struct Prefix {
-    end: u64,
-    /// Where pieces behind the gap begin and end.
-    beyond: BTreeMap<u64, u64>,
+/// A datagram.
+#[derive(Clone, Debug)]
+struct Payload {
+    bytes: Vec<u8>,
+    /// It may be marked.
+    ect: bool,
+    /// How many its end had sent before it.
+    number: u64,
+    /// About how much of the stream its end had sent by then.
+    reached: u64,
 }
-
-impl Prefix {
-    /// By how much a piece makes it longer.
-    fn add(&mut self, offset: u64, bytes: u64) -> u64 {
-        let before = self.end;
-        let end = self.beyond.entry(offset).or_default();
-        *end = (*end).max(offset + bytes);
-        while let Some(piece) = self.beyond.first_entry().filter(|piece| *piece.key() <= self.end) {
-            self.end = self.end.max(piece.remove());
-        }
-        self.end - before
-    }
-}
-
-/// A datagram's bytes, and whether it may be marked.
-type Payload = (Vec<u8>, bool);
 
 struct World<'p> {
     stage: Stage<Payload>,
@@ -198,7 +193,10 @@ fn ends(
         client,
         connection: None,
         stream: None,
-        given: Prefix::default(),
+        sent: 0,
+        written: 0,
+        reached: 0,
+        reader: Reader::default(),
         own,
         other,
         due,
@@ -258,17 +256,20 @@ impl World<'_> {
         format!("noq: {}: {error}", self.stage.setup.flows[self.sides[side].flow].name)
     }
 
-    fn deliver(&mut self, side: usize, (bytes, ect): Payload, ce: bool) -> Result<(), Failure> {
+    fn deliver(&mut self, side: usize, payload: Payload, ce: bool) -> Result<(), Failure> {
         let now = self.instant();
         let end = &mut self.sides[side];
-        let ecn = match (ce, ect) {
+        let ecn = match (ce, payload.ect) {
             (true, _) => Some(EcnCodepoint::Ce),
             (false, true) => Some(EcnCodepoint::Ect0),
             (false, false) => None,
         };
+        if !side.is_multiple_of(2) {
+            end.reader.on_datagram(payload.number, payload.reached);
+        }
         self.buffer.clear();
         let tuple = FourTuple::new(end.other, Some(end.own.ip()));
-        match end.endpoint.handle(now, tuple, ecn, BytesMut::from(&bytes[..]), &mut self.buffer) {
+        match end.endpoint.handle(now, tuple, ecn, BytesMut::from(&payload.bytes[..]), &mut self.buffer) {
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let accepted = end.endpoint.accept(incoming, now, &mut self.buffer, None);
                 self.sides[side].connection = Some(accepted.map_err(|error| self.fault(side, &error.cause))?);
@@ -307,7 +308,7 @@ impl World<'_> {
                 self.write(side, &mut connection);
             }
         } else {
-            self.read(side, &mut connection);
+            self.read(side, &mut connection)?;
             self.transmit(side, now, &mut connection);
         }
         let timeout = connection.poll_timeout().map_or(Time::NEVER, |at| {
@@ -358,46 +359,61 @@ impl World<'_> {
 
     /// Gives the stack what the application has written.
     fn write(&mut self, side: usize, connection: &mut Connection) {
-        let has_script = self.stage.has_script();
-        let flow = &mut self.stage.tally.flows[self.sides[side].flow];
+        let (has_script, end) = (self.stage.has_script(), &mut self.sides[side]);
+        let flow = &mut self.stage.tally.flows[end.flow];
         flow.on_app(self.stage.now);
-        let Some(stream) = self.sides[side].stream else { return };
-        if has_script {
-            connection.set_send_window(flow.shallow());
-        }
+        let Some(stream) = end.stream else { return };
+        let window = if has_script {
+            let shallow = flow.shallow();
+            connection.set_send_window(shallow);
+            shallow
+        } else {
+            send_buffer(&self.stage.setup, &self.stage.setup.flows[end.flow]).into()
+        };
         loop {
             let wanted = flow.to_write().min(CHUNK as u64) as usize;
             if wanted == 0 {
                 break;
             }
             // Blocked: the stack says so, and is asked again at the next event.
-            let Ok(taken) = connection.send_stream(stream).write(&self.zeros[..wanted]) else { return };
+            let Ok(taken) = connection.send_stream(stream).write(&self.zeros[..wanted]) else { break };
             flow.on_written(taken as u64);
+            end.written += taken as u64;
+        }
+        end.reached = end.written;
+        if flow.to_write() > 0 {
+            // All that is not acknowledged fills the window: it is under way, is lost and goes before the rest, or waits.
+            let under_way = flow.sender.lock().now.in_flight;
+            end.reached = end.written.min(end.written.saturating_sub(window) + 2 * under_way + CHUNK as u64);
         }
         if flow.is_written() {
             let _ = connection.send_stream(stream).finish();
-            self.sides[side].stream = None;
+            end.stream = None;
         }
     }
 
     /// Takes what has arrived, and tells the sender's application if it was asked for more.
-    fn read(&mut self, side: usize, connection: &mut Connection) {
-        let Some(stream) = self.sides[side].stream else { return };
+    fn read(&mut self, side: usize, connection: &mut Connection) -> Result<(), Failure> {
+        let Some(stream) = self.sides[side].stream else { return Ok(()) };
         let end = &mut self.sides[side];
         let mut bytes = 0;
-        let mut reader = connection.recv_stream(stream);
-        // Read in order, what lies behind a gap stays with noq, which gives the connection up where that is many pieces.
-        if let Ok(mut chunks) = reader.read(false) {
+        if let Ok(mut chunks) = connection.recv_stream(stream).read(end.reader.is_in_order()) {
             while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
-                bytes += end.given.add(chunk.offset, chunk.bytes.len() as u64);
+                bytes += end.reader.on_piece(self.stage.now, chunk.offset, chunk.bytes.len() as u64);
             }
             let _ = chunks.finalize();
+        }
+        let setup = &self.stage.setup;
+        let round_trip = Span::micros(self.stage.tally.flows[end.flow].sender.lock().last_rtt_us.into());
+        if end.reader.has_lost(self.stage.now, round_trip, send_buffer(setup, &setup.flows[end.flow]).into()) {
+            return Err(self.fault(side, &"bytes of the stream are lost in the receiver's buffer"));
         }
         let flow = &mut self.stage.tally.flows[end.flow];
         if bytes > 0 && flow.on_read(self.stage.now, bytes) {
             let app = flow.next_app().min(self.sides[side - 1].due);
             self.call(side - 1, app);
         }
+        Ok(())
     }
 
     /// Sends what may go, by a script one datagram at most. True: something went.
@@ -405,36 +421,27 @@ impl World<'_> {
         let way = if side.is_multiple_of(2) { Way::There } else { Way::Back };
         let is_single = self.stage.has_script() && way == Way::There;
         let batch = if is_single { SINGLY } else { BATCH };
-        let flow = self.sides[side].flow;
+        let end = &mut self.sides[side];
+        let flow = end.flow;
         let mut out = VecDeque::new();
         loop {
             self.buffer.clear();
             let Some(transmit) = connection.poll_transmit(now, batch, &mut self.buffer) else { break };
             let bytes = &self.buffer[..transmit.size];
             let ect = transmit.ecn.is_some() && self.stage.setup.flows[flow].host.ecn;
-            out.extend(bytes.chunks(transmit.segment_size.unwrap_or(transmit.size)).map(|one| (one.to_vec(), ect)));
+            for one in bytes.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
+                out.push_back(Payload { bytes: one.to_vec(), ect, number: end.sent, reached: end.reached });
+                end.sent += 1;
+            }
             if is_single {
                 break;
             }
         }
         let has_sent = !out.is_empty();
         for payload in out {
-            let (bytes, ect) = (payload.0.len(), payload.1);
+            let (bytes, ect) = (payload.bytes.len(), payload.ect);
             self.stage.send(way, flow, payload, bytes, ect);
         }
         has_sent
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_count_when_all_before_them_are_there() {
-        let mut given = Prefix::default();
-        assert_eq!([given.add(10, 5), given.add(20, 5), given.add(0, 10), given.add(15, 5)], [0, 0, 15, 10]);
-        assert_eq!([given.add(30, 10), given.add(20, 12), given.add(24, 2), given.add(30, 5)], [0, 15, 0, 0]);
-        assert!(given.beyond.is_empty());
     }
 }
