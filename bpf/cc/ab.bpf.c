@@ -37,6 +37,10 @@ struct bpf_sock_ops {
 	void *sk;
 };
 
+/* From Linux 6.2 on: what is read behind such a pointer may be anything, and where nothing is, reads as 0. */
+extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym;
+#define KERNEL_TYPE(name) __builtin_btf_type_id(*(name *)0, 1)
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct kernfs_node___ab {
@@ -71,7 +75,11 @@ struct tcp_sock___ab {
 	__u32 chrono_start, chrono_stat[3];
 	__u8 chrono_type : 2;
 	__u8 rate_app_limited : 1;
-	__u8 bpf_sock_ops_cb_flags;
+};
+
+struct bpf_iter__bpf_map_elem {
+	struct bpf_iter_meta *meta;
+	void *value;
 };
 
 #pragma clang attribute pop
@@ -146,14 +154,17 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
-/* A connection's part in the test: a line of the cache. `id` 0: nobody has the place. */
+/*
+ * A connection's part in the test: a line of the cache. `id` 0: nobody has the place. `socket`, an address, is there from when it is
+ * established until it closes, which another program may keep from being seen here.
+ */
 struct member {
-	__u64 id, begun_ns;
+	__u64 id, begun_ns, socket;
 	__u32 epoch, told;
 	__u32 client[4];
 	__u16 bucket, port;
 	__u8 arm, flags, family;
-	__u64 unused[2];
+	__u64 unused;
 };
 _Static_assert(sizeof(struct member) == 64, "a place is a line of the cache");
 
@@ -433,12 +444,12 @@ static __always_inline void begin(struct bpf_sock_ops *ops, struct member *membe
 
 	member->begun_ns = bpf_ktime_get_ns();
 	COUNT(arm, established);
-	if (tp && has(tp, arm))
-		return;
-	if (PART(setsockopt, bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX))) {
+	if (!(tp && has(tp, arm)) && PART(setsockopt, bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX))) {
 		member->flags |= REFUSED;
 		COUNT(arm, refused);
 	}
+	/* A barrier too: whoever sees it finds all else in its place. */
+	__sync_lock_test_and_set(&member->socket, (__u64)sk);
 }
 
 static __always_inline void fill(struct record *record, struct tcp_sock *tp, struct member *member)
@@ -476,7 +487,6 @@ static __always_inline void fill(struct record *record, struct tcp_sock *tp, str
 	record->cwnd = tp->snd_cwnd;
 	record->mss = tp->mss_cache;
 	record->epoch = member->epoch;
-	record->nth = ++member->told;
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 		record->client[i] = member->client[i];
@@ -490,6 +500,8 @@ static __always_inline void fill(struct record *record, struct tcp_sock *tp, str
 		record->flags |= OVERRIDDEN;
 	else if (read_states((struct inet_connection_sock *)tp, record->at_ns, record->state_ns))
 		record->flags |= STATES_KNOWN;
+	/* A close may be told while another processor reads the table. A barrier too: what is asked after it is not read before. */
+	record->nth = __sync_fetch_and_add(&member->told, 1) + 1;
 }
 
 static __always_inline void tell(struct member *member, struct tcp_sock *tp)
@@ -524,6 +536,8 @@ static __always_inline void on_close(struct bpf_sock_ops *ops)
 	member = member_of(ops);
 	if (!member)
 		return;
+	/* First, so that no record of an open connection follows the one that is told here. */
+	member->socket = 0;
 	if (ops->args[0] == SYN_SENT) {
 		COUNT(member->arm, failed);
 	} else {
@@ -577,22 +591,41 @@ SEC("sockops") int assign(struct bpf_sock_ops *ops)
 }
 #endif
 
-/* The connections that are open in the reader's network namespace. */
-SEC("iter/tcp") int open(struct bpf_iter__tcp *ctx)
+/* Whether the socket is the member's, and open: memory that was freed keeps its cookie until it is used again, and its state, closed. */
+static __always_inline bool is_of(const struct tcp_sock *tp, const struct member *member)
 {
-	struct sock_common *common = ctx->sk_common;
-	struct record record = {};
-	struct member *member;
-	struct tcp_sock *tp;
+	__u64 cookie = ((struct sock___ab *)tp)->__sk_common.skc_cookie.counter;
 
-	tp = common ? bpf_skc_to_tcp_sock(common) : 0;
-	if (!tp || !(((struct tcp_sock___ab *)tp)->bpf_sock_ops_cb_flags & STATE_CALLS))
+	return cookie == member->id && ((struct sock *)tp)->__sk_common.skc_state != CLOSED;
+}
+
+/* Nothing holds the socket meanwhile: the record is of this connection if the socket was its before and after. */
+static __always_inline bool fill_open(struct record *record, struct member *member, __u64 socket)
+{
+	struct tcp_sock *tp = bpf_rdonly_cast((const void *)socket, KERNEL_TYPE(struct tcp_sock));
+
+	if (!is_of(tp, member))
 		return 0;
-	member = find(((struct sock___ab *)tp)->__sk_common.skc_cookie.counter);
-	if (!member || !member->begun_ns)
-		return 0;
-	fill(&record, tp, member);
-	record.flags |= OPEN;
-	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	fill(record, tp, member);
+	record->flags |= OPEN;
+	return is_of(tp, member) && member->socket == socket && member->id == record->id && member->begun_ns == record->begun_ns;
+}
+
+/*
+ * The connections that are open, of any network namespace, and whether a process still has them or not: it goes through the table, for
+ * the kernel's own lists are by namespace, and a namespace without a process is not to be found.
+ */
+SEC("iter/bpf_map_elem") int open(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct member *member = ctx->value;
+	__u64 socket = member ? member->socket : 0;
+
+	/* Most places are nobody's. */
+	if (socket) {
+		struct record record = {};
+
+		if (fill_open(&record, member, socket))
+			bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	}
 	return 0;
 }
