@@ -77,9 +77,17 @@ struct tcp_sock___ab {
 	__u8 rate_app_limited : 1;
 };
 
+struct seq_file {
+	unsigned long size, count;
+};
+
+struct bpf_iter_meta___ab {
+	struct seq_file *seq;
+};
+
 struct bpf_iter__bpf_map_elem {
-	struct bpf_iter_meta *meta;
-	void *value;
+	struct bpf_iter_meta___ab *meta;
+	void *key;
 };
 
 #pragma clang attribute pop
@@ -176,12 +184,18 @@ _Static_assert(sizeof(struct member) == 64, "a place is a line of the cache");
 #define PLACES (1 << 18)
 #define PROBES 16
 
+/* Who reads all of it is called for so many at a time: the call takes the kernel longer than to see that a place is nobody's. */
+#define GROUP 16
+struct group {
+	struct member member[GROUP];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, MMAPABLE);
-	__uint(max_entries, PLACES);
+	__uint(max_entries, PLACES / GROUP);
 	__type(key, __u32);
-	__type(value, struct member);
+	__type(value, struct group);
 } members SEC(".maps");
 
 /* crates/lab/src/ab/record.rs reads it by these places. */
@@ -376,9 +390,10 @@ static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, st
 static __always_inline struct member *place(__u64 id, __u32 nth)
 {
 	__u32 page = (id / PAGE + nth * 0x9e3779b1u) * 0x9e3779b97f4a7c15 >> 32;
-	__u32 at = (page * PAGE + id % PAGE) & (PLACES - 1);
+	__u32 at = (page * PAGE + id % PAGE) & (PLACES - 1), nth_group = at / GROUP;
+	struct group *group = bpf_map_lookup_elem(&members, &nth_group);
 
-	return bpf_map_lookup_elem(&members, &at);
+	return group ? &group->member[at % GROUP] : 0;
 }
 
 static __always_inline struct member *find(__u64 id)
@@ -617,15 +632,31 @@ static __always_inline bool fill_open(struct record *record, struct member *memb
  */
 SEC("iter/bpf_map_elem") int open(struct bpf_iter__bpf_map_elem *ctx)
 {
-	struct member *member = ctx->value;
-	__u64 socket = member ? member->socket : 0;
+	struct seq_file *seq = ctx->meta->seq;
+	const __u32 *key = ctx->key;
+	struct group *group;
+	__u32 nth;
 
-	/* Most places are nobody's. */
-	if (socket) {
-		struct record record = {};
+	if (!key)
+		return 0;
+	/* Asks to be called again when what is there has been read, so that no record is made, and counted, that does not fit. */
+	if (seq->size - seq->count < GROUP * sizeof(struct record))
+		return 1;
+	nth = *key;
+	group = bpf_map_lookup_elem(&members, &nth);
+	if (!group)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < GROUP; i++) {
+		struct member *member = &group->member[i];
+		__u64 socket = member->socket;
 
-		if (fill_open(&record, member, socket))
-			bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+		if (socket) {
+			struct record record = {};
+
+			if (fill_open(&record, member, socket))
+				bpf_seq_write(seq, &record, sizeof(record));
+		}
 	}
 	return 0;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(all(feature = "host", feature = "parquet"))]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -529,6 +530,28 @@ fn a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_w
     assert!(rows.iter().any(|row| row.is_open && row.begun_unix_ns + 1_000 * row.lasted_us > closed_ns), "{rows:?}");
     assert!(rows.iter().all(|row| row.is_open && row.bytes_acked > 0), "{rows:?}");
     drop(client);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn many_open_connections_are_each_recorded_once_at_each_look() {
+    if !inside("many_open_connections_are_each_recorded_once_at_each_look") {
+        return;
+    }
+    run("prlimit", &["--pid", &std::process::id().to_string(), "--nofile=4096:"]);
+    let place = Place::new("many");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let child = place.start(&listener, &["--arms", "cubic,reno"]);
+    // More than the kernel has room for in one call.
+    let open: Vec<Pair> = (0..1_500).map(|_| connect(&listener)).collect();
+    thread::sleep(Duration::from_millis(2_500));
+    interrupt(child);
+    let mut seen = BTreeMap::<u64, Vec<u32>>::new();
+    let table = fs::read(place.out().join("connections-00001.parquet")).unwrap();
+    record::read(table, |row| seen.entry(row.id).or_default().push(row.nth)).unwrap();
+    assert_eq!(seen.len(), open.len());
+    let odd: Vec<_> = seen.iter().filter(|(_, nth)| !nth.starts_with(&[1, 2])).collect();
+    assert!(odd.is_empty(), "{odd:?}");
 }
 
 #[test]
