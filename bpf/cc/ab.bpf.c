@@ -515,8 +515,12 @@ static __always_inline void fill(struct record *record, struct tcp_sock *tp, str
 		record->flags |= OVERRIDDEN;
 	else if (read_states((struct inet_connection_sock *)tp, record->at_ns, record->state_ns))
 		record->flags |= STATES_KNOWN;
-	/* A close may be told while another processor reads the table. A barrier too: what is asked after it is not read before. */
-	record->nth = __sync_fetch_and_add(&member->told, 1) + 1;
+}
+
+/* A close may be told while another processor reads the table. A barrier too: what is asked after it is not read before. */
+static __always_inline __u32 next(struct member *member)
+{
+	return __sync_fetch_and_add(&member->told, 1) + 1;
 }
 
 static __always_inline void tell(struct member *member, struct tcp_sock *tp)
@@ -526,6 +530,7 @@ static __always_inline void tell(struct member *member, struct tcp_sock *tp)
 
 	if (record) {
 		fill(record, tp, member);
+		record->nth = next(member);
 		bpf_ringbuf_submit(record, NO_WAKEUP);
 		return;
 	}
@@ -614,15 +619,32 @@ static __always_inline bool is_of(const struct tcp_sock *tp, const struct member
 	return cookie == member->id && ((struct sock *)tp)->__sk_common.skc_state != CLOSED;
 }
 
-/* Nothing holds the socket meanwhile: the record is of this connection if the socket was its before and after. */
+/*
+ * Nothing holds the socket meanwhile: the record is of this connection if the socket was its before and after. The kernel may be at
+ * work on it: time that is counted from a moment is right if that moment stays the same, which is asked so often.
+ */
+#define TRIES 3
+
 static __always_inline bool fill_open(struct record *record, struct member *member, __u64 socket)
 {
 	struct tcp_sock *tp = bpf_rdonly_cast((const void *)socket, KERNEL_TYPE(struct tcp_sock));
+	struct tcp_sock___ab *of = (void *)tp;
 
 	if (!is_of(tp, member))
 		return 0;
-	fill(record, tp, member);
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < TRIES; i++) {
+		__u64 state_since = KEPT(tp, KEPT_SINCE);
+		__u32 busy_since = of->chrono_start;
+
+		asm volatile("" ::: "memory");
+		fill(record, tp, member);
+		asm volatile("" ::: "memory");
+		if (KEPT(tp, KEPT_SINCE) == state_since && of->chrono_start == busy_since)
+			break;
+	}
 	record->flags |= OPEN;
+	record->nth = next(member);
 	return is_of(tp, member) && member->socket == socket && member->id == record->id && member->begun_ns == record->begun_ns;
 }
 
