@@ -37,6 +37,10 @@ struct bpf_sock_ops {
 	void *sk;
 };
 
+/* From Linux 6.2 on: what is read behind such a pointer may be anything, and where nothing is, reads as 0. */
+extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym;
+#define KERNEL_TYPE(name) __builtin_btf_type_id(*(name *)0, 1)
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct kernfs_node___ab {
@@ -71,7 +75,19 @@ struct tcp_sock___ab {
 	__u32 chrono_start, chrono_stat[3];
 	__u8 chrono_type : 2;
 	__u8 rate_app_limited : 1;
-	__u8 bpf_sock_ops_cb_flags;
+};
+
+struct seq_file {
+	unsigned long size, count;
+};
+
+struct bpf_iter_meta___ab {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__bpf_map_elem {
+	struct bpf_iter_meta___ab *meta;
+	void *key;
 };
 
 #pragma clang attribute pop
@@ -146,14 +162,17 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
-/* A connection's part in the test: a line of the cache. `id` 0: nobody has the place. */
+/*
+ * A connection's part in the test: a line of the cache. `id` 0: nobody has the place. `socket`, an address, is there from when it is
+ * established until it closes, which another program may keep from being seen here.
+ */
 struct member {
-	__u64 id, begun_ns;
+	__u64 id, begun_ns, socket;
 	__u32 epoch, told;
 	__u32 client[4];
 	__u16 bucket, port;
 	__u8 arm, flags, family;
-	__u64 unused[2];
+	__u64 unused;
 };
 _Static_assert(sizeof(struct member) == 64, "a place is a line of the cache");
 
@@ -165,12 +184,18 @@ _Static_assert(sizeof(struct member) == 64, "a place is a line of the cache");
 #define PLACES (1 << 18)
 #define PROBES 16
 
+/* Who reads all of it is called for so many at a time: the call takes the kernel longer than to see that a place is nobody's. */
+#define GROUP 16
+struct group {
+	struct member member[GROUP];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, MMAPABLE);
-	__uint(max_entries, PLACES);
+	__uint(max_entries, PLACES / GROUP);
 	__type(key, __u32);
-	__type(value, struct member);
+	__type(value, struct group);
 } members SEC(".maps");
 
 /* crates/lab/src/ab/record.rs reads it by these places. */
@@ -365,9 +390,10 @@ static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, st
 static __always_inline struct member *place(__u64 id, __u32 nth)
 {
 	__u32 page = (id / PAGE + nth * 0x9e3779b1u) * 0x9e3779b97f4a7c15 >> 32;
-	__u32 at = (page * PAGE + id % PAGE) & (PLACES - 1);
+	__u32 at = (page * PAGE + id % PAGE) & (PLACES - 1), nth_group = at / GROUP;
+	struct group *group = bpf_map_lookup_elem(&members, &nth_group);
 
-	return bpf_map_lookup_elem(&members, &at);
+	return group ? &group->member[at % GROUP] : 0;
 }
 
 static __always_inline struct member *find(__u64 id)
@@ -433,12 +459,12 @@ static __always_inline void begin(struct bpf_sock_ops *ops, struct member *membe
 
 	member->begun_ns = bpf_ktime_get_ns();
 	COUNT(arm, established);
-	if (tp && has(tp, arm))
-		return;
-	if (PART(setsockopt, bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX))) {
+	if (!(tp && has(tp, arm)) && PART(setsockopt, bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX))) {
 		member->flags |= REFUSED;
 		COUNT(arm, refused);
 	}
+	/* A barrier too: whoever sees it finds all else in its place. */
+	__sync_lock_test_and_set(&member->socket, (__u64)sk);
 }
 
 static __always_inline void fill(struct record *record, struct tcp_sock *tp, struct member *member)
@@ -476,7 +502,6 @@ static __always_inline void fill(struct record *record, struct tcp_sock *tp, str
 	record->cwnd = tp->snd_cwnd;
 	record->mss = tp->mss_cache;
 	record->epoch = member->epoch;
-	record->nth = ++member->told;
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 		record->client[i] = member->client[i];
@@ -492,6 +517,12 @@ static __always_inline void fill(struct record *record, struct tcp_sock *tp, str
 		record->flags |= STATES_KNOWN;
 }
 
+/* A close may be told while another processor reads the table. A barrier too: what is asked after it is not read before. */
+static __always_inline __u32 next(struct member *member)
+{
+	return __sync_fetch_and_add(&member->told, 1) + 1;
+}
+
 static __always_inline void tell(struct member *member, struct tcp_sock *tp)
 {
 	struct record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
@@ -499,6 +530,7 @@ static __always_inline void tell(struct member *member, struct tcp_sock *tp)
 
 	if (record) {
 		fill(record, tp, member);
+		record->nth = next(member);
 		bpf_ringbuf_submit(record, NO_WAKEUP);
 		return;
 	}
@@ -524,6 +556,8 @@ static __always_inline void on_close(struct bpf_sock_ops *ops)
 	member = member_of(ops);
 	if (!member)
 		return;
+	/* First, so that no record of an open connection follows the one that is told here. */
+	member->socket = 0;
 	if (ops->args[0] == SYN_SENT) {
 		COUNT(member->arm, failed);
 	} else {
@@ -577,22 +611,74 @@ SEC("sockops") int assign(struct bpf_sock_ops *ops)
 }
 #endif
 
-/* The connections that are open in the reader's network namespace. */
-SEC("iter/tcp") int open(struct bpf_iter__tcp *ctx)
+/* Whether the socket is the member's, and open: memory that was freed keeps its cookie until it is used again, and its state, closed. */
+static __always_inline bool is_of(const struct tcp_sock *tp, const struct member *member)
 {
-	struct sock_common *common = ctx->sk_common;
-	struct record record = {};
-	struct member *member;
-	struct tcp_sock *tp;
+	__u64 cookie = ((struct sock___ab *)tp)->__sk_common.skc_cookie.counter;
 
-	tp = common ? bpf_skc_to_tcp_sock(common) : 0;
-	if (!tp || !(((struct tcp_sock___ab *)tp)->bpf_sock_ops_cb_flags & STATE_CALLS))
+	return cookie == member->id && ((struct sock *)tp)->__sk_common.skc_state != CLOSED;
+}
+
+/*
+ * Nothing holds the socket meanwhile: the record is of this connection if the socket was its before and after. The kernel may be at
+ * work on it: time that is counted from a moment is right if that moment stays the same, which is asked so often.
+ */
+#define TRIES 3
+
+static __always_inline bool fill_open(struct record *record, struct member *member, __u64 socket)
+{
+	struct tcp_sock *tp = bpf_rdonly_cast((const void *)socket, KERNEL_TYPE(struct tcp_sock));
+	struct tcp_sock___ab *of = (void *)tp;
+
+	if (!is_of(tp, member))
 		return 0;
-	member = find(((struct sock___ab *)tp)->__sk_common.skc_cookie.counter);
-	if (!member || !member->begun_ns)
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < TRIES; i++) {
+		__u64 state_since = KEPT(tp, KEPT_SINCE);
+		__u32 busy_since = of->chrono_start;
+
+		asm volatile("" ::: "memory");
+		fill(record, tp, member);
+		asm volatile("" ::: "memory");
+		if (KEPT(tp, KEPT_SINCE) == state_since && of->chrono_start == busy_since)
+			break;
+	}
+	record->flags |= OPEN;
+	record->nth = next(member);
+	return is_of(tp, member) && member->socket == socket && member->id == record->id && member->begun_ns == record->begun_ns;
+}
+
+/*
+ * The connections that are open, of any network namespace, and whether a process still has them or not: it goes through the table, for
+ * the kernel's own lists are by namespace, and a namespace without a process is not to be found.
+ */
+SEC("iter/bpf_map_elem") int open(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	const __u32 *key = ctx->key;
+	struct group *group;
+	__u32 nth;
+
+	if (!key)
 		return 0;
-	fill(&record, tp, member);
-	record.flags |= OPEN;
-	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	/* Asks to be called again when what is there has been read, so that no record is made, and counted, that does not fit. */
+	if (seq->size - seq->count < GROUP * sizeof(struct record))
+		return 1;
+	nth = *key;
+	group = bpf_map_lookup_elem(&members, &nth);
+	if (!group)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < GROUP; i++) {
+		struct member *member = &group->member[i];
+		__u64 socket = member->socket;
+
+		if (socket) {
+			struct record record = {};
+
+			if (fill_open(&record, member, socket))
+				bpf_seq_write(seq, &record, sizeof(record));
+		}
+	}
 	return 0;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(all(feature = "host", feature = "parquet"))]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -14,6 +15,7 @@ use std::time::Duration;
 use bbrlab_lab::ab::record;
 use bbrlab_lab::ab::{Assigner, By, Keep, Shares, Table};
 use bbrlab_live::clock;
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, getsockopt, sockopt};
 use nix::unistd::Pid;
@@ -487,6 +489,69 @@ fn clients_of_one_network_have_one_arm_in_either_family_and_a_class_in_the_repor
         own.map_or(0, |line| line["connections"].as_u64().unwrap() + line["control_connections"].as_u64().unwrap())
     };
     assert_eq!((of("near"), of("loop"), of("six"), &found["unclassed"]), (16, 8, 12, &0.into()));
+}
+
+/// A listener in a network namespace without a process, linked with ours.
+fn listen_elsewhere() -> TcpListener {
+    let me = std::process::id().to_string();
+    let listener = thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        run("ip", &["link", "add", "there", "type", "veth", "peer", "name", "here", "netns", &me]);
+        run("ip", &["addr", "add", "192.0.2.1/30", "dev", "there"]);
+        run("ip", &["link", "set", "there", "up"]);
+        TcpListener::bind("192.0.2.1:0").unwrap()
+    });
+    let listener = listener.join().unwrap();
+    run("ip", &["addr", "add", "192.0.2.2/30", "dev", "here"]);
+    run("ip", &["link", "set", "here", "up"]);
+    listener
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_while_open() {
+    if !inside("a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_while_open") {
+        return;
+    }
+    let place = Place::new("orphan");
+    let listener = listen_elsewhere();
+    let child = place.start(&listener, &["--arms", "cubic,reno"]);
+    // The peer reads nothing, so what is written stays there, and the socket with it, when it is closed.
+    let Pair { client, mut server, .. } = connect(&listener);
+    server.set_nonblocking(true).unwrap();
+    while server.write(&[1; 65_536]).is_ok_and(|written| written > 0) {}
+    drop((server, listener));
+    let closed_ns = clock::wall_ns();
+    thread::sleep(Duration::from_millis(2_500));
+    let (said, _) = interrupt(child);
+    assert!(said.contains("1 connection,") && !said.contains(" 0 records"), "{said}");
+    let mut rows = Vec::new();
+    record::read(fs::read(place.out().join("connections-00001.parquet")).unwrap(), |row| rows.push(row)).unwrap();
+    assert!(rows.iter().any(|row| row.is_open && row.begun_unix_ns + 1_000 * row.lasted_us > closed_ns), "{rows:?}");
+    assert!(rows.iter().all(|row| row.is_open && row.bytes_acked > 0), "{rows:?}");
+    drop(client);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn many_open_connections_are_each_recorded_once_at_each_look() {
+    if !inside("many_open_connections_are_each_recorded_once_at_each_look") {
+        return;
+    }
+    run("prlimit", &["--pid", &std::process::id().to_string(), "--nofile=4096:"]);
+    let place = Place::new("many");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let child = place.start(&listener, &["--arms", "cubic,reno"]);
+    // More than the kernel has room for in one call.
+    let open: Vec<Pair> = (0..1_500).map(|_| connect(&listener)).collect();
+    thread::sleep(Duration::from_millis(2_500));
+    interrupt(child);
+    let mut seen = BTreeMap::<u64, Vec<u32>>::new();
+    let table = fs::read(place.out().join("connections-00001.parquet")).unwrap();
+    record::read(table, |row| seen.entry(row.id).or_default().push(row.nth)).unwrap();
+    assert_eq!(seen.len(), open.len());
+    let odd: Vec<_> = seen.iter().filter(|(_, nth)| !nth.starts_with(&[1, 2])).collect();
+    assert!(odd.is_empty(), "{odd:?}");
 }
 
 #[test]

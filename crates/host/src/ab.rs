@@ -12,7 +12,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
 use crate::objects::AB;
-use crate::{Fault, namespaces, places, program};
+use crate::{Fault, places, program};
 
 /// As in `bpf/cc/ab.bpf.c`.
 pub const ARMS_MAX: usize = 8;
@@ -178,7 +178,7 @@ impl Attached {
         let object = unloaded.load().map_err(fault)?;
         // Before it is attached, so that no connection sees a table of zeros.
         set_split(&object, 1, split)?;
-        let open = find(&object, "open")?.attach().map_err(fault)?;
+        let open = find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(fault)?;
         let hook = find(&object, "assign")?.attach_cgroup(folder.as_raw_fd()).map_err(fault)?;
         Ok(Self { object, arms: plan.names.len(), _hook: hook, open })
     }
@@ -225,16 +225,13 @@ impl Attached {
         builder.build().map_err(fault)?.consume().map_err(fault)
     }
 
-    /// The records of connections that are open, one behind the other: of all network namespaces that we may enter.
+    /// The records of connections that are open, one behind the other, whatever their network namespace.
     pub fn open(&self) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        let mut iterator = Iter::new(&self.open).map_err(|error| refused(&error))?;
         let fault = |error: std::io::Error| Fault::Other(format!("the list of open connections: {error}"));
-        let read = || {
-            let mut bytes = Vec::new();
-            let mut iterator = Iter::new(&self.open).map_err(|error| refused(&error))?;
-            iterator.read_to_end(&mut bytes).map_err(fault)?;
-            Ok(bytes)
-        };
-        Ok(namespaces::in_each(read).into_iter().collect::<Result<Vec<_>, Fault>>()?.concat())
+        iterator.read_to_end(&mut bytes).map_err(fault)?;
+        Ok(bytes)
     }
 }
 

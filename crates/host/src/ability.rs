@@ -120,9 +120,9 @@ fn of_kernel() -> Vec<Part> {
         ),
         part(
             "ab: records",
-            has_struct("bpf_iter__bpf_sk_storage_map"),
+            has_struct("bpf_iter__bpf_map_elem"),
             "`ab start` sees open connections, of all network namespaces",
-            "the kernel has no iterator over what is stored with sockets; use Linux 5.9 or later",
+            "the kernel has no iterator over what a table holds; use Linux 5.9 or later",
         ),
         part(
             "CE marks counted",

@@ -33,11 +33,13 @@ function logTicks(u, axis, min, max) {
   return ticks.length >= 3 ? ticks : linearTicks(min, max, 5);
 }
 
-/** Which of them bear a label: powers of ten where there are three or more, else 1, 2 and 5 times them, else all. */
+/** Which of them bear a label: of powers of ten, 1, 2 and 5 times them, and 3 and 7 times too, the first that are three or more; of few or finer ticks all. */
 function logLabels(u, ticks) {
   const digits = ticks.map((at) => Number(at.toExponential(6).split('e')[0]));
-  const shown = digits.filter((digit) => digit === 1).length >= 3 ? [1] : [1, 2, 5];
-  return ticks.map((at, nth) => (ticks.length <= 4 || shown.includes(digits[nth]) ? at : null));
+  const count = (some) => digits.filter((digit) => some.includes(digit)).length;
+  const shown = [[1], [1, 2, 5]].find((some) => count(some) >= 3) ?? [1, 2, 3, 5, 7];
+  const isAll = ticks.length <= 4 || !digits.every(Number.isInteger);
+  return ticks.map((at, nth) => (isAll || shown.includes(digits[nth]) ? at : null));
 }
 
 const LOG_AXIS = { splits: logTicks, filter: logLabels };
