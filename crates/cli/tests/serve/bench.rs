@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -83,6 +83,8 @@ pub struct Served {
     pub tcp: SocketAddr,
     pub quic: SocketAddr,
     pub spki: String,
+    /// What it prints after its addresses.
+    pub lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Served {
@@ -98,13 +100,13 @@ impl Served {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let (tcp, quic) = (lines.next().unwrap(), lines.next().unwrap());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let [tcp, quic] = [0, 1].map(|_| lines.next().unwrap().unwrap());
         let at = |line: &str, scheme: &str| {
             line.strip_prefix(scheme).unwrap().split_once('/').unwrap().0.parse::<SocketAddr>().unwrap()
         };
         let spki = quic.split_once("--spki ").unwrap().1.to_owned();
-        Self { child, tcp: at(&tcp, "http://"), quic: at(&quic, "https://"), spki }
+        Self { child, tcp: at(&tcp, "http://"), quic: at(&quic, "https://"), spki, lines }
     }
 
     pub fn http(&self, path: &str) -> String {

@@ -166,14 +166,19 @@ fn pem(label: &str, der: &[u8]) -> String {
 #[test]
 fn certificates_that_do_not_fit_are_refused_and_say_why() {
     let dir = Dir::new("certificate");
-    let make = |name: &str, names: &str| {
+    let valid = |name: &str, names: &str, from: i32, until: i32| {
         let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = rcgen::CertificateParams::new([names.to_owned()]).unwrap().self_signed(&key).unwrap();
+        let mut certificate = rcgen::CertificateParams::new([names.to_owned()]).unwrap();
+        certificate.not_before = rcgen::date_time_ymd(from, 1, 1);
+        certificate.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let certificate = certificate.self_signed(&key).unwrap();
         dir.file(&format!("{name}.crt"), pem("CERTIFICATE", certificate.der()).as_bytes());
         dir.file(&format!("{name}.key"), pem("PRIVATE KEY", &key.serialize_der()).as_bytes());
     };
-    make("own", "127.0.0.1");
-    make("other", "other.example");
+    valid("own", "127.0.0.1", 2000, 3000);
+    valid("other", "other.example", 2000, 3000);
+    valid("old", "127.0.0.1", 2000, 2001);
+    valid("new", "127.0.0.1", 2999, 3000);
     dir.file("text", b"no PEM");
     let own = Served::new(&dir, &["--cert", "own.crt", "--key", "own.key"]);
     let url = own.https("/bytes/1kB");
@@ -182,12 +187,17 @@ fn certificates_that_do_not_fit_are_refused_and_say_why() {
     }
     let other = Served::new(&dir, &["--cert", "other.crt", "--key", "other.key"]);
     let elsewhere = other.https("/bytes/1kB");
+    let [old, new] = ["old", "new"]
+        .map(|name| Served::new(&dir, &["--cert", &format!("{name}.crt"), "--key", &format!("{name}.key")]));
+    let [expired, early] = [&old, &new].map(|server| server.https("/bytes/1kB"));
     for (args, says) in [
         (
             vec!["--ca", "other.crt", &url],
             "nobody we trust signed its certificate; give --spki HASH, --ca FILE or --insecure",
         ),
         (vec!["--ca", "other.crt", &elsewhere], "its certificate is for another name; give --spki HASH"),
+        (vec!["--ca", "old.crt", &expired], "its certificate has expired"),
+        (vec!["--ca", "new.crt", &early], "its certificate is not valid yet"),
         (vec!["--spki", &other.spki, &url], "its key is not the one of --spki"),
         (vec!["--spki", "short", &url], "--spki: \"short\" is no SHA-256 hash in Base64"),
         (vec!["--ca", "text", &url], "--ca: text: it holds no certificate in PEM"),

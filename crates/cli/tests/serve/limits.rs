@@ -255,6 +255,50 @@ fn half_open_handshakes_and_noise_cost_little() {
     dir.measured(&["--output", "/dev/null", &server.http("/bytes/1MB")]);
 }
 
+/// What a client of ours sends first: the datagrams of its ClientHello.
+fn first_flight(dir: &Dir) -> Vec<Vec<u8>> {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/bytes/1kB", sink.local_addr().unwrap());
+    let mut get = Command::new(COMMAND);
+    get.args(["get", "--insecure", "--output", "/dev/null", &url]).current_dir(&dir.0);
+    let mut get = get.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut flight = Vec::new();
+    let mut patience = LONG;
+    let mut datagram = [0; 2_048];
+    loop {
+        sink.set_read_timeout(Some(patience)).unwrap();
+        let Ok(length) = sink.recv(&mut datagram) else { break };
+        flight.push(datagram[..length].to_vec());
+        patience = Duration::from_millis(20);
+    }
+    get.kill().unwrap();
+    get.wait().unwrap();
+    flight
+}
+
+#[test]
+fn clients_that_never_answer_a_handshake_cost_little() {
+    let dir = Dir::new("handshakes");
+    let server = Served::new(&dir, &["--connections", "2"]);
+    let before = server.peak_mb();
+    // More than are under way at once without a proof of the client's address.
+    let clients: Vec<UdpSocket> = (0..100)
+        .map(|_| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for datagram in first_flight(&dir) {
+                socket.send_to(&datagram, server.quic).unwrap();
+            }
+            socket
+        })
+        .collect();
+    for client in [&clients[0], &clients[99]] {
+        client.set_read_timeout(Some(LONG)).unwrap();
+        assert!(client.recv(&mut [0; 2_048]).unwrap() > 0);
+    }
+    dir.measured(&["--insecure", "--output", "/dev/null", &server.https("/bytes/1MB")]);
+    assert!(server.peak_mb() < before + 50, "{} MB, before {before} MB", server.peak_mb());
+}
+
 #[test]
 fn a_file_that_becomes_shorter_ends_the_answer_early() {
     let dir = Dir::new("shrink");

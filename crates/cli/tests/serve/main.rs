@@ -67,3 +67,22 @@ fn transfers_are_repeated_some_at_once_and_nothing_is_kept() {
     let table = String::from_utf8(table.stdout).unwrap();
     assert!(table.starts_with("url ") && table.contains("http/1.1") && table.contains("\nmedian "), "{table}");
 }
+
+#[test]
+fn each_answer_is_a_line_of_the_log() {
+    let dir = Dir::new("log");
+    let mut server = Served::new(&dir, &["--log"]);
+    for (url, line) in [
+        (server.http("/bytes/1kB"), "http/1.1 GET /bytes/1kB 200"),
+        (server.http("/missing"), "http/1.1 GET /missing 404"),
+        (server.https("/bytes/1kB"), "h3 GET /bytes/1kB 200"),
+        (server.https("/missing"), "h3 GET /missing 404"),
+    ] {
+        dir.get(&["--insecure", "--output", "/dev/null", &url]);
+        // Of QUIC, get also asks what the sender knows.
+        let logged =
+            server.lines.find(|line| !line.as_ref().unwrap().contains("/.well-known/bbrlab ")).unwrap().unwrap();
+        let (from, what) = logged.split_once(' ').unwrap();
+        assert!(from.starts_with("127.0.0.1:") && what == line, "{logged}");
+    }
+}

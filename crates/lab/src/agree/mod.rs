@@ -140,6 +140,16 @@ pub const fn receiver(stack: Stack) -> AckEvery {
     }
 }
 
+/// Whether a stack paces packet by packet, where Linux sends bursts of 1 ms and of two packets at least.
+pub const fn sends_singly(stack: Stack) -> bool {
+    match stack {
+        // A packet may go 1 ms before its time, and what is due goes together: s2n-quic-core 0.91, time/timestamp.rs, has_elapsed.
+        Stack::S2n => false,
+        // A bucket that each packet waits for: noq-proto 1.4, connection/pacing.rs.
+        Stack::Noq => true,
+    }
+}
+
 /// One demand on all scenarios together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {

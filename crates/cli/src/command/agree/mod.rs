@@ -250,6 +250,9 @@ fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Ve
         if let Some(stack) = on.stack() {
             for flow in &mut modelled.flows {
                 flow.host.ack.get_or_insert(agree::receiver(stack));
+                if agree::sends_singly(stack) {
+                    flow.host.tso_max = flow.mss;
+                }
             }
         }
         let virtual_run = World::Sim.run(&scenario, &modelled, &mut |_| {}).map_err(fault)?;
