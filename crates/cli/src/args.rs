@@ -106,7 +106,7 @@ pub struct TraceArgs {
     /// Maximum number of packets that --pcap records in a run; about 100 bytes of memory each [default: 2000000]
     #[arg(long, value_name = "N", allow_hyphen_values = true, requires = "pcap", help_heading = "Output")]
     pub pcap_limit: Option<String>,
-    /// Write the series as qlog: FILE.qlog in qvis's dialect, FILE.sqlog in the drafts'; DIR gets both
+    /// Write the series, and in the simulator the sender's packets, as qlog: FILE.qlog in qvis's dialect, FILE.sqlog in the drafts'; DIR gets both
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
     /// Write the series as Parquet: FILE holds the samples, DIR runs.parquet and samples.parquet

@@ -48,9 +48,13 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Checks that everything asked for can be written, for each of `runs` runs in a world that sees packets at `taps`.
-    pub fn check(args: &TraceArgs, runs: usize, taps: &'static [Tap]) -> Result<Self, Failure> {
+    /// Checks that everything asked for can be written, for each of `runs` runs in a world that sees packets at `taps`. Where
+    /// recording them does not disturb it, `logs_packets`, they are in a qlog too.
+    pub fn check(args: &TraceArgs, runs: usize, taps: &'static [Tap], logs_packets: bool) -> Result<Self, Failure> {
         let mut traces = Self::default();
+        if args.qlog.is_some() && logs_packets {
+            traces.capture = Capture::On { limit: PACKETS_DEFAULT, taps: &[Tap::Sender] };
+        }
         if let Some(path) = &args.pcap {
             traces.add_pcap(path, args.pcap_limit.as_deref(), runs, taps)?;
         }
@@ -135,7 +139,7 @@ impl Traces {
 
     /// Writes the files of the run `run`; they wait for their names.
     pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<Vec<Written>, Failure> {
-        let record = Record { setup, result: &output.result, trace: &output.trace };
+        let record = Record { setup, result: &output.result, trace: &output.trace, packets: &output.packets.records };
         let own = self.files.iter().filter(|file| file.run == run);
         let written = own.map(|file| match file.fill {
             Fill::Series(fill) => file.target.write(|to| fill(&record, to)),
@@ -153,9 +157,11 @@ impl Traces {
         let cut = output.packets.cut?;
         let seconds = |at: Time| at.as_nanos() as f64 / 1e9;
         let (cut, end) = (seconds(cut), seconds(setup.duration));
+        let is_pcap = self.files.iter().any(|file| matches!(file.fill, Fill::Packets(_)));
+        let (flag, cure) = if is_pcap { ("--pcap", "a larger --pcap-limit or ") } else { ("--qlog", "") };
         Some(format!(
-            "--pcap: seed {}: {limit} packets were recorded by {cut:.3} s of {end:.3} s, the rest is left out; \
-             write a larger --pcap-limit or a shorter --duration",
+            "{flag}: seed {}: {limit} packets were recorded by {cut:.3} s of {end:.3} s, the rest is left out; \
+             write {cure}a shorter --duration",
             setup.seed
         ))
     }

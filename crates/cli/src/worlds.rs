@@ -82,6 +82,11 @@ impl World {
             Self::Quic(_) => &[Tap::Sender],
         }
     }
+
+    /// Packets are recorded for a qlog too: what that costs delays nothing.
+    pub const fn logs_packets(&self) -> bool {
+        matches!(self, Self::Sim)
+    }
 }
 
 impl session::World for World {

@@ -159,7 +159,7 @@ impl Outputs {
         let outputs = Self {
             json: Target::asked("--json", args.json.as_deref())?,
             report: Target::asked("--report", args.report.as_deref())?,
-            traces: Traces::check(&args.traces, runs, world.taps())?,
+            traces: Traces::check(&args.traces, runs, world.taps(), world.logs_packets())?,
         };
         let all: Vec<&Target> = outputs.targets().collect();
         outputs::check_distinct(all.iter().copied())?;

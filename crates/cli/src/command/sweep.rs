@@ -202,7 +202,8 @@ fn one(args: &SweepArgs, sweep: &Sweep, place: &Place, index: usize, writing: &M
     let (row, setup, mut output) = sweep.run_with_series(index)?;
     output.result.scenario =
         serde_json::to_value(sweep.setup(index)?.0).map_err(|error| format!("scenario: {error}"))?;
-    let record = bbrlab_lab::export::Record { setup: &setup, result: &output.result, trace: &output.trace };
+    let record =
+        bbrlab_lab::export::Record { setup: &setup, result: &output.result, trace: &output.trace, packets: &[] };
     let bytes = parquet::samples(&record).map_err(|error| format!("--samples: {error}"))?;
     let _alone = writing.lock();
     place.put(&place.dir.join(SAMPLES).join(format!("{:016x}.parquet", row.id)), |to| to.write_all(&bytes))?;

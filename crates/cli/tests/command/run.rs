@@ -125,6 +125,10 @@ fn a_run_writes_what_is_asked_for_and_nothing_else() {
     let table = stdout(&output);
     assert!(table.contains("bbr1#0") && table.contains("bottleneck") && !table.contains('\x1b'), "{table}");
     assert!(output.stderr.is_empty());
+    for (log, event) in [("run.qlog", "transport:packet_sent"), ("run.sqlog", "quic:packet_sent")] {
+        let text = fs::read_to_string(dir.0.join("logs").join(log)).unwrap();
+        assert!(text.matches(event).count() > 100 && text.contains("acked_ranges"), "{log}");
+    }
 }
 
 #[test]

@@ -69,7 +69,7 @@ mod tests {
     fn text(fill: fn(&Record<'_>, &mut dyn Write) -> io::Result<()>) -> String {
         let (setup, result, trace) = example();
         let mut bytes = Vec::new();
-        fill(&Record { setup: &setup, result: &result, trace: &trace }, &mut bytes).unwrap();
+        fill(&Record { setup: &setup, result: &result, trace: &trace, packets: &[] }, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 

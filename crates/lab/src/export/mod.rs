@@ -8,6 +8,7 @@ pub mod parquet;
 pub mod pcap;
 pub mod qlog;
 
+use bbrlab_sim::record::packets::PacketRecord;
 use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::record::trace::Trace;
 use bbrlab_sim::setup::Setup;
@@ -19,6 +20,8 @@ pub struct Record<'a> {
     pub setup: &'a Setup,
     pub result: &'a RunResult,
     pub trace: &'a Trace,
+    /// The packets that were recorded; none where no export wants them.
+    pub packets: &'a [PacketRecord],
 }
 
 #[cfg(test)]

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn samples_read_back_with_a_row_for_each_flow_and_link() {
         let (setup, result, trace) = example();
-        let bytes = samples(&Record { setup: &setup, result: &result, trace: &trace }).unwrap();
+        let bytes = samples(&Record { setup: &setup, result: &result, trace: &trace, packets: &[] }).unwrap();
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
         assert_eq!(rows.len(), 9);
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_run_reads_back_as_one_row_and_equal_runs_give_equal_bytes() {
         let (setup, result, trace) = example();
-        let record = Record { setup: &setup, result: &result, trace: &trace };
+        let record = Record { setup: &setup, result: &result, trace: &trace, packets: &[] };
         let bytes = runs(&record).unwrap();
         assert_eq!(bytes, runs(&record).unwrap());
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();

@@ -1,7 +1,9 @@
-//! The series as qlog, in the drafts' dialect (JSON text sequence) and in the one that qvis 0.3 reads.
-//! A trace is sampled, so there is no event for a single packet; [`Stream`] writes those of a connection as they happen.
+//! The series as qlog, in the drafts' dialect (JSON text sequence) and in the one that qvis 0.3 reads, and the sender's packets
+//! where the run recorded them. [`Stream`] writes the events of a connection as they happen.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Formats: draft-ietf-quic-qlog-main-schema-13 and -quic-events-12; for qvis, draft-ietf-quic-qlog-main-schema-02.
+
+mod packets;
 
 use std::io::{self, Write};
 
@@ -83,19 +85,7 @@ impl<W: Write> Stream<W> {
 
     /// Something happens to a packet.
     pub fn packet(&mut self, t_ns: u64, fate: Fate, packet: Packet<'_>) -> io::Result<()> {
-        let name = match (self.dialect, fate) {
-            (Dialect::Draft, Fate::Sent) => "quic:packet_sent",
-            (Dialect::Draft, Fate::Received) => "quic:packet_received",
-            (Dialect::Draft, Fate::Lost) => "quic:packet_lost",
-            (Dialect::Qvis, Fate::Sent) => "transport:packet_sent",
-            (Dialect::Qvis, Fate::Received) => "transport:packet_received",
-            (Dialect::Qvis, Fate::Lost) => "recovery:packet_lost",
-        };
-        let mut data = json!({ "header": { "packet_type": packet.kind, "packet_number": packet.number } });
-        if let Some(bytes) = packet.bytes {
-            data["raw"] = json!({ "length": bytes });
-        }
-        self.put(t_ns, name, data)
+        self.put(t_ns, packet_name(self.dialect, fate), packet_data(packet))
     }
 
     /// Recovery's metrics; those that have not changed are not said again.
@@ -136,6 +126,25 @@ impl<W: Write> Stream<W> {
         }
         self.to.flush()
     }
+}
+
+const fn packet_name(dialect: Dialect, fate: Fate) -> &'static str {
+    match (dialect, fate) {
+        (Dialect::Draft, Fate::Sent) => "quic:packet_sent",
+        (Dialect::Draft, Fate::Received) => "quic:packet_received",
+        (Dialect::Draft, Fate::Lost) => "quic:packet_lost",
+        (Dialect::Qvis, Fate::Sent) => "transport:packet_sent",
+        (Dialect::Qvis, Fate::Received) => "transport:packet_received",
+        (Dialect::Qvis, Fate::Lost) => "recovery:packet_lost",
+    }
+}
+
+fn packet_data(packet: Packet<'_>) -> Value {
+    let mut data = json!({ "header": { "packet_type": packet.kind, "packet_number": packet.number } });
+    if let Some(bytes) = packet.bytes {
+        data["raw"] = json!({ "length": bytes });
+    }
+    data
 }
 
 const DRAFT_METRICS: &str = "quic:recovery_metrics_updated";
@@ -183,7 +192,11 @@ pub fn qvis(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
     let mut traces = Vec::new();
     for mut flow in writers(record, Dialect::Qvis) {
         let mut events = Vec::new();
-        record.trace.t_ns.iter().enumerate().for_each(|(index, &t_ns)| flow.advance(index, t_ns, &mut events));
+        for (index, &t_ns) in record.trace.t_ns.iter().enumerate() {
+            let before = events.len();
+            flow.advance(index, t_ns, &mut events);
+            events[before..].sort_by_key(|(t_ns, _)| *t_ns);
+        }
         traces.push(json!({
             "title": flow.name,
             "vantage_point": { "name": flow.name, "type": "server" },
@@ -204,9 +217,9 @@ fn title(record: &Record<'_>) -> String {
 }
 
 fn writers<'a>(record: &Record<'a>, dialect: Dialect) -> Vec<FlowWriter<'a>> {
-    let flows = record.trace.flows.iter().zip(&record.setup.flows);
+    let flows = (0..).zip(record.trace.flows.iter().zip(&record.setup.flows));
     flows
-        .map(|(trace, setup)| FlowWriter {
+        .map(|(nth, (trace, setup))| FlowWriter {
             name: &setup.name,
             mss: setup.mss.into(),
             trace,
@@ -215,6 +228,7 @@ fn writers<'a>(record: &Record<'a>, dialect: Dialect) -> Vec<FlowWriter<'a>> {
             before: None,
             metrics: Map::new(),
             model: Map::new(),
+            packets: packets::Packets::new(nth, record.packets),
         })
         .collect()
 }
@@ -230,6 +244,7 @@ struct FlowWriter<'a> {
     before: Option<State>,
     metrics: Map<String, Value>,
     model: Map<String, Value>,
+    packets: packets::Packets<'a>,
 }
 
 impl FlowWriter<'_> {
@@ -246,6 +261,7 @@ impl FlowWriter<'_> {
             events.push((at.as_nanos(), event(at.as_nanos(), name, data, group)));
             (self.before, self.state) = (Some(state), self.state + 1);
         }
+        self.packets.advance(t_ns, self.dialect, |at, name, data| events.push((at, event(at, name, data, group))));
         let metrics = self.metrics_at(index);
         let name = if draft { DRAFT_METRICS } else { QVIS_METRICS };
         if let Some(data) = changed(&mut self.metrics, metrics) {
@@ -307,13 +323,78 @@ fn event(t_ns: u64, name: &str, data: Value, group: Option<&str>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use bbrlab_sim::record::packets::{Direction, PacketRecord, Tap, TcpFlags};
+
     use super::*;
     use crate::export::testing::example;
+
+    /// Three packets, the second of which is lost and sent again; ACKs of the first, of the third, and of all.
+    fn packets() -> Vec<PacketRecord> {
+        let record = |t_ms: u64, dir, seq, ack, sack| PacketRecord {
+            t_ns: t_ms * 1_000_000,
+            flow: 0,
+            dir,
+            seq,
+            ack,
+            len: if dir == Direction::Data { 1000 } else { 0 },
+            flags: TcpFlags::ACK,
+            ecn: 0,
+            window: 65_535,
+            scale: 0,
+            mss: 1012,
+            ts_val: 0,
+            ts_ecr: 0,
+            sack: [sack, (0, 0), (0, 0)],
+            tap: Tap::Sender,
+        };
+        let data = |t_ms, seq| record(t_ms, Direction::Data, seq, 1, (0, 0));
+        let ack = |t_ms, ack, sack| record(t_ms, Direction::Ack, 1, ack, sack);
+        let (none, third) = ((0, 0), (2001, 3001));
+        let handshake = PacketRecord { len: 0, flags: TcpFlags::SYN, ..data(0, 0) };
+        let elsewhere = PacketRecord { tap: Tap::Receiver, ..data(2, 1) };
+        let other = PacketRecord { flow: 1, ..data(2, 1) };
+        let sent = [handshake, data(1, 1), data(1, 1001), data(2, 2001), elsewhere, other];
+        let rest = [ack(11, 1001, none), ack(12, 1001, third), data(13, 1001), ack(20, 3001, none)];
+        [&sent[..], &rest[..]].concat()
+    }
+
+    #[test]
+    fn each_transmission_has_a_number_and_an_ack_names_what_it_acknowledges() {
+        let document: Value = serde_json::from_str(&text(qvis)).unwrap();
+        let of = |flow: usize| document["traces"][flow]["events"].as_array().unwrap().clone();
+        let packets: Vec<(f64, String, Value, Value)> = of(0)
+            .iter()
+            .filter(|event| event["name"].as_str().unwrap().contains(":packet_"))
+            .map(|event| {
+                let (data, name) = (&event["data"], event["name"].as_str().unwrap().rsplit('_').next().unwrap());
+                let acked = data["frames"][0]["acked_ranges"].clone();
+                (event["time"].as_f64().unwrap(), name.to_owned(), data["header"]["packet_number"].clone(), acked)
+            })
+            .collect();
+        let of_sender = |t_ms: f64, name: &str, number: u64| (t_ms, name.to_owned(), number.into(), Value::Null);
+        let received = |t_ms: f64, number: u64, acked: Value| (t_ms, "received".to_owned(), number.into(), acked);
+        assert_eq!(
+            packets,
+            [
+                of_sender(1.0, "sent", 0),
+                of_sender(1.0, "sent", 1),
+                of_sender(2.0, "sent", 2),
+                received(11.0, 0, json!([[0, 0]])),
+                received(12.0, 1, json!([[2, 2]])),
+                of_sender(13.0, "lost", 1),
+                of_sender(13.0, "sent", 3),
+                received(20.0, 2, json!([[3, 3]])),
+            ]
+        );
+        let times: Vec<f64> = of(0).iter().map(|event| event["time"].as_f64().unwrap()).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        assert_eq!(of(1).iter().filter(|event| event["name"] == "transport:packet_sent").count(), 1);
+    }
 
     fn text(fill: fn(&Record<'_>, &mut dyn Write) -> io::Result<()>) -> String {
         let (setup, result, trace) = example();
         let mut bytes = Vec::new();
-        fill(&Record { setup: &setup, result: &result, trace: &trace }, &mut bytes).unwrap();
+        fill(&Record { setup: &setup, result: &result, trace: &trace, packets: &packets() }, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 

@@ -1,0 +1,84 @@
+//! A sender's packets as qlog's events. TCP numbers bytes, qlog packets: each transmission gets a number of its own.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::slice::Iter;
+
+use bbrlab_sim::record::packets::{Direction, PacketRecord, Tap};
+use serde_json::{Value, json};
+
+use super::{Dialect, Fate, Packet, packet_data, packet_name};
+
+/// The packets of one flow, and what of them is on its way.
+pub struct Packets<'a> {
+    flow: u32,
+    records: Peekable<Iter<'a, PacketRecord>>,
+    /// The first byte of what is not acknowledged, and the number of its last transmission.
+    open: BTreeMap<u64, u64>,
+    sent: u64,
+    received: u64,
+}
+
+impl<'a> Packets<'a> {
+    pub fn new(flow: u32, records: &'a [PacketRecord]) -> Self {
+        Self { flow, records: records.iter().peekable(), open: BTreeMap::new(), sent: 0, received: 0 }
+    }
+
+    /// What happened until then: when, the event's name and its data.
+    pub fn advance(&mut self, t_ns: u64, dialect: Dialect, mut put: impl FnMut(u64, &'static str, Value)) {
+        let mut put = |at, fate, packet, frames: Option<Value>| {
+            let mut data = packet_data(packet);
+            if let Some(frames) = frames {
+                data["frames"] = frames;
+            }
+            put(at, packet_name(dialect, fate), data);
+        };
+        while let Some(record) = self.records.next_if(|record| record.t_ns <= t_ns) {
+            if record.flow != self.flow || record.tap != Tap::Sender {
+                continue;
+            }
+            let kind = "1RTT";
+            match record.dir {
+                // What carries no data, as the handshake, is not acknowledged by a byte.
+                Direction::Data if record.len == 0 => {}
+                Direction::Data => {
+                    let number = self.sent;
+                    self.sent += 1;
+                    // The capture does not show when a packet was given up, only that it was: by now.
+                    if let Some(before) = self.open.insert(record.seq, number) {
+                        put(record.t_ns, Fate::Lost, Packet { kind, number: before, bytes: None }, None);
+                    }
+                    put(record.t_ns, Fate::Sent, Packet { kind, number, bytes: Some(record.len.into()) }, None);
+                }
+                Direction::Ack => {
+                    let number = self.received;
+                    self.received += 1;
+                    let acked = self.acked(record);
+                    let frames = json!([{ "frame_type": "ack", "acked_ranges": acked }]);
+                    let frames = (!acked.is_empty()).then_some(frames);
+                    put(record.t_ns, Fate::Received, Packet { kind, number, bytes: None }, frames);
+                }
+            }
+        }
+    }
+
+    /// The numbers that an ACK acknowledges for the first time, in ranges.
+    fn acked(&mut self, ack: &PacketRecord) -> Vec<[u64; 2]> {
+        let kept = self.open.split_off(&ack.ack);
+        let mut numbers: Vec<u64> = std::mem::replace(&mut self.open, kept).into_values().collect();
+        for &(from, to) in ack.sack.iter().filter(|(from, to)| from < to) {
+            let inside: Vec<u64> = self.open.range(from..to).map(|(&seq, _)| seq).collect();
+            numbers.extend(inside.iter().filter_map(|seq| self.open.remove(seq)));
+        }
+        numbers.sort_unstable();
+        let mut ranges: Vec<[u64; 2]> = Vec::new();
+        for number in numbers {
+            match ranges.last_mut() {
+                Some([_, last]) if *last + 1 == number => *last = number,
+                _ => ranges.push([number, number]),
+            }
+        }
+        ranges
+    }
+}
