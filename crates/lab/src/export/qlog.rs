@@ -189,24 +189,27 @@ pub fn sequence(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
 
 /// What qvis opens (`.qlog`): one JSON document with a trace for each flow.
 pub fn qvis(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
-    let mut traces = Vec::new();
-    for mut flow in writers(record, Dialect::Qvis) {
-        let mut events = Vec::new();
-        for (index, &t_ns) in record.trace.t_ns.iter().enumerate() {
-            let before = events.len();
-            flow.advance(index, t_ns, &mut events);
-            events[before..].sort_by_key(|(t_ns, _)| *t_ns);
-        }
-        traces.push(json!({
-            "title": flow.name,
-            "vantage_point": { "name": flow.name, "type": "server" },
-            "common_fields": { "ODCID": flow.name, "group_id": flow.name, "time_format": "relative", "reference_time": 0 },
-            "events": events.into_iter().map(|(_, event)| event).collect::<Vec<Value>>(),
-        }));
-    }
     qvis_head(to, &title(record).into())?;
-    serde_json::to_writer(&mut *to, &traces)?;
-    writeln!(to, "}}")
+    write!(to, "[")?;
+    for (nth, mut flow) in writers(record, Dialect::Qvis).into_iter().enumerate() {
+        let name = flow.name;
+        let vantage = json!({ "name": name, "type": "server" });
+        let fields = json!({ "ODCID": name, "group_id": name, "time_format": "relative", "reference_time": 0 });
+        let (begin, title) = (if nth == 0 { "" } else { "," }, Value::from(name));
+        write!(to, "{begin}{{\"title\":{title},\"vantage_point\":{vantage},\"common_fields\":{fields},\"events\":[")?;
+        let mut is_first = true;
+        for (index, &t_ns) in record.trace.t_ns.iter().enumerate() {
+            let mut events: Vec<(u64, Value)> = Vec::new();
+            flow.advance(index, t_ns, &mut events);
+            events.sort_by_key(|(t_ns, _)| *t_ns);
+            for (_, event) in events {
+                let comma = if std::mem::take(&mut is_first) { "" } else { "," };
+                write!(to, "{comma}{event}")?;
+            }
+        }
+        write!(to, "]}}")?;
+    }
+    writeln!(to, "]}}")
 }
 
 fn title(record: &Record<'_>) -> String {
@@ -367,22 +370,22 @@ mod tests {
             .filter(|event| event["name"].as_str().unwrap().contains(":packet_"))
             .map(|event| {
                 let (data, name) = (&event["data"], event["name"].as_str().unwrap().rsplit('_').next().unwrap());
-                let acked = data["frames"][0]["acked_ranges"].clone();
-                (event["time"].as_f64().unwrap(), name.to_owned(), data["header"]["packet_number"].clone(), acked)
+                let frame = &data["frames"][0];
+                let what = if name == "sent" { &frame["offset"] } else { &frame["acked_ranges"] }.clone();
+                (event["time"].as_f64().unwrap(), name.to_owned(), data["header"]["packet_number"].clone(), what)
             })
             .collect();
-        let of_sender = |t_ms: f64, name: &str, number: u64| (t_ms, name.to_owned(), number.into(), Value::Null);
+        let sent = |t_ms: f64, number: u64, offset: u64| (t_ms, "sent".to_owned(), number.into(), offset.into());
         let received = |t_ms: f64, number: u64, acked: Value| (t_ms, "received".to_owned(), number.into(), acked);
         assert_eq!(
             packets,
             [
-                of_sender(1.0, "sent", 0),
-                of_sender(1.0, "sent", 1),
-                of_sender(2.0, "sent", 2),
+                sent(1.0, 0, 0),
+                sent(1.0, 1, 1000),
+                sent(2.0, 2, 2000),
                 received(11.0, 0, json!([[0, 0]])),
                 received(12.0, 1, json!([[2, 2]])),
-                of_sender(13.0, "lost", 1),
-                of_sender(13.0, "sent", 3),
+                sent(13.0, 3, 1000),
                 received(20.0, 2, json!([[3, 3]])),
             ]
         );

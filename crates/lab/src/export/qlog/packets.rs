@@ -45,11 +45,12 @@ impl<'a> Packets<'a> {
                 Direction::Data => {
                     let number = self.sent;
                     self.sent += 1;
-                    // The capture does not show when a packet was given up, only that it was: by now.
-                    if let Some(before) = self.open.insert(record.seq, number) {
-                        put(record.t_ns, Fate::Lost, Packet { kind, number: before, bytes: None }, None);
-                    }
-                    put(record.t_ns, Fate::Sent, Packet { kind, number, bytes: Some(record.len.into()) }, None);
+                    // When a packet is given up, no capture shows; that its bytes are sent again, this one does.
+                    self.open.insert(record.seq, number);
+                    let offset = record.seq.saturating_sub(1);
+                    let frames =
+                        json!([{ "frame_type": "stream", "stream_id": 0, "offset": offset, "length": record.len }]);
+                    put(record.t_ns, Fate::Sent, Packet { kind, number, bytes: Some(record.len.into()) }, Some(frames));
                 }
                 Direction::Ack => {
                     let number = self.received;
