@@ -14,7 +14,7 @@
 //! [`Named`] takes the stack's own by name, too: `s2n:bbr`, `s2n:cubic`.
 //!
 //! With the feature `events` the states of BBR and the pacing rates are among s2n-quic's events, as those of its own BBR are:
-//! `BbrStateChanged` and `PacingRateUpdated`, where they change.
+//! `BbrStateChanged` and `PacingRateUpdated`, at the ACK or loss that changes them.
 //!
 //! # What s2n-quic does not tell
 //!
@@ -213,7 +213,7 @@ impl CongestionController for Adapter {
         sent_bytes: usize,
         app_limited: Option<bool>,
         _rtt: &RttEstimator,
-        publisher: &mut P,
+        _publisher: &mut P,
     ) -> PacketInfo {
         if self.flow.is_none() {
             self.flow = Some(self.begin(time_sent));
@@ -234,7 +234,6 @@ impl CongestionController for Adapter {
             flow.cc.on_app_limited(None); // with this packet the application had nothing left
         }
         flow.newest = PacketInfo { token, number: flow.newest.number + 1 };
-        flow.publish(publisher);
         flow.newest
     }
 
