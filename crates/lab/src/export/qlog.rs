@@ -232,6 +232,7 @@ fn writers<'a>(record: &Record<'a>, dialect: Dialect) -> Vec<FlowWriter<'a>> {
             metrics: Map::new(),
             model: Map::new(),
             packets: packets::Packets::new(nth, record.packets),
+            samples: record.trace.t_ns.len(),
         })
         .collect()
 }
@@ -248,6 +249,8 @@ struct FlowWriter<'a> {
     metrics: Map<String, Value>,
     model: Map<String, Value>,
     packets: packets::Packets<'a>,
+    /// How many samples there are.
+    samples: usize,
 }
 
 impl FlowWriter<'_> {
@@ -264,7 +267,9 @@ impl FlowWriter<'_> {
             events.push((at.as_nanos(), event(at.as_nanos(), name, data, group)));
             (self.before, self.state) = (Some(state), self.state + 1);
         }
-        self.packets.advance(t_ns, self.dialect, |at, name, data| events.push((at, event(at, name, data, group))));
+        // The last sample stands for what comes after it, too.
+        let until = if index + 1 == self.samples { u64::MAX } else { t_ns };
+        self.packets.advance(until, self.dialect, |at, name, data| events.push((at, event(at, name, data, group))));
         let metrics = self.metrics_at(index);
         let name = if draft { DRAFT_METRICS } else { QVIS_METRICS };
         if let Some(data) = changed(&mut self.metrics, metrics) {
@@ -357,7 +362,7 @@ mod tests {
         let elsewhere = PacketRecord { tap: Tap::Receiver, ..data(2, 1) };
         let other = PacketRecord { flow: 1, ..data(2, 1) };
         let sent = [handshake, data(1, 1), data(1, 1001), data(2, 2001), elsewhere, other];
-        let rest = [ack(11, 1001, none), ack(12, 1001, third), data(13, 1001), ack(20, 3001, none)];
+        let rest = [ack(11, 1001, none), ack(12, 1001, third), data(13, 1001), ack(25, 3001, none)];
         [&sent[..], &rest[..]].concat()
     }
 
@@ -386,7 +391,7 @@ mod tests {
                 received(11.0, 0, json!([[0, 0]])),
                 received(12.0, 1, json!([[2, 2]])),
                 sent(13.0, 3, 1000),
-                received(20.0, 2, json!([[3, 3]])),
+                received(25.0, 2, json!([[3, 3]])),
             ]
         );
         let times: Vec<f64> = of(0).iter().map(|event| event["time"].as_f64().unwrap()).collect();
