@@ -1,4 +1,4 @@
-# `make run` shows what there is, `make test` is everything that CI checks. `make help` lists the single steps.
+# `make run` shows what there is, `make test` checks all that needs no root, `make ci` everything. `make help` lists the single steps.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -14,9 +14,14 @@ FUZZ_SECONDS ?= 30
 # Runs of each scenario in `make agree`.
 AGREE_REPEAT ?= 3
 
-export BBRLAB := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
-# Cheap steps first. Every one is a target that runs alone.
-STEPS := format lint docs tests package no-std targets bpf oracle host uml-tests agree catalogue golden conform repeat commands report instructions fuzz
+# The profile of the tests, and of the command that they run: optimised, with every assertion on.
+CHECKED := $(or $(CARGO_TARGET_DIR),target)/debug/bbrlab
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
+export BBRLAB := $(CHECKED)
+# What needs neither root nor a kernel of its own: `make test`. Cheap steps first; every one is a target that runs alone.
+TEST_STEPS := format docs lint tests catalogue golden conform commands
+# The rest of `make ci`: what needs root, BPF, a kernel, a browser or another compiler.
+REST_STEPS := features package no-std targets bpf oracle host uml-tests agree repeat aarch64 report instructions fuzz
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
@@ -24,61 +29,83 @@ BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14
 QUIC := $(shell command -v cmake >/dev/null && { command -v cc clang >/dev/null && echo --features quic; })
 FEATURES := $(BPF) $(QUIC)
 # QUIC, Parquet and `tune` need heavy libraries: `make run` leaves them out unless they have been built here.
-RUN_FEATURES := $(if $(wildcard $(dir $(BBRLAB))deps/libparquet-*),$(FEATURES),--no-default-features)
+RUN_FEATURES := $(if $(wildcard $(dir $(RELEASE))deps/libparquet-*),$(FEATURES),--no-default-features)
 
-# All tests are of one build, whichever of them a step runs.
-TEST := cargo test --locked --workspace $(FEATURES)
+# One selection of packages for each set of features, so that no two steps build anything twice.
+TEST := cargo test --locked --workspace
+TEST_FULL := $(TEST) $(FEATURES)
 
 # The catalogue's page, values and text; steps that need them share them as long as the command is older.
-REPRODUCE = mkdir -p out; $(BBRLAB) reproduce --report out/report.html --json out/catalogue.json > out/catalogue.txt
-REPRODUCED = [ out/catalogue.txt -nt $(BBRLAB) ] || { $(REPRODUCE); } || [ $$? -eq 1 ]
+REPRODUCE = mkdir -p out; $(CHECKED) reproduce --report out/report.html --json out/catalogue.json > out/catalogue.txt
+REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? -eq 1 ]
 
 # What one set of tests leaves is tried by the next: core's own, core beside a whole path, the real kernel's recorded decisions.
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: quic host-long help setup run test build clean uml picture mutants spec-mutants golden-update $(STEPS)
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update quic host-long chance fresh \
+    $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
 
 setup: ## installs what all steps need, or names what is missing
-	@tools/setup.sh run $(STEPS)
+	@tools/setup.sh run $(TEST_STEPS) $(REST_STEPS)
 
 run: ## builds the command, runs every published claim, writes out/report.html
 	@tools/setup.sh run
-	@echo "== 1/2: building $(BBRLAB), some minutes the first time"
+	@echo "== 1/2: building $(RELEASE), some minutes the first time"
 	cargo build --locked --release -p bbrlab $(RUN_FEATURES)
 	@echo "== 2/2: running every published claim, about a minute"
 	@mkdir -p out
-	@status=0; $(BBRLAB) reproduce --report out/report.html || status=$$?; \
+	@status=0; $(RELEASE) reproduce --report out/report.html || status=$$?; \
 	if [ $$status -le 1 ]; then \
 	    echo "report: $(CURDIR)/out/report.html"; \
-	    echo "next: $(BBRLAB) run --flow bbr1 --flow cubic, or docs/README.md; tune, sweep, QUIC, BPF: make build; on a real Linux kernel: make uml, once"; \
+	    echo "next: $(RELEASE) run --flow bbr1 --flow cubic, or docs/README.md"; \
+	    echo "For tune, sweep, QUIC and BPF: make build. For a real Linux kernel: make uml, once."; \
 	fi; exit $$status
 
-test: ## every check of CI, with a summary
-	@tools/steps.sh $(STEPS)
+test: ## every check that needs neither root nor a kernel of its own, with a summary
+	@tools/steps.sh $(TEST_STEPS)
+
+ci: ## make test, then everything else that CI checks; root for some steps
+	@status=0; $(MAKE) --no-print-directory test || status=1; $(MAKE) --no-print-directory ci-rest || status=1; exit $$status
+
+ci-rest: ## what make ci runs after make test
+	@tools/steps.sh $(REST_STEPS)
 
 build: ## the command, at target/release/bbrlab
 	@test -n "$(BPF)" || echo "without bbrlab host, ab: no headers of libelf; tools/setup.sh host installs them"
 	@test -n "$(QUIC)" || echo "without --on quic: no cmake or no C compiler; tools/setup.sh quic installs them"
 	cargo build --locked --release -p bbrlab $(FEATURES)
 
+# The command as the tests have it. `cargo build --workspace` and `cargo test --workspace` share what they build.
+checked:
+	@cargo build --quiet --locked --workspace --bin bbrlab
+
+# The same with every feature.
+checked-full:
+	@cargo build --quiet --locked --workspace --bin bbrlab $(FEATURES)
+
 format: ## the sources are formatted
 	cargo fmt --all --check
-
-lint: ## clippy without a warning, on every target, the fuzzers' too, and on what make run builds
-	cargo clippy --locked --workspace --all-targets $(FEATURES) -- -D warnings
-	cargo clippy --locked -p bbrlab --no-default-features -- -D warnings
-	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
 
 docs: ## links lead somewhere, files keep their length, words are spelt right
 	python3 tools/check_docs.py
 	tools/spelling.sh
 
+lint: ## clippy without a warning, on every target
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+
 tests: ## unit, doc, property and command tests
-	$(TEST) --no-fail-fast
+	$(TEST) --quiet --no-fail-fast --lib --bins --tests
+	$(TEST) --quiet --doc
+
+features: ## the same for QUIC, BPF and what make run builds: clippy on each set of features, the fuzzers' too; tests of what the sets add
+	cargo clippy --quiet --locked --workspace --all-targets $(FEATURES) -- -D warnings
+	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
+	cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
+	$(TEST_FULL) --quiet --no-fail-fast --lib --bins --tests --exclude bbrlab-core --exclude bbrlab-sim --exclude bbrlab-lab --exclude bbrlab-replay
 
 package: ## core as crates.io gets it passes its tests outside the workspace
 	tools/package.sh
@@ -90,21 +117,21 @@ targets: ## core for a kernel's BPF and for the browser, and sim for the browser
 	python3 tools/targets.py
 	cargo build --quiet --locked --release -p bbrlab-sim --target wasm32-unknown-unknown
 
-oracle: build ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
+oracle: checked-full ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
 	tools/oracle.sh short
-	$(TEST) --test record -- --ignored
+	$(TEST_FULL) --test record -- --ignored
 
-host: build ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
-	$(TEST) --test differential --test host --test ab -- --include-ignored --test-threads=1
+host: checked-full ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
+	$(TEST_FULL) --test differential --test host --test ab -- --include-ignored --test-threads=1
 	tools/server.sh
 
 quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
 	cargo test --locked -p bbrlab-quic --features world
 
 host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
-	tools/ab.sh
+	BBRLAB=$(RELEASE) tools/ab.sh
 	BBRLAB_LOADS=1000 nice cargo test --locked -p bbrlab-host --features load --test host loads_and -- --ignored --nocapture
-	tools/oracle.sh soak 600s
+	BBRLAB=$(RELEASE) tools/oracle.sh soak 600s
 	BBRLAB_CALLS=10000000 nice cargo test --locked --release -p bbrlab-host --features load --test differential -- --ignored --nocapture
 
 bpf: ## the BPF objects anew: the committed ones byte by byte, or, of another compiler, held to native code in their place
@@ -114,56 +141,60 @@ uml: ## a real Linux kernel for --on uml, about four minutes; built once and kep
 	@tools/setup.sh uml
 	tools/uml/build.sh
 
-uml-tests: build ## runs on the real Linux kernel in virtual time
+uml-tests: checked-full ## runs on the real Linux kernel in virtual time
 	tools/uml/build.sh
-	$(TEST) --test uml -- --ignored
+	$(TEST_FULL) --test uml -- --ignored
 
-agree: build ## the simulator beside the real kernel in virtual time, on the whole matrix
+agree: checked-full ## the simulator beside the real kernel in virtual time, on the whole matrix
 	@mkdir -p out
 	tools/uml/build.sh
-	$(BBRLAB) agree --repeat $(AGREE_REPEAT) --json out/agree.json --report out/agree.html || [ $$? -eq 1 ]
+	$(CHECKED) agree --repeat $(AGREE_REPEAT) --json out/agree.json --report out/agree.html || [ $$? -eq 1 ]
 	python3 tools/agree_gate.py out/agree.json
 
-catalogue: build ## every published claim, as `make run`; no expectation fails
+catalogue: checked ## every published claim, as `make run`; no expectation fails
 	@$(REPRODUCE); status=$$?; cat out/catalogue.txt; exit $$status
 
-golden: build ## tables of figures are what tests/golden holds, on this machine and as aarch64
+golden: checked ## tables of figures are what tests/golden holds
 	tools/golden.sh sim
 	@$(REPRODUCED)
 	tools/golden.sh claims
 
-golden-update: build ## writes tests/golden anew; look at the difference before you keep it
+aarch64: ## the simulator's table of figures on aarch64, under qemu-user: the same bytes
+	tools/golden.sh aarch64
+
+golden-update: checked ## writes tests/golden anew; look at the difference before you keep it
 	@mkdir -p out
 	tools/golden.sh sim --update
-	$(BBRLAB) reproduce --json out/catalogue.json >/dev/null || [ $$? -eq 1 ]
+	@$(REPRODUCED)
 	tools/golden.sh claims --update
 
-conform: build ## the draft's 22 example test cases over the whole grid, by four algorithms
+conform: checked ## the draft's 22 example test cases over the whole grid, by four algorithms
 	@mkdir -p out
-	$(BBRLAB) conform bbr3 bbr3-linux bbr2 bbr1 --report out/conform.html --junit out/conform.xml
+	$(CHECKED) conform bbr3 bbr3-linux bbr2 bbr1 --report out/conform.html --junit out/conform.xml
 
-repeat: build ## the catalogue on one thread and on many gives the same bytes
+repeat: ## the catalogue on one thread without assertions and on many with them gives the same bytes
 	@mkdir -p out/repeat; rm -f out/repeat/*
 	@$(REPRODUCED)
-	@RAYON_NUM_THREADS=$$([ "$$(nproc)" -gt 1 ] && echo 1 || echo 3) $(BBRLAB) reproduce --report out/repeat/report.html \
+	cargo build --quiet --locked --release -p bbrlab $(RUN_FEATURES)
+	@RAYON_NUM_THREADS=$$([ "$$(nproc)" -gt 1 ] && echo 1 || echo 3) $(RELEASE) reproduce --report out/repeat/report.html \
 	    --json out/repeat/catalogue.json > out/repeat/catalogue.txt || [ $$? -eq 1 ]
 	@for file in report.html catalogue.json catalogue.txt; do cmp out/$$file out/repeat/$$file || exit 1; done
 
-commands: build ## the commands in README and docs print what stands below them, and give the README's picture
-	@mkdir -p out
-	python3 tools/check_commands.py
+commands: checked ## the commands in README and docs print what stands below them, and give the README's picture
+	@$(REPRODUCED)
+	BBRLAB_CATALOGUE=out/catalogue.txt python3 tools/check_commands.py
 	python3 tools/picture.py --check
 
-picture: build ## draws the README's picture anew
+picture: checked ## draws the README's picture anew
 	python3 tools/picture.py
 
-report: build ## the report in a real browser: a sample, the catalogue, one run
+report: checked-full ## the report in a real browser: a sample, the catalogue, one run
 	@mkdir -p out/report-test
-	cargo run --quiet --locked --release -p bbrlab-lab --features parquet,tune --example report_sample > out/report-test/sample.html
+	cargo run --quiet --locked --workspace $(FEATURES) --example report_sample > out/report-test/sample.html
 	python3 tests/report/browser_test.py out/report-test/sample.html --shots out/report-test/sample
 	@$(REPRODUCED)
 	python3 tests/report/browser_test.py out/report.html --shots out/report-test/catalogue
-	$(BBRLAB) run --quiet examples/call.toml --report out/report-test/run.html
+	$(CHECKED) run --quiet examples/call.toml --report out/report-test/run.html
 	python3 tests/report/browser_test.py out/report-test/run.html --shots out/report-test/run
 
 instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)
@@ -171,6 +202,13 @@ instructions: ## what a simulation costs in instructions, against its limits (va
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (30)
 	fuzz/run.sh $(FUZZ_SECONDS)
+
+chance: ## every step of make ci 20 times, half of them beside two busy processes: no failure by chance (many hours)
+	tools/chance.sh $(filter-out bpf,$(TEST_STEPS) $(REST_STEPS))
+
+fresh: ## both commands of the README in minimal Debian 12 and 13, in chroots; needs root (an hour)
+	@tools/setup.sh fresh
+	tools/fresh.sh bookworm trixie
 
 mutants: ## every bug of a peer, and every small change of core's state machines, has a test that sees it (hours; cargo-mutants)
 	python3 tools/traps.py

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts what the simulator and the library cost, in instructions, and holds the counts to limits.
 Needs cargo and valgrind; the wall clock plays no part.
-Use: `bench.py` (the whole table), `--gate` (what `make test` runs), `--update` (keep today's counts as baseline),
+Use: `bench.py` (the whole table), `--gate` (what `make ci` runs), `--update` (keep today's counts as baseline),
 `--adapters` (what the adapters for QUIC stacks add to core; builds both stacks).
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT

@@ -18,6 +18,8 @@ PAGES = ["README.md", "CONTRIBUTING.md", "examples/README.md", *sorted(glob.glob
 # Shown for the reader, not run here: they build, fetch or open something.
 NOT_RUN = ("make", "git", "cargo", "cd", "xdg-open", "sudo")
 COMMAND = os.environ.get("BBRLAB", "target/release/bbrlab")
+# What `bbrlab reproduce` printed, if `make catalogue` has just run it.
+CATALOGUE = os.environ.get("BBRLAB_CATALOGUE")
 BLOCK = re.compile(r"(^```console\n)(.*?)(^```$)", re.M | re.S)
 LIMIT_S = 300
 
@@ -37,6 +39,8 @@ def commands(block):
 
 def run(command):
     """What the command prints, without blanks at the ends of lines, and how it ended."""
+    if CATALOGUE and command.startswith("target/release/bbrlab reproduce |"):
+        command = command.replace("target/release/bbrlab reproduce", f"cat {CATALOGUE}")
     command = command.replace("target/release/bbrlab", COMMAND)
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=LIMIT_S, check=False)

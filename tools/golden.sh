@@ -1,9 +1,10 @@
 #!/bin/bash
 # Holds golden tables to what is committed in tests/golden; a difference is shown, and the exit status is 1.
-# usage: tools/golden.sh sim | claims [--update]
-#   sim     every part of the simulator, on this machine and as aarch64 under qemu-user: the same bytes
-#   claims  a few rows of each claim, from out/catalogue.json of `make catalogue`
-#   --update  writes the files instead; look at `git diff tests/golden`
+# usage: tools/golden.sh sim | aarch64 | claims [--update]
+#   sim      every part of the simulator, on this machine
+#   aarch64  the same table as aarch64 under qemu-user: the same bytes
+#   claims   a few rows of each claim, from out/catalogue.json of `make catalogue`
+#   --update  writes the file instead; look at `git diff tests/golden`
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,8 +23,10 @@ hold() {
 
 case ${1-} in
     sim)
-        cargo build --quiet --locked --release -p bbrlab-sim --example golden
-        "$built/release/examples/golden" | hold tests/golden/sim.txt "this machine"
+        cargo build --quiet --locked --workspace --example golden
+        "$built/debug/examples/golden" | hold tests/golden/sim.txt "this machine"
+        ;;
+    aarch64)
         # The toolchain's own linker, so that no foreign C compiler is needed.
         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
             cargo build --quiet --locked --release -p bbrlab-sim --example golden --target $target
@@ -32,7 +35,7 @@ case ${1-} in
         ;;
     claims) python3 tools/golden_claims.py out/catalogue.json | hold tests/golden/claims.txt "the catalogue" ;;
     *)
-        sed -n '2,6s/^# //p' "$0" >&2
+        sed -n '2,7s/^# //p' "$0" >&2
         exit 2
         ;;
 esac

@@ -3,7 +3,7 @@
 # on the host.
 # usage: tools/oracle.sh situations | short | million [ACKS] | ours [ACKS [ALGORITHM…]] | soak [TIME]
 #   situations  every situation of the tests, into crates/replay/tests/data/replay
-#   short       a few of them and of ours, into a temporary directory: what `make test` does
+#   short       a few of them and of ours, into a temporary directory: what `make ci` does
 #   million     every situation at length, until there are ACKS (1000000) ACKs
 #   soak        every one of ours at once for TIME (600s), with losses, reordering and mixed sizes
 #   ours        every situation, and with ECN and at 10 Gbit/s, by each of our algorithms in the kernel, until there are ACKS (1000000)

@@ -1,16 +1,49 @@
 #!/bin/bash
-# Installs what the named steps need where it may (apt as root or with passwordless sudo; rustup), else names it.
-# usage: tools/setup.sh STEP…      `run` or a step of the Makefile. Exit 1 if something is missing, with one line for each.
+# Installs what the named steps need: with apt as root or by passwordless sudo. Elsewhere each missing thing is named in one
+# line, with the command that installs it.
+# usage: tools/setup.sh STEP…      `run` or a step of the Makefile. Exit 1 if something is missing.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -uo pipefail
+cd "$(dirname "$0")/.."
 
-# The oldest compiler that builds this: rust-version in Cargo.toml.
-rust_min=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
-# Before the distribution's, which need_targets installs for other targets alone.
+# rustup's compiler comes before the distribution's, which `make targets` installs for other targets only.
 export PATH="$HOME/.cargo/bin:$PATH"
 export DEBIAN_FRONTEND=noninteractive
+# The oldest compiler that builds the workspace.
+rust_min=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 missing=0
-updated=
+lists_updated=
+
+# Which package of each package manager has a program; `-`: none. Several packages are joined by commas.
+packages='
+program          apt                              dnf                    pacman          apk                        brew
+rust             cargo-web,rustc-web              cargo,rustc            rust            cargo                      rust
+rustfmt          rustfmt-web                      rustfmt                rust            rustfmt                    rust
+cargo-clippy     rust-web-clippy                  clippy                 rust            rust-clippy                rust
+cc               gcc,libc6-dev                    gcc                    gcc             build-base                 gcc
+c++              g++                              gcc-c++                gcc             build-base                 gcc
+make             make                             make                   make            make                       make
+python3          python3                          python3                python          python3                    python3
+codespell        codespell                        codespell              codespell       py3-codespell              codespell
+cmake            cmake                            cmake                  cmake           cmake                      cmake
+objdump          binutils                         binutils               binutils        binutils                   binutils
+valgrind         valgrind                         valgrind               valgrind        valgrind                   -
+qemu-aarch64     qemu-user                        qemu-user              qemu-user       qemu-aarch64               -
+clang            clang                            clang                  clang           clang                      llvm
+chromium         chromium                         chromium               chromium        chromium                   chromium
+chromedriver     chromium-driver                  chromedriver           chromium        chromium-chromedriver      chromedriver
+pkg-config       pkg-config                       pkgconf-pkg-config     pkgconf         pkgconf                    pkgconf
+ip               iproute2                         iproute                iproute2        iproute2                   -
+unshare          util-linux                       util-linux             util-linux      util-linux                 -
+curl             curl                             curl                   curl            curl                       curl
+flex             flex                             flex                   flex            flex                       flex
+bison            bison                            bison                  bison           bison                      bison
+bc               bc                               bc                     bc              bc                         bc
+xz               xz-utils                         xz                     xz              xz                         xz
+mmdebstrap       mmdebstrap                       -                      -               -                          -
+libelf.h         libelf-dev                       elfutils-libelf-devel  libelf          elfutils-dev               -
+zlib.h           zlib1g-dev                       zlib-ng-compat-devel   zlib            zlib-dev                   zlib
+'
 
 say() { echo "setup: $*" >&2; }
 
@@ -30,57 +63,120 @@ as_root() {
 
 may_install() { command -v apt-get >/dev/null && as_root true 2>/dev/null; }
 
-# The package lists of a fresh machine are old or absent, so a failure is tried once more with new ones.
+# The package manager of this machine, as its column above is headed.
+package_manager() {
+    local name
+    for name in apt-get dnf pacman apk brew; do
+        command -v $name >/dev/null && echo "${name%-get}" && return
+    done
+}
+
+# package_of PROGRAM MANAGER: the packages, separated by blanks; nothing if there is none.
+package_of() {
+    awk -v program="$1" -v manager="$2" '
+        $1 == "program" { for (i = 2; i <= NF; i++) if ($i == manager) column = i }
+        $1 == program && column && $column != "-" { gsub(",", " ", $column); print $column }' <<<"$packages"
+}
+
+# how_to PROGRAM: the command that installs it here.
+how_to() {
+    local manager names
+    manager=$(package_manager)
+    names=$(package_of "$1" "$manager")
+    if [ -z "$names" ]; then
+        echo "install it by hand"
+        return
+    fi
+    case $manager in
+        apt) echo "apt-get install $names" ;;
+        dnf) echo "dnf install $names" ;;
+        pacman) echo "pacman -S $names" ;;
+        apk) echo "apk add $names" ;;
+        brew) echo "brew install $names" ;;
+    esac
+}
+
+# apt_install PACKAGE…: the package lists of a fresh machine are old or absent, so a failure is tried once more with new ones.
 apt_install() {
     may_install || return 1
-    say "installing $1"
-    as_root apt-get install -y -qq --no-install-recommends "$1" >/dev/null 2>&1 && return 0
-    [ -z "$updated" ] || return 1
-    updated=yes
+    say "installing $*"
+    local install=(apt-get install -y -qq --no-remove --no-install-recommends "$@")
+    as_root "${install[@]}" >/dev/null 2>&1 && return 0
+    [ -z "$lists_updated" ] || return 1
+    lists_updated=yes
     as_root apt-get update -qq >/dev/null 2>&1
-    as_root apt-get install -y -qq --no-install-recommends "$1" >/dev/null
+    as_root "${install[@]}" >/dev/null
 }
 
-# need PROGRAM PACKAGE
+# need PROGRAM
 need() {
     command -v "$1" >/dev/null && return
-    apt_install "$2" && command -v "$1" >/dev/null && return
-    lack "no $1 in PATH; on Debian: apt-get install $2"
+    # shellcheck disable=SC2046 # several packages are several words
+    apt_install $(package_of "$1" apt) && command -v "$1" >/dev/null && return
+    lack "$1 is missing; $(how_to "$1")"
 }
 
+# need_header HEADER
+need_header() {
+    local header
+    for header in /usr/include/"$1" /usr/include/*/"$1" /usr/local/include/"$1"; do
+        [ -e "$header" ] && return
+    done
+    # shellcheck disable=SC2046
+    apt_install $(package_of "$1" apt) || lack "$1 is missing; $(how_to "$1")"
+}
+
+# A compiler alone is no way to link: minimal systems have it without the C library's headers.
+need_cc() {
+    need cc
+    echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null && return
+    # shellcheck disable=SC2046
+    apt_install $(package_of cc apt) || lack "cc cannot link a program; $(how_to cc)"
+}
+
+# new_enough VERSION: is it the oldest that builds the workspace, or later?
+new_enough() { [ -n "$1" ] && [ "$(printf '%s\n' "$rust_min" "${1%%-*}" | sort -V | head -n 1)" = "$rust_min" ]; }
+
+rust_version() { rustc --version 2>/dev/null | cut -d ' ' -f 2; }
+
+# Debian packs a current compiler for its browsers (rustc-web), which builds the workspace; elsewhere rustup has one.
 need_rust() {
-    # Where the distribution packs rustup, that is a way to a compiler that is new enough.
-    if ! command -v cargo >/dev/null && apt_install rustup; then
-        rustup toolchain install stable --profile minimal
+    command -v cargo >/dev/null && new_enough "$(rust_version)" && return
+    if ! command -v rustup >/dev/null; then
+        # shellcheck disable=SC2046
+        apt_install $(package_of rust apt) && new_enough "$(rust_version)" && return
+        apt_install rustup && rustup toolchain install stable --profile minimal && new_enough "$(rust_version)" && return
     fi
-    local have
-    have=$(rustc --version 2>/dev/null | cut -d ' ' -f 2)
-    if [ -z "$have" ]; then
-        lack "no rustc in PATH; install Rust $rust_min or later from https://rustup.rs"
-    elif [ "$(printf '%s\n' "$rust_min" "${have%%-*}" | sort -V | head -n 1)" != "$rust_min" ]; then
-        lack "rustc is $have, this needs $rust_min or later; with rustup: rustup update stable"
+    local version
+    version=$(rust_version)
+    if command -v rustup >/dev/null; then
+        lack "Rust is ${version:-missing}, $rust_min or later is needed; rustup update stable"
+    else
+        lack "Rust is ${version:-missing}, $rust_min or later is needed; $(how_to rust), or see rustup.rs"
     fi
 }
 
 # need_component PROGRAM COMPONENT
 need_component() {
     "$1" --version >/dev/null 2>&1 && return
-    if command -v rustup >/dev/null && rustup component add "$2"; then
+    if [ "$(command -v rustc)" = "$HOME/.cargo/bin/rustc" ]; then
+        rustup component add "$2" && return
+        lack "$1 is missing; rustup component add $2"
         return
     fi
-    lack "no $1; with rustup: rustup component add $2"
+    need "$1"
 }
 
-# need_target TARGET: our compiler's library for it
+# need_target TARGET: the standard library of the compiler in use
 need_target() {
     [ -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$1/lib" ] && return
     if command -v rustup >/dev/null && rustup target add "$1" >/dev/null 2>&1; then
         return
     fi
-    lack "no Rust library for $1; with rustup: rustup target add $1"
+    lack "no Rust library for $1; rustup target add $1"
 }
 
-# The distribution's compiler and what it brings of core, in the named packages; it is called by its path.
+# The distribution's compiler and the parts of core in the named packages; it is called by its path.
 need_rust_web() {
     local root package
     for package in "$@"; do
@@ -89,70 +185,78 @@ need_rust_web() {
             rustc-web) [ -x /usr/bin/rustc ] ;;
             *-bpf) [ -d "$root/bpfel-unknown-none/lib" ] ;;
             *) [ -e "$root/src/rust/library/core/src/lib.rs" ] ;;
-        esac || apt_install "$package" || lack "no $package; on Debian: apt-get install $package"
+        esac || apt_install "$package" || lack "$package is missing; on Debian: apt-get install $package"
     done
-    local have
-    have=$(/usr/bin/rustc --version 2>/dev/null | cut -d ' ' -f 2)
-    [ "$(printf '%s\n' "$rust_min" "$have" | sort -V | head -n 1)" = "$rust_min" ] ||
-        lack "/usr/bin/rustc is ${have:-missing}, this needs $rust_min or later; on Debian: apt-get install rustc-web"
+    local version
+    version=$(/usr/bin/rustc --version 2>/dev/null | cut -d ' ' -f 2)
+    new_enough "$version" ||
+        lack "/usr/bin/rustc is ${version:-missing}, $rust_min or later is needed; on Debian: apt-get install rustc-web"
 }
 
 # Core for BPF, and its source for the browser.
 need_targets() {
-    need python3 python3
+    need python3
     need_target wasm32-unknown-unknown
     need_rust_web rustc-web libstd-rust-web-dev-bpf rust-web-src
 }
 
-# What builds the BPF objects: clang and LLVM of the version that the compiler is built with, for IR moves between versions.
+# The BPF objects need clang and LLVM of the compiler's own version, because IR does not move between versions.
 need_bpf() {
-    need make make
+    need make
     need_rust_web rustc-web libstd-rust-web-dev-bpf
-    local llvm
+    local llvm pair
     llvm=$(/usr/bin/rustc -vV 2>/dev/null | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
-    need "clang-${llvm:-22}" "clang-${llvm:-22}"
-    need "llvm-link-${llvm:-22}" "llvm-${llvm:-22}"
-    # Objects of another compiler are held to native code in the kernel.
-    [ "$(make -s -C "$(dirname "$0")/../bpf/cc" versions 2>/dev/null)" = "$(cat "$(dirname "$0")/../bpf/cc/objects/VERSIONS")" ] || need_host
+    for pair in "clang-${llvm:-22} clang-${llvm:-22}" "llvm-link-${llvm:-22} llvm-${llvm:-22}"; do
+        command -v "${pair% *}" >/dev/null || apt_install "${pair#* }" ||
+            lack "${pair% *} is missing; on Debian: apt-get install ${pair#* }"
+    done
+    # Objects of another compiler are compared with native code, in the kernel.
+    [ "$(make -s -C bpf/cc versions 2>/dev/null)" = "$(cat bpf/cc/objects/VERSIONS)" ] || need_host
 }
 
-# Rights and kernel parts of a recording; they can't be installed.
-need_oracle() {
-    need make make
-    command -v clang clang-{22..14} >/dev/null || need clang clang
-    [ -e /usr/include/libelf.h ] || apt_install libelf-dev || lack "no libelf.h; on Debian: apt-get install libelf-dev"
-    [ -e /usr/include/zlib.h ] || apt_install zlib1g-dev || lack "no zlib.h; on Debian: apt-get install zlib1g-dev"
-    need pkg-config pkg-config
-    [ "$(id -u)" -eq 0 ] || lack "recording a kernel's decisions needs root"
+# Headers for libbpf; the compiled objects are in the repository.
+need_loader() {
+    need make
+    need_header libelf.h
+    need_header zlib.h
+    need pkg-config
+}
+
+need_root_and_btf() {
+    [ "$(id -u)" -eq 0 ] || lack "$1 needs root"
     [ -e /sys/kernel/btf/vmlinux ] || lack "this kernel has no BTF (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"
-    grep -q ' bbr_main$' /proc/kallsyms || grep -q ' bbr_main\s' /proc/kallsyms || lack "this kernel has no tcp_bbr; as root: modprobe tcp_bbr"
+}
+
+# Rights and kernel parts of a recording; they cannot be installed.
+need_oracle() {
+    need_loader
+    command -v clang clang-{22..14} >/dev/null || need clang
+    need_root_and_btf "recording a kernel's decisions"
+    grep -q ' bbr_main\s' /proc/kallsyms || grep -q ' bbr_main$' /proc/kallsyms || lack "this kernel has no tcp_bbr; as root: modprobe tcp_bbr"
     [ -e /dev/net/tun ] || lack "no /dev/net/tun; as root: modprobe tun, or give the container --device /dev/net/tun"
 }
 
-# Rights and kernel parts of loading our algorithms; the objects are committed.
+# Rights and kernel parts of loading our algorithms.
 need_host() {
-    need make make
-    need ip iproute2
-    need unshare util-linux
-    need python3 python3
-    need curl curl
-    [ -e /usr/include/libelf.h ] || apt_install libelf-dev || lack "no libelf.h; on Debian: apt-get install libelf-dev"
-    [ -e /usr/include/zlib.h ] || apt_install zlib1g-dev || lack "no zlib.h; on Debian: apt-get install zlib1g-dev"
-    need pkg-config pkg-config
-    [ "$(id -u)" -eq 0 ] || lack "loading BPF programs needs root"
-    [ -e /sys/kernel/btf/vmlinux ] || lack "this kernel has no BTF (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"
+    need_loader
+    local program
+    for program in ip unshare python3 curl; do
+        need $program
+    done
+    need_root_and_btf "loading BPF programs"
 }
 
-# User Mode Linux: a kernel that is kept needs nothing more.
+# User Mode Linux: a kernel that was built before needs nothing more.
 need_uml() {
-    need ip iproute2
-    "$(dirname "$0")/uml/build.sh" --where >/dev/null && return
+    need ip
+    tools/uml/build.sh --where >/dev/null && return
     if [ "$(uname -m)" != x86_64 ]; then
         lack "User Mode Linux runs on x86-64, this is $(uname -m)"
         return
     fi
-    for pair in make:make flex:flex bison:bison bc:bc xz:xz-utils; do
-        need "${pair%%:*}" "${pair##*:}"
+    local program
+    for program in make flex bison bc xz; do
+        need $program
     done
     [ -f /usr/src/linux-source-6.12.tar.xz ] || apt_install linux-source-6.12
     [ -f /usr/src/linux-source-6.12.tar.xz ] || lack "no Linux source; on Debian: apt-get install linux-source-6.12"
@@ -162,42 +266,42 @@ needs_of() {
     case $1 in
         format) need_rust && need_component rustfmt rustfmt ;;
         docs)
-            need python3 python3
-            need codespell codespell
+            need python3
+            need codespell
             ;;
         targets) need_rust && need_targets ;;
-        bpf) need_rust && need cc gcc && need_bpf ;;
+        bpf) need_rust && need_cc && need_bpf ;;
+        fresh)
+            need mmdebstrap
+            [ "$(id -u)" -eq 0 ] || lack "chroots need root"
+            ;;
         *)
             need_rust
-            need cc gcc
+            need_cc
             ;;
     esac
     case $1 in
         lint) need_component cargo-clippy clippy ;;
-        golden)
-            need python3 python3
-            need qemu-aarch64 qemu-user
+        golden | commands | chance) need python3 ;;
+        aarch64)
+            need qemu-aarch64
             need_target aarch64-unknown-linux-musl
             ;;
-        no-std) need objdump binutils ;;
-        commands) need python3 python3 ;;
+        no-std) need objdump ;;
         report)
-            need python3 python3
-            need chromium chromium
-            need chromedriver chromium-driver
+            need python3
+            need chromium
+            need chromedriver
             ;;
         instructions)
-            need python3 python3
-            need valgrind valgrind
+            need python3
+            need valgrind
             ;;
         oracle) need_oracle ;;
         host) need_host ;;
-        quic)
-            need cmake cmake
-            need cc gcc
-            ;;
+        quic) need cmake ;;
         uml | uml-tests | agree) need_uml ;;
-        fuzz) need c++ g++ ;;
+        fuzz) need c++ ;;
     esac
 }
 

@@ -107,7 +107,7 @@ fn a_recording_of_ours_replays_bit_for_bit_and_a_changed_one_does_not() {
     let dir = scratch("ours");
     let out = dir.join("out.tap");
     let status = Command::new(env!("CARGO_BIN_EXE_bbrlab"))
-        .args(["record", "--rate", "20mbit", "--rtt", "20ms", "--loss", "1%", "--flow", "bbr3-linux,beta=0.6"])
+        .args(["record", "--rate", "20mbit", "--rtt", "20ms", "--loss", "1%", "--flow", "bbr3-linux,pacing_margin_percent=5"])
         .args(["--flow", "bbr1,program=bbrlab", "--flow", "cubic,program=bbrlab", "--duration", "1500ms", "--out"])
         .arg(&out)
         .stdout(Stdio::null())
@@ -116,10 +116,11 @@ fn a_recording_of_ours_replays_bit_for_bit_and_a_changed_one_does_not() {
     let replay = || Command::new(env!("CARGO_BIN_EXE_bbrlab")).args(["replay", "--json"]).arg(&out).output().unwrap();
     let text = String::from_utf8(replay().stdout).unwrap();
     assert!(replay().status.success() && text.contains("\"flows\": 3"), "{text}");
-    // Another parameter: other decisions.
+    // The pacing rate of every ACK shows the margin, so that another one never passes unseen.
+    let (recorded, other) = (b"percent=5", b"percent=6");
     let log = fs::read(&out).unwrap();
-    let at = log.windows(8).position(|window| window == b"beta=0.6").unwrap();
-    let changed = [&log[..at], b"beta=0.7", &log[at + 8..]].concat();
+    let at = log.windows(recorded.len()).position(|window| window == recorded).unwrap();
+    let changed = [&log[..at], other, &log[at + recorded.len()..]].concat();
     fs::write(&out, changed).unwrap();
     assert_eq!(replay().status.code(), Some(1));
     // The kernel's own beside ours would be two kinds of log.
