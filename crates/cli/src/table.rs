@@ -71,6 +71,11 @@ pub fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { format!("{} ms", ms(seconds * 1e3)) } else { format!("{seconds:.3} s") }
 }
 
+/// Seconds to a millisecond, without trailing zeros.
+fn plain_seconds(seconds: f64) -> String {
+    ((seconds * 1e3).round() / 1e3).to_string()
+}
+
 pub fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         0.0 => "0 %".to_owned(),
@@ -128,8 +133,8 @@ fn shown(flows: &[FlowResult]) -> Vec<&FlowResult> {
 }
 
 fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
-    let total: f64 = result.flows.iter().map(|flow| flow.goodput_bps).sum();
-    let share = |bps: f64| if total > 0.0 { percent(bps / total) } else { "–".to_owned() };
+    let total: u64 = result.flows.iter().map(|flow| flow.bytes).sum();
+    let share = |bytes: u64| if total > 0 { percent(bytes as f64 / total as f64) } else { "–".to_owned() };
     // A column that would be empty all the way down says nothing.
     let any_done = flows.iter().any(|flow| flow.fct_s.is_some());
     let rows = flows.iter().map(|flow| {
@@ -137,7 +142,7 @@ fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
             flow.name.clone(),
             flow.cc.clone(),
             rate(flow.goodput_bps),
-            share(flow.goodput_bps),
+            share(flow.bytes),
             rtt(flow.rtt_ms.p50),
             rtt(flow.rtt_ms.p95),
             percent(flow.retransmit_ratio),
@@ -221,6 +226,9 @@ fn bottleneck(result: &RunResult) -> String {
     }
     text.push('\n');
     if result.flows.len() > 1 {
+        let [from, to] = result.interval_s.map(plain_seconds);
+        let _ =
+            writeln!(text, "interval    {from} to {to} s: shares and groups' goodput count the bytes received in it");
         let _ = write!(text, "fairness    Jain {:.3}", result.jain);
         let _ = match result.convergence_s {
             Some(time) => writeln!(text, ", converged at {time:.0} s"),

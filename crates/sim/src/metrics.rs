@@ -264,22 +264,22 @@ pub fn state_times(states: &[(Time, State)], end: Time) -> BTreeMap<String, f64>
     times
 }
 
-/// The flows of each algorithm together.
-pub fn groups(flows: &[FlowResult]) -> Vec<Group> {
-    let total: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
-    let mut groups: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+/// The flows of each algorithm together, over one interval.
+pub fn groups(flows: &[FlowResult], [from_s, to_s]: [f64; 2]) -> Vec<Group> {
+    let total: u64 = flows.iter().map(|flow| flow.bytes).sum();
+    let mut groups: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
     for flow in flows {
         let group = groups.entry(&flow.cc).or_default();
         group.0 += 1;
-        group.1 += flow.goodput_bps;
+        group.1 += flow.bytes;
     }
     groups
         .into_iter()
-        .map(|(cc, (flows, goodput_bps))| Group {
+        .map(|(cc, (flows, bytes))| Group {
             cc: cc.into(),
             flows,
-            goodput_bps,
-            share: if total > 0.0 { goodput_bps / total } else { 0.0 },
+            goodput_bps: if to_s > from_s { bytes as f64 * 8.0 / (to_s - from_s) } else { 0.0 },
+            share: if total > 0 { bytes as f64 / total as f64 } else { 0.0 },
         })
         .collect()
 }

@@ -39,13 +39,12 @@ pub fn measured(result: &RunResult) -> Measured {
     let mean = |of: &dyn Fn(&bbrlab_sim::record::result::FlowResult) -> f64| {
         flows.iter().map(of).sum::<f64>() / flows.len() as f64
     };
-    let goodput: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
     let bytes: f64 = flows.iter().map(|flow| flow.bytes as f64).sum();
     // Each flow counts by what it carried.
     let again: f64 = flows.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
     let fct: Vec<f64> = flows.iter().filter_map(|flow| flow.fct_s).collect();
     [
-        goodput / 1e6,
+        result.total_goodput_bps() / 1e6,
         mean(&|flow| flow.rtt_ms.p50),
         mean(&|flow| flow.rtt_ms.p95),
         result.bottleneck.queue_ms.p50,

@@ -26,7 +26,7 @@ pub(super) fn life(user: &User, algorithm: &str) -> Result<Life, String> {
         connections: connections.map(|(objects, times)| served(objects, times, end_s)).collect(),
         retransmit_ratio: if bytes > 0.0 { again / bytes } else { 0.0 },
         rtt_ms: own.first().map_or(0.0, |flow| flow.rtt_ms.p50),
-        rivals_bps: (!rivals.is_empty()).then(|| rivals.iter().map(|flow| flow.goodput_bps).sum()),
+        rivals_bps: (!rivals.is_empty()).then(|| output.result.goodput_bps(rivals)),
     })
 }
 

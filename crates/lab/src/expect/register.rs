@@ -57,9 +57,7 @@ fn parts_of_a_run(engine: &mut Engine) {
 
 fn run_figures(engine: &mut Engine) {
     engine
-        .register_fn("goodput_mbps", |run: &mut RunView| {
-            run.output.result.flows.iter().map(|f| f.goodput_bps / 1e6).sum::<f64>()
-        })
+        .register_fn("goodput_mbps", |run: &mut RunView| run.output.result.total_goodput_bps() / 1e6)
         .register_fn("jain", |run: &mut RunView| run.output.result.jain)
         .register_fn("convergence_s", |run: &mut RunView| run.output.result.convergence_s.unwrap_or(f64::NAN))
         .register_fn("drop_ratio", |run: &mut RunView| run.output.result.bottleneck.drop_ratio)
@@ -79,7 +77,7 @@ fn run_figures(engine: &mut Engine) {
         .register_fn("share", |run: &mut RunView, who: &str| share(run, who));
 }
 
-/// Σ goodput of a class over Σ goodput of all.
+/// Bytes of a class over bytes of all.
 fn share(run: &RunView, who: &str) -> Answer {
     let class = run.select(who).map_err(fail)?;
     let all = run.select("").map_err(fail)?;

@@ -79,9 +79,10 @@ impl RunView {
         Ok(chosen)
     }
 
-    /// Σ goodput of some flows over the whole run.
+    /// Goodput of some flows together, over the run's interval.
     pub fn goodput_mbps(&self, flows: &[usize]) -> f64 {
-        flows.iter().filter_map(|i| self.output.result.flows.get(*i)).map(|f| f.goodput_bps / 1e6).sum()
+        let result = &self.output.result;
+        result.goodput_bps(flows.iter().filter_map(|i| result.flows.get(*i))) / 1e6
     }
 
     /// Σ goodput of some flows between two moments.

@@ -49,6 +49,7 @@ fn flow_trace(bytes_per_sample: u64, states: Vec<(Time, State)>) -> FlowTrace {
     }
 }
 
+/// A flow of that goodput over the run's four seconds.
 fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
     FlowResult {
         name: name.into(),
@@ -63,7 +64,7 @@ fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
         drop_ratio: Some(0.05),
         rto: 0,
         spurious_retransmits: 0,
-        bytes: 0,
+        bytes: (goodput_bps * 4.0 / 8.0) as u64,
         fct_s: None,
         state_s: BTreeMap::new(),
         model: Model { bw_bps: goodput_bps, min_rtt_ms: 40.0 },
@@ -112,6 +113,7 @@ pub fn two_flows() -> RunView {
             marks: 0,
             queue_ms: Distribution { min: None, mean: 20.0, p50: 20.0, p95: 21.0, p99: 22.0, max: 23.0 },
         },
+        interval_s: [0.0, 4.0],
         jain: 0.74,
         convergence_s: None,
         flows: vec![flow_result("bbr1#0", "bbr1", 8e6), flow_result("cubic#0", "cubic", 2e6)],

@@ -146,11 +146,10 @@ fn table(views: &[RunView]) -> Table {
     let mut rows = Vec::new();
     for view in views {
         let result = &view.output.result;
-        let goodput: f64 = result.flows.iter().map(|f| f.goodput_bps / 1e6).sum();
         let rtts: Vec<f64> = result.flows.iter().map(|f| f.rtt_ms.p50).collect();
         rows.push(vec![
             view.name.to_string(),
-            verdict::short(goodput),
+            verdict::short(result.total_goodput_bps() / 1e6),
             verdict::short(result.bottleneck.utilisation),
             format!("{} %", verdict::short(result.bottleneck.drop_ratio * 100.0)),
             verdict::short(result.bottleneck.queue_ms.p50),

@@ -100,6 +100,7 @@ pub(crate) mod testing {
             events: 10,
             packets: 9,
             bottleneck: Bottleneck { utilisation: 0.5, arrivals: 20, drops: 1, drop_ratio: 0.05, marks: 0, queue_ms },
+            interval_s: [0.0, 0.02],
             jain: 1.0,
             convergence_s: None,
             flows: vec![flow("bbr1#0", "bbr1"), flow("peer", "cubic")],

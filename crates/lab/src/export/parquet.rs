@@ -86,7 +86,7 @@ pub fn runs(record: &Record<'_>) -> io::Result<Vec<u8>> {
             float("duration_s", record.setup.duration.as_nanos() as f64 / 1e9),
             whole("events", result.events),
             whole("packets", result.packets),
-            float("goodput_bps", result.flows.iter().map(|flow| flow.goodput_bps).sum()),
+            float("goodput_bps", result.total_goodput_bps()),
             float("utilisation", link.utilisation),
             whole("arrivals", link.arrivals),
             whole("drops", link.drops),

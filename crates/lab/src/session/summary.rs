@@ -34,6 +34,7 @@ fn merge(values: &[&Value], rng: &mut Rng) -> Value {
     match first {
         Value::Number(_) => figure(&values.iter().filter_map(|value| value.as_f64()).collect::<Vec<_>>(), rng),
         Value::Object(_) => objects(values, rng),
+        Value::Array(items) if items.iter().all(Value::is_number) => places(values, rng),
         Value::Array(_) => named(values, rng),
         other => (*other).clone(),
     }
@@ -75,6 +76,14 @@ fn named(values: &[&Value], rng: &mut Rng) -> Value {
     Value::Array(order.filter_map(|name| Some(merge(by_name.get(&name)?, rng))).collect())
 }
 
+/// Arrays of numbers, such as an interval's two ends: each place on its own.
+fn places(values: &[&Value], rng: &mut Rng) -> Value {
+    let arrays: Vec<&Vec<Value>> = values.iter().filter_map(|value| value.as_array()).collect();
+    let count = arrays.iter().map(|array| array.len()).max().unwrap_or(0);
+    let place = |index: usize| arrays.iter().filter_map(|array| array.get(index)).collect::<Vec<_>>();
+    Value::Array((0..count).map(|index| merge(&place(index), rng)).collect())
+}
+
 fn figure(values: &[f64], rng: &mut Rng) -> Value {
     let mut sorted = values.to_vec();
     let mid = median(&mut sorted);
@@ -94,6 +103,14 @@ mod tests {
         assert_eq!(summary["flows"][0]["state_s"]["startup"]["median"], json!(2.0));
         assert_eq!(summary["flows"][0]["state_s"]["drain"]["n"], json!(3));
         assert_eq!((&summary["seed"], &summary["convergence_s"]), (&Value::Null, &Value::Null));
+    }
+
+    #[test]
+    fn the_ends_of_the_common_interval_have_a_median_each() {
+        let run = |to: f64| json!({ "interval_s": [0.0, to] });
+        let summary = summarise(&[run(19.0), run(20.0), run(21.0)], 1);
+        assert_eq!(summary["interval_s"][0]["median"], json!(0.0));
+        assert_eq!(summary["interval_s"][1], json!({ "median": 20.0, "low": 19.0, "high": 21.0, "n": 3 }));
     }
 
     #[test]

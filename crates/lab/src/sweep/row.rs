@@ -105,7 +105,7 @@ impl Row {
             Buffer::Packets(packets) => packets as f64 * packet,
             Buffer::Bytes(bytes) => bytes as f64,
         };
-        let goodput = |of: &[&FlowResult]| of.iter().map(|flow| flow.goodput_bps).sum::<f64>();
+        let goodput = |of: &[&FlowResult]| result.goodput_bps(of.iter().copied());
         let mean = |of: &[&FlowResult], what: &dyn Fn(&FlowResult) -> f64| {
             of.iter().map(|flow| what(flow)).sum::<f64>() / of.len() as f64
         };

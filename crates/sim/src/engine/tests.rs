@@ -15,7 +15,7 @@ fn shared(mbit: u64, rtt_ms: u64, buffer: u64, algorithms: &[&str]) -> Setup {
 }
 
 fn total_mbps(output: &Output) -> f64 {
-    output.result.flows.iter().map(|flow| flow.goodput_bps).sum::<f64>() / 1e6
+    output.result.total_goodput_bps() / 1e6
 }
 
 // The next four hold the simulator to means that a real Linux 6.18 gave on the same paths; the room around them is ours.
@@ -101,4 +101,36 @@ fn what_the_pacer_lets_go_leaves_before_an_ack_of_the_same_moment() {
     let sent = packets.iter().position(|packet| packet.len > 0 && packet.seq == 1 + 32 * 1448).unwrap();
     assert_eq!(packets[ack].t_ns, packets[sent].t_ns, "no longer a case of what this test is about");
     assert!(sent < ack);
+}
+
+/// Sized flows one after the other, staggered starts, and arrivals beside a bulk flow.
+#[test]
+fn no_group_and_no_sum_of_groups_exceeds_the_link_however_flows_come_and_go() {
+    let arrivals = "duration = '20s'\nflow = ['cubic,name=bulk']\n[[arrivals]]\nrate = 5\nflow = 'bbr1'\nsize = { fixed = '40kB' }";
+    for (link_mbps, toml) in [
+        (25.0, "rate = '25mbit'\nflow = ['bbr1*200@0s+50ms,size=100kB']"),
+        (10.0, "duration = '20s'\nflow = ['bbr1*6@0s+2s']"),
+        (10.0, "duration = '20s'\nwarmup = '5s'\nflow = ['bbr1*3@0s+4s', 'cubic*3@2s+3s,size=1MB']"),
+        (10.0, arrivals),
+    ] {
+        let read = crate::scenario::Sourced::from_toml(toml, "a test").unwrap();
+        let result = run(&read.scenario.resolve().unwrap()).result;
+        let total: f64 = result.groups.iter().map(|group| group.goodput_bps).sum();
+        assert!(total <= link_mbps * 1e6 && total > 0.5 * link_mbps * 1e6, "{toml}: {total}");
+        let bytes: u64 = result.flows.iter().map(|flow| flow.bytes).sum();
+        for group in &result.groups {
+            let own: u64 = result.flows.iter().filter(|flow| flow.cc == group.cc).map(|flow| flow.bytes).sum();
+            assert!((group.share - own as f64 / bytes as f64).abs() < 1e-12, "{toml}: {group:?}");
+        }
+    }
+}
+
+#[test]
+fn the_interval_ends_with_the_last_completion_where_every_flow_completes() {
+    let text = "duration = '20s'\nflow = ['bbr1@1s,size=100kB', 'cubic@3s,size=100kB']";
+    let read = crate::scenario::Sourced::from_toml(text, "a test").unwrap();
+    let result = run(&read.scenario.resolve().unwrap()).result;
+    let last = result.flows[1].start_s + result.flows[1].fct_s.unwrap();
+    assert_eq!(result.interval_s[0], 1.0);
+    assert!((result.interval_s[1] - last).abs() < 1e-9 && last < 4.0, "{:?}", result.interval_s);
 }

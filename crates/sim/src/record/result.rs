@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Number of the result schema; it changes when a key changes its meaning.
 pub const SCHEMA: u32 = 1;
+/// Bits in a byte.
+pub(super) const BITS: f64 = 8.0;
 
 /// The figures of one run. `scenario` and `expect` are filled in by whoever holds them.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -30,7 +32,10 @@ pub struct RunResult {
     pub packets: u64,
     /// The bottleneck's figures.
     pub bottleneck: Bottleneck,
-    /// Jain's fairness index of the flows' goodput.
+    /// The one interval over which groups and totals are counted, seconds since the run's start: from the first flow's start,
+    /// or the end of warm-up if later, to the run's end, or the last completion if every flow completed.
+    pub interval_s: [f64; 2],
+    /// Jain's fairness index of the flows' goodput, each over its own life.
     pub jain: f64,
     /// First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded; null if never or one flow.
     pub convergence_s: Option<f64>,
@@ -43,6 +48,20 @@ pub struct RunResult {
     /// What a world in real time says of itself and of its machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<serde_json::Value>,
+}
+
+impl RunResult {
+    /// Goodput of some flows together: their bytes over the result's interval, so it never exceeds the link that they share.
+    pub fn goodput_bps<'a>(&self, flows: impl IntoIterator<Item = &'a FlowResult>) -> f64 {
+        let bytes: u64 = flows.into_iter().map(|flow| flow.bytes).sum();
+        let span_s = self.interval_s[1] - self.interval_s[0];
+        if span_s > 0.0 { bytes as f64 * BITS / span_s } else { 0.0 }
+    }
+
+    /// Goodput of all flows together.
+    pub fn total_goodput_bps(&self) -> f64 {
+        self.goodput_bps(&self.flows)
+    }
 }
 
 /// The bottleneck's figures over the measured time.
@@ -91,7 +110,7 @@ pub struct FlowResult {
     pub cc: String,
     /// When it started.
     pub start_s: f64,
-    /// Unique payload at the receiver.
+    /// Unique payload at the receiver over the flow's own life: from its start (or the end of warm-up) to its completion.
     pub goodput_bps: f64,
     /// Bytes on the wire at the receiver, duplicates included.
     pub throughput_bps: f64,
@@ -135,9 +154,9 @@ pub struct Group {
     pub cc: String,
     /// How many flows.
     pub flows: usize,
-    /// Sum of their goodput.
+    /// Their unique payload bytes over the result's interval.
     pub goodput_bps: f64,
-    /// Their share of all goodput.
+    /// Their share of all unique payload bytes.
     pub share: f64,
 }
 

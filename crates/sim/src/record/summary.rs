@@ -3,7 +3,7 @@
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
-use super::result::{Bottleneck, Distribution, FlowResult, Model, RunResult, SCHEMA};
+use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RunResult, SCHEMA};
 use crate::metrics::{Histogram, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
 use crate::setup::{FlowSetup, Setup};
 
@@ -11,8 +11,6 @@ use crate::setup::{FlowSetup, Setup};
 pub const NS_TO_MS: f64 = 1e-6;
 /// Microseconds to milliseconds.
 const US_TO_MS: f64 = 1e-3;
-/// Bits in a byte.
-const BITS: f64 = 8.0;
 
 /// What a world counted of one flow. Counts are those of the measured time.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +73,7 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
     let results: Vec<FlowResult> =
         flows.iter().zip(&setup.flows).map(|(counts, flow)| flow_result(setup, flow, end, counts)).collect();
     let goodputs: Vec<f64> = results.iter().map(|flow| flow.goodput_bps).collect();
+    let interval_s = interval_s(setup, end, flows);
     RunResult {
         schema: SCHEMA,
         scenario: serde_json::Value::Null,
@@ -85,9 +84,10 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
         events: 0,
         packets: link.packets,
         bottleneck: bottleneck(link),
+        interval_s,
         jain: jain(&goodputs),
         convergence_s: convergence(setup, end, flows),
-        groups: groups(&results),
+        groups: groups(&results, interval_s),
         flows: results,
         expect: Vec::new(),
         world: None,
@@ -105,6 +105,14 @@ fn bottleneck(link: &LinkCounts) -> Bottleneck {
         marks: link.marks,
         queue_ms: link.queue_ms.clone(),
     }
+}
+
+/// The interval of groups and totals: all flows are counted in the whole of it, so their bytes may be added.
+fn interval_s(setup: &Setup, end: Time, flows: &[FlowCounts<'_>]) -> [f64; 2] {
+    let first = setup.flows.iter().map(|flow| flow.start).min().unwrap_or(Time::ZERO);
+    let from = setup.warmup.max(first);
+    let last = flows.iter().map(|counts| counts.finished.unwrap_or(end)).max().unwrap_or(end);
+    [secs(from), secs(last.max(from))]
 }
 
 fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'_>) -> FlowResult {

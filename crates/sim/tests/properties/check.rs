@@ -3,9 +3,10 @@
 
 use bbrlab_core::{Rate, Span, Time};
 use bbrlab_sim::engine::observe::{FlowEnd, Observer, Sent};
-use bbrlab_sim::link::LinkStats;
+use bbrlab_sim::link::{LinkStats, Service};
 use bbrlab_sim::record::Output;
-use bbrlab_sim::setup::{Setup, Traffic};
+use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::setup::{ChangeKind, Setup, Traffic};
 
 /// Events that a segment may cost at most: each link, both delay lines, ACK and timers, and their share of the control.
 const EVENTS_PER_SEGMENT: u64 = 40;
@@ -124,9 +125,85 @@ impl<'a> Checker<'a> {
         self.claim(r.flows.iter().all(|flow| flow.goodput_bps.is_finite() && flow.goodput_bps >= 0.0), || {
             format!("goodput {:?}", r.flows)
         });
+        self.check_groups(r);
         let steps = output.trace.t_ns.windows(2).all(|pair| pair[0] < pair[1]);
         self.claim(steps, || "the series' time does not rise".into());
         self.fault.map_or(Ok(()), Err)
+    }
+
+    /// Groups' figures are bytes over the run's one interval, and no link delivers more than it can carry in it.
+    fn check_groups(&mut self, result: &RunResult) {
+        let [from_s, to_s] = result.interval_s;
+        let span_s = to_s - from_s;
+        self.claim((0.0..=self.setup.duration.as_nanos() as f64 / 1e9).contains(&span_s), || {
+            format!("interval {from_s}..{to_s} s")
+        });
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+        let bytes_of = |cc: Option<&str>| -> f64 {
+            let own = result.flows.iter().filter(|flow| cc.is_none_or(|cc| flow.cc == cc));
+            own.map(|flow| flow.bytes as f64).sum()
+        };
+        let all = bytes_of(None);
+        for group in &result.groups {
+            let bytes = bytes_of(Some(&group.cc));
+            let holds =
+                if span_s > 0.0 { close(group.goodput_bps * span_s, 8.0 * bytes) } else { group.goodput_bps == 0.0 };
+            let is_share = all == 0.0 || close(group.share * all, bytes);
+            self.claim(holds && is_share, || format!("{bytes} of {all} bytes in {span_s} s are {group:?}"));
+        }
+        for link in 0..self.setup.links.len() {
+            let ends_here = |(index, _): &(usize, _)| self.setup.flows[*index].links.1 == link + 1;
+            let own = result.flows.iter().enumerate().filter(ends_here);
+            let (bytes, mss) = own
+                .fold((0, 0), |(bytes, mss), (index, flow)| (bytes + flow.bytes, mss.max(self.setup.flows[index].mss)));
+            // Of the packet that was being sent when the interval began, and of the last one, any part may count.
+            let most = self.capacity_bytes(link, from_s, to_s) + 2.0 * f64::from(mss + 100);
+            self.claim(bytes as f64 <= most, || {
+                format!(
+                    "link {link} can carry {most} bytes in {from_s}..{to_s} s; {bytes} arrived: {:?}",
+                    result.groups
+                )
+            });
+        }
+    }
+
+    /// Bytes that a link can carry so that they arrive in the interval: what left it at the longest delay before counts too.
+    fn capacity_bytes(&self, index: usize, from_s: f64, to_s: f64) -> f64 {
+        let setup = self.setup;
+        let changed = setup.schedule.iter().filter_map(|change| match change.what {
+            ChangeKind::Rtt(rtt) => Some(rtt),
+            _ => None,
+        });
+        let rtts = setup.flows.iter().filter_map(|flow| flow.rtt).chain(changed).chain([setup.path.rtt]);
+        let access = setup.flows.iter().filter_map(|flow| flow.access.as_ref().map(|access| access.rtt)).max();
+        let delay = rtts.max().unwrap_or_default() + setup.path.jitter + access.unwrap_or_default();
+        let at = |s: f64| (s * 1e9) as u64;
+        let first = setup.flows.iter().map(|flow| flow.start.as_nanos()).min().unwrap_or(0);
+        let (from, to) = (first.max(at(from_s).saturating_sub(delay.as_nanos())), at(to_s) + 1);
+        let link = &setup.links[index];
+        let span_s = to.saturating_sub(from) as f64 / 1e9;
+        let carried = match &link.service {
+            Service::Rate(rate) => {
+                let mut bits = 0.0;
+                let (mut since, mut rate) = (from, *rate);
+                for change in setup.schedule.iter().filter(|change| change.link == index) {
+                    let ChangeKind::Rate(next) = change.what else { continue };
+                    let until = change.at.as_nanos().clamp(since, to);
+                    bits += rate.as_bits_per_sec() as f64 * (until - since) as f64 / 1e9;
+                    (since, rate) = (until, next);
+                }
+                (bits + rate.as_bits_per_sec() as f64 * to.saturating_sub(since) as f64 / 1e9) / 8.0
+            }
+            Service::Trace(trace) => {
+                (1500 * (trace.count_until(Time::nanos(to)) - trace.count_until(Time::nanos(from)))) as f64
+            }
+            Service::Demand(demand) => demand.max.as_bits_per_sec() as f64 * span_s / 8.0,
+        };
+        // A policer stands before the queue: all that has passed it since the first start may leave now.
+        let policed = link.policer.map_or(f64::INFINITY, |policer| {
+            policer.rate.as_bytes_per_sec() as f64 * to.saturating_sub(first) as f64 / 1e9 + policer.burst as f64
+        });
+        carried.min(policed)
     }
 
     fn ticks(&self, traffic: &Traffic) -> u64 {

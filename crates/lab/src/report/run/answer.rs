@@ -78,6 +78,7 @@ pub(super) fn answer(result: &RunResult) -> String {
 /// The answer in numbers.
 pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
     let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
+    let [from_s, to_s] = result.interval_s;
     let number =
         |label: &str, value: String, note: String| Number { label: label.to_owned(), value, note, color_key: None };
     let mut numbers: Vec<Number> = groups
@@ -87,7 +88,7 @@ pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
             label: format!("Goodput of {}", group_name(group)),
             value: rate(group.goodput_bps),
             note: if groups.len() > 1 {
-                format!("{} % of all goodput", three(100.0 * group.share))
+                format!("{} % of all bytes from {} to {} s", three(100.0 * group.share), three(from_s), three(to_s))
             } else {
                 String::new()
             },

@@ -393,6 +393,7 @@ mod tests {
             events: 1,
             packets: 1,
             bottleneck: Bottleneck { utilisation: 1.0, arrivals: 1, drops: 0, drop_ratio: 0.0, marks: 0, queue_ms },
+            interval_s: [0.0, 20.0],
             jain: 1.0,
             convergence_s: None,
             groups: vec![Group { cc: "bbr1".into(), flows: flows.len(), goodput_bps: 8e6, share: 1.0 }],
