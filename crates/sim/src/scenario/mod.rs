@@ -9,6 +9,7 @@ mod model;
 mod resolve;
 mod schedule;
 mod source;
+mod table;
 mod text;
 mod units;
 mod values;

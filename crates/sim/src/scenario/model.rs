@@ -8,6 +8,7 @@ use super::arrivals::ArrivalSpec;
 use super::flow::FlowSpec;
 use super::schedule::Schedule;
 use super::source::ScenarioError;
+use super::table::tables;
 use super::text::{TextError, nearest};
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
 use super::values::{AckHold, DemandLink, Jitter, LossModel, On, TokenBucket};
@@ -54,12 +55,12 @@ pub struct Scenario {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<DemandLink>,
     /// Several bottlenecks in a row, in the order in which a packet meets them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "tables")]
     pub link: Vec<LinkSpec>,
     /// The flows. Default: one bbr1.
     pub flow: Vec<FlowSpec>,
     /// Flows that arrive at random.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "tables")]
     pub arrivals: Vec<ArrivalSpec>,
     /// When the run ends. Default: 60s.
     pub duration: TimeSpan,
@@ -75,7 +76,7 @@ pub struct Scenario {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<TimeSpan>,
     /// What must hold of the result.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "tables")]
     pub expect: Vec<ExpectSpec>,
 }
 

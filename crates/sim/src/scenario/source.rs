@@ -7,6 +7,7 @@ use std::fmt;
 use super::flow::FlowSpec;
 use super::model::{KEYS, Scenario};
 use super::resolve::TraceReader;
+use super::table::Table;
 use super::text::nearest;
 use crate::record::result::SCHEMA;
 use crate::setup::Setup;
@@ -119,7 +120,7 @@ impl Sourced {
         if let Some(scenario) = value.get_mut("scenario") {
             value = scenario.take();
         }
-        let scenario =
+        let Table(scenario) =
             serde_json::from_value(value).map_err(|error| format!("{file}: {}", explain(&error.to_string())))?;
         Ok(Self { scenario, source: Source { file: file.to_owned(), ..Source::default() } })
     }

@@ -353,6 +353,23 @@ fn the_scenario_of_a_result_is_read_from_the_result() {
     assert_eq!(Sourced::from_json(json, "r.json").unwrap().scenario.rate, Some(BitRate(5_000_000)));
 }
 
+#[test]
+fn a_list_is_no_scenario_and_no_table_of_one() {
+    for (json, says) in [
+        (r#"["a", "5mbit", "10ms"]"#, "x.json: a list does not do; write the keys of a scenario in braces"),
+        ("[]", "x.json: a list does not do; write the keys of a scenario in braces"),
+        ("7", "x.json: it holds the number `7`; write the keys of a scenario in braces"),
+        (r#"{"scenario": ["hello", "5mbit"]}"#, "x.json: a list does not do; write the keys of a scenario in braces"),
+        (r#"{"link": [["10mbit"]]}"#, "x.json: a list does not do; write a [[link]] table"),
+        (r#"{"expect": [["X"]]}"#, "x.json: a list does not do; write an [[expect]] table"),
+        (r#"{"arrivals": [[]]}"#, "x.json: a list does not do; write an [[arrivals]] table"),
+    ] {
+        assert_eq!(Sourced::from_json(json, "x.json").map(|read| read.scenario).unwrap_err(), says, "{json}");
+    }
+    let says = read("rtt = '1ms'\nlink = [['10mbit']]").map(|read| read.scenario).unwrap_err();
+    assert_eq!(says, "lab.toml:2: link 1: a list does not do; write a [[link]] table");
+}
+
 fn reads_back<T: FromStr<Err = TextError> + Display + Debug + PartialEq>(value: &T) -> Result<(), TestCaseError> {
     let back = value.to_string().parse::<T>();
     prop_assert_eq!(back.as_ref(), Ok(value));
