@@ -57,7 +57,7 @@ impl MinRtt {
         if let Some(rtt_us) = rtt_us.filter(|us| *us <= self.probe_rtt_min_delay_us || self.probe_rtt_expired) {
             let is_believed = R::BELIEVES_DELAYED_ACKS || !is_ack_delayed;
             // v2alpha also renews the stamp of an equal one.
-            let is_equal = matches!(R::EQUAL_RTT, EqualRtt::RenewsBoth) && rtt_us == self.probe_rtt_min_delay_us;
+            let is_equal = matches!(R::EQUAL_RTT, EqualRtt::RenewsBothFilters) && rtt_us == self.probe_rtt_min_delay_us;
             if rtt_us < self.probe_rtt_min_delay_us || is_equal || (self.probe_rtt_expired && is_believed) {
                 self.probe_rtt_min_delay_us = rtt_us;
                 self.probe_rtt_min_stamp = tick;
@@ -65,7 +65,7 @@ impl MinRtt {
         }
         let min_rtt_expired = tick > self.min_rtt_stamp.wrapping_add(self.min_rtt_filter_len);
         // Linux also renews the stamp of an equal one.
-        let is_equal = !matches!(R::EQUAL_RTT, EqualRtt::Renews) && self.probe_rtt_min_delay_us == self.min_rtt_us;
+        let is_equal = !matches!(R::EQUAL_RTT, EqualRtt::KeepsStamp) && self.probe_rtt_min_delay_us == self.min_rtt_us;
         if self.probe_rtt_min_delay_us < self.min_rtt_us || is_equal || min_rtt_expired {
             self.min_rtt_us = self.probe_rtt_min_delay_us;
             self.min_rtt_stamp = self.probe_rtt_min_stamp;
@@ -75,7 +75,7 @@ impl MinRtt {
     /// So does an equal one, but where it renews a stamp.
     #[inline]
     fn changes_nothing<R: Rules>(&self, ack: &Ack) -> bool {
-        let renews = matches!(R::EQUAL_RTT, EqualRtt::RenewsBoth);
+        let renews = matches!(R::EQUAL_RTT, EqualRtt::RenewsBothFilters);
         let is_lower = match ack.rs.rtt_us {
             Some(us) => us < self.probe_rtt_min_delay_us || (renews && us == self.probe_rtt_min_delay_us),
             None => false,

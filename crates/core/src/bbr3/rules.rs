@@ -117,15 +117,15 @@ pub enum StartupBound {
     Inflight,
 }
 
-/// Which RTTs that are no lower than the minimum renew its stamp.
+/// Effect of an RTT equal to the minimum on the stamps of the two filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EqualRtt {
-    /// None.
-    Renews,
-    /// An equal one, of the longer filter.
-    RenewsLong,
-    /// An equal one, of both.
-    RenewsBoth,
+    /// Both stamps stay: only a lower RTT renews them.
+    KeepsStamp,
+    /// Renews the stamp of min_rtt, the longer filter.
+    RenewsMinRtt,
+    /// Renews the stamps of min_rtt and of ProbeRTT's shorter filter.
+    RenewsBothFilters,
 }
 
 /// How the filter of aggregated ACKs forgets.
@@ -241,8 +241,8 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     // RTT
     /// ACKs that the receiver delayed are believed.
     const BELIEVES_DELAYED_ACKS: bool = true;
-    /// RTTs equal to the minimum.
-    const EQUAL_RTT: EqualRtt = EqualRtt::Renews;
+    /// Effect of an RTT equal to the minimum.
+    const EQUAL_RTT: EqualRtt = EqualRtt::KeepsStamp;
     /// ProbeRTT's smaller window is a matter of its gain, not only of its cap.
     const PROBE_RTT_GAIN: bool = true;
 
@@ -340,7 +340,7 @@ macro_rules! v2_rules {
         const MARKS_CUT_RATE: bool = true; // bbr2_adapt_lower_bounds
         const PROBE_END: ProbeEnd = ProbeEnd::TimeAndVolume; // bbr2_update_cycle_phase
         const PROBE_CREDIT_LASTS: bool = false; // bbr2_probe_inflight_hi_upward
-        const EQUAL_RTT: EqualRtt = EqualRtt::RenewsBoth; // bbr_update_min_rtt
+        const EQUAL_RTT: EqualRtt = EqualRtt::RenewsBothFilters; // bbr_update_min_rtt
         const SMALL_BURST_RATE: u64 = 1_200_000 / 8; // bbr_min_tso_rate, in bits a second
     };
 }
@@ -354,7 +354,7 @@ impl Rules for Linux {
     const PLATEAU: Plateau = Plateau::EverySample; // bbr_check_full_bw_reached
     const STARTUP_BOUND: StartupBound = StartupBound::InflightOrLatest; // bbr_handle_queue_too_high_in_startup
     const TIMEOUT: Timeout = Timeout::LargerWindowBounds; // bbr_set_state
-    const EQUAL_RTT: EqualRtt = EqualRtt::RenewsLong; // bbr_update_min_rtt
+    const EQUAL_RTT: EqualRtt = EqualRtt::RenewsMinRtt; // bbr_update_min_rtt
 }
 
 impl Rules for V2 {
