@@ -51,7 +51,7 @@ fn run(config: &AlgorithmConfig, rounds: u32, seed: u64) -> u64 {
         ack(&mut cc, now, i, &token);
         let found = cc.snapshot();
         let may_send = u64::from(pacer.may_send(now));
-        sum = sum.wrapping_add(cc.cwnd_bytes() ^ cc.pacing_rate().as_bits_per_sec() ^ cc.send_quantum() ^ may_send);
+        sum = sum.wrapping_add(cc.cwnd_bytes() ^ cc.pacing_rate().map_or(0, |rate| rate.as_bits_per_sec()) ^ cc.send_quantum() ^ may_send);
         sum = sum.wrapping_add(found.bw.as_bits_per_sec() ^ cc.state() as u64 ^ u64::from(cc.min_tso_segs()));
     }
     sum

@@ -44,9 +44,8 @@ impl Algorithm for Fixed {
         self.cwnd
     }
 
-    /// No rate of its own: bursts of one packet.
-    fn pacing_rate(&self) -> Rate {
-        Rate::bits_per_sec(8)
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
     }
 
     fn needs_pacing(&self) -> bool {

@@ -28,8 +28,8 @@ pub struct Outputs {
     pub cwnd: u32,
     /// The window in bytes.
     pub cwnd_bytes: u64,
-    /// The rate at which to send.
-    pub pacing_rate: Rate,
+    /// The rate at which to send; `None` of an algorithm that has none.
+    pub pacing_rate: Option<Rate>,
     /// Samples of what is in flight now would measure the algorithm, not the path.
     pub is_app_limited: bool,
 }
@@ -109,8 +109,8 @@ pub trait Algorithm: Sealed {
         self.cwnd() as u64 * mss as u64
     }
 
-    /// The rate at which to send.
-    fn pacing_rate(&self) -> Rate;
+    /// The rate at which to send; `None` of an algorithm that has none.
+    fn pacing_rate(&self) -> Option<Rate>;
 
     /// The size of a burst in bytes, where the algorithm decides on it by itself.
     fn own_quantum(&self) -> Option<u64> {
@@ -340,8 +340,8 @@ impl Algorithm for AnyAlgorithm {
         each!(&self.0, flow => Algorithm::cwnd_bytes(flow, mss))
     }
 
-    fn pacing_rate(&self) -> Rate {
-        each!(&self.0, flow => flow.pacing_rate())
+    fn pacing_rate(&self) -> Option<Rate> {
+        each!(&self.0, flow => Algorithm::pacing_rate(flow))
     }
 
     #[inline(always)]

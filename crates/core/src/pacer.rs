@@ -26,9 +26,10 @@ impl Pacer {
         Self { next: now }
     }
 
-    /// `bytes` leave now, at this rate ([`crate::Controller::pacing_rate`]).
+    /// `bytes` leave now, at this rate ([`crate::Controller::pacing_rate`]); without a rate, the next packet need not wait.
     #[inline]
-    pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate) {
+    pub fn on_sent(&mut self, now: Time, bytes: u64, rate: impl Into<Option<Rate>>) {
+        let Some(rate) = rate.into() else { return };
         let late = now.since(self.next);
         let span = rate.time_for(bytes);
         let credit = late.min(Span::nanos(span.as_nanos() / 2));
@@ -73,6 +74,13 @@ mod tests {
         assert_eq!(pacer.next_send_time().as_micros(), 2_000, "200 µs late, and all of it made up for");
         pacer.on_sent(Time::micros(9_000), 1_000, RATE);
         assert_eq!(pacer.next_send_time().as_micros(), 9_500);
+    }
+
+    #[test]
+    fn without_a_rate_the_next_packet_may_leave_at_once() {
+        let mut pacer = Pacer::new(Time::ZERO);
+        pacer.on_sent(Time::ZERO, 1_000_000, None);
+        assert!(pacer.may_send(Time::ZERO));
     }
 
     #[test]

@@ -3,20 +3,18 @@
 
 mod pipe;
 
-use bbrlab_core::{ALGORITHMS, AckInfo, CaState, Controller, Flight, Loss, Rng, Sent, Span, State, Time, Token};
+use bbrlab_core::{
+    ALGORITHMS, AckInfo, CaState, Controller, Flight, Loss, Pacer, Rate, Rng, Sent, Span, State, Time, Token,
+};
 use pipe::{BBRS, Pipe, ack, controller, info, send};
 
 #[test]
 fn a_guessed_first_rate_does_not_outlive_the_first_rtt_of_an_application_limited_flow() {
     for name in BBRS {
         let mut pipe = Pipe::new(controller(name, None));
-        let guessed = pipe.cc.pacing_rate();
+        let guessed = pipe.pacing_bps();
         pipe.run(200_000, 2);
-        assert!(
-            pipe.cc.pacing_rate().as_bits_per_sec() < guessed.as_bits_per_sec() / 10,
-            "{name} {:?} from {guessed:?}",
-            pipe.cc.pacing_rate()
-        );
+        assert!(pipe.pacing_bps() < guessed / 10, "{name} {} from {guessed}", pipe.pacing_bps());
     }
 }
 
@@ -175,7 +173,7 @@ fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
             for _ in 0..400 {
                 event(&mut cc, &mut rng, &mut now, &mut tokens);
                 assert!(
-                    cc.cwnd() >= 1 && cc.pacing_rate().as_bits_per_sec() > 0 && cc.send_quantum() > 0,
+                    cc.cwnd() >= 1 && cc.pacing_rate() != Some(Rate::bits_per_sec(0)) && cc.send_quantum() > 0,
                     "{} {seed}",
                     info.name
                 );
@@ -185,11 +183,26 @@ fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
     }
 }
 
+/// Goal: the README's rule, "no faster than its pacing rate", stalls no algorithm, `fixed` without a rate included.
+#[test]
+fn a_host_that_paces_every_algorithm_may_send_again_within_a_second() {
+    for info in ALGORITHMS {
+        let mut cc = controller(info.name, None);
+        let mut pacer = Pacer::new(Time::ZERO);
+        send(&mut cc, Time::ZERO);
+        pacer.on_sent(Time::ZERO, 1_200, cc.pacing_rate());
+        assert!(pacer.may_send(Time::ZERO + Span::secs(1)), "{}: {:?}", info.name, cc.pacing_rate());
+        assert_eq!(cc.pacing_rate().is_none(), info.name == "fixed", "{}", info.name);
+        cc.set_max_pacing_rate(Some(Rate::bits_per_sec(1_000_000)));
+        assert!(cc.pacing_rate() <= Some(Rate::bits_per_sec(1_000_000)) && cc.pacing_rate().is_some(), "{}", info.name);
+    }
+}
+
 #[test]
 fn every_algorithm_has_a_window_and_a_rate_before_anything_has_happened() {
     for info in ALGORITHMS {
         let cc = controller(info.name, None);
-        assert!(cc.cwnd() == 10 && cc.pacing_rate().as_bits_per_sec() > 0, "{}", info.name);
+        assert!(cc.cwnd() == 10 && cc.pacing_rate() != Some(Rate::bits_per_sec(0)), "{}", info.name);
         assert_eq!(cc.ca_state(), CaState::Open);
     }
 }

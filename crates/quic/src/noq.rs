@@ -384,7 +384,7 @@ impl congestion::Controller for Adapter {
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = flow.cc.cwnd_bytes();
         if flow.cc.needs_pacing() {
-            metrics.pacing_rate = Some(flow.cc.pacing_rate().as_bytes_per_sec());
+            metrics.pacing_rate = flow.cc.pacing_rate().map(|rate| rate.as_bytes_per_sec());
             metrics.send_quantum = Some(flow.cc.send_quantum());
         }
         metrics

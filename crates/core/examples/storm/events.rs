@@ -76,7 +76,7 @@ impl Storm {
     fn check(&self) {
         let cc = &self.cc;
         assert!(cc.cwnd() >= 1 && cc.cwnd_bytes() >= 1, "window {} packets, {} bytes", cc.cwnd(), cc.cwnd_bytes());
-        assert!(cc.pacing_rate().as_bits_per_sec() > 0, "no rate");
+        assert!(cc.pacing_rate().is_none_or(|rate| rate.as_bits_per_sec() > 0), "a rate of nothing");
         assert!(cc.send_quantum() > 0 && cc.min_tso_segs() >= 1, "no quantum");
         let _ = (cc.in_slow_start(), cc.state(), cc.snapshot(), cc.rtt().rto(), cc.in_flight(), cc.mss());
     }

@@ -52,8 +52,8 @@ impl<V: Part> Algorithm for Bbr1<V> {
     }
 
     #[inline]
-    fn pacing_rate(&self) -> Rate {
-        Self::pacing_rate(self)
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(Self::pacing_rate(self))
     }
 
     #[inline]

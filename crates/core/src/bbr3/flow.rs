@@ -86,8 +86,8 @@ impl<R: Rules> Algorithm for Bbr3<R> {
     }
 
     #[inline]
-    fn pacing_rate(&self) -> Rate {
-        Self::pacing_rate(self)
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(Self::pacing_rate(self))
     }
 
     #[inline]

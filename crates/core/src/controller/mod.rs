@@ -34,7 +34,7 @@ pub struct Controller<A: Algorithm = AnyAlgorithm> {
     /// The outputs after the last event: hosts ask for them far more often than they change.
     cwnd: u32,
     cwnd_bytes: u64,
-    pacing_rate: Rate,
+    pacing_rate: Option<Rate>,
     mss: u32,
     ca_state: CaState,
     /// The latest moment that the host named: an earlier one counts as this.
@@ -87,7 +87,7 @@ impl<A: Algorithm> Controller<A> {
             algorithm,
             cwnd: 0,
             cwnd_bytes: 0,
-            pacing_rate: Rate::bits_per_sec(0),
+            pacing_rate: None,
             mss: init.mss.max(1),
             ca_state: CaState::Open,
             now: init.now,
@@ -148,7 +148,8 @@ impl<A: Algorithm> Controller<A> {
             self.raise_outputs(cwnd_bytes, rate);
         }
         if let Some(most) = self.init.max_pacing_rate {
-            self.pacing_rate = self.pacing_rate.min(most.max(LEAST_RATE));
+            let most = most.max(LEAST_RATE);
+            self.pacing_rate = Some(self.pacing_rate.map_or(most, |rate| rate.min(most)));
         }
         outputs.is_app_limited
     }
@@ -159,7 +160,7 @@ impl<A: Algorithm> Controller<A> {
             self.cwnd_bytes = cwnd_bytes;
             self.cwnd = whole_packets(cwnd_bytes, self.mss);
         }
-        self.pacing_rate = self.pacing_rate.max(rate);
+        self.pacing_rate = self.pacing_rate.map(|own| own.max(rate));
     }
 
     /// Time never runs backwards.

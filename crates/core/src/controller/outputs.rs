@@ -29,9 +29,10 @@ impl<A: Algorithm> Controller<A> {
         self.flight
     }
 
-    /// The rate at which to send. Enforce it if [`Self::needs_pacing`], by a [`crate::Pacer`] for instance; it also sizes bursts.
+    /// The rate at which to send; `None` where neither the algorithm nor [`Self::set_max_pacing_rate`] sets one. Enforce it if
+    /// [`Self::needs_pacing`], by a [`crate::Pacer`] for instance; it also sizes bursts.
     #[inline]
-    pub const fn pacing_rate(&self) -> Rate {
+    pub const fn pacing_rate(&self) -> Option<Rate> {
         self.pacing_rate
     }
 
@@ -51,7 +52,7 @@ impl<A: Algorithm> Controller<A> {
         if let Some(bytes) = self.own_quantum() {
             return bytes;
         }
-        let burst = (self.pacing_rate().as_bytes_per_sec() >> 10).min(65_536);
+        let burst = self.pacing_rate().map_or(0, |rate| rate.as_bytes_per_sec() >> 10).min(65_536);
         burst.max(u64::from(self.min_tso_segs()) * u64::from(self.mss))
     }
 

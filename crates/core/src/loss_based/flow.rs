@@ -64,8 +64,8 @@ impl Algorithm for LossBased {
     }
 
     #[inline]
-    fn pacing_rate(&self) -> Rate {
-        Self::pacing_rate(self)
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(Self::pacing_rate(self))
     }
 
     fn needs_pacing(&self) -> bool {

@@ -56,8 +56,8 @@ impl Algorithm for Variant {
     }
 
     #[inline(never)]
-    fn pacing_rate(&self) -> Rate {
-        each!(self, flow => flow.pacing_rate())
+    fn pacing_rate(&self) -> Option<Rate> {
+        each!(self, flow => Algorithm::pacing_rate(flow))
     }
 
     fn min_tso_segs(&self) -> u32 {
@@ -104,8 +104,8 @@ impl Algorithm for Davis {
         self.outputs().0
     }
 
-    fn pacing_rate(&self) -> Rate {
-        self.outputs().1
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(self.outputs().1)
     }
 
     /// It counts on its window; the rate is for bursts, and for hosts that pace everyone.

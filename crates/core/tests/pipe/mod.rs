@@ -88,6 +88,12 @@ impl Pipe {
         }
     }
 
+    /// The pacing rate in bit/s; 0 without one.
+    #[allow(dead_code, reason = "not every test that shares this file reads it")]
+    pub fn pacing_bps(&self) -> u64 {
+        self.cc.pacing_rate().map_or(0, |rate| rate.as_bits_per_sec())
+    }
+
     /// Runs for `us` with at most `limit` packets in flight because the receiver's window is that small: no bubble, nothing to mark.
     pub fn run_held_back(&mut self, us: u64, limit: u32) {
         self.is_held_back = true;
@@ -104,7 +110,8 @@ impl Pipe {
                 let token = send(&mut self.cc, Time::micros(self.now_us));
                 self.free_us = self.free_us.max(self.now_us) + self.packet_us;
                 self.in_flight.push((self.free_us + self.rtt_us, token));
-                may_send_us = may_send_us.max(self.now_us) + self.cc.pacing_rate().time_for(MSS.into()).as_micros();
+                may_send_us = may_send_us.max(self.now_us)
+                    + self.cc.pacing_rate().map_or(0, |rate| rate.time_for(MSS.into()).as_micros());
                 self.next += 1;
             }
             if self.out() == limit && limit < self.cc.cwnd() && !self.is_held_back {

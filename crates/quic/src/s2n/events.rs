@@ -40,10 +40,8 @@ impl Published {
                 publisher.on_bbr_state_changed(state);
             }
         }
-        if !cc.needs_pacing() {
-            return;
-        }
-        let rate = cc.pacing_rate().as_bytes_per_sec();
+        let Some(rate) = cc.pacing_rate().filter(|_| cc.needs_pacing()) else { return };
+        let rate = rate.as_bytes_per_sec();
         if self.pacing_bytes_per_s != Some(rate) {
             self.pacing_bytes_per_s = Some(rate);
             let burst = u32::try_from(cc.send_quantum()).unwrap_or(u32::MAX);

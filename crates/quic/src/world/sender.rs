@@ -177,7 +177,7 @@ impl Sender {
             cwnd: cc.cwnd_bytes(),
             in_flight: cc.in_flight().bytes,
             mss: cc.mss(),
-            pacing_bps: if cc.needs_pacing() { cc.pacing_rate().as_bits_per_sec() } else { 0 },
+            pacing_bps: cc.pacing_rate().filter(|_| cc.needs_pacing()).map_or(0, |rate| rate.as_bits_per_sec()),
             bw_bps: snapshot.bw.as_bits_per_sec(),
             min_rtt: snapshot.min_rtt,
         };

@@ -2,7 +2,7 @@
 //! virtual time that has such flows.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{NANOS_PER_SEC, Span, State, Time};
+use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
 use crate::metrics::Histogram;
 use crate::path::flow_seed;
@@ -211,7 +211,7 @@ impl Flow {
         let snapshot = cc.snapshot();
         column.cwnd.push(cc.cwnd());
         column.inflight.push(self.sender.in_flight());
-        column.pacing_bps.push(if self.sender.is_paced() { cc.pacing_rate().as_bits_per_sec() } else { 0 });
+        column.pacing_bps.push(self.sender.pacing_rate().map_or(0, Rate::as_bits_per_sec));
         column.bw_bps.push(snapshot.bw.as_bits_per_sec());
         column.rtt_us.push(self.stats.last_rtt_us);
         column.min_rtt_us.push(snapshot.min_rtt.map_or(0, |rtt| rtt.as_micros() as u32));

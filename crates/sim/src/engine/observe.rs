@@ -106,7 +106,7 @@ fn tell_sent(observer: &mut dyn Observer, now: Time, index: usize, sender: &Send
         segments_before: sender.stats.segments - u64::from(segments),
         in_flight: sender.in_flight(),
         cwnd: sender.cc.cwnd(),
-        pacing: sender.is_paced().then(|| sender.cc.pacing_rate()),
+        pacing: sender.pacing_rate(),
         burst_bytes: sender.largest_burst(),
         by_timer: sender.stats.probes + sender.stats.rto,
     });

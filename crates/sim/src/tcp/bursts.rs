@@ -26,12 +26,17 @@ impl Sender {
         if let Some(bytes) = self.cc.own_quantum() {
             return bytes.min(self.tso_max);
         }
-        let mut bytes = self.cc.pacing_rate().as_bytes_per_sec() >> 10;
+        let mut bytes = self.bytes_a_millisecond();
         let shift = self.min_rtt_us >> TSO_RTT_LOG;
         if shift < 17 {
             bytes += self.tso_max >> shift;
         }
         bytes.min(self.tso_max)
+    }
+
+    /// Bytes in about a millisecond at the algorithm's rate; 0 without one, so that bursts are the smallest.
+    pub(super) fn bytes_a_millisecond(&self) -> u64 {
+        self.cc.pacing_rate().map_or(0, |rate| rate.as_bytes_per_sec() >> 10)
     }
 
     /// Segments of one burst.

@@ -108,7 +108,7 @@ impl Sender {
         info.is_duplicate = !seen.advanced;
         info.is_ack_delayed = seen.short_only && prior_sacked == 0 && delivered == 1;
         info.may_raise_cwnd = Some(if self.rack.reordering > REORDERING { progress } else { seen.acked > 0 });
-        info.is_unpaced = !self.is_paced();
+        info.is_unpaced = self.pacing_rate().is_none();
         self.cc.on_ack(open, &info);
         if seen.new_data_first && self.write(now, u32::MAX, out) == 0 {
             self.frto = false; // nothing may leave that could tell

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use bbrlab_core::{Controller, Flight, Init, Sent, Span, Time, Token};
+use bbrlab_core::{Controller, Flight, Init, Rate, Sent, Span, Time, Token};
 
 use super::app::App;
 use super::packet::{Segment, mark};
@@ -355,7 +355,7 @@ impl Sender {
             return false;
         }
         let burst = self.burst_bytes();
-        let limit = (TSQ_MIN_BURSTS * burst).max(self.cc.pacing_rate().as_bytes_per_sec() >> 10);
+        let limit = (TSQ_MIN_BURSTS * burst).max(self.bytes_a_millisecond());
         self.tsq_blocked = self.host_queue > limit;
         self.tsq_blocked
     }
@@ -479,8 +479,10 @@ impl Sender {
         let late = now.since(self.wstamp);
         self.wstamp = self.wstamp.max(now);
         self.data_segments_out += u64::from(segments);
-        if self.paced && self.data_segments_out >= UNPACED_SEGMENTS {
-            let mut span = self.cc.pacing_rate().time_for(bytes);
+        if self.data_segments_out >= UNPACED_SEGMENTS
+            && let Some(rate) = self.pacing_rate()
+        {
+            let mut span = rate.time_for(bytes);
             span = Span::nanos(span.as_nanos() - late.as_nanos().min(span.as_nanos() / 2));
             self.wstamp += span;
         }
@@ -493,9 +495,9 @@ impl Sender {
         self.wstamp
     }
 
-    /// Whether the pacer is in force.
-    pub const fn is_paced(&self) -> bool {
-        self.paced
+    /// The rate that the pacer enforces; `None` without a pacer, or without a rate to enforce.
+    pub const fn pacing_rate(&self) -> Option<Rate> {
+        if self.paced { self.cc.pacing_rate() } else { None }
     }
 
     /// The token of a segment in the scoreboard.
