@@ -19,9 +19,15 @@ printf '\n[workspace]\n' >>Cargo.toml # the folders above are none of its own
 for file in README.md LICENSE-APACHE LICENSE-MIT; do
     [ -s "$file" ] || { echo "package: $file is missing" >&2; exit 1; }
 done
+# What semantic versioning does not cover is for those who name it.
+if sed -n '/^default = \[/,/\]/p' Cargo.toml | grep -q inside; then
+    echo "package: the feature inside, exempt from semantic versioning, is on by default" >&2
+    exit 1
+fi
 # Unoptimised: this is about what is in the package; `make tests` runs the same tests with the workspace's profile.
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline --no-default-features
+CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline --all-features
 if [ -n "${BBRLAB_MSRV_CARGO:-}" ]; then
     CARGO_TARGET_DIR=$target/package-msrv "$BBRLAB_MSRV_CARGO" test --quiet --offline
     echo "package: built and tested with $("$BBRLAB_MSRV_CARGO" --version) too"

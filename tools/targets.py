@@ -20,7 +20,7 @@ OUT = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target
 
 # Parts of the face.
 PARTS = ["bbr1", "bbr2", "bbr3", "bbr3_linux", "cpa", "acd", "bbrs", "apg", "davis", "cubic", "reno"]
-# What cargo would switch on of core.
+# All of core's features, so that nothing is left unchecked.
 FEATURES = ["--cfg", 'feature="variants"', "--cfg", 'feature="inside"']
 
 # What the verifier grants a chain of calls, and the unit in which it counts a function's share. Source: Linux
