@@ -32,7 +32,7 @@ fn flight(packets: u32) -> Flight {
 
 fn run(config: &AlgorithmConfig, rounds: u32, seed: u64) -> u64 {
     let mut now = Time::ZERO;
-    let mut cc = Controller::new(config, &Init::new(now, MSS, seed));
+    let mut cc = Controller::new(config, &Init::new(now).with_mss(MSS).with_seed(seed));
     if seed & 1 == 1 {
         cc = cc.with_host_recovery();
     }

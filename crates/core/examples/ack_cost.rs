@@ -23,7 +23,7 @@ trait Driven {
     fn on_sent(&mut self, now: Time, in_flight: u32) -> Token;
     fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]);
     fn cwnd(&self) -> u32;
-    fn pacing_rate(&self) -> Rate;
+    fn pacing_rate(&self) -> Option<Rate>;
 }
 
 /// What the toy transport knows at an ACK.
@@ -86,7 +86,7 @@ impl<A: Algorithm> Driven for Bare<A> {
         self.bbr.cwnd()
     }
 
-    fn pacing_rate(&self) -> Rate {
+    fn pacing_rate(&self) -> Option<Rate> {
         self.bbr.pacing_rate()
     }
 }
@@ -128,7 +128,7 @@ impl<A: Algorithm> Driven for Tcp<A> {
         self.0.cwnd()
     }
 
-    fn pacing_rate(&self) -> Rate {
+    fn pacing_rate(&self) -> Option<Rate> {
         self.0.pacing_rate()
     }
 }
@@ -158,7 +158,7 @@ impl<A: Algorithm> Driven for Quic<A> {
         self.0.cwnd()
     }
 
-    fn pacing_rate(&self) -> Rate {
+    fn pacing_rate(&self) -> Option<Rate> {
         self.0.pacing_rate()
     }
 }
@@ -181,8 +181,8 @@ impl Driven for Nothing {
         black_box(400)
     }
 
-    fn pacing_rate(&self) -> Rate {
-        black_box(RATE)
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(black_box(RATE))
     }
 }
 
@@ -201,7 +201,7 @@ fn drive(driven: &mut impl Driven, acks: u64) -> u64 {
             let token = driven.on_sent(now, in_flight);
             link_free = link_free.max(now) + RATE.time_for(u64::from(MSS) + 66);
             ring[next as usize % RING] = (token, link_free + RTT);
-            pacer = now + driven.pacing_rate().time_for(u64::from(MSS));
+            pacer = now + driven.pacing_rate().map_or(Span::ZERO, |rate| rate.time_for(u64::from(MSS)));
             next += 1;
             continue;
         }
@@ -239,7 +239,7 @@ fn main() {
         return sizes();
     }
     let acks: u64 = args.get(2).and_then(|text| text.parse().ok()).expect(usage);
-    let init = Init::new(Time::ZERO, MSS, 1);
+    let init = Init::new(Time::ZERO).with_mss(MSS).with_seed(1);
     let sampler = RateSampler::new(Time::ZERO);
     let bbr1 = || Bbr1::new(&Bbr1Params::default(), &init);
     let done = match name.as_str() {

@@ -6,7 +6,7 @@
 //! ```
 //! use bbrlab_core::concrete::{BbrCpa, acd_base};
 //! use bbrlab_core::{AcdParams, Bbr1Params, CpaParams, Init, Time, concrete::BbrAcd};
-//! let init = Init::new(Time::ZERO, 1448, 1);
+//! let init = Init::new(Time::ZERO).with_mss(1448).with_seed(1);
 //! let mut flow = BbrCpa::with(&Bbr1Params::default(), &CpaParams::default(), &init);
 //! let other = BbrAcd::with(&acd_base(), &AcdParams::default(), &init);
 //! assert_eq!((flow.cwnd(), other.cwnd()), (10, 10));

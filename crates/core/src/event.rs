@@ -22,7 +22,13 @@ pub enum CaState {
     Loss,
 }
 
-/// What an algorithm starts from. Only the first three are needed; the rest has the values of [`Init::new`].
+/// Start of an algorithm: a moment, with defaults for all that a host does not set.
+///
+/// ```
+/// use bbrlab_core::{Init, Time};
+/// let init = Init::new(Time::ZERO).with_mss(1_440).with_seed(7);
+/// assert_eq!((init.mss, init.seed, init.initial_cwnd), (1_440, 7, 10));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Init {
@@ -55,12 +61,13 @@ pub struct Init {
 }
 
 impl Init {
-    /// Linux's usual start: ten packets, no bound on window or rate, SACK.
-    pub const fn new(now: Time, mss: u32, seed: u64) -> Self {
+    /// Full packets of 1200 bytes, the least that QUIC allows (RFC 9000 §14.1), and Linux's usual start: ten packets, no bound on
+    /// window or rate, SACK. The seed is 0: give each connection its own by [`Init::with_seed`].
+    pub const fn new(now: Time) -> Self {
         Self {
             now,
-            mss,
-            seed,
+            mss: 1_200,
+            seed: 0,
             initial_cwnd: 10,
             srtt: None,
             cwnd_clamp: u32::MAX,
@@ -72,6 +79,20 @@ impl Init {
             lost: 0,
             tick: None,
         }
+    }
+
+    /// Payload bytes of a full packet; 0 is taken for 1.
+    #[must_use]
+    pub const fn with_mss(mut self, bytes: u32) -> Self {
+        self.mss = bytes;
+        self
+    }
+
+    /// Seed of the algorithm's random numbers. Connections with different seeds probe at different times.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
     }
 }
 

@@ -203,15 +203,26 @@ impl AckBatch {
     }
 }
 
-/// An ACK whose deliveries are counted, and which [`crate::Controller::on_ack`] has to end. Losses, marks and changes of the host's
+/// An ACK whose deliveries are counted, and which [`crate::Controller::on_ack`] ends. Losses, marks and changes of the host's
 /// recovery state that belong to it come in between.
+///
+/// The controller ends an ACK that its host dropped when the next one is delivered, as if by [`AckInfo::NONE`]; one handed to
+/// [`crate::Controller::on_ack`] after that changes nothing.
 #[derive(Debug)]
 #[must_use = "end the ACK with Controller::on_ack"]
 pub struct OpenAck {
     pub(crate) epoch: u16,
+    /// Number of the ACK that it ends.
+    pub(crate) serial: u32,
+    pub(crate) packets: u64,
+}
+
+/// Data that the end of an ACK needs of its beginning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckStart {
+    pub(crate) now: Time,
     pub(crate) prior_in_flight: Flight,
     pub(crate) send_time: Option<Time>,
-    pub(crate) packets: u64,
 }
 
 impl OpenAck {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use core::ops::{Add, AddAssign, Sub};
+use core::time::Duration;
 
 use crate::wide;
 
@@ -129,6 +130,27 @@ impl Rate {
     }
 }
 
+impl From<Duration> for Span {
+    /// Exact up to 584 years; what is longer becomes that.
+    fn from(duration: Duration) -> Self {
+        let whole = wide::saturating_mul(duration.as_secs(), NANOS_PER_SEC);
+        Self(whole.saturating_add(duration.subsec_nanos().into()))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_nanos(span.0)
+    }
+}
+
+impl From<Duration> for Time {
+    /// The moment so long after the host's start of time, as `Instant::elapsed` of that start gives it.
+    fn from(since_start: Duration) -> Self {
+        Self(Span::from(since_start).0)
+    }
+}
+
 impl Add<Span> for Time {
     type Output = Self;
     fn add(self, span: Span) -> Self {
@@ -172,6 +194,16 @@ mod tests {
     fn bytes_in_a_span_is_the_inverse_of_time_for() {
         let rate = Rate(10_000_000);
         assert_eq!(rate.bytes_in(rate.time_for(1514)), 1514);
+    }
+
+    #[test]
+    fn spans_and_moments_convert_to_and_from_the_standard_duration() {
+        let span = Span::micros(1_500_001);
+        assert_eq!(Duration::from(span), Duration::from_micros(1_500_001));
+        assert_eq!(Span::from(Duration::from(span)), span);
+        assert_eq!(Time::from(Duration::from_millis(7)), Time::micros(7_000));
+        assert_eq!(Span::from(Duration::MAX), Span(u64::MAX));
+        assert_eq!(Span::from(Duration::from(Span(u64::MAX))), Span(u64::MAX));
     }
 
     #[test]

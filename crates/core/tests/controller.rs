@@ -183,6 +183,60 @@ fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
     }
 }
 
+/// Goal: a host that drops an `OpenAck` loses no update of the model, only some time: the next ACK takes it in.
+#[test]
+fn an_ack_whose_end_the_host_drops_reaches_the_model_with_the_next_one() {
+    for info in ALGORITHMS {
+        let (mut ended, mut dropped) = (controller(info.name, None), controller(info.name, None));
+        for number in 0..200_u64 {
+            let (sent, now) = (Time::micros(40_000 * number), Time::micros(40_000 * (number + 1)));
+            for (cc, drops) in [(&mut ended, false), (&mut dropped, number < 199)] {
+                let token = send(cc, sent);
+                let mut batch = cc.begin_ack(now);
+                batch.delivered(&token, number);
+                let open = cc.on_delivered(batch);
+                if drops {
+                    drop(open);
+                } else {
+                    cc.on_ack(open, &AckInfo::NONE);
+                }
+            }
+        }
+        assert_eq!(dropped.sampler().delivered(), ended.sampler().delivered(), "{}", info.name);
+        assert_eq!(dropped.snapshot().min_rtt, ended.snapshot().min_rtt, "{}", info.name);
+        assert_eq!(dropped.snapshot().bw, ended.snapshot().bw, "{}", info.name);
+        assert_eq!(dropped.state(), ended.state(), "{}", info.name);
+    }
+}
+
+#[test]
+fn an_ack_that_the_controller_ended_itself_is_not_ended_again() {
+    let mut cc = controller("bbr1", None);
+    let tokens = [send(&mut cc, Time::micros(1)), send(&mut cc, Time::micros(2))];
+    let mut open = tokens.iter().zip(0_u64..).map(|(token, number)| {
+        let mut batch = cc.begin_ack(Time::micros(40_000 + number));
+        batch.delivered(token, number);
+        cc.on_delivered(batch)
+    });
+    let (first, second) = (open.next().unwrap(), open.next().unwrap());
+    drop(open);
+    let before = cc.snapshot();
+    cc.on_ack(first, &AckInfo::NONE);
+    assert_eq!(cc.snapshot(), before, "the second ACK's beginning ended the first one");
+    cc.on_ack(second, &AckInfo::NONE);
+    assert_eq!(cc.in_flight(), Flight::NONE);
+}
+
+#[test]
+fn a_packet_may_leave_if_the_window_has_room_for_it_or_nothing_is_in_flight() {
+    let mut cc = controller("reno", None);
+    assert!(cc.can_send(u64::MAX), "nothing is in flight");
+    while cc.can_send(1_448) {
+        send(&mut cc, Time::ZERO);
+    }
+    assert!(cc.in_flight().bytes <= cc.cwnd_bytes() && cc.in_flight().bytes + 1_448 > cc.cwnd_bytes());
+}
+
 /// Goal: the README's rule, "no faster than its pacing rate", stalls no algorithm, `fixed` without a rate included.
 #[test]
 fn a_host_that_paces_every_algorithm_may_send_again_within_a_second() {

@@ -31,7 +31,7 @@ fn flight(tx_in_flight: u32, lost: u32) -> FlightSample {
 
 impl Hand {
     fn new(edit: impl FnOnce(&mut Init)) -> Self {
-        let mut init = Init::new(Time::ZERO, 1_000, 1);
+        let mut init = Init::new(Time::ZERO).with_mss(1_000).with_seed(1);
         init.srtt = Some(RTT);
         edit(&mut init);
         let delivered = init.delivered;

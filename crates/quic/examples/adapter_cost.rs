@@ -291,7 +291,8 @@ fn main() {
     let [_, host, name, acks] = &args[..] else { panic!("{usage}") };
     let acks: u64 = acks.parse().expect(usage);
     let config = AlgorithmConfig::named(name).expect(usage);
-    let (cc, pacer) = (Controller::new(&config, &Init::new(Time::ZERO, SIZE, 2)), Pacer::new(Time::ZERO));
+    let (cc, pacer) =
+        (Controller::new(&config, &Init::new(Time::ZERO).with_mss(SIZE).with_seed(2)), Pacer::new(Time::ZERO));
     let done = match host.as_str() {
         "bytes" => drive(ByBytes { cc, pacer, origin: NoopClock.get_time() }, acks),
         "packets" => drive(ByPackets { cc, pacer, origin: origin() }, acks),

@@ -82,7 +82,7 @@ impl Factory {
     /// A controller of a connection that begins now.
     pub fn make(&self, now: Instant, mtu: u16) -> Adapter {
         let made = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut init = Init::new(Time::ZERO, mtu.into(), self.seed.wrapping_add(made));
+        let mut init = Init::new(Time::ZERO).with_mss(mtu.into()).with_seed(self.seed.wrapping_add(made));
         init.initial_cwnd = self.initial_window;
         let initial_window = u64::from(self.initial_window) * u64::from(mtu);
         Adapter(Mutex::new(Flow {

@@ -147,7 +147,7 @@ impl Adapter {
     }
 
     fn begin(&self, epoch: Timestamp) -> Box<Flow> {
-        let mut init = Init::new(Time::ZERO, self.mss, self.factory.seed);
+        let mut init = Init::new(Time::ZERO).with_mss(self.mss).with_seed(self.factory.seed);
         init.initial_cwnd = self.factory.initial_window;
         let cc = Controller::new(&self.factory.config, &init);
         let is_paced = cc.needs_pacing() || self.factory.paces_all;

@@ -37,7 +37,8 @@ impl BbrFlow {
     pub fn begin(record: &Record, hz: u32) -> (Self, Step) {
         let mut params = Bbr1Params::default();
         params.hz = hz;
-        let mut init = Init::new(Time::nanos(record.get(Field::ClockNs)), record.get32(Field::Mss), 0);
+        let mut init =
+            Init::new(Time::nanos(record.get(Field::ClockNs))).with_mss(record.get32(Field::Mss)).with_seed(0);
         init.initial_cwnd = record.get32(Field::Cwnd);
         init.srtt = srtt(record);
         init.cwnd_clamp = record.get32(Field::CwndClamp);

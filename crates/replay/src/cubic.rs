@@ -25,7 +25,8 @@ impl CubicFlow {
     pub fn begin(record: &Record, hz: u32) -> (Self, Step) {
         let mut params = CubicParams::default();
         params.hz = hz;
-        let mut init = Init::new(Time::nanos(record.get(Field::ClockNs)), record.get32(Field::Mss), 0);
+        let mut init =
+            Init::new(Time::nanos(record.get(Field::ClockNs))).with_mss(record.get32(Field::Mss)).with_seed(0);
         init.initial_cwnd = record.get32(Field::Cwnd);
         init.cwnd_clamp = record.get32(Field::CwndClamp);
         let core = LossBased::cubic(&params, &init);

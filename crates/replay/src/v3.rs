@@ -163,7 +163,7 @@ impl V3Flow {
         self.note_handshake();
         self.delivered = Counter::default();
         self.asked = false;
-        let mut init = Init::new(Time::nanos(begin.now), begin.mss, 0);
+        let mut init = Init::new(Time::nanos(begin.now)).with_mss(begin.mss).with_seed(0);
         init.srtt = (begin.srtt_us > 0).then(|| Span::micros(begin.srtt_us.into()));
         init.min_rtt = begin.min_rtt_us.map(|rtt| Span::micros(rtt.into()));
         init.initial_cwnd = begin.cwnd;

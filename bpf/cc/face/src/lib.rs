@@ -245,7 +245,7 @@ impl Input {
 
     #[inline(always)]
     fn init(&self) -> Init {
-        let mut init = Init::new(Time::nanos(self.now_ns), self.mss, self.seed);
+        let mut init = Init::new(Time::nanos(self.now_ns)).with_mss(self.mss).with_seed(self.seed);
         init.initial_cwnd = self.cwnd;
         init.srtt = self.srtt();
         init.cwnd_clamp = self.cwnd_clamp;

@@ -43,7 +43,7 @@ pub struct Storm {
 impl Storm {
     pub fn new(config: &AlgorithmConfig, source: &mut impl Source) -> Self {
         let now = Time::nanos(source.u64() >> 1);
-        let mut init = Init::new(now, source.u32(), source.u64());
+        let mut init = Init::new(now).with_mss(source.u32()).with_seed(source.u64());
         init.initial_cwnd = source.u32();
         init.cwnd_clamp = source.some().map_or(u32::MAX, |most| u32::try_from(most).unwrap_or(u32::MAX));
         init.srtt = source.some().map(Span::nanos);

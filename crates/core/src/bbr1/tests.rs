@@ -30,7 +30,8 @@ impl Driver {
 
     fn with(params: &Bbr1Params) -> Self {
         let now_us = 1_000_000;
-        let init = Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(now_us), 1448, 1) };
+        let init =
+            Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(now_us)).with_mss(1448).with_seed(1) };
         Self { bbr: Bbr1::new(params, &init), now_us, delivered: 0, lost: 0, ca_state: CaState::Open }
     }
 

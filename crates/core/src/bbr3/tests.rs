@@ -213,7 +213,8 @@ impl Driver {
 
     fn with(params: &Bbr3Params, edition: Edition, edit: impl FnOnce(&mut Init)) -> Self {
         let now_us = 1_000_000;
-        let mut init = Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(now_us), MSS, 1) };
+        let mut init =
+            Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(now_us)).with_mss(MSS).with_seed(1) };
         edit(&mut init);
         let mut bbr = Flow { edition, bbr: Bbr3::new(params, &init) };
         bbr.init(params, &init);

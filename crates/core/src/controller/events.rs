@@ -204,6 +204,7 @@ impl<A: Algorithm> Controller<A> {
         self.uncounted = 0;
         self.limited_until = 0;
         self.epoch = self.epoch.checked_add(1).unwrap_or(1);
+        self.open = None;
         self.episode = self.episode.map(|_| Episode::default());
         self.resume = Resume::None;
         self.note_outputs();

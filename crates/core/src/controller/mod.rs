@@ -8,7 +8,7 @@ use crate::algorithm::AlgorithmConfig;
 use crate::episode::{Episode, Outcome};
 use crate::event::{Ack, CaState, Init, TxStart};
 use crate::flow::{Algorithm, AnyAlgorithm, Outputs};
-use crate::host::{AckBatch, AckInfo, AckRtt, Flight, OpenAck, Sent};
+use crate::host::{AckBatch, AckInfo, AckRtt, AckStart, Flight, OpenAck, Sent};
 use crate::resume::Resume;
 use crate::rtt::RttEstimator;
 use crate::sampler::{RateSampler, Token};
@@ -48,6 +48,9 @@ pub struct Controller<A: Algorithm = AnyAlgorithm> {
     /// The window was full when this volume had not been delivered yet.
     limited_until: u64,
     epoch: u16,
+    /// The ACK that is not ended yet, and its number.
+    open: Option<AckStart>,
+    serial: u32,
     /// The host keeps its own count of what is in flight.
     host_counts: bool,
     /// The controller's own loss recovery; `None` where the host has one.
@@ -97,6 +100,8 @@ impl<A: Algorithm> Controller<A> {
             uncounted: 0,
             limited_until: 0,
             epoch: 1,
+            open: None,
+            serial: 0,
             host_counts: false,
             episode: Some(Episode::default()),
             resume: Resume::None,
@@ -241,13 +246,17 @@ impl<A: Algorithm> Controller<A> {
     #[allow(clippy::inline_always, reason = "a batch that stays in registers costs nothing")]
     #[inline(always)]
     pub fn on_delivered(&mut self, batch: AckBatch) -> OpenAck {
-        let prior_in_flight = self.flight;
-        let open = OpenAck { epoch: batch.epoch, prior_in_flight, send_time: None, packets: batch.packets };
+        if self.open.is_some() {
+            self.end_dropped_ack();
+        }
+        let open = OpenAck { epoch: batch.epoch, serial: self.serial, packets: batch.packets };
         if batch.epoch != self.epoch {
             return open;
         }
-        self.clock(batch.now);
+        let prior_in_flight = self.flight;
+        let now = self.clock(batch.now);
         if batch.newest.epoch() != self.epoch {
+            self.open = Some(AckStart { now, prior_in_flight, send_time: None });
             return open;
         }
         let mut packets = batch.packets;
@@ -270,7 +279,8 @@ impl<A: Algorithm> Controller<A> {
             }
         }
         let send_time = if batch.newest.is_retransmit() { None } else { Some(batch.newest.send_time()) };
-        OpenAck { send_time, packets: gone, ..open }
+        self.open = Some(AckStart { now, prior_in_flight, send_time });
+        OpenAck { packets: gone, ..open }
     }
 
     /// Packets that were sent twice arrived twice, so the receiver says (DSACK), in the ACK that comes with it. They count as
@@ -321,10 +331,29 @@ impl<A: Algorithm> Controller<A> {
     #[allow(clippy::inline_always, reason = "most of it is what the host does not say, which only the caller knows")]
     #[inline(always)]
     pub fn on_ack(&mut self, open: OpenAck, info: &AckInfo) {
-        if open.epoch != self.epoch {
+        if open.epoch != self.epoch || open.serial != self.serial {
             return;
         }
-        let now = self.now; // which began with `on_delivered`
+        if let Some(start) = self.open.take() {
+            // The latest moment, which began with `on_delivered`: a host may hold an ACK for a while.
+            self.end_ack(&AckStart { now: self.now, ..start }, info);
+        }
+    }
+
+    /// Its host dropped the ACK that is open: the model takes it in all the same.
+    #[cold]
+    #[inline(never)]
+    fn end_dropped_ack(&mut self) {
+        if let Some(start) = self.open.take() {
+            self.end_ack(&start, &AckInfo::NONE);
+        }
+    }
+
+    #[allow(clippy::inline_always, reason = "most of it is what the host does not say, which only the caller knows")]
+    #[inline(always)]
+    fn end_ack(&mut self, open: &AckStart, info: &AckInfo) {
+        self.serial = self.serial.wrapping_add(1);
+        let now = open.now;
         // Linux `FLAG_ACK_MAYBE_DELAYED`: a lone short packet, and nothing else was delivered since it was sent.
         let one = if self.counts_bytes { self.mss.into() } else { 1 };
         let is_ack_delayed =

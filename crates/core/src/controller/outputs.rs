@@ -24,6 +24,12 @@ impl<A: Algorithm> Controller<A> {
         self.cwnd_bytes
     }
 
+    /// True if a packet of that size may leave now: the window has room for it, or nothing is in flight. Pacing is apart.
+    #[inline]
+    pub const fn can_send(&self, bytes: u64) -> bool {
+        self.flight.bytes == 0 || self.flight.bytes.saturating_add(bytes) <= self.cwnd_bytes
+    }
+
     /// What is in flight: the controller's count, or what the host said last.
     pub const fn in_flight(&self) -> Flight {
         self.flight

@@ -7,7 +7,7 @@ use crate::units::{Span, Time};
 const RTT: Span = Span::millis(100);
 
 fn init() -> Init {
-    Init { srtt: Some(RTT), ..Init::new(Time::micros(1_000_000), 1448, 1) }
+    Init { srtt: Some(RTT), ..Init::new(Time::micros(1_000_000)).with_mss(1448).with_seed(1) }
 }
 
 fn reno() -> LossBased {

@@ -39,7 +39,8 @@ fn begun<V: Replacement>(params: &V::Params) -> V {
 
 impl<V: Part> Driver<V> {
     fn new(part: V) -> Self {
-        let init = Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(1_000_000), 1448, 1) };
+        let init =
+            Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(1_000_000)).with_mss(1448).with_seed(1) };
         let bbr = Bbr1::with_part(&Bbr1Params { hz: 0, ..Bbr1Params::default() }, &init, part);
         Self { bbr, now_us: 1_000_000, delivered: 0, lost: 0, rtt_us: RTT_US, ca_state: CaState::Open }
     }
@@ -157,7 +158,8 @@ fn values_that_the_authors_did_not_publish_say_that_they_are_ours() {
 #[test]
 fn a_flow_that_begins_in_the_place_of_another_remembers_nothing_of_it() {
     fn check<V: Replacement + core::fmt::Debug>(params: &V::Params) {
-        let begin = Init { srtt: Some(Span::micros(25_000)), ..Init::new(Time::micros(9_000_000), 1200, 7) };
+        let begin =
+            Init { srtt: Some(Span::micros(25_000)), ..Init::new(Time::micros(9_000_000)).with_mss(1200).with_seed(7) };
         let base = Bbr1Params { pacing_margin: 2, ..Bbr1Params::default() };
         let fresh = Bbr1::<V>::with(&base, params, &begin);
         let mut used = Driver::new(begun::<V>(params));

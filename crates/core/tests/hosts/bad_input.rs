@@ -13,7 +13,7 @@ const MSS: u32 = 1_200;
 fn each(test: impl Fn(&str, &mut Controller, &[Token])) {
     for info in ALGORITHMS {
         let config = AlgorithmConfig::named(info.name).expect("a listed algorithm");
-        let mut cc = Controller::new(&config, &Init::new(Time::ZERO, MSS, 1));
+        let mut cc = Controller::new(&config, &Init::new(Time::ZERO).with_mss(MSS).with_seed(1));
         let tokens: Vec<_> = (0..10).map(|i| cc.on_sent(Time::micros(i * 100), &Sent::packet(MSS))).collect();
         acknowledge(&mut cc, 40_000, &tokens[0]);
         test(info.name, &mut cc, &tokens);
@@ -163,7 +163,7 @@ fn an_mss_of_nothing_is_one_byte() {
     });
     for info in ALGORITHMS {
         let config = AlgorithmConfig::named(info.name).expect("a listed algorithm");
-        outputs(info.name, &Controller::new(&config, &Init::new(Time::ZERO, 0, 1)));
+        outputs(info.name, &Controller::new(&config, &Init::new(Time::ZERO).with_mss(0).with_seed(1)));
     }
 }
 

@@ -69,7 +69,7 @@ impl Quic {
     pub fn new(plan: &Plan) -> Self {
         let config = AlgorithmConfig::named(plan.algorithm).expect("a listed algorithm");
         let mut quic = Self {
-            cc: Controller::new(&config, &Init::new(Time::ZERO, plan.mss, plan.seed)),
+            cc: Controller::new(&config, &Init::new(Time::ZERO).with_mss(plan.mss).with_seed(plan.seed)),
             plan: plan.clone(),
             now: Time::ZERO,
             out: Outcome::default(),

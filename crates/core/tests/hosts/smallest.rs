@@ -38,7 +38,7 @@ impl Smallest {
     pub fn new(name: &'static str, shape: Shape, app: App) -> Self {
         let config = AlgorithmConfig::named(name).expect("a listed algorithm");
         Self {
-            cc: Controller::new(&config, &Init::new(Time::ZERO, 1_200, 1)),
+            cc: Controller::new(&config, &Init::new(Time::ZERO).with_mss(1_200).with_seed(1)),
             name,
             now: Time::ZERO,
             arrived: 0,

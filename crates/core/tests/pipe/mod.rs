@@ -32,7 +32,7 @@ pub fn measuring() -> impl Iterator<Item = &'static str> {
 
 pub fn controller(name: &str, srtt: Option<Span>) -> Controller {
     let config = AlgorithmConfig::named(name).expect("a listed algorithm");
-    let mut init = Init::new(Time::ZERO, MSS, 1);
+    let mut init = Init::new(Time::ZERO).with_mss(MSS).with_seed(1);
     init.srtt = srtt;
     Controller::new(&config, &init)
 }

@@ -119,7 +119,7 @@ pub struct Sender {
 impl Sender {
     /// A flow that has not begun.
     pub fn new(flow: u32, setup: &FlowSetup, seed: u64) -> Self {
-        let mut init = Init::new(setup.start, setup.mss, seed);
+        let mut init = Init::new(setup.start).with_mss(setup.mss).with_seed(seed);
         init.initial_cwnd = setup.host.initial_cwnd;
         let cc = Controller::new(&setup.algorithm, &init).with_host_recovery();
         Self {
@@ -243,7 +243,7 @@ impl Sender {
         }
         self.established = true;
         let rtt = now.since(sent);
-        let mut init = Init::new(now, self.mss, self.seed);
+        let mut init = Init::new(now).with_mss(self.mss).with_seed(self.seed);
         // RFC 5681: a SYN lost more than once leaves one segment to begin with. An answer to the first of them shows that
         // none was lost (Linux `tcp_try_undo_spurious_syn`).
         let was_lost = stamp(sent) != stamp(self.syn_sent);

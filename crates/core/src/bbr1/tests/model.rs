@@ -317,7 +317,7 @@ fn the_window_comes_back_after_probe_rtt() {
 fn spans_are_as_many_ticks_as_in_the_kernel() {
     for (hz, window, hold) in [(100, 1_000, 20), (250, 2_500, 50), (300, 3_000, 60), (1_000, 10_000, 200)] {
         let params = Bbr1Params { hz, ..Bbr1Params::default() };
-        let bbr = Bbr1::new(&params, &Init::new(Time::ZERO, 1448, 1));
+        let bbr = Bbr1::new(&params, &Init::new(Time::ZERO).with_mss(1448).with_seed(1));
         assert_eq!((bbr.min_rtt_window_ticks, bbr.ticks(bbr.p.probe_rtt_time)), (window, hold), "{hz} Hz");
         assert_eq!(bbr.tick(Time::micros(10_000_000), None), window);
     }
@@ -326,7 +326,7 @@ fn spans_are_as_many_ticks_as_in_the_kernel() {
 /// Goal: a host with ticks of its own is taken at its word, whatever its clock says.
 #[test]
 fn the_hosts_own_tick_wins() {
-    let init = Init { tick: Some(77), ..Init::new(Time::micros(9_000_000), 1448, 1) };
+    let init = Init { tick: Some(77), ..Init::new(Time::micros(9_000_000)).with_mss(1448).with_seed(1) };
     let bbr = Bbr1::new(&Bbr1Params::default(), &init);
     assert_eq!(bbr.min_rtt_tick, 77);
     assert_eq!(bbr.tick(Time::micros(9_000_000), Some(78)), 78);
@@ -334,7 +334,7 @@ fn the_hosts_own_tick_wins() {
 
 #[test]
 fn a_flow_that_begins_with_packets_delivered_counts_its_first_round_from_there() {
-    let init = Init { delivered: 5, ..Init::new(Time::ZERO, 1448, 1) };
+    let init = Init { delivered: 5, ..Init::new(Time::ZERO).with_mss(1448).with_seed(1) };
     let bbr = Bbr1::new(&Bbr1Params::default(), &init);
     assert_eq!(bbr.inside().next_rtt_delivered, 5);
 }

@@ -37,7 +37,7 @@ fn the_first_pacing_rate_is_high_gain_times_the_initial_window_over_the_handshak
 /// Trap of a peer: a first rate of the initial window a millisecond was only ever raised, so it stayed.
 #[test]
 fn a_first_rate_that_was_guessed_is_replaced_by_the_first_rtt_also_downward() {
-    let mut bbr = Bbr1::new(&Bbr1Params::default(), &Init::new(Time::ZERO, 1448, 1));
+    let mut bbr = Bbr1::new(&Bbr1Params::default(), &Init::new(Time::ZERO).with_mss(1448).with_seed(1));
     assert_eq!(bbr.pacing_rate, 41_381_651);
     bbr.set_pacing_rate(0, UNIT, Some(Span::micros(RTT_US)));
     assert_eq!(bbr.pacing_rate, 1_034_467);
@@ -349,7 +349,7 @@ fn an_epoch_ends_at_two_to_the_twentieth_packets() {
 
 #[test]
 fn the_first_draft_knows_the_initial_window_and_bursts_of_a_thousandth_of_a_second() {
-    let init = Init { initial_cwnd: 32, ..Init::new(Time::micros(1), 1448, 1) };
+    let init = Init { initial_cwnd: 32, ..Init::new(Time::micros(1)).with_mss(1448).with_seed(1) };
     let (mut linux, mut draft) =
         (Bbr1::new(&Bbr1Params::default(), &init), Bbr1::new_draft00(&Bbr1Params::default(), &init));
     assert_eq!((linux.bdp(PER_MS, UNIT), draft.bdp(PER_MS, UNIT)), (10, 32), "no RTT is known");

@@ -20,7 +20,7 @@ struct Pipe {
 
 impl Pipe {
     fn new() -> Self {
-        let init = Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::ZERO, 1448, 1) };
+        let init = Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::ZERO).with_mss(1448).with_seed(1) };
         Self { flow: Davis::new(&DavisParams::default(), &init), now_us: 0, delivered: 0, due: 0, rate: 1 }
     }
 
