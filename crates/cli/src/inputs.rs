@@ -104,7 +104,7 @@ pub fn table(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// The text of networks and their classes.
-#[cfg(feature = "host")]
+#[cfg(feature = "parquet")]
 pub fn classes(path: &Path) -> Result<String, String> {
     text(bytes(path, "classes", |_| TABLE_MAX)?)
 }
