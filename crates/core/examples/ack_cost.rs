@@ -4,8 +4,10 @@
 use std::hint::black_box;
 
 use bbrlab_core::{
-    Ack, AckInfo, AckRtt, Algorithm, AlgorithmConfig, AnyAlgorithm, Bbr1, Bbr1Params, Bbr3, Bbr3Params, CaState,
-    Controller, Draft06, Flight, Init, Loss, Lost, Rate, RateSampler, Sent, Span, Time, Token,
+    AckInfo, AckRtt, AlgorithmConfig, CaState, Controller, Flight, Init, Loss, Rate, Sent, Span, Time, Token,
+    algorithms::{Ack, Algorithm, AnyAlgorithm, Bbr1, Bbr3, Draft06, Lost},
+    estimators::RateSampler,
+    params::{Bbr1Params, Bbr3Params},
 };
 
 /// Packets in the ring of the toy transport: above any window that appears here.
@@ -265,7 +267,7 @@ fn sizes() {
         ("delivery-rate sampler", size_of::<RateSampler>()),
         ("bbr1", size_of::<Bbr1>()),
         ("bbr3", size_of::<Bbr3<Draft06>>()),
-        ("CUBIC, Reno", size_of::<bbrlab_core::LossBased>()),
+        ("CUBIC, Reno", size_of::<bbrlab_core::algorithms::LossBased>()),
         ("controller of bbr1 alone", size_of::<Controller<Bbr1>>()),
         ("controller of bbr3 alone", size_of::<Controller<Bbr3<Draft06>>>()),
         ("controller of any algorithm", size_of::<Controller>()),

@@ -286,8 +286,8 @@ mod tests {
     fn a_variants_own_parameters_stand_before_its_bases() {
         let AlgorithmConfig::Variant(params) = AlgorithmConfig::variant(VariantName::AcdLinux) else { unreachable!() };
         let table = AlgorithmConfig::Variant(params).values();
-        assert_eq!(&Bbr1Params::from_values(&table, crate::AcdParams::SPECS.len()), params.base());
-        assert_eq!(crate::AcdParams::from_values(&table, 0), crate::AcdParams::default());
+        assert_eq!(&Bbr1Params::from_values(&table, crate::params::AcdParams::SPECS.len()), params.base());
+        assert_eq!(crate::params::AcdParams::from_values(&table, 0), crate::params::AcdParams::default());
     }
 
     #[test]

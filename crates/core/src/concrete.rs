@@ -1,11 +1,11 @@
 //! Each variant of BBRv1 as a type of its own, for a host that compiles one algorithm into one object: nothing of the others, and
 //! no choice at run time. A kernel's BPF program is such a host; others take [`crate::Controller`].
 //!
-//! A flow begins with [`crate::Bbr1::with`], or with [`crate::Bbr1::init`] in memory that the host already has.
+//! A flow begins with [`crate::algorithms::Bbr1::with`], or with [`crate::algorithms::Bbr1::init`] in memory that the host already has.
 //!
 //! ```
 //! use bbrlab_core::concrete::{BbrCpa, acd_base};
-//! use bbrlab_core::{AcdParams, Bbr1Params, CpaParams, Init, Time, concrete::BbrAcd};
+//! use bbrlab_core::{Init, Time, concrete::BbrAcd, params::{AcdParams, Bbr1Params, CpaParams}};
 //! let init = Init::new(Time::ZERO).with_mss(1448).with_seed(1);
 //! let mut flow = BbrCpa::with(&Bbr1Params::default(), &CpaParams::default(), &init);
 //! let other = BbrAcd::with(&acd_base(), &AcdParams::default(), &init);
@@ -19,7 +19,7 @@
 
 pub use crate::variant::{BbrAcd, BbrApg, BbrCpa, BbrS};
 
-use crate::Bbr1Params;
+use crate::params::Bbr1Params;
 
 /// BBRv1's parameters as [`BbrAcd`]'s authors had them, who started from Linux 4.14.
 #[inline]

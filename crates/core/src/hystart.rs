@@ -209,7 +209,7 @@ impl HyStartPlusPlus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RateSample;
+    use crate::estimators::RateSample;
 
     fn ack(now_us: u64, una: u64, next: u64) -> Ack {
         Ack { now: Time::micros(now_us), una, next, rs: RateSample::default(), ..Ack::default() }

@@ -18,7 +18,7 @@ mod hystart;
 mod loss_based;
 mod minmax;
 mod pacer;
-mod params;
+pub mod params;
 mod resume;
 mod rng;
 mod rtt;
@@ -34,35 +34,41 @@ mod wide;
 #[cfg(feature = "variants")]
 pub mod concrete;
 
-pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo, MAX_PARAMS};
+/// Algorithms as types, for `Controller<Bbr1>` and the like, and what they read and return: for hosts that compile one algorithm.
+pub mod algorithms {
+    pub use crate::bbr1::Bbr1;
+    pub use crate::bbr3::{Bbr3, Draft06, Edition, Ietf100, Linux, Rules, V2};
+    pub use crate::event::{Ack, Lost, TxStart};
+    pub use crate::fixed::Fixed;
+    pub use crate::flow::{Algorithm, AnyAlgorithm, Outputs};
+    pub use crate::loss_based::{HostWindow, LossBased};
+    #[cfg(feature = "variants")]
+    pub use crate::variant::{Davis, Variant, VariantName};
+}
+
+/// Delivery rate, RTT and windowed extremes, each usable without a controller.
+pub mod estimators {
+    pub use crate::minmax::MinMax;
+    pub use crate::rtt::RttEstimator;
+    pub use crate::sampler::{FlightSample, RateSample, RateSampler};
+}
+
+/// Everything that an algorithm remembers, for traces and comparisons. Exempt from semantic versioning.
 #[cfg(feature = "inside")]
-pub use bbr1::Bbr1Inside;
-pub use bbr1::{Bbr1, Bbr1Params};
-pub use bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, Linux, Rules, V2};
-#[cfg(feature = "inside")]
-pub use bbr3::{Bbr3Inside, Bbr3Raw, GAIN_UNIT};
+pub mod inside {
+    pub use crate::bbr1::Bbr1Inside;
+    pub use crate::bbr3::{Bbr3Inside, Bbr3Raw, GAIN_UNIT};
+    pub use crate::cubic::CubicInside;
+    pub use crate::hystart::HyStartInside;
+}
+
+pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
 pub use controller::Controller;
-#[cfg(feature = "inside")]
-pub use cubic::CubicInside;
-pub use cubic::CubicParams;
-pub use event::{Ack, CaState, Init, Lost, TxStart};
-pub use fixed::{Fixed, FixedParams};
-pub use flow::{Algorithm, AnyAlgorithm, Outputs};
+pub use event::{CaState, Init};
 pub use host::{AckBatch, AckInfo, AckRtt, Flight, Loss, OpenAck, RememberedPath, Sent};
-#[cfg(feature = "inside")]
-pub use hystart::HyStartInside;
-pub use loss_based::{HostWindow, LossBased, RenoParams};
-pub use minmax::MinMax;
 pub use pacer::Pacer;
-pub use params::{ParamError, ParamSpec, Unit};
 pub use rng::Rng;
-pub use rtt::RttEstimator;
-pub use sampler::{FlightSample, RateSample, RateSampler, Token};
+pub use sampler::Token;
 pub use snapshot::{Bounds, Snapshot};
 pub use state::{Cause, State};
 pub use units::{MICROS_PER_SEC, NANOS_PER_SEC, Rate, Span, Time};
-#[cfg(feature = "variants")]
-pub use variant::{
-    AcdParams, ApgParams, CpaParams, Davis, DavisParams, KalmanParams, QuantileParams, Variant, VariantName,
-    VariantParams,
-};

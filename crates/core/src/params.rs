@@ -2,6 +2,15 @@
 //! A value is read from text as a checked integer, never through a float.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub use crate::algorithm::MAX_PARAMS;
+pub use crate::bbr1::Bbr1Params;
+pub use crate::bbr3::Bbr3Params;
+pub use crate::cubic::CubicParams;
+pub use crate::fixed::FixedParams;
+pub use crate::loss_based::RenoParams;
+#[cfg(feature = "variants")]
+pub use crate::variant::{AcdParams, ApgParams, CpaParams, DavisParams, KalmanParams, QuantileParams, VariantParams};
+
 use core::fmt;
 
 /// What a parameter's integer counts.
@@ -31,7 +40,7 @@ pub enum Unit {
 }
 
 /// What [`Unit::FineGain`] and [`Unit::FineShare`] count in: the smallest multiple of 256 and of 100 that is one of both.
-pub const FINE: u32 = 25_600;
+pub(crate) const FINE: u32 = 25_600;
 
 impl Unit {
     /// The unit as `bbrlab list parameters` shows it.
@@ -169,7 +178,7 @@ impl fmt::Display for ParamError {
 impl core::error::Error for ParamError {}
 
 /// Reads `text` as a value of `spec`, rounded to the nearest unit.
-pub fn parse(spec: &ParamSpec, text: &str) -> Result<u32, ParamError> {
+pub(crate) fn parse(spec: &ParamSpec, text: &str) -> Result<u32, ParamError> {
     let malformed = ParamError::Malformed(spec.unit);
     let value = match spec.unit {
         Unit::Gain => decimal(text, 256).ok_or(malformed)?,
@@ -260,10 +269,10 @@ macro_rules! params {
 
         impl $name {
             /// The parameters, in the order of the fields.
-            pub const SPECS: &'static [$crate::ParamSpec] = &[
-                $( $crate::ParamSpec {
+            pub const SPECS: &'static [$crate::params::ParamSpec] = &[
+                $( $crate::params::ParamSpec {
                     name: stringify!($field),
-                    unit: $crate::Unit::$unit,
+                    unit: $crate::params::Unit::$unit,
                     default: $default,
                     min: $min,
                     max: $max,
@@ -277,7 +286,7 @@ macro_rules! params {
             pub(crate) const BLANK: Self = Self { $( $field: 0, )+ };
 
             /// Sets one parameter from text.
-            pub fn set(&mut self, name: &str, text: &str) -> Result<(), $crate::ParamError> {
+            pub fn set(&mut self, name: &str, text: &str) -> Result<(), $crate::params::ParamError> {
                 let fields = [$( &mut self.$field, )+];
                 for (spec, field) in Self::SPECS.iter().zip(fields) {
                     if spec.name == name {
@@ -285,12 +294,12 @@ macro_rules! params {
                         return Ok(());
                     }
                 }
-                Err($crate::ParamError::Unknown)
+                Err($crate::params::ParamError::Unknown)
             }
 
             /// These parameters with the defaults of another table of the same names, as [`edition`] makes it.
             #[allow(dead_code, reason = "most algorithms have one edition")]
-            pub(crate) fn with_defaults(mut self, specs: &[$crate::ParamSpec]) -> Self {
+            pub(crate) fn with_defaults(mut self, specs: &[$crate::params::ParamSpec]) -> Self {
                 let fields = [$( &mut self.$field, )+];
                 for (spec, field) in specs.iter().zip(fields) {
                     *field = spec.default;
@@ -301,7 +310,7 @@ macro_rules! params {
             /// The values of a table from its place `from` on, in the order of [`Self::SPECS`]: for a host that has no text to read,
             /// such as a kernel's BPF program. They are taken as they are; [`crate::AlgorithmConfig::values`] makes such a table.
             #[inline]
-            pub const fn from_values(table: &[u32; $crate::MAX_PARAMS], from: usize) -> Self {
+            pub const fn from_values(table: &[u32; $crate::params::MAX_PARAMS], from: usize) -> Self {
                 let mut at = from;
                 $(
                     let $field = if at < table.len() { table[at] } else { 0 };

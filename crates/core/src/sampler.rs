@@ -162,7 +162,7 @@ struct Newest {
 /// Counts what a connection delivered, and turns each ACK into a [`RateSample`].
 ///
 /// ```
-/// use bbrlab_core::{RateSampler, Span, Time};
+/// use bbrlab_core::{Span, Time, estimators::RateSampler};
 /// let mut sampler = RateSampler::new(Time::ZERO);
 /// let token = sampler.on_sent(Time::micros(0), 1_200, true, false);
 /// sampler.on_delivered(1_200, &token, 0);

@@ -5,7 +5,10 @@
 mod pipe;
 
 use bbrlab_core::{
-    Ack, Bbr3, Bbr3Params, CaState, Draft06, FlightSample, Init, Lost, RateSampler, Span, State, Time, Token,
+    CaState, Init, Span, State, Time, Token,
+    algorithms::{Ack, Bbr3, Draft06, Lost},
+    estimators::{FlightSample, RateSampler},
+    params::Bbr3Params,
 };
 use pipe::{MSS, Pipe, ack, controller, info, measuring, send};
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use bbrlab_core::{AlgorithmConfig, MAX_PARAMS};
+use bbrlab_core::{AlgorithmConfig, params::MAX_PARAMS};
 use nix::time::{ClockId, clock_getres};
 
 use crate::Fault;

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use bbrlab_core::{AlgorithmConfig, MAX_PARAMS};
+use bbrlab_core::{AlgorithmConfig, params::MAX_PARAMS};
 pub use libbpf_rs::Link;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
 

@@ -7,7 +7,10 @@
 use std::collections::BTreeSet;
 
 use bbrlab_core::concrete::{BbrAcd, BbrCpa, BbrS};
-use bbrlab_core::{AlgorithmConfig, Bbr1, Bbr3, Davis, Draft06, Linux, Rng, V2};
+use bbrlab_core::{
+    AlgorithmConfig, Rng,
+    algorithms::{Bbr1, Bbr3, Davis, Draft06, Linux, V2},
+};
 use bbrlab_face::{Cubic, Event, Face, Flow, Input, Output, Parameters, Reno, Telemetry, mark};
 use bbrlab_host::kernel;
 use bbrlab_host::program::Program;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use bbrlab_core::{ALGORITHMS, AlgorithmConfig, ParamError};
+use bbrlab_core::{ALGORITHMS, AlgorithmConfig, params::ParamError};
 
 /// Why a text names no algorithm: what it holds, and what would do.
 #[derive(Clone, Debug, PartialEq, Eq)]

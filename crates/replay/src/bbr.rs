@@ -2,7 +2,13 @@
 //! No value of the kernel's state is put into core's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{Ack, Bbr1, Bbr1Inside, Bbr1Params, CaState, Init, RateSample, Rng, Span, Time, TxStart};
+use bbrlab_core::{
+    CaState, Init, Rng, Span, Time,
+    algorithms::{Ack, Bbr1, TxStart},
+    estimators::RateSample,
+    inside::Bbr1Inside,
+    params::Bbr1Params,
+};
 
 use super::compare::Outputs;
 use super::field::{Field, Kind, Record};

@@ -3,7 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{
-    Ack, CubicInside, CubicParams, HostWindow, Init, LossBased, MICROS_PER_SEC, Rate, Span, Time, TxStart,
+    Init, MICROS_PER_SEC, Rate, Span, Time,
+    algorithms::{Ack, HostWindow, LossBased, TxStart},
+    inside::CubicInside,
+    params::CubicParams,
 };
 
 use super::bbr::{LOSS, TX_START};

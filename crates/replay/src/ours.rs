@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 
 use bbrlab_core::concrete::{BbrAcd, BbrApg, BbrCpa, BbrS};
-use bbrlab_core::{AlgorithmConfig, Bbr1, Bbr3, Davis, Draft06, Linux, State, V2};
+use bbrlab_core::{
+    AlgorithmConfig, State,
+    algorithms::{Bbr1, Bbr3, Davis, Draft06, Linux, V2},
+};
 use bbrlab_face::{Cubic, Event, Face, Flow, Input, Output, Parameters, Reno, Telemetry};
 
 use super::calls::{Call, CallLog};

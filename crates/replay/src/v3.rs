@@ -7,8 +7,11 @@
 //! connection is such a call.
 
 use bbrlab_core::{
-    Ack, Bbr3, Bbr3Inside, Bbr3Params, CaState, Edition, FlightSample, GAIN_UNIT, Init, Linux, Lost, MICROS_PER_SEC,
-    Span, State as Phase, Time, TxStart,
+    CaState, Init, MICROS_PER_SEC, Span, State as Phase, Time,
+    algorithms::{Ack, Bbr3, Edition, Linux, Lost, TxStart},
+    estimators::FlightSample,
+    inside::{Bbr3Inside, GAIN_UNIT},
+    params::Bbr3Params,
 };
 
 use super::compare::Outputs;

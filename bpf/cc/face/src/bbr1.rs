@@ -4,7 +4,10 @@
 use crate::{Face, Flow, Output, Parameters, Telemetry, face};
 use bbrlab_core::concrete::{BbrAcd, BbrApg, BbrCpa, BbrS};
 use bbrlab_core::{
-    AcdParams, Ack, ApgParams, Bbr1, Bbr1Params, CaState, CpaParams, FlightSample, Init, QuantileParams, Rate, TxStart,
+    CaState, Init, Rate,
+    algorithms::{Ack, Bbr1, TxStart},
+    estimators::FlightSample,
+    params::{AcdParams, ApgParams, Bbr1Params, CpaParams, QuantileParams},
 };
 
 macro_rules! bbr1 {

@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::{Face, Flow, Input, Output, Parameters, Telemetry, face, mark};
-use bbrlab_core::{Ack, Bbr3, Bbr3Params, CaState, FlightSample, Init, Rate, Rules, Span, Time, TxStart};
+use bbrlab_core::{
+    CaState, Init, Rate, Span, Time,
+    algorithms::{Ack, Bbr3, Rules, TxStart},
+    estimators::FlightSample,
+    params::Bbr3Params,
+};
 
 impl<R: Rules> Face for Bbr3<R> {
     #[inline(always)]
@@ -102,9 +107,9 @@ macro_rules! edition {
     ($rules:ident: $bytes:ident $init:ident $ack:ident $ca_state:ident $rto:ident $undo:ident $tx_start:ident $mss:ident $max_rate:ident
      $telemetry:ident, $round:ident $signals:ident $startup:ident $cycle:ident $rtt:ident $outputs:ident, $lost:ident
      $loss:ident $tlp_ack:ident $tlp_recovery:ident $mark:ident $ack_frequency:ident $draw:ident $prior_cwnd:ident) => {
-        face!(Bbr3<bbrlab_core::$rules>: $bytes $init $ack $ca_state $rto $undo $tx_start $mss $max_rate $telemetry);
-        more!(Bbr3<bbrlab_core::$rules>, $round $signals $startup $cycle $rtt $outputs);
-        more! { Bbr3<bbrlab_core::$rules>:
+        face!(Bbr3<bbrlab_core::algorithms::$rules>: $bytes $init $ack $ca_state $rto $undo $tx_start $mss $max_rate $telemetry);
+        more!(Bbr3<bbrlab_core::algorithms::$rules>, $round $signals $startup $cycle $rtt $outputs);
+        more! { Bbr3<bbrlab_core::algorithms::$rules>:
             $lost => |bbr, input| bbr.on_lost(input);
             $loss => |bbr, input| bbr.on_loss(input.delivered);
             $tlp_ack => |bbr, _input| bbr.on_tlp_ack();

@@ -11,7 +11,12 @@ mod bbr3;
 mod telemetry;
 mod window;
 
-use bbrlab_core::{Ack, CaState, FlightSample, Init, Lost, MAX_PARAMS, Rate, Span, Time, TxStart};
+use bbrlab_core::{
+    CaState, Init, Rate, Span, Time,
+    algorithms::{Ack, Lost, TxStart},
+    estimators::FlightSample,
+    params::MAX_PARAMS,
+};
 use core::mem::MaybeUninit;
 
 pub use bbr1::*;

@@ -3,8 +3,10 @@
 
 use crate::{Face, Flow, Input, Output, Parameters, Telemetry, face};
 use bbrlab_core::{
-    Ack, Algorithm, CaState, CubicParams, Davis, DavisParams, FlightSample, HostWindow, Init, LossBased, Rate,
-    RenoParams, TxStart,
+    CaState, Init, Rate,
+    algorithms::{Ack, Algorithm, Davis, HostWindow, LossBased, TxStart},
+    estimators::FlightSample,
+    params::{CubicParams, DavisParams, RenoParams},
 };
 
 impl Face for Davis {

@@ -1,7 +1,7 @@
 //! `bbrlab list`: what there is, with one line each and its source.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{ALGORITHMS, Unit};
+use bbrlab_core::{ALGORITHMS, params::Unit};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
 use crate::grid::{Align, aligned};

@@ -20,7 +20,7 @@ use crate::shared::{FullPipe, Memo, Rounds};
 use crate::snapshot::Snapshot;
 use crate::state::Cause;
 use crate::units::{Rate, Span, Time};
-use crate::{MinMax, State, wide};
+use crate::{State, estimators::MinMax, wide};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
 

@@ -55,14 +55,14 @@ impl Driver {
         self.delivered += 1;
         let mut ack = Ack {
             now: Time::micros(self.now_us),
-            rs: crate::RateSample {
+            rs: crate::estimators::RateSample {
                 delivered: Some(40),
                 interval_us: Some(RTT_US),
                 prior_delivered: 0,
                 rtt_us: Some(RTT_US),
                 acked_sacked: 1,
                 prior_in_flight: 40,
-                ..crate::RateSample::default()
+                ..crate::estimators::RateSample::default()
             },
             delivered: self.delivered,
             delivered_time_us: self.now_us,

@@ -4,7 +4,7 @@
 
 use super::rules::{AckFilter, Rules};
 use super::{BW_SHIFT, Bbr3, scaled};
-use crate::MinMax;
+use crate::estimators::MinMax;
 use crate::event::Ack;
 use crate::shared::Rounds;
 use crate::wide;

@@ -56,7 +56,10 @@ fn at(us: u64) -> Ack {
 }
 
 fn with_rtt(us: u64, rtt_us: u64) -> Ack {
-    Ack { rs: crate::RateSample { rtt_us: Some(rtt_us), ..crate::RateSample::default() }, ..at(us) }
+    Ack {
+        rs: crate::estimators::RateSample { rtt_us: Some(rtt_us), ..crate::estimators::RateSample::default() },
+        ..at(us)
+    }
 }
 
 #[test]

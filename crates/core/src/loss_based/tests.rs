@@ -24,7 +24,11 @@ fn cubic(edit: impl FnOnce(&mut CubicParams)) -> LossBased {
 fn ack(now: Time, acked: u64) -> Ack {
     Ack {
         now,
-        rs: crate::RateSample { acked_sacked: acked, rtt_us: Some(RTT.as_micros()), ..crate::RateSample::default() },
+        rs: crate::estimators::RateSample {
+            acked_sacked: acked,
+            rtt_us: Some(RTT.as_micros()),
+            ..crate::estimators::RateSample::default()
+        },
         advanced: true,
         cwnd_limited: true,
         may_raise_cwnd: true,

@@ -59,13 +59,13 @@ impl<V: Part> Driver<V> {
         self.delivered += 1;
         let mut ack = Ack {
             now: Time::micros(self.now_us),
-            rs: crate::RateSample {
+            rs: crate::estimators::RateSample {
                 delivered: Some(40),
                 interval_us: Some(RTT_US),
                 rtt_us: Some(self.rtt_us),
                 acked_sacked: 1,
                 prior_in_flight: 40,
-                ..crate::RateSample::default()
+                ..crate::estimators::RateSample::default()
             },
             delivered: self.delivered,
             delivered_time_us: self.now_us,
@@ -113,7 +113,7 @@ fn seen(ack: &Ack, phase: Option<u8>) -> Seen<'_> {
 }
 
 fn rtt_ack(now_us: u64, rtt_us: u64) -> Ack {
-    let rs = crate::RateSample { rtt_us: Some(rtt_us), ..crate::RateSample::default() };
+    let rs = crate::estimators::RateSample { rtt_us: Some(rtt_us), ..crate::estimators::RateSample::default() };
     Ack { now: Time::micros(now_us), rs, srtt: Some(Span::micros(rtt_us)), ..Ack::default() }
 }
 

@@ -3,8 +3,8 @@
 
 use super::check::outputs;
 use bbrlab_core::{
-    ALGORITHMS, AckInfo, AckRtt, Algorithm, AlgorithmConfig, Controller, Flight, Init, Loss, Rate, RememberedPath,
-    Sent, Span, Time, Token,
+    ALGORITHMS, AckInfo, AckRtt, AlgorithmConfig, Controller, Flight, Init, Loss, Rate, RememberedPath, Sent, Span,
+    Time, Token, algorithms::Algorithm,
 };
 
 const MSS: u32 = 1_200;

@@ -1,7 +1,7 @@
 //! What must hold after every event, whoever hosts the controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{Algorithm, Controller, Flight, Rate, Span, Time};
+use bbrlab_core::{Controller, Flight, Rate, Span, Time, algorithms::Algorithm};
 
 /// What the host and the link know better than the controller.
 #[derive(Clone, Copy, Debug)]

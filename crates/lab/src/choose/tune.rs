@@ -1,7 +1,10 @@
 //! Parameters for a population of paths: a search over an algorithm's constants, judged on paths that it has not seen.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{ParamSpec, Rng, Unit};
+use bbrlab_core::{
+    Rng,
+    params::{ParamSpec, Unit},
+};
 use moors::Nsga2Builder;
 use moors::duplicates::CloseDuplicatesCleaner;
 use moors::operators::{GaussianMutation, RandomSamplingFloat, SimulatedBinaryCrossover};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bbrlab_core::{AlgorithmConfig, NANOS_PER_SEC, ParamError, Rate, Span, State, Time};
+use bbrlab_core::{AlgorithmConfig, NANOS_PER_SEC, Rate, Span, State, Time, params::ParamError};
 use rayon::prelude::*;
 
 use super::file::{Case, CueSpec};

@@ -1,7 +1,7 @@
 //! Who is held to the cases: an algorithm in the simulator, or a controller in a QUIC stack.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{AlgorithmConfig, FixedParams};
+use bbrlab_core::{AlgorithmConfig, params::FixedParams};
 use bbrlab_sim::engine;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::script::Script;

@@ -1,7 +1,10 @@
 //! Reads an algorithm's model for the trace of a conformance run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{Bbr1Inside, Bbr3Inside, Controller, GAIN_UNIT};
+use bbrlab_core::{
+    Controller,
+    inside::{Bbr1Inside, Bbr3Inside, GAIN_UNIT},
+};
 
 use super::trace::Inside;
 

@@ -5,7 +5,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bbrlab_core::{AlgorithmConfig, FixedParams, ParamError};
+use bbrlab_core::{
+    AlgorithmConfig,
+    params::{FixedParams, ParamError},
+};
 
 use super::text::{TextError, as_text, nearest};
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
@@ -250,7 +253,7 @@ impl FlowOptions {
 }
 
 /// A parameter's integer as its user writes it.
-pub fn unit_text(unit: bbrlab_core::Unit, value: u32) -> String {
+pub fn unit_text(unit: bbrlab_core::params::Unit, value: u32) -> String {
     unit.text(value).to_string()
 }
 

@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn a_run_ends_where_its_burst_or_its_loss_does() {
         let mut board = Scoreboard::default();
-        let mut sampler = bbrlab_core::RateSampler::new(bbrlab_core::Time::ZERO);
+        let mut sampler = bbrlab_core::estimators::RateSampler::new(bbrlab_core::Time::ZERO);
         for burst in 0..3 {
             let now = bbrlab_core::Time::nanos(burst * 1_000_000);
             let token = sampler.on_sent(now, 0, false, false);

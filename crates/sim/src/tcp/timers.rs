@@ -2,7 +2,7 @@
 //! Spec: RFC 6298, RFC 8985 §7, RFC 5682; Linux 6.12 `tcp_timer.c`, `tcp_output.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{CaState, RttEstimator, Span, Time};
+use bbrlab_core::{CaState, Span, Time, estimators::RttEstimator};
 
 use super::packet::Segment;
 use super::rack::LostRun;

@@ -191,7 +191,7 @@ fn a_mark_begins_a_round_of_loss_and_saves_what_an_undo_gives_back() {
 
 #[test]
 fn the_drafts_edition_has_no_parameter_of_googles_response_to_marks() {
-    use crate::ParamError;
+    use crate::params::ParamError;
     let names = ["ecn_max_rtt", "ecn_alpha_gain", "ecn_factor", "ecn_thresh", "full_ecn_cnt", "ecn_reprobe_gain"];
     for name in names {
         let mut p = Bbr3Params::default();

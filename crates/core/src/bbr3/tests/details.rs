@@ -455,8 +455,11 @@ fn only_a_gain_above_one_counts_the_burst_that_leaves_next() {
 
 #[test]
 fn in_startup_a_window_at_its_target_does_not_grow_once_enough_is_known() {
-    let ack =
-        Ack { delivered: 1_000, rs: crate::RateSample { acked_sacked: 1, ..Default::default() }, ..Ack::default() };
+    let ack = Ack {
+        delivered: 1_000,
+        rs: crate::estimators::RateSample { acked_sacked: 1, ..Default::default() },
+        ..Ack::default()
+    };
     for edition in [Edition::Draft06, Edition::Linux] {
         for (below, grows) in [(0, false), (1, true)] {
             let mut d = of(edition, Phase::Startup);
@@ -479,7 +482,7 @@ fn linux_lets_a_small_window_grow_beyond_its_target() {
         d.bbr.set_max_bw([BW_UNIT / 10_000; 2]);
         d.bbr.make_plan(None);
         d.bbr.put_cwnd(window);
-        let ack = Ack { rs: crate::RateSample { acked_sacked: 1, ..Default::default() }, ..Ack::default() };
+        let ack = Ack { rs: crate::estimators::RateSample { acked_sacked: 1, ..Default::default() }, ..Ack::default() };
         d.bbr.set_cwnd(&d.scaled(&ack));
         assert_eq!(d.bbr.out.cwnd > window, grows, "{window}");
     }

@@ -29,7 +29,7 @@ fn an_ack_that_delivers_nothing_begins_no_round_and_changes_no_signal() {
     d.bbr.model.rounds.next_delivered = 0;
     d.bbr.bounds.loss_round_delivered = 0;
     let before = (d.bbr.model.rounds.count, d.bbr.model.bw_latest);
-    d.ack_with(1, |ack, _| ack.rs = crate::RateSample::default());
+    d.ack_with(1, |ack, _| ack.rs = crate::estimators::RateSample::default());
     assert_eq!((d.bbr.model.rounds.count, d.bbr.model.bw_latest), before);
     assert!(!d.bbr.model.rounds.start && !d.bbr.bounds.loss_round_start);
 }
