@@ -307,16 +307,34 @@ pub fn repeated(document: &Value, style: Style) -> String {
     if flows.len() > FLOWS_SHOWN {
         let _ = writeln!(shown, "… and {} more; --json has them all", counted(flows.len() - FLOWS_SHOWN, "flow"));
     }
+    let groups = summary["groups"].as_array().map_or(&[][..], Vec::as_slice);
+    if groups.len() > 1 {
+        let rows = groups.iter().map(|group| {
+            vec![text(&group["cc"]), figure(&group["goodput_bps"], &rate), figure(&group["share"], &percent)]
+        });
+        shown.push('\n');
+        let align = [Align::Left, Align::Right, Align::Right];
+        shown.push_str(&style.bold_first_line(&aligned(&["cc", "goodput", "share"], &align, rows)));
+    }
     let link = &summary["bottleneck"];
     let runs = document["runs"].as_array().map_or(0, Vec::len);
     let _ = writeln!(
         shown,
-        "\nbottleneck  {} used; queue p95 {} ms; dropped {}\nmedians of {runs} runs with 95 % bootstrap intervals",
+        "\nbottleneck  {} used; queue p95 {} ms; dropped {}\nmedians of {runs} runs with 95 % bootstrap intervals{}",
         figure(&link["utilisation"], &percent),
         figure(&link["queue_ms"]["p95"], &ms),
         figure(&link["drop_ratio"], &percent),
+        start_jitter(&document["scenario"]),
     );
     shown
+}
+
+/// The jitter of the flows' starts, which runs otherwise equal owe their differences to.
+fn start_jitter(scenario: &Value) -> String {
+    match scenario["start_jitter"].as_str() {
+        None | Some("0s") => String::new(),
+        Some(most) => format!("; each flow starts up to {most} later at random (--start-jitter 0s: it does not)"),
+    }
 }
 
 /// One line an expectation; nothing for none.

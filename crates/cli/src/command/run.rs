@@ -5,9 +5,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use bbrlab_lab::report;
 use bbrlab_lab::session::{Finished, Session};
 use bbrlab_sim::record::Output;
-use bbrlab_sim::record::result::Expectation;
+use bbrlab_sim::record::result::{Expectation, RunResult};
 use bbrlab_sim::setup::Setup;
 use clap::Args;
 use serde_json::Value;
@@ -52,9 +53,12 @@ pub struct RunArgs {
     /// Seed of all random numbers [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub seed: Option<String>,
-    /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals [default: 1]
+    /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals, starts with jitter [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub repeat: Option<String>,
+    /// Start each flow later by a random time below this; 0s for equal starts [default: 0s, with --repeat a round trip]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
+    pub start_jitter: Option<String>,
     /// Where it runs: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`); quic:s2n and
     /// quic:noq, a QUIC stack in virtual time [default: sim]
     #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
@@ -88,6 +92,7 @@ impl RunArgs {
             ("warmup", &self.warmup),
             ("seed", &self.seed),
             ("repeat", &self.repeat),
+            ("start_jitter", &self.start_jitter),
             ("on", &self.on),
             ("sample", &self.sample),
         ]
@@ -131,7 +136,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     drop(progress);
     let expectations = session.expectations(&finished);
     let document = session.document(&finished, watch.seconds())?;
-    results.write(&document, &mut finished, session.setups.first().map(AsRef::as_ref))?;
+    results.write(&document, &expectations, &mut finished, session.setups.first().map(AsRef::as_ref))?;
     for warning in finished.iter().filter_map(|one| one.kept.1.as_ref()) {
         // Where standard error cannot be written there is nobody to warn.
         let _ = writeln!(std::io::stderr(), "bbrlab: {warning}");
@@ -174,12 +179,25 @@ impl Outputs {
     }
 
     /// Writes what is not yet written, and gives all files their names.
-    fn write(&self, document: &Value, finished: &mut [Finished<Kept>], setup: Option<&Setup>) -> Result<(), Failure> {
+    fn write(
+        &self,
+        document: &Value,
+        expectations: &[Expectation],
+        finished: &mut [Finished<Kept>],
+        setup: Option<&Setup>,
+    ) -> Result<(), Failure> {
         let mut files = Vec::new();
         let first = finished.first().and_then(|one| one.output.as_ref());
         if let (Some(report), Some(output)) = (&self.report, first) {
-            let page = bbrlab_lab::report::for_run(&output.result, &output.trace, setup, asked(&[]));
-            let page = bbrlab_lab::report::render(&page);
+            let page = match finished.len() {
+                1 => report::for_run(&output.result, &output.trace, setup, asked(&[])),
+                _ => {
+                    let results: Vec<&RunResult> = finished.iter().map(|one| &one.result).collect();
+                    let run = (&output.trace, setup);
+                    report::for_runs(&results, &document["summary"], expectations, run, asked(&[]))
+                }
+            };
+            let page = report::render(&page);
             files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
         }
         if let Some(json) = &self.json {

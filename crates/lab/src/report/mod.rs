@@ -12,7 +12,7 @@ mod run;
 pub use heat::short;
 pub use html::escape;
 pub use model::*;
-pub use run::for_run;
+pub use run::{for_run, for_runs};
 
 /// The chart library, unchanged.
 const UPLOT_JS: &str = include_str!("assets/vendor/uplot/uPlot.iife.min.js");

@@ -15,6 +15,8 @@ use bbrlab_sim::setup::{Capture, Setup};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+pub use summary::summarise;
+
 /// What goes wrong: one line with where, what it held and what would do.
 pub type Failure = String;
 
@@ -120,7 +122,7 @@ impl Session {
             "seed": self.scenario.seed,
             "version": first.version,
             "wall_s": wall_s,
-            "summary": summary::summarise(&values, self.scenario.seed),
+            "summary": summarise(&values, self.scenario.seed),
             "expect": self.expectations(finished),
             "runs": values,
         }))

@@ -224,6 +224,7 @@ pub const TABLE: &[Row] = &[
     same("arrivals", &[]),
     same("duration", &["--duration", "30s"]),
     same("warmup", &["--warmup", "1s"]),
+    same("start_jitter", &["--start-jitter", "20ms"]),
     same("seed", &["--seed", "7"]),
     same("repeat", &["--repeat", "2"]),
     same("on", &[]),

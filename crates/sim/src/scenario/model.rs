@@ -70,6 +70,9 @@ pub struct Scenario {
     pub seed: u64,
     /// Number of runs, with seeds seed…seed+N−1. Default: 1.
     pub repeat: u32,
+    /// Each flow starts later by a random time below this. Default: none for one run, a round trip for several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_jitter: Option<TimeSpan>,
     /// Where it runs. Default: sim.
     pub on: On,
     /// Grid of the recorded series; 0s records none. Default: a 6000th of the duration, at least 1ms.
@@ -156,6 +159,7 @@ impl Default for Scenario {
             warmup: TimeSpan(0),
             seed: 1,
             repeat: 1,
+            start_jitter: None,
             on: On::Sim,
             sample: None,
             expect: Vec::new(),
@@ -164,7 +168,7 @@ impl Default for Scenario {
 }
 
 /// Keys that [`Scenario::set`] takes.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 23] = [
     "name",
     "rate",
     "rtt",
@@ -185,6 +189,7 @@ pub const KEYS: [&str; 22] = [
     "warmup",
     "seed",
     "repeat",
+    "start_jitter",
     "on",
     "sample",
 ];
@@ -221,6 +226,7 @@ impl Scenario {
             "warmup" => self.warmup = text.parse()?,
             "seed" => self.seed = whole(text, "seed", 0, u64::MAX)?,
             "repeat" => self.repeat = whole(text, "number of runs", 1, 100_000)? as u32,
+            "start_jitter" => self.start_jitter = Some(text.parse()?),
             "on" => self.on = text.parse()?,
             "sample" => self.sample = Some(text.parse()?),
             _ => {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
+use bbrlab_core::{NANOS_PER_SEC, Rate, Rng, Span, Time};
 
 use super::flow::{FLOWS_MAX, FlowSpec, Window};
 use super::model::{LinkSpec, Scenario};
@@ -26,6 +26,8 @@ const MSS_DEFAULT: u32 = 1448;
 const LINKS_MAX: usize = 250;
 /// How often an application that is itself the limit writes. Ours: a video encoder's frame is of this order.
 const WRITE_TICK: Span = Span::millis(10);
+/// Part of the seed from which the jitter of starts is drawn, so that no other random number depends on it.
+const START_STREAM: u64 = 0x7374_6172_7400_0000;
 /// Points of all series of a run: flows times samples.
 const POINTS_MAX: u64 = 100_000_000;
 /// Points that a default grid stays below.
@@ -97,6 +99,10 @@ impl Scenario {
         if whole.buffer.is_none() && whole.link.is_empty() {
             let rate = whole.rate.or(whole.demand.map(|demand| demand.max)).unwrap_or(RATE_DEFAULT);
             whole.buffer = Some(default(rate));
+        }
+        // Equal starts stay in step for good where nothing else is random. Ours: in a round trip, slow start doubles.
+        if whole.start_jitter.is_none() && whole.repeat > 1 {
+            whole.start_jitter = Some(TimeSpan(rtt.as_nanos()));
         }
         for link in &mut whole.link {
             if link.buffer.is_none() && whole.buffer.is_none() {
@@ -308,7 +314,9 @@ impl Scenario {
                 let start = spec.start.0.saturating_add(spec.step.0.saturating_mul(nth.into()));
                 let traffic = spec.options.size.map(|size| size.0);
                 let name = names.next(spec).map_err(fault)?;
-                flows.push(self.resolve_flow(spec, name, start, traffic, links).map_err(fault)?);
+                let mut flow = self.resolve_flow(spec, name, start, traffic, links).map_err(fault)?;
+                flow.start = self.jittered(&flow, flows.len() as u64);
+                flows.push(flow);
             }
         }
         for (index, arrivals) in self.arrivals.iter().enumerate() {
@@ -321,6 +329,17 @@ impl Scenario {
             }
         }
         Ok(flows)
+    }
+
+    /// The flow's start with its jitter, still before its stop and the end of the run.
+    fn jittered(&self, flow: &FlowSetup, index: u64) -> Time {
+        let end = flow.stop.unwrap_or(Time::NEVER).min(self.duration.time());
+        let room = end.since(flow.start).as_nanos();
+        let most = self.start_jitter.map_or(0, |jitter| jitter.0).min(room);
+        if most == 0 {
+            return flow.start;
+        }
+        flow.start + Span::nanos(Rng::derive(self.seed, START_STREAM + index).below(most))
     }
 
     fn resolve_flow(

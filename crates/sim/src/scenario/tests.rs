@@ -347,6 +347,24 @@ fn a_filled_scenario_resolves_to_the_same_setup() {
     }
 }
 
+/// Goal: several runs of a path without loss differ; equal starts would stay in step whatever the seed.
+#[test]
+fn repeated_runs_start_their_flows_with_jitter_unless_it_is_turned_off() {
+    let starts = |toml: &str, seed: u64| {
+        let scenario = Scenario { seed, ..read(toml).unwrap().scenario };
+        scenario.resolve().unwrap().flows.iter().map(|flow| flow.start.as_nanos()).collect::<Vec<_>>()
+    };
+    let flows = "flow = ['cubic', 'cubic@1s,stop=1005ms']";
+    assert_eq!(starts(flows, 1), [0, 1_000_000_000]);
+    let repeated = format!("repeat = 5\n{flows}");
+    let [first, second] = starts(&repeated, 1)[..] else { panic!() };
+    assert!(first < 40_000_000 && (1_000_000_000..1_005_000_000).contains(&second), "{first} {second}");
+    assert!((2..=5).all(|seed| starts(&repeated, seed) != starts(&repeated, 1)));
+    assert_eq!(starts(&format!("start_jitter = '0s'\n{repeated}"), 3), [0, 1_000_000_000]);
+    let one_of_them = read(&repeated).unwrap().scenario.filled();
+    assert_eq!(starts(&toml::to_string(&Scenario { repeat: 1, ..one_of_them }).unwrap(), 1), [first, second]);
+}
+
 #[test]
 fn the_scenario_of_a_result_is_read_from_the_result() {
     let json = r#"{"schema": 1, "scenario": {"rate": "5mbit"}}"#;

@@ -14,7 +14,7 @@ const GROUPS_SHOWN: usize = 4;
 /// What was asked of the path.
 pub(super) fn facts(result: &RunResult) -> Vec<(String, String)> {
     let mut facts = Vec::new();
-    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "duration"] {
+    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "duration", "start_jitter"] {
         let value = match result.scenario.get(key) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
@@ -24,6 +24,7 @@ pub(super) fn facts(result: &RunResult) -> Vec<(String, String)> {
             "trace" => "delivery trace",
             "rtt" => "RTT",
             "aqm" => "AQM",
+            "start_jitter" => "start jitter",
             other => other,
         };
         facts.push((name.to_owned(), value));
@@ -49,7 +50,7 @@ fn rate(bps: f64) -> String {
     format!("{} {unit}", three(bps / scale))
 }
 
-fn three(value: f64) -> String {
+pub(super) fn three(value: f64) -> String {
     round_to(value, 3).to_string()
 }
 

@@ -4,6 +4,9 @@
 
 mod answer;
 mod limits;
+mod repeated;
+
+pub use repeated::for_runs;
 
 use std::collections::BTreeMap;
 
@@ -481,6 +484,29 @@ mod tests {
         let quick = crate::report::render(&page(&slow, &trace));
         slow.wall_s = 99.0;
         assert!(crate::report::render(&page(&slow, &trace)) == quick); // not assert_eq: a page is long
+    }
+
+    #[test]
+    fn several_runs_are_shown_by_their_medians_with_intervals_and_each_by_its_seed() {
+        let runs: Vec<RunResult> = [(1, 7e6), (2, 8e6), (3, 9e6)]
+            .map(|(seed, bps)| {
+                let mut run = result(vec![flow("a", "bbr1")]);
+                (run.seed, run.flows[0].goodput_bps, run.groups[0].goodput_bps) = (seed, bps, bps);
+                run
+            })
+            .to_vec();
+        let values: Vec<_> = runs.iter().map(|run| serde_json::to_value(run).unwrap()).collect();
+        let summary = crate::session::summarise(&values, 1);
+        let all: Vec<&RunResult> = runs.iter().collect();
+        let report = for_runs(&all, &summary, &[], (&trace(1), None), Asked::default());
+        assert!(report.asked.facts.contains(&("seeds".to_owned(), "1 to 3".to_owned())), "{:?}", report.asked.facts);
+        assert_eq!(report.numbers[0].value, "8 Mbit/s");
+        assert_eq!(report.numbers[0].note, "95 % interval 7 … 9");
+        let points = &report.lead[0].panels[0].series[0];
+        assert_eq!((points.x.as_slice(), points.y.as_slice()), (&[1.0, 2.0, 3.0][..], &[7.0, 8.0, 9.0][..]));
+        assert_eq!(report.sections[0].runs_table.as_ref().unwrap().rows[0][2], "8 (7 … 9)");
+        assert_eq!(report.sections[1].runs_table.as_ref().unwrap().rows.len(), 3);
+        assert_eq!(report.lead[1].title, "Goodput, delay and queue of seed 1");
     }
 
     #[test]
