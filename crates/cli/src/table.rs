@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use bbrlab_lab::words::counted;
+use bbrlab_sim::metrics::CONVERGED;
 use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::Trace;
 use serde_json::Value;
@@ -79,7 +80,8 @@ fn plain_seconds(seconds: f64) -> String {
 pub fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         0.0 => "0 %".to_owned(),
-        x if x < 0.1 => format!("{x:.3} %"),
+        // As many digits as a page has: .0996 % is not .100 %.
+        x if x < 0.1 => format!("{} %", bbrlab_lab::report::round_to(x, 3)),
         x if x < 10.0 => format!("{x:.2} %"),
         x => format!("{x:.1} %"),
     }
@@ -118,6 +120,7 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     }
     text.push('\n');
     text.push_str(&bottleneck(result));
+    text.push_str(&links(result, trace));
     text.push_str(&sparks(trace));
     text
 }
@@ -143,8 +146,8 @@ fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
             flow.cc.clone(),
             rate(flow.goodput_bps),
             share(flow.bytes),
-            rtt(flow.rtt_ms.p50),
-            rtt(flow.rtt_ms.p95),
+            rtt(flow.rtt(|rtt| rtt.p50)),
+            rtt(flow.rtt(|rtt| rtt.p95)),
             percent(flow.retransmit_ratio),
         ];
         if any_done {
@@ -165,7 +168,7 @@ fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
     aligned(&head, &align, rows)
 }
 
-/// An RTT; none was measured where it is 0.
+/// An RTT; NaN where none was measured.
 fn rtt(value: f64) -> String {
     if value > 0.0 { ms(value) } else { "–".to_owned() }
 }
@@ -195,7 +198,7 @@ fn groups_of_many(result: &RunResult) -> String {
             end(goodput.first()),
             rate(mid(|flow| flow.goodput_bps)),
             end(goodput.last()),
-            rtt(mid(|flow| flow.rtt_ms.p50)),
+            rtt(mid(|flow| flow.rtt(|rtt| rtt.p50))),
             percent(mid(|flow| flow.retransmit_ratio)),
             finished,
         ]
@@ -232,8 +235,50 @@ fn bottleneck(result: &RunResult) -> String {
         let _ = write!(text, "fairness    Jain {:.3}", result.jain);
         let _ = match result.convergence_s {
             Some(time) => writeln!(text, ", converged at {time:.0} s"),
-            None => writeln!(text, ", not converged"),
+            None if share_a_second(result) => {
+                writeln!(text, " over the whole run; single seconds stay below {CONVERGED} up to its end")
+            }
+            None => writeln!(text),
         };
+    }
+    text
+}
+
+/// Whether two flows are there in some whole second after the last start, so that their shares of seconds can be compared.
+fn share_a_second(result: &RunResult) -> bool {
+    let last_start = result.flows.iter().map(|flow| flow.start_s.ceil()).fold(0.0, f64::max);
+    let mut ends: Vec<f64> = (result.flows.iter())
+        .map(|flow| flow.fct_s.map_or(result.interval_s[1], |fct_s| flow.start_s + fct_s).floor())
+        .collect();
+    ends.sort_by(f64::total_cmp);
+    ends.len() > 1 && ends[ends.len() - 2] > last_start
+}
+
+/// Each link of several, from the series: the bottleneck alone does not show what the others do.
+fn links(result: &RunResult, trace: &Trace) -> String {
+    let mut text = String::new();
+    let from = trace.t_ns.partition_point(|&t_ns| (t_ns as f64) < result.interval_s[0] * 1e9);
+    let Some(last) = trace.t_ns.len().checked_sub(1).filter(|&last| from < last && trace.links.len() > 1) else {
+        return text;
+    };
+    let seconds = (trace.t_ns[last] - trace.t_ns[from]) as f64 / 1e9;
+    for (index, link) in trace.links.iter().enumerate() {
+        let grown = |counter: &[u64]| counter[last] - counter[from];
+        let rates = &link.rate_bps[from..last];
+        let mean_bps = rates.iter().sum::<u64>() as f64 / rates.len() as f64;
+        let used = match mean_bps > 0.0 {
+            true => percent((grown(&link.departed_bytes) as f64 * 8.0 / (mean_bps * seconds)).min(1.0)),
+            false => "–".to_owned(),
+        };
+        let most = link.queue_packets[from..].iter().max().copied().unwrap_or(0);
+        let (arrivals, drops) = (grown(&link.arrivals), grown(&link.drops));
+        let _ = writeln!(
+            text,
+            "{:<11} {used} used; queue up to {}; {drops} of {} dropped",
+            format!("link {}", index + 1),
+            counted(most, "packet"),
+            counted(arrivals, "packet"),
+        );
     }
     text
 }
@@ -297,7 +342,7 @@ pub fn repeated(document: &Value, style: Style) -> String {
             text(&flow["name"]),
             text(&flow["cc"]),
             figure(&flow["goodput_bps"], &rate),
-            figure(Some(&flow["rtt_ms"]["p50"]).filter(|rtt| rtt["high"] != 0.0).unwrap_or(&Value::Null), &ms),
+            figure(&flow["rtt_ms"]["p50"], &ms),
             figure(&flow["retransmit_ratio"], &percent),
         ]
     });
@@ -352,6 +397,34 @@ pub fn expectations(expectations: &[Expectation], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shown(toml: &str) -> String {
+        let read = bbrlab_sim::scenario::Sourced::from_toml(toml, "a test").unwrap();
+        let output = bbrlab_sim::engine::run(&read.scenario.resolve().unwrap());
+        run(&output.result, &output.trace, Style(false))
+    }
+
+    #[test]
+    fn of_several_links_each_has_its_line() {
+        let text = shown("duration = '2s'\n[[link]]\nrate = '10mbit'\n[[link]]\nrate = '5mbit'");
+        assert!(text.contains("\nlink 1 ") && text.contains("\nlink 2 "), "{text}");
+        assert!(!shown("duration = '2s'").contains("link 1"));
+    }
+
+    #[test]
+    fn fairness_says_nothing_of_seconds_where_there_is_no_whole_one_to_compare() {
+        let line = |toml: &str| shown(toml).lines().find(|line| line.starts_with("fairness")).unwrap().to_owned();
+        let short = line("duration = '900ms'\nflow = ['cubic', 'cubic']");
+        assert!(!short.contains("single seconds") && !short.contains("converged"), "{short}");
+        let unfair = line("duration = '5s'\nflow = ['cubic', 'cubic,rate=100kbit']");
+        assert!(unfair.ends_with("over the whole run; single seconds stay below 0.95 up to its end"), "{unfair}");
+    }
+
+    #[test]
+    fn a_small_share_has_the_digits_that_a_page_gives_it() {
+        assert_eq!(percent(0.000_996), "0.0996 %");
+        assert_eq!((percent(0.0), percent(0.005), percent(0.5)), ("0 %".into(), "0.50 %".into(), "50.0 %".into()));
+    }
 
     #[test]
     fn a_sparkline_reaches_from_nothing_to_the_highest() {

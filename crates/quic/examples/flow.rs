@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "{:10} {:8.3} Mbit/s  RTT p50 {:7.2} ms  queue p50 {:6.2} ms  drops {:.2} %  lost {:.2} %  rto {}  spurious {}  {:?}",
             flow.name,
             flow.goodput_bps / 1e6,
-            flow.rtt_ms.p50,
+            flow.rtt(|rtt| rtt.p50),
             output.result.bottleneck.queue_ms.p50,
             output.result.bottleneck.drop_ratio * 100.0,
             flow.retransmit_ratio * 100.0,

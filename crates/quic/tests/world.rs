@@ -114,7 +114,7 @@ fn a_stack_beside_the_simulator_differs_by_little() {
             let here = engine::run(&setup(stack, &flags)).result;
             let ratio = there.flows[0].goodput_bps / here.flows[0].goodput_bps;
             assert!((0.95..1.02).contains(&ratio), "{algorithm} in {}: goodput x{ratio}", stack.name());
-            let ratio = there.flows[0].rtt_ms.p50 / here.flows[0].rtt_ms.p50;
+            let ratio = there.flows[0].rtt(|rtt| rtt.p50) / here.flows[0].rtt(|rtt| rtt.p50);
             assert!((0.90..1.10).contains(&ratio), "{algorithm} in {}: RTT x{ratio}", stack.name());
         }
     }
@@ -188,7 +188,11 @@ fn flows_of_a_stack_and_of_tcp_share_one_bottleneck() {
         assert_eq!([&*quic.cc, &*tcp.cc], ["bbr3", "tcp:cubic"]);
         let (sum, least) = (mbps(quic) + mbps(tcp), mbps(quic).min(mbps(tcp)));
         assert!((18.3..20.0).contains(&sum) && least > 3.0, "{}: {} and {}", stack.name(), mbps(quic), mbps(tcp));
-        assert!(tcp.rtt_ms.p50 > 45.0 && (tcp.rtt_ms.p50 / quic.rtt_ms.p50 - 1.0).abs() < 0.1, "{}: RTT", stack.name());
+        assert!(
+            tcp.rtt(|rtt| rtt.p50) > 45.0 && (tcp.rtt(|rtt| rtt.p50) / quic.rtt(|rtt| rtt.p50) - 1.0).abs() < 0.1,
+            "{}: RTT",
+            stack.name()
+        );
         let drops = |flow: &FlowResult| flow.drop_ratio.unwrap_or_default();
         assert!(drops(quic) + drops(tcp) > 0.0 && output.bottleneck.drops > 0, "{}: drops", stack.name());
         // The simulator, both of TCP, shares alike.

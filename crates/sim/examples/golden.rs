@@ -116,7 +116,7 @@ fn main() {
             let flows = result.flows.iter().filter(|flow| flow.cc == group.cc);
             let (mut rtt, mut resent) = (0.0_f64, 0.0_f64);
             for flow in flows {
-                rtt = rtt.max(flow.rtt_ms.p50);
+                rtt = rtt.max(flow.rtt(|rtt| rtt.p50));
                 resent = resent.max(flow.retransmit_ratio);
             }
             println!(

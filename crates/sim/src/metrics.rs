@@ -206,18 +206,20 @@ pub fn jain(shares: &[f64]) -> f64 {
 pub const CONVERGED: f64 = 0.95;
 
 /// First second from which Jain's index of `bins` (one row a flow, one column a second) stays at or above 0.95.
-/// Seconds in `excluded` do not count; a flow takes part from its start. `None` with fewer than two flows, or never.
-pub fn convergence_s(bins: &[Vec<f64>], start_s: &[usize], seconds: usize, excluded: &[bool]) -> Option<f64> {
-    if bins.len() < 2 {
-        return None;
-    }
-    let last_start = start_s.iter().copied().max().unwrap_or(0);
+/// Seconds in `excluded` do not count, nor do those with fewer than two flows; a flow is there from the first to before the
+/// second of its `lives`. `None` if never.
+pub fn convergence_s(bins: &[Vec<f64>], lives: &[(usize, usize)], seconds: usize, excluded: &[bool]) -> Option<f64> {
+    let last_start = lives.iter().map(|life| life.0).max().unwrap_or(0);
     let mut since = None;
     for second in last_start..seconds {
         if excluded.get(second).copied().unwrap_or(false) {
             continue;
         }
-        let shares: Vec<f64> = bins.iter().map(|row| row.get(second).copied().unwrap_or(0.0)).collect();
+        let there = bins.iter().zip(lives).filter(|(_, life)| (life.0..life.1).contains(&second));
+        let shares: Vec<f64> = there.map(|(row, _)| row.get(second).copied().unwrap_or(0.0)).collect();
+        if shares.len() < 2 {
+            continue;
+        }
         if jain(&shares) >= CONVERGED {
             since.get_or_insert(second as f64);
         } else {
@@ -409,8 +411,16 @@ mod tests {
     #[test]
     fn convergence_begins_after_the_last_unfair_second() {
         let bins = vec![vec![9.0, 9.0, 5.0, 5.0, 5.0], vec![1.0, 1.0, 5.0, 0.0, 5.0]];
-        assert_eq!(convergence_s(&bins, &[0, 0], 5, &[]), Some(4.0));
-        assert_eq!(convergence_s(&bins, &[0, 0], 5, &[false, false, false, true, false]), Some(2.0));
-        assert_eq!(convergence_s(&bins[..1], &[0], 5, &[]), None);
+        let lives = [(0, 5), (0, 5)];
+        assert_eq!(convergence_s(&bins, &lives, 5, &[]), Some(4.0));
+        assert_eq!(convergence_s(&bins, &lives, 5, &[false, false, false, true, false]), Some(2.0));
+        assert_eq!(convergence_s(&bins[..1], &lives[..1], 5, &[]), None);
+    }
+
+    #[test]
+    fn a_flow_that_has_ended_is_no_unfairness() {
+        let bins = vec![vec![5.0, 5.0, 9.0, 9.0], vec![5.0, 5.0, 1.0, 0.0]];
+        assert_eq!(convergence_s(&bins, &[(0, 4), (0, 4)], 4, &[]), None);
+        assert_eq!(convergence_s(&bins, &[(0, 4), (0, 2)], 4, &[]), Some(0.0));
     }
 }

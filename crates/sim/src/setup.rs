@@ -8,7 +8,9 @@ use std::sync::{Arc, LazyLock};
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};
 
 use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
+use crate::metrics::secs;
 use crate::record::packets::Tap;
+use crate::record::result::FlowResult;
 
 /// Everything that a run depends on. Same setup, same bytes out.
 #[derive(Clone, Debug)]
@@ -337,6 +339,14 @@ impl PathSetup {
 }
 
 impl FlowSetup {
+    /// When the flow ended by its result, seconds: its completion or its stop, whichever came first.
+    pub fn end_s(&self, result: &FlowResult) -> Option<f64> {
+        // The mean over responses is no moment of the run.
+        let completes = matches!(self.traffic, Traffic::Size(_) | Traffic::Objects(_));
+        let completion = result.fct_s.filter(|_| completes).map(|fct_s| result.start_s + fct_s);
+        completion.into_iter().chain(self.stop.map(secs)).reduce(f64::min)
+    }
+
     /// Its receiver takes what has arrived at once. That of a bulk transfer lets it gather, as one that is busy does.
     pub const fn reads_at_once(&self) -> bool {
         !matches!((self.rwnd, &self.traffic), (Rwnd::Unlimited, Traffic::Bulk | Traffic::Size(_)))

@@ -8,7 +8,7 @@ use bbrlab_core::{Rng, Span};
 use serde::Serialize;
 
 use bbrlab_sim::metrics::{RESAMPLES, median, resampled};
-use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::record::result::{Distribution, RunResult};
 use bbrlab_sim::setup::{AckEvery, Stack};
 
 /// What is compared of a run.
@@ -36,17 +36,15 @@ pub type Measured = [f64; FIGURES.len()];
 /// The figures of one run.
 pub fn measured(result: &RunResult) -> Measured {
     let flows = &result.flows;
-    let mean = |of: &dyn Fn(&bbrlab_sim::record::result::FlowResult) -> f64| {
-        flows.iter().map(of).sum::<f64>() / flows.len() as f64
-    };
+    let rtts = |of: fn(&Distribution) -> f64| flows.iter().map(|flow| flow.rtt(of)).collect::<Vec<f64>>();
     let bytes: f64 = flows.iter().map(|flow| flow.bytes as f64).sum();
     // Each flow counts by what it carried.
     let again: f64 = flows.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
     let fct: Vec<f64> = flows.iter().filter_map(|flow| flow.fct_s).collect();
     [
         result.total_goodput_bps() / 1e6,
-        mean(&|flow| flow.rtt_ms.p50),
-        mean(&|flow| flow.rtt_ms.p95),
+        crate::expect::series::mean(&rtts(|rtt| rtt.p50)),
+        crate::expect::series::mean(&rtts(|rtt| rtt.p95)),
         result.bottleneck.queue_ms.p50,
         if bytes > 0.0 { 100.0 * again / bytes } else { 0.0 },
         if result.groups.len() > 1 { 100.0 * result.groups[0].share } else { f64::NAN },

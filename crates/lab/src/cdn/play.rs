@@ -25,7 +25,7 @@ pub(super) fn life(user: &User, algorithm: &str) -> Result<Life, String> {
     Ok(Life {
         connections: connections.map(|(objects, times)| served(objects, times, end_s)).collect(),
         retransmit_ratio: if bytes > 0.0 { again / bytes } else { 0.0 },
-        rtt_ms: own.first().map_or(0.0, |flow| flow.rtt_ms.p50),
+        rtt_ms: own.first().and_then(|flow| flow.rtt_ms.as_ref()).map_or(0.0, |rtt| rtt.p50),
         rivals_bps: (!rivals.is_empty()).then(|| output.result.goodput_bps(rivals)),
     })
 }

@@ -123,12 +123,12 @@ fn flow_figures(engine: &mut Engine) {
     engine.register_type_with_name::<FlowView>("Flow");
     figure(engine, "goodput_mbps", |f| f.goodput_bps / 1e6);
     figure(engine, "throughput_mbps", |f| f.throughput_bps / 1e6);
-    figure(engine, "rtt_min_ms", |f| f.rtt_ms.min.unwrap_or(f64::NAN));
-    figure(engine, "rtt_mean_ms", |f| f.rtt_ms.mean);
-    figure(engine, "rtt_p50_ms", |f| f.rtt_ms.p50);
-    figure(engine, "rtt_p95_ms", |f| f.rtt_ms.p95);
-    figure(engine, "rtt_p99_ms", |f| f.rtt_ms.p99);
-    figure(engine, "rtt_max_ms", |f| f.rtt_ms.max);
+    figure(engine, "rtt_min_ms", |f| f.rtt(|rtt| rtt.min.unwrap_or(f64::NAN)));
+    figure(engine, "rtt_mean_ms", |f| f.rtt(|rtt| rtt.mean));
+    figure(engine, "rtt_p50_ms", |f| f.rtt(|rtt| rtt.p50));
+    figure(engine, "rtt_p95_ms", |f| f.rtt(|rtt| rtt.p95));
+    figure(engine, "rtt_p99_ms", |f| f.rtt(|rtt| rtt.p99));
+    figure(engine, "rtt_max_ms", |f| f.rtt(|rtt| rtt.max));
     figure(engine, "jitter_ms", |f| f.jitter_ms);
     figure(engine, "retransmit_ratio", |f| f.retransmit_ratio);
     figure(engine, "drop_ratio", |f| f.drop_ratio.unwrap_or(f64::NAN));
@@ -137,7 +137,7 @@ fn flow_figures(engine: &mut Engine) {
     figure(engine, "spurious_retransmits", |f| f.spurious_retransmits as f64);
     figure(engine, "bytes", |f| f.bytes as f64);
     figure(engine, "model_bw_mbps", |f| f.model.bw_bps / 1e6);
-    figure(engine, "model_min_rtt_ms", |f| f.model.min_rtt_ms);
+    figure(engine, "model_min_rtt_ms", |f| f.model.min_rtt_ms.unwrap_or(f64::NAN));
 }
 
 fn flow_windows(engine: &mut Engine) {
@@ -238,8 +238,8 @@ fn groups(engine: &mut Engine) {
             series::mean(&group.flows.iter().filter_map(|i| flows.get(*i).map(pick)).collect::<Vec<_>>())
         });
     }
-    mean_of(engine, "rtt_mean_ms", |f| f.rtt_ms.mean);
-    mean_of(engine, "rtt_p50_ms", |f| f.rtt_ms.p50);
+    mean_of(engine, "rtt_mean_ms", |f| f.rtt(|rtt| rtt.mean));
+    mean_of(engine, "rtt_p50_ms", |f| f.rtt(|rtt| rtt.p50));
     mean_of(engine, "jitter_ms", |f| f.jitter_ms);
     /// Registers a measure of a group over a window.
     fn windowed(engine: &mut Engine, name: &str, measure: fn(&GroupView, f64, f64) -> Result<f64, MeasureError>) {

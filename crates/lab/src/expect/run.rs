@@ -120,13 +120,12 @@ impl RunView {
             (0..count).map(|i| series::growth(&self.t_s, column, edge(i), edge(i + 1))).collect()
         };
         let rows: Vec<_> = self.received_all()?.iter().map(binned).collect();
-        let starts: Vec<_> = self
-            .setup
-            .flows
-            .iter()
-            .map(|flow| (flow.start.as_nanos() as f64 / NANOS_PER_SEC as f64 / bin_s).ceil() as usize)
-            .collect();
-        Ok(convergence_s(&rows, &starts, count, &[]).map_or(f64::NAN, |bin| bin * bin_s))
+        let lives = self.setup.flows.iter().zip(&self.output.result.flows).map(|(flow, result)| {
+            let start = flow.start.as_nanos() as f64 / NANOS_PER_SEC as f64 / bin_s;
+            (start.ceil() as usize, flow.end_s(result).map_or(count, |end_s| (end_s / bin_s) as usize))
+        });
+        let lives: Vec<_> = lives.collect();
+        Ok(convergence_s(&rows, &lives, count, &[]).map_or(f64::NAN, |bin| bin * bin_s))
     }
 
     /// Bytes received by each flow, cumulative.

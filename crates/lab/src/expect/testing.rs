@@ -57,7 +57,7 @@ fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
         start_s: 0.0,
         goodput_bps,
         throughput_bps: goodput_bps,
-        rtt_ms: Distribution { min: Some(40.0), mean: 42.0, p50: 41.0, p95: 50.0, p99: 51.0, max: 52.0 },
+        rtt_ms: Some(Distribution { min: Some(40.0), mean: 42.0, p50: 41.0, p95: 50.0, p99: 51.0, max: 52.0 }),
         jitter_ms: 1.0,
         jitter_rfc3550_ms: 1.0,
         retransmit_ratio: 0.05,
@@ -67,7 +67,7 @@ fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
         bytes: (goodput_bps * 4.0 / 8.0) as u64,
         fct_s: None,
         state_s: BTreeMap::new(),
-        model: Model { bw_bps: goodput_bps, min_rtt_ms: 40.0 },
+        model: Model { bw_bps: goodput_bps, min_rtt_ms: Some(40.0) },
     }
 }
 

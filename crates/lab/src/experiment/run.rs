@@ -146,7 +146,7 @@ fn table(views: &[RunView]) -> Table {
     let mut rows = Vec::new();
     for view in views {
         let result = &view.output.result;
-        let rtts: Vec<f64> = result.flows.iter().map(|f| f.rtt_ms.p50).collect();
+        let rtts: Vec<f64> = result.flows.iter().map(|f| f.rtt(|rtt| rtt.p50)).collect();
         rows.push(vec![
             view.name.to_string(),
             verdict::short(result.total_goodput_bps() / 1e6),

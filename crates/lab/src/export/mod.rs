@@ -77,7 +77,7 @@ pub(crate) mod testing {
             start_s: 0.0,
             goodput_bps: 1e6,
             throughput_bps: 1.1e6,
-            rtt_ms: Distribution::default(),
+            rtt_ms: None,
             jitter_ms: 0.0,
             jitter_rfc3550_ms: 0.0,
             retransmit_ratio: 0.0,

@@ -9,6 +9,7 @@ pub mod model;
 mod payload;
 mod run;
 
+pub use compact::round_to;
 pub use heat::short;
 pub use html::escape;
 pub use model::*;

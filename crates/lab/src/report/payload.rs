@@ -106,6 +106,7 @@ struct Notes {
     offered: usize,
     kept: usize,
     not_on_log_axis: usize,
+    without_place: usize,
     spans_merged: usize,
 }
 
@@ -120,6 +121,12 @@ impl Notes {
             parts.push(format!(
                 "{} values at or below zero have no place on a log scale and are left out.",
                 self.not_on_log_axis
+            ));
+        }
+        if self.without_place > 0 {
+            parts.push(format!(
+                "{} values have no known place on the horizontal axis and are left out.",
+                self.without_place
             ));
         }
         if self.spans_merged > 0 {
@@ -149,7 +156,8 @@ fn clean(series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> Cl
     for (nth, (&x, &y)) in series.x.iter().zip(&series.y).enumerate() {
         let y = if y.is_finite() { y } else { f64::NAN };
         let on_axes = fits(x_axis, x) && (y.is_nan() || fits(y_axis, y));
-        notes.not_on_log_axis += usize::from(!on_axes);
+        notes.not_on_log_axis += usize::from(!on_axes && x.is_finite());
+        notes.without_place += usize::from(!x.is_finite());
         if x.is_finite() && fits(x_axis, x) {
             points.push((x, if on_axes { y } else { f64::NAN }, nth));
         }
@@ -207,6 +215,15 @@ mod tests {
         let mut notes = Notes::default();
         let (x, ..) = clean(&series(&[0.0, 0.1, 1.0], &[1.0, 2.0, 3.0]), &log, &Axis::default(), &mut notes);
         assert_eq!((x, notes.not_on_log_axis), (vec![0.1, 1.0], 1));
+    }
+
+    #[test]
+    fn an_unknown_place_is_not_called_one_at_or_below_zero() {
+        let log = Axis { log: true, ..Axis::default() };
+        let mut notes = Notes::default();
+        let (x, ..) = clean(&series(&[f64::NAN, 0.1, f64::NAN], &[1.0, 2.0, 3.0]), &log, &Axis::default(), &mut notes);
+        assert_eq!((x, notes.not_on_log_axis, notes.without_place), (vec![0.1], 0, 2));
+        assert!(notes.text().starts_with("2 values have no known place"), "{}", notes.text());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 
 use bbrlab_sim::link::{Buffer, Loss};
 use bbrlab_sim::metrics;
-use bbrlab_sim::record::result::{FlowResult, RunResult};
+use bbrlab_sim::record::result::{Distribution, FlowResult, RunResult};
 use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
 use bbrlab_sim::tcp::HEADER_BYTES;
@@ -109,6 +109,11 @@ impl Row {
         let mean = |of: &[&FlowResult], what: &dyn Fn(&FlowResult) -> f64| {
             of.iter().map(|flow| what(flow)).sum::<f64>() / of.len() as f64
         };
+        // Of the flows that measured one.
+        let mean_rtt = |of: &[&FlowResult], what: fn(&Distribution) -> f64| {
+            let rtts: Vec<f64> = of.iter().filter_map(|flow| flow.rtt_ms.as_ref().map(what)).collect();
+            rtts.iter().sum::<f64>() / rtts.len() as f64
+        };
         // Each flow counts by what it carried.
         let again = |of: &[&FlowResult]| {
             let bytes: f64 = of.iter().map(|flow| flow.bytes as f64).sum();
@@ -137,8 +142,8 @@ impl Row {
             own.len() as f64,
             goodput(&own),
             goodput(&own) / goodput(&all),
-            mean(&own, &|flow| flow.rtt_ms.p50),
-            mean(&own, &|flow| flow.rtt_ms.p95),
+            mean_rtt(&own, |rtt| rtt.p50),
+            mean_rtt(&own, |rtt| rtt.p95),
             again(&own),
             mean(&own, &|flow| flow.jitter_ms),
             mean(&own, &|flow| flow.fct_s.unwrap_or(f64::NAN)),

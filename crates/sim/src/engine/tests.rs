@@ -24,7 +24,7 @@ fn total_mbps(output: &Output) -> f64 {
 #[test]
 fn one_bbr1_flow_fills_its_link_with_the_standing_queue_that_linux_has() {
     let output = run(&shared(10, 40, 267, &["bbr1"]));
-    let rtt_ms = output.result.flows[0].rtt_ms.mean;
+    let rtt_ms = output.result.flows[0].rtt(|rtt| rtt.mean);
     assert!((9.3..=9.57).contains(&total_mbps(&output)), "{}", total_mbps(&output));
     assert!((45.0..=53.0).contains(&rtt_ms), "{rtt_ms}");
 }
@@ -33,7 +33,7 @@ fn one_bbr1_flow_fills_its_link_with_the_standing_queue_that_linux_has() {
 #[test]
 fn one_cubic_flow_keeps_a_deep_buffer_nearly_full() {
     let output = run(&shared(10, 40, 267, &["cubic"]));
-    let rtt_ms = output.result.flows[0].rtt_ms.mean;
+    let rtt_ms = output.result.flows[0].rtt(|rtt| rtt.mean);
     assert!((9.2..=9.57).contains(&total_mbps(&output)), "{}", total_mbps(&output));
     assert!((255.0..=315.0).contains(&rtt_ms), "{rtt_ms}");
 }
@@ -42,7 +42,7 @@ fn one_cubic_flow_keeps_a_deep_buffer_nearly_full() {
 #[test]
 fn five_bbr1_flows_share_without_loss_at_twice_the_rtt() {
     let output = run(&shared(100, 10, 333, &["bbr1"; 5]));
-    let rtt_ms = output.result.flows[0].rtt_ms.mean;
+    let rtt_ms = output.result.flows[0].rtt(|rtt| rtt.mean);
     assert!((93.5..=95.7).contains(&total_mbps(&output)), "{}", total_mbps(&output));
     assert!((26.0..=30.0).contains(&rtt_ms), "{rtt_ms}");
     assert_eq!(output.result.bottleneck.drops, 0);
@@ -53,7 +53,7 @@ fn five_bbr1_flows_share_without_loss_at_twice_the_rtt() {
 #[test]
 fn six_bbr1_flows_overrun_a_buffer_of_41_packets() {
     let output = run(&shared(100, 100, 41, &["bbr1"; 6]));
-    let (drop_ratio, rtt_ms) = (output.result.bottleneck.drop_ratio, output.result.flows[0].rtt_ms.mean);
+    let (drop_ratio, rtt_ms) = (output.result.bottleneck.drop_ratio, output.result.flows[0].rtt(|rtt| rtt.mean));
     assert!((0.09..=0.18).contains(&drop_ratio), "{drop_ratio}");
     assert!((103.0..=107.0).contains(&rtt_ms), "{rtt_ms}");
 }
@@ -123,6 +123,17 @@ fn no_group_and_no_sum_of_groups_exceeds_the_link_however_flows_come_and_go() {
             assert!((group.share - own as f64 / bytes as f64).abs() < 1e-12, "{toml}: {group:?}");
         }
     }
+}
+
+#[test]
+fn an_rtt_that_was_never_measured_is_null_in_json_and_not_zero() {
+    let text = "duration = '1s'\nflow = ['bbr1', 'cubic@999ms']";
+    let read = crate::scenario::Sourced::from_toml(text, "a test").unwrap();
+    let result = run(&read.scenario.resolve().unwrap()).result;
+    let json = serde_json::to_value(&result).unwrap();
+    assert!(json["flows"][0]["rtt_ms"]["p50"].as_f64().unwrap() >= 40.0);
+    assert!(json["flows"][1]["rtt_ms"].is_null() && json["flows"][1]["model"]["min_rtt_ms"].is_null(), "{json}");
+    assert_eq!(serde_json::from_value::<crate::record::result::RunResult>(json).unwrap(), result);
 }
 
 #[test]

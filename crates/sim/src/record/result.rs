@@ -37,7 +37,8 @@ pub struct RunResult {
     pub interval_s: [f64; 2],
     /// Jain's fairness index of the flows' goodput, each over its own life.
     pub jain: f64,
-    /// First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded; null if never or one flow.
+    /// First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded; null if never, or if no
+    /// whole second has two flows. A flow counts in the whole seconds of its life.
     pub convergence_s: Option<f64>,
     /// One entry a flow.
     pub flows: Vec<FlowResult>,
@@ -114,8 +115,8 @@ pub struct FlowResult {
     pub goodput_bps: f64,
     /// Bytes on the wire at the receiver, duplicates included.
     pub throughput_bps: f64,
-    /// RTT of each ACK at the sender.
-    pub rtt_ms: Distribution,
+    /// RTT of each ACK at the sender; null where none was measured.
+    pub rtt_ms: Option<Distribution>,
     /// Mean of |RTT(i) − RTT(i−1)|.
     pub jitter_ms: f64,
     /// Interarrival jitter after RFC 3550 §6.4.1, at the end.
@@ -138,13 +139,20 @@ pub struct FlowResult {
     pub model: Model,
 }
 
+impl FlowResult {
+    /// A figure of the flow's RTT, ms; NaN where none was measured.
+    pub fn rtt(&self, figure: impl Fn(&Distribution) -> f64) -> f64 {
+        self.rtt_ms.as_ref().map_or(f64::NAN, figure)
+    }
+}
+
 /// An algorithm's model of the path.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Model {
     /// Bandwidth estimate, payload.
     pub bw_bps: f64,
-    /// Minimum RTT.
-    pub min_rtt_ms: f64,
+    /// Minimum RTT; null where none was measured.
+    pub min_rtt_ms: Option<f64>,
 }
 
 /// The flows of one algorithm together.

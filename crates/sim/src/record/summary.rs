@@ -127,7 +127,7 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
         start_s: secs(flow.start),
         goodput_bps: per_second(counts.received_bytes),
         throughput_bps: per_second(counts.received_wire_bytes),
-        rtt_ms: counts.rtt.distribution(US_TO_MS),
+        rtt_ms: (counts.rtt.count() > 0).then(|| counts.rtt.distribution(US_TO_MS)),
         jitter_ms: jitter_us * US_TO_MS,
         jitter_rfc3550_ms: counts.jitter_rfc3550 * US_TO_MS,
         retransmit_ratio: ratio(counts.retransmits, counts.segments),
@@ -139,7 +139,7 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
         state_s: state_times(counts.states, until),
         model: Model {
             bw_bps: counts.bw.as_bits_per_sec() as f64,
-            min_rtt_ms: counts.min_rtt.map_or(0.0, |rtt| rtt.as_nanos() as f64 * NS_TO_MS),
+            min_rtt_ms: counts.min_rtt.map(|rtt| rtt.as_nanos() as f64 * NS_TO_MS),
         },
     }
 }
@@ -159,10 +159,14 @@ fn completion_s(flow: &FlowSetup, counts: &FlowCounts<'_>) -> Option<f64> {
 fn convergence(setup: &Setup, end: Time, flows: &[FlowCounts<'_>]) -> Option<f64> {
     let seconds = (end.as_nanos() / NANOS_PER_SEC) as usize;
     let bins: Vec<Vec<f64>> = flows.iter().map(|flow| flow.bins.iter().map(|&bytes| bytes as f64).collect()).collect();
-    let starts: Vec<usize> =
-        setup.flows.iter().map(|flow| flow.start.as_nanos().div_ceil(NANOS_PER_SEC) as usize).collect();
+    let lives = flows.iter().zip(&setup.flows).map(|(counts, flow)| {
+        let last = [counts.finished, flow.stop].into_iter().flatten().min();
+        let until = last.map_or(seconds, |at| (at.as_nanos() / NANOS_PER_SEC) as usize);
+        (flow.start.as_nanos().div_ceil(NANOS_PER_SEC) as usize, until)
+    });
+    let lives: Vec<(usize, usize)> = lives.collect();
     let states = flows.iter().map(|flow| flow.states);
-    convergence_s(&bins, &starts, seconds, &probe_rtt_seconds(states, seconds))
+    convergence_s(&bins, &lives, seconds, &probe_rtt_seconds(states, seconds))
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {

@@ -1,7 +1,7 @@
 //! The answer of a run, in words and numbers, and what was asked.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_sim::record::result::{Group, RunResult};
+use bbrlab_sim::record::result::{FlowResult, Group, RunResult};
 use serde_json::Value;
 
 use super::rate_unit;
@@ -98,12 +98,8 @@ pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
         .collect();
     let link = &result.bottleneck;
     numbers.push(number("Link used", format!("{} %", three(100.0 * link.utilisation)), String::new()));
-    if let [only] = result.flows.as_slice() {
-        numbers.push(number(
-            "RTT, median",
-            format!("{} ms", three(only.rtt_ms.p50)),
-            format!("95 %: {} ms", three(only.rtt_ms.p95)),
-        ));
+    if let [FlowResult { rtt_ms: Some(rtt), .. }] = result.flows.as_slice() {
+        numbers.push(number("RTT, median", format!("{} ms", three(rtt.p50)), format!("95 %: {} ms", three(rtt.p95))));
     }
     let queue = &link.queue_ms;
     numbers.push(number(

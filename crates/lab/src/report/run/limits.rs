@@ -3,7 +3,8 @@
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
 use bbrlab_sim::link::{Buffer, Service};
-use bbrlab_sim::setup::{ChangeKind, FlowSetup};
+use bbrlab_sim::record::result::FlowResult;
+use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup};
 use bbrlab_sim::tcp::HEADER_BYTES;
 
 use super::{Run, bin_ns, seconds};
@@ -46,10 +47,14 @@ impl Run<'_> {
         (is_one && !self.changes(|what| matches!(what, ChangeKind::Rtt(_)))).then_some(rtt_s)
     }
 
-    /// The bottleneck's rate over time, as corners of a staircase; none for a delivery trace or a link that follows its load.
+    /// The bottleneck's rate over time, as [`Self::rate_of_link_bps`] has it.
     fn rate_bps(&self) -> Vec<(f64, f64)> {
-        let Some(setup) = self.setup else { return Vec::new() };
-        let rates = match (&setup.links[setup.bottleneck].service, self.trace.links.get(setup.bottleneck)) {
+        self.setup.map_or_else(Vec::new, |setup| self.rate_of_link_bps(setup, setup.bottleneck))
+    }
+
+    /// A link's rate over time, as corners of a staircase; none for a delivery trace or a link that follows its load.
+    fn rate_of_link_bps(&self, setup: &Setup, link: usize) -> Vec<(f64, f64)> {
+        let rates = match (&setup.links[link].service, self.trace.links.get(link)) {
             (Service::Rate(_), Some(link)) => &link.rate_bps,
             _ => return Vec::new(),
         };
@@ -57,8 +62,12 @@ impl Run<'_> {
         corners(known, self.t_s.last().copied().unwrap_or(0.0))
     }
 
-    /// What the bottleneck could have carried: a line where it is constant, an area where it changes.
+    /// What the bottleneck could have carried: a line where it is constant, an area where it changes. Of several links, which
+    /// not every flow crosses, a line each.
     pub(super) fn capacity(&self) -> Vec<Series> {
+        if self.setup.is_some_and(|setup| setup.links.len() > 1) {
+            return self.link_rate();
+        }
         let rate = self.rate_bps();
         if rate.len() == 2 {
             return vec![reference("link rate", vec![rate[0]])];
@@ -87,10 +96,9 @@ impl Run<'_> {
         let setup = self.setup.filter(|setup| setup.links.len() == 1 && setup.flows.len() > 1)?;
         let (rate, mss) = (self.rate_bps(), f64::from(setup.flows[0].mss));
         let mut times: Vec<f64> = rate.iter().map(|corner| corner.0).collect();
-        let life = |flow: &FlowSetup| {
-            (seconds(flow.start.as_nanos()), flow.stop.map_or(f64::INFINITY, |stop| seconds(stop.as_nanos())))
-        };
-        let lives: Vec<(f64, f64)> = setup.flows.iter().map(life).collect();
+        let life =
+            |(flow, result): (&FlowSetup, &FlowResult)| (result.start_s, flow.end_s(result).unwrap_or(f64::INFINITY));
+        let lives: Vec<(f64, f64)> = setup.flows.iter().zip(self.results).map(life).collect();
         let end = self.t_s.last().copied()?;
         times.extend(lives.iter().flat_map(|&(from, to)| [from, to]).filter(|&t| t < end));
         times.sort_by(f64::total_cmp);
@@ -115,14 +123,16 @@ impl Run<'_> {
         (!corners.is_empty()).then(|| reference("BDP", if corners.len() == 2 { vec![corners[0]] } else { corners }))
     }
 
-    /// The bottleneck's rate as a line, where it is one.
+    /// Each link's rate as a line, where it has one.
     pub(super) fn link_rate(&self) -> Vec<Series> {
-        let rate = self.rate_bps();
-        if rate.is_empty() {
-            Vec::new()
-        } else {
-            vec![reference("link rate", if rate.len() == 2 { vec![rate[0]] } else { rate })]
-        }
+        let Some(setup) = self.setup else { return Vec::new() };
+        let several = setup.links.len() > 1;
+        let line = |link: usize| {
+            let rate = self.rate_of_link_bps(setup, link);
+            let name = if several { format!("rate of link {}", link + 1) } else { "link rate".to_owned() };
+            (!rate.is_empty()).then(|| reference(&name, if rate.len() == 2 { vec![rate[0]] } else { rate }))
+        };
+        (0..setup.links.len()).filter_map(line).collect()
     }
 }
 
@@ -144,4 +154,38 @@ fn corners(values: impl Iterator<Item = (f64, f64)>, end: f64) -> Vec<(f64, f64)
 fn reference(name: &str, points: Vec<(f64, f64)>) -> Series {
     let (x, y) = points.into_iter().unzip();
     Series { name: name.to_owned(), style: Style::Reference, x, y, ..Series::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_sim::scenario::Sourced;
+
+    use crate::report::model::{Asked, Figure, Series};
+
+    /// The first figure of the page of such a run.
+    fn overview(toml: &str) -> Figure {
+        let setup = Sourced::from_toml(toml, "a test").unwrap().scenario.resolve().unwrap();
+        let output = bbrlab_sim::engine::run(&setup);
+        super::super::for_run(&output.result, &output.trace, Some(&setup), Asked::default()).lead.remove(0)
+    }
+
+    fn line<'a>(figure: &'a Figure, name: &str) -> Option<&'a Series> {
+        figure.panels[0].series.iter().find(|series| series.name == name)
+    }
+
+    #[test]
+    fn a_flow_that_has_ended_no_longer_halves_the_fair_share() {
+        let figure = overview("duration = '10s'\nflow = ['cubic', 'cubic,size=1MB']");
+        let share = &line(&figure, "fair share").unwrap().y;
+        assert!(share[share.len() - 1] > 1.99 * share[0], "{share:?}");
+    }
+
+    #[test]
+    fn each_of_several_links_has_a_line_of_its_own_rate() {
+        let links = "[[link]]\nrate = '10mbit'\n[[link]]\nrate = '20mbit'";
+        let figure = overview(&format!("duration = '5s'\nflow = ['bbr1,links=1..1', 'bbr1,links=2..2']\n{links}"));
+        let rate = |link: usize| line(&figure, &format!("rate of link {link}")).unwrap().y.clone();
+        assert_eq!((rate(1), rate(2)), (vec![10.0], vec![20.0]));
+        assert!(line(&figure, "link rate").is_none());
+    }
 }

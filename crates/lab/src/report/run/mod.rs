@@ -56,8 +56,8 @@ struct Run<'a> {
     t_s: Vec<f64>,
     /// The flows that are drawn: figures, trace, colour key.
     flows: Vec<(&'a FlowResult, &'a FlowTrace, String)>,
-    /// How many flows there are in all.
-    of: usize,
+    /// All flows' figures.
+    results: &'a [FlowResult],
 }
 
 impl<'a> Run<'a> {
@@ -69,14 +69,14 @@ impl<'a> Run<'a> {
             title: title(result),
             t_s: trace.t_ns.iter().map(|&t_ns| seconds(t_ns)).collect(),
             flows: flows.take(FLOWS_SHOWN).map(|((result, trace), key)| (result, trace, key)).collect(),
-            of: result.flows.len(),
+            results: &result.flows,
         }
     }
 
     /// Which of the flows are drawn, where not all are.
     fn shown(&self) -> String {
-        match self.of > self.flows.len() {
-            true => format!(" Shown are the first {} of {} flows.", self.flows.len(), self.of),
+        match self.results.len() > self.flows.len() {
+            true => format!(" Shown are the first {} of {} flows.", self.flows.len(), self.results.len()),
             false => String::new(),
         }
     }
@@ -323,6 +323,11 @@ fn number(value: f64) -> String {
     super::compact::round_to(value, 4).to_string()
 }
 
+/// The same; a dash where there is none.
+fn known_number(value: f64) -> String {
+    if value.is_nan() { "–".to_owned() } else { number(value) }
+}
+
 fn flows_table(result: &RunResult) -> Table {
     let columns = [
         "Flow",
@@ -343,8 +348,8 @@ fn flows_table(result: &RunResult) -> Table {
             flow.cc.clone(),
             number(flow.start_s),
             number(flow.goodput_bps / 1e6),
-            number(flow.rtt_ms.p50),
-            number(flow.rtt_ms.p95),
+            known_number(flow.rtt(|rtt| rtt.p50)),
+            known_number(flow.rtt(|rtt| rtt.p95)),
             number(flow.retransmit_ratio * 100.0),
             flow.drop_ratio.map_or("–".to_owned(), |ratio| number(ratio * 100.0)),
             flow.rto.to_string(),
@@ -370,7 +375,7 @@ mod tests {
             start_s: 0.0,
             goodput_bps: 8e6,
             throughput_bps: 8e6,
-            rtt_ms: Distribution::default(),
+            rtt_ms: None,
             jitter_ms: 0.0,
             jitter_rfc3550_ms: 0.0,
             retransmit_ratio: 0.0,
