@@ -236,7 +236,7 @@ fn bottleneck(result: &RunResult) -> String {
         let _ = match result.convergence_s {
             Some(time) => writeln!(text, ", converged at {time:.0} s"),
             None if share_a_second(result) => {
-                writeln!(text, " over the whole run; single seconds stay below {CONVERGED} up to its end")
+                writeln!(text, " over the whole run; single seconds fall below {CONVERGED} up to its end")
             }
             None => writeln!(text),
         };
@@ -417,7 +417,7 @@ mod tests {
         let short = line("duration = '900ms'\nflow = ['cubic', 'cubic']");
         assert!(!short.contains("single seconds") && !short.contains("converged"), "{short}");
         let unfair = line("duration = '5s'\nflow = ['cubic', 'cubic,rate=100kbit']");
-        assert!(unfair.ends_with("over the whole run; single seconds stay below 0.95 up to its end"), "{unfair}");
+        assert!(unfair.ends_with("over the whole run; single seconds fall below 0.95 up to its end"), "{unfair}");
     }
 
     #[test]
