@@ -123,7 +123,7 @@ fn departure_times_follow_the_pacing_rate() {
     let mut host = Host::new("bbr3");
     let info = host.send(0, 1_200, false);
     host.ack(40_000, 1_200, info);
-    let rate = host.adapter.controller().unwrap().pacing_rate();
+    let rate = host.adapter.controller().unwrap().pacing_rate().expect("a BBR has a rate");
     host.send(40_000, 1_200, false);
     let first = host.adapter.earliest_departure_time().unwrap();
     host.send(40_000, 1_200, false);
