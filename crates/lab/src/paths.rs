@@ -58,10 +58,16 @@ impl Range {
         Ok(range)
     }
 
-    /// A value of the range, even by ratio.
+    /// A value of the range, even by ratio; even by difference where it begins at 0, from which no ratio leads.
     fn draw(&self, rng: &mut Rng) -> f64 {
         let share = rng.below(1 << 32) as f64 / (1u64 << 32) as f64;
-        if self.is_known() { self.low } else { self.low * (self.high / self.low).powf(share) }
+        if self.is_known() {
+            self.low
+        } else if self.low > 0.0 {
+            self.low * (self.high / self.low).powf(share)
+        } else {
+            self.high * share
+        }
     }
 }
 
@@ -444,6 +450,21 @@ mod tests {
         }
         assert!(Population::from_toml("[[path]]\nrate = 1").unwrap_err().starts_with("line 2"));
         assert!(Population::from_toml("path = []").unwrap_err().contains("at least one"));
+    }
+
+    /// Trap: a range that began at 0 and ended at the smallest loss gave 0 · ∞, which is no number.
+    #[test]
+    fn every_draw_of_a_range_that_begins_at_0_lies_in_it() {
+        for (loss, buffer, highest) in
+            [("0%..0.001%", "1bdp", 1e-5), ("0%..0.0001%", "1bdp", 1e-6), ("0%", "0ms..10ms", 0.0)]
+        {
+            let kind = Kind::parse(&KindSpec { loss: loss.to_owned(), ..spec("50mbit", buffer) }).unwrap();
+            for nth in 0..100 {
+                let path = Population::of(kind.clone()).draw(1, nth);
+                assert!((0.0..=highest).contains(&path.loss) && path.buffer_bytes.is_finite(), "{loss}: {path:?}");
+                path.scenario(&Conditions::default(), "bbr1", 1).unwrap();
+            }
+        }
     }
 
     #[test]
