@@ -417,6 +417,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choose::objective::Terms;
     use crate::sweep::Metric;
 
     fn spec(rate: &str, buffer: &str) -> KindSpec {
@@ -494,7 +495,12 @@ mod tests {
         let path = Path { rate_bps: 5e6, rtt_s: 0.02, buffer_bytes: 20_000.0, loss: 0.0, rivals: Vec::new() };
         let keys = vec![("policer".to_owned(), "rate=1mbit,burst=10kB".to_owned())];
         let policed = Conditions { keys, ..Conditions::default() };
-        assert!(path.run(&policed, "bbr1", 1).unwrap().get(Metric::GoodputBps) < 1.1e6);
+        let row = path.run(&policed, "bbr1", 1).unwrap();
+        assert!(row.get(Metric::GoodputBps) < 1.1e6);
+        assert_eq!((row.get(Metric::RateBps), row.get(Metric::CapacityBps)), (5e6, 1e6));
+        // Alone behind the policer, it has most of its fair share.
+        let [share, ..] = Terms::of(&row.figures).0;
+        assert!(share > 0.8, "{share}");
         let trace = Some(("t".to_owned(), "12\n".to_owned()));
         let traced = Conditions { trace, ..Conditions::default() };
         let row = path.run(&traced, "bbr1", 1).unwrap();

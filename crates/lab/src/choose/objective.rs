@@ -98,7 +98,7 @@ impl Terms {
     /// Those of a run, of a row's figures in their order.
     pub fn of(figures: &[f64]) -> Self {
         let get = |metric: Metric| figures[metric as usize];
-        let room = get(Metric::RateBps) * EFFICIENCY;
+        let room = get(Metric::CapacityBps) * EFFICIENCY;
         let (own, all) = (get(Metric::FirstFlows), get(Metric::Flows));
         let (first, total) = (get(Metric::FirstGoodputBps), get(Metric::GoodputBps));
         let at_most_one = |ratio: f64| ratio.clamp(0.0, 1.0);
@@ -118,7 +118,7 @@ mod tests {
     fn figures(set: &[(Metric, f64)]) -> Vec<f64> {
         let mut figures = vec![f64::NAN; Metric::COUNT];
         let usual = [
-            (Metric::RateBps, 10e6),
+            (Metric::CapacityBps, 10e6),
             (Metric::RttBaseMs, 40.0),
             (Metric::Flows, 2.0),
             (Metric::FirstFlows, 1.0),

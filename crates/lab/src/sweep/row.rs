@@ -68,6 +68,7 @@ metrics! {
     FirstJitterMs: "first_jitter_ms", "ms", 1.0;
     FirstFctS: "first_fct_s", "s", 1.0;
     Packets: "packets", "", 1.0;
+    CapacityBps: "capacity_bps", "Mbit/s", 1e-6;
 }
 
 impl Metric {
@@ -148,6 +149,7 @@ impl Row {
             mean(&own, &|flow| flow.jitter_ms),
             mean(&own, &|flow| flow.fct_s.unwrap_or(f64::NAN)),
             result.packets as f64,
+            8.0 * link.policer.map_or(rate, |policer| rate.min(policer.rate.as_bytes_per_sec() as f64)),
         ];
         let text = serde_json::to_string(scenario).unwrap_or_default();
         Self { id: metrics::fnv1a(text.as_bytes()), seed: setup.seed, figures }
