@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use bbrlab_lab::choose::advise::Interval;
 use bbrlab_lab::choose::objective::Objective;
 use bbrlab_lab::choose::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
+use bbrlab_lab::paths::Population;
 use bbrlab_lab::report::{self, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
 use bbrlab_lab::words::counted;
 use clap::Args;
@@ -29,6 +30,9 @@ pub struct TuneArgs {
     /// The population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
     #[arg(long, value_name = "FILE.toml")]
     pub population: std::path::PathBuf,
+    /// Leave the rivals out; the answer then does not show what the parameters take from other flows
+    #[arg(long)]
+    pub no_rivals: bool,
     /// Parameters to tune [default: the usual ones of BBRv1 and BBRv3]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub parameters: Vec<String>,
@@ -65,7 +69,11 @@ pub struct TuneArgs {
 pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
     crate::start_threads()?;
     let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
-    let population = inputs::population(&args.population)?;
+    let mut population = inputs::population(&args.population)?;
+    if args.no_rivals {
+        population = population.without_rivals();
+    }
+    let has_rivals = population.has_rivals();
     let out = Target::asked("--out", args.out.as_deref())?;
     let json = Target::asked("--json", args.json.as_deref())?;
     let page = Target::asked("--report", args.report.as_deref())?;
@@ -82,34 +90,35 @@ pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
     drop(progress);
     let mut files = Vec::new();
     if let Some(out) = &out {
-        files.extend(out.write(|to| to.write_all(file(args, &tuned, &population.name).as_bytes()))?);
+        files.extend(out.write(|to| to.write_all(file(args, &tuned, &population).as_bytes()))?);
     }
     if let Some(page) = &page {
-        let html = report::render(&pages(args, &tuned, &population.name, objective));
+        let html = report::render(&pages(args, &tuned, &population, objective));
         files.extend(page.write(|to| to.write_all(html.as_bytes()))?);
     }
     if let Some(json) = &json {
         let document = json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": args.seed,
-            "population": population, "objective": objective, "terms": TERMS, "tuned": tuned });
+            "population": population, "objective": objective, "terms": TERMS, "warning": warning(has_rivals), "tuned": tuned });
         files.extend(json.write(|to| writeln!(to, "{document:#}"))?);
     }
     outputs::commit(files)?;
     if !outputs::take_stdout(out.iter().chain(&json).chain(&page)) {
-        print(&shown(&tuned))?;
+        print(&shown(&tuned, has_rivals))?;
     }
     Ok(Verdict::Holds)
 }
 
 /// The parameter file: which algorithm, which values, and where they come from.
-fn file(args: &TuneArgs, tuned: &Tuned, population: &str) -> String {
+fn file(args: &TuneArgs, tuned: &Tuned, population: &Population) -> String {
     let mut text = format!(
         "# Tuned by bbrlab {} for {:?}, objective {}, seed {}. Use: bbrlab run --flow {},params=THIS\n\
-         cc = \"{}\"\n\n[parameters]\n",
+         {}cc = \"{}\"\n\n[parameters]\n",
         env!("CARGO_PKG_VERSION"),
-        if population.is_empty() { "a population" } else { population },
+        if population.name.is_empty() { "a population" } else { &population.name },
         args.objective,
         args.seed,
         tuned.cc,
+        warning(population.has_rivals()).map_or(String::new(), |warning| format!("# {warning}\n")),
         tuned.cc
     );
     for (name, value) in &tuned.parameters {
@@ -159,13 +168,25 @@ fn verdict(tuned: &Tuned) -> String {
     format!("{} {}", beside_plain(tuned), term_by_term(tuned))
 }
 
+/// Limit of an answer without competing flows.
+const fn warning(has_rivals: bool) -> Option<&'static str> {
+    if has_rivals {
+        return None;
+    }
+    Some(
+        "Warning: no path had a rival, so nothing kept the search from settings that take the whole link from other \
+         flows. Tune with rivals (rivals = \"0..2\" in the population, without --no-rivals) before you use these.",
+    )
+}
+
 fn term_by_term(tuned: &Tuned) -> String {
     let names: Vec<&str> =
         tuned.against.iter().filter(|one| one.flow != "cubic").map(|one| one.flow.as_str()).collect();
     if dominates(tuned) {
         return format!(
-            "On unseen paths it is nowhere worse than {}, and better in something than each.",
-            names.join(" and ")
+            "On unseen paths it is nowhere worse than {} by more than {} points, and better in something than each.",
+            names.join(" and "),
+            points(SAME)
         );
     }
     let gives: Vec<String> = tuned
@@ -173,11 +194,18 @@ fn term_by_term(tuned: &Tuned) -> String {
         .iter()
         .filter(|one| one.flow != "cubic")
         .map(|one| {
-            let list = |terms: &[&str]| if terms.is_empty() { "nothing".to_owned() } else { terms.join(", ") };
+            let list = |terms: &[&str]| match terms {
+                [] => format!("nothing by more than {} points", points(SAME)),
+                terms => terms.join(", "),
+            };
             format!("against {}: better in {}, worse in {}", one.flow, list(&one.better), list(&one.worse))
         })
         .collect();
     format!("No setting of the front is better in everything; this one is, {}.", gives.join("; "))
+}
+
+fn points(share: f64) -> String {
+    format!("{:.1}", 100.0 * share)
 }
 
 fn percent(value: f64) -> String {
@@ -205,8 +233,11 @@ fn differences(tuned: &Tuned) -> Vec<Vec<String>> {
     tuned.against.iter().map(row).collect()
 }
 
-fn shown(tuned: &Tuned) -> String {
+fn shown(tuned: &Tuned, has_rivals: bool) -> String {
     let mut text = format!("{}\n\n", tuned.flow);
+    if let Some(warning) = warning(has_rivals) {
+        let _ = writeln!(text, "{warning}\n");
+    }
     let head: Vec<&str> = ["on unseen paths"].into_iter().chain(TERMS).chain(["worth"]).collect();
     let align: Vec<Align> = (0..head.len()).map(|nth| if nth == 0 { Align::Left } else { Align::Right }).collect();
     text += &aligned(&head, &align, rows(tuned));
@@ -226,7 +257,7 @@ fn shown(tuned: &Tuned) -> String {
     text
 }
 
-fn pages(args: &TuneArgs, tuned: &Tuned, population: &str, objective: Objective) -> Report {
+fn pages(args: &TuneArgs, tuned: &Tuned, population: &Population, objective: Objective) -> Report {
     let heads = |first: &str, last: &[&str]| -> Vec<String> {
         [first].into_iter().chain(TERMS).chain(last.iter().copied()).map(str::to_owned).collect()
     };
@@ -257,12 +288,17 @@ fn pages(args: &TuneArgs, tuned: &Tuned, population: &str, objective: Objective)
         ..Section::default()
     };
     Report {
-        title: if population.is_empty() {
+        title: if population.name.is_empty() {
             format!("{}, tuned", tuned.cc)
         } else {
-            format!("{} tuned for {population}", tuned.cc)
+            format!("{} tuned for {}", tuned.cc, population.name)
         },
-        subtitle: verdict(tuned),
+        subtitle: warning(population.has_rivals())
+            .into_iter()
+            .map(str::to_owned)
+            .chain([verdict(tuned)])
+            .collect::<Vec<_>>()
+            .join(" "),
         asked: asked(&[
             ("population", args.population.display().to_string()),
             ("objective", objective.name.to_owned()),

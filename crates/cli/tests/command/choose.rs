@@ -164,6 +164,9 @@ fn a_tuned_file_is_taken_by_a_flow() {
     let output = dir.bbrlab(&[&args[..], &["--held-out", "2", "--out", "t.toml", "--report", "t.html"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("tuned less bbr3"), "{}", stdout(&output));
+    assert!(!stdout(&output).contains("no path had a rival"), "{}", stdout(&output));
+    let alone = dir.bbrlab(&[&args[..], &["--held-out", "2", "--no-rivals"]].concat());
+    assert!(stdout(&alone).contains("Warning: no path had a rival"), "{}", stdout(&alone));
     let flow = ["run", "--rate", "3mbit", "--duration", "1s", "--flow", "bbr3,params=t.toml", "--json"];
     let run = dir.bbrlab(&[&flow[..], &["-"]].concat());
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
