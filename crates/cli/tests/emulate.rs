@@ -118,6 +118,24 @@ fn interfaces() -> BTreeSet<String> {
     all.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
+/// Trap: an algorithm that the host has, but does not allow to everyone, was refused even to root.
+#[test]
+fn each_congestion_control_of_this_kernel_is_the_one_that_connections_use() {
+    if !permitted("each_congestion_control_of_this_kernel_is_the_one_that_connections_use") {
+        return;
+    }
+    let server = "exec python3 -c 'import socket as s, time; l = s.create_server((\"\", 5001)); c = l.accept()[0]; \
+                  c.sendall(c.getsockopt(6, 13, 16).rstrip(bytes(1))); c.close(); time.sleep(9)'";
+    let client = "import os, socket as s; c = s.create_connection((os.environ['BBRLAB_SERVER_IP'], 5001)); \
+                  print(c.getsockopt(6, 13, 16).rstrip(bytes(1)).decode(), c.recv(16).decode())";
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    for cc in available.split_whitespace().filter(|cc| ["reno", "cubic", "bbr"].contains(cc)) {
+        let done = emulate(&["--rtt", "2ms", "--cc", cc, "--server", server, "--", "python3", "-c", client]);
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert_eq!(text.trim(), format!("{cc} {cc}"), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
 #[test]
 fn the_command_keeps_its_streams_and_its_exit_status() {
     if !permitted("the_command_keeps_its_streams_and_its_exit_status") {

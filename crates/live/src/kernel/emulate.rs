@@ -69,9 +69,7 @@ pub fn emulate(job: Job) -> Result<Report, Fault> {
     let world = World::new(offload, MTU)?;
     let notes = world.tune();
     if let Some(cc) = &job.cc {
-        for ns in [&world.left, &world.right] {
-            ns.set_sysctl("ipv4/tcp_congestion_control", cc).map_err(|_| no_such_cc(cc, &world))?;
-        }
+        world.set_congestion_control(cc)?;
     }
     let environment = world.environment(notes);
     let keeper = job.errand.prepare(&world)?;
@@ -112,16 +110,6 @@ fn path(setup: &Setup, direction: Direction) -> EmulatedPath {
         Direction::Both => Path::both_ways(setup, users),
         Direction::Up => Path::new(setup, users),
         Direction::Down => Path::reversed(setup, users),
-    }
-}
-
-fn no_such_cc(cc: &str, world: &World) -> Fault {
-    let of = |name: &str| world.left.sysctl(name).unwrap_or_default();
-    let (available, allowed) = (of("ipv4/tcp_available_congestion_control"), of("ipv4/tcp_allowed_congestion_control"));
-    if available.split(' ').any(|known| known == cc) {
-        format!("--cc {cc}: only root may use it; write one of {allowed}, or run as root")
-    } else {
-        format!("--cc {cc}: this kernel has no such congestion control; write one of {available}")
     }
 }
 

@@ -65,7 +65,49 @@ pub fn set_queue(name: &str, packets: u32) -> Result<(), Fault> {
     ask_netlink(&message).map_err(|error| format!("interface {name}: queue: {error}"))
 }
 
-/// Sends one request, and hears whether it was done.
+/// Adds a route to `host` whose connections use this congestion control (`ip route add HOST dev NAME congctl CC`).
+/// A route takes any algorithm of the kernel; a namespace's default takes only those that the host allows everyone.
+pub fn add_route(name: &str, host: IpAddr, cc: &str) -> Result<(), Fault> {
+    /// `rtmsg` of a unicast route of the main table: TOS 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST.
+    const RTM: [u8; 5] = [0, libc::RT_TABLE_MAIN, libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST];
+    /// A metric of a route: its congestion control. Source: include/uapi/linux/rtnetlink.h.
+    const RTAX_CC_ALGO: u16 = 16;
+    let mut named = request(name)?;
+    call(&control(AddressFamily::Inet)?, libc::SIOCGIFINDEX, &mut named, name)?;
+    // SAFETY: the call before filled in this member of the union.
+    let index = unsafe { named.ifr_ifru.ifru_ifindex };
+    let (family, address) = match host {
+        IpAddr::V4(host) => (libc::AF_INET, host.octets().to_vec()),
+        IpAddr::V6(host) => (libc::AF_INET6, host.octets().to_vec()),
+    };
+    let algorithm = attribute(RTAX_CC_ALGO, &[cc.as_bytes(), &[0]].concat());
+    let mut body = vec![family as u8, (8 * address.len()) as u8, 0];
+    body.extend(RTM);
+    body.extend([0; 4]);
+    body.extend(attribute(libc::RTA_DST, &address));
+    body.extend(attribute(libc::RTA_OIF, &index.to_ne_bytes()));
+    body.extend(attribute(libc::RTA_METRICS, &algorithm));
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE) as u16;
+    let mut message = Vec::new();
+    message.extend((16 + body.len() as u32).to_ne_bytes());
+    message.extend(libc::RTM_NEWROUTE.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(body);
+    ask_netlink(&message).map_err(|error| format!("interface {name}: route to {host} with {cc}: {error}"))
+}
+
+/// A netlink attribute: length and kind, the value, and bytes up to a multiple of four.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = 4 + value.len();
+    let mut text = (length as u16).to_ne_bytes().to_vec();
+    text.extend(kind.to_ne_bytes());
+    text.extend(value);
+    text.resize(length.next_multiple_of(4), 0);
+    text
+}
+
+/// Sends one request and returns the kernel's answer to it.
 fn ask_netlink(message: &[u8]) -> io::Result<()> {
     let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
     send(socket.as_raw_fd(), message, MsgFlags::empty())?;

@@ -104,6 +104,28 @@ impl World {
         Ok(Self { left, right, tuns, offload, mtu })
     }
 
+    /// Makes `cc` the congestion control of both hosts: the namespaces' default or, where the host does not allow that
+    /// algorithm to everyone, that of the routes over the link.
+    pub fn set_congestion_control(&self, cc: &str) -> Result<(), Fault> {
+        let available = self.left.sysctl("ipv4/tcp_available_congestion_control")?;
+        let is_default = |ns: &NetNs| ns.set_sysctl("ipv4/tcp_congestion_control", cc).is_ok();
+        if is_default(&self.left) && is_default(&self.right) {
+            return Ok(());
+        }
+        if !available.split(' ').any(|known| known == cc) {
+            return Err(format!("--cc {cc}: this kernel has no such congestion control; write one of {available}"));
+        }
+        let sides = [(&self.left, RIGHT, RIGHT6), (&self.right, LEFT, LEFT6)];
+        sides.into_iter().try_for_each(|(ns, v4, v6)| {
+            ns.run(|| {
+                iface::add_route(tun::NAME, IpAddr::V4(v4), cc)?;
+                // Where there is no IPv6, the link has none either.
+                let has_ipv6 = fs::exists("/proc/thread-self/net/if_inet6").unwrap_or(false);
+                if has_ipv6 { iface::add_route(tun::NAME, IpAddr::V6(v6), cc) } else { Ok(()) }
+            })
+        })
+    }
+
     /// Sets TCP up for any command: buffers that may grow as far as a fast link needs, nothing remembered from one
     /// connection to the next. Returns what could not be set.
     pub fn tune(&self) -> Vec<String> {
