@@ -34,7 +34,7 @@ use clap::Args;
         bbrlab conform --log connection.sqlog"
 )]
 pub struct ConformArgs {
-    /// Algorithms, as in bbr3 or bbr3-linux; in a QUIC stack, its own as in s2n:bbr, ours as in s2n+bbr3; with --log, whose flows are judged, as the log names them [default: every BBR]
+    /// Algorithms, as in bbr3 or bbr3-linux; in a QUIC stack, its own as in s2n:bbr, ours as in s2n+bbr3; with --log, whose flows are judged, as the log names them [default: every BBRv3, and every BBR whose version the log does not name]
     #[arg(required_unless_present = "log", value_name = "ALGO")]
     pub algorithms: Vec<String>,
     /// Only this case: its number in the draft's appendix, or the anchor of its heading (repeatable)
@@ -96,12 +96,15 @@ fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict
     let fault = |error: String| format!("--log: {}: {error}", inputs::name(path));
     let bytes = inputs::log(path).map_err(fault)?;
     let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(fault)?;
+    if let Some(older) = named.iter().find(|cc| !log::is_of_the_draft(cc)) {
+        return Err(fault(format!("{older} is not what the draft describes, which is BBRv3; leave {older} out")));
+    }
     let judge = |flow: &log::FlowLog| if flow.is_judged(named) { log::judge(flow) } else { Vec::new() };
     let judged: log::Judged<'_> = log.flows.iter().map(|flow| (flow, judge(flow))).collect();
     if judged.iter().all(|(_, seen)| seen.is_empty()) {
         let ran: BTreeSet<&str> = log.flows.iter().filter_map(|flow| flow.cc.as_deref()).collect();
         let ran = ran.into_iter().collect::<Vec<_>>().join(", ");
-        let what = if named.is_empty() { "BBR".to_owned() } else { named.join(" or ") };
+        let what = if named.is_empty() { "BBRv3, which the draft describes".to_owned() } else { named.join(" or ") };
         return Err(fault(format!("none of its flows runs {what}: it has {ran}; name what to judge before --log")));
     }
     targets.write(
@@ -125,11 +128,10 @@ fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
     let mut text = String::new();
     for (flow, seen) in judged {
         let cc = flow.cc.as_ref().map_or(String::new(), |cc| format!(" ({cc})"));
-        let counts =
-            format!("{}, {}", counted(flow.samples.len(), "sample"), verb(flow.losses.len(), "loss", "losses"));
+        let counts = format!("{}, {}", counted(flow.samples.len(), "sample"), flow.losses_text());
         let _ = writeln!(text, "{}{cc}: {}, {counts}", flow.name, log.form);
         if seen.is_empty() {
-            text += "not judged: what the draft demands, it demands of BBR\n\n";
+            text += "not judged: the draft describes BBRv3\n\n";
             continue;
         }
         let rows = seen.iter().map(|seen| {

@@ -104,9 +104,7 @@ impl<W: Write> Stream<W> {
 
     /// Datagrams may now be as long as this.
     pub fn max_datagram_size(&mut self, t_ns: u64, bytes: u64) -> io::Result<()> {
-        let draft = self.dialect == Dialect::Draft;
-        let name = if draft { "quic:recovery_parameters_set" } else { "recovery:parameters_set" };
-        self.put(t_ns, name, json!({ "max_datagram_size": bytes }))
+        self.put(t_ns, parameters_name(self.dialect), json!({ "max_datagram_size": bytes }))
     }
 
     fn put(&mut self, t_ns: u64, name: &str, data: Value) -> io::Result<()> {
@@ -125,6 +123,13 @@ impl<W: Write> Stream<W> {
             writeln!(self.to, "]}}]}}")?;
         }
         self.to.flush()
+    }
+}
+
+const fn parameters_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Draft => "quic:recovery_parameters_set",
+        Dialect::Qvis => "recovery:parameters_set",
     }
 }
 
@@ -224,7 +229,9 @@ fn writers<'a>(record: &Record<'a>, dialect: Dialect) -> Vec<FlowWriter<'a>> {
     flows
         .map(|(nth, (trace, setup))| FlowWriter {
             name: &setup.name,
+            cc: setup.cc(),
             mss: setup.mss.into(),
+            lost: 0,
             trace,
             dialect,
             state: 0,
@@ -240,7 +247,10 @@ fn writers<'a>(record: &Record<'a>, dialect: Dialect) -> Vec<FlowWriter<'a>> {
 /// Walks over one flow's samples and says what changed.
 struct FlowWriter<'a> {
     name: &'a str,
+    cc: &'static str,
     mss: u64,
+    /// Packets declared lost up to the last sample.
+    lost: u64,
     trace: &'a FlowTrace,
     dialect: Dialect,
     /// Index of the next change of state.
@@ -258,6 +268,10 @@ impl FlowWriter<'_> {
     fn advance(&mut self, index: usize, t_ns: u64, events: &mut Vec<(u64, Value)>) {
         let draft = self.dialect == Dialect::Draft;
         let group = draft.then_some(self.name);
+        if index == 0 {
+            let data = json!({ "max_datagram_size": self.mss, "congestion_control": self.cc });
+            events.push((0, event(0, parameters_name(self.dialect), data, group)));
+        }
         while let Some(&(at, state)) = self.trace.states.get(self.state).filter(|(at, _)| at.as_nanos() <= t_ns) {
             let name = if draft { DRAFT_STATE } else { QVIS_STATE };
             let mut data = json!({ "new": state.name() });
@@ -270,6 +284,9 @@ impl FlowWriter<'_> {
         // The last sample stands for what comes after it, too.
         let until = if index + 1 == self.samples { u64::MAX } else { t_ns };
         self.packets.advance(until, self.dialect, |at, name, data| events.push((at, event(at, name, data, group))));
+        for data in self.losses(index) {
+            events.push((t_ns, event(t_ns, packet_name(self.dialect, Fate::Lost), data, group)));
+        }
         let metrics = self.metrics_at(index);
         let name = if draft { DRAFT_METRICS } else { QVIS_METRICS };
         if let Some(data) = changed(&mut self.metrics, metrics) {
@@ -279,6 +296,19 @@ impl FlowWriter<'_> {
         if let Some(data) = changed(&mut self.model, model) {
             events.push((t_ns, event(t_ns, "bbr:model_updated", data, group)));
         }
+    }
+
+    /// The packets declared lost since the last sample: their numbers where the run recorded packets.
+    fn losses(&mut self, index: usize) -> Vec<Value> {
+        let lost = self.trace.lost.get(index).copied().unwrap_or(0);
+        let count = lost.saturating_sub(std::mem::replace(&mut self.lost, lost));
+        let numbers = self.packets.declared_lost(count);
+        let unknown = count.saturating_sub(numbers.len() as u64);
+        let header = |number: Option<u64>| match number {
+            Some(number) => json!({ "header": { "packet_type": "1RTT", "packet_number": number } }),
+            None => json!({ "header": { "packet_type": "1RTT" } }),
+        };
+        numbers.into_iter().map(|number| header(Some(number))).chain((0..unknown).map(|_| header(None))).collect()
     }
 
     fn metrics_at(&self, index: usize) -> Map<String, Value> {
@@ -391,6 +421,7 @@ mod tests {
                 received(11.0, 0, json!([[0, 0]])),
                 received(12.0, 1, json!([[2, 2]])),
                 sent(13.0, 3, 1000),
+                (20.0, "lost".to_owned(), 1.into(), Value::Null),
                 received(25.0, 2, json!([[3, 3]])),
             ]
         );
@@ -445,6 +476,35 @@ mod tests {
             let flow = &log.flows[0];
             assert_eq!((flow.name.as_str(), flow.mss, flow.samples.len()), ("client-0", Some(1452.0), 2));
             assert_eq!((flow.losses.as_slice(), flow.phases.len()), (&[0.003][..], 1));
+        }
+    }
+
+    /// Trap: `conform --log` reported no losses of a run that dropped 259 packets, as its log had no event of them.
+    #[test]
+    fn each_packet_that_the_sender_declares_lost_is_an_event_with_its_number() {
+        let (setup, result, mut trace) = example();
+        let last = trace.t_ns.len() - 1;
+        trace.flows[0].lost = vec![0; trace.t_ns.len()];
+        trace.flows[0].lost[last] = 2;
+        for packets in [packets(), Vec::new()] {
+            let mut bytes = Vec::new();
+            let record = Record { setup: &setup, result: &result, trace: &trace, packets: &packets };
+            sequence(&record, &mut bytes).unwrap();
+            let text = String::from_utf8(bytes).unwrap();
+            let lost: Vec<Value> = text
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line.strip_prefix(SEPARATOR).unwrap()).unwrap())
+                .filter(|event| {
+                    event["name"] == "quic:packet_lost" && event["group_id"] == setup.flows[0].name.as_str()
+                })
+                .map(|event| event["data"]["header"]["packet_number"].clone())
+                .collect();
+            // The second packet was lost; the sample counts one more, which no capture shows.
+            let first = if packets.is_empty() { Value::Null } else { 1.into() };
+            assert_eq!(lost, [first, Value::Null]);
+            let log = crate::conform::log::read(&text).unwrap();
+            let flow = log.flows.iter().find(|flow| flow.name == setup.flows[0].name).unwrap();
+            assert_eq!((flow.losses.len(), flow.cc.as_deref()), (2, Some("bbr1")));
         }
     }
 

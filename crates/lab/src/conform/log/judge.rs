@@ -40,7 +40,7 @@ pub fn judge(flow: &FlowLog) -> Vec<Seen> {
     let mut seen = vec![order(flow), startup_exit(flow), drain_length(flow)];
     seen.extend(GAINS.iter().map(|(state, gains)| gain(flow, *state, gains)));
     seen.extend([probe_rtt_interval(flow), probe_rtt_length(flow), probe_rtt_depth(flow)]);
-    seen.extend([window_floor(flow), within_window(flow), window_gain(flow), loss_answer(flow), min_rtt(flow)]);
+    seen.extend([window_floor(flow), within_window(flow), window_gain(flow), min_rtt(flow)]);
     seen
 }
 
@@ -274,30 +274,6 @@ fn window_gain(flow: &FlowLog) -> Seen {
     }
     // Two BDPs; less where loss set a bound, more by the allowance for aggregated ACKs and three bursts.
     shown(what, "", percentile(&values, 50.0), Some(0.5), Some(6.0))
-}
-
-/// In the cruising and draining parts loss must not be followed by a faster pace.
-fn loss_answer(flow: &FlowLog) -> Seen {
-    let what = "largest pacing rate in the round trip after a loss over the one before, in PROBE_DOWN and PROBE_CRUISE";
-    let round = round_s(flow);
-    let calm = |t: f64| {
-        let quiet = [State::ProbeBwDown, State::ProbeBwCruise];
-        quiet.iter().flat_map(|state| of_state(flow, *state)).any(|(a, b, _)| a <= t && t + 2.0 * round <= b)
-    };
-    if flow.losses.is_empty() {
-        return not_shown(what, "nothing was lost");
-    }
-    let mut worst = f64::NAN;
-    for loss in flow.losses.iter().filter(|t| calm(**t)) {
-        let before = flow.samples.iter().rev().find(|sample| sample.t_s <= *loss).map_or(f64::NAN, |s| s.pacing_bps);
-        let after = samples(flow, loss + round, loss + 2.0 * round);
-        let most = after.iter().map(|s| s.pacing_bps).filter(|rate| !rate.is_nan()).fold(f64::NAN, f64::max);
-        worst = (most / before).max(worst);
-    }
-    if worst.is_nan() {
-        return not_shown(what, "it holds no loss there with pacing rates around it");
-    }
-    shown(what, "", worst, None, Some(1.05))
 }
 
 fn min_rtt(flow: &FlowLog) -> Seen {

@@ -9,6 +9,7 @@ mod qlog;
 mod ss;
 mod write;
 
+use crate::words::verb;
 pub use judge::{ORDER, judge};
 pub use phase::Phase;
 pub use write::{Judged, json, junit, page};
@@ -38,15 +39,32 @@ pub struct FlowLog {
     pub samples: Vec<Sample>,
     /// The phases entered, with the time.
     pub phases: Vec<(f64, Phase)>,
-    /// When a packet was declared lost.
+    /// When a packet was declared lost; empty also where the log has no event or count of that.
     pub losses: Vec<f64>,
 }
 
+/// True for an edition that the draft describes: BBRv3, or a name that leaves the edition open, as the `bbr` of a kernel or
+/// of another stack does.
+pub fn is_of_the_draft(cc: &str) -> bool {
+    // `s2n:bbr` is a stack's own.
+    let (is_foreign, cc) = cc.rsplit_once(':').map_or((false, cc), |(_, own)| (true, own));
+    let is_older = !is_foreign && bbrlab_core::AlgorithmConfig::named(cc).is_some();
+    cc.starts_with("bbr3") || (cc.starts_with("bbr") && !is_older)
+}
+
 impl FlowLog {
-    /// Whether the draft's demands are its own: it runs a BBR, the algorithm that is asked for, or nobody knows what.
+    /// Number of losses in words; a log without any event of loss does not show that there was none.
+    pub fn losses_text(&self) -> String {
+        match self.losses.len() {
+            0 => "no loss in the log".to_owned(),
+            losses => verb(losses, "loss", "losses"),
+        }
+    }
+
+    /// True if the draft's demands are the flow's: its algorithm is BBRv3, one that was asked for, or unknown.
     pub fn is_judged(&self, asked: &[String]) -> bool {
         match &self.cc {
-            _ if asked.is_empty() => self.cc.as_ref().is_none_or(|cc| cc.starts_with("bbr")),
+            _ if asked.is_empty() => self.cc.as_deref().is_none_or(is_of_the_draft),
             Some(cc) => asked.contains(cc),
             None => true,
         }
@@ -105,4 +123,33 @@ pub fn read(text: &str) -> Result<Log, String> {
         return Err(format!("it is {}, but holds no window, rate, RTT or state; record recovery metrics", log.form));
     }
     Ok(log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_draft_of_bbr3_judges_no_older_bbr_and_no_other_algorithm() {
+        for (cc, is_judged) in [
+            ("bbr3", true),
+            ("bbr3-linux", true),
+            ("bbr", true),
+            ("s2n:bbr", true),
+            ("bbr1", false),
+            ("bbr2", false),
+            ("bbr-s", false),
+            ("cubic", false),
+        ] {
+            let flow = FlowLog { cc: Some(cc.to_owned()), ..FlowLog::default() };
+            assert_eq!(flow.is_judged(&[]), is_judged, "{cc}");
+        }
+        assert!(FlowLog::default().is_judged(&[]));
+    }
+
+    #[test]
+    fn a_log_without_events_of_loss_is_not_said_to_show_none() {
+        let flow = |losses: &[f64]| FlowLog { losses: losses.to_vec(), ..FlowLog::default() }.losses_text();
+        assert_eq!((flow(&[]), flow(&[0.1, 0.2])), ("no loss in the log".into(), "2 losses".into()));
+    }
 }

@@ -214,6 +214,8 @@ impl Builder {
             "parameters_set" | "recovery_parameters_set" => {
                 let mss = number(data.get("max_datagram_size").or_else(|| data.get("max_udp_payload_size")));
                 self.flow.mss = mss.or(self.flow.mss);
+                let cc = text_of(data, &["congestion_control", "congestion_controller"]).map(str::to_owned);
+                self.flow.cc = cc.or(self.flow.cc.take());
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! A sender's packets as qlog's events. TCP numbers bytes, qlog packets: each transmission gets a number of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::slice::Iter;
 
@@ -16,13 +16,25 @@ pub struct Packets<'a> {
     records: Peekable<Iter<'a, PacketRecord>>,
     /// The first byte of what is not acknowledged, and the number of its last transmission.
     open: BTreeMap<u64, u64>,
+    /// Earlier transmissions of what was retransmitted since losses were last counted.
+    replaced: Vec<u64>,
+    /// Transmissions that were declared lost and are neither acknowledged nor replaced.
+    declared: BTreeSet<u64>,
     sent: u64,
     received: u64,
 }
 
 impl<'a> Packets<'a> {
     pub fn new(flow: u32, records: &'a [PacketRecord]) -> Self {
-        Self { flow, records: records.iter().peekable(), open: BTreeMap::new(), sent: 0, received: 0 }
+        Self {
+            flow,
+            records: records.iter().peekable(),
+            open: BTreeMap::new(),
+            replaced: Vec::new(),
+            declared: BTreeSet::new(),
+            sent: 0,
+            received: 0,
+        }
     }
 
     /// What happened until then: when, the event's name and its data.
@@ -45,8 +57,7 @@ impl<'a> Packets<'a> {
                 Direction::Data => {
                     let number = self.sent;
                     self.sent += 1;
-                    // When a packet is given up, no capture shows; that its bytes are sent again, this one does.
-                    self.open.insert(record.seq, number);
+                    self.replaced.extend(self.open.insert(record.seq, number));
                     let offset = record.seq.saturating_sub(1);
                     let frames =
                         json!([{ "frame_type": "stream", "stream_id": 0, "offset": offset, "length": record.len }]);
@@ -62,6 +73,20 @@ impl<'a> Packets<'a> {
                 }
             }
         }
+    }
+
+    /// The numbers of `count` packets that the sender has declared lost since the last call; fewer where the capture holds
+    /// fewer. RACK (RFC 8985) takes what was sent first among what is not acknowledged.
+    pub fn declared_lost(&mut self, count: u64) -> Vec<u64> {
+        let mut candidates: Vec<u64> = self.replaced.drain(..).chain(self.open.values().copied()).collect();
+        candidates.retain(|number| !self.declared.contains(number));
+        candidates.sort_unstable();
+        candidates.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        // What is acknowledged or replaced never comes up again.
+        let oldest = self.open.values().min().copied().unwrap_or(u64::MAX);
+        self.declared = self.declared.split_off(&oldest);
+        self.declared.extend(&candidates);
+        candidates
     }
 
     /// The numbers that an ACK acknowledges for the first time, in ranges.
