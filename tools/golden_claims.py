@@ -20,7 +20,7 @@ def main():
         rows = [row for row in claim["expect"] if row["measured"] is not None]
         print(f'{claim["id"]}: {claim["title"]}')
         for row in some(rows):
-            print(f'  {row["measured"]:>12.5g} {row["unit"] or "":<8} {row["verdict"]:<12} {row["what"]}')
+            print(f'  {row["measured"]:>12.5g} {row["unit"] or "":<8} {row["verdict"]:<12} {row["bounds"]:<10} {row["what"]}')
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 //! Claims and their verdicts, as tables, documents and rows of a page.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::path::Path;
 
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
@@ -40,6 +40,13 @@ pub fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
     }
 }
 
+/// The reason of a miss, and what else a reader must know of the row.
+fn notes(row: &Row) -> Option<String> {
+    let (_, _, reason) = verdict(row);
+    let all: Vec<String> = reason.into_iter().chain(row.note.clone()).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 pub fn measured(row: &Row) -> String {
     if row.measured.is_nan() {
         return "nothing".to_owned();
@@ -52,15 +59,14 @@ pub fn measured(row: &Row) -> String {
 pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
     let rows = outcomes.iter().flat_map(|outcome| {
         outcome.rows.iter().map(|row| {
-            let (word, _, reason) = verdict(row);
-            let note: Vec<String> = reason.into_iter().chain(row.note.clone()).collect();
+            let (word, ..) = verdict(row);
             vec![
                 outcome.id.clone(),
                 word.to_owned(),
                 row.what.clone(),
                 measured(row),
                 row.expected.clone(),
-                note.join("; "),
+                notes(row).unwrap_or_default(),
             ]
         })
     });
@@ -68,13 +74,16 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
     let mut text = aligned(&["id", "verdict", "what", "measured", "expected", "note"], &align, rows);
     let count =
         |which: &str| outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| verdict(row).0 == which).count();
-    let held = count("holds");
+    let held = Held::of(outcomes);
     let _ = write!(
         text,
-        "\n{}: {} {}, {} (explained), {}",
+        "\n{}: {} ({held}), {} (explained), {}",
         counted(outcomes.len(), "claim"),
-        counted(held, "expectation"),
-        if held == 1 { "holds" } else { "hold" },
+        if held.total() == 1 {
+            "1 expectation holds".to_owned()
+        } else {
+            format!("{} expectations hold", held.total())
+        },
         verb(count("misses (explained)"), "misses", "miss"),
         verb(count("FAILS"), "fails", "fail"),
     );
@@ -87,6 +96,32 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
     text
 }
 
+/// Number of expectations that hold, by the source of their bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Bounds that the source publishes.
+    pub published: usize,
+    /// Bounds that the author of the file chose.
+    pub ours: usize,
+}
+
+impl Held {
+    pub fn of(outcomes: &[ExperimentOutcome]) -> Self {
+        let rows = || outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| row.verdict == RowVerdict::Holds);
+        Self { published: rows().filter(|row| !row.is_ours).count(), ours: rows().filter(|row| row.is_ours).count() }
+    }
+
+    pub const fn total(self) -> usize {
+        self.published + self.ours
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} within published bounds, {} within bounds of ours", self.published, self.ours)
+    }
+}
+
 /// The rows of claims for programs.
 pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
     let row = |row: &Row| {
@@ -97,7 +132,8 @@ pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
             RowVerdict::NotHere => "not_here",
         };
         let (_, _, reason) = verdict(row);
-        json!({ "what": row.what, "expected": row.expected, "measured": row.measured, "unit": row.unit,
+        let bounds = if row.is_ours { "ours" } else { "published" };
+        json!({ "what": row.what, "expected": row.expected, "bounds": bounds, "measured": row.measured, "unit": row.unit,
                 "verdict": word, "reason": reason, "note": row.note })
     };
     let experiments: Vec<Value> = outcomes
@@ -107,14 +143,16 @@ pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
                     "holds": outcome.passes(), "expect": outcome.rows.iter().map(row).collect::<Vec<Value>>() })
         })
         .collect();
-    json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": seed, "experiments": experiments })
+    let held = Held::of(outcomes);
+    json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": seed,
+            "holds": { "published": held.published, "ours": held.ours }, "experiments": experiments })
 }
 
 /// The rows of a claim, as a page shows them.
 pub fn claims(outcome: &ExperimentOutcome) -> impl Iterator<Item = ClaimRow> {
     let here = outcome.rows.iter().filter(|row| row.verdict != RowVerdict::NotHere);
     here.map(|row| {
-        let (_, verdict, reason) = verdict(row);
+        let (_, verdict, _) = verdict(row);
         ClaimRow {
             id: outcome.id.clone(),
             title: outcome.title.clone(),
@@ -125,7 +163,7 @@ pub fn claims(outcome: &ExperimentOutcome) -> impl Iterator<Item = ClaimRow> {
             expected: row.expected.clone(),
             measured: measured(row),
             verdict,
-            reason: reason.or_else(|| row.note.clone()),
+            reason: notes(row),
         }
     })
 }

@@ -32,20 +32,24 @@ fn check_expect(expect: &Expect, axes: &[Axis]) -> Result<(), String> {
         return Err("`near` needs `within` or `factor`, and they need `near`".into());
     }
     if expect.status.is_some() != expect.reason.is_some() {
-        return Err("`status = \"falls short\"` needs a `reason`, and a `reason` needs the status".into());
+        return Err("`status` (\"falls short\" or \"varies\") needs a `reason`, and a `reason` needs the status".into());
     }
+    if let Some(label) = expect.short.keys().find(|label| expect.varies.contains_key(*label)) {
+        return Err(format!("{label:?} is marked under `short` and under `varies`; a row has one mark"));
+    }
+    let labels = || expect.short.keys().chain(expect.varies.keys()).chain(expect.ours.labels());
     let rows = match &expect.each {
-        None => 1,
+        None => match labels().find(|label| !label.is_empty()) {
+            Some(label) => {
+                return Err(format!("{label:?} names a row, but there is one row only, as `each` is not set"));
+            }
+            None => 1,
+        },
         Some(name) => {
             let axis = axes.iter().find(|a| a.name == *name).ok_or_else(|| format!("no axis {name:?}"))?;
             let known = |label: &String| axis.values.iter().any(|(l, _)| l == label);
-            if let Some(odd) = expect
-                .at
-                .iter()
-                .flatten()
-                .chain(expect.short.keys())
-                .chain(expect.kernel_short.keys())
-                .find(|label| !known(label))
+            if let Some(odd) =
+                expect.at.iter().flatten().chain(labels()).chain(expect.kernel_short.keys()).find(|label| !known(label))
             {
                 return Err(format!("axis {name:?} has no value {odd:?}"));
             }
@@ -124,6 +128,21 @@ mod tests {
     #[test]
     fn a_mark_without_a_reason_is_refused() {
         assert!(fault("[[expect]]\nwhat='w'\nmeasure='1'\nmin=0\nstatus='falls short'\n").contains("reason"));
+    }
+
+    #[test]
+    fn a_label_that_names_no_row_is_refused_in_every_mark() {
+        for mark in ["short={'3%'='r'}", "varies={'3%'='r'}", "ours=['3%']"] {
+            let expect = format!("[[expect]]\nwhat='w'\nmeasure='1'\nmin=0\n{mark}\n");
+            assert!(fault(&expect).contains("3%"), "{mark}");
+            assert!(fault(&format!("{LOSS}{expect}each='loss'\n")).contains("3%"), "{mark}");
+        }
+    }
+
+    #[test]
+    fn a_row_with_two_marks_is_refused() {
+        let expect = "[[expect]]\nwhat='w'\nmeasure='1'\nmin=0\neach='loss'\nshort={'1%'='r'}\nvaries={'1%'='r'}\n";
+        assert!(fault(&format!("{LOSS}{expect}")).contains("one mark"));
     }
 
     #[test]

@@ -88,14 +88,52 @@ pub(super) struct Expect {
     pub(super) fixed: String,
     /// Only at these labels of the axis.
     pub(super) at: Option<Vec<String>>,
+    /// Rows whose bounds the source does not publish.
+    #[serde(default)]
+    pub(super) ours: Ours,
     pub(super) status: Option<Status>,
     pub(super) reason: Option<String>,
     /// Label of the axis to the reason why its row misses.
     #[serde(default)]
     pub(super) short: std::collections::BTreeMap<String, String>,
+    /// Label of the axis to the reason why its row misses with some seeds.
+    #[serde(default)]
+    pub(super) varies: std::collections::BTreeMap<String, String>,
     /// The same for real kernels alone: the simulator's row holds.
     #[serde(default)]
     pub(super) kernel_short: std::collections::BTreeMap<String, String>,
+}
+
+/// Rows of an expectation whose bounds the author of the file chose: all, none, or those of some labels.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Ours {
+    Every(bool),
+    At(Vec<String>),
+}
+
+impl Default for Ours {
+    fn default() -> Self {
+        Self::Every(false)
+    }
+}
+
+impl Ours {
+    /// True for the row of this label.
+    pub(super) fn has(&self, label: &str) -> bool {
+        match self {
+            Self::Every(every) => *every,
+            Self::At(labels) => labels.iter().any(|l| l == label),
+        }
+    }
+
+    /// The labels that it names.
+    pub(super) fn labels(&self) -> &[String] {
+        match self {
+            Self::Every(_) => &[],
+            Self::At(labels) => labels,
+        }
+    }
 }
 
 /// How well an expected value is known.
@@ -117,6 +155,9 @@ pub(super) enum Status {
     /// It does not hold, and `reason` says why.
     #[serde(rename = "falls short")]
     FallsShort,
+    /// It holds with some seeds and misses with others, and `reason` says why.
+    #[serde(rename = "varies")]
+    Varies,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -86,8 +86,9 @@ fn run_counting(
     let runs: BTreeMap<String, RunView> = views.into_iter().map(|view| (view.name.to_string(), view)).collect();
     let measurer = Measurer::new(Arc::new(RunSet { runs, axes, files: experiment.data.clone(), study: study.clone() }));
     let mut rows = Vec::new();
+    let judging = verdict::Judging { is_whole, is_strict: !experiment.is_lenient };
     for expect in &experiment.file.expect {
-        let measured = verdict::rows(expect, &measurer, is_whole);
+        let measured = verdict::rows(expect, &measurer, judging);
         rows.extend(measured.map_err(|e| fault(format!("expect {:?}: {e}", expect.what)))?);
     }
     let (mut figures, heats) = study.as_ref().map_or_else(Default::default, |study| cdn::figures(study));

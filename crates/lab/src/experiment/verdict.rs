@@ -1,7 +1,7 @@
 //! From an expectation and the finished runs to rows with verdicts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::file::{Bound, Expect};
+use super::file::{Bound, Expect, Status};
 use super::{Row, Verdict};
 use crate::expect::{MeasureError, Measurer};
 pub(super) use crate::report::short;
@@ -54,14 +54,26 @@ pub fn bounds_text(min: Option<f64>, max: Option<f64>, unit: &str) -> String {
     }
 }
 
-/// Said of a row that holds although it is marked: by chance of this seed, or because the mark is out of date.
-pub const STALE_MARK: &str = "marked as an explained miss, but it holds with this seed";
+/// Note of a row that holds although it is marked as a miss at every seed.
+pub const STALE_MARK: &str = "marked as an explained miss, but it holds";
+/// Note of a row that the file marks as a matter of the seed, where it holds.
+pub const HOLDS_BY_CHANCE: &str = "holds with this seed, misses with others";
+
+/// Where the marks of a file are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Judging {
+    /// False in a world that lacks some of the runs.
+    pub(super) is_whole: bool,
+    /// True where the marks were made, in the simulator with all seeds: a marked row that holds fails.
+    pub(super) is_strict: bool,
+}
 
 /// The rows of one expectation. Where the runs are not whole, one that cannot be measured says so.
-pub(super) fn rows(expect: &Expect, measurer: &Measurer, is_whole: bool) -> Result<Vec<Row>, MeasureError> {
+pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: Judging) -> Result<Vec<Row>, MeasureError> {
+    let row = |index: usize, label: &str, measured: f64| row(expect, index, label, measured, judging.is_strict);
     let verdict = |index: usize, label: &str, measured: Result<f64, MeasureError>| match measured {
-        Ok(measured) => Ok(row(expect, index, label, measured)),
-        Err(_) if !is_whole => Ok(Row { verdict: Verdict::NotHere, note: None, ..row(expect, index, label, f64::NAN) }),
+        Ok(measured) => Ok(row(index, label, measured)),
+        Err(_) if !judging.is_whole => Ok(Row { verdict: Verdict::NotHere, note: None, ..row(index, label, f64::NAN) }),
         Err(error) => Err(error),
     };
     let Some(axis) = &expect.each else {
@@ -85,28 +97,41 @@ pub(super) fn rows(expect: &Expect, measurer: &Measurer, is_whole: bool) -> Resu
     Ok(rows)
 }
 
-fn row(expect: &Expect, index: usize, label: &str, measured: f64) -> Row {
+fn row(expect: &Expect, index: usize, label: &str, measured: f64, is_strict: bool) -> Row {
     let bounds = Bounds::of(expect, index);
     let what = match &expect.each {
         Some(axis) => format!("{}, {axis} {label}", expect.what),
         None => expect.what.clone(),
     };
-    let range = bounds.text(&expect.unit);
+    let is_ours = expect.ours.has(label);
+    let range = format!("{}{}", bounds.text(&expect.unit), if is_ours { ", ours" } else { "" });
     let expected = match &expect.expected {
         Some(text) => format!("{text} ({range})"),
         None => range,
     };
-    let marked = match expect.status {
-        Some(_) => expect.reason.clone(),
-        None => expect.short.get(label).cloned(),
-    };
-    let (verdict, note) = match (bounds.hold(measured), marked) {
-        (true, None) => (Verdict::Holds, None),
-        (false, None) => (Verdict::Fails, None),
-        (false, Some(reason)) => (Verdict::FallsShort { reason }, None),
-        (true, Some(_)) => (Verdict::Holds, Some(STALE_MARK.into())),
-    };
-    Row { what, expected, measured, unit: expect.unit.clone(), grade: expect.grade, verdict, note }
+    let (verdict, note) = verdict(mark(expect, label), bounds.hold(measured), is_strict);
+    Row { what, expected, is_ours, measured, unit: expect.unit.clone(), grade: expect.grade, verdict, note }
+}
+
+/// The author's mark on the row of this label, with its reason.
+fn mark<'a>(expect: &'a Expect, label: &str) -> Option<(Status, &'a String)> {
+    let of_all = expect.status.zip(expect.reason.as_ref());
+    let short = || expect.short.get(label).map(|reason| (Status::FallsShort, reason));
+    let varies = || expect.varies.get(label).map(|reason| (Status::Varies, reason));
+    of_all.or_else(short).or_else(varies)
+}
+
+/// A row that depends on the seed counts as missed with every seed, so that the verdict does not depend on it.
+fn verdict(mark: Option<(Status, &String)>, holds: bool, is_strict: bool) -> (Verdict, Option<String>) {
+    let missed = |reason: &String| Verdict::FallsShort { reason: reason.clone() };
+    match (mark, holds) {
+        (None, true) => (Verdict::Holds, None),
+        (None, false) => (Verdict::Fails, None),
+        (Some((_, reason)), false) => (missed(reason), None),
+        (Some((Status::Varies, reason)), true) => (missed(reason), Some(HOLDS_BY_CHANCE.into())),
+        (Some((Status::FallsShort, _)), true) if is_strict => (Verdict::Fails, Some(STALE_MARK.into())),
+        (Some((Status::FallsShort, _)), true) => (Verdict::Holds, Some(STALE_MARK.into())),
+    }
 }
 
 #[cfg(test)]
@@ -118,7 +143,7 @@ mod tests {
     }
 
     fn verdict(text: &str, measured: f64) -> Verdict {
-        row(&expect(text), 0, "", measured).verdict
+        row(&expect(text), 0, "", measured, true).verdict
     }
 
     #[test]
@@ -135,11 +160,36 @@ mod tests {
     }
 
     #[test]
-    fn a_marked_row_falls_short_only_while_it_does_not_hold() {
-        let marked = "min=1\nstatus='falls short'\nreason='known'";
-        assert_eq!(verdict(marked, 0.0), Verdict::FallsShort { reason: "known".into() });
-        let stale = row(&expect(marked), 0, "", 2.0);
-        assert_eq!((stale.verdict, stale.note.as_deref()), (Verdict::Holds, Some(STALE_MARK)));
+    fn a_marked_row_that_holds_fails_where_the_marks_were_made_and_is_noted_elsewhere() {
+        let marked = expect("min=1\nstatus='falls short'\nreason='known'");
+        let at = |measured: f64, is_strict: bool| {
+            let row = row(&marked, 0, "", measured, is_strict);
+            (row.verdict, row.note)
+        };
+        assert_eq!(at(0.0, true), (Verdict::FallsShort { reason: "known".into() }, None));
+        assert_eq!(at(2.0, true), (Verdict::Fails, Some(STALE_MARK.into())));
+        assert_eq!(at(2.0, false), (Verdict::Holds, Some(STALE_MARK.into())));
+    }
+
+    #[test]
+    fn a_row_that_varies_with_the_seed_has_one_verdict_with_all() {
+        for text in ["min=1\nstatus='varies'\nreason='known'", "min=1\nvaries.''='known'"] {
+            let at = |measured: f64| row(&expect(text), 0, "", measured, true);
+            let missed = Verdict::FallsShort { reason: "known".into() };
+            assert_eq!((at(0.0).verdict, at(0.0).note), (missed.clone(), None));
+            assert_eq!((at(2.0).verdict, at(2.0).note.as_deref()), (missed, Some(HOLDS_BY_CHANCE)));
+        }
+    }
+
+    #[test]
+    fn a_bound_of_ours_is_marked_row_by_row() {
+        let at = |label: &str| {
+            let row = row(&expect("each='loss'\nmax=20\nunit='%'\nours=['20%']"), 0, label, 1.0, true);
+            (row.is_ours, row.expected)
+        };
+        assert_eq!(at("20%"), (true, "≤ 20 %, ours".into()));
+        assert_eq!(at("25%"), (false, "≤ 20 %".into()));
+        assert!(row(&expect("max=20\nours=true"), 0, "", 1.0, true).is_ours);
     }
 
     /// Trap: a mark of a real kernel that hid a failure in the simulator.
@@ -148,7 +198,8 @@ mod tests {
         let text = "id='X'\ntitle='t'\nsource='s'\nclaim='c'\n[scenario]\nduration='1s'\n\
                     [[expect]]\nwhat='w'\nmeasure='1'\nmin=2\nkernel_short={ ''='known' }\n";
         let mut experiment = crate::experiment::parse(text, "test").unwrap();
-        let verdict = |experiment: &crate::experiment::Experiment| row(&experiment.file.expect[0], 0, "", 1.0).verdict;
+        let verdict =
+            |experiment: &crate::experiment::Experiment| row(&experiment.file.expect[0], 0, "", 1.0, true).verdict;
         assert_eq!(verdict(&experiment), Verdict::Fails);
         experiment.on_a_kernel();
         assert_eq!(verdict(&experiment), Verdict::FallsShort { reason: "known".into() });
@@ -161,7 +212,7 @@ mod tests {
 
     #[test]
     fn bounds_are_shown_to_four_digits() {
-        assert_eq!(row(&expect("min=0.95\nmax=123.456\nunit='ms'"), 0, "", 1.0).expected, "0.95…123.5 ms");
+        assert_eq!(row(&expect("min=0.95\nmax=123.456\nunit='ms'"), 0, "", 1.0, true).expected, "0.95…123.5 ms");
         assert_eq!(short(609.0), "609");
         assert_eq!(short(0.000_5), "0.0005");
     }
