@@ -51,7 +51,12 @@ impl Range {
         if low.trim().is_empty() != high.trim().is_empty() {
             return Err(format!("{text:?} lacks an end; write LOW..HIGH, or one value"));
         }
-        let range = Self { low: one(low.trim())?, high: one(high.trim())? };
+        let (low, high) = (low.trim(), high.trim());
+        // A unit behind the second end is that of both, as in 20..50mbit.
+        let is_bare = low.ends_with(|c: char| c.is_ascii_digit());
+        let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let low = if is_bare { format!("{low}{unit}") } else { low.to_owned() };
+        let range = Self { low: one(&low)?, high: one(high)? };
         if range.low > range.high {
             return Err(format!("{text:?} runs backwards; write the smaller end first"));
         }
@@ -458,6 +463,13 @@ mod tests {
                 path.scenario(&Conditions::default(), "bbr1", 1).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn the_unit_of_a_range_s_end_is_that_of_its_beginning_too() {
+        let short = KindSpec { loss: "0.1..1%".to_owned(), ..spec("20..50mbit", "0.5..2bdp") };
+        let long = KindSpec { loss: "0.1%..1%".to_owned(), ..spec("20mbit..50mbit", "0.5bdp..2bdp") };
+        assert_eq!(Kind::parse(&short).unwrap(), Kind::parse(&long).unwrap());
     }
 
     #[test]

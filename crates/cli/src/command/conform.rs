@@ -12,7 +12,7 @@ use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Subject, Verdict as Met, log};
 use bbrlab_lab::report::Report;
 use bbrlab_lab::words::{counted, verb};
-use bbrlab_sim::scenario::nearest;
+use bbrlab_sim::scenario::meant;
 
 use serde_json::Value;
 
@@ -229,9 +229,7 @@ fn subject(name: &str, cells: &[Cell]) -> Result<Subject, Failure> {
         return found;
     }
     if AlgorithmConfig::named(name).is_none() {
-        let known = bbrlab_core::ALGORITHMS.iter().map(|info| info.name);
-        let near = nearest(name, known).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-        return Err(format!("no algorithm {name:?}{near}; see `bbrlab list algorithms`"));
+        return Err(format!("no algorithm {name:?}{}; see `bbrlab list algorithms`", meant(name)));
     }
     Ok(Subject::simulated(name, if cells.is_empty() { conform::grid() } else { cells.to_vec() }))
 }

@@ -261,7 +261,28 @@ fn algorithm(cc: &str) -> Result<AlgorithmConfig, TextError> {
     if let Some(algorithm) = AlgorithmConfig::named(cc) {
         return Ok(algorithm);
     }
-    Err(TextError(format!("no algorithm {cc:?}; see `bbrlab list algorithms`")))
+    Err(TextError(format!("no algorithm {cc:?}{}; see `bbrlab list algorithms`", meant(cc))))
+}
+
+/// What someone who wrote this name may have meant: the versions of that algorithm, or the nearest name.
+pub fn meant(cc: &str) -> String {
+    let word = cc.to_ascii_lowercase();
+    let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_version = |name: &&str| {
+        let version = name.strip_prefix(stem).unwrap_or("");
+        !stem.is_empty() && !version.is_empty() && version.chars().all(|c| c.is_ascii_digit())
+    };
+    let names = || bbrlab_core::ALGORITHMS.iter().map(|info| info.name);
+    let exact = names().find(|name| *name == word);
+    let mut found: Vec<&str> = exact.map_or_else(|| names().filter(is_version).collect(), |name| vec![name]);
+    if found.is_empty() {
+        found.extend(nearest(&word, names()).filter(|_| !word.is_empty()));
+    }
+    match found.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!(" (did you mean {only}?)"),
+        Some((last, others)) => format!(" (did you mean {} or {last}?)", others.join(", ")),
+    }
 }
 
 fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), TextError> {

@@ -16,7 +16,7 @@ mod values;
 
 pub use aqm::AqmSpec;
 pub use arrivals::{ArrivalSpec, SizeSpec};
-pub use flow::{Access, FLOWS_MAX, FlowOptions, FlowSpec, KEYS as FLOW_KEYS, Window, unit_text};
+pub use flow::{Access, FLOWS_MAX, FlowOptions, FlowSpec, KEYS as FLOW_KEYS, Window, meant, unit_text};
 #[cfg(feature = "schema")]
 pub use model::schema;
 pub use model::{ExpectSpec, KEYS, LinkSpec, Scenario};

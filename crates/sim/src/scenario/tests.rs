@@ -35,7 +35,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     ("rate = \"0mbit\"", "lab.toml:1: rate: \"0mbit\" is out of range; rates go from 8bit to 10tbit a second"),
     ("rate = \"11tbit\"", "lab.toml:1: rate: \"11tbit\" is out of range; rates go from 8bit to 10tbit a second"),
-    ("rtt = \"40\"", "lab.toml:1: rtt: \"40\" is no time; write a number with s, ms, us or ns, as in 40ms"),
+    ("rtt = \"40\"", "lab.toml:1: rtt: \"40\" is no time; write a number with h, min, s, ms, us or ns, as in 40ms"),
     ("rtt = \"0s\"", "lab.toml:1: rtt: 0s is too short; write at least 1us"),
     ("duration = \"20000000s\"", "lab.toml:1: duration: \"20000000s\" is too long; at most 10000000s"),
     ("duration = \"1us\"", "lab.toml:1: duration: 1us is too short; write at least 1ms"),
@@ -109,11 +109,11 @@ const BAD_FILES: &[(&str, &str)] = &[
 
 /// Each bad flow with the one line that its user reads behind `--flow`.
 const BAD_FLOWS: &[(&str, &str)] = &[
-    ("bbr4", "flow 1: no algorithm \"bbr4\"; see `bbrlab list algorithms`"),
+    ("bbr4", "flow 1: no algorithm \"bbr4\" (did you mean bbr1, bbr2 or bbr3?); see `bbrlab list algorithms`"),
     ("", "flow 1: no algorithm \"\"; see `bbrlab list algorithms`"),
     ("bbr1*0", "flow 1: \"0\" is no number of flows; write 1 to 100000, as in bbr1*6"),
     ("bbr1*100001", "flow 1: \"100001\" is no number of flows; write 1 to 100000, as in bbr1*6"),
-    ("bbr1@x", "flow 1: start: \"x\" is no time; write a number with s, ms, us or ns, as in 40ms"),
+    ("bbr1@x", "flow 1: start: \"x\" is no time; write a number with h, min, s, ms, us or ns, as in 40ms"),
     ("bbr1@70s", "flow 1: bbr1#0 starts at 70s, after the end at 60s; start it earlier"),
     ("bbr1@5s,stop=5s", "flow 1: bbr1#0 stops at 5s, before its start at 5s; stop it later"),
     ("bbr1,size", "flow 1: \"size\" is no option; write KEY=VALUE, as in rtt=80ms"),
@@ -167,7 +167,7 @@ fn every_bad_flow_is_refused_in_one_line_that_says_what_would_do() {
 #[test]
 fn a_bad_flow_in_a_file_is_named_by_its_line_and_number() {
     let error = resolved("flow = [\n  \"bbr1\",\n  \"bbr4\",\n]").err();
-    assert_eq!(error.as_deref(), Some("lab.toml:3: flow 2: no algorithm \"bbr4\"; see `bbrlab list algorithms`"));
+    assert_eq!(error.as_deref(), Some("lab.toml:3: flow 2: no algorithm \"bbr4\" (did you mean bbr1, bbr2 or bbr3?); see `bbrlab list algorithms`"));
 }
 
 #[test]

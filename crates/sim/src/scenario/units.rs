@@ -53,6 +53,8 @@ pub enum BufferSize {
 const RATES: [(&str, u64); 5] =
     [("tbit", 1_000_000_000_000), ("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 const TIMES: [(&str, u64); 4] = [("s", NANOS_PER_SEC), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+/// Units of long times, which are read but never written.
+const LONG_TIMES: [(&str, u64); 2] = [("h", 3_600 * NANOS_PER_SEC), ("min", 60 * NANOS_PER_SEC)];
 const VOLUMES: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -81,7 +83,8 @@ impl FromStr for BitRate {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
-        let bits = scaled(&text.to_ascii_lowercase(), &RATES).ok_or_else(|| {
+        let lower = text.to_ascii_lowercase();
+        let bits = scaled(lower.strip_suffix("/s").unwrap_or(&lower), &RATES).ok_or_else(|| {
             TextError(format!("{text:?} is no rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit"))
         })?;
         if !(RATE_MIN..=RATE_MAX).contains(&bits) {
@@ -103,8 +106,8 @@ impl FromStr for TimeSpan {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let nanos = match text.trim() {
             "0" => 0,
-            text => scaled(text, &TIMES).ok_or_else(|| {
-                TextError(format!("{text:?} is no time; write a number with s, ms, us or ns, as in 40ms"))
+            text => scaled(text, &TIMES).or_else(|| scaled(text, &LONG_TIMES)).ok_or_else(|| {
+                TextError(format!("{text:?} is no time; write a number with h, min, s, ms, us or ns, as in 40ms"))
             })?,
         };
         if nanos > SECONDS_MAX * NANOS_PER_SEC {
@@ -248,7 +251,7 @@ impl TimeSpan {
 }
 
 as_text!(BitRate, "a rate in bit, kbit, mbit, gbit or tbit a second (powers of 1000)", ["10mbit", "128kbit"]);
-as_text!(TimeSpan, "a time in s, ms, us or ns", ["40ms", "1.5s"]);
+as_text!(TimeSpan, "a time in h, min, s, ms, us or ns", ["40ms", "1.5s"]);
 as_text!(Volume, "a volume in B, kB, MB, GB, KiB, MiB or GiB", ["500MB", "64KiB"]);
 as_text!(Ratio, "a share as per cent or as a fraction of 1", ["1%", "0.001"]);
 as_text!(BufferSize, "a queue limit in packets, bytes, BDPs or drain time", ["41p", "64KiB", "1.5bdp", "250ms"]);
@@ -265,6 +268,9 @@ mod tests {
     fn values_are_shown_in_their_largest_unit() {
         assert_eq!(shown::<BitRate>("1500kbit"), "1.5mbit");
         assert_eq!(shown::<BitRate>("10Mbit"), "10mbit");
+        assert_eq!(shown::<BitRate>("20Mbit/s"), "20mbit");
+        assert_eq!(shown::<TimeSpan>("1h"), "3600s");
+        assert_eq!(shown::<TimeSpan>("1.5min"), "90s");
         assert_eq!(shown::<TimeSpan>("0.04s"), "40ms");
         assert_eq!(shown::<TimeSpan>("0"), "0s");
         assert_eq!(shown::<Volume>("65536B"), "64KiB");

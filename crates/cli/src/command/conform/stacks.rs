@@ -3,7 +3,7 @@
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{Cell, Play, Subject};
-use bbrlab_sim::scenario::On;
+use bbrlab_sim::scenario::{On, meant};
 use bbrlab_sim::setup::{Peer, Stack};
 
 use crate::Failure;
@@ -26,7 +26,7 @@ pub fn named(name: &str, cells: &[Cell]) -> Option<Result<Subject, Failure>> {
 
 fn ours(name: &str, stack: &str, algorithm: &str, cells: &[Cell]) -> Result<Subject, Failure> {
     if AlgorithmConfig::named(algorithm).is_none() {
-        return Err(format!("{name}: no algorithm {algorithm:?}; see `bbrlab list algorithms`"));
+        return Err(format!("{name}: no algorithm {algorithm:?}{}; see `bbrlab list algorithms`", meant(algorithm)));
     }
     let stacks = On::ALL.into_iter().filter_map(|on| on.stack());
     let Some(stack) = stacks.into_iter().find(|own| own.name() == stack) else {
