@@ -92,6 +92,9 @@ pub struct SweepArgs {
     /// Put a decision tree on the page: which value of this axis is best where, as in --tree cc
     #[arg(long, value_name = "AXIS", requires = "report", help_heading = "Output")]
     pub tree: Option<String>,
+    /// Value of the compared axis, the first one of names, to which the page's ratios are [default: cubic, else the first]
+    #[arg(long, value_name = "VALUE", requires = "report", help_heading = "Output")]
+    pub against: Option<String>,
     /// Print no table
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
@@ -120,6 +123,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     let shown = shown(args)?;
     let (shard, shards) = shard(args.shard.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
+    baseline(args, &sweep)?;
     if let Some(axis) = args.tree.as_deref().filter(|axis| sweep.product().axes().iter().all(|(name, _)| name != axis))
     {
         return Err(format!("--tree: there is no axis {axis:?}; write one of the sweep's"));
@@ -167,6 +171,14 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
+/// The value to which the page's ratios are.
+fn baseline(args: &SweepArgs, sweep: &Sweep) -> Result<Option<(usize, String)>, Failure> {
+    sweep::baseline(sweep, args.against.as_deref()).map_err(|labels| match labels.as_slice() {
+        [] => "--against: the sweep has no axis of names; leave it out".to_owned(),
+        labels => format!("--against: write one of {}", labels.join(", ")),
+    })
+}
+
 fn page(
     args: &SweepArgs,
     sweep: &Sweep,
@@ -174,7 +186,8 @@ fn page(
     shown: &[Metric],
     title: &str,
 ) -> Result<bbrlab_lab::report::Report, Failure> {
-    let mut page = sweep::page(sweep, cells, shown, title);
+    let base = baseline(args, sweep)?;
+    let mut page = sweep::page(sweep, cells, shown, base.as_ref().map(|(place, _)| *place), title);
     let axes: Vec<String> = sweep
         .product()
         .axes()
@@ -187,7 +200,9 @@ fn page(
         })
         .collect();
     let seed = args.seed.clone().unwrap_or_else(|| "1".to_owned());
-    page.asked = asked(&[("axes", axes.join("; ")), ("ran in", "the simulator".to_owned()), ("first seed", seed)]);
+    let mut facts = vec![("axes", axes.join("; ")), ("ran in", "the simulator".to_owned()), ("first seed", seed)];
+    facts.extend(base.map(|(_, label)| ("ratios to", label)));
+    page.asked = asked(&facts);
     if let Some(axis) = &args.tree {
         page.sections.insert(0, bbrlab_lab::choose::when::section(sweep, cells, axis)?);
     }

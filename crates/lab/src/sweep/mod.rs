@@ -8,7 +8,7 @@ mod page;
 mod row;
 
 pub use cells::Cells;
-pub use page::{page, shown_by_default};
+pub use page::{baseline, page, shown_by_default};
 pub use row::{Metric, Row};
 
 use std::sync::Arc;

@@ -15,25 +15,50 @@ const NUMBERS_EACH: usize = 3;
 /// Most rows of the table of combinations; all are in `runs.parquet`. Ours.
 const ROWS_MAX: usize = 2_000;
 
-/// The page of a sweep; `shown` are names out of [`FIGURES`].
-pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], title: &str) -> Report {
+/// Place of the axis that is compared, if there is one: the first axis of names, as a rule the algorithms.
+fn compared(sweep: &Sweep) -> Option<usize> {
+    let axes = sweep.product().axes();
+    let is_name = |axis: &usize| {
+        let points = &axes[*axis].1;
+        points.len() > 1 && points.iter().any(|point| super::axis::number(&point.label).is_none())
+    };
+    (0..axes.len()).find(is_name)
+}
+
+/// Place and label of the value that the others of the compared axis are held against: the one that is asked for, else
+/// `cubic`, else the first. `Err` holds the labels that there are.
+pub fn baseline(sweep: &Sweep, asked: Option<&str>) -> Result<Option<(usize, String)>, Vec<String>> {
+    let labels: Vec<String> = match compared(sweep) {
+        Some(axis) => sweep.product().axes()[axis].1.iter().map(|point| point.label.clone()).collect(),
+        None => Vec::new(),
+    };
+    let place = |name: &str| labels.iter().position(|label| label == name);
+    let found = match asked {
+        Some(name) => Some(place(name).ok_or_else(|| labels.clone())?),
+        None => place("cubic").or_else(|| (!labels.is_empty()).then_some(0)),
+    };
+    Ok(found.map(|found| (found, labels[found].clone())))
+}
+
+/// The page of a sweep. `base` is the place of the compared axis' value that its others are held against.
+pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>, title: &str) -> Report {
     let axes = sweep.product().axes();
     let is_numeric = |axis: usize| {
         let points = &axes[axis].1;
         points.len() > 1 && points.iter().all(|point| super::axis::number(&point.label).is_some())
     };
     let numeric: Vec<usize> = (0..axes.len()).filter(|&axis| is_numeric(axis)).collect();
-    // What is compared: the first axis of names, as a rule the algorithms.
-    let names = (0..axes.len()).find(|&axis| !is_numeric(axis) && axes[axis].1.len() > 1);
+    let names = compared(sweep);
     let mut lines: Vec<Figure> = numeric.iter().map(|&axis| lines(sweep, cells, axis, names, shown)).collect();
     let lead: Vec<Figure> = lines.drain(..lines.len().min(1)).collect();
     let mut heats = Vec::new();
     let pairs = numeric.iter().enumerate().flat_map(|(nth, &a)| numeric[nth + 1..].iter().map(move |&b| (a, b)));
     for (a, b) in pairs.take(PAIRS_MAX) {
         for &which in shown {
-            heats.extend(maps(sweep, cells, (a, b), names, which));
+            heats.extend(maps(sweep, cells, (a, b), (names, base), which));
         }
     }
+    let pairs_are_none = heats.is_empty();
     let seeds = sweep.spec().repeat;
     let subtitle = format!(
         "{}: {}{}. Each value below is a median over the axes that its picture leaves out.",
@@ -49,9 +74,14 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], title: &str) -> Repo
         sections: vec![Section {
             id: "sweep".to_owned(),
             title: "What the axes do".to_owned(),
-            claim:
-                "Each value is the median over the seeds, and over all values of the axes that a picture leaves out."
-                    .to_owned(),
+            claim: format!(
+                "Each value is the median over the seeds, and over all values of the axes that a picture leaves out.{}",
+                match (names, base) {
+                    (Some(axis), Some(base)) if !pairs_are_none =>
+                        format!(" Ratios are to {} = {}.", axes[axis].0, axes[axis].1[base].label),
+                    _ => String::new(),
+                }
+            ),
             figures: lines,
             heats,
             runs_table: Some(table(sweep, cells, shown)),
@@ -146,8 +176,14 @@ fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown:
     }
 }
 
-/// A map for each compared value; for two of them also what the first has over the second.
-fn maps(sweep: &Sweep, cells: &Cells, (a, b): (usize, usize), names: Option<usize>, which: Metric) -> Vec<Heat> {
+/// A map for each compared value; for each but the baseline also its ratio to the baseline.
+fn maps(
+    sweep: &Sweep,
+    cells: &Cells,
+    (a, b): (usize, usize),
+    (names, base): (Option<usize>, Option<usize>),
+    which: Metric,
+) -> Vec<Heat> {
     let axes = sweep.product().axes();
     let texts = |axis: usize| axes[axis].1.iter().map(|point| point.label.clone()).collect::<Vec<String>>();
     let grid = |fixed: Option<(usize, usize)>| -> Vec<Vec<f64>> {
@@ -179,11 +215,11 @@ fn maps(sweep: &Sweep, cells: &Cells, (a, b): (usize, usize), names: Option<usiz
             heat(format!("{}: {label}", short_name(which)), which.unit(), Scale::FromZero, cells.clone())
         })
         .collect();
-    // Gains over the last one named, by convention the one that all are held against.
-    if let [others @ .., base] = grids.as_slice() {
-        for (own, (_, label)) in others.iter().zip(&all) {
-            let ratio = own.iter().zip(base).map(|(own, base)| own.iter().zip(base).map(|(a, b)| a / b).collect());
-            let title = format!("{}: {label} over {}", short_name(which), all[all.len() - 1].1);
+    if let Some((base, against)) = base.and_then(|base| Some((base, grids.get(base)?))) {
+        let others = grids.iter().zip(&all).enumerate().filter(|(place, _)| *place != base);
+        for (own, (_, label)) in others.map(|(_, other)| other) {
+            let ratio = own.iter().zip(against).map(|(own, other)| own.iter().zip(other).map(|(a, b)| a / b).collect());
+            let title = format!("{}: {label} over {}", short_name(which), all[base].1);
             maps.push(heat(title, "×", Scale::AroundOne, ratio.collect()));
         }
     }
