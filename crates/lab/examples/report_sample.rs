@@ -73,6 +73,7 @@ fn main() {
         }),
         claims,
         sections,
+        rows_of: bbrlab_lab::report::model::RowsOf::Claims,
     };
     print!("{}", render(&report));
 }

@@ -6,7 +6,7 @@ use bbrlab_core::NANOS_PER_SEC;
 use super::{CaseOutcome, Cell, CellOutcome, DRAFT, Verdict};
 use crate::expect::RunView;
 use crate::report::model::{
-    Axis, ClaimRow, Figure, Grid, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
+    Axis, ClaimRow, Figure, Grid, Panel, Report, Ribbon, RowsOf, Section, Series, Style, Table, Verdict as Mark,
 };
 use crate::report::short;
 use crate::words::verb;
@@ -21,6 +21,7 @@ pub fn page(outcomes: &[CaseOutcome]) -> Report {
         title: format!("Conformance to {DRAFT}"),
         subtitle: answer(outcomes),
         grid: Some(grid(outcomes)),
+        rows_of: RowsOf::TestCases,
         ..Report::default()
     };
     for outcome in outcomes {

@@ -15,6 +15,9 @@ const FOLDED_FROM: usize = 4;
 /// From how many figures on a page's sections fold away. Ours.
 const FIGURES_FOLDED_FROM: usize = 8;
 
+/// Most numbers of the answer side by side; more stand in rows of equal length. Ours: a tile of 9 rem on a small laptop.
+const NUMBERS_IN_A_ROW: usize = 5;
+
 /// Text as HTML shows it, fit for element content and for quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
@@ -100,7 +103,9 @@ fn numbers(numbers: &[Number]) -> String {
         let (label, value) = (escape(&number.label), escape(&number.value));
         format!("<div{key}><dt>{label}</dt><dd><b>{value}</b>{note}</dd></div>")
     };
-    format!("<dl class=\"numbers\">{}</dl>\n", numbers.iter().map(one).collect::<String>())
+    let columns = numbers.len().div_ceil(numbers.len().div_ceil(NUMBERS_IN_A_ROW));
+    let tiles: String = numbers.iter().map(one).collect();
+    format!("<dl class=\"numbers\" style=\"--columns:{columns}\">{tiles}</dl>\n")
 }
 
 /// The figures that lead to the rest of the page; the script draws them.
@@ -119,7 +124,13 @@ fn thumbnails(report: &Report) -> String {
         ))
     };
     let all: String = report.thumbnails.iter().filter_map(one).collect();
-    if all.is_empty() { all } else { format!("<ul class=\"thumbnails\" aria-label=\"Figures\">{all}</ul>\n") }
+    let count = report.thumbnails.iter().filter(|thumbnail| place(&thumbnail.figure).is_some()).count();
+    // Five in rows of four would leave one alone.
+    let columns = if count > 4 && count % 4 == 1 { 3 } else { 4 };
+    match count {
+        0 => all,
+        _ => format!("<ul class=\"thumbnails\" style=\"--columns:{columns}\" aria-label=\"Figures\">{all}</ul>\n"),
+    }
 }
 
 /// Verdicts as symbols; each row leads to its section.
@@ -154,7 +165,7 @@ fn grid(grid: &Grid) -> String {
 pub fn contents(report: &Report) -> String {
     let mut out = String::from("<li><a href=\"#main\">The answer</a></li>");
     if !report.claims.is_empty() {
-        out += "<li><a href=\"#claims\">Claims</a></li>";
+        out += &format!("<li><a href=\"#claims\">{}</a></li>", rows_of(report));
     }
     for section in &report.sections {
         let verdict = worst(report, section).map_or(String::new(), icon);
@@ -163,6 +174,12 @@ pub fn contents(report: &Report) -> String {
         out += &format!("<li><a href=\"#{id}\">{verdict}<span>{badge}{title}</span></a></li>");
     }
     out
+}
+
+/// Heading of the rows: `Test cases`.
+fn rows_of(report: &Report) -> String {
+    let noun = report.rows_of.noun();
+    format!("{}{}s", noun[..1].to_uppercase(), &noun[1..])
 }
 
 /// The section's id as its readers know it, where it names a claim.
@@ -217,10 +234,10 @@ impl<'a> Page<'a> {
         let rows = self.report.claims.len();
         let groups: Vec<&[ClaimRow]> = self.report.claims.chunk_by(|a, b| a.id == b.id).collect();
         let mut out = format!(
-            "<section id=\"claims\"><h2>Claims</h2>\n<p class=\"source\">{} of {}, each with what its source \
-             leads one to expect and what was measured here.</p>\n",
+            "<section id=\"claims\"><h2>{}</h2>\n<p class=\"source\">{} of {}, each with its expected value.</p>\n",
+            rows_of(self.report),
             counted(rows, "measured value"),
-            counted(groups.len(), "claim")
+            counted(groups.len(), self.report.rows_of.noun())
         );
         if self.folds {
             out += "<p class=\"fold-all\" hidden><button type=\"button\" id=\"unfold\">Unfold all</button></p>";
@@ -308,12 +325,6 @@ impl<'a> Page<'a> {
                 escape(text)
             );
         }
-        if self.folds && !section.rows.is_empty() {
-            let rows: String = section.rows.iter().filter_map(|&i| self.report.claims.get(i)).map(claim_row).collect();
-            out += &format!(
-                "<div class=\"box rows\"><table class=\"claims\">{CLAIMS_HEAD}<tbody>{rows}</tbody></table></div>\n"
-            );
-        }
         out.extend(section.figures.iter().map(|item| self.figure(item)));
         if let Some(tree) = &section.tree {
             out += &heat::tree(tree);
@@ -322,6 +333,12 @@ impl<'a> Page<'a> {
             out += "<div class=\"heats\">";
             out.extend(section.heats.iter().map(heat::map));
             out += "</div>\n";
+        }
+        if self.folds && !section.rows.is_empty() {
+            let rows: String = section.rows.iter().filter_map(|&i| self.report.claims.get(i)).map(claim_row).collect();
+            out += &format!(
+                "<div class=\"box rows\"><table class=\"claims\">{CLAIMS_HEAD}<tbody>{rows}</tbody></table></div>\n"
+            );
         }
         if let Some(table) = &section.runs_table {
             out += &runs(table);

@@ -136,6 +136,7 @@ mod tests {
             }),
             claims: vec![row],
             sections: vec![section],
+            rows_of: RowsOf::Claims,
         }
     }
 

@@ -30,8 +30,34 @@ pub struct Report {
     /// One entry a measured value, those of one claim together.
     #[serde(default)]
     pub claims: Vec<ClaimRow>,
+    /// Kind of thing that those rows belong to.
+    #[serde(default)]
+    pub rows_of: RowsOf,
     #[serde(default)]
     pub sections: Vec<Section>,
+}
+
+/// Kind of thing that rows with verdicts belong to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RowsOf {
+    /// Published claims.
+    #[default]
+    Claims,
+    /// Test cases of a specification.
+    TestCases,
+    /// Flows of a log.
+    Flows,
+}
+
+impl RowsOf {
+    /// One of them, as a noun.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Claims => "claim",
+            Self::TestCases => "test case",
+            Self::Flows => "flow",
+        }
+    }
 }
 
 /// What the page answers: the command that repeats it, and what a reader must know of it.

@@ -9,7 +9,7 @@ use crate::conform::write::{self, word};
 use crate::conform::{DRAFT, Seen, Verdict};
 use crate::report::escape;
 use crate::report::model::{
-    Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict as Mark,
+    Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, RowsOf, Section, Series, Style, Table, Verdict as Mark,
 };
 
 /// A log's flows with what each of them shows.
@@ -74,6 +74,7 @@ pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
         title: format!("What a log shows of {DRAFT}"),
         subtitle: format!("Read as {}, and held to what such a log can show.", log.form),
         numbers: numbers(judged),
+        rows_of: RowsOf::Flows,
         ..Report::default()
     };
     for (place, (flow, seen)) in judged.iter().enumerate() {

@@ -54,7 +54,7 @@ function recolorAll() {
 function drawThumbnails() {
   for (const link of document.querySelectorAll('[data-thumbnail]')) {
     const view = views[Number(link.dataset.thumbnail)];
-    link.querySelector('.picture').innerHTML = thumbnailSvg(view, Number(link.dataset.panel), 300, 150);
+    link.querySelector('.picture').innerHTML = thumbnailSvg(view, Number(link.dataset.panel), 300, 190);
     link.querySelector('svg').setAttribute('aria-hidden', 'true');
     link.querySelector('.keys')?.remove();
     link.append(element('span', { class: 'keys', 'aria-hidden': 'true' }, ...thumbnailKeys(view, Number(link.dataset.panel))));

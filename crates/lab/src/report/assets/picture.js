@@ -193,7 +193,7 @@ function panelSvg(figure, panel, box, isLast, isBare) {
   const id = `${figure.key}-${figure.panels.indexOf(panel)}-${isBare ? 'small' : 'whole'}`;
   const clip = tag('clipPath', { id }, tag('rect', { x: box.left - 5, y: box.top - 1, width: box.right - box.left + 10, height: box.bottom - box.top + 6 }));
   const lines = panel.series.filter((s) => !s.hidden).map((s) => seriesSvg(s, panel, figure.view, place, isLog, isBare)).join('');
-  const frame = isBare ? tag('path', { d: `M${box.left} ${box.top}V${box.bottom}H${box.right}`, fill: 'none', stroke: cssColor('--line') }) : gridSvg(figure, panel, range, place, box, isLast);
+  const frame = gridSvg(figure, panel, range, place, box, isLast || isBare);
   const names = isBare ? '' : namesSvg(panel, figure.view, range, place, box, box.end, figure.spec.x.unit);
   return clip + regionsSvg(figure, place, box, !isBare && panel === figure.panels[0]) + frame + tag('g', { 'clip-path': `url(#${id})` }, lines) + names;
 }
@@ -291,11 +291,14 @@ function pictureSvg(figure, { width = PICTURE_WIDTH, isPlain = false } = {}) {
   return svgOf(width, y + 2, out, spec.title);
 }
 
-/** One panel small, without numbers: the shape of the answer. */
+/** One panel small, with both axes: the shape of the answer. */
 function thumbnailSvg(figure, nth, width, height) {
   figure.prepare();
   const panel = figure.panels[nth] || figure.panels[0];
-  return svgOf(width, height, panelSvg(figure, panel, { left: 6, right: width - 8, top: 6, bottom: height - 8, end: 0 }, false, true), '');
+  const pen = measuring();
+  const left = panel.y.names ? Math.min(width / 3, Math.max(...panel.y.names.map((name) => pen.measureText(name).width)) + 14) : 46;
+  const inside = panelSvg(figure, panel, { left, right: width - 10, top: 24, bottom: height - 40, end: 0 }, false, true);
+  return svgOf(width, height, textTag(6, 15, fitted(pen, withUnit(panel.y), width - 12)) + inside, '');
 }
 
 /** What is drawn in a thumbnail: each line's name in its colour. */
