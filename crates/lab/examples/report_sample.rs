@@ -164,6 +164,7 @@ fn section(
             yes: Box::new(Tree::Answer { text: "cubic".to_owned(), detail: "best in 60 % of 5 cells".to_owned() }),
             no: Box::new(Tree::Answer { text: "bbr1".to_owned(), detail: "best in 90 % of 9 cells".to_owned() }),
         }),
+        commands: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod live;
 mod page;
+mod source;
 
 use std::fmt::Write as _;
 
@@ -24,6 +25,7 @@ use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::{Failure, Verdict, inputs, print};
+use source::sources;
 
 /// Paths drawn where something is uncertain, and runs where nothing is.
 const DRAWS: u64 = 24;
@@ -156,7 +158,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
     let text = shown(&advice, objective, &known.said);
     let mut files = Vec::new();
     if let Some(target) = &page {
-        let html = report::render(&page::report(args, &advice, objective, &text));
+        let html = report::render(&page::report(args, &advice, objective, &known.said));
         files.extend(target.write(|to| to.write_all(html.as_bytes()))?);
     }
     if let Some(target) = &json {
@@ -329,7 +331,14 @@ fn ratio(interval: &Interval) -> String {
 }
 
 fn number(value: f64) -> String {
-    if value.is_nan() { "–".to_owned() } else { report::short(value) }
+    if value.is_nan() { "–".to_owned() } else { three_digits(value) }
+}
+
+/// Three significant digits: an interval of a few paths is wider than a fourth would be.
+fn three_digits(value: f64) -> String {
+    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let decimals = usize::try_from(2 - magnitude).unwrap_or(0);
+    report::short(format!("{value:.decimals$}").parse().unwrap_or(value))
 }
 
 /// The answer on one screen.
@@ -341,30 +350,33 @@ fn shown(advice: &Advice, objective: Objective, said: &[String]) -> String {
     for line in warnings(advice) {
         let _ = writeln!(text, "Warning: {line}");
     }
-    if advice.choice != 0 {
-        let _ = writeln!(text, "How to get it: {}", source_of(&advice.candidates[advice.choice].flow));
-        if let Some(line) = in_the_kernel(advice) {
-            let _ = writeln!(text, "{line}");
-        }
+    for source in sources(advice) {
+        let _ = writeln!(text, "{}", source.text);
+        source.commands.iter().for_each(|command| text += &format!("    {command}\n"));
     }
-    for line in said {
-        let _ = writeln!(text, "Inferred: {line}.");
+    if !said.is_empty() {
+        text += "Inferred:\n";
+        said.iter().for_each(|line| text += &format!("  - {line}\n"));
     }
+    text += &footnote(advice, objective);
+    text
+}
+
+/// Definition of the score and of what was run.
+fn footnote(advice: &Advice, objective: Objective) -> String {
     let lasts = match advice.seconds {
         (low, high) if number(low) == number(high) => number(low),
         (low, high) => format!("{} to {}", number(low), number(high)),
     };
-    let _ = writeln!(
-        text,
+    format!(
         "Score: goodput within the fair share × (base RTT/RTT p50)^{} × (1 − retransmitted)^{} × (rivals' part of their \
          fair share)^{}, each at most 1. {} paths with the same random numbers for each algorithm, simulated for {lasts} s; \
-         figures are means, in brackets 95 % intervals.",
+         figures are means, in brackets 95 % intervals.\n",
         objective.delay,
         objective.repeats,
         objective.others,
         advice.paths.len()
-    );
-    text
+    )
 }
 
 /// The candidates with their figures, and their ratios to the one in use.
@@ -401,6 +413,16 @@ fn share(share: f64) -> String {
         share if share > 99.0 => "> 99 %".to_owned(),
         share if share < 1.0 => "< 1 %".to_owned(),
         share => format!("{share:.0} %"),
+    }
+}
+
+/// The verdict in a few words.
+fn verdict(advice: &Advice) -> String {
+    let choice = &advice.candidates[advice.choice].flow;
+    match advice.choice {
+        0 => format!("Keep {choice}"),
+        _ if advice.sure >= SURE => format!("Use {choice}"),
+        _ => format!("Perhaps {choice}"),
     }
 }
 
@@ -485,6 +507,12 @@ fn warnings(advice: &Advice) -> Vec<String> {
     const OTHERS: usize = 6;
     let current = &advice.candidates[0];
     let mut found = Vec::new();
+    if advice.choice != 0 && advice.paths.iter().all(|path| path.rivals.is_empty()) {
+        found.push(
+            "no path had a rival, so this does not show what the choice takes from other flows; ask with --rivals 0..2."
+                .to_owned(),
+        );
+    }
     let starves =
         |one: &Candidate| one.figures[OTHERS] < STARVED || (one.flow != current.flow && one.gain[OTHERS].high < TAKES);
     for one in &advice.candidates {
@@ -504,56 +532,6 @@ fn warnings(advice: &Advice) -> Vec<String> {
         }
     }
     found
-}
-
-/// Where an algorithm is to be had.
-fn source_of(flow: &str) -> String {
-    let (cc, parameters) = flow.split_once(',').map_or((flow, false), |(cc, _)| (cc, true));
-    let sysctl = |module: &str, name: &str| {
-        format!(
-            "it is in Linux: modprobe {module}; sysctl -w net.core.default_qdisc=fq net.ipv4.tcp_congestion_control={name} \
-             (for one socket: setsockopt TCP_CONGESTION \"{name}\"; for one route: ip route change … congctl {name}); \
-             back: sysctl -w net.ipv4.tcp_congestion_control=cubic"
-        )
-    };
-    let text = match cc {
-        "bbr1" => sysctl("tcp_bbr", "bbr"),
-        "bbr3" | "bbr3-linux" | "bbr3-draft06" => {
-            "no released Linux has BBRv3: bbrlab host load bbr3-linux brings it to a Linux with BTF, as root and until it \
-             is unloaded; or build the kernel of https://github.com/google/bbr, branch v3, where it is called bbr; a \
-             transport of your own can take it from the crate bbrlab-core"
-                .to_owned()
-        }
-        "bbr2" => "no released Linux has BBRv2; its code is in https://github.com/google/bbr, branch v2alpha".to_owned(),
-        "cubic" => "it is the default of Linux: sysctl -w net.ipv4.tcp_congestion_control=cubic".to_owned(),
-        "reno" => "it is in every Linux: sysctl -w net.ipv4.tcp_congestion_control=reno".to_owned(),
-        _ => "no kernel has it: it is a variant from research; a transport of your own can take it from the crate \
-              bbrlab-core"
-            .to_owned(),
-    };
-    if parameters && cc == "bbr1" {
-        return "the kernel's bbr takes no parameters: they are constants of net/ipv4/tcp_bbr.c, to be changed there and \
-                built as a module; a transport of your own can take it from the crate bbrlab-core"
-            .to_owned();
-    }
-    text
-}
-
-/// What the kernel's own BBR would bring, where something better is advised that no kernel has.
-fn in_the_kernel(advice: &Advice) -> Option<String> {
-    let choice = &advice.candidates[advice.choice].flow;
-    let own = advice.candidates.iter().skip(1).find(|one| one.flow == "bbr1")?;
-    let is_there = |flow: &str| matches!(flow, "bbr1" | "cubic" | "reno");
-    if is_there(choice) {
-        return None;
-    }
-    let gain = 100.0 * (own.score_gain.middle - 1.0);
-    let base = &advice.candidates[0].flow;
-    Some(if gain > 100.0 * WORTH_A_CHANGE {
-        format!("What your kernel has: bbr1 scores {gain:+.0} % against {base}; {}.", source_of("bbr1"))
-    } else {
-        format!("What your kernel has: bbr1 scores {gain:+.0} % against {base}, so without {choice} keep {base}.")
-    })
 }
 
 /// The best of those that are not in use.

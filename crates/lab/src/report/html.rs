@@ -316,6 +316,9 @@ impl<'a> Page<'a> {
             let paragraphs = section.claim.split("\n\n").map(|part| format!("<p>{}</p>", escape(part)));
             out += &format!("<blockquote>{}</blockquote>\n", paragraphs.collect::<String>());
         }
+        if !section.commands.is_empty() {
+            out += &format!("<pre class=\"commands\"><code>{}</code></pre>\n", escape(&section.commands.join("\n")));
+        }
         if !section.source.is_empty() {
             out += &format!("<p class=\"source\">Source: {}</p>\n", escape(&section.source));
         }

@@ -116,6 +116,7 @@ mod tests {
             heats: Vec::new(),
             tree: None,
             runs_table: Some(Table { columns: vec![text.into()], rows: vec![vec![text.into()], vec![]] }),
+            commands: vec![text.into()],
         };
         let lead = vec![Figure { id: "lead".into(), ..section.figures[0].clone() }];
         let number = Number { label: text.into(), value: text.into(), note: text.into(), color_key: Some(text.into()) };

@@ -176,6 +176,9 @@ pub struct Section {
     /// What the source claims, an empty line between paragraphs; may be empty.
     #[serde(default)]
     pub claim: String,
+    /// Command lines that follow from it, as a reader copies them.
+    #[serde(default)]
+    pub commands: Vec<String>,
     /// Where the source contradicts itself or another, if it does.
     #[serde(default)]
     pub contradiction: Option<String>,

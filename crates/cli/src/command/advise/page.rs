@@ -6,10 +6,11 @@ use bbrlab_lab::choose::objective::Objective;
 use bbrlab_lab::paths;
 use bbrlab_lab::report::{self, Axis, Number, Panel, Report, Section, Series, Style, Table};
 
-use super::{AdviseArgs, COMPARED, headline, number, ratio};
+use super::source::{Source, sources};
+use super::{AdviseArgs, COMPARED, footnote, headline, number, ratio, verdict, warnings, why};
 use crate::asked::asked;
 
-pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &str) -> Report {
+pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[String]) -> Report {
     let columns =
         ["path", "rate, Mbit/s", "RTT, ms", "buffer, ms", "loss, %", "competitors"].map(str::to_owned).to_vec();
     let flows = advice.candidates.iter().map(|one| format!("score of {}", one.flow));
@@ -35,8 +36,8 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &s
     };
     let heads = ["algorithm", "mean score", "score, ratio"].into_iter().chain(COMPARED.iter().map(|(_, name)| *name));
     Report {
-        title: headline(advice, objective),
-        subtitle: text.lines().find(|line| line.starts_with("Why")).unwrap_or_default().to_owned(),
+        title: verdict(advice),
+        subtitle: format!("{} {}", headline(advice, objective), why(advice)),
         asked: asked(&[
             ("in use now", advice.candidates[0].flow.clone()),
             ("objective", objective.name.to_owned()),
@@ -46,17 +47,11 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &s
         ]),
         numbers: numbers(advice),
         lead: vec![forest(advice)],
-        sections: vec![
+        sections: notes(advice, said).into_iter().chain([
             Section {
                 id: "advice".to_owned(),
                 title: format!("Against {}", advice.candidates[0].flow),
-                // What is said after the reasons, which are the subtitle.
-                claim: text
-                    .lines()
-                    .skip_while(|line| !line.starts_with("Why"))
-                    .skip(1)
-                    .collect::<Vec<_>>()
-                    .join("\n\n"),
+                claim: footnote(advice, objective).trim_end().to_owned(),
                 runs_table: Some(Table {
                     columns: heads.map(str::to_owned).collect(),
                     rows: advice.candidates.iter().map(compared).collect(),
@@ -70,9 +65,34 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, text: &s
                 runs_table: Some(table),
                 ..Section::default()
             },
-        ],
+        ])
+        .collect(),
         ..Report::default()
     }
+}
+
+/// Warnings, the commands that bring the choice, and what the measurement showed: a section each, where there is any.
+fn notes(advice: &Advice, said: &[String]) -> Vec<Section> {
+    let section = |id: &str, title: &str, paragraphs: Vec<String>, commands: Vec<String>| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        claim: paragraphs.join("\n\n"),
+        commands,
+        ..Section::default()
+    };
+    let own = |(nth, source): (usize, Source)| {
+        let title = if nth == 0 { "How to get it" } else { "In your kernel" };
+        section(&format!("source-{}", nth + 1), title, vec![source.text], source.commands)
+    };
+    let warnings = warnings(advice);
+    let mut all: Vec<Section> = sources(advice).into_iter().enumerate().map(own).collect();
+    if !warnings.is_empty() {
+        all.insert(0, section("warnings", "Warnings", warnings, Vec::new()));
+    }
+    if !said.is_empty() {
+        all.push(section("inferred", "Inferred from the measurement", said.to_vec(), Vec::new()));
+    }
+    all
 }
 
 /// What each candidate does, in means.
@@ -92,17 +112,24 @@ fn numbers(advice: &Advice) -> Vec<Number> {
     of(0).chain(of(2)).collect()
 }
 
-/// Every figure of every candidate as a ratio to the one in use, with its interval.
+/// A row of the figure: its name, and the ratio of a candidate.
+type Row = (&'static str, fn(&advise::Candidate) -> advise::Interval);
+
+/// The score and every figure of every candidate as a ratio to the one in use, with its interval.
 fn forest(advice: &Advice) -> report::Figure {
     let current = &advice.candidates[0].flow;
     let others = &advice.candidates[1..];
-    let known: Vec<usize> = COMPARED
-        .iter()
-        .map(|(figure, _)| *figure)
-        .filter(|&figure| others.iter().any(|one| one.gain[figure].middle.is_finite()))
-        .collect();
+    let score: Row = ("score", |one| one.score_gain);
+    let figures: [Row; 4] = [
+        ("goodput", |one| one.gain[0]),
+        ("RTT p50", |one| one.gain[2]),
+        ("retransmitted", |one| one.gain[5]),
+        ("rivals get", |one| one.gain[6]),
+    ];
+    let is_known = |(_, of): &Row| others.iter().any(|one| of(one).middle.is_finite());
+    let known: Vec<Row> = std::iter::once(score).chain(figures).filter(is_known).collect();
     let one = |(nth, candidate): (usize, &advise::Candidate)| {
-        let gains = || known.iter().enumerate().map(|(row, &figure)| (row, &candidate.gain[figure]));
+        let gains = || known.iter().enumerate().map(|(row, (_, of))| (row, of(candidate)));
         // Side by side within the row.
         let shift = (nth as f64 - (others.len() - 1) as f64 / 2.0) * 0.22;
         Series {
@@ -128,12 +155,12 @@ fn forest(advice: &Advice) -> report::Figure {
         title: format!("Against {current}"),
         how_to_read: format!(
             "Each mark is the ratio of a figure's mean over the paths to that of {current}, its bar the 95 % interval. Right of the \
-             line is more: good for goodput, bad for RTT and retransmissions."
+             line is more: good for score, goodput and what rivals get, bad for RTT and retransmissions."
         ),
         x: Axis { label: format!("ratio to {current}"), log: true, ..Axis::default() },
         panels: vec![Panel {
             y: Axis {
-                names: known.iter().map(|&figure| Figure::ALL[figure].name().to_owned()).collect(),
+                names: known.iter().map(|(name, _)| (*name).to_owned()).collect(),
                 ..Axis::default()
             },
             series: std::iter::once(same).chain(others.iter().enumerate().map(one)).collect(),
