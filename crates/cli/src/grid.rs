@@ -72,7 +72,7 @@ fn shrink(widths: &mut [usize], least: &[usize], align: &[Align], terminal: usiz
 }
 
 /// A cell in lines of at most `width` characters, and at least a word.
-fn wrapped(cell: &str, width: usize) -> Vec<String> {
+pub fn wrapped(cell: &str, width: usize) -> Vec<String> {
     if cell.chars().count() <= width {
         return vec![cell.to_owned()];
     }

@@ -4,7 +4,7 @@
 use bbrlab_core::{ALGORITHMS, params::Unit};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
-use crate::grid::{Align, aligned};
+use crate::grid::{Align, aligned, wrapped};
 use crate::{Failure, claims};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -77,18 +77,57 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
     Ok(aligned(&["parameter", "unit", "default", "range", "what it does [source of the default]"], &align, rows))
 }
 
-/// What each world does with each key, option and flag.
+/// Columns of a world in [`bbrlab_live::worlds::rows`], behind the key.
+const WORLDS: [&str; 5] = ["sim", "uml", "kernel", "quic:s2n", "quic:noq"];
+/// Longest line of a listing that wraps by itself. Ours: what a page of code has.
+const LINE: usize = 100;
+/// Width of the names of worlds, and of the blanks before them.
+const INDENT: usize = 22;
+
+/// What each world does with each key, option and flag: those that all take alike, then each of the others with what is
+/// refused where.
 fn worlds() -> String {
-    let align = [Align::Left, Align::Text, Align::Text, Align::Text, Align::Text, Align::Text];
-    aligned(
-        &["key, option or flag", "--on sim", "--on uml", "--on kernel", "--on quic:s2n", "--on quic:noq"],
-        &align,
-        bbrlab_live::worlds::rows(),
-    )
+    let rows = bbrlab_live::worlds::rows();
+    let is_same = |row: &&Vec<String>| row[1..].iter().all(|cell| cell == "same");
+    let alike: Vec<&str> = rows.iter().filter(is_same).map(|row| row[0].as_str()).collect();
+    let mut text = "The same in every world:\n".to_owned();
+    wrapped(&alike.join(", "), LINE - 2).iter().for_each(|line| text += &format!("  {line}\n"));
+    text += "\nThe same in every world but these:\n";
+    for row in rows.iter().filter(|row| !is_same(row)) {
+        text += &format!("{}\n", row[0]);
+        let mut left: Vec<(Vec<&str>, &str)> = Vec::new();
+        for (world, cell) in WORLDS.into_iter().zip(&row[1..]).filter(|(_, cell)| *cell != "same") {
+            match left.iter_mut().find(|(_, other)| other == cell) {
+                Some((worlds, _)) => worlds.push(world),
+                None => left.push((vec![world], cell)),
+            }
+        }
+        for (worlds, cell) in left {
+            for (nth, line) in wrapped(cell, LINE - INDENT).iter().enumerate() {
+                let name = if nth == 0 { worlds.join(", ") } else { String::new() };
+                text += &format!("  {name:<width$}{line}\n", width = INDENT - 2);
+            }
+        }
+    }
+    text
 }
 
 /// The scenario language as JSON Schema, one line feed at the end.
 fn schema() -> Result<String, Failure> {
     let schema = bbrlab_sim::scenario::schema();
     serde_json::to_string_pretty(&schema).map(|text| text + "\n").map_err(|error| format!("schema: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_worlds_has_every_key_and_no_line_that_a_screen_cuts() {
+        let text = worlds();
+        assert!(text.lines().all(|line| line.chars().count() <= LINE), "{text}");
+        for row in bbrlab_live::worlds::rows() {
+            assert!(text.contains(&row[0]) && row.len() == WORLDS.len() + 1, "{row:?}");
+        }
+    }
 }
