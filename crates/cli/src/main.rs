@@ -34,6 +34,7 @@ static ALLOCATOR: bbrlab_live::memory::EndsInALine = bbrlab_live::memory::EndsIn
 #[derive(Debug, Parser)]
 #[command(name = "bbrlab", version, max_term_width = 100)]
 #[command(after_help = "Start with: bbrlab run --flow bbr1 --flow cubic\n\n\
+    Commands marked \"not in this build\" need `make build`; docs/install.md names what each needs.\n\n\
     Exit status: 0 done and every expectation holds; 1 an expectation failed; 2 it could not run; 130 interrupted.")]
 pub struct Cli {
     /// What to do.
@@ -51,6 +52,7 @@ pub enum Command {
     /// Run the catalogue of published claims, with a verdict on each expected value
     Reproduce(reproduce::ReproduceArgs),
     /// Run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide
+    #[cfg_attr(not(feature = "bpf"), command(about = "Not in this build: run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide"))]
     Record(Box<record::RecordArgs>),
     /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
     Replay(replay::ReplayArgs),
@@ -75,6 +77,7 @@ pub enum Command {
     /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or judge another stack's log
     Conform(conform::ConformArgs),
     /// Load our algorithms into this host's kernel, see what they do there, and take them back
+    #[cfg_attr(not(feature = "host"), command(about = "Not in this build: load our algorithms into this host's kernel, see what they do there, and take them back"))]
     Host(host::HostArgs),
     /// Test congestion controls on this host's own connections: each gets an arm, what it does is recorded and judged
     #[cfg(feature = "parquet")]
@@ -85,8 +88,10 @@ pub enum Command {
     /// Show this machine's TCP connections live, with what their congestion control thinks; or serve that as metrics
     Watch(watch::WatchArgs),
     /// Serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named
+    #[cfg_attr(not(feature = "quic"), command(about = "Not in this build: serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named"))]
     Serve(serve::ServeArgs),
     /// Download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and say what it measured
+    #[cfg_attr(not(feature = "quic"), command(about = "Not in this build: download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and say what it measured"))]
     Get(get::GetArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),
