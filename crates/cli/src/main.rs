@@ -52,7 +52,12 @@ pub enum Command {
     /// Run the catalogue of published claims, with a verdict on each expected value
     Reproduce(reproduce::ReproduceArgs),
     /// Run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide
-    #[cfg_attr(not(feature = "bpf"), command(about = "Not in this build: run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide"))]
+    #[cfg_attr(
+        not(feature = "bpf"),
+        command(
+            about = "Not in this build: run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide"
+        )
+    )]
     Record(Box<record::RecordArgs>),
     /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
     Replay(replay::ReplayArgs),
@@ -77,7 +82,12 @@ pub enum Command {
     /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or judge another stack's log
     Conform(conform::ConformArgs),
     /// Load our algorithms into this host's kernel, see what they do there, and take them back
-    #[cfg_attr(not(feature = "host"), command(about = "Not in this build: load our algorithms into this host's kernel, see what they do there, and take them back"))]
+    #[cfg_attr(
+        not(feature = "host"),
+        command(
+            about = "Not in this build: load our algorithms into this host's kernel, see what they do there, and take them back"
+        )
+    )]
     Host(host::HostArgs),
     /// Test congestion controls on this host's own connections: each gets an arm, what it does is recorded and judged
     #[cfg(feature = "parquet")]
@@ -88,10 +98,20 @@ pub enum Command {
     /// Show this machine's TCP connections live, with what their congestion control thinks; or serve that as metrics
     Watch(watch::WatchArgs),
     /// Serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named
-    #[cfg_attr(not(feature = "quic"), command(about = "Not in this build: serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named"))]
+    #[cfg_attr(
+        not(feature = "quic"),
+        command(
+            about = "Not in this build: serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named"
+        )
+    )]
     Serve(serve::ServeArgs),
     /// Download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and say what it measured
-    #[cfg_attr(not(feature = "quic"), command(about = "Not in this build: download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and say what it measured"))]
+    #[cfg_attr(
+        not(feature = "quic"),
+        command(
+            about = "Not in this build: download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and say what it measured"
+        )
+    )]
     Get(get::GetArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),

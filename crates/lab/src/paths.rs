@@ -53,9 +53,10 @@ impl Range {
         }
         let (low, high) = (low.trim(), high.trim());
         // A unit behind the second end is that of both, as in 20..50mbit.
-        let is_bare = low.ends_with(|c: char| c.is_ascii_digit());
-        let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let low = if is_bare { format!("{low}{unit}") } else { low.to_owned() };
+        let number = |c: char| c.is_ascii_digit() || c == '.';
+        let unit = high.trim_start_matches(number);
+        let is_unit = unit.starts_with(|c: char| c.is_ascii_alphabetic() || c == '%');
+        let low = if is_unit && low.ends_with(number) { format!("{low}{unit}") } else { low.to_owned() };
         let range = Self { low: one(&low)?, high: one(high)? };
         if range.low > range.high {
             return Err(format!("{text:?} runs backwards; write the smaller end first"));

@@ -351,7 +351,7 @@ fn shown(advice: &Advice, objective: Objective, said: &[String]) -> String {
         let _ = writeln!(text, "Warning: {line}");
     }
     for source in sources(advice) {
-        let _ = writeln!(text, "{}", source.text);
+        let _ = writeln!(text, "{}: {}", source.title, source.text);
         source.commands.iter().for_each(|command| text += &format!("    {command}\n"));
     }
     if !said.is_empty() {
@@ -520,8 +520,8 @@ fn warnings(advice: &Advice) -> Vec<String> {
         if one.flow.starts_with("bbr") && starves(one) {
             found.push(format!(
                 "{}{} leaves its rivals {} % of their fair share{}.",
-                if is_choice { "" } else { "not advised here, but to be known: " },
                 one.flow,
+                if is_choice { "" } else { ", which is not advised here," },
                 number(one.figures[OTHERS]),
                 if one.flow == current.flow {
                     String::new()

@@ -151,7 +151,13 @@ fn advice_from_a_measurement_names_what_it_found_and_refuses_what_says_too_littl
     let dir = Dir::new("from").with("ss.txt", &call(90_000_000, "")).with("idle.txt", &call(4500, ""));
     let dir = dir.with("limited.txt", &call(90_000_000, "app_limited"));
     let said = stdout(&dir.bbrlab(&["advise", "--from", "ss.txt", "--draws", "2"]));
-    assert!(said.contains("cubic over bbr1") && said.contains("Inferred:\n  - in use: bbr, here bbr1\n") && said.matches("Inferred").count() == 1, "{said}");
+    assert!(
+        said.contains("cubic over bbr1")
+            && said.contains("\nInferred:\n")
+            && said.contains("\n  - in use: bbr, here bbr1\n")
+            && said.matches("Inferred").count() == 1,
+        "{said}"
+    );
     refused(&dir, &["advise", "--from", "idle.txt"], "not enough data: the one connection sent 4.5 kB");
     refused(&dir, &["advise", "--from", "limited.txt"], "limited by its application");
 }

@@ -27,7 +27,10 @@ fn quick(more: &[&'static str]) -> Vec<&'static str> {
 fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
     let json = ["--json", "out.json"];
     let cases: [(&[&str], &str); 7] = [
-        (&["--flow", "bbr4"], "bbrlab: flow 1: no algorithm \"bbr4\"; see `bbrlab list algorithms`"),
+        (
+            &["--flow", "bbr4"],
+            "bbrlab: flow 1: no algorithm \"bbr4\" (did you mean bbr1, bbr2 or bbr3?); see `bbrlab list algorithms`",
+        ),
         (
             &["--rate", "ten"],
             "bbrlab: --rate: \"ten\" is no rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",

@@ -65,11 +65,11 @@ pub fn body(report: &Report) -> String {
     out
 }
 
-/// Whether each claim folds away with its section: on a page of many.
+/// True if each claim holds its own section, figures first and rows below them; on a page of many it is folded away.
 fn folds(report: &Report) -> bool {
     let mut groups = report.claims.chunk_by(|a, b| a.id == b.id);
     let has_section = |group: &[ClaimRow]| report.sections.iter().any(|section| section.id == group[0].id);
-    groups.clone().count() >= FOLDED_FROM && groups.all(has_section)
+    !report.claims.is_empty() && groups.all(has_section)
 }
 
 /// What was asked: the command and the facts.
@@ -280,8 +280,10 @@ impl<'a> Page<'a> {
             .map_or(row.title.as_str(), |rest| rest.trim_start_matches([':', ' ']));
         let figures = section.figures.len();
         let figures = if figures == 0 { String::new() } else { counted(figures, "figure") };
+        let is_one_of_few = self.report.claims.chunk_by(|a, b| a.id == b.id).count() < FOLDED_FROM;
+        let open = if is_one_of_few { " open" } else { "" };
         format!(
-            "<details class=\"claim\" id=\"{}\"><summary>{}<b class=\"id\">{}</b> <span class=\"title\">{}</span>\
+            "<details class=\"claim\" id=\"{}\"{open}><summary>{}<b class=\"id\">{}</b> <span class=\"title\">{}</span>\
              <small class=\"figures\">{figures}</small><span class=\"counts\">{counts}</span></summary>\
              <div class=\"body\">{}</div></details>\n",
             slug(&row.id),

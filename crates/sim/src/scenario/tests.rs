@@ -167,7 +167,12 @@ fn every_bad_flow_is_refused_in_one_line_that_says_what_would_do() {
 #[test]
 fn a_bad_flow_in_a_file_is_named_by_its_line_and_number() {
     let error = resolved("flow = [\n  \"bbr1\",\n  \"bbr4\",\n]").err();
-    assert_eq!(error.as_deref(), Some("lab.toml:3: flow 2: no algorithm \"bbr4\" (did you mean bbr1, bbr2 or bbr3?); see `bbrlab list algorithms`"));
+    assert_eq!(
+        error.as_deref(),
+        Some(
+            "lab.toml:3: flow 2: no algorithm \"bbr4\" (did you mean bbr1, bbr2 or bbr3?); see `bbrlab list algorithms`"
+        )
+    );
 }
 
 #[test]

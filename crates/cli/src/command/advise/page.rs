@@ -47,26 +47,28 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[
         ]),
         numbers: numbers(advice),
         lead: vec![forest(advice)],
-        sections: notes(advice, said).into_iter().chain([
-            Section {
-                id: "advice".to_owned(),
-                title: format!("Against {}", advice.candidates[0].flow),
-                claim: footnote(advice, objective).trim_end().to_owned(),
-                runs_table: Some(Table {
-                    columns: heads.map(str::to_owned).collect(),
-                    rows: advice.candidates.iter().map(compared).collect(),
-                }),
-                ..Section::default()
-            },
-            Section {
-                id: "runs".to_owned(),
-                title: "The runs behind it".to_owned(),
-                claim: "Each path was run with each algorithm and the same random numbers.".to_owned(),
-                runs_table: Some(table),
-                ..Section::default()
-            },
-        ])
-        .collect(),
+        sections: notes(advice, said)
+            .into_iter()
+            .chain([
+                Section {
+                    id: "advice".to_owned(),
+                    title: format!("Against {}", advice.candidates[0].flow),
+                    claim: footnote(advice, objective).trim_end().to_owned(),
+                    runs_table: Some(Table {
+                        columns: heads.map(str::to_owned).collect(),
+                        rows: advice.candidates.iter().map(compared).collect(),
+                    }),
+                    ..Section::default()
+                },
+                Section {
+                    id: "runs".to_owned(),
+                    title: "The runs behind it".to_owned(),
+                    claim: "Each path was run with each algorithm and the same random numbers.".to_owned(),
+                    runs_table: Some(table),
+                    ..Section::default()
+                },
+            ])
+            .collect(),
         ..Report::default()
     }
 }
@@ -81,18 +83,27 @@ fn notes(advice: &Advice, said: &[String]) -> Vec<Section> {
         ..Section::default()
     };
     let own = |(nth, source): (usize, Source)| {
-        let title = if nth == 0 { "How to get it" } else { "In your kernel" };
-        section(&format!("source-{}", nth + 1), title, vec![source.text], source.commands)
+        section(&format!("source-{}", nth + 1), source.title, vec![capital(&source.text)], source.commands)
     };
     let warnings = warnings(advice);
     let mut all: Vec<Section> = sources(advice).into_iter().enumerate().map(own).collect();
     if !warnings.is_empty() {
-        all.insert(0, section("warnings", "Warnings", warnings, Vec::new()));
+        all.insert(0, section("warnings", "Warnings", warnings.iter().map(|line| capital(line)).collect(), Vec::new()));
     }
     if !said.is_empty() {
         all.push(section("inferred", "Inferred from the measurement", said.to_vec(), Vec::new()));
     }
     all
+}
+
+/// The text as a sentence begins; an algorithm keeps its small letter.
+fn capital(text: &str) -> String {
+    let is_name = ["bbr", "cubic", "reno", "prague", "dctcp"].iter().any(|name| text.starts_with(name));
+    let mut letters = text.chars();
+    match letters.next().filter(|_| !is_name) {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => text.to_owned(),
+    }
 }
 
 /// What each candidate does, in means.
@@ -159,10 +170,7 @@ fn forest(advice: &Advice) -> report::Figure {
         ),
         x: Axis { label: format!("ratio to {current}"), log: true, ..Axis::default() },
         panels: vec![Panel {
-            y: Axis {
-                names: known.iter().map(|(name, _)| (*name).to_owned()).collect(),
-                ..Axis::default()
-            },
+            y: Axis { names: known.iter().map(|(name, _)| (*name).to_owned()).collect(), ..Axis::default() },
             series: std::iter::once(same).chain(others.iter().enumerate().map(one)).collect(),
         }],
         ..report::Figure::default()

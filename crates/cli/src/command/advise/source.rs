@@ -3,25 +3,31 @@
 
 use bbrlab_lab::choose::advise::{Advice, WORTH_A_CHANGE};
 
-/// A sentence and the command lines that belong to it.
+/// A sentence under a title, and the command lines that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
+    pub title: &'static str,
     pub text: String,
     pub commands: Vec<String>,
 }
+
+/// Title of what needs nothing new.
+const KERNEL: &str = "What your kernel has";
 
 /// Sources of the advised algorithm and, where no kernel has that, of the kernel's own BBR; none if nothing changes.
 pub fn sources(advice: &Advice) -> Vec<Source> {
     if advice.choice == 0 {
         return Vec::new();
     }
-    let Source { text, commands } = source_of(&advice.candidates[advice.choice].flow);
-    let own = Source { text: format!("How to get it: {text}."), commands };
-    std::iter::once(own).chain(in_the_kernel(advice)).collect()
+    std::iter::once(source_of(&advice.candidates[advice.choice].flow)).chain(in_the_kernel(advice)).collect()
 }
 
 fn source(text: &str, commands: &[&str]) -> Source {
-    Source { text: text.to_owned(), commands: commands.iter().map(|&command| command.to_owned()).collect() }
+    Source {
+        title: "How to get it",
+        text: format!("{text}."),
+        commands: commands.iter().map(|&command| command.to_owned()).collect(),
+    }
 }
 
 fn source_of(flow: &str) -> Source {
@@ -47,7 +53,9 @@ fn source_of(flow: &str) -> Source {
              take it from the crate bbrlab-core",
             &["bbrlab host load bbr3-linux", "# back: bbrlab host unload"],
         ),
-        "bbr2" => source("no released Linux has BBRv2; its code is in https://github.com/google/bbr, branch v2alpha", &[]),
+        "bbr2" => {
+            source("no released Linux has BBRv2; its code is in https://github.com/google/bbr, branch v2alpha", &[])
+        }
         "cubic" => source("it is the default of Linux", &["sysctl -w net.ipv4.tcp_congestion_control=cubic"]),
         "reno" => source("it is in every Linux", &["sysctl -w net.ipv4.tcp_congestion_control=reno"]),
         _ => source(
@@ -66,11 +74,11 @@ fn in_the_kernel(advice: &Advice) -> Option<Source> {
     }
     let gain = 100.0 * (own.score_gain.middle - 1.0);
     let base = &advice.candidates[0].flow;
-    let found = format!("What your kernel has: bbr1 scores {gain:+.0} % against {base}");
+    let found = format!("bbr1 scores {gain:+.0} % against {base}");
     Some(if gain > 100.0 * WORTH_A_CHANGE {
-        Source { text: format!("{found}."), commands: source_of("bbr1").commands }
+        Source { title: KERNEL, text: format!("{found}."), commands: source_of("bbr1").commands }
     } else {
-        Source { text: format!("{found}, so without {choice} keep {base}."), commands: Vec::new() }
+        Source { title: KERNEL, text: format!("{found}, so without {choice} keep {base}."), commands: Vec::new() }
     })
 }
 
