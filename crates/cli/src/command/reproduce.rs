@@ -174,8 +174,10 @@ fn page(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> Report {
     let thumbnail = |&(id, caption, panel): &(&str, &str, usize)| {
         Some(Thumbnail { figure: first_of(id)?.id.clone(), caption: format!("{id} · {caption}"), panel })
     };
-    report.thumbnails = THUMBNAILS.iter().filter_map(thumbnail).collect();
-    if report.thumbnails.is_empty() {
+    // The figure of a single claim opens its section.
+    let is_several = outcomes.len() > 1;
+    report.thumbnails = THUMBNAILS.iter().filter(|_| is_several).filter_map(thumbnail).collect();
+    if report.thumbnails.is_empty() && is_several {
         // Other claims than the best known were asked for: their first figures.
         let figures = report.sections.iter().filter_map(|section| Some((&section.id, section.figures.first()?)));
         let small = |(id, figure): (&String, &Figure)| Thumbnail {

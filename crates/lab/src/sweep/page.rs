@@ -242,3 +242,16 @@ fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric]) -> Table {
 pub fn shown_by_default() -> Vec<Metric> {
     SHOWN.to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_to_cubic_unless_another_value_is_named() {
+        let sweep = super::super::tests::sweep();
+        assert_eq!(baseline(&sweep, None), Ok(Some((1, "cubic".to_owned()))));
+        assert_eq!(baseline(&sweep, Some("bbr1")), Ok(Some((0, "bbr1".to_owned()))));
+        assert_eq!(baseline(&sweep, Some("reno")), Err(vec!["bbr1".to_owned(), "cubic".to_owned()]));
+    }
+}
