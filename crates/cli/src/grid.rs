@@ -77,7 +77,7 @@ pub fn wrapped(cell: &str, width: usize) -> Vec<String> {
         return vec![cell.to_owned()];
     }
     let mut lines: Vec<String> = vec![String::new()];
-    for word in cell.split_whitespace() {
+    for word in cell.split_ascii_whitespace() {
         let last = lines.len() - 1;
         let used = lines[last].chars().count();
         if used > 0 && used + 1 + word.chars().count() > width {

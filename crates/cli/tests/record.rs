@@ -107,7 +107,17 @@ fn a_recording_of_ours_replays_bit_for_bit_and_a_changed_one_does_not() {
     let dir = scratch("ours");
     let out = dir.join("out.tap");
     let status = Command::new(env!("CARGO_BIN_EXE_bbrlab"))
-        .args(["record", "--rate", "20mbit", "--rtt", "20ms", "--loss", "1%", "--flow", "bbr3-linux,pacing_margin_percent=5"])
+        .args([
+            "record",
+            "--rate",
+            "20mbit",
+            "--rtt",
+            "20ms",
+            "--loss",
+            "1%",
+            "--flow",
+            "bbr3-linux,pacing_margin_percent=5",
+        ])
         .args(["--flow", "bbr1,program=bbrlab", "--flow", "cubic,program=bbrlab", "--duration", "1500ms", "--out"])
         .arg(&out)
         .stdout(Stdio::null())

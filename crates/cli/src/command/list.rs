@@ -81,6 +81,8 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
 const WORLDS: [&str; 5] = ["sim", "uml", "kernel", "quic:s2n", "quic:noq"];
 /// Longest line of a listing that wraps by itself. Ours: what a page of code has.
 const LINE: usize = 100;
+/// A blank at which no line ends.
+const NO_BREAK: &str = "\u{a0}";
 /// Width of the names of worlds, and of the blanks before them.
 const INDENT: usize = 22;
 
@@ -89,9 +91,12 @@ const INDENT: usize = 22;
 fn worlds() -> String {
     let rows = bbrlab_live::worlds::rows();
     let is_same = |row: &&Vec<String>| row[1..].iter().all(|cell| cell == "same");
-    let alike: Vec<&str> = rows.iter().filter(is_same).map(|row| row[0].as_str()).collect();
+    // No line ends within a key: its blanks do not break.
+    let alike: Vec<String> = rows.iter().filter(is_same).map(|row| row[0].replace(' ', NO_BREAK)).collect();
     let mut text = "The same in every world:\n".to_owned();
-    wrapped(&alike.join(", "), LINE - 2).iter().for_each(|line| text += &format!("  {line}\n"));
+    for line in wrapped(&alike.join(", "), LINE - 2) {
+        text += &format!("  {}\n", line.replace(NO_BREAK, " "));
+    }
     text += "\nThe same in every world but these:\n";
     for row in rows.iter().filter(|row| !is_same(row)) {
         text += &format!("{}\n", row[0]);
