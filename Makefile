@@ -27,7 +27,8 @@ BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14
 
 # `--on quic` is built where cmake and a C compiler are: its TLS is compiled from C.
 QUIC := $(shell command -v cmake >/dev/null && { command -v cc clang >/dev/null && echo --features quic; })
-FEATURES := $(BPF) $(QUIC)
+# The linear algebra of `tune` takes as long to build as all other libraries together: not in `make test`.
+FEATURES := --features tune $(BPF) $(QUIC)
 # QUIC, Parquet and `tune` need heavy libraries: `make run` leaves them out unless they have been built here.
 RUN_FEATURES := $(if $(wildcard $(dir $(RELEASE))deps/libparquet-*),$(FEATURES),--no-default-features)
 
@@ -101,11 +102,11 @@ tests: ## unit, doc, property and command tests
 	$(TEST) --quiet --no-fail-fast --lib --bins --tests
 	$(TEST) --quiet --doc
 
-features: ## the same for QUIC, BPF and what make run builds: clippy on each set of features, the fuzzers' too; tests of what the sets add
+features: ## the same for QUIC, BPF, tune and what make run builds: clippy on each set of features, the fuzzers' too; tests of what the sets add
 	cargo clippy --quiet --locked --workspace --all-targets $(FEATURES) -- -D warnings
 	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
 	cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
-	$(TEST_FULL) --quiet --no-fail-fast --lib --bins --tests --exclude bbrlab-core --exclude bbrlab-sim --exclude bbrlab-lab --exclude bbrlab-replay
+	$(TEST_FULL) --quiet --no-fail-fast --lib --bins --tests --exclude bbrlab-core --exclude bbrlab-sim --exclude bbrlab-replay
 
 package: ## core as crates.io gets it passes its tests outside the workspace
 	tools/package.sh

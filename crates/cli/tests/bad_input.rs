@@ -94,6 +94,11 @@ fn run(dir: &Path, line: &str) -> (i32, String) {
     (done.status.code().unwrap_or(-1), said.trim_end_matches('\n').replace('\n', "\\n"))
 }
 
+/// Without its feature `bbrlab tune` has no arguments to refuse.
+fn is_left_out(line: &str) -> bool {
+    cfg!(not(feature = "tune")) && line.starts_with("bbrlab tune")
+}
+
 #[test]
 fn every_bad_input_ends_in_the_status_and_the_line_that_the_table_says() {
     let text = fs::read_to_string(TABLE).unwrap();
@@ -108,6 +113,9 @@ fn every_bad_input_ends_in_the_status_and_the_line_that_the_table_says() {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(line) = lines.get(at) else { return found };
             let Line::Case { line, .. } = line else { continue };
+            if is_left_out(line) {
+                continue;
+            }
             let mut one = run(&dir.0, line);
             for left in dir.files().iter().filter(|file| !before.contains(file)) {
                 one.1 += &format!(" [left: {}]", left.file_name().unwrap().display());
