@@ -1,4 +1,4 @@
-//! Drives one part of the library over a plain stream of ACKs, for `callgrind` to count what an ACK costs.
+//! Drives one part of the library over a plain stream of ACKs, so that `callgrind` can count the cost of an ACK.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::hint::black_box;
@@ -10,17 +10,17 @@ use bbrlab_core::{
     params::{Bbr1Params, Bbr3Params},
 };
 
-/// Packets in the ring of the toy transport: above any window that appears here.
+/// Packets in the ring of the toy transport: above any window that occurs here.
 const RING: usize = 4096;
-/// Payload of a packet, bytes.
+/// Payload of a packet, in bytes.
 const MSS: u32 = 1448;
 /// The path: 100 Mbit/s and 40 ms, so about 330 packets of BDP.
 const RATE: Rate = Rate::bits_per_sec(100_000_000);
 const RTT: Span = Span::millis(40);
-/// Every so many packets one is lost.
+/// Number of packets per lost packet.
 const LOSS_EVERY: u64 = 5_000;
 
-/// What is driven: a window and a pacing rate come out, packets sent, delivered and lost go in.
+/// The part under test: takes packets sent, delivered and lost; returns a window and a pacing rate.
 trait Driven {
     fn on_sent(&mut self, now: Time, in_flight: u32) -> Token;
     fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]);
@@ -28,7 +28,7 @@ trait Driven {
     fn pacing_rate(&self) -> Option<Rate>;
 }
 
-/// What the toy transport knows at an ACK.
+/// State of the toy transport at an ACK.
 struct Path {
     una: u64,
     next: u64,
@@ -38,14 +38,14 @@ struct Path {
     edt: Time,
 }
 
-/// An algorithm and the delivery-rate sampler, as a transport with a loss recovery of its own would use them.
+/// An algorithm and the delivery-rate sampler, as used by a transport with its own loss recovery.
 struct Bare<A> {
     sampler: RateSampler,
     bbr: A,
 }
 
 impl<A: Algorithm> Bare<A> {
-    /// So many packets in the algorithm's unit.
+    /// Converts packets to the algorithm's unit of volume.
     fn volume(&self, packets: u64) -> u64 {
         if self.bbr.counts_bytes() { packets * u64::from(MSS) } else { packets }
     }
@@ -93,10 +93,10 @@ impl<A: Algorithm> Driven for Bare<A> {
     }
 }
 
-/// A host that knows all that Linux knows.
+/// A host that reports everything that Linux reports.
 struct Tcp<A: Algorithm>(Controller<A>);
 
-/// So many full packets.
+/// A flight of this number of full packets.
 fn flight(packets: u32) -> Flight {
     Flight { bytes: u64::from(packets) * u64::from(MSS), packets }
 }
@@ -135,7 +135,8 @@ impl<A: Algorithm> Driven for Tcp<A> {
     }
 }
 
-/// A host as s2n-quic is one: bytes and the newest packet of an ACK, its RTT, losses one by one; the rest is the controller's.
+/// A host like s2n-quic: reports bytes, the newest packet of an ACK, its RTT, and losses one by one; the controller
+/// derives the rest.
 struct Quic<A: Algorithm>(Controller<A>);
 
 impl<A: Algorithm> Driven for Quic<A> {
@@ -165,7 +166,7 @@ impl<A: Algorithm> Driven for Quic<A> {
     }
 }
 
-/// No algorithm: what the toy transport and the tokens of what it sends cost, to be subtracted.
+/// No algorithm: the cost of the toy transport and of the packet tokens alone, to be subtracted.
 struct Nothing(RateSampler);
 
 impl Driven for Nothing {
@@ -174,7 +175,7 @@ impl Driven for Nothing {
     }
 
     fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
-        // What the others are given is made here as well, and tokens cost what they cost where counters move.
+        // Inputs of the other drivers are built here as well, and tokens cost the same as with moving counters.
         black_box((now, path, lost, tokens));
         black_box(&mut self.0);
     }
@@ -196,7 +197,7 @@ fn drive(driven: &mut impl Driven, acks: u64) -> u64 {
     let mut recovery_until = 0_u64;
     while done < acks {
         let in_flight = (next - una) as u32;
-        // The pacer first, unless the window is full or two packets' ACK is due before it.
+        // The pacer comes first, unless the window is full or the ACK for two packets is due before it.
         let ack_at = if in_flight >= 2 { ring[(una + 1) as usize % RING].1 } else { Time::NEVER };
         if in_flight < driven.cwnd().min(RING as u32 - 2) && pacer.max(now) <= ack_at {
             now = now.max(pacer);
@@ -228,7 +229,7 @@ fn drive(driven: &mut impl Driven, acks: u64) -> u64 {
     done
 }
 
-/// A controller that runs this algorithm.
+/// Creates a controller that runs the named algorithm.
 fn any(name: &str, init: &Init) -> Option<Controller<AnyAlgorithm>> {
     AlgorithmConfig::named(name).map(|config| Controller::new(&config, init))
 }
@@ -260,7 +261,7 @@ fn main() {
     println!("{done}");
 }
 
-/// Bytes of what a host keeps for a connection, and for a packet.
+/// Prints the bytes of state that a host keeps per connection and per packet.
 fn sizes() {
     let rows = [
         ("a token, for each packet in flight", size_of::<Token>()),

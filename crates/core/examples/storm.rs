@@ -1,4 +1,4 @@
-//! Throws random events with random values at every algorithm, and stops at the first promise that is broken.
+//! Feeds random events with random values to every algorithm, and stops at the first broken guarantee.
 //! usage: storm EVENTS [SEED]. Overflow checks and debug assertions are on with
 //! `RUSTFLAGS="-Cdebug-assertions -Coverflow-checks" cargo run --release -p bbrlab-core --example storm -- 100000000 1`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -9,15 +9,15 @@ mod events;
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rng};
 use events::{Source, Storm};
 
-/// Events of one connection.
+/// Events per connection.
 const LIFE: u64 = 4_096;
 
-/// How far values go in one connection.
+/// Range of the values in one connection.
 #[derive(Clone, Copy)]
 enum Values {
     /// As on a real path: times up to some milliseconds, sizes up to some thousand bytes.
     Plain,
-    /// Any, small ones as often as huge ones.
+    /// Any value, small ones as often as huge ones.
     Wild,
 }
 

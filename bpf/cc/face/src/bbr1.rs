@@ -1,4 +1,4 @@
-//! BBRv1 behind the face, and what replaces a part of it.
+//! C functions for BBRv1 and the variants that replace parts of it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::{Face, Flow, Output, Parameters, Telemetry, face};
@@ -63,7 +63,7 @@ macro_rules! bbr1 {
             }
         }
     };
-    // A variant's own parameters stand before BBRv1's.
+    // A variant's own parameters come before BBRv1's.
     ($algorithm:ty, $part:ident) => {
         bbr1!($algorithm, parameters, |flow: &mut $algorithm, init: &Init| {
             let base = Bbr1Params::from_values(parameters, $part::SPECS.len());
@@ -72,7 +72,7 @@ macro_rules! bbr1 {
     };
 }
 
-/// The steps of an ACK by themselves.
+/// Defines one function for each step of an ACK.
 macro_rules! steps {
     ($algorithm:ty: $bandwidth:ident $mode:ident $outputs:ident) => {
         /// The first step of an ACK.

@@ -1,4 +1,4 @@
-//! BBRv3 behind the face, the draft's and the kernel's, and the kernel's v2: whole ACKs, and the steps of one by itself.
+//! C functions for BBRv3 (the draft's and the kernel's) and the kernel's v2: whole ACKs, or one step at a time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::{Face, Flow, Input, Output, Parameters, Telemetry, face, mark};
@@ -71,11 +71,11 @@ impl<R: Rules> Face for Bbr3<R> {
     }
 }
 
-/// What only BBRv3 has of events, and its steps.
+/// Defines the events and steps that only BBRv2 and BBRv3 have.
 macro_rules! more {
     ($flow:ty: $($name:ident => |$algorithm:ident, $input:ident| $event:expr;)+) => {
         $(
-            /// An event that only BBRv2 and BBRv3 know.
+            /// An event that only BBRv2 and BBRv3 handle.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name(flow: &mut Flow<$flow>) {
                 flow.with(|$algorithm, $input: &Input| $event);
@@ -102,7 +102,7 @@ macro_rules! more {
     };
 }
 
-/// All of one edition.
+/// Defines all functions of one edition.
 macro_rules! edition {
     ($rules:ident: $bytes:ident $init:ident $ack:ident $ca_state:ident $rto:ident $undo:ident $tx_start:ident $mss:ident $max_rate:ident
      $telemetry:ident, $round:ident $signals:ident $startup:ident $cycle:ident $rtt:ident $outputs:ident, $lost:ident

@@ -1,7 +1,7 @@
-//! Core's algorithms as functions that C can call, on one connection in memory that the host holds.
+//! C interface to core's algorithms; each call works on one connection in memory owned by the host.
 //!
-//! `bpf/cc` compiles it into a kernel's BPF programs, one algorithm an object; `tools/targets.py` reads what is left of it, for BPF
-//! and for the browser; the differential test calls the same functions natively. Its structures are those of `bpf/cc/flow.h`.
+//! `bpf/cc` compiles it into a kernel's BPF programs, one object per algorithm; `tools/targets.py` checks the result for BPF
+//! and for the browser; the differential test calls the same functions natively. The structures match those of `bpf/cc/flow.h`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg_attr(any(target_os = "none", target_os = "unknown"), no_std)]
 
@@ -29,16 +29,16 @@ pub use window::*;
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     unsafe extern "C" {
-        // Nobody defines it: where it is wanted, core can panic.
+        // Deliberately undefined: a reference to it means that core can panic.
         safe fn core_may_panic() -> !;
     }
     core_may_panic()
 }
 
-/// The values of an algorithm's parameters, as [`bbrlab_core::AlgorithmConfig::values`] makes them.
+/// Parameter values of an algorithm, as returned by [`bbrlab_core::AlgorithmConfig::values`].
 pub type Parameters = [u32; MAX_PARAMS];
 
-/// What a host read of its connection.
+/// Connection state read by the host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the kernel's, or core's")]
@@ -51,7 +51,7 @@ pub struct Input {
     pub lost: u64,
     pub srtt_us: u64,
     pub in_flight: u64,
-    // The rate sample; negative numbers for none.
+    // The rate sample; negative numbers mean no sample.
     pub rs_delivered: i64,
     pub rs_interval_us: i64,
     pub rs_prior_delivered: u64,
@@ -59,19 +59,19 @@ pub struct Input {
     pub rs_losses: u64,
     pub rs_acked_sacked: u64,
     pub rs_prior_in_flight: u64,
-    /// Bits: application-limited, delayed ACK.
+    /// Bit flags: application-limited, delayed ACK.
     pub rs_marks: u64,
     pub ca_state: u32,
-    /// [`mark`].
+    /// Bit flags of [`mark`].
     pub marks: u32,
     pub mss: u32,
     pub marked_since: u32,
-    /// Bytes a second.
+    /// Bytes per second.
     pub max_rate: u64,
-    // Of the newest packet delivered, or of those just lost.
+    // Of the newest packet delivered, or of the packets just lost.
     pub tx_in_flight: u64,
     pub lost_since: u64,
-    // What most ACKs do not ask for. An RTT of 0 is none.
+    // Fields that most ACKs do not need. An RTT of 0 means none.
     pub min_rtt_us: u64,
     pub idle_ns: u64,
     pub rto_ns: u64,
@@ -80,10 +80,10 @@ pub struct Input {
     pub seed: u64,
     pub volume: u64,
     pub seq: u64,
-    // What another has drawn or decided.
+    // Values that the host has drawn or decided.
     pub rounds: u64,
     pub span_us: u64,
-    /// Bytes a second, of a host that decides on it by itself.
+    /// Bytes per second, from a host that decides on its pacing rate by itself.
     pub pacing_rate: u64,
     pub old_ca_state: u32,
     pub packets_out: u32,
@@ -91,19 +91,19 @@ pub struct Input {
     pub cwnd_clamp: u32,
     pub cwnd_count: u32,
     pub ssthresh: u32,
-    // Of those just lost, or marked, or asked for in an ACK.
+    // Packets just lost, or marked, or requested per ACK.
     pub packets: u32,
-    /// The sequence number after the newest packet delivered; only for whoever reads a recording.
+    /// The sequence number after the newest packet delivered; used only by readers of a recording.
     pub newest_end: u32,
 }
 
 /// Bits of [`Input::marks`].
 pub mod mark {
-    /// The application was the limit.
+    /// The application was the limiting factor.
     pub const APP_LIMITED: u32 = 1;
     /// The cumulative ACK advanced.
     pub const ADVANCED: u32 = 1 << 1;
-    /// The window was the limit.
+    /// The window was the limiting factor.
     pub const CWND_LIMITED: u32 = 1 << 2;
     /// The window may be raised.
     pub const MAY_RAISE: u32 = 1 << 3;
@@ -117,79 +117,79 @@ pub mod mark {
     pub const RETRANSMISSION: u32 = 1 << 7;
 }
 
-/// What the algorithm wants.
+/// Outputs of the algorithm.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Bytes a second.
+    /// Bytes per second.
     pub pacing_rate: u64,
     /// Packets.
     pub cwnd: u32,
     /// Packets.
     pub min_burst: u32,
-    /// Samples of what is in flight now would measure the algorithm, not the path.
+    /// True if samples of what is in flight now would measure the algorithm, not the path.
     pub mark_app_limited: u32,
-    /// [`bbrlab_core::State`] by its number.
+    /// Numeric value of [`bbrlab_core::State`].
     pub state: u32,
-    /// Of a host that holds the window itself.
+    /// `snd_cwnd_cnt` of a host that manages the window itself.
     pub cwnd_count: u32,
     /// Packets.
     pub ssthresh: u32,
 }
 
-/// One connection, as a map of a BPF program holds it: zero at first, then what `NAME_init` made of it.
+/// One connection as stored in a map of a BPF program: zeroed at first, then initialised by `NAME_init`.
 #[repr(C)]
 pub struct Flow<A> {
-    /// Left by an event.
+    /// Outputs of the last event.
     pub output: Output,
-    /// Said before it.
+    /// Inputs of the next event.
     pub input: Input,
     algorithm: MaybeUninit<A>,
 }
 
 impl<A: Face> Default for Flow<A> {
     fn default() -> Self {
-        // SAFETY: all zeros are a value of it, as `face!` has the compiler check of the algorithm; the rest is numbers.
+        // SAFETY: all zeros are a valid value: `face!` has the compiler check this for the algorithm; the other fields are numbers.
         unsafe { MaybeUninit::zeroed().assume_init() }
     }
 }
 
-/// One algorithm behind the face.
+/// One algorithm as the C interface calls it.
 pub trait Face: Sized {
-    /// Begins in place; `self` is all zeros, which is a value of each of these types, as `face!` has the compiler check.
+    /// Initialises in place; `self` is all zeros, a valid value of each of these types, as `face!` has the compiler check.
     fn init(&mut self, parameters: &Parameters, init: &Init);
-    /// The host has read its connection; asked before any other event.
+    /// Takes over connection state that the host has just read; called before any other event.
     #[inline(always)]
     fn read(&mut self, _input: &Input) {}
-    /// An ACK.
+    /// Handles an ACK.
     fn on_ack(&mut self, ack: &Ack, flight: &FlightSample);
-    /// The recovery state changes.
+    /// Handles a change of the recovery state.
     fn on_ca_state(&mut self, old: CaState, new: CaState);
-    /// A time-out.
+    /// Handles a retransmission time-out.
     fn on_rto(&mut self, ack: &Ack, first: bool);
-    /// The losses of this episode were none.
+    /// Handles an undo: the losses of this episode were spurious.
     fn on_undo(&mut self, ack: &Ack);
-    /// A packet leaves while none is in flight.
+    /// Handles a packet that leaves while none is in flight.
     fn on_tx_start(&mut self, start: &TxStart);
-    /// Payload bytes of a full packet changed.
+    /// Handles a change of the payload bytes of a full packet.
     fn on_mss(&mut self, mss: u32);
-    /// No faster than this.
+    /// Sets an upper bound on the pacing rate.
     fn on_max_rate(&mut self, _most: Rate) {}
-    /// A packet was lost, of an algorithm that hears of each.
+    /// Handles a lost packet, for an algorithm that needs each loss reported.
     fn on_lost(&mut self, _input: &Input) {}
-    /// The ACK answers a tail-loss probe.
+    /// Handles an ACK that answers a tail-loss probe.
     fn on_tlp_ack(&mut self) {}
-    /// A tail-loss probe has repaired a loss.
+    /// Handles a loss repaired by a tail-loss probe.
     fn on_tlp_recovery(&mut self, _input: &Input) {}
-    /// An RTT was measured, apart from its ACK.
+    /// Handles an RTT measured separately from its ACK.
     fn on_rtt(&mut self, _ack: &Ack) {}
-    /// The threshold that a loss leaves, of an algorithm whose window the host reduces.
+    /// Slow-start threshold after a loss, for an algorithm whose window the host reduces.
     fn threshold(&mut self) -> u32 {
         0
     }
-    /// What it wants.
+    /// Current outputs.
     fn outputs(&self) -> Output;
-    /// What it thinks.
+    /// Fills in a snapshot of the algorithm's model.
     fn telemetry(&self, into: &mut Telemetry);
 }
 
@@ -204,7 +204,7 @@ impl Input {
         (self.srtt_us > 0).then_some(Span::micros(self.srtt_us))
     }
 
-    /// Each step makes it anew: what the step does not look at is not computed, and nothing of it stands in memory.
+    /// Builds the ACK anew for each step, so that unused fields are neither computed nor kept in memory.
     #[inline(always)]
     fn ack(&self) -> Ack {
         let mut ack = Ack::default();
@@ -304,7 +304,7 @@ const fn ca_state(number: u32) -> CaState {
     }
 }
 
-/// Events by their numbers, in the order of `enum event` of `bpf/cc/flow.h`.
+/// Events by number, in the order of `enum event` of `bpf/cc/flow.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are those of the functions")]
 pub enum Event {
@@ -324,7 +324,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 13] = [
         Self::Init,
         Self::Ack,
@@ -341,14 +341,14 @@ impl Event {
         Self::Threshold,
     ];
 
-    /// The event of a number, if there is one.
+    /// Returns the event with this number, if there is one.
     pub fn of(number: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 }
 
 impl<A: Face> Flow<A> {
-    /// An event on what stands in `input`; `parameters` are those of the beginning. For native hosts: BPF has a function for each.
+    /// Runs an event on `input`; `parameters` are those given to `init`. For native hosts: BPF has a function for each event.
     pub fn call(&mut self, event: Event, parameters: &Parameters) {
         match event {
             Event::Init => self.with(|algorithm, input| algorithm.init(parameters, &input.init())),
@@ -375,7 +375,7 @@ impl<A: Face> Flow<A> {
         }
     }
 
-    /// What the algorithm thinks.
+    /// Snapshot of the algorithm's model.
     pub fn telemetry(&self) -> Telemetry {
         let mut telemetry = Telemetry::default();
         self.tell(&mut telemetry);
@@ -384,7 +384,7 @@ impl<A: Face> Flow<A> {
 
     #[inline(always)]
     fn with(&mut self, event: impl FnOnce(&mut A, &Input)) {
-        // SAFETY: the memory was zero, or an algorithm has begun in it; both are values of it.
+        // SAFETY: the memory was zero, or an algorithm was initialised in it; both are valid values.
         let algorithm = unsafe { self.algorithm.assume_init_mut() };
         algorithm.read(&self.input);
         event(algorithm, &self.input);
@@ -414,27 +414,27 @@ impl<A: Face> Flow<A> {
     }
 }
 
-/// The functions of one algorithm, and how large a connection of it is.
+/// Defines the C functions of one algorithm, and the size of its connection state.
 macro_rules! face {
     ($algorithm:ty: $bytes:ident $init:ident $ack:ident $ca_state:ident $rto:ident $undo:ident $tx_start:ident $mss:ident $max_rate:ident $telemetry:ident) => {
-        // SAFETY: a constant that is no value of its type is not compiled.
+        // SAFETY: the compiler rejects a constant that is not a valid value of its type.
         const _: $algorithm = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
-        /// Bytes of a connection.
+        /// Size of a connection, in bytes.
         #[unsafe(no_mangle)]
         pub extern "C" fn $bytes() -> u64 {
             size_of::<$crate::Flow<$algorithm>>() as u64
         }
-        /// A connection begins.
+        /// Initialises a connection.
         #[unsafe(no_mangle)]
         pub extern "C" fn $init(flow: &mut $crate::Flow<$algorithm>, parameters: &$crate::Parameters) {
             flow.with(|algorithm, input| $crate::Face::init(algorithm, parameters, &input.init()));
         }
-        /// An ACK.
+        /// Handles an ACK.
         #[unsafe(no_mangle)]
         pub extern "C" fn $ack(flow: &mut $crate::Flow<$algorithm>) {
             flow.with_ack(|algorithm, _, ack, flight| $crate::Face::on_ack(algorithm, ack, flight));
         }
-        /// The recovery state changes.
+        /// Handles a change of the recovery state.
         #[unsafe(no_mangle)]
         pub extern "C" fn $ca_state(flow: &mut $crate::Flow<$algorithm>) {
             flow.with(|algorithm, input| {
@@ -445,36 +445,36 @@ macro_rules! face {
                 );
             });
         }
-        /// A time-out.
+        /// Handles a retransmission time-out.
         #[unsafe(no_mangle)]
         pub extern "C" fn $rto(flow: &mut $crate::Flow<$algorithm>) {
             flow.with_ack(|algorithm, input, ack, _| {
                 $crate::Face::on_rto(algorithm, ack, input.marked($crate::mark::FIRST_TIMEOUT));
             });
         }
-        /// The losses of this episode were none.
+        /// Handles an undo: the losses of this episode were spurious.
         #[unsafe(no_mangle)]
         pub extern "C" fn $undo(flow: &mut $crate::Flow<$algorithm>) {
             flow.with_ack(|algorithm, _, ack, _| $crate::Face::on_undo(algorithm, ack));
         }
-        /// A packet leaves while none is in flight.
+        /// Handles a packet that leaves while none is in flight.
         #[unsafe(no_mangle)]
         pub extern "C" fn $tx_start(flow: &mut $crate::Flow<$algorithm>) {
             flow.with(|algorithm, input| $crate::Face::on_tx_start(algorithm, &input.tx_start()));
         }
-        /// Payload bytes of a full packet changed.
+        /// Handles a change of the payload bytes of a full packet.
         #[unsafe(no_mangle)]
         pub extern "C" fn $mss(flow: &mut $crate::Flow<$algorithm>) {
             flow.with(|algorithm, input| $crate::Face::on_mss(algorithm, input.mss));
         }
-        /// No faster than this.
+        /// Sets an upper bound on the pacing rate.
         #[unsafe(no_mangle)]
         pub extern "C" fn $max_rate(flow: &mut $crate::Flow<$algorithm>) {
             flow.with(|algorithm, input| {
                 $crate::Face::on_max_rate(algorithm, bbrlab_core::Rate::bytes_per_sec(input.max_rate));
             });
         }
-        /// What it thinks.
+        /// Fills in a snapshot of the algorithm's model.
         #[unsafe(no_mangle)]
         pub extern "C" fn $telemetry(flow: &$crate::Flow<$algorithm>, into: &mut $crate::Telemetry) {
             flow.tell(into);

@@ -1,28 +1,28 @@
-//! What an algorithm thinks, in numbers that C can hand on.
+//! Snapshot of an algorithm's model as C-compatible numbers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Snapshot;
 
-/// A snapshot as `struct telemetry` in `bpf/cc/flow.h`. `u64::MAX` is no bound, and an RTT of 0 none.
+/// A snapshot laid out as `struct telemetry` in `bpf/cc/flow.h`. `u64::MAX` means no bound, an RTT of 0 no RTT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the snapshot's")]
 pub struct Telemetry {
-    /// Bits a second of payload.
+    /// Bits per second of payload.
     pub bw: u64,
     pub min_rtt_us: u64,
     pub round_count: u64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bw_shortterm: u64,
     pub inflight_shortterm: u64,
     pub inflight_longterm: u64,
     pub state: u32,
-    /// 1/256.
+    /// In 1/256.
     pub pacing_gain: u32,
     pub cwnd_gain: u32,
     pub ssthresh: u32,
     pub extra_acked: u32,
-    /// Bits: the pipe was full, a policed rate is in use.
+    /// Bit flags: the pipe was full, a policed rate is in use.
     pub marks: u32,
 }
 

@@ -1,4 +1,5 @@
-//! What sets a window and leaves its pacing to the host: Davis, and CUBIC and Reno for a host that reduces the window by itself.
+//! C functions for algorithms that set a window and leave pacing to the host: Davis, CUBIC and Reno; the host reduces
+//! the window for the latter two.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::{Face, Flow, Input, Output, Parameters, Telemetry, face};
@@ -47,7 +48,7 @@ impl Face for Davis {
 #[cfg(feature = "davis")]
 face!(Davis: davis_bytes davis_init davis_ack davis_ca_state davis_rto davis_undo davis_tx_start davis_mss davis_max_rate davis_telemetry);
 
-/// CUBIC; it and Reno are one type, and each has its beginning.
+/// CUBIC. It shares a type with Reno; each has its own `init`.
 #[repr(transparent)]
 pub struct Cubic(LossBased);
 /// Reno.
@@ -61,7 +62,7 @@ macro_rules! hosted {
             fn init(&mut self, parameters: &Parameters, init: &Init) {
                 self.0 = LossBased::$new(&$params::from_values(parameters, 0), init);
             }
-            // What the host made of the window since.
+            // Takes over the host's changes to the window since the last call.
             #[inline(always)]
             fn read(&mut self, input: &Input) {
                 let window = HostWindow { cwnd: input.cwnd, cwnd_count: input.cwnd_count, ssthresh: input.ssthresh };
@@ -112,12 +113,12 @@ macro_rules! hosted {
         }
     };
     ($algorithm:ident: $rtt:ident $threshold:ident) => {
-        /// An RTT was measured.
+        /// Handles an RTT measurement.
         #[unsafe(no_mangle)]
         pub extern "C" fn $rtt(flow: &mut Flow<$algorithm>) {
             flow.with_ack(|algorithm, _, ack, _| algorithm.on_rtt(ack));
         }
-        /// The threshold that a loss leaves.
+        /// Slow-start threshold after a loss.
         #[unsafe(no_mangle)]
         pub extern "C" fn $threshold(flow: &mut Flow<$algorithm>) {
             let mut threshold = 0;

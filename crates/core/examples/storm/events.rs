@@ -1,5 +1,5 @@
-//! Any events in any order with any values, for one controller. Shared by `examples/storm.rs` and the fuzz target `core_events`.
-//! Fails where a promise is broken: a window of at least one packet, a rate and a quantum above zero.
+//! Events in any order with any values, for one controller. Shared by `examples/storm.rs` and the fuzz target `core_events`.
+//! Panics when a guarantee is broken: a window of at least one packet, a rate and a quantum above zero.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{
@@ -7,10 +7,10 @@ use bbrlab_core::{
     Sent, Span, Time, Token,
 };
 
-/// Where values come from.
+/// Source of random values.
 pub trait Source {
     fn u8(&mut self) -> u8;
-    /// Of any size, small ones as often as huge ones.
+    /// A number of any size, small ones as often as huge ones.
     fn u64(&mut self) -> u64;
 
     fn u32(&mut self) -> u32 {
@@ -30,13 +30,13 @@ pub trait Source {
     }
 }
 
-/// One connection.
+/// One connection under test.
 pub struct Storm {
     pub cc: Controller,
     now: Time,
     tokens: [Token; 16],
     sent: usize,
-    /// An ACK that was begun and not ended.
+    /// An ACK that was begun but not yet ended.
     open: Option<OpenAck>,
 }
 
@@ -57,7 +57,7 @@ impl Storm {
         storm
     }
 
-    /// One event.
+    /// Applies one event.
     pub fn step(&mut self, source: &mut impl Source) {
         let event = source.u8();
         match event >> 3 {
@@ -72,7 +72,7 @@ impl Storm {
         self.check();
     }
 
-    /// What holds after each event.
+    /// Checks the invariants that hold after each event.
     fn check(&self) {
         let cc = &self.cc;
         assert!(cc.cwnd() >= 1 && cc.cwnd_bytes() >= 1, "window {} packets, {} bytes", cc.cwnd(), cc.cwnd_bytes());
@@ -85,7 +85,7 @@ impl Storm {
         self.tokens[usize::from(source.u8()) % 16]
     }
 
-    /// Mostly forward, sometimes backward: a host's clock may be wrong.
+    /// Moves time mostly forward, sometimes backward: a host's clock may be wrong.
     fn advance(&mut self, source: &mut impl Source) -> Time {
         self.now = if source.u8() == 0 { Time::nanos(source.u64()) } else { self.now + Span::nanos(source.u64()) };
         self.now
@@ -216,7 +216,7 @@ impl Storm {
         }
     }
 
-    /// What happens seldom.
+    /// Applies a rare event.
     fn change(&mut self, event: u8, source: &mut impl Source) {
         let is_rare = source.u8() & 7 == 0;
         match event & 7 {

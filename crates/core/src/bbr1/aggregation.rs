@@ -1,4 +1,4 @@
-//! BBRv1's allowance for aggregated ACKs: how much more arrives acknowledged than the bandwidth estimate explains.
+//! BBRv1's allowance for aggregated ACKs: the volume acknowledged beyond what the bandwidth estimate explains.
 //! It has no influence on the bandwidth estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -36,7 +36,7 @@ impl Aggregation {
 }
 
 impl<V: Part> Bbr1<V> {
-    /// Of an ACK that brought a rate.
+    /// Updates the allowance from an ACK with a rate sample.
     // spec: Linux bbr_update_ack_aggregation
     #[inline]
     pub(super) fn update_ack_aggregation(&mut self, ack: &Ack) {

@@ -1,4 +1,4 @@
-//! BBRv1's bandwidth: rounds, the windowed maximum, and the long-term estimate that recognises policers.
+//! BBRv1's bandwidth: rounds, the windowed maximum, and the long-term estimate that detects policers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::{NewRate, Part};
@@ -6,7 +6,7 @@ use super::{BW_UNIT, Bbr1, Mode};
 use crate::event::Ack;
 use crate::wide;
 
-/// The longest sampling interval, in shortest ones. Source: Linux `bbr_lt_bw_sampling` (4 · min_rtts).
+/// The longest sampling interval, as a multiple of the shortest. Source: Linux `bbr_lt_bw_sampling` (4 · min_rtts).
 const LT_INTERVAL_MAX: u32 = 4;
 
 /// Long-term bandwidth sampling (the kernel's `lt_*`).
@@ -60,14 +60,14 @@ impl<V: Part> Bbr1<V> {
         if self.lt.in_use { self.lt.bw } else { self.path_bw() }
     }
 
-    /// The same without the policer's: the windowed maximum, or what a variant has instead.
+    /// The bandwidth without the policer's rate: the windowed maximum, or a variant's replacement for it.
     // spec: Linux bbr_max_bw
     #[inline]
     pub(super) fn path_bw(&self) -> u64 {
         self.part.bandwidth(self.max_bw.get(), self.full_bw_reached)
     }
 
-    /// True: the ACK brought a rate.
+    /// Updates rounds and bandwidth; true if the ACK brought a rate.
     // spec: Linux bbr_update_bw
     #[inline]
     pub(super) fn update_bw(&mut self, ack: &Ack) -> bool {
@@ -94,7 +94,7 @@ impl<V: Part> Bbr1<V> {
         true
     }
 
-    /// A policer shows as a steady rate with heavy loss over several rounds: then its rate is used, without probing.
+    /// Detects a policer by a steady rate with heavy loss over several rounds; its rate is then used without probing.
     /// A time-out counts as an ACK with losses.
     // spec: Linux bbr_lt_bw_sampling
     pub(super) fn lt_bw_sampling(&mut self, ack: &Ack, has_losses: bool, is_app_limited: bool) {
@@ -106,7 +106,7 @@ impl<V: Part> Bbr1<V> {
             return;
         }
         if !self.lt.is_sampling {
-            // The interval begins at a loss: before it, a policer's bucket may have been full.
+            // The interval begins at a loss: before it, a policer's token bucket may have been full.
             if !has_losses {
                 return;
             }
@@ -127,7 +127,7 @@ impl<V: Part> Bbr1<V> {
             self.lt.reset(ack);
             return;
         }
-        // The interval ends at a loss, when the bucket is empty again.
+        // The interval ends at a loss, when the token bucket is empty again.
         if !has_losses {
             return;
         }
@@ -165,7 +165,7 @@ impl<V: Part> Bbr1<V> {
         self.lt_bw_interval_done(bw, ack);
     }
 
-    /// Two intervals that agree make a policer.
+    /// Ends an interval; two consistent intervals indicate a policer.
     // spec: Linux bbr_lt_bw_interval_done
     pub(super) fn lt_bw_interval_done(&mut self, bw: u64, ack: &Ack) {
         if self.lt.bw > 0 {

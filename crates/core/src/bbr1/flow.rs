@@ -1,4 +1,4 @@
-//! BBRv1, and what replaces parts of it, as a controller runs it.
+//! Adapter that runs BBRv1 and its variants in a controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Bbr1, Part};

@@ -1,11 +1,11 @@
-//! Everything a BBRv1 flow remembers, as Linux's `struct bbr` holds it, for a comparison with a real kernel.
+//! Complete state of a BBRv1 flow, as Linux's `struct bbr` holds it, for comparison with a real kernel.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::Part;
 use super::{Bbr1, Mode};
 use crate::event::CaState;
 
-/// The state of a flow by the kernel's names. What belongs to one mode alone is `None` in the others.
+/// State of a flow under the kernel's names. Fields that belong to a single mode are `None` in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bbr1Inside {
@@ -77,14 +77,14 @@ pub struct Bbr1Inside {
     pub extra_acked_win_idx: u32,
     /// `snd_cwnd`.
     pub cwnd: u32,
-    /// `sk_pacing_rate`, bytes a second.
+    /// `sk_pacing_rate`, bytes per second.
     pub pacing_rate: u64,
-    /// `snd_ssthresh`, as the algorithm wrote it last.
+    /// `snd_ssthresh`, as the algorithm last wrote it.
     pub ssthresh: u32,
 }
 
 impl<V: Part> Bbr1<V> {
-    /// Everything the flow remembers.
+    /// Returns the complete state of the flow.
     pub fn inside(&self) -> Bbr1Inside {
         let (cycle_idx, cycle_mstamp_us) = match self.mode {
             Mode::ProbeBw { phase, since_us } => (Some(u32::from(phase)), Some(since_us)),

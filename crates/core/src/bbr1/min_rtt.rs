@@ -1,4 +1,4 @@
-//! BBRv1's RTprop filter, and ProbeRTT, which keeps it honest.
+//! BBRv1's RTprop filter, and ProbeRTT, which keeps it accurate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::{Part, Seen};
@@ -10,7 +10,7 @@ use crate::units::{MICROS_PER_SEC, Time};
 use crate::wide;
 
 impl<V: Part> Bbr1<V> {
-    /// The kernel's tick count, to which it rounds these stamps: the host's own, else by `now`; microseconds where `hz` is 0.
+    /// The kernel's tick count, to which these stamps are rounded: the host's own, else by `now`; microseconds where `hz` is 0.
     pub(super) const fn tick(&self, now: Time, host: Option<u64>) -> u64 {
         match host {
             Some(tick) => tick,
@@ -27,7 +27,7 @@ impl<V: Part> Bbr1<V> {
         (span_us as u64 * self.p.hz as u64).div_ceil(MICROS_PER_SEC)
     }
 
-    /// The filter's window begins at this tick. When it is over by the flow's own clock is computed here, not at each ACK.
+    /// Restarts the filter's window at this tick, and computes its end by the flow's own clock once rather than at each ACK.
     pub(super) const fn stamp_min_rtt(&mut self, tick: u64) {
         self.min_rtt_tick = tick;
         self.min_rtt_until = last_moment_of(tick.saturating_add(self.min_rtt_window_ticks), self.p.hz);
@@ -58,7 +58,7 @@ impl<V: Part> Bbr1<V> {
         }
         self.part.observe(&self.seen(ack));
         if self.part.wants_probe_rtt(expired) && !self.idle_restart && !matches!(self.mode, Mode::ProbeRtt { .. }) {
-            // As the kernel does it: the mode first, so that a window saved in recovery is kept if it is larger.
+            // As in the kernel, the mode comes first, so that a window saved in recovery is kept if it is larger.
             self.mode = Mode::ProbeRtt { done_at: None, round_done: false };
             self.cause = if expired { Cause::MinRttExpired } else { Cause::Queue };
             self.part.enter_probe_rtt(ack);
@@ -82,7 +82,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// What a variant's part is shown of an ACK.
+    /// The view of an ACK passed to a variant's part.
     #[inline]
     fn seen<'a>(&self, ack: &'a Ack) -> Seen<'a> {
         let phase = match self.mode {
@@ -99,7 +99,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// Both waits, 200 ms and a round, begin once the queue is gone.
+    /// Starts both waits, 200 ms and a round, once the queue has drained.
     fn hold_probe_rtt(&mut self, ack: &Ack, tick: u64) {
         let Mode::ProbeRtt { done_at, round_done } = &mut self.mode else {
             return;

@@ -1,6 +1,6 @@
 //! BBRv1 in the kernel's fixed point (Linux 6.12 `tcp_bbr.c`): packets, µs, gains in 1/256, bandwidth in packets/µs·2^24.
-//! A flow's life: Startup doubles the rate until bandwidth stops growing, Drain empties the queue that made,
-//! ProbeBW cycles its gain around 1, and ProbeRTT every 10 s uncovers the path's own delay.
+//! A flow's life: Startup doubles the rate until bandwidth stops growing, Drain empties the queue that Startup built,
+//! ProbeBW cycles its gain around 1, and ProbeRTT every 10 s reveals the path's own delay.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod aggregation;
@@ -31,27 +31,27 @@ pub use params::Bbr1Params;
 pub(crate) use part::{NewRate, Seen, Shrink};
 pub(crate) use part::{Part, Plain, Replacement};
 
-/// Bandwidth is counted in packets/µs times this. Source: Linux `BW_UNIT`.
+/// Fixed-point unit of bandwidth: packets/µs times this. Source: Linux `BW_UNIT`.
 pub(crate) const BW_UNIT: u64 = 1 << 24;
 /// Gain 1. Source: Linux `BBR_UNIT`.
 pub(crate) const UNIT: u32 = 256;
 /// Phases of the gain cycle. Source: Linux `CYCLE_LEN`.
 const CYCLE_LEN: u8 = 8;
-/// The cycle starts at any phase but the draining one. Source: Linux `bbr_cycle_rand`.
+/// Number of phases in which the cycle may start: all but the draining one. Source: Linux `bbr_cycle_rand`.
 const CYCLE_RAND: u64 = 7;
-/// Window and BDP before anything is known of the path, packets. Source: Linux `TCP_INIT_CWND`.
+/// Window and BDP before anything is measured on the path, packets. Source: Linux `TCP_INIT_CWND`.
 const UNKNOWN_PATH_CWND: u32 = 10;
-/// RTT assumed for the first pacing rate when none is known. Source: Linux `bbr_init_pacing_rate_from_rtt`.
+/// RTT assumed for the first pacing rate before any is measured. Source: Linux `bbr_init_pacing_rate_from_rtt`.
 const DEFAULT_RTT_US: u64 = 1_000;
 
-/// What the flow is doing, with what only that needs.
-// `repr(u8)`: asked for several times an ACK, it should be a byte to compare, not a niche to decode.
+/// State of the flow, with the data that only this state needs.
+// `repr(u8)`: it is tested several times per ACK, so it should be a byte to compare, not a niche to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Mode {
     Startup,
     Drain,
-    /// `phase` of the gain cycle, and its beginning in µs of delivered time.
+    /// The `phase` of the gain cycle, and its start in µs of delivered time.
     ProbeBw {
         phase: u8,
         since_us: u64,
@@ -63,7 +63,7 @@ enum Mode {
     },
 }
 
-/// A BBRv1 flow. `V` is the part of it that a variant replaces; BBRv1 itself replaces none, and pays nothing for the places.
+/// A BBRv1 flow. `V` replaces parts of it for a variant; BBRv1 itself replaces none, and the hooks cost it nothing.
 #[derive(Clone, Debug)]
 pub struct Bbr1<V = Plain> {
     p: Bbr1Params,
@@ -71,7 +71,7 @@ pub struct Bbr1<V = Plain> {
     cwnd_clamp: u32,
     mode: Mode,
     cwnd: u32,
-    /// Bytes per second, as `sk_pacing_rate`, and no more than `sk_max_pacing_rate`.
+    /// Bytes per second, as `sk_pacing_rate`, and at most `sk_max_pacing_rate`.
     pacing_rate: u64,
     max_pacing_rate: u64,
     pacing_gain: u32,
@@ -86,7 +86,7 @@ pub struct Bbr1<V = Plain> {
     min_rtt_us: Option<u64>,
     min_rtt_tick: u64,
     min_rtt_window_ticks: u64,
-    /// Until then its window lasts, by the flow's own clock.
+    /// End of the filter's window, by the flow's own clock.
     min_rtt_until: Time,
     has_seen_rtt: bool,
     idle_restart: bool,
@@ -95,13 +95,13 @@ pub struct Bbr1<V = Plain> {
     prev_ca_state: CaState,
     packet_conservation: bool,
     aggregation: Aggregation,
-    /// Packets that are safe before anything is known of the path.
+    /// Packets that are safe before anything is measured on the path.
     unknown_path_cwnd: u32,
-    /// What began the present mode, or phase of the gain cycle.
+    /// Cause of the present mode, or of the present phase of the gain cycle.
     cause: Cause,
-    /// What the kernel writes into `snd_ssthresh` when Startup ends, for its observers alone.
+    /// Value that the kernel writes into `snd_ssthresh` when Startup ends, only for its observers.
     ssthresh: u32,
-    /// This ACK was processed in ProbeRTT, so what is in flight now measures only that.
+    /// True if this ACK was processed in ProbeRTT: samples of what is in flight now measure only ProbeRTT.
     mark_app_limited: bool,
     draft_quantum: bool,
     plan: Memo<5>,
@@ -110,12 +110,12 @@ pub struct Bbr1<V = Plain> {
 }
 
 impl Bbr1 {
-    /// A flow that begins now, with Linux's rules.
+    /// Creates a flow that begins now, with Linux's rules.
     pub fn new(params: &Bbr1Params, init: &Init) -> Self {
         Self::with_part(params, init, Plain)
     }
 
-    /// A flow that begins now, with the send quantum and the initial window of the first draft.
+    /// Creates a flow that begins now, with the send quantum and the initial window of the first draft.
     pub fn new_draft00(params: &Bbr1Params, init: &Init) -> Self {
         let unknown_path_cwnd = init.initial_cwnd.max(1);
         Self { draft_quantum: true, unknown_path_cwnd, ..Self::new(params, init) }
@@ -123,15 +123,15 @@ impl Bbr1 {
 }
 
 impl<V: Replacement> Bbr1<V> {
-    /// A flow that begins now, with Linux's rules but for those that `V` replaces.
+    /// Creates a flow that begins now, with Linux's rules except those that `V` replaces.
     pub fn with(params: &Bbr1Params, part: &V::Params, init: &Init) -> Self {
         let mut bbr = Self::blank(V::BLANK);
         bbr.init(params, part, init);
         bbr
     }
 
-    /// The same in the place of whatever `self` was: nothing of it remains, and no copy of a flow is made on the stack, of which a
-    /// BPF program has 512 bytes. Of BBRv1 itself, `part` is `&()`.
+    /// Initialises a flow in place: nothing of the old value remains, and no copy is made on the stack, since a
+    /// BPF program has only 512 bytes of it. For BBRv1 itself, `part` is `&()`.
     #[inline]
     pub fn init(&mut self, params: &Bbr1Params, part: &V::Params, init: &Init) {
         self.part.begin(part, params);
@@ -140,14 +140,14 @@ impl<V: Replacement> Bbr1<V> {
 }
 
 impl<V: Part> Bbr1<V> {
-    /// A flow that begins now, with Linux's rules but for `part`.
+    /// Creates a flow that begins now, with Linux's rules except for `part`.
     pub(crate) fn with_part(params: &Bbr1Params, init: &Init, part: V) -> Self {
         let mut bbr = Self::blank(part);
         bbr.begin(params, init);
         bbr
     }
 
-    /// Any flow, for [`Self::begin`] to begin.
+    /// A placeholder flow, for [`Self::begin`] to initialise.
     const fn blank(part: V) -> Self {
         Self {
             p: Bbr1Params::BLANK,
@@ -185,7 +185,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// Sets every field but the part; all are named, so that none can be forgotten.
+    /// Sets every field but the part; the pattern names all of them, so that none can be forgotten.
     fn begin(&mut self, params: &Bbr1Params, init: &Init) {
         #[rustfmt::skip]
         let Self {
@@ -207,7 +207,7 @@ impl<V: Part> Bbr1<V> {
         *lt = LongTerm::EMPTY;
         lt.begin_interval(init.delivered_time_us, init.delivered, init.lost);
         (*full_bw, *full_bw_reached) = (FullPipe::EMPTY, false);
-        // Linux `tcp_min_rtt`: the handshake's sample is one like any other.
+        // Linux `tcp_min_rtt`: the handshake's sample counts like any other.
         *min_rtt_us = init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1));
         (*min_rtt_tick, *min_rtt_window_ticks, *min_rtt_until, *has_seen_rtt) = (0, 0, Time::ZERO, false);
         (*idle_restart, *packet_conservation, *mark_app_limited) = (false, false, false);
@@ -221,7 +221,7 @@ impl<V: Part> Bbr1<V> {
         self.init_pacing_rate_from_rtt(init.srtt);
     }
 
-    /// Everything that was learnt of the path is forgotten; the parameters stay.
+    /// Discards everything measured on the path; the parameters stay.
     pub(crate) fn restart(&mut self, init: &Init) {
         let (params, draft_quantum) = (self.p, self.draft_quantum);
         self.part.restart();
@@ -232,19 +232,19 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// No faster than this from now on (Linux `sk_max_pacing_rate`).
+    /// Sets an upper bound on the pacing rate (Linux `sk_max_pacing_rate`).
     pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
         self.max_pacing_rate = most(rate);
         self.pacing_rate = self.pacing_rate.min(self.max_pacing_rate);
         self.plan = Memo::EMPTY;
     }
 
-    /// The variant's part, for what its host tells it alone.
+    /// The variant's part, for inputs that only its host provides.
     pub(crate) const fn part_mut(&mut self) -> &mut V {
         &mut self.part
     }
 
-    /// One ACK, in the kernel's order: the steps below, each of which may also be called by itself, in this order.
+    /// Handles one ACK, in the kernel's order: the steps below, each of which may also be called by itself, in this order.
     // spec: Linux bbr_main
     pub fn on_ack(&mut self, ack: &Ack) {
         self.step_bandwidth(ack);
@@ -252,7 +252,7 @@ impl<V: Part> Bbr1<V> {
         self.step_outputs(ack);
     }
 
-    /// The first step of an ACK: bandwidth, and the aggregation of ACKs.
+    /// First step of an ACK: bandwidth, and the aggregation of ACKs.
     #[inline]
     pub fn step_bandwidth(&mut self, ack: &Ack) {
         if self.update_bw(ack) {
@@ -260,11 +260,11 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// The second step: the mode, the minimum RTT, the gains.
+    /// Second step of an ACK: the mode, the minimum RTT, the gains.
     #[inline]
     pub fn step_mode(&mut self, ack: &Ack) {
         self.update_cycle_phase(ack);
-        // In ProbeBW, where flows spend their lives, the pipe has been found and drained.
+        // In ProbeBW, the state of nearly all ACKs, the pipe has been found and drained.
         if !matches!(self.mode, Mode::ProbeBw { .. }) {
             self.find_full_pipe(ack);
         }
@@ -272,14 +272,14 @@ impl<V: Part> Bbr1<V> {
         self.update_gains();
     }
 
-    /// The last step: rate and window.
+    /// Last step of an ACK: rate and window.
     #[inline]
     pub fn step_outputs(&mut self, ack: &Ack) {
         self.set_outputs(ack);
         debug_assert!(self.cwnd >= 1 && self.pacing_rate > 0);
     }
 
-    /// The host's recovery state `old` becomes `new`; losses that begin a recovery save the window.
+    /// Handles a change of the host's recovery state from `old` to `new`; losses that begin a recovery save the window.
     // spec: Linux bbr_ssthresh
     pub fn on_ca_state(&mut self, old: CaState, new: CaState) {
         let reduces = |state| matches!(state, CaState::Recovery | CaState::Cwr);
@@ -288,7 +288,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// A retransmission time-out, after the host has marked what it lost. `first` of this loss episode.
+    /// Handles a retransmission time-out, after the host has marked the lost packets. `first` of this loss episode.
     // spec: Linux bbr_set_state(TCP_CA_Loss), tcp_enter_loss
     pub fn on_rto(&mut self, ack: &Ack, first: bool) {
         if first {
@@ -297,18 +297,18 @@ impl<V: Part> Bbr1<V> {
         self.cwnd = packets(ack.in_flight).saturating_add(1).min(self.cwnd_clamp);
         self.prev_ca_state = CaState::Loss;
         self.full_bw.bw = 0;
-        self.rounds.start = true; // a round without a delivery is a round all the same
+        self.rounds.start = true; // a round without a delivery is still a round
         self.lt_bw_sampling(ack, true, false);
     }
 
-    /// The losses of this episode turned out not to be any.
+    /// Handles an undo: the losses of this episode were spurious.
     // spec: Linux bbr_undo_cwnd
     pub fn on_undo(&mut self, ack: &Ack) {
         self.full_bw = FullPipe::default();
         self.lt.reset(ack);
     }
 
-    /// A packet leaves while none is in flight; it is a restart from idle if the application was what was silent.
+    /// Handles a packet that leaves while none is in flight: a restart from idle if the application was the silent party.
     // spec: Linux bbr_cwnd_event(CA_EVENT_TX_START)
     pub fn on_tx_start(&mut self, start: &TxStart) {
         if !start.app_limited {
@@ -329,7 +329,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// Payload bytes of a full packet changed.
+    /// Sets the payload bytes of a full packet.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
         self.plan = Memo::EMPTY;
@@ -342,16 +342,17 @@ impl<V: Part> Bbr1<V> {
 
     /// Pacing rate.
     pub const fn pacing_rate(&self) -> Rate {
-        Rate::bits_per_sec(self.pacing_rate << 3) // it is never above the eighth of what 64 bits hold
+        Rate::bits_per_sec(self.pacing_rate << 3) // never above an eighth of what 64 bits hold
     }
 
-    /// Smallest burst that the sender may make, packets: one below 1.2 Mbit/s, else two.
+    /// Smallest burst that the sender may make, in packets: one below 1.2 Mbit/s, else two.
     // spec: Linux bbr_min_tso_segs
     pub const fn min_tso_segs(&self) -> u32 {
         if self.pacing_rate < window::MIN_TSO_RATE / 8 { 1 } else { 2 }
     }
 
-    /// The kernel marks the connection app-limited on each ACK of ProbeRTT, the last included, so that the low rate teaches nothing.
+    /// True on each ACK of ProbeRTT, the last included: the kernel marks the connection app-limited, so that the low
+    /// rate is ignored.
     pub const fn wants_app_limited(&self) -> bool {
         self.mark_app_limited
     }
@@ -361,7 +362,7 @@ impl<V: Part> Bbr1<V> {
         self.rng = rng;
     }
 
-    /// What the flow thinks.
+    /// Returns a snapshot of the flow's model.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             cause: self.cause,
@@ -377,7 +378,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// What the flow is doing, for traces.
+    /// State of the flow, for traces.
     pub fn state(&self) -> State {
         match self.mode {
             Mode::Startup => State::Startup,
@@ -389,7 +390,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// Pacing gain of a phase of the cycle.
+    /// Returns the pacing gain of a phase of the cycle.
     fn phase_gain(&self, phase: u8) -> u32 {
         match phase {
             0 => self.part.gain_up(self.p.pacing_gain_up),
@@ -418,7 +419,7 @@ impl<V: Part> Bbr1<V> {
         let max_bw = self.path_bw();
         let prior = u32::try_from(ack.rs.prior_in_flight).unwrap_or(u32::MAX);
         if self.pacing_gain > UNIT {
-            // Probing must really fill the pipe, unless loss says that this is impossible.
+            // A probe must really fill the pipe, unless losses show that this is impossible.
             return is_full_length
                 && (ack.rs.losses > 0
                     || self.packets_in_net_at_edt(ack, prior) >= self.inflight(max_bw, self.pacing_gain));
@@ -458,7 +459,7 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// A random phase desynchronises flows; it is never the draining one, which would lose rate for nothing.
+    /// Starts the cycle at a random phase to desynchronise flows, but never at the draining one, which would only lose rate.
     // spec: Linux bbr_reset_probe_bw_mode
     fn enter_probe_bw(&mut self, delivered_time_us: u64) {
         let drawn = CYCLE_LEN - 1 - self.rng.below(CYCLE_RAND) as u8;
@@ -477,7 +478,7 @@ impl<V: Part> Bbr1<V> {
 
     // spec: Linux bbr_update_gains
     fn update_gains(&mut self) {
-        // First, because there flows spend their lives.
+        // Tested first, because most ACKs arrive in this state.
         if let Mode::ProbeBw { phase, .. } = self.mode {
             self.pacing_gain = if self.lt.in_use() { UNIT } else { self.phase_gain(phase) };
             self.cwnd_gain = self.p.cwnd_gain;
@@ -491,12 +492,12 @@ impl<V: Part> Bbr1<V> {
     }
 }
 
-/// A bound in bytes per second; the largest number for none.
+/// A bound in bytes per second; the largest number means no bound.
 fn most(rate: Option<Rate>) -> u64 {
     rate.map_or(u64::MAX, Rate::as_bytes_per_sec).max(1)
 }
 
-/// A count of packets, of which 2^32 are never exceeded.
+/// Converts a volume to a count of packets, which never exceeds 2^32.
 #[inline]
 fn packets(volume: u64) -> u32 {
     if volume > u32::MAX as u64 { u32::MAX } else { volume as u32 }

@@ -60,7 +60,7 @@ params! {
 }
 
 impl Bbr1Params {
-    /// The first draft's rules, which know no policer, no aggregation and no kernel clock.
+    /// Parameters of the first draft, whose rules have no policer, no aggregation and no kernel clock.
     pub fn draft00() -> Self {
         Self { lt_bw: 0, extra_acked_gain: 0, edt: 0, pacing_margin: 0, hz: 0, ..Self::default() }
     }

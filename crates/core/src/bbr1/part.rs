@@ -1,27 +1,27 @@
-//! The places at which a variant may replace a part of BBRv1: an estimator, a detector, what follows from it, a gain.
-//! Each answers as BBRv1 does unless a variant says otherwise.
+//! Hooks by which a variant may replace a part of BBRv1: an estimator, a detector and its consequences, a gain.
+//! Each default is BBRv1's own rule.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::Bbr1Params;
 use crate::event::{Ack, CaState};
 use crate::sampler::RateSampler;
 
-/// A rate sample that the windowed maximum has just seen.
+/// A rate sample that has just entered the windowed maximum.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRate<'a> {
     /// Packets/µs · 2^24.
     pub bw: u64,
-    /// The windowed maximum with it.
+    /// The windowed maximum, this sample included.
     pub max: u64,
-    /// Startup is over.
+    /// True once Startup is over.
     pub pipe_full: bool,
     /// Packet-timed round trips so far.
     pub round: u64,
-    /// The ACK that brought it.
+    /// The ACK that brought the sample.
     pub ack: &'a Ack,
 }
 
-/// What a part is shown of each ACK, after RTprop took it.
+/// View of an ACK passed to a part, after RTprop was updated.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// The ACK.
@@ -34,70 +34,70 @@ pub struct Seen<'a> {
     pub round: u64,
     /// The phase of the gain cycle, in ProbeBW.
     pub phase: Option<u8>,
-    /// The flow is in ProbeRTT.
+    /// True in ProbeRTT.
     pub in_probe_rtt: bool,
 }
 
-/// What a recovery that rules the window does with it at an ACK.
+/// Effect on the window at an ACK of a recovery that controls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shrink {
-    /// Keep in flight what is: BBRv1's packet conservation.
+    /// Keeps the volume in flight: BBRv1's packet conservation.
     Conserve,
-    /// Half of it, and at most so many BDP (1/256).
+    /// Halves the window, with this share of a BDP (1/256) as upper bound.
     Halve {
-        /// That many.
+        /// The bound, in 1/256 of a BDP.
         most: u32,
     },
-    /// Leave it.
+    /// Leaves it unchanged.
     Hold,
 }
 
-/// What a variant replaces. Each method's default is BBRv1's rule.
+/// Rules that a variant may replace. Each method's default is BBRv1's rule.
 pub trait Part: Clone {
-    /// The path is another one: what was learnt is forgotten.
+    /// Discards everything measured, since the path has changed.
     fn restart(&mut self);
 
-    /// The sampler that has just made the sample of the next ACK, for what the sample does not tell.
+    /// Takes data that the rate sample lacks from the sampler, which has just made the next ACK's sample.
     #[inline]
     fn note_send_elapsed(&mut self, _sampler: &RateSampler) {}
 
-    /// A rate sample came.
+    /// Handles a rate sample.
     #[inline]
     fn on_rate(&mut self, _new: &NewRate<'_>) {}
 
-    /// The estimate of bandwidth, instead of the windowed maximum `max`.
+    /// Bandwidth estimate, instead of the windowed maximum `max`.
     #[inline]
     fn bandwidth(&self, max: u64, _pipe_full: bool) -> u64 {
         max
     }
 
-    /// What must grow for the pipe not to be full.
+    /// Value whose growth shows that the pipe is not yet full.
     #[inline]
     fn growing_bandwidth(&self, max: u64) -> u64 {
         max
     }
 
-    /// RTprop with a new sample; `None`: by BBRv1's rule.
+    /// RTprop after a new sample; `None`: by BBRv1's rule.
     #[inline]
     fn min_rtt(&mut self, _now_us: u64, _rtt_us: u64) -> Option<u64> {
         None
     }
 
-    /// Any ACK came.
+    /// Handles any ACK.
     #[inline]
     fn observe(&mut self, _seen: &Seen<'_>) {}
 
-    /// Whether it is time for ProbeRTT; `expired`: no RTT as small as RTprop for the length of its window.
+    /// True if ProbeRTT is due; `expired`: no RTT as small as RTprop for the length of its window.
     #[inline]
     fn wants_probe_rtt(&mut self, expired: bool) -> bool {
         expired
     }
 
-    /// ProbeRTT begins.
+    /// Handles the start of ProbeRTT.
     #[inline]
     fn enter_probe_rtt(&mut self, _ack: &Ack) {}
 
-    /// Whether ProbeRTT is over; `None`: by BBRv1's rule of a round and 200 ms.
+    /// True if ProbeRTT is over; `None`: by BBRv1's rule of a round and 200 ms.
     #[inline]
     fn is_drained(&mut self, _seen: &Seen<'_>) -> Option<bool> {
         None
@@ -127,43 +127,43 @@ pub trait Part: Clone {
         gain
     }
 
-    /// Whether a recovery that begins now begins with a round of packet conservation.
+    /// True if a recovery that begins now starts with a round of packet conservation.
     #[inline]
     fn begins_conservation(&self) -> bool {
         true
     }
 
-    /// The window with which a recovery begins; `conserved` is what is in flight and what was just acknowledged.
+    /// First window of a recovery; `conserved` is the volume in flight plus the volume just acknowledged.
     #[inline]
     fn first_window(&self, _cwnd: u32, conserved: u32) -> u32 {
         conserved
     }
 
-    /// Whether recovery rules the window at this ACK; `conservation` is that of BBRv1.
+    /// True if recovery controls the window at this ACK; `conservation` is BBRv1's own rule.
     #[inline]
     fn conserves(&self, conservation: bool, _state: CaState) -> bool {
         conservation
     }
 
-    /// What it does with the window.
+    /// Effect of the recovery on the window.
     #[inline]
     fn shrink(&mut self) -> Shrink {
         Shrink::Conserve
     }
 }
 
-/// A part with what it begins from, so that a flow can begin in place.
+/// A part together with its parameters, so that a flow can be initialised in place.
 pub trait Replacement: Part + Sized {
-    /// The parameters that it adds to BBRv1's.
+    /// Parameters that it adds to BBRv1's.
     type Params;
-    /// Any value, for [`Self::begin`] to overwrite.
+    /// A placeholder value, for [`Self::begin`] to overwrite.
     const BLANK: Self;
 
-    /// A flow begins: sets every field.
+    /// Initialises every field at the start of a flow.
     fn begin(&mut self, params: &Self::Params, base: &Bbr1Params);
 }
 
-/// BBRv1 itself.
+/// BBRv1 itself, without replacements.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 

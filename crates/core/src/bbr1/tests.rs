@@ -1,4 +1,4 @@
-//! BBRv1 beside Linux 6.12's `tcp_bbr.c`, rule by rule: each transition with its condition just met and just not met.
+//! BBRv1 compared with Linux 6.12's `tcp_bbr.c`, rule by rule: each transition with its condition just met and just not met.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -23,7 +23,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Ten packets, 1448 bytes, 40 ms known from the handshake, at 1 s.
+    /// Creates a flow with ten packets, 1448 bytes, 40 ms from the handshake, at 1 s.
     fn new() -> Self {
         Self::with(&Bbr1Params::default())
     }
@@ -35,7 +35,7 @@ impl Driver {
         Self { bbr: Bbr1::new(params, &init), now_us, delivered: 0, lost: 0, ca_state: CaState::Open }
     }
 
-    /// In ProbeBW at `phase`, with the pipe found to be `PER_MS` · 40 ms = 40 packets.
+    /// Creates a flow in ProbeBW at `phase`, with a full pipe of `PER_MS` · 40 ms = 40 packets.
     fn cruising(phase: u8) -> Self {
         let mut driver = Self::new();
         driver.delivered = 1_000;
@@ -49,7 +49,7 @@ impl Driver {
         driver
     }
 
-    /// An ACK of one packet at the present bandwidth, `after_us` later, changed by `edit`.
+    /// Feeds an ACK of one packet at the present bandwidth, `after_us` later, changed by `edit`.
     fn ack_with(&mut self, after_us: u64, edit: impl FnOnce(&mut Ack)) {
         self.now_us += after_us;
         self.delivered += 1;
@@ -81,7 +81,7 @@ impl Driver {
         self.ack_with(after_us, |_| {});
     }
 
-    /// An ACK that begins a round, with a sample of `bw` packets in 40 ms.
+    /// Feeds an ACK that begins a round, with a sample of `bw` packets in 40 ms.
     fn round_with(&mut self, bw: u64, edit: impl FnOnce(&mut Ack)) {
         let prior_delivered = self.bbr.rounds.next_delivered.min(self.delivered + 1);
         self.bbr.rounds.next_delivered = prior_delivered;

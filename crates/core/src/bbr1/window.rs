@@ -1,4 +1,4 @@
-//! BBRv1's outputs: pacing rate, quantisation budget, congestion window, and what recovery does to it.
+//! BBRv1's outputs: pacing rate, quantisation budget, congestion window, and the effect of recovery on it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::part::{Part, Shrink};
@@ -17,7 +17,7 @@ const PACING_SHIFT: u32 = 10;
 const GSO_MAX_PAYLOAD: u64 = 65_536 - 1 - 320;
 /// Largest burst in packets. Source: Linux `bbr_tso_segs_goal`.
 const TSO_SEGS_MAX: u64 = 127;
-/// Rate from which the first draft's quantum is a millisecond, bit/s. Source: draft-cardwell-iccrg-bbr-congestion-control-00.
+/// Rate above which the first draft's quantum is a millisecond, bit/s. Source: draft-cardwell-iccrg-bbr-congestion-control-00.
 const DRAFT00_QUANTUM_RATE: u64 = 24_000_000;
 
 impl<V: Part> Bbr1<V> {
@@ -31,7 +31,8 @@ impl<V: Part> Bbr1<V> {
 
     // spec: Linux bbr_bw_to_pacing_rate
     fn bw_to_pacing_rate(&self, bw: u64, gain: u32) -> u64 {
-        // The kernel's rate can be zero and then means no pacing; a transport of ours must never stall: one byte a second.
+        // The kernel's rate can be zero, meaning no pacing; a transport of ours must never stall, so it is one byte a
+        // second at least.
         self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin).clamp(1, u64::MAX / 8).min(self.max_pacing_rate)
     }
 
@@ -48,7 +49,7 @@ impl<V: Part> Bbr1<V> {
         self.pacing_rate = self.bw_to_pacing_rate(bw, self.p.pacing_gain_startup);
     }
 
-    /// Before the pipe is full the rate never falls, so that noise in the first samples cannot slow Startup.
+    /// Sets the pacing rate. Before the pipe is full it never falls, so that noise in the first samples cannot slow Startup.
     // spec: Linux bbr_set_pacing_rate
     pub(super) fn set_pacing_rate(&mut self, bw: u64, gain: u32, srtt: Option<Span>) {
         let rate = self.bw_to_pacing_rate(bw, gain);
@@ -60,19 +61,19 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// Packets of one burst at the present pacing rate.
+    /// Returns the packets of one burst at the present pacing rate.
     // spec: Linux bbr_tso_segs_goal
     pub(super) fn tso_segs_goal(&self) -> u64 {
         if self.draft_quantum {
             return self.draft00_quantum();
         }
         let bytes = (self.pacing_rate >> PACING_SHIFT).min(GSO_MAX_PAYLOAD);
-        // Most flows that are slow make the smallest burst; that spares them the division.
+        // Most slow flows send the smallest burst; the test spares them the division.
         let segs = if bytes < 2 * self.mss { 1 } else { bytes / self.mss.max(1) };
         segs.max(u64::from(self.min_tso_segs())).min(TSO_SEGS_MAX)
     }
 
-    /// One packet below 1.2 Mbit/s, two below 24 Mbit/s, else a millisecond up to 64 kB.
+    /// The first draft's quantum: one packet below 1.2 Mbit/s, two below 24 Mbit/s, else a millisecond up to 64 kB.
     fn draft00_quantum(&self) -> u64 {
         match self.pacing_rate * 8 {
             rate if rate < MIN_TSO_RATE => 1,
@@ -81,20 +82,20 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// Packets in flight at `gain` times the estimated BDP.
+    /// Returns the packets in flight at `gain` times the estimated BDP.
     // spec: Linux bbr_bdp
     pub(super) fn bdp(&self, bw: u64, gain: u32) -> u64 {
         let Some(min_rtt_us) = self.min_rtt_us else {
-            // Before any RTT sample there is no BDP; the initial window is what is known to be safe.
+            // Before any RTT sample there is no BDP; only the initial window is known to be safe.
             return u64::from(self.unknown_path_cwnd);
         };
         let volume = wide::saturating_mul(bw, min_rtt_us);
         let (high, low) = wide::mul(volume, u64::from(gain));
-        // Of the product, whose lowest 32 bits are a fraction, the lowest 8 are cut off and the rest is rounded up.
+        // The lowest 32 bits of the product are a fraction; its lowest 8 bits are cut off and the rest is rounded up.
         (high << 32 | low >> 32) + u64::from(low as u32 >> 8 != 0)
     }
 
-    /// Room for the bursts that host, NIC and receiver make of packets.
+    /// Adds room for the bursts that host, NIC and receiver make of packets.
     // spec: Linux bbr_quantization_budget
     pub(super) fn quantization_budget(&self, cwnd: u64) -> u64 {
         let mut cwnd = cwnd.saturating_add(u64::from(self.p.quantization) * self.tso_segs_goal());
@@ -112,7 +113,7 @@ impl<V: Part> Bbr1<V> {
         self.quantization_budget(self.bdp(bw, gain))
     }
 
-    /// Packets that will still be in the network when the next one leaves the pacer.
+    /// Returns the packets that will still be in the network when the next one leaves the pacer.
     // spec: Linux bbr_packets_in_net_at_edt
     pub(super) fn packets_in_net_at_edt(&self, ack: &Ack, inflight_now: u32) -> u64 {
         if self.p.edt == 0 {
@@ -127,7 +128,7 @@ impl<V: Part> Bbr1<V> {
         at_edt.saturating_sub(delivered)
     }
 
-    /// Remembers the window that recovery or ProbeRTT is about to shrink.
+    /// Saves the window that recovery or ProbeRTT is about to shrink.
     // spec: Linux bbr_save_cwnd
     pub(super) fn save_cwnd(&mut self) {
         if self.prev_ca_state < CaState::Recovery && !matches!(self.mode, Mode::ProbeRtt { .. }) {
@@ -137,13 +138,13 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// The window towards which ACKs move it.
+    /// The window towards which ACKs move the present one.
     pub(super) fn cwnd_target(&self, bw: u64) -> u32 {
         let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.ack_aggregation_cwnd());
         self.quantization_budget(target).min(u64::from(u32::MAX)) as u32
     }
 
-    /// All that the pacing rate and that target follow from, the rate itself included.
+    /// All inputs of the pacing rate and of that target, the rate itself included.
     #[inline]
     fn plan_key(&self, bw: u64) -> [u64; 5] {
         let flags =
@@ -153,7 +154,7 @@ impl<V: Part> Bbr1<V> {
         [bw, self.min_rtt_us.unwrap_or(u64::MAX), self.pacing_rate, gains, packed]
     }
 
-    /// Sets the pacing rate and then the window. Most ACKs change nothing that the rate or the window's target follow from;
+    /// Sets the pacing rate and then the window. Most ACKs change none of the inputs of the rate and the target;
     /// until there is an RTT, each may bring the first one, which changes the rate.
     #[inline]
     pub(super) fn set_outputs(&mut self, ack: &Ack) {
@@ -177,7 +178,7 @@ impl<V: Part> Bbr1<V> {
     fn set_cwnd(&mut self, ack: &Ack) {
         let acked = u32::try_from(ack.rs.acked_sacked).unwrap_or(u32::MAX);
         if acked > 0 && !self.recover_or_restore(ack, acked) {
-            let target = self.plan.value as u32; // a window
+            let target = self.plan.value as u32; // it holds a window
             if self.full_bw_reached {
                 self.cwnd = self.cwnd.saturating_add(acked).min(target);
             } else if self.cwnd < target || ack.delivered < u64::from(self.unknown_path_cwnd) {
@@ -199,14 +200,14 @@ impl<V: Part> Bbr1<V> {
         }
     }
 
-    /// Recovery: a round of packet conservation at its start, the saved window at its end. True: the window is decided.
+    /// Applies recovery: a round of packet conservation at its start, the saved window at its end. True: the window is decided.
     // spec: Linux bbr_set_cwnd_to_recover_or_restore
     fn recover_or_restore(&mut self, ack: &Ack, acked: u32) -> bool {
         let change = ack.ca_state as u8 ^ self.prev_ca_state as u8;
         if ack.rs.losses | u64::from(self.packet_conservation) | u64::from(change) == 0
             && ack.ca_state < CaState::Recovery
         {
-            return false; // as most ACKs find it
+            return false; // the case for most ACKs
         }
         let losses = u32::try_from(ack.rs.losses).unwrap_or(u32::MAX);
         self.cwnd = self.cwnd.saturating_sub(losses).max(1);

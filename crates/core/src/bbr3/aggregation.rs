@@ -1,4 +1,4 @@
-//! BBRv3's allowance for aggregated ACKs: how much more is acknowledged than the bandwidth estimate explains.
+//! BBRv3's allowance for aggregated ACKs: the volume acknowledged beyond what the bandwidth estimate explains.
 //! It has no influence on the bandwidth estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -19,7 +19,7 @@ pub(super) struct Aggregation {
     pub(super) delivered: u64,
     filter: MinMax,
     bucket: [u64; 2],
-    /// The second bucket is the one being filled.
+    /// True while the second bucket is being filled.
     fills_second: bool,
     rounds: u32,
     /// Draft: `BBR.extra_acked`.
@@ -37,14 +37,14 @@ impl Aggregation {
         extra_acked: 0,
     };
 
-    /// An epoch begins.
+    /// Starts an epoch.
     #[inline]
     pub(super) const fn restart(&mut self, now_us: u64) {
         self.interval_start_us = now_us;
         self.delivered = 0;
     }
 
-    /// So much is acknowledged at `now_us`: what of the epoch the bandwidth `bw` does not explain.
+    /// Adds volume acknowledged at `now_us`; returns the part of the epoch's volume that the bandwidth `bw` does not explain.
     #[inline]
     fn extra<R: Rules>(&mut self, bw: u64, newly_acked: u64, now_us: u64) -> u64 {
         let interval_us = now_us.saturating_sub(self.interval_start_us);
@@ -67,7 +67,7 @@ impl Aggregation {
         if matches!(R::ACK_FILTER, AckFilter::Buckets) {
             self.take_into_buckets(extra, window, rounds.start);
         } else if rounds.start || extra >= self.filter.third() {
-            // Within a round only a value among the three best changes the draft's filter.
+            // Within a round, only a value among the three best changes the draft's filter.
             self.extra_acked = self.filter.running_max(u64::from(window), rounds.count, extra);
         }
     }
@@ -77,13 +77,13 @@ impl Aggregation {
         if self.fills_second { second } else { first }
     }
 
-    /// By the kernel's index.
+    /// The two buckets by the kernel's index.
     #[cfg(any(feature = "inside", test))]
     pub(super) const fn buckets(&self) -> [u64; 2] {
         self.bucket
     }
 
-    /// Two buckets of `window` rounds each.
+    /// Enters a value into two buckets of `window` rounds each.
     const fn take_into_buckets(&mut self, extra: u64, window: u32, round_start: bool) {
         if round_start {
             self.rounds += 1;
@@ -115,7 +115,7 @@ impl<R: Rules> Bbr3<R> {
         self.aggregation.take::<R>(extra, window, &self.model.rounds);
     }
 
-    /// Volume to allow beyond the BDP.
+    /// Returns the volume to allow beyond the BDP.
     // spec: #computing-bbrmaxinflight UpdateMaxInflight; Linux bbr_ack_aggregation_cwnd, which caps it by time
     pub(super) fn extra_acked(&self) -> u64 {
         let extra = scaled(self.aggregation.extra_acked, self.p.extra_acked_gain);

@@ -1,4 +1,4 @@
-//! BBRv3's bounds: the short-term ones that a round with loss sets, the long-term one that probes find, and the rounds of loss.
+//! BBRv3's bounds: short-term ones set by a round with loss, the long-term one found by probes, and the rounds of loss.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{Marks, Rules};
@@ -6,10 +6,10 @@ use super::{Bbr3, INFINITY, scaled};
 use crate::event::Ack;
 use crate::sampler::FlightSample;
 
-/// Linux counts events of loss in four bits.
+/// Linux counts loss events in four bits.
 const LOSS_EVENTS_MAX: u32 = 15;
 
-/// What congestion has taught the flow not to exceed, and what it learns it from.
+/// Bounds that congestion has set, and the loss state from which they are derived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Draft: `BBR.bw_shortterm`.
@@ -25,7 +25,7 @@ pub(super) struct Limits {
     /// Draft: `BBR.loss_in_round`.
     pub(super) is_loss_in_round: bool,
     pub(super) loss_events_in_round: u32,
-    /// Where the gap in the sequence ends that the last loss made.
+    /// End of the gap in the sequence that the last loss made.
     gap_end: u64,
 }
 
@@ -41,13 +41,13 @@ impl Limits {
         gap_end: INFINITY,
     };
 
-    /// The first round of loss begins once the first flight is acknowledged.
+    /// Resets the bounds; the first round of loss begins once the first flight is acknowledged.
     pub(super) const fn init(&mut self, delivered: u64) {
         *self = Self::NONE;
         self.loss_round_delivered = delivered.saturating_add(1);
     }
 
-    /// True: the first loss of its round.
+    /// Notes a loss; true if it is the first of its round.
     // spec: #probing-for-bandwidth-in-probebw NoteLoss
     pub(super) const fn note_loss(&mut self, delivered: u64) -> bool {
         let is_first = !self.is_loss_in_round;
@@ -58,7 +58,7 @@ impl Limits {
         is_first
     }
 
-    /// So many packets from this place on were lost: neighbours in the sequence are one gap, whatever their number.
+    /// Counts a gap in the sequence: neighbouring packets lost from `seq` on are one event, whatever their number.
     pub(super) const fn note_gap(&mut self, seq: u64, packets: u32) {
         if seq != self.gap_end {
             self.loss_events_in_round = self.loss_events_in_round.saturating_add(1);
@@ -67,7 +67,7 @@ impl Limits {
         self.gap_end = seq.saturating_add(packets as u64);
     }
 
-    /// A loss of which no place is known, or an ACK with losses or marks.
+    /// Counts a loss at an unknown place in the sequence, or an ACK with losses or marks.
     pub(super) fn note_event(&mut self, most: u32) {
         self.loss_events_in_round = self.loss_events_in_round.saturating_add(1).min(most);
     }
@@ -76,7 +76,7 @@ impl Limits {
         self.note_event(LOSS_EVENTS_MAX);
     }
 
-    /// The rounds of loss, of the draft's UpdateLatestDeliverySignals.
+    /// Advances the rounds of loss, as in the draft's UpdateLatestDeliverySignals.
     #[inline]
     pub(super) const fn update_loss_round(&mut self, prior_delivered: u64, delivered: u64) {
         if prior_delivered >= self.loss_round_delivered {
@@ -136,7 +136,7 @@ impl<R: Rules> Bbr3<R> {
     // spec: #when-not-probing-for-bandwidth AdvanceLatestDeliverySignals
     #[inline]
     pub(super) const fn advance_latest_delivery_signals(&mut self, ack: &Ack) {
-        // A probe that repaired a loss says how much the path delivered before: that is kept for another round (Linux).
+        // A probe that repaired a loss shows how much the path delivered before: that is kept for another round (Linux).
         if self.bounds.loss_round_start && !self.model.is_tlp_ack && !R::FORGETS_SIGNALS_EARLY {
             self.forget_latest(ack);
         }
@@ -199,14 +199,14 @@ impl<R: Rules> Bbr3<R> {
             bounds.init_lower_bounds(max_bw, self.out.cwnd);
             bounds.loss_lower_bounds(bw_latest, inflight_latest, self.p.beta);
         }
-        // At least one unit, as in Linux: a rate of nothing would never be measured again.
+        // At least one unit, as in Linux: a zero rate would never be measured again.
         bounds.bw_shortterm = bounds.bw_shortterm.min(bw_by_marks).max(1);
         bounds.inflight_shortterm = bounds.inflight_shortterm.min(inflight_by_marks);
     }
 
-    /// What a round of marks leaves of the short-term rate and volume; no bounds without marks.
+    /// Returns the short-term rate and volume left by a round of marks; no bounds without marks.
     // spec: google/bbr v3 bbr_ecn_lower_bounds, bbr_ecn_cut; v2alpha cuts the rate as well
-    // Differs: v2alpha also knows a bound on the rate from marks while probing (bw_hi); ours has none.
+    // Differs: v2alpha also has a bound on the rate from marks while probing (bw_hi); ours has none.
     pub(super) fn ecn_lower_bounds(&mut self) -> (u64, u64) {
         if !self.ecn.in_round || !self.ecn.eligible || self.p.ecn_factor == 0 {
             return (INFINITY, INFINITY);

@@ -1,4 +1,4 @@
-//! BBRv3 and congestion marks: Google's response to a shallow threshold, and the draft's demand that marks count as congestion.
+//! Congestion marks in BBRv3: Google's response to a shallow threshold, and the draft's rule that marks count as congestion.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{Marks, Rules};
@@ -11,17 +11,17 @@ use crate::wide;
 /// The kernel's shares are in 256ths.
 const PER_256TH: u64 = FINE as u64 / 256;
 
-/// What is known of marks.
+/// State of the response to marks.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "Linux's state is that")]
 pub(super) struct Ecn {
-    /// This flow has been on a path short enough for Google's response.
+    /// True once this flow has been on a path short enough for Google's response.
     pub(super) eligible: bool,
     /// Mean share of marks, in 1/25600.
     pub(super) alpha: u32,
     /// Packets delivered when the mean was last taken.
     pub(super) delivered: u64,
-    /// Packets reported marked since then.
+    /// Packets reported as marked since then.
     marked: u64,
     startup_rounds: u32,
     pub(super) in_round: bool,
@@ -48,15 +48,15 @@ impl Ecn {
         self.loss_in_cycle = false;
     }
 
-    /// What a marked round leaves of a bound, in 1/25600, in whole 256ths.
+    /// Returns the share of a bound left after a marked round, in 1/25600, in whole 256ths.
     pub(super) const fn left(&self, factor: u32) -> u32 {
         let cut = scaled(self.alpha as u64 / PER_256TH, factor) * PER_256TH;
         if cut > FINE as u64 { 0 } else { FINE - cut as u32 }
     }
 
-    /// The share of marks of `newly` packets, in 256ths, taken into the mean.
+    /// Takes the share of marks of `newly` packets, in 256ths, into the mean.
     fn take(&mut self, newly: u64, gain: u32) -> u64 {
-        // No more than all of them, whatever the host reports.
+        // At most all of them, whatever the host reports.
         let ratio = (self.marked.min(newly).min(u64::from(u32::MAX)) << 8) / newly.max(1);
         let gain = u64::from(gain) / PER_256TH;
         let old = (256_u64.saturating_sub(gain) * (u64::from(self.alpha) / PER_256TH)) >> 8;
@@ -66,7 +66,7 @@ impl Ecn {
         ratio
     }
 
-    /// Whether so many rounds of at least that share have come in a row.
+    /// True after this number of consecutive rounds with at least that share.
     fn is_startup_over(&mut self, ratio: u64, thresh: u32, rounds: u32) -> bool {
         let is_high = ratio * PER_256TH >= u64::from(thresh);
         self.startup_rounds = if is_high { self.startup_rounds.saturating_add(1) } else { 0 };
@@ -75,13 +75,14 @@ impl Ecn {
 }
 
 impl<R: Rules> Bbr3<R> {
-    /// Packets were reported with a congestion mark, before the ACK that reports it.
+    /// Handles packets reported with a congestion mark; called before the ACK that reports them.
     pub const fn on_congestion_mark(&mut self, packets: u64) {
         self.ecn.marked = self.ecn.marked.saturating_add(packets);
     }
 
-    /// A round with marks is a round with loss, which begins with its first mark, and which an undo takes back.
-    // spec: draft #ecn: marks MUST count as congestion. Decision: a mark is noted as a loss is, and an ACK with marks is one event of loss.
+    /// Treats a round with marks as a round with loss: it begins with its first mark, and an undo takes it back.
+    // spec: draft #ecn: marks MUST count as congestion. Decision: a mark is noted like a loss, and an ACK with marks is
+    // one loss event.
     #[inline(never)]
     pub(super) fn take_marks_as_loss(&mut self, delivered: u64) {
         if self.p.ecn != 0 {
@@ -90,8 +91,8 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// The kernel looks at marks before it looks at the rate of the ACK, also on an ACK without a rate.
-    // spec: google/bbr v3 bbr_main; v2alpha believes a path only where it reacts
+    /// Updates the ECN state before the ACK's rate is used, also on an ACK without a rate, as in the kernel.
+    // spec: google/bbr v3 bbr_main; v2alpha accepts a path as eligible only where it reacts
     #[inline]
     pub(super) fn update_ecn(&mut self, ack: &Ack, flight: &FlightSample) {
         if self.p.ecn == 0 {
@@ -103,7 +104,7 @@ impl<R: Rules> Bbr3<R> {
         self.ecn.in_round |= (self.ecn.eligible || R::MARKS_ON_ANY_PATH) && flight.is_ece;
     }
 
-    /// The kernel ends an ACK with this: what it brought belongs to the cycle that it may have begun.
+    /// Notes loss and marks as the kernel's last step of an ACK: they belong to the cycle that the ACK may have begun.
     // spec: google/bbr v3 bbr_main
     #[inline]
     pub(super) const fn note_cycle(&mut self, flight: &FlightSample) {
@@ -111,7 +112,7 @@ impl<R: Rules> Bbr3<R> {
         self.ecn.loss_in_cycle |= flight.lost > 0;
     }
 
-    // spec: google/bbr v3 bbr_update_ecn_alpha, in its 256ths, each part rounded down; v2alpha takes the mean on every path
+    // spec: google/bbr v3 bbr_update_ecn_alpha, in its 256ths, each part rounded down; v2alpha updates the mean on every path
     #[inline(never)]
     fn update_ecn_alpha(&mut self, delivered: u64) {
         let is_short = self.p.ecn_max_rtt == 0 || self.min_rtt.min_rtt_us <= u64::from(self.p.ecn_max_rtt);
@@ -135,13 +136,13 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Volume of the packets delivered since the newest one was sent and reported with a mark.
+    /// Returns the volume of packets delivered since the newest one was sent and reported with a mark.
     pub(super) const fn marked_volume(&self, flight: &FlightSample) -> u64 {
         (flight.delivered_ce as u64).wrapping_mul(self.smss()) // both below 2^32
     }
 
-    /// Whether the share of marks says that probing went too far.
-    // spec: Linux bbr_is_inflight_too_high. Decision: in the draft's edition a marked packet is as good as a lost one here.
+    /// True if the share of marks shows that probing went too far.
+    // spec: Linux bbr_is_inflight_too_high. Decision: in the draft's edition a marked packet counts as a lost one here.
     #[inline(never)]
     pub(super) fn are_marks_too_many(&self, ack: &Ack, flight: &FlightSample) -> bool {
         if self.p.ecn == 0 {
@@ -157,7 +158,7 @@ impl<R: Rules> Bbr3<R> {
         self.ecn.eligible && self.p.ecn_thresh > 0 && is_above
     }
 
-    /// After a cycle with marks and without loss: how many doublings a new probe may begin with; 0 for no such probe.
+    /// Number of doublings with which a new probe may begin after a cycle with marks and without loss; 0 for no such probe.
     // spec: Linux bbr_check_time_to_probe_bw
     #[inline(never)]
     pub(super) fn ecn_reprobe_rounds(&self, ack: &Ack) -> u32 {

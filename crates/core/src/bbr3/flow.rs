@@ -1,4 +1,4 @@
-//! BBRv2 and BBRv3 as a controller runs them.
+//! Adapter that runs BBRv2 and BBRv3 in a controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Bbr3, Rules};
@@ -110,7 +110,7 @@ impl<R: Rules> Algorithm for Bbr3<R> {
         true
     }
 
-    /// The kernel's editions do only where the route says so.
+    /// True for the kernel's editions only where the route enables ECN.
     fn answers_marks(&self) -> bool {
         self.p.ecn != 0
     }

@@ -8,7 +8,7 @@ use crate::sampler::FlightSample;
 use crate::shared;
 use crate::state::Cause;
 
-/// Whether the pipe is full.
+/// State of the search for a full pipe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FullPipe {
     /// Draft: `BBR.full_bw`, `BBR.full_bw_count`.
@@ -17,7 +17,7 @@ pub(super) struct FullPipe {
     pub(super) now: bool,
     /// Draft: `BBR.full_bw_reached`.
     pub(super) reached: bool,
-    /// What showed it.
+    /// Cause of the last finding.
     pub(super) cause: Cause,
 }
 
@@ -31,13 +31,13 @@ impl FullPipe {
         self.now = false;
     }
 
-    /// The search for a plateau starts again from this rate.
+    /// Restarts the search for a plateau from this rate.
     pub(super) const fn restart(&mut self, rate: u64) {
         self.reset_full_bw();
         self.plateau.bw = rate;
     }
 
-    /// Takes a rate: a plateau counts only where it `is_round`.
+    /// Takes a rate; it counts towards a plateau only if `is_round`.
     fn take(&mut self, rate: u64, growth: u32, rounds: u32, is_round: bool) {
         if self.plateau.grew(rate, scaled(self.plateau.bw, growth)) || !is_round {
             return;
@@ -52,11 +52,11 @@ impl FullPipe {
 
 impl<R: Rules> Bbr3<R> {
     // spec: #exiting-acceleration-based-on-bandwidth-plateau CheckFullBWReached
-    // Decision: a sample without a rate is no evidence; the prose speaks of samples, the pseudo-code would count its 0 as a plateau.
-    // Linux takes a higher rate as baseline at any ACK, and counts at rounds; v2alpha tests the maximum, and in Startup only.
+    // Decision: a sample without a rate is no evidence; the prose means samples, the pseudo-code would count its 0 as a plateau.
+    // Linux takes a higher rate as baseline at any ACK, and counts at rounds; v2alpha tests the maximum, and only in Startup.
     #[inline]
     pub(super) fn check_full_bw_reached(&mut self, ack: &Ack, flight: &FlightSample) {
-        // Linux asks for full_bw_reached, not for the state: losses count in ProbeRTT too.
+        // Linux tests full_bw_reached, not the state: losses count in ProbeRTT too.
         if matches!(R::LOSS_EVENTS, LossEvents::AcksWithLoss) && !self.full_pipe.reached {
             self.check_startup_high_loss(ack, flight);
         }

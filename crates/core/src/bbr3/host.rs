@@ -1,29 +1,29 @@
-//! What the host has said of the connection, in the flow's unit of volume.
+//! Connection properties reported by the host, in the flow's unit of volume.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::event::Init;
 use crate::units::{Rate, Span};
 use crate::wide;
 
-/// The host's bounds and sizes.
+/// Bounds and sizes reported by the host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
     /// Payload bytes of a full packet.
     mss: u64,
-    /// Volume of a full packet (draft: `C.SMSS`), and bytes of a unit of volume.
+    /// Volume of a full packet (draft: `C.SMSS`), and bytes in a unit of volume.
     smss: u64,
     unit_bytes: u64,
     initial_cwnd: u64,
     cwnd_clamp: u64,
     /// Draft: `BBR.MinPipeCwnd`.
     min_pipe_cwnd: u64,
-    /// Bytes a second.
+    /// Bytes per second.
     max_rate: u64,
-    /// The ACK frequency that was asked for: packets and µs; none where the first is 0.
+    /// The requested ACK frequency: packets and µs; none where the first is 0.
     ack_packets: u32,
     ack_delay_us: u64,
     pub(super) has_selective_acks: bool,
-    /// Grows with each change of what stands above.
+    /// Incremented by each change of the fields above.
     changes: u32,
 }
 
@@ -42,7 +42,7 @@ impl Host {
         changes: 0,
     };
 
-    /// The present initial window and what follows from it.
+    /// Sets the present initial window and the fields derived from it.
     pub(super) fn init(&mut self, init: &Init, counts_packets: bool, initial_max: u64, min_pipe_cwnd: u32) {
         let mss = init.mss.max(1);
         self.mss = mss.into();
@@ -99,7 +99,7 @@ impl Host {
         self.changes
     }
 
-    /// Bytes of a full packet changed. What was measured in bytes stays so; what was in packets too, as in Linux.
+    /// Changes the bytes of a full packet. Measurements in bytes stay in bytes, those in packets stay in packets, as in Linux.
     pub(super) fn set_mss(&mut self, mss: u32, counts_packets: bool) {
         self.changes = self.changes.wrapping_add(1);
         let old = self.smss.max(1);
@@ -128,7 +128,7 @@ impl Host {
         self.ack_delay_us = max_ack_delay.as_micros();
     }
 
-    /// What a receiver that was asked to acknowledge less often may hold back, at `bw`.
+    /// Returns the volume that a receiver with a reduced ACK frequency may hold back, at `bw`.
     // spec: draft-ietf-ccwg-bbr #quic-offload-budget
     pub(super) fn held_back(&self, bw: u64) -> u64 {
         if self.ack_packets == 0 {

@@ -1,4 +1,4 @@
-//! What a flow of BBRv2 or BBRv3 thinks, by the draft's names, for those who check it: conformance cases, traces, tests.
+//! Internal state of a BBRv2 or BBRv3 flow, under the draft's names, for conformance cases, traces and tests.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::phase::Phase;
@@ -9,7 +9,7 @@ use crate::params::FINE;
 use crate::units::{MICROS_PER_SEC, Span, Time};
 use crate::wide;
 
-/// The model and the bounds of a flow. Volumes are in bytes of payload, rates in bits per second; `None` is the draft's Infinity.
+/// Model and bounds of a flow. Volumes are in bytes of payload, rates in bits per second; `None` is the draft's Infinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bbr3Inside {
@@ -57,16 +57,16 @@ pub struct Bbr3Inside {
     pub probe_rtt_min_delay: Option<Span>,
     /// `BBR.probe_rtt_min_stamp`.
     pub probe_rtt_min_stamp: Time,
-    /// The state as it is kept.
+    /// The state in its internal units.
     pub raw: Bbr3Raw,
 }
 
-/// The state in the units in which it is kept, so that a kernel's can be compared bit by bit: volumes in packets (bytes in the
-/// draft's edition), bandwidth in volume/µs · 2^24. `None` is the kernel's `~0U`. By the names of google/bbr v3's `struct bbr`.
+/// State in its internal units, for comparison with a kernel's bit by bit: volumes in packets (bytes in the
+/// draft's edition), bandwidth in volume/µs · 2^24. `None` is the kernel's `~0U`. Names are those of google/bbr v3's `struct bbr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bbr3Raw {
-    /// `bw_hi`: the largest rate of the cycle before, and of this one.
+    /// `bw_hi`: the largest rate of the previous cycle, and of this one.
     pub bw_hi: [u64; 2],
     /// `bw_lo`.
     pub bw_lo: Option<u64>,
@@ -111,7 +111,7 @@ pub struct Bbr3Raw {
 pub const GAIN_UNIT: u32 = FINE;
 
 impl<R: Rules> Bbr3<R> {
-    /// Draft: `BBR.probe_up_acked_per_inc`: the bound grows in ProbeBW_UP alone.
+    /// Draft: `BBR.probe_up_acked_per_inc`: the bound grows only in ProbeBW_UP.
     pub(super) const fn probe_up_acked_per_inc(&self) -> u64 {
         match &self.phase {
             Phase::ProbeBwUp(growth) => growth.acked_per_inc,
@@ -119,11 +119,11 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// What the flow thinks.
+    /// Returns the internal state of the flow.
     pub fn inside(&self) -> Bbr3Inside {
         let bytes = |volume: u64| wide::saturating_mul(volume, self.host.unit_bytes());
         let bound = |volume: u64| (volume != INFINITY).then(|| bytes(volume));
-        // Bytes a second · 8 by one shift: below 2^64 for every bandwidth that a volume can have.
+        // Bytes per second times 8 by one shift: below 2^64 for every bandwidth that a volume can have.
         let bits =
             |bw: u64| wide::mul_shr(bw, wide::saturating_mul(self.host.unit_bytes(), 8 * MICROS_PER_SEC), BW_SHIFT);
         Bbr3Inside {
@@ -157,7 +157,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// The same without a conversion, and more of it.
+    /// Returns the state in internal units, with additional fields.
     fn raw(&self) -> Bbr3Raw {
         let bound = |value: u64| (value != INFINITY).then_some(value);
         Bbr3Raw {

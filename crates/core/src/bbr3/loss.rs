@@ -1,4 +1,4 @@
-//! BBRv3 and loss: what each loss says of the volume that fits.
+//! BBRv3's response to loss: the volume in flight that each loss shows to be too high.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::{LossEvents, Rules, Saves, TooHigh};
@@ -10,13 +10,13 @@ use crate::state::Cause;
 use crate::units::Time;
 use crate::wide;
 
-/// More was in flight than the path takes.
-// One argument, since a BPF function has no more than five.
+/// Evidence that more was in flight than the path can hold.
+// A single argument, since a BPF function has at most five.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooMuch {
     pub(super) now: Time,
     pub(super) delivered: u64,
-    /// How much that was.
+    /// Volume in flight at that time.
     pub(super) tx_in_flight: u64,
     pub(super) is_app_limited: bool,
     pub(super) cause: Cause,
@@ -31,7 +31,7 @@ impl<R: Rules> Bbr3<R> {
         self.ecn.loss_in_cycle = true;
     }
 
-    /// Losses were reported without saying of which packets.
+    /// Handles losses that were reported without naming the packets.
     pub fn on_loss(&mut self, delivered: u64) {
         self.note_loss(delivered);
         if matches!(R::LOSS_EVENTS, LossEvents::Gaps) {
@@ -39,7 +39,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Packets were marked lost together.
+    /// Handles packets that were marked lost together.
     // spec: #probing-for-bandwidth-in-probebw HandleLostPacket; Linux bbr_skb_marked_lost
     pub fn on_lost_packet(&mut self, lost: &Lost) {
         self.note_loss(lost.delivered);
@@ -57,13 +57,13 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// This ACK answers a tail-loss probe: what the path delivered before it is remembered.
+    /// Handles an ACK of a tail-loss probe: what the path delivered before it is kept.
     // spec: google/bbr v3 is_acking_tlp_retrans_seq
     pub const fn on_tlp_ack(&mut self) {
         self.model.is_tlp_ack = true;
     }
 
-    /// A tail-loss probe repaired a loss that no ACK would have reported.
+    /// Handles a tail-loss probe that repaired a loss which no ACK would have reported.
     // spec: Linux bbr_run_loss_probe_recovery. Decision: also by the draft, whose prose names TLP recovery and whose pseudo-code does not.
     pub fn on_tlp_recovery(&mut self, now: Time, delivered: u64, is_app_limited: bool) {
         if !R::HEARS_TAIL_PROBES {
@@ -86,22 +86,22 @@ impl<R: Rules> Bbr3<R> {
         lost > scaled(tx_in_flight, self.p.loss_thresh) && (R::JUDGES_UNKNOWN_FLIGHT || tx_in_flight != 0)
     }
 
-    /// The same for an ACK, with the marks that it brings.
+    /// The same for an ACK, including its marks.
     #[inline]
     pub(super) fn is_inflight_too_high(&self, ack: &Ack, flight: &FlightSample) -> bool {
         (flight.lost > 0 && self.is_loss_too_high(flight.tx_in_flight.into(), flight.lost.into()))
             || (flight.delivered_ce > 0 && self.are_marks_too_many(ack, flight))
     }
 
-    /// Whether it was loss alone that made the sum of this ACK too high.
+    /// Cause of an inflight that was too high at this ACK: loss if its losses alone suffice, else marks.
     pub(super) fn cause_of_congestion(&self, flight: &FlightSample) -> Cause {
         let by_loss = flight.lost > 0 && self.is_loss_too_high(flight.tx_in_flight.into(), flight.lost.into());
         if by_loss { Cause::Loss } else { Cause::Marks }
     }
 
-    /// How much was in flight when losses passed the threshold, somewhere within the volume `size` that was lost together.
+    /// Returns the volume in flight when losses passed the threshold, somewhere within the volume `size` that was lost together.
     // spec: #probing-for-bandwidth-in-probebw InflightAtLoss; Linux bbr_inflight_hi_from_lost_skb
-    // Decision: as Linux has it, no part of the packet fits if earlier losses had passed the threshold; the draft would subtract.
+    // Decision: as in Linux, no part of the packet fits if earlier losses had passed the threshold; the draft would subtract.
     pub(super) fn inflight_at_loss(&self, tx_in_flight: u64, lost: u64, size: u64) -> u64 {
         if !R::PREFIX_WITHIN_LOSS && (tx_in_flight < size || lost < size) {
             return INFINITY;

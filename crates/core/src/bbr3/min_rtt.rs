@@ -23,7 +23,7 @@ pub(super) struct MinRtt {
     probe_rtt_interval: u64,
     /// Draft: `BBR.probe_rtt_expired`.
     pub(super) probe_rtt_expired: bool,
-    /// Until then, by the flow's own clock, a sample that is no lower changes nothing.
+    /// Until this time, by the flow's own clock, a sample that is no lower changes nothing.
     pub(super) quiet_until: Time,
 }
 
@@ -39,7 +39,7 @@ impl MinRtt {
         quiet_until: Time::ZERO,
     };
 
-    /// Begins with what the handshake gave.
+    /// Initialises the filters with the RTT of the handshake.
     pub(super) fn init(&mut self, init: &Init, tick: u64, interval: u64, filter_len: u64) {
         self.min_rtt_us = init.min_rtt.or(init.srtt).map_or(INFINITY, |rtt| rtt.as_micros().max(1));
         self.probe_rtt_min_delay_us = self.min_rtt_us;
@@ -51,7 +51,7 @@ impl MinRtt {
         self.quiet_until = Time::ZERO;
     }
 
-    // spec: #probertt-logic UpdateMinRTT; Linux bbr_update_min_rtt, which does not believe a delayed ACK once its filter has expired
+    // spec: #probertt-logic UpdateMinRTT; Linux bbr_update_min_rtt, which rejects a delayed ACK once its filter has expired
     fn update<R: Rules>(&mut self, tick: u64, rtt_us: Option<u64>, is_ack_delayed: bool) {
         self.probe_rtt_expired = tick > self.probe_rtt_min_stamp.wrapping_add(self.probe_rtt_interval);
         if let Some(rtt_us) = rtt_us.filter(|us| *us <= self.probe_rtt_min_delay_us || self.probe_rtt_expired) {
@@ -72,7 +72,7 @@ impl MinRtt {
         }
     }
 
-    /// So does an equal one, but where it renews a stamp.
+    /// True if this RTT sample changes nothing: it is neither lower nor an equal one that renews a stamp.
     #[inline]
     fn changes_nothing<R: Rules>(&self, ack: &Ack) -> bool {
         let renews = matches!(R::EQUAL_RTT, EqualRtt::RenewsBothFilters);
@@ -83,7 +83,7 @@ impl MinRtt {
         ack.now <= self.quiet_until && !is_lower && ack.tick.is_none()
     }
 
-    /// A stamp was set by something else.
+    /// Sets the stamp when something other than an RTT sample renews it.
     pub(super) const fn set_probe_rtt_min_stamp(&mut self, tick: u64) {
         self.probe_rtt_min_stamp = tick;
         self.quiet_until = Time::ZERO;
@@ -91,7 +91,7 @@ impl MinRtt {
 }
 
 impl<R: Rules> Bbr3<R> {
-    /// The kernel's tick count, to which it rounds these stamps: the host's own, else by `now`; microseconds where `hz` is 0.
+    /// The kernel's tick count, to which these stamps are rounded: the host's own, else by `now`; microseconds where `hz` is 0.
     #[inline]
     pub(super) const fn tick(&self, now: Time, host: Option<u64>) -> u64 {
         if self.p.hz == 0 {

@@ -1,10 +1,11 @@
-//! BBRv3 by draft-ietf-ccwg-bbr-06, with the draft's names; by a table of rules each also Google's v3 for Linux, v2alpha and the prototype of 2017.
-//! A flow's life: Startup doubles the rate until it stops growing or loss is high, Drain empties the queue that made;
+//! BBRv3 by draft-ietf-ccwg-bbr-06, with the draft's names; rule tables also make it Google's v3 for Linux, v2alpha and
+//! the prototype of 2017.
+//! A flow's life: Startup doubles the rate until it stops growing or loss is high, Drain empties the queue that Startup built;
 //! then cycles of ProbeBW: drain, cruise below the known bounds, refill the pipe, probe above them; ProbeRTT every 5 s.
 //!
-//! Volumes come in the edition's own unit: bytes in the draft's, where a full packet is `mss` of them, packets in the kernel's.
+//! Volumes are in the edition's own unit: bytes in the draft's, where a full packet is `mss` of them, packets in the kernel's.
 //! Bandwidth is volume/µs · 2^24, gains and shares are in 1/25600. Marks of the delivered count are in packets.
-//! `spec:` without a source names a place in the draft. `Decision:` marks what the draft leaves open or says in two ways.
+//! `spec:` without a source names a place in the draft. `Decision:` marks a point that the draft leaves open or contradicts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod aggregation;
@@ -57,7 +58,7 @@ pub use inside::{Bbr3Inside, Bbr3Raw, GAIN_UNIT};
 pub use params::Bbr3Params;
 pub use rules::{Draft06, Edition, Ietf100, Linux, Rules, V2};
 
-/// Bandwidth is counted in volume/µs times this. Source: Linux `BW_UNIT`.
+/// Fixed-point unit of bandwidth: volume/µs times this. Source: Linux `BW_UNIT`.
 const BW_UNIT: u64 = 1 << BW_SHIFT;
 const BW_SHIFT: u32 = 24;
 /// Gain 1.
@@ -65,14 +66,14 @@ const UNIT: u32 = FINE;
 /// No bound. Source: the draft's `Infinity`.
 const INFINITY: u64 = u64::MAX;
 
-/// What the steps of one ACK hand on to each other.
+/// Values that the steps of one ACK pass to each other.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// The ACK delivered something. Decision: one that did not changes neither rounds nor signals.
+    /// True if the ACK delivered something. Decision: one that did not changes neither rounds nor signals.
     has_data: bool,
-    /// Draft: `RS.delivery_rate`; 0 where the interval is too short to be believed.
+    /// Draft: `RS.delivery_rate`; 0 where the interval is too short to be reliable.
     delivery_rate: u64,
-    /// Linux takes its short cut.
+    /// True if Linux takes its fast path.
     is_fast: bool,
     /// The state and the minimum RTT before the ACK.
     state: State,
@@ -83,7 +84,7 @@ impl Seen {
     const NONE: Self = Self { has_data: false, delivery_rate: 0, is_fast: false, state: State::Startup, min_rtt_us: 0 };
 }
 
-/// A flow of BBRv2 or BBRv3, by the rules of an edition.
+/// A flow of BBRv2 or BBRv3 that follows the rules of an edition.
 #[derive(Clone, Debug)]
 pub struct Bbr3<R: Rules> {
     p: Bbr3Params,
@@ -109,7 +110,7 @@ pub struct Bbr3<R: Rules> {
 }
 
 impl<R: Rules> Bbr3<R> {
-    /// A flow that begins now.
+    /// Creates a flow that begins now.
     pub fn new(params: &Bbr3Params, init: &Init) -> Self {
         let mut bbr = Self {
             p: *params,
@@ -136,8 +137,8 @@ impl<R: Rules> Bbr3<R> {
         bbr
     }
 
-    /// The flow begins now, whatever it was before: part by part, for hosts that have no room for a second one.
-    // spec: #initialization OnInit. Decision: what that does not initialise begins as in Linux bbr_init.
+    /// Initialises a flow in place, part by part, for hosts that have no room for a second one.
+    // spec: #initialization OnInit. Decision: fields that OnInit does not initialise begin as in Linux bbr_init.
     pub fn init(&mut self, params: &Bbr3Params, init: &Init) {
         self.p = *params;
         self.host.init(init, R::COUNTS_PACKETS, R::INITIAL_CWND_MAX, params.min_pipe_cwnd);
@@ -165,8 +166,9 @@ impl<R: Rules> Bbr3<R> {
         self.set_send_quantum();
     }
 
-    /// One ACK, in the draft's order: the steps below, each of which may also be called by itself, in this order.
-    // spec: #per-ack-steps UpdateOnACK, UpdateModelAndState. Differs: BBR.bw follows its two bounds at once, so nothing updates it last.
+    /// Handles one ACK, in the draft's order: the steps below, each of which may also be called by itself, in this order.
+    // spec: #per-ack-steps UpdateOnACK, UpdateModelAndState. Differs: BBR.bw is derived from its two bounds on use, so
+    // nothing updates it last.
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack, flight: &FlightSample) {
         self.step_round(ack, flight);
@@ -177,7 +179,7 @@ impl<R: Rules> Bbr3<R> {
         self.step_outputs(ack, flight);
     }
 
-    /// The first step of an ACK: its rate, the round, and whether the short cut may be taken.
+    /// First step of an ACK: its rate, the round, and the choice of the fast path.
     #[inline]
     pub fn step_round(&mut self, ack: &Ack, flight: &FlightSample) {
         self.sample(ack);
@@ -194,7 +196,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// The second step: what the round has delivered and lost, and the aggregation of ACKs.
+    /// Second step of an ACK: volume delivered and lost in the round, and the aggregation of ACKs.
     #[inline]
     pub fn step_signals(&mut self, ack: &Ack, flight: &FlightSample) {
         if !self.is_fast() || matches!(R::FAST_PATH, FastPath::KeepsSignals) {
@@ -206,7 +208,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// The third step: whether the pipe is full, and the queue that Startup made is gone.
+    /// Third step of an ACK: tests for a full pipe, and for the end of the queue that Startup built.
     #[inline]
     pub fn step_startup(&mut self, ack: &Ack, flight: &FlightSample) {
         if !self.is_fast() {
@@ -216,13 +218,13 @@ impl<R: Rules> Bbr3<R> {
         self.check_drain_done(ack);
     }
 
-    /// The fourth step: the cycle of ProbeBW.
+    /// Fourth step of an ACK: the cycle of ProbeBW.
     #[inline]
     pub fn step_cycle(&mut self, ack: &Ack, flight: &FlightSample) {
         self.update_probe_bw_cycle_phase(ack, flight);
     }
 
-    /// The fifth step: the minimum RTT and ProbeRTT.
+    /// Fifth step of an ACK: the minimum RTT and ProbeRTT.
     #[inline]
     pub fn step_rtt(&mut self, ack: &Ack, _flight: &FlightSample) {
         self.update_min_rtt(ack);
@@ -230,7 +232,7 @@ impl<R: Rules> Bbr3<R> {
         self.advance_latest_delivery_signals(ack);
     }
 
-    /// The last step: rate, quantum and window, and what belongs to the next ACK.
+    /// Last step of an ACK: rate, quantum and window, and preparation for the next ACK.
     // spec: google/bbr v3 bbr_main, bbr_run_fast_path
     #[inline]
     pub fn step_outputs(&mut self, ack: &Ack, flight: &FlightSample) {
@@ -252,8 +254,8 @@ impl<R: Rules> Bbr3<R> {
         !matches!(R::FAST_PATH, FastPath::None) && self.seen.is_fast
     }
 
-    /// An application-limited sample that can teach nothing, while window and target agree. Linux then saves its work, and does not
-    /// watch the aggregation of ACKs either.
+    /// True for an application-limited sample without information, while window and target agree. Linux then saves its work,
+    /// and does not update the aggregation of ACKs either.
     // spec: google/bbr v3 bbr_run_fast_path
     #[inline]
     fn may_take_fast_path(&self, ack: &Ack) -> bool {
@@ -265,7 +267,7 @@ impl<R: Rules> Bbr3<R> {
     }
 
     // spec: #per-ack-steps UpdateControlParameters
-    // Rate, quantum and most of the window follow from the model alone, which few ACKs change.
+    // Rate, quantum and most of the window depend only on the model, which few ACKs change.
     #[inline]
     fn update_control_parameters(&mut self, ack: &Ack) {
         if !self.is_plan_valid() {
@@ -275,10 +277,10 @@ impl<R: Rules> Bbr3<R> {
         self.set_cwnd(ack);
     }
 
-    /// What holds after every ACK.
+    /// Checks the invariants that hold after every ACK.
     #[inline]
     fn check(&self) {
-        // After a time-out Linux lets the window grow from one packet.
+        // After a time-out, Linux lets the window grow from one packet.
         let floor = if R::WINDOW_NEEDS_ACKED { self.smss() } else { self.host.min_pipe_cwnd() };
         debug_assert!(self.out.cwnd >= floor.min(self.host.cwnd_clamp()), "window below its floor");
         debug_assert!(self.out.pacing_rate > 0 && self.out.send_quantum > 0);
@@ -289,7 +291,7 @@ impl<R: Rules> Bbr3<R> {
         );
     }
 
-    /// Rate and evidence of an ACK.
+    /// Derives rate and evidence from an ACK.
     // spec: #upon-receiving-an-ack GenerateRateSample. Linux rounds the rate up, so that a low one can grow.
     #[inline]
     fn sample(&mut self, ack: &Ack) {
@@ -324,7 +326,7 @@ impl<R: Rules> Bbr3<R> {
         self.model.max_bw().min(self.bounds.bw_shortterm)
     }
 
-    /// A packet leaves while none is in flight.
+    /// Handles a packet that leaves while none is in flight.
     // spec: #per-transmit-steps OnTransmit
     pub fn on_tx_start(&mut self, start: &TxStart) {
         self.handle_restart_from_idle(start);
@@ -336,7 +338,7 @@ impl<R: Rules> Bbr3<R> {
             return;
         }
         self.idle_restart = true;
-        // Decision: the whole epoch begins anew, as in Linux; the draft resets its time and forgets its volume.
+        // Decision: the whole epoch begins anew, as in Linux; the draft resets its time but does not mention its volume.
         self.aggregation.restart(start.now.as_micros());
         if self.phase.is_in_a_probe_bw_state() {
             self.take_first_rtt(start.srtt);
@@ -347,7 +349,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Payload bytes of a full packet changed. What was measured in bytes stays so; what was in packets too, as in Linux.
+    /// Sets the payload bytes of a full packet. Measurements in bytes stay in bytes, those in packets stay in packets, as in Linux.
     pub fn on_mss(&mut self, mss: u32) {
         self.host.set_mss(mss, R::COUNTS_PACKETS);
         if !R::COUNTS_PACKETS {
@@ -357,32 +359,33 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// No rate is paced above this one, from now on (Linux `SO_MAX_PACING_RATE`).
+    /// Sets an upper bound on the pacing rate from now on (Linux `SO_MAX_PACING_RATE`).
     pub fn set_max_pacing_rate(&mut self, max: Option<Rate>) {
         self.host.set_max_rate(max);
         self.out.pacing_rate = self.out.pacing_rate.min(self.host.max_rate()).max(1);
     }
 
-    /// The peer was asked to acknowledge each `packets` packets, or after `max_ack_delay`: room is left for what it holds back.
-    /// No packets at all: it was not asked.
+    /// Notes that the peer was asked for an ACK every `packets` packets, or after `max_ack_delay`, and leaves room for
+    /// what it holds back.
+    /// 0 packets: no such request.
     // spec: #quic-offload-budget
     pub const fn set_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {
         self.host.set_ack_frequency(packets, max_ack_delay);
     }
 
-    /// The window before the flow began, packets, if that was more: Linux remembers that of a SYN that was lost.
+    /// Sets the window before the flow began, in packets, if it was larger: Linux remembers that of a lost SYN.
     // spec: Linux tcp_sock.prior_cwnd, as bbr_init takes it over
     pub const fn set_prior_cwnd(&mut self, packets: u32) {
         self.undo.prior_cwnd = (packets as u64).wrapping_mul(self.smss()); // both below 2^32
     }
 
-    /// Congestion window, whole packets.
+    /// Congestion window in whole packets.
     #[inline]
     pub fn cwnd(&self) -> u32 {
         u32::try_from(self.out.cwnd / self.smss().max(1)).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Congestion window, bytes.
+    /// Congestion window in bytes.
     #[inline]
     pub fn cwnd_bytes(&self) -> u64 {
         if R::COUNTS_PACKETS { wide::saturating_mul(self.out.cwnd, self.host.unit_bytes()) } else { self.out.cwnd }
@@ -391,28 +394,28 @@ impl<R: Rules> Bbr3<R> {
     /// Pacing rate.
     #[inline]
     pub const fn pacing_rate(&self) -> Rate {
-        Rate::bits_per_sec(self.out.pacing_rate << 3) // it is never above the eighth of what 64 bits hold
+        Rate::bits_per_sec(self.out.pacing_rate << 3) // never above an eighth of what 64 bits hold
     }
 
-    /// The draft decides on the size of bursts itself (bytes); Linux leaves it to the host.
+    /// Burst size in bytes where the algorithm sets it, as in the draft; `None` where the host does, as in Linux.
     pub const fn send_quantum(&self) -> Option<u64> {
         if R::OWN_QUANTUM { Some(self.out.send_quantum) } else { None }
     }
 
-    /// Smallest burst that the sender may make, packets.
+    /// Smallest burst that the sender may make, in packets.
     // spec: Linux sysctl_tcp_min_tso_segs; v2alpha bbr_min_tso_segs
     pub const fn min_tso_segs(&self) -> u32 {
         if self.out.pacing_rate < R::SMALL_BURST_RATE { 1 } else { self.p.send_quantum_min }
     }
 
-    /// Samples of what is in flight now would measure ProbeRTT, not the path.
+    /// True if samples of what is in flight now would measure ProbeRTT, not the path.
     // spec: #probertt-logic HandleProbeRTT calls MarkConnectionAppLimited
     #[inline]
     pub const fn wants_app_limited(&self) -> bool {
         self.mark_app_limited
     }
 
-    /// What the flow thinks.
+    /// Returns a snapshot of the flow's model.
     pub fn snapshot(&self) -> Snapshot {
         let in_256ths = |gain: u32| (u64::from(gain) * 256 + u64::from(UNIT) / 2) as u32 / UNIT;
         Snapshot {
@@ -430,7 +433,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Bounds in the host's units.
+    /// Converts bounds to the host's units.
     fn shown(&self, bw: u64, shortterm: u64, longterm: u64) -> snapshot::Bounds {
         let bytes = |volume: u64| (volume != INFINITY).then(|| wide::saturating_mul(volume, self.host.unit_bytes()));
         snapshot::Bounds {
@@ -440,7 +443,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// What the flow is doing, for traces.
+    /// State of the flow, for traces.
     pub const fn state(&self) -> State {
         self.phase.state()
     }
@@ -452,7 +455,7 @@ const fn scaled(value: u64, by: u32) -> u64 {
     if value >> 32 == 0 { value * by as u64 / FINE as u64 } else { scaled_wide(value, by as u64) }
 }
 
-/// The same, in two parts; the second one is small.
+/// The same as `scaled`, in two parts; the second one is small.
 #[inline(never)]
 const fn scaled_wide(value: u64, by: u64) -> u64 {
     let unit = FINE as u64;

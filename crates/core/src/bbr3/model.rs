@@ -1,20 +1,20 @@
-//! BBRv3's model of the path's bandwidth: rounds, the windowed maximum, and what the last round delivered.
+//! BBRv3's model of the path's bandwidth: rounds, the windowed maximum, and the delivery of the last round.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::shared::Rounds;
 
-/// What was measured of the path's bandwidth.
+/// Measurements of the path's bandwidth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
     pub(super) rounds: Rounds,
-    /// The maximum of the cycle before, and of this one.
+    /// The maxima of the previous cycle and of this one.
     max_bw_filter: [u64; 2],
     max_bw: u64,
     /// Draft: `BBR.bw_latest`.
     pub(super) bw_latest: u64,
     /// Draft: `BBR.inflight_latest`.
     pub(super) inflight_latest: u64,
-    /// This ACK answers a tail-loss probe.
+    /// True if this ACK answers a tail-loss probe.
     pub(super) is_tlp_ack: bool,
 }
 
@@ -28,7 +28,7 @@ impl Model {
         is_tlp_ack: false,
     };
 
-    /// Draft: `BBR.max_bw`: the largest rate of this ProbeBW cycle and the one before.
+    /// Draft: `BBR.max_bw`: the largest rate of this ProbeBW cycle and the previous one.
     #[inline]
     pub(super) const fn max_bw(&self) -> u64 {
         self.max_bw
@@ -44,7 +44,8 @@ impl Model {
         self.max_bw = if slots[0] > slots[1] { slots[0] } else { slots[1] };
     }
 
-    // spec: #bbr-round-count UpdateRound. Decision: RS.prior_delivered for the P.delivered that it names; before all else, as in Linux.
+    // spec: #bbr-round-count UpdateRound. Decision: RS.prior_delivered for the P.delivered that it names; before all
+    // else, as in Linux.
     #[inline]
     pub(super) const fn update_round(&mut self, has_data: bool, prior_delivered: u64, delivered: u64) {
         self.rounds.start = false;
@@ -64,23 +65,25 @@ impl Model {
         }
     }
 
-    /// A ProbeBW cycle has given its samples: forget those of the one before.
+    /// Drops the samples of the previous ProbeBW cycle, once the present one has given its own.
     // spec: #tracking-time-for-the-bbrmaxbw-max-filter AdvanceMaxBwFilter
-    // Decision: two slots, as the text says (a windowed filter of length 2 would hold three cycles); a cycle without samples forgets nothing.
+    // Decision: two slots, as in the text (a windowed filter of length 2 would hold three cycles); a cycle without
+    // samples drops nothing.
     pub(super) const fn advance_max_bw_filter(&mut self) {
         if self.max_bw_filter[1] != 0 {
             self.set_max_bw_filter([self.max_bw_filter[1], 0]);
         }
     }
 
-    /// The larger of the last round's samples; the rest of the draft's UpdateLatestDeliverySignals is with the rounds of loss.
+    /// Keeps the larger of the last round's samples; the rest of the draft's UpdateLatestDeliverySignals is with the
+    /// rounds of loss.
     #[inline]
     pub(super) fn take_latest(&mut self, delivery_rate: u64, delivered: u64) {
         self.bw_latest = self.bw_latest.max(delivery_rate);
         self.inflight_latest = self.inflight_latest.max(delivered);
     }
 
-    /// A round is over: this sample alone is of the next one.
+    /// Starts a new round, with this sample as its only one.
     pub(super) const fn restart_latest(&mut self, delivery_rate: u64, delivered: u64) {
         self.bw_latest = delivery_rate;
         self.inflight_latest = delivered;

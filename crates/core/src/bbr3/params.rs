@@ -103,7 +103,7 @@ impl Bbr3Params {
         }
     }
 
-    /// An edition's defaults.
+    /// Returns an edition's defaults.
     pub fn of(edition: Edition) -> Self {
         Self::default().with_defaults(Self::specs_of(edition))
     }
@@ -117,23 +117,23 @@ impl Bbr3Params {
     }
 }
 
-/// How many there are.
+/// Number of parameters.
 const N: usize = Bbr3Params::SPECS.len();
-/// How many of them, the last ones, are of Google's response to marks, which the draft does not have.
+/// Number of parameters, the last ones, for Google's response to marks, which the draft does not have.
 const OF_GOOGLES_MARKS: usize = 6;
 
 /// The draft's.
 pub(super) const DRAFT06: &[ParamSpec] = Bbr3Params::SPECS.split_at(N - OF_GOOGLES_MARKS).0;
 
-/// Where Google's BBRv3 for Linux differs from the draft: the kernel's 256ths, its clock, its pacer, its ECN.
+/// Parameters of Google's BBRv3 for Linux, which differ from the draft: the kernel's 256ths, its clock, its pacer, its ECN.
 pub(super) static LINUX: [ParamSpec; N] = LINUX_TABLE;
 const LINUX_TABLE: [ParamSpec; N] = edition(Bbr3Params::SPECS, LINUX_CHANGES);
 
-/// Where v2alpha differs from that.
+/// Parameters of v2alpha, which differ from those of Linux.
 pub(super) static V2: [ParamSpec; N] = V2_TABLE;
 const V2_TABLE: [ParamSpec; N] = edition(&LINUX_TABLE, V2_CHANGES);
 
-/// Where the prototype of IETF 100 differs from v2alpha, as far as its slides say.
+/// Parameters of the prototype of IETF 100, which differ from v2alpha as far as its slides show.
 pub(super) static IETF100: [ParamSpec; N] = edition(&V2_TABLE, IETF100_CHANGES);
 
 const LINUX_CHANGES: &[Change] = &[

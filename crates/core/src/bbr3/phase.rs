@@ -1,19 +1,19 @@
-//! The states of BBRv2 and BBRv3 with what only each of them needs, which may follow which, and the gains of each.
+//! States of BBRv2 and BBRv3 with the data that only each needs, their legal transitions, and their gains.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::rules::Rules;
 use super::{Bbr3, Bbr3Params, INFINITY, UNIT};
 use crate::state::{Cause, State};
 
-/// What the flow is doing (draft: `BBR.state`), with what only that needs. In the order of [`State`].
+/// State of the flow (draft: `BBR.state`), with the data that only this state needs. In the order of [`State`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Startup,
-    /// Since this round (draft: `BBR.drain_start_round`).
+    /// The round in which Drain began (draft: `BBR.drain_start_round`).
     Drain {
         start_round: u64,
     },
-    /// With how many doublings the probe begins.
+    /// Number of doublings with which the probe begins.
     ProbeBwRefill {
         up_rounds: u32,
     },
@@ -27,7 +27,7 @@ pub(super) enum Phase {
     },
 }
 
-/// How the long-term bound grows in a probe.
+/// Growth of the long-term bound in a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Growth {
     /// Draft: `BBR.bw_probe_up_rounds`.
@@ -38,11 +38,11 @@ pub(super) struct Growth {
     pub(super) acked_per_inc: u64,
 }
 
-/// Most doublings of a probe's growth. Source: draft RaiseInflightLongtermSlope.
+/// Largest number of doublings of a probe's growth. Source: draft RaiseInflightLongtermSlope.
 const UP_ROUNDS_MAX: u32 = 30;
 
 impl Growth {
-    /// A probe that is about to begin with so many doublings.
+    /// A probe that is about to begin with this number of doublings.
     pub(super) const fn from(rounds: u32) -> Self {
         Self { rounds, acked: 0, acked_per_inc: INFINITY }
     }
@@ -54,7 +54,7 @@ impl Growth {
         self.acked_per_inc = (cwnd >> growth_this_round).max(smss);
     }
 
-    /// So much was acknowledged: how many packets the bound grows.
+    /// Takes a newly acknowledged volume; returns the number of packets by which the bound grows.
     pub(super) const fn take(&mut self, acked: u64) -> u64 {
         self.acked = self.acked.saturating_add(acked);
         if self.acked < self.acked_per_inc || self.acked_per_inc == 0 {
@@ -67,7 +67,7 @@ impl Growth {
 }
 
 impl Phase {
-    /// What it is called.
+    /// Name of the state.
     #[inline]
     pub(super) const fn state(&self) -> State {
         match self {
@@ -104,7 +104,7 @@ impl Phase {
     }
 }
 
-/// Whether `cause` leads from one state to the other.
+/// True if `cause` leads from one state to the other.
 const fn is_legal(from: State, to: State, cause: Cause) -> bool {
     use State::{Drain, ProbeBwCruise, ProbeBwDown, ProbeBwRefill, ProbeBwUp, ProbeRtt, Startup};
     match (from, to) {
@@ -128,7 +128,7 @@ const fn is_legal(from: State, to: State, cause: Cause) -> bool {
     }
 }
 
-/// The gains in use, and whose they are.
+/// The gains in use, and the state to which they belong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gains {
     of: State,
@@ -141,7 +141,8 @@ pub(super) struct Gains {
 impl Gains {
     pub(super) const NONE: Self = Self { of: State::Startup, pacing: 0, cwnd: 0 };
 
-    // spec: #summary-of-control-behavior-in-the-state-machine. Decision: that table holds; the draft's StartProbeBW_* set no gain.
+    // spec: #summary-of-control-behavior-in-the-state-machine. Decision: that table decides; the draft's StartProbeBW_*
+    // set no gain.
     pub(super) const fn of<R: Rules>(of: State, p: &Bbr3Params) -> Self {
         let (pacing, cwnd) = match of {
             State::Drain => (p.drain_pacing_gain, p.startup_cwnd_gain),
@@ -176,7 +177,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// The gains of the present state, if they are still another's.
+    /// Sets the gains of the present state, unless they are already in use.
     #[inline]
     pub(super) fn update_gains(&mut self) {
         let state = self.phase.state();

@@ -1,4 +1,4 @@
-//! BBRv3's ProbeBW: down, cruise, refill, up; when to probe, how far, and what a probe teaches.
+//! BBRv3's ProbeBW: down, cruise, refill, up; the time and extent of probes, and their effect on the model.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::loss::TooMuch;
@@ -12,7 +12,7 @@ use crate::state::Cause;
 use crate::units::{Span, Time};
 use crate::wide;
 
-/// What ACKs say about probing (draft: `BBR.ack_phase`).
+/// Stage of a probe whose ACKs are arriving (draft: `BBR.ack_phase`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckPhase {
     Init,
@@ -22,11 +22,11 @@ pub(super) enum AckPhase {
     ProbeStopping,
 }
 
-/// What outlasts the states of a cycle.
+/// Data that outlasts the states of a cycle.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) ack_phase: AckPhase,
-    /// Draft: `BBR.bw_probe_samples`: ACKs and losses are of what was sent in a probe.
+    /// Draft: `BBR.bw_probe_samples`: ACKs and losses are of packets sent in a probe.
     pub(super) is_bw_probe_sample: bool,
     /// Draft: `BBR.prev_probe_too_high`.
     pub(super) prev_probe_too_high: bool,
@@ -39,7 +39,7 @@ pub(super) struct Probe {
     /// Draft: `BBR.cycle_stamp`.
     pub(super) cycle_stamp: Time,
     rng: Rng,
-    /// The host's draw, for the next wait.
+    /// Values drawn by the host, for the next wait.
     given: Option<(u64, Span)>,
 }
 
@@ -61,15 +61,16 @@ impl Probe {
     }
 }
 
-/// A span without the 128 bits that a saturating product takes.
+/// Creates a span without the 128 bits that a saturating product takes.
 const fn micros(us: u64) -> Span {
     const MOST: u64 = u64::MAX / 1_000;
     Span::nanos(if us < MOST { us * 1_000 } else { MOST * 1_000 })
 }
 
 impl<R: Rules> Bbr3<R> {
-    /// The next wait for a probe is this, not what the seed gives: for a host with random numbers of its own. `rounds` are those
-    /// already counted when the wait begins, `wait` is the whole of it.
+    /// Sets the next wait for a probe, instead of the value from the seed: for a host with its own random numbers.
+    /// `rounds` is the number
+    /// already counted when the wait begins, `wait` is its whole length.
     pub const fn set_next_draw(&mut self, rounds: u64, wait: Span) {
         self.probe.given = Some((rounds, wait));
     }
@@ -90,7 +91,8 @@ impl<R: Rules> Bbr3<R> {
         self.enter(Phase::ProbeBwDown, cause);
     }
 
-    // spec: #probebw-algorithm-details StartProbeBW_CRUISE; Linux bbr_start_bw_probe_cruise, which keeps the short-term bound below the other
+    // spec: #probebw-algorithm-details StartProbeBW_CRUISE; Linux bbr_start_bw_probe_cruise, which keeps the short-term
+    // bound below the other
     pub(super) fn start_probe_bw_cruise(&mut self, cause: Cause) {
         if R::CRUISE_LOWERS_SHORTTERM && self.bounds.inflight_shortterm != INFINITY {
             self.bounds.inflight_shortterm = self.bounds.inflight_shortterm.min(self.bounds.inflight_longterm);
@@ -175,7 +177,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// True: the state has changed.
+    /// Adapts the long-term bound; true if the state has changed.
     // spec: #probebw-algorithm-details AdaptLongTermModel
     #[inline]
     fn adapt_long_term_model(&mut self, ack: &Ack, flight: &FlightSample) -> bool {
@@ -200,8 +202,8 @@ impl<R: Rules> Bbr3<R> {
         false
     }
 
-    /// This ACK sums up too much loss, or too many marks. The draft has judged each lost packet by itself; Linux also looks at the
-    /// round as a whole.
+    /// Ends a probe because the ACK's total of losses or marks is too high. The draft has judged each lost packet by itself;
+    /// Linux also judges the round as a whole.
     #[inline(never)]
     fn end_probe(&mut self, ack: &Ack, flight: &FlightSample) {
         if self.probe.is_bw_probe_sample && (R::ACK_JUDGES_LOSS || flight.delivered_ce > 0) {
@@ -215,7 +217,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// The last samples of a probe are in. True: it was cautious and went well, so another follows at once.
+    /// Handles the last samples of a probe. True: it stopped as a precaution and went well, so another follows at once.
     // Decision: the draft's `return true` belongs to that case only, as its indentation and Linux have it.
     #[inline(never)]
     fn end_probe_feedback(&mut self, ack: &Ack) -> bool {
@@ -253,7 +255,7 @@ impl<R: Rules> Bbr3<R> {
 
     #[inline(never)]
     fn begin_probe(&mut self, ack: &Ack, up_rounds: u32, cause: Cause) {
-        // Decision: a cycle that is over before its round is counts as one for the maximum, which test case 16 wants to see fall
+        // Decision: a cycle that ends before its round still ages the maximum, which test case 16 expects to fall
         // after two cycles; the pseudo-code, and Linux, would keep it for ever on a path of a packet or with very long rounds.
         let is_unfinished = self.probe.ack_phase == AckPhase::ProbeStopping && !ack.rs.is_app_limited;
         if is_unfinished && R::ADVANCES_UNFINISHED_CYCLE {
@@ -273,11 +275,11 @@ impl<R: Rules> Bbr3<R> {
     }
 
     // spec: #a-dual-time-scale-approach-for-coexistence IsRenoCoexistenceProbeTime
-    // Decision: rounds are compared with packets; the draft's TargetInflight is in bytes, of which 63 are always fewer.
+    // Decision: rounds are compared with packets; the draft's TargetInflight is in bytes, always more than 63.
     #[inline]
     fn is_reno_coexistence_probe_time(&self) -> bool {
         let rounds = self.probe.rounds_since_probe_up;
-        // Whole packets of the target that are no more than the rounds, which are few: at most 10^6 by the first condition.
+        // Whole packets of the target, at most as many as the rounds, which are few: at most 10^6 by the first condition.
         rounds >= u64::from(self.p.bw_probe_max_rounds)
             || self.target_inflight() < (rounds + 1).wrapping_mul(self.smss())
     }
@@ -289,16 +291,17 @@ impl<R: Rules> Bbr3<R> {
         inflight <= self.inflight_with_headroom() && inflight <= self.inflight(self.model.max_bw(), UNIT)
     }
 
-    /// In flight before this ACK, of which Linux takes off what the pacer still holds.
+    /// Returns the volume in flight before this ACK, from which Linux subtracts what the pacer still holds.
     fn prior_inflight(&self, ack: &Ack) -> u64 {
         if R::CYCLE_SEES_PACER { self.in_net_at_edt(ack, ack.rs.prior_in_flight) } else { ack.rs.prior_in_flight }
     }
 
-    // spec: #probebw-algorithm-details IsTimeToGoDown; v2alpha bbr_update_cycle_phase, which knows no plateau
+    // spec: #probebw-algorithm-details IsTimeToGoDown; v2alpha bbr_update_cycle_phase, which has no plateau test
     #[inline(never)]
     fn is_time_to_go_down(&mut self, ack: &Ack) -> Option<Cause> {
-        // Decision: before this ACK, as Linux has it; after it at least a packet is missing from the window, which the bound caps.
-        // Decision: reached is when no further packet fits, since a host that sends whole packets rarely hits a bound in bytes.
+        // Decision: before this ACK, as in Linux; after it at least a packet is missing from the window, which the bound caps.
+        // Decision: the bound is reached when no further packet fits, since a host that sends whole packets rarely hits
+        // a bound in bytes.
         let inflight = self.prior_inflight(ack);
         let is_reached = inflight.saturating_add(self.smss()) > self.bounds.inflight_longterm;
         if self.probe.prev_probe_too_high && is_reached {

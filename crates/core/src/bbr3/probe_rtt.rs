@@ -1,4 +1,4 @@
-//! BBRv3's ProbeRTT: hold inflight low for a moment, to see the path's own delay.
+//! BBRv3's ProbeRTT: inflight is held low for a moment, to measure the path's own delay.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::Bbr3;
@@ -29,13 +29,13 @@ impl<R: Rules> Bbr3<R> {
     #[inline(never)]
     fn enter_probe_rtt(&mut self, ack: &Ack) {
         self.enter(Phase::ProbeRtt { done_stamp: None, round_done: false }, Cause::MinRttExpired);
-        // The state first, as draft and Linux have it: a window that recovery saved is kept if it is larger.
+        // The state comes first, as in the draft and in Linux: a window saved by recovery is kept if it is larger.
         self.save_cwnd();
         self.probe.ack_phase = AckPhase::ProbeStopping;
         self.model.rounds.begin(ack.delivered);
     }
 
-    /// Both waits, a time and a round, begin once the queue is gone.
+    /// Starts both waits, a time and a round, once the queue has drained.
     // spec: #probertt-logic HandleProbeRTT
     #[inline(never)]
     fn handle_probe_rtt(&mut self, ack: &Ack) {

@@ -1,11 +1,11 @@
-//! The editions of BBRv2 and BBRv3 as tables of rules: the draft's are the defaults, each other edition lists what differs.
-//! They are constants that the algorithm asks for by name; the code of a rule stays with the algorithm.
+//! The editions of BBRv2 and BBRv3 as tables of rules: the draft's are the defaults, every other edition lists its differences.
+//! They are constants that the algorithm uses by name; the code of a rule stays with the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::params;
 use crate::params::ParamSpec;
 
-/// Which text is followed where they differ by more than a parameter.
+/// Source text that is followed where editions differ by more than a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Edition {
@@ -19,97 +19,97 @@ pub enum Edition {
     Ietf100,
 }
 
-/// What a congestion mark means.
+/// Meaning of a congestion mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// The same as a loss.
+    /// Equivalent to a loss.
     Loss,
-    /// A sample of the share of marks, as a shallow threshold gives it.
+    /// A sample of the share of marked packets, for a shallow threshold.
     Share,
 }
 
-/// When an application-limited sample that can teach nothing spares Linux most of its work.
+/// Condition under which Linux skips most of its work for an application-limited sample without information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FastPath {
     /// Never.
     None,
-    /// While window and target agree; the latest delivery signals are still taken.
+    /// While window and target agree; the latest delivery signals are still updated.
     KeepsSignals,
-    /// The same, without them.
+    /// The same, without updating them.
     SkipsSignals,
 }
 
-/// What is looked at for a plateau of the bandwidth, and when.
+/// Bandwidth examined for a plateau, and the time of the examination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plateau {
     /// The sample that begins a round, in Startup and in each probe.
     RoundSample,
-    /// Each sample for growth, and that of a round for the lack of it.
+    /// Each sample for growth, but only the one that begins a round for the lack of it.
     EverySample,
-    /// The windowed maximum at the beginning of a round, in Startup alone.
+    /// The windowed maximum at the start of a round, only in Startup.
     RoundMaximum,
 }
 
-/// What counts as an event of loss in Startup.
+/// Definition of a loss event in Startup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossEvents {
     /// A gap in the sequence, whatever its length, and an ACK with congestion marks.
     Gaps,
-    /// An ACK with losses; looked at before the plateau, until the pipe is full.
+    /// An ACK with losses; checked before the plateau, until the pipe is full.
     AcksWithLoss,
 }
 
-/// When the window and what undoes an episode are saved.
+/// Time at which the window and the state for an undo are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saves {
-    /// At the first sign of an episode, once.
+    /// Once per episode, at its first sign.
     FirstSign,
     /// Whenever the host asks for a slow-start threshold.
     Reduction,
 }
 
-/// What a time-out changes besides the window.
+/// Effects of a time-out besides those on the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
     /// Nothing.
     WindowOnly,
-    /// The search for a plateau begins anew, and the larger of the windows bounds what follows.
+    /// Restarts the search for a plateau; the larger of the windows bounds what follows.
     LargerWindowBounds,
-    /// Its baseline alone does, and the window before bounds what follows.
+    /// Restarts only its baseline; the window before the time-out bounds what follows.
     PriorWindowBounds,
 }
 
-/// How long a flow waits before it probes.
+/// Length of the wait before a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeWait {
-    /// A random time; `true`: the end of its range can be drawn too.
+    /// A random time; `true` if the end of its range can be drawn too.
     Random(bool),
-    /// As long as Reno's sawtooth lasts at this volume, within the same range.
+    /// The length of Reno's sawtooth at this volume, within the same range.
     ByVolume,
 }
 
-/// What ends a probe that meets no congestion.
+/// Condition that ends a probe without congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeEnd {
     /// A plateau of the bandwidth.
     Plateau,
-    /// A minimum RTT and a volume of the probing gain times the BDP.
+    /// A minimum RTT has passed, and the volume has reached the probing gain times the BDP.
     TimeAndVolume,
 }
 
-/// What a probe that went too far leaves of the long-term bound.
+/// Long-term bound after a probe that went too far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooHigh {
-    /// What was in flight, but no less than beta of the target.
+    /// The volume in flight, but at least beta of the target.
     FlightOrTarget,
-    /// Beta of what was in flight.
+    /// Beta of the volume in flight.
     BetaOfFlight,
 }
 
-/// What the end of Startup by congestion takes for the long-term bound.
+/// Long-term bound when congestion ends Startup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartupBound {
-    /// The BDP or what was delivered in a round; and the bandwidth counts as at its plateau.
+    /// The BDP or the volume delivered in a round; the bandwidth then counts as at its plateau.
     BdpOrLatest,
     /// The same, with room for bursts in the BDP.
     InflightOrLatest,
@@ -128,19 +128,19 @@ pub enum EqualRtt {
     RenewsBothFilters,
 }
 
-/// How the filter of aggregated ACKs forgets.
+/// Rule by which the filter of aggregated ACKs drops old values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckFilter {
     /// A windowed maximum.
     Window,
-    /// Two buckets, of epochs with an end.
+    /// Two buckets, with epochs that end.
     Buckets,
 }
 
-/// Until when a window before the pipe is full grows whatever its target.
+/// Condition up to which a window grows regardless of its target before the pipe is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyGrowth {
-    /// Until an initial window was delivered.
+    /// Until an initial window has been delivered.
     InitialDelivered,
     /// Up to twice the initial window.
     TwiceInitial,
@@ -152,116 +152,117 @@ mod sealed {
 
 /// The rules of one edition. Each default is the draft's.
 pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Sync + 'static {
-    /// Its name.
+    /// The edition.
     const EDITION: Edition;
-    /// Its parameters with their defaults and sources.
+    /// The edition's parameters with their defaults and sources.
     const SPECS: &'static [ParamSpec];
 
     // Units and samples
     /// Volumes are packets, not bytes.
     const COUNTS_PACKETS: bool = false;
-    /// Largest initial window that is remembered, full packets.
+    /// Largest initial window that is stored, in full packets.
     const INITIAL_CWND_MAX: u64 = u64::MAX;
-    /// A rate is rounded up, so that a low one can grow.
+    /// True if a rate is rounded up, so that a low one can grow.
     const RATES_ROUND_UP: bool = false;
-    /// A sample without a rate, or of what was delivered before, is none.
+    /// True if a sample without a rate, or of data delivered before, is ignored.
     const SAMPLE_NEEDS_RATE: bool = false;
-    /// The short cut for application-limited samples.
+    /// The fast path for application-limited samples.
     const FAST_PATH: FastPath = FastPath::None;
-    /// The latest delivery signals are forgotten before anything but the short-term bounds has seen them.
+    /// True if the latest delivery signals are reset before anything but the short-term bounds has used them.
     const FORGETS_SIGNALS_EARLY: bool = false;
 
     // Startup and Drain
-    /// The plateau of the bandwidth.
+    /// Bandwidth examined for a plateau.
     const PLATEAU: Plateau = Plateau::RoundSample;
-    /// The events of loss that end Startup.
+    /// Loss events that end Startup.
     const LOSS_EVENTS: LossEvents = LossEvents::Gaps;
-    /// The long-term bound after that.
+    /// Long-term bound after Startup ended by congestion.
     const STARTUP_BOUND: StartupBound = StartupBound::BdpOrLatest;
-    /// Drain begins without the signals of Startup.
+    /// True if Drain begins without the signals of Startup.
     const DRAIN_FORGETS_SIGNALS: bool = false;
 
     // Loss
-    /// For hosts without selective ACKs any loss is too much.
+    /// True if any loss is too much for hosts without selective ACKs.
     const NON_SACK_RULE: bool = true;
-    /// A flight of unknown size is judged as one of none.
+    /// True if a flight of unknown size is judged as an empty one.
     const JUDGES_UNKNOWN_FLIGHT: bool = true;
-    /// Losses that an ACK reports belong to the round in which it comes, whatever state they have ended.
+    /// True if losses that an ACK reports belong to the round in which it arrives, whatever state they have ended.
     const ACK_LOSSES_MARK_ROUND: bool = false;
-    /// An ACK's sum of losses can end a probe; if not, each loss has been judged by itself.
+    /// True if the losses summed over an ACK can end a probe; if not, each loss has been judged by itself.
     const ACK_JUDGES_LOSS: bool = false;
-    /// Of what was lost together no more fits than there was. If not, a super-packet of over 50 packets can fit by one more than it
-    /// has, and one larger than its flight, or than what was lost, knows no bound.
+    /// True if at most the volume that was lost together can fit. If not, a super-packet of over 50 packets can fit
+    /// with one packet more than it
+    /// has, and one larger than its flight, or than what was lost, sets no bound.
     const PREFIX_WITHIN_LOSS: bool = true;
-    /// What a probe that went too far leaves.
+    /// Long-term bound after a probe that went too far.
     const TOO_HIGH: TooHigh = TooHigh::FlightOrTarget;
-    /// Tail-loss probes that repaired a loss are reported.
+    /// True if tail-loss probes that repaired a loss are reported.
     const HEARS_TAIL_PROBES: bool = true;
-    /// The saving of window and bounds.
+    /// Time at which window and bounds are saved.
     const SAVES: Saves = Saves::FirstSign;
-    /// The window comes back when recovery of any kind is over; if not, when a time-out is, also if fast recovery follows.
+    /// True if any end of recovery restores the window; if not, only the end of a time-out does, even if fast recovery follows.
     const RESTORES_AFTER_RECOVERY: bool = true;
-    /// An undo returns to the state that the losses ended.
+    /// True if an undo returns to the state that the losses ended.
     const UNDO_RETURNS: bool = true;
-    /// An undo puts the window back to what it was, also where recovery had let it grow beyond.
+    /// True if an undo restores the old window, even where recovery had let it grow beyond.
     const UNDO_SETS_WINDOW: bool = false;
-    /// What a time-out changes.
+    /// Effects of a time-out.
     const TIMEOUT: Timeout = Timeout::WindowOnly;
 
     // Marks
-    /// Their meaning.
+    /// Meaning of a mark.
     const MARKS: Marks = Marks::Loss;
-    /// Their mean is taken on every path, not only on short ones.
+    /// True if their mean is updated on every path, not only on short ones.
     const MARKS_ON_ANY_PATH: bool = false;
-    /// Exactly the threshold is too much.
+    /// True if a share exactly at the threshold is too high.
     const MARKS_AT_THRESHOLD: bool = false;
-    /// A marked round lowers the short-term rate too.
+    /// True if a marked round lowers the short-term rate too.
     const MARKS_CUT_RATE: bool = false;
 
     // The cycle
-    /// An ACK that delivers nothing does not move the cycle.
+    /// True if an ACK that delivers nothing does not advance the cycle.
     const CYCLE_NEEDS_DATA: bool = true;
     /// The wait between probes.
     const PROBE_WAIT: ProbeWait = ProbeWait::Random(true);
-    /// A cycle that is over before its round is counts for the maximum of bandwidth.
+    /// True if a cycle that ends before its round still ages the maximum of bandwidth.
     const ADVANCES_UNFINISHED_CYCLE: bool = true;
-    /// The cycle is timed in whole microseconds.
+    /// True if the cycle is timed in whole microseconds.
     const CYCLE_IN_MICROS: bool = false;
-    /// The cycle takes off what was in flight what the pacer still holds.
+    /// True if the cycle subtracts what the pacer still holds from the volume in flight.
     const CYCLE_SEES_PACER: bool = false;
-    /// Cruising begins by what was in flight before the ACK, not after it.
+    /// True if the test for cruising uses the volume in flight before the ACK, not after it.
     const CRUISE_BY_PRIOR_FLIGHT: bool = false;
-    /// Cruising begins with the short-term bound no higher than the long-term one.
+    /// True if cruising begins with the short-term bound no higher than the long-term one.
     const CRUISE_LOWERS_SHORTTERM: bool = false;
-    /// What ends a probe for bandwidth.
+    /// Condition that ends a probe for bandwidth.
     const PROBE_END: ProbeEnd = ProbeEnd::Plateau;
-    /// What was acknowledged below the long-term bound counts for its growth later.
+    /// True if volume acknowledged below the long-term bound counts for its growth later.
     const PROBE_CREDIT_LASTS: bool = true;
 
     // RTT
-    /// ACKs that the receiver delayed are believed.
+    /// True if RTTs of ACKs that the receiver delayed are accepted.
     const BELIEVES_DELAYED_ACKS: bool = true;
     /// Effect of an RTT equal to the minimum.
     const EQUAL_RTT: EqualRtt = EqualRtt::KeepsStamp;
-    /// ProbeRTT's smaller window is a matter of its gain, not only of its cap.
+    /// True if ProbeRTT's smaller window comes from its gain, not only from its cap.
     const PROBE_RTT_GAIN: bool = true;
 
     // Outputs
-    /// The gains of a new state hold at once; if not, from the end of an ACK's steps.
+    /// True if the gains of a new state apply at once; if not, from the end of an ACK's steps.
     const GAINS_AT_ONCE: bool = true;
-    /// The first rate is that of the initial window; if not, of the present one, less the margin.
+    /// True if the first rate is that of the initial window; if not, of the present one, less the margin.
     const FIRST_RATE_OF_INITIAL: bool = true;
-    /// The algorithm decides on the size of bursts in bytes; if not, it counts in packets what the host will do.
+    /// True if the algorithm sets the size of bursts in bytes; if not, it computes in packets what the host will do.
     const OWN_QUANTUM: bool = true;
-    /// Below this rate a burst is one packet; bytes a second.
+    /// Rate below which a burst is one packet; bytes per second.
     const SMALL_BURST_RATE: u64 = 0;
-    /// The target leaves room for bursts.
+    /// True if the target leaves room for bursts.
     const TARGET_HAS_ROOM: bool = false;
-    /// The growth of a window about whose path little is known.
+    /// Growth of the window before the path is known well.
     const EARLY_GROWTH: EarlyGrowth = EarlyGrowth::InitialDelivered;
-    /// An ACK of nothing new only caps the window.
+    /// True if an ACK of nothing new only caps the window.
     const WINDOW_NEEDS_ACKED: bool = false;
-    /// The aggregation of ACKs.
+    /// Filter for the aggregation of ACKs.
     const ACK_FILTER: AckFilter = AckFilter::Window;
 }
 
@@ -288,7 +289,7 @@ impl Rules for Draft06 {
     const SPECS: &'static [ParamSpec] = params::DRAFT06;
 }
 
-// What all that was written for Linux has in common. spec: google/bbr v3 tcp_bbr.c, by the names of its functions.
+// Rules that all editions written for Linux share. spec: google/bbr v3 tcp_bbr.c, by the names of its functions.
 macro_rules! kernel_rules {
     () => {
         const COUNTS_PACKETS: bool = true;
@@ -325,7 +326,7 @@ macro_rules! kernel_rules {
     };
 }
 
-// What v2alpha and its prototype have in common. spec: google/bbr v2alpha tcp_bbr2.c, by the names of its functions.
+// Rules that v2alpha and its prototype share. spec: google/bbr v2alpha tcp_bbr2.c, by the names of its functions.
 macro_rules! v2_rules {
     () => {
         kernel_rules!();
@@ -368,8 +369,8 @@ impl Rules for Ietf100 {
     v2_rules!();
     const EDITION: Edition = Edition::Ietf100;
     const SPECS: &'static [ParamSpec] = &params::IETF100;
-    // Ours: the slides ask for 1 to 4 s, by the bandwidth and fair to RTTs; Reno's sawtooth lasts a BDP of round trips.
+    // Ours: the slides require 1 to 4 s, by the bandwidth and fair to RTTs; Reno's sawtooth lasts a BDP of round trips.
     const PROBE_WAIT: ProbeWait = ProbeWait::ByVolume;
-    // Ours: once a trigger, the slides' factor is taken off what was in flight.
+    // Ours: the slides' factor is subtracted once per trigger from the volume in flight.
     const TOO_HIGH: TooHigh = TooHigh::BetaOfFlight;
 }

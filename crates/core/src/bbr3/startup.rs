@@ -1,4 +1,4 @@
-//! BBRv3's Startup and Drain: doubling until bandwidth stops growing or loss is high, then emptying the queue that made.
+//! BBRv3's Startup and Drain: doubling until bandwidth stops growing or loss is high, then emptying the queue that built up.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::phase::Phase;
@@ -15,7 +15,7 @@ impl<R: Rules> Bbr3<R> {
         self.enter(Phase::Startup, cause);
     }
 
-    // spec: #drain EnterDrain; Linux bbr_check_drain, which also forgets the signals of Startup
+    // spec: #drain EnterDrain; Linux bbr_check_drain, which also resets the signals of Startup
     fn enter_drain(&mut self) {
         self.enter(Phase::Drain { start_round: self.model.rounds.count }, self.full_pipe.cause);
         if R::DRAIN_FORGETS_SIGNALS {
@@ -23,9 +23,9 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    // spec: #startup-dynamics CheckStartupDone. Linux looks at losses before it looks for a plateau.
-    // Decision: losses are asked about in every state until the pipe was full before this ACK, as in Linux, so also in a ProbeRTT that
-    // interrupts Startup; the draft has no such guard, and would in ProbeBW take each round of high loss for the end of Startup.
+    // spec: #startup-dynamics CheckStartupDone. Linux checks losses before it checks for a plateau.
+    // Decision: losses are checked in every state unless the pipe was full before this ACK, as in Linux, so also in a ProbeRTT that
+    // interrupts Startup; the draft has no such guard, and would take each round of high loss in ProbeBW for the end of Startup.
     #[inline]
     pub(super) fn check_startup_done(&mut self, ack: &Ack, flight: &FlightSample) {
         if !self.full_pipe.reached || self.phase.is_startup() {
@@ -46,15 +46,16 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    // spec: #exiting-startup-based-on-packet-loss CheckStartupHighLoss. Decision: the draft has its prose only; this is what Linux
-    // bbr_check_loss_too_high_in_startup does at the end of a round of loss, but for gaps in the sequence where Linux counts ACKs with loss.
+    // spec: #exiting-startup-based-on-packet-loss CheckStartupHighLoss. Decision: the draft has only prose; this is what Linux
+    // bbr_check_loss_too_high_in_startup does at the end of a round of loss, but with gaps in the sequence where Linux
+    // counts ACKs with loss.
     #[inline(never)]
     pub(super) fn check_startup_high_loss(&mut self, ack: &Ack, flight: &FlightSample) {
         let counts_acks = matches!(R::LOSS_EVENTS, LossEvents::AcksWithLoss);
         if counts_acks && ack.rs.losses > 0 {
             self.bounds.note_ack_with_loss();
         }
-        // Decision: marks begin no fast recovery, so those that the draft's edition takes for losses need none.
+        // Decision: marks start no fast recovery, so those that the draft's edition treats as losses need none.
         let by_marks = matches!(R::MARKS, Marks::Loss) && self.p.ecn != 0 && flight.delivered_ce > 0;
         let in_recovery = ack.ca_state == CaState::Recovery || by_marks;
         let is_high = if R::NON_SACK_RULE && !self.host.has_selective_acks {
@@ -74,13 +75,13 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Loss (or marks) say that the pipe is full: what is known to fit is what was delivered.
+    /// Leaves Startup because of loss (or marks): the long-term bound becomes what was delivered.
     #[inline(never)]
     pub(super) fn leave_startup_by_congestion(&mut self, cause: Cause) {
         self.undo.state = Some(State::Startup);
         self.full_pipe.reached = true;
         self.full_pipe.cause = cause;
-        // Decision: both flags, as the draft's second test case has it.
+        // Decision: both flags, as in the draft's second test case.
         self.full_pipe.now = matches!(R::STARTUP_BOUND, StartupBound::BdpOrLatest);
         let (bdp, latest) = match R::STARTUP_BOUND {
             StartupBound::BdpOrLatest => (self.bdp_multiple(self.bw(), UNIT), self.model.inflight_latest),
@@ -92,8 +93,8 @@ impl<R: Rules> Bbr3<R> {
     }
 
     // spec: #drain CheckDrainDone
-    // Decision: Inflight(1.0) is of max_bw, as in Linux, not of a bound that the losses of Startup have lowered meanwhile.
-    // Decision: "> start + 3", as the pseudo-code has it: three whole rounds also where Drain began in the middle of one.
+    // Decision: Inflight(1.0) is of max_bw, as in Linux, not of a bound that losses in Startup have lowered meanwhile.
+    // Decision: "> start + 3", as in the pseudo-code: three whole rounds even if Drain began in the middle of one.
     #[inline]
     pub(super) fn check_drain_done(&mut self, ack: &Ack) {
         if let Phase::Drain { start_round } = self.phase {

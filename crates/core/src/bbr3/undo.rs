@@ -1,4 +1,4 @@
-//! BBRv3's memory of how things were before an episode of loss: the window, the bounds, the state.
+//! BBRv3's saved state from before an episode of loss: the window, the bounds, the state.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::bounds::Limits;
@@ -10,15 +10,15 @@ use crate::event::{Ack, CaState};
 use crate::snapshot;
 use crate::state::Cause;
 
-/// What a spurious recovery gives back (draft: `BBR.undo_*`).
+/// State restored after a spurious recovery (draft: `BBR.undo_*`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
-    /// The state that this episode's losses ended.
+    /// The state that the losses of this episode ended.
     pub(super) state: Option<State>,
     bw_shortterm: u64,
     inflight_shortterm: u64,
     inflight_longterm: u64,
-    /// This episode has been saved.
+    /// True once this episode has been saved.
     pub(super) is_saved: bool,
     /// Draft: `BBR.prior_cwnd`.
     pub(super) prior_cwnd: u64,
@@ -43,7 +43,7 @@ impl Undo {
         self.is_saved = true;
     }
 
-    /// The larger of both.
+    /// Restores the larger of present and saved bounds.
     fn give_back(&self, bounds: &mut Limits) {
         bounds.bw_shortterm = bounds.bw_shortterm.max(self.bw_shortterm);
         bounds.inflight_shortterm = bounds.inflight_shortterm.max(self.inflight_shortterm);
@@ -52,7 +52,7 @@ impl Undo {
 }
 
 impl<R: Rules> Bbr3<R> {
-    /// The host's recovery state `old` becomes `new`.
+    /// Handles a change of the host's recovery state from `old` to `new`.
     // spec: #modulating-cwnd-in-loss-recovery OnEnterFastRecovery, and the restoring of cwnd on leaving
     pub fn on_ca_state(&mut self, old: CaState, new: CaState) {
         let reduces = |state| matches!(state, CaState::Recovery | CaState::Cwr);
@@ -67,7 +67,7 @@ impl<R: Rules> Bbr3<R> {
         if is_over {
             self.undo.is_saved = false;
         }
-        // Linux asks for the state that the last ACK or time-out left, whichever the host is in between.
+        // Linux tests the state left by the last ACK or time-out, whatever the host's state in between.
         let was_loss = self.prev_ca_state == CaState::Loss && new != CaState::Loss;
         let gives_back = if R::RESTORES_AFTER_RECOVERY { is_over } else { was_loss };
         if gives_back {
@@ -76,7 +76,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// A retransmission time-out, after the host has marked what it lost. `first` of this loss episode.
+    /// Handles a retransmission time-out, after the host has marked the lost packets. `first` of this loss episode.
     // spec: #modulating-cwnd-in-loss-recovery OnEnterRTO; Linux bbr_set_state(TCP_CA_Loss). Decision: "+ 1" is one packet.
     pub fn on_rto(&mut self, ack: &Ack, first: bool) {
         match R::SAVES {
@@ -84,7 +84,7 @@ impl<R: Rules> Bbr3<R> {
             Saves::Reduction => {}
             Saves::FirstSign => {
                 if first && self.prev_ca_state >= CaState::Recovery {
-                    self.undo.is_saved = false; // an episode of its own
+                    self.undo.is_saved = false; // a new episode
                 }
                 self.save_once();
             }
@@ -107,8 +107,9 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Saves the window and what undoes this episode, at its first sign.
-    // Decision: once an episode. The draft saves in each round with loss and again on entering recovery, which forgets the state to return to.
+    /// Saves the window and the state for an undo, at the first sign of the episode.
+    // Decision: once an episode. The draft saves in each round with loss and again on entering recovery, which loses
+    // the state to return to.
     pub(super) fn save_once(&mut self) {
         if !self.undo.is_saved {
             self.save();
@@ -120,7 +121,7 @@ impl<R: Rules> Bbr3<R> {
         self.undo.save_state_upon_loss(&self.bounds);
     }
 
-    /// What an undo would give back.
+    /// Bounds that an undo would restore.
     pub(super) fn undo_bounds(&self) -> snapshot::Bounds {
         let undo = &self.undo;
         if undo.is_saved {
@@ -130,7 +131,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// An episode that never became a recovery is over with its round.
+    /// Ends an episode that never became a recovery, once its round is over.
     #[inline]
     pub(super) fn forget_old_episode(&mut self, ca_state: CaState) {
         if self.bounds.loss_round_start && ca_state < CaState::Recovery {
@@ -138,7 +139,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// The losses of this episode turned out not to be any.
+    /// Handles an undo: the losses of this episode were spurious.
     // spec: #handling-spurious-loss-recovery HandleSpuriousLossDetection; Linux bbr_undo_cwnd, which returns to no state
     pub fn on_undo(&mut self, ack: &Ack) {
         if R::UNDO_SETS_WINDOW {

@@ -8,20 +8,20 @@ use crate::event::Ack;
 use crate::units::{MICROS_PER_SEC, Span};
 use crate::wide;
 
-/// RTT assumed for the first pacing rate when none is known. Source: draft InitPacingRate.
+/// RTT assumed for the first pacing rate before any is measured. Source: draft InitPacingRate.
 const DEFAULT_RTT_US: u64 = 1_000;
 /// Linux: a burst is about a millisecond of the pacing rate. Source: `sk_pacing_shift`.
 const PACING_SHIFT: u32 = 10;
-/// Linux: what short paths add to a burst, halved for each 2^9 µs of RTT. Source: `bbr_tso_rtt_shift`, `GSO_LEGACY_MAX_SIZE`.
+/// Linux: addition to a burst on short paths, halved for each 2^9 µs of RTT. Source: `bbr_tso_rtt_shift`, `GSO_LEGACY_MAX_SIZE`.
 const TSO_RTT_SHIFT: u32 = 9;
 const GSO_MAX: u64 = 65_536;
 /// Linux: largest burst in bytes, `GSO_LEGACY_MAX_SIZE` − 1 − `MAX_TCP_HEADER` of x86-64.
 const GSO_MAX_PAYLOAD: u64 = GSO_MAX - 1 - 320;
 
-/// All that rate, quantum and the most in flight follow from, besides parameters, which never change: the gains follow from the state.
+/// All inputs of rate, quantum and maximum inflight, except parameters, which never change; the gains follow from the state.
 type PlanKey = [u64; 6];
 
-/// What follows from the model, with all the inputs that it follows from.
+/// Outputs derived from the model, with all their inputs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     key: PlanKey,
@@ -32,11 +32,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// None yet: no input is all ones in its last word.
+    /// No plan yet: no input is all ones in its last word.
     pub(super) const NONE: Self = Self { key: [u64::MAX; 6], bdp: 0, max_inflight: 0 };
 }
 
-/// The outputs, and what decides how they move.
+/// The outputs, and the state that decides how they change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Draft: `C.cwnd`.
@@ -46,7 +46,7 @@ pub(super) struct Window {
     /// Draft: `C.send_quantum`; bytes, or packets where the edition counts those.
     pub(super) send_quantum: u64,
     pub(super) has_seen_rtt: bool,
-    /// Linux: the window is at its target.
+    /// Linux: true if the window is at its target.
     pub(super) try_fast_path: bool,
     pub(super) plan: Plan,
 }
@@ -57,7 +57,7 @@ impl Window {
 }
 
 impl<R: Rules> Bbr3<R> {
-    /// `bw` times `gain` in bytes a second, less `margin` per cent; at least one.
+    /// Returns `bw` times `gain` in bytes per second, less `margin` per cent; at least one.
     // spec: Linux bbr_rate_bytes_per_sec
     #[inline(never)]
     pub(super) fn rate_bytes_per_sec(&self, bw: u64, gain: u32, margin: u32) -> u64 {
@@ -66,13 +66,13 @@ impl<R: Rules> Bbr3<R> {
         wide::mul_shr(volume, scale, BW_SHIFT).clamp(1, u64::MAX / 8)
     }
 
-    /// The same as a rate to pace at.
+    /// The same, clamped to a valid pacing rate.
     // spec: Linux bbr_bw_to_pacing_rate
     fn pacing_rate_of(&self, bw: u64, gain: u32, margin: u32) -> u64 {
         self.rate_bytes_per_sec(bw, gain, margin).min(self.host.max_rate()).max(1)
     }
 
-    // spec: #pacing-rate-bbrpacingrate InitPacingRate. Linux takes its margin off that as well.
+    // spec: #pacing-rate-bbrpacingrate InitPacingRate. Linux subtracts its margin from that as well.
     #[inline(never)]
     pub(super) fn init_pacing_rate(&mut self, srtt: Option<Span>) {
         let rtt_us = match srtt {
@@ -91,7 +91,8 @@ impl<R: Rules> Bbr3<R> {
         self.out.pacing_rate = self.pacing_rate_of(bw, self.p.startup_pacing_gain, margin);
     }
 
-    // Decision: the first RTT replaces the guess of 1 ms, as the prose and Linux have it; by the pseudo-code the guess could outlive it for ever.
+    // Decision: the first RTT replaces the guess of 1 ms, as in the prose and in Linux; by the pseudo-code the guess
+    // could outlive it for ever.
     #[inline]
     pub(super) fn take_first_rtt(&mut self, srtt: Option<Span>) {
         if !self.out.has_seen_rtt && srtt.is_some() {
@@ -108,7 +109,7 @@ impl<R: Rules> Bbr3<R> {
     pub(super) fn set_pacing_rate_with_gain(&mut self, gain: u32) {
         let bw = self.bw();
         if bw == 0 {
-            return; // not one rate measured yet
+            return; // no rate measured yet
         }
         let rate = self.pacing_rate_of(bw, gain, self.p.pacing_margin_percent);
         if self.full_pipe.reached || rate > self.out.pacing_rate {
@@ -130,7 +131,7 @@ impl<R: Rules> Bbr3<R> {
         self.out.send_quantum = bytes.max(wide::saturating_mul(least, self.host.mss()));
     }
 
-    /// Packets of a burst, as the kernel's host will make them.
+    /// Returns the packets of a burst as the kernel will make them.
     // spec: Linux bbr_tso_segs_generic
     fn tso_segs(&self) -> u64 {
         let mut bytes = match self.p.send_quantum_time {
@@ -142,19 +143,20 @@ impl<R: Rules> Bbr3<R> {
             bytes = bytes.saturating_add(GSO_MAX >> shift);
         }
         bytes = bytes.min(GSO_MAX_PAYLOAD).min(u64::from(self.p.send_quantum_max));
-        // Slow flows make the smallest burst; that spares them the division.
+        // Slow flows send the smallest burst; the test spares them the division.
         if bytes < 2 * self.host.mss() { 1 } else { bytes / self.host.mss().max(1) }
     }
 
-    // spec: #tcp-offload-budget UpdateOffloadBudget, #quic-offload-budget: there `offload_quanta` is 1, or 1 and what a pacing
-    // offload holds, and the host says how often it has asked for ACKs
+    // spec: #tcp-offload-budget UpdateOffloadBudget, #quic-offload-budget: there `offload_quanta` is 1, or 1 plus what a pacing
+    // offload holds, and the host reports the ACK frequency that it has requested
     fn offload_budget(&self) -> u64 {
         let quanta = wide::saturating_mul(self.out.send_quantum, self.p.offload_quanta.into());
         quanta.saturating_add(self.host.held_back(self.model.max_bw()))
     }
 
-    /// Volume in flight at `gain` times the BDP of `bw`.
-    // spec: #computing-bbrmaxinflight BDPMultiple. Decision: always with the bandwidth that is meant; the draft calls it with and without.
+    /// Returns the volume in flight at `gain` times the BDP of `bw`.
+    // spec: #computing-bbrmaxinflight BDPMultiple. Decision: always with an explicit bandwidth; the draft calls it with
+    // and without.
     #[inline(never)]
     pub(super) fn bdp_multiple(&self, bw: u64, gain: u32) -> u64 {
         if self.min_rtt.min_rtt_us == INFINITY {
@@ -168,7 +170,7 @@ impl<R: Rules> Bbr3<R> {
     // spec: #computing-bbrmaxinflight QuantizationBudget
     fn quantization_budget(&self, inflight_cap: u64) -> u64 {
         let cap = inflight_cap.max(self.offload_budget()).max(self.host.min_pipe_cwnd());
-        // So that probing raises even a tiny window.
+        // Room for probing to raise even a tiny window.
         if self.phase.is_up() { cap.saturating_add(2 * self.smss()) } else { cap }
     }
 
@@ -177,7 +179,7 @@ impl<R: Rules> Bbr3<R> {
         self.quantization_budget(self.bdp_multiple(bw, gain))
     }
 
-    /// What we want in flight: the BDP, unless congestion cut the window. Linux leaves room for bursts in it.
+    /// Target volume in flight: the BDP, unless congestion cut the window. Linux includes room for bursts.
     // spec: #a-dual-time-scale-approach-for-coexistence TargetInflight
     #[inline]
     pub(super) fn target_inflight(&self) -> u64 {
@@ -190,8 +192,8 @@ impl<R: Rules> Bbr3<R> {
         target.min(self.out.cwnd)
     }
 
-    /// What will still be in the network when the next packet leaves the pacer.
-    // spec: Linux bbr_packets_in_net_at_edt. The draft takes what is in flight.
+    /// Returns the volume that will still be in the network when the next packet leaves the pacer.
+    // spec: Linux bbr_packets_in_net_at_edt. The draft uses the present volume in flight.
     pub(super) fn in_net_at_edt(&self, ack: &Ack, inflight_now: u64) -> u64 {
         if self.p.edt == 0 {
             return inflight_now;
@@ -201,7 +203,7 @@ impl<R: Rules> Bbr3<R> {
         inflight_now.saturating_add(leaving).saturating_sub(delivered)
     }
 
-    /// The inputs of a plan as they are now.
+    /// The present inputs of a plan.
     #[inline]
     fn plan_key(&self) -> PlanKey {
         [
@@ -214,7 +216,7 @@ impl<R: Rules> Bbr3<R> {
         ]
     }
 
-    /// The plan is of these inputs.
+    /// True if the plan was made from the present inputs.
     #[inline]
     pub(super) fn is_plan_valid(&self) -> bool {
         let [a, b, c, d, e, f] = self.out.plan.key;
@@ -222,7 +224,7 @@ impl<R: Rules> Bbr3<R> {
         a == now[0] && b == now[1] && c == now[2] && d == now[3] && e == now[4] && f == now[5]
     }
 
-    /// The gains of the state, rate and quantum, and then the most in flight, which has to allow for some bursts.
+    /// Computes the gains of the state, rate and quantum, and then the maximum inflight, which must leave room for some bursts.
     #[inline(never)]
     pub(super) fn make_plan(&mut self, srtt: Option<Span>) {
         self.update_gains();
@@ -231,14 +233,14 @@ impl<R: Rules> Bbr3<R> {
         self.set_send_quantum();
         let bw = self.bw();
         self.out.plan = Plan {
-            // Until there is an RTT each ACK may bring the first one, which changes the rate.
+            // Until there is an RTT, each ACK may bring the first one, which changes the rate.
             key: if self.out.has_seen_rtt { self.plan_key() } else { Plan::NONE.key },
             bdp: self.bdp_multiple(bw, UNIT),
             max_inflight: self.update_max_inflight(bw),
         };
     }
 
-    /// Whether the plan is what it would be if it were made now.
+    /// True if a plan made now would be the same.
     pub(super) fn is_plan_right(&self) -> bool {
         let (bw, margin) = (self.bw(), self.p.pacing_margin_percent);
         let paced = !self.full_pipe.reached
@@ -277,7 +279,7 @@ impl<R: Rules> Bbr3<R> {
         self.out.cwnd = self.out.cwnd.max(self.smss()).min(self.host.cwnd_clamp());
     }
 
-    /// Too early for the model to bound the window.
+    /// True while it is too early for the model to bound the window.
     fn knows_little(&self, ack: &Ack) -> bool {
         match R::EARLY_GROWTH {
             EarlyGrowth::InitialDelivered => ack.delivered < self.host.initial_cwnd(),

@@ -13,7 +13,7 @@ fn a_round_ends_when_a_packet_sent_after_its_beginning_is_delivered() {
     assert_eq!(d.bbr.rounds.next_delivered, d.delivered);
 }
 
-/// Trap of a peer: a 32-bit count of rounds' ends stood still after 4.3 GB.
+/// Bug of another implementation: a 32-bit counter of round ends stopped after 4.3 GB.
 #[test]
 fn rounds_go_on_beyond_32_bits_of_deliveries() {
     let mut d = Driver::cruising(2);
@@ -312,7 +312,7 @@ fn the_window_comes_back_after_probe_rtt() {
     assert_eq!(d.bbr.min_rtt_tick, tick, "the next one comes in ten seconds");
 }
 
-/// Goal: 10 s and 200 ms are whole ticks at every rate that Linux can be built with, as `HZ` and `msecs_to_jiffies` make them.
+/// Goal: 10 s and 200 ms are whole ticks at every `HZ` that Linux supports, as `msecs_to_jiffies` computes them.
 #[test]
 fn spans_are_as_many_ticks_as_in_the_kernel() {
     for (hz, window, hold) in [(100, 1_000, 20), (250, 2_500, 50), (300, 3_000, 60), (1_000, 10_000, 200)] {
@@ -323,7 +323,7 @@ fn spans_are_as_many_ticks_as_in_the_kernel() {
     }
 }
 
-/// Goal: a host with ticks of its own is taken at its word, whatever its clock says.
+/// Goal: a host's own ticks take precedence over its clock.
 #[test]
 fn the_hosts_own_tick_wins() {
     let init = Init { tick: Some(77), ..Init::new(Time::micros(9_000_000)).with_mss(1448).with_seed(1) };
@@ -449,7 +449,7 @@ fn a_sample_of_nothing_delivered_does_not_end_idleness() {
     assert!(!d.bbr.idle_restart);
 }
 
-/// What is `None` is not compared with the kernel, so that each mode must show what belongs to it.
+/// A field that is `None` is not compared with the kernel, so each mode must show the fields that belong to it.
 #[test]
 fn each_mode_shows_what_belongs_to_it() {
     let mut d = Driver::cruising(3);

@@ -20,7 +20,7 @@ fn bandwidth_becomes_bytes_a_second_in_the_kernels_order_of_rounding() {
     assert_eq!(rates, RATES);
 }
 
-/// What Python's integers make of the formula above for the gains 256, 739, 88 and 320.
+/// Results of the formula above in Python's integers, for the gains 256, 739, 88 and 320.
 const RATES: [u64; 4] = [1_433_501, 4_138_115, 492_766, 1_791_876];
 
 #[test]
@@ -34,7 +34,7 @@ fn the_first_pacing_rate_is_high_gain_times_the_initial_window_over_the_handshak
     assert_eq!(Driver::new().bbr.pacing_rate, 1_034_467);
 }
 
-/// Trap of a peer: a first rate of the initial window a millisecond was only ever raised, so it stayed.
+/// Bug of another implementation: a first rate of the initial window per millisecond was only ever raised, so it stayed.
 #[test]
 fn a_first_rate_that_was_guessed_is_replaced_by_the_first_rtt_also_downward() {
     let mut bbr = Bbr1::new(&Bbr1Params::default(), &Init::new(Time::ZERO).with_mss(1448).with_seed(1));
@@ -158,7 +158,7 @@ fn an_ack_that_delivers_nothing_leaves_the_window_alone() {
     assert_eq!(d.bbr.cwnd, 80);
 }
 
-/// In fast recovery since this ACK, with 50 in flight after it.
+/// A flow in fast recovery since this ACK, with 50 packets in flight after it.
 fn recovering() -> Driver {
     let mut d = Driver::cruising(2);
     d.bbr.on_ca_state(CaState::Disorder, CaState::Recovery);
@@ -214,7 +214,7 @@ fn a_window_saved_at_the_first_reduction_is_not_saved_again_when_that_deepens() 
     assert_eq!(d.bbr.prior_cwnd, 80);
 }
 
-/// Trap: the kernel enters ProbeRTT before it saves the window, so an older and larger one stays.
+/// Pitfall: the kernel enters ProbeRTT before it saves the window, so an older and larger one stays.
 #[test]
 fn probe_rtt_keeps_the_larger_of_the_old_and_the_present_window() {
     let mut d = Driver::cruising(4);
@@ -248,7 +248,7 @@ fn the_window_comes_back_when_what_timed_out_is_repaired() {
     assert_eq!(d.bbr.cwnd, 81);
 }
 
-/// A burst of ACKs: `packets` at once where one was expected.
+/// Feeds a burst of ACKs: `packets` at once where one was expected.
 fn burst(d: &mut Driver, packets: u64) {
     d.ack_with(1, |ack| ack.rs.acked_sacked = packets);
 }
@@ -296,13 +296,13 @@ fn an_epoch_ends_when_acks_fall_behind_the_estimate() {
     let mut d = Driver::cruising(2);
     d.ack(1_000_000);
     burst(&mut d, 30);
-    d.ack(32_000); // 32 packets expected by now, 31 had come
+    d.ack(32_000); // 32 packets expected by now, 31 had arrived
     assert_eq!(d.bbr.aggregation.extra_acked(), 31);
     burst(&mut d, 30);
     assert_eq!(d.bbr.aggregation.extra_acked(), 31);
 }
 
-/// What an ACK with this sample adds to the allowance, and to its epoch, when 30 packets come where one was expected.
+/// Returns an ACK's effect on the allowance and its epoch, when 30 packets arrive where one was expected.
 fn learnt(extra_acked_gain: u32, edit: impl FnOnce(&mut Ack)) -> (u32, u64) {
     let mut d = Driver::cruising(2);
     d.ack(1_000_000);
@@ -391,7 +391,7 @@ fn what_the_estimate_explains_is_no_aggregation() {
     let mut d = Driver::cruising(2);
     d.ack(1_000_000);
     d.ack_with(20_000, |ack| ack.rs.acked_sacked = 30);
-    // 31 came, one of them at the epoch's beginning, and 19.99 were expected.
+    // 31 arrived, one of them at the start of the epoch, and 19.99 were expected.
     assert_eq!(d.bbr.aggregation.extra_acked(), 30, "the epoch began anew: one packet is less than twenty");
     d.ack_with(20_000, |ack| ack.rs.acked_sacked = 30);
     assert_eq!(d.bbr.aggregation.extra_acked(), 41);
@@ -432,7 +432,7 @@ fn probe_rtt_is_four_packets_on_the_largest_path() {
 fn before_the_pipe_is_full_the_rate_rises_with_the_estimate_and_the_first_rtt_counts_once() {
     let mut d = Driver::new();
     d.round(1_000);
-    // 1000 packets in 40 ms, times 739/256, less a per cent.
+    // 1000 packets in 40 ms, times 739/256, less one per cent.
     let rate = 1_000 * 25 * 1_448 * 739 / 256 * 99 / 100;
     assert!(d.bbr.pacing_rate <= rate && d.bbr.pacing_rate + 200 > rate, "{} for {rate}", d.bbr.pacing_rate);
     d.bbr.pacing_rate = 200_000_000;

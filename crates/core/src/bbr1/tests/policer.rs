@@ -1,4 +1,4 @@
-//! Long-term bandwidth: what makes a policer, and what does not.
+//! Long-term bandwidth: the conditions under which a policer is detected, and those under which it is not.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -12,7 +12,7 @@ fn interval(d: &mut Driver, rounds: u32, per_round: u64, lost: u64) {
     }
 }
 
-/// The loss with which sampling begins.
+/// The loss that starts the sampling.
 fn first_loss(d: &mut Driver) {
     d.round_with(40, |ack| ack.rs.losses = 1);
 }
@@ -67,7 +67,7 @@ fn intervals_that_differ_by_4_kbit_are_consistent_whatever_their_ratio() {
 fn an_interval_is_at_least_four_rounds() {
     let mut d = Driver::cruising(0);
     first_loss(&mut d);
-    // The round of the first loss is the first one.
+    // The round of the first loss counts as the first one.
     interval(&mut d, 2, 10, 8);
     assert_eq!(d.bbr.lt.bw, 0);
     interval(&mut d, 1, 10, 8);
@@ -158,7 +158,7 @@ fn a_time_out_is_a_loss_that_begins_an_interval() {
     assert!(d.bbr.lt.is_sampling);
 }
 
-/// `end_lt_interval` after `elapsed_ms` with a packet delivered for each lost, and what it left: the rate and whether it goes on.
+/// Runs `end_lt_interval` after `elapsed_ms` with one packet delivered per loss; returns the rate, and true if sampling goes on.
 fn ended_after(elapsed_ms: u64) -> (u64, bool) {
     let mut d = Driver::cruising(0);
     d.bbr.lt.is_sampling = true;
