@@ -1,4 +1,4 @@
-//! CUBIC's window function, Linux's fixed point, with RFC 9438's rules where they differ as parameters.
+//! CUBIC's window function in Linux's fixed point; RFC 9438's rules are parameters where they differ.
 //! Spec: RFC 9438; Linux 6.12 `tcp_cubic.c`. The window itself belongs to `loss_based`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -11,13 +11,13 @@ use crate::shared::last_moment_of;
 use crate::units::{MICROS_PER_SEC, Time};
 use crate::wide;
 
-/// β's unit. Source: Linux `BICTCP_BETA_SCALE`.
+/// Unit of β. Source: Linux `BICTCP_BETA_SCALE`.
 const BETA_SCALE: u64 = 1024;
-/// The cubic function counts time in 1/1024 s. Source: Linux `BICTCP_HZ` = 10.
+/// Time unit of the cubic function: 1/1024 s. Source: Linux `BICTCP_HZ` = 10.
 const TIME_SHIFT: u32 = 10;
-/// The window may grow by half in a round at most: one packet for two ACKed. Source: Linux; RFC 9438 target ≤ 1.5 cwnd.
+/// The window may grow by at most half per round: one packet for two ACKed. Source: Linux; RFC 9438 target ≤ 1.5 cwnd.
 const MIN_ACKS_PER_INCREASE: u64 = 2;
-/// Without a known maximum: 5 % a round. Source: Linux `bictcp_update`.
+/// Growth without a known maximum: 5 % per round. Source: Linux `bictcp_update`.
 const ACKS_PER_INCREASE_UNKNOWN: u64 = 20;
 /// RTT samples right after a reduction describe the old queue. Source: Linux `cubictcp_acked` (HZ).
 const IGNORE_RTT_US: u64 = MICROS_PER_SEC;
@@ -46,7 +46,7 @@ params! {
     }
 }
 
-/// How slow start is watched.
+/// Detector that may end slow start.
 #[derive(Clone, Copy, Debug)]
 enum SlowStart {
     Plain,
@@ -54,7 +54,7 @@ enum SlowStart {
     PlusPlus(HyStartPlusPlus),
 }
 
-/// Everything a CUBIC flow remembers, by the names of Linux's `struct bictcp`, for a comparison with a real kernel.
+/// State of a CUBIC flow under the names of Linux's `struct bictcp`, for comparison with a real kernel.
 #[cfg(feature = "inside")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,25 +79,25 @@ pub struct CubicInside {
     pub ack_cnt: u64,
     /// `tcp_cwnd`.
     pub tcp_cwnd: u64,
-    /// HyStart's part, where Linux's own HyStart runs.
+    /// HyStart's state, where Linux's own HyStart runs.
     pub hystart: Option<HyStartInside>,
 }
 
-/// CUBIC's memory.
+/// State of CUBIC.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     p: CubicParams,
     /// ACKs for one more packet.
     count: u64,
     last_max_cwnd: u32,
-    /// The window before the last reduction (RFC 9438's `cwnd_prior`), which fast convergence leaves alone.
+    /// The window before the last reduction (RFC 9438's `cwnd_prior`), unchanged by fast convergence.
     prior_cwnd: u32,
     last_cwnd: u32,
     last_tick: u64,
     origin: u32,
     k: u64,
     delay_min_us: u64,
-    /// Tick of the present epoch's start; 0 for none.
+    /// Tick at which the present epoch started; 0 for none.
     epoch_start: u64,
     acked_in_epoch: u64,
     reno_cwnd: u64,
@@ -105,7 +105,7 @@ pub(crate) struct Cubic {
     now: Present,
 }
 
-/// The present tick, and the moments of which it is known that they belong to it; at first none.
+/// The present tick, and the range of time known to belong to it; empty at first.
 #[derive(Clone, Copy, Debug)]
 struct Present {
     tick: u64,
@@ -138,17 +138,17 @@ impl Cubic {
         }
     }
 
-    /// The same with nothing known yet.
+    /// Returns a flow with the same parameters and empty state.
     pub(crate) fn renewed(&self, now: Time) -> Self {
         Self::new(&self.p, now)
     }
 
-    /// Ticks since the start of time, never 0: the host's own, else by `now`.
+    /// Ticks since time 0, never 0: the host's own, else by `now`.
     fn tick(&self, now: Time, host: Option<u64>) -> u64 {
         host.unwrap_or_else(|| self.ticks(now.as_micros()) + 1)
     }
 
-    /// The same at an ACK, without a division as long as the tick lasts.
+    /// The tick at an ACK, without a division as long as the tick lasts.
     fn tick_of(&mut self, ack: &Ack) -> u64 {
         if ack.tick.is_some() || ack.now < self.now.from || ack.now > self.now.to {
             let tick = self.tick(ack.now, ack.tick);
@@ -160,7 +160,7 @@ impl Cubic {
         self.now.tick
     }
 
-    /// Ticks in a span, rounded down. Whole seconds apart, so that no time overflows.
+    /// Ticks in a span, rounded down. Whole seconds are converted separately, so that no time overflows.
     fn ticks(&self, span_us: u64) -> u64 {
         let hz = u64::from(self.p.hz);
         (span_us / MICROS_PER_SEC) * hz + (span_us % MICROS_PER_SEC) * hz / MICROS_PER_SEC
@@ -175,7 +175,7 @@ impl Cubic {
         let rtt_us = rtt_us.max(1);
         let is_least = self.delay_min_us == 0 || rtt_us < self.delay_min_us;
         if !is_least && !in_slow_start {
-            return false; // as most ACKs find it: nothing to learn
+            return false; // the case for most ACKs: no new information
         }
         if self.epoch_start != 0 {
             let since_epoch = self.tick_of(ack).saturating_sub(self.epoch_start);
@@ -196,7 +196,7 @@ impl Cubic {
         }
     }
 
-    /// By how many packets slow start grows for `acked` of them, where the host paces or does not.
+    /// Returns the packets by which slow start grows for `acked` of them, with or without a pacing host.
     pub(crate) fn slow_start_step(&mut self, acked: u32, paced: bool) -> u32 {
         match &mut self.slow_start {
             SlowStart::PlusPlus(hystart) => hystart.step(acked, paced),
@@ -204,7 +204,7 @@ impl Cubic {
         }
     }
 
-    /// How many ACKed packets one more packet takes now.
+    /// Returns the number of ACKed packets needed for growth by one packet.
     // spec: Linux bictcp_update
     pub(crate) fn acks_per_increase(&mut self, ack: &Ack, cwnd: u32, acked: u32) -> u32 {
         self.acked_in_epoch += u64::from(acked);
@@ -244,7 +244,7 @@ impl Cubic {
         }
     }
 
-    /// How far ahead of now the curve is looked up, so that growth over the next RTT leads there.
+    /// Lookahead on the curve: growth over the next RTT leads to the window at that time.
     // spec: RFC 9438 §4.2, a smoothed RTT; Linux bictcp_update, the smallest.
     fn ahead_us(&self, ack: &Ack) -> u64 {
         match ack.srtt {
@@ -253,7 +253,7 @@ impl Cubic {
         }
     }
 
-    /// ACKs for one more packet by the cubic function, `ahead_us` from now.
+    /// Returns the ACKs needed for one more packet by the cubic function, `ahead_us` from now.
     fn cubic_count(&self, tick: u64, cwnd: u32, ahead_us: u64) -> u64 {
         let hz = u64::from(self.p.hz).max(1);
         let rtt_ticks = self.ticks(ahead_us.saturating_add(MICROS_PER_SEC / hz - 1));
@@ -271,7 +271,7 @@ impl Cubic {
         if self.last_max_cwnd == 0 { count.min(ACKS_PER_INCREASE_UNKNOWN) } else { count }
     }
 
-    /// The window that Reno would have by now sets a floor under the growth.
+    /// Sets a floor under the growth: the window that Reno would have by now.
     fn reno_friendliness(&mut self, cwnd: u32) {
         let cwnd = u64::from(cwnd);
         // One packet for every cwnd·(1+β)/(3(1−β)) ACKed, in eighths as Linux rounds it (15/8).
@@ -289,7 +289,7 @@ impl Cubic {
         }
     }
 
-    /// The threshold after a loss at this window.
+    /// Returns the threshold after a loss at this window.
     // spec: Linux cubictcp_recalc_ssthresh; RFC 9438 §4.6, §4.7
     pub(crate) fn recalc_ssthresh(&mut self, cwnd: u32) -> u32 {
         if let SlowStart::PlusPlus(hystart) = &mut self.slow_start {
@@ -306,7 +306,7 @@ impl Cubic {
         ((u64::from(cwnd) * beta / BETA_SCALE) as u32).max(2)
     }
 
-    /// Everything it remembers.
+    /// Returns the complete state.
     #[cfg(feature = "inside")]
     pub(crate) const fn inside(&self) -> CubicInside {
         CubicInside {
@@ -327,10 +327,10 @@ impl Cubic {
         }
     }
 
-    /// A time-out forgets everything but the parameters.
+    /// Resets everything but the parameters after a time-out.
     // spec: Linux cubictcp_state
     pub(crate) fn on_rto(&mut self, ack: &Ack) {
-        // The window before the reduction was told with it, and is no part of the curve.
+        // The window before the reduction was set together with it, and is no part of the curve.
         *self = Self { prior_cwnd: self.prior_cwnd, ..Self::new(&self.p, ack.now) };
         match &mut self.slow_start {
             SlowStart::Plain => {}
@@ -339,7 +339,7 @@ impl Cubic {
         }
     }
 
-    /// Idle time does not count as time since the loss.
+    /// Excludes idle time from the time since the loss.
     // spec: Linux cubictcp_cwnd_event
     pub(crate) fn on_tx_start(&mut self, start: &TxStart) {
         if self.epoch_start == 0 {
@@ -355,15 +355,15 @@ fn clamp_count(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Cube roots of 0 to 63 in 1/64, less a bias that the rounding of [`linux_cube_root`] takes back.
-/// Source: Linux `cubic_root`, whose values they are.
+/// Cube roots of 0 to 63 in 1/64, less a bias that the rounding of [`linux_cube_root`] compensates.
+/// Source: the values of Linux `cubic_root`.
 const CUBE_ROOTS: [u8; 64] = [
     0, 54, 54, 54, 118, 118, 118, 118, 123, 129, 134, 138, 143, 147, 151, 156, 157, 161, 164, 168, 170, 173, 176, 179,
     181, 185, 187, 190, 192, 194, 197, 199, 200, 202, 204, 206, 209, 211, 213, 215, 217, 219, 221, 222, 224, 225, 227,
     229, 231, 232, 234, 236, 237, 239, 240, 242, 244, 245, 246, 248, 250, 251, 252, 254,
 ];
 
-/// The kernel's cube root: a table and one step of Newton's, some 0.2 % off. K, and so the curve, inherits that.
+/// The kernel's cube root: a table and one Newton step, some 0.2 % off. K, and so the curve, inherits that error.
 // spec: Linux cubic_root
 fn linux_cube_root(value: u64) -> u64 {
     let table = |index: u64| u64::from(CUBE_ROOTS[(index & 63) as usize]);
@@ -377,8 +377,8 @@ fn linux_cube_root(value: u64) -> u64 {
     ((2 * guess + (quotient & u64::from(u32::MAX))) * 341) >> 10
 }
 
-/// Steps of Newton's that find every root of 64 bits: from twice the root at most, the error squares. A bound, so that BPF's
-/// verifier sees an end.
+/// Newton steps that suffice for every root of 64 bits: from at most twice the root, the error squares. A bound, so that BPF's
+/// verifier sees that the loop ends.
 const NEWTON_STEPS: u32 = 8;
 
 /// Integer cube root, rounded down.
@@ -386,7 +386,7 @@ fn cube_root(value: u64) -> u64 {
     if value == 0 {
         return 0;
     }
-    // Newton from above: the start is at least the root, so the sequence falls until it is the root.
+    // Newton's method from above: the start is at least the root, so the sequence falls until it reaches the root.
     let bits = 64 - value.leading_zeros();
     let mut root = 1u64 << bits.div_ceil(3);
     for _ in 0..NEWTON_STEPS {

@@ -1,19 +1,19 @@
-//! Loss recovery for hosts that have no such state machine: an episode lasts until a packet sent after its beginning is delivered.
+//! Loss recovery for hosts without such a state machine: an episode lasts until a packet sent after its start is delivered.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::units::Time;
 
-/// What a delivery means to the episode.
+/// Effect of a delivery on the episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Nothing,
-    /// It is over.
+    /// The episode is over.
     Over,
-    /// Nothing that it took for lost was.
+    /// None of the packets taken for lost was lost.
     Undone,
 }
 
-/// The present episode, if there is one.
+/// The present loss episode, if there is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Episode {
     began: Option<Time>,
@@ -35,7 +35,7 @@ impl Episode {
         self.missing = u64::MAX;
     }
 
-    /// A packet sent at `sent` is the newest that an ACK delivers, and so many that had been marked lost are among them.
+    /// Handles an ACK whose newest packet was sent at `sent`, with `late` packets delivered that had been marked lost.
     #[inline]
     pub(crate) fn on_delivered(&mut self, sent: Time, late: u64) -> Outcome {
         let Some(began) = self.began else {

@@ -1,12 +1,12 @@
-//! What a host tells of one connection: plain values, which can grow.
-//! Volumes stand in the algorithm's own unit where an algorithm reads them: bytes by the draft, packets by the kernel.
+//! Events of one connection as an algorithm reads them: plain structs that may gain fields.
+//! Volumes are in the algorithm's own unit where an algorithm reads them: bytes by the draft, packets by the kernel.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::sampler::RateSample;
 use crate::units::{Rate, Span, Time};
 
-/// The host's loss-recovery state, in Linux's words (`tcp_ca_state`), ordered as there. Exhaustive: a host maps its own states to
-/// these, and the compiler tells it of one that it left out; Linux has had the same five since 2.4.
+/// The host's loss-recovery state, with Linux's names (`tcp_ca_state`) in Linux's order. Exhaustive: a host maps its own states to
+/// these, and the compiler reports one that it left out; Linux has had the same five since 2.4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaState {
     /// Nothing unusual.
@@ -22,7 +22,7 @@ pub enum CaState {
     Loss,
 }
 
-/// Start of an algorithm: a moment, with defaults for all that a host does not set.
+/// Start of an algorithm: the present time, with defaults for everything that a host does not set.
 ///
 /// ```
 /// use bbrlab_core::{Init, Time};
@@ -32,7 +32,7 @@ pub enum CaState {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Init {
-    /// Now.
+    /// The present time.
     pub now: Time,
     /// Payload bytes of a full packet; 0 is taken for 1.
     pub mss: u32,
@@ -46,23 +46,24 @@ pub struct Init {
     pub cwnd_clamp: u32,
     /// Upper bound of the pacing rate (Linux `SO_MAX_PACING_RATE`).
     pub max_pacing_rate: Option<Rate>,
-    /// The transport can report more than one loss a round trip: SACK, or QUIC's ranges.
+    /// True if the transport can report more than one loss per round trip: SACK, or QUIC's ranges.
     pub selective_acks: bool,
-    /// Smallest RTT so far, where the host knows one apart from `srtt`.
+    /// Smallest RTT so far, where the host has one besides `srtt`.
     pub min_rtt: Option<Span>,
     /// Volume delivered so far, in the algorithm's unit: Linux counts the SYN as one packet.
     pub delivered: u64,
-    /// When the newest was delivered, µs.
+    /// Time at which the newest of it was delivered, µs.
     pub delivered_time_us: u64,
     /// Volume marked lost so far.
     pub lost: u64,
-    /// The host's own tick count, where it has one (Linux `tcp_jiffies32`); else it is computed from `now`.
+    /// The host's own tick count, if it has one (Linux `tcp_jiffies32`); else it is computed from `now`.
     pub tick: Option<u64>,
 }
 
 impl Init {
-    /// Full packets of 1200 bytes, the least that QUIC allows (RFC 9000 §14.1), and Linux's usual start: ten packets, no bound on
-    /// window or rate, SACK. The seed is 0: give each connection its own by [`Init::with_seed`].
+    /// Creates an `Init` with full packets of 1200 bytes, the minimum of QUIC (RFC 9000 §14.1), and Linux's usual
+    /// start: ten packets,
+    /// no bound on window or rate, SACK. The seed is 0: give each connection its own by [`Init::with_seed`].
     pub const fn new(now: Time) -> Self {
         Self {
             now,
@@ -81,14 +82,14 @@ impl Init {
         }
     }
 
-    /// Payload bytes of a full packet; 0 is taken for 1.
+    /// Sets the payload bytes of a full packet; 0 is taken for 1.
     #[must_use]
     pub const fn with_mss(mut self, bytes: u32) -> Self {
         self.mss = bytes;
         self
     }
 
-    /// Seed of the algorithm's random numbers. Connections with different seeds probe at different times.
+    /// Sets the seed of the algorithm's random numbers. Connections with different seeds probe at different times.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -100,13 +101,13 @@ impl Init {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Ack {
-    /// Now.
+    /// The present time.
     pub now: Time,
     /// The delivery-rate sample.
     pub rs: RateSample,
     /// Volume delivered so far (draft: `C.delivered`).
     pub delivered: u64,
-    /// When the newest was delivered, µs (draft: `C.delivered_time`).
+    /// Time at which the newest of it was delivered, µs (draft: `C.delivered_time`).
     pub delivered_time_us: u64,
     /// Volume marked lost so far (draft: `C.lost`).
     pub lost: u64,
@@ -116,23 +117,23 @@ pub struct Ack {
     pub ca_state: CaState,
     /// Smoothed RTT.
     pub srtt: Option<Span>,
-    /// When the pacer will next let a packet go (Linux `tcp_wstamp_ns`); any past time if it would now.
+    /// Time at which the pacer will next let a packet go (Linux `tcp_wstamp_ns`); any past time if it would now.
     pub edt: Time,
-    /// Oldest unacknowledged packet, or a count that moves like it: rounds of RTT samples end by it.
+    /// Oldest unacknowledged packet, or a count that advances like it: rounds of RTT samples are delimited by it.
     pub una: u64,
-    /// Next new packet, or a count that moves like it.
+    /// Next new packet, or a count that advances like it.
     pub next: u64,
-    /// The cumulative ACK advanced.
+    /// True if the cumulative ACK advanced.
     pub advanced: bool,
-    /// The window was the limit in the last round (Linux `tcp_is_cwnd_limited`).
+    /// True if the window was the limit in the last round (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Packets outstanding: sent and not cumulatively acknowledged.
     pub packets_out: u32,
-    /// The host paces even algorithms that did not ask for it.
+    /// True if the host paces even algorithms that do not require it.
     pub paced: bool,
-    /// Growth is allowed on this ACK (Linux `tcp_may_raise_cwnd`): data was acknowledged in order.
+    /// True if growth is allowed on this ACK (Linux `tcp_may_raise_cwnd`): data was acknowledged in order.
     pub may_raise_cwnd: bool,
-    /// The host's own tick count, where it has one (Linux `tcp_jiffies32`); else it is computed from `now`.
+    /// The host's own tick count, if it has one (Linux `tcp_jiffies32`); else it is computed from `now`.
     pub tick: Option<u64>,
 }
 
@@ -140,19 +141,19 @@ pub struct Ack {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Lost {
-    /// Now.
+    /// The present time.
     pub now: Time,
-    /// The place of the first: what begins where the last loss ended belongs to the same gap.
+    /// Sequence position of the first packet: a loss that begins where the last one ended belongs to the same gap.
     pub seq: u64,
-    /// How many packets.
+    /// Number of packets.
     pub packets: u32,
     /// Their volume (draft: `P.data_length`; Linux `tcp_skb_pcount`).
     pub volume: u64,
-    /// Volume in flight right after they were sent, itself included (draft: `P.tx_in_flight`).
+    /// Volume in flight right after they were sent, including themselves (draft: `P.tx_in_flight`).
     pub tx_in_flight: u64,
-    /// Volume marked lost since they were sent, itself included (draft: `C.lost` − `P.lost`).
+    /// Volume marked lost since they were sent, including themselves (draft: `C.lost` − `P.lost`).
     pub lost: u64,
-    /// The application was the limit when they were sent.
+    /// True if the application was the limit when they were sent.
     pub is_app_limited: bool,
     /// Volume delivered so far.
     pub delivered: u64,
@@ -162,22 +163,22 @@ pub struct Lost {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct TxStart {
-    /// Now.
+    /// The present time.
     pub now: Time,
     /// Volume delivered so far.
     pub delivered: u64,
-    /// The application was what left the path empty.
+    /// True if the path was empty because of the application.
     pub app_limited: bool,
     /// Time since the last packet was sent.
     pub idle: Span,
-    /// When the newest was delivered, µs.
+    /// Time at which the newest of it was delivered, µs.
     pub delivered_time_us: u64,
     /// Smoothed RTT.
     pub srtt: Option<Span>,
     /// The retransmission time-out.
     pub rto: Span,
-    /// Nothing at all is outstanding.
+    /// True if nothing at all is outstanding.
     pub none_outstanding: bool,
-    /// The host's own tick count, where it has one; else it is computed from `now`.
+    /// The host's own tick count, if it has one; else it is computed from `now`.
     pub tick: Option<u64>,
 }

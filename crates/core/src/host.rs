@@ -1,22 +1,22 @@
-//! What a host says, and how little of it it needs to know: packets sent, one ACK, losses.
+//! Input types of [`crate::Controller`]: packets sent, one ACK, losses.
 //!
-//! Every type here begins with what any transport knows; the rest is optional, has a documented default, and is added by a method.
+//! Each type starts from what any transport has; all else is optional, has a documented default, and is set by a method.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::sampler::Token;
 use crate::units::{Span, Time};
 
-/// What is in flight: sent, and neither delivered nor marked lost. Bytes and packets, and never more: hosts write it as a literal.
+/// Volume in flight: sent, and neither delivered nor marked lost. Bytes and packets only, for good: hosts write it as a literal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flight {
-    /// Bytes that the controller counts: payload in TCP, whole packets in QUIC, but always the same.
+    /// Bytes as the controller counts them: payload in TCP, whole packets in QUIC, but always the same.
     pub bytes: u64,
     /// Packets.
     pub packets: u32,
 }
 
 impl Flight {
-    /// Nothing.
+    /// Nothing in flight.
     pub const NONE: Self = Self { bytes: 0, packets: 0 };
 
     #[inline]
@@ -24,7 +24,7 @@ impl Flight {
         Self { bytes: self.bytes.saturating_add(bytes), packets: self.packets.saturating_add(packets) }
     }
 
-    /// Without these; never less than nothing.
+    /// Subtracts these, saturating at zero.
     #[inline]
     pub(crate) const fn without(self, bytes: u64, packets: u64) -> Self {
         let packets = if packets > self.packets as u64 { 0 } else { self.packets - packets as u32 };
@@ -32,43 +32,43 @@ impl Flight {
     }
 }
 
-/// One packet, or one burst of packets, that leaves. A packet of no bytes (an ACK alone) is not in flight and changes nothing.
+/// One packet, or one burst of packets, that leaves. A packet of no bytes (a pure ACK) is not in flight and changes nothing.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Sent {
-    /// Bytes of all of it.
+    /// Total bytes.
     pub bytes: u32,
-    /// Packets in it.
+    /// Number of packets.
     pub packets: u32,
-    /// It repeats data that was sent before.
+    /// True if it repeats data that was sent before.
     pub is_retransmit: bool,
-    /// What was in flight before it, by the host's own count; by default the controller counts.
+    /// Volume in flight before it, by the host's own count; by default the controller counts.
     pub in_flight: Option<Flight>,
-    /// Nothing sent earlier awaits an answer; by default, nothing is in flight.
+    /// True if nothing sent earlier awaits an ACK; by default, if nothing is in flight.
     pub none_outstanding: Option<bool>,
 }
 
 impl Sent {
-    /// One packet.
+    /// One packet of this size.
     #[inline]
     pub const fn packet(bytes: u32) -> Self {
         Self::burst(1, bytes)
     }
 
-    /// Several packets that leave as one, of so many bytes in all; its parts share a token.
+    /// Several packets that leave as one, with this total of bytes; its parts share a token.
     #[inline]
     pub const fn burst(packets: u32, bytes: u32) -> Self {
         Self { bytes, packets, is_retransmit: false, in_flight: None, none_outstanding: None }
     }
 
-    /// It repeats what was sent before.
+    /// Marks it as a repetition of data sent before.
     #[inline]
     pub const fn retransmission(mut self) -> Self {
         self.is_retransmit = true;
         self
     }
 
-    /// For a host that keeps its own count of what is in flight.
+    /// Sets the volume in flight, for a host that keeps its own count.
     #[inline]
     pub const fn with_in_flight(mut self, before: Flight, none_outstanding: bool) -> Self {
         self.in_flight = Some(before);
@@ -81,32 +81,33 @@ impl Sent {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Their token.
+    /// Token of the packets.
     pub token: Token,
-    /// Where they stand: packet number, or place in the stream. What begins where the last loss ended belongs to the same gap.
+    /// Position of the first: packet number, or offset in the stream. A loss that begins where the last one ended
+    /// belongs to the same gap.
     pub number: u64,
-    /// How many.
+    /// Number of packets.
     pub packets: u32,
-    /// Bytes of all of them.
+    /// Total bytes.
     pub bytes: u32,
-    /// A timer found it, not an ACK: it counts, but belongs to no ACK's sample.
+    /// True if a timer detected it, not an ACK: it counts, but belongs to no ACK's sample.
     pub by_timer: bool,
 }
 
 impl Loss {
-    /// One packet. A host without numbers says 0: each packet is then a gap of its own.
+    /// One lost packet. A host without packet numbers passes 0: each packet is then a gap of its own.
     #[inline]
     pub const fn packet(token: &Token, number: u64) -> Self {
         Self { token: *token, number, packets: 1, bytes: token.bytes(), by_timer: false }
     }
 
-    /// Consecutive packets of one burst, the first of which has this number.
+    /// Consecutive packets of one burst; `number` is that of the first.
     #[inline]
     pub const fn run(token: &Token, number: u64, packets: u32, bytes: u32) -> Self {
         Self { token: *token, number, packets, bytes, by_timer: false }
     }
 
-    /// Found by a timer.
+    /// Marks it as detected by a timer.
     #[inline]
     pub const fn by_timer(mut self) -> Self {
         self.by_timer = true;
@@ -114,7 +115,7 @@ impl Loss {
     }
 }
 
-/// One ACK as the host reads it: what it delivers. Made by [`crate::Controller::begin_ack`], handed to [`crate::Controller::on_delivered`].
+/// Deliveries of one ACK. Created by [`crate::Controller::begin_ack`], passed to [`crate::Controller::on_delivered`].
 #[derive(Debug)]
 #[must_use = "hand it to Controller::on_delivered"]
 pub struct AckBatch {
@@ -123,10 +124,10 @@ pub struct AckBatch {
     /// Delivered for the first time.
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
-    /// Of these, what had been marked lost before: it is in flight no more.
+    /// The part of it that had been marked lost before, and so is no longer in flight.
     pub(crate) late_bytes: u64,
     pub(crate) late_packets: u64,
-    /// Bytes of which the host does not know the packets.
+    /// Bytes whose number of packets the host does not report.
     pub(crate) uncounted_bytes: u64,
     pub(crate) newest: Token,
     pub(crate) number: u64,
@@ -148,13 +149,15 @@ impl AckBatch {
         }
     }
 
-    /// A packet was reported delivered for the first time. `number` orders packets sent at the same moment: packet number, or place.
+    /// Adds a packet that is delivered for the first time. `number` orders packets sent at the same time: packet
+    /// number, or position.
     #[inline]
     pub fn delivered(&mut self, token: &Token, number: u64) {
         self.delivered_run(1, token.bytes().into(), token, number);
     }
 
-    /// Several packets were reported delivered for the first time, of which this is the newest: by its time of sending, then by `number`.
+    /// Adds packets that are delivered for the first time. `newest` is the newest of them: by its time of sending, then
+    /// by `number`.
     #[inline]
     pub fn delivered_run(&mut self, packets: u64, bytes: u64, newest: &Token, number: u64) {
         if self.take_newest(newest, number) {
@@ -163,7 +166,7 @@ impl AckBatch {
         }
     }
 
-    /// So many bytes were reported delivered for the first time; all that is known of their packets is the newest one.
+    /// Adds bytes that are delivered for the first time, for a host that reports only the newest of their packets.
     pub fn delivered_bytes(&mut self, bytes: u64, newest: &Token) {
         if self.take_newest(newest, 0) {
             self.bytes = self.bytes.saturating_add(bytes);
@@ -171,8 +174,8 @@ impl AckBatch {
         }
     }
 
-    /// A packet that had been reported lost was reported delivered after all. Where that shows that the whole episode was a mistake,
-    /// the controller takes its reduction back.
+    /// Adds a packet that is delivered although it had been reported lost. If this shows that the whole episode was a mistake,
+    /// the controller undoes its reduction.
     pub fn delivered_late(&mut self, token: &Token, number: u64) {
         if self.take_newest(token, number) {
             let bytes = u64::from(token.bytes());
@@ -183,13 +186,13 @@ impl AckBatch {
         }
     }
 
-    /// Packets that it delivers so far.
+    /// Number of packets delivered so far by this ACK.
     #[inline]
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// False: a token of another path, or of none.
+    /// Takes a token as the newest if it is; false for a token of another path, or of none.
     #[inline]
     fn take_newest(&mut self, token: &Token, number: u64) -> bool {
         if token.epoch() != self.epoch {
@@ -204,9 +207,9 @@ impl AckBatch {
 }
 
 /// An ACK whose deliveries are counted, and which [`crate::Controller::on_ack`] ends. Losses, marks and changes of the host's
-/// recovery state that belong to it come in between.
+/// recovery state that belong to the ACK come in between.
 ///
-/// The controller ends an ACK that its host dropped when the next one is delivered, as if by [`AckInfo::NONE`]; one handed to
+/// If the host drops it, the next delivery ends the ACK as if by [`AckInfo::NONE`]; passing it to
 /// [`crate::Controller::on_ack`] after that changes nothing.
 #[derive(Debug)]
 #[must_use = "end the ACK with Controller::on_ack"]
@@ -217,7 +220,7 @@ pub struct OpenAck {
     pub(crate) packets: u64,
 }
 
-/// Data that the end of an ACK needs of its beginning.
+/// Data passed from the start of an ACK to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckStart {
     pub(crate) now: Time,
@@ -226,58 +229,58 @@ pub(crate) struct AckStart {
 }
 
 impl OpenAck {
-    /// Packets that it delivers.
+    /// Number of packets delivered by this ACK.
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 }
 
-/// What an ACK says of the RTT.
+/// RTT information of an ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AckRtt {
-    /// The time since the newest packet that it delivers was sent, unless that was a retransmission.
+    /// Time since the newest packet that it delivers was sent, unless that was a retransmission.
     #[default]
     Newest,
-    /// Nothing.
+    /// No RTT.
     None,
-    /// What the host measured.
+    /// RTTs measured by the host.
     Measured {
-        /// Of the newest packet, which the receiver delayed least: the algorithm's sample.
+        /// RTT of the newest packet, which the receiver delayed least: the algorithm's sample.
         newest: Option<Span>,
-        /// Of the oldest packet, which includes the receiver's delay: the time-out's sample.
+        /// RTT of the oldest packet, which includes the receiver's delay: the time-out's sample.
         oldest: Option<Span>,
     },
 }
 
-/// The end of an ACK: what the host knows besides its packets. Each default is what can be had without the host.
+/// End of an ACK: what the host reports besides packets. Each default needs no help from the host.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct AckInfo {
-    /// The RTT.
+    /// RTT information.
     pub rtt: AckRtt,
-    /// What was in flight before and is after this ACK, by the host's own count; by default the controller counts.
+    /// Volume in flight before and after this ACK, by the host's own count; by default the controller counts.
     pub in_flight: Option<(Flight, Flight)>,
     /// Packets sent and not cumulatively acknowledged (TCP); by default those in flight.
     pub packets_out: Option<u32>,
-    /// Oldest unacknowledged and next new packet (TCP), by which RTT rounds end; by default counts of what is delivered.
+    /// Oldest unacknowledged and next new packet (TCP), which delimit RTT rounds; by default counts of delivered packets.
     pub una_next: Option<(u64, u64)>,
-    /// The cumulative ACK did not advance (TCP).
+    /// True if the cumulative ACK did not advance (TCP).
     pub is_duplicate: bool,
-    /// The receiver may have delayed this ACK: it is for one packet, shorter than the largest.
+    /// True if the receiver may have delayed this ACK: it is for one packet, shorter than the largest.
     pub is_ack_delayed: bool,
-    /// Whether the window was the limit in the last round; by default the controller watches.
+    /// True if the window was the limit in the last round; by default the controller determines it.
     pub cwnd_limited: Option<bool>,
-    /// Whether loss-based windows may grow on this ACK (Linux `tcp_may_raise_cwnd`); by default if it delivers something.
+    /// True if loss-based windows may grow on this ACK (Linux `tcp_may_raise_cwnd`); by default if it delivers something.
     pub may_raise_cwnd: Option<bool>,
-    /// When the pacer lets the next packet go; by default now.
+    /// Time at which the pacer lets the next packet go; by default now.
     pub edt: Option<Time>,
-    /// The host does not pace algorithms that did not ask for it.
+    /// True if the host does not pace algorithms that do not require it.
     pub is_unpaced: bool,
 }
 
 impl AckInfo {
-    /// The host measured this RTT, of the newest packet.
+    /// An RTT of the newest packet, measured by the host.
     #[inline]
     pub const fn rtt(span: Span) -> Self {
         let mut info = Self::NONE;
@@ -285,7 +288,7 @@ impl AckInfo {
         info
     }
 
-    /// The host knows nothing.
+    /// No information from the host.
     pub const NONE: Self = Self {
         rtt: AckRtt::Newest,
         in_flight: None,
@@ -299,14 +302,14 @@ impl AckInfo {
         is_unpaced: false,
     };
 
-    /// When the pacer lets the next packet go.
+    /// Sets the time at which the pacer lets the next packet go.
     #[inline]
     pub const fn with_edt(mut self, edt: Time) -> Self {
         self.edt = Some(edt);
         self
     }
 
-    /// Whether the window was the limit in the last round.
+    /// Sets `cwnd_limited`: true if the window was the limit in the last round.
     #[inline]
     pub const fn with_cwnd_limited(mut self, is_limited: bool) -> Self {
         self.cwnd_limited = Some(is_limited);
@@ -314,18 +317,18 @@ impl AckInfo {
     }
 }
 
-/// What a host remembers of a path between connections ([`crate::Controller::resume`]).
+/// Properties of a path that a host stores between connections ([`crate::Controller::resume`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RememberedPath {
-    /// Bandwidth, of payload.
+    /// Bandwidth in payload.
     pub bw: crate::units::Rate,
     /// Smallest RTT.
     pub min_rtt: Span,
 }
 
 impl RememberedPath {
-    /// What was measured before.
+    /// Earlier measurements of the path.
     pub const fn new(bw: crate::units::Rate, min_rtt: Span) -> Self {
         Self { bw, min_rtt }
     }

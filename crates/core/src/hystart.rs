@@ -1,27 +1,27 @@
-//! HyStart (Linux's classic form) and HyStart++ (RFC 9406): end slow start on rising delay, before loss.
+//! HyStart (Linux's classic form) and HyStart++ (RFC 9406), which end slow start on rising delay, before loss.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::event::Ack;
 use crate::units::{MICROS_PER_SEC, Time};
 
-/// Below this window neither detector speaks. Source: Linux `hystart_low_window`.
+/// Window below which neither detector acts. Source: Linux `hystart_low_window`.
 const LOW_WINDOW: u32 = 16;
-/// ACKs closer than this belong to one train, µs. Source: Linux `hystart_ack_delta_us`.
+/// Largest gap between ACKs of one train, µs. Source: Linux `hystart_ack_delta_us`.
 const ACK_DELTA_US: u64 = 2_000;
-/// RTT samples that make a round's minimum. Source: Linux `HYSTART_MIN_SAMPLES`; RFC 9406 N_RTT_SAMPLE.
+/// RTT samples needed for a round's minimum. Source: Linux `HYSTART_MIN_SAMPLES`; RFC 9406 N_RTT_SAMPLE.
 const MIN_SAMPLES: u32 = 8;
 /// Bounds on the tolerated rise of delay, µs. Source: Linux `HYSTART_DELAY_MIN/MAX`; RFC 9406 MIN/MAX_RTT_THRESH.
 const DELAY_BOUNDS_US: (u64, u64) = (4_000, 16_000);
-/// Largest burst of the sender, whose time an ACK train may be longer by, bytes. Source: Linux `hystart_ack_delay`.
+/// Largest burst of the sender, in bytes; an ACK train may be longer by its duration. Source: Linux `hystart_ack_delay`.
 const GSO_MAX_SIZE: u64 = 65_536;
-/// Growth in conservative slow start is this much slower. Source: RFC 9406 CSS_GROWTH_DIVISOR.
+/// Divisor of the growth in conservative slow start. Source: RFC 9406 CSS_GROWTH_DIVISOR.
 const CSS_GROWTH_DIVISOR: u32 = 4;
-/// Packets by which a sender that does not pace may grow at an ACK. Source: RFC 9406 L.
+/// Packets by which a sender that does not pace may grow per ACK. Source: RFC 9406 L.
 const UNPACED_LIMIT: u32 = 8;
 /// Rounds of conservative slow start. Source: RFC 9406 CSS_ROUNDS.
 const CSS_ROUNDS: u32 = 5;
 
-/// What HyStart remembers, by the names of Linux's `struct bictcp`.
+/// State of HyStart under the names of Linux's `struct bictcp`.
 #[cfg(feature = "inside")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -64,7 +64,7 @@ impl HyStart {
         }
     }
 
-    /// Everything it remembers.
+    /// Returns the complete state.
     #[cfg(feature = "inside")]
     pub(crate) const fn inside(&self) -> HyStartInside {
         HyStartInside {
@@ -77,7 +77,7 @@ impl HyStart {
         }
     }
 
-    // spec: Linux bictcp_hystart_reset. `found` is false here: what was found ends every round's search.
+    // spec: Linux bictcp_hystart_reset. `found` is false here: once found, no further round searches.
     pub(crate) const fn begin_round(&mut self, ack: &Ack) {
         let now_us = ack.now.as_micros();
         *self = Self { end_seq: ack.next, ..Self::new(Time::micros(now_us)) };
@@ -100,7 +100,7 @@ impl HyStart {
             let burst_us = (GSO_MAX_SIZE * 4 * MICROS_PER_SEC).checked_div(pacing_rate).unwrap_or(0).min(1_000);
             let mut threshold = delay_min_us + burst_us;
             if !ack.paced {
-                threshold >>= 1; // a train half a round long fills the pipe; pacing alone may stretch it so far
+                threshold >>= 1; // a train half a round long fills the pipe; pacing alone may stretch it that far
             }
             self.found |= now_us.saturating_sub(self.round_start_us) > threshold;
         }
@@ -122,7 +122,7 @@ pub(crate) struct HyStartPlusPlus {
     last_round_min_us: u64,
     round_min_us: u64,
     samples: u32,
-    /// In conservative slow start: the RTT at which it began, and the rounds spent there.
+    /// In conservative slow start: the RTT at its start, and the rounds spent in it.
     css: Option<(u64, u32)>,
     remainder: u32,
     done: bool,
@@ -170,7 +170,7 @@ impl HyStartPlusPlus {
         false
     }
 
-    /// A new round; true if conservative slow start has lasted long enough.
+    /// Starts a round; true if conservative slow start has lasted long enough.
     fn begin_round(&mut self, ack: &Ack) -> bool {
         self.window_end = ack.next;
         self.last_round_min_us = self.round_min_us;
@@ -183,14 +183,14 @@ impl HyStartPlusPlus {
         false
     }
 
-    /// The initial slow start is over; a later one is watched by nobody.
+    /// Ends the initial slow start; a later one is not monitored.
     // spec: RFC 9406 §4.3
     pub(crate) const fn end(&mut self) {
         self.done = true;
         self.css = None;
     }
 
-    /// Growth for `acked` packets.
+    /// Returns the growth for `acked` packets.
     // spec: RFC 9406 §4.2
     pub(crate) fn step(&mut self, acked: u32, paced: bool) -> u32 {
         if self.done {
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(hystart.step(8, true), 8);
     }
 
-    /// Rounds of so many samples of so many microseconds each; the flow, and the round that left slow start.
+    /// Runs (samples, µs of RTT) for each round; returns the flow, and the round in which slow start ended.
     fn plus_plus(rounds: &[(u64, u64)]) -> (HyStartPlusPlus, Option<usize>) {
         let mut hystart = HyStartPlusPlus::default();
         let mut left = None;
@@ -303,7 +303,7 @@ mod tests {
         (hystart, left)
     }
 
-    /// Whether the last of these rounds is spent in conservative slow start.
+    /// True if the last of these rounds is spent in conservative slow start.
     fn is_careful(rounds: &[(u64, u64)]) -> bool {
         plus_plus(rounds).0.css.is_some()
     }
@@ -374,7 +374,7 @@ mod tests {
     fn five_rounds_of_conservative_slow_start_end_it_for_good() {
         let mut rounds = [(8, 90_000); 8];
         rounds[0].1 = 40_000;
-        // It begins in round 1; the fifth round after that one begins with round 6.
+        // It begins in round 1; the fifth round after that starts with round 6.
         assert_eq!(plus_plus(&rounds[..6]).1, None);
         let (mut hystart, left) = plus_plus(&rounds);
         assert_eq!(left, Some(6));

@@ -1,4 +1,4 @@
-//! What Reno and CUBIC share: slow start, growth by counting, proportional rate reduction, time-out, undo, idleness.
+//! Rules shared by Reno and CUBIC: slow start, growth by counting, proportional rate reduction, time-out, undo, idleness.
 //! Spec: RFC 5681, RFC 9937 (PRR); Linux 6.12 `tcp_input.c`, `tcp_cong.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -28,7 +28,7 @@ params! {
     }
 }
 
-/// How the window grows in congestion avoidance and what a loss leaves of it.
+/// Growth in congestion avoidance, and the share of the window left after a loss.
 #[derive(Clone, Debug)]
 enum Growth {
     Reno { beta: u32 },
@@ -53,7 +53,7 @@ pub struct LossBased {
     cwnd_clamp: u32,
     initial_cwnd: u32,
     ssthresh: u32,
-    /// Window and threshold before the present episode, for undo. Threshold 0: there is nothing to take back.
+    /// Window and threshold before the present episode, for undo. Threshold 0: there is nothing to undo.
     prior_cwnd: u32,
     prior_ssthresh: u32,
     reduction: Option<Reduction>,
@@ -66,12 +66,12 @@ pub struct LossBased {
 }
 
 impl LossBased {
-    /// A Reno flow that begins now.
+    /// Creates a Reno flow that begins now.
     pub fn reno(params: &RenoParams, init: &Init) -> Self {
         Self::new(Growth::Reno { beta: params.beta }, params.slow_start_after_idle != 0, init)
     }
 
-    /// A CUBIC flow that begins now.
+    /// Creates a CUBIC flow that begins now.
     pub fn cubic(params: &CubicParams, init: &Init) -> Self {
         Self::new(Growth::Cubic(Cubic::new(params, init.now)), params.slow_start_after_idle != 0, init)
     }
@@ -98,7 +98,7 @@ impl LossBased {
         flow
     }
 
-    /// Everything that was learnt of the path is forgotten; the parameters stay.
+    /// Discards everything measured on the path; the parameters stay.
     pub(crate) fn restart(&mut self, init: &Init) {
         let growth = match &self.growth {
             Growth::Reno { beta } => Growth::Reno { beta: *beta },
@@ -107,13 +107,13 @@ impl LossBased {
         *self = Self::new(growth, self.slow_start_after_idle, init);
     }
 
-    /// No faster than this from now on (Linux `sk_max_pacing_rate`).
+    /// Sets an upper bound on the pacing rate (Linux `sk_max_pacing_rate`).
     pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
         self.max_pacing_rate = most(rate);
         self.pacing_rate = self.pacing_rate.min(self.max_pacing_rate);
     }
 
-    /// One ACK.
+    /// Handles one ACK.
     // spec: Linux tcp_cong_control
     pub fn on_ack(&mut self, ack: &Ack) {
         self.watch_rtt(ack);
@@ -165,7 +165,7 @@ impl LossBased {
         self.count_up(count.max(1), acked);
     }
 
-    /// One more packet for every `every` packets acknowledged.
+    /// Grows by one packet for every `every` packets acknowledged.
     // spec: Linux tcp_cong_avoid_ai
     fn count_up(&mut self, every: u32, acked: u32) {
         if self.cwnd_count >= every {
@@ -180,7 +180,7 @@ impl LossBased {
         }
     }
 
-    /// Proportional rate reduction: what leaves is in proportion to what arrives.
+    /// Proportional rate reduction: sends in proportion to what is delivered.
     // spec: RFC 9937; Linux tcp_cwnd_reduction
     pub(crate) fn reduce(&mut self, ack: &Ack) {
         let Some(prr) = &mut self.reduction else {
@@ -198,23 +198,23 @@ impl LossBased {
         } else {
             let mut send = prr.delivered.saturating_sub(prr.out).max(acked);
             if ack.advanced && ack.rs.losses == 0 {
-                send = send.saturating_add(1); // slow start within recovery, as long as nothing more is lost
+                send = send.saturating_add(1); // slow start within recovery, as long as there are no further losses
             }
             send.min(self.ssthresh - in_flight)
         };
-        // Recovery begins with one retransmission at once.
+        // Recovery starts with one immediate retransmission.
         let send = send.max(u32::from(prr.out == 0));
         self.cwnd = in_flight.saturating_add(send).max(1).min(self.cwnd_clamp);
     }
 
-    /// The host's recovery state becomes `new`.
+    /// Handles a change of the host's recovery state to `new`.
     // spec: Linux tcp_enter_recovery, tcp_enter_cwr, tcp_end_cwnd_reduction
     pub fn on_ca_state(&mut self, new: CaState) {
         let reduces = |state| matches!(state, CaState::Cwr | CaState::Recovery);
         if reduces(new) && !reduces(self.ca_state) {
             self.begin_episode();
             if new == CaState::Cwr {
-                self.prior_ssthresh = 0; // a mark proves congestion, whatever became of the packets
+                self.prior_ssthresh = 0; // a mark proves congestion, whatever happened to the packets
             }
             self.cause = Cause::RecoveryBegan;
             self.reduction = Some(Reduction { prior_cwnd: self.prior_cwnd, delivered: 0, out: 0 });
@@ -225,7 +225,7 @@ impl LossBased {
         self.ca_state = new;
     }
 
-    /// Remembers the present for undo, and sets the new threshold.
+    /// Saves the present state for undo, and sets the new threshold.
     fn begin_episode(&mut self) {
         self.prior_ssthresh = self.current_ssthresh();
         self.prior_cwnd = self.cwnd;
@@ -233,7 +233,7 @@ impl LossBased {
         self.ssthresh = self.threshold_after_loss();
     }
 
-    /// What a loss at the present window leaves of it.
+    /// Returns the threshold after a loss at the present window.
     fn threshold_after_loss(&mut self) -> u32 {
         match &mut self.growth {
             Growth::Reno { beta } => ((u64::from(self.cwnd) * u64::from(*beta)) >> 8) as u32,
@@ -250,7 +250,7 @@ impl LossBased {
         self.ssthresh.max((self.cwnd >> 1) + (self.cwnd >> 2))
     }
 
-    /// A retransmission time-out, after the host has marked what it lost. `first` of this loss episode.
+    /// Handles a retransmission time-out, after the host has marked the lost packets. `first` of this loss episode.
     // spec: Linux tcp_enter_loss
     pub fn on_rto(&mut self, ack: &Ack, first: bool) {
         if first {
@@ -266,7 +266,7 @@ impl LossBased {
         }
     }
 
-    /// The losses of this episode turned out not to be any.
+    /// Handles an undo: the losses of this episode were spurious.
     // spec: Linux tcp_undo_cwnd_reduction, tcp_reno_undo_cwnd
     pub fn on_undo(&mut self, _ack: &Ack) {
         self.reduction = None;
@@ -277,21 +277,21 @@ impl LossBased {
         }
     }
 
-    /// Packets leave during a reduction.
+    /// Counts packets that leave during a reduction.
     pub const fn on_sent(&mut self, packets: u32) {
         if let Some(prr) = &mut self.reduction {
             prr.out = prr.out.saturating_add(packets);
         }
     }
 
-    /// A packet leaves while none is in flight.
+    /// Handles a packet that leaves while none is in flight.
     // spec: Linux tcp_cwnd_restart, cubictcp_cwnd_event
     pub fn on_tx_start(&mut self, start: &TxStart) {
         if self.slow_start_after_idle && start.none_outstanding && start.idle > start.rto {
             self.ssthresh = self.current_ssthresh();
             let restart = self.cwnd.min(self.initial_cwnd);
             let mut idle = start.idle.as_nanos();
-            // Halved as often as it has bits, any window is 0.
+            // Halved once per bit, any window becomes 0.
             for _ in 0..u32::BITS {
                 if idle <= start.rto.as_nanos() || self.cwnd <= restart || start.rto.as_nanos() == 0 {
                     break;
@@ -307,7 +307,7 @@ impl LossBased {
         }
     }
 
-    /// For longer than a time-out no more than `used` packets of the window were used: it shrinks half way.
+    /// Shrinks the window half way, after at most `used` packets of it were used for longer than a time-out.
     // spec: Linux tcp_cwnd_application_limited
     pub fn on_cwnd_unused(&mut self, used: u32) {
         if !self.slow_start_after_idle || self.ca_state != CaState::Open {
@@ -320,7 +320,7 @@ impl LossBased {
         }
     }
 
-    /// Payload bytes of a full packet changed.
+    /// Sets the payload bytes of a full packet.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
     }
@@ -330,7 +330,7 @@ impl LossBased {
         let percent = if self.cwnd < self.ssthresh / 2 { PACING_SLOW_START } else { PACING_AVOIDANCE };
         let window = self.mss * u64::from(self.cwnd.max(packets_out));
         let factor = MICROS_PER_SEC / 100 * percent;
-        // Windows below 4 GB: no more than two factors of 32 bits.
+        // Windows below 4 GB: at most two factors of 32 bits.
         let rate = match window >> 32 {
             0 => window * factor / srtt_us.max(1),
             _ => wide::mul_div(window, factor, srtt_us),
@@ -338,7 +338,7 @@ impl LossBased {
         self.pacing_rate = rate.max(1).min(self.max_pacing_rate);
     }
 
-    /// Whether the window still grows by what is acknowledged.
+    /// True while the window grows by what is acknowledged.
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -348,12 +348,12 @@ impl LossBased {
         self.cwnd
     }
 
-    /// The rate at which a pacing host sends this window.
+    /// Rate at which a pacing host sends this window.
     pub const fn pacing_rate(&self) -> Rate {
-        Rate::bits_per_sec(self.pacing_rate << 3) // it is never above the eighth of what 64 bits hold
+        Rate::bits_per_sec(self.pacing_rate << 3) // never above an eighth of what 64 bits hold
     }
 
-    /// What the flow is doing, for traces.
+    /// State of the flow, for traces.
     pub fn state(&self) -> State {
         match self.ca_state {
             CaState::Loss => State::Loss,
@@ -363,7 +363,7 @@ impl LossBased {
         }
     }
 
-    /// What the flow thinks.
+    /// Returns a snapshot of the flow's model.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             cause: self.cause,
@@ -374,12 +374,12 @@ impl LossBased {
     }
 }
 
-/// A bound in bytes per second; what 64 bits hold in bits for none.
+/// A bound in bytes per second; the largest that 64 bits hold in bits means no bound.
 fn most(rate: Option<Rate>) -> u64 {
     rate.map_or(u64::MAX / 8, Rate::as_bytes_per_sec).max(1)
 }
 
-/// A count of packets, of which 2^32 are never exceeded.
+/// Converts a volume to a count of packets, which never exceeds 2^32.
 fn packets(volume: u64) -> u32 {
     u32::try_from(volume).unwrap_or(u32::MAX)
 }

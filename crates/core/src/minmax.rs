@@ -2,7 +2,7 @@
 //! Time may be in any unit, rounds too. Only three samples are kept, so the extreme is approximate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-/// One value with the time at which it was seen.
+/// A value with the time at which it was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sample {
     time: u64,
@@ -19,7 +19,7 @@ pub struct MinMax {
 }
 
 impl MinMax {
-    /// A filter that has seen nothing; its value is 0.
+    /// A filter without values; returns 0.
     pub const EMPTY: Self = Self { best: [Sample { time: 0, value: 0 }; 3], quiet_until: 0, window: 0 };
 
     /// The best value of the window.
@@ -27,7 +27,7 @@ impl MinMax {
         self.best[0].value
     }
 
-    /// The third best value of the window: a worse one changes nothing until time passes.
+    /// The third-best value of the window: a worse one changes nothing until time passes.
     pub const fn third(&self) -> u64 {
         self.best[2].value
     }
@@ -38,7 +38,7 @@ impl MinMax {
         [(a.time, a.value), (b.time, b.value), (c.time, c.value)]
     }
 
-    /// Forgets everything but this value.
+    /// Replaces all samples with this value.
     pub const fn reset(&mut self, time: u64, value: u64) -> u64 {
         *self = Self { best: [Sample { time, value }; 3], ..Self::EMPTY };
         value
@@ -56,8 +56,8 @@ impl MinMax {
 
     #[inline]
     fn running(&mut self, window: u64, time: u64, value: u64, beats: impl Fn(u64, u64) -> bool) -> u64 {
-        // Few do, where time is counted in rounds.
-        // A sample that is the third best has taken the place of all that are no better already.
+        // Rarely true where time is counted in rounds.
+        // A sample that is third best has already taken the place of all that are no better.
         let is_new = beats(value, self.best[2].value) && self.best[2] != (Sample { time, value });
         if is_new || time > self.quiet_until || window != self.window {
             self.take(window, time, value, beats);
@@ -84,7 +84,7 @@ impl MinMax {
         self.age(window, new);
     }
 
-    /// The last moment before the first at which [`Self::age`] would change something.
+    /// The last time before the first at which [`Self::age`] would change something.
     const fn next_change(&self, window: u64) -> u64 {
         let [first, second, third] = self.best;
         let wait = if second.time == first.time {
@@ -97,7 +97,7 @@ impl MinMax {
         first.time.saturating_add(wait)
     }
 
-    /// Lets samples that left the window go, and keeps the second and third choice from being too near the first in time.
+    /// Drops samples that left the window, and keeps the second and third choice from being too near the first in time.
     fn age(&mut self, window: u64, new: Sample) {
         let age = new.time.saturating_sub(self.best[0].time);
         if age > window {
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Goal: what is left out would have changed nothing, whatever comes: equal values, times that stand still, another window.
+    /// Goal: skipped values would have changed nothing, whatever the input: equal values, times that stand still, another window.
     #[test]
     fn values_that_are_not_taken_would_have_changed_nothing() {
         let mut rng = crate::Rng::new(5);
@@ -190,16 +190,16 @@ mod tests {
         let mut filter = MinMax::default();
         filter.reset(0, 100);
         let steps = [
-            (2, 50, [(0, 100), (0, 100), (0, 100)]), // not more than a quarter has passed
+            (2, 50, [(0, 100), (0, 100), (0, 100)]), // at most a quarter has passed
             (3, 40, [(0, 100), (3, 40), (3, 40)]),
-            (4, 30, [(0, 100), (3, 40), (3, 40)]), // not more than half
+            (4, 30, [(0, 100), (3, 40), (3, 40)]), // at most half
             (5, 20, [(0, 100), (3, 40), (5, 20)]),
             (6, 35, [(0, 100), (3, 40), (6, 35)]), // better than the third
             (7, 40, [(0, 100), (7, 40), (7, 40)]), // as good as the second, and newer
             (8, 1, [(0, 100), (7, 40), (8, 1)]),
             (9, 5, [(7, 40), (9, 5), (9, 5)]), // the first has left the window
             (17, 3, [(9, 5), (9, 5), (17, 3)]),
-            (18, 1, [(17, 3), (18, 1), (18, 1)]), // two have
+            (18, 1, [(17, 3), (18, 1), (18, 1)]), // the first two have
             (27, 0, [(27, 0), (27, 0), (27, 0)]), // all have
         ];
         for (time, value, samples) in steps {

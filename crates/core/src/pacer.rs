@@ -1,12 +1,12 @@
-//! A pacer that any transport can use alone: when may the next packet leave?
+//! A pacer that any transport can use by itself: computes the time at which the next packet may leave.
 //!
-//! Linux's rule (`tcp_update_skb_after_send`): each packet takes its time at the pacing rate; a sender that was late gets half
-//! of a packet's time back, so that timers that fire late don't cost rate, and never more than that, so that no burst builds up.
+//! Linux's rule (`tcp_update_skb_after_send`): each packet takes its time at the pacing rate. A late sender gets half of a packet's
+//! time back, so that late timers cost no rate, and never more than that, so that no burst builds up.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::units::{Rate, Span, Time};
 
-/// When the next packet may leave.
+/// Send times of packets at a pacing rate.
 ///
 /// ```
 /// use bbrlab_core::{Pacer, Rate, Span, Time};
@@ -21,12 +21,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer that would let a packet go now.
+    /// Creates a pacer that lets a packet go now.
     pub const fn new(now: Time) -> Self {
         Self { next: now }
     }
 
-    /// `bytes` leave now, at this rate ([`crate::Controller::pacing_rate`]); without a rate, the next packet need not wait.
+    /// Accounts for `bytes` that leave now at this rate ([`crate::Controller::pacing_rate`]); without a rate, the next
+    /// packet need not wait.
     #[inline]
     pub fn on_sent(&mut self, now: Time, bytes: u64, rate: impl Into<Option<Rate>>) {
         let Some(rate) = rate.into() else { return };
@@ -36,13 +37,13 @@ impl Pacer {
         self.next = self.next.max(now) + Span::nanos(span.as_nanos() - credit.as_nanos());
     }
 
-    /// When the next packet may leave; a past time if now.
+    /// Time at which the next packet may leave; a past time if it may leave now.
     #[inline]
     pub const fn next_send_time(&self) -> Time {
         self.next
     }
 
-    /// Whether a packet may leave now. A burst may be as large as [`crate::Controller::send_quantum`].
+    /// True if a packet may leave now. A burst may be as large as [`crate::Controller::send_quantum`].
     #[inline]
     pub fn may_send(&self, now: Time) -> bool {
         self.next <= now

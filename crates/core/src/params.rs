@@ -13,7 +13,7 @@ pub use crate::variant::{AcdParams, ApgParams, CpaParams, DavisParams, KalmanPar
 
 use core::fmt;
 
-/// What a parameter's integer counts.
+/// Unit of a parameter's integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
@@ -31,7 +31,7 @@ pub enum Unit {
     Rounds,
     /// Packets (full segments).
     Packets,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerSec,
     /// A plain number.
     Count,
@@ -39,7 +39,7 @@ pub enum Unit {
     Switch,
 }
 
-/// What [`Unit::FineGain`] and [`Unit::FineShare`] count in: the smallest multiple of 256 and of 100 that is one of both.
+/// Fixed-point unit of [`Unit::FineGain`] and [`Unit::FineShare`]: the smallest multiple of both 256 and 100.
 pub(crate) const FINE: u32 = 25_600;
 
 impl Unit {
@@ -57,12 +57,13 @@ impl Unit {
         }
     }
 
-    /// A value as its user writes it: [`AlgorithmConfig::set`](crate::AlgorithmConfig::set) reads the same integer from it.
+    /// A value in the form in which users write it: [`AlgorithmConfig::set`](crate::AlgorithmConfig::set) reads the
+    /// same integer from it.
     pub fn text(self, value: u32) -> impl fmt::Display {
         ValueText { unit: self, value }
     }
 
-    /// What stands behind a range whose values don't name their unit.
+    /// Suffix of a range whose values do not name their unit.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Rounds => " rounds",
@@ -81,7 +82,7 @@ struct ValueText {
 impl fmt::Display for ValueText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.unit {
-            // So many digits tell a 256th from the next, and a 25600th.
+            // This many digits distinguish neighbouring 256ths, and 25600ths.
             Unit::Gain | Unit::Share => write_decimal(f, self.value, 256, 10_000),
             Unit::FineGain | Unit::FineShare => write_decimal(f, self.value, FINE, 1_000_000),
             Unit::Micros => {
@@ -119,27 +120,27 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, value: u32, scale: u32, places: u64
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ParamSpec {
-    /// Its name, as in `--flow bbr1,NAME=VALUE`.
+    /// Name, as in `--flow bbr1,NAME=VALUE`.
     pub name: &'static str,
-    /// What its integer counts.
+    /// Unit of its integer.
     pub unit: Unit,
-    /// Its default.
+    /// Default value.
     pub default: u32,
     /// Smallest legal value.
     pub min: u32,
     /// Largest legal value.
     pub max: u32,
-    /// Where the default comes from.
+    /// Source of the default.
     pub source: &'static str,
-    /// What it does, in one sentence.
+    /// Effect, in one sentence.
     pub meaning: &'static str,
 }
 
-/// Why a parameter was not taken. It is written as what comes after "NAME: VALUE is": `out of range; write 1 to 10`.
+/// Reason for rejecting a parameter. Worded to follow "NAME: VALUE is": `out of range; write 1 to 10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParamError {
-    /// The algorithm has no parameter of that name.
+    /// No parameter of the algorithm has that name.
     Unknown,
     /// The text is not a value of the parameter's unit.
     Malformed(Unit),
@@ -217,8 +218,9 @@ fn micros(text: &str) -> Option<u64> {
     decimal(&text[..split], scale)
 }
 
-/// A decimal number times `scale`, rounded to the nearest integer. One below zero or beyond 64 bits is the largest, which no range
-/// holds, so that its user is told the range.
+/// A decimal number times `scale`, rounded to the nearest integer. One below zero or beyond 64 bits becomes the
+/// largest, which is outside
+/// every range, so that the user gets an error that names the range.
 fn decimal(text: &str, scale: u64) -> Option<u64> {
     if let Some(magnitude) = text.strip_prefix('-') {
         return magnitude_of(magnitude, scale).map(|value| if value == 0 { 0 } else { u64::MAX });
@@ -281,7 +283,7 @@ macro_rules! params {
                 }, )+
             ];
 
-            /// No values yet, for a flow that is going to be initialised in its place.
+            /// Values for a flow that will be initialised in place.
             #[allow(dead_code, reason = "not every flow is")]
             pub(crate) const BLANK: Self = Self { $( $field: 0, )+ };
 
@@ -297,7 +299,7 @@ macro_rules! params {
                 Err($crate::params::ParamError::Unknown)
             }
 
-            /// These parameters with the defaults of another table of the same names, as [`edition`] makes it.
+            /// Replaces the values with the defaults of another table of the same names, as [`edition`] makes it.
             #[allow(dead_code, reason = "most algorithms have one edition")]
             pub(crate) fn with_defaults(mut self, specs: &[$crate::params::ParamSpec]) -> Self {
                 let fields = [$( &mut self.$field, )+];
@@ -307,8 +309,9 @@ macro_rules! params {
                 self
             }
 
-            /// The values of a table from its place `from` on, in the order of [`Self::SPECS`]: for a host that has no text to read,
-            /// such as a kernel's BPF program. They are taken as they are; [`crate::AlgorithmConfig::values`] makes such a table.
+            /// Reads values from a table, starting at `from`, in the order of [`Self::SPECS`]: for a host that has no
+            /// text to parse,
+            /// such as a kernel's BPF program. They are not checked; [`crate::AlgorithmConfig::values`] makes such a table.
             #[inline]
             pub const fn from_values(table: &[u32; $crate::params::MAX_PARAMS], from: usize) -> Self {
                 let mut at = from;
@@ -335,7 +338,7 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// Where an edition of an algorithm differs from the one that its parameters describe: name, default, source.
+/// A difference between an edition and the base parameters: name, default, source.
 pub(crate) type Change = (&'static str, u32, &'static str);
 
 /// The table `base` with some defaults and sources replaced. A name that `base` lacks does not compile.

@@ -1,18 +1,19 @@
-//! Careful resume: a flow that knows its path from an earlier connection need not discover it from ten packets.
-//! Spec: draft-ietf-tsvwg-careful-resume. The algorithm itself is untouched: window and rate are raised for one flight, whose delivery
-//! then shows its model what the path carries.
+//! Careful resume: uses the path's properties from an earlier connection, instead of starting from ten packets.
+//! Spec: draft-ietf-tsvwg-careful-resume. The algorithm itself is unchanged: window and rate are raised for one flight,
+//! whose delivery
+//! then shows its model the capacity of the path.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::host::RememberedPath;
 use crate::units::{Rate, Span};
 
-/// How far resuming has come.
+/// Progress of the resumption.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Resume {
     None,
-    /// Until the first RTT says whether this is the same path.
+    /// Waits for the first RTT, which shows if this is the same path.
     Remembered(RememberedPath),
-    /// Window and rate are at least so high until this volume is delivered: the flight before the jump, and one of it.
+    /// Window and rate are at least this high until this volume is delivered: the flight before the jump, and one of the jump.
     Jumped {
         cwnd_bytes: u64,
         rate: Rate,
@@ -21,21 +22,21 @@ pub(crate) enum Resume {
 }
 
 impl Resume {
-    /// The first RTT is known; `until` is what will have been delivered when all that is in flight is.
+    /// Starts the jump after the first RTT; `until` is the delivered count once everything in flight is delivered.
     pub(crate) fn begin(path: RememberedPath, rtt: Span, until: u64, counts_bytes: bool, mss: u32) -> Self {
         let (now, then) = (rtt.as_micros(), path.min_rtt.as_micros());
         // spec: draft-ietf-tsvwg-careful-resume, Reconnaissance: another RTT is another path
         if now < then / 2 || now > then.saturating_mul(10) || then == 0 {
             return Self::None;
         }
-        // Half of what was known to fit: another flow may have taken its place.
+        // Half of what was known to fit: another flow may now use the rest.
         let cwnd_bytes = path.bw.bytes_in(path.min_rtt) / 2;
         let rate = Rate::bits_per_sec(path.bw.as_bits_per_sec() / 2);
         let volume = if counts_bytes { cwnd_bytes } else { cwnd_bytes / u64::from(mss.max(1)) };
         Self::Jumped { cwnd_bytes, rate, until: until.saturating_add(volume) }
     }
 
-    /// The jump was validated, or it was too far.
+    /// Ends the jump, whether validated or too far.
     #[inline]
     pub(crate) fn end(&mut self) {
         if let Self::Jumped { .. } = self {

@@ -8,12 +8,12 @@ use crate::wide;
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator whose stream depends on `seed` alone.
+    /// Creates a generator whose stream depends on `seed` alone.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A generator for the part `index` of whatever `seed` stands for, independent of the other parts.
+    /// Creates a generator for part `index` of the object that `seed` stands for, independent of the other parts.
     pub fn derive(seed: u64, index: u64) -> Self {
         let mut rng = Self(seed ^ index.wrapping_mul(0xd1b5_4a32_d192_ed03));
         rng.next_u64();

@@ -1,5 +1,5 @@
 //! Round-trip time estimation with Linux's rules (`tcp_rtt_estimator`; RFC 6298 with a floor under the variance).
-//! Exponential back-off is left to the host.
+//! Exponential back-off is the host's task.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::minmax::MinMax;
@@ -14,7 +14,7 @@ const RTO_INITIAL_US: u64 = 1_000_000;
 /// Window of the minimum. Source: Linux `tcp_min_rtt_wlen`.
 const MIN_RTT_WINDOW_US: u64 = 300_000_000;
 
-/// The estimator. All its arithmetic is Linux's fixed point.
+/// RTT estimator. All its arithmetic is Linux's fixed point.
 #[derive(Clone, Debug, Default)]
 pub struct RttEstimator {
     /// 8 · smoothed RTT, µs; 0 before the first sample.
@@ -23,7 +23,7 @@ pub struct RttEstimator {
     mdev4_us: u64,
     mdev4_max_us: u64,
     rttvar4_us: u64,
-    /// The deviation's maximum is taken a round at a time; this is the sequence that ends the round.
+    /// Sequence that ends the round; the deviation's maximum is taken once per round.
     round_end: u64,
     min: MinMax,
 }
@@ -41,7 +41,8 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample into mean and deviation: the oldest packet's. `una` and `next` are the oldest unacknowledged and the next new sequence, in any unit.
+    /// Takes a sample into mean and deviation: the oldest packet's. `una` and `next` are the oldest unacknowledged and
+    /// the next new sequence, in any unit.
     #[inline]
     pub fn on_sample(&mut self, now: Time, rtt: Span, una: u64, next: u64) {
         let rtt_us = rtt.as_micros().max(1);
@@ -72,7 +73,7 @@ impl RttEstimator {
         self.srtt8_us = (self.srtt8_us + rtt_us - mean).max(1);
         let deviation = self.mdev4_us >> 2;
         if error >= deviation {
-            // A falling RTT should not inflate the time-out (Eifel): it counts an eighth.
+            // A falling RTT should not inflate the time-out (Eifel): its weight is an eighth.
             let growth = error - deviation;
             self.mdev4_us += if falling { growth >> 3 } else { growth };
         } else {
@@ -86,11 +87,11 @@ impl RttEstimator {
 
     /// Smoothed RTT; `None` before the first sample.
     pub const fn smoothed(&self) -> Option<Span> {
-        // No sample is above what 64 bits of nanoseconds hold, nor is their mean.
+        // No sample exceeds what 64 bits of nanoseconds hold, and neither does their mean.
         if self.srtt8_us == 0 { None } else { Some(Span::nanos((self.srtt8_us >> 3).wrapping_mul(1_000))) }
     }
 
-    /// Smoothed RTT as it is kept, to an eighth of a microsecond; `None` before the first sample.
+    /// Smoothed RTT with its full precision, an eighth of a microsecond; `None` before the first sample.
     pub const fn smoothed_exactly(&self) -> Option<Span> {
         if self.srtt8_us == 0 { None } else { Some(Span::nanos(self.srtt8_us.saturating_mul(125))) }
     }

@@ -1,11 +1,11 @@
 //! The delivery-rate sampler with Linux's semantics (`tcp_rate.c`; draft-ietf-ccwg-bbr #delivery-rate-samples). Usable alone.
 //!
-//! It counts volume in whatever unit it is fed: bytes, as the draft has it, or packets, as Linux has it.
+//! It counts volume in the unit of its input: bytes, as in the draft, or packets, as in Linux.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::units::{Span, Time};
 
-/// What the sampler must know again when a packet is delivered or lost. The host keeps it with each packet that it sends,
+/// State that the sampler needs back when a packet is delivered or lost. The host stores it with each packet that it sends,
 /// and replaces it when the packet is retransmitted. A token of another path, or of none ([`Token::default`]), changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Token {
@@ -15,7 +15,7 @@ pub struct Token {
     send_us: u64,
     /// Draft: `P.delivered`.
     delivered: u64,
-    /// Draft: `P.first_send_time`, µs; its low bits, of which differences are taken.
+    /// Draft: `P.first_send_time`, µs; only the low bits, since only differences are used.
     first_send_us: u32,
     /// Draft: `P.lost`; low bits too.
     lost: u32,
@@ -25,14 +25,14 @@ pub struct Token {
     tx_in_flight: u32,
     /// Draft: `P.data_length`, bytes.
     bytes: u32,
-    /// Which path it was sent on; 0 for none.
+    /// Path on which it was sent; 0 for none.
     epoch: u16,
     marks: u8,
 }
 
 /// Draft: `P.is_app_limited`.
 const APP_LIMITED: u8 = 1;
-/// This is a retransmission.
+/// Set for a retransmission.
 const RETRANSMIT: u8 = 2;
 
 impl Token {
@@ -49,46 +49,46 @@ impl Token {
         marks: 0,
     };
 
-    /// When the packet was sent, rounded down to a microsecond.
+    /// Time at which the packet was sent, rounded down to a microsecond.
     pub const fn send_time(&self) -> Time {
-        Time::nanos(self.send_us.wrapping_mul(1_000)) // it was nanoseconds before, which 64 bits held
+        Time::nanos(self.send_us.wrapping_mul(1_000)) // it was converted from nanoseconds that fit 64 bits
     }
 
-    /// The same in microseconds, as it is kept.
+    /// Time at which the packet was sent, in microseconds.
     #[inline]
     pub const fn send_us(&self) -> u64 {
         self.send_us
     }
 
-    /// Bytes of the packet that the controller counts.
+    /// Bytes of the packet as the controller counts them.
     #[inline]
     pub const fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// Whether the packet was a retransmission.
+    /// True if the packet was a retransmission.
     pub const fn is_retransmit(&self) -> bool {
         self.marks & RETRANSMIT != 0
     }
 
-    /// Whether the application was what limited the connection when the packet was sent.
+    /// True if the application was the limit when the packet was sent.
     pub const fn is_app_limited(&self) -> bool {
         self.marks & APP_LIMITED != 0
     }
 
-    /// Volume in flight right after the packet was sent, itself included (draft: `P.tx_in_flight`); 2^32 − 1 for more than that.
+    /// Volume in flight right after the packet was sent, including itself (draft: `P.tx_in_flight`); 2^32 − 1 for more than that.
     #[inline]
     pub const fn tx_in_flight(&self) -> u32 {
         self.tx_in_flight
     }
 
-    /// The path that it was sent on.
+    /// Path on which it was sent.
     #[inline]
     pub(crate) const fn epoch(&self) -> u16 {
         self.epoch
     }
 
-    /// The same packet, of this path and this size.
+    /// The same packet with this path and this size.
     #[inline]
     pub(crate) const fn of(mut self, epoch: u16, bytes: u32) -> Self {
         self.epoch = epoch;
@@ -96,21 +96,21 @@ impl Token {
         self
     }
 
-    /// The same packet, of whose burst so much left after it.
+    /// The same packet, followed by `rest` in its burst.
     // spec: google/bbr v3 tcp_fragment
     pub(crate) const fn before(mut self, rest: u32) -> Self {
         self.tx_in_flight = self.tx_in_flight.saturating_sub(rest);
         self
     }
 
-    /// Sent later than the other; `number` and `other_number` decide between packets of one moment.
+    /// True if sent later than the other; `number` and `other_number` decide between packets sent at the same time.
     #[inline]
     pub(crate) const fn is_newer(&self, number: u64, other: &Self, other_number: u64) -> bool {
         self.send_us > other.send_us || (self.send_us == other.send_us && number > other_number)
     }
 }
 
-/// What one ACK says about the path (Linux `struct rate_sample`).
+/// Delivery-rate sample of one ACK (Linux `struct rate_sample`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RateSample {
@@ -128,14 +128,14 @@ pub struct RateSample {
     pub acked_sacked: u64,
     /// Volume in flight before this ACK.
     pub prior_in_flight: u64,
-    /// The sample measures the application rather than the path.
+    /// True if the sample measures the application rather than the path.
     pub is_app_limited: bool,
-    /// The ACK was probably delayed by the receiver, so its RTT is not the path's.
+    /// True if the receiver probably delayed the ACK, so that its RTT is not the path's.
     pub is_ack_delayed: bool,
 }
 
-/// What one ACK says about the flight in which its newest packet was sent: the rest of the draft's `RS`, which only BBRv2 and
-/// later ask for.
+/// State of the flight in which an ACK's newest packet was sent: the rest of the draft's `RS`, used only by BBRv2 and
+/// later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlightSample {
@@ -145,9 +145,9 @@ pub struct FlightSample {
     pub lost: u32,
     /// Packets delivered since then and reported with a congestion mark.
     pub delivered_ce: u32,
-    /// The ACK reports a congestion mark.
+    /// True if the ACK reports a congestion mark.
     pub is_ece: bool,
-    /// That packet was a retransmission.
+    /// True if that packet was a retransmission.
     pub is_retransmit: bool,
 }
 
@@ -159,7 +159,7 @@ struct Newest {
     any: bool,
 }
 
-/// Counts what a connection delivered, and turns each ACK into a [`RateSample`].
+/// Counts the deliveries of a connection, and turns each ACK into a [`RateSample`].
 ///
 /// ```
 /// use bbrlab_core::{Span, Time, estimators::RateSampler};
@@ -185,13 +185,13 @@ pub struct RateSampler {
     delivered_ce: u64,
     /// `delivered` and `lost` when the last ACK had been processed.
     prior: (u64, u64),
-    /// The ACK in progress reports a congestion mark.
+    /// True if the ACK in progress reports a congestion mark.
     is_ece: bool,
     newest: Newest,
 }
 
 impl RateSampler {
-    /// A sampler for a connection that begins now.
+    /// Creates a sampler for a connection that begins now.
     pub const fn new(now: Time) -> Self {
         Self {
             delivered: 0,
@@ -211,7 +211,7 @@ impl RateSampler {
         self.delivered
     }
 
-    /// When the newest of them was reported, µs.
+    /// Time at which the newest of it was reported, µs.
     pub const fn delivered_time_us(&self) -> u64 {
         self.delivered_time_us
     }
@@ -221,7 +221,7 @@ impl RateSampler {
         self.lost
     }
 
-    /// Whether packets sent now would be marked app-limited.
+    /// True if packets sent now would be marked app-limited.
     pub const fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
@@ -231,8 +231,8 @@ impl RateSampler {
         self.delivered_ce
     }
 
-    /// A packet leaves at `now`, and `in_flight` is then in flight with it; `none_outstanding` if nothing sent earlier awaits an ACK.
-    // spec: draft-ietf-ccwg-bbr #transmitting-a-data-packet OnPacketSent. Differs: with Linux, what was lost counts as outstanding.
+    /// Records a packet that leaves at `now`; `in_flight` includes it. `none_outstanding` if nothing sent earlier awaits an ACK.
+    // spec: draft-ietf-ccwg-bbr #transmitting-a-data-packet OnPacketSent. Differs: as in Linux, lost packets count as outstanding.
     #[inline]
     pub fn on_sent(&mut self, now: Time, in_flight: u64, none_outstanding: bool, is_retransmit: bool) -> Token {
         let now_us = now.as_micros();
@@ -256,8 +256,8 @@ impl RateSampler {
         }
     }
 
-    /// This volume was reported delivered, for the first time; `newest` is the token of its newest packet: by its time of sending,
-    /// then by `seq`, which orders packets sent at the same moment.
+    /// Adds a volume delivered for the first time; `newest` is the token of its newest packet: by its time of sending,
+    /// then by `seq`, which orders packets sent at the same time.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
     #[inline]
     pub fn on_delivered(&mut self, volume: u64, newest: &Token, seq: u64) {
@@ -267,7 +267,7 @@ impl RateSampler {
         }
     }
 
-    /// This volume arrived once more than it was needed: it counts, but measures no packet's time.
+    /// Adds a volume that arrived more often than needed: it counts, but measures no packet's time.
     // spec: Linux tcp_dsack_seen
     pub const fn on_delivered_again(&mut self, volume: u64) {
         self.count(volume);
@@ -278,36 +278,36 @@ impl RateSampler {
         self.delivered = self.delivered.saturating_add(volume);
     }
 
-    /// Of the newest packet that this ACK delivers: the volume that had been delivered when it was sent. Ask before
-    /// [`Self::on_ack`]; `None` if the ACK delivers none.
+    /// Volume that had been delivered when the newest packet of this ACK was sent. Call it before
+    /// [`Self::on_ack`]; `None` if the ACK delivers nothing.
     pub fn newest_delivered_before(&self) -> Option<u64> {
         self.newest.any.then_some(self.newest.token.delivered)
     }
 
-    /// This volume was marked lost.
+    /// Adds a volume marked lost.
     pub const fn on_lost(&mut self, volume: u64) {
         self.lost = self.lost.saturating_add(volume);
     }
 
-    /// This volume was marked lost by a timer: it counts, but belongs to no ACK's sample.
+    /// Adds a volume marked lost by a timer: it counts, but belongs to no ACK's sample.
     pub const fn on_lost_by_timer(&mut self, volume: u64) {
         self.lost = self.lost.saturating_add(volume);
         self.prior.1 = self.prior.1.saturating_add(volume);
     }
 
-    /// Of the packets that this ACK delivers, so many were reported with a congestion mark; 0 if only the mark itself was.
+    /// Adds packets of this ACK that were reported with a congestion mark; 0 if only the mark itself was reported.
     pub const fn on_congestion_mark(&mut self, packets: u64) {
         self.delivered_ce = self.delivered_ce.saturating_add(packets);
         self.is_ece = true;
     }
 
-    /// Volume marked lost since a packet was sent.
-    // 32 bits are exact while less than 2^32 is lost between a packet's sending and its end.
+    /// Returns the volume marked lost since a packet was sent.
+    // 32 bits are exact if less than 2^32 is lost between a packet's sending and its end.
     pub const fn lost_since(&self, token: &Token) -> u32 {
         (self.lost as u32).wrapping_sub(token.lost)
     }
 
-    /// The rest of the sample that [`Self::on_ack`] has just made; ask after each ACK, or marks of this one count for the next.
+    /// Returns the rest of the sample that [`Self::on_ack`] has just made; call it after each ACK, or its marks count for the next.
     #[inline]
     pub fn flight(&mut self, sample: &RateSample) -> FlightSample {
         let is_ece = core::mem::take(&mut self.is_ece);
@@ -324,37 +324,37 @@ impl RateSampler {
         }
     }
 
-    /// How long it took to send what the sample counts that [`Self::on_ack`] has just made, µs; its interval is that or longer.
+    /// Time taken to send the volume of the last sample from [`Self::on_ack`], µs; the sample's interval is that or longer.
     #[cfg(feature = "variants")]
     pub(crate) fn send_elapsed_us(&self) -> u64 {
         let packet = &self.newest.token;
         u64::from((packet.send_us as u32).wrapping_sub(packet.first_send_us))
     }
 
-    /// Volume delivered since the newest packet that this ACK delivers was sent, that one included.
+    /// Volume delivered since the newest packet of this ACK was sent, including that packet.
     pub(crate) fn delivered_since_newest(&self) -> Option<u64> {
         self.newest.any.then(|| self.delivered.saturating_sub(self.newest.token.delivered))
     }
 
-    /// Volume that had been delivered when the newest packet was sent that this ACK delivers, or the last one that delivered any.
+    /// Volume that had been delivered when the newest packet of this ACK was sent, or of the last ACK that delivered any.
     pub(crate) const fn newest_prior_delivered(&self) -> u64 {
         self.newest.token.delivered
     }
 
-    /// The application has nothing to send although it could: samples of what is in flight now measure the application.
+    /// Marks the flow as limited by the application: samples of what is in flight now measure the application.
     // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; Linux tcp_rate_check_app_limited
     pub fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited = self.delivered.saturating_add(in_flight).max(1);
     }
 
-    /// All deliveries and losses of one ACK have been reported: the sample. `min_rtt` is the connection's smallest RTT.
+    /// Makes the sample, after all deliveries and losses of one ACK were reported. `min_rtt` is the connection's smallest RTT.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack GenerateRateSample; Linux tcp_rate_gen
     #[inline]
     pub fn on_ack(&mut self, now: Time, min_rtt: Span) -> RateSample {
         self.sample(now, min_rtt.as_micros())
     }
 
-    /// The same, of a host that keeps its smallest RTT in µs.
+    /// The same for a host that keeps its smallest RTT in µs.
     #[inline]
     pub(crate) fn sample(&mut self, now: Time, min_rtt_us: u64) -> RateSample {
         if self.app_limited != 0 && self.delivered > self.app_limited {
@@ -376,7 +376,7 @@ impl RateSampler {
         sample.prior_delivered = packet.delivered;
         sample.is_app_limited = packet.is_app_limited();
         sample.delivered = Some(self.delivered.saturating_sub(packet.delivered));
-        // Exact below 71 minutes; after so long without a delivery the interval of the ACKs is the longer one.
+        // Exact below 71 minutes; after that long without a delivery, the interval of the ACKs is the longer one.
         let send_elapsed = u64::from((packet.send_us as u32).wrapping_sub(packet.first_send_us));
         let ack_elapsed = now.as_micros().saturating_sub(packet.delivered_time_us);
         let interval_us = send_elapsed.max(ack_elapsed);
@@ -453,7 +453,7 @@ mod tests {
         assert!(sampler.on_sent(Time::micros(1), 1, true, false).is_app_limited());
     }
 
-    /// Trap: samples whose packet was sent before anything was delivered are samples like any other.
+    /// Pitfall: samples whose packet was sent before anything was delivered are valid too.
     #[test]
     fn the_first_flight_makes_valid_samples() {
         assert_eq!(train(100, 100, 1).delivered, Some(1));
@@ -507,7 +507,7 @@ mod tests {
     fn the_newest_packet_is_the_one_sent_last_and_among_equals_the_one_of_the_highest_place() {
         for (order, newest) in [([0, 1, 2], 2), ([2, 1, 0], 2), ([1, 2, 0], 2), ([1, 0, 0], 1)] {
             let mut sampler = RateSampler::new(Time::ZERO);
-            // Told apart by what was in flight: the second and the third leave together.
+            // Distinguished by the volume in flight: the second and the third leave together.
             let tokens = [(1, 1), (9, 2), (9, 3)].map(|(us, n)| sampler.on_sent(Time::micros(us), n, n == 1, false));
             for which in order {
                 sampler.on_delivered(1, &tokens[which], which as u64);

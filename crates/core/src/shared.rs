@@ -1,10 +1,10 @@
-//! Pieces of which several BBRs are made, where their rule is one rule: rounds, and the test for a full pipe.
+//! Parts shared by several BBRs where they have the same rule: rounds, and the test for a full pipe.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::units::{MICROS_PER_SEC, Time};
 use crate::wide;
 
-/// Packet-timed round trips: one ends when a packet is delivered that was sent after the one that began it had been.
+/// Packet-timed round trips: a round ends when a packet is delivered that was sent after the round began.
 // spec: draft-ietf-ccwg-bbr #bbr-round-count; Linux bbr_update_bw, bbr_update_round_start
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rounds {
@@ -17,7 +17,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// An ACK delivered a packet that was sent when `prior_delivered` had been; now it is `delivered`.
+    /// Handles the delivery of a packet that was sent when the count was `prior_delivered`; the count is now `delivered`.
     // spec: #bbr-round-count UpdateRound. Decision: of the packets that an ACK delivers, the newest counts.
     #[inline]
     pub(crate) const fn update(&mut self, prior_delivered: u64, delivered: u64) {
@@ -28,14 +28,14 @@ impl Rounds {
         }
     }
 
-    /// The next round ends with the first packet sent from now on.
+    /// Starts a round that ends with the first packet sent from now on.
     // spec: #bbr-round-count StartRound
     pub(crate) const fn begin(&mut self, delivered: u64) {
         self.next_delivered = delivered;
     }
 }
 
-/// Whether attempts to go faster still make a difference.
+/// Test for a full pipe: bandwidth no longer grows.
 // spec: #exiting-acceleration-based-on-bandwidth-plateau; Linux bbr_check_full_bw_reached
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FullPipe {
@@ -48,7 +48,7 @@ pub(crate) struct FullPipe {
 impl FullPipe {
     pub(crate) const EMPTY: Self = Self { bw: 0, count: 0 };
 
-    /// Takes a rate against `threshold`, which is the baseline times the growth asked for: has it grown enough?
+    /// Takes a rate; true if it reaches `threshold`, the baseline times the required growth.
     #[inline]
     pub(crate) const fn grew(&mut self, rate: u64, threshold: u64) -> bool {
         if rate < threshold {
@@ -59,15 +59,16 @@ impl FullPipe {
         true
     }
 
-    /// A round without that growth: is it the last of `rounds`?
+    /// Counts a round without that growth; true if it is the last of `rounds`.
     pub(crate) const fn is_full(&mut self, rounds: u32) -> bool {
         self.count += 1;
         self.count >= rounds
     }
 }
 
-/// The last moment of this tick of a clock of `hz`, or of this microsecond where that is 0, as [`Time::as_micros`] and then Linux's
-/// `jiffies` round: a flow that knows it needs no division to see whether a tick is over.
+/// The last moment of this tick of a clock of `hz`, or of this microsecond where `hz` is 0, rounded like
+/// [`Time::as_micros`] and then Linux's
+/// `jiffies`: with it, a flow needs no division to see that a tick is over.
 pub(crate) const fn last_moment_of(tick: u64, hz: u32) -> Time {
     let last_us = match hz {
         0 => tick,
@@ -76,7 +77,7 @@ pub(crate) const fn last_moment_of(tick: u64, hz: u32) -> Time {
     Time::nanos(wide::times::<1_000>(last_us).saturating_add(999))
 }
 
-/// The last result of a calculation whose inputs change far less often than ACKs come.
+/// The last result of a calculation whose inputs change far less often than ACKs arrive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memo<const N: usize> {
     pub key: [u64; N],
@@ -87,7 +88,7 @@ impl<const N: usize> Memo<N> {
     /// No calculation yet: no input is all ones.
     pub(crate) const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
 
-    /// Whether `value` is that of `key`. Word by word: comparing arrays would call `memcmp`, which a kernel's program lacks.
+    /// True if `value` is the result for `key`. Word by word: comparing arrays would call `memcmp`, which a kernel's program lacks.
     #[inline(always)]
     pub(crate) fn is_of(&self, key: &[u64; N]) -> bool {
         let mut difference = 0;
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(last_moment_of(u64::MAX, 0), Time::NEVER);
     }
 
-    /// Trap: a 32-bit mark wraps after 4 GB, and no round ever ends again.
+    /// Pitfall: a 32-bit mark wraps after 4 GB, and no round ever ends again.
     #[test]
     fn rounds_go_on_past_the_range_of_32_bits() {
         let mut rounds = Rounds::default();

@@ -1,10 +1,10 @@
-//! What an algorithm thinks, for traces, tests and whoever watches a connection.
+//! Read-only view of an algorithm's model, for traces, tests and monitoring.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::state::{Cause, State};
 use crate::units::{Rate, Span};
 
-/// What congestion has taught an algorithm not to exceed (BBRv2 and later); `None` where there is no such bound.
+/// Bounds that an algorithm has set after congestion (BBRv2 and later); `None` where there is no such bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bounds {
@@ -16,17 +16,17 @@ pub struct Bounds {
     pub inflight_longterm: Option<u64>,
 }
 
-/// What an algorithm thinks. Read it as often as you like: nothing depends on it.
+/// Read-only view of an algorithm's model. Reading it has no side effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// What it is doing.
+    /// State of the algorithm.
     pub state: State,
-    /// What brought it there.
+    /// Cause of the last transition.
     pub cause: Cause,
     /// Bandwidth estimate in bit/s of payload; 0 where the algorithm has none.
     pub bw: Rate,
-    /// Its minimum RTT.
+    /// Minimum RTT.
     pub min_rtt: Option<Span>,
     /// Pacing gain in 1/256; 0 where the algorithm has none.
     pub pacing_gain: u32,
@@ -36,20 +36,20 @@ pub struct Snapshot {
     pub ssthresh: u32,
     /// Packet-timed rounds so far.
     pub round_count: u64,
-    /// The pipe counts as full.
+    /// True if the pipe counts as full.
     pub full_bw_reached: bool,
-    /// A policed rate is in use (BBRv1).
+    /// True if a policed rate is in use (BBRv1).
     pub lt_use_bw: bool,
     /// Allowance for aggregated ACKs, packets.
     pub extra_acked: u32,
     /// The bounds in force.
     pub bounds: Bounds,
-    /// The bounds that a spurious recovery would give back; none where no episode has been saved.
+    /// The bounds that an undo would restore; none where no episode has been saved.
     pub undo: Bounds,
 }
 
 impl Snapshot {
-    /// An algorithm in this state of which no more can be said.
+    /// A snapshot that has nothing but a state.
     pub(crate) const fn of(state: State) -> Self {
         const NONE: Bounds = Bounds { bw_shortterm: None, inflight_shortterm: None, inflight_longterm: None };
         Self {

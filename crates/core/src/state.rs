@@ -1,13 +1,13 @@
-//! The states in which an algorithm can be, by the draft's and Linux's names, and what moves it from one to the next.
+//! States of the algorithms, under the draft's and Linux's names, and the causes of transitions.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-/// What an algorithm is doing, for traces.
+/// State of an algorithm, for traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum State {
     /// BBR: doubling every round trip until the pipe is full.
     Startup,
-    /// BBR: emptying the queue that Startup made.
+    /// BBR: emptying the queue that Startup built.
     Drain,
     /// BBRv2 and later: filling the pipe before probing.
     ProbeBwRefill,
@@ -17,7 +17,7 @@ pub enum State {
     ProbeBwDown,
     /// BBR: sending at the estimate (gain 1).
     ProbeBwCruise,
-    /// BBR: looking for the path's own delay.
+    /// BBR: measuring the path's own delay.
     ProbeRtt,
     /// Loss-based: slow start.
     SlowStart,
@@ -30,7 +30,7 @@ pub enum State {
 }
 
 impl State {
-    /// Every state, in the order in which a flow meets them.
+    /// Every state, in the order in which a flow enters them.
     pub const ALL: &'static [Self] = &[
         Self::Startup,
         Self::Drain,
@@ -63,7 +63,7 @@ impl State {
     }
 }
 
-/// Why an algorithm is in the state that it is in.
+/// Cause of an algorithm's present state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Cause {
@@ -72,48 +72,48 @@ pub enum Cause {
     Begin,
     /// Bandwidth stopped growing.
     Plateau,
-    /// More was lost than the path's share of loss.
+    /// Loss above the tolerated share.
     Loss,
     /// Congestion marks.
     Marks,
-    /// The queue is gone.
+    /// The queue has drained.
     Drained,
-    /// Draining took as long as it may.
+    /// Drain reached its time limit.
     DrainedLongEnough,
-    /// The wait for the next probe is over: the time of it.
+    /// The time of the wait for the next probe is over.
     ProbeTimer,
-    /// The wait for the next probe is over: as many rounds as Reno's sawtooth takes.
+    /// The rounds of the wait for the next probe are over: those of Reno's sawtooth.
     RenoCoexistence,
-    /// A cautious probe went well, so that another one follows.
+    /// A precautionary probe went well, so another follows.
     ProbeAgain,
     /// The pipe was refilled for a round.
     Refilled,
-    /// The probe reached the volume that was too much the last time.
+    /// The probe reached the volume that was too high the last time.
     Precaution,
-    /// A phase of the gain cycle lasted as long as it should.
+    /// A phase of the gain cycle reached its length.
     PhaseOver,
     /// No RTT sample was as low for the length of the filter.
     MinRttExpired,
     /// ProbeRTT is over.
     ProbeRttDone,
-    /// What was taken for a loss was none.
+    /// The losses were spurious.
     Undo,
-    /// The RTT's trend shows a queue.
+    /// The RTT's trend indicates a queue.
     Queue,
     /// A recovery, or a reduction for marks, began.
     RecoveryBegan,
-    /// It ended.
+    /// A recovery or reduction ended.
     RecoveryOver,
     /// A retransmission time-out, or persistent congestion.
     Timeout,
-    /// The threshold of slow start was reached.
+    /// The slow-start threshold was reached.
     Threshold,
     /// The window was idle for longer than a time-out.
     Idle,
 }
 
 impl Cause {
-    /// Its name in traces.
+    /// Name of the cause in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Begin => "begin",

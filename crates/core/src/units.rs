@@ -1,5 +1,5 @@
 //! Units as types: time, length of time and rate, each one integer with its unit in the name.
-//! Each function says how it rounds.
+//! Each function documents its rounding.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use core::ops::{Add, AddAssign, Sub};
@@ -12,7 +12,7 @@ pub const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// Microseconds in a second.
 pub const MICROS_PER_SEC: u64 = 1_000_000;
 
-/// A moment, in nanoseconds since the host's own start of time.
+/// A point in time, in nanoseconds since the host's own time 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -25,22 +25,22 @@ pub struct Span(u64);
 pub struct Rate(u64);
 
 impl Time {
-    /// The host's start of time.
+    /// The host's time 0.
     pub const ZERO: Self = Self(0);
     /// Later than every event.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// A moment given in nanoseconds.
+    /// A point in time given in nanoseconds.
     pub const fn nanos(ns: u64) -> Self {
         Self(ns)
     }
 
-    /// Nanoseconds since the host's start of time.
+    /// Nanoseconds since the host's time 0.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// A moment given in microseconds.
+    /// A point in time given in microseconds.
     pub const fn micros(us: u64) -> Self {
         Self(wide::times::<1_000>(us))
     }
@@ -57,7 +57,7 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Self = Self(0);
 
     /// A span given in nanoseconds.
@@ -85,7 +85,7 @@ impl Span {
         self.0 / 1_000
     }
 
-    /// Nanoseconds.
+    /// Whole nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -112,7 +112,7 @@ impl Rate {
         self.0 / 8
     }
 
-    /// How long `bytes` take at this rate, rounded up to a nanosecond; a zero rate takes forever.
+    /// Time that `bytes` take at this rate, rounded up to a nanosecond; forever at a zero rate.
     pub const fn time_for(self, bytes: u64) -> Span {
         if self.0 == 0 {
             return Span(u64::MAX);
@@ -131,7 +131,7 @@ impl Rate {
 }
 
 impl From<Duration> for Span {
-    /// Exact up to 584 years; what is longer becomes that.
+    /// Exact up to 584 years; longer durations saturate.
     fn from(duration: Duration) -> Self {
         let whole = wide::saturating_mul(duration.as_secs(), NANOS_PER_SEC);
         Self(whole.saturating_add(duration.subsec_nanos().into()))
@@ -145,7 +145,7 @@ impl From<Span> for Duration {
 }
 
 impl From<Duration> for Time {
-    /// The moment so long after the host's start of time, as `Instant::elapsed` of that start gives it.
+    /// The time this long after the host's time 0, as `Instant::elapsed` of that moment returns it.
     fn from(since_start: Duration) -> Self {
         Self(Span::from(since_start).0)
     }

@@ -1,10 +1,10 @@
-//! CUBIC's curve, its floor and its memory, beside Linux's and RFC 9438's rules.
+//! CUBIC's curve, its floor and its state, compared with Linux's and RFC 9438's rules.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
 use crate::units::Span;
 
-/// Goal: as near as the kernel says of its own.
+/// Goal: the accuracy that the kernel states for its own.
 #[test]
 fn the_kernels_cube_root_is_within_half_a_per_cent_for_large_values() {
     for exact in [100u64, 1000, 4_321, 65_535, 1_000_000] {
@@ -32,7 +32,7 @@ fn the_cube_root_is_rounded_down_and_exact_on_cubes() {
     }
 }
 
-/// Closed form: K = cbrt(Wmax(1−β)/C); 1000 packets at β = .7, C = .4 take 9.09 s to come back.
+/// Closed form: K = cbrt(Wmax(1−β)/C); 1000 packets at β = .7, C = .4 take 9.09 s to return.
 #[test]
 fn the_window_returns_to_its_maximum_after_k_seconds() {
     let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
@@ -183,7 +183,7 @@ fn k_is_the_kernels_root_unless_rfc_9438_is_asked_for() {
     assert_ne!(k(0), k(1));
 }
 
-/// `acked` packets of an epoch at a window of 100: packets left over, Reno's window, ACKs for one more.
+/// After `acked` packets of an epoch at a window of 100: packets left over, Reno's window, ACKs for one more.
 fn friendly(acked: u64, rfc9438: u32, prior_cwnd: u32) -> (u64, u64, u64) {
     let params = CubicParams { rfc9438, ..CubicParams::default() };
     let new = Cubic::new(&params, Time::ZERO);

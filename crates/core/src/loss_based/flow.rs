@@ -1,4 +1,4 @@
-//! Reno and CUBIC as a controller runs them.
+//! Adapter that runs Reno and CUBIC in a controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::LossBased;
@@ -72,7 +72,7 @@ impl Algorithm for LossBased {
         false
     }
 
-    /// By the host's recovery state: a mark begins a reduction as a loss does.
+    /// True: a mark starts a reduction like a loss, through the host's recovery state.
     fn answers_marks(&self) -> bool {
         true
     }

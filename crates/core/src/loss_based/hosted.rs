@@ -7,7 +7,7 @@ use crate::cubic::CubicInside;
 use crate::event::{Ack, TxStart};
 use crate::units::Rate;
 
-/// The window as the host holds it.
+/// Window fields held by the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostWindow {
     /// `snd_cwnd`.
@@ -19,7 +19,7 @@ pub struct HostWindow {
 }
 
 impl LossBased {
-    /// Takes over what the host made of the window since the last call, and its pacing rate.
+    /// Takes over the window as the host has changed it since the last call, and its pacing rate.
     pub fn set_window(&mut self, window: HostWindow, pacing_rate: Rate) {
         self.cwnd = window.cwnd;
         self.cwnd_count = window.cwnd_count;
@@ -27,18 +27,18 @@ impl LossBased {
         self.pacing_rate = pacing_rate.as_bytes_per_sec();
     }
 
-    /// The window after a call.
+    /// Returns the window after a call.
     pub const fn window(&self) -> HostWindow {
         HostWindow { cwnd: self.cwnd, cwnd_count: self.cwnd_count, ssthresh: self.ssthresh }
     }
 
-    /// An RTT was measured.
+    /// Handles an RTT measurement.
     // spec: Linux cubictcp_acked
     pub fn on_pkts_acked(&mut self, ack: &Ack) {
         self.watch_rtt(ack);
     }
 
-    /// The host lets the window grow.
+    /// Grows the window; called when the host allows growth.
     // spec: Linux cubictcp_cong_avoid
     pub fn on_cong_avoid(&mut self, ack: &Ack) {
         if ack.cwnd_limited {
@@ -46,13 +46,13 @@ impl LossBased {
         }
     }
 
-    /// A loss episode begins: the threshold that the host should take.
+    /// Starts a loss episode; returns the threshold for the host to use.
     // spec: Linux cubictcp_recalc_ssthresh
     pub fn recalc_ssthresh(&mut self) -> u32 {
         self.threshold_after_loss()
     }
 
-    /// A time-out is being recovered from; the host has set the window.
+    /// Handles a recovery from a time-out; the host has set the window.
     // spec: Linux cubictcp_state
     pub fn on_loss_state(&mut self, ack: &Ack) {
         if let Growth::Cubic(cubic) = &mut self.growth {
@@ -60,7 +60,7 @@ impl LossBased {
         }
     }
 
-    /// A packet leaves while none is in flight; a restart after idleness is the host's.
+    /// Handles a packet that leaves while none is in flight; the host applies any restart after idleness.
     // spec: Linux cubictcp_cwnd_event
     pub fn on_hosted_tx_start(&mut self, start: &TxStart) {
         if let Growth::Cubic(cubic) = &mut self.growth {
@@ -68,7 +68,7 @@ impl LossBased {
         }
     }
 
-    /// Everything CUBIC remembers; `None` of Reno.
+    /// Returns CUBIC's complete state; `None` for Reno.
     #[cfg(feature = "inside")]
     pub const fn cubic_inside(&self) -> Option<CubicInside> {
         match &self.growth {

@@ -1,4 +1,4 @@
-//! Reno and CUBIC beside Linux 6.12 and RFC 9438: growth, reduction, undo, time-out, idleness.
+//! Reno and CUBIC compared with Linux 6.12 and RFC 9438: growth, reduction, undo, time-out, idleness.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -37,7 +37,7 @@ fn ack(now: Time, acked: u64) -> Ack {
     }
 }
 
-/// One RTT: an ACK for each packet of the window, evenly spaced.
+/// Runs one RTT: an ACK for each packet of the window, evenly spaced.
 fn round(flow: &mut LossBased, now: &mut Time) {
     let window = u64::from(flow.cwnd());
     for _ in 0..window {
@@ -103,7 +103,7 @@ fn reno_halves_and_cubic_keeps_717_of_1024_and_neither_goes_below_two() {
     }
 }
 
-/// RFC 9937: while inflight is above the threshold, what leaves is in proportion to what arrives.
+/// RFC 9937: while inflight is above the threshold, packets are sent in proportion to those delivered.
 #[test]
 fn reduction_never_sends_more_than_its_share_of_what_was_delivered() {
     for (window, seed) in [(100u32, 1), (1_000, 2), (17, 3)] {
@@ -190,7 +190,7 @@ fn undo_brings_window_and_threshold_back() {
     assert_eq!((flow.cwnd(), flow.ssthresh), (100, 90));
 }
 
-/// Linux clears `prior_ssthresh`: what a mark reduced was not reduced in error.
+/// Linux clears `prior_ssthresh`: a reduction caused by a mark was not made in error.
 #[test]
 fn a_reduction_that_a_mark_caused_is_never_undone() {
     let mut flow = cubic(|_| {});
@@ -275,7 +275,7 @@ fn cubic_follows_its_closed_form() {
         let t = now.since(start).as_nanos() as f64 * 1e-9;
         let (low, high) = (curve(t - 0.15) * 0.985, curve(t + 0.15) * 1.015);
         let window = f64::from(flow.cwnd());
-        // Beyond Wmax the window is also bounded by half a window a round.
+        // Beyond Wmax, growth is also bounded by half a window per round.
         assert!((low..=high).contains(&window), "at {t:.1} s: {window}, expected {low:.0} to {high:.0}");
     }
     assert!(flow.cwnd() > 1_050, "{}", flow.cwnd());

@@ -1,4 +1,4 @@
-//! Values of parameters from text and back, and what is said of those out of range.
+//! Values of parameters from text and back, and the error messages for those out of range.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;

@@ -1,4 +1,4 @@
-//! BBR-ACD: loss reduces the window only where the RTT says that there is congestion. Three editions, of which two follow the authors' code.
+//! BBR-ACD: loss reduces the window only where the RTT indicates congestion. Three editions, two of them after the authors' code.
 //! Spec: Mahmud, Kim, Lubna, Cho, Electronics 9(1) 2020, 136; the rules of its public Linux and ns-3 code, in our words.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -27,25 +27,25 @@ params! {
     }
 }
 
-/// How many there are.
+/// Number of parameters.
 const N: usize = AcdParams::SPECS.len();
 
-/// The authors' ns-3 code: its detector's result is overwritten, so every recovery counts, and the whole of it.
+/// The authors' ns-3 code: its detector's result is overwritten, so every recovery counts, and for its whole length.
 pub(super) static NS3: [ParamSpec; N] = edition(AcdParams::SPECS, NS3_CHANGES);
 const NS3_CHANGES: &[Change] =
     &[("detect", 0, "BBR-ACD for ns-3: its flag is overwritten"), ("whole_recovery", 1, "BBR-ACD for ns-3")];
 
-/// What the paper may have meant: one halving a recovery.
+/// A possible meaning of the paper: one halving per recovery.
 pub(super) static ONCE: [ParamSpec; N] = edition(AcdParams::SPECS, &[("every_ack", 0, "ours")]);
 
-/// What BBR-ACD replaces.
+/// Hooks of BBR-ACD.
 #[derive(Clone, Debug)]
 pub struct Acd {
     p: AcdParams,
     last_rtt_us: u64,
     same: u32,
     congested: bool,
-    /// This recovery has reduced the window.
+    /// True once this recovery has reduced the window.
     reduced: bool,
 }
 
@@ -69,7 +69,7 @@ impl Part for Acd {
         *self = Self::new(&self.p);
     }
 
-    /// A queue that stands shows as an RTT above the smallest that does not move.
+    /// Detects a standing queue: an RTT above the smallest that does not change.
     fn observe(&mut self, seen: &Seen<'_>) {
         if seen.ack.ca_state < CaState::Recovery {
             self.reduced = false;
@@ -88,7 +88,7 @@ impl Part for Acd {
         self.p.detect == 0 || self.congested
     }
 
-    /// A recovery as such changes nothing: losses have been deducted.
+    /// Leaves the window alone at the start of a recovery: losses have been deducted.
     fn first_window(&self, cwnd: u32, _conserved: u32) -> u32 {
         cwnd
     }

@@ -1,6 +1,7 @@
-//! BBR-APG: the gains of probing follow what room the bottleneck's buffer has left, and what probing lost. A reconstruction from an abstract.
+//! BBR-APG: the gains of probing follow the free space in the bottleneck's buffer, and the losses of probing. A
+//! reconstruction from an abstract.
 //! Experimental: it does not claim to be the paper's algorithm.
-//! Spec: Li, Zheng, Yang et al., HotICN 2022, of which only the abstract is public; every rule here is ours.
+//! Spec: Li, Zheng, Yang et al., HotICN 2022, whose abstract alone is public; every rule here is ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::bbr1::{Bbr1Params, Part, Replacement, Seen, UNIT};
@@ -26,14 +27,14 @@ params! {
     }
 }
 
-/// What BBR-APG replaces.
+/// Hooks of BBR-APG.
 #[derive(Clone, Debug)]
 pub struct Apg {
     p: ApgParams,
-    /// The deepest queue of late, in 1/256 packets, and when packets were lost last, µs.
+    /// The deepest recent queue, in 1/256 packets, and the time of the last loss, µs.
     deepest: MinMax,
     lost_us: Option<u64>,
-    /// Probing lost packets: the last one, and the one since which gains have been the same.
+    /// True if the last probe lost packets; then the phase for which the gains were set.
     probe_lost: bool,
     last_phase: Option<u8>,
     up: u32,
@@ -54,7 +55,7 @@ impl Apg {
         }
     }
 
-    /// The gain of probing, with `queue` and `bdp` in 1/256 packets: all of its range where there is room for a BDP, none where there is no room.
+    /// Gain of probing, with `queue` and `bdp` in 1/256 packets: its full range with room for a BDP, none without room.
     fn up_for(&self, queue: u64, bdp: u64, now_us: u64) -> u32 {
         let has_lost = self.lost_us.is_some_and(|at| now_us.saturating_sub(at) <= u64::from(self.p.memory));
         let room = if has_lost { self.deepest.get().saturating_sub(queue).min(bdp) } else { bdp };
@@ -65,7 +66,7 @@ impl Apg {
         (UNIT + add).max(self.p.up_floor)
     }
 
-    /// The gain of draining: what probing added, taken away; all of a deep queue.
+    /// Gain of draining: removes what probing added; all of it for a deep queue.
     fn down_for(&self, queue: u64, bdp: u64) -> u32 {
         let mirrored = (2 * UNIT).saturating_sub(self.up);
         let queue_gain = wide::mul_div(queue, 256, bdp).min(u64::from(UNIT)) as u32;
@@ -88,7 +89,7 @@ impl Part for Apg {
         *self = Self::new(&self.p);
     }
 
-    /// Gains are settled when their phase begins.
+    /// Sets the gains when their phase begins.
     fn observe(&mut self, seen: &Seen<'_>) {
         let (now_us, min_rtt_us) = (seen.ack.now.as_micros(), seen.min_rtt_us.unwrap_or(0));
         let volume = |us: u64| wide::mul_shr(seen.bw, us, 16);
@@ -98,7 +99,7 @@ impl Part for Apg {
         }
         if seen.ack.rs.losses > 0 {
             self.lost_us = Some(now_us);
-            // Loss of the probing phase shows while it lasts and in the phase after it.
+            // Losses of the probing phase appear while it lasts and in the phase after it.
             self.probe_lost |= matches!(seen.phase, Some(0 | 1));
         }
         if seen.phase == self.last_phase {

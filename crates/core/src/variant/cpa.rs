@@ -1,5 +1,6 @@
-//! BBR-CPA: congestion is predicted from the RTT's trend, ProbeRTT lasts as long as the queue, bandwidth is an average. A reconstruction.
-//! BBRv1's timer does not start ProbeRTT, unless asked to.
+//! BBR-CPA: congestion is predicted from the RTT's trend, ProbeRTT lasts as long as the queue, bandwidth is an average.
+//! A reconstruction.
+//! By default, BBRv1's timer does not start ProbeRTT.
 //! Spec: Yang, Liang, Wu, J. Shenyang Aerospace Univ. 41(1) 2024; it gives no θ, no S, no window and no drained test.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -9,7 +10,7 @@ use crate::minmax::MinMax;
 use crate::params::params;
 use crate::wide;
 
-/// Most rounds that an average can span; a power of two, so that an index can be masked.
+/// Largest number of rounds in an average; a power of two, so that an index can be masked.
 const ROUNDS_MAX: u32 = 32;
 
 params! {
@@ -48,7 +49,7 @@ params! {
     }
 }
 
-/// The largest rate of each of the last rounds.
+/// The largest rate of each recent round.
 #[derive(Clone, Copy, Debug)]
 struct RoundRates {
     best: [u64; ROUNDS_MAX as usize],
@@ -73,24 +74,25 @@ impl RoundRates {
         } else {
             return;
         }
-        // Places that no round has filled hold nothing, so that all can be summed.
+        // Unused places hold zero, so that all can be summed.
         let sum = self.best.iter().fold(0_u64, |sum, bw| sum.saturating_add(*bw));
         self.mean = sum / u64::from(self.filled.max(1));
     }
 }
 
-/// What BBR-CPA replaces.
+/// Hooks of BBR-CPA.
 #[derive(Clone, Debug)]
 pub struct Cpa {
     p: CpaParams,
-    /// The smallest RTT of the period (the paper's m_RTT), and when it was last met or confirmed, µs; the period is RTprop's window.
+    /// The smallest RTT of the period (the paper's m_RTT), and the time at which it was last met or confirmed, µs; the
+    /// period is RTprop's window.
     min_rtt_us: u64,
     met_us: u64,
     period_us: u64,
-    /// The smallest of the last period, to take its place.
+    /// The smallest RTT of the last period, which takes its place.
     recent_min: MinMax,
     rates: RoundRates,
-    /// Congested ACKs in a row, and when the first came, µs.
+    /// Consecutive congested ACKs, and the time of the first, µs.
     row: u32,
     row_since_us: u64,
     congested: bool,
@@ -100,13 +102,13 @@ pub struct Cpa {
 }
 
 impl Cpa {
-    /// An RTT above θ times the smallest.
+    /// True for an RTT above θ times the smallest.
     const fn is_above(&self, theta: u32, rtt_us: u64, min_rtt_us: u64) -> bool {
         wide::times::<256>(rtt_us) > wide::saturating_mul(min_rtt_us, theta as u64)
             && rtt_us.saturating_sub(min_rtt_us) > self.p.theta_floor as u64
     }
 
-    /// Counts congested ACKs in a row; a single one may be a fault of the network.
+    /// Counts consecutive congested ACKs; a single one may be a network fault.
     fn count(&mut self, seen: &Seen<'_>, rtt_us: u64, min_rtt_us: u64) {
         if !self.is_above(self.p.theta, rtt_us, min_rtt_us) {
             self.row = 0;
@@ -157,7 +159,8 @@ impl Part for Cpa {
         *self = Self { p, period_us, min_rtt_us: u64::MAX, ..Self::BLANK };
     }
 
-    /// Only a full pipe's rates are averaged: of a doubling rate the average is far below the last, and growth would stall.
+    /// Averages only the rates of a full pipe: while the rate doubles, the average is far below the last one, and
+    /// growth would stall.
     fn on_rate(&mut self, new: &NewRate<'_>) {
         if !new.pipe_full || new.ack.rs.is_app_limited {
             return;
@@ -170,7 +173,7 @@ impl Part for Cpa {
         if self.p.mean == 0 || !pipe_full || self.rates.filled == 0 { max } else { self.rates.mean }
     }
 
-    /// The smallest of the period, which ends with it: else a longer route would pass for congestion forever.
+    /// The smallest RTT of the period, which ends with it; otherwise a longer route would count as congestion forever.
     fn min_rtt(&mut self, now_us: u64, rtt_us: u64) -> Option<u64> {
         let rtt_us = rtt_us.max(1);
         let recent = match self.recent_min.get() {
@@ -206,7 +209,7 @@ impl Part for Cpa {
         self.row = 0;
     }
 
-    /// Drained is one RTT below the threshold, of a packet sent since ProbeRTT began.
+    /// True after one RTT below the threshold, of a packet sent since ProbeRTT began.
     fn is_drained(&mut self, seen: &Seen<'_>) -> Option<bool> {
         let stay_us = seen.ack.now.as_micros().saturating_sub(self.entered_us);
         let theta = self.p.theta_exit.min(self.p.theta);
