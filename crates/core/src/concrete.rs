@@ -1,7 +1,8 @@
-//! Each variant of BBRv1 as a type of its own, for a host that compiles one algorithm into one object: nothing of the others, and
-//! no choice at run time. A kernel's BPF program is such a host; others take [`crate::Controller`].
+//! Concrete types for the variants of BBRv1, for a host that compiles one algorithm into one object: nothing of the others, and
+//! no choice at run time. A kernel's BPF program is such a host; others use [`crate::Controller`].
 //!
-//! A flow begins with [`crate::algorithms::Bbr1::with`], or with [`crate::algorithms::Bbr1::init`] in memory that the host already has.
+//! A flow is created with [`crate::algorithms::Bbr1::with`], or with [`crate::algorithms::Bbr1::init`] in memory that
+//! the host already has.
 //!
 //! ```
 //! use bbrlab_core::concrete::{BbrCpa, acd_base};
@@ -21,7 +22,7 @@ pub use crate::variant::{BbrAcd, BbrApg, BbrCpa, BbrS};
 
 use crate::params::Bbr1Params;
 
-/// BBRv1's parameters as [`BbrAcd`]'s authors had them, who started from Linux 4.14.
+/// BBRv1's parameters as used by [`BbrAcd`]'s authors, who started from Linux 4.14.
 #[inline]
 pub fn acd_base() -> Bbr1Params {
     Bbr1Params { pacing_margin: 0, extra_acked_gain: 0, edt: 0, ..Bbr1Params::default() }

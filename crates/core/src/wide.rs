@@ -1,6 +1,7 @@
-//! Products of two 64-bit numbers beyond 64 bits, out of 32-bit halves: BPF has no wider multiplication, not even to notice an overflow.
-//! LLVM makes a call of `__multi3` out of `u128`, and there also out of `u64::saturating_mul` and `u64::checked_mul`.
-//! One path for every machine; where a factor is known to have 32 bits, or to be a constant, most of it folds away.
+//! Products of two 64-bit numbers beyond 64 bits, from 32-bit halves: BPF has no wider multiplication, not even to
+//! detect an overflow.
+//! LLVM turns `u128`, and on BPF also `u64::saturating_mul` and `u64::checked_mul`, into a call of `__multi3`.
+//! One code path for every machine; where a factor is known to have 32 bits, or to be a constant, most of it folds away.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// The low half of 64 bits.
@@ -12,14 +13,14 @@ pub(crate) const fn mul(a: u64, b: u64) -> (u64, u64) {
     let (a_high, a_low, b_high, b_low) = (a >> 32, a & LOW, b >> 32, b & LOW);
     let (low, cross, other) = (a_low * b_low, a_low * b_high, a_high * b_low);
     let middle = (low >> 32) + (cross & LOW) + (other & LOW);
-    // What `middle` carries over, found by what stays of it: from the usual shift LLVM would guess the purpose, and make of all this
-    // the very multiplication that BPF lacks.
+    // The carry of `middle`, found from its remaining bits: from the usual shift LLVM would recognise the idiom, and turn all this
+    // into the very multiplication that BPF lacks.
     let product = a.wrapping_mul(b);
     let carry = (middle - (product >> 32)) >> 32;
     (a_high * b_high + (cross >> 32) + (other >> 32) + carry, product)
 }
 
-/// A product, if 64 bits hold it.
+/// Returns a product if it fits 64 bits.
 #[inline]
 pub(crate) const fn checked_mul(a: u64, b: u64) -> Option<u64> {
     if (a | b) >> 32 == 0 {
@@ -36,7 +37,7 @@ pub(crate) const fn checked_mul(a: u64, b: u64) -> Option<u64> {
     if high >> 32 != 0 { None } else { Some(high << 32 | low & LOW) }
 }
 
-/// A product, or the largest number if 64 bits do not hold it.
+/// Returns a product, or the largest number if it does not fit 64 bits.
 #[inline]
 pub(crate) const fn saturating_mul(a: u64, b: u64) -> u64 {
     match checked_mul(a, b) {
@@ -61,7 +62,7 @@ pub(crate) const fn mul_shr(a: u64, b: u64, shift: u32) -> u64 {
     shr((high, low), shift)
 }
 
-/// 128 bits, high and low, over 2^`shift`, rounded down, saturating; `shift` is 1 to 63.
+/// 128 bits, high and low, divided by 2^`shift`, rounded down, saturating; `shift` is 1 to 63.
 #[inline]
 pub(crate) const fn shr((high, low): (u64, u64), shift: u32) -> u64 {
     if high >> shift != 0 { u64::MAX } else { high << (64 - shift) | low >> shift }
@@ -111,14 +112,15 @@ const fn at_least_1(divisor: u64) -> u64 {
     if divisor == 0 { 1 } else { divisor }
 }
 
-/// 128 bits by 64, saturating, and whether something is left: two digits of 32 bits by hand (Knuth, TAOCP 2, 4.3.1, algorithm D).
+/// Divides 128 bits by 64 bits, saturating; true if there is a remainder: two digits of 32 bits by hand (Knuth, TAOCP
+/// 2, 4.3.1, algorithm D).
 #[inline]
 const fn div((high, low): (u64, u64), divisor: u64) -> (u64, bool) {
     let divisor = at_least_1(divisor);
     if high >= divisor {
         return (u64::MAX, false);
     }
-    // With its highest bit set, a divisor's first digit estimates each of the quotient's to within two.
+    // With its highest bit set, a divisor's first digit estimates each digit of the quotient to within two.
     let shift = divisor.leading_zeros();
     let divisor = divisor << shift;
     let top = if shift == 0 { high } else { high << shift | low >> (64 - shift) };
@@ -128,7 +130,7 @@ const fn div((high, low): (u64, u64), divisor: u64) -> (u64, bool) {
     (first << 32 | second, rest != 0)
 }
 
-/// One digit of a quotient: (`top` · 2^32 + `next`) / `divisor`, and what is left. `top` is below `divisor`.
+/// One digit of a quotient: (`top` · 2^32 + `next`) / `divisor`, and the remainder. `top` is below `divisor`.
 #[inline]
 const fn digit(top: u64, next: u64, divisor: u64) -> (u64, u64) {
     let (first, second) = (at_least_1(divisor >> 32), divisor & LOW);
@@ -141,7 +143,7 @@ const fn digit(top: u64, next: u64, divisor: u64) -> (u64, u64) {
         }
         round += 1;
     }
-    // Both lie beyond 64 bits, but their difference does not.
+    // Both are beyond 64 bits, but their difference is not.
     let left = (top << 32 | next).wrapping_sub(quotient.wrapping_mul(divisor));
     (quotient, left)
 }
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
     use crate::Rng;
 
-    /// Numbers of every length, and those at the ends of each.
+    /// Numbers of every length, including the ends of each range.
     fn number(rng: &mut Rng) -> u64 {
         let bits = rng.below(65) as u32;
         let most = if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };

@@ -1,4 +1,4 @@
-//! The controller as its host sees it: traps in which other implementations were caught.
+//! The controller as used by its host, and pitfalls that have caught other implementations.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod pipe;
@@ -94,7 +94,7 @@ fn an_ack_of_one_packet_among_several_is_not_taken_for_a_delayed_one() {
     assert_eq!(cc.rtt().min(), rtt, "the old minimum had expired");
 }
 
-/// A number of any size, small ones as often as wild ones.
+/// A number of any size, small ones as often as huge ones.
 fn wild(rng: &mut Rng) -> u64 {
     let bits = rng.below(66);
     if bits > 63 { u64::MAX } else { rng.next_u64() >> bits }
@@ -137,7 +137,7 @@ fn wild_ack(cc: &mut Controller, rng: &mut Rng, now: Time, tokens: &[Token; 8]) 
     cc.on_ack(open, &info);
 }
 
-/// One event that a host could tell, with wild values.
+/// Applies one event that a host could report, with random values.
 fn event(cc: &mut Controller, rng: &mut Rng, now: &mut Time, tokens: &mut [Token; 8]) {
     let which = rng.below(8) as usize;
     *now += Span::nanos(wild(rng) >> 24);
@@ -162,7 +162,7 @@ fn event(cc: &mut Controller, rng: &mut Rng, now: &mut Time, tokens: &mut [Token
     }
 }
 
-/// Goal: no order of events and no value makes an algorithm panic, stop sending, or promise nothing.
+/// Goal: no order of events and no value makes an algorithm panic, stop sending, or return a zero window or rate.
 #[test]
 fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
     for info in ALGORITHMS {
@@ -183,7 +183,7 @@ fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
     }
 }
 
-/// Goal: a host that drops an `OpenAck` loses no update of the model, only some time: the next ACK takes it in.
+/// Goal: a host that drops an `OpenAck` loses no model update, only some time: the next ACK applies it.
 #[test]
 fn an_ack_whose_end_the_host_drops_reaches_the_model_with_the_next_one() {
     for info in ALGORITHMS {

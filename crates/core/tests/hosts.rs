@@ -1,4 +1,5 @@
-//! Any transport can host the controller: two hosts written from scratch, QUIC-shaped and the smallest possible, over one deterministic link.
+//! Two hosts written from scratch, QUIC-shaped and the smallest possible, over one deterministic link: any transport
+//! can host the controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[path = "hosts/app.rs"]

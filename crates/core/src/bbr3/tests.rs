@@ -1,4 +1,4 @@
-//! Each rule of draft-ietf-ccwg-bbr-06 with its condition just met and just not met, and where the other editions differ.
+//! Each rule of draft-ietf-ccwg-bbr-06 with its condition just met and just not met, and the differences of the other editions.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use core::ops::{Deref, DerefMut};
@@ -22,20 +22,20 @@ mod output;
 mod probe_bw;
 mod states;
 
-/// A packet, so that a byte a microsecond is a packet a millisecond.
+/// Bytes of a packet, so that a byte per microsecond is a packet per millisecond.
 const MSS: u32 = 1_000;
 const PACKET: u64 = 1_000;
-/// One packet a millisecond.
+/// One packet per millisecond.
 const RATE: u64 = BW_UNIT;
 const RTT_US: u64 = 40_000;
-/// What that makes in flight.
+/// Volume in flight at that rate.
 const BDP: u64 = 40 * PACKET;
-/// A probe that has not begun to grow, and its beginning.
+/// A probe that has not begun to grow, in its first state.
 const UP: Phase = Phase::ProbeBwUp(Growth::from(0));
 const REFILL: Phase = Phase::ProbeBwRefill { up_rounds: 0 };
 
 impl<R: Rules> Bbr3<R> {
-    /// The same flow under other rules.
+    /// Converts the flow to other rules.
     fn under<S: Rules>(self) -> Bbr3<S> {
         Bbr3 {
             p: self.p,
@@ -61,7 +61,7 @@ impl<R: Rules> Bbr3<R> {
     }
 }
 
-/// A flow of an edition that the test chooses: its fields are those of any, and what depends on the rules goes through here.
+/// A flow of an edition chosen by the test: fields are the same for all, and methods that depend on the rules are dispatched here.
 #[derive(Clone, Debug)]
 struct Flow {
     edition: Edition,
@@ -81,7 +81,7 @@ impl DerefMut for Flow {
     }
 }
 
-/// Methods by the rules of the flow's own edition.
+/// Defines methods that follow the rules of the flow's own edition.
 macro_rules! by_edition {
     (read $( $name:ident($($arg:ident: $ty:ty),*) -> $out:ty; )+) => {
         $(
@@ -170,7 +170,7 @@ impl Flow {
         self.out.cwnd = cwnd;
     }
 
-    /// How the bound grows, in a probe.
+    /// Growth of the bound in a probe.
     fn growth(&mut self) -> &mut Growth {
         match &mut self.bbr.phase {
             Phase::ProbeBwUp(growth) => growth,
@@ -187,7 +187,7 @@ impl Flow {
     }
 }
 
-/// A flow with a clock and counters, fed by hand. It counts in packets, whatever the flow counts in.
+/// A flow with a clock and counters, fed by hand. It counts in packets, whatever the unit of the flow.
 struct Driver {
     bbr: Flow,
     now_us: u64,
@@ -198,7 +198,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Ten packets, 40 ms known from the handshake, at 1 s.
+    /// Creates a flow with ten packets, 40 ms from the handshake, at 1 s.
     fn new() -> Self {
         Self::of(Edition::Draft06)
     }
@@ -221,7 +221,7 @@ impl Driver {
         Self { bbr, now_us, delivered: 0, lost: 0, ca_state: CaState::Open, cwnd_limited: false }
     }
 
-    /// In `state` of ProbeBW, with a full pipe of 40 packets and a window of 80; no probe is due.
+    /// Creates a flow in `state` of ProbeBW, with a full pipe of 40 packets and a window of 80; no probe is due.
     fn in_state(state: Phase) -> Self {
         Self::new().moved_to(state)
     }
@@ -248,12 +248,12 @@ impl Driver {
         self
     }
 
-    /// What was delivered, in the flow's unit.
+    /// Volume delivered, in the flow's unit.
     fn volume(&self) -> u64 {
         self.delivered * self.bbr.smss()
     }
 
-    /// An ACK in packets in the flow's unit.
+    /// Converts an ACK in packets to the flow's unit.
     fn scaled(&self, ack: &Ack) -> Ack {
         let (mut ack, packet) = (*ack, self.bbr.smss());
         let rs = &mut ack.rs;
@@ -267,7 +267,7 @@ impl Driver {
         ack
     }
 
-    /// An ACK of one packet at the present rate, `after_us` later, with 40 packets in flight, changed by `edit`.
+    /// Feeds an ACK of one packet at the present rate, `after_us` later, with 40 packets in flight, changed by `edit`.
     fn ack_with(&mut self, after_us: u64, edit: impl FnOnce(&mut Ack, &mut FlightSample)) {
         self.now_us += after_us;
         self.delivered += 1;
@@ -301,7 +301,7 @@ impl Driver {
         self.ack_with(after_us, |_, _| {});
     }
 
-    /// An ACK that begins a round, also one of loss, an RTT later.
+    /// Feeds an ACK that begins a round, also one of loss, an RTT later.
     fn round_with(&mut self, edit: impl FnOnce(&mut Ack, &mut FlightSample)) {
         let prior = self.bbr.model.rounds.next_delivered.max(self.bbr.bounds.loss_round_delivered);
         let prior = prior.div_ceil(self.bbr.smss());
@@ -311,12 +311,12 @@ impl Driver {
         });
     }
 
-    /// A round whose sample is of so many packets in an RTT.
+    /// Runs a round whose sample has this number of packets per RTT.
     fn round(&mut self, packets: u64) {
         self.round_with(|ack, _| ack.rs.delivered = Some(packets));
     }
 
-    /// The packet `seq` is marked lost, of a flight of `tx_in_flight`, as the `lost`th since it was sent.
+    /// Marks the packet `seq` lost, of a flight of `tx_in_flight`, as the `lost`th since it was sent.
     fn lose(&mut self, seq: u64, tx_in_flight: u32, lost: u32) {
         self.lost += 1;
         let packet = self.bbr.smss();
@@ -338,7 +338,7 @@ impl Driver {
         self.bbr.on_ca_state(old, new);
     }
 
-    /// A time-out with so many packets in flight.
+    /// Triggers a time-out with this number of packets in flight.
     fn rto(&mut self, in_flight: u64, first: bool) {
         let ack = Ack { in_flight: in_flight * self.bbr.smss(), ..self.bare() };
         self.bbr.on_rto(&ack, first);
@@ -369,7 +369,7 @@ impl Driver {
 }
 
 impl Flow {
-    /// Volume of a packet by the flow's own edition.
+    /// Volume of a packet in the flow's own edition.
     fn smss(&self) -> u64 {
         self.host.smss()
     }

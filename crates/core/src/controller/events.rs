@@ -1,4 +1,4 @@
-//! What a host says outside of ACKs: losses, time-outs, marks, its recovery; limits, sizes, and another path.
+//! Events that a host reports outside of ACKs: losses, time-outs, marks, its recovery; limits, sizes, and path changes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Controller, first_rtt};
@@ -11,7 +11,7 @@ use crate::sampler::{RateSampler, Token};
 use crate::units::{Rate, Span, Time};
 
 impl<A: Algorithm> Controller<A> {
-    /// These packets were marked lost. A loss of what was not in flight is ignored where the controller counts.
+    /// Reports packets marked lost. A loss of what was not in flight is ignored where the controller counts.
     // spec: draft-ietf-ccwg-bbr #per-loss-steps HandleLostPacket
     pub fn on_lost(&mut self, now: Time, loss: &Loss) {
         let is_impossible = loss.packets == 0 || loss.bytes == 0 || (self.flight.bytes == 0 && !self.host_counts);
@@ -49,8 +49,8 @@ impl<A: Algorithm> Controller<A> {
         }
     }
 
-    /// A packet is in flight no more, and neither delivered nor lost: its keys were dropped, or it was a probe for a larger MTU.
-    /// Never one that was reported acknowledged or lost: the controller keeps no list of packets.
+    /// Reports a packet that left the flight neither delivered nor lost: its keys were dropped, or it was a probe for a larger MTU.
+    /// Must not be a packet already reported acknowledged or lost: the controller keeps no list of packets.
     pub fn on_discarded(&mut self, token: &Token) {
         if token.epoch() == self.epoch {
             self.flight = self.flight.without(token.bytes().into(), 1);
@@ -58,22 +58,22 @@ impl<A: Algorithm> Controller<A> {
         }
     }
 
-    /// The same for packets of which the host knows only the bytes: as many packets as so many bytes are of those in flight.
+    /// The same for packets that the host counts in bytes only; their number is estimated from the mean size in flight.
     pub fn on_discarded_bytes(&mut self, bytes: u64) {
         let packets = self.packets_gone(bytes);
         self.flight = self.flight.without(bytes, packets);
         self.settle_flight();
     }
 
-    /// Where a host tells bytes alone, the number of packets is estimated: it is none exactly when there are no bytes.
+    /// Estimates the number of packets where a host reports only bytes: it is zero exactly when there are no bytes.
     fn settle_flight(&mut self) {
         if !self.host_counts && (self.flight.packets == 0) != (self.flight.bytes == 0) {
             self.flight.packets = u32::from(self.flight.bytes > 0);
         }
     }
 
-    /// Everything that was sent over more than the persistent-congestion period was lost (RFC 9002 §7.6). To all algorithms this is
-    /// what a retransmission time-out is.
+    /// Reports that everything sent over more than the persistent-congestion period was lost (RFC 9002 §7.6). All algorithms treat
+    /// this like a retransmission time-out.
     pub fn on_persistent_congestion(&mut self, now: Time) {
         let first = self.ca_state != CaState::Loss;
         let now = self.clock(now);
@@ -83,7 +83,8 @@ impl<A: Algorithm> Controller<A> {
         self.on_rto(now, self.flight, first);
     }
 
-    /// A retransmission time-out, after the host has marked what it lost. `first` if no earlier one belongs to the same losses.
+    /// Reports a retransmission time-out, after the host has marked the lost packets. `first` if no earlier one belongs
+    /// to the same losses.
     pub fn on_rto(&mut self, now: Time, in_flight: Flight, first: bool) {
         let mut ack = self.bare_ack(now);
         ack.in_flight = self.in_window(in_flight);
@@ -93,14 +94,14 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// A tail loss probe that repeated data was answered; whether it repaired a loss is told by [`Self::on_tlp_recovery`].
+    /// Reports an ACK of a tail loss probe that repeated data; use [`Self::on_tlp_recovery`] if the probe repaired a loss.
     // spec: google/bbr v3 is_acking_tlp_retrans_seq
     pub fn on_tlp_ack(&mut self) {
         self.algorithm.on_tlp_ack();
     }
 
-    /// A tail loss probe was answered in a way that shows that it repaired a loss. Tell it before the ACK that shows it;
-    /// `app_limited` if the application was the limit when what it repeats was sent.
+    /// Reports that a tail loss probe has repaired a loss. Call it before the ACK that shows it;
+    /// `app_limited` if the application was the limit when the repeated packet was first sent.
     // spec: google/bbr v3 CA_EVENT_TLP_RECOVERY
     pub fn on_tlp_recovery(&mut self, now: Time, app_limited: bool) {
         let now = self.clock(now);
@@ -108,7 +109,7 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// The ACK in progress reports congestion marks; of the packets that it delivers, it counts so many as marked.
+    /// Reports congestion marks in the ACK in progress; `packets` of the packets that it delivers are marked.
     // spec: Linux tcp_newly_delivered; RFC 9002 §7.1
     pub fn on_congestion_mark(&mut self, now: Time, packets: u64) {
         let now = self.clock(now);
@@ -124,7 +125,7 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// A timer began a recovery: loss-based algorithms reduce their window at once, as if one packet had been delivered.
+    /// Reports a recovery begun by a timer: loss-based algorithms reduce their window at once, as if one packet had been delivered.
     // spec: Linux tcp_rack_reo_timeout
     pub fn on_recovery_by_timer(&mut self, now: Time, in_flight: Flight) {
         let mut ack = self.bare_ack(now);
@@ -134,7 +135,7 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// The host's recovery state changed, before the ACK that changed it ends. For hosts with a recovery of their own.
+    /// Reports a change of the host's recovery state, before the ACK that changed it ends. For hosts with their own recovery.
     pub fn on_ca_state(&mut self, new: CaState) {
         if new != self.ca_state {
             self.change_ca_state(new);
@@ -147,43 +148,45 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// What was marked lost in this episode had arrived after all: the reduction is taken back.
+    /// Reports that the losses of this episode were spurious: the reduction is undone.
     pub fn on_undo(&mut self, now: Time) {
         let ack = self.bare_ack(now);
         self.algorithm.on_undo(&ack);
         self.note_outputs();
     }
 
-    /// The application has nothing to send although window and pacer would let it. `in_flight` by the host's count, if it keeps one.
+    /// Reports that the application has nothing to send although window and pacer would allow it. `in_flight` by the
+    /// host's count, if it keeps one.
     pub fn on_app_limited(&mut self, in_flight: Option<Flight>) {
         self.sampler.on_app_limited(self.volume(in_flight.unwrap_or(self.flight)));
     }
 
-    /// The window was the limit: for hosts that say so when it is, rather than with each ACK.
+    /// Reports that the window was the limit, for hosts that do so when it occurs rather than with each ACK.
     pub fn on_cwnd_limited(&mut self) {
         self.limited_until = self.sampler.delivered().saturating_add(self.volume(self.flight)).max(1);
     }
 
-    /// For longer than a time-out no more than `used` packets of the window were used.
+    /// Reports that at most `used` packets of the window were used for longer than a time-out.
     pub fn on_cwnd_unused(&mut self, used: u32) {
         self.algorithm.on_cwnd_unused(used);
         self.note_outputs();
     }
 
-    /// Payload bytes of a full packet changed: another path MTU. 0 is taken for 1.
+    /// Sets the payload bytes of a full packet: another path MTU. 0 is taken for 1.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = mss.max(1);
         self.algorithm.on_mss(self.mss);
         self.note_outputs();
     }
 
-    /// The receiver was asked for one ACK per `packets` packets, or `max_ack_delay` after the first of them (QUIC's ACK_FREQUENCY).
+    /// Reports that the receiver was asked for one ACK per `packets` packets, or `max_ack_delay` after the first
+    /// (QUIC's ACK_FREQUENCY).
     pub fn on_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {
         self.algorithm.on_ack_frequency(packets, max_ack_delay);
         self.note_outputs();
     }
 
-    /// The connection moved to another path: everything that was learnt is forgotten, and tokens of the old path change nothing.
+    /// Reports a move to another path: all measurements are discarded, and tokens of the old path have no effect.
     pub fn on_path_change(&mut self, now: Time, mss: u32, srtt: Option<Span>) {
         let now = self.clock(now);
         let mut init = self.init;
@@ -210,8 +213,8 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// What is remembered of this path from an earlier connection. If the first RTT agrees, the flow takes half of that
-    /// path's BDP at once, for as long as the first flight of it takes and nothing is lost.
+    /// Passes on properties of this path from an earlier connection. If the first RTT agrees, the flow uses half of that
+    /// path's BDP at once, until its first flight is delivered, unless there is a loss.
     // spec: draft-ietf-tsvwg-careful-resume
     pub fn resume(&mut self, path: RememberedPath) {
         self.resume = Resume::Remembered(path);
@@ -230,8 +233,9 @@ impl<A: Algorithm> Controller<A> {
         }
     }
 
-    /// No faster than this from now on (Linux `SO_MAX_PACING_RATE`); `None` for no bound. Under a bound, pace even algorithms that
-    /// do not ask for it, as Linux does.
+    /// Sets an upper bound on the pacing rate (Linux `SO_MAX_PACING_RATE`); `None` for no bound. Under a bound, pace
+    /// even algorithms
+    /// that do not require it, as Linux does.
     pub fn set_max_pacing_rate(&mut self, most: Option<Rate>) {
         self.init.max_pacing_rate = most;
         self.algorithm.set_max_pacing_rate(most);

@@ -1,4 +1,4 @@
-//! What a host may ask: window, rate, quantum, and what the algorithm thinks.
+//! Outputs that a host may read: window, rate, quantum, and the algorithm's model.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::Controller;
@@ -12,42 +12,42 @@ use crate::state::State;
 use crate::units::Rate;
 
 impl<A: Algorithm> Controller<A> {
-    /// Full packets that may be in flight.
+    /// Number of full packets that may be in flight.
     #[inline]
     pub const fn cwnd(&self) -> u32 {
         self.cwnd
     }
 
-    /// Bytes that may be in flight. A host that sends packets of several sizes goes by these, whatever the algorithm counts.
+    /// Bytes that may be in flight. A host that sends packets of several sizes uses this, whatever the algorithm counts.
     #[inline]
     pub const fn cwnd_bytes(&self) -> u64 {
         self.cwnd_bytes
     }
 
-    /// True if a packet of that size may leave now: the window has room for it, or nothing is in flight. Pacing is apart.
+    /// True if a packet of that size may leave now: the window has room for it, or nothing is in flight. Pacing is separate.
     #[inline]
     pub const fn can_send(&self, bytes: u64) -> bool {
         self.flight.bytes == 0 || self.flight.bytes.saturating_add(bytes) <= self.cwnd_bytes
     }
 
-    /// What is in flight: the controller's count, or what the host said last.
+    /// Volume in flight: the controller's count, or the last value that the host reported.
     pub const fn in_flight(&self) -> Flight {
         self.flight
     }
 
-    /// The rate at which to send; `None` where neither the algorithm nor [`Self::set_max_pacing_rate`] sets one. Enforce it if
+    /// Rate at which to send; `None` where neither the algorithm nor [`Self::set_max_pacing_rate`] sets one. Enforce it if
     /// [`Self::needs_pacing`], by a [`crate::Pacer`] for instance; it also sizes bursts.
     #[inline]
     pub const fn pacing_rate(&self) -> Option<Rate> {
         self.pacing_rate
     }
 
-    /// The algorithm is only itself when its pacing rate is enforced.
+    /// True if the algorithm works as designed only when its pacing rate is enforced.
     pub fn needs_pacing(&self) -> bool {
         self.algorithm.needs_pacing()
     }
 
-    /// Whether the algorithm slows down where packets are marked: only then should a host send them as ECN-capable.
+    /// True if the algorithm slows down for marked packets: only then should a host send them as ECN-capable.
     pub fn answers_marks(&self) -> bool {
         self.algorithm.answers_marks()
     }
@@ -62,7 +62,7 @@ impl<A: Algorithm> Controller<A> {
         burst.max(u64::from(self.min_tso_segs()) * u64::from(self.mss))
     }
 
-    /// The quantum in bytes, if the algorithm decides on it by itself, whatever else the host would do.
+    /// The quantum in bytes, if the algorithm sets it, whatever else the host would do.
     // spec: draft-ietf-ccwg-bbr #send-quantum-bbrsendquantum
     #[inline]
     pub fn own_quantum(&self) -> Option<u64> {
@@ -75,14 +75,14 @@ impl<A: Algorithm> Controller<A> {
         self.algorithm.min_tso_segs()
     }
 
-    /// The host should also look at the beginning of each ACK and timer whether the application has run dry, not only when it writes.
-    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; google/bbr's kernel. Linux looks at writes only.
+    /// True if the host should check for an idle application at the start of each ACK and timer too, not only when it writes.
+    // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; google/bbr's kernel. Linux checks only at writes.
     #[inline]
     pub const fn wants_app_limited_checks(&self) -> bool {
         self.checks_app_limit
     }
 
-    /// The window still doubles every round.
+    /// True while the window still doubles every round.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.algorithm.in_slow_start()
@@ -93,19 +93,20 @@ impl<A: Algorithm> Controller<A> {
         self.mss
     }
 
-    /// The algorithm counts bytes: what a host says of packets alone does not matter, nor the other way round.
+    /// True if the algorithm counts bytes: packet counts alone are then ignored. False if it counts packets: byte
+    /// counts alone are ignored.
     #[inline]
     pub const fn counts_bytes(&self) -> bool {
         self.counts_bytes
     }
 
-    /// The algorithm learns something of each loss; where it does not, losses of different bursts may be told together.
+    /// True if the algorithm needs each loss by itself; if not, losses of different bursts may be reported together.
     #[inline]
     pub const fn hears_losses(&self) -> bool {
         self.hears_losses
     }
 
-    /// The recovery state last told, or that of the controller's own recovery.
+    /// The last recovery state reported, or that of the controller's own recovery.
     #[inline]
     pub const fn ca_state(&self) -> CaState {
         self.ca_state
@@ -128,13 +129,13 @@ impl<A: Algorithm> Controller<A> {
         &self.algorithm
     }
 
-    /// What the algorithm is doing.
+    /// State of the algorithm.
     #[inline]
     pub fn state(&self) -> State {
         self.algorithm.state()
     }
 
-    /// What the algorithm thinks, and the cause of its last transition.
+    /// Read-only view of the algorithm's model, and the cause of its last transition.
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.algorithm.snapshot();
         snapshot.min_rtt = snapshot.min_rtt.or(self.rtt.min());

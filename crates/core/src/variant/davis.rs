@@ -1,5 +1,5 @@
 //! TCP Davis: a window of one BDP, probed by a step and measured a round later; not a BBR, and not paced.
-//! It does not respond to loss, except that it can undo in slow start.
+//! It does not respond to loss, except to an undo in slow start.
 //! Spec: Lynn, Ghosal, NAS 2022, and the rules of its public code (tcp_davis), in our words.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -11,9 +11,10 @@ use crate::snapshot::Snapshot;
 use crate::units::{MICROS_PER_SEC, Rate, Span};
 use crate::wide;
 
-/// Pacing for hosts that pace everyone, per cent of window over smallest RTT. Source: ours, Linux's for slow start; Davis sets no rate.
+/// Pacing for hosts that pace every algorithm, per cent of window over smallest RTT. Source: ours, Linux's for slow
+/// start; Davis sets no rate.
 const PACING: u64 = 200;
-/// RTT assumed for that rate before any is known. Source: ours, as in BBRv1.
+/// RTT assumed for that rate before any is measured. Source: ours, as in BBRv1.
 const DEFAULT_RTT_US: u64 = 1_000;
 
 params! {
@@ -44,7 +45,7 @@ params! {
     }
 }
 
-/// What the flow is doing. It waits out so many RTTs in each.
+/// State of the flow. Each lasts for a number of RTTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Drain,
@@ -53,21 +54,21 @@ enum Phase {
     },
     /// The step, until a round of it is on the path.
     Gain1,
-    /// Measuring, from this count and time on.
+    /// Measurement, from this count and time on.
     Gain2 {
         delivered: u64,
         since_us: u64,
     },
 }
 
-/// A flow of TCP Davis.
+/// A TCP Davis flow.
 #[derive(Clone, Debug)]
 pub struct Davis {
     p: DavisParams,
     mss: u64,
     cwnd: u32,
     cwnd_clamp: u32,
-    /// Slow start has not ended yet.
+    /// True until slow start has ended.
     in_slow_start: bool,
     phase: Phase,
     phase_since_us: u64,
@@ -82,7 +83,7 @@ pub struct Davis {
 }
 
 impl Davis {
-    /// A flow that begins now.
+    /// Creates a flow that begins now.
     pub fn new(p: &DavisParams, init: &Init) -> Self {
         let rtt_us = init.srtt.map_or(0, |rtt| rtt.as_micros().max(1));
         let clamp = init.cwnd_clamp.max(1);
@@ -105,16 +106,16 @@ impl Davis {
         }
     }
 
-    /// Everything that was learnt of the path is forgotten; the parameters stay.
+    /// Discards everything measured on the path; the parameters stay.
     pub(crate) fn restart(&mut self, init: &Init) {
         *self = Self::new(&self.p, init);
     }
 
-    /// One ACK. What it lost does not matter.
+    /// Handles one ACK. Its losses are ignored.
     #[inline(never)]
     pub fn on_ack(&mut self, ack: &Ack) {
         let now_us = ack.now.as_micros();
-        // Differs: tcp_davis takes an srtt in eighths of a µs for one in µs where an RTT is below a tick.
+        // Differs: tcp_davis treats an srtt in eighths of a µs as one in µs where an RTT is below a tick.
         if let Some(rtt_us) = ack.rs.rtt_us.or(ack.srtt.map(Span::as_micros)) {
             self.last_rtt_us = rtt_us.max(1);
             if self.min_rtt_us == 0 || self.last_rtt_us <= self.min_rtt_us {
@@ -139,7 +140,7 @@ impl Davis {
         };
     }
 
-    /// RTTs of the present phase.
+    /// Number of RTTs of the present phase.
     const fn rtts(&self) -> u32 {
         match self.phase {
             Phase::Drain => self.p.drain,
@@ -149,7 +150,7 @@ impl Davis {
         }
     }
 
-    /// What the step delivered is the BDP.
+    /// Sets the BDP to the volume delivered by the step.
     fn measured(&mut self, ack: &Ack, delivered: u64, since_us: u64) -> Phase {
         let now_us = ack.now.as_micros();
         let newly = ack.delivered.saturating_sub(delivered);
@@ -168,7 +169,7 @@ impl Davis {
         self.settle()
     }
 
-    /// As long as the BDP grows, half as much again; then the path is emptied.
+    /// Grows the window by half while the BDP grows; then the path is drained.
     fn slow_start(&mut self, bdp: u64) -> Phase {
         if bdp > self.last_bdp {
             (self.bdp, self.last_bdp) = (bdp, bdp);
@@ -179,11 +180,11 @@ impl Davis {
         self.drain()
     }
 
-    /// The change of the BDP, and a little of it: α · BDP + β · last BDP, with α = 1 + R − S/R and β = S − α.
+    /// The change of the BDP, plus a small share of it: α · BDP + β · last BDP, with α = 1 + R − S/R and β = S − α.
     fn next_gain(&self) -> u64 {
         let (r, s) = (u64::from(self.p.reactivity), u64::from(self.p.sensitivity));
         let least = wide::mul_shr(self.bdp, s, 8).max(u64::from(self.p.gain_min));
-        // The same as α · (BDP − last BDP) + S · last BDP; a sum below zero is below the least all the same.
+        // The same as α · (BDP − last BDP) + S · last BDP; a sum below zero is below the minimum anyway.
         let (raised, lowered) = (256 + r, s * 256 / r.max(1));
         let rest = wide::mul(self.last_bdp, s);
         let change = wide::mul(self.bdp.abs_diff(self.last_bdp), raised.abs_diff(lowered));
@@ -211,13 +212,13 @@ impl Davis {
         self.cwnd = packets.max(self.p.cwnd_min).min(self.cwnd_clamp);
     }
 
-    /// The host's own rule for a time-out; the next phase sets the window again.
+    /// Applies the host's own rule for a time-out; the next phase sets the window again.
     pub fn on_rto(&mut self, ack: &Ack, _first: bool) {
         let in_flight = if ack.in_flight > u64::from(u32::MAX) { u32::MAX } else { ack.in_flight as u32 };
         self.cwnd = in_flight.saturating_add(1).min(self.cwnd_clamp);
     }
 
-    /// A loss that was none ends slow start.
+    /// Ends slow start after a spurious loss.
     pub fn on_undo(&mut self, ack: &Ack) {
         if self.in_slow_start {
             self.in_slow_start = false;
@@ -226,7 +227,7 @@ impl Davis {
         }
     }
 
-    /// Payload bytes of a full packet changed.
+    /// Sets the payload bytes of a full packet.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
     }
@@ -246,7 +247,7 @@ impl Davis {
         self.cwnd
     }
 
-    /// For the size of bursts, and for hosts that pace everyone: never the limit.
+    /// Rate for the size of bursts, and for hosts that pace every algorithm: never the limit.
     fn pacing_rate(&self) -> Rate {
         let rtt_us = if self.min_rtt_us == 0 { DEFAULT_RTT_US } else { self.min_rtt_us };
         let rate = wide::mul_div(u64::from(self.cwnd) * self.mss, MICROS_PER_SEC / 100 * PACING, rtt_us);

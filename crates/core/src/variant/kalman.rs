@@ -1,4 +1,5 @@
-//! BBR-S of 2021 for fast-varying links: bandwidth by a Kalman filter that knows that no rate above that of sending can be measured. A reconstruction.
+//! BBR-S of 2021 for fast-varying links: bandwidth by a Kalman filter; measured rates are capped by the sending rate. A
+//! reconstruction.
 //! Spec: Chiariotti et al., IEEE Access 9, 2021, by its abstract: an adaptive Tobit Kalman filter; equations and numbers are ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -35,18 +36,18 @@ params! {
 const FRACTION: u32 = 8;
 /// The gain of an innovation is in 1/2^32.
 const GAIN_BITS: u32 = 32;
-/// Largest gain: where hardly a measurement is left alone, little is learnt of one. Source: ours.
+/// Largest gain: where nearly all measurements are capped, each carries little information. Source: ours.
 const GAIN_MAX: i128 = 2 << GAIN_BITS;
 /// Largest rate in the filter, 2^40: a square times a fraction stays within 127 bits. Source: the kernel's 32 bits of a rate.
 const RATE_MAX: i128 = (u32::MAX as i128) << FRACTION;
 
-/// A scalar Kalman filter whose measurements are cut off at a bound that is known each time.
+/// A scalar Kalman filter whose measurements are capped at a bound that is given with each.
 #[derive(Clone, Copy, Debug)]
 struct Filter {
     p: KalmanParams,
     /// The estimate, packets/µs · 2^32.
     x: i128,
-    /// Its variance, the measurement's and the drift's.
+    /// Variances of the estimate, the measurement and the drift.
     variance: i128,
     noise: i128,
     drift: i128,
@@ -75,7 +76,7 @@ impl Filter {
         self.updates = 1;
     }
 
-    /// Takes `y`, which is the path's rate and noise, or `bound` if that is less.
+    /// Takes `y`: the path's rate plus noise, or `bound` if that is less.
     fn update(&mut self, y: i128, bound: Option<i128>) {
         if self.updates == 0 {
             return self.begin(y);
@@ -83,7 +84,7 @@ impl Filter {
         let variance = self.variance + self.drift;
         let deviation = i128::try_from(self.noise.unsigned_abs().isqrt()).unwrap_or(i128::MAX).max(1);
         let one = i128::from(ONE);
-        // How far the bound lies above the estimate, and so the share of measurements that it leaves alone, and their mean and variance.
+        // Distance of the bound above the estimate; from it the share of uncapped measurements, their mean and variance.
         let z = bound.map_or(8 * one, |bound| (bound - self.x) * one / deviation).clamp(-8 * one, 8 * one);
         let (share, mean_below) = (i128::from(below(z as i64)), i128::from(hazard(z as i64)));
         let z = z.max(-4 * one);
@@ -97,14 +98,14 @@ impl Filter {
         self.x = (self.x + ((gain * innovation) >> GAIN_BITS)).clamp(1, RATE_MAX);
         let left = (1_i128 << GAIN_BITS) - gain * share / one;
         self.variance = ((variance * left.max(0)) >> GAIN_BITS).max(1);
-        // The bound narrows what innovations show of the noise; this is the variance that it leaves of one.
+        // The bound narrows the innovations; this is the variance that remains of one.
         let mean = (z * (one - share) - share * mean_below) / one;
         let square = share - z * share / one * mean_below / one + z * z / one * (one - share) / one;
         let narrowed = (square - mean * mean / one).clamp(one / 16, one);
         self.adapt(innovation, explained, gain, narrowed);
     }
 
-    /// Noise and drift become what explains the innovations of late.
+    /// Adapts noise and drift to the recent innovations.
     fn adapt(&mut self, innovation: i128, explained: i128, gain: i128, narrowed: i128) {
         let (keep, all) = (i128::from(self.p.forgetting), i128::from(FINE));
         let square = innovation * innovation;
@@ -125,12 +126,12 @@ impl Filter {
     }
 }
 
-/// What BBR-S replaces.
+/// Hooks of BBR-S by a Kalman filter.
 #[derive(Clone, Debug)]
 pub struct Kalman {
     filter: Filter,
     send_elapsed_us: u64,
-    /// The windowed maximum of late, above which by so much no estimate is believed.
+    /// The recent windowed maximum; the estimate may exceed it by at most a set factor.
     most: i128,
 }
 
@@ -140,13 +141,13 @@ impl Kalman {
     }
 }
 
-/// A rate in the filter's fixed point.
+/// Converts a rate to the filter's fixed point.
 fn scaled(bw: u64) -> i128 {
     i128::from(bw.min(u64::from(u32::MAX))) << FRACTION
 }
 
 impl Part for Kalman {
-    /// How long it took to send what the next rate sample counts.
+    /// Takes the time needed to send the volume of the next rate sample.
     fn note_send_elapsed(&mut self, sampler: &RateSampler) {
         self.send_elapsed_us = sampler.send_elapsed_us();
     }
@@ -159,7 +160,7 @@ impl Part for Kalman {
         if new.ack.rs.is_app_limited || !new.pipe_full {
             return;
         }
-        // The rate of sending is the most that can be measured.
+        // The sending rate is the largest rate that can be measured.
         let bound = match (new.ack.rs.delivered, self.send_elapsed_us) {
             (Some(delivered), 1..) => Some(scaled(delivered.saturating_mul(BW_UNIT) / self.send_elapsed_us)),
             _ => None,
@@ -170,7 +171,7 @@ impl Part for Kalman {
         self.filter.x = self.filter.x.min(self.most);
     }
 
-    /// Startup uses the maximum: an average of a doubling rate would not let it double.
+    /// Returns the maximum in Startup: an average of a doubling rate would keep it from doubling.
     fn bandwidth(&self, max: u64, pipe_full: bool) -> u64 {
         if !pipe_full || self.filter.updates == 0 {
             return max;

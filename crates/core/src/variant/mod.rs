@@ -1,5 +1,5 @@
-//! Published variants of BBRv1, each BBRv1 with one part replaced, and TCP Davis, which is an algorithm of its own.
-//! The papers leave much open: what is ours stands in each parameter's source, and such variants are called reconstructions.
+//! Published variants of BBRv1, each BBRv1 with one part replaced, and TCP Davis, an algorithm of its own.
+//! The papers leave much open: each parameter's source names what is ours, and such variants are called reconstructions.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod acd;
@@ -32,13 +32,13 @@ pub use quantile::QuantileParams;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VariantName {
-    /// Predictive congestion detection (2024).
+    /// BBR-CPA: predictive congestion detection (2024).
     Cpa,
-    /// Advanced congestion detection, the authors' Linux code.
+    /// BBR-ACD: advanced congestion detection, the authors' Linux code.
     AcdLinux,
-    /// The same, the authors' ns-3 code.
+    /// BBR-ACD, the authors' ns-3 code.
     AcdNs3,
-    /// The same with one halving a recovery.
+    /// BBR-ACD with one halving per recovery.
     AcdOnce,
     /// BBR-S as a median.
     S,
@@ -46,12 +46,12 @@ pub enum VariantName {
     SP85,
     /// BBR-S of 2021, a Kalman filter.
     SKalman,
-    /// Adaptive pacing gain (2022).
+    /// BBR-APG: adaptive pacing gain (2022).
     Apg,
 }
 
 impl VariantName {
-    /// Its name, as in `--flow NAME`.
+    /// Name, as in `--flow NAME`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Cpa => "bbr-cpa",
@@ -66,7 +66,7 @@ impl VariantName {
     }
 }
 
-/// The parameters of the part that a variant replaces.
+/// Parameters of the part that a variant replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartParams {
     Cpa(CpaParams),
@@ -94,7 +94,7 @@ const LINUX_4_14_CHANGES: &[Change] = &[
 ];
 
 impl VariantParams {
-    /// The variant with its defaults.
+    /// Creates the variant with its defaults.
     pub fn new(name: VariantName) -> Self {
         use VariantName::{AcdLinux, AcdNs3, AcdOnce, Apg, Cpa, S, SKalman, SP85};
         let part = match name {
@@ -107,7 +107,7 @@ impl VariantParams {
         Self { name, part, base: Bbr1Params::default().with_defaults(base_specs(name)) }
     }
 
-    /// Which one.
+    /// Returns the name of the variant.
     pub const fn variant(&self) -> VariantName {
         self.name
     }
@@ -129,12 +129,12 @@ impl VariantParams {
         if own == Err(ParamError::Unknown) { self.base.set(name, text) } else { own }
     }
 
-    /// The descriptions of its part's parameters, and of BBRv1's.
+    /// Descriptions of its part's parameters, and of BBRv1's.
     pub(crate) fn specs(&self) -> [&'static [ParamSpec]; 2] {
         [part_specs(self.name), base_specs(self.name)]
     }
 
-    /// Every present value, in the order of [`Self::specs`].
+    /// Returns every present value, in the order of [`Self::specs`].
     pub(crate) fn values(&self) -> [u32; MAX_PARAMS] {
         let base = self.base.values();
         match &self.part {
@@ -185,14 +185,14 @@ pub enum Variant {
 
 /// BBR-CPA by itself.
 pub type BbrCpa = Bbr1<Cpa>;
-/// BBR-ACD by itself; [`VariantParams`] tells the editions apart.
+/// BBR-ACD by itself; [`VariantParams`] distinguishes the editions.
 pub type BbrAcd = Bbr1<Acd>;
 /// BBR-S by a quantile, by itself.
 pub type BbrS = Bbr1<Quantile>;
 /// BBR-APG by itself.
 pub type BbrApg = Bbr1<Apg>;
 
-/// Calls the same method of whichever variant runs.
+/// Calls the same method of the running variant.
 macro_rules! each {
     ($variant:expr, $flow:ident => $call:expr) => {
         match $variant {

@@ -1,13 +1,14 @@
-//! The normal distribution in integers: how likely a value lies below a bound, and where such values lie on average.
+//! The normal distribution in integers: probability of a value below a bound, and the mean of such values.
 //! Bounds are in standard deviations; results are in 1/65536.
-//! A table every eighth of a deviation and straight lines between; a test holds it to within 0.001 of the functions.
+//! A table with a point every eighth of a deviation, and linear interpolation; a test checks that it is within 0.001 of
+//! the functions.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// One, in this file's fixed point.
 pub(super) const ONE: i64 = 1 << 16;
 /// The tables reach from −4 to +4 standard deviations.
 const REACH: i64 = 4 * ONE;
-/// From one point to the next.
+/// Distance between two points.
 const STEP: i64 = ONE / 8;
 const POINTS: usize = 65;
 
@@ -21,7 +22,7 @@ const BELOW: [u32; POINTS] = [
     65129, 65252, 65341, 65404, 65448, 65478, 65498, 65512, 65521, 65527, 65530, 65533, 65534,
 ];
 
-/// φ(z)/Φ(z): how far below the mean the values below z lie on average, in deviations, in 1/65536.
+/// φ(z)/Φ(z): distance of the mean of all values below z from the overall mean, in deviations, in 1/65536.
 #[rustfmt::skip]
 const HAZARD: [u32; POINTS] = [
     276929, 269129, 261348, 253589, 245851, 238138, 230450, 222791, 215161, 207564, 200001, 192476, 184991,
@@ -41,7 +42,7 @@ pub(super) fn hazard(z: i64) -> i64 {
     if z >= REACH { 0 } else { between(&HAZARD, z) }
 }
 
-/// On the line between the two points beside `z`; below the table, its first value.
+/// Interpolates between the two points beside `z`; below the table, its first value.
 fn between(table: &[u32; POINTS], z: i64) -> i64 {
     let from_first = (z + REACH).clamp(0, 2 * REACH - 1);
     let index = (from_first / STEP) as usize;

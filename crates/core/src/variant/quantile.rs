@@ -1,14 +1,15 @@
-//! BBR-S of 2021 for video: bandwidth is a quantile of recent samples, because a burst that a router absorbs inflates a maximum. A reconstruction.
-//! Samples that the application limited do not count.
+//! BBR-S of 2021 for video: bandwidth is a quantile of recent samples, because a burst absorbed by a router inflates a
+//! maximum. A reconstruction.
+//! Application-limited samples do not count.
 //! Spec: Vargas et al., WWW'21, by its abstract; the median by Yang et al. 2024, the 85th percentile by the code of the former.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::bbr1::{Bbr1Params, NewRate, Part, Replacement};
 use crate::params::{Change, ParamSpec, edition, params};
 
-/// Samples kept at most.
+/// Largest number of samples kept.
 const SAMPLES_MAX: usize = 100;
-/// Rounds that must have brought samples before a quantile counts. Source: ours.
+/// Rounds with samples needed before a quantile counts. Source: ours.
 const ROUNDS_MIN: u64 = 3;
 
 params! {
@@ -31,28 +32,28 @@ const P85_CHANGES: &[Change] = &[
     ("samples", 100, "BBR-S's code"),
 ];
 
-/// No sample: above each that there is.
+/// No sample: larger than every sample.
 const NONE: u64 = u64::MAX;
 
-/// 1 if it is, else 0, without a branch; `a` is below 2^31.
+/// 1 if true, else 0, without a branch; `a` is below 2^31.
 #[inline]
 const fn is_less(a: u32, b: u8) -> u64 {
     (a.wrapping_sub(b as u32) >> 31) as u64
 }
 
-/// The last samples by size, thinned evenly where they are too many.
+/// The last samples by size, thinned evenly when there are too many.
 ///
-/// Each change is one pass over all places, whatever there is in them: BPF's verifier can follow that, there is no second copy
+/// Each change is one pass over all places, whatever they hold: BPF's verifier can follow that, there is no second copy
 /// to sort, and the quantile is read at its place.
 #[derive(Clone, Debug)]
 struct Reservoir {
-    /// The smallest first, then places without a sample. Each: its rate in packets/µs · 2^24, in 32 bits as the kernel keeps it;
-    /// the low 8 bits of the round that brought it; its number among the samples, counted round in 8 bits.
+    /// The smallest first, then places without a sample. Each holds its rate in packets/µs · 2^24, in 32 bits as in the kernel;
+    /// the low 8 bits of its round; its number among the samples, wrapping in 8 bits.
     sorted: [u64; SAMPLES_MAX],
     len: u32,
-    /// The number of the oldest.
+    /// Number of the oldest sample.
     oldest: u8,
-    /// One sample in so many is kept, and how many came since.
+    /// One sample in `stride` is kept; and the number since the last one kept.
     stride: u32,
     skipped: u32,
 }
@@ -69,9 +70,11 @@ impl Reservoir {
         self.len = 0;
     }
 
-    /// Drops the samples for which `drops` is 1, given their round and their age rank, 0 for the oldest; `renumbered` is the rank that
-    /// the others have then. Without a branch: BPF's verifier would follow each outcome of each of them, and tells where a sample may
-    /// move to by the sum of what was kept.
+    /// Drops the samples for which `drops` is 1, given their round and their age rank, 0 for the oldest; `renumbered`
+    /// is the new rank of
+    /// the others. Without a branch: BPF's verifier would follow each outcome of each of them, and derives the place to
+    /// which a sample may
+    /// move from the sum of those kept.
     fn retain(&mut self, drops: impl Fn(u8, u8) -> u64, renumbered: impl Fn(u8) -> u8) {
         let mut kept = 0_u64;
         for from in 0..SAMPLES_MAX {
@@ -79,7 +82,7 @@ impl Reservoir {
             let rank = (sample as u8).wrapping_sub(self.oldest);
             let dropped = sample >> 63 | drops((sample >> 8) as u8, rank);
             let number = self.oldest.wrapping_add(renumbered(rank));
-            // What is dropped becomes `NONE`, and its place the next one's.
+            // A dropped sample becomes `NONE`, and the next one takes its place.
             if let Some(place) = self.sorted.get_mut(kept as usize) {
                 *place = sample & !0xff | u64::from(number) | 0_u64.wrapping_sub(dropped);
             }
@@ -88,27 +91,27 @@ impl Reservoir {
         self.len = kept as u32;
     }
 
-    /// Drops what `rounds` rounds have passed since.
+    /// Drops samples older than `rounds` rounds.
     fn expire(&mut self, round: u64, rounds: u32) {
         let before = self.len;
         self.retain(|then, _| is_less(rounds, (round as u8).wrapping_sub(then)), |rank| rank);
-        // Samples come in the order of rounds: those that went were the oldest.
+        // Samples arrive in the order of rounds: those dropped were the oldest.
         self.oldest = self.oldest.wrapping_add((before - self.len) as u8);
     }
 
-    /// Drops the oldest.
+    /// Drops the oldest sample.
     fn shift(&mut self) {
         self.retain(|_, rank| is_less(rank.into(), 1), |rank| rank);
         self.oldest = self.oldest.wrapping_add(1);
     }
 
-    /// Keeps every second one.
+    /// Keeps every second sample.
     fn thin(&mut self) {
         self.retain(|_, rank| u64::from(rank & 1 ^ 1), |rank| rank / 2);
         self.stride = self.stride.saturating_mul(2);
     }
 
-    /// Takes a sample if it is its turn.
+    /// Takes a sample unless it is thinned out.
     fn take(&mut self, bw: u32, round: u64, p: &QuantileParams) -> bool {
         self.skipped += 1;
         if self.skipped < self.stride {
@@ -133,7 +136,7 @@ impl Reservoir {
         true
     }
 
-    /// The sample below or at which lies `quantile`/256 of all; the lower one of two.
+    /// The sample at `quantile`/256 of all; the lower one of two.
     fn quantile(&self, quantile: u32) -> u64 {
         let index = self.len.saturating_sub(1) * quantile.min(256) / 256;
         match self.sorted.get(index as usize) {
@@ -143,7 +146,7 @@ impl Reservoir {
     }
 }
 
-/// What BBR-S replaces.
+/// Hooks of BBR-S by a quantile.
 #[derive(Clone, Debug)]
 pub struct Quantile {
     p: QuantileParams,
@@ -179,7 +182,8 @@ impl Part for Quantile {
             return;
         }
         if self.round != Some(new.round) {
-            // A round without samples cannot be recognised by low bits alone: what is older than those reach goes at once.
+            // A round without samples cannot be recognised by low bits alone: samples older than they can express are
+            // dropped at once.
             let passed = self.round.map_or(0, |round| new.round - round);
             if self.p.sample_rounds > 0 && passed > u64::from(self.p.sample_rounds) {
                 self.samples.clear();
@@ -195,12 +199,12 @@ impl Part for Quantile {
         }
     }
 
-    /// Startup paces by the maximum, or a doubling rate would not double.
+    /// Returns the maximum in Startup, since a doubling rate would not double with the quantile.
     fn bandwidth(&self, max: u64, pipe_full: bool) -> u64 {
         if pipe_full { self.growing_bandwidth(max) } else { max }
     }
 
-    /// The pipe is full when the quantile stops growing: a burst does not hide that.
+    /// Returns the quantile: the pipe is full when it stops growing, which a burst does not hide.
     fn growing_bandwidth(&self, max: u64) -> u64 {
         if self.rounds_seen < ROUNDS_MIN || self.samples.len == 0 || self.value == 0 { max } else { self.value }
     }

@@ -1,4 +1,4 @@
-//! Each variant's rule, and that nothing else of BBRv1 changed.
+//! Tests of each variant's rule, and that the rest of BBRv1 is unchanged.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;
@@ -15,7 +15,7 @@ mod cpa;
 mod davis;
 mod quantile;
 
-/// One packet a millisecond, in the kernel's unit.
+/// One packet per millisecond, in the kernel's unit.
 const PER_MS: u64 = BW_UNIT / 1_000;
 /// The driver's RTT.
 const RTT_US: u64 = 40_000;
@@ -30,7 +30,7 @@ struct Driver<V> {
     ca_state: CaState,
 }
 
-/// A part with these parameters, beside BBRv1's defaults.
+/// Creates a part with these parameters, and BBRv1's defaults.
 fn begun<V: Replacement>(params: &V::Params) -> V {
     let mut part = V::BLANK;
     part.begin(params, &Bbr1Params::default());
@@ -45,7 +45,7 @@ impl<V: Part> Driver<V> {
         Self { bbr, now_us: 1_000_000, delivered: 0, lost: 0, rtt_us: RTT_US, ca_state: CaState::Open }
     }
 
-    /// In ProbeBW, with a pipe of one packet a millisecond.
+    /// Creates a flow in ProbeBW, with a pipe of one packet per millisecond.
     fn cruising(part: V) -> Self {
         let mut driver = Self::new(part);
         while driver.bbr.inside().mode != 2 {
@@ -81,7 +81,7 @@ impl<V: Part> Driver<V> {
         self.bbr.on_ack(&ack);
     }
 
-    /// Until the window reaches its target of two BDP.
+    /// Runs until the window reaches its target of two BDP.
     fn fill_window(&mut self) {
         while self.bbr.cwnd() < 80 {
             self.ack(1);
@@ -92,7 +92,7 @@ impl<V: Part> Driver<V> {
         self.ack_with(after_us, |_| {});
     }
 
-    /// An ACK that begins a round, with a sample of `bw` packets in 40 ms.
+    /// Feeds an ACK that begins a round, with a sample of `bw` packets in 40 ms.
     fn round(&mut self, bw: u64) {
         let prior_delivered = self.bbr.inside().next_rtt_delivered;
         self.delivered = self.delivered.max(prior_delivered);
@@ -107,7 +107,7 @@ impl<V: Part> Driver<V> {
     }
 }
 
-/// What a part sees of an ACK with this RTT.
+/// A part's view of an ACK with this RTT.
 fn seen(ack: &Ack, phase: Option<u8>) -> Seen<'_> {
     Seen { ack, min_rtt_us: Some(RTT_US), bw: PER_MS, round: 100, phase, in_probe_rtt: false }
 }

@@ -1,40 +1,40 @@
-//! What the application has to send, and in packets of which size.
+//! The application: data to send, and packet sizes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Rng, Span, Time};
 
-/// When there is something to send.
+/// Pattern of available data.
 #[derive(Clone, Copy, Debug)]
 pub enum App {
-    /// Always.
+    /// Always data to send.
     Bulk,
-    /// So much, every 10 ms.
+    /// This rate, in portions every 10 ms.
     Limited(Rate),
-    /// Always for `on`, then nothing for `off`, and so on.
+    /// Always data for `on`, then none for `off`, and so on.
     OnOff { on: Span, off: Span },
 }
 
-/// How large packets are.
+/// Sizes of packets.
 #[derive(Clone, Copy, Debug)]
 pub enum Sizes {
     Full,
     Of(u32),
-    /// From 40 bytes to full ones.
+    /// From 40 bytes to full packets.
     Mixed,
 }
 
-/// What may be sent next.
+/// Next permitted send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     Packet(u32),
-    /// Nothing before this.
+    /// Nothing before this time.
     Nothing(Time),
 }
 
 const TICK: Span = Span::millis(10);
 
 impl App {
-    /// `sent` bytes of it have left so far.
+    /// Returns the next send, after `sent` bytes have left.
     pub fn next(&self, now: Time, sent: u64, size: u32) -> Next {
         match *self {
             Self::Bulk => Next::Packet(size),

@@ -1,4 +1,4 @@
-//! What a host may do wrong: each mistake is ignored or absorbed, for every algorithm, and nothing wraps.
+//! Mistakes of a host: each is ignored or absorbed, for every algorithm, and nothing wraps.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::check::outputs;
@@ -9,7 +9,7 @@ use bbrlab_core::{
 
 const MSS: u32 = 1_200;
 
-/// A controller of each algorithm with ten packets in flight, of which the first is delivered already.
+/// Runs a test on each algorithm with ten packets in flight, the first already delivered.
 fn each(test: impl Fn(&str, &mut Controller, &[Token])) {
     for info in ALGORITHMS {
         let config = AlgorithmConfig::named(info.name).expect("a listed algorithm");
@@ -36,7 +36,7 @@ fn packets(packets: u32) -> Flight {
     Flight { bytes: u64::from(packets * MSS), packets }
 }
 
-/// What was delivered, in packets.
+/// Number of packets delivered.
 fn delivered(cc: &Controller) -> u64 {
     cc.sampler().delivered() / if cc.algorithm().counts_bytes() { u64::from(MSS) } else { 1 }
 }

@@ -1,24 +1,24 @@
-//! What must hold after every event, whoever hosts the controller.
+//! Invariants that hold after every event, for any host of the controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Controller, Flight, Rate, Span, Time, algorithms::Algorithm};
 
-/// What the host and the link know better than the controller.
+/// Reference values from the host and the link.
 #[derive(Clone, Copy, Debug)]
 pub struct Truth {
     pub now: Time,
-    /// Sent on this path.
+    /// Volume sent on this path.
     pub sent: Flight,
     /// The host's own count: sent − acked − lost − discarded.
     pub in_flight: Flight,
-    /// The host knows packets, not only bytes.
+    /// True if the host counts packets, not only bytes.
     pub knows_packets: bool,
     pub min_rtt: Span,
-    /// The largest bandwidth that is no overestimate; `None` where it is none of the controller's business.
+    /// The largest bandwidth that is not an overestimate; `None` where the controller cannot be expected to meet it.
     pub most_bw: Option<Rate>,
 }
 
-/// Fails where a promise is broken.
+/// Panics when a guarantee is broken.
 pub fn check(name: &str, cc: &Controller, truth: &Truth) {
     let at = format_args!("{name} at {} µs", truth.now.as_micros()).to_string();
     outputs(&at, cc);
@@ -41,7 +41,7 @@ pub fn check(name: &str, cc: &Controller, truth: &Truth) {
     }
 }
 
-/// What a controller promises about its outputs whatever it is fed.
+/// Checks the controller's guarantees on its outputs for any input.
 pub fn outputs(at: &str, cc: &Controller) {
     let (packets, bytes, mss) = (cc.cwnd(), cc.cwnd_bytes(), u64::from(cc.mss()));
     assert!(packets >= 1, "{at}: no window");

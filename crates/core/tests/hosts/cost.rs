@@ -1,4 +1,4 @@
-//! What each signal costs that a host leaves out: the table of `docs/host-it.md`.
+//! Cost of leaving out each signal of a host: the table of `docs/host-it.md`.
 //! `cargo test -p bbrlab-core --test hosts cost -- --nocapture` prints it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -18,9 +18,9 @@ const REORDERING: Shape = Shape { reorder_ppm: 2_000, reorder_by: Span::millis(8
 /// Means over the seeds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
-    /// 10 kbit/s.
+    /// In 10 kbit/s.
     rate: u64,
-    /// The queue that 95 of 100 packets do not exceed, 10 µs.
+    /// 95th percentile of the queue, in 10 µs.
     queue: u64,
 }
 
@@ -41,7 +41,7 @@ fn mean(cells: impl Iterator<Item = (u64, u64)>) -> Cell {
     Cell { rate: sum.rate / count, queue: sum.queue / count }
 }
 
-/// 300 ms of a second.
+/// Data for 300 ms of each second.
 const PAUSES: App = App::OnOff { on: Span::millis(300), off: Span::millis(700) };
 
 fn quic(name: &'static str, shape: Shape, app: App, signals: Signals) -> Cell {
@@ -95,7 +95,7 @@ fn no_missing_signal_costs_more_than_15_per_cent_of_a_clean_link() {
 const SHAPES: [(Shape, App); 4] =
     [(Shape::CLEAN, App::Bulk), (LOSSY, App::Bulk), (REORDERING, App::Bulk), (Shape::CLEAN, PAUSES)];
 
-/// Of a row, the first cell is that of the clean link.
+/// Prints a row; its first cell is the clean link.
 fn print(what: &str, cells: [Cell; 4]) {
     println!("| {what} | {} |", cells.map(Cell::text).join(" | "));
     assert!(cells[0].rate >= 1_700, "{what}: {cells:?}");

@@ -1,23 +1,23 @@
-//! The path: one bottleneck with a drop-tail buffer in bytes, random loss, reordering and marks; the way back only takes time.
+//! The path: one bottleneck with a drop-tail buffer in bytes, random loss, reordering and marks; the reverse path is pure delay.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, RememberedPath, Rng, Span, Time};
 
-/// What the path is like.
+/// Properties of the path.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub rate: Rate,
-    /// Of each direction.
+    /// Delay of each direction.
     pub delay: Span,
     pub buffer: u64,
-    /// Packets lost at random, of a million.
+    /// Packets lost at random, per million.
     pub loss_ppm: u64,
-    /// Packets that arrive late, of a million, and by how much.
+    /// Packets that arrive late, per million, and by how much.
     pub reorder_ppm: u64,
     pub reorder_by: Span,
     /// Packets are marked while more bytes than this are queued.
     pub mark_above: Option<u64>,
-    /// Larger packets are dropped.
+    /// Largest packet that is not dropped.
     pub mtu: u32,
 }
 
@@ -34,32 +34,32 @@ impl Shape {
         mtu: 1_450,
     };
 
-    /// The smallest RTT that a packet can have here.
+    /// The smallest possible RTT of a packet.
     pub const fn min_rtt(&self) -> Span {
         Span::nanos(2 * self.delay.as_nanos())
     }
 
-    /// What a host would have remembered of it.
+    /// Path properties as a host would have stored them.
     pub const fn remembered(&self) -> RememberedPath {
         RememberedPath::new(self.rate, self.min_rtt())
     }
 }
 
-/// When a packet arrives, and whether it carries a mark.
+/// Time at which a packet arrives, and true if it carries a mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub at: Time,
     pub is_marked: bool,
 }
 
-/// The bottleneck. Same seed, same fate for each packet.
+/// The bottleneck. The same seed gives each packet the same fate.
 #[derive(Debug)]
 pub struct Link {
     pub shape: Shape,
-    /// Nothing arrives.
+    /// True while nothing arrives.
     pub is_dark: bool,
     rng: Rng,
-    /// When the last byte of the queue has left.
+    /// Time at which the last byte of the queue will have left.
     free: Time,
 }
 
@@ -68,12 +68,12 @@ impl Link {
         Self { shape, is_dark: false, rng: Rng::new(seed), free: Time::ZERO }
     }
 
-    /// How long a packet that comes now waits.
+    /// Queueing delay of a packet that arrives now.
     pub fn queue(&self, now: Time) -> Span {
         self.free.since(now)
     }
 
-    /// A packet comes: when it arrives at the other end, or `None`.
+    /// Sends a packet; returns its arrival at the other end, or `None`.
     pub fn offer(&mut self, now: Time, bytes: u32) -> Option<Arrival> {
         let queued = self.shape.rate.bytes_in(self.queue(now));
         let (is_lost, is_late) = (self.draw(self.shape.loss_ppm), self.draw(self.shape.reorder_ppm));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub const PACKET_THRESHOLD: u64 = 3;
 const GRANULARITY: Span = Span::millis(1);
 
-/// Numbers of packets that are lost, and when the next will be, if nothing more arrives.
+/// Numbers of lost packets, and the time of the next loss if nothing more arrives.
 #[derive(Debug, Default)]
 pub struct Found {
     pub lost: Vec<(usize, u64)>,
@@ -20,7 +20,7 @@ pub fn time_threshold(srtt: Span, latest: Span) -> Span {
     Span::nanos((srtt.max(latest).as_nanos() / 8 * 9).max(GRANULARITY.as_nanos()))
 }
 
-/// What of one packet-number space is lost.
+/// Finds the lost packets of one packet-number space.
 pub fn detect(
     packets: &BTreeMap<(usize, u64), Packet>,
     space: usize,
@@ -40,8 +40,9 @@ pub fn detect(
     found
 }
 
-/// RFC 9002 §7.6: everything sent over more than three probe time-outs was lost. `acked_until` is when the newest packet was sent that
-/// had been acknowledged before.
+/// RFC 9002 §7.6: true if everything sent over more than three probe time-outs was lost. `acked_until` is the time at
+/// which the newest packet
+/// acknowledged before was sent.
 pub fn is_persistent(lost: &[Packet], acked_until: Option<Time>, pto: Span) -> bool {
     let period = Span::nanos(pto.as_nanos().saturating_mul(3));
     let times = || lost.iter().filter(|packet| packet.bytes > 0).map(|packet| packet.sent);

@@ -1,4 +1,4 @@
-//! Rules that a first version had wrong, each with the source that settles it.
+//! Rules that a first version got wrong, each with the source that settles it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -32,7 +32,7 @@ fn the_loss_that_ends_a_probe_of_linux_cuts_the_short_term_bounds_in_down() {
     assert!(d.bbr.bounds.bw_shortterm < INFINITY && d.bbr.bounds.inflight_shortterm < INFINITY);
 }
 
-// spec: google/bbr v3 bbr_is_inflight_too_high asks for no selective ACKs; draft #probing-for-bandwidth-in-probebw does
+// spec: google/bbr v3 bbr_is_inflight_too_high does not test for selective ACKs; draft #probing-for-bandwidth-in-probebw does
 #[test]
 fn without_selective_acks_one_loss_is_too_much_in_the_drafts_edition_alone() {
     for (edition, state) in
@@ -57,7 +57,7 @@ fn without_selective_acks_a_loss_in_recovery_does_not_end_startup_in_linux() {
     assert!(!d.bbr.full_pipe.reached);
 }
 
-/// A window of 50 packets that is full before the ACK of one: 49 are in flight after it, which is all that a host reports.
+/// A window of 50 packets that is full before the ACK of one: 49 are in flight after it, and that is all a host reports.
 // spec: #probebw-algorithm-details IsTimeToGoDown; google/bbr v3 bbr_update_cycle_phase takes rs->prior_in_flight
 #[test]
 fn a_probe_stops_as_a_precaution_by_what_was_in_flight_before_the_ack() {
@@ -124,7 +124,7 @@ fn a_host_can_hand_in_the_wait_that_another_has_drawn() {
     assert_ne!(d.bbr.probe.bw_probe_wait, Span::micros(2_345_678), "for once");
 }
 
-/// Startup of the draft's edition, in which so many ACKs report one of 40 packets marked each.
+/// Startup of the draft's edition with `acks` ACKs, each reporting `marked` of 40 packets marked.
 fn marked_startup(acks: u64, marked: u32) -> Driver {
     let mut d = Driver::new();
     d.round(40);
@@ -182,7 +182,7 @@ fn a_mark_begins_a_round_of_loss_and_saves_what_an_undo_gives_back() {
     assert_eq!((d.bbr.bounds.loss_round_delivered, d.bbr.bounds.loss_events_in_round), (d.volume(), 1));
     assert_eq!(d.bbr.snapshot().undo.inflight_longterm, Some(60 * PACKET));
     assert!(d.bbr.bounds.is_loss_in_round && d.bbr.ecn.loss_in_cycle);
-    // The next mark of the round neither begins another nor saves again.
+    // The next mark of the round neither begins another round nor saves again.
     d.bbr.bounds.inflight_longterm = 50 * PACKET;
     d.ack_with(1, |_, flight| flight.is_ece = true);
     assert_eq!(d.bbr.bounds.loss_round_delivered, d.volume() - PACKET);
@@ -263,7 +263,7 @@ fn the_wish_for_rarer_acks_is_heard_by_the_next_ack() {
     assert!(d.bbr.out.cwnd > before + 500 * PACKET, "{before} to {}", d.bbr.out.cwnd);
 }
 
-/// Each change of state has its reason.
+/// Each change of state has its cause.
 #[test]
 fn a_snapshot_names_what_brought_the_flow_to_its_state() {
     let mut d = Driver::new();
@@ -288,7 +288,7 @@ fn a_snapshot_names_what_brought_the_flow_to_its_state() {
     assert_eq!((d.state(), d.bbr.snapshot().cause), (State::ProbeRtt, Cause::MinRttExpired));
 }
 
-/// One loss of several packets is judged as a whole: the prefix that fits can be longer than one of them.
+/// A loss of several packets is judged as a whole: the prefix that fits can be longer than one packet.
 // spec: google/bbr v3 bbr_inflight_hi_from_lost_skb; draft: P.data_length
 #[test]
 fn what_was_lost_together_is_judged_together() {
@@ -327,7 +327,7 @@ fn packets_lost_together_and_those_right_behind_them_are_one_gap() {
 #[test]
 fn a_loss_larger_than_its_flight_knows_no_bound_in_linux() {
     let d = Driver::of(Edition::Linux);
-    // Before it 96 in flight and 1 lost of a budget of 2; the next packet passes it.
+    // Before it: 96 in flight and 1 lost of a budget of 2; the next packet exceeds it.
     assert_eq!(d.bbr.inflight_at_loss(100, 5, 4), 97);
     assert_eq!(d.bbr.inflight_at_loss(100, 5, 1), 99, "packet by packet the last one would be blamed");
     assert_eq!(d.bbr.inflight_at_loss(3, 5, 4), INFINITY, "larger than its flight");
@@ -384,7 +384,7 @@ fn linux_stops_counting_losses_with_startup_and_keeps_the_count() {
     assert_eq!(d.bbr.bounds.loss_events_in_round, 0, "in Startup a round without enough of them ends the count");
 }
 
-// spec: google/bbr v3 and v2alpha bbr_adapt_lower_bounds: max(1U, bw_lo), whatever has set it
+// spec: google/bbr v3 and v2alpha bbr_adapt_lower_bounds: max(1U, bw_lo), whatever set it
 #[test]
 fn marks_before_any_rate_was_measured_leave_a_rate_above_nothing_in_v2() {
     let mut d = of(Edition::V2, Phase::ProbeBwCruise);

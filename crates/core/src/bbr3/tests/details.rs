@@ -1,4 +1,4 @@
-//! What a mutation of the sources once changed without a test that saw it.
+//! Tests added after mutations of the sources that no earlier test had detected.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -333,7 +333,7 @@ fn an_equal_rtt_renews_the_long_filter_in_linux_and_both_in_v2() {
     }
 }
 
-/// Goal: what is left out would have changed nothing.
+/// Goal: skipped samples would have changed nothing.
 #[test]
 fn rtts_that_are_not_taken_would_have_changed_nothing() {
     for edition in [Edition::Draft06, Edition::Linux, Edition::V2] {
@@ -374,7 +374,7 @@ fn a_restart_from_idle_lasts_until_something_is_delivered() {
     assert!(!d.bbr.idle_restart);
 }
 
-/// A round of recovery in Startup with six losses, after `edit`; whether that ended it.
+/// Runs a round of recovery in Startup with this number of losses, after `edit`; true if that ended Startup.
 fn startup_ends(edition: Edition, losses: u64, edit: impl FnOnce(&mut Flow)) -> bool {
     let mut d = Driver::of(edition);
     d.round(100);

@@ -1,4 +1,4 @@
-//! Rules of the draft that no other test here would see broken; `tools/spec_mutants.py` breaks them.
+//! Rules of the draft that no other test here covers; `tools/spec_mutants.py` breaks them.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;

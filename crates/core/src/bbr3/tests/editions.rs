@@ -1,4 +1,4 @@
-//! Where Linux's v3, v2alpha and the prototype of 2017 differ from the draft by more than a parameter.
+//! Differences of Linux's v3, v2alpha and the prototype of 2017 from the draft, beyond parameters.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -7,7 +7,7 @@ fn linux(state: Phase) -> Driver {
     Driver::of(Edition::Linux).moved_to(state)
 }
 
-/// The numbers of the draft, once more and in its own units.
+/// The draft's numbers, repeated in its own units.
 #[test]
 fn the_drafts_constants_are_its_own() {
     let p = Bbr3Params::default();
@@ -152,7 +152,7 @@ fn linux_returns_to_no_state_after_an_undo() {
     assert_eq!(d.state(), State::ProbeBwDown);
 }
 
-/// ECN on a short path whose every packet is marked, for so many rounds.
+/// Runs this number of rounds with ECN on a short path, with every packet marked.
 fn marked(rounds: u32, state: Phase) -> Driver {
     let mut d = linux(state);
     d.bbr.p.ecn = 1;

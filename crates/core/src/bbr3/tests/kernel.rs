@@ -1,9 +1,9 @@
-//! What google/bbr's v3 and v2alpha do in the order and the arithmetic of their kernels, where the draft says nothing or another thing.
+//! Order and arithmetic of google/bbr's v3 and v2alpha where the draft is silent or differs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
 
-/// A flow that believes marks on any path.
+/// A flow that accepts marks on any path.
 fn marked(edition: Edition, state: Phase) -> Driver {
     let mut d = Driver::of(edition).moved_to(state);
     d.bbr.p.ecn = 1;
@@ -27,7 +27,7 @@ fn linux_takes_its_mean_of_marks_in_256ths_each_part_rounded_down() {
         let mut d = marked(Edition::Linux, Phase::ProbeBwCruise);
         d.bbr.on_congestion_mark(1);
         for _ in 1..packets {
-            d.ack_with(1, |ack, _| ack.rs.interval_us = None); // delivered too, if without a rate
+            d.ack_with(1, |ack, _| ack.rs.interval_us = None); // delivered too, but without a rate
         }
         d.round(40);
         assert_eq!(d.bbr.ecn.alpha, alpha * 100, "one of {packets}: 240 and a sixteenth of the share");
@@ -98,7 +98,7 @@ fn v2_looks_for_growth_at_the_beginning_of_a_round_alone() {
     assert_eq!((d.bbr.full_pipe.plateau.bw, d.bbr.full_pipe.plateau.count), ((62 * BW_UNIT).div_ceil(RTT_US), 0));
 }
 
-// spec: google/bbr v3 bbr_check_loss_too_high_in_startup asks for full_bw_reached, not for the mode
+// spec: google/bbr v3 bbr_check_loss_too_high_in_startup tests full_bw_reached, not the mode
 #[test]
 fn linux_counts_losses_in_a_probe_rtt_before_the_pipe_was_full() {
     let mut d = Driver::of(Edition::Linux);
@@ -137,7 +137,7 @@ fn an_undo_of_linux_puts_the_window_back_to_what_it_was() {
     }
 }
 
-// spec: google/bbr v2alpha bbr_cwnd_event knows no CA_EVENT_TLP_RECOVERY
+// spec: google/bbr v2alpha bbr_cwnd_event does not handle CA_EVENT_TLP_RECOVERY
 #[test]
 fn v2_hears_nothing_of_tail_loss_probes() {
     for (edition, state) in [(Edition::V2, State::ProbeBwUp), (Edition::Linux, State::ProbeBwDown)] {
@@ -163,7 +163,7 @@ fn a_time_out_of_v2_keeps_the_count_of_rounds_and_bounds_by_the_window_before() 
     }
 }
 
-/// At its target, with samples of the application that are below the estimate, and more acknowledged than it explains.
+/// A flow at its target, with application-limited samples below the estimate, and more acknowledged than it explains.
 fn app_limited_at_target(edition: Edition) -> Driver {
     let mut d = Driver::of(edition).moved_to(Phase::ProbeBwCruise);
     d.bbr.put_cwnd(100 * d.bbr.smss());

@@ -1,9 +1,9 @@
-//! Loss: the volume at which it began, time-outs, and the undoing of what was no loss.
+//! Loss: the volume at which it began, time-outs, and the undoing of spurious losses.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
 
-/// Probing: losses tell how much fits.
+/// A flow in a probe, where losses limit the volume.
 fn probing() -> Driver {
     let mut d = Driver::in_state(UP);
     d.bbr.probe.is_bw_probe_sample = true;
@@ -31,7 +31,7 @@ fn the_part_of_a_packet_that_fits_is_counted() {
     assert_eq!(d.bbr.inflight_at_loss(10 * PACKET, PACKET, PACKET), 9_183);
 }
 
-/// Trap of a peer: a subtraction below zero, on the most usual path of all.
+/// Bug of another implementation: a subtraction below zero, on the most common path of all.
 #[test]
 fn losses_before_the_packet_above_the_budget_or_the_flight_never_wrap() {
     let d = probing();
@@ -144,7 +144,7 @@ fn fast_recovery_alone_does_not_move_the_window() {
     assert!(d.bbr.out.cwnd >= 80 * PACKET);
 }
 
-/// A probe stopped by losses that were none, in recovery since.
+/// A flow in recovery since a probe was stopped by spurious losses.
 fn mistaken() -> Driver {
     let mut d = probing();
     d.bbr.bounds.inflight_longterm = 90 * PACKET;
@@ -168,7 +168,7 @@ fn a_spurious_recovery_gives_back_bounds_and_window_and_the_probe() {
     assert_eq!((d.state(), d.bbr.undo.state), (State::ProbeBwRefill, None));
 }
 
-/// The draft's own calls would save again on entering recovery, and in each round of it, and so forget where to return.
+/// The draft's own calls would save again on entering recovery, and in each round of it, and so lose the state to return to.
 #[test]
 fn later_rounds_of_the_same_recovery_do_not_overwrite_what_was_saved() {
     let mut d = mistaken();

@@ -1,4 +1,4 @@
-//! When Linux responds to marks and when it does not, and other conditions of which one alone is not enough.
+//! Conditions for Linux's response to marks, and other conditions that must hold together.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -20,7 +20,7 @@ fn linux_believes_no_marks_without_a_response_to_them_or_on_a_long_path() {
     }
 }
 
-// A host may report more marks than packets: a share is a whole at most.
+// A host may report more marks than packets: the share is at most one.
 #[test]
 fn more_marks_than_packets_are_a_share_of_one() {
     for edition in [Edition::Linux, Edition::V2] {

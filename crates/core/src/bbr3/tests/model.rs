@@ -1,4 +1,4 @@
-//! The model: rounds, bandwidth, the last round's delivery, short-term bounds, aggregation, the minimum RTT.
+//! The model: rounds, bandwidth, the delivery of the last round, short-term bounds, aggregation, the minimum RTT.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -15,7 +15,7 @@ fn a_new_flow_knows_no_bound_and_counts_its_first_ack_as_a_round() {
     assert_eq!((d.bbr.model.rounds.count, d.bbr.bounds.loss_round_start), (1, false));
 }
 
-/// Traps of peers: samples of packets sent before anything was delivered were thrown away; the first packet did not count.
+/// Bugs of other implementations: samples of packets sent before any delivery were discarded; the first packet did not count.
 #[test]
 fn the_first_sample_makes_an_estimate() {
     let mut d = Driver::new();

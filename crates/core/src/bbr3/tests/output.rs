@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A rate to the byte a second, as far as rounding goes.
+/// Asserts a rate to the byte per second, up to rounding.
 fn is_rate(d: &Driver, rate: u64) {
     assert!(d.bbr.out.pacing_rate.abs_diff(rate) <= 1, "{} for {rate}", d.bbr.out.pacing_rate);
 }
@@ -14,7 +14,7 @@ fn the_first_rate_is_the_initial_window_over_the_rtt_times_startups_gain() {
     is_rate(&d, 692_500); // 10 kB / 40 ms * 2.77
 }
 
-/// Trap of a peer: a guess of 266 Mbit/s outlived everything in an application-limited flow.
+/// Bug of another implementation: a guess of 266 Mbit/s was never replaced in an application-limited flow.
 #[test]
 fn the_first_rtt_replaces_the_guess_of_a_millisecond() {
     let mut d = Driver::with(&Bbr3Params::default(), Edition::Draft06, |init| init.srtt = None);
@@ -162,7 +162,7 @@ fn a_larger_packet_keeps_bytes_and_floor() {
     assert_eq!((d.bbr.cwnd(), d.bbr.cwnd_bytes()), (4, 8_000));
 }
 
-/// Fuzzing found it: no plan yet looked like one for a rate beyond all measure and no RTT.
+/// Found by fuzzing: an empty plan looked like one for an unbounded rate and no RTT.
 #[test]
 fn no_plan_is_one_for_a_rate_beyond_all_measure() {
     let mut d = Driver::new();

@@ -1,4 +1,4 @@
-//! ProbeBW: when to probe, how far, when to stop, and what was learnt.
+//! ProbeBW: the start, extent and end of probes, and their effect on the model.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -58,7 +58,7 @@ fn down_and_cruise_probe_when_the_wait_is_over() {
     }
 }
 
-/// Trap of a peer: the BDP in bytes is always above 63.
+/// Bug of another implementation: the BDP in bytes is always above 63.
 #[test]
 fn probes_come_no_rarer_than_renos_sawtooth_in_packets() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
@@ -83,8 +83,8 @@ fn probes_come_no_rarer_than_every_63_rounds() {
     assert_eq!(d.state(), State::ProbeBwRefill);
 }
 
-/// Trap: a path of a packet, or one whose queue makes a round longer than the wait, probes again before the samples of
-/// the last probe are in. A maximum that only that round's end renews is then kept forever.
+/// Pitfall: a path of a packet, or one whose queue makes a round longer than the wait, probes again before the samples of
+/// the last probe are in. A maximum that only the end of that round renews is then kept forever.
 #[test]
 fn a_cycle_that_is_over_before_its_round_still_ages_the_maximum() {
     let mut d = Driver::in_state(Phase::ProbeBwDown);
@@ -93,7 +93,7 @@ fn a_cycle_that_is_over_before_its_round_still_ages_the_maximum() {
     d.bbr.probe.rounds_since_probe_up = 63;
     d.ack(1);
     assert_eq!((d.state(), d.bbr.model.max_bw()), (State::ProbeBwRefill, RATE));
-    // A cruise after which the samples of its probe came in has renewed it already.
+    // A cruise that follows the samples of its probe has renewed it already.
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.set_max_bw([10 * RATE, RATE]);
     d.bbr.probe.rounds_since_probe_up = 63;
@@ -169,7 +169,7 @@ fn after_a_probe_that_went_too_far_the_next_one_stops_at_the_bound() {
     assert!(d.bbr.probe.prev_probe_precautionary && !d.bbr.probe.prev_probe_too_high);
 }
 
-/// A host that sends whole packets would never have this bound in flight.
+/// A host that sends whole packets would never have exactly this bound in flight.
 #[test]
 fn a_bound_between_two_packets_is_reached_when_no_further_packet_fits() {
     let mut d = Driver::in_state(UP);
@@ -200,7 +200,7 @@ fn a_cautious_probe_that_went_too_far_is_not() {
     assert_eq!(d.state(), State::ProbeBwDown);
 }
 
-/// Trap of a peer: the filter advanced more than once a cycle.
+/// Bug of another implementation: the filter advanced more than once a cycle.
 #[test]
 fn the_bandwidth_filter_advances_once_a_cycle_a_round_after_the_probe() {
     let mut d = Driver::in_state(Phase::ProbeBwDown);
@@ -245,7 +245,7 @@ fn a_lossy_flight_does_not_raise_the_long_term_bound() {
     assert_eq!(d.bbr.bounds.inflight_longterm, 30 * PACKET);
 }
 
-/// ProbeBW_UP at its bound, with the window as the limit.
+/// A flow in ProbeBW_UP at its bound, with the window as the limit.
 fn at_the_bound() -> Driver {
     let mut d = Driver::in_state(REFILL);
     d.bbr.bounds.inflight_longterm = 64 * PACKET;

@@ -44,7 +44,7 @@ fn acks_within_a_round_do_not_count_as_rounds_without_growth() {
     assert_eq!((d.bbr.full_pipe.plateau.count, d.state()), (0, State::Startup));
 }
 
-/// The draft's pseudo-code would take the missing rate for a rate of 0, and that for a plateau.
+/// The draft's pseudo-code would take the missing rate for 0, and that for a plateau.
 #[test]
 fn samples_without_a_rate_are_no_plateau() {
     let mut d = Driver::new();
@@ -95,7 +95,7 @@ fn application_limited_samples_do_not_hinder_the_exit_on_loss() {
     assert!(d.bbr.full_pipe.reached);
 }
 
-/// A path of ten packets and 64 kbit/s has its ProbeRTT before its plateau.
+/// A path of ten packets and 64 kbit/s reaches ProbeRTT before its plateau.
 #[test]
 fn high_loss_in_a_probe_rtt_that_interrupted_startup_says_that_the_pipe_is_full() {
     let in_probe_rtt = |was_full: bool| {
@@ -119,7 +119,7 @@ fn five_gaps_do_not_end_startup() {
     assert_eq!(d.bbr.bounds.loss_events_in_round, 0, "the next round starts counting at zero");
 }
 
-/// Trap of a peer: it counted lost packets where the text says discontiguous ranges.
+/// Bug of another implementation: it counted lost packets where the text requires discontiguous ranges.
 #[test]
 fn a_burst_of_lost_neighbours_is_one_gap() {
     let mut d = Driver::new();
@@ -178,7 +178,7 @@ fn drain_ends_after_three_whole_rounds_whatever_is_in_flight() {
     assert_eq!(d.state(), State::ProbeBwDown);
 }
 
-/// Losses of Startup are reported during Drain; they must not raise the bar for leaving it.
+/// Losses of Startup are reported during Drain; they must not raise the threshold for leaving it.
 #[test]
 fn drain_compares_with_the_maximum_bandwidth_not_with_a_bound_lowered_meanwhile() {
     let mut d = Driver::in_state(Phase::Drain { start_round: 0 });
@@ -187,7 +187,7 @@ fn drain_compares_with_the_maximum_bandwidth_not_with_a_bound_lowered_meanwhile(
     assert_ne!(d.state(), State::Drain);
 }
 
-/// Lets `us` pass in ACKs whose RTT is above the minimum.
+/// Advances time by `us` in ACKs whose RTT is above the minimum.
 fn wait(d: &mut Driver, us: u64) {
     d.ack_with(us, |ack, _| ack.rs.rtt_us = Some(RTT_US + 1_000));
 }
@@ -214,7 +214,7 @@ fn a_lower_sample_postpones_probe_rtt() {
     assert_ne!(d.state(), State::ProbeRtt);
 }
 
-/// In ProbeRTT, with inflight just low enough.
+/// A flow in ProbeRTT, with inflight just low enough.
 fn probing_rtt() -> Driver {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.probe.bw_probe_wait = Span::secs(60);
@@ -293,7 +293,7 @@ fn a_restart_from_idle_paces_at_the_estimate_and_skips_probe_rtt() {
     assert!(!d.bbr.idle_restart, "data was delivered");
 }
 
-/// Trap of a peer: what was no idleness of the application was taken for it.
+/// Bug of another implementation: an empty pipe was taken for an idle application.
 #[test]
 fn an_empty_pipe_of_a_busy_application_is_no_restart_from_idle() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);

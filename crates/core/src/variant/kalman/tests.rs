@@ -1,4 +1,4 @@
-//! The Kalman filter beside the same equations in floating point, and on series whose truth is known.
+//! The Kalman filter compared with the same equations in floating point, and on series with a known true value.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;
@@ -9,7 +9,7 @@ use super::super::normal::tests::{density, share_below};
 use super::*;
 use crate::Rng;
 
-/// One packet a millisecond, in the filter's fixed point.
+/// One packet per millisecond, in the filter's fixed point.
 const PER_MS: f64 = ((BW_UNIT / 1_000) << FRACTION) as f64;
 
 /// The filter's equations with doubles and exact functions.
@@ -67,7 +67,7 @@ impl Reference {
     }
 }
 
-/// About normal, mean 0, deviation 1: the sum of twelve uniform numbers.
+/// A nearly normal number, mean 0, deviation 1: the sum of twelve uniform numbers.
 fn normal(rng: &mut Rng) -> f64 {
     (0..12).map(|_| rng.below(1 << 20) as f64 / f64::from(1 << 20)).sum::<f64>() - 6.0
 }

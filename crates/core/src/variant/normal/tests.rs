@@ -1,4 +1,4 @@
-//! The tables beside the functions in floating point.
+//! The tables compared with the functions in floating point.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;
@@ -10,7 +10,7 @@ pub(in super::super) fn density(z: f64) -> f64 {
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
 
-/// Φ(z), by its series around 0, which is good to a few digits beyond a double's for |z| ≤ 6.
+/// Φ(z), by its series around 0, which is accurate to a few digits beyond a double's for |z| ≤ 6.
 pub(in super::super) fn share_below(z: f64) -> f64 {
     let (mut term, mut sum, mut k) = (z, z, 1.0);
     while term.abs() > 1e-18 {

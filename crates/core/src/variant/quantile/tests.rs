@@ -1,4 +1,4 @@
-//! The sorted places beside a list that is sorted again.
+//! The sorted places compared with a list that is sorted again for each quantile.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;
@@ -8,7 +8,7 @@ use std::vec::Vec;
 use super::*;
 use crate::Rng;
 
-/// The same by the plainest means: a list in order of arrival, sorted again for each quantile.
+/// A naive implementation: a list in order of arrival, sorted again for each quantile.
 struct Plainly {
     samples: Vec<(u32, u64)>,
     stride: u32,

@@ -1,4 +1,4 @@
-//! BBR-ACD: what counts as congestion, and what it does to a recovery, in three editions.
+//! BBR-ACD: the definition of congestion, and its effect on a recovery, in three editions.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 extern crate std;
@@ -14,7 +14,7 @@ fn edition_of(name: VariantName) -> Driver<Acd> {
     d
 }
 
-/// Recovery begins with an ACK of this RTT after `calm` others of it.
+/// Starts a recovery with an ACK of this RTT after `calm` others with the same.
 fn recovering(name: VariantName, calm: u32, rtt_us: u64) -> Driver<Acd> {
     let mut d = edition_of(name);
     d.rtt_us = rtt_us;

@@ -1,9 +1,9 @@
-//! BBR-APG: how the gains of probing follow buffer and loss.
+//! BBR-APG: the effect of buffer and loss on the gains of probing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
 
-/// A part that goes through the cycle with this queue, and loses packets while probing if told so.
+/// A part that runs the cycle with this queue, and optionally loses packets while probing.
 struct Cycle {
     part: Apg,
     now_us: u64,
@@ -14,7 +14,8 @@ impl Cycle {
         Self { part: Apg::new(&ApgParams::default()), now_us: 1_000_000 }
     }
 
-    /// One cycle: a probe with `probe_rtt_us` and `losses`, its draining, six calm phases with `rtt_us`, and the next phase of probing.
+    /// Runs one cycle: a probe with `probe_rtt_us` and `losses`, its draining, six calm phases with `rtt_us`, and the
+    /// next phase of probing.
     fn run(&mut self, probe_rtt_us: u64, losses: u64, rtt_us: u64) -> (u32, u32) {
         for phase in [0, 1, 2, 3, 4, 5, 6, 7, 0, 1] {
             let is_probe = phase < 2;

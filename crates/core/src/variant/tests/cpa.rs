@@ -1,4 +1,4 @@
-//! BBR-CPA: when congestion is predicted, how long ProbeRTT lasts, what is averaged.
+//! BBR-CPA: the prediction of congestion, the length of ProbeRTT, and the averaged values.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -11,7 +11,7 @@ fn with(edit: impl FnOnce(&mut CpaParams)) -> Driver<Cpa> {
     d
 }
 
-/// `n` ACKs a millisecond apart with an RTT of `rtt_us`, within a round.
+/// Feeds `n` ACKs a millisecond apart with an RTT of `rtt_us`, within a round.
 fn acks(d: &mut Driver<Cpa>, n: u32, rtt_us: u64) {
     d.rtt_us = rtt_us;
     for _ in 0..n {
@@ -19,7 +19,7 @@ fn acks(d: &mut Driver<Cpa>, n: u32, rtt_us: u64) {
     }
 }
 
-/// In ProbeRTT because of RTTs of 61 ms.
+/// A flow in ProbeRTT because of RTTs of 61 ms.
 fn congested(edit: impl FnOnce(&mut CpaParams)) -> Driver<Cpa> {
     let mut d = with(edit);
     acks(&mut d, 8, 61_000);
@@ -118,7 +118,7 @@ fn a_round_lies_between_two_predictions() {
     assert!(d.is_probe_rtt());
 }
 
-/// Goal: a longer route is not taken for congestion forever.
+/// Goal: a longer route does not count as congestion forever.
 #[test]
 fn after_a_change_of_route_the_smallest_rtt_expires_and_predictions_stop() {
     let mut d = with(|_| {});
@@ -149,7 +149,7 @@ fn a_drained_queue_confirms_the_smallest_rtt_unless_that_is_switched_off() {
     let mut smallest = [None; 2];
     for confirm in [0, 1] {
         let mut d = with(|p| p.confirm = confirm);
-        // Every second the queue grows to 70 ms, and ProbeRTT brings it down to 50 ms.
+        // Every second the queue grows to 70 ms, and ProbeRTT reduces it to 50 ms.
         for _ in 0..30 {
             acks(&mut d, 10, 70_000);
             acks(&mut d, 190, 50_000);

@@ -7,14 +7,14 @@ use std::vec::Vec;
 
 use super::*;
 
-/// A pipe of one packet a millisecond and 40 ms of delay: what is beyond 40 packets waits.
+/// A pipe of one packet per millisecond and 40 ms of delay: packets beyond 40 wait.
 struct Pipe {
     flow: Davis,
     now_us: u64,
     delivered: u64,
-    /// 40ths of a packet.
+    /// In 40ths of a packet.
     due: u64,
-    /// Packets a millisecond.
+    /// Packets per millisecond.
     rate: u64,
 }
 
@@ -24,7 +24,7 @@ impl Pipe {
         Self { flow: Davis::new(&DavisParams::default(), &init), now_us: 0, delivered: 0, due: 0, rate: 1 }
     }
 
-    /// One millisecond, in which as much arrives as the window and the pipe let.
+    /// Runs one millisecond, in which as much arrives as window and pipe allow.
     fn tick(&mut self) {
         self.now_us += 1_000;
         let window = u64::from(self.flow.cwnd());
@@ -46,7 +46,7 @@ impl Pipe {
         self.now_us - since
     }
 
-    /// In the cycle, slow start behind it.
+    /// Creates a flow in the cycle, after slow start.
     fn cycling() -> Self {
         let mut pipe = Self::new();
         pipe.until(State::ProbeBwCruise);
@@ -100,7 +100,7 @@ fn a_wider_pipe_is_found_by_steps_as_large_as_the_last_change() {
 #[test]
 fn the_path_is_drained_when_the_smallest_rtt_is_ten_seconds_old() {
     let mut pipe = Pipe::cycling();
-    // From here on a packet of another flow waits in front of each of ours.
+    // From here on, a packet of another flow waits in front of each of ours.
     let mut drained = None;
     while drained.is_none() && pipe.now_us < 40_000_000 {
         pipe.now_us += 1_000;

@@ -1,4 +1,4 @@
-//! BBR-S by quantiles: which samples count, for how long, and where the maximum stays.
+//! BBR-S by quantiles: the samples that count, their lifetime, and the uses of the maximum.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -12,7 +12,7 @@ fn packets_per_rtt(d: &Driver<Quantile>) -> u64 {
     (d.bbr.snapshot().bw.as_bytes_per_sec() + 700) / (1448 * 25)
 }
 
-/// One sample within a round.
+/// Feeds one sample within a round.
 fn sample(d: &mut Driver<Quantile>, bw: u64) {
     d.ack_with(1, |ack| ack.rs.delivered = Some(bw));
 }
