@@ -1,11 +1,11 @@
-//! Core's sources hold no float, nothing unsafe, and neither std nor alloc; its own tests may use floats to check it.
-//! `tools/nostd.sh` proves the same of the object code.
+//! Core's sources contain no float, no unsafe code, and neither std nor alloc; its own tests may use floats.
+//! `tools/nostd.sh` checks the same of the object code.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The library's files, its test modules left out.
+/// Collects the library's files, without its test modules.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("the folder can be read").path();

@@ -1,5 +1,5 @@
-//! docs/spec-map.tsv is complete: each function and constant of the draft, where it is, which test holds it, same or why not;
-//! and docs/spec-mutants.tsv has for each of them what breaks it. That the tests then fail, `tools/spec_mutants.py` sees.
+//! Checks that docs/spec-map.tsv is complete: each function and constant of the draft, its place, its test, same or why not;
+//! and that docs/spec-mutants.tsv has a mutation for each. `tools/spec_mutants.py` checks that the tests then fail.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ fn names() -> Vec<(String, String)> {
         .collect()
 }
 
-/// A table's rows by the draft's name; none stands there twice.
+/// A table's rows by the draft's name; each name occurs once.
 fn rows_of(path: &str) -> BTreeMap<String, [String; 3]> {
     let mut rows = BTreeMap::new();
     for line in read(path).lines().skip(1) {
@@ -32,12 +32,12 @@ fn rows_of(path: &str) -> BTreeMap<String, [String; 3]> {
     rows
 }
 
-/// Of each name: place, test, verdict.
+/// Place, test and verdict for each name.
 fn table() -> BTreeMap<String, [String; 3]> {
     rows_of("../../docs/spec-map.tsv")
 }
 
-/// Of each name: file, what stands there, what breaks the rule.
+/// File, original text and mutated text for each name.
 fn mutations() -> BTreeMap<String, [String; 3]> {
     rows_of("../../docs/spec-mutants.tsv")
 }

@@ -1,4 +1,4 @@
-//! Each bug of another BBR that this design could have, by its name and where it was found.
+//! Bugs of other BBR implementations that this design could have, each with its source.
 //! `tools/traps.py` puts each bug in and checks that its test fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -14,7 +14,7 @@ use pipe::{MSS, Pipe, ack, controller, info, measuring, send};
 
 const RTT_US: u64 = 40_000;
 const RTT: Span = Span::millis(40);
-/// Bytes of a packet of [`Hand`].
+/// Bytes in a packet of [`Hand`].
 const PACKET: u64 = 1_000;
 
 /// BBRv3 by the draft with a clock and counters, fed by hand: a packet is 1000 bytes, rounds last 40 ms.
@@ -25,7 +25,7 @@ struct Hand {
     ca_state: CaState,
 }
 
-/// The newest packet was sent with so many packets in flight, of which so many were lost since.
+/// A sample whose newest packet was sent with `tx_in_flight` packets in flight, and `lost` lost since.
 fn flight(tx_in_flight: u32, lost: u32) -> FlightSample {
     let mut flight = FlightSample::default();
     (flight.tx_in_flight, flight.lost) = (tx_in_flight, lost);
@@ -42,12 +42,12 @@ impl Hand {
         Self { bbr, now_us: 0, delivered, ca_state: CaState::Open }
     }
 
-    /// A round that delivers `packets`, whose newest was sent after the last one had ended.
+    /// Feeds a round that delivers `packets`, the newest of which was sent after the last round had ended.
     fn round(&mut self, packets: u64, flight: FlightSample) {
         self.ack(packets, self.delivered, flight);
     }
 
-    /// An ACK an RTT later whose newest packet was sent when `prior_delivered` bytes had been.
+    /// Feeds an ACK an RTT later whose newest packet was sent when `prior_delivered` bytes had been delivered.
     fn ack(&mut self, packets: u64, prior_delivered: u64, flight: FlightSample) {
         self.now_us += RTT_US;
         self.delivered += packets * PACKET;
@@ -78,7 +78,7 @@ impl Hand {
         self.bbr.on_ca_state(old, new);
     }
 
-    /// A round of fast recovery in Startup that lost these packets of a hundred.
+    /// Runs a round of fast recovery in Startup that lost these packets of a hundred.
     fn startup_round_that_lost(seqs: impl Iterator<Item = u64>) -> Self {
         let mut hand = Self::new(|_| {});
         hand.round(100, FlightSample::default());
@@ -93,7 +93,7 @@ impl Hand {
     }
 }
 
-/// quinn 0.11: the gain cycle never reached the pacer, and the rate was for the log alone.
+/// quinn 0.11: the gain cycle never reached the pacer, and the rate was only logged.
 #[test]
 fn pacing_not_enforced() {
     for name in measuring() {
@@ -110,7 +110,7 @@ fn pacing_not_enforced() {
     }
 }
 
-/// quinn's BBRv3 in review (#2481): packets lost were counted where the text says discontiguous ranges.
+/// quinn's BBRv3 in review (#2481): lost packets were counted where the text requires discontiguous ranges.
 #[test]
 fn loss_packets_counted_for_loss_events() {
     assert_eq!(Hand::startup_round_that_lost(10..18).bbr.state(), State::Startup, "eight packets, one event");
@@ -146,7 +146,7 @@ fn first_packet_never_counted_as_delivered() {
     }
 }
 
-/// quinn's BBRv3 in review (#2481): samples of packets sent before anything was delivered were thrown away.
+/// quinn's BBRv3 in review (#2481): samples of packets sent before anything was delivered were discarded.
 #[test]
 fn samples_with_prior_delivered_0_discarded() {
     for name in measuring() {
@@ -158,7 +158,7 @@ fn samples_with_prior_delivered_0_discarded() {
     }
 }
 
-/// noq #768: tx_in_flight less the packet, and lost less the packet, went below zero on the most usual path of all.
+/// noq #768: tx_in_flight less the packet, and lost less the packet, went below zero on the most common path of all.
 #[test]
 fn u64_underflow_in_inflight_at_loss() {
     for (tx_in_flight, lost) in [(1, 1), (0, 1), (1, 40)] {
@@ -175,7 +175,7 @@ fn u64_underflow_in_inflight_at_loss() {
     }
 }
 
-/// noq #800: the guess of a first rate, the initial window in a millisecond, was only ever raised.
+/// noq #800: the guessed first rate, the initial window in a millisecond, was only ever raised.
 #[test]
 fn initial_pacing_never_replaced_when_app_limited() {
     for name in measuring() {
@@ -217,7 +217,7 @@ fn wrap_of_the_low_bits_in_a_token() {
     assert_eq!((sample.delivered, sample.interval_us), (Some(4), Some(50_000)));
 }
 
-/// s2n-quic's BBRv2 measured 22.5 of 20 and 106 of 100 Mbit/s, so it cruised above the link and kept a queue of 25 to 53 ms.
+/// s2n-quic's BBRv2 measured 22.5 of 20 and 106 of 100 Mbit/s, so it cruised above the link's rate and kept a queue of 25 to 53 ms.
 #[test]
 fn bandwidth_over_estimated_and_its_standing_queue() {
     for name in measuring() {
@@ -235,7 +235,7 @@ fn bandwidth_over_estimated_and_its_standing_queue() {
     }
 }
 
-/// s2n-quic #1697: growth was asked for by 4/3 instead of 5/4.
+/// s2n-quic #1697: the growth test required 4/3 instead of 5/4.
 #[test]
 fn growth_test_4_3_instead_of_5_4() {
     let state_after_growth_of = |per_cent: u64| {
@@ -250,7 +250,7 @@ fn growth_test_4_3_instead_of_5_4() {
     assert!(state_after_growth_of(107), "three rounds of seven per cent are not a quarter");
 }
 
-/// s2n-quic #1698: the filter of the maximum advanced more than once a cycle, so one quiet probe forgot the path.
+/// s2n-quic #1698: the filter of the maximum advanced more than once a cycle, so that one quiet probe discarded the path's rate.
 #[test]
 fn max_bw_filter_advanced_more_than_once_a_cycle() {
     for name in ["bbr2", "bbr3", "bbr3-linux"] {
@@ -271,7 +271,7 @@ fn max_bw_filter_advanced_more_than_once_a_cycle() {
     }
 }
 
-// Application-limited: nine forms in which others were wrong.
+// Application-limited flows: nine bugs of others.
 
 /// cloudflare/quiche #2496: idleness was misread on a path of a second, and the window stayed tiny for good.
 #[test]
@@ -293,7 +293,7 @@ fn app_limited_1_idleness_misread_on_a_long_path() {
     }
 }
 
-/// cloudflare/quiche #1598: in flight was raised first, so a flow never restarted from idle, and probed the RTT instead.
+/// cloudflare/quiche #1598: the count in flight was raised first, so a flow never restarted from idle, and probed the RTT instead.
 #[test]
 fn app_limited_3_restart_from_idle_never_seen() {
     for name in measuring() {
@@ -333,7 +333,7 @@ fn app_limited_5_estimate_drifts_down() {
     }
 }
 
-/// picoquic #839: marked in the handshake, before anything was in flight, a flow stalled for ten seconds.
+/// picoquic #839: a flow marked in the handshake, before anything was in flight, stalled for ten seconds.
 #[test]
 fn app_limited_6_marked_before_the_first_packet() {
     for name in measuring() {
@@ -348,7 +348,8 @@ fn app_limited_6_marked_before_the_first_packet() {
     }
 }
 
-/// ngtcp2 #2217: never marked where ACKs came in plenty, or the window was not full, so that slow samples replaced the path's.
+/// ngtcp2 #2217: flows with plenty of ACKs, or a window that was not full, were never marked, so that slow samples
+/// replaced the path's.
 #[test]
 fn app_limited_7_never_marked() {
     for name in ["bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"] {
@@ -365,8 +366,9 @@ fn app_limited_7_never_marked() {
     }
 }
 
-/// lsquic #544, #554: with everything marked, as under flow control, a flow never left Startup. Samples as high as the estimate count
-/// in spite of the mark, and without a mark a plateau by the receiver's window is a plateau.
+/// lsquic #544, #554: with everything marked, as under flow control, a flow never left Startup. Samples as high as the
+/// estimate count
+/// despite the mark, and without a mark a plateau caused by the receiver's window is a plateau.
 #[test]
 fn app_limited_8_stuck_in_startup_by_flow_control() {
     for name in measuring() {
@@ -382,8 +384,9 @@ fn app_limited_8_stuck_in_startup_by_flow_control() {
     }
 }
 
-/// google/quiche #28: a queue of datagrams was ignored, so every packet was marked, and nothing ended Startup. A host that marks a flow
-/// whose window is full would do the same; the mark must end with the packets that were in flight.
+/// google/quiche #28: a queue of datagrams was ignored, so every packet was marked, and nothing ended Startup. A host
+/// that marks a flow
+/// with a full window would do the same; the mark must end with the packets that were in flight.
 #[test]
 fn app_limited_9_a_mark_that_never_ends() {
     let mut sampler = RateSampler::new(Time::ZERO);

@@ -1,4 +1,4 @@
-//! One BBR flow: the kernel's calls, made to core's `bbr1`, and everything it remembers compared after each.
+//! One BBR flow: repeats the kernel's calls on core's `bbr1`, and compares the complete state after each.
 //! No value of the kernel's state is put into core's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -15,7 +15,7 @@ use super::field::{Field, Kind, Record};
 use super::kernel_bbr::KernelBbr;
 use super::{JIFFIES_INSIDE, Step};
 
-/// Phases from which the gain cycle may start: the draw is one of so many (`bbr_cycle_rand`).
+/// Number of phases from which the gain cycle may start (`bbr_cycle_rand`).
 const DRAWS: u32 = 7;
 /// Phases of the gain cycle.
 const PHASES: u32 = 8;
@@ -34,12 +34,12 @@ pub struct BbrFlow {
     core: Bbr1,
     mss: u64,
     before: KernelBbr,
-    /// The kernel's `bbr_init` leaves whatever stood in both gains, until the first ACK writes them.
+    /// False until the first ACK: the kernel's `bbr_init` leaves both gains uninitialised, and the first ACK writes them.
     has_gains: bool,
 }
 
 impl BbrFlow {
-    /// The flow that `record`, an `init`, begins, on a kernel of `hz` ticks a second.
+    /// Creates the flow that `record`, an `init`, begins, on a kernel with `hz` ticks per second.
     pub fn begin(record: &Record, hz: u32) -> (Self, Step) {
         let mut params = Bbr1Params::default();
         params.hz = hz;
@@ -64,11 +64,11 @@ impl BbrFlow {
         (flow, step)
     }
 
-    /// Makes the call of `record`, and compares what it left.
+    /// Makes the call of `record`, and compares the result.
     pub fn step(&mut self, record: &Record, kind: Kind) -> Step {
         let mut step = Step::default();
         if kind != Kind::SetState {
-            // A time-out shrinks the window outside of BBR; nothing else does.
+            // Only a time-out shrinks the window outside of BBR.
             step.outputs.compare_number("snd_cwnd before the call", record.get(Field::Cwnd), self.core.cwnd());
         }
         if record.get(Field::Mss) != self.mss {
@@ -85,7 +85,7 @@ impl BbrFlow {
         let other = ticked.then(|| self.clone());
         let outputs = self.call(record, kind, record.get(Field::Jiffies));
         if let (Some(mut other), Some(_)) = (other, &outputs.unequal) {
-            // The tick came inside the call; the kernel may have read the new one.
+            // A tick occurred inside the call; the kernel may have read the new one.
             let later = other.call(record, kind, record.get(Field::JiffiesAfter));
             if later.unequal.is_none() {
                 *self = other;
@@ -112,7 +112,7 @@ impl BbrFlow {
             }
             Kind::CwndEvent if record.get(Field::ArgA) == TX_START => self.core.on_tx_start(&tx_start(record, tick)),
             Kind::SetState if record.get(Field::ArgA) == LOSS => self.core.on_rto(&ack(record, tick), false),
-            // The threshold that BBR answers is the one that stands: the call only saves the window.
+            // BBR returns the present threshold unchanged: the call only saves the window.
             Kind::Ssthresh => self.core.on_ca_state(CaState::Open, CaState::Recovery),
             Kind::Undo => {
                 self.core.on_undo(&ack(record, tick));
@@ -174,7 +174,7 @@ fn compare_long_term(kernel: &KernelBbr, core: &Bbr1Inside, outputs: &mut Output
     outputs.compare_number("lt_last_lost", kernel.lt_last_lost, core.lt_last_lost);
 }
 
-/// The mode, and what belongs to it: the kernel keeps the remains of earlier modes, core does not.
+/// Compares the mode, and the fields that belong to it: the kernel keeps those of earlier modes, core does not.
 fn compare_mode(kernel: &KernelBbr, core: &Bbr1Inside, outputs: &mut Outputs) {
     outputs.compare_number("mode", kernel.mode, core.mode);
     outputs.compare("idle_restart", kernel.idle_restart, core.idle_restart);
@@ -190,12 +190,12 @@ fn compare_mode(kernel: &KernelBbr, core: &Bbr1Inside, outputs: &mut Outputs) {
     }
 }
 
-/// Whether the call drew the phase with which the gain cycle begins.
+/// True if the call drew the phase with which the gain cycle begins.
 fn is_drawn(before: &KernelBbr, after: &KernelBbr) -> bool {
     after.mode == PROBE_BW && (before.mode != PROBE_BW || (before.lt_use_bw && !after.lt_use_bw))
 }
 
-/// Random numbers of which the next begins the cycle at this phase.
+/// Creates random numbers whose next value starts the cycle at this phase.
 fn cycle_draw(phase: u32) -> Rng {
     let draw = u64::from((PHASES - phase) % PHASES).min(u64::from(DRAWS) - 1);
     let seeds = (0..).map(Rng::new);

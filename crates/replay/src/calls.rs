@@ -1,11 +1,11 @@
-//! The log of our own algorithms in a kernel: of each call what the program was told and what it left, as the program wrote it.
-//! No bytes make its reader panic.
+//! Log of our own algorithms in a kernel: the inputs and outputs of each call, as the program recorded them.
+//! No input makes its reader panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//!
-//! A log is the eight bytes of [`MAGIC`], a version byte, a header and a row of entries, with numbers as in a log of the tap.
-//! An entry is a connection's number plus one, then the event and its words; or 0, the count of calls and the count of lost ones: the
-//! end. Words are told by groups of eight: a bit map of groups, for each a byte that says which of its words differ from those of the
-//! connection's last call, and for each of these the signed difference. `algorithm` counts the texts of the header.
+//! A log is the eight bytes of [`MAGIC`], a version byte, a header and a sequence of entries, with numbers as in a log of the tap.
+//! An entry is a connection's number plus one, then the event and its words; or 0, the count of calls and the count of
+//! lost ones: the
+//! end. Words are coded in groups of eight: a bit map of groups, for each a byte that marks the words that differ from those of the
+//! connection's last call, and for each of these the signed difference. `algorithm` indexes the texts of the header.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use super::log::{Bytes, put, unzigzag, zigzag};
 
-/// How a log begins.
+/// First bytes of a log.
 pub const MAGIC: &[u8; 8] = b"bbrcall\n";
-/// The format that this code writes and reads.
+/// Format version that this code writes and reads.
 const VERSION: u8 = 1;
-/// 64-bit words of what a program is told.
+/// 64-bit words of a program's input.
 const INPUT: usize = 36;
-/// Of what it wants.
+/// 64-bit words of its output.
 const OUTPUT: usize = 4;
-/// Of what it thinks.
+/// 64-bit words of its model.
 const MODEL: usize = 9;
 /// 64-bit words of a call.
 pub const WORDS: usize = INPUT + OUTPUT + MODEL;
@@ -31,35 +31,35 @@ const GROUP: usize = 8;
 /// Groups of a call.
 const GROUPS: usize = WORDS.div_ceil(GROUP);
 
-/// Where a log comes from.
+/// Origin of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallHeader {
     /// `uname -r` and the machine.
     pub kernel: String,
-    /// What was recorded, in words.
+    /// Description of the recorded situation.
     pub situation: String,
-    /// How long a tick of the kernel's clock is.
+    /// Length of a tick of the kernel's clock.
     pub tick_ns: u64,
-    /// The algorithms with their parameters, as a flow's text has them.
+    /// The algorithms with their parameters, in the syntax of a flow.
     pub algorithms: Vec<String>,
 }
 
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which of the header's algorithms.
+    /// Index of the algorithm in the header.
     pub algorithm: u32,
-    /// Which connection, numbered from 0 in the order of their beginning.
+    /// Connection, numbered from 0 in the order of their start.
     pub flow: u32,
-    /// What happened: [`bbrlab_face::Event`] by its number.
+    /// Event: [`bbrlab_face::Event`] by its number.
     pub event: u64,
-    /// What was told and what was left, in the order of the program's own record.
+    /// Inputs and outputs, in the order of the program's own record.
     pub words: [u64; WORDS],
 }
 
 impl Call {
-    /// What the program was told.
+    /// Inputs of the program.
     pub fn input(&self) -> Input {
         let mut words = Words(&self.words[..INPUT]);
         let mut input = Input {
@@ -95,7 +95,7 @@ impl Call {
         input
     }
 
-    /// What it then wanted.
+    /// Outputs of the program.
     pub fn output(&self) -> Output {
         let mut words = Words(&self.words[INPUT..][..OUTPUT]);
         let mut output = Output { pacing_rate: words.one(), ..Output::default() };
@@ -105,7 +105,7 @@ impl Call {
         output
     }
 
-    /// What it then thought.
+    /// Model of the program's algorithm after the call.
     pub fn model(&self) -> Telemetry {
         let mut words = Words(&self.words[INPUT + OUTPUT..]);
         let mut model = Telemetry {
@@ -124,7 +124,7 @@ impl Call {
     }
 }
 
-/// Words one after another; two of 32 bits share one, the first in its low half.
+/// Consecutive words; two of 32 bits share one, the first in its low half.
 struct Words<'a>(&'a [u64]);
 
 impl Words<'_> {
@@ -143,15 +143,15 @@ impl Words<'_> {
 /// A log in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallLog {
-    /// Where it comes from.
+    /// Origin of the log.
     pub header: CallHeader,
-    /// The calls, in their order.
+    /// The calls in order.
     pub calls: Vec<Call>,
     /// Calls for which the ring had no room.
     pub lost: u64,
 }
 
-/// Writes a log, a call at a time.
+/// Writes a log, one call at a time.
 #[derive(Debug, Default)]
 pub struct CallWriter {
     entries: Vec<u8>,
@@ -182,7 +182,7 @@ impl CallWriter {
         self.calls += 1;
     }
 
-    /// The whole log; `lost` calls found no room.
+    /// Returns the whole log; `lost` is the number of calls for which there was no room.
     pub fn finish(self, header: &CallHeader, lost: u64) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(VERSION);
@@ -198,7 +198,7 @@ impl CallWriter {
 }
 
 impl CallLog {
-    /// Reads a log. The error says in one line what is wrong and where.
+    /// Reads a log. The error names in one line the fault and its place.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut bytes = Bytes { all: bytes, at: MAGIC.len() };
         let mut log = Self { header: bytes.header(VERSION)?, ..Self::default() };
@@ -268,13 +268,13 @@ mod tests {
         }
     }
 
-    /// Goal: what the program wrote is read as what it is, word by word.
+    /// Goal: the program's record is read correctly, word by word.
     #[test]
     fn words_stand_in_the_order_of_the_programs_record() {
         assert_eq!((size_of::<Input>(), size_of::<Output>()), (8 * INPUT, 8 * OUTPUT));
         assert_eq!(size_of::<Telemetry>(), 8 * MODEL);
         let header = include_str!("../../../bpf/cc/flow.h");
-        // Three words before ours: connection, number, event.
+        // Three words come before ours: connection, number, event.
         assert!(header.contains(&format!("#define CALL_WORDS {}", WORDS + 3)));
         let words = std::array::from_fn(|place| (place as u64) << 32 | (100 + place as u64));
         let call = Call { algorithm: 0, flow: 0, event: 1, words };

@@ -1,4 +1,4 @@
-//! The comparison of one call's outputs, a name at a time, up to the first difference.
+//! Comparison of one call's outputs, by name, up to the first difference.
 //! There is no tolerance.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -9,23 +9,23 @@ use std::fmt::Debug;
 pub struct Unequal {
     /// The output, by the kernel's name.
     pub name: &'static str,
-    /// What the kernel decided.
+    /// The kernel's value.
     pub kernel: String,
-    /// What core decided.
+    /// Core's value.
     pub core: String,
 }
 
-/// Outputs of one call.
+/// Compared outputs of one call.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    /// How many were compared.
+    /// Number of outputs compared.
     pub compared: u64,
-    /// The first that differs.
+    /// The first output that differs.
     pub unequal: Option<Unequal>,
 }
 
 impl Outputs {
-    /// Compares one.
+    /// Compares one output.
     pub fn compare<T: PartialEq + Debug>(&mut self, name: &'static str, kernel: T, core: T) {
         self.compared += 1;
         if kernel != core && self.unequal.is_none() {
@@ -38,7 +38,7 @@ impl Outputs {
         self.compare::<u64>(name, kernel.into(), core.into());
     }
 
-    /// Joins what was compared later.
+    /// Adds the results of a later comparison.
     pub fn add(&mut self, later: Self) {
         self.compared += later.compared;
         self.unequal = self.unequal.take().or(later.unequal);

@@ -1,4 +1,4 @@
-//! One CUBIC flow: the kernel's calls, made to core's CUBIC, and everything it remembers compared after each.
+//! One CUBIC flow: repeats the kernel's calls on core's CUBIC, and compares the complete state after each.
 //! No value of CUBIC's own state is put into core's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -19,12 +19,12 @@ use super::{JIFFIES_INSIDE, Step, WINDOW};
 pub struct CubicFlow {
     core: LossBased,
     hz: u64,
-    /// Sequence numbers count from here.
+    /// Origin of sequence numbers.
     base: u32,
 }
 
 impl CubicFlow {
-    /// The flow that `record`, an `init`, begins, on a kernel of `hz` ticks a second.
+    /// Creates the flow that `record`, an `init`, begins, on a kernel with `hz` ticks per second.
     pub fn begin(record: &Record, hz: u32) -> (Self, Step) {
         let mut params = CubicParams::default();
         params.hz = hz;
@@ -39,7 +39,7 @@ impl CubicFlow {
         (flow, step)
     }
 
-    /// Makes the call of `record`, and compares what it left.
+    /// Makes the call of `record`, and compares the result.
     pub fn step(&mut self, record: &Record, kind: Kind) -> Step {
         let mut step = Step::default();
         let window = HostWindow {
@@ -82,7 +82,7 @@ impl CubicFlow {
                 self.core.on_hosted_tx_start(&self.tx_start(record, tick));
             }
             Kind::Undo => {
-                // The stack's own answer, from a window that the stack remembers.
+                // The stack's own answer, from a window that the stack has saved.
                 let before = record.get(Field::Cwnd).max(record.get(Field::PriorCwnd));
                 outputs.compare("undo_cwnd", record.get(Field::Answer), before);
             }
@@ -154,7 +154,7 @@ impl CubicFlow {
     }
 }
 
-/// The words of Linux's `struct bictcp`.
+/// Compares the words of Linux's `struct bictcp`.
 fn compare_curve(record: &Record, core: &CubicInside, outputs: &mut Outputs) {
     let low = |value: u64| value & u64::from(u32::MAX);
     outputs.compare_number("cnt", record.word(0), core.cnt);

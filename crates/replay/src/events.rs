@@ -1,10 +1,10 @@
-//! What a log has seen of an algorithm's life, so that "equal" says of what.
+//! Events in an algorithm's life that a log covers, so that "equal" states its coverage.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::field::{Field, Kind, Record};
 use super::kernel_bbr::KernelBbr;
 
-/// Names of what happened in a call of a BBR flow.
+/// Names the events in a call of a BBR flow.
 pub fn of_bbr(record: &Record, kind: Kind) -> Vec<&'static str> {
     let mut events: Vec<&'static str> = of_stack(record, kind).collect();
     if kind == Kind::CongControl {
@@ -21,7 +21,7 @@ pub fn of_bbr(record: &Record, kind: Kind) -> Vec<&'static str> {
     events
 }
 
-/// Names of what happened in a call of a CUBIC flow.
+/// Names the events in a call of a CUBIC flow.
 pub fn of_cubic(record: &Record, kind: Kind) -> Vec<&'static str> {
     let mut events: Vec<&'static str> = of_stack(record, kind).collect();
     if kind == Kind::CongAvoid {

@@ -1,9 +1,9 @@
-//! The fields of a tapped call, in the order of `bpf/tap.h`, which is the log's.
+//! Fields of a tapped call, in the order of `bpf/tap.h`, which is also the log's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// 32-bit words of the congestion control's own state (`icsk_ca_priv`).
 pub const PRIVATE_WORDS: usize = 26;
-/// Numbers in a record: the named fields, then the state's words.
+/// Numbers in a record: the named fields, then the words of the state.
 pub const COLUMNS: usize = FIELDS.len() + PRIVATE_WORDS;
 
 macro_rules! fields {
@@ -20,7 +20,7 @@ macro_rules! fields {
 }
 
 fields! {
-    /// What was called: [`Kind`].
+    /// The kind of call: [`Kind`].
     Kind,
     /// Its first argument: the algorithm, the cumulative ACK, the event or the new state.
     ArgA,
@@ -30,7 +30,7 @@ fields! {
     Jiffies,
     /// `tcp_clock_cache`, ns.
     ClockNs,
-    /// `tcp_wstamp_ns`: when the pacer lets the next packet go.
+    /// `tcp_wstamp_ns`: the time at which the pacer lets the next packet go.
     WstampNs,
     /// `tcp_mstamp`, µs.
     MstampUs,
@@ -84,7 +84,7 @@ fields! {
     Next,
     /// `lsndtime`, ticks.
     LastSend,
-    /// `sk_pacing_rate` before the call, bytes a second.
+    /// `sk_pacing_rate` before the call, bytes per second.
     PacingRate,
     /// `sk_max_pacing_rate`.
     PacingMax,
@@ -112,15 +112,15 @@ fields! {
     RsRttUs,
     /// `losses`.
     RsLosses,
-    /// `acked_sacked`; of `pkts_acked` its packets.
+    /// `acked_sacked`; for `pkts_acked`, its packets.
     RsAckedSacked,
-    /// `prior_in_flight`; of `pkts_acked` those in flight.
+    /// `prior_in_flight`; for `pkts_acked`, those in flight.
     RsPriorInFlight,
     /// `last_end_seq`.
     RsLastEndSeq,
     /// 1 `is_app_limited`, 2 `is_retrans`, 4 `is_ack_delayed`.
     RsFlags,
-    /// The call's answer; of `cong_control` the smallest burst (`min_tso_segs`).
+    /// The call's return value; for `cong_control`, the smallest burst (`min_tso_segs`).
     Answer,
     /// The kernel's ticks after the call.
     JiffiesAfter,
@@ -139,7 +139,7 @@ fields! {
 }
 
 impl Field {
-    /// Whether a kernel can hold this number in it: most are 32 bits wide, times are 63, and a sample may be negative.
+    /// True if a kernel's field can hold this number: most are 32 bits wide, times are 63, and a sample may be negative.
     const fn can_be(self, value: u64) -> bool {
         match self {
             Self::PacingRate | Self::PacingMax | Self::PacingRateAfter => true,
@@ -161,29 +161,29 @@ impl Field {
     }
 }
 
-/// What was called.
+/// Kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A connection begins to use the algorithm.
+    /// A connection starts to use the algorithm.
     Init,
-    /// BBR's whole work on an ACK.
+    /// BBR processes an ACK.
     CongControl,
     /// The stack reports an event; 0 is `CA_EVENT_TX_START`.
     CwndEvent,
     /// The recovery state is about to change.
     SetState,
-    /// A loss episode begins: what should the threshold be.
+    /// A loss episode begins; the call returns the threshold.
     Ssthresh,
-    /// The episode's losses were none: what should the window be.
+    /// The episode's losses were spurious; the call returns the window.
     Undo,
-    /// CUBIC may grow.
+    /// CUBIC may grow the window.
     CongAvoid,
-    /// CUBIC sees an RTT.
+    /// CUBIC receives an RTT.
     PktsAcked,
 }
 
 impl Kind {
-    /// Every kind, in the order of its number, which begins at 1.
+    /// Every kind, in the order of its number, starting at 1.
     const ALL: [Self; 8] = [
         Self::Init,
         Self::CongControl,
@@ -195,7 +195,7 @@ impl Kind {
         Self::PktsAcked,
     ];
 
-    /// The kind of this number, if there is one.
+    /// Returns the kind of this number, if there is one.
     pub fn of(number: u64) -> Option<Self> {
         let place = usize::try_from(number).ok()?.checked_sub(1)?;
         Self::ALL.get(place).copied()
@@ -205,59 +205,59 @@ impl Kind {
 /// One tapped call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which connection, numbered from 0 in the order of their beginning.
+    /// Connection, numbered from 0 in the order of their start.
     pub flow: u32,
     columns: [u64; COLUMNS],
 }
 
 impl Record {
-    /// A record from its columns.
+    /// Creates a record from its columns.
     pub const fn new(flow: u32, columns: [u64; COLUMNS]) -> Self {
         Self { flow, columns }
     }
 
-    /// Named fields and words of state in a row.
+    /// All columns: the named fields, then the words of the state.
     pub const fn columns(&self) -> &[u64; COLUMNS] {
         &self.columns
     }
 
-    /// A field.
+    /// Returns a field.
     pub const fn get(&self, field: Field) -> u64 {
         self.columns[field as usize]
     }
 
-    /// A field that the kernel counts in 32 bits.
+    /// Returns a field that the kernel counts in 32 bits.
     pub const fn get32(&self, field: Field) -> u32 {
         self.get(field) as u32
     }
 
-    /// A signed field; `None` where the kernel says it has no value.
+    /// Returns a signed field; `None` where the kernel marks it as absent.
     pub const fn get_positive(&self, field: Field) -> Option<u64> {
         let value = self.get(field);
         if value as i64 >= 0 { Some(value) } else { None }
     }
 
-    /// A 32-bit word of the algorithm's own state after the call.
+    /// Returns a 32-bit word of the algorithm's own state after the call.
     pub const fn word(&self, index: usize) -> u32 {
         self.columns[FIELDS.len() + index] as u32
     }
 
-    /// Two words of the state.
+    /// Returns two words of the state as one number.
     pub const fn word64(&self, index: usize) -> u64 {
         self.word(index) as u64 | (self.word(index + 1) as u64) << 32
     }
 
-    /// A named field with a number that no kernel can hold in it.
+    /// Returns a named field whose number no kernel can hold in it, if there is one.
     pub fn impossible(&self) -> Option<Field> {
         FIELDS.iter().copied().find(|field| !field.can_be(self.get(*field)))
     }
 
-    /// What was called.
+    /// Returns the kind of call.
     pub fn kind(&self) -> Option<Kind> {
         Kind::of(self.get(Field::Kind))
     }
 
-    /// Packets in flight.
+    /// Number of packets in flight.
     // spec: Linux tcp_packets_in_flight
     pub const fn in_flight(&self) -> u32 {
         let left = self.get32(Field::SackedOut).wrapping_add(self.get32(Field::LostOut));
@@ -269,7 +269,7 @@ impl Record {
 mod tests {
     use super::*;
 
-    /// Goal: the tap and its reader never disagree on what stands where.
+    /// Goal: the tap and its reader agree on the place of each field.
     #[test]
     fn the_fields_are_those_of_the_tap_in_its_order() {
         let header = include_str!("../../../bpf/tap.h");

@@ -43,13 +43,13 @@ pub struct KernelBbr {
     pub extra_acked_win_idx: u32,
 }
 
-/// `count` bits of a word, from bit `at`, counted from the lowest.
+/// Extracts `count` bits of a word, from bit `at`, counted from the lowest.
 const fn bits(word: u32, at: u32, count: u32) -> u32 {
     (word >> at) & ((1 << count) - 1)
 }
 
 impl KernelBbr {
-    /// The state after `record`'s call.
+    /// Reads the state after `record`'s call.
     pub fn read(record: &Record) -> Self {
         let (phase, gains, epoch) = (record.word(14), record.word(19), record.word(25));
         let sample = |nth: usize| (record.word(3 + 2 * nth), record.word(4 + 2 * nth));
@@ -91,7 +91,7 @@ impl KernelBbr {
         }
     }
 
-    /// The mode's name in the kernel.
+    /// Name of the mode in the kernel.
     pub const fn mode_name(&self) -> &'static str {
         match self.mode {
             0 => "STARTUP",

@@ -1,11 +1,12 @@
 #![warn(missing_docs)]
-//! Replay: what a real kernel's BBR and CUBIC read and decided, call by call, against what core decides on the same.
+//! Replay: compares, call by call, the decisions of a real kernel's BBR and CUBIC with core's on the same inputs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! Core gets the kernel's inputs of each call, and never a value of its state: from the first call of a connection to
-//! the last it keeps its own. Two inputs leave no trace in the log: the number that the kernel draws for the start of
-//! the gain cycle, which is taken from the phase that follows, and a tick of `jiffies` inside a call, where both ticks
-//! are tried. Both are counted by name. A log of v3 holds what was drawn, but may lack the tick at which sending began.
+//! Core gets the kernel's inputs of each call, and never a value of its state: it keeps its own from the first call of
+//! a connection to
+//! the last. Two inputs leave no trace in the log: the number that the kernel draws for the start of
+//! the gain cycle, which is derived from the phase that follows, and a tick of `jiffies` inside a call, where both ticks
+//! are tried. Both are counted by name. A log of v3 holds the numbers drawn, but may lack the tick at which sending began.
 
 mod bbr;
 mod calls;
@@ -41,15 +42,15 @@ pub use v3_run::replay_v3;
 
 /// An input that the tap can't see: the draw for the gain cycle's first phase.
 pub const RANDOM: &str = "get_random_u32_below, for the gain cycle's first phase";
-/// An input that the tap can't see: which tick a call read that a tick interrupted.
+/// An input that the tap can't see: the tick read by a call during which a tick occurred.
 pub const JIFFIES_INSIDE: &str = "jiffies, where the tick came inside the call";
-/// An input that the tap can't see: what the stack, not CUBIC, made of the window since the last call.
+/// An input that the tap can't see: changes to the window that the stack, not CUBIC, made since the last call.
 pub const WINDOW: &str = "snd_cwnd as the stack left it between CUBIC's calls (PRR, time-out, undo, idleness)";
 /// An input that a log of v3 holds beside the call: the wait for the next probe, as the kernel drew it.
 pub const DRAWN: &str = "get_random_u32_below, for the wait before a probe, as the log has it";
-/// The same where the log has no line of it: it is taken from the state that follows.
+/// The same where the log has no line for it: it is derived from the state that follows.
 pub const DRAWN_UNTOLD: &str = "get_random_u32_below, for the wait before a probe, from the state that follows";
-/// A call of v3 that proves nothing: what it left is overwritten by `init`.
+/// A call of v3 that proves nothing: its results are overwritten by `init`.
 pub const BEFORE_INIT: &str = "the module's memory before init, on which the kernel runs it for the SYN-ACK";
 /// An input that a log of v3 may lack: the tick at which sending began, in ProbeRTT.
 pub const TICK_AT_START: &str = "jiffies when sending began in ProbeRTT, taken from the clock";
@@ -57,10 +58,10 @@ pub const TICK_AT_START: &str = "jiffies when sending began in ProbeRTT, taken f
 const CONTEXT: usize = 6;
 /// `arg_a` of an `init` by the tap on BBR.
 const BBR1: u64 = 1;
-/// The same of CUBIC.
+/// The same for CUBIC.
 const CUBIC: u64 = 2;
 
-/// What one call came to.
+/// Result of one call.
 #[derive(Debug, Default)]
 struct Step {
     outputs: Outputs,
@@ -68,7 +69,7 @@ struct Step {
 }
 
 impl Step {
-    /// Joins what was found later.
+    /// Adds a later result.
     fn add(&mut self, later: Self) {
         self.outputs.add(later.outputs);
         self.explained.extend(later.explained);
@@ -79,59 +80,59 @@ impl Step {
 enum Flow {
     Bbr(Box<BbrFlow>),
     Cubic(Box<CubicFlow>),
-    /// Its connection was closed.
+    /// The connection was closed.
     Over,
-    /// It began where the log does not say how, or with an algorithm that core does not have.
+    /// Its start is missing from the log, or its algorithm is not in core.
     Unknown,
 }
 
-/// What a replay found.
+/// Result of a replay.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Connections.
+    /// Number of connections.
     pub flows: u64,
-    /// Calls replayed.
+    /// Number of calls replayed.
     pub calls: u64,
-    /// ACKs among them.
+    /// Number of ACKs among them.
     pub acks: u64,
-    /// Outputs compared.
+    /// Number of outputs compared.
     pub outputs: u64,
-    /// Calls whose outputs depend on an input that the tap can't see, by its name.
+    /// Calls whose outputs depend on an input that the tap can't see, by the name of the input.
     pub explained: BTreeMap<&'static str, u64>,
-    /// What happened in these calls, and how often.
+    /// Events covered by these calls, and their counts.
     pub events: BTreeMap<&'static str, u64>,
-    /// Calls that the tap lost; what follows them proves nothing.
+    /// Calls that the tap lost; the calls that follow prove nothing.
     pub lost: u64,
     /// The first difference.
     pub difference: Option<Difference>,
 }
 
-/// The first difference, with what led to it.
+/// The first difference, with the calls that led to it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// The record, counted from 0; of a text log the line, counted from 1.
+    /// Index of the record, from 0; for a text log, the line, from 1.
     pub record: usize,
-    /// What is counted: "record" or "line".
+    /// Unit of that index: "record" or "line".
     pub unit: &'static str,
     /// The connection.
     pub flow: u32,
     /// The output, by the kernel's name.
     pub output: &'static str,
-    /// What the kernel decided.
+    /// The kernel's value.
     pub kernel: String,
-    /// What core decided.
+    /// Core's value.
     pub core: String,
-    /// The connection's calls up to this one, a line each.
+    /// The connection's calls up to this one, one per line.
     pub context: Vec<String>,
 }
 
 impl Report {
-    /// Every output is equal, or its difference explained.
+    /// True if every output is equal, or its difference explained.
     pub const fn is_equal(&self) -> bool {
         self.difference.is_none() && self.lost == 0
     }
 
-    /// Counts what a call came to; what of it differs.
+    /// Counts the result of a call; returns its difference, if any.
     fn count(&mut self, step: Step) -> Option<Unequal> {
         self.outputs += step.outputs.compared;
         for name in step.explained {
@@ -141,8 +142,8 @@ impl Report {
     }
 }
 
-/// Replays whatever log these bytes are: of the tap, of our own programs or of google/bbr v3, plain or compressed with xz. The error says in one line
-/// what is wrong and where.
+/// Replays a log of any kind: of the tap, of our own programs or of google/bbr v3, plain or compressed with xz.
+/// The error names in one line the fault and its place.
 pub fn replay_bytes(bytes: &[u8]) -> Result<(Header, Report), String> {
     let bytes = packed::unpack(bytes)?;
     if bytes.trim_ascii_start().starts_with(v3_run::BEGINNING) {
@@ -218,7 +219,7 @@ fn begin(record: &Record, hz: u32) -> (Flow, Step) {
     }
 }
 
-/// Closing sets the state once more, when everything else is cleared already.
+/// True for the call made by closing, which sets the state once more after everything else has been cleared.
 // spec: Linux tcp_disconnect
 fn is_over(record: &Record, kind: Kind) -> bool {
     kind == Kind::SetState && record.get(Field::Delivered) == 0
@@ -240,7 +241,7 @@ fn difference(log: &Log, nth: usize, unequal: Unequal) -> Difference {
     }
 }
 
-/// A call in one line, for whoever looks for a difference's cause.
+/// A call in one line, to help find the cause of a difference.
 fn line(nth: usize, record: &Record) -> String {
     let kind = record.kind().map_or("?".to_owned(), |kind| format!("{kind:?}"));
     let get = |field| record.get(field) as i64;

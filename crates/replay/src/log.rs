@@ -1,14 +1,15 @@
-//! The log of a tap: compact, versioned, read and written without a clock or a file.
-//! No bytes make it panic.
+//! Log of a tap: compact, versioned, read and written without a clock or a file.
+//! No input makes it panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! A log is the eight bytes of [`MAGIC`], a version byte, a header and a row of entries.
+//! A log is the eight bytes of [`MAGIC`], a version byte, a header and a sequence of entries.
 //! Numbers are LEB128; signed ones are zigzag-coded first. The header is a length and that many bytes of JSON ([`Header`]).
 //! An entry is a flow number plus one, then a record; or 0, the count of records and the count of lost ones: the end.
-//! A record is a bit map of column groups (eight columns each), for each group present a byte that says which of its
-//! columns differ from their forecast, and for each of those the signed difference.
-//! A column's forecast is what it held in the flow's last record (arguments, rate sample and answer: the last of the
-//! same kind; the first: zeros), except where [`forecast`] knows better from the columns before it. Differences wrap, so every 64-bit number is possible.
+//! A record is a bit map of column groups (eight columns each), for each group present a byte that marks the columns
+//! that differ from their forecast, and for each of those the signed difference.
+//! A column's forecast is its value in the flow's last record (arguments, rate sample and answer: the last of the
+//! same kind; the first: zeros), except where [`forecast`] derives a better one from the columns before it. Differences
+//! wrap, so every 64-bit number is possible.
 
 use std::collections::BTreeMap;
 
@@ -17,51 +18,51 @@ use serde::{Deserialize, Serialize};
 
 use super::field::{COLUMNS, FIELDS, Field, Kind, Record};
 
-/// How a log begins. The line ends show a transfer that changed them.
+/// First bytes of a log. The line ends reveal a transfer that changed them.
 pub const MAGIC: &[u8; 8] = b"bbrtap\r\n";
-/// The format that this code writes and reads.
+/// Format version that this code writes and reads.
 pub const VERSION: u8 = 1;
-/// Longest header that is believed. Ours.
+/// Longest header that is accepted. Ours.
 const HEADER_MAX: u64 = 1 << 16;
 /// Columns in a group.
 const GROUP: usize = 8;
 /// Groups in a record.
 const GROUPS: usize = COLUMNS.div_ceil(GROUP);
 
-/// Where a log comes from.
+/// Origin of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
     /// `uname -r` and the machine.
     pub kernel: String,
-    /// What was recorded, in words.
+    /// Description of the recorded situation.
     pub situation: String,
-    /// The kernel's ticks a second (`CONFIG_HZ`).
+    /// The kernel's ticks per second (`CONFIG_HZ`).
     pub hz: u32,
 }
 
 /// A log in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// Where it comes from.
+    /// Origin of the log.
     pub header: Header,
-    /// The calls, in their order.
+    /// The calls in order.
     pub records: Vec<Record>,
-    /// Records that the tap had no room for.
+    /// Number of records for which the tap had no room.
     pub lost: u64,
 }
 
-/// What each flow's last records held.
+/// Last records of each flow.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Of any kind: the connection and the algorithm's state, which go on from call to call.
+    /// Last record of any kind: the connection and the algorithm's state, which continue from call to call.
     flows: BTreeMap<u32, [u64; COLUMNS]>,
-    /// Of one kind: arguments, rate sample and answer.
+    /// Last record of one kind: arguments, rate sample and answer.
     kinds: BTreeMap<(u32, u64), [u64; COLUMNS]>,
 }
 
 impl Memory {
-    /// What the columns of this flow's next record of this kind are compared with.
+    /// Columns to compare with this flow's next record of this kind.
     fn last(&self, flow: u32, kind: u64) -> [u64; COLUMNS] {
         let zeros = [0; COLUMNS];
         let mut last = *self.flows.get(&flow).unwrap_or(&zeros);
@@ -78,18 +79,18 @@ impl Memory {
     }
 }
 
-/// Fields whose meaning depends on what was called.
+/// True for fields whose meaning depends on the kind of call.
 fn belongs_to_kind(field: Field) -> bool {
     let place = field as usize;
     place <= Field::ArgB as usize || (Field::RsPriorMstamp as usize..=Field::Answer as usize).contains(&place)
 }
 
-/// The word of `struct bbr` whose low bits count the packets of the aggregation epoch.
+/// Word of `struct bbr` whose low bits count the packets of the aggregation epoch.
 const EPOCH_ACKED: usize = 25;
-/// The word of `struct bictcp` that counts the packets towards Reno's window.
+/// Word of `struct bictcp` that counts the packets towards Reno's window.
 const ACK_COUNT: usize = 8;
 
-/// What column `place` will hold, from the columns before it and the last record.
+/// Forecast of column `place`, from the columns before it and the last record.
 fn forecast(place: usize, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> u64 {
     let is = |field: Field| now[field as usize];
     let kind = Kind::of(is(Field::Kind));
@@ -109,7 +110,7 @@ fn forecast(place: usize, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> u64 {
     }
 }
 
-/// The connection before the call: it goes on from where the last call left it.
+/// Forecast of the connection before the call: it continues from the state after the last call.
 fn forecast_connection(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> u64 {
     let is = |field: Field| now[field as usize];
     let was = |field: Field| last[field as usize];
@@ -133,7 +134,7 @@ fn forecast_connection(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]
         Field::PacingStatus => was(Field::PacingStatusAfter),
         Field::Una if is_ack => is(Field::ArgA),
         Field::Next => {
-            // Full segments: what is outstanding says how far the newest is from the oldest.
+            // Full segments: the volume outstanding gives the distance of the newest from the oldest.
             let full = |of: &dyn Fn(Field) -> u64| of(Field::PacketsOut).wrapping_mul(of(Field::Mss));
             let rest = was(Field::Next).wrapping_sub(was(Field::Una)).wrapping_sub(full(&was));
             rest.wrapping_add(is(Field::Una)).wrapping_add(full(&is))
@@ -142,7 +143,7 @@ fn forecast_connection(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]
     }
 }
 
-/// The rate sample of an ACK, much of which follows from the connection.
+/// Forecast of an ACK's rate sample, much of which follows from the connection.
 fn forecast_sample(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> Option<u64> {
     let is = |field: Field| now[field as usize];
     let was = |field: Field| last[field as usize];
@@ -152,7 +153,7 @@ fn forecast_sample(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) ->
         Field::RsIntervalUs | Field::RsRcvIntervalUs => received,
         Field::RsSndIntervalUs if is(Field::RsIntervalUs) != received => is(Field::RsIntervalUs),
         Field::RsRttUs => {
-            // The smoothed RTT moved by an eighth of what this sample is off.
+            // The smoothed RTT moved by an eighth of this sample's deviation.
             let before = was(Field::Srtt8Us);
             is(Field::Srtt8Us).wrapping_sub(before).wrapping_add(before >> 3)
         }
@@ -169,7 +170,7 @@ fn forecast_sample(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) ->
     })
 }
 
-/// After the call most is as it was before.
+/// Forecast of the state after the call, mostly equal to the state before it.
 fn forecast_after(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> u64 {
     let is = |field: Field| now[field as usize];
     match field {
@@ -187,7 +188,7 @@ fn forecast_after(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> 
     }
 }
 
-/// Writes a log, a record at a time.
+/// Writes a log, one record at a time.
 #[derive(Debug, Default)]
 pub struct Writer {
     entries: Vec<u8>,
@@ -222,7 +223,7 @@ impl Writer {
         self.records += 1;
     }
 
-    /// The whole log; `lost` records found no room.
+    /// Returns the whole log; `lost` is the number of records for which there was no room.
     pub fn finish(self, header: &Header, lost: u64) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(VERSION);
@@ -238,7 +239,7 @@ impl Writer {
 }
 
 impl Log {
-    /// The log as bytes.
+    /// Returns the log as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         for record in &self.records {
@@ -247,7 +248,7 @@ impl Log {
         writer.finish(&self.header, self.lost)
     }
 
-    /// Reads a log. The error says in one line what is wrong and where.
+    /// Reads a log. The error names in one line the fault and its place.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut reader = Reader { bytes: Bytes { all: bytes, at: 0 }, memory: Memory::default() };
         let header = reader.header()?;
@@ -280,7 +281,7 @@ impl Reader<'_> {
         self.bytes.header(VERSION)
     }
 
-    /// The next record; `None` at the end.
+    /// Reads the next record; `None` at the end.
     fn record(&mut self, number: usize) -> Result<Option<Record>, String> {
         let Some(flow) = self.bytes.number()?.checked_sub(1) else {
             return Ok(None);
@@ -312,14 +313,14 @@ impl Reader<'_> {
     }
 }
 
-/// A log's bytes and how far they are read.
+/// A log's bytes and the reading position.
 pub(crate) struct Bytes<'a> {
     pub(crate) all: &'a [u8],
     pub(crate) at: usize,
 }
 
 impl Bytes<'_> {
-    /// Version and header.
+    /// Reads version and header.
     pub(crate) fn header<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T, String> {
         let version = self.byte()?;
         if version != wanted {
@@ -354,7 +355,7 @@ impl Bytes<'_> {
         Err(format!("a number longer than 64 bits at byte {}", self.at))
     }
 
-    /// The end: how many records and how many lost ones it counts, against how many there were.
+    /// Reads the end; returns the count of lost records. Its count of records must match those read.
     pub(crate) fn end(&mut self, records: usize) -> Result<u64, String> {
         let (count, lost) = (self.number()?, self.number()?);
         if count != records as u64 {
@@ -379,7 +380,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// A signed difference as a number that is small where the difference is.
+/// Codes a signed difference as a number that is small if the difference is.
 pub(crate) const fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ (((difference as i64) >> 63) as u64)
 }

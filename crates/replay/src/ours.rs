@@ -1,5 +1,5 @@
-//! Our algorithms in a kernel, against the same code run here: each call is made again on what the program was told, and what it left
-//! must be what this one leaves, bit by bit. Of the log nothing else is put into the algorithm.
+//! Replays our algorithms' calls in a kernel on the same code here, with the inputs that the program had; the outputs must be equal
+//! bit by bit. Nothing else of the log is put into the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ fn connection(algorithm: &str) -> Option<Box<dyn Connection>> {
     }
 }
 
-/// An algorithm with the parameters that the program had.
+/// Returns an algorithm with the parameters that the program had.
 fn configured(text: &str, tick_ns: u64) -> Result<(AlgorithmConfig, Parameters), String> {
     let fault = |what: &str| format!("its header names {text:?}: {what}");
     let mut parts = text.split(',');
@@ -84,7 +84,7 @@ pub fn replay_calls(log: &CallLog) -> Result<(Header, Report), String> {
             flows.insert(call.flow, new);
             report.flows += 1;
         }
-        // Calls of a connection whose beginning was lost prove nothing.
+        // Calls of a connection without a recorded start prove nothing.
         let Some(flow) = flows.get_mut(&call.flow) else { continue };
         let (output, model) = flow.call(event, call.input(), parameters);
         report.calls += 1;

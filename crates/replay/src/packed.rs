@@ -1,4 +1,4 @@
-//! A log as it lies in a file: plain, or compressed with xz, as its first bytes show, whatever its name.
+//! A log as stored in a file: plain, or compressed with xz, detected by its first bytes, not its name.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::borrow::Cow;
@@ -6,14 +6,14 @@ use std::io::Read;
 
 use lzma_rust2::XzReader;
 
-/// What an xz file begins with.
+/// First bytes of an xz file.
 const XZ: &[u8] = b"\xfd7zXZ\0";
 /// Largest log once unpacked. Ours: over a million ACKs.
 const UNPACKED_MAX: u64 = 256 << 20;
 /// Largest memory of the decoder, KiB: that of `xz -9`. Source: xz(1).
 const DECODER_KIB: u32 = 66 << 10;
 
-/// The log's own bytes. The error says in one line what is wrong.
+/// Unpacks a log if needed. The error names the fault in one line.
 pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if bytes.starts_with(XZ) { unpack_within(bytes, UNPACKED_MAX).map(Cow::Owned) } else { Ok(Cow::Borrowed(bytes)) }
 }

@@ -1,9 +1,9 @@
-//! One flow of google/bbr v3: the kernel's calls, made to core's `Bbr3`, and its whole state compared after each ACK.
+//! One flow of google/bbr v3: repeats the kernel's calls on core's `Bbr3`, and compares the whole state after each ACK.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! The calls between two states are made once the second one is read: the random numbers that a call drew stand in a line behind it,
-//! or, in logs without such lines, in the state that follows; and the question for ssthresh and the recovery state that comes of it are
-//! two calls of the kernel's and one of core's. What follows a flow's last state can't be compared, and is not replayed: closing the
+//! The calls between two states are made once the second one is read: the random numbers that a call drew are in a line after it,
+//! or, in logs without such lines, in the state that follows; and the request for ssthresh and the resulting recovery state are
+//! two calls in the kernel and one in core. Calls after a flow's last state can't be compared, and are not replayed: closing the
 //! connection is such a call.
 
 use bbrlab_core::{
@@ -20,21 +20,21 @@ use super::{BEFORE_INIT, DRAWN, DRAWN_UNTOLD, Step, TICK_AT_START};
 
 /// The kernel's `~0U`: no bound, no RTT.
 const NONE: u64 = u32::MAX as u64;
-/// Ticks a second of the kernels that wrote such logs.
+/// Ticks per second of the kernels that wrote such logs.
 pub const HZ: u32 = 250;
 /// `TCP_CA_Loss`.
 const LOSS: u32 = 4;
-/// What the kernel's `rounds_since_probe` holds at most.
+/// Largest value of the kernel's `rounds_since_probe`.
 const ROUNDS_MAX: u64 = 255;
 
-/// A counter of 32 bits that may wrap, as one of 64 that doesn't.
+/// A 32-bit counter that may wrap, extended to 64 bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter(Option<u64>);
 
 impl Counter {
-    /// Of two, the one that lies nearer to what was last seen.
+    /// Returns the extension of `value` that is nearer to the last one.
     fn near(self, value: u32) -> u64 {
-        // Begins a turn later, so that an older value is none below zero.
+        // Starts one wrap later, so that an older value is not below zero.
         let last = self.0.unwrap_or((1 << 32) | u64::from(value));
         let step = value.wrapping_sub(last as u32) as i32;
         last.saturating_add_signed(step.into())
@@ -52,25 +52,25 @@ impl Counter {
 pub struct V3Flow {
     /// `None` before `init`.
     core: Option<Bbr3<Linux>>,
-    /// Since the last state: calls, and what they drew.
+    /// Calls since the last state, and the values that they drew.
     calls: Vec<Event>,
-    /// ssthresh was asked, and the state that it was asked for is not yet known.
+    /// True if ssthresh was requested, and the state for which it was requested is not yet known.
     asked: bool,
-    /// The socket's `prior_cwnd` at `init`: the window when ssthresh was asked in the handshake.
+    /// The socket's `prior_cwnd` at `init`: the window when ssthresh was requested in the handshake.
     prior_cwnd: u32,
     delivered: Counter,
     tick: Counter,
-    /// Now, at the last tick seen.
+    /// Time of the last tick read.
     tick_at: u64,
 }
 
 impl V3Flow {
-    /// Whether the flow has begun.
+    /// True once the flow has begun.
     pub const fn has_begun(&self) -> bool {
         self.core.is_some()
     }
 
-    /// Takes a line; a state makes the calls before it, and is compared with what they left.
+    /// Takes a line; a state triggers the calls before it, and is compared with their result.
     pub fn step(&mut self, port: u16, event: Event) -> Result<Step, Fault> {
         let mut step = Step::default();
         match event {
@@ -94,13 +94,13 @@ impl V3Flow {
         Ok(step)
     }
 
-    /// The newest call is an ACK.
+    /// True if the newest call is an ACK.
     fn is_acked(&self) -> bool {
         let newest = self.calls.iter().rev().find(|event| !matches!(event, Event::Draw { .. }));
         matches!(newest, Some(Event::Ack(_)))
     }
 
-    /// The flow after these calls, of which the kernel's left `state`.
+    /// Returns the flow after these calls, which left the kernel's flow in `state`.
     fn replayed(&self, calls: &[Event], state: &State, step: &mut Step) -> Self {
         let is_told = calls.iter().any(|event| matches!(event, Event::Draw { .. }));
         let wait = self.core.as_ref().map(|core| core.inside().bw_probe_wait.as_micros());
@@ -109,7 +109,7 @@ impl V3Flow {
             step.add(done);
             return flow;
         }
-        // The log does not hold its draws, and there was one. A round may have begun since.
+        // The log lacks its draws, and there was one. A round may have begun since.
         step.explained.push(DRAWN_UNTOLD);
         let (flow, done) = self.made(calls, state, Some(state.rounds()));
         if done.outputs.unequal.is_none() || state.rounds() == 0 {
@@ -125,7 +125,7 @@ impl V3Flow {
         later
     }
 
-    /// The same, with `rounds` drawn where the log does not hold it.
+    /// Makes the calls and compares the result, with `rounds` as the draw where the log lacks it.
     fn made(&self, calls: &[Event], state: &State, rounds: Option<u64>) -> (Self, Step) {
         let (mut flow, mut step) = (self.clone(), Step::default());
         if let (Some(core), Some(rounds)) = (&mut flow.core, rounds) {
@@ -144,8 +144,9 @@ impl V3Flow {
         (flow, step)
     }
 
-    /// A client's kernel calls the module for the SYN-ACK before it has initialised it, on zeroes; `init` then sets all of it. So this
-    /// is a new connection, and what its ACK left proves nothing.
+    /// Discards the connection: a client's kernel calls the module for the SYN-ACK before it has initialised it, on
+    /// zeroes; `init` then sets
+    /// all of it. So this is a new connection, and the state after its ACK proves nothing.
     fn forget_connection(&mut self) {
         if self.core.take().is_some() {
             self.prior_cwnd = 0;
@@ -153,7 +154,7 @@ impl V3Flow {
         self.note_handshake();
     }
 
-    /// The calls before `init` leave one trace: the window that a time-out of the SYN saved.
+    /// Takes the one trace left by calls before `init`: the window that a time-out of the SYN saved.
     fn note_handshake(&mut self) {
         for call in core::mem::take(&mut self.calls) {
             if let Event::Ssthresh { cwnd } = call {
@@ -185,7 +186,7 @@ impl V3Flow {
         self.tick.see(tick)
     }
 
-    /// The tick of a moment for which the log has none: as many later as the clock has passed multiples of a tick.
+    /// Tick of a time for which the log has none: advanced by the multiples of a tick that the clock has passed.
     fn tick_of(&self, now: u64) -> u64 {
         let ticks = |ns: u64| ns / (1_000 * MICROS_PER_SEC / u64::from(HZ));
         let passed = ticks(now).saturating_sub(ticks(self.tick_at));
@@ -222,7 +223,7 @@ impl V3Flow {
             Event::CaState { now, old, new, in_flight, cwnd } => {
                 self.ca_state(core, (*now, *old, *new, *in_flight), &mut step.outputs);
                 if *new == LOSS {
-                    // The one state for which the stack changes the window first.
+                    // In this state alone, the stack changes the window first.
                     step.outputs.compare_number("snd_cwnd after a time-out", *cwnd, core.cwnd());
                 } else {
                     step.outputs.compare_number("snd_cwnd before the call", *cwnd, before);
@@ -238,7 +239,8 @@ impl V3Flow {
         }
     }
 
-    /// The recovery state changes: whether ssthresh was asked before it is the kernel's doing, and here an input only of time-outs.
+    /// Handles a change of the recovery state: the kernel decides on requests for ssthresh; they are an input here only
+    /// for time-outs.
     fn ca_state(
         &mut self,
         core: &mut Bbr3<Linux>,
@@ -311,7 +313,7 @@ impl V3Flow {
     }
 }
 
-/// A moment at which nothing is delivered.
+/// An ACK at this time that delivers nothing.
 fn at(now: u64) -> Ack {
     let mut ack = Ack::default();
     ack.now = Time::nanos(now);
@@ -342,7 +344,7 @@ fn compare(kernel: &State, core: &Bbr3<Linux>, outputs: &mut Outputs) {
     outputs.compare_number("snd_cwnd", kernel.cwnd, core.cwnd());
     outputs.compare_number("sk_pacing_rate", kernel.pacing_rate, core.pacing_rate().as_bytes_per_sec());
     for (((_, name), theirs), ours) in STATE_KEYS.iter().zip(kernel.values).zip(values(core.state(), &inside)) {
-        // What a cycle leaves behind in other modes means nothing there; core does not keep it.
+        // Remains of a cycle have no meaning in other modes; core does not keep them.
         if let Some(ours) = ours {
             outputs.compare_number(name, theirs, ours);
         }
@@ -351,7 +353,7 @@ fn compare(kernel: &State, core: &Bbr3<Linux>, outputs: &mut Outputs) {
     outputs.compare("extra_acked", kernel.extra_acked, inside.raw.extra_acked);
 }
 
-/// Core's values in the order of [`STATE_KEYS`].
+/// Returns core's values in the order of [`STATE_KEYS`].
 fn values(state: Phase, core: &Bbr3Inside) -> [Option<u64>; STATE_KEYS.len()] {
     let raw = &core.raw;
     let (mode, phase) = mode(state);
@@ -386,7 +388,7 @@ fn values(state: Phase, core: &Bbr3Inside) -> [Option<u64>; STATE_KEYS.len()] {
     ]
 }
 
-/// The kernel's mode, and its phase of PROBE_BW.
+/// Returns the kernel's mode, and its phase of PROBE_BW.
 const fn mode(state: Phase) -> (u64, Option<u64>) {
     match state {
         Phase::Startup => (0, None),

@@ -1,8 +1,8 @@
-//! The text log of google/bbr v3's calls: one event a line, as a kernel with a printing module leaves it.
+//! Text log of google/bbr v3's calls: one event per line, as printed by a kernel with an instrumented module.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! `V3<kind> <source port> <key> <value> …`: the port identifies the flow. A state line has its key and value in one
-//! word. Every key that a kind has must be there once, and no other; only the tick of `X` may be missing.
+//! word. Every key of a kind must occur once, and no other; only the tick of `X` may be missing.
 
 use std::fmt;
 
@@ -10,31 +10,31 @@ use std::fmt;
 const SHOWN: usize = 24;
 /// Largest time, ns: sums of two stay within 64 bits.
 const TIME_MAX: i64 = i64::MAX / 4;
-/// Largest counter of the kernel's.
+/// Largest of the kernel's unsigned counters.
 const U32: i64 = u32::MAX as i64;
 /// Largest of the kernel's signed counters.
 const S32: i64 = i32::MAX as i64;
 
-/// What is wrong with a line.
+/// Fault in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is no text.
+    /// The line is not text.
     NotText,
-    /// It does not begin with a kind of event.
+    /// The line does not begin with a kind of event.
     UnknownKind(String),
-    /// Its second word is no port.
+    /// The second word is not a port.
     Port(String),
-    /// A key that this kind does not have.
+    /// The kind has no such key.
     UnknownKey(String),
-    /// A key for the second time.
+    /// The key occurs a second time.
     Twice(&'static str),
-    /// A key without a value, or a line that ends before this key.
+    /// The key has no value, or the line ends before this key.
     Missing(&'static str),
-    /// No whole number.
+    /// The value is not a whole number.
     NotANumber(&'static str, String),
-    /// A number that no kernel holds there.
+    /// No kernel holds such a number there.
     OutOfRange(&'static str, i64),
-    /// A call of a flow of which nothing says how it began.
+    /// A call of a flow whose start is missing.
     NoBeginning(u16),
     /// A state without an ACK before it.
     NoAck(u16),
@@ -42,12 +42,12 @@ pub enum Fault {
     NoState(u16),
 }
 
-/// A line that is no line of such a log.
+/// A line that does not belong in such a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Fault in the line.
     pub fault: Fault,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for LineError {
 
 impl std::error::Error for LineError {}
 
-/// After `init`.
+/// State after `init`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begin {
     pub now: u64,
@@ -85,7 +85,7 @@ pub struct Begin {
     pub mss: u32,
 }
 
-/// An ACK: rate sample and socket, before the module sees them. `None` where the kernel has −1.
+/// An ACK: rate sample and socket, before the module handles them. `None` where the kernel has −1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acked {
     pub now: u64,
@@ -116,7 +116,7 @@ pub struct Acked {
     pub cwnd: u32,
 }
 
-/// The module's state after an ACK, as it prints it.
+/// The module's state after an ACK, as printed by the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     pub cwnd: u64,
@@ -129,17 +129,17 @@ pub struct State {
 }
 
 impl State {
-    /// Nobody has initialised the module yet: of its bounds it later holds at least 1.
+    /// True if the module is not initialised yet: afterwards, `bl` holds at least 1.
     pub fn is_uninitialised(&self) -> bool {
         self.value("bl") == 0
     }
 
-    /// How long to wait for the next probe, as last drawn.
+    /// Length of the wait for the next probe, as last drawn.
     pub fn wait_us(&self) -> u64 {
         self.value("pw")
     }
 
-    /// Rounds since that draw, and those that it began with.
+    /// Rounds since that draw, including those with which it began.
     pub fn rounds(&self) -> u64 {
         self.value("rs")
     }
@@ -229,7 +229,7 @@ const CA_STATE: &[Key] = &[("now", 0, TIME_MAX), ("old", 0, 4), ("new", 0, 4), (
 const TX_START: &[Key] = &[("now", 0, TIME_MAX), ("al", 0, U32), ("j", 0, U32)];
 const DRAW: &[Key] = &[("rs", 0, U32), ("pw", 0, U32)];
 
-/// The single values of a state line, and what the kernel calls them.
+/// Keys of a state line's single values, and their names in the kernel.
 pub const STATE_KEYS: [(&str, &str); 25] = [
     ("m", "mode"),
     ("c", "cycle_idx"),
@@ -258,7 +258,7 @@ pub const STATE_KEYS: [(&str, &str); 25] = [
     ("fl", "inflight_latest"),
 ];
 
-/// The flow and the event of line `line`, counted from 1; `None` of an empty one.
+/// Returns the flow and the event of line `line`, counted from 1; `None` for an empty one.
 pub fn parse(line: usize, bytes: &[u8]) -> Result<Option<(u16, Event)>, LineError> {
     let fail = |fault| LineError { line, fault };
     let text = std::str::from_utf8(bytes).map_err(|_| fail(Fault::NotText))?;
@@ -405,7 +405,7 @@ fn number(key: &'static str, word: &str, least: i64, most: i64) -> Result<i64, F
     if (least..=most).contains(&value) { Ok(value) } else { Err(Fault::OutOfRange(key, value)) }
 }
 
-/// The beginning of a word, for a message of one line.
+/// Returns the start of a word, for a message of one line.
 fn shown(word: &str) -> String {
     word.chars().take(SHOWN).collect()
 }
@@ -419,7 +419,7 @@ struct Values {
 impl Values {
     fn read<'a>(keys: &'static [Key], mut words: impl Iterator<Item = &'a str>) -> Result<Self, Fault> {
         let mut values = [None; ACK.len()];
-        // The keys of a line nearly always stand in the order of the table.
+        // The keys of a line are nearly always in the order of the table.
         let mut next = 0;
         while let Some(word) = words.next() {
             let place = match keys.get(next) {
@@ -443,7 +443,7 @@ impl Values {
         self.find(key).ok_or(Fault::Missing(key))
     }
 
-    /// 0 where the kernel's counter is negative.
+    /// Returns a counter; 0 where the kernel's is negative.
     fn u64(&self, key: &'static str) -> Result<u64, Fault> {
         Ok(u64::try_from(self.get(key)?).unwrap_or(0))
     }

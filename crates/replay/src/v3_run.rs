@@ -1,4 +1,4 @@
-//! A whole log of google/bbr v3: its lines in order, each to its flow, up to the first difference.
+//! A whole log of google/bbr v3: each line in order is passed to its flow, up to the first difference.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,14 +8,14 @@ use super::v3::{HZ, V3Flow};
 use super::v3_log::{Event, Fault, LineError, STATE_KEYS, parse};
 use super::{CONTEXT, Difference, Header, Report};
 
-/// What such a log begins with.
+/// First bytes of such a log.
 pub const BEGINNING: &[u8] = b"V3";
 /// `TCP_CA_Loss`.
 const LOSS: u32 = 4;
 /// The kernel's modes, by number.
 const MODES: [&str; 4] = ["STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT"];
 
-/// What is known of the kernel: the log says nothing of it.
+/// Header for such a log, which itself has no information on the kernel.
 pub fn header() -> Header {
     Header { kernel: "google/bbr v3 on 6.12".to_owned(), situation: String::new(), hz: HZ }
 }
@@ -28,7 +28,7 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// The newest lines, for a difference's context.
+    /// Keeps the newest lines, for a difference's context.
     fn tell(&mut self, line: usize, text: &'a [u8]) {
         if self.lines.len() == CONTEXT {
             self.lines.pop_front();
@@ -78,7 +78,7 @@ pub fn replay_v3(bytes: &[u8]) -> Result<Report, LineError> {
     }
 }
 
-/// What this line has seen of the algorithm's life, so that "equal" says of what.
+/// Counts the event of this line, so that "equal" states its coverage.
 fn see(report: &mut Report, event: &Event) {
     report.flows += u64::from(matches!(event, Event::Init(_)));
     report.acks += u64::from(matches!(event, Event::Ack(_)));

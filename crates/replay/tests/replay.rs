@@ -1,4 +1,4 @@
-//! Recorded decisions of a real kernel's BBR and CUBIC, made again by core: every output equal, bit by bit.
+//! Recorded decisions of a real kernel's BBR and CUBIC, repeated by core: every output equal, bit by bit.
 //! `tools/oracle.sh situations` records them into `tests/data/replay`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -17,7 +17,7 @@ fn log(name: &str) -> Log {
     Log::parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Replays a log and expects it equal, with each of these events in it.
+/// Replays a log, and asserts that it is equal and contains each of these events.
 fn holds(name: &str, events: &[&str]) -> Report {
     let report = replay(&log(name)).unwrap();
     assert!(report.is_equal(), "{name}: {:#?}", report.difference);
@@ -120,7 +120,7 @@ fn a_log_that_lost_calls_is_not_equal() {
     assert!(!replay(&log).unwrap().is_equal());
 }
 
-/// A log is somebody's file: whatever its columns hold, replay finds it equal, different or no log, and nothing panics.
+/// A log may come from anyone: whatever its columns hold, replay reports it equal, different or invalid, and nothing panics.
 #[test]
 fn columns_that_no_kernel_writes_are_borne() {
     for name in ["10-kbit.bbr1", "app-limited.bbr1", "1-gbit.cubic", "loss-1.cubic"] {

@@ -1,4 +1,4 @@
-//! Google's BBRv3 in a real kernel, call by call, and core's `bbr3-linux` on the same: the whole state equal after every ACK.
+//! Google's BBRv3 in a real kernel, call by call, compared with core's `bbr3-linux`: the whole state equal after every ACK.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -20,7 +20,7 @@ fn report(bytes: &[u8]) -> Report {
     replay_bytes(bytes).unwrap().1
 }
 
-/// Replays a log and expects it equal, with each of these events in it.
+/// Replays a log, and asserts that it is equal and contains each of these events.
 fn holds(name: &str, events: &[&str]) -> Report {
     let report = report(&packed(name));
     assert!(report.is_equal(), "{name}: {:#?}", report.difference);
@@ -35,7 +35,7 @@ fn difference(text: &str) -> Difference {
     report(text.as_bytes()).difference.expect("a difference")
 }
 
-/// The text with each value of these keys changed, on lines of these kinds.
+/// Returns the text with each value of these keys changed, on lines of these kinds.
 fn changed(text: &str, kinds: &[&str], keys: &[&str], change: impl Fn(u32) -> u32) -> String {
     let line = |line: &str| {
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -168,7 +168,7 @@ fn a_log_that_lacks_a_line_is_refused_or_different() {
     assert_eq!(difference(&without("V3H")).output, "ssthresh asked");
 }
 
-/// A log is somebody's file: whatever it holds, replay finds it equal, different or no log, and nothing panics.
+/// A log may come from anyone: whatever it holds, replay reports it equal, different or invalid, and nothing panics.
 #[test]
 fn words_that_no_kernel_writes_are_borne() {
     let text = text("six");
@@ -190,7 +190,7 @@ fn words_that_no_kernel_writes_are_borne() {
     }
 }
 
-/// Between two states anything may be called, with any numbers.
+/// Between two states, any calls may occur, with any numbers.
 #[test]
 fn calls_that_no_kernel_makes_never_panic() {
     let text = text("six");

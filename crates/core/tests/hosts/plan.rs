@@ -1,25 +1,25 @@
-//! A run of the QUIC-shaped host: what it is to do, and what became of it.
+//! Input and outcome of a run of the QUIC-shaped host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::app::{App, Sizes};
 use super::link::Shape;
 use bbrlab_core::{Rate, RememberedPath, Span};
 
-/// What the host says and what it leaves out.
+/// Optional signals, and the choice of those that the host reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Signals {
     /// Packet numbers of losses.
     pub numbers: bool,
-    /// When the pacer lets the next packet go.
+    /// Time at which the pacer lets the next packet go.
     pub edt: bool,
     pub app_limited: bool,
-    /// What was lost and arrived.
+    /// Packets that arrived after being marked lost.
     pub late: bool,
-    /// Each packet of an ACK, not only bytes and the newest one.
+    /// Each packet of an ACK, not only its bytes and the newest packet.
     pub packets: bool,
-    /// RTT as measured, not as it follows from the newest packet.
+    /// The measured RTT, not the one derived from the newest packet.
     pub rtt: bool,
-    /// Losses before the ACK ends, not after it.
+    /// Losses before the end of the ACK, not after it.
     pub losses_first: bool,
     pub paced: bool,
 }
@@ -37,7 +37,7 @@ impl Signals {
     };
 }
 
-/// What happens to the connection, and when.
+/// A scripted change to the connection or its path.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     ProbeMtu(u32),
@@ -48,7 +48,7 @@ pub enum Action {
     LinkMtu(u32),
 }
 
-/// One run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub algorithm: &'static str,
@@ -59,7 +59,7 @@ pub struct Plan {
     pub seed: u64,
     pub signals: Signals,
     pub resume: Option<RememberedPath>,
-    /// The bandwidth estimate may not exceed the link's rate by more per cent than this.
+    /// Largest excess, in per cent, of the bandwidth estimate over the link's rate.
     pub most_bw_percent: Option<u64>,
     pub script: Vec<(Span, Action)>,
 }
@@ -81,7 +81,7 @@ impl Plan {
     }
 }
 
-/// What became of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Bytes that arrived.
@@ -91,7 +91,7 @@ pub struct Outcome {
     pub discarded: u64,
     pub persistent: u64,
     pub marks: u64,
-    /// What packets found queued, µs.
+    /// Queueing delay met by each packet, µs.
     pub queues_us: Vec<u64>,
 }
 

@@ -1,5 +1,5 @@
 //! A QUIC-shaped host: bytes, two packet-number spaces, MTU probes, discarded keys, delayed ACKs, spurious losses, several paths.
-//! Every event of the controller is followed by a check of all that must hold.
+//! Every event of the controller is followed by a check of all invariants.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::app::Next;
@@ -10,7 +10,7 @@ use super::receiver::{Frame, Receiver};
 use bbrlab_core::{AlgorithmConfig, Controller, Flight, Init, Pacer, Rate, Rng, Sent, Span, Time, Token};
 use std::collections::BTreeMap;
 
-/// A packet in flight, or one that was.
+/// A packet that is or was in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     pub bytes: u32,
@@ -31,7 +31,7 @@ enum Event {
     Do(Action),
 }
 
-/// The connection with both its ends and the link between them.
+/// The connection with both endpoints and the link between them.
 #[derive(Debug)]
 pub struct Quic {
     pub cc: Controller,
@@ -110,7 +110,7 @@ impl Quic {
         quic
     }
 
-    /// The same plan from beginning to end.
+    /// Runs a plan from beginning to end.
     pub fn run(plan: &Plan, span: Span) -> Self {
         let mut quic = Self::new(plan);
         quic.run_until(Time::ZERO + span);
@@ -158,7 +158,7 @@ impl Quic {
                 self.find_losses(true);
                 self.send();
             }
-            // Timers that were set again.
+            // Timers that have been set again since.
             Event::Wake | Event::LossTimer => (),
             Event::ProbeTimer => self.on_probe_timer(),
             Event::Do(action) => self.act(action),
@@ -192,7 +192,7 @@ impl Quic {
         self.send();
     }
 
-    /// Everything that window, pacer and application allow.
+    /// Sends everything that window, pacer and application allow.
     pub(super) fn send(&mut self) {
         loop {
             let size = self.plan.sizes.draw(self.mss, &mut self.rng);
@@ -216,7 +216,7 @@ impl Quic {
         }
     }
 
-    /// A host that bounds the rate has to pace even algorithms that do not ask for it; `fixed` has no rate.
+    /// True if the host paces: one that bounds the rate must pace even algorithms that do not require it; `fixed` has no rate.
     fn paces(&self) -> bool {
         let is_bound = self.is_bound && self.plan.algorithm != "fixed";
         self.plan.signals.paced && (self.cc.needs_pacing() || is_bound)
@@ -229,7 +229,7 @@ impl Quic {
         }
     }
 
-    /// One packet leaves; now and then an ACK alone goes with it, which has a number, but no bytes that count.
+    /// Sends one packet; now and then a pure ACK goes with it, which has a number, but no bytes that count.
     pub(super) fn transmit(&mut self, space: usize, bytes: u32, is_mtu_probe: bool) {
         self.put(space, bytes, is_mtu_probe);
         if self.rng.below(16) == 0 {

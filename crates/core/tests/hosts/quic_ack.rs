@@ -1,4 +1,4 @@
-//! What the QUIC-shaped host makes of an ACK: deliveries, losses, marks, and then the ACK's end, in the draft's order.
+//! ACK processing of the QUIC-shaped host: deliveries, losses, marks, and then the ACK's end, in the draft's order.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::check::minus;
@@ -7,7 +7,7 @@ use super::quic::{Packet, Quic};
 use super::receiver::Frame;
 use bbrlab_core::{AckBatch, AckInfo, AckRtt, Loss, Span, Token};
 
-/// When the packets were sent that an ACK of this path newly acknowledges.
+/// Send times of the packets that an ACK of this path newly acknowledges.
 #[derive(Default)]
 struct Acked {
     newest: Option<Packet>,
@@ -60,7 +60,7 @@ impl Quic {
         self.advance_handshake(frame.space);
     }
 
-    /// Bytes that it takes from those in flight.
+    /// Removes a packet from those in flight, and adds it to the batch.
     fn acknowledge(&mut self, batch: &mut AckBatch, acked: &mut Acked, packet: &Packet, number: u64) -> u64 {
         if self.plan.signals.packets {
             batch.delivered(&packet.token, number);
@@ -96,7 +96,7 @@ impl Quic {
         info
     }
 
-    /// Tells what is lost by now.
+    /// Reports the packets lost by now.
     pub(super) fn find_losses(&mut self, by_timer: bool) {
         let threshold = time_threshold(self.srtt.unwrap_or(Span::millis(333)), self.latest_rtt);
         let mut lost = Vec::new();
@@ -150,7 +150,8 @@ impl Quic {
         }
     }
 
-    /// The first ACK of the handshake's packets opens the next space; the first ACK there lets the handshake's keys go, with what is in flight.
+    /// Advances the handshake: the first ACK opens the next space; the first ACK there drops the handshake's keys, with
+    /// everything in flight.
     fn advance_handshake(&mut self, space: usize) {
         if self.space == 0 {
             self.space = 1;

@@ -1,4 +1,4 @@
-//! What a QUIC-shaped host can rely on, for every algorithm.
+//! Guarantees for a QUIC-shaped host, for every algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::app::{App, Sizes};
@@ -10,7 +10,7 @@ use bbrlab_core::{ALGORITHMS, Flight, Rate, Span, Time};
 const LOSSY: Shape = Shape { loss_ppm: 10_000, ..Shape::CLEAN };
 const REORDERING: Shape = Shape { reorder_ppm: 5_000, reorder_by: Span::millis(8), ..Shape::CLEAN };
 
-/// Each algorithm runs the plan that `change` makes of bulk transfer in full packets.
+/// Runs each algorithm on the plan for bulk transfer in full packets, as changed by `change`.
 fn every(shape: Shape, span: Span, change: impl Fn(&mut Plan)) -> Vec<Quic> {
     let run = |name| {
         let mut plan = Plan::new(name, shape);
@@ -24,13 +24,14 @@ fn after_ms(ms: u64, action: Action) -> (Span, Action) {
     (Span::millis(ms), action)
 }
 
-/// Share of the link's rate that arrived, per cent.
+/// Share of the link's rate that arrived, in per cent.
 fn utilisation(quic: &Quic) -> u64 {
     quic.out.arrived * 100 / quic.plan.shape.rate.bytes_in(quic.now.since(Time::ZERO))
 }
 
-/// Per cent of a clean link in ten seconds. `fixed` and `davis` are the exceptions: a constant window, and one that begins far
-/// below the path's BDP and grows by steps.
+/// Smallest utilisation of a clean link in ten seconds, in per cent. `fixed` and `davis` are the exceptions: a constant
+/// window, and one that
+/// begins far below the path's BDP and grows by steps.
 const fn least_utilisation(name: &str) -> u64 {
     match name.as_bytes() {
         b"fixed" => 1,
@@ -80,7 +81,7 @@ fn what_the_application_holds_back_does_not_lower_the_estimate_of_the_path() {
         let mut quic = Quic::run(&plan, Span::secs(4));
         quic.plan.app = App::Limited(Rate::bits_per_sec(2_000_000));
         quic.app_sent = 2_000_000 / 8 * 4;
-        // Wakes the host, which would otherwise sleep until the pause ends.
+        // Wakes the host, which would otherwise sleep until the end of the pause.
         quic.run_until(Time::ZERO + Span::secs(4));
         quic.send();
         quic.run_until(Time::ZERO + Span::secs(8));
@@ -212,7 +213,7 @@ fn a_remembered_path_is_not_resumed_faster_than_the_bound_of_the_pacing_rate() {
     }
 }
 
-/// Full packets of 1,200 bytes: bandwidth may exceed the link's by this many per cent, for ACKs are compressed by their aggregation.
+/// Largest excess of the bandwidth over the link's, in per cent, with full packets of 1,200 bytes: aggregation compresses ACKs.
 const MOST_ABOVE: u64 = 4;
 
 #[test]
@@ -247,7 +248,7 @@ fn the_drafts_bandwidth_does_not_jump_with_the_size_of_packets() {
     assert_eq!(quic.cc.mss(), 1_450);
 }
 
-/// Shares of the link that remain at 1 % random loss. A controller that takes each loss for congestion keeps a tenth.
+/// Shares of the link left at 1 % random loss. A controller that treats each loss as congestion keeps a tenth.
 #[test]
 fn random_loss_of_one_per_cent_costs_bbr_little() {
     for (name, least) in [("bbr1", 85), ("bbr3", 60), ("bbr3-linux", 60)] {

@@ -1,24 +1,24 @@
-//! The other end: when it acknowledges, and what an ACK lists. ACKs are not lost.
+//! The receiver: the time and content of its ACKs. ACKs are not lost.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
 
-/// What one ACK says.
+/// Content of an ACK.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
     pub space: usize,
-    /// What arrived since the last ACK, in the order of arrival.
+    /// Packets that arrived since the last ACK, in the order of arrival.
     pub numbers: Vec<u64>,
-    /// Packets that arrived with a mark so far.
+    /// Number of packets that have arrived with a mark so far.
     pub marks: u64,
 }
 
 /// The receiver of one packet-number space.
 #[derive(Debug)]
 pub struct Receiver {
-    /// It acknowledges every so many packets,
+    /// Number of packets per ACK.
     pub every: u32,
-    /// but no later than this after the first of them.
+    /// Longest delay of an ACK after the first of them.
     pub max_delay: Span,
     space: usize,
     numbers: Vec<u64>,
@@ -33,7 +33,7 @@ impl Receiver {
         Self { every, max_delay, space, numbers: Vec::new(), eliciting: 0, due: None, next: 0, marks: 0 }
     }
 
-    /// A packet arrives; when the receiver will acknowledge it, if nothing else happens.
+    /// Handles the arrival of a packet; returns the time of the receiver's next ACK, if nothing else happens.
     pub fn on_packet(&mut self, now: Time, number: u64, elicits: bool, is_marked: bool) -> Option<Time> {
         self.numbers.push(number);
         self.marks += u64::from(is_marked);
@@ -49,7 +49,7 @@ impl Receiver {
         self.due
     }
 
-    /// The ACK that is due.
+    /// Returns the ACK that is due.
     pub fn ack(&mut self, now: Time) -> Option<Frame> {
         if self.due.is_none_or(|due| due > now) {
             return None;

@@ -1,4 +1,4 @@
-//! The smallest host: it knows bytes, and the newest packet that an ACK acknowledges. It paces, and says nothing of it.
+//! The smallest host: it has bytes, and the newest packet of each ACK. It paces, but does not report its pacing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::app::{App, Next};
@@ -18,16 +18,16 @@ pub struct Smallest {
     pub queues_us: Vec<u64>,
     pub app: App,
     pub size: u32,
-    /// It says when the application is the limit.
+    /// True if it reports when the application is the limit.
     pub tells_app_limits: bool,
-    /// It follows the pacing rate.
+    /// True if it follows the pacing rate.
     pub paces: bool,
     pub most_bw: Option<Rate>,
     link: Link,
     pacer: Pacer,
-    /// Sent and neither acknowledged nor lost, in the order of sending.
+    /// Packets that are neither acknowledged nor lost, in the order of sending.
     packets: VecDeque<(u64, u32, Token)>,
-    /// When the ACK of a packet comes.
+    /// Packet numbers by the arrival time of their ACK.
     acks: BTreeMap<(Time, u64), u64>,
     next: u64,
     sent: Flight,
@@ -59,7 +59,7 @@ impl Smallest {
         }
     }
 
-    /// Another fate for its packets.
+    /// Reseeds the link, so that packets have a different fate.
     pub fn seed(&mut self, seed: u64) {
         self.link = Link::new(self.link.shape, seed);
     }
@@ -69,7 +69,7 @@ impl Smallest {
         while self.now < end {
             let wake = self.send();
             let ack = self.acks.first_key_value().map(|(key, _)| key.0);
-            // Without either, all is lost: a time-out.
+            // Without either, everything is lost: a time-out.
             let next = ack.into_iter().chain(wake).min().unwrap_or_else(|| self.time_out());
             self.now = next.min(end);
             while let Some(entry) = self.acks.first_entry().filter(|entry| entry.key().0 <= self.now) {
@@ -80,7 +80,7 @@ impl Smallest {
         self
     }
 
-    /// Sends what it may; when it may send more.
+    /// Sends what it may; returns the time at which it may send more.
     fn send(&mut self) -> Option<Time> {
         while self.in_flight() == 0 || self.in_flight() + u64::from(self.size) <= self.cc.cwnd_bytes() {
             if self.paces && self.cc.needs_pacing() && !self.pacer.may_send(self.now) {
@@ -114,7 +114,7 @@ impl Smallest {
         self.next += 1;
     }
 
-    /// The receiver acknowledges each packet by itself.
+    /// Handles an ACK; the receiver acknowledges each packet by itself.
     fn on_ack(&mut self, number: u64) {
         let mut batch = self.cc.begin_ack(self.now);
         if let Ok(at) = self.packets.binary_search_by_key(&number, |packet| packet.0) {
@@ -140,7 +140,7 @@ impl Smallest {
         }
     }
 
-    /// Nothing more comes: after a second all is lost.
+    /// Marks everything lost after a second without an event.
     fn time_out(&mut self) -> Time {
         self.now += Span::secs(1);
         while !self.packets.is_empty() {
@@ -158,7 +158,7 @@ impl Smallest {
             now: self.now,
             sent: self.sent,
             in_flight: Flight { bytes: self.in_flight(), packets: self.packets.len() as u32 },
-            // The controller takes packets for equally large, and these are.
+            // The controller assumes packets of equal size, and these are.
             knows_packets: matches!(self.app, App::Bulk),
             min_rtt: self.link.shape.min_rtt(),
             most_bw: self.most_bw,

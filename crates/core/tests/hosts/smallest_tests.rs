@@ -1,4 +1,4 @@
-//! What a host can rely on that knows only bytes and the newest packet.
+//! Guarantees for a host that has only bytes and the newest packet.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::app::App;

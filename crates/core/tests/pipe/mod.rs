@@ -5,7 +5,7 @@
 use bbrlab_core::{AckInfo, AckRtt, AlgorithmConfig, Controller, Init, Sent, Span, Time, Token};
 
 pub const MSS: u32 = 1448;
-/// Every algorithm that models its path, but for bbr-s-p85: its hundred samples are ten milliseconds of this pipe.
+/// Every algorithm that models its path, except bbr-s-p85: its hundred samples are ten milliseconds of this pipe.
 #[cfg(feature = "variants")]
 pub const BBRS: [&str; 12] = [
     "bbr1",
@@ -25,7 +25,7 @@ pub const BBRS: [&str; 12] = [
 #[cfg(not(feature = "variants"))]
 pub const BBRS: [&str; 5] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"];
 
-/// Those that estimate what was delivered: bbr-s-kalman infers more where the sender's own rate was the limit, by design.
+/// Algorithms that estimate what was delivered: bbr-s-kalman infers more where the sender's own rate was the limit, by design.
 pub fn measuring() -> impl Iterator<Item = &'static str> {
     BBRS.into_iter().filter(|name| *name != "bbr-s-kalman")
 }
@@ -37,19 +37,19 @@ pub fn controller(name: &str, srtt: Option<Span>) -> Controller {
     Controller::new(&config, &init)
 }
 
-/// A full packet leaves.
+/// Sends a full packet.
 pub fn send(cc: &mut Controller, now: Time) -> Token {
     cc.on_sent(now, &Sent::packet(MSS))
 }
 
-/// What the hosts of these tests say at the end of an ACK: this RTT, and that the window was the limit.
+/// ACK information reported by the hosts of these tests: this RTT, and that the window was the limit.
 pub fn info(rtt: Option<Span>) -> AckInfo {
     let mut info = AckInfo::NONE.with_cwnd_limited(true);
     info.rtt = AckRtt::Measured { newest: rtt, oldest: rtt };
     info
 }
 
-/// An ACK that delivers this packet.
+/// Feeds an ACK that delivers this packet.
 pub fn ack(cc: &mut Controller, now: Time, token: &Token, number: u64, info: &AckInfo) {
     let mut batch = cc.begin_ack(now);
     batch.delivered(token, number);
@@ -57,11 +57,11 @@ pub fn ack(cc: &mut Controller, now: Time, token: &Token, number: u64, info: &Ac
     cc.on_ack(open, info);
 }
 
-/// A pipe of ten packets a millisecond, unless told otherwise, and 40 ms, with a buffer without end.
+/// A pipe of 40 ms and, by default, ten packets per millisecond, with an unlimited buffer.
 pub struct Pipe {
     pub cc: Controller,
     pub now_us: u64,
-    /// Time that the link takes for a packet.
+    /// Serialisation time of a packet.
     pub packet_us: u64,
     /// RTT without a queue.
     pub rtt_us: u64,
@@ -94,14 +94,15 @@ impl Pipe {
         self.cc.pacing_rate().map_or(0, |rate| rate.as_bits_per_sec())
     }
 
-    /// Runs for `us` with at most `limit` packets in flight because the receiver's window is that small: no bubble, nothing to mark.
+    /// Runs for `us` with at most `limit` packets in flight because the receiver's window is that small: no bubble,
+    /// nothing to mark.
     pub fn run_held_back(&mut self, us: u64, limit: u32) {
         self.is_held_back = true;
         self.run(us, limit);
         self.is_held_back = false;
     }
 
-    /// Runs for `us` with at most `limit` packets in flight, as an application with little to say would.
+    /// Runs for `us` with at most `limit` packets in flight, as for an application with little data.
     pub fn run(&mut self, us: u64, limit: u32) {
         let end = self.now_us + us;
         let mut may_send_us = self.now_us;
