@@ -135,8 +135,7 @@ impl<A: Algorithm> Driven for Tcp<A> {
     }
 }
 
-/// A host like s2n-quic: reports bytes, the newest packet of an ACK, its RTT, and losses one by one; the controller
-/// derives the rest.
+/// A host like s2n-quic: reports bytes, the newest packet of an ACK, its RTT, and losses one by one; the controller derives the rest.
 struct Quic<A: Algorithm>(Controller<A>);
 
 impl<A: Algorithm> Driven for Quic<A> {

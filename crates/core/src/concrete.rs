@@ -1,8 +1,7 @@
 //! Concrete types for the variants of BBRv1, for a host that compiles one algorithm into one object: nothing of the others, and
 //! no choice at run time. A kernel's BPF program is such a host; others use [`crate::Controller`].
 //!
-//! A flow is created with [`crate::algorithms::Bbr1::with`], or with [`crate::algorithms::Bbr1::init`] in memory that
-//! the host already has.
+//! A flow is created with [`crate::algorithms::Bbr1::with`], or with [`crate::algorithms::Bbr1::init`] in memory that the host already has.
 //!
 //! ```
 //! use bbrlab_core::concrete::{BbrCpa, acd_base};

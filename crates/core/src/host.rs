@@ -83,8 +83,7 @@ impl Sent {
 pub struct Loss {
     /// Token of the packets.
     pub token: Token,
-    /// Position of the first: packet number, or offset in the stream. A loss that begins where the last one ended
-    /// belongs to the same gap.
+    /// Position of the first: packet number, or offset in the stream. A loss that begins where the last one ended belongs to the same gap.
     pub number: u64,
     /// Number of packets.
     pub packets: u32,
@@ -149,15 +148,13 @@ impl AckBatch {
         }
     }
 
-    /// Adds a packet that is delivered for the first time. `number` orders packets sent at the same time: packet
-    /// number, or position.
+    /// Adds a packet that is delivered for the first time. `number` orders packets sent at the same time: packet number, or position.
     #[inline]
     pub fn delivered(&mut self, token: &Token, number: u64) {
         self.delivered_run(1, token.bytes().into(), token, number);
     }
 
-    /// Adds packets that are delivered for the first time. `newest` is the newest of them: by its time of sending, then
-    /// by `number`.
+    /// Adds packets that are delivered for the first time. `newest` is the newest of them: by its time of sending, then by `number`.
     #[inline]
     pub fn delivered_run(&mut self, packets: u64, bytes: u64, newest: &Token, number: u64) {
         if self.take_newest(newest, number) {

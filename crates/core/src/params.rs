@@ -57,8 +57,7 @@ impl Unit {
         }
     }
 
-    /// A value in the form in which users write it: [`AlgorithmConfig::set`](crate::AlgorithmConfig::set) reads the
-    /// same integer from it.
+    /// A value in the form in which users write it: [`AlgorithmConfig::set`](crate::AlgorithmConfig::set) reads the same integer from it.
     pub fn text(self, value: u32) -> impl fmt::Display {
         ValueText { unit: self, value }
     }
@@ -218,9 +217,8 @@ fn micros(text: &str) -> Option<u64> {
     decimal(&text[..split], scale)
 }
 
-/// A decimal number times `scale`, rounded to the nearest integer. One below zero or beyond 64 bits becomes the
-/// largest, which is outside
-/// every range, so that the user gets an error that names the range.
+/// A decimal number times `scale`, rounded to the nearest integer. One below zero or beyond 64 bits becomes the largest, which is
+/// outside every range, so that the user gets an error that names the range.
 fn decimal(text: &str, scale: u64) -> Option<u64> {
     if let Some(magnitude) = text.strip_prefix('-') {
         return magnitude_of(magnitude, scale).map(|value| if value == 0 { 0 } else { u64::MAX });
@@ -309,9 +307,8 @@ macro_rules! params {
                 self
             }
 
-            /// Reads values from a table, starting at `from`, in the order of [`Self::SPECS`]: for a host that has no
-            /// text to parse,
-            /// such as a kernel's BPF program. They are not checked; [`crate::AlgorithmConfig::values`] makes such a table.
+            /// Reads values from a table, starting at `from`, in the order of [`Self::SPECS`]: for a host that has no text to
+            /// parse, such as a kernel's BPF program. They are not checked; [`crate::AlgorithmConfig::values`] makes such a table.
             #[inline]
             pub const fn from_values(table: &[u32; $crate::params::MAX_PARAMS], from: usize) -> Self {
                 let mut at = from;

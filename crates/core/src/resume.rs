@@ -1,7 +1,6 @@
 //! Careful resume: uses the path's properties from an earlier connection, instead of starting from ten packets.
-//! Spec: draft-ietf-tsvwg-careful-resume. The algorithm itself is unchanged: window and rate are raised for one flight,
-//! whose delivery
-//! then shows its model the capacity of the path.
+//! Spec: draft-ietf-tsvwg-careful-resume. The algorithm itself is unchanged: window and rate are raised for one flight, whose
+//! delivery then shows its model the capacity of the path.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::host::RememberedPath;

@@ -134,8 +134,7 @@ pub struct RateSample {
     pub is_ack_delayed: bool,
 }
 
-/// State of the flight in which an ACK's newest packet was sent: the rest of the draft's `RS`, used only by BBRv2 and
-/// later.
+/// State of the flight in which an ACK's newest packet was sent: the rest of the draft's `RS`, used only by BBRv2 and later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlightSample {

@@ -1,5 +1,4 @@
-//! Products of two 64-bit numbers beyond 64 bits, from 32-bit halves: BPF has no wider multiplication, not even to
-//! detect an overflow.
+//! Products of two 64-bit numbers beyond 64 bits, from 32-bit halves: BPF has no wider multiplication, not even to detect an overflow.
 //! LLVM turns `u128`, and on BPF also `u64::saturating_mul` and `u64::checked_mul`, into a call of `__multi3`.
 //! One code path for every machine; where a factor is known to have 32 bits, or to be a constant, most of it folds away.
 // SPDX-License-Identifier: Apache-2.0 OR MIT

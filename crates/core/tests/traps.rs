@@ -348,8 +348,7 @@ fn app_limited_6_marked_before_the_first_packet() {
     }
 }
 
-/// ngtcp2 #2217: flows with plenty of ACKs, or a window that was not full, were never marked, so that slow samples
-/// replaced the path's.
+/// ngtcp2 #2217: flows with plenty of ACKs, or a window that was not full, were never marked, so that slow samples replaced the path's.
 #[test]
 fn app_limited_7_never_marked() {
     for name in ["bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"] {
@@ -366,9 +365,8 @@ fn app_limited_7_never_marked() {
     }
 }
 
-/// lsquic #544, #554: with everything marked, as under flow control, a flow never left Startup. Samples as high as the
-/// estimate count
-/// despite the mark, and without a mark a plateau caused by the receiver's window is a plateau.
+/// lsquic #544, #554: with everything marked, as under flow control, a flow never left Startup. Samples as high as the estimate
+/// count despite the mark, and without a mark a plateau caused by the receiver's window is a plateau.
 #[test]
 fn app_limited_8_stuck_in_startup_by_flow_control() {
     for name in measuring() {
@@ -384,9 +382,8 @@ fn app_limited_8_stuck_in_startup_by_flow_control() {
     }
 }
 
-/// google/quiche #28: a queue of datagrams was ignored, so every packet was marked, and nothing ended Startup. A host
-/// that marks a flow
-/// with a full window would do the same; the mark must end with the packets that were in flight.
+/// google/quiche #28: a queue of datagrams was ignored, so every packet was marked, and nothing ended Startup. A host that marks
+/// a flow with a full window would do the same; the mark must end with the packets that were in flight.
 #[test]
 fn app_limited_9_a_mark_that_never_ends() {
     let mut sampler = RateSampler::new(Time::ZERO);

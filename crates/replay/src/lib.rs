@@ -2,11 +2,10 @@
 //! Replay: compares, call by call, the decisions of a real kernel's BBR and CUBIC with core's on the same inputs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! Core gets the kernel's inputs of each call, and never a value of its state: it keeps its own from the first call of
-//! a connection to
-//! the last. Two inputs leave no trace in the log: the number that the kernel draws for the start of
-//! the gain cycle, which is derived from the phase that follows, and a tick of `jiffies` inside a call, where both ticks
-//! are tried. Both are counted by name. A log of v3 holds the numbers drawn, but may lack the tick at which sending began.
+//! Core gets the kernel's inputs of each call, and never a value of its state: it keeps its own from the first call of a
+//! connection to the last. Two inputs leave no trace in the log: the number that the kernel draws for the start of the gain
+//! cycle, which is derived from the phase that follows, and a tick of `jiffies` inside a call, where both ticks are tried. Both
+//! are counted by name. A log of v3 holds the numbers drawn, but may lack the tick at which sending began.
 
 mod bbr;
 mod calls;

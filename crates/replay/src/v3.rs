@@ -144,9 +144,8 @@ impl V3Flow {
         (flow, step)
     }
 
-    /// Discards the connection: a client's kernel calls the module for the SYN-ACK before it has initialised it, on
-    /// zeroes; `init` then sets
-    /// all of it. So this is a new connection, and the state after its ACK proves nothing.
+    /// Discards the connection: a client's kernel calls the module for the SYN-ACK before it has initialised it, on zeroes;
+    /// `init` then sets all of it. So this is a new connection, and the state after its ACK proves nothing.
     fn forget_connection(&mut self) {
         if self.core.take().is_some() {
             self.prior_cwnd = 0;
@@ -239,8 +238,7 @@ impl V3Flow {
         }
     }
 
-    /// Handles a change of the recovery state: the kernel decides on requests for ssthresh; they are an input here only
-    /// for time-outs.
+    /// Handles a change of the recovery state: the kernel decides on requests for ssthresh; they are an input here only for time-outs.
     fn ca_state(
         &mut self,
         core: &mut Bbr3<Linux>,

@@ -351,8 +351,7 @@ impl<V: Part> Bbr1<V> {
         if self.pacing_rate < window::MIN_TSO_RATE / 8 { 1 } else { 2 }
     }
 
-    /// True on each ACK of ProbeRTT, the last included: the kernel marks the connection app-limited, so that the low
-    /// rate is ignored.
+    /// True on each ACK of ProbeRTT, the last included: the kernel marks the connection app-limited, so that the low rate is ignored.
     pub const fn wants_app_limited(&self) -> bool {
         self.mark_app_limited
     }

@@ -31,8 +31,7 @@ impl<V: Part> Bbr1<V> {
 
     // spec: Linux bbr_bw_to_pacing_rate
     fn bw_to_pacing_rate(&self, bw: u64, gain: u32) -> u64 {
-        // The kernel's rate can be zero, meaning no pacing; a transport of ours must never stall, so it is one byte a
-        // second at least.
+        // The kernel's rate can be zero, meaning no pacing; a transport of ours must never stall, so it is one byte a second at least.
         self.rate_bytes_per_sec(bw, gain, self.p.pacing_margin).clamp(1, u64::MAX / 8).min(self.max_pacing_rate)
     }
 

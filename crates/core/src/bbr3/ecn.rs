@@ -81,8 +81,7 @@ impl<R: Rules> Bbr3<R> {
     }
 
     /// Treats a round with marks as a round with loss: it begins with its first mark, and an undo takes it back.
-    // spec: draft #ecn: marks MUST count as congestion. Decision: a mark is noted like a loss, and an ACK with marks is
-    // one loss event.
+    // spec: draft #ecn: marks MUST count as congestion. Decision: a mark is noted like a loss, and an ACK with marks is one loss event.
     #[inline(never)]
     pub(super) fn take_marks_as_loss(&mut self, delivered: u64) {
         if self.p.ecn != 0 {

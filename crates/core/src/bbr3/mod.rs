@@ -365,8 +365,7 @@ impl<R: Rules> Bbr3<R> {
         self.out.pacing_rate = self.out.pacing_rate.min(self.host.max_rate()).max(1);
     }
 
-    /// Notes that the peer was asked for an ACK every `packets` packets, or after `max_ack_delay`, and leaves room for
-    /// what it holds back.
+    /// Notes that the peer was asked for an ACK every `packets` packets, or after `max_ack_delay`, and leaves room for what it holds back.
     /// 0 packets: no such request.
     // spec: #quic-offload-budget
     pub const fn set_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {

@@ -44,8 +44,7 @@ impl Model {
         self.max_bw = if slots[0] > slots[1] { slots[0] } else { slots[1] };
     }
 
-    // spec: #bbr-round-count UpdateRound. Decision: RS.prior_delivered for the P.delivered that it names; before all
-    // else, as in Linux.
+    // spec: #bbr-round-count UpdateRound. Decision: RS.prior_delivered for the P.delivered that it names; before all else, as in Linux.
     #[inline]
     pub(super) const fn update_round(&mut self, has_data: bool, prior_delivered: u64, delivered: u64) {
         self.rounds.start = false;
@@ -67,16 +66,14 @@ impl Model {
 
     /// Drops the samples of the previous ProbeBW cycle, once the present one has given its own.
     // spec: #tracking-time-for-the-bbrmaxbw-max-filter AdvanceMaxBwFilter
-    // Decision: two slots, as in the text (a windowed filter of length 2 would hold three cycles); a cycle without
-    // samples drops nothing.
+    // Decision: two slots, as in the text (a windowed filter of length 2 would hold three cycles); a cycle without samples drops nothing.
     pub(super) const fn advance_max_bw_filter(&mut self) {
         if self.max_bw_filter[1] != 0 {
             self.set_max_bw_filter([self.max_bw_filter[1], 0]);
         }
     }
 
-    /// Keeps the larger of the last round's samples; the rest of the draft's UpdateLatestDeliverySignals is with the
-    /// rounds of loss.
+    /// Keeps the larger of the last round's samples; the rest of the draft's UpdateLatestDeliverySignals is with the rounds of loss.
     #[inline]
     pub(super) fn take_latest(&mut self, delivery_rate: u64, delivered: u64) {
         self.bw_latest = self.bw_latest.max(delivery_rate);

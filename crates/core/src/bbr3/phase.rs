@@ -141,8 +141,7 @@ pub(super) struct Gains {
 impl Gains {
     pub(super) const NONE: Self = Self { of: State::Startup, pacing: 0, cwnd: 0 };
 
-    // spec: #summary-of-control-behavior-in-the-state-machine. Decision: that table decides; the draft's StartProbeBW_*
-    // set no gain.
+    // spec: #summary-of-control-behavior-in-the-state-machine. Decision: that table decides; the draft's StartProbeBW_* set no gain.
     pub(super) const fn of<R: Rules>(of: State, p: &Bbr3Params) -> Self {
         let (pacing, cwnd) = match of {
             State::Drain => (p.drain_pacing_gain, p.startup_cwnd_gain),

@@ -68,9 +68,8 @@ const fn micros(us: u64) -> Span {
 }
 
 impl<R: Rules> Bbr3<R> {
-    /// Sets the next wait for a probe, instead of the value from the seed: for a host with its own random numbers.
-    /// `rounds` is the number
-    /// already counted when the wait begins, `wait` is its whole length.
+    /// Sets the next wait for a probe, instead of the value from the seed: for a host with its own random numbers. `rounds` is
+    /// the number already counted when the wait begins, `wait` is its whole length.
     pub const fn set_next_draw(&mut self, rounds: u64, wait: Span) {
         self.probe.given = Some((rounds, wait));
     }
@@ -300,8 +299,7 @@ impl<R: Rules> Bbr3<R> {
     #[inline(never)]
     fn is_time_to_go_down(&mut self, ack: &Ack) -> Option<Cause> {
         // Decision: before this ACK, as in Linux; after it at least a packet is missing from the window, which the bound caps.
-        // Decision: the bound is reached when no further packet fits, since a host that sends whole packets rarely hits
-        // a bound in bytes.
+        // Decision: the bound is reached when no further packet fits, since a host that sends whole packets rarely hits a bound in bytes.
         let inflight = self.prior_inflight(ack);
         let is_reached = inflight.saturating_add(self.smss()) > self.bounds.inflight_longterm;
         if self.probe.prev_probe_too_high && is_reached {

@@ -190,9 +190,8 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     const ACK_LOSSES_MARK_ROUND: bool = false;
     /// True if the losses summed over an ACK can end a probe; if not, each loss has been judged by itself.
     const ACK_JUDGES_LOSS: bool = false;
-    /// True if at most the volume that was lost together can fit. If not, a super-packet of over 50 packets can fit
-    /// with one packet more than it
-    /// has, and one larger than its flight, or than what was lost, sets no bound.
+    /// True if at most the volume that was lost together can fit. If not, a super-packet of over 50 packets can fit with one
+    /// packet more than it has, and one larger than its flight, or than what was lost, sets no bound.
     const PREFIX_WITHIN_LOSS: bool = true;
     /// Long-term bound after a probe that went too far.
     const TOO_HIGH: TooHigh = TooHigh::FlightOrTarget;

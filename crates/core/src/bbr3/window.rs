@@ -155,8 +155,7 @@ impl<R: Rules> Bbr3<R> {
     }
 
     /// Returns the volume in flight at `gain` times the BDP of `bw`.
-    // spec: #computing-bbrmaxinflight BDPMultiple. Decision: always with an explicit bandwidth; the draft calls it with
-    // and without.
+    // spec: #computing-bbrmaxinflight BDPMultiple. Decision: always with an explicit bandwidth; the draft calls it with and without.
     #[inline(never)]
     pub(super) fn bdp_multiple(&self, bw: u64, gain: u32) -> u64 {
         if self.min_rtt.min_rtt_us == INFINITY {

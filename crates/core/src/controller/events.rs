@@ -83,8 +83,7 @@ impl<A: Algorithm> Controller<A> {
         self.on_rto(now, self.flight, first);
     }
 
-    /// Reports a retransmission time-out, after the host has marked the lost packets. `first` if no earlier one belongs
-    /// to the same losses.
+    /// Reports a retransmission time-out, after the host has marked the lost packets. `first` if no earlier one belongs to the same losses.
     pub fn on_rto(&mut self, now: Time, in_flight: Flight, first: bool) {
         let mut ack = self.bare_ack(now);
         ack.in_flight = self.in_window(in_flight);
@@ -179,8 +178,7 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// Reports that the receiver was asked for one ACK per `packets` packets, or `max_ack_delay` after the first
-    /// (QUIC's ACK_FREQUENCY).
+    /// Reports that the receiver was asked for one ACK per `packets` packets, or `max_ack_delay` after the first (QUIC's ACK_FREQUENCY).
     pub fn on_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {
         self.algorithm.on_ack_frequency(packets, max_ack_delay);
         self.note_outputs();
@@ -233,9 +231,8 @@ impl<A: Algorithm> Controller<A> {
         }
     }
 
-    /// Sets an upper bound on the pacing rate (Linux `SO_MAX_PACING_RATE`); `None` for no bound. Under a bound, pace
-    /// even algorithms
-    /// that do not require it, as Linux does.
+    /// Sets an upper bound on the pacing rate (Linux `SO_MAX_PACING_RATE`); `None` for no bound. Under a bound, pace even
+    /// algorithms that do not require it, as Linux does.
     pub fn set_max_pacing_rate(&mut self, most: Option<Rate>) {
         self.init.max_pacing_rate = most;
         self.algorithm.set_max_pacing_rate(most);

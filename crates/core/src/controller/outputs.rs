@@ -93,8 +93,7 @@ impl<A: Algorithm> Controller<A> {
         self.mss
     }
 
-    /// True if the algorithm counts bytes: packet counts alone are then ignored. False if it counts packets: byte
-    /// counts alone are ignored.
+    /// True if the algorithm counts bytes: packet counts alone are then ignored. False if it counts packets: byte counts alone are ignored.
     #[inline]
     pub const fn counts_bytes(&self) -> bool {
         self.counts_bytes

@@ -1,5 +1,4 @@
-//! BBR-S of 2021 for fast-varying links: bandwidth by a Kalman filter; measured rates are capped by the sending rate. A
-//! reconstruction.
+//! BBR-S of 2021 for fast-varying links: bandwidth by a Kalman filter; measured rates are capped by the sending rate. A reconstruction.
 //! Spec: Chiariotti et al., IEEE Access 9, 2021, by its abstract: an adaptive Tobit Kalman filter; equations and numbers are ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

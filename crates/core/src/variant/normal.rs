@@ -1,7 +1,6 @@
 //! The normal distribution in integers: probability of a value below a bound, and the mean of such values.
 //! Bounds are in standard deviations; results are in 1/65536.
-//! A table with a point every eighth of a deviation, and linear interpolation; a test checks that it is within 0.001 of
-//! the functions.
+//! A table with a point every eighth of a deviation, and linear interpolation; a test checks that it is within 0.001 of the functions.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// One, in this file's fixed point.

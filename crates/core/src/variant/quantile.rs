@@ -70,11 +70,9 @@ impl Reservoir {
         self.len = 0;
     }
 
-    /// Drops the samples for which `drops` is 1, given their round and their age rank, 0 for the oldest; `renumbered`
-    /// is the new rank of
-    /// the others. Without a branch: BPF's verifier would follow each outcome of each of them, and derives the place to
-    /// which a sample may
-    /// move from the sum of those kept.
+    /// Drops the samples for which `drops` is 1, given their round and their age rank, 0 for the oldest; `renumbered` is the new
+    /// rank of the others. Without a branch: BPF's verifier would follow each outcome of each of them, and derives the place to
+    /// which a sample may move from the sum of those kept.
     fn retain(&mut self, drops: impl Fn(u8, u8) -> u64, renumbered: impl Fn(u8) -> u8) {
         let mut kept = 0_u64;
         for from in 0..SAMPLES_MAX {
@@ -182,8 +180,7 @@ impl Part for Quantile {
             return;
         }
         if self.round != Some(new.round) {
-            // A round without samples cannot be recognised by low bits alone: samples older than they can express are
-            // dropped at once.
+            // A round without samples cannot be recognised by low bits alone: samples older than they can express are dropped at once.
             let passed = self.round.map_or(0, |round| new.round - round);
             if self.p.sample_rounds > 0 && passed > u64::from(self.p.sample_rounds) {
                 self.samples.clear();

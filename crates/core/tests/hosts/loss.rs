@@ -40,9 +40,8 @@ pub fn detect(
     found
 }
 
-/// RFC 9002 §7.6: true if everything sent over more than three probe time-outs was lost. `acked_until` is the time at
-/// which the newest packet
-/// acknowledged before was sent.
+/// RFC 9002 §7.6: true if everything sent over more than three probe time-outs was lost. `acked_until` is the time at which the
+/// newest packet acknowledged before was sent.
 pub fn is_persistent(lost: &[Packet], acked_until: Option<Time>, pto: Span) -> bool {
     let period = Span::nanos(pto.as_nanos().saturating_mul(3));
     let times = || lost.iter().filter(|packet| packet.bytes > 0).map(|packet| packet.sent);

@@ -29,9 +29,8 @@ fn utilisation(quic: &Quic) -> u64 {
     quic.out.arrived * 100 / quic.plan.shape.rate.bytes_in(quic.now.since(Time::ZERO))
 }
 
-/// Smallest utilisation of a clean link in ten seconds, in per cent. `fixed` and `davis` are the exceptions: a constant
-/// window, and one that
-/// begins far below the path's BDP and grows by steps.
+/// Smallest utilisation of a clean link in ten seconds, in per cent. `fixed` and `davis` are the exceptions: a constant window,
+/// and one that begins far below the path's BDP and grows by steps.
 const fn least_utilisation(name: &str) -> u64 {
     match name.as_bytes() {
         b"fixed" => 1,

@@ -94,8 +94,7 @@ impl Pipe {
         self.cc.pacing_rate().map_or(0, |rate| rate.as_bits_per_sec())
     }
 
-    /// Runs for `us` with at most `limit` packets in flight because the receiver's window is that small: no bubble,
-    /// nothing to mark.
+    /// Runs for `us` with at most `limit` packets in flight because the receiver's window is that small: no bubble, nothing to mark.
     pub fn run_held_back(&mut self, us: u64, limit: u32) {
         self.is_held_back = true;
         self.run(us, limit);
