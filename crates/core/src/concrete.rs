@@ -1,5 +1,5 @@
-//! Concrete types for the variants of BBRv1, for a host that compiles one algorithm into one object: nothing of the others, and
-//! no choice at run time. A kernel's BPF program is such a host; others use [`crate::Controller`].
+//! Concrete types for the variants of BBRv1, for a host that compiles one algorithm into one object, without a choice at run
+//! time. A kernel's BPF program is one; other hosts use [`crate::Controller`].
 //!
 //! A flow is created with [`crate::algorithms::Bbr1::with`], or with [`crate::algorithms::Bbr1::init`] in memory that the host already has.
 //!

@@ -105,7 +105,7 @@ pub(crate) struct Cubic {
     now: Present,
 }
 
-/// The present tick, and the range of time known to belong to it; empty at first.
+/// The present tick, and the range of time for which it has been computed; empty at first.
 #[derive(Clone, Copy, Debug)]
 struct Present {
     tick: u64,

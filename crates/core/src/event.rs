@@ -61,8 +61,9 @@ pub struct Init {
 }
 
 impl Init {
-    /// Creates an `Init` with full packets of 1200 bytes, the minimum of QUIC (RFC 9000 §14.1), and Linux's usual start: ten
-    /// packets, no bound on window or rate, SACK. The seed is 0: give each connection its own by [`Init::with_seed`].
+    /// Creates an `Init` with full packets of 1200 bytes, the minimum of QUIC (RFC 9000 §14.1).
+    /// The rest is Linux's usual start: ten packets, no bound on window or rate, SACK. The seed is 0: give each connection its
+    /// own by [`Init::with_seed`].
     pub const fn new(now: Time) -> Self {
         Self {
             now,

@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Goal: skipped values would have changed nothing, whatever the input: equal values, times that stand still, another window.
+    /// Goal: skipped values would have changed nothing, whatever the input: equal values, constant times, another window.
     #[test]
     fn values_that_are_not_taken_would_have_changed_nothing() {
         let mut rng = crate::Rng::new(5);

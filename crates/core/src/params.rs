@@ -307,7 +307,7 @@ macro_rules! params {
                 self
             }
 
-            /// Reads values from a table, starting at `from`, in the order of [`Self::SPECS`]: for a host that has no text to
+            /// Reads values from a table, starting at `from`, in the order of [`Self::SPECS`]. For a host that has no text to
             /// parse, such as a kernel's BPF program. They are not checked; [`crate::AlgorithmConfig::values`] makes such a table.
             #[inline]
             pub const fn from_values(table: &[u32; $crate::params::MAX_PARAMS], from: usize) -> Self {

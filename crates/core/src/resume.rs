@@ -12,7 +12,7 @@ pub(crate) enum Resume {
     None,
     /// Waits for the first RTT, which shows if this is the same path.
     Remembered(RememberedPath),
-    /// Window and rate are at least this high until this volume is delivered: the flight before the jump, and one of the jump.
+    /// Window and rate stay at least this high until `until` is delivered: the flight before the jump, and one of the jump.
     Jumped {
         cwnd_bytes: u64,
         rate: Rate,

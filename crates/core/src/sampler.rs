@@ -134,7 +134,7 @@ pub struct RateSample {
     pub is_ack_delayed: bool,
 }
 
-/// State of the flight in which an ACK's newest packet was sent: the rest of the draft's `RS`, used only by BBRv2 and later.
+/// State of the flight in which an ACK's newest packet was sent. The rest of the draft's `RS`, used only by BBRv2 and later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlightSample {
@@ -255,8 +255,8 @@ impl RateSampler {
         }
     }
 
-    /// Adds a volume delivered for the first time; `newest` is the token of its newest packet: by its time of sending,
-    /// then by `seq`, which orders packets sent at the same time.
+    /// Adds a volume delivered for the first time. `newest` is the token of its newest packet, by its time of sending, then by
+    /// `seq`, which orders packets sent at the same time.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
     #[inline]
     pub fn on_delivered(&mut self, volume: u64, newest: &Token, seq: u64) {
@@ -306,7 +306,7 @@ impl RateSampler {
         (self.lost as u32).wrapping_sub(token.lost)
     }
 
-    /// Returns the rest of the sample that [`Self::on_ack`] has just made; call it after each ACK, or its marks count for the next.
+    /// Returns the rest of the sample that [`Self::on_ack`] has just made. Call it after each ACK, or its marks count for the next.
     #[inline]
     pub fn flight(&mut self, sample: &RateSample) -> FlightSample {
         let is_ece = core::mem::take(&mut self.is_ece);

@@ -66,8 +66,8 @@ impl FullPipe {
     }
 }
 
-/// The last moment of this tick of a clock of `hz`, or of this microsecond where `hz` is 0, rounded like [`Time::as_micros`] and
-/// then Linux's `jiffies`: with it, a flow needs no division to see that a tick is over.
+/// The last time within this tick of a clock of `hz`, or within this microsecond where `hz` is 0. Rounded like
+/// [`Time::as_micros`] and then Linux's `jiffies`; with it, a flow detects the end of a tick without a division.
 pub(crate) const fn last_moment_of(tick: u64, hz: u32) -> Time {
     let last_us = match hz {
         0 => tick,

@@ -145,7 +145,7 @@ impl From<Span> for Duration {
 }
 
 impl From<Duration> for Time {
-    /// The time this long after the host's time 0, as `Instant::elapsed` of that moment returns it.
+    /// The time this long after the host's time 0, as `Instant::elapsed` of that instant returns it.
     fn from(since_start: Duration) -> Self {
         Self(Span::from(since_start).0)
     }

@@ -111,7 +111,7 @@ const fn at_least_1(divisor: u64) -> u64 {
     if divisor == 0 { 1 } else { divisor }
 }
 
-/// Divides 128 bits by 64 bits, saturating; true if there is a remainder: two digits of 32 bits by hand (Knuth, TAOCP
+/// Divides 128 bits by 64 bits, saturating; true if there is a remainder. Two digits of 32 bits by hand (Knuth, TAOCP
 /// 2, 4.3.1, algorithm D).
 #[inline]
 const fn div((high, low): (u64, u64), divisor: u64) -> (u64, bool) {

@@ -1,5 +1,5 @@
-//! Checks that docs/spec-map.tsv is complete: each function and constant of the draft, its place, its test, same or why not;
-//! and that docs/spec-mutants.tsv has a mutation for each. `tools/spec_mutants.py` checks that the tests then fail.
+//! Checks that docs/spec-map.tsv is complete: each function and constant of the draft, its place, its test, same or why not.
+//! Checks that docs/spec-mutants.tsv has a mutation for each. `tools/spec_mutants.py` checks that the tests then fail.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -273,7 +273,7 @@ fn max_bw_filter_advanced_more_than_once_a_cycle() {
 
 // Application-limited flows: nine bugs of others.
 
-/// cloudflare/quiche #2496: idleness was misread on a path of a second, and the window stayed tiny for good.
+/// cloudflare/quiche #2496: idleness was misdetected on a path with an RTT of a second, and the window stayed tiny for good.
 #[test]
 fn app_limited_1_idleness_misread_on_a_long_path() {
     for name in measuring() {

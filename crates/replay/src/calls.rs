@@ -1,7 +1,7 @@
 //! Log of our own algorithms in a kernel: the inputs and outputs of each call, as the program recorded them.
 //! No input makes its reader panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A log is the eight bytes of [`MAGIC`], a version byte, a header and a sequence of entries, with numbers as in a log of the tap.
+//! A log is the eight bytes of [`MAGIC`], a version byte, a header and a sequence of entries. Numbers are coded as in a log of the tap.
 //! An entry is a connection's number plus one, then the event and its words; or 0, the count of calls and the count of lost ones:
 //! the end. Words are coded in groups of eight: a bit map of groups, for each a byte that marks the words that differ from those
 //! of the connection's last call, and for each of these the signed difference. `algorithm` indexes the texts of the header.

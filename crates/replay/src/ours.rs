@@ -1,5 +1,5 @@
-//! Replays our algorithms' calls in a kernel on the same code here, with the inputs that the program had; the outputs must be equal
-//! bit by bit. Nothing else of the log is put into the algorithm.
+//! Replays our algorithms' calls in a kernel on the same code here, with the inputs that the program had. The outputs must be
+//! equal bit by bit. Nothing else of the log is put into the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

@@ -144,8 +144,8 @@ impl V3Flow {
         (flow, step)
     }
 
-    /// Discards the connection: a client's kernel calls the module for the SYN-ACK before it has initialised it, on zeroes;
-    /// `init` then sets all of it. So this is a new connection, and the state after its ACK proves nothing.
+    /// Discards the connection, to start a new one. A client's kernel calls the module for the SYN-ACK before it has initialised it,
+    /// on zeroes; `init` then sets all of it. So this is a new connection, and the state after its ACK proves nothing.
     fn forget_connection(&mut self) {
         if self.core.take().is_some() {
             self.prior_cwnd = 0;

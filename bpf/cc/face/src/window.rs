@@ -1,5 +1,5 @@
-//! C functions for algorithms that set a window and leave pacing to the host: Davis, CUBIC and Reno; the host reduces
-//! the window for the latter two.
+//! C functions for algorithms that set a window and leave pacing to the host: Davis, CUBIC and Reno.
+//! For CUBIC and Reno the host also reduces the window by itself.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::{Face, Flow, Input, Output, Parameters, Telemetry, face};

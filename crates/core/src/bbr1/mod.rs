@@ -130,8 +130,8 @@ impl<V: Replacement> Bbr1<V> {
         bbr
     }
 
-    /// Initialises a flow in place: nothing of the old value remains, and no copy is made on the stack, since a
-    /// BPF program has only 512 bytes of it. For BBRv1 itself, `part` is `&()`.
+    /// Initialises a flow in place; nothing of the old value remains. No copy is made on the stack, since a BPF program has
+    /// only 512 bytes of it. For BBRv1 itself, `part` is `&()`.
     #[inline]
     pub fn init(&mut self, params: &Bbr1Params, part: &V::Params, init: &Init) {
         self.part.begin(part, params);
@@ -244,7 +244,7 @@ impl<V: Part> Bbr1<V> {
         &mut self.part
     }
 
-    /// Handles one ACK, in the kernel's order: the steps below, each of which may also be called by itself, in this order.
+    /// Handles one ACK, in the kernel's order: the steps below, which may also be called one by one, in this order.
     // spec: Linux bbr_main
     pub fn on_ack(&mut self, ack: &Ack) {
         self.step_bandwidth(ack);

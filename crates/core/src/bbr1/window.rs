@@ -7,7 +7,7 @@ use crate::event::{Ack, CaState};
 use crate::units::{MICROS_PER_SEC, Span};
 use crate::wide;
 
-/// From packets/µs to one per cent of packets a second.
+/// Conversion from packets/µs to one per cent of packets per second.
 const RATE_SCALE: u32 = (MICROS_PER_SEC / 100) as u32;
 /// Below this rate a burst is one packet. Bits per second. Source: Linux `bbr_min_tso_rate`.
 pub(super) const MIN_TSO_RATE: u64 = 1_200_000;
@@ -21,7 +21,7 @@ const TSO_SEGS_MAX: u64 = 127;
 const DRAFT00_QUANTUM_RATE: u64 = 24_000_000;
 
 impl<V: Part> Bbr1<V> {
-    /// `bw` times `gain` in bytes a second, less `margin` per cent.
+    /// Returns `bw` times `gain` in bytes per second, less `margin` per cent.
     // spec: Linux bbr_rate_bytes_per_sec
     pub(super) fn rate_bytes_per_sec(&self, bw: u64, gain: u32, margin: u32) -> u64 {
         let scale = u64::from(RATE_SCALE * 100_u32.saturating_sub(margin));

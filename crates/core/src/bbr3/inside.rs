@@ -61,8 +61,8 @@ pub struct Bbr3Inside {
     pub raw: Bbr3Raw,
 }
 
-/// State in its internal units, for comparison with a kernel's bit by bit: volumes in packets (bytes in the
-/// draft's edition), bandwidth in volume/µs · 2^24. `None` is the kernel's `~0U`. Names are those of google/bbr v3's `struct bbr`.
+/// State in its internal units, for comparison with a kernel's bit by bit. Volumes are in packets (bytes in the
+/// draft's edition), bandwidth is in volume/µs · 2^24. `None` is the kernel's `~0U`. Names are those of google/bbr v3's `struct bbr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bbr3Raw {

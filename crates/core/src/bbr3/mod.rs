@@ -166,7 +166,7 @@ impl<R: Rules> Bbr3<R> {
         self.set_send_quantum();
     }
 
-    /// Handles one ACK, in the draft's order: the steps below, each of which may also be called by itself, in this order.
+    /// Handles one ACK, in the draft's order: the steps below, which may also be called one by one, in this order.
     // spec: #per-ack-steps UpdateOnACK, UpdateModelAndState. Differs: BBR.bw is derived from its two bounds on use, so
     // nothing updates it last.
     #[inline]

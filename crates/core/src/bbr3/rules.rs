@@ -64,7 +64,7 @@ pub enum LossEvents {
 pub enum Saves {
     /// Once per episode, at its first sign.
     FirstSign,
-    /// Whenever the host asks for a slow-start threshold.
+    /// Each time the host requests a slow-start threshold.
     Reduction,
 }
 
@@ -158,7 +158,7 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     const SPECS: &'static [ParamSpec];
 
     // Units and samples
-    /// Volumes are packets, not bytes.
+    /// True if volumes are in packets, not bytes.
     const COUNTS_PACKETS: bool = false;
     /// Largest initial window that is stored, in full packets.
     const INITIAL_CWND_MAX: u64 = u64::MAX;
@@ -199,7 +199,7 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     const HEARS_TAIL_PROBES: bool = true;
     /// Time at which window and bounds are saved.
     const SAVES: Saves = Saves::FirstSign;
-    /// True if any end of recovery restores the window; if not, only the end of a time-out does, even if fast recovery follows.
+    /// True if any end of recovery restores the window. If not, only the end of a time-out does, even if fast recovery follows.
     const RESTORES_AFTER_RECOVERY: bool = true;
     /// True if an undo returns to the state that the losses ended.
     const UNDO_RETURNS: bool = true;

@@ -61,7 +61,7 @@ impl<R: Rules> Bbr3<R> {
     }
 }
 
-/// A flow of an edition chosen by the test: fields are the same for all, and methods that depend on the rules are dispatched here.
+/// A flow of an edition chosen by the test. Fields are the same for all; methods that depend on the rules are dispatched here.
 #[derive(Clone, Debug)]
 struct Flow {
     edition: Edition,

@@ -49,7 +49,7 @@ impl<A: Algorithm> Controller<A> {
         }
     }
 
-    /// Reports a packet that left the flight neither delivered nor lost: its keys were dropped, or it was a probe for a larger MTU.
+    /// Reports a packet no longer in flight, though neither delivered nor lost: its keys were dropped, or it was an MTU probe.
     /// Must not be a packet already reported acknowledged or lost: the controller keeps no list of packets.
     pub fn on_discarded(&mut self, token: &Token) {
         if token.epoch() == self.epoch {

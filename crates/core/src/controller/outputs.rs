@@ -62,7 +62,7 @@ impl<A: Algorithm> Controller<A> {
         burst.max(u64::from(self.min_tso_segs()) * u64::from(self.mss))
     }
 
-    /// The quantum in bytes, if the algorithm sets it, whatever else the host would do.
+    /// The quantum in bytes, if the algorithm sets it; it overrides the host's own rule.
     // spec: draft-ietf-ccwg-bbr #send-quantum-bbrsendquantum
     #[inline]
     pub fn own_quantum(&self) -> Option<u64> {
@@ -75,7 +75,7 @@ impl<A: Algorithm> Controller<A> {
         self.algorithm.min_tso_segs()
     }
 
-    /// True if the host should check for an idle application at the start of each ACK and timer too, not only when it writes.
+    /// True if the host should check for an idle application not only at writes, but at the start of each ACK and timer.
     // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; google/bbr's kernel. Linux checks only at writes.
     #[inline]
     pub const fn wants_app_limited_checks(&self) -> bool {

@@ -281,7 +281,7 @@ fn cubic_follows_its_closed_form() {
     assert!(flow.cwnd() > 1_050, "{}", flow.cwnd());
 }
 
-/// RFC 9438 §4.3: where CUBIC would be slower, it grows as Reno with the same mean window would: 0.53 packets a round.
+/// RFC 9438 §4.3: where CUBIC would be slower, it grows as Reno with the same mean window would: 0.53 packets per round.
 #[test]
 fn cubic_is_nowhere_slower_than_reno_would_be() {
     let mut flow = cubic(|_| {});

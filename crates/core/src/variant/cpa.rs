@@ -159,7 +159,7 @@ impl Part for Cpa {
         *self = Self { p, period_us, min_rtt_us: u64::MAX, ..Self::BLANK };
     }
 
-    /// Averages only the rates of a full pipe: while the rate doubles, the average is far below the last one, and growth would stall.
+    /// Averages only the rates of a full pipe. While the rate doubles, the average is far below the last one, and growth would stall.
     fn on_rate(&mut self, new: &NewRate<'_>) {
         if !new.pipe_full || new.ack.rs.is_app_limited {
             return;

@@ -70,7 +70,7 @@ impl Reservoir {
         self.len = 0;
     }
 
-    /// Drops the samples for which `drops` is 1, given their round and their age rank, 0 for the oldest; `renumbered` is the new
+    /// Drops the samples for which `drops` is 1, given their round and their age rank, 0 for the oldest. `renumbered` is the new
     /// rank of the others. Without a branch: BPF's verifier would follow each outcome of each of them, and derives the place to
     /// which a sample may move from the sum of those kept.
     fn retain(&mut self, drops: impl Fn(u8, u8) -> u64, renumbered: impl Fn(u8) -> u8) {

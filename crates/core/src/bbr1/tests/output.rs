@@ -12,7 +12,7 @@ fn the_gains_are_the_kernels_integers() {
     assert_eq!((p.pacing_gain_up, p.pacing_gain_down, p.cwnd_gain), (256 * 5 / 4, 256 * 3 / 4, 512));
 }
 
-/// Worked by hand: ((bw·1448·gain) >> 8) · 990000 >> 24, with bw = 16777 for a packet a millisecond.
+/// Computed by hand: ((bw·1448·gain) >> 8) · 990000 >> 24, with bw = 16777 for a packet per millisecond.
 #[test]
 fn bandwidth_becomes_bytes_a_second_in_the_kernels_order_of_rounding() {
     let d = Driver::new();

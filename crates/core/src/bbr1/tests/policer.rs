@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// `rounds` rounds of `per_round` deliveries with `lost` losses in the last one; a round lasts 40 ms.
+/// Runs `rounds` rounds of 40 ms with `per_round` deliveries each, and `lost` losses in the last one.
 fn interval(d: &mut Driver, rounds: u32, per_round: u64, lost: u64) {
     for round in 0..rounds {
         d.delivered += per_round - 1;
@@ -55,7 +55,7 @@ fn intervals_that_differ_by_more_than_an_eighth_are_no_policer() {
 fn intervals_that_differ_by_4_kbit_are_consistent_whatever_their_ratio() {
     let mut d = Driver::cruising(0);
     let ack = d.bare();
-    // A unit of bandwidth is 85.4 bytes a second once the margin is off: five are 427, six 512.
+    // A unit of bandwidth is 85.4 bytes per second after subtraction of the margin: five are 427, six 512.
     d.bbr.lt_bw_interval_done(11, &ack);
     d.bbr.lt_bw_interval_done(17, &ack);
     assert!(!d.bbr.lt.in_use());

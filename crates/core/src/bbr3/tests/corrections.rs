@@ -57,7 +57,7 @@ fn without_selective_acks_a_loss_in_recovery_does_not_end_startup_in_linux() {
     assert!(!d.bbr.full_pipe.reached);
 }
 
-/// A window of 50 packets that is full before the ACK of one: 49 are in flight after it, and that is all a host reports.
+/// A window of 50 packets that is full before the ACK of one packet. 49 are in flight after it, the only count that a host reports.
 // spec: #probebw-algorithm-details IsTimeToGoDown; google/bbr v3 bbr_update_cycle_phase takes rs->prior_in_flight
 #[test]
 fn a_probe_stops_as_a_precaution_by_what_was_in_flight_before_the_ack() {

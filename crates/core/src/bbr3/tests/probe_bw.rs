@@ -83,8 +83,8 @@ fn probes_come_no_rarer_than_every_63_rounds() {
     assert_eq!(d.state(), State::ProbeBwRefill);
 }
 
-/// Pitfall: a path of a packet, or one whose queue makes a round longer than the wait, probes again before the samples of
-/// the last probe are in. A maximum that only the end of that round renews is then kept forever.
+/// Pitfall: on a path of one packet, or with rounds longer than the wait, a flow probes again before the samples of the
+/// last probe are in. A maximum that only the end of that round renews is then kept forever.
 #[test]
 fn a_cycle_that_is_over_before_its_round_still_ages_the_maximum() {
     let mut d = Driver::in_state(Phase::ProbeBwDown);

@@ -11,7 +11,7 @@ fn with(edit: impl FnOnce(&mut CpaParams)) -> Driver<Cpa> {
     d
 }
 
-/// Feeds `n` ACKs a millisecond apart with an RTT of `rtt_us`, within a round.
+/// Feeds `n` ACKs, one per millisecond, with an RTT of `rtt_us`, within a round.
 fn acks(d: &mut Driver<Cpa>, n: u32, rtt_us: u64) {
     d.rtt_us = rtt_us;
     for _ in 0..n {
