@@ -2,8 +2,8 @@
 #![warn(missing_docs)]
 //! The physics of bbrlab: a path, a model of Linux TCP at both ends, and virtual time. Values in, values out.
 //!
-//! [`scenario`] reads what a user writes, [`setup`] is what it means, [`engine`] plays it, by a [`script`] or without, over [`link`] and [`tcp`],
-//! [`record`] holds what came out.
+//! [`scenario`] parses the user's input, [`setup`] is its resolved form, and [`engine`] runs it over [`link`] and [`tcp`],
+//! optionally driven by a [`script`]. [`record`] holds the results.
 
 pub mod agenda;
 pub mod engine;

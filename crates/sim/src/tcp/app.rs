@@ -1,39 +1,39 @@
-//! The application above a flow: when it writes, and how much.
+//! The application above a flow: the times and sizes of its writes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
 
 use crate::setup::Traffic;
 
-/// A writer. Bytes are counted from the start of the connection.
+/// A writing application. Bytes are counted from the start of the connection.
 #[derive(Clone, Debug)]
 pub struct App {
     traffic: Traffic,
-    /// Bytes written so far; `u64::MAX` while it never ends.
+    /// Bytes written so far; `u64::MAX` for a writer without end.
     pub written: u64,
-    /// When it acts next.
+    /// Time of its next action.
     pub next: Time,
     stop: Time,
     busy: bool,
     started: Time,
     ticks: u64,
-    /// Objects of a list that were asked for.
+    /// Objects of a list requested so far.
     asked: usize,
-    /// What had been written before this kind of traffic began.
+    /// Bytes written before the present kind of traffic began.
     base: u64,
 }
 
-/// The response that the client waits for.
+/// A response that the client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Bytes of the connection up to its end.
+    /// Its end, in bytes of the connection.
     pub end: u64,
-    /// From its arrival to the next request; `None` if it is the last one.
+    /// Time from its arrival to the next request; `None` for the last one.
     pub pause: Option<Span>,
 }
 
 impl App {
-    /// An application that begins to write at `now`.
+    /// Creates an application that begins to write at `now`.
     pub fn new(traffic: Traffic, now: Time, stop: Option<Time>) -> Self {
         let stop = stop.unwrap_or(Time::NEVER);
         let (written, next) = match &traffic {
@@ -44,15 +44,15 @@ impl App {
             Traffic::RequestResponse { size, .. } => (*size, stop),
             Traffic::Objects(objects) => (objects.first().map_or(0, |object| object.size), stop),
         };
-        // Stopped before it could write: nothing is there to send.
+        // Stopped before its first write, so there is nothing to send.
         let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
         Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1, base: 0 }
     }
 
-    /// Its moment has come; `sent` bytes have left the socket so far. True if it wrote something new.
+    /// Performs the action that is due; `sent` bytes have left the socket so far. Returns true if it wrote new data.
     pub fn on_time(&mut self, now: Time, sent: u64) -> bool {
         if now >= self.stop {
-            // What is in the socket still goes out; a writer without end leaves nothing there.
+            // Data in the socket is still sent; a writer without end leaves none there.
             self.written = if self.written == u64::MAX { sent } else { self.written };
             self.next = Time::NEVER;
             return false;
@@ -66,7 +66,7 @@ impl App {
             }
             Traffic::Rate { rate, tick, unit } => {
                 self.ticks += 1;
-                // From the start each time, so that no rounding accumulates.
+                // Computed from the start each time, so that rounding does not accumulate.
                 let elapsed = Span::nanos(tick.as_nanos().saturating_mul(self.ticks));
                 self.written = self.base.saturating_add(whole(rate.bytes_in(elapsed), *unit));
                 self.next = (self.started + elapsed).min(self.stop);
@@ -91,24 +91,24 @@ impl App {
         }
     }
 
-    /// From now on it writes otherwise; `sent` bytes have left the socket, and what waits in it is forgotten.
+    /// Switches to other traffic; `sent` bytes have left the socket, and the data waiting in it is dropped.
     pub fn change(&mut self, now: Time, traffic: Traffic, sent: u64) {
         let changed = Self::new(traffic, now, (self.stop != Time::NEVER).then_some(self.stop));
         *self = Self { written: changed.written.saturating_add(sent), base: sent, ..changed };
     }
 
-    /// The client has the whole response, and its next request will be here at `at`.
+    /// Schedules the client's next request for `at`, after it received the whole response.
     pub fn request_at(&mut self, at: Time) {
         self.next = if at < self.stop { at } else { Time::NEVER };
     }
 
-    /// Something it writes has an end that its reader waits for: then there is a [`Self::total`] or an [`Self::exchange`].
+    /// True if a reader waits for the end of its data, which then is a [`Self::total`] or an [`Self::exchange`].
     #[inline]
     pub const fn is_finite(&self) -> bool {
         matches!(self.traffic, Traffic::Size(_) | Traffic::RequestResponse { .. } | Traffic::Objects(_))
     }
 
-    /// The flow ends once this many bytes have arrived, if it ends at all.
+    /// Bytes after whose arrival the flow ends, if it ends at all.
     pub fn total(&self) -> Option<u64> {
         match self.traffic {
             Traffic::Size(bytes) => Some(bytes),
@@ -116,8 +116,8 @@ impl App {
         }
     }
 
-    /// The response that the client waits for, where it asks. Nothing is written before it has arrived, so its end is
-    /// that of what was written.
+    /// Response that the client waits for, with request traffic. Nothing is written before it has arrived, so it ends at the
+    /// last byte written.
     pub fn exchange(&self) -> Option<Exchange> {
         let pause = match &self.traffic {
             Traffic::RequestResponse { think, .. } => Some(*think),
@@ -127,13 +127,13 @@ impl App {
         Some(Exchange { end: self.written, pause })
     }
 
-    /// When it stops writing.
+    /// Time at which it stops writing.
     pub const fn stop(&self) -> Time {
         self.stop
     }
 }
 
-/// Without what does not fill a unit.
+/// Rounds down to a whole number of units.
 fn whole(bytes: u64, unit: u32) -> u64 {
     bytes - bytes % u64::from(unit)
 }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_writer_of_whole_packets_leaves_no_short_one() {
-        // 12 packets in a tick and a fraction of a byte, as rounding up to whole nanoseconds leaves it.
+        // 12 packets in a tick and a fraction of a byte, which rounding up to whole nanoseconds leaves.
         let tick = Span::nanos(1_248_001);
         let mut app =
             App::new(Traffic::Rate { rate: Rate::bits_per_sec(5_000_000_000), tick, unit: 65_000 }, Time::ZERO, None);

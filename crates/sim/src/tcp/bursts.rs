@@ -1,4 +1,4 @@
-//! How large a burst is, where the super-packets of the socket's queue end, and when a burst waits to grow.
+//! Burst sizes, super-packet boundaries in the socket's queue, and the deferral of small bursts.
 //! Spec: Linux 6.12 `tcp_output.c`, `tcp.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -6,18 +6,18 @@ use bbrlab_core::{CaState, Span, Time};
 
 use super::sender::Sender;
 
-/// What TSO adds to a burst on short paths: this much, halved for each 2^9 µs of RTT. Source: Linux `tcp_tso_rtt_log` = 9.
+/// TSO's addition to a burst on short paths, halved for each 2^9 µs of RTT. Source: Linux `tcp_tso_rtt_log` = 9.
 const TSO_RTT_LOG: u32 = 9;
-/// A burst waits for an ACK to make it larger only if that is expected within this. Source: Linux `tcp_tso_should_defer`.
+/// Longest expected wait for an ACK for which a burst is deferred. Source: Linux `tcp_tso_should_defer`.
 const DEFER_MAX: Span = Span::millis(1);
-/// Above this the deferral gives up waiting for more window. Source: Linux `tcp_tso_win_divisor`.
+/// Fraction of the window above which a burst is no longer deferred. Source: Linux `tcp_tso_win_divisor`.
 const TSO_WIN_DIVISOR: u32 = 3;
-/// An application with much to send fills a socket buffer of so many bytes at once.
+/// Socket buffer that an application with much to send fills at once, bytes.
 const SEND_BUFFER: u64 = 4 << 20;
-/// What a super-packet takes there beyond its payload. Source: Linux `sk_buff` (256), `SKB_SMALL_HEAD_CACHE_SIZE` (704).
+/// Buffer use of a super-packet beyond its payload. Source: Linux `sk_buff` (256), `SKB_SMALL_HEAD_CACHE_SIZE` (704).
 const SKB_OVERHEAD: u64 = 960;
-/// The super-packets that it is cut into are no larger than half of the largest window seen, which at the start is that
-/// of the SYN's answer, without scale. Source: Linux `tcp_bound_to_half_wnd`.
+/// Window of the SYN-ACK, without scale. A super-packet is limited to half of the largest window seen, which initially is this
+/// one. Source: Linux `tcp_bound_to_half_wnd`.
 const FIRST_WINDOW: u64 = 65_535;
 
 impl Sender {
@@ -34,22 +34,22 @@ impl Sender {
         bytes.min(self.tso_max)
     }
 
-    /// Bytes in about a millisecond at the algorithm's rate; 0 without one, so that bursts are the smallest.
+    /// Bytes in about a millisecond at the algorithm's rate. Without a rate this is 0, so bursts are the smallest.
     pub(super) fn bytes_a_millisecond(&self) -> u64 {
         self.cc.pacing_rate().map_or(0, |rate| rate.as_bytes_per_sec() >> 10)
     }
 
-    /// Segments of one burst.
+    /// Segments per burst.
     pub(super) fn burst_segments(&self) -> u32 {
         let bytes = self.burst_bytes();
         let mss = u64::from(self.mss);
         let floor = self.cc.min_tso_segs();
-        // Slow flows make the smallest burst; that spares them the division.
+        // Slow flows make the smallest burst and skip the division.
         let segments = if bytes < 2 * mss { 1 } else { (bytes / mss) as u32 };
         segments.max(floor).min((self.tso_max / mss).max(1) as u32)
     }
 
-    /// The application's first write, after what could leave has left: until then the last super-packet was filled up.
+    /// Models the application's first write once the allowed data has left; until then the last super-packet was extended.
     // spec: Linux tcp_sendmsg_locked
     pub(super) fn fill_socket(&mut self) {
         let mss = u64::from(self.mss);
@@ -58,13 +58,13 @@ impl Sender {
         let bursts = (self.next_bytes / mss).div_ceil(u64::from(half));
         let room = SEND_BUFFER.saturating_sub(self.next_bytes + bursts * SKB_OVERHEAD);
         let fitting = room.div_ceil(size.max(mss) + SKB_OVERHEAD);
-        // The last one is filled up when the application goes on.
+        // The last one is extended when the application continues.
         self.wide_from = self.next_bytes + fitting.saturating_sub(1) * size.max(mss);
         self.super_end = self.next_bytes;
         self.super_end += self.super_bytes();
     }
 
-    /// Size of the super-packets of which the socket's queue is made.
+    /// Size of the super-packets in the socket's queue.
     // spec: Linux tcp_xmit_size_goal
     pub(super) fn super_bytes(&self) -> u64 {
         let largest = if self.super_end < self.wide_from { FIRST_WINDOW } else { self.window.max(FIRST_WINDOW) };
@@ -72,14 +72,14 @@ impl Sender {
         ((largest / 2).min(self.tso_max) / mss).max(1) * mss
     }
 
-    /// Whether waiting a little would make a larger burst.
+    /// True if a short wait would make the burst larger.
     // spec: Linux tcp_tso_should_defer
     #[inline(never)]
     pub(super) fn should_defer(&self, now: Time, cwnd: u32, in_flight: u32, burst: u32, limited: &mut bool) -> bool {
         if self.cc.ca_state() >= CaState::Recovery {
             return false;
         }
-        // The pacer would have let it go more than a millisecond ago: do not add delay.
+        // The pacer would have released it more than a millisecond ago, so no delay is added.
         if now.since(self.wstamp) > Span::millis(1) {
             return false;
         }
@@ -89,7 +89,7 @@ impl Sender {
         if room >= burst && window_room >= u64::from(burst) * u64::from(self.mss) {
             return false;
         }
-        // What is left of a super-packet can go, and nothing will be added to it.
+        // The rest of a super-packet can leave, and nothing will be added to it.
         if self.super_end < self.app.written && self.super_end - self.next_bytes <= room_bytes {
             return false;
         }
@@ -97,7 +97,7 @@ impl Sender {
         if room_bytes >= share || self.board.packets_out() == 0 {
             return false;
         }
-        // The next ACK is not expected soon.
+        // No deferral if the next ACK is not expected soon.
         let head = self.board.peek(self.board.una).token.send_time();
         let srtt = self.cc.rtt().smoothed_exactly().unwrap_or(Span::ZERO);
         let soon = Span::nanos(srtt.as_nanos() / 2).min(DEFER_MAX);
@@ -118,7 +118,7 @@ mod tests {
 
     const MSS: u64 = 1448;
 
-    /// A CUBIC sender right after its handshake over 100 ms; what it sent then.
+    /// A CUBIC sender just after its handshake over 100 ms, and the segments sent so far.
     fn sender() -> (Sender, Vec<Segment>) {
         let setup = FlowSetup::bulk("cubic".to_owned(), AlgorithmConfig::named("cubic").unwrap());
         let mut sender = Sender::new(0, &setup, 1);
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_socket_holds_super_packets_of_22_segments_first_and_of_45_later() {
         let (mut sender, out) = sender();
-        // The handshake's last ACK, and ten segments.
+        // The handshake's last ACK and ten segments.
         assert_eq!((out.len(), sender.super_end), (1 + 10, (10 + 22) * MSS));
         sender.window = 1 << 20;
         let end_after = |sender: &mut Sender, segments: u64| {
@@ -140,7 +140,7 @@ mod tests {
             sender.super_end += sender.super_bytes();
             sender.super_end / MSS
         };
-        // 4 MiB hold 128 of the small ones, of which the last grows.
+        // 4 MiB hold 128 of the small ones, and the last of them grows.
         let ends: Vec<u64> = [2_782, 2_804, 2_849].map(|from| end_after(&mut sender, from)).to_vec();
         assert_eq!(ends, [2_804, 2_849, 2_894]);
     }
@@ -162,7 +162,7 @@ mod tests {
         Time::ZERO + Span::millis(ms)
     }
 
-    /// What Linux's `tcp_nagle_check` does to an application that writes 2,000 bytes at a time.
+    /// Linux's `tcp_nagle_check` with an application that writes 2,000 bytes at a time.
     #[test]
     fn a_short_segment_waits_while_another_one_is_outstanding() {
         let mut setup = FlowSetup::bulk("cubic", AlgorithmConfig::named("cubic").unwrap());

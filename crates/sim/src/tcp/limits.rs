@@ -1,4 +1,4 @@
-//! What limits the sender: the application, or the window; and an application that changes its mind.
+//! Limits of the sender: the application or the window, and changes of the application's traffic.
 //! Spec: Linux 6.12 `tcp_rate.c`, `tcp_output.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -9,12 +9,12 @@ use super::sender::Sender;
 use crate::setup::Traffic;
 
 impl Sender {
-    /// Payload bytes of a full segment.
+    /// Payload of a full segment, bytes.
     pub const fn mss(&self) -> u32 {
         self.mss
     }
 
-    /// The application writes otherwise from now on.
+    /// Switches the application to other traffic.
     pub fn change_traffic(&mut self, now: Time, traffic: Traffic, out: &mut Vec<Segment>) {
         self.check_app_limited();
         self.app.change(now, traffic, self.next_bytes);
@@ -23,7 +23,7 @@ impl Sender {
         }
     }
 
-    /// The application is about to write into a socket that has run dry: what is in flight measures the application.
+    /// Checks whether the application is about to write into an empty socket, in which case the data in flight measures the application.
     // spec: Linux tcp_rate_check_app_limited
     pub(super) fn check_app_limited(&mut self) {
         let unsent = self.app.written.saturating_sub(self.next_bytes);
@@ -37,7 +37,7 @@ impl Sender {
         }
     }
 
-    /// The same at the beginning of an ACK or a timer, for algorithms that ask for it.
+    /// Runs the same check at the start of an ACK or a timer, for algorithms that require it.
     // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases
     pub(super) fn check_app_limited_broadly(&mut self) {
         if self.established && self.cc.wants_app_limited_checks() && self.app.written == self.next_bytes {
@@ -45,7 +45,7 @@ impl Sender {
         }
     }
 
-    /// Keeps whether the window was the limit in the last round.
+    /// Records whether the window was the limit in the last round.
     // spec: Linux tcp_cwnd_validate
     pub(super) fn validate_cwnd(&mut self, now: Time, sent: u32, cwnd_limited: bool) {
         let packets_out = self.board.packets_out();

@@ -1,5 +1,4 @@
-//! A model of Linux TCP, complete enough that congestion control behaves over it as in the kernel.
-//! Both ends are sans-IO.
+//! A model of Linux TCP, complete enough for congestion control to behave over it as in the kernel. Both ends are sans-IO.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod app;

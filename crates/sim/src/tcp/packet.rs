@@ -1,4 +1,4 @@
-//! What travels: segments one way, ACKs the other, as small plain values.
+//! Packets as small plain values: data segments in one direction, ACKs in the other.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
@@ -6,9 +6,9 @@ use bbrlab_core::Time;
 use crate::link::LinkPacket;
 use crate::path::PathPacket;
 
-/// IPv4 (20), TCP with timestamps (32) and Ethernet (14) around each payload: 1448 bytes become 1514.
+/// Headers around each payload: IPv4 (20), TCP with timestamps (32) and Ethernet (14), so 1448 bytes become 1514.
 pub const HEADER_BYTES: u32 = 66;
-/// A SYN: IPv4, TCP with its options (40), Ethernet.
+/// Wire size of a SYN: IPv4, TCP with its options (40), Ethernet.
 const SYN_BYTES: u32 = 74;
 
 /// Marks on a segment.
@@ -23,26 +23,26 @@ pub mod mark {
     pub const CWR: u8 = 8;
     /// A retransmission.
     pub const RETRANSMIT: u8 = 16;
-    /// The third packet of the handshake: an acknowledgement alone.
+    /// Third packet of the handshake: an ACK without data.
     pub const BARE: u8 = 32;
-    /// TCP's PSH: the end of a super-packet of several segments, or of all that was written (Linux `__tcp_transmit_skb`).
+    /// TCP's PSH: the end of a super-packet of several segments, or of all data written (Linux `__tcp_transmit_skb`).
     pub const PUSH: u8 = 64;
-    /// What carries no payload.
+    /// Marks of a segment without payload.
     pub const NO_DATA: u8 = SYN | BARE;
 }
 
 /// One segment on its way to the receiver. Sequence numbers count segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Its number.
+    /// Sequence number.
     pub seq: u64,
-    /// When it was sent (its timestamp option, in nanoseconds).
+    /// Send time (the timestamp option, in nanoseconds).
     pub sent: Time,
-    /// Whose it is.
+    /// Index of the flow.
     pub flow: u32,
     /// Payload bytes.
     pub len: u16,
-    /// The next link that it meets.
+    /// Next link on its path.
     pub hop: u8,
     /// Marks, from [`mark`].
     pub marks: u8,
@@ -51,7 +51,7 @@ pub struct Segment {
 impl LinkPacket for Segment {
     #[inline]
     fn wire_bytes(&self) -> u32 {
-        // Without a branch, for it is asked several times a packet.
+        // Without a branch, because this runs several times a packet.
         u32::from(self.len) + HEADER_BYTES + u32::from(self.marks & mark::SYN) * (SYN_BYTES - HEADER_BYTES)
     }
 
@@ -96,38 +96,38 @@ impl PathPacket for Segment {
 /// SACK blocks beside a timestamp option. Source: RFC 2018 §3.
 pub const SACK_BLOCKS: usize = 3;
 
-/// One ACK on its way back.
+/// One ACK on its way to the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckPacket {
     /// Everything before this segment has arrived.
     pub una: u64,
     /// Selectively acknowledged ranges, newest first, as offsets from `una`; an empty range ends the list.
     pub sack: [(u32, u32); SACK_BLOCKS],
-    /// A segment that arrived twice (RFC 2883).
+    /// Duplicate segment reported by DSACK (RFC 2883).
     pub dsack: Option<u64>,
-    /// Echoed timestamp: when the segment was sent that last advanced the left edge.
+    /// Echoed timestamp: send time of the segment that last advanced the left edge.
     pub ts_echo: Time,
     /// Receive window, bytes from `una`.
     pub window: u64,
-    /// Segments that this ACK is the first to report, for aggregation by bytes.
+    /// Segments first reported by this ACK, for aggregation by bytes.
     pub fresh: u32,
-    /// Whose it is; who sends it over a path writes it down.
+    /// Index of the flow, set by the code that puts the ACK on a path.
     pub flow: u32,
-    /// RFC 3168 echo.
+    /// RFC 3168 ECN echo.
     pub ece: bool,
-    /// Answers a SYN.
+    /// True if this answers a SYN.
     pub syn: bool,
 }
 
 impl AckPacket {
-    /// What counts where a path holds ACKs by volume: the bytes that it is the first to report. A SYN's answer is not held.
+    /// Bytes first reported by this ACK, which is its size where a path holds ACKs by volume. A SYN-ACK is not held.
     #[inline]
     pub const fn held_bytes(&self, mss: u64) -> Option<u64> {
         if self.syn { None } else { Some(self.fresh as u64 * mss) }
     }
 }
 
-/// ACKs meet no link of their own.
+/// ACKs pass no link of their own, so links never mark them.
 impl LinkPacket for AckPacket {
     fn wire_bytes(&self) -> u32 {
         HEADER_BYTES

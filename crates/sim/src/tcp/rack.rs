@@ -6,11 +6,11 @@ use bbrlab_core::{CaState, Loss, Span, Time, Token};
 use super::scoreboard::Record;
 use super::sender::Sender;
 
-/// Segments SACKed that make a reordering window unnecessary. Source: Linux `tcp_reordering`.
+/// SACKed segments from which no reordering window is needed. Source: Linux `tcp_reordering`.
 const REORDERING: u32 = 3;
 /// Recoveries for which an enlarged reordering window is kept. Source: RFC 8985 `TCP_RACK_RECOVERY_THRESH`.
 const STEPS_PERSIST: u8 = 16;
-/// Largest factor on the reordering window. Source: Linux `reo_wnd_steps` (u8).
+/// Largest multiple of the reordering window. Source: Linux `reo_wnd_steps` (u8).
 const STEPS_MAX: u64 = 255;
 
 /// RACK's state.
@@ -20,11 +20,11 @@ pub struct Rack {
     sent_us: u64,
     seq: u64,
     rtt_us: u64,
-    /// Something was delivered since loss detection last ran dry.
+    /// True if a segment was delivered since loss detection last found nothing to do.
     pub advanced: bool,
-    /// Reordering was seen on this connection.
+    /// True once reordering was detected on this connection.
     pub reordering_seen: bool,
-    /// Reordering extent in segments, as Linux's `tp->reordering`.
+    /// Reordering extent in segments, as in Linux's `tp->reordering`.
     pub reordering: u32,
     steps: u64,
     persist: u8,
@@ -50,11 +50,11 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// A transmission was delivered.
+    /// Records the delivery of a transmission.
     // spec: Linux tcp_rack_advance
     pub fn advance(&mut self, now: Time, sent_us: u64, seq: u64, is_retransmit: bool, min_rtt_us: u64) {
         let rtt_us = now.as_micros().saturating_sub(sent_us);
-        // Too early for an answer to the retransmission: the original was delivered.
+        // Too early to answer the retransmission, so the original was delivered.
         if is_retransmit && rtt_us < min_rtt_us {
             return;
         }
@@ -66,18 +66,18 @@ impl Rack {
         }
     }
 
-    /// A duplicate report says that a retransmission was not needed: wait longer for reordered segments.
+    /// Handles a DSACK, which shows an unnecessary retransmission, by allowing more time for reordering.
     pub const fn on_dsack(&mut self) {
         self.dsack_seen = true;
     }
 
-    /// Reordering by `extent` segments was seen.
+    /// Records reordering by `extent` segments.
     pub fn on_reordering(&mut self, extent: u64) {
         self.reordering_seen = true;
         self.reordering = self.reordering.max(u32::try_from(extent).unwrap_or(u32::MAX).min(300));
     }
 
-    /// Whether [`Self::update_window`] would change anything.
+    /// True if [`Self::update_window`] would change anything.
     pub const fn is_window_due(&self) -> bool {
         self.dsack_seen || self.persist == 0 && self.steps > 1
     }
@@ -98,29 +98,29 @@ impl Rack {
         }
     }
 
-    /// DSACKs showed that a whole recovery was a mistake: the window stays as it is for one more.
+    /// Keeps the reordering window for one more recovery, after DSACKs showed that this one was spurious.
     pub const fn on_dsack_undo(&mut self) {
         self.persist = if self.persist < STEPS_PERSIST { self.persist + 1 } else { STEPS_PERSIST };
     }
 
-    /// A recovery ended, and was needed.
+    /// Records the end of a recovery that was needed.
     pub const fn on_recovery_end(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }
 }
 
-/// What loss detection finds at the head of the log.
+/// Result of loss detection at the head of the log.
 #[derive(Clone, Copy, Debug)]
 enum Suspect {
-    /// Nothing that left before what was delivered.
+    /// No transmission older than the newest delivered one.
     None,
-    /// A transmission of this moment (µs), which still has time.
+    /// A transmission sent at this time (µs) whose wait is not over.
     Waits(u64),
-    /// This segment.
+    /// A lost segment.
     Lost(u64),
 }
 
-/// Segments marked lost one after the other: neighbours that left as one super-packet.
+/// A run of segments marked lost: neighbours that left in one super-packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LostRun {
     first: u64,
@@ -129,7 +129,7 @@ pub(super) struct LostRun {
     bytes: u32,
     burst: Token,
     token: Token,
-    /// Segments of this and the runs before it.
+    /// Segments of this run and of earlier runs.
     pub(super) all: u64,
 }
 
@@ -145,7 +145,7 @@ impl Sender {
         ((self.min_rtt_us.min(srtt_us.max(1)) >> 2) * self.rack.steps).min(srtt_us)
     }
 
-    /// Marks what was sent long enough before a delivered segment. Returns how many were marked, and how long to wait for more.
+    /// Marks segments lost that left long enough before a delivered one. Returns their number, and the wait until the next check.
     // spec: Linux tcp_rack_detect_loss
     pub(super) fn detect_loss(&mut self, now: Time, by_timer: bool) -> (u64, Option<Span>) {
         let patience = self.rack.rtt_us + self.reordering_window_us();
@@ -167,7 +167,7 @@ impl Sender {
         }
     }
 
-    /// The oldest transmission that is still in flight, if it left before the newest delivered one; one that is lost is taken off the log.
+    /// Oldest transmission in flight, if it left before the newest delivered one. A lost one is removed from the log.
     #[inline]
     fn next_suspect(&mut self, patience: u64, now_us: u64) -> Suspect {
         while let Some(&(seq, sent_us)) = self.board.sent_log.front() {
@@ -186,7 +186,8 @@ impl Sender {
         Suspect::None
     }
 
-    /// Marks one segment lost. What is left of a super-packet is reported to the controller as one, by [`Self::tell_lost`], which ends a series.
+    /// Marks one segment lost. The controller receives the lost rest of a super-packet as one report, through
+    /// [`Self::tell_lost`], which ends a run.
     // spec: Linux tcp_mark_skb_lost
     pub(super) fn lose(&mut self, now: Time, seq: u64, by_timer: bool, run: &mut LostRun) {
         if self.cc.hears_losses() {
@@ -212,7 +213,7 @@ impl Sender {
         self.stats.first_loss.get_or_insert(now);
     }
 
-    /// Tells the controller of a run of lost segments.
+    /// Reports a run of lost segments to the controller.
     pub(super) fn tell_lost(&mut self, now: Time, by_timer: bool, run: &LostRun) {
         if run.packets > 0 {
             let loss = Loss::run(&run.token, run.first, run.packets, run.bytes);
@@ -220,14 +221,14 @@ impl Sender {
         }
     }
 
-    /// The token of a segment that the rest of its super-packet has been cut off.
+    /// Token of a segment after the rest of its super-packet has been split off.
     // spec: Linux tcp_fragment; google/bbr v3 keeps its count of what was in flight right
     pub(super) fn part_of_burst(&self, record: &Record) -> Token {
         let rest = u32::from(record.rest);
         self.cc.part_of_burst(&record.token, rest, rest * self.mss)
     }
 
-    /// Until the last transmission before the newest delivered one counts as lost, µs.
+    /// Time until the last transmission before the newest delivered one counts as lost, µs.
     fn longest_wait(&self, first_us: u64, patience: u64, now_us: u64) -> u64 {
         let log = &self.board.sent_log;
         let end = log.partition_point(|&(seq, sent)| (sent, seq) < (self.rack.sent_us, self.rack.seq));
@@ -236,7 +237,7 @@ impl Sender {
         (sent_us + patience).saturating_sub(now_us)
     }
 
-    /// RACK's whole wait for a segment that was sent at `sent_us`: over at `now`?
+    /// True if RACK's full wait for a segment sent at `sent_us` is not over at `now`.
     // spec: Linux tcp_rack_skb_timeout
     pub(super) fn is_recent(&self, sent_us: u64, now: Time) -> bool {
         sent_us + self.rack.rtt_us > now.as_micros()

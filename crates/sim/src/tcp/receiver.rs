@@ -11,53 +11,53 @@ use super::timers::{TICK, fires_at};
 use super::undo::stamp;
 use crate::setup::{AckEvery, HostSetup, Rwnd};
 
-/// ACKs sent at once after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
+/// ACKs sent immediately after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
-/// ACKs sent at once at the beginning, where the first segment also makes the window grow. Source: Linux `tcp_grow_window`.
+/// ACKs sent immediately at the start, where the first segment also makes the window grow. Source: Linux `tcp_grow_window`.
 const QUICK_ACKS_FIRST: u32 = QUICK_ACKS | 1;
 /// Duplicate ACKs sent before compression begins. Source: Linux `TCP_FASTRETRANS_THRESH`.
 const DUP_ACKS_UNCOMPRESSED: u32 = 3;
-/// Most ACKs that compression holds back. Source: Linux `tcp_comp_sack_nr`.
+/// Maximum number of ACKs held back by compression. Source: Linux `tcp_comp_sack_nr`.
 const COMPRESSED_MAX: u32 = 44;
-/// Longest that compression holds an ACK back. Source: Linux `tcp_comp_sack_delay_ns`.
+/// Longest time for which compression holds an ACK. Source: Linux `tcp_comp_sack_delay_ns`.
 const COMPRESSION_MAX: Span = Span::millis(1);
-/// What the kernel may add to that, and does where nothing else wakes it. Source: Linux `tcp_comp_sack_slack_ns`.
+/// Slack that the kernel may add, and does add unless another event wakes it. Source: Linux `tcp_comp_sack_slack_ns`.
 const COMPRESSION_SLACK: Span = Span::micros(100);
-/// Blocks on which a compressed ACK may rely: beyond them one goes out first. Source: Linux `TCP_SACK_BLOCKS_EXPECTED`.
+/// Blocks that a compressed ACK can still report; beyond them an ACK is sent first. Source: Linux `TCP_SACK_BLOCKS_EXPECTED`.
 const SACK_BLOCKS_EXPECTED: usize = 2;
-/// First receive window under autotuning. Source: Linux `tcp_rmem[1]` / 2.
+/// Initial receive window under autotuning. Source: Linux `tcp_rmem[1]` / 2.
 const RWND_INITIAL: u64 = 65_535;
 
-/// The receiving end of one flow.
+/// Receiving end of a flow.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     /// Next segment expected in order.
     pub next: u64,
     /// Ranges that arrived out of order, sorted and disjoint.
     ranges: VecDeque<(u64, u64)>,
-    /// Some of them, most recently touched first, for SACK blocks.
+    /// The ranges touched most recently, newest first, for SACK blocks.
     recent: [(u64, u64); SACK_BLOCKS + 1],
     recent_len: usize,
     /// Unique payload bytes that arrived.
     pub bytes: u64,
     /// Wire bytes that arrived, duplicates included.
     pub wire_bytes: u64,
-    /// Segments that arrived though they had arrived before.
+    /// Segments that arrived more than once.
     pub duplicates: u64,
     /// In-order payload bytes.
     pub in_order_bytes: u64,
     mss: u64,
     unacked_bytes: u64,
-    /// Its application takes what is there at once, whatever it is.
+    /// True if the application reads all available data immediately.
     is_prompt: bool,
     quick: u32,
     delayed_ack: Span,
-    /// Instead of Linux's rules: how often it acknowledges.
+    /// Acknowledgement frequency, in place of Linux's rules.
     rule: Option<AckEvery>,
     /// One past the highest segment that arrived.
     highest: u64,
     ack_at: Time,
-    /// When the kernel's timer for delayed ACKs fires, which an ACK that leaves before does not stop.
+    /// Expiry of the kernel's delayed-ACK timer, which an earlier ACK does not stop.
     delack_fires_at: Time,
     compress_at: Time,
     compressed: u32,
@@ -68,18 +68,18 @@ pub struct Receiver {
     gro_at: Time,
     gro_wants: Want,
     ts_recent: Time,
-    /// What the last ACK said is expected next. Source: Linux `rcv_wup`.
+    /// Next expected segment in the last ACK. Source: Linux `rcv_wup`.
     acknowledged: u64,
     fresh: u32,
     ecn: bool,
     echo_ce: bool,
     window: Window,
     last_arrival: Time,
-    /// Payload lengths of segments held out of order, where they differ from the MSS: (segment, bytes).
+    /// Payload lengths of out-of-order segments that differ from the MSS: (segment, bytes).
     short: Vec<(u64, u16)>,
 }
 
-/// What an arrival asks for.
+/// ACK required by an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Want {
     Nothing,
@@ -92,12 +92,12 @@ enum Want {
 struct Window {
     kind: Rwnd,
     now: u64,
-    /// Autotuning: in-order bytes and time at the start of the present RTT.
+    /// Autotuning: in-order bytes and time at the start of the current RTT.
     mark: (u64, Time),
 }
 
 impl Receiver {
-    /// A receiver whose handshake measured `srtt`.
+    /// Creates a receiver.
     pub fn new(mss: u32, rwnd: Rwnd, is_prompt: bool, host: &HostSetup) -> Self {
         let now = match rwnd {
             Rwnd::Unlimited => u64::MAX,
@@ -141,18 +141,18 @@ impl Receiver {
         }
     }
 
-    /// When its timer fires next.
+    /// Expiry of its next timer.
     pub fn next_time(&self) -> Time {
         self.ack_at.min(self.compress_at).min(self.gro_at)
     }
 
-    /// The handshake took this long.
+    /// Records the handshake's RTT.
     pub fn on_handshake(&mut self, now: Time, rtt: Span) {
         self.srtt = rtt;
         self.window.mark.1 = now;
     }
 
-    /// A segment arrives; pushes the ACKs that are due now.
+    /// Processes a segment and pushes the ACKs that are due now.
     pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         self.wire_bytes += u64::from(crate::link::LinkPacket::wire_bytes(segment));
         if segment.marks & mark::SYN != 0 {
@@ -164,8 +164,8 @@ impl Receiver {
             return;
         }
         let want = self.note_ecn(segment);
-        // RFC 7323 §5: what is older than the newest timestamp of the left edge is taken for a stranger. A retransmission
-        // that arrives makes strangers of all late segments that were sent before it.
+        // RFC 7323 §5: a segment older than the newest timestamp of the left edge is refused. When a retransmission arrives,
+        // this includes all late segments sent before it.
         // spec: Linux tcp_paws_check, tcp_send_dupack
         if stamp(segment.sent) < stamp(self.ts_recent) {
             self.clear_timers();
@@ -176,7 +176,7 @@ impl Receiver {
             acks.push(self.make_ack(is_old.then_some(segment.seq)));
             return;
         }
-        // RFC 7323 §4.3: only a segment at the edge of what was acknowledged sets the echoed timestamp.
+        // RFC 7323 §4.3: only a segment at the edge of the acknowledged data sets the echoed timestamp.
         if segment.seq <= self.acknowledged {
             self.ts_recent = segment.sent;
         }
@@ -198,7 +198,7 @@ impl Receiver {
             acks.push(self.make_ack(None));
         }
         let taken = self.take(segment, before);
-        // The ACK just sent counts as this segment's too, though it does not report it (`tcp_ack_snd_check`).
+        // The ACK just sent counts for this segment too, though it does not report it (`tcp_ack_snd_check`).
         let want = match self.rule {
             Some(rule) => self.want_by_rule(rule, segment),
             None => want.max(if hides { Want::Nothing } else { taken }),
@@ -214,7 +214,7 @@ impl Receiver {
         self.decide(now, want, acks);
     }
 
-    /// Its timer fires: pushes an ACK if one is due.
+    /// Handles its timer and pushes an ACK if one is due.
     pub fn on_timer(&mut self, now: Time, acks: &mut Vec<AckPacket>) {
         if self.gro_at <= now {
             self.gro_at = Time::NEVER;
@@ -226,7 +226,7 @@ impl Receiver {
         }
     }
 
-    /// Whether this segment would push a block that the compressed ACK has yet to report out of the list.
+    /// True if this segment would push an unreported block of the compressed ACK out of the list.
     // spec: Linux tcp_sack_new_ofo_skb
     fn would_hide_a_block(&self, seq: u64) -> bool {
         if seq == self.next || self.recent_len < SACK_BLOCKS_EXPECTED {
@@ -241,7 +241,7 @@ impl Receiver {
         self.compressed = 0;
     }
 
-    /// RFC 3168: congestion experienced is echoed until the sender says that it has reduced.
+    /// Updates the RFC 3168 echo: CE is echoed until the sender reports a reduction (CWR).
     fn note_ecn(&mut self, segment: &Segment) -> Want {
         if !self.ecn {
             return Want::Nothing;
@@ -257,8 +257,8 @@ impl Receiver {
         Want::Nothing
     }
 
-    /// How many ranges begin at or before a segment, and where the last of them, or what is in order, ends. Most segments come behind
-    /// the last range, or before the first.
+    /// Number of ranges that begin at or before a segment, and the end of the last of them or of the in-order data. Most
+    /// segments lie past the last range, or before the first.
     fn ranges_from(&self, seq: u64) -> (usize, u64) {
         if seq <= self.next {
             return (0, self.next);
@@ -273,7 +273,7 @@ impl Receiver {
         }
     }
 
-    /// Stores a new segment, before which `before` ranges begin, and says how urgent its ACK is.
+    /// Stores a new segment, before which `before` ranges begin. Returns the urgency of its ACK.
     // spec: Linux __tcp_ack_snd_check
     fn take(&mut self, segment: &Segment, before: usize) -> Want {
         self.bytes += u64::from(segment.len);
@@ -296,7 +296,7 @@ impl Receiver {
             self.ranges.pop_front();
             self.absorb(start, end);
         }
-        // An application that empties the socket has what was pushed acknowledged: Linux `tcp_cleanup_rbuf`.
+        // An application that empties the socket triggers an ACK of pushed data: Linux `tcp_cleanup_rbuf`.
         let is_taken = self.is_prompt && (segment.marks & mark::PUSH != 0 || u64::from(segment.len) < self.mss);
         if filled && self.ranges.is_empty() || self.quick > 0 || self.unacked_bytes > self.mss || is_taken {
             Want::Now
@@ -307,8 +307,8 @@ impl Receiver {
         }
     }
 
-    /// An ACK for every so many packets, and at once where packets are missing or come late. A retransmission is a packet like any
-    /// other: QUIC's has a new number.
+    /// Requires an ACK per `rule.packets` packets, and immediately where packets are missing or late. A retransmission counts
+    /// as an ordinary packet, since QUIC gives it a new number.
     // spec: RFC 9000 §13.2.1, §13.2.2
     fn want_by_rule(&mut self, rule: AckEvery, segment: &Segment) -> Want {
         let is_again = segment.marks & mark::RETRANSMIT != 0;
@@ -317,7 +317,7 @@ impl Receiver {
         if is_odd || self.fresh >= rule.packets { Want::Now } else { Want::Delayed }
     }
 
-    /// What waited behind a hole that is filled now is in order.
+    /// Moves the data behind a filled hole to the in-order data.
     fn absorb(&mut self, start: u64, end: u64) {
         self.next = end;
         let mut bytes = (end - start) * self.mss;
@@ -333,7 +333,7 @@ impl Receiver {
         self.forget_recent(start);
     }
 
-    /// The first duplicates go at once, later ones are compressed.
+    /// Sends the first duplicate ACKs immediately and compresses later ones.
     fn want_out_of_order(&mut self) -> Want {
         if self.quick > 0 {
             return Want::Now;
@@ -366,7 +366,7 @@ impl Receiver {
                 if self.compress_at == Time::NEVER {
                     self.compress_at =
                         now + Span::nanos(self.srtt.as_nanos() / 20).min(COMPRESSION_MAX) + COMPRESSION_SLACK;
-                    // That timer, which nobody stops, sends what compression holds: Linux `tcp_delack_timer_handler`.
+                    // That timer is never stopped and sends the compressed ACK: Linux `tcp_delack_timer_handler`.
                     if self.delack_fires_at > now {
                         self.compress_at = self.compress_at.min(self.delack_fires_at);
                     }
@@ -375,7 +375,7 @@ impl Receiver {
         }
     }
 
-    /// The kernel waits for whole ticks; any other delay is not its own, and is kept as it is.
+    /// Expiry of a delayed ACK. The kernel waits for whole ticks; a delay that is no multiple of a tick is kept as it is.
     fn delayed_until(&self, now: Time) -> Time {
         let wait = self.delayed_ack;
         if self.rule.is_none() && wait > Span::ZERO && wait.as_nanos().is_multiple_of(TICK.as_nanos()) {
@@ -398,7 +398,7 @@ impl Receiver {
             ece: self.echo_ce,
             ..AckPacket::default()
         };
-        // A DSACK takes the place of one block.
+        // A DSACK replaces one block.
         let room = SACK_BLOCKS - usize::from(dsack.is_some());
         for (slot, (from, to)) in ack.sack.iter_mut().zip(&self.recent[..self.recent_len.min(room)]) {
             *slot = ((from - self.next) as u32, (to - self.next) as u32);
@@ -406,9 +406,9 @@ impl Receiver {
         ack
     }
 
-    /// Adds a segment to the ranges, joins neighbours, and puts the result first among the recent ones.
+    /// Inserts a segment into the ranges, merges neighbours, and moves the result to the front of the recent ones.
     fn insert(&mut self, seq: u64, at: usize) {
-        // Most come behind the one before them.
+        // Most segments follow the previous one.
         if let Some(last) = self.ranges.back_mut()
             && (last.0, last.1) == (self.recent[0].0, seq)
             && self.recent_len > 0
@@ -462,7 +462,7 @@ impl Receiver {
         self.recent[0] = range;
     }
 
-    /// Linux's dynamic right-sizing: once an RTT, room for twice what arrived in it.
+    /// Applies Linux's dynamic right-sizing: once per RTT, room for twice the data that arrived in it.
     // spec: Linux tcp_rcv_space_adjust
     fn tune_window(&mut self, now: Time) {
         let Rwnd::Auto(limit) = self.window.kind else {

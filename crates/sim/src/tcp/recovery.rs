@@ -1,4 +1,4 @@
-//! What an ACK does to the sender: SACK, cumulative ACK, the congestion states, F-RTO, undo.
+//! ACK processing at the sender: SACK, cumulative ACK, congestion states, F-RTO, undo.
 //! No ACK costs a scan over the window.
 //! Spec: RFC 6675 (scoreboard), RFC 5682 (F-RTO), RFC 4015 (Eifel); Linux 6.12 `tcp_input.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -13,7 +13,7 @@ use super::undo::stamp;
 /// Linux `tcp_reordering`: above it, loss-based windows may grow on any forward progress.
 const REORDERING: u32 = 3;
 
-/// What one ACK turned out to say (Linux's `flag`).
+/// Flags collected from one ACK (`flag` in Linux's `tcp_ack`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// The cumulative ACK advanced.
@@ -22,32 +22,32 @@ struct Seen {
     acked: u32,
     /// Segments newly SACKed.
     sacked: u32,
-    /// A segment that was never retransmitted was delivered.
+    /// A never retransmitted segment was delivered.
     original: bool,
-    /// A segment that was retransmitted was acknowledged in sequence.
+    /// A retransmitted segment was acknowledged in sequence.
     retransmitted: bool,
-    /// A retransmission arrived twice, so the receiver says (DSACK).
+    /// The receiver reported a duplicate retransmission (DSACK).
     dsack: bool,
-    /// The retransmission that did was the tail loss probe's.
+    /// The duplicate was the tail loss probe's.
     dsack_probe: bool,
     ece: bool,
-    /// The first segment in sequence that was sent once and arrived behind later ones.
+    /// First once-sent segment in sequence that arrived after later ones.
     late: Option<u64>,
     /// Send times (µs) of the oldest and newest once-sent segments acknowledged in sequence.
     acked_sent: Option<(u64, u64)>,
-    /// The same for SACKed ones.
+    /// Send times (µs) of the oldest and newest once-sent segments SACKed.
     sacked_sent: Option<(u64, u64)>,
     /// The only segment acknowledged is shorter than the MSS.
     short_only: bool,
-    /// The reordering timer was set, so no other is.
+    /// The reordering timer was set, so no other timer is.
     keep_timer: bool,
-    /// F-RTO: what leaves next is new.
+    /// F-RTO: new data is sent next.
     new_data_first: bool,
 }
 
 impl Sender {
-    /// An ACK arrives. Returns its RTT, of the newest segment that it delivers and that was sent once: what the timestamp option
-    /// gives in its place has a resolution of a millisecond, and is for the estimators only.
+    /// Processes an ACK. Returns the RTT of the newest once-sent segment that it delivers. The timestamp option's substitute
+    /// has a resolution of a millisecond, so only the estimators use it.
     // spec: Linux tcp_ack
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
         self.check_app_limited_broadly();
@@ -55,7 +55,7 @@ impl Sender {
         let mut batch = self.cc.begin_ack(now);
         let prior_in_flight = self.flight();
         let prior_sacked = self.board.sacked_out;
-        // What this ACK itself reports SACKed proves no reordering of what it acknowledges.
+        // This ACK's own SACKs are no evidence that the segments it acknowledges were reordered.
         let prior_highest = self.board.highest_sacked;
         let prior_una = self.board.una;
         if let Some(seq) = ack.dsack {
@@ -111,7 +111,7 @@ impl Sender {
         info.is_unpaced = self.pacing_rate().is_none();
         self.cc.on_ack(open, &info);
         if seen.new_data_first && self.write(now, u32::MAX, out) == 0 {
-            self.frto = false; // nothing may leave that could tell
+            self.frto = false; // nothing may be sent that could decide it
         }
         if !(seen.new_data_first && self.frto) {
             self.pump(now, out);
@@ -119,7 +119,7 @@ impl Sender {
         rtt.filter(|_| seen.sacked_sent.is_some() || seen.acked_sent.is_some() && !seen.retransmitted)
     }
 
-    /// What was SACKed left before the oldest segment's newest transmission: the path still delivers, so that one may too.
+    /// True if a SACKed segment left before the oldest segment's newest transmission: the path still delivers, so that one may arrive too.
     fn sacked_before_head(&self, seen: &Seen) -> bool {
         let Some((first_us, _)) = seen.sacked_sent else {
             return false;
@@ -127,7 +127,7 @@ impl Sender {
         self.board.packets_out() > 0 && self.token(self.board.una).send_us() > first_us
     }
 
-    /// A segment arrived twice. Duplicates made by the network are distinguished from retransmissions by count alone.
+    /// Processes a DSACK. Duplicates made by the network are distinguished from retransmissions by count alone.
     // spec: Linux tcp_check_dsack, tcp_dsack_seen, tcp_sacktag_one
     #[inline(never)] // rare, and the common path should not carry its registers
     fn take_dsack(&mut self, now: Time, seq: u64, seen: &mut Seen) {
@@ -137,7 +137,7 @@ impl Sender {
         }
         seen.dsack = true;
         seen.dsack_probe = self.tlp_high_seq == Some(seq + 1);
-        // Without reordering RACK can't have been too hasty, and a probe is none of its doing.
+        // Without reordering RACK cannot have been too early, and it does not send the probe.
         if self.rack.reordering_seen && !seen.dsack_probe {
             self.rack.on_dsack();
         }
@@ -163,7 +163,7 @@ impl Sender {
     // spec: Linux tcp_sacktag_write_queue
     #[inline(never)]
     fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen, batch: &mut AckBatch) {
-        // In the order of sequence, or a lower block that is new in the same ACK would look like reordering.
+        // Sorted by sequence, since otherwise a new lower block in the same ACK would look like reordering.
         let mut blocks = ack.sack;
         for (left, right) in [(0, 1), (1, 2), (0, 1)] {
             if blocks[right] < blocks[left] {
@@ -191,8 +191,7 @@ impl Sender {
         self.board.set_known(known);
     }
 
-    /// SACKs the segments from `first` on, up to `to`, that never carried a mark: sent once, in order, so that the last is the newest
-    /// of them. Returns where they end.
+    /// SACKs the unmarked segments from `first` up to `to`: sent once and in order, so the last is the newest. Returns their end.
     #[inline(never)]
     fn sack_plain(&mut self, now: Time, first: u64, to: u64, seen: &mut Seen, batch: &mut AckBatch) -> u64 {
         let highest = self.board.highest_sacked;
@@ -212,7 +211,7 @@ impl Sender {
         last + 1
     }
 
-    /// The token of a segment that a block ending at `to` reports: where that lies within a super-packet, what follows is cut off.
+    /// Token of a segment reported by a block that ends at `to`. If `to` lies within a super-packet, the part beyond it is split off.
     #[inline]
     fn sacked_token(&self, seq: u64, to: u64) -> Token {
         let record = self.board.peek(seq);
@@ -220,7 +219,7 @@ impl Sender {
         if is_cut { self.part_of_burst(record) } else { record.token }
     }
 
-    /// A segment that was sent once arrived behind later ones, as far as the SACKs reach.
+    /// Updates the reordering extent for a once-sent segment that arrived after later ones, as far as the SACKs reach.
     // spec: Linux tcp_check_sack_reordering
     #[inline]
     pub(super) fn check_reordering(&mut self, late: Option<u64>) {
@@ -269,7 +268,7 @@ impl Sender {
                 }
                 continue;
             }
-            // What was never marked was sent once, in order: the first is the oldest, the last the newest.
+            // Unmarked segments were sent once and in order: the first is the oldest, the last the newest.
             let first = self.board.una - segments;
             let last = *self.board.last_popped();
             let seq = self.board.una - 1;
@@ -294,7 +293,7 @@ impl Sender {
         self.board.trim_log();
     }
 
-    /// The oldest segments are acknowledged in sequence, which a SACK has reported already. False: the oldest is none of those.
+    /// Takes the oldest segments that were already SACKed and are now acknowledged in sequence. Returns false if there are none.
     #[inline(never)]
     fn take_sacked(&mut self, una: u64, seen: &mut Seen) -> bool {
         let (segments, bytes) = self.board.pop_sacked(una);
@@ -307,7 +306,7 @@ impl Sender {
         true
     }
 
-    /// The oldest segment is acknowledged in sequence; it was marked lost, or retransmitted.
+    /// Takes the oldest segment, marked lost or retransmitted, which is now acknowledged in sequence.
     #[inline(never)]
     fn take_marked(
         &mut self,
@@ -335,7 +334,7 @@ impl Sender {
             }
         }
         batch.delivered_run(1, record.len.into(), &record.token, seq);
-        // An echo from before the retransmission answers the original: the retransmission proves nothing lost.
+        // An echo older than the retransmission answers the original, so the retransmission is no evidence of loss.
         // spec: Linux tcp_skb_spurious_retrans
         let is_spurious = ever && stamp(ts_echo) < sent_us / 1_000;
         if !is_spurious && newest.is_none_or(|(sent, _, _)| sent_us >= sent) {
@@ -343,7 +342,7 @@ impl Sender {
         }
     }
 
-    /// RTT of the newest and of the oldest segment that this ACK delivers.
+    /// RTT of the newest and of the oldest segment delivered by this ACK.
     // spec: Linux tcp_ack_update_rtt
     fn rtt_samples(&self, now: Time, ack: &AckPacket, seen: &Seen) -> (Option<Span>, Option<Span>) {
         let since = |us: u64| Span::micros(now.as_micros().saturating_sub(us));
@@ -360,7 +359,7 @@ impl Sender {
             newest = Some(since(last));
         }
         if oldest.is_none() && seen.acked > 0 {
-            // Karn: the timestamp tells which transmission was answered; its clock ticks in milliseconds.
+            // Karn: the timestamp identifies the answered transmission; its clock ticks in milliseconds.
             let ticks = (now.as_micros() / 1_000).saturating_sub(ack.ts_echo.as_micros() / 1_000);
             oldest = Some(Span::millis(ticks.max(1)));
             newest = oldest;
@@ -383,13 +382,13 @@ impl Sender {
         if !self.tlp_retrans || seen.dsack_probe {
             self.tlp_high_seq = None;
         } else if ack.una > high {
-            // The probe repaired a loss: reduce the window once.
+            // The probe repaired a loss, so the window is reduced once.
             self.tlp_high_seq = None;
             self.cc.on_ca_state(CaState::Cwr);
             self.keep_open();
             self.cc.on_tlp_recovery(now, self.tlp_app_limited);
         } else if !seen.advanced && seen.sacked == 0 {
-            self.tlp_high_seq = None; // a pure duplicate: original and probe both arrived
+            self.tlp_high_seq = None; // a duplicate: both original and probe arrived
         }
     }
 
@@ -444,7 +443,7 @@ impl Sender {
         self.enter_recovery();
     }
 
-    /// No episode is under way: DSACKs may still show that the last one was a mistake.
+    /// Processes an ACK outside any episode: DSACKs may still show that the last one was spurious.
     fn settle(&mut self, now: Time, seen: &mut Seen) {
         if self.cc.ca_state() <= CaState::Disorder {
             self.try_undo_dsack(now);
@@ -471,7 +470,7 @@ impl Sender {
         self.init_undo();
         if self.cc.ca_state() != CaState::Cwr {
             self.high_seq = self.board.next;
-            self.tlp_high_seq = None; // the window is reduced once an episode
+            self.tlp_high_seq = None; // the window is reduced once per episode
         }
         self.cc.on_ca_state(CaState::Recovery);
     }
@@ -500,7 +499,7 @@ impl Sender {
         }
     }
 
-    /// The Loss state: F-RTO asks whether the time-out was spurious, the rest is slow start over what was lost.
+    /// Processes an ACK in the Loss state: F-RTO checks for a spurious timeout, and lost segments are resent in slow start.
     // spec: Linux tcp_process_loss
     fn process_loss(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
         let recovered = self.board.una >= self.high_seq;
@@ -510,7 +509,7 @@ impl Sender {
         }
         if self.frto {
             if seen.original {
-                // What was never retransmitted arrived after the time-out: it was not lost.
+                // A never retransmitted segment arrived after the timeout, so it was not lost.
                 self.undo_loss(now);
                 return;
             }
@@ -521,7 +520,7 @@ impl Sender {
             } else if seen.advanced && !recovered {
                 self.high_seq = self.board.next;
                 if self.next_bytes < self.app.written {
-                    seen.new_data_first = true; // two new segments will tell
+                    seen.new_data_first = true; // the next two new segments will decide
                     return;
                 }
                 self.frto = false;
@@ -548,7 +547,7 @@ mod tests {
     use crate::setup::FlowSetup;
     use bbrlab_core::AlgorithmConfig;
 
-    /// A delayed ACK for the segment before a hole is drawn by the segment behind it, and reports both.
+    /// The segment after a hole triggers the delayed ACK of the segment before it, which then reports both.
     #[test]
     fn an_ack_that_advances_and_reports_a_hole_is_no_reordering() {
         let setup = FlowSetup::bulk("reno".to_owned(), AlgorithmConfig::named("reno").unwrap());

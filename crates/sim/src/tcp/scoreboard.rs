@@ -1,4 +1,4 @@
-//! The sender's scoreboard: one record a segment in a ring, with bit maps for what is SACKed and what is lost.
+//! The sender's scoreboard: a ring with one record per segment, and bit maps of SACKed and lost segments.
 //! No ACK costs a scan over the window.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -13,31 +13,31 @@ use super::packet::SACK_BLOCKS;
 pub mod flag {
     /// Selectively acknowledged.
     pub const SACKED: u8 = 1;
-    /// Believed lost.
+    /// Marked lost.
     pub const LOST: u8 = 2;
     /// A retransmission of it is in flight.
     pub const RETRANS: u8 = 4;
-    /// It was retransmitted at some time.
+    /// Has been retransmitted at least once.
     pub const EVER_RETRANS: u8 = 8;
 }
 
-/// What the sender remembers of one segment.
+/// The sender's record of one segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Record {
-    /// The controller's token of its newest transmission.
+    /// Controller token of its newest transmission.
     pub token: Token,
     /// Payload bytes.
     pub len: u16,
     /// Marks, from [`flag`].
     pub flags: u8,
-    /// Segments that left with it, in the same super-packet, and after it; more than 255 do not.
+    /// Segments that follow it in the same super-packet, at most 255.
     pub rest: u8,
 }
 
 /// Smallest ring: a multiple of 64, so that a word of a bit map never wraps.
 const MIN_CAPACITY: usize = 64;
 
-/// The ring of records between `una` and `next`.
+/// Ring of the records between `una` and `next`.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
     records: Vec<Record>,
@@ -61,11 +61,11 @@ pub struct Scoreboard {
     pub retrans_bytes: u64,
     /// One past the highest SACKed segment.
     pub highest_sacked: u64,
-    /// No pending segment lies before this one.
+    /// Lower bound of the pending segments.
     pending_from: u64,
-    /// Blocks of the last ACK that had any: all SACKed, so that the next one need not look there again.
+    /// Blocks of the last ACK that had any; all SACKed, so the next ACK need not scan them again.
     known: [(u64, u64); SACK_BLOCKS],
-    /// Transmissions in the order of time: (segment, send time µs). Entries that were overtaken are skipped.
+    /// Transmissions in order of time: (segment, send time µs). Superseded entries are skipped.
     pub sent_log: VecDeque<(u64, u64)>,
 }
 
@@ -93,23 +93,23 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
-    /// Segments sent and not cumulatively acknowledged.
+    /// Segments sent but not cumulatively acknowledged.
     pub const fn packets_out(&self) -> u32 {
         (self.next - self.una) as u32
     }
 
-    /// Linux `tcp_packets_in_flight`.
+    /// Segments in flight, as in Linux `tcp_packets_in_flight`.
     pub const fn in_flight(&self) -> u32 {
         self.packets_out() + self.retrans_out - self.sacked_out - self.lost_out
     }
 
-    /// The record of a segment between `una` and `next`, to read.
+    /// Reads the record of a segment between `una` and `next`.
     pub fn peek(&self, seq: u64) -> &Record {
         debug_assert!(self.una <= seq && seq < self.next);
         &self.records[(seq & self.mask) as usize]
     }
 
-    /// Adds the next new segment, the first of `rest` more that leave with it.
+    /// Adds the next new segment, which `rest` more follow in the same super-packet.
     pub fn push(&mut self, token: Token, len: u16, rest: u32) -> u64 {
         if u64::from(self.packets_out()) > self.mask {
             self.grow();
@@ -120,7 +120,7 @@ impl Scoreboard {
         seq
     }
 
-    /// Doubles the ring and lays its records out again.
+    /// Doubles the ring and redistributes its records.
     fn grow(&mut self) {
         let old_mask = self.mask;
         let capacity = self.records.len() * 2;
@@ -142,7 +142,7 @@ impl Scoreboard {
         self.records = records;
     }
 
-    /// Marks a segment SACKed; returns its flags before. It must not be SACKed yet.
+    /// Marks a segment SACKed and returns its previous flags. It must not be SACKed yet.
     pub fn mark_sacked(&mut self, seq: u64) -> u8 {
         let index = (seq & self.mask) as usize;
         let before = self.records[index].flags;
@@ -156,7 +156,7 @@ impl Scoreboard {
         before
     }
 
-    /// Marks the segments from `first` on, up to `to`, SACKed that never carried a mark. Returns their number and their bytes.
+    /// Marks the unmarked segments from `first` up to `to` SACKed. Returns their number and their bytes.
     pub fn sack_plain(&mut self, first: u64, to: u64) -> (u64, u64) {
         let (mut seq, mut bytes) = (first, 0);
         while seq < to {
@@ -196,7 +196,7 @@ impl Scoreboard {
         self.pending_from = self.pending_from.min(seq);
     }
 
-    /// A segment is retransmitted with this token, and `rest` more after it in the same super-packet.
+    /// Records a retransmission of this segment with its token, which `rest` more follow in the same super-packet.
     pub fn mark_retransmitted(&mut self, seq: u64, token: Token, rest: u64) {
         let index = (seq & self.mask) as usize;
         let record = &mut self.records[index];
@@ -210,7 +210,7 @@ impl Scoreboard {
         self.pending_bits[index / 64] &= !(1 << (index % 64));
     }
 
-    /// A retransmission is no longer under way: it arrived, and was not needed.
+    /// Clears the mark of a retransmission in flight after it proved unnecessary.
     pub fn unmark_retransmitted(&mut self, seq: u64) {
         let index = (seq & self.mask) as usize;
         let record = &mut self.records[index];
@@ -226,7 +226,7 @@ impl Scoreboard {
         }
     }
 
-    /// Takes the loss mark of a segment back.
+    /// Clears the loss mark of a segment.
     pub fn unmark_lost(&mut self, seq: u64) {
         let index = (seq & self.mask) as usize;
         let flags = self.records[index].flags;
@@ -251,7 +251,7 @@ impl Scoreboard {
         }
     }
 
-    /// Takes the oldest segment off; returns its record as it was.
+    /// Removes the oldest segment and returns its record.
     pub fn pop_acked(&mut self) -> Record {
         let index = (self.una & self.mask) as usize;
         let record = self.records[index];
@@ -268,8 +268,8 @@ impl Scoreboard {
         record
     }
 
-    /// Takes off the oldest segments before `until` that never carried a mark. Returns their number, their bytes,
-    /// and when the first of them was sent (µs); the last of them stays readable as [`Self::last_popped`].
+    /// Removes the oldest segments before `until` that never carried a mark. Returns their number, their bytes and the send
+    /// time (µs) of the first. The last one remains readable as [`Self::last_popped`].
     #[inline]
     pub fn pop_plain(&mut self, until: u64) -> (u64, u64, u64) {
         let first = self.una;
@@ -286,7 +286,7 @@ impl Scoreboard {
         (seq - first, bytes, self.records[(first & self.mask) as usize].token.send_us())
     }
 
-    /// Takes off the oldest segments before `until` that are SACKed. Returns their number and their bytes; the last of them stays
+    /// Removes the oldest segments before `until` that are SACKed. Returns their number and their bytes. The last one remains
     /// readable as [`Self::last_popped`].
     #[inline]
     pub fn pop_sacked(&mut self, until: u64) -> (u64, u64) {
@@ -312,34 +312,34 @@ impl Scoreboard {
         (seq - first, bytes)
     }
 
-    /// The record that was taken off last.
+    /// Record removed last.
     #[inline]
     pub fn last_popped(&self) -> &Record {
         &self.records[(self.una.wrapping_sub(1) & self.mask) as usize]
     }
 
-    /// Where to begin with the block at this place, which begins at `from`: behind what an earlier ACK reported of it.
-    // Linux keeps such blocks as well (`recv_sack_cache`): blocks grow long, and only their end is new.
+    /// Position from which to scan the block at this place, which begins at `from`: past the part that an earlier ACK reported.
+    // Linux keeps such blocks too (`recv_sack_cache`): blocks grow long, and only their end is new.
     pub fn skip_known(&self, place: usize, from: u64) -> u64 {
         let holds = |block: &&(u64, u64)| block.0 <= from && from < block.1;
-        // In the order of sequence most stand where they stood.
+        // Sorted by sequence, most blocks keep their place.
         let known = self.known.get(place).filter(holds).or_else(|| self.known.iter().find(holds));
         let at = known.map_or(from, |block| block.1);
         debug_assert!(self.next_unsacked(from, at.min(self.next)).is_none(), "a known block is not SACKed");
         at
     }
 
-    /// All of these blocks are SACKed.
+    /// Records these blocks as entirely SACKed.
     pub const fn set_known(&mut self, blocks: [(u64, u64); SACK_BLOCKS]) {
         self.known = blocks;
     }
 
-    /// The first segment in `from..to` that is not SACKed.
+    /// First segment in `from..to` that is not SACKed.
     pub fn next_unsacked(&self, from: u64, to: u64) -> Option<u64> {
         find(&self.sacked_bits, self.mask, from, to, true)
     }
 
-    /// The first lost segment that waits for its retransmission.
+    /// First lost segment awaiting retransmission.
     pub fn next_pending(&mut self) -> Option<u64> {
         if self.lost_out <= self.retrans_out {
             return None;
@@ -349,9 +349,9 @@ impl Scoreboard {
         found
     }
 
-    /// The first lost segments that wait for their retransmission and left together: what is still one packet of the
-    /// host's, so that it leaves together again. At most `limit`, at least one.
-    // Linux splits a super-packet where SACKs do, and never joins two again.
+    /// First lost segments awaiting retransmission that still form one super-packet, and so are retransmitted together. At most
+    /// `limit`, at least one.
+    // Linux splits a super-packet at SACK boundaries, and never merges two again.
     pub fn next_pending_run(&mut self, limit: u32) -> Option<Range<u64>> {
         let first = self.next_pending()?;
         let burst = self.peek(first).token;
@@ -373,14 +373,14 @@ impl Scoreboard {
         self.pending_bits[index / 64] & (1 << (index % 64)) != 0
     }
 
-    /// Forgets transmissions of acknowledged segments at the log's front.
+    /// Drops acknowledged segments from the log's front.
     pub fn trim_log(&mut self) {
         while self.sent_log.front().is_some_and(|&(seq, _)| seq < self.una) {
             self.sent_log.pop_front();
         }
     }
 
-    /// Puts a transmission whose loss mark was taken back into the log, in its place.
+    /// Reinserts a transmission into the log at its place after its loss mark was cleared.
     pub fn relog(&mut self, seq: u64, sent_us: u64) {
         let at = self.sent_log.partition_point(|&(other, sent)| (sent, other) < (sent_us, seq));
         if self.sent_log.get(at) != Some(&(seq, sent_us)) {
@@ -388,7 +388,7 @@ impl Scoreboard {
         }
     }
 
-    /// Whether a log entry is the newest transmission of a segment that is still in flight.
+    /// True if a log entry is the newest transmission of a segment still in flight.
     pub fn is_current(&self, seq: u64, sent_us: u64) -> bool {
         if seq < self.una {
             return false;
@@ -399,7 +399,7 @@ impl Scoreboard {
     }
 }
 
-/// The first index in `from..to` whose bit is set (`invert`: clear), in a ring of `mask` + 1 bits, a word at a time.
+/// First index in `from..to` whose bit is set (`invert`: clear), in a ring of `mask` + 1 bits, a word at a time.
 fn find(bits: &[u64], mask: u64, from: u64, to: u64, invert: bool) -> Option<u64> {
     let mut seq = from;
     while seq < to {
@@ -464,7 +464,7 @@ mod tests {
                 board.push(token, 1448, 0);
             }
         }
-        // A hole over the border of two bursts, and one that a SACK splits; words of the bit maps end at 64.
+        // One hole spans the border of two bursts, another is split by a SACK; words of the bit maps end at 64.
         (30..50).chain(55..100).filter(|seq| *seq != 70).for_each(|seq| board.mark_lost(seq));
         let mut runs = Vec::new();
         while let Some(run) = board.next_pending_run(25) {
@@ -472,7 +472,7 @@ mod tests {
             runs.push((run.start, run.end));
         }
         assert_eq!(runs, [(30, 40), (40, 50), (55, 70), (71, 80), (80, 100)]);
-        // Those that wait again left together the last time.
+        // The pending segments were retransmitted together the last time.
         (32..45).for_each(|seq| board.mark_lost(seq));
         assert_eq!(board.next_pending_run(8), Some(32..40));
         assert_eq!(board.next_pending_run(0), Some(32..33));

@@ -1,4 +1,4 @@
-//! The Linux-like sender: its state, its start, and what leaves when (pacing, TSO bursts, windows).
+//! The Linux-like sender: its state, the handshake, and transmission under pacing, TSO bursts and windows.
 //! Spec: Linux 6.12 `tcp_output.c`. Sizes are in `bursts.rs`, recovery in `recovery.rs`, timers in `timers.rs`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -14,19 +14,18 @@ use super::timers::{Timer, TimerKind, fires_at};
 use super::undo::stamp;
 use crate::setup::{FlowSetup, Rwnd};
 
-/// Data segments that leave before pacing begins. Source: Linux `tcp_update_skb_after_send`.
+/// Data segments sent before pacing begins. Source: Linux `tcp_update_skb_after_send`.
 const UNPACED_SEGMENTS: u64 = 10;
-/// First time-out of a SYN. Source: RFC 6298; Linux `TCP_TIMEOUT_INIT`.
+/// First timeout of a SYN. Source: RFC 6298; Linux `TCP_TIMEOUT_INIT`.
 const SYN_TIMEOUT: Span = Span::secs(1);
-/// So many time-outs of a SYN are equally long; each later one is twice the one before. Source: Linux
-/// `tcp_syn_linear_timeouts`.
+/// SYN timeouts of equal length; each later one doubles the previous. Source: Linux `tcp_syn_linear_timeouts`.
 const SYN_LINEAR: u32 = 4;
-/// A SYN is given up after this many tries; the flow then ends. Source: Linux `tcp_syn_retries` + 1, and the linear ones.
+/// Transmissions of a SYN before the flow gives up and ends. Source: Linux `tcp_syn_retries` + 1, and the linear ones.
 const SYN_TRIES: u32 = 7 + SYN_LINEAR;
-/// Bytes of skb overhead included in TSQ's count of two. Source: Linux `tcp_small_queue_check`.
+/// Bursts that TSQ allows in the host, skb overhead included. Source: Linux `tcp_small_queue_check`.
 const TSQ_MIN_BURSTS: u64 = 2;
 
-/// Counters of one flow's sender.
+/// Counters of a flow's sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderStats {
     /// Data segments sent, retransmissions included.
@@ -35,21 +34,21 @@ pub struct SenderStats {
     pub retransmits: u64,
     /// Payload bytes sent, retransmissions included.
     pub sent_bytes: u64,
-    /// Payload bytes known to have arrived.
+    /// Payload bytes acknowledged or SACKed.
     pub acked_bytes: u64,
-    /// Retransmission time-outs.
+    /// Retransmission timeouts.
     pub rto: u64,
     /// Tail loss probes.
     pub probes: u64,
-    /// Undone reductions.
+    /// Window reductions that were undone.
     pub undos: u64,
     /// Segments marked lost, retransmissions included.
     pub lost: u64,
-    /// The first time a segment was marked lost.
+    /// Time of the first loss mark.
     pub first_loss: Option<Time>,
 }
 
-/// The sending end of one flow.
+/// Sending end of a flow.
 #[derive(Clone, Debug)]
 pub struct Sender {
     pub(super) flow: u32,
@@ -65,11 +64,11 @@ pub struct Sender {
     pub(super) next_bytes: u64,
     pub(super) una_bytes: u64,
     pub(super) window: u64,
-    /// Where the super-packet ends that is to be sent next, bytes.
+    /// End of the super-packet to be sent next, bytes.
     pub(super) super_end: u64,
-    /// Where the newest segment that was not full ends. Source: Linux `snd_sml`.
+    /// End of the newest segment shorter than the MSS. Source: Linux `snd_sml`.
     short_end: u64,
-    /// From here on super-packets were made when the receive window was known.
+    /// Start of the super-packets built after the receive window was known.
     pub(super) wide_from: u64,
     // Pacing
     paced: bool,
@@ -83,14 +82,14 @@ pub struct Sender {
     pub(super) undo_retrans: i64,
     pub(super) retrans_stamp: Option<Time>,
     pub(super) frto: bool,
-    /// Segments that arrived twice, as far as DSACKs showed.
+    /// Segments that arrived twice, according to DSACKs.
     pub(super) duplicates: u64,
     pub(super) retransmits_in_row: u32,
     pub(super) backoff: u32,
     pub(super) rack: Rack,
     pub(super) tlp_high_seq: Option<u64>,
     pub(super) tlp_retrans: bool,
-    /// What the probe repeated was sent when the application was the limit.
+    /// True if the segment repeated by the probe was first sent while application-limited.
     pub(super) tlp_app_limited: bool,
     pub(super) timer: Timer,
     // cwnd validation
@@ -105,7 +104,7 @@ pub struct Sender {
     // Handshake
     pub(super) established: bool,
     pub(super) syn_tries: u32,
-    /// When the first SYN left.
+    /// Send time of the first SYN.
     syn_sent: Time,
     seed: u64,
     // Host queue (TSQ)
@@ -117,7 +116,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A flow that has not begun.
+    /// Creates a flow that has not started.
     pub fn new(flow: u32, setup: &FlowSetup, seed: u64) -> Self {
         let mut init = Init::new(setup.start).with_mss(setup.mss).with_seed(seed);
         init.initial_cwnd = setup.host.initial_cwnd;
@@ -176,7 +175,7 @@ impl Sender {
         }
     }
 
-    /// When it wants to be called next.
+    /// Time of the next call to [`Self::on_time`].
     pub fn next_time(&self) -> Time {
         let app = if self.established { self.app.next } else { Time::NEVER };
         self.pace_at.min(self.timer.at).min(app)
@@ -187,7 +186,7 @@ impl Sender {
         self.board.in_flight()
     }
 
-    /// The same with their bytes.
+    /// In-flight count with its bytes.
     #[inline]
     pub(super) const fn flight(&self) -> Flight {
         let packets = self.board.in_flight();
@@ -198,28 +197,28 @@ impl Sender {
         Flight { bytes: self.next_bytes - self.una_bytes + self.board.retrans_bytes - marked, packets }
     }
 
-    /// A burst that is about to leave, as it is reported to the controller.
+    /// Description for the controller of a burst about to leave.
     fn burst(&self, segments: u32, bytes: u64) -> Sent {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Sent::burst(segments, bytes).with_in_flight(self.flight(), self.board.packets_out() == 0)
     }
 
-    /// Segments sent and not cumulatively acknowledged.
+    /// Segments sent but not cumulatively acknowledged.
     pub const fn packets_out(&self) -> u32 {
         self.board.packets_out()
     }
 
-    /// The handshake is done.
+    /// True once the handshake is done.
     pub const fn is_established(&self) -> bool {
         self.established
     }
 
-    /// The largest burst that it would send now, payload bytes.
+    /// Largest burst that would be sent now, payload bytes.
     pub fn largest_burst(&self) -> u64 {
         u64::from(self.burst_segments()) * u64::from(self.mss)
     }
 
-    /// Sends the (next) SYN.
+    /// Sends the first SYN, or the next one after a timeout.
     pub fn start(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.syn_tries += 1;
         if self.syn_tries > SYN_TRIES {
@@ -236,7 +235,7 @@ impl Sender {
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::SYN });
     }
 
-    /// The SYN was answered: the connection begins with what the handshake measured. Returns the handshake's RTT.
+    /// Establishes the connection with the handshake's measurements when the SYN is answered. Returns the handshake's RTT.
     pub fn on_syn_ack(&mut self, now: Time, setup: &FlowSetup, sent: Time, out: &mut Vec<Segment>) -> Option<Span> {
         if self.established {
             return None;
@@ -244,8 +243,8 @@ impl Sender {
         self.established = true;
         let rtt = now.since(sent);
         let mut init = Init::new(now).with_mss(self.mss).with_seed(self.seed);
-        // RFC 5681: a SYN lost more than once leaves one segment to begin with. An answer to the first of them shows that
-        // none was lost (Linux `tcp_try_undo_spurious_syn`).
+        // RFC 5681: after more than one SYN loss the initial window is one segment. An answer to the first SYN shows that none
+        // was lost (Linux `tcp_try_undo_spurious_syn`).
         let was_lost = stamp(sent) != stamp(self.syn_sent);
         init.initial_cwnd = if self.syn_tries > 2 && was_lost { 1 } else { self.initial_cwnd };
         init.srtt = Some(rtt);
@@ -255,14 +254,14 @@ impl Sender {
         self.cwnd_stamp = now;
         self.timer = Timer::default();
         self.app = App::new(setup.traffic.clone(), now, setup.stop);
-        // The handshake's last packet goes its way alone, before any data: Linux `tcp_rcv_synsent_state_process`.
+        // The handshake's last packet leaves on its own, before any data: Linux `tcp_rcv_synsent_state_process`.
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::BARE });
         self.pump(now, out);
         self.fill_socket();
         Some(rtt)
     }
 
-    /// Its timer, pacer or application is due.
+    /// Handles the expiry of its timer, pacer or application.
     pub fn on_time(&mut self, now: Time, out: &mut Vec<Segment>) {
         if self.established && self.app.next <= now {
             self.check_app_limited();
@@ -283,14 +282,14 @@ impl Sender {
         }
     }
 
-    /// Sends all that windows and pacer allow: what was lost first, then new data.
+    /// Sends all that windows and pacer allow: retransmissions first, then new data.
     pub fn pump(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.pace_at = Time::NEVER;
         if self.board.lost_out > self.board.retrans_out {
             self.retransmit_lost(now, out);
         }
         if self.paced && self.wstamp > now && self.next_bytes < self.app.written && self.board.packets_out() > 0 {
-            self.pace_at = self.wstamp; // as most ACKs find it: all that `write` would do
+            self.pace_at = self.wstamp; // as for most ACKs: `write` would do nothing else
             return;
         }
         self.write(now, u32::MAX, out);
@@ -311,12 +310,12 @@ impl Sender {
         }
     }
 
-    /// Retransmits these segments, one after another in sequence, as one burst.
+    /// Retransmits these segments in sequence as one burst.
     // spec: Linux tcp_retransmit_skb
     pub(super) fn retransmit(&mut self, now: Time, run: Range<u64>, out: &mut Vec<Segment>) {
         let first_in_queue = run.start == self.board.una;
         let segments = (run.end - run.start) as u32;
-        // Of segments that may be shorter than the MSS only those who count bytes need the sum beforehand.
+        // The sum is needed beforehand only by algorithms that count bytes, since some segments may be shorter than the MSS.
         let most = u64::from(segments) * u64::from(self.mss);
         let bytes = if self.cc.counts_bytes() { self.board.bytes_of(run.clone()) } else { most };
         let token = self.cc.on_sent(now, &self.burst(segments, bytes).retransmission());
@@ -348,7 +347,7 @@ impl Sender {
         false
     }
 
-    /// TCP small queues: no more than two bursts or a millisecond of data wait in the host.
+    /// Applies TCP small queues: at most two bursts or one millisecond of data wait in the host.
     // spec: Linux tcp_small_queue_check
     fn blocked_by_host_queue(&mut self) -> bool {
         if !self.has_host_queue {
@@ -360,7 +359,7 @@ impl Sender {
         self.tsq_blocked
     }
 
-    /// A segment of this flow left the host's queue (or was dropped there).
+    /// Handles a segment of this flow leaving the host's queue, or being dropped there.
     pub fn on_host_dequeue(&mut self, now: Time, wire_bytes: u32, out: &mut Vec<Segment>) {
         self.host_queue = self.host_queue.saturating_sub(u64::from(wire_bytes));
         if self.tsq_blocked && self.established {
@@ -369,7 +368,7 @@ impl Sender {
         }
     }
 
-    /// Sends new data, at most `limit` segments. Returns how many left.
+    /// Sends new data, at most `limit` segments. Returns the number sent.
     // spec: Linux tcp_write_xmit
     pub(super) fn write(&mut self, now: Time, limit: u32, out: &mut Vec<Segment>) -> u32 {
         let mut sent = 0;
@@ -400,7 +399,7 @@ impl Sender {
             }
             sent += n;
         }
-        // The probe's timer takes the place of the other, which need not be set then.
+        // The probe's timer replaces the retransmission timer, which then need not be set.
         if sent > 0 && (probe || !self.schedule_loss_probe(now, false)) && needs_rto {
             self.rearm_rto(now);
         }
@@ -408,25 +407,25 @@ impl Sender {
         sent
     }
 
-    /// Sends one burst of new segments; 0 if the receive window has no room, or all that is left waits to be filled up.
-    #[inline(never)] // so that a call that finds the pacer shut stays short
+    /// Sends one burst of new segments. Returns 0 if the receive window is full, or if a short segment must wait for more data.
+    #[inline(never)] // keeps a call that finds the pacer closed short
     fn send_burst(&mut self, now: Time, segments: u32, probe: bool, out: &mut Vec<Segment>) -> u32 {
         let end = self.una_bytes.saturating_add(self.window).min(self.app.written);
         let room = end.saturating_sub(self.next_bytes);
         let first = self.board.packets_out() == 0;
-        // A window below one full segment takes what fits, when nothing else will open it (Linux lowers its MSS).
+        // A window below one full segment is filled partially if nothing else will open it (Linux lowers its MSS).
         if room == 0 || (room < u64::from(self.mss) && end < self.app.written && !first) {
             return 0;
         }
-        // What recovery counts as sent is what leaves, not what might have.
+        // Recovery counts the segments actually sent, not those allowed.
         let mss = u64::from(self.mss);
         let segments = match room {
             _ if room >= u64::from(segments) * mss => segments,
             _ if end == self.app.written => room.div_ceil(mss) as u32,
             _ => (room / mss).max(1) as u32,
         };
-        // A segment that is not full waits while an earlier one is outstanding, in Minshall's form of Nagle's algorithm
-        // (Linux `tcp_nagle_check`).
+        // A short segment waits while an earlier short one is outstanding: Minshall's variant of Nagle's algorithm (Linux
+        // `tcp_nagle_check`).
         let is_short = u64::from(segments) * mss > room;
         let waits = is_short && !first && !probe && self.short_end > self.una_bytes && end == self.app.written;
         let segments = segments - u32::from(waits);
@@ -434,7 +433,7 @@ impl Sender {
             return 0;
         }
         let token = self.cc.on_sent(now, &self.burst(segments, room.min(u64::from(segments) * mss)));
-        // A restart from idleness may just have shrunk the window.
+        // A restart after idle may just have reduced the window.
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
         let (mut n, mut bytes) = (0, 0);
         while n < segments {
@@ -473,7 +472,7 @@ impl Sender {
         out.push(segment);
     }
 
-    /// Moves the pacer on, with credit for time that was lost waiting.
+    /// Advances the pacer, with credit for time lost waiting.
     // spec: Linux tcp_update_skb_after_send
     fn after_send(&mut self, now: Time, bytes: u64, segments: u32) {
         let late = now.since(self.wstamp);
@@ -490,17 +489,17 @@ impl Sender {
         self.stats.sent_bytes += bytes;
     }
 
-    /// When the pacer lets the next burst go.
+    /// Earliest departure time of the next burst.
     pub(super) const fn edt(&self) -> Time {
         self.wstamp
     }
 
-    /// The rate that the pacer enforces; `None` without a pacer, or without a rate to enforce.
+    /// Rate that the pacer enforces; `None` without a pacer or without a pacing rate.
     pub const fn pacing_rate(&self) -> Option<Rate> {
         if self.paced { self.cc.pacing_rate() } else { None }
     }
 
-    /// The token of a segment in the scoreboard.
+    /// Token of a segment in the scoreboard.
     pub(super) fn token(&self, seq: u64) -> Token {
         self.board.peek(seq).token
     }

@@ -1,4 +1,4 @@
-//! The sender's one timer with its four meanings, and what happens when it fires: SYN, RTO, tail loss probe, reordering.
+//! The sender's single timer and its four uses: SYN, RTO, tail loss probe, reordering.
 //! Spec: RFC 6298, RFC 8985 §7, RFC 5682; Linux 6.12 `tcp_timer.c`, `tcp_output.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -9,36 +9,36 @@ use super::rack::LostRun;
 use super::scoreboard::flag;
 use super::sender::Sender;
 
-/// Shortest time-out of any timer. Source: Linux `TCP_TIMEOUT_MIN_US`.
+/// Shortest timeout of any timer. Source: Linux `TCP_TIMEOUT_MIN_US`.
 const TIMEOUT_MIN: Span = Span::millis(2);
-/// Allowance for a receiver that delays the ACK of a lone segment. Source: Linux `TCP_RTO_MIN` in `tcp_schedule_loss_probe`.
+/// Allowance for a receiver that delays the ACK of a single segment. Source: Linux `TCP_RTO_MIN` in `tcp_schedule_loss_probe`.
 const LONE_SEGMENT: Span = Span::millis(200);
-/// A probe's delay before any RTT sample. Source: Linux `TCP_TIMEOUT_INIT`.
+/// Delay of a probe before the first RTT sample. Source: Linux `TCP_TIMEOUT_INIT`.
 const PROBE_INITIAL: Span = Span::secs(1);
 
 /// A tick of the kernel's clock. Source: Debian's CONFIG_HZ = 250.
 pub(super) const TICK: Span = Span::millis(4);
-/// Waits of fewer ticks than this end on any tick, eight times as long ones on every eighth, and so on.
-/// Source: Linux `LVL_START`, `LVL_CLK_SHIFT`.
+/// Ticks per level of the timer wheel: shorter waits end on any tick, waits up to eight times as long on every eighth, and so
+/// on. Source: Linux `LVL_START`, `LVL_CLK_SHIFT`.
 const WHEEL_TICKS: u64 = 63;
 const WHEEL_SHIFT: u32 = 3;
 const WHEEL_LEVELS: u32 = 9;
-/// The longest time-out: a whole number of ticks.
+/// Longest timeout: a whole number of ticks.
 const RTO_MAX_TICKS: u64 = ticks(RttEstimator::RTO_MAX);
 
-/// A wait in whole ticks, rounded up.
+/// Converts a wait to whole ticks, rounded up.
 // spec: Linux usecs_to_jiffies
 const fn ticks(wait: Span) -> u64 {
     // Half the instructions of `div_ceil`; waits end long before 2^64 ns.
     wait.as_nanos().saturating_add(TICK.as_nanos() - 1) / TICK.as_nanos()
 }
 
-/// When a kernel timer fires that is set now: on a tick, and never early.
+/// Expiry of a kernel timer that is set now: on a tick, and never early.
 pub(super) fn fires_at(now: Time, wait: Span) -> Time {
     fires_after(now, ticks(wait))
 }
 
-/// The same after so many ticks.
+/// Expiry of a kernel timer after this many ticks.
 // spec: Linux calc_wheel_index, calc_index
 #[inline]
 fn fires_after(now: Time, wait: u64) -> Time {
@@ -48,15 +48,15 @@ fn fires_after(now: Time, wait: u64) -> Time {
     Time::nanos((((expires >> shift) + 1) << shift).saturating_mul(TICK.as_nanos()))
 }
 
-/// What the timer waits for.
+/// Purpose of the timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerKind {
     /// Nothing.
     #[default]
     None,
-    /// The answer to a SYN.
+    /// Wait for the answer to a SYN.
     Syn,
-    /// Retransmission time-out.
+    /// Retransmission timeout.
     Rto,
     /// Tail loss probe.
     LossProbe,
@@ -64,12 +64,12 @@ pub enum TimerKind {
     Reorder,
 }
 
-/// The timer.
+/// The sender's timer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
-    /// What for.
+    /// Purpose.
     pub kind: TimerKind,
-    /// When.
+    /// Expiry.
     pub at: Time,
 }
 
@@ -80,20 +80,20 @@ impl Default for Timer {
 }
 
 impl Sender {
-    /// The time-out with its back-off.
+    /// Retransmission timeout with its back-off.
     pub(super) fn rto(&self) -> Span {
         let ticks = (ticks(self.cc.rtt().rto()) << self.backoff.min(20)).min(RTO_MAX_TICKS);
         Span::nanos(ticks * TICK.as_nanos())
     }
 
-    /// Sets a timer that starts once what the pacer holds may leave.
+    /// Sets a timer that starts once the pacer may release the next burst.
     // spec: Linux tcp_reset_xmit_timer
     fn set_timer(&mut self, now: Time, kind: TimerKind, wait: Span) {
         let paced = self.edt().since(now).as_nanos() / TICK.as_nanos();
         self.timer = Timer { kind, at: fires_after(now, (ticks(wait) + paced).min(RTO_MAX_TICKS)) };
     }
 
-    /// Arms the retransmission timer again. After another timer it counts from the oldest segment's sending.
+    /// Rearms the retransmission timer. After another kind of timer it counts from the oldest segment's send time.
     // spec: Linux tcp_rearm_rto
     pub(super) fn rearm_rto(&mut self, now: Time) {
         if self.board.packets_out() == 0 {
@@ -109,7 +109,7 @@ impl Sender {
         self.set_timer(now, TimerKind::Rto, wait);
     }
 
-    /// Arms a tail loss probe where one makes sense. False: none does.
+    /// Arms a tail loss probe. Returns false if none is appropriate.
     // spec: Linux tcp_schedule_loss_probe
     pub(super) fn schedule_loss_probe(&mut self, now: Time, advancing: bool) -> bool {
         if self.board.packets_out() == 0 || !matches!(self.cc.ca_state(), CaState::Open | CaState::Cwr) {
@@ -123,14 +123,14 @@ impl Sender {
             None => PROBE_INITIAL,
         };
         let from = if advancing { now } else { self.token(self.board.una).send_time() };
-        // The time-out in whole ticks, and backed off, is no shorter than this.
+        // The timeout in whole ticks, and backed off, is no shorter than this.
         let comes_first = wait <= (from + self.cc.rtt().rto()).since(now);
         let wait = if comes_first { wait } else { self.before_rto(now, from, wait) };
         self.set_timer(now, TimerKind::LossProbe, wait);
         true
     }
 
-    /// A wait that ends no later than the time-out that counts from `from`, unless that has passed.
+    /// Limits a wait to the timeout that counts from `from`, unless that has passed.
     #[inline(never)]
     fn before_rto(&self, now: Time, from: Time, wait: Span) -> Span {
         match (from + self.rto()).since(now) {
@@ -163,7 +163,7 @@ impl Sender {
             self.stats.probes += 1;
             self.tlp_retrans = false;
             if self.write(now, 1, out) == 0 {
-                // No new data, or no window for it: the last segment again.
+                // Without new data, or a window for it, the last segment is retransmitted.
                 self.tlp_retrans = true;
                 let last = self.board.next - 1;
                 if self.board.peek(last).flags & (flag::SACKED | flag::LOST) == 0 {
@@ -172,7 +172,7 @@ impl Sender {
                 }
             }
             self.tlp_high_seq = Some(self.board.next);
-            self.timer.kind = TimerKind::None; // the probe gets a whole time-out from now to be answered
+            self.timer.kind = TimerKind::None; // the answer to the probe gets a full timeout from now
         }
         self.rearm_rto(now);
         if self.timer.at <= now {
@@ -194,7 +194,7 @@ impl Sender {
         }
     }
 
-    /// A retransmission time-out: all that is not known to have arrived, or was sent just now, counts as lost.
+    /// Handles a retransmission timeout: every segment counts as lost unless it has arrived or was sent just now.
     // spec: Linux tcp_retransmit_timer, tcp_enter_loss, tcp_timeout_mark_lost
     fn on_rto(&mut self, now: Time, out: &mut Vec<Segment>) {
         let state = self.cc.ca_state();
@@ -243,7 +243,7 @@ impl Sender {
 mod tests {
     use super::*;
 
-    /// A wait begins within a tick, which counts for nothing.
+    /// The partial tick in which a wait begins is not counted.
     #[test]
     fn a_timer_fires_on_a_tick_and_never_early() {
         for now_us in [0u64, 1, 3_999, 4_000, 123_456_789] {

@@ -1,4 +1,4 @@
-//! Taking a reduction back: the retransmissions were not needed, or the answer came before any of them could draw it.
+//! Undo of a window reduction whose retransmissions were unnecessary, or whose answer came too early to be caused by them.
 //! Spec: RFC 4015 (Eifel), RFC 3708 (DSACK); Linux 6.12 `tcp_input.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -8,7 +8,7 @@ use super::packet::AckPacket;
 use super::scoreboard::flag;
 use super::sender::Sender;
 
-/// Ticks of the timestamp option.
+/// Converts a time to ticks of the timestamp option.
 // spec: Linux TCP_TS_HZ
 pub(super) const fn stamp(time: Time) -> u64 {
     time.as_micros() / 1_000
@@ -21,14 +21,14 @@ impl Sender {
         self.undo_retrans = if self.board.retrans_out > 0 { i64::from(self.board.retrans_out) } else { -1 };
     }
 
-    /// A retransmission is under way, or the oldest segment has been retransmitted.
+    /// True if a retransmission is in flight, or the oldest segment has been retransmitted.
     // spec: Linux tcp_any_retrans_done
     pub(super) fn any_retransmission(&self) -> bool {
         let board = &self.board;
         board.retrans_out > 0 || board.packets_out() > 0 && board.peek(board.una).flags & flag::EVER_RETRANS != 0
     }
 
-    /// The next episode's first retransmission sets the stamp again.
+    /// Clears the stamp, which the next episode's first retransmission sets again.
     // spec: Linux tcp_retrans_stamp_cleanup
     pub(super) fn forget_retrans_stamp(&mut self) {
         if self.retrans_stamp.is_some() && !self.any_retransmission() {
@@ -36,7 +36,7 @@ impl Sender {
         }
     }
 
-    /// What is acknowledged was sent before anything was retransmitted.
+    /// True if the ACK answers a segment sent before the first retransmission.
     // spec: Linux tcp_packet_delayed
     fn is_delayed(&self, ack: &AckPacket) -> bool {
         self.retrans_stamp.is_none_or(|first| stamp(ack.ts_echo) < stamp(first))
@@ -63,7 +63,7 @@ impl Sender {
         }
     }
 
-    /// Every retransmission arrived twice. The episode may have ended before the last report of that.
+    /// Undoes the reduction once every retransmission arrived twice. The episode may have ended before the last such report.
     // spec: Linux tcp_try_undo_dsack
     pub(super) fn try_undo_dsack(&mut self, now: Time) -> bool {
         if self.undo_marker.is_some() && self.undo_retrans == 0 {
@@ -74,8 +74,8 @@ impl Sender {
         false
     }
 
-    /// A partial ACK that the original caused: the segments in between were late, not lost. True while retransmissions are
-    /// under way: then nothing else is marked lost.
+    /// Handles a partial ACK caused by an original: the segments in between were late, not lost. Returns true while
+    /// retransmissions are in flight, in which case nothing else is marked lost.
     // spec: Linux tcp_try_undo_partial
     pub(super) fn try_undo_partial(&mut self, now: Time, ack: &AckPacket, prior_una: u64) -> bool {
         if self.undo_marker.is_none() || !self.is_delayed(ack) {
@@ -108,7 +108,7 @@ impl Sender {
         let unmarked = self.board.una..self.board.next;
         for seq in unmarked {
             if self.board.peek(seq).flags & (flag::LOST | flag::RETRANS) == flag::LOST {
-                // Its transmission left the log when it was marked; loss detection must be able to see it again.
+                // Its transmission left the log when it was marked, so it is put back for loss detection.
                 let sent_us = self.token(seq).send_time().as_micros();
                 self.board.unmark_lost(seq);
                 self.board.relog(seq, sent_us);

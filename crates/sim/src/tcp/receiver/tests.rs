@@ -1,4 +1,4 @@
-//! What a receiver answers to which segments.
+//! Tests of the receiver's answers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -10,7 +10,7 @@ fn receiver() -> Receiver {
     receiver
 }
 
-/// The last ACK that a segment draws.
+/// Returns the last ACK triggered by a segment.
 fn arrive(r: &mut Receiver, now: Time, segment: &Segment) -> Option<AckPacket> {
     let mut acks = Vec::new();
     r.on_segment(now, segment, &mut acks);
@@ -27,7 +27,7 @@ fn segment(seq: u64) -> Segment {
     Segment { seq, sent: Time::nanos(seq), flow: 0, len: 1448, hop: 0, marks: 0 }
 }
 
-/// What is pushed is acknowledged at once where the application has taken it, as Linux does since 6.7 for full segments too.
+/// Pushed data is acknowledged immediately once the application has read it, since Linux 6.7 for full segments too.
 #[test]
 fn what_is_pushed_is_acknowledged_to_a_prompt_reader() {
     for is_prompt in [false, true] {
@@ -47,7 +47,7 @@ fn what_is_pushed_is_acknowledged_to_a_prompt_reader() {
     }
 }
 
-/// A retransmission fills the hole; the segments that left before it and come after it are refused by their timestamps.
+/// A retransmission fills the hole; segments that left before it and arrive later are refused by their timestamps.
 #[test]
 fn a_late_segment_from_before_a_retransmission_is_refused() {
     let mut receiver = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default());
@@ -125,7 +125,7 @@ fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond
     assert_eq!(r.next_time(), Time::nanos(4) + Span::micros(1_100));
 }
 
-/// Trap: a compressed ACK that can no longer name every new block makes holes look like reordering.
+/// Trap: a compressed ACK that cannot list every new block makes holes look like reordering.
 #[test]
 fn a_compressed_ack_goes_out_before_a_third_block_hides_one() {
     let mut r = receiver();
