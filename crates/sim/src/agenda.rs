@@ -1,25 +1,25 @@
-//! The agenda: one next moment for each source of events, and the earliest of them, in O(log sources).
-//! Ties go to the lower number, so that runs repeat.
+//! A timer tree: one deadline for each source of events, and the earliest deadline in O(log sources).
+//! Ties go to the lower number, so that runs are reproducible.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
 
-/// Sources of a group, and children of a node.
+/// Sources in a group, and children of a node.
 pub const WIDTH: usize = 4;
 
-/// A tree of minima over a fixed number of sources. The root is group 1; the minimum of any other group `g` stands in
-/// group `g / WIDTH` at place `g % WIDTH`.
+/// A tree of minima over a fixed number of sources. The root is group 1; the minimum of any other group `g` is stored in group
+/// `g / WIDTH` at place `g % WIDTH`.
 #[derive(Clone, Debug)]
 pub struct Agenda {
     groups: Vec<[u64; WIDTH]>,
-    /// The first group that holds sources.
+    /// First group that holds sources.
     leaves: usize,
-    /// The root's minimum.
+    /// Minimum of the root.
     earliest: u64,
 }
 
 impl Agenda {
-    /// An agenda for `sources` sources, all without a moment.
+    /// Creates a tree of `sources` sources without deadlines.
     pub fn new(sources: usize) -> Self {
         let mut leaves = 1;
         while leaves * WIDTH < sources {
@@ -28,13 +28,13 @@ impl Agenda {
         Self { groups: vec![[u64::MAX; WIDTH]; leaves + sources.div_ceil(WIDTH)], leaves, earliest: u64::MAX }
     }
 
-    /// The earliest moment.
+    /// Earliest deadline.
     #[inline]
     pub const fn earliest(&self) -> Time {
         Time::nanos(self.earliest)
     }
 
-    /// Its source as group and place: source `WIDTH` · group + place.
+    /// Source of the earliest deadline as group and place: source `WIDTH` · group + place.
     #[inline]
     pub fn first(&self) -> (usize, usize) {
         let mut group = 1;
@@ -44,7 +44,7 @@ impl Agenda {
         (group - self.leaves, first_at(&self.groups[group], self.earliest))
     }
 
-    /// Sets a source's moment; [`Time::NEVER`] for none.
+    /// Sets a source's deadline; [`Time::NEVER`] for none.
     #[inline]
     pub fn set(&mut self, source: usize, at: Time) {
         let group = self.leaves + source / WIDTH;
@@ -55,8 +55,8 @@ impl Agenda {
         }
     }
 
-    /// Sets a source's moment unless an earlier one stands there. For sources that may be called early and then say when they
-    /// want to be called: a timer that is put off with every packet costs one early call, and no climb up the tree.
+    /// Sets a source's deadline unless it has an earlier one. For sources that may be called early and then report their real
+    /// deadline: a timer postponed with every packet costs one early call and no walk up the tree.
     #[inline]
     pub fn set_by(&mut self, source: usize, at: Time) {
         let group = self.leaves + source / WIDTH;
@@ -67,7 +67,7 @@ impl Agenda {
         }
     }
 
-    /// Carries a group's minimum up, as far as it changes something.
+    /// Propagates a group's minimum upwards as far as it changes anything.
     #[inline]
     fn settle(&mut self, mut group: usize) {
         let mut earliest = minimum(&self.groups[group]);
@@ -85,13 +85,13 @@ impl Agenda {
     }
 }
 
-/// The smallest of a group.
+/// Returns the smallest value of a group.
 #[inline]
 fn minimum(group: &[u64; WIDTH]) -> u64 {
     group[0].min(group[1]).min(group[2].min(group[3]))
 }
 
-/// The first place of a value that the group holds.
+/// Returns the first place of a value in the group.
 #[inline]
 fn first_at(group: &[u64; WIDTH], value: u64) -> usize {
     if group[0] == value {
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!((agenda.earliest(), agenda.first()), (Time::nanos(7), (0, 2)));
     }
 
-    /// Goal: the agenda agrees with a search over all sources after any sequence of settings, at every depth of the tree.
+    /// Goal: the tree agrees with a search over all sources after any sequence of settings, at every depth.
     #[test]
     fn the_first_is_always_the_earliest() {
         for sources in [1, 4, 5, 13, 16, 17, 64, 65, 600] {

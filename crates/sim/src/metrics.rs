@@ -1,4 +1,4 @@
-//! Statistics that cost little memory: log-linear histograms, jitter, fairness, convergence.
+//! Memory-saving statistics: log-linear histograms, jitter, fairness, convergence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use bbrlab_core::{NANOS_PER_SEC, Rng, Span, State, Time};
 
 use crate::record::result::{Distribution, FlowResult, Group};
 
-/// Buckets an octave; a value is off by at most 1/512 of itself.
+/// Buckets per octave; a value is off by at most 1/512 of itself.
 const SUB_BUCKETS: u64 = 256;
 const SUB_BITS: u32 = SUB_BUCKETS.ilog2();
 
@@ -56,7 +56,7 @@ impl Histogram {
         ((u64::from(shift) << SUB_BITS) + (value >> shift)) as usize
     }
 
-    /// The middle of a bucket.
+    /// Midpoint of a bucket.
     fn value(index: usize) -> f64 {
         let index = index as u64;
         if index < 2 * SUB_BUCKETS {
@@ -67,17 +67,17 @@ impl Histogram {
         ((base << shift) as f64) + ((1u64 << shift) as f64 - 1.0) / 2.0
     }
 
-    /// How many values.
+    /// Number of values.
     pub const fn count(&self) -> u64 {
         self.n
     }
 
-    /// The `q`-quantile (0 to 1), nearest rank; 0 without values.
+    /// Returns the `q`-quantile (0 to 1), nearest rank; 0 without values.
     pub fn quantile(&self, q: f64) -> f64 {
         self.quantiles([q])[0]
     }
 
-    /// Several quantiles, smallest first, in one pass.
+    /// Returns several quantiles, smallest first, in one pass.
     fn quantiles<const N: usize>(&self, qs: [f64; N]) -> [f64; N] {
         let mut found = [0.0; N];
         if self.n == 0 {
@@ -92,17 +92,17 @@ impl Histogram {
                 place += 1;
             }
         }
-        // Counts that saturated hold less than there was.
+        // Saturated counts sum to less than the number of values.
         found[place..].fill(self.max as f64);
         found
     }
 
-    /// The mean; 0 without values.
+    /// Returns the mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }
     }
 
-    /// The distribution, each value times `scale`.
+    /// Returns the distribution, each value times `scale`.
     pub fn distribution(&self, scale: f64) -> Distribution {
         let [p50, p95, p99] = self.quantiles([0.5, 0.95, 0.99]);
         Distribution {
@@ -116,16 +116,16 @@ impl Histogram {
     }
 }
 
-/// A link's queueing delay over time: at each moment, how long the packet had waited that the link was then sending, and
-/// nothing while it sent none that had waited. Its mean is the mean backlog before the serialiser over the link's rate, since
-/// each packet adds its own time of sending times its wait to both; so samples of the backlog on a grid give the same.
+/// A link's queueing delay over time: at each moment the wait of the packet being sent, or 0 if that had not waited. Its mean
+/// is the mean backlog before the serialiser over the link's rate, since each packet adds its serialisation time times its wait
+/// to both. Samples of the backlog on a grid therefore give the same mean.
 #[derive(Clone, Debug, Default)]
 pub struct QueueDelay {
-    /// Nanoseconds that each bucket's delays lasted.
+    /// Time in nanoseconds for which each bucket's delay lasted.
     lasted: Vec<u64>,
     /// Sum of delay times duration, ns².
     area: u128,
-    /// How long there was any delay, ns.
+    /// Time with any delay, ns.
     busy: u64,
     max: u64,
     from: Time,
@@ -133,20 +133,20 @@ pub struct QueueDelay {
 }
 
 impl QueueDelay {
-    /// Forgets what was; measuring begins at `now`.
+    /// Discards earlier values and starts measuring at `now`.
     pub fn begin(&mut self, now: Time) {
         *self = Self { from: now, last: now, ..Self::default() };
     }
 
-    /// A packet left the link at `at`, after `waited`, and `service` in which it was sent (none where a link follows a
-    /// delivery trace: there the wait itself lasts up to the departure).
+    /// Records that a packet left the link at `at` after `waited` and its serialisation time `service`. The latter is zero
+    /// where a link follows a delivery trace: there the wait itself lasts up to the departure.
     #[inline]
     pub fn on_left(&mut self, at: Time, waited: Span, service: Span) {
         let lasted = at.since(self.last).as_nanos().min((waited + service).as_nanos());
         self.last = at;
         let delay = waited.as_nanos();
         if delay == 0 {
-            return; // with the time in which nothing waits
+            return; // a time without waiting packets
         }
         let index = Histogram::index(delay);
         if index >= self.lasted.len() {
@@ -163,7 +163,7 @@ impl QueueDelay {
         self.lasted.resize(index + 1, 0);
     }
 
-    /// The distribution over the time up to `until`, each value times `scale`.
+    /// Returns the distribution over the time up to `until`, each value times `scale`.
     pub fn distribution(&self, until: Time, scale: f64) -> Distribution {
         let all = until.since(self.from).as_nanos().max(self.busy);
         if all == 0 {
@@ -202,12 +202,12 @@ pub fn jain(shares: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
-/// Jain's index that counts as converged.
+/// Jain's index from which flows count as converged.
 pub const CONVERGED: f64 = 0.95;
 
-/// First second from which Jain's index of `bins` (one row a flow, one column a second) stays at or above 0.95.
-/// Seconds in `excluded` do not count, nor do those with fewer than two flows; a flow is there from the first to before the
-/// second of its `lives`. `None` if never.
+/// First second from which Jain's index of `bins` (one row per flow, one column per second) stays at or above 0.95. Seconds in
+/// `excluded` do not count, nor do those with fewer than two flows. A flow is present from the first to before the second of
+/// its `lives`. `None` if never.
 pub fn convergence_s(bins: &[Vec<f64>], lives: &[(usize, usize)], seconds: usize, excluded: &[bool]) -> Option<f64> {
     let last_start = lives.iter().map(|life| life.0).max().unwrap_or(0);
     let mut since = None;
@@ -229,12 +229,12 @@ pub fn convergence_s(bins: &[Vec<f64>], lives: &[(usize, usize)], seconds: usize
     since
 }
 
-/// Seconds, for people.
+/// Converts a time to seconds, for people.
 pub fn secs(time: Time) -> f64 {
     time.as_nanos() as f64 / NANOS_PER_SEC as f64
 }
 
-/// Seconds in which some flow was in ProbeRTT, or refilled the pipe right after it.
+/// Marks the seconds in which some flow was in ProbeRTT, or refilled the pipe right after it.
 pub fn probe_rtt_seconds<'a>(flows: impl Iterator<Item = &'a [(Time, State)]>, seconds: usize) -> Vec<bool> {
     let mut excluded = vec![false; seconds];
     for states in flows {
@@ -252,7 +252,7 @@ pub fn probe_rtt_seconds<'a>(flows: impl Iterator<Item = &'a [(Time, State)]>, s
     excluded
 }
 
-/// Time spent in each state; the phases of the gain cycle also together as `probe_bw`.
+/// Time spent in each state; the phases of the gain cycle are also summed as `probe_bw`.
 pub fn state_times(states: &[(Time, State)], end: Time) -> BTreeMap<String, f64> {
     let mut times = BTreeMap::new();
     for (index, &(from, state)) in states.iter().enumerate() {
@@ -266,7 +266,7 @@ pub fn state_times(states: &[(Time, State)], end: Time) -> BTreeMap<String, f64>
     times
 }
 
-/// The flows of each algorithm together, over one interval.
+/// Groups the flows by algorithm over one interval.
 pub fn groups(flows: &[FlowResult], [from_s, to_s]: [f64; 2]) -> Vec<Group> {
     let total: u64 = flows.iter().map(|flow| flow.bytes).sum();
     let mut groups: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
@@ -289,7 +289,7 @@ pub fn groups(flows: &[FlowResult], [from_s, to_s]: [f64; 2]) -> Vec<Group> {
 /// Bootstrap resamples. Ours: enough for two steady digits of a 95 % interval.
 pub const RESAMPLES: usize = 2000;
 
-/// The median; `values` are sorted on return. NaN for none.
+/// Returns the median, NaN for none. Sorts `values`.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -299,7 +299,7 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// The 95 % interval of the median of sorted values, by percentile bootstrap (Efron 1979).
+/// Returns the 95 % interval of the median of sorted values, by percentile bootstrap (Efron 1979).
 pub fn interval(sorted: &[f64], rng: &mut Rng) -> (f64, f64) {
     let n = sorted.len();
     if n < 2 || sorted[0] == sorted[n - 1] {
@@ -323,7 +323,7 @@ pub fn resampled(from: &[f64], to: &mut [f64], rng: &mut Rng) {
     }
 }
 
-/// FNV-1a, 64 bits: short, stable, and no secret is kept.
+/// FNV-1a with 64 bits: short and stable; it need not be cryptographic.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0)), (3.0, 400.0));
     }
 
-    /// A queue that stands for one second in ten counts a tenth, however many packets pass in that second.
+    /// A queue that lasts one second in ten counts a tenth, however many packets pass in that second.
     #[test]
     fn queueing_delay_is_weighted_by_time() {
         let at = |ms| Time::ZERO + Span::millis(ms);
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!((over.min, over.p50, over.p95), (Some(0.0), 0.0, 50.0));
     }
 
-    /// The area under the backlog over the rate is the sum of each packet's wait times its time of sending.
+    /// The area under the backlog over the rate is the sum of each packet's wait times its serialisation time.
     #[test]
     fn its_mean_is_the_mean_backlog_over_the_rate() {
         use crate::link::{Buffer, testing};

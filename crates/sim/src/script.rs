@@ -1,5 +1,4 @@
-//! A script: changes of path and application at moments that the flow itself decides, by the states that it enters. Every
-//! world in virtual time can play one.
+//! Scripts: changes of path and application that are triggered by the states that a flow enters. Every virtual-time backend can run one.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, State, Time};
@@ -7,17 +6,17 @@ use bbrlab_core::{Span, State, Time};
 use crate::path::PathAction;
 use crate::setup::{ChangeKind, Traffic};
 
-/// What a conformance case does besides its setup. It is about the first flow and the bottleneck.
+/// Steps of a conformance case beyond its setup, which apply to the first flow and the bottleneck.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// The changes.
     pub cues: Vec<Cue>,
-    /// The flow's model is recorded at each ACK, and with it all series.
+    /// Records the flow's model at each ACK, and all series with it.
     pub record: bool,
 }
 
 impl Script {
-    /// Whether a flow needs a delay of its own for it.
+    /// True if the script requires a separate delay for one flow.
     pub fn sets_flows_apart(&self) -> bool {
         use PathAction::{Change, Detour, HoldAcks};
         let apart = |what: &Action| matches!(what, Action::Path(HoldAcks(_) | Detour(_) | Change(ChangeKind::Rtt(_))));
@@ -25,32 +24,32 @@ impl Script {
     }
 }
 
-/// One change and its moment.
+/// One change and the condition that triggers it.
 #[derive(Clone, Debug)]
 pub struct Cue {
-    /// The state that the flow enters …
+    /// State that the flow enters.
     pub entered: Entered,
-    /// … out of this, if it matters …
+    /// State that it leaves, if that matters.
     pub out_of: Option<Entered>,
-    /// … for this time, counted from 1 …
+    /// Ordinal of the entry that counts, from 1.
     pub nth: u32,
-    /// … and so long ago.
+    /// Delay after that entry.
     pub after: Span,
-    /// What happens.
+    /// Action to perform.
     pub what: Action,
 }
 
-/// What a cue waits for.
+/// State for whose entry a cue waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
     /// One state.
     State(State),
-    /// Any part of ProbeBW, out of what is none.
+    /// Any phase of ProbeBW, entered from a state outside it.
     ProbeBw,
 }
 
 impl Cue {
-    /// Whether the last of these states is an entry that counts.
+    /// True if the last of these states is an entry that counts.
     fn is_met(&self, states: &[(Time, State)]) -> bool {
         let [before @ .., (_, state)] = states else {
             return false;
@@ -72,49 +71,49 @@ const fn is_probe_bw(state: State) -> bool {
     matches!(state, State::ProbeBwDown | State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeBwUp)
 }
 
-/// What a cue does.
+/// Action performed by a cue.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// The path changes.
     Path(PathAction),
-    /// The application writes otherwise.
+    /// The application switches to other traffic.
     Traffic(Traffic),
-    /// The run is over.
+    /// The run ends.
     End,
 }
 
-/// A script at work.
+/// A running script.
 #[derive(Debug)]
 pub struct Director {
     script: Script,
-    /// How many entries of the flow's list of states have been seen.
+    /// Number of entries of the flow's list of states processed.
     seen: usize,
-    /// Due changes, in no order: there are few.
+    /// Due changes, unsorted since there are few.
     pending: Vec<(Time, Action)>,
 }
 
 impl Director {
-    /// Before anything has happened.
+    /// Starts a script.
     pub fn new(script: &Script) -> Self {
         Self { script: script.clone(), seen: 0, pending: Vec::new() }
     }
 
-    /// When something is due next.
+    /// Time of the next due change.
     pub fn next(&self) -> Time {
         self.pending.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
     }
 
-    /// The flow's model is to be recorded.
+    /// True if the flow's model is to be recorded.
     pub const fn records(&self) -> bool {
         self.script.record
     }
 
-    /// The flow has entered a state that has not been followed yet.
+    /// True if the flow has entered a state that has not been processed.
     pub const fn is_behind(&self, states: &[(Time, State)]) -> bool {
         self.seen < states.len()
     }
 
-    /// The flow's states up to now; true if that made something due.
+    /// Processes the flow's states so far. Returns true if this made a change due.
     pub fn follow(&mut self, states: &[(Time, State)]) -> bool {
         let before = self.pending.len();
         while let Some(&(at, _)) = states.get(self.seen) {
@@ -127,7 +126,7 @@ impl Director {
         self.pending.len() > before
     }
 
-    /// What is due by `now`, first things first.
+    /// Removes the changes due by `now`, earliest first.
     pub fn take(&mut self, now: Time) -> Vec<Action> {
         let mut due: Vec<(Time, Action)> = self.pending.iter().filter(|(at, _)| *at <= now).cloned().collect();
         self.pending.retain(|(at, _)| *at > now);

@@ -1,5 +1,5 @@
-//! A scenario as the simulator takes it: every default filled in, every unit resolved.
-//! [`crate::scenario`] makes these values from text; anyone may make them by hand.
+//! A resolved scenario: every default filled in, every unit converted.
+//! [`crate::scenario`] builds these values from text; they can also be built by hand.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -12,77 +12,77 @@ use crate::metrics::secs;
 use crate::record::packets::Tap;
 use crate::record::result::FlowResult;
 
-/// Everything that a run depends on. Same setup, same bytes out.
+/// Complete input of a run: the same setup produces the same bytes.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// When the run ends.
+    /// End of the run.
     pub duration: Time,
-    /// Metrics count from here.
+    /// Start of the measured time.
     pub warmup: Time,
-    /// The seed of all random numbers.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Grid of the recorded series; `None` records none.
     pub sample: Option<Span>,
-    /// Whether packets are recorded.
+    /// Packet recording.
     pub capture: Capture,
     /// Bottlenecks in the order in which a packet meets them (a parking lot has several).
     pub links: Vec<LinkConfig>,
     /// Index of the link whose figures are the result's `bottleneck`.
     pub bottleneck: usize,
-    /// What lies between the last bottleneck and the receiver, and back.
+    /// Path between the last bottleneck and the receiver, and the reverse path.
     pub path: PathSetup,
-    /// Changes of the path in time, sorted.
+    /// Changes of the path over time, sorted.
     pub schedule: Vec<Change>,
     /// The flows.
     pub flows: Vec<FlowSetup>,
 }
 
-/// Whether packets are recorded, where and how many.
+/// Packet recording: off, or on at some places with a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Capture {
-    /// None are.
+    /// No packets are recorded.
     #[default]
     Off,
-    /// They are, until there are `limit` of them; what comes later is left out.
+    /// Packets are recorded up to `limit`, and later ones left out.
     On {
-        /// Most packets.
+        /// Maximum number of packets.
         limit: usize,
-        /// Where they are seen.
+        /// Places at which they are recorded.
         taps: &'static [Tap],
     },
 }
 
-/// What propagation and the way back do to packets.
+/// Effects of propagation and of the reverse path on packets.
 #[derive(Clone, Copy, Debug)]
 pub struct PathSetup {
-    /// Two-way propagation delay without queue or serialisation; half of it on each way.
+    /// Two-way propagation delay without queueing or serialisation, half of it in each direction.
     pub rtt: Span,
-    /// Added delay on the way of the data, uniform in 0..=jitter.
+    /// Added delay on the forward path, uniform in 0..=jitter.
     pub jitter: Span,
-    /// Jitter may change the order of packets.
+    /// True if jitter may reorder packets.
     pub jitter_reorders: bool,
-    /// Share of data packets that overtake.
+    /// Share of data packets that overtake others.
     pub reorder: f64,
-    /// Share of data packets that arrive twice.
+    /// Share of data packets that are duplicated.
     pub duplicate: f64,
     /// Random loss of ACKs.
     pub ack_loss: Loss,
-    /// ACKs held and released together.
+    /// Holding of ACKs, which are then released together.
     pub ack_aggregation: AckAggregation,
 }
 
 /// One change of the path.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// When.
+    /// Time of the change.
     pub at: Time,
-    /// Which link (for changes of links).
+    /// Index of the link (for changes of links).
     pub link: usize,
-    /// What.
+    /// New value.
     pub what: ChangeKind,
 }
 
-/// What a change sets.
+/// New value set by a change.
 #[derive(Clone, Copy, Debug)]
 pub enum ChangeKind {
     /// The link's rate.
@@ -104,31 +104,31 @@ pub struct FlowSetup {
     pub name: String,
     /// The algorithm and its parameters.
     pub algorithm: AlgorithmConfig,
-    /// A QUIC stack's own congestion control in place of it.
+    /// Congestion controller of a QUIC stack, used instead of it.
     pub peer: Option<Peer>,
-    /// Its transport is the TCP model in each world in virtual time that has it, a QUIC stack's too: `tcp:NAME`.
+    /// True if its transport is the TCP model in every virtual-time backend that has it, those of QUIC stacks included: `tcp:NAME`.
     pub is_tcp: bool,
-    /// When its SYN leaves.
+    /// Time at which its SYN is sent.
     pub start: Time,
-    /// When its application stops writing, if it does.
+    /// Time at which its application stops writing, if it does.
     pub stop: Option<Time>,
     /// Its own two-way propagation delay instead of the path's.
     pub rtt: Option<Span>,
-    /// Range of links that it crosses: first and one past the last.
+    /// Range of links that it crosses: the first, and one past the last.
     pub links: (usize, usize),
-    /// A link of its own in front of the first bottleneck (dumbbell).
+    /// Link of its own in front of the first bottleneck (dumbbell).
     pub access: Option<AccessSetup>,
     /// Payload bytes of a full segment.
     pub mss: u32,
-    /// The receive window.
+    /// Receive window.
     pub rwnd: Rwnd,
-    /// What its application writes.
+    /// Traffic written by its application.
     pub traffic: Traffic,
-    /// The hosts at both ends.
+    /// Hosts at both ends.
     pub host: HostSetup,
 }
 
-/// A QUIC stack whose endpoints the lab can run.
+/// A QUIC stack whose endpoints can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
     /// s2n-quic.
@@ -138,7 +138,7 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// All of them.
+    /// All stacks.
     pub const ALL: [Self; 2] = [Self::S2n, Self::Noq];
 
     /// Its name, as in `--on quic:NAME`.
@@ -150,17 +150,17 @@ impl Stack {
     }
 }
 
-/// A congestion control that a stack brings.
+/// A congestion controller built into a QUIC stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Whose it is.
+    /// Stack that contains it.
     pub stack: Stack,
-    /// Its name, with the stack's in front.
+    /// Name, prefixed by the stack's.
     pub name: &'static str,
 }
 
 impl Peer {
-    /// All of them.
+    /// All of these controllers.
     pub const ALL: [Self; 5] = [
         Self { stack: Stack::S2n, name: "s2n:bbr" },
         Self { stack: Stack::S2n, name: "s2n:cubic" },
@@ -169,28 +169,28 @@ impl Peer {
         Self { stack: Stack::Noq, name: "noq:reno" },
     ];
 
-    /// The one of that name.
+    /// Finds a controller by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|peer| peer.name == name)
     }
 }
 
-/// What stands before an algorithm's name where a flow is to be of the TCP model.
+/// Prefix of an algorithm's name that selects the TCP model for a flow.
 pub const TCP: &str = "tcp:";
 
-/// The name of an algorithm with [`TCP`] in front.
+/// Returns the name of an algorithm prefixed by [`TCP`].
 pub(crate) fn over_tcp(algorithm: &'static str) -> &'static str {
     static NAMES: LazyLock<BTreeMap<&str, String>> =
         LazyLock::new(|| ALGORITHMS.iter().map(|info| (info.name, format!("{TCP}{}", info.name))).collect());
     NAMES.get(algorithm).map_or(algorithm, String::as_str)
 }
 
-/// When a receiver acknowledges, by a rule of its own instead of Linux's.
+/// A receiver's acknowledgement rule, used instead of Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckEvery {
-    /// An ACK for so many packets …
+    /// Packets per ACK.
     pub packets: u32,
-    /// … or so long after the first of them.
+    /// Longest delay after the first unacknowledged packet.
     pub delay: Span,
 }
 
@@ -205,7 +205,7 @@ pub struct AccessSetup {
     pub buffer: Buffer,
 }
 
-/// The receiver's window.
+/// The receive window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rwnd {
     /// Never the limit (a tuned host).
@@ -216,34 +216,34 @@ pub enum Rwnd {
     Auto(u64),
 }
 
-/// What the application writes.
+/// Traffic written by the application.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
-    /// As much as the transport takes.
+    /// As much data as the transport accepts.
     Bulk,
     /// This many bytes, then the flow ends.
     Size(u64),
-    /// Bulk for `on`, silence for `off`, and again.
+    /// Bulk for `on`, silence for `off`, repeatedly.
     OnOff {
-        /// Length of a busy spell.
+        /// Length of a busy period.
         on: Span,
-        /// Length of a silence.
+        /// Length of a silent period.
         off: Span,
     },
     /// A constant rate of payload, written every `tick`.
     Rate {
         /// Payload rate.
         rate: Rate,
-        /// How often the application writes.
+        /// Interval between two writes.
         tick: Span,
-        /// Bytes of which each write is a multiple: 1, or a packet's payload where no packet is to be short. Not 0.
+        /// Unit of each write in bytes: 1, or a packet's payload to avoid short packets. Not 0.
         unit: u32,
     },
-    /// Responses of `size` bytes, each asked for `think` after the last one arrived, over one connection.
+    /// Responses of `size` bytes over one connection, each requested `think` after the previous one arrived.
     RequestResponse {
         /// Bytes of a response.
         size: u64,
-        /// From the arrival of a response to the sending of the next request.
+        /// Time from the arrival of a response to the next request.
         think: Span,
     },
     /// Responses of given sizes over one connection, then the flow ends. The run ends with the last such flow.
@@ -255,35 +255,35 @@ pub enum Traffic {
 pub struct Object {
     /// Its bytes.
     pub size: u64,
-    /// From the arrival of the object before it to the sending of its request; the first one is asked for at the start.
+    /// Time from the arrival of the previous object to its request. The first object is requested at the start.
     pub pause: Span,
 }
 
-/// How the hosts at both ends behave, in Linux's words.
+/// Behaviour of the hosts at both ends, in Linux's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSetup {
-    /// Pacing for algorithms that do not ask for it themselves (`fq` on the host).
+    /// Pacing for algorithms that do not request it themselves (`fq` on the host).
     pub pacing: bool,
     /// Largest TSO burst in bytes; one segment disables it. Linux: 65536.
     pub tso_max: u32,
-    /// Receiver merges segments that arrive within this span of each other before it decides on an ACK.
+    /// Span within which the receiver merges segments before it decides on an ACK.
     pub gro: Option<Span>,
     /// Delayed-ACK timer (`ato`). Linux: 40 ms.
     pub delayed_ack: Span,
-    /// Negotiate ECN (RFC 3168).
+    /// ECN negotiation (RFC 3168).
     pub ecn: bool,
     /// Initial congestion window in segments. Linux: 10.
     pub initial_cwnd: u32,
-    /// The receiver's rule for ACKs, where it is not Linux's.
+    /// The receiver's rule for ACKs, if it is not Linux's.
     pub ack: Option<AckEvery>,
-    /// On a real kernel: whose program of an algorithm that both have.
+    /// On a real kernel: source of the program, for an algorithm that both the kernel and bbrlab have.
     pub program: Program,
 }
 
-/// Where a real kernel's program of an algorithm comes from.
+/// Source of an algorithm's program on a real kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
-    /// The kernel's own, where it has one.
+    /// The kernel's own, if it has one.
     #[default]
     Kernel,
     /// Ours, compiled for the kernel.
@@ -291,7 +291,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Its word in a scenario.
+    /// Name used in a scenario.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -299,14 +299,14 @@ impl Program {
         }
     }
 
-    /// What such a word means.
+    /// Parses such a name.
     pub fn named(word: &str) -> Option<Self> {
         [Self::Kernel, Self::Bbrlab].into_iter().find(|one| one.name() == word)
     }
 }
 
 impl Setup {
-    /// One drop-tail link that all flows share, nothing recorded, seed 1.
+    /// Setup with one drop-tail link shared by all flows, nothing recorded, seed 1.
     pub fn one_link(rate: Rate, rtt: Span, buffer: Buffer, duration: Span, flows: Vec<FlowSetup>) -> Self {
         Self {
             duration: Time::ZERO + duration,
@@ -324,7 +324,7 @@ impl Setup {
 }
 
 impl PathSetup {
-    /// Propagation and nothing else.
+    /// Path with propagation delay only.
     pub const fn plain(rtt: Span) -> Self {
         Self {
             rtt,
@@ -339,20 +339,20 @@ impl PathSetup {
 }
 
 impl FlowSetup {
-    /// When the flow ended by its result, seconds: its completion or its stop, whichever came first.
+    /// End of the flow according to its result, seconds: its completion or its stop, whichever came first.
     pub fn end_s(&self, result: &FlowResult) -> Option<f64> {
-        // The mean over responses is no moment of the run.
+        // The mean over responses is not a point in time.
         let completes = matches!(self.traffic, Traffic::Size(_) | Traffic::Objects(_));
         let completion = result.fct_s.filter(|_| completes).map(|fct_s| result.start_s + fct_s);
         completion.into_iter().chain(self.stop.map(secs)).reduce(f64::min)
     }
 
-    /// Its receiver takes what has arrived at once. That of a bulk transfer lets it gather, as one that is busy does.
+    /// True if the receiver reads arriving data immediately. The receiver of a bulk transfer lets data accumulate, like a busy one.
     pub const fn reads_at_once(&self) -> bool {
         !matches!((self.rwnd, &self.traffic), (Rwnd::Unlimited, Traffic::Bulk | Traffic::Size(_)))
     }
 
-    /// What controls it, by name.
+    /// Name of its congestion controller.
     pub fn cc(&self) -> &'static str {
         match self.peer {
             Some(peer) => peer.name,
@@ -361,7 +361,7 @@ impl FlowSetup {
         }
     }
 
-    /// A bulk flow over the first link, from the start to the end, between Linux hosts of today.
+    /// A bulk flow over the first link for the whole run, between present-day Linux hosts.
     pub fn bulk(name: impl Into<String>, algorithm: AlgorithmConfig) -> Self {
         Self {
             name: name.into(),

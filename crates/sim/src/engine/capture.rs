@@ -1,5 +1,5 @@
-//! Records the packets of a run where the setup's taps are, with the headers that a kernel would have written.
-//! Recording has no influence on the run.
+//! Recording of packets at the setup's taps, with the headers that a kernel would write.
+//! Recording does not influence the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
@@ -12,12 +12,12 @@ use crate::tcp::{AckPacket, SACK_BLOCKS, Segment, mark};
 
 /// Bytes of the timestamp option, which the announced MSS includes. Source: RFC 6691 §2.
 const TIMESTAMP_BYTES: u32 = 12;
-/// The largest window scale. Source: RFC 7323 §2.3.
+/// Largest window scale. Source: RFC 7323 §2.3.
 const SCALE_MAX: u8 = 14;
-/// The sender's own receive window, into which nothing comes. Source: Linux `tcp_rmem[1]` / 2.
+/// The sender's own receive window, which stays empty. Source: Linux `tcp_rmem[1]` / 2.
 const SENDER_WINDOW: u64 = 65_535;
 
-/// What a run records.
+/// Packet recorder of a run.
 #[derive(Clone, Debug)]
 pub struct Capture {
     limit: usize,
@@ -27,7 +27,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// A capture, if the setup asks for one.
+    /// Creates a recorder if the setup enables one.
     pub fn new(setup: &Setup) -> Option<Box<Self>> {
         let Asked::On { limit, taps } = setup.capture else {
             return None;
@@ -36,7 +36,7 @@ impl Capture {
         Some(Box::new(Self { limit, taps, packets: Packets::default(), flows }))
     }
 
-    /// A sender emits segments, in this order.
+    /// Records segments in the order of their transmission.
     #[cold]
     pub fn on_sent(&mut self, now: Time, segments: &[Segment]) {
         if self.packets.cut.is_some() {
@@ -48,7 +48,7 @@ impl Capture {
         segments.iter().for_each(|segment| self.on_segment(now, segment, Tap::Sender));
     }
 
-    /// A segment passes a tap.
+    /// Records a segment at a tap.
     #[cold]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, tap: Tap) {
         if self.wants(tap) {
@@ -57,7 +57,7 @@ impl Capture {
         }
     }
 
-    /// A receiver sends an ACK, which may be `lost` on its way.
+    /// Records an ACK sent by a receiver, which may be `lost` on its way.
     #[cold]
     pub fn on_ack_sent(&mut self, now: Time, flow: usize, ack: &AckPacket, lost: bool) {
         if self.packets.cut.is_some() {
@@ -72,7 +72,7 @@ impl Capture {
         }
     }
 
-    /// An ACK arrives at its sender.
+    /// Records an ACK that arrived at its sender.
     #[cold]
     pub fn on_ack_arrived(&mut self, now: Time, flow: usize, ack: &AckPacket) {
         if self.packets.cut.is_some() {
@@ -87,7 +87,7 @@ impl Capture {
         }
     }
 
-    /// What was recorded.
+    /// Returns the recorded packets.
     pub fn finish(self) -> Packets {
         self.packets
     }
@@ -105,17 +105,17 @@ impl Capture {
     }
 }
 
-/// What the headers of one flow need beyond what the simulator's packets carry.
+/// Header fields of one flow that the simulator's packets do not carry.
 #[derive(Clone, Debug)]
 struct Headers {
     mss: u64,
     scale: u8,
     ecn: bool,
-    /// Segments shorter than the MSS, with the bytes that all of them up to this one lack: sorted, and few.
+    /// Segments shorter than the MSS, with the bytes missing in all of them up to this one: sorted, and few.
     short: Vec<(u64, u64)>,
-    /// ACKs on their way, and when they were sent.
+    /// ACKs in transit, with their send times.
     back: VecDeque<(AckPacket, Time)>,
-    /// When each ACK arrived, and when it had been sent: what later segments echo.
+    /// Arrival and send time of each ACK, echoed by later segments.
     echoes: Vec<(Time, Time)>,
 }
 
@@ -135,7 +135,7 @@ impl Headers {
         }
     }
 
-    /// Notes a segment that is shorter than the others: those after it begin earlier than their number says.
+    /// Records a segment shorter than the others: the bytes after it begin earlier than their segment number implies.
     fn learn(&mut self, segment: &Segment) {
         let lacks = self.mss.saturating_sub(segment.len.into());
         let is_new = self.short.last().is_none_or(|last| last.0 < segment.seq);
@@ -145,14 +145,14 @@ impl Headers {
         }
     }
 
-    /// The sequence number of a segment's first byte. The SYN has 0.
+    /// Sequence number of a segment's first byte. The SYN has 0.
     fn byte(&self, seq: u64) -> u64 {
         let shorter = self.short.partition_point(|short| short.0 < seq);
         let lacking = if shorter == 0 { 0 } else { self.short[shorter - 1].1 };
         1 + seq * self.mss - lacking
     }
 
-    /// Takes an ACK off the way back and says when it had been sent. Only a SYN's ever overtakes, so it stands near the front.
+    /// Removes an ACK from those in transit and returns its send time. Only a SYN-ACK ever overtakes, so the ACK is near the front.
     fn arrived(&mut self, ack: &AckPacket) -> Option<Time> {
         let place = self.back.iter().position(|(sent, _)| sent == ack)?;
         self.back.remove(place).map(|(_, at)| at)
@@ -200,7 +200,7 @@ impl Headers {
         }
     }
 
-    /// A DSACK stands before the other blocks (RFC 2883 §4).
+    /// SACK blocks of an ACK, a DSACK before the others (RFC 2883 §4).
     fn blocks(&self, ack: &AckPacket) -> [(u64, u64); SACK_BLOCKS] {
         let mut blocks = [(0, 0); SACK_BLOCKS];
         let twice = ack.dsack.map(|seq| (seq, seq + 1));
@@ -233,7 +233,7 @@ impl Headers {
     }
 }
 
-/// Milliseconds, one more than have passed: 0 means "no timestamp" to readers.
+/// Timestamp in milliseconds, plus one: 0 means "no timestamp" to readers.
 fn timestamp(at: Time) -> u32 {
     (at.as_nanos() / 1_000_000) as u32 + 1
 }
@@ -244,7 +244,7 @@ mod tests {
     use crate::engine::{Output, run};
     use crate::scenario::Sourced;
 
-    /// Runs a lossy scenario with these flows and records every place.
+    /// Runs a lossy scenario with these flows and records at every tap.
     fn captured(flows: &str, limit: usize) -> Output {
         let text = format!("rate = '10mbit'\nbuffer = '20p'\nloss = '1%'\nduration = '3s'\nflow = [{flows}]");
         let mut setup = Sourced::from_toml(&text, "x").unwrap().scenario.resolve().unwrap();
@@ -257,7 +257,7 @@ mod tests {
         output.packets.records.iter().filter(wanted).copied().collect()
     }
 
-    /// Trap: a response that ends in a short segment moves everything after it.
+    /// Trap: a response that ends in a short segment shifts all bytes after it.
     #[test]
     fn new_data_joins_what_went_before_also_after_short_segments() {
         let output = captured("'cubic,request=10kB/20ms'", usize::MAX);

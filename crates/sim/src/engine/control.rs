@@ -1,4 +1,4 @@
-//! Control of a run: the schedule, the script, samples.
+//! Control events of a run: the schedule, the script, samples.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
@@ -7,7 +7,7 @@ use super::World;
 use crate::script::Action;
 
 impl World<'_> {
-    /// The end of warm-up, a change of the path, a sample of the series.
+    /// Handles the end of warm-up, changes of the path, the script, and samples of the series.
     pub(super) fn on_control(&mut self) {
         if !self.measuring && self.now >= self.setup.warmup {
             self.measuring = true;
@@ -38,7 +38,7 @@ impl World<'_> {
         self.agenda.set(super::FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
     }
 
-    /// The first flow has heard an ACK or acted; `emitted` of its segments have not left yet.
+    /// Advances the script after the first flow received an ACK or acted; `emitted` of its segments have not left yet.
     #[cold]
     pub(super) fn direct(&mut self, index: usize, emitted: usize, is_ack: bool) {
         if index != 0 {
@@ -58,7 +58,7 @@ impl World<'_> {
         }
     }
 
-    /// Does what the script asks for now.
+    /// Performs the script's actions that are due.
     pub(super) fn act(&mut self) {
         let due = self.director.as_mut().map_or_else(Vec::new, |director| director.take(self.now));
         for action in due {

@@ -1,5 +1,5 @@
-//! One flow of the TCP model: both ends, and what is counted of it. The simulator drives it, and so does any other world in
-//! virtual time that has such flows.
+//! One flow of the TCP model: both ends and its counters. Used by the simulator and by every other virtual-time backend that
+//! has such flows.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
@@ -11,7 +11,7 @@ use crate::record::trace::FlowTrace;
 use crate::setup::{FlowSetup, Setup};
 use crate::tcp::{AckPacket, Receiver, Segment, Sender, SenderStats};
 
-/// Counters at the moment when measuring begins.
+/// Counters at the start of measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
     /// Unique payload bytes that had arrived.
@@ -26,7 +26,7 @@ pub struct Mark {
     pub bottleneck: (u64, u64),
 }
 
-/// What is counted of one flow.
+/// Statistics of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowStats {
     /// RTT samples in µs, while measuring.
@@ -43,17 +43,17 @@ pub struct FlowStats {
     pub bottleneck: (u64, u64),
     /// The state at each change, with the time.
     pub states: Vec<(Time, State)>,
-    /// When the last byte of a sized flow arrived.
+    /// Arrival time of the last byte of a sized flow.
     pub finished: Option<Time>,
     /// Completion times of responses.
     pub exchanges: Vec<Span>,
-    /// When the present request was sent.
+    /// Send time of the current request.
     request_sent: Time,
-    /// Counters when measuring began.
+    /// Counters at the start of measurement.
     pub mark: Mark,
 }
 
-/// One flow.
+/// Both ends of one flow.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// The sending end.
@@ -62,14 +62,14 @@ pub struct Flow {
     pub receiver: Receiver,
     /// Counters.
     pub stats: FlowStats,
-    /// Its SYN has left.
+    /// True once its SYN has been sent.
     pub started: bool,
-    /// Propagation of its ACKs, and so of a request.
+    /// Propagation delay of its ACKs, and so of a request.
     pub ack_delay: Span,
 }
 
 impl Flow {
-    /// A flow of a setup that has not begun.
+    /// Creates a flow of a setup, not yet started.
     pub fn new(setup: &Setup, index: usize, ack_delay: Span) -> Self {
         let flow = &setup.flows[index];
         Self {
@@ -81,7 +81,7 @@ impl Flow {
         }
     }
 
-    /// A segment arrives at the receiver. True: with it all that was asked for is there.
+    /// Delivers a segment to the receiver. Returns true if it completes the requested data.
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) -> bool {
         let before = self.receiver.bytes;
@@ -96,7 +96,7 @@ impl Flow {
 
     #[inline]
     fn count_arrival(&mut self, now: Time, fresh: u64) {
-        // The last bin is the present second's, from the first arrival in it.
+        // The last bin is that of the current second, from its first arrival on.
         let second = self.stats.bins.len() as u64;
         if now.as_nanos() >= second * NANOS_PER_SEC {
             self.stats.bins.resize((now.as_nanos() / NANOS_PER_SEC) as usize + 1, 0);
@@ -106,7 +106,7 @@ impl Flow {
         }
     }
 
-    /// Whether all that was asked for has arrived; then the flow is finished, or asks for more.
+    /// Checks whether all requested data has arrived. If so, the flow is finished or sends its next request.
     #[inline(never)]
     fn take_whole(&mut self, now: Time) -> bool {
         if let Some(total) = self.sender.app.total() {
@@ -130,21 +130,21 @@ impl Flow {
         false
     }
 
-    /// Its start has come: the SYN goes, and with it the first request.
+    /// Starts the flow: the SYN leaves, and the first request with it.
     pub fn start(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.started = true;
         self.stats.request_sent = now;
         self.sender.start(now, out);
     }
 
-    /// A moment that the sender has asked for has come.
+    /// Handles a deadline that the sender has set.
     #[inline]
     pub fn on_time(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.sender.on_time(now, out);
         self.note_state(now);
     }
 
-    /// An ACK arrives at the sender. Returns its RTT sample; the handshake's counts nowhere.
+    /// Delivers an ACK to the sender. Returns its RTT sample, except that of the handshake, which is not counted.
     #[inline]
     pub fn on_ack(
         &mut self,
@@ -166,8 +166,8 @@ impl Flow {
         rtt
     }
 
-    /// Takes the RTT sample and the state that an ACK left behind.
-    #[inline(always)] // each ACK does
+    /// Records the RTT sample and the state after an ACK.
+    #[inline(always)] // runs for each ACK
     fn after_ack(&mut self, now: Time, rtt: Option<Span>, measuring: bool) {
         if let Some(rtt) = rtt {
             let rtt_us = rtt.as_micros().min(u64::from(u32::MAX)) as u32;
@@ -185,7 +185,7 @@ impl Flow {
         self.note_state(now);
     }
 
-    /// Writes the state down if it has changed.
+    /// Records the state if it has changed.
     #[inline]
     fn note_state(&mut self, now: Time) {
         let state = self.sender.cc.state();
@@ -194,7 +194,7 @@ impl Flow {
         }
     }
 
-    /// Measuring begins.
+    /// Starts the measurement.
     pub fn set_mark(&mut self) {
         self.stats.mark = Mark {
             bytes: self.receiver.bytes,
@@ -205,7 +205,7 @@ impl Flow {
         };
     }
 
-    /// One sample of its series.
+    /// Adds one sample to its series.
     pub fn sample(&self, column: &mut FlowTrace) {
         let (cc, stats) = (&self.sender.cc, &self.sender.stats);
         let snapshot = cc.snapshot();
@@ -222,7 +222,7 @@ impl Flow {
         column.retransmitted.push(stats.retransmits);
     }
 
-    /// What was counted since measuring began.
+    /// Counts since the start of measurement.
     pub fn counts(&self) -> FlowCounts<'_> {
         let stats = &self.stats;
         let (mark, sender) = (&stats.mark, &self.sender.stats);

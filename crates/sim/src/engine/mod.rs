@@ -1,8 +1,8 @@
 //! The simulator: virtual time, the link model, and a model of Linux TCP at both ends.
-//! The same setup gives the same bytes.
+//! The same setup produces the same bytes.
 //!
-//! Every source of events (the path, each flow's two ends) has one place in an agenda, so a packet costs three events
-//! however many are in flight. At the same moment the path comes before the flows, and those in their order.
+//! Every source of events (the path, each flow's two ends) has one place in a timer tree, so a packet costs three events
+//! regardless of the number in flight. For equal times the path comes before the flows, and those in their order.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod capture;
@@ -28,9 +28,9 @@ use capture::Capture;
 pub use flow::Flow;
 use record::Recorder;
 
-/// Sources of events of one flow.
+/// Event sources per flow.
 const FLOW_SOURCES: usize = 2;
-/// How often a run reports its progress.
+/// Number of progress reports per run.
 const PROGRESS_REPORTS: u64 = 100;
 const SENDER: usize = 0;
 const RECEIVER: usize = 1;
@@ -40,14 +40,14 @@ pub fn run(setup: &Setup) -> Output {
     run_with(setup, &mut |_| {})
 }
 
-/// Runs a scenario to its end; `progress` hears the simulated time about a hundred times.
+/// Runs a scenario to its end and calls `progress` with the simulated time about a hundred times.
 pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
     let mut world = World::new(setup, None);
     world.run(progress);
     world.finish()
 }
 
-/// Runs a scenario to its end; beside the output stand, for each flow, the completion times of its responses.
+/// Runs a scenario to its end. Also returns, for each flow, the completion times of its responses.
 pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
     let mut world = World::new(setup, None);
     world.run(&mut |_| {});
@@ -55,14 +55,14 @@ pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
     (world.finish(), exchanges)
 }
 
-/// Runs a scenario by a script; it ends when the script says so, at the latest with the setup's duration.
+/// Runs a scenario with a script, which may end it before the setup's duration.
 pub fn run_scripted(setup: &Setup, script: &Script) -> Output {
     let mut world = World::new(setup, Some(script));
     world.run(&mut |_| {});
     world.finish()
 }
 
-/// Runs a scenario to its end, watched from inside. For this project's own tests.
+/// Runs a scenario to its end under an observer. For this project's own tests.
 #[doc(hidden)]
 pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Output {
     let mut world = World::new(setup, None);
@@ -72,7 +72,7 @@ pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Outp
     world.finish()
 }
 
-/// A link's counters at the moment when measuring begins.
+/// A link's counters at the start of measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkMark {
     stats: LinkStats,
@@ -83,33 +83,33 @@ struct World<'a> {
     setup: &'a Setup,
     now: Time,
     path: Path<Segment, AckPacket>,
-    /// Two places for each flow, then `control`.
+    /// Deadlines: two places for each flow, then `control`.
     agenda: Agenda,
     flows: Vec<Flow>,
     recorder: Recorder,
     observer: Option<&'a mut dyn observe::Observer>,
     director: Option<Box<Director>>,
-    /// Events up to here are handled; a script may bring the end nearer.
+    /// Time up to which events are handled; a script may reduce it.
     horizon: Time,
     capture: Option<Box<Capture>>,
-    /// Segments that a sender has just emitted.
+    /// Segments just emitted by a sender.
     out: Vec<Segment>,
-    /// ACKs that a receiver has just written.
+    /// ACKs just written by a receiver.
     acks: Vec<AckPacket>,
-    /// Flows whose hosts have been rid of a packet by their access link, with its bytes.
+    /// (flow, bytes) dequeued by access links since the last poll.
     released: Vec<(u32, u32)>,
     queue_delay: QueueDelay,
     measuring: bool,
     mark: LinkMark,
     events: u64,
     control: usize,
-    /// Flows with a list of objects that is not yet through.
+    /// Number of flows whose list of objects is not finished.
     lists: usize,
-    /// The last of these lists is through.
+    /// True once the last of these lists is finished.
     is_over: bool,
 }
 
-/// What the engine hears of the path.
+/// Path observer that feeds the engine's recorder and counters.
 struct Ear<'w> {
     flows: &'w mut [Flow],
     capture: &'w mut Option<Box<Capture>>,
@@ -166,7 +166,7 @@ impl Watch<Segment> for Ear<'_> {
     }
 }
 
-/// What the engine hears of the path, while it works on it.
+/// Borrows the path observer while the engine works on the path.
 macro_rules! ear {
     ($world:ident) => {
         &mut Ear {
@@ -226,7 +226,7 @@ impl<'a> World<'a> {
         while until < duration && step > Span::ZERO {
             self.run_until(until);
             if self.horizon < until {
-                return; // by the script
+                return; // ended by the script
             }
             progress(until);
             until += step;
@@ -237,7 +237,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Handles every event up to and at `until`.
+    /// Handles every event up to and including `until`.
     fn run_until(&mut self, until: Time) {
         self.horizon = until;
         loop {
@@ -268,12 +268,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The place in the agenda of one of a flow's sources.
+    /// Place in the timer tree of one of a flow's sources.
     const fn source(&self, flow: usize, part: usize) -> usize {
         FLOW_SOURCES * flow + part
     }
 
-    /// A packet moves on the way to its receiver, or arrives there.
+    /// Moves a packet on the forward path, or delivers it to its receiver.
     #[inline]
     fn on_forward_path(&mut self) {
         if let Some((_, segment)) = self.path.there.turn(ear!(self)) {
@@ -283,7 +283,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// ACKs arrive at their sender; those that a receiver wrote at once are taken together.
+    /// Delivers ACKs to their sender; those written together by a receiver are taken together.
     fn on_reverse_path(&mut self) {
         let Some((_, ack)) = self.path.back.turn(&mut ()) else { return };
         let flow = ack.flow;
@@ -295,7 +295,7 @@ impl<'a> World<'a> {
         self.agenda.set_by(self.source(flow as usize, SENDER), next);
     }
 
-    /// Tells hosts that their access links have taken packets off their hands.
+    /// Notifies hosts that their access links have dequeued packets.
     #[cold]
     fn release_hosts(&mut self) {
         while let Some((flow, wire_bytes)) = self.released.pop() {
@@ -312,7 +312,7 @@ impl<'a> World<'a> {
         self.agenda.set(self.source(index, SENDER), next);
     }
 
-    /// Offers what a sender has put into `out` from place `from` on. Returns when it wants to be called next.
+    /// Offers the segments in `out` from place `from` on to the path. Returns the sender's next deadline.
     #[inline]
     fn emit(&mut self, index: usize, from: usize) -> Time {
         if self.out.len() > from {
@@ -321,7 +321,7 @@ impl<'a> World<'a> {
         self.flows[index].sender.next_time()
     }
 
-    // Drops in the host's own queue may call the sender again; what it emits then lies behind, and goes first.
+    // A drop in the host's own queue may call the sender again. Segments that it emits then are stored behind, and leave first.
     #[inline(never)]
     fn offer_all(&mut self, index: usize, from: usize) {
         if let Some(capture) = &mut self.capture {
@@ -340,8 +340,8 @@ impl<'a> World<'a> {
         self.out.truncate(from);
     }
 
-    /// A segment arrives at its receiver.
-    #[inline(always)] // each segment does
+    /// Delivers a segment to its receiver.
+    #[inline(always)] // runs for each segment
     fn receive(&mut self, segment: &Segment) {
         let index = segment.flow as usize;
         let flow = &mut self.flows[index];
@@ -359,7 +359,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A flow got all of its data, or of a response: it may have asked for the next one, or been the last that had to end.
+    /// Checks the remaining work after a flow received all of its data or a response: it may have requested the next one, or
+    /// been the last that had to end.
     #[cold]
     fn note_progress(&mut self, index: usize) {
         let flow = &self.flows[index];
@@ -371,14 +372,14 @@ impl<'a> World<'a> {
         self.agenda.set_by(self.source(index, SENDER), sender);
     }
 
-    /// A source was called early: no event at all.
+    /// Defers a source that was called early, which is not counted as an event.
     #[cold]
     fn put_off(&mut self, index: usize, part: usize, due: Time) {
         self.events -= 1;
         self.agenda.set(self.source(index, part), due);
     }
 
-    /// A receiver's moment in the agenda has come; its own may lie behind it.
+    /// Handles a receiver's deadline in the timer tree, which may be earlier than its real one.
     fn on_receiver(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         let due = flow.receiver.next_time();
@@ -392,7 +393,7 @@ impl<'a> World<'a> {
         self.send_acks(index);
     }
 
-    /// Sends what a receiver has just written, unless it is lost.
+    /// Sends the ACKs just written by a receiver, unless they are lost.
     fn send_acks(&mut self, index: usize) {
         let (holds, mss) = (self.path.back.holds_acks(), u64::from(self.setup.flows[index].mss));
         for ack in &mut self.acks {
@@ -407,9 +408,9 @@ impl<'a> World<'a> {
         self.acks.clear();
     }
 
-    /// An ACK arrives at its sender.
+    /// Delivers an ACK to its sender.
     fn take_ack(&mut self, index: usize, ack: &AckPacket) {
-        // What is due at this very moment leaves first: a host needs some time for an ACK.
+        // Segments due at this moment leave first: a host needs some time to process an ACK.
         if self.flows[index].sender.next_time() <= self.now {
             self.on_sender(index);
         }
@@ -426,7 +427,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A sender's timer, pacer or application is due, if its moment does not lie behind that in the agenda.
+    /// Handles a sender's timer, pacer or application, unless its deadline is later than that in the timer tree.
     fn on_sender(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         if flow.started {
@@ -447,7 +448,7 @@ impl<'a> World<'a> {
         self.agenda.set(self.source(index, SENDER), next);
     }
 
-    /// Requests travel with the ACKs' delay.
+    /// Updates the delays of requests, which equal those of ACKs.
     fn note_delays(&mut self) {
         for (index, flow) in self.flows.iter_mut().enumerate() {
             flow.ack_delay = self.path.back.delay_of(index);
@@ -455,7 +456,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Notes whether a packet was lost on its way.
+/// Path observer that records the loss of a packet.
 struct Lost<'a>(&'a mut bool);
 
 impl Watch<AckPacket> for Lost<'_> {
@@ -465,7 +466,7 @@ impl Watch<AckPacket> for Lost<'_> {
     }
 }
 
-/// Whether the flow carries a list of objects, with the last of which a run ends.
+/// True if the flow carries a list of objects, the last of which ends the run.
 const fn is_list(flow: &FlowSetup) -> bool {
     matches!(flow.traffic, Traffic::Objects(_))
 }

@@ -1,5 +1,5 @@
-//! What tests hear of a run from inside: each emission, and the counters that only its end shows.
-//! Observing has no influence on the run.
+//! Observation of a run by tests: each emission, and internal counters at the end.
+//! Observing does not influence the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Time};
@@ -10,41 +10,41 @@ use crate::link::LinkStats;
 use crate::tcp::packet::mark;
 use crate::tcp::{Segment, Sender};
 
-/// What one flow has just emitted, at one moment.
+/// One emission of a flow at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
-    /// Now.
+    /// Current time.
     pub now: Time,
-    /// Whose.
+    /// Index of the flow.
     pub flow: usize,
-    /// Data segments of this emission.
+    /// Data segments in this emission.
     pub segments: u32,
-    /// How many of them are retransmissions.
+    /// Number of retransmissions among them.
     pub retransmits: u32,
     /// Their payload bytes.
     pub bytes: u64,
-    /// Data segments that the flow had emitted before.
+    /// Data segments emitted by the flow before.
     pub segments_before: u64,
     /// Segments in flight now, these included.
     pub in_flight: u32,
-    /// The window now.
+    /// Congestion window now.
     pub cwnd: u32,
-    /// The pacing rate, where it is enforced.
+    /// Pacing rate, where it is enforced.
     pub pacing: Option<Rate>,
     /// Largest burst, payload bytes.
     pub burst_bytes: u64,
-    /// Tail loss probes and time-outs so far.
+    /// Tail loss probes and timeouts so far.
     pub by_timer: u64,
 }
 
-/// What a flow left behind.
+/// Final counters of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowEnd {
     /// Payload bytes sent, retransmissions included.
     pub sent_bytes: u64,
-    /// Of them, retransmitted segments.
+    /// Retransmitted segments.
     pub retransmits: u64,
-    /// Payload bytes that the sender knows to have arrived.
+    /// Payload bytes acknowledged or SACKed.
     pub acked_bytes: u64,
     /// Unique payload bytes that arrived.
     pub received_bytes: u64,
@@ -52,31 +52,31 @@ pub struct FlowEnd {
     pub in_order_bytes: u64,
     /// Payload bytes written by the application.
     pub written_bytes: u64,
-    /// Segments sent and not cumulatively acknowledged.
+    /// Segments sent but not cumulatively acknowledged.
     pub packets_out: u32,
-    /// When the sender acts next without being called.
+    /// Time of the sender's next action by itself.
     pub sender_next: Time,
-    /// When the receiver acts next without being called.
+    /// Time of the receiver's next action by itself.
     pub receiver_next: Time,
-    /// Something of this flow is on its way outside the links.
+    /// True if a packet of this flow is in transit outside the links.
     pub on_the_way: bool,
-    /// The connection was set up.
+    /// True if the connection was established.
     pub established: bool,
-    /// When the last new byte arrived.
+    /// Arrival time of the last new byte.
     pub finished: Option<Time>,
 }
 
-/// Hears what happens in a run.
+/// Callbacks for the events of a run.
 pub trait Observer {
-    /// A flow emitted data.
+    /// Called when a flow emitted data.
     fn sent(&mut self, _sent: &Sent) {}
-    /// The counters of a link, and the packets that it holds, at the end.
+    /// Called at the end with a link's counters and the number of packets that it holds.
     fn link_end(&mut self, _index: usize, _stats: &LinkStats, _queued: u32) {}
-    /// A flow at the end.
+    /// Called at the end for each flow.
     fn flow_end(&mut self, _index: usize, _end: &FlowEnd) {}
 }
 
-/// Tells the observer, where there is one, what a sender has emitted.
+/// Reports a sender's emission to the observer, if there is one.
 #[inline]
 pub(super) fn sent(
     observer: &mut Option<&mut dyn Observer>,
@@ -113,7 +113,7 @@ fn tell_sent(observer: &mut dyn Observer, now: Time, index: usize, sender: &Send
 }
 
 impl World<'_> {
-    /// Tells the observer, where there is one, how everything ended.
+    /// Reports the final counters to the observer, if there is one.
     pub(super) fn observe_end(&mut self) {
         let Some(observer) = &mut self.observer else {
             return;

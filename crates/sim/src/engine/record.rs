@@ -1,4 +1,4 @@
-//! Records the series of a run on a grid of virtual time.
+//! Recorder of a run's series on a grid of virtual time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
@@ -28,7 +28,7 @@ impl Recorder {
         Self { step: setup.sample, next, samples: setup.sample.is_some(), trace }
     }
 
-    /// When it wants to sample next.
+    /// Time of the next sample.
     pub const fn next(&self) -> Time {
         self.next
     }
@@ -42,7 +42,7 @@ impl Recorder {
         }
     }
 
-    /// Takes one sample of everything.
+    /// Takes one sample of all series.
     pub fn sample(&mut self, now: Time, flows: &[Flow], links: &[Link<Segment>]) {
         self.trace.t_ns.push(now.as_nanos());
         for (column, flow) in self.trace.flows.iter_mut().zip(flows) {
@@ -57,7 +57,7 @@ impl Recorder {
         };
     }
 
-    /// Takes one sample of everything, with the first flow's model as it stands before `emitted` new segments count.
+    /// Takes one sample of all series, with the first flow's model before `emitted` new segments are counted.
     #[cold]
     pub fn sample_inside(&mut self, now: Time, flows: &[Flow], links: &[Link<Segment>], emitted: usize) {
         let next = self.next;
@@ -70,7 +70,7 @@ impl Recorder {
         }
     }
 
-    /// The series, with each flow's states.
+    /// Returns the series, with each flow's states.
     pub fn finish(mut self, flows: &[Flow]) -> Trace {
         for (column, flow) in self.trace.flows.iter_mut().zip(flows) {
             column.states.clone_from(&flow.stats.states);

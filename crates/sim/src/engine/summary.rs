@@ -1,4 +1,4 @@
-//! Hands what the simulator counted to the summary that all worlds share.
+//! Conversion of the simulator's counters for the summary that all backends share.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::World;

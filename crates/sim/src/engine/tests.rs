@@ -18,7 +18,7 @@ fn total_mbps(output: &Output) -> f64 {
     output.result.total_goodput_bps() / 1e6
 }
 
-// The next four hold the simulator to means that a real Linux 6.18 gave on the same paths; the room around them is ours.
+// The next four compare the simulator with means from a real Linux 6.18 on the same paths; the tolerances are ours.
 
 /// Linux 6.18: 9.56 Mbit/s, mean RTT 47 to 49 ms.
 #[test]
@@ -69,7 +69,7 @@ fn one_per_cent_of_random_loss_costs_cubic_almost_all_and_bbr1_almost_nothing() 
     assert!(bbr1 > 80.0 && cubic < 5.0, "{bbr1} {cubic}");
 }
 
-/// Goal: what an event costs must not depend on how much is in flight, so the number of events may not either.
+/// Goal: the cost of an event must not depend on the number of packets in flight, so neither may the number of events.
 #[test]
 fn a_packet_costs_about_three_events_however_many_are_in_flight() {
     for (mbit, rtt_ms) in [(10, 40), (100, 100), (400, 200)] {
@@ -90,7 +90,7 @@ fn equal_setups_give_equal_results_and_another_seed_another() {
     assert_ne!(once.result.flows, run(&setup).result.flows);
 }
 
-/// BBR's pacer and the ACKs of what it paced a round before come at the same moments, and which is first decides a sample.
+/// BBR's pacer and the ACKs of the previous round's paced packets are due at the same moments, and their order decides a sample.
 #[test]
 fn what_the_pacer_lets_go_leaves_before_an_ack_of_the_same_moment() {
     let mut setup = shared(50, 100, 125, &["bbr1"]);
@@ -103,7 +103,7 @@ fn what_the_pacer_lets_go_leaves_before_an_ack_of_the_same_moment() {
     assert!(sent < ack);
 }
 
-/// Sized flows one after the other, staggered starts, and arrivals beside a bulk flow.
+/// Sized flows one after another, staggered starts, and arrivals beside a bulk flow.
 #[test]
 fn no_group_and_no_sum_of_groups_exceeds_the_link_however_flows_come_and_go() {
     let arrivals = "duration = '20s'\nflow = ['cubic,name=bulk']\n[[arrivals]]\nrate = 5\nflow = 'bbr1'\nsize = { fixed = '40kB' }";

@@ -1,10 +1,10 @@
-//! The path between two hosts, sans-IO: topology, loss both ways, each flow's delay, access links, ACKs held together,
-//! the schedule of changes, and the seeds of all of them. Every world but User Mode Linux sends its packets through it.
+//! The path between two hosts, sans-IO: topology, loss in both directions, each flow's delay, access links, ACK holding, the
+//! schedule of changes, and the seeds of all of them. Every backend except User Mode Linux sends its packets through it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! A driver offers packets as hosts send them ([`OneWay::enter`]) and takes them out when they arrive
-//! ([`OneWay::turn`]). However late it asks, a packet's fate and the moments of it are the same, as long as it enters
-//! nothing at a moment before it has taken what is due by then.
+//! A driver offers packets as hosts send them ([`OneWay::enter`]) and takes them out when they arrive ([`OneWay::turn`]). A
+//! packet's fate and its times do not depend on how late the driver polls, as long as it takes everything due before it offers
+//! a later packet.
 
 mod one_way;
 #[cfg(test)]
@@ -19,72 +19,72 @@ use crate::setup::{Change, ChangeKind, Setup};
 
 pub use one_way::OneWay;
 
-/// The hop number of a flow's own access link.
+/// Hop number of a flow's own access link.
 pub const ACCESS_HOP: u8 = u8::MAX;
 
-/// What the path needs to know of a packet beside what a link does.
+/// Properties of a packet that a path needs in addition to a link's.
 pub trait PathPacket: Copy + Debug {
-    /// What stands for it in a link's queue.
+    /// Its representation in a link's queue.
     type Queued: LinkPacket + Debug;
 
-    /// Gives it to a link.
+    /// Converts it for a link's queue.
     fn into_queue(self) -> Self::Queued;
-    /// Takes it back.
+    /// Converts it back.
     fn from_queue(queued: Self::Queued) -> Self;
-    /// The flow it belongs to, as numbered in the setup.
+    /// Index of its flow in the setup.
     fn flow(&self) -> u32;
-    /// The next link that it meets.
+    /// Next link on its path.
     fn hop(&self) -> u8;
-    /// Writes down the next link that it meets.
+    /// Sets the next link on its path.
     fn set_hop(&mut self, hop: u8);
-    /// It enters this delay line.
+    /// Records the delay line that it enters.
     #[inline]
     fn set_line(&mut self, _line: usize) {}
 }
 
-/// How long a packet was at a link.
+/// Sojourn time of a packet at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
-    /// Behind others.
+    /// Queueing delay.
     pub waited: Span,
-    /// In its own serialisation.
+    /// Serialisation time.
     pub service: Span,
 }
 
-/// Hears what happens on one direction of a path. `is_bottleneck`: at the link whose figures are the result's.
+/// Observer of one direction of a path. `is_bottleneck`: at the link whose figures are the result's.
 pub trait Watch<P> {
-    /// A packet was offered to a link.
+    /// Called when a packet was offered to a link.
     #[inline]
     fn on_offered(&mut self, _now: Time, _packet: &P, _verdict: Verdict, _is_bottleneck: bool) {}
-    /// Packets that one flow sent at once were offered to a link, which refused some of them.
+    /// Called when packets that one flow sent together were offered to a link, which refused some of them.
     #[inline]
     fn on_burst(&mut self, _now: Time, _packets: &[P], _refused: u64, _is_bottleneck: bool) {}
-    /// A queue dropped a packet of this flow that it had taken.
+    /// Called when a queue dropped a packet of this flow that it had accepted.
     fn on_dropped_later(&mut self, _flow: u32, _is_bottleneck: bool) {}
-    /// A packet left a link after it had `stayed` there; `lost` if it arrives nowhere.
+    /// Called when a packet left a link after the sojourn time `stayed`; `lost` if it arrives nowhere.
     #[inline]
     fn on_left(&mut self, _at: Time, _packet: &mut P, _stayed: Stay, _lost: bool, _is_bottleneck: bool) {}
-    /// A packet was lost at random, behind a link or on a way without any.
+    /// Called when a packet was lost at random, behind a link or on a path without links.
     #[inline]
     fn on_gone(&mut self, _packet: &P) {}
-    /// A packet will arrive twice.
+    /// Called when a packet was duplicated.
     fn on_doubled(&mut self, _packet: &P) {}
 }
 
-/// Nobody listens.
+/// Observer that ignores all events.
 impl<P> Watch<P> for () {}
 
-/// Which half of a two-way delay a direction has.
+/// Half of a two-way delay that belongs to a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
-    /// From the left to the right, rounded down.
+    /// From left to right, rounded down.
     There,
-    /// The rest.
+    /// From right to left: the rest.
     Back,
 }
 
 impl Half {
-    /// This half of a two-way delay.
+    /// Returns this half of a two-way delay.
     pub const fn of(self, rtt: Span) -> Span {
         match self {
             Self::There => Span::nanos(rtt.as_nanos() / 2),
@@ -93,51 +93,51 @@ impl Half {
     }
 }
 
-/// What may use a path.
+/// Flows that may use a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Users {
-    /// Packets of flows that the setup does not name come too; they meet every shared link and the path's own delay.
+    /// Allows packets of flows that are not in the setup; they cross every shared link and have the path's own delay.
     pub strangers: bool,
-    /// One flow's delay may change apart from the others', so that no two share a line.
+    /// Allows one flow's delay to change separately, so that no two flows share a delay line.
     pub apart: bool,
 }
 
-/// What a script does to a path: to the link whose figures are the result's, and to the first flow's own delays.
+/// Change of a path by a script: at the link whose figures are the result's, or of the first flow's own delays.
 #[derive(Clone, Copy, Debug)]
 pub enum PathAction {
-    /// A change as a schedule knows it.
+    /// A change that a schedule supports.
     Change(ChangeKind),
-    /// Each packet whose number this divides is lost behind the link; 0 ends that.
+    /// Loss, behind the link, of each packet whose number is divisible by this; 0 ends it.
     LoseEvery(u32),
-    /// ACKs are held from now on.
+    /// Holding of ACKs from now on.
     HoldAcks(AckAggregation),
-    /// Data takes a way that is longer by this; what is sent after its end overtakes.
+    /// A forward path longer by this; packets sent after its end overtake.
     Detour(Span),
 }
 
 /// Both directions and the schedule of their changes.
 #[derive(Debug)]
 pub struct Path<D: PathPacket, A: PathPacket> {
-    /// From the left to the right.
+    /// Direction from left to right.
     pub there: OneWay<D>,
-    /// From the right to the left.
+    /// Direction from right to left.
     pub back: OneWay<A>,
     schedule: Vec<Change>,
     next_change: usize,
 }
 
 impl<D: PathPacket, A: PathPacket> Path<D, A> {
-    /// Data from the left to the right, ACKs back.
+    /// Creates a path with data from left to right and ACKs from right to left.
     pub fn new(setup: &Setup, users: Users) -> Self {
         Self::of(setup, OneWay::of_data(setup, Half::There, users), OneWay::of_acks(setup, Half::Back, users))
     }
 
-    /// Data from the right to the left, ACKs back.
+    /// Creates a path with data from right to left and ACKs from left to right.
     pub fn reversed(setup: &Setup, users: Users) -> Self {
         Self::of(setup, OneWay::of_acks(setup, Half::There, users), OneWay::of_data(setup, Half::Back, users))
     }
 
-    /// Data both ways, over links of the same kind with random numbers of their own.
+    /// Creates a path with data in both directions, over links of the same kind with independent random numbers.
     pub fn both_ways(setup: &Setup, users: Users) -> Self {
         let back = Setup { seed: setup.seed ^ (1 << 63), ..setup.clone() };
         Self::of(setup, OneWay::of_data(setup, Half::There, users), OneWay::of_data(&back, Half::Back, users))
@@ -147,13 +147,13 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
         Self { there, back, schedule: setup.schedule.clone(), next_change: 0 }
     }
 
-    /// When the schedule changes the path next.
+    /// Time of the schedule's next change.
     #[inline]
     pub fn next_change(&self) -> Time {
         self.schedule.get(self.next_change).map_or(Time::NEVER, |change| change.at)
     }
 
-    /// Makes every change that is due by `now`. What was due before it has been taken.
+    /// Applies every change due by `now`. Packets due earlier have been taken.
     pub fn change(&mut self, now: Time) {
         while let Some(&change) = self.schedule.get(self.next_change).filter(|change| change.at <= now) {
             self.next_change += 1;
@@ -166,7 +166,7 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
         self.back.apply(now, change.link, change.what);
     }
 
-    /// Does what a script asks for, at this link.
+    /// Applies a script's change at this link.
     pub fn act(&mut self, now: Time, link: usize, what: PathAction) {
         match what {
             PathAction::Change(what) => self.apply(now, Change { at: now, link, what }),
@@ -177,12 +177,12 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
     }
 }
 
-/// A seed of its own for each part of a run.
+/// Derives an independent seed for each part of a run.
 pub(crate) fn seed(seed: u64, part: usize) -> u64 {
     Rng::derive(seed, part as u64).next_u64()
 }
 
-/// The seed of one flow's own random numbers.
+/// Derives the seed of one flow's own random numbers.
 pub(crate) fn flow_seed(run: u64, index: usize) -> u64 {
     seed(run, 3_000_000 + index)
 }

@@ -1,4 +1,4 @@
-//! One direction of a path: links in a row, then propagation; on the way of ACKs their loss and holding instead of links.
+//! One direction of a path: a series of links, then propagation. ACKs have loss and holding instead of links.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
@@ -8,48 +8,48 @@ use crate::agenda::{Agenda, WIDTH};
 use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel, Verdict};
 use crate::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
 
-/// Lines that flows with equal delays share, at most: more delays than this have lines of their own. Ours.
+/// Maximum number of delay lines shared by flows of equal delay; further delays get lines of their own. Ours.
 const SHARED_LINES_MAX: usize = 64;
-/// What keeps the seeds of the two directions of one flow apart.
+/// Constants that separate the seeds of a flow's two directions.
 const SEED_OF_DATA: u64 = 0x666f_7277;
 const SEED_OF_ACKS: u64 = 0x6261_636b;
 
-/// One direction. See [`super`] for how it is driven.
+/// One direction of a path. See [`super`] for its use by a driver.
 #[derive(Debug)]
 pub struct OneWay<P: PathPacket> {
     half: Half,
-    /// One moment for each link, then for each line.
+    /// Deadlines: one for each link, then one for each line.
     agenda: Agenda,
-    /// What all flows share, then the access links.
+    /// Shared links, then access links.
     links: Vec<Link<P::Queued>>,
     shared: usize,
     bottleneck: usize,
-    /// One a flow; where there are strangers, one more for them.
+    /// One per flow, and one for unknown flows where they are allowed.
     routes: Vec<Route>,
     lines: Vec<DelayLine<P>>,
-    /// One a line, where ACKs are held; no lines are shared then.
+    /// One per line, where ACKs are held; no lines are shared then.
     holds: Vec<AckHold<P>>,
     loss: LossModel,
     carries_acks: bool,
     dropped: Vec<u32>,
 }
 
-/// The way of one flow.
+/// Route of one flow.
 #[derive(Clone, Debug)]
 struct Route {
-    /// The hop where its packets enter, the first shared link, and one past the last.
+    /// Hop at which its packets enter; then the first shared link, and one past the last.
     entry: u8,
     first: u8,
     past: u8,
     access: usize,
     line: usize,
-    /// The flow's own RTT, and what its access link adds to either.
+    /// The flow's own RTT; then the delay that its access link adds to any RTT.
     own_rtt: Option<Span>,
     extra: Span,
 }
 
 impl<P: PathPacket> OneWay<P> {
-    /// The way of the data: every link, jitter, reordering, duplication.
+    /// Creates a direction for data: every link, jitter, reordering, duplication.
     pub fn of_data(setup: &Setup, half: Half, users: Users) -> Self {
         let mut way = Self::bare(setup, half, &setup.path, users, SEED_OF_DATA);
         let link = |(index, config): (usize, &LinkConfig)| Link::new(config, seed(setup.seed, 1_000_000 + index));
@@ -72,7 +72,7 @@ impl<P: PathPacket> OneWay<P> {
         way
     }
 
-    /// The way of the ACKs: no link; loss and holding instead.
+    /// Creates a direction for ACKs: loss and holding, no links.
     pub fn of_acks(setup: &Setup, half: Half, users: Users) -> Self {
         let users = Users { apart: users.apart || setup.path.ack_aggregation != AckAggregation::None, ..users };
         let plain = PathSetup { jitter: Span::ZERO, reorder: 0.0, duplicate: 0.0, ..setup.path };
@@ -96,7 +96,7 @@ impl<P: PathPacket> OneWay<P> {
         let routes = setup.flows.iter().map(Some).chain(strangers).enumerate().map(|(index, flow)| {
             let mut route = Route::new(flow);
             let delay = half.of(route.rtt(path.rtt));
-            // Flows whose ways differ in nothing share a line: what they send arrives in the order in which it left.
+            // Flows with identical routes share a line, whose packets arrive in the order of their departure.
             let crowd = &lines[..lines.len().min(SHARED_LINES_MAX)];
             route.line = crowd.iter().position(|known| is_plain && known.delay() == delay).unwrap_or(lines.len());
             if route.line == lines.len() {
@@ -120,20 +120,20 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// When something happens on it next.
+    /// Time of its next event.
     #[inline]
     pub fn next(&self) -> Time {
         self.agenda.earliest()
     }
 
-    /// Whether [`Self::enter`] wants to know what an ACK acknowledges.
+    /// True if [`Self::enter`] requires the number of bytes that an ACK acknowledges.
     #[inline]
     pub fn holds_acks(&self) -> bool {
         !self.holds.is_empty()
     }
 
-    /// A packet comes from the host at `now`. `acked`: the bytes that an ACK acknowledges for the first time; `None`
-    /// for what is never held back, as a SYN.
+    /// Accepts a packet from the host at `now`. `acked` is the number of bytes that an ACK acknowledges for the first time, or
+    /// `None` for a packet that is never held, such as a SYN.
     #[inline]
     pub fn enter(&mut self, now: Time, mut packet: P, acked: Option<u64>, watch: &mut impl Watch<P>) {
         if !self.loss.is_none() && self.loss.lose() {
@@ -156,7 +156,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// What [`Self::enter`] does with data that one flow sends at once, where it has no access link.
+    /// Does the work of [`Self::enter`] for data that one flow sends together, if it has no access link.
     #[inline]
     pub fn enter_burst(&mut self, now: Time, packets: &[P], watch: &mut impl Watch<P>) {
         let Some(first) = packets.first() else { return };
@@ -180,7 +180,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// The one thing that happens next, at [`Self::next`]: a packet arrives at the other end, or moves on inside.
+    /// Handles the next event, at [`Self::next`]: a packet arrives at the other end, or moves on inside.
     #[inline]
     pub fn turn(&mut self, watch: &mut impl Watch<P>) -> Option<(Time, P)> {
         let source = self.first_source();
@@ -191,7 +191,7 @@ impl<P: PathPacket> OneWay<P> {
         self.arrive(source - self.links.len(), watch)
     }
 
-    /// The next packet of this flow, where it arrives at `now` as well.
+    /// Takes the next packet of this flow if it also arrives at `now`.
     #[inline]
     pub fn another_of(&mut self, now: Time, flow: u32) -> Option<P> {
         if self.agenda.earliest() != now {
@@ -206,7 +206,7 @@ impl<P: PathPacket> OneWay<P> {
         Some(arrived)
     }
 
-    /// The next packet to arrive, if that is by `now`; the links' work up to then is done.
+    /// Next packet to arrive, if that is by `now`. Completes the links' work up to then.
     #[inline]
     pub fn front(&mut self, now: Time, watch: &mut impl Watch<P>) -> Option<&P> {
         loop {
@@ -224,7 +224,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// Does the links' work up to and at `now`, and takes nothing out.
+    /// Completes the links' work up to and including `now` without taking packets out.
     pub fn settle(&mut self, now: Time, watch: &mut impl Watch<P>) {
         while let Some((link, at)) = self.next_departure()
             && at <= now
@@ -238,7 +238,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// When the next packet may arrive; never later than it does.
+    /// Lower bound of the next packet's arrival time.
     pub fn next_arrival(&self) -> Time {
         let mut due = Time::NEVER;
         let mut delay = Span::nanos(u64::MAX);
@@ -252,7 +252,7 @@ impl<P: PathPacket> OneWay<P> {
         self.holds.iter().fold(due, |due, hold| due.min(hold.next() + delay))
     }
 
-    /// Makes a change; the way stands at `now`.
+    /// Applies a change at `now`, the time up to which this direction has been advanced.
     pub fn apply(&mut self, now: Time, link: usize, what: ChangeKind) {
         match what {
             ChangeKind::AckLoss(loss) if self.carries_acks => self.loss.set(loss),
@@ -274,7 +274,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// A flow's ACKs are held from now on, where none were before; its line is its own.
+    /// Holds a flow's ACKs from now on, if none were held before. Its line must not be shared.
     pub fn hold_acks_of(&mut self, flow: usize, mode: AckAggregation) {
         if self.holds.is_empty() {
             self.holds = self.lines.iter().map(|_| AckHold::new(AckAggregation::None)).collect();
@@ -282,51 +282,51 @@ impl<P: PathPacket> OneWay<P> {
         self.holds[self.routes[flow].line] = AckHold::new(mode);
     }
 
-    /// Every `n`th packet is lost behind the bottleneck.
+    /// Loses every `n`th packet behind the bottleneck.
     pub fn lose_every(&mut self, n: u32) {
         if let Some(link) = self.links.get_mut(self.bottleneck) {
             link.set_loss_every(n);
         }
     }
 
-    /// Sends what comes of a flow from here on over a way that is longer by `detour`; what comes after its end
-    /// overtakes. The flow's line is its own.
+    /// Delays a flow's packets by `detour` more from now on. Packets sent after the end of the detour overtake. Its line must
+    /// not be shared.
     pub fn set_detour_of(&mut self, flow: usize, detour: Span) {
         self.lines[self.routes[flow].line].set_detour(detour);
     }
 
-    /// The links that flows share.
+    /// Links that flows share.
     pub fn links(&self) -> &[Link<P::Queued>] {
         &self.links[..self.shared]
     }
 
-    /// The shared links, then the flows' access links.
+    /// Shared links, then the flows' access links.
     pub fn all_links(&self) -> &[Link<P::Queued>] {
         &self.links
     }
 
-    /// The link whose figures are the result's.
+    /// Link whose figures are the result's.
     pub fn bottleneck(&self) -> &Link<P::Queued> {
         &self.links[self.bottleneck]
     }
 
-    /// Whether a packet is under way behind the links, on the line of this flow.
+    /// True if a packet is in transit behind the links, on the line of this flow.
     pub fn is_under_way(&self, flow: usize) -> bool {
         let line = self.routes[flow].line;
         !self.lines[line].is_empty() || self.holds.get(line).is_some_and(|hold| hold.next() != Time::NEVER)
     }
 
-    /// How many kinds of packets it distinguishes: one for each flow of the setup, and one for all others.
+    /// Number of kinds of packets that it distinguishes: one for each flow of the setup, and one for all others.
     pub fn users(&self) -> usize {
         self.routes.len()
     }
 
-    /// The propagation delay of a flow.
+    /// Propagation delay of a flow.
     pub fn delay_of(&self, flow: usize) -> Span {
         self.lines[self.routes[flow].line].delay()
     }
 
-    /// The smallest propagation delay of any flow.
+    /// Smallest propagation delay of any flow.
     pub fn delay(&self) -> Span {
         self.lines.iter().map(DelayLine::delay).min().unwrap_or(Span::ZERO)
     }
@@ -362,7 +362,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// A link's serialiser has finished a packet.
+    /// Handles the departure of a packet from a link's serialiser.
     #[inline]
     fn depart(&mut self, index: usize, watch: &mut impl Watch<P>) {
         let link = &mut self.links[index];
@@ -391,7 +391,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// Drops that a queue decided on later than at the packet's arrival.
+    /// Reports drops that a queue decided on after the packet's arrival.
     #[cold]
     fn note_drops(&mut self, index: usize, watch: &mut impl Watch<P>) {
         self.links[index].take_dropped(&mut self.dropped);
@@ -414,7 +414,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// A line's next arrival is at `next`.
+    /// Updates a line's deadline for its next arrival at `next`.
     #[inline]
     fn note_line(&mut self, index: usize, next: Time) {
         let held = self.holds.get(index).map_or(Time::NEVER, AckHold::next);
@@ -430,14 +430,14 @@ impl<P: PathPacket> OneWay<P> {
             }
         }
         let line = &mut self.lines[index];
-        let arrived = *line.arrived(now)?; // else an ACK was let go, which notes the line itself
+        let arrived = *line.arrived(now)?; // else an ACK was released, which updates the line itself
         line.drop_front();
         let next = line.next();
         self.note_line(index, next);
         Some((now, arrived))
     }
 
-    /// The next ACK that was held on a line goes on.
+    /// Releases the next held ACK of a line.
     #[cold]
     fn release(&mut self, line: usize, watch: &mut impl Watch<P>) {
         let due = self.holds[line].next();

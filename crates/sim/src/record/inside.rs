@@ -1,4 +1,4 @@
-//! Reads an algorithm's model for the trace of a conformance run.
+//! Reader of an algorithm's model for the trace of a conformance run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{
@@ -10,12 +10,11 @@ use super::trace::Inside;
 
 /// Gains of BBRv1 and of snapshots are in 256ths.
 const GAIN_256: f64 = 256.0;
-/// Ticks a second of BBRv1's stamps. Source: its parameter `hz`.
+/// Ticks per second of BBRv1's stamps. Source: its parameter `hz`.
 const KERNEL_HZ: f64 = 250.0;
 
 impl Inside {
-    /// The model of this controller, with what its host knows: packets in flight before anything new goes, reductions undone,
-    /// time-outs.
+    /// Returns this controller's model, with its host's figures: packets in flight before any new ones leave, reductions undone, timeouts.
     pub fn of(cc: &Controller, in_flight: f64, undos: f64, rto: f64) -> Self {
         let mss = f64::from(cc.mss());
         let common = Self {
@@ -46,7 +45,7 @@ impl Inside {
         cc.bbr1_inside().map_or(common, |inside| common.with_bbr1(&inside))
     }
 
-    /// Nothing is known.
+    /// A model whose every field is NaN.
     pub const UNKNOWN: Self = Self {
         inflight: f64::NAN,
         pacing_gain: f64::NAN,

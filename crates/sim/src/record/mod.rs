@@ -1,4 +1,4 @@
-//! What a run leaves behind, in whichever world it ran: figures, series and packets.
+//! Output of a run on any backend: figures, series and packets.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod inside;
@@ -11,13 +11,13 @@ use packets::Packets;
 use result::RunResult;
 use trace::Trace;
 
-/// What a run leaves behind.
+/// Output of a run.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The figures.
+    /// Figures of the result.
     pub result: RunResult,
-    /// The series, where the setup asked for them.
+    /// Series, if the setup records them.
     pub trace: Trace,
-    /// The packets, where the setup asked for them.
+    /// Packets, if the setup records them.
     pub packets: Packets,
 }

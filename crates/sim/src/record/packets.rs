@@ -1,26 +1,26 @@
-//! The packets of a run, as a capture at several places sees them.
+//! The packets of a run, captured at several places.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
 
-/// Where a packet was seen. Each is an interface of the capture.
+/// Place at which a packet was captured. Each is an interface of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tap {
-    /// As it left the sender's host.
+    /// Departure from the sender's host.
     Sender,
-    /// As it came to the bottleneck.
+    /// Arrival at the bottleneck.
     BottleneckIn,
-    /// As it left the bottleneck.
+    /// Departure from the bottleneck.
     BottleneckOut,
-    /// As it came to the receiver's host.
+    /// Arrival at the receiver's host.
     Receiver,
 }
 
 impl Tap {
-    /// All of them, in the order in which a packet meets them.
+    /// All taps, in the order in which a packet passes them.
     pub const ALL: [Self; 4] = [Self::Sender, Self::BottleneckIn, Self::BottleneckOut, Self::Receiver];
 
-    /// Its name.
+    /// Name of the interface.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sender => "sender",
@@ -31,12 +31,12 @@ impl Tap {
     }
 }
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the sender of data to its receiver.
     Data,
-    /// Back.
+    /// From the receiver to the sender.
     Ack,
 }
 
@@ -45,25 +45,25 @@ pub enum Direction {
 pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
-    /// No more data.
+    /// End of the sender's data.
     pub const FIN: Self = Self(0x01);
-    /// Open.
+    /// Connection set-up.
     pub const SYN: Self = Self(0x02);
-    /// Data to hand over.
+    /// Data to be passed to the application (push).
     pub const PSH: Self = Self(0x08);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: Self = Self(0x10);
     /// ECN echo.
     pub const ECE: Self = Self(0x40);
     /// Congestion window reduced.
     pub const CWR: Self = Self(0x80);
 
-    /// Both together.
+    /// Combines both sets of flags.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// All of the other's flags are set.
+    /// True if all of the other's flags are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -72,11 +72,11 @@ impl TcpFlags {
 /// One packet at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRecord {
-    /// When.
+    /// Time of the record.
     pub t_ns: u64,
     /// Index of its flow.
     pub flow: u32,
-    /// Which way.
+    /// Direction.
     pub dir: Direction,
     /// Sequence number of its first byte, never wrapped: a SYN has 0, the first byte of data 1.
     pub seq: u64,
@@ -88,27 +88,27 @@ pub struct PacketRecord {
     pub flags: TcpFlags,
     /// IP's ECN bits: 0 not capable, 2 capable, 3 congestion experienced.
     pub ecn: u8,
-    /// Receive window in bytes.
+    /// Receive window, bytes.
     pub window: u64,
-    /// The window scale that the handshake announces.
+    /// Window scale announced in the handshake.
     pub scale: u8,
-    /// The MSS that the handshake announces: payload and TCP's options.
+    /// MSS announced in the handshake: payload and TCP options.
     pub mss: u16,
     /// The sender's timestamp, milliseconds.
     pub ts_val: u32,
-    /// The timestamp that is echoed.
+    /// Echoed timestamp.
     pub ts_ecr: u32,
     /// Selectively acknowledged ranges, first byte and one past the last; empty ranges are none. The option holds three.
     pub sack: [(u64, u64); 3],
-    /// Where it was seen.
+    /// Place of the capture.
     pub tap: Tap,
 }
 
 /// The packets of a run, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packets {
-    /// One record a packet and place.
+    /// One record per packet and place.
     pub records: Vec<PacketRecord>,
-    /// When recording ended before the run did, because there were as many as were asked for.
+    /// Time at which recording reached its limit, if it did before the end of the run.
     pub cut: Option<Time>,
 }

@@ -11,14 +11,14 @@ pub const SCHEMA: u32 = 1;
 /// Bits in a byte.
 pub(super) const BITS: f64 = 8.0;
 
-/// The figures of one run. `scenario` and `expect` are filled in by whoever holds them.
+/// Figures of one run. The caller that holds `scenario` and `expect` fills them in.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct RunResult {
     /// Number of this schema.
     pub schema: u32,
     /// The scenario as resolved, re-runnable.
     pub scenario: serde_json::Value,
-    /// The world: `sim`.
+    /// Backend: `sim`.
     pub on: String,
     /// The seed of this run.
     pub seed: u64,
@@ -26,33 +26,33 @@ pub struct RunResult {
     pub version: String,
     /// Wall-clock time of the run, seconds. The only figure that differs between equal runs.
     pub wall_s: f64,
-    /// Events that the simulator handled.
+    /// Events handled by the simulator.
     pub events: u64,
     /// Packets delivered over the bottleneck.
     pub packets: u64,
     /// The bottleneck's figures.
     pub bottleneck: Bottleneck,
-    /// The one interval over which groups and totals are counted, seconds since the run's start: from the first flow's start,
-    /// or the end of warm-up if later, to the run's end, or the last completion if every flow completed.
+    /// Interval over which groups and totals are counted, seconds since the run's start. It begins at the first flow's start,
+    /// or the end of warm-up if later. It ends with the run, or at the last completion if every flow completed.
     pub interval_s: [f64; 2],
     /// Jain's fairness index of the flows' goodput, each over its own life.
     pub jain: f64,
-    /// First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded; null if never, or if no
-    /// whole second has two flows. A flow counts in the whole seconds of its life.
+    /// First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded; null if never, or
+    /// if no whole second has two flows. A flow counts in each whole second of its life.
     pub convergence_s: Option<f64>,
-    /// One entry a flow.
+    /// One entry per flow.
     pub flows: Vec<FlowResult>,
-    /// One entry an algorithm.
+    /// One entry per algorithm.
     pub groups: Vec<Group>,
     /// Expectations, with verdicts.
     pub expect: Vec<Expectation>,
-    /// What a world in real time says of itself and of its machine.
+    /// Details of the backend and the machine, for backends that run in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<serde_json::Value>,
 }
 
 impl RunResult {
-    /// Goodput of some flows together: their bytes over the result's interval, so it never exceeds the link that they share.
+    /// Sum of the goodput of these flows: their bytes over the result's interval, so it never exceeds the rate of a shared link.
     pub fn goodput_bps<'a>(&self, flows: impl IntoIterator<Item = &'a FlowResult>) -> f64 {
         let bytes: u64 = flows.into_iter().map(|flow| flow.bytes).sum();
         let span_s = self.interval_s[1] - self.interval_s[0];
@@ -68,7 +68,7 @@ impl RunResult {
 /// The bottleneck's figures over the measured time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Bottleneck {
-    /// Bytes that left, over what the link could have carried.
+    /// Bytes that left, relative to the link's capacity.
     pub utilisation: f64,
     /// Packets offered.
     pub arrivals: u64,
@@ -78,9 +78,9 @@ pub struct Bottleneck {
     pub drop_ratio: f64,
     /// Packets marked.
     pub marks: u64,
-    /// Queueing delay over the measured time, not over packets: at each moment how long the packet being sent had waited,
-    /// 0 while none that waited is being sent. In the mean that is the backlog before the serialiser over the rate, and a
-    /// kernel that shows its backlog alone (`uml`) gives that, on the grid of its samples.
+    /// Queueing delay weighted by time, not by packets: at each moment the wait of the packet being sent, or 0 if that had not
+    /// waited. Its mean is the backlog before the serialiser over the rate. A kernel that reports only its backlog (`uml`)
+    /// gives that, on the grid of its samples.
     pub queue_ms: Distribution,
 }
 
@@ -109,7 +109,7 @@ pub struct FlowResult {
     pub name: String,
     /// Its algorithm.
     pub cc: String,
-    /// When it started.
+    /// Start time.
     pub start_s: f64,
     /// Unique payload at the receiver over the flow's own life: from its start (or the end of warm-up) to its completion.
     pub goodput_bps: f64,
@@ -160,7 +160,7 @@ pub struct Model {
 pub struct Group {
     /// The algorithm.
     pub cc: String,
-    /// How many flows.
+    /// Number of flows.
     pub flows: usize,
     /// Their unique payload bytes over the result's interval.
     pub goodput_bps: f64,
@@ -171,14 +171,14 @@ pub struct Group {
 /// One expectation with its verdict.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Expectation {
-    /// The claim it belongs to.
+    /// Claim to which it belongs.
     pub id: String,
-    /// What is measured, in words.
+    /// Description of the measured figure.
     pub what: String,
-    /// What is expected, in words and numbers.
+    /// Expected value, in words and numbers.
     pub expected: String,
-    /// What was measured.
+    /// Measured value.
     pub measured: f64,
-    /// Whether it holds.
+    /// True if the expectation holds.
     pub holds: bool,
 }

@@ -1,4 +1,4 @@
-//! From what a world counted to the figures of a result. Every world's figures are defined here, and only here.
+//! Calculation of a result's figures from a backend's counters. Every backend's figures are defined here, and only here.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
@@ -12,7 +12,7 @@ pub const NS_TO_MS: f64 = 1e-6;
 /// Microseconds to milliseconds.
 const US_TO_MS: f64 = 1e-3;
 
-/// What a world counted of one flow. Counts are those of the measured time.
+/// Counters of one flow from a backend. Counts are those of the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowCounts<'a> {
     /// Unique payload bytes at the receiver.
@@ -21,11 +21,11 @@ pub struct FlowCounts<'a> {
     pub received_wire_bytes: u64,
     /// Segments sent, retransmissions included.
     pub segments: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Segments that arrived twice.
     pub duplicates: u64,
-    /// Retransmission time-outs.
+    /// Retransmission timeouts.
     pub rto: u64,
     /// Arrivals and drops at the bottleneck, where it distinguishes flows.
     pub bottleneck: Option<(u64, u64)>,
@@ -39,17 +39,17 @@ pub struct FlowCounts<'a> {
     pub bins: &'a [u64],
     /// The state at each change since the flow's start.
     pub states: &'a [(Time, State)],
-    /// When the last byte of a sized flow arrived.
+    /// Arrival time of the last byte of a sized flow.
     pub finished: Option<Time>,
     /// Completion times of responses.
     pub exchanges: &'a [Span],
-    /// The bandwidth estimate at the end.
+    /// Bandwidth estimate at the end.
     pub bw: Rate,
-    /// The minimum RTT at the end.
+    /// Minimum RTT at the end.
     pub min_rtt: Option<Span>,
 }
 
-/// What a world counted at the bottleneck during the measured time.
+/// Counters of the bottleneck from a backend, during the measured time.
 #[derive(Clone, Debug)]
 pub struct LinkCounts {
     /// Packets offered.
@@ -64,11 +64,11 @@ pub struct LinkCounts {
     pub capacity_bytes: f64,
     /// Packets that left since the run's start.
     pub packets: u64,
-    /// Queueing delay over time, as the result has it.
+    /// Queueing delay over time, as defined in the result.
     pub queue_ms: Distribution,
 }
 
-/// The figures of a run that ended at `end` in the world `on`.
+/// Calculates the figures of a run that ended at `end` on the backend `on`.
 pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], link: &LinkCounts) -> RunResult {
     let results: Vec<FlowResult> =
         flows.iter().zip(&setup.flows).map(|(counts, flow)| flow_result(setup, flow, end, counts)).collect();
@@ -97,7 +97,7 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
 fn bottleneck(link: &LinkCounts) -> Bottleneck {
     let carried = if link.capacity_bytes > 0.0 { link.departed_bytes as f64 / link.capacity_bytes } else { 0.0 };
     Bottleneck {
-        // A packet counts when its last bit leaves, so one that warm-up cut in two could make it more than all.
+        // A packet counts when its last bit leaves, so one that straddles the end of warm-up could raise the total above the capacity.
         utilisation: carried.min(1.0),
         arrivals: link.arrivals,
         drops: link.drops,
@@ -107,7 +107,7 @@ fn bottleneck(link: &LinkCounts) -> Bottleneck {
     }
 }
 
-/// The interval of groups and totals: all flows are counted in the whole of it, so their bytes may be added.
+/// Interval of groups and totals. All flows are counted over all of it, so their bytes may be added.
 fn interval_s(setup: &Setup, end: Time, flows: &[FlowCounts<'_>]) -> [f64; 2] {
     let first = setup.flows.iter().map(|flow| flow.start).min().unwrap_or(Time::ZERO);
     let from = setup.warmup.max(first);
@@ -144,7 +144,7 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
     }
 }
 
-/// From the SYN to the last byte, or the mean over responses.
+/// Time from the SYN to the last byte, or the mean over responses.
 fn completion_s(flow: &FlowSetup, counts: &FlowCounts<'_>) -> Option<f64> {
     match (counts.finished, counts.exchanges) {
         (Some(at), _) => Some(secs(at) - secs(flow.start)),

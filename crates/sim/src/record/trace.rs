@@ -1,5 +1,5 @@
-//! What one run recorded over time, the same schema for every world.
-//! Columns of plain numbers, without an interpretation.
+//! Time series recorded in one run, with the same schema for every backend.
+//! Columns of plain numbers, without interpretation.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{State, Time};
@@ -12,13 +12,13 @@ use crate::link::{Link, LinkPacket};
 pub struct Trace {
     /// Sample times in nanoseconds, common to all columns below.
     pub t_ns: Vec<u64>,
-    /// One entry a flow, in the order of the scenario.
+    /// One entry per flow, in the order of the scenario.
     pub flows: Vec<FlowTrace>,
-    /// One entry a bottleneck, in the order of the path.
+    /// One entry per bottleneck, in the order of the path.
     pub links: Vec<LinkTrace>,
 }
 
-/// One flow's columns. Counters are cumulative from the flow's start; a flow that is not running repeats its last values.
+/// Columns of one flow. Counters are cumulative from the flow's start; a flow that is not running repeats its last values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowTrace {
     /// Congestion window, segments.
@@ -35,7 +35,7 @@ pub struct FlowTrace {
     pub min_rtt_us: Vec<u32>,
     /// Payload bytes sent, retransmissions included.
     pub sent_bytes: Vec<u64>,
-    /// Payload bytes cumulatively or selectively acknowledged, as the sender knows.
+    /// Payload bytes cumulatively or selectively acknowledged, according to the sender.
     pub acked_bytes: Vec<u64>,
     /// Unique payload bytes that reached the receiver.
     pub received_bytes: Vec<u64>,
@@ -46,19 +46,19 @@ pub struct FlowTrace {
     /// The algorithm's state at each change, with the time.
     #[serde(with = "states")]
     pub states: Vec<(Time, State)>,
-    /// Every RTT sample as (time, µs), where the run was asked for them.
+    /// Every RTT sample as (time, µs), if the run records them.
     #[serde(with = "rtt_samples")]
     pub rtt_samples: Vec<(Time, u32)>,
-    /// The algorithm's model at each sample, where a conformance run asked for it; never written to a file.
+    /// The algorithm's model at each sample, if a conformance run records it; never written to a file.
     #[serde(skip)]
     pub inside: Vec<Inside>,
 }
 
-/// What an algorithm thinks at one moment, by the draft's names. Volumes are in packets, rates in bit/s of payload, spans in
-/// seconds; a bound that is not set is infinite, and what an algorithm does not have is NaN.
+/// An algorithm's model at one moment, with the draft's names. Volumes are in packets, rates in bit/s of payload, spans in
+/// seconds. A bound that is not set is infinite, and a value that an algorithm does not have is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inside {
-    /// Packets in flight as the ACK left them, before it let new ones go.
+    /// Packets in flight after the ACK, before new ones are sent.
     pub inflight: f64,
     /// Pacing gain.
     pub pacing_gain: f64,
@@ -74,9 +74,9 @@ pub struct Inside {
     pub inflight_shortterm: f64,
     /// BDP of the long-term maximum.
     pub bdp: f64,
-    /// That, and what bursts and the smallest window need.
+    /// The BDP plus the allowance for bursts and the smallest window.
     pub inflight_target: f64,
-    /// The long-term bound less its headroom.
+    /// Long-term bound minus its headroom.
     pub inflight_headroom: f64,
     /// Allowance for aggregated ACKs.
     pub extra_acked: f64,
@@ -84,9 +84,9 @@ pub struct Inside {
     pub send_quantum: f64,
     /// Rounds without growth.
     pub full_bw_count: f64,
-    /// The pipe is full now: 1.
+    /// 1 if the pipe is full now.
     pub full_bw_now: f64,
-    /// It has once been full: 1.
+    /// 1 once the pipe has been full.
     pub full_bw_reached: f64,
     /// Rounds so far.
     pub round: f64,
@@ -94,32 +94,32 @@ pub struct Inside {
     pub rounds_since_probe: f64,
     /// Time to wait between two probes.
     pub probe_wait_s: f64,
-    /// Packets to be acknowledged for one more of the long-term bound.
+    /// Packets to be acknowledged for an increase of the long-term bound by one.
     pub acked_per_inc: f64,
-    /// The last probe went too far: 1.
+    /// 1 if the last probe went too far.
     pub probe_too_high: f64,
-    /// When the next ProbeRTT's clock was last set back.
+    /// Time at which the clock of the next ProbeRTT was last reset.
     pub probe_rtt_stamp_s: f64,
-    /// A restart from idleness is under way: 1.
+    /// 1 during a restart from idle.
     pub idle_restart: f64,
-    /// The connection is marked app-limited: 1.
+    /// 1 if the connection is marked app-limited.
     pub app_limited: f64,
-    /// The recovery state: 0 open … 4 after a time-out.
+    /// Recovery state: 0 open … 4 after a timeout.
     pub ca_state: f64,
     /// Reductions undone so far.
     pub undos: f64,
-    /// Time-outs so far.
+    /// Timeouts so far.
     pub rto: f64,
 }
 
-/// One bottleneck's columns. Counters are cumulative from the start of the run.
+/// Columns of one bottleneck. Counters are cumulative from the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkTrace {
     /// Packets waiting or being serialised.
     pub queue_packets: Vec<u32>,
     /// Bytes waiting or being serialised.
     pub queue_bytes: Vec<u64>,
-    /// Present rate, bit/s (0 for a delivery trace).
+    /// Current rate, bit/s (0 for a delivery trace).
     pub rate_bps: Vec<u64>,
     /// Packets offered.
     pub arrivals: Vec<u64>,
@@ -127,12 +127,12 @@ pub struct LinkTrace {
     pub drops: Vec<u64>,
     /// Packets marked.
     pub marks: Vec<u64>,
-    /// Bytes that left on the wire.
+    /// Bytes on the wire that left.
     pub departed_bytes: Vec<u64>,
 }
 
 impl LinkTrace {
-    /// One sample of a link.
+    /// Adds one sample of a link.
     pub fn sample<P: LinkPacket>(&mut self, link: &Link<P>) {
         let stats = link.stats();
         self.queue_packets.push(link.queue_packets());
@@ -145,7 +145,7 @@ impl LinkTrace {
     }
 }
 
-/// States by their names.
+/// Serialisation of states by their names.
 mod states {
     use super::{State, Time};
     use serde::de::Error;
@@ -165,7 +165,7 @@ mod states {
     }
 }
 
-/// RTT samples as nanoseconds and µs.
+/// Serialisation of RTT samples as nanoseconds and µs.
 mod rtt_samples {
     use super::Time;
     use serde::{Deserialize, Deserializer, Serializer};
