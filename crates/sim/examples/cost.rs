@@ -24,6 +24,6 @@ fn main() {
     let text = format!("{}\nduration = '{seconds}s'\n", bench.1);
     let scenario = Sourced::from_toml(&text, name).expect("a bench scenario reads").scenario;
     let mut setup = scenario.resolve().expect("a bench scenario resolves");
-    setup.sample = None; // the simulation alone: series cost what their grid costs
+    setup.sample = None; // the simulation alone: the cost of series depends on their grid
     println!("{}", bbrlab_sim::engine::run(&setup).result.packets);
 }

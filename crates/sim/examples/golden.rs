@@ -1,12 +1,12 @@
-//! Runs scenarios that together reach every part of the simulator, and prints each one's figures and a hash of all that
-//! it left behind. `make golden` compares them with `tests/golden/sim.txt`, here and as aarch64.
+//! Runs scenarios that together cover every part of the simulator, and prints the figures and a hash of the complete output of
+//! each. `make golden` compares them with `tests/golden/sim.txt`, on this machine and as aarch64.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;
 
 use bbrlab_sim::scenario::Sourced;
 
-/// Scenarios that together reach every part of the simulator: each discipline, service, impairment, traffic and host rule.
+/// Scenarios that together cover every part of the simulator: each discipline, service, impairment, traffic and host rule.
 const SCENARIOS: &[(&str, &str)] = &[
     ("bbr1", "flow = ['bbr1']\nbuffer = '2bdp'"),
     ("cubic", "flow = ['cubic']\nbuffer = '2bdp'"),
@@ -77,7 +77,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ),
 ];
 
-/// FNV-1a over whatever is written.
+/// FNV-1a hash of all bytes written.
 struct Fnv(u64);
 
 impl Write for Fnv {
@@ -91,7 +91,7 @@ impl Write for Fnv {
 
 fn main() {
     for (name, toml) in SCENARIOS {
-        // Keys come before tables.
+        // Keys must precede tables.
         let text = format!("duration = '12s'\nwarmup = '1s'\nsample = '50ms'\n{toml}\n");
         let setup = match Sourced::from_toml(&text, name).map(|read| read.scenario.resolve()) {
             Ok(Ok(setup)) => setup,

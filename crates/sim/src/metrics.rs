@@ -116,9 +116,9 @@ impl Histogram {
     }
 }
 
-/// A link's queueing delay over time: at each moment the wait of the packet being sent, or 0 if that had not waited. Its mean
-/// is the mean backlog before the serialiser over the link's rate, since each packet adds its serialisation time times its wait
-/// to both. Samples of the backlog on a grid therefore give the same mean.
+/// A link's queueing delay over time. At each moment it is the wait of the packet being sent, or 0 if that had not waited. Its
+/// mean is the mean backlog before the serialiser over the link's rate, since each packet adds its serialisation time times its
+/// wait to both. Samples of the backlog on a grid therefore give the same mean.
 #[derive(Clone, Debug, Default)]
 pub struct QueueDelay {
     /// Time in nanoseconds for which each bucket's delay lasted.

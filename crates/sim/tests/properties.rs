@@ -1,5 +1,6 @@
-//! Properties that every run keeps, over random scenarios of every feature.
-//! `BBRLAB_SEED` (a number, or a commit hash in hex), `BBRLAB_CASES` and `BBRLAB_CASE` choose them; a failure prints the command that repeats it.
+//! Properties that every run must satisfy, over random scenarios of every feature.
+//! `BBRLAB_SEED` (a number, or a commit hash in hex), `BBRLAB_CASES` and `BBRLAB_CASE` select them; a failure prints the
+//! command that repeats it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[path = "properties/check.rs"]
@@ -16,12 +17,12 @@ use bbrlab_sim::setup::Setup;
 
 use check::Checker;
 
-/// Scenarios of one run of this test.
+/// Scenarios per run of this test.
 const CASES: u64 = 300;
-/// Seed where the environment names none.
+/// Default seed.
 const SEED: u64 = 20_160_901;
 
-/// A number, or the first 16 hexadecimal digits of a commit.
+/// Parses a number, or the first 16 hexadecimal digits of a commit.
 fn seed() -> u64 {
     let Ok(text) = std::env::var("BBRLAB_SEED") else {
         return SEED;
@@ -36,7 +37,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} held {text:?}; write a number")))
 }
 
-/// Everything of an output that two equal runs share.
+/// Compares the parts of two outputs that equal runs share.
 fn same(a: &Output, b: &Output) -> bool {
     let mut a_result = a.result.clone();
     a_result.wall_s = b.result.wall_s;
@@ -53,7 +54,7 @@ fn run_checked(setup: &Setup) -> Result<Output, String> {
     Ok(output)
 }
 
-/// One case: it keeps every property, and again, unobserved, it gives the same output.
+/// Runs one case: it must satisfy every property, and a second, unobserved run must produce the same output.
 fn one_case(seed: u64, case: u64) -> Result<u64, String> {
     let setup = random::setup(seed, case);
     let describe = |fault: String| {
@@ -69,7 +70,7 @@ fn one_case(seed: u64, case: u64) -> Result<u64, String> {
     Ok(first.result.events)
 }
 
-/// Goal: whatever the scenario, bytes are conserved, windows and pacing hold, no flow hangs, the run ends and repeats.
+/// Goal: whatever the scenario, bytes are conserved, windows and pacing hold, no flow hangs, the run ends and is reproducible.
 #[test]
 fn every_scenario_keeps_every_property() {
     let seed = seed();
@@ -80,7 +81,7 @@ fn every_scenario_keeps_every_property() {
     let next = AtomicU64::new(next);
     let failures = std::sync::Mutex::new(Vec::new());
     let events = AtomicU64::new(0);
-    // Several threads: a run may depend on nothing that another one does.
+    // Several threads, because a run must not depend on another one.
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8) {
             scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! The sender's recovery in whole runs, where its rules were once wrong.
+//! Recovery of the sender in whole runs, for rules that were once wrong.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{AlgorithmConfig, Rate, Span, Time};
@@ -32,7 +32,7 @@ fn run(setup: &Setup) -> FlowResult {
     engine::run(setup).result.flows[0].clone()
 }
 
-/// Linux counts the time-out from the probe; counted from the lost segment it would fire right behind it on long paths.
+/// Linux counts the timeout from the probe; counted from the lost segment it would fire right after it on long paths.
 #[test]
 fn a_tail_lost_on_a_long_path_is_repaired_by_the_probe_without_a_time_out() {
     let size = 10 * u64::from(MSS);
@@ -46,7 +46,7 @@ fn a_tail_lost_on_a_long_path_is_repaired_by_the_probe_without_a_time_out() {
     assert_eq!((flow.bytes, flow.rto), (size, 0));
 }
 
-/// RFC 5682: after a time-out the next segments are new ones, whose ACKs show that the old ones were only late.
+/// RFC 5682: after a timeout the next segments are new ones, whose ACKs show that the old ones were only late.
 #[test]
 fn a_time_out_that_a_delay_spike_caused_is_found_spurious_and_retransmits_next_to_nothing() {
     for algorithm in ["cubic", "reno", "bbr1"] {
@@ -61,7 +61,7 @@ fn a_time_out_that_a_delay_spike_caused_is_found_spurious_and_retransmits_next_t
     }
 }
 
-/// Trap: a stop that the handshake outlasted sent the clock backwards.
+/// Trap: a flow stopped before the end of its handshake moved the clock backwards.
 #[test]
 fn a_flow_that_stops_before_it_is_connected_sends_nothing_and_the_run_ends() {
     let mut setup = setup("bbr1", 500, 2, Traffic::Bulk);
@@ -69,7 +69,7 @@ fn a_flow_that_stops_before_it_is_connected_sends_nothing_and_the_run_ends() {
     assert_eq!(run(&setup).bytes, 0);
 }
 
-/// Linux lowers its MSS to what the window takes; a sender that waits for room for a full segment waits forever.
+/// Linux lowers its MSS to fit the window; a sender that waits for room for a full segment waits forever.
 #[test]
 fn a_receive_window_below_one_segment_still_moves() {
     let mut setup = setup("cubic", 40, 10, Traffic::Size(5_000));
@@ -79,7 +79,7 @@ fn a_receive_window_below_one_segment_still_moves() {
     assert!(flow.fct_s.is_some_and(|fct| fct < 2.0), "{:?}", flow.fct_s);
 }
 
-/// Linux paces from the tenth segment on: the initial window leaves at once, the eleventh waits its turn.
+/// Linux paces from the tenth segment on: the initial window leaves at once, the eleventh is paced.
 #[test]
 fn pacing_begins_behind_the_initial_window() {
     struct Times(Vec<(Time, u64)>);
@@ -98,8 +98,9 @@ fn pacing_begins_behind_the_initial_window() {
     assert!(second.since(first) > Span::millis(5), "{second:?} after {first:?}");
 }
 
-/// Linux retransmits what is left of a super-packet as one. Left one by one, what is lost at Startup's end would leave
-/// later than the kernel's, and at 500 Mbit/s, where Startup's second overflow depends on it, 3.7 % were lost instead of 5.3.
+/// Linux retransmits the rest of a super-packet as one burst. Retransmitted one by one, the losses at the end of Startup would
+/// be repaired later than in the kernel. At 500 Mbit/s, where Startup's second overflow depends on it, 3.7 % were lost instead
+/// of 5.3.
 #[test]
 fn what_was_lost_of_one_burst_leaves_as_one_burst() {
     let flow = FlowSetup::bulk("flow", AlgorithmConfig::named("bbr1").expect("a listed algorithm"));

@@ -1,5 +1,5 @@
-//! Bugs of other BBRs for which a whole transfer is needed to see them; the others stand in `crates/core/tests/traps.rs`.
-//! `tools/traps.py` puts each bug in and checks that its test fails.
+//! Bugs of other BBR implementations that only a whole transfer reveals; the others are in `crates/core/tests/traps.rs`.
+//! `tools/traps.py` inserts each bug and checks that its test fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{AlgorithmConfig, Rate, Span, State};
@@ -20,22 +20,22 @@ fn run(algorithm: &str, seconds: u64, edit: impl FnOnce(&mut FlowSetup)) -> Flow
     engine::run(&setup).trace.flows.remove(0)
 }
 
-/// quinn 0.11: with a window of a whole BDP everything left at once, whatever the rate said.
+/// quinn 0.11: with a window of a whole BDP everything left at once, whatever the pacing rate.
 #[test]
 fn pacing_not_enforced() {
     for name in BBRS {
         let trace = run(name, 5, |_| {});
         for at in 20..trace.sent_bytes.len() {
             let sent = trace.sent_bytes[at] - trace.sent_bytes[at - 1];
-            // In 10 ms: what the higher of the two rates allows, and four bursts of 64 kB at most.
+            // Limit in 10 ms: the higher of the two rates, plus at most four bursts of 64 kB.
             let allowed = trace.pacing_bps[at].max(trace.pacing_bps[at - 1]) / 800 + 4 * 16_384;
             assert!(sent <= allowed, "{name}: {sent} bytes in 10 ms at {} ms, {allowed} allowed", at * 10);
         }
     }
 }
 
-/// cloudflare/quiche #2249 and google/quiche #28: a flow that waits for its pacer with more to send is not application-limited; taken for
-/// that, it would never leave Startup.
+/// cloudflare/quiche #2249 and google/quiche #28: a flow that waits for its pacer with more to send is not application-limited.
+/// Treated as such, it would never leave Startup.
 #[test]
 fn app_limited_2_waiting_for_the_pacer_taken_for_it() {
     for name in BBRS {

@@ -1,4 +1,4 @@
-//! Every algorithm over a path that changes under it: whatever it thought, it uses what there is then.
+//! Every algorithm over a path that changes: whatever its earlier model, it must use the capacity available afterwards.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};
@@ -6,7 +6,7 @@ use bbrlab_sim::engine;
 use bbrlab_sim::link::{Buffer, Loss};
 use bbrlab_sim::setup::{Change, ChangeKind, FlowSetup, Setup};
 
-/// A yardstick with a constant window, and loss-based ones that need time, are not asked.
+/// Algorithms left out: a reference with a constant window.
 const LEFT_OUT: [&str; 1] = ["fixed"];
 
 fn at_s(seconds: u64) -> Time {
@@ -17,7 +17,7 @@ fn change(seconds: u64, what: ChangeKind) -> Change {
     Change { at: at_s(seconds), link: 0, what }
 }
 
-/// 10 Mbit/s and 40 ms; then `schedule`; measured over the last ten of 70 seconds.
+/// Returns the goodput over 10 Mbit/s and 40 ms with `schedule`, measured over the last ten of 70 seconds.
 fn goodput_at_the_end(name: &str, schedule: &[Change]) -> f64 {
     let flow = FlowSetup::bulk("flow", AlgorithmConfig::named(name).expect("a listed algorithm"));
     let (rate, rtt) = (Rate::bits_per_sec(10_000_000), Span::millis(40));

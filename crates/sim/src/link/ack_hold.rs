@@ -1,4 +1,4 @@
-//! ACK aggregation: what Wi-Fi, cable and cellular schedulers do to ACKs. Held back, then released together.
+//! ACK aggregation as in Wi-Fi, cable and cellular schedulers: ACKs are held back, then released together.
 //! Their order is kept and none is lost.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -8,14 +8,14 @@ use bbrlab_core::{Span, Time};
 
 use super::config::AckAggregation;
 
-/// The longest that an ACK waits for others where it waits for bytes. Value: [`AckAggregation::Bytes`]; ours.
+/// Longest wait of an ACK that is held by volume. Value: [`AckAggregation::Bytes`]; ours.
 const LONGEST: Span = Span::millis(200);
 
-/// Holds ACKs of one flow.
+/// Holds the ACKs of one flow.
 #[derive(Clone, Debug)]
 pub struct AckHold<T> {
     mode: AckAggregation,
-    /// Items with their release. The last `batch` of them wait for `release` together.
+    /// Items with their release times. The last `batch` of them wait for `release` together.
     held: VecDeque<(Time, T)>,
     batch: usize,
     release: Time,
@@ -23,18 +23,17 @@ pub struct AckHold<T> {
 }
 
 impl<T> AckHold<T> {
-    /// An empty hold.
+    /// Creates an empty hold.
     pub fn new(mode: AckAggregation) -> Self {
         Self { mode, held: VecDeque::new(), batch: 0, release: Time::ZERO, batch_bytes: 0 }
     }
 
-    /// Whether it holds nothing ever, so that a host may go past it.
+    /// True if it never holds anything, so that a host may bypass it.
     pub fn is_none(&self) -> bool {
         self.mode == AckAggregation::None
     }
 
-    /// Takes an item in at `now`, which acknowledges `bytes_acked`. One that comes at the very moment of a release
-    /// begins the next batch.
+    /// Accepts an item that acknowledges `bytes_acked` at `now`. An item that arrives at the moment of a release begins the next batch.
     pub fn push(&mut self, now: Time, item: T, bytes_acked: u64) {
         if self.batch == 0 || now >= self.release {
             self.batch = 0;
@@ -50,19 +49,19 @@ impl<T> AckHold<T> {
         self.batch_bytes = self.batch_bytes.saturating_add(bytes_acked);
         self.held.push_back((self.release, item));
         if matches!(self.mode, AckAggregation::Bytes(enough) if self.batch_bytes >= enough) {
-            // Each item is touched once more, at its release.
+            // Each item is updated once more, at its release.
             let waiting = self.batch.min(self.held.len());
             self.held.iter_mut().rev().take(waiting).for_each(|(release, _)| *release = now);
             self.batch = 0;
         }
     }
 
-    /// When the next item is released; [`Time::NEVER`] when none is held.
+    /// Release time of the next item; [`Time::NEVER`] when none is held.
     pub fn next(&self) -> Time {
         self.held.front().map_or(Time::NEVER, |&(release, _)| release)
     }
 
-    /// Hands out the next item released by `now`, with the moment of its release.
+    /// Removes the next item released by `now` and returns it with its release time.
     pub fn pop(&mut self, now: Time) -> Option<(Time, T)> {
         if self.next() > now { None } else { self.held.pop_front() }
     }

@@ -1,4 +1,4 @@
-//! CoDel: drops from the head once the waiting time has stayed above target for an interval, ever more often.
+//! CoDel: drops from the head once the waiting time has stayed above target for an interval, at an increasing rate.
 //! Source: RFC 8289 §5. Differs: as Linux does, `count` resumes within 16 intervals, and a mark counts as a drop.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -8,20 +8,20 @@ use super::config::Codel as CodelConfig;
 use super::fifo::{Entry, Fifo, Limit, Tally};
 use super::{LinkPacket, Verdict};
 
-/// A dropping state that ended less than this many intervals ago goes on at its drop rate. Source: Linux `codel_impl.h`.
+/// Intervals within which a new dropping state continues at the previous drop rate. Source: Linux `codel_impl.h`.
 const RESUME_INTERVALS: u64 = 16;
 
-/// Where a controller takes its packets from.
+/// Packet source of a controller.
 pub(super) trait Source<P> {
     fn pop(&mut self) -> Option<Entry<P>>;
-    /// Bytes that wait, after the last pop.
+    /// Waiting bytes after the last pop.
     fn backlog(&self) -> u64;
 }
 
-/// The control law with its state: one a queue.
+/// State of the control law, one per queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Control {
-    /// When the delay will have been above target for an interval.
+    /// Time at which the delay will have been above target for an interval.
     first_above: Option<Time>,
     dropping: bool,
     drop_next: Time,
@@ -35,7 +35,7 @@ pub(super) struct Codel<P> {
     config: CodelConfig,
     control: Control,
     fifo: Fifo<P>,
-    /// The largest packet seen: a backlog of no more than that is no standing queue.
+    /// Largest packet so far: a backlog of at most that is not a standing queue.
     max_packet: u32,
 }
 
@@ -74,7 +74,7 @@ impl<P: LinkPacket> Source<P> for Fifo<P> {
 }
 
 impl Control {
-    /// The next packet that may be sent, the ones before it dropped.
+    /// Returns the next packet to send after dropping those before it.
     pub fn dequeue<P: LinkPacket>(
         &mut self,
         now: Time,
@@ -98,7 +98,7 @@ impl Control {
         Some(next)
     }
 
-    /// Counts drops that someone else made in this queue, so that the control law is as far as they are.
+    /// Counts drops made elsewhere in this queue, so that the control law takes them into account.
     pub fn add_drops(&mut self, drops: u32) {
         self.count = self.count.saturating_add(drops);
     }
@@ -115,7 +115,7 @@ impl Control {
         tally: &mut Tally,
     ) -> Option<Entry<P>> {
         self.dropping = due;
-        // Bounded by the packets that wait: each turn but the last takes one.
+        // Bounded by the waiting packets: each iteration but the last takes one.
         while self.dropping && now >= self.drop_next {
             let mut entry = head?;
             self.count = self.count.saturating_add(1);
@@ -161,7 +161,7 @@ impl Control {
         next
     }
 
-    /// Whether the waiting time has been above target for a whole interval. Keeps the clock of that.
+    /// True if the waiting time has been above target for a whole interval. Updates the start of that interval.
     fn above_for_interval<P>(
         &mut self,
         now: Time,
@@ -182,7 +182,7 @@ impl Control {
         now > since
     }
 
-    /// `from` + interval/√count, the root to 16 binary places, rounded down.
+    /// Computes `from` + interval/√count, the root to 16 binary places, rounded down.
     fn control_law(&self, from: Time, interval: Span) -> Time {
         let root = (u64::from(self.count.max(1)) << 32).isqrt();
         let step = (u128::from(interval.as_nanos()) << 16) / u128::from(root);
@@ -198,7 +198,7 @@ mod tests {
     const CONFIG: CodelConfig =
         CodelConfig { target: Span::millis(5), interval: Span::millis(100), ecn: false, ce_threshold: None };
 
-    /// A queue of `n` packets that arrived at 0, emptied by one packet a millisecond.
+    /// Empties a queue of `n` packets that arrived at 0, one packet per millisecond.
     /// Returns the milliseconds at which the head was dropped or marked.
     fn standing_queue(config: CodelConfig, ect: bool, n: u64) -> (Vec<u64>, Vec<Entry<Packet>>) {
         let (mut codel, mut tally) = (Codel::new(config), Tally::default());

@@ -1,4 +1,4 @@
-//! What a link is: its rate, its queue, and what it does to packets, as plain resolved values.
+//! Resolved configuration of a link: its rate, its queue, and its effects on packets.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::mahimahi::DeliveryTrace;
 /// One link: token-bucket policer, then queue, then serialiser, then random loss.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// What drains the queue.
+    /// Service that drains the queue.
     pub service: Service,
-    /// How much may wait. The packet being serialised does not count.
+    /// Limit of the queue. The packet being serialised does not count.
     pub buffer: Buffer,
-    /// The queue discipline.
+    /// Queue discipline.
     pub aqm: Aqm,
     /// A token bucket in front of the queue.
     pub policer: Option<Policer>,
@@ -23,25 +23,25 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// A constant rate behind a drop-tail queue, nothing else.
+    /// Creates a constant rate behind a drop-tail queue without impairments.
     pub const fn drop_tail(rate: Rate, buffer: Buffer) -> Self {
         Self { service: Service::Rate(rate), buffer, aqm: Aqm::DropTail, policer: None, loss: Loss::None }
     }
 }
 
-/// What drains a queue.
+/// Service that drains a queue.
 #[derive(Clone, Debug)]
 pub enum Service {
     /// A constant rate in bits per second on the wire.
     Rate(Rate),
-    /// mahimahi's delivery opportunities of 1500 bytes, repeated without end.
+    /// mahimahi's delivery opportunities of 1500 bytes, repeated endlessly.
     Trace(Arc<DeliveryTrace>),
     /// A link whose scheduler grants rate by backlog, as a cellular base station does (CELL).
     Demand(Demand),
 }
 
 impl Service {
-    /// The rate that a buffer in BDP or in drain time refers to: a trace's mean, a demand link's maximum.
+    /// Rate to which a buffer in BDP or in drain time refers: a trace's mean, a demand link's maximum.
     pub fn nominal_rate(&self) -> Rate {
         match self {
             Self::Rate(rate) => *rate,
@@ -51,19 +51,19 @@ impl Service {
     }
 }
 
-/// A demand-driven link: every `period` the rate moves one of `steps` between `min` and `max`:
-/// up if the queue held at least `up_backlog` of drain time throughout the period, down if it ran empty.
+/// A demand-driven link, whose rate moves each `period` by one of `steps` between `min` and `max`.
+/// It rises if the queue held at least `up_backlog` of drain time throughout the period, and falls if the queue ran empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
-    /// The lowest rate granted.
+    /// Lowest rate granted.
     pub min: Rate,
-    /// The highest rate granted.
+    /// Highest rate granted.
     pub max: Rate,
-    /// How many equal ratios lie between them.
+    /// Number of equal ratios between them.
     pub steps: u32,
-    /// How often the grant is reconsidered.
+    /// Interval between reviews of the grant.
     pub period: Span,
-    /// The backlog, as drain time at the present rate, that earns more.
+    /// Backlog, as drain time at the current rate, that raises the grant.
     pub up_backlog: Span,
 }
 
@@ -76,7 +76,7 @@ pub enum Buffer {
     Bytes(u64),
 }
 
-/// A queue discipline with its parameters, in Linux's words and defaults.
+/// A queue discipline with its parameters, in Linux's terms and with its defaults.
 #[derive(Clone, Debug)]
 pub enum Aqm {
     /// Tail drop at the buffer's limit.
@@ -94,17 +94,17 @@ pub enum Aqm {
 /// RED's parameters. Averages are over bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Red {
-    /// Average queue below which nothing is marked, bytes.
+    /// Average queue below which no packet is marked, bytes.
     pub min: u64,
-    /// Average queue from which everything is marked, bytes.
+    /// Average queue from which every packet is marked, bytes.
     pub max: u64,
     /// Marking probability at `max`, 0 to 1.
     pub probability: f64,
     /// Weight of the newest sample is 2^-`wlog`.
     pub wlog: u32,
-    /// Above `max`, rise to 1 at 2·`max` instead of at once.
+    /// Above `max`, increase to 1 at 2·`max` instead of immediately.
     pub gentle: bool,
-    /// Mark instead of dropping where the packet allows.
+    /// Mark instead of dropping if the packet supports it.
     pub ecn: bool,
 }
 
@@ -113,9 +113,9 @@ pub struct Red {
 pub struct Codel {
     /// Acceptable standing queue delay. RFC 8289: 5 ms.
     pub target: Span,
-    /// The window in which the delay must fall below target. RFC 8289: 100 ms.
+    /// Window in which the delay must fall below target. RFC 8289: 100 ms.
     pub interval: Span,
-    /// Mark instead of dropping where the packet allows.
+    /// Mark instead of dropping if the packet supports it.
     pub ecn: bool,
     /// Mark every packet that waited longer than this (Linux `ce_threshold`).
     pub ce_threshold: Option<Span>,
@@ -124,11 +124,11 @@ pub struct Codel {
 /// FQ-CoDel's parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct FqCodel {
-    /// CoDel in each queue.
+    /// CoDel parameters of each queue.
     pub codel: Codel,
     /// Number of hash buckets. Linux: 1024.
     pub flows: u32,
-    /// Bytes a queue may send a round. Linux: 1514.
+    /// Bytes that a queue may send per round. Linux: 1514.
     pub quantum: u32,
 }
 
@@ -137,19 +137,19 @@ pub struct FqCodel {
 pub struct Pie {
     /// Target queue delay. RFC 8033: 15 ms.
     pub target: Span,
-    /// How often the drop probability is updated. RFC 8033: 15 ms.
+    /// Update interval of the drop probability. RFC 8033: 15 ms.
     pub tupdate: Span,
     /// Integral weight, 1/s. RFC 8033: 0.125.
     pub alpha: f64,
     /// Proportional weight, 1/s. RFC 8033: 1.25.
     pub beta: f64,
-    /// Burst let through untouched at start. RFC 8033: 150 ms.
+    /// Initial burst that passes without drops. RFC 8033: 150 ms.
     pub max_burst: Span,
-    /// Mark instead of dropping where the packet allows and the probability is at most 10 %.
+    /// Mark instead of dropping if the packet supports it and the probability is at most 10 %.
     pub ecn: bool,
 }
 
-/// A token-bucket policer: what finds no token is dropped.
+/// A token-bucket policer, which drops packets that exceed the available tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Policer {
     /// Rate at which tokens arrive.
@@ -161,16 +161,16 @@ pub struct Policer {
 /// Random loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Loss {
-    /// Nothing is lost.
+    /// No loss.
     #[default]
     None,
-    /// Each packet by itself, with this probability.
+    /// Independent loss of each packet with this probability.
     Bernoulli(f64),
-    /// Gilbert–Elliott in netem's words: `p` good→bad, `r` bad→good, loss `1-h` in bad, `1-k` in good.
+    /// Gilbert–Elliott in netem's terms: `p` good→bad, `r` bad→good, loss `1-h` in bad, `1-k` in good.
     GilbertElliott {
-        /// Good to bad, a packet.
+        /// Probability per packet of a change from good to bad.
         p: f64,
-        /// Bad to good, a packet.
+        /// Probability per packet of a change from bad to good.
         r: f64,
         /// Loss probability in the bad state.
         loss_bad: f64,
@@ -179,28 +179,28 @@ pub enum Loss {
     },
 }
 
-/// A delay line: what propagation does to one direction of one flow's path.
+/// A delay line: the propagation in one direction of one flow's path.
 #[derive(Clone, Copy, Debug)]
 pub struct DelayConfig {
     /// Propagation delay.
     pub delay: Span,
     /// Added delay, uniform in 0..=jitter.
     pub jitter: Span,
-    /// Jitter may change the order of packets; otherwise a packet never overtakes another.
+    /// True if jitter may reorder packets; otherwise a packet never overtakes another.
     pub jitter_reorders: bool,
-    /// This share of packets skips the delay line's jitter and a further `delay`/2, so that it overtakes (netem `reorder`).
+    /// Share of packets that skip the jitter and a further `delay`/2, and so overtake others (netem `reorder`).
     pub reorder: f64,
-    /// This share of packets arrives twice.
+    /// Share of packets that are duplicated.
     pub duplicate: f64,
 }
 
-/// What holds ACKs back and releases them together.
+/// Holding of ACKs, which are then released together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckAggregation {
-    /// Not at all.
+    /// No holding.
     None,
-    /// All ACKs that came within this much time of the first one held.
+    /// Holding of all ACKs that arrive within this time after the first one held.
     Time(Span),
-    /// Until ACKs for this many bytes are held, or 200 ms passed since the first.
+    /// Holding until ACKs for this many bytes are held, or 200 ms passed since the first.
     Bytes(u64),
 }

@@ -1,5 +1,5 @@
-//! The delay line: propagation with jitter, reordering and duplication, of any number of packets.
-//! It loses nothing, and draws random numbers only for what was asked for.
+//! The delay line: propagation with jitter, reordering and duplication, for any number of packets.
+//! It loses nothing, and draws random numbers only for configured effects.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cmp::Ordering;
@@ -10,8 +10,8 @@ use bbrlab_core::{Rng, Span, Time};
 use super::config::DelayConfig;
 use super::loss::{happens, threshold};
 
-/// One direction of one flow's path. By default nothing overtakes, also where the delay shrinks or jitter varies:
-/// then an item arrives with the one before it. Differs from netem, where jitter reorders.
+/// One direction of one flow's path. By default no packet overtakes, even if the delay shrinks or jitter varies: it then
+/// arrives together with the previous one. Differs from netem, where jitter reorders.
 #[derive(Clone, Debug)]
 pub struct DelayLine<T> {
     delay: Span,
@@ -19,12 +19,12 @@ pub struct DelayLine<T> {
     jitter_reorders: bool,
     reorder: u64,
     duplicate: u64,
-    /// What a detour adds; items behind it may overtake.
+    /// Added delay of a detour; later items may overtake.
     detour: Span,
-    /// It delays and does nothing else, but for a detour, which needs the heap.
+    /// True if it only delays, which needs no heap. A detour still does.
     is_plain: bool,
     rng: Rng,
-    /// When the latest item that keeps its place arrives; none after it comes earlier.
+    /// Arrival of the latest item that keeps its place; no later item arrives earlier.
     latest: Time,
     store: Store<T>,
 }
@@ -44,7 +44,7 @@ struct Timed<T> {
 }
 
 impl<T: Copy> DelayLine<T> {
-    /// An empty line whose jitter, reordering and duplication depend on `seed` alone.
+    /// Creates an empty line whose jitter, reordering and duplication depend on `seed` alone.
     pub fn new(config: &DelayConfig, seed: u64) -> Self {
         let reorder = threshold(config.reorder);
         let overtakes = reorder != 0 || (config.jitter_reorders && config.jitter != Span::ZERO);
@@ -66,12 +66,12 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
-    /// Sets the propagation delay of what comes from here on.
+    /// Sets the propagation delay of items sent from now on.
     pub fn set_delay(&mut self, delay: Span) {
         self.delay = delay;
     }
 
-    /// Sends what comes from here on over a way that is longer by `detour`; what comes after its end overtakes.
+    /// Delays items sent from now on by `detour` more. Items sent after its end overtake.
     pub fn set_detour(&mut self, detour: Span) {
         self.detour = detour;
         if let Store::Fifo(ring) = &mut self.store {
@@ -82,12 +82,12 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
-    /// The present propagation delay.
+    /// Current propagation delay.
     pub fn delay(&self) -> Span {
         self.delay
     }
 
-    /// How many items are under way.
+    /// Number of items in transit.
     pub fn len(&self) -> usize {
         match &self.store {
             Store::Fifo(ring) => ring.len(),
@@ -95,12 +95,12 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
-    /// Whether nothing is under way.
+    /// True if no item is in transit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes an item in at `now`. A duplicated item arrives twice at the same time. Returns whether it is one.
+    /// Accepts an item at `now`. A duplicated item arrives twice at the same time. Returns true if it is duplicated.
     #[inline]
     pub fn push(&mut self, now: Time, item: T) -> bool {
         if self.is_plain
@@ -125,7 +125,7 @@ impl<T: Copy> DelayLine<T> {
         doubled
     }
 
-    /// When the next item arrives; [`Time::NEVER`] when none is under way.
+    /// Arrival time of the next item; [`Time::NEVER`] when none is in transit.
     #[inline]
     pub fn next(&self) -> Time {
         match &self.store {
@@ -134,7 +134,7 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
-    /// The next item, if it has arrived by `now`: [`Self::drop_front`] takes it off. For items that are large to hand out.
+    /// Borrows the next item, if it has arrived by `now`; [`Self::drop_front`] removes it. For items that are large to copy.
     #[inline]
     pub fn arrived(&self, now: Time) -> Option<&T> {
         match &self.store {
@@ -143,7 +143,7 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
-    /// Takes the next item off.
+    /// Removes the next item.
     #[inline]
     pub fn drop_front(&mut self) {
         match &mut self.store {
@@ -152,7 +152,7 @@ impl<T: Copy> DelayLine<T> {
         }
     }
 
-    /// Hands out the next item that has arrived by `now`, with the moment of its arrival.
+    /// Removes the next item that has arrived by `now`, and returns it with its arrival time.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<(Time, T)> {
         if self.next() > now {
@@ -196,7 +196,7 @@ impl<T: Copy> DelayLine<T> {
 }
 
 impl<T> Ord for Timed<T> {
-    /// Reversed: the heap of the standard library hands out its greatest.
+    /// Reversed, since the standard library's heap returns its greatest item.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.nth).cmp(&(self.at, self.nth))
     }
@@ -228,7 +228,7 @@ mod tests {
         duplicate: 0.0,
     };
 
-    /// Pushes `n` items a millisecond apart, then takes out what arrives, in order of arrival.
+    /// Pushes `n` items a millisecond apart, then removes them in order of arrival.
     fn through(config: &DelayConfig, n: u64, seed: u64) -> Vec<(Time, u64)> {
         let mut line = DelayLine::new(config, seed);
         for i in 0..n {

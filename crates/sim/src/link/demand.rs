@@ -2,16 +2,16 @@
 //! Float powers are avoided, because machines round them differently.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! Rates lie on a ladder of equal ratios from `min` to `max`; a link starts at `min`. At each multiple of `period`
-//! the grant moves one rung: up if at no moment of the period less than `up_backlog` of drain time (at the rate of
-//! that period) was queued, down if the link was idle at some moment of it. The packet being sent counts in full.
-//! An idle link comes down a rung a period until it is at `min`, and then rests until a packet comes.
+//! Rates form a ladder of equal ratios from `min` to `max`; a link starts at `min`. At each multiple of `period` the grant
+//! moves one rung. It rises if at least `up_backlog` of drain time (at the rate of that period) was queued throughout the
+//! period, and falls if the link was idle at any moment of it. The packet being sent counts in full. An idle link falls one
+//! rung per period until it is at `min`, and then rests until a packet arrives.
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Time};
 
 use super::config::Demand;
 
-/// The most rungs. Ours: finer than any scheduler's.
+/// Maximum number of rungs. Ours: finer than any scheduler's.
 const MAX_STEPS: u32 = 10_000;
 
 #[derive(Clone, Debug)]
@@ -19,14 +19,14 @@ pub(super) struct Grant {
     config: Demand,
     ladder: Vec<Rate>,
     rung: usize,
-    /// When the grant is reconsidered.
+    /// Time of the next review of the grant.
     review_at: Time,
-    /// The smallest backlog in the present period, bytes.
+    /// Smallest backlog in the current period, bytes.
     lowest: u64,
 }
 
 impl Grant {
-    /// A link that was always idle.
+    /// Creates the grant of a link that has always been idle.
     pub fn new(config: Demand) -> Self {
         let period = config.period.max(bbrlab_core::Span::micros(1));
         let config = Demand { period, ..config };
@@ -37,12 +37,12 @@ impl Grant {
         self.ladder[self.rung]
     }
 
-    /// When [`Self::review`] is due; [`Time::NEVER`] for an idle link at `min`.
+    /// Time at which [`Self::review`] is due; [`Time::NEVER`] for an idle link at `min`.
     pub fn review_at(&self) -> Time {
         self.review_at
     }
 
-    /// The link was idle up to `now` and is busy from here.
+    /// Records that the link became busy at `now`.
     pub fn wake(&mut self, now: Time) {
         if self.review_at == Time::NEVER {
             let period = self.config.period.as_nanos();
@@ -50,12 +50,12 @@ impl Grant {
         }
     }
 
-    /// So much is queued since something left.
+    /// Records the backlog after a departure.
     pub fn note(&mut self, backlog_bytes: u64) {
         self.lowest = self.lowest.min(backlog_bytes);
     }
 
-    /// Ends a period with so much queued. Returns the rate of the next one.
+    /// Ends a period with this backlog. Returns the rate of the next one.
     pub fn review(&mut self, backlog_bytes: u64) -> Rate {
         if self.lowest == 0 {
             self.rung = self.rung.saturating_sub(1);
@@ -74,8 +74,8 @@ impl Grant {
     }
 }
 
-/// `steps` equal ratios from `min` to `max`, both ends included. The ratio is found by bisection with
-/// multiplications alone, so that every machine gets the same integers.
+/// Divides `min` to `max` into `steps` equal ratios, both ends included. The ratio is found by bisection with multiplications
+/// alone, so that every machine computes the same integers.
 fn ladder(config: &Demand) -> Vec<Rate> {
     let steps = config.steps.clamp(1, MAX_STEPS);
     let (min, max) = (
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(grant.review_at(), Time::nanos(50_000_000));
         grant.lowest = 1250; // exactly 10 ms at 1 Mbit/s
         assert_eq!(grant.review(2499), grant.ladder[1]);
-        // Just less than 10 ms at 2 Mbit/s earns nothing, and loses nothing.
+        // Just less than 10 ms at 2 Mbit/s neither raises nor lowers the grant.
         assert_eq!(grant.review(5000), grant.ladder[1]);
         assert_eq!(grant.review_at(), Time::nanos(150_000_000));
     }

@@ -1,4 +1,4 @@
-//! The queue under every discipline: packets in order of arrival, with their bytes counted.
+//! Queue under every discipline: packets in order of arrival, with a count of their bytes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
@@ -8,37 +8,37 @@ use bbrlab_core::Time;
 use super::config::Buffer;
 use super::{LinkPacket, LinkStats};
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<P> {
     pub packet: P,
     pub arrived: Time,
 }
 
-/// Packets that wait, oldest first.
+/// Waiting packets, oldest first.
 #[derive(Clone, Debug)]
 pub(super) struct Fifo<P> {
     entries: VecDeque<Entry<P>>,
     bytes: u64,
 }
 
-/// A [`Buffer`] as two bounds, of which one never binds; so a check costs no branch on the kind.
+/// A [`Buffer`] as two bounds, one of which never binds, so that a check needs no branch on the kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub packets: u64,
     pub bytes: u64,
 }
 
-/// What disciplines report besides their verdicts.
+/// Reports of a discipline besides its verdicts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub stats: LinkStats,
-    /// Flows of packets that were dropped after they had been queued.
+    /// Flows of packets that were dropped after being queued.
     pub dropped: Vec<u32>,
 }
 
 impl Limit {
-    /// Everything fits: an idle link sends at once, so its arrival never waits.
+    /// No limit: an idle link sends immediately, so its arrival never waits.
     pub const NONE: Self = Self { packets: u64::MAX, bytes: u64::MAX };
 
     pub fn of(buffer: Buffer) -> Self {
@@ -50,13 +50,13 @@ impl Limit {
 }
 
 impl Tally {
-    /// Counts a packet that is dropped although it had been queued.
+    /// Counts the drop of a queued packet.
     pub fn drop_queued<P: LinkPacket>(&mut self, packet: &P) {
         self.stats.drops += 1;
         self.dropped.push(packet.flow());
     }
 
-    /// Marks the packet if it may be marked.
+    /// Marks the packet if it supports marking.
     pub fn try_mark<P: LinkPacket>(&mut self, packet: &mut P) -> bool {
         if !packet.ect() {
             return false;
@@ -84,7 +84,7 @@ impl<P: LinkPacket> Fifo<P> {
         self.bytes
     }
 
-    /// Whether a packet of `wire_bytes` may still join.
+    /// True if there is room for a packet of `wire_bytes`.
     #[inline]
     pub fn has_room(&self, limit: Limit, wire_bytes: u32) -> bool {
         (self.entries.len() as u64) < limit.packets && self.bytes.saturating_add(u64::from(wire_bytes)) <= limit.bytes

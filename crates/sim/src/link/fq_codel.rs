@@ -1,6 +1,6 @@
-//! FQ-CoDel: a CoDel queue a flow, served round by round, newcomers first.
+//! FQ-CoDel: one CoDel queue per flow, served in rounds, new flows first.
 //! No packet costs an allocation once the queues are warm.
-//! Source: RFC 8290 §4; on overflow half of the fattest queue goes, at most 64 packets, as in Linux.
+//! Source: RFC 8290 §4; on overflow half of the fattest queue is dropped, at most 64 packets, as in Linux.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use super::config::FqCodel as FqCodelConfig;
 use super::fifo::{Entry, Fifo, Limit, Tally};
 use super::{LinkPacket, Verdict};
 
-/// The most packets dropped at once on overflow. Source: Linux `sch_fq_codel`, `drop_batch_size`.
+/// Maximum number of packets dropped at once on overflow. Source: Linux `sch_fq_codel`, `drop_batch_size`.
 const DROP_BATCH: u32 = 64;
 
 /// An FQ-CoDel queue.
@@ -21,7 +21,7 @@ pub(super) struct FqCodel<P> {
     config: FqCodelConfig,
     hash_key: u64,
     queues: Vec<FlowQueue<P>>,
-    /// Queues that became active in this round, and those that used up their share; indices into `queues`.
+    /// Queues that became active in this round, then those that used up their share; indices into `queues`.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     packets: usize,
@@ -37,7 +37,7 @@ struct FlowQueue<P> {
     listed: bool,
 }
 
-/// One queue as CoDel sees it in Linux: its own packets, everybody's backlog.
+/// One queue as presented to CoDel in Linux: its own packets, but the backlog of all queues.
 struct InAll<'a, P> {
     fifo: &'a mut Fifo<P>,
     packets: &'a mut usize,
@@ -45,10 +45,10 @@ struct InAll<'a, P> {
 }
 
 impl<P: LinkPacket> FqCodel<P> {
-    /// `rng` gives the key of the hash, so that collisions depend on the seed.
+    /// Creates the queues. `rng` provides the key of the hash, so that collisions depend on the seed.
     pub fn new(config: FqCodelConfig, mut rng: Rng) -> Self {
         let empty = || FlowQueue { fifo: Fifo::new(), control: Control::default(), deficit: 0, listed: false };
-        // A quantum of zero would never let anybody send.
+        // With a quantum of zero no queue would ever send.
         let config = FqCodelConfig { flows: config.flows.max(1), quantum: config.quantum.max(1), ..config };
         Self {
             config,
@@ -91,7 +91,7 @@ impl<P: LinkPacket> FqCodel<P> {
     }
 
     pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
-        // Bounded: each turn raises a deficit by a quantum, or takes a queue off a list.
+        // Bounded: each iteration raises a deficit by a quantum, or removes a queue from a list.
         loop {
             let from_new = !self.new.is_empty();
             let index = *if from_new { self.new.front() } else { self.old.front() }?;
@@ -109,7 +109,7 @@ impl<P: LinkPacket> FqCodel<P> {
                 return Some(entry);
             }
             self.take_off(from_new);
-            // An empty new queue goes through the old ones first, so that a flow cannot stay new by pausing.
+            // An empty new queue moves behind the old ones first, so that a flow cannot stay new by pausing.
             if from_new && !self.old.is_empty() {
                 self.old.push_back(index);
             } else {
@@ -131,8 +131,8 @@ impl<P: LinkPacket> FqCodel<P> {
         ((u128::from(bits) * u128::from(self.config.flows)) >> 64) as u32
     }
 
-    /// Drops from the head of the queue with the most bytes. Whether the newest packet of queue `arrival` was
-    /// among them: the verdict reports its drop. It is not looked for if it is `gone` already.
+    /// Drops from the head of the queue with the most bytes. Returns true if this included the newest packet of queue
+    /// `arrival`, whose drop the verdict reports. That packet is not looked for if it is `gone` already.
     fn drop_from_fattest(&mut self, arrival: u32, gone: bool, tally: &mut Tally) -> bool {
         let mut fattest = 0;
         for index in 1..self.queues.len() {
@@ -230,11 +230,11 @@ mod tests {
             arrival.map(|entry| fq.enqueue(entry, Limit::NONE, &mut tally));
             fq.dequeue(Time::ZERO, &mut tally).map(|entry| entry.packet.flow)
         };
-        // 1 uses up its quantum of 1514 bytes with eight packets; then 2 comes, is new, and is served once.
+        // Flow 1 uses up its quantum of 1514 bytes with eight packets; then flow 2 arrives, is new, and is served once.
         let first: Vec<_> = (0..8).filter_map(|_| next(None)).collect();
         assert_eq!((first, next(Some(small(2)))), (vec![1; 8], Some(2)));
         assert_eq!(next(None), Some(1));
-        // 2 had paused: now it waits until 1 has used its second quantum.
+        // Flow 2 paused, so it waits until flow 1 has used its second quantum.
         assert_eq!(next(Some(small(2))), Some(1));
     }
 

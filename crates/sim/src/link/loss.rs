@@ -1,4 +1,4 @@
-//! Random loss: independent, or in bursts after Gilbert and Elliott.
+//! Random loss: independent, or in bursts (Gilbert and Elliott).
 //! No random number is drawn where the probability is zero.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -6,16 +6,16 @@ use bbrlab_core::Rng;
 
 use super::config::Loss;
 
-/// Decides which packets of one stream are lost.
+/// Decides on the loss of each packet in a stream.
 #[derive(Clone, Debug)]
 pub struct LossModel {
     kind: Kind,
-    /// Gilbert–Elliott: the channel is in its bad state.
+    /// True while a Gilbert–Elliott channel is in its bad state.
     bad: bool,
     rng: Rng,
 }
 
-/// Probabilities as thresholds: an event happens if 64 uniform bits fall below.
+/// Probabilities as thresholds: an event happens if 64 uniform bits are below.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     None,
@@ -24,39 +24,39 @@ enum Kind {
     GilbertElliott { to_bad: u64, to_good: u64, loss_bad: u64, loss_good: u64 },
 }
 
-/// The threshold below which 64 uniform bits fall with `probability`; outside 0..=1 it is clamped, NaN counts as 0.
+/// Converts a probability to a threshold for 64 uniform bits. Values outside 0..=1 are clamped, and NaN counts as 0.
 pub(super) fn threshold(probability: f64) -> u64 {
     // A float that is too large saturates in the cast; NaN becomes 0.
     (probability * 18_446_744_073_709_551_616.0) as u64
 }
 
-/// Whether an event with this threshold happens now. Certain and impossible events draw no random number.
+/// Decides whether an event with this threshold happens now. Certain and impossible events draw no random number.
 pub(super) fn happens(threshold: u64, rng: &mut Rng) -> bool {
     threshold != 0 && (threshold == u64::MAX || rng.next_u64() < threshold)
 }
 
 impl LossModel {
-    /// A model whose verdicts depend on `seed` alone. Gilbert–Elliott starts in its good state.
+    /// Creates a model whose verdicts depend on `seed` alone. Gilbert–Elliott starts in its good state.
     pub fn new(loss: Loss, seed: u64) -> Self {
         Self { kind: Kind::of(loss), bad: false, rng: Rng::derive(seed, 0x1055) }
     }
 
-    /// Changes the model; random numbers and state go on.
+    /// Changes the model; random numbers and state continue.
     pub fn set(&mut self, loss: Loss) {
         self.kind = Kind::of(loss);
     }
 
-    /// From the next packet on, loses each whose number `n` divides; 0 for none.
+    /// Loses each packet whose number is divisible by `n`, from the next packet on; 0 for none.
     pub fn set_every(&mut self, n: u32) {
         self.kind = if n == 0 { Kind::None } else { Kind::Every { n, seen: 0 } };
     }
 
-    /// Whether it can lose anything at all.
+    /// True if it can never lose a packet.
     pub fn is_none(&self) -> bool {
         matches!(self.kind, Kind::None)
     }
 
-    /// The verdict on the next packet.
+    /// Decides on the loss of the next packet.
     #[inline]
     pub fn lose(&mut self) -> bool {
         match &mut self.kind {
@@ -67,7 +67,7 @@ impl LossModel {
                 *seen == 0
             }
             &mut Kind::GilbertElliott { to_bad, to_good, loss_bad, loss_good } => {
-                // netem's order: this packet meets the present state, then the state changes.
+                // In netem's order: the current state applies to this packet, then the state changes.
                 let (loss, leave) = if self.bad { (loss_bad, to_good) } else { (loss_good, to_bad) };
                 let lost = happens(loss, &mut self.rng);
                 self.bad ^= happens(leave, &mut self.rng);

@@ -1,48 +1,48 @@
-//! mahimahi's delivery traces: one integer a line, the millisecond of one opportunity to send 1500 bytes.
+//! mahimahi's delivery traces: one integer per line, the millisecond of one opportunity to send 1500 bytes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
 
-/// Bytes that one opportunity carries. Source: mahimahi's trace format.
+/// Capacity of one opportunity in bytes. Source: mahimahi's trace format.
 pub(super) const OPPORTUNITY_BYTES: u64 = 1500;
 
-/// The most opportunities that a trace may have. Ours: 200 s at 1 Gbit/s, 64 MiB of memory.
+/// Maximum number of opportunities in a trace. Ours: 200 s at 1 Gbit/s, 64 MiB of memory.
 const MAX_OPPORTUNITIES: usize = 1 << 24;
 
-/// The most bytes that a trace file may have. Ours: ten a line.
+/// Maximum size of a trace file in bytes. Ours: ten per line.
 const MAX_BYTES: usize = 10 * MAX_OPPORTUNITIES;
 
-/// How much of a bad line an error shows.
+/// Length to which an error cuts an invalid line.
 const SHOWN_CHARS: usize = 24;
 
-/// A delivery trace: opportunities at these times, then again from the last one on, without end.
+/// A delivery trace: opportunities at these times, repeated endlessly from the last one on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryTrace {
     /// Milliseconds, not decreasing, the last above zero; 32 bits hold 49 days.
     times_ms: Vec<u32>,
 }
 
-/// Why a delivery trace cannot be used. Its text says where, what it held and what would do.
+/// An invalid delivery trace. Its text names the place, the value found and the values accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceError {
-    /// There is no line with a number.
+    /// No line contains a number.
     Empty,
-    /// The bytes are no text.
+    /// The bytes are not text.
     Binary {
-        /// Offset of the first byte that does not belong in a text.
+        /// Offset of the first byte that is not valid in a text.
         offset: usize,
         /// That byte.
         byte: u8,
     },
-    /// More than this parser takes.
+    /// The trace exceeds the limits of this parser.
     TooLong,
-    /// A line holds no integer.
+    /// A line does not contain an integer.
     NotAnInteger {
         /// Number of the line, from 1.
         line: usize,
-        /// What it held, shortened and escaped.
+        /// Content of the line, shortened and escaped.
         held: String,
     },
     /// A line goes back in time.
@@ -51,15 +51,15 @@ pub enum TraceError {
         line: usize,
         /// Its milliseconds.
         ms: u32,
-        /// Milliseconds of the line before.
+        /// Milliseconds of the previous line.
         before_ms: u32,
     },
-    /// Every line holds 0, so that the trace has no length.
+    /// Every line contains 0, so the trace has no length.
     NoDuration,
 }
 
 impl DeliveryTrace {
-    /// Reads a trace: one integer a line; empty lines and blanks around the number are ignored.
+    /// Parses a trace: one integer per line; empty lines and blanks around the number are ignored.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         if text.len() > MAX_BYTES {
             return Err(TraceError::TooLong);
@@ -87,7 +87,7 @@ impl DeliveryTrace {
         }
     }
 
-    /// Reads a trace from a file's bytes, and refuses what is no text (a packed file, a capture).
+    /// Parses a trace from a file's bytes, and refuses anything but text (a compressed file, a capture).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TraceError> {
         if bytes.len() > MAX_BYTES {
             return Err(TraceError::TooLong);
@@ -105,24 +105,24 @@ impl DeliveryTrace {
         }
     }
 
-    /// The time after which the trace repeats: its last timestamp, as in mahimahi.
+    /// Time after which the trace repeats: its last timestamp, as in mahimahi.
     pub fn period(&self) -> Span {
         Span::millis(self.times_ms.last().copied().unwrap_or(1).into())
     }
 
-    /// How many opportunities a period has.
+    /// Number of opportunities in a period.
     pub fn opportunities(&self) -> usize {
         self.times_ms.len()
     }
 
-    /// Capacity over one period, rounded down: the rate that BDP-sized buffers refer to.
+    /// Capacity over one period, rounded down: the rate to which BDP-sized buffers refer.
     pub fn mean_rate(&self) -> Rate {
         let bits = self.times_ms.len() as u128 * u128::from(8 * OPPORTUNITY_BYTES);
         let rate = bits * u128::from(NANOS_PER_SEC) / u128::from(self.period().as_nanos());
         Rate::bits_per_sec(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
-    /// How many opportunities there are in 0..=`now`, the repetitions included.
+    /// Number of opportunities in 0..=`now`, repetitions included.
     pub fn count_until(&self, now: Time) -> u64 {
         let period = self.period().as_nanos();
         let into_ms = (now.as_nanos() % period) / 1_000_000;
@@ -130,7 +130,7 @@ impl DeliveryTrace {
         (now.as_nanos() / period) * self.times_ms.len() as u64 + within as u64
     }
 
-    /// When opportunity `nth` comes, counted from 0 through all repetitions.
+    /// Time of opportunity `nth`, counted from 0 through all repetitions.
     pub(super) fn time_of(&self, nth: u64) -> Time {
         let len = self.times_ms.len() as u64;
         let within = Span::millis(self.times_ms[(nth % len) as usize].into());

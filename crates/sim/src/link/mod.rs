@@ -1,8 +1,8 @@
-//! The link model, sans-IO: offered a packet at a time, asked for the next departure. One model for every world.
+//! The link model, sans-IO: it is offered packets one at a time and polled for departures. One model for every backend.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! A packet's way: [`Link::offer`] → policer → queue discipline → serialiser → random loss → [`Link::depart`],
-//! then a [`DelayLine`] for propagation, and an [`AckHold`] on the way back.
+//! A packet passes [`Link::offer`] → policer → queue discipline → serialiser → random loss → [`Link::depart`], then a
+//! [`DelayLine`] for propagation; ACKs pass an [`AckHold`].
 
 mod ack_hold;
 mod codel;
@@ -34,19 +34,19 @@ pub use loss::LossModel;
 pub use mahimahi::{DeliveryTrace, TraceError};
 pub use model::Link;
 
-/// What the link needs to know of a packet.
+/// Properties of a packet that a link needs.
 pub trait LinkPacket {
     /// Bytes on the wire, headers of every layer included; below 2^31.
     fn wire_bytes(&self) -> u32;
-    /// The flow it belongs to; flow queues hash it, drops are reported by it.
+    /// Index of its flow, for hashing in flow queues and for reporting drops.
     fn flow(&self) -> u32;
-    /// Whether it may be marked instead of dropped (ECT in its IP header).
+    /// True if it may be marked instead of dropped (ECT in its IP header).
     fn ect(&self) -> bool;
     /// Sets "congestion experienced".
     fn mark_ce(&mut self);
 }
 
-/// What became of an offered packet. Where a discipline drops *another* packet, see [`Link::take_dropped`].
+/// Fate of an offered packet. If a discipline drops *another* packet, see [`Link::take_dropped`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It waits or is being sent.
@@ -62,18 +62,18 @@ pub enum Verdict {
 pub struct Departure<P> {
     /// The packet, marked if a queue marked it.
     pub packet: P,
-    /// When its last bit left, exactly, however late the host asked.
+    /// Time at which its last bit left, exact even if the host polls late.
     pub at: Time,
-    /// How long it waited: from its arrival to the start of its own serialisation.
-    /// A delivery trace has no serialisation, so there it runs to the departure.
+    /// Queueing delay, from the arrival to the start of its own serialisation. A delivery trace has no serialisation, so there
+    /// it ends at the departure.
     pub queue_delay: Span,
-    /// How long its own serialisation took; nothing for a delivery trace.
+    /// Serialisation time; zero for a delivery trace.
     pub service: Span,
-    /// Lost behind the serialiser: it used the link and arrives nowhere.
+    /// True if it was lost behind the serialiser: it used the link but arrives nowhere.
     pub lost: bool,
 }
 
-/// What a link counted since its start.
+/// Counters of a link since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// Packets offered.

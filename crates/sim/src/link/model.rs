@@ -1,4 +1,4 @@
-//! The link itself: policer, queue, service and loss in a row.
+//! The link: policer, queue, service and loss in series.
 //! The work per packet does not grow with the queue.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -14,8 +14,8 @@ use super::queue::Queue;
 use super::serialiser::Serialiser;
 use super::{Departure, LinkPacket, LinkStats, Verdict};
 
-/// One link. A host offers packets as they come and asks for departures when they are due:
-/// before it offers at `now`, it has taken every departure before `now`.
+/// One link. A host offers packets as they arrive and takes departures as they become due: before it offers at `now`, it has
+/// taken every departure before `now`.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     next: Time,
@@ -27,12 +27,12 @@ pub struct Link<P> {
     policer: Option<TokenBucket>,
     loss: LossModel,
     tally: Tally,
-    /// What could have been carried up to `since`, in bits times 10⁹.
+    /// Capacity up to `since`, in bits times 10⁹.
     capacity: u128,
     since: Time,
 }
 
-/// What drains the queue. The serialiser beside it knows the present rate.
+/// Service that drains the queue. The serialiser next to it holds the current rate.
 #[derive(Clone, Debug)]
 enum Server {
     Rate,
@@ -40,7 +40,7 @@ enum Server {
     Demand(Box<Grant>),
 }
 
-/// The packet being sent, with the time it waited and when its serialisation began (a delivery trace: ends).
+/// Packet being sent, with its queueing delay and the start of its serialisation (for a delivery trace: the end).
 #[derive(Clone, Debug)]
 struct Serving<P> {
     packet: P,
@@ -49,7 +49,7 @@ struct Serving<P> {
 }
 
 impl<P: LinkPacket> Link<P> {
-    /// An idle link whose random numbers depend on `seed` alone.
+    /// Creates an idle link whose random numbers depend on `seed` alone.
     pub fn new(config: &LinkConfig, seed: u64) -> Self {
         let (service, rate) = match &config.service {
             Service::Rate(rate) => (Server::Rate, *rate),
@@ -75,7 +75,7 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// Takes a packet that arrives at `now`. An idle link takes it whatever the buffer, and begins to send it at once
+    /// Accepts a packet that arrives at `now`. An idle link accepts it whatever the buffer, and starts to send it immediately
     /// (a delivery trace: at its next opportunity after `now`).
     #[inline(always)] // once a burst, once for the rest
     pub fn offer(&mut self, now: Time, packet: P) -> Verdict {
@@ -97,15 +97,15 @@ impl<P: LinkPacket> Link<P> {
         verdict
     }
 
-    /// When [`Self::depart`] is due; [`Time::NEVER`] when idle (a demand link that still holds a grant above its
-    /// minimum is due at the end of its period, also when idle).
+    /// Time at which [`Self::depart`] is due; [`Time::NEVER`] when idle. Exception: a demand link whose grant is above its
+    /// minimum is due at the end of its period even when idle.
     #[inline]
     pub fn next_departure(&self) -> Time {
         self.next
     }
 
-    /// Ends what is due by `now`. `None` where no packet left (nothing was due, the packet needs more opportunities of
-    /// a trace, a grant changed): ask [`Self::next_departure`] again.
+    /// Completes the event due by `now`. Returns `None` if no packet left (nothing was due, the packet needs more opportunities
+    /// of a trace, a grant changed); [`Self::next_departure`] is then the next time to call it.
     #[inline]
     pub fn depart(&mut self, now: Time) -> Option<Departure<P>> {
         let at = self.next;
@@ -127,8 +127,8 @@ impl<P: LinkPacket> Link<P> {
         Some(departure)
     }
 
-    /// Changes the rate; the bits that remain of the packet being sent go at the new one.
-    /// A link of another service has a constant rate from here on.
+    /// Changes the rate; the remaining bits of the packet being sent leave at the new one. A link with another service has a
+    /// constant rate from now on.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
         self.capacity = self.capacity_units(now);
         self.since = now;
@@ -151,12 +151,12 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// Changes the queue limit. What waits already stays.
+    /// Changes the queue limit. Packets already waiting are kept.
     pub fn set_buffer(&mut self, buffer: Buffer) {
         self.limit = Limit::of(buffer);
     }
 
-    /// Changes the random loss.
+    /// Loses each packet whose number is divisible by `n`; 0 for none.
     pub fn set_loss_every(&mut self, n: u32) {
         self.loss.set_every(n);
     }
@@ -166,29 +166,29 @@ impl<P: LinkPacket> Link<P> {
         self.loss.set(loss);
     }
 
-    /// The counters.
+    /// Counters since the start.
     pub fn stats(&self) -> &LinkStats {
         &self.tally.stats
     }
 
-    /// Bytes that could have left in 0..=`now`, rounded down: the denominator of the utilisation over any window is the
-    /// difference of two of these. It must be asked in time, before the rate changes after `now`.
+    /// Bytes that could have left in 0..=`now`, rounded down. The difference of two values is the denominator of the
+    /// utilisation in between. It must be called before the rate changes after `now`.
     pub fn capacity_bytes_until(&self, now: Time) -> u64 {
         u64::try_from(self.capacity_units(now) / u128::from(8 * NANOS_PER_SEC)).unwrap_or(u64::MAX)
     }
 
-    /// Packets that wait or are being sent.
+    /// Packets waiting or being sent.
     pub fn queue_packets(&self) -> u32 {
         let packets = self.queue.len() + usize::from(self.serving.is_some());
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
-    /// Bytes that wait or are being sent; the packet being sent counts in full.
+    /// Bytes waiting or being sent; the packet being sent counts in full.
     pub fn queue_bytes(&self) -> u64 {
         self.queue.bytes() + self.serving.as_ref().map_or(0, |serving| serving.packet.wire_bytes().into())
     }
 
-    /// The present rate; zero for a delivery trace, which has none.
+    /// Current rate; zero for a delivery trace, which has none.
     pub fn rate(&self) -> Rate {
         match self.service {
             Server::Trace(_) => Rate::bits_per_sec(0),
@@ -196,19 +196,18 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
-    /// Moves to `flows` the flow of each packet that was dropped after it had been queued (a verdict of its own
-    /// informed of those dropped on arrival).
+    /// Moves to `flows` the flow of each packet dropped after it had been queued. Drops on arrival are reported by the verdict.
     pub fn take_dropped(&mut self, flows: &mut Vec<u32>) {
         flows.append(&mut self.tally.dropped);
     }
 
-    /// Whether [`Self::take_dropped`] has any.
+    /// True if [`Self::take_dropped`] has any.
     #[inline]
     pub fn has_dropped(&self) -> bool {
         !self.tally.dropped.is_empty()
     }
 
-    /// Begins to serve the packet that came to an idle link.
+    /// Starts to serve a packet that arrived at an idle link.
     #[inline(never)]
     fn wake(&mut self, now: Time) {
         match &mut self.service {
@@ -222,8 +221,8 @@ impl<P: LinkPacket> Link<P> {
         self.serve_next(now);
     }
 
-    /// Takes the next packet into service at `now`, at the present rate.
-    #[inline(always)] // once in `depart`, once in `wake`: the rest of its callers are rare
+    /// Takes the next packet into service at `now`, at the current rate.
+    #[inline(always)] // inlined in `depart` and `wake`; the other callers are rare
     fn serve_next(&mut self, now: Time) {
         match self.queue.dequeue(now, &mut self.tally) {
             Some(entry) => {
@@ -275,7 +274,7 @@ impl<P: LinkPacket> Link<P> {
 
     #[inline(never)]
     fn depart_by_trace(&mut self, now: Time) -> Option<Departure<P>> {
-        // Bounded: each turn uses an opportunity or completes a packet.
+        // Bounded: each iteration uses an opportunity or completes a packet.
         while self.next <= now {
             let at = self.next;
             let served = self.serving.take();
@@ -290,10 +289,10 @@ impl<P: LinkPacket> Link<P> {
         None
     }
 
-    /// Puts the next packet into what is left of the opportunity that comes at `at`.
+    /// Puts the next packet into the rest of the opportunity at `at`.
     fn fill_opportunity(&mut self, at: Time) {
         let Server::Trace(trace) = &mut self.service else { return };
-        // An empty queue is asked as well, so that its discipline knows that it idles.
+        // An empty queue is polled too, so that its discipline is informed that it idles.
         if (trace.has_left() || self.queue.len() == 0)
             && let Some(entry) = self.queue.dequeue(at, &mut self.tally)
         {

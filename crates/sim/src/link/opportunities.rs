@@ -8,16 +8,16 @@ use bbrlab_core::Time;
 
 use super::mahimahi::{DeliveryTrace, OPPORTUNITY_BYTES};
 
-/// Where the link stands in its trace.
+/// Position of a link in its trace.
 #[derive(Clone, Debug)]
 pub(super) struct Opportunities {
     trace: Arc<DeliveryTrace>,
-    /// The next opportunity that nobody has used: its number through all repetitions, and its time.
+    /// Next unused opportunity: its number through all repetitions, and its time.
     next: u64,
     next_at: Time,
     /// Bytes left in the opportunity being used; they are lost if no packet waits.
     left: u64,
-    /// Bytes that the packet in transit still needs from opportunity `next`; at most one opportunity's.
+    /// Bytes that the packet in transit still needs from opportunity `next`, at most the size of one.
     needs: u64,
 }
 
@@ -32,7 +32,7 @@ impl Opportunities {
         self.trace.count_until(now).saturating_mul(OPPORTUNITY_BYTES)
     }
 
-    /// The first opportunity after `now`, which [`Self::begin`] begins afresh: what was left of earlier ones is lost.
+    /// First opportunity after `now`, which [`Self::begin`] starts from scratch: the rest of earlier ones is lost.
     pub fn wake(&mut self, now: Time) -> Time {
         if self.next_at <= now {
             self.next = self.trace.count_until(now);
@@ -41,23 +41,23 @@ impl Opportunities {
         self.next_at
     }
 
-    /// When the next opportunity comes.
+    /// Time of the next opportunity.
     pub fn next_at(&self) -> Time {
         self.next_at
     }
 
-    /// Begins the opportunity that comes now.
+    /// Begins the opportunity that is due now.
     pub fn begin(&mut self) {
         self.skip(1);
         self.left = OPPORTUNITY_BYTES;
     }
 
-    /// Whether the opportunity being used has bytes left.
+    /// True if the opportunity in use has bytes left.
     pub fn has_left(&self) -> bool {
         self.left > 0
     }
 
-    /// Puts a packet into the opportunity being used, which began at `now`. Returns when the packet is complete.
+    /// Puts a packet into the opportunity in use, which began at `now`. Returns the time at which the packet is complete.
     pub fn put(&mut self, now: Time, wire_bytes: u32) -> Time {
         let bytes = u64::from(wire_bytes);
         if bytes <= self.left {
@@ -73,7 +73,7 @@ impl Opportunities {
         self.next_at
     }
 
-    /// The packet in transit is complete.
+    /// Completes the packet in transit.
     pub fn complete(&mut self) {
         if self.needs > 0 {
             self.begin();
@@ -87,7 +87,7 @@ impl Opportunities {
         if self.needs == 0 {
             return 0;
         }
-        // Opportunities that were set aside for it but come later.
+        // Opportunities reserved for it that are still to come.
         let ahead = self.next.saturating_sub(self.trace.count_until(now));
         (self.needs + ahead * OPPORTUNITY_BYTES).min(wire_bytes.into())
     }

@@ -1,6 +1,6 @@
-//! PIE: a proportional-integral controller sets the probability with which arrivals are dropped.
-//! Source: RFC 8033 §4, §5.1, §5.4, §5.5. The delay is what the packet sent last had waited (timestamps, as Linux does by
-//! default), and zero once the queue is empty; so it needs no estimate of the departure rate.
+//! PIE: a proportional-integral controller sets the drop probability of arrivals.
+//! Source: RFC 8033 §4, §5.1, §5.4, §5.5. The delay is the queueing delay of the packet sent last (by timestamps, Linux's
+//! default), or zero once the queue is empty, so no estimate of the departure rate is needed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rng, Span, Time};
@@ -10,21 +10,21 @@ use super::fifo::{Entry, Fifo, Limit, Tally};
 use super::loss::{happens, threshold};
 use super::{LinkPacket, Verdict};
 
-/// Above this probability packets are dropped, ECN or not. Source: RFC 8033 §5.1.
+/// Probability above which packets are dropped even with ECN. Source: RFC 8033 §5.1.
 const MARK_UP_TO: f64 = 0.1;
-/// No drops while no more than this many bytes wait: two packets. Source: RFC 8033 §4.1; size as in Linux, its MTU.
+/// Backlog up to which no packet is dropped: two packets, in bytes. Source: RFC 8033 §4.1; size as in Linux, its MTU.
 const SPARED_BYTES: u64 = 2 * 1500;
-/// A delay above this adds [`EXTREME_STEP`] an update. Source: Linux `sch_pie`, not in the RFC.
+/// Delay above which an update adds [`EXTREME_STEP`]. Source: Linux `sch_pie`, not in the RFC.
 const EXTREME_DELAY: Span = Span::millis(250);
-/// Source: Linux `sch_pie`.
+/// Step added above [`EXTREME_DELAY`]. Source: Linux `sch_pie`.
 const EXTREME_STEP: f64 = 0.02;
-/// From a probability of 10 % on, no step is larger than this. Source: RFC 8033 §5.5.
+/// Largest step from a probability of 10 % on. Source: RFC 8033 §5.5.
 const STEP_CAP: f64 = 0.02;
-/// Share of the probability left by an update in an idle queue. Source: RFC 8033 §4.2.
+/// Factor applied to the probability by an update in an idle queue. Source: RFC 8033 §4.2.
 const IDLE_DECAY: f64 = 0.98;
-/// Drops come no closer than this sum of probabilities, and no further apart than the next. Source: RFC 8033 §5.4.
+/// Smallest sum of probabilities between two drops. Source: RFC 8033 §5.4.
 const SPREAD_MIN: f64 = 0.85;
-/// Source: RFC 8033 §5.4.
+/// Largest sum of probabilities between two drops. Source: RFC 8033 §5.4.
 const SPREAD_MAX: f64 = 8.5;
 
 /// A PIE queue.
@@ -34,9 +34,9 @@ pub(super) struct Pie<P> {
     fifo: Fifo<P>,
     rng: Rng,
     probability: f64,
-    /// Sum of the probabilities that arrivals met since the last drop.
+    /// Sum of the probabilities of arrivals since the last drop.
     accumulated: f64,
-    /// What the packet sent last had waited.
+    /// Queueing delay of the packet sent last.
     delay: Span,
     /// The delay at the last update.
     delay_before: Span,
@@ -46,7 +46,7 @@ pub(super) struct Pie<P> {
 
 impl<P: LinkPacket> Pie<P> {
     pub fn new(config: PieConfig, rng: Rng) -> Self {
-        // An update interval of zero would update forever.
+        // An update interval of zero would never terminate.
         let config = PieConfig { tupdate: config.tupdate.max(Span::micros(1)), ..config };
         Self {
             config,
@@ -107,7 +107,7 @@ impl<P: LinkPacket> Pie<P> {
         drop
     }
 
-    /// Makes up for the updates due by `now`; nothing changed in the queue since the last of them.
+    /// Catches up on the updates due by `now`; the queue has not changed since the last one.
     fn update_until(&mut self, now: Time) {
         while self.next_update <= now {
             if self.at_rest() {
@@ -120,7 +120,7 @@ impl<P: LinkPacket> Pie<P> {
         }
     }
 
-    /// Another update would change nothing.
+    /// True if another update would change nothing.
     fn at_rest(&self) -> bool {
         self.probability == 0.0
             && self.delay == Span::ZERO
@@ -150,7 +150,7 @@ impl<P: LinkPacket> Pie<P> {
         self.delay_before = self.delay;
     }
 
-    /// Steps shrink with the probability, so that small ones are not overshot. Source: RFC 8033 §4.2.
+    /// Scale of a step: smaller for small probabilities, to avoid overshooting them. Source: RFC 8033 §4.2.
     fn scale(&self) -> f64 {
         match self.probability {
             p if p < 0.000_001 => 1.0 / 2048.0,
@@ -182,7 +182,7 @@ mod tests {
         ecn: false,
     };
 
-    /// A PIE past its burst, with 100 packets waiting, that met `delay` twice at this probability.
+    /// A PIE after its burst allowance, with 100 packets waiting, whose last two delays were `delay`, at this probability.
     fn under_load(config: PieConfig, probability: f64, delay: Span) -> Pie<Packet> {
         let mut pie = Pie::new(config, Rng::new(1));
         (0..100).for_each(|_| pie.fifo.push(Entry { packet: packet(1500), arrived: Time::ZERO }));

@@ -1,14 +1,14 @@
-//! The token-bucket policer: what finds no token is dropped, nothing ever waits.
+//! The token-bucket policer: packets that exceed the available tokens are dropped, none ever waits.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
 
 use super::config::Policer;
 
-/// Tokens in a byte: one token is what a rate of 1 bit/s brings in a nanosecond.
+/// Tokens per byte: a token is the amount that a rate of 1 bit/s adds in a nanosecond.
 const TOKENS_PER_BYTE: u128 = 8 * NANOS_PER_SEC as u128;
 
-/// A bucket with its tokens.
+/// A bucket with its current tokens.
 #[derive(Clone, Debug)]
 pub(super) struct TokenBucket {
     rate_bps: u128,
@@ -18,13 +18,13 @@ pub(super) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn new(policer: Policer) -> Self {
         let depth = u128::from(policer.burst) * TOKENS_PER_BYTE;
         Self { rate_bps: policer.rate.as_bits_per_sec().into(), depth, tokens: depth, filled_at: Time::ZERO }
     }
 
-    /// Whether the packet passes; if so, it took its tokens.
+    /// Admits a packet and removes its tokens, or returns false.
     pub fn admit(&mut self, now: Time, wire_bytes: u32) -> bool {
         let earned = self.rate_bps * u128::from(now.since(self.filled_at).as_nanos());
         self.tokens = self.depth.min(self.tokens + earned);

@@ -1,4 +1,4 @@
-//! Which discipline a queue has: dispatch by one enum, so that a packet pays no virtual call.
+//! Queue disciplines of a link, dispatched by an enum, so that a packet needs no virtual call.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Rng, Time};
@@ -11,12 +11,12 @@ use super::pie::Pie;
 use super::red::Red;
 use super::{LinkPacket, Verdict};
 
-/// Parts of the link's seed that the disciplines use.
+/// Parts of the link's seed used by the disciplines.
 const RED_DICE: u64 = 0x4ed;
 const PIE_DICE: u64 = 0x91e;
 const HASH_KEY: u64 = 0xf9;
 
-/// What waits, under its discipline. Those that are large or rare are boxed: drop-tail should stay small.
+/// Queue with its discipline. Large or rare ones are boxed to keep drop-tail small.
 #[derive(Clone, Debug)]
 pub(super) enum Queue<P> {
     DropTail(Fifo<P>),
@@ -37,8 +37,8 @@ impl<P: LinkPacket> Queue<P> {
         }
     }
 
-    /// Takes a packet or drops it (or another one: see [`Tally::dropped`]). `rate` is the link's, for RED's idle time.
-    #[inline(always)] // drop-tail is the common case: a quarter fewer instructions a packet
+    /// Enqueues a packet or drops it (or another one: see [`Tally::dropped`]). `rate` is the link's, for RED's idle time.
+    #[inline(always)] // drop-tail is the common case: a quarter fewer instructions per packet
     pub fn enqueue(&mut self, now: Time, entry: Entry<P>, limit: Limit, rate: Rate, tally: &mut Tally) -> Verdict {
         let Self::DropTail(fifo) = self else { return self.enqueue_managed(now, entry, limit, rate, tally) };
         if !fifo.has_room(limit, entry.packet.wire_bytes()) {
@@ -49,7 +49,7 @@ impl<P: LinkPacket> Queue<P> {
         Verdict::Queued
     }
 
-    /// The next packet to send; `None` if nothing waits or the discipline dropped all that did.
+    /// Returns the next packet to send, or `None` if the queue is empty or the discipline dropped all of it.
     #[inline(always)]
     pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
         let Self::DropTail(fifo) = self else { return self.dequeue_managed(now, tally) };
@@ -78,7 +78,7 @@ impl<P: LinkPacket> Queue<P> {
         }
     }
 
-    /// Packets that wait.
+    /// Number of waiting packets.
     pub fn len(&self) -> usize {
         match self {
             Self::DropTail(fifo) => fifo.len(),
@@ -89,7 +89,7 @@ impl<P: LinkPacket> Queue<P> {
         }
     }
 
-    /// Their bytes.
+    /// Bytes of the waiting packets.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::DropTail(fifo) => fifo.bytes(),

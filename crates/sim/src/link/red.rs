@@ -1,5 +1,5 @@
-//! RED: drops or marks with a probability that rises with the average queue.
-//! Source: Floyd and Jacobson 1993, §4–7; `tc red`. Differs: idle time as the paper has it, not by Linux's table.
+//! RED: drops or marks with a probability that increases with the average queue.
+//! Source: Floyd and Jacobson 1993, §4–7; `tc red`. Differs: idle time as in the paper, not by Linux's table.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Rng, Time};
@@ -8,7 +8,7 @@ use super::config::Red as RedConfig;
 use super::fifo::{Entry, Fifo, Limit, Tally};
 use super::{LinkPacket, Verdict};
 
-/// Packet size by which idle time is counted in packets. Source: `tc red` `avpkt`, its customary value.
+/// Packet size by which idle time is converted to packets. Source: `tc red` `avpkt`, its customary value.
 const IDLE_PACKET_BYTES: u64 = 1000;
 
 /// A RED queue.
@@ -21,15 +21,15 @@ pub(super) struct Red<P> {
     average: f64,
     /// Weight of the newest sample.
     weight: f64,
-    /// Packets since the last mark while the average asks for some; `None` below `min` and after a forced mark.
+    /// Packets since the last mark while the average requires marks; `None` below `min` and after a forced mark.
     count: Option<u32>,
-    /// The spacing drawn for the next mark, uniform in 0..1: a mark falls due at `count·probability`.
+    /// Spacing drawn for the next mark, uniform in 0..1: a mark is due at `count·probability`.
     spacing: f64,
-    /// The queue ran empty then.
+    /// Time at which the queue became empty.
     idle_since: Option<Time>,
 }
 
-/// What the average queue asks for.
+/// Marking required by the average queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pressure {
     None,
@@ -56,16 +56,16 @@ impl<P: LinkPacket> Red<P> {
         &self.fifo
     }
 
-    /// `rate` turns idle time into the packets that could have been sent.
+    /// Enqueues, marks or drops a packet. `rate` converts idle time to the packets that could have been sent.
     pub fn enqueue(&mut self, now: Time, mut entry: Entry<P>, limit: Limit, rate: Rate, tally: &mut Tally) -> Verdict {
         self.update_average(now, rate);
         let due = self.mark_due();
         let room = self.fifo.has_room(limit, entry.packet.wire_bytes());
-        // tc red: with `ecn` and without `harddrop` also the marks above `max` are marks.
+        // tc red: with `ecn` and without `harddrop`, marks above `max` are marks too.
         if !room || (due && !(self.config.ecn && tally.try_mark(&mut entry.packet))) {
             tally.stats.drops += 1;
             if self.fifo.is_empty() {
-                // It stays idle: without this the average would outlive any silence between two packets that it drops.
+                // The queue stays idle. Otherwise the average would not decay during the silence between two dropped packets.
                 self.idle_since = Some(now);
             }
             return Verdict::Dropped;
@@ -105,7 +105,7 @@ impl<P: LinkPacket> Red<P> {
         }
     }
 
-    /// Whether this arrival is to be marked or dropped. Spacing between marks is uniform (the paper's method 2).
+    /// Decides whether this arrival is to be marked or dropped. Spacing between marks is uniform (the paper's method 2).
     fn mark_due(&mut self) -> bool {
         match self.pressure() {
             Pressure::None => {
@@ -137,7 +137,7 @@ impl<P: LinkPacket> Red<P> {
     }
 }
 
-/// `base` to the power of `exponent`, by multiplications alone, so that every machine rounds alike.
+/// Computes `base` to the power of `exponent` by multiplications alone, so that every machine rounds identically.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut product = 1.0;
     while exponent > 0 {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(red.average, 36_000.0);
     }
 
-    /// Trap: an average above `max` dropped every packet of two flows for half a minute, one time-out after another.
+    /// Trap: an average above `max` dropped every packet of two flows for half a minute, one timeout after another.
     #[test]
     fn an_empty_queue_goes_on_forgetting_while_it_drops_what_comes() {
         let mut red = with_average(RedConfig { wlog: 9, ..CONFIG }, 200_000.0);
@@ -210,7 +210,7 @@ mod tests {
             let entry = Entry { packet: packet(1500), arrived: Time::ZERO };
             red.enqueue(Time::ZERO + Span::millis(ms), entry, Limit::NONE, Rate::bits_per_sec(8_000_000), &mut tally)
         };
-        // 200 packets a drop; e^(-200/512) of the average is left by each.
+        // Each drop stands for 200 packets and leaves e^(-200/512) of the average.
         let verdicts = [200, 400, 600].map(&mut offer);
         assert_eq!(verdicts, [Verdict::Dropped, Verdict::Dropped, Verdict::Queued]);
     }

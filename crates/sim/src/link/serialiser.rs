@@ -1,23 +1,23 @@
-//! The serialiser: bits leave one after the other at a rate, exact over any length of time.
+//! The serialiser: sends bits in series at a given rate, exactly over any length of time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
 
-/// Units of work in a byte. One unit is what a rate of 1 bit/s sends in a nanosecond.
+/// Units of work per byte. A unit is the amount that a rate of 1 bit/s sends in a nanosecond.
 const WORK_PER_BYTE: u64 = 8 * NANOS_PER_SEC;
 
-/// Sends one packet after the other. Departures are rounded up to a nanosecond; `credit` carries the rounding
-/// into the next packet, so that a busy link loses nothing to it (at 100 Gbit/s it would be .7 %).
+/// Sends one packet after another. Departures are rounded up to a nanosecond; `credit` carries the rounding over to the next
+/// packet, so that a busy link loses no capacity to it (at 100 Gbit/s it would be .7 %).
 #[derive(Clone, Debug)]
 pub(super) struct Serialiser {
     rate: Rate,
-    /// Work that fitted between the exact and the rounded end of the packet in service; below one nanosecond's.
+    /// Work that fits between the exact and the rounded end of the packet in service; below one nanosecond's.
     credit: u64,
-    /// When the packet in service ends; [`Time::NEVER`] without one, or at rate zero.
+    /// End of the packet in service; [`Time::NEVER`] without one, or at rate zero.
     end: Time,
-    /// Work left of the packet in service, valid while the rate is zero.
+    /// Remaining work of the packet in service, valid while the rate is zero.
     stalled: u64,
-    /// Size, nanoseconds and remainder of the last division: most packets have one size.
+    /// Size, nanoseconds and remainder of the last division, cached because most packets have one size.
     memo: (u32, u64, u64),
 }
 
@@ -35,7 +35,7 @@ impl Serialiser {
         self.end
     }
 
-    /// Nothing is in service from here.
+    /// Records that no packet is in service from now on.
     #[inline]
     pub fn rest(&mut self) {
         self.end = Time::NEVER;
@@ -43,7 +43,7 @@ impl Serialiser {
         self.stalled = 0;
     }
 
-    /// Starts a packet at `now`: the end of the one before it, or after a [`Self::rest`]. Returns when it ends.
+    /// Starts a packet at `now`, which is the end of the previous one or follows a [`Self::rest`]. Returns its end.
     #[inline]
     pub fn start(&mut self, now: Time, wire_bytes: u32) -> Time {
         if self.memo.0 != wire_bytes {
@@ -63,7 +63,7 @@ impl Serialiser {
         self.end
     }
 
-    /// Changes the rate; the bits that remain of the packet in service (`busy`) go at the new one.
+    /// Changes the rate; the remaining bits of the packet in service (`busy`) leave at the new one.
     pub fn set_rate(&mut self, now: Time, rate: Rate, busy: bool) {
         if busy {
             let left = self.work_left(now);
@@ -80,7 +80,7 @@ impl Serialiser {
         self.memo = (0, 0, 0);
     }
 
-    /// Puts a packet in service of which `bytes` are still to be sent.
+    /// Resumes service of a packet with `bytes` left to send.
     pub fn resume(&mut self, now: Time, bytes: u64) {
         let rate = self.rate;
         self.rate = Rate::bits_per_sec(0);
@@ -92,7 +92,7 @@ impl Serialiser {
         if self.rate.as_bits_per_sec() == 0 {
             return self.stalled;
         }
-        // Not above the packet's own work, which fits.
+        // At most the packet's own work, which fits.
         self.end.since(now).as_nanos().saturating_mul(self.rate.as_bits_per_sec()).saturating_sub(self.credit)
     }
 
@@ -151,7 +151,7 @@ mod tests {
         let mut serialiser = Serialiser::new(Rate::bits_per_sec(3_000_000_000));
         serialiser.start(Time::ZERO, 125);
         serialiser.set_rate(Time::nanos(101), Rate::bits_per_sec(7_000_000_000), true);
-        // 303 bits are sent, 697 go at 7 bit/ns, then 4000 more: exactly 671 ns. Without the fraction it were 672.
+        // 303 bits are sent, 697 leave at 7 bit/ns, then 4000 more: exactly 671 ns. Without the fraction it would be 672.
         for _ in 0..4 {
             serialiser.start(serialiser.end(), 125);
         }

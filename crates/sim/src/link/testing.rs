@@ -1,11 +1,11 @@
-//! What the link's tests share: a packet and a host that plays a list of arrivals.
+//! Shared parts of the link's tests: a packet, and a host that plays a list of arrivals.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Time};
 
 use super::{Aqm, Buffer, Departure, Link, LinkConfig, LinkPacket, Loss, Service, Verdict};
 
-/// A packet that knows its number.
+/// A numbered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub id: u64,
@@ -30,17 +30,17 @@ impl LinkPacket for Packet {
     }
 }
 
-/// A packet of flow 0 that cannot be marked.
+/// Creates a packet of flow 0 that cannot be marked.
 pub const fn packet(bytes: u32) -> Packet {
     Packet { id: 0, bytes, flow: 0, ect: false, ce: false }
 }
 
-/// A link without policer and loss.
+/// Configures a link without policer and loss.
 pub fn link_config(service: Service, buffer: Buffer, aqm: Aqm) -> LinkConfig {
     LinkConfig { service, buffer, aqm, policer: None, loss: Loss::None }
 }
 
-/// A drop-tail link at a constant rate.
+/// Creates a drop-tail link at a constant rate.
 pub fn drop_tail(rate_bps: u64, buffer: Buffer) -> Link<Packet> {
     Link::new(&link_config(Service::Rate(Rate::bits_per_sec(rate_bps)), buffer, Aqm::DropTail), 1)
 }
@@ -54,7 +54,7 @@ pub fn drain(link: &mut Link<Packet>, now: Time, inclusive: bool) -> Vec<Departu
     departures
 }
 
-/// Offers each packet at its time, departures at a time before arrivals at that time; then takes the rest.
+/// Offers each packet at its time, handling departures before arrivals of the same time; then takes the rest.
 pub fn play(
     link: &mut Link<Packet>,
     arrivals: impl IntoIterator<Item = (Time, Packet)>,
@@ -68,7 +68,7 @@ pub fn play(
     (verdicts, departures)
 }
 
-/// `n` packets of 1500 bytes, `gap_ns` apart from 0 on, numbered, of flow 0.
+/// Yields `n` numbered packets of 1500 bytes, `gap_ns` apart from 0 on, of flow 0.
 pub fn paced(n: u64, gap_ns: u64, ect: bool) -> impl Iterator<Item = (Time, Packet)> {
     (0..n).map(move |id| (Time::nanos(id * gap_ns), Packet { id, ect, ..packet(1500) }))
 }

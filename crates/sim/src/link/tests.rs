@@ -1,4 +1,4 @@
-//! What the link as a whole must do: closed forms, and the disciplines held under load.
+//! Tests of the link as a whole: closed forms, and the disciplines under load.
 //! Expected figures are calculated by hand, never measured first.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -39,7 +39,7 @@ fn departure_times(departures: &[Departure<Packet>]) -> Vec<u64> {
     departures.iter().map(|departure| departure.at.as_nanos()).collect()
 }
 
-/// Offers for 60 s at `overload` times the rate. Returns the mean queue delay after the first 20 s, ms, with the link.
+/// Offers packets for 60 s at `overload` times the rate. Returns the mean queue delay after the first 20 s, ms, with the link.
 fn mean_delay_under(aqm: Aqm, overload: f64, ect: bool) -> (f64, Link<Packet>) {
     let mut link = rate_link(DEEP, aqm);
     let gap = (MS as f64 / overload) as u64;
@@ -52,7 +52,7 @@ fn mean_delay_under(aqm: Aqm, overload: f64, ect: bool) -> (f64, Link<Packet>) {
     (settled.iter().sum::<f64>() / settled.len() as f64, link)
 }
 
-/// One Reno flow of 1500-byte packets over 50 ms for 60 s. Returns its mean queue delay after the first 20 s, ms.
+/// Runs one Reno flow of 1500-byte packets over 50 ms for 60 s. Returns its mean queue delay after the first 20 s, ms.
 fn mean_delay_of_reno(aqm: Aqm) -> f64 {
     let rtt = Span::millis(50);
     let mut link = rate_link(Buffer::Packets(200), aqm);
@@ -170,7 +170,7 @@ fn policed_packets_never_reach_the_queue() {
     config.policer = Some(Policer { rate: Rate::bits_per_sec(1_200_000), burst: 15_000 });
     let mut link = Link::new(&config, 1);
     let (verdicts, departures) = play(&mut link, paced(10_000, MS, false));
-    // 10 s at a tenth of the link, and a burst of ten packets less the tenth that falls due after the end.
+    // 10 s at a tenth of the link, and a burst of ten packets minus the tenth that is due after the end.
     let passed = verdicts.iter().filter(|&&verdict| verdict == Verdict::Queued).count();
     assert_eq!((passed, departures.len()), (1009, 1009));
     assert_eq!(link.stats().policed, 10_000 - 1009);
@@ -266,7 +266,7 @@ fn demand_grants_more_to_a_backlog_and_takes_it_from_an_idle_link() {
     }
     drain(&mut link, Time::nanos(99 * MS), true);
     assert_eq!(link.rate(), demand.min);
-    // The first period began idle; each of the four after it had a backlog throughout.
+    // The first period began idle; each of the following four had a backlog throughout.
     drain(&mut link, Time::nanos(250 * MS), true);
     assert_eq!(link.rate(), demand.max);
     // 100 ms at 1, then 50 ms each at 2, 4 and 8 Mbit/s.
@@ -277,7 +277,7 @@ fn demand_grants_more_to_a_backlog_and_takes_it_from_an_idle_link() {
 
 #[test]
 fn codel_holds_a_responsive_flow_near_its_target() {
-    // Reno swings between half a window and a whole one, so the mean may lie on either side of the 5 ms.
+    // Reno oscillates between half a window and a whole one, so the mean may lie on either side of the 5 ms.
     let mean = mean_delay_of_reno(Aqm::Codel(CODEL));
     assert!((1.0..8.0).contains(&mean), "mean {mean} ms");
     let without = mean_delay_of_reno(Aqm::DropTail);
@@ -286,10 +286,10 @@ fn codel_holds_a_responsive_flow_near_its_target() {
 
 #[test]
 fn codel_ends_an_unresponsive_overload_as_late_as_its_control_law_says() {
-    // 1200 packets/s for 1000. Drop n comes 100 ms·Σ1/√i ≈ 100 ms·(2√n − 1.46) after the first, so the drop rate is
-    // (50·t + 7.3)/s and meets the surplus of 200/s at 3.85 s. Until then 192.7²/100 = 371 packets gather, and 21 in
-    // the 105 ms before the first drop. Drops are from the head, so 392 packets are a wait of 392/1200 s = 327 ms.
-    // As long again, and they are drained.
+    // 1200 packets/s are offered for 1000. Drop n comes 100 ms·Σ1/√i ≈ 100 ms·(2√n − 1.46) after the first, so the drop rate is
+    // (50·t + 7.3)/s and reaches the surplus of 200/s at 3.85 s. Until then 192.7²/100 = 371 packets accumulate, and 21 in the
+    // 105 ms before the first drop. Drops are from the head, so 392 packets are a wait of 392/1200 s = 327 ms. After the same
+    // time again they are drained.
     let mut link = rate_link(DEEP, Aqm::Codel(CODEL));
     let (_, departures) = play(&mut link, paced(12_000, MS * 5 / 6, false));
     let longest = departures.iter().map(|departure| departure.queue_delay.as_nanos() / MS).max().unwrap();
@@ -312,7 +312,7 @@ fn red_holds_the_mean_queue_between_min_and_twice_max() {
     // 30 kB are 20 ms; gentle RED ends at 180 kB = 120 ms. It must drop a sixth: at max it drops a tenth.
     let (mean, _) = mean_delay_under(Aqm::Red(RED), 1.2, false);
     assert!((20.0..120.0).contains(&mean), "mean {mean} ms");
-    // At 5 % overload, less than a tenth will do, so it stays below max.
+    // At 5 % overload, less than a tenth suffices, so it stays below max.
     let (mean, _) = mean_delay_under(Aqm::Red(RED), 1.05, false);
     assert!((20.0..60.0).contains(&mean), "mean {mean} ms");
 }
@@ -347,7 +347,7 @@ fn fq_codel_isolates_a_sparse_flow_from_a_bulk_flow() {
     let (_, departures) = play(&mut link, arrivals);
     let sparse: Vec<_> = departures.iter().filter(|departure| departure.packet.flow == 7).collect();
     assert_eq!(sparse.len(), 199);
-    // Never behind more than the packet in service.
+    // A sparse packet waits at most for the packet in service.
     assert!(sparse.iter().all(|departure| departure.queue_delay <= Span::millis(1)));
 }
 
@@ -433,7 +433,7 @@ proptest! {
                 assert_eq!(stats.drops, refused + queued_drops.len() as u64);
                 assert_eq!(link.queue_packets() == 0, link.queue_bytes() == 0);
             }
-            link.set_rate(now, Rate::bits_per_sec(RATE_BPS)); // in case that it stood still
+            link.set_rate(now, Rate::bits_per_sec(RATE_BPS)); // in case it was stalled
             departures.extend(drain(&mut link, Time::NEVER, false));
             assert_eq!((link.queue_packets(), link.queue_bytes()), (0, 0));
             (departures, *link.stats(), now)

@@ -1,4 +1,4 @@
-//! Queue disciplines as a scenario writes them: `droptail`, `codel:target=5ms:ecn`, `red:min=30kB,max=90kB`.
+//! Queue disciplines as written in a scenario: `droptail`, `codel:target=5ms:ecn`, `red:min=30kB,max=90kB`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -9,7 +9,7 @@ use super::units::{PACKET_BYTES, Ratio, TimeSpan, Volume};
 use super::values::Options;
 use crate::link::{Aqm, Codel, FqCodel, Pie, Red};
 
-/// A queue discipline with the options written for it.
+/// A queue discipline with the options set in the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AqmSpec {
     kind: Kind,
@@ -55,7 +55,7 @@ impl Default for AqmSpec {
 }
 
 impl AqmSpec {
-    /// The discipline for a queue of `buffer_bytes`.
+    /// Resolves the discipline for a queue of `buffer_bytes`.
     pub fn resolve(&self, buffer_bytes: u64) -> Result<Aqm, TextError> {
         let (_, _, known, form) = KINDS[self.kind as usize];
         if self.options.is_empty() {
@@ -86,7 +86,7 @@ impl AqmSpec {
     }
 }
 
-// `tc-red`'s advice where nothing is written: max a quarter of the limit, min a third of max, p 0.02; wlog as in Floyd 1997 (w_q 0.002).
+// Defaults from `tc-red`: max a quarter of the limit, min a third of max, p 0.02; wlog as in Floyd 1997 (w_q 0.002).
 fn red(buffer_bytes: u64, options: &Options<'_>) -> Result<Red, TextError> {
     let max = options.get::<Volume>("max")?.map_or((buffer_bytes / 4).max(2 * PACKET_BYTES), |max| max.0);
     let min = options.get::<Volume>("min")?.map_or((max / 3).max(1), |min| min.0);
@@ -152,7 +152,7 @@ impl FromStr for AqmSpec {
             return Err(TextError(format!("droptail has no option {options:?}; write {form}")));
         }
         let spec = Self { kind: *kind, options: options.to_owned() };
-        // A buffer of any size shows whether the options themselves are sound.
+        // A huge buffer, so that only the options themselves are checked.
         spec.resolve(1 << 40)?;
         let canonical = match options {
             "" => String::new(),

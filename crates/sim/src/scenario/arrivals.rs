@@ -1,5 +1,5 @@
-//! Flows that arrive by chance: a Poisson process with a distribution of sizes, drawn from the scenario's seed.
-//! The logarithm is our own, because a library's last bit differs by machine.
+//! Random arrivals of flows: a Poisson process with a distribution of sizes, drawn from the scenario's seed.
+//! The logarithm is our own, because a library's last bit differs between machines.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rng};
@@ -67,13 +67,13 @@ pub enum SizeSpec {
     Empirical(Vec<(Volume, f64)>),
 }
 
-/// Parts of the seed from this one on belong to arrivals.
+/// First part of the seed that is used for arrivals.
 const STREAM: u64 = 0x6172_7269_7661_6c00;
-/// No single object is larger.
+/// Largest size of an object.
 const SIZE_MAX: f64 = 1e15;
 
 impl ArrivalSpec {
-    /// The arrivals of the process `index` before `end`, as (nanoseconds, bytes); at most `limit`.
+    /// Draws the arrivals of the process `index` before `end`, as (nanoseconds, bytes); at most `limit`.
     pub fn draw(&self, seed: u64, index: u64, end: TimeSpan, limit: u64) -> Result<Vec<(u64, u64)>, TextError> {
         self.check()?;
         let mut rng = Rng::derive(seed, STREAM + index);
@@ -165,12 +165,12 @@ impl SizeSpec {
     }
 }
 
-/// Uniform in (0, 1], of 53 bits.
+/// Draws a uniform number in (0, 1] with 53 bits.
 pub fn uniform(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Standard normal by Marsaglia's polar method, which needs no sine.
+/// Draws a standard normal number by Marsaglia's polar method, which needs no sine.
 pub fn normal(rng: &mut Rng) -> f64 {
     loop {
         let (x, y) = (2.0 * uniform(rng) - 1.0, 2.0 * uniform(rng) - 1.0);
@@ -181,7 +181,7 @@ pub fn normal(rng: &mut Rng) -> f64 {
     }
 }
 
-/// The natural logarithm of a positive normal number by +, −, × and ÷ alone, so that every machine gives the same bits.
+/// Natural logarithm of a positive normal number, by +, −, × and ÷ alone, so that every machine computes the same bits.
 pub fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i32 - 1023;
@@ -196,7 +196,7 @@ pub fn ln(x: f64) -> f64 {
     f64::from(exponent) * std::f64::consts::LN_2 + 2.0 * sum
 }
 
-/// The exponential function by +, −, × and ÷ alone; 0 and infinity beyond the range of f64.
+/// Exponential function by +, −, × and ÷ alone; 0 and infinity beyond the range of f64.
 pub fn exp(x: f64) -> f64 {
     let halvings = (x / std::f64::consts::LN_2).round().clamp(-1000.0, 1000.0);
     let rest = x - halvings * std::f64::consts::LN_2;

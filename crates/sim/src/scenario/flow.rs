@@ -1,5 +1,5 @@
-//! One `--flow` text: `CC[*N][@START[+STEP]][,KEY=VALUE…]`.
-//! A flow's text reads back to the same value.
+//! The argument of `--flow`: `CC[*N][@START[+STEP]][,KEY=VALUE…]`.
+//! A flow's text parses back to the same value.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -23,59 +23,59 @@ pub const KEYS: [&str; 20] = [
 /// Largest number of flows in a run.
 pub const FLOWS_MAX: u64 = 100_000;
 
-/// One or several like flows.
+/// One flow, or several identical ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSpec {
     /// The algorithm with its parameters set.
     pub algorithm: AlgorithmConfig,
-    /// A QUIC stack's own congestion control in place of it.
+    /// Congestion controller of a QUIC stack, used instead of it.
     pub peer: Option<Peer>,
-    /// Over the TCP model, whatever the world's own transport is: `tcp:NAME`.
+    /// True to use the TCP model, whatever the backend's own transport: `tcp:NAME`.
     pub is_tcp: bool,
-    /// The parameters as written, in their order.
+    /// Parameters as written, in their order.
     pub parameters: Vec<(String, String)>,
-    /// The algorithm's name as written.
+    /// Algorithm's name as written.
     pub cc: String,
-    /// How many flows.
+    /// Number of flows.
     pub count: u32,
-    /// When the first one starts.
+    /// Start of the first flow.
     pub start: TimeSpan,
-    /// From one start to the next.
+    /// Interval between two starts.
     pub step: TimeSpan,
-    /// Everything else.
+    /// All other options.
     pub options: FlowOptions,
 }
 
-/// What may be written of a flow besides its algorithm.
+/// Options of a flow besides its algorithm.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowOptions {
     /// Its own two-way propagation time.
     pub rtt: Option<TimeSpan>,
     /// Bytes to send before it ends.
     pub size: Option<Volume>,
-    /// The receive window.
+    /// Receive window.
     pub rwnd: Option<Window>,
-    /// Length of a busy spell.
+    /// Length of a busy period.
     pub on: Option<TimeSpan>,
-    /// Length of a silence.
+    /// Length of a silent period.
     pub off: Option<TimeSpan>,
     /// Payload bytes of a full segment.
     pub mss: Option<u32>,
     /// Its name.
     pub name: Option<String>,
-    /// When its application stops writing.
+    /// Time at which its application stops writing.
     pub stop: Option<TimeSpan>,
     /// Payload rate of an application that is itself the limit.
     pub rate: Option<BitRate>,
-    /// Responses of a size, with a pause before each request.
+    /// Size of responses, and the pause before each request.
     pub request: Option<(Volume, TimeSpan)>,
     /// RFC 3168 ECN.
     pub ecn: Option<bool>,
-    /// Pacing for algorithms that do not ask for it.
+    /// Pacing for algorithms that do not request it.
     pub pacing: Option<bool>,
-    /// Receive offload merges segments within this time.
+    /// Span within which receive offload merges segments.
     pub gro: Option<TimeSpan>,
-    /// Largest TSO burst in bytes; 0 switches it off.
+    /// Largest TSO burst in bytes; 0 disables TSO.
     pub tso: Option<u32>,
     /// Initial window in segments.
     pub iw: Option<u32>,
@@ -87,7 +87,7 @@ pub struct FlowOptions {
     pub links: Option<(u32, u32)>,
     /// An access link of its own.
     pub access: Option<Access>,
-    /// On a real kernel: its own program of the algorithm, or ours.
+    /// On a real kernel: the kernel's own program of the algorithm, or ours.
     pub program: Option<Program>,
 }
 
@@ -107,20 +107,20 @@ pub struct Access {
     pub rate: BitRate,
     /// Its two-way delay.
     pub rtt: TimeSpan,
-    /// Its buffer; 1000 packets unless written, Linux's `txqueuelen`.
+    /// Its buffer; by default 1000 packets, Linux's `txqueuelen`.
     pub buffer: BufferSize,
 }
 
-/// Linux's `tcp_rmem[2]`, up to which a receive window tunes itself.
+/// Limit of receive-window autotuning, Linux's `tcp_rmem[2]`.
 const RWND_AUTO_MAX: Volume = Volume(6 << 20);
 
 impl FlowSpec {
-    /// One bulk flow of this algorithm.
+    /// Creates one bulk flow of this algorithm.
     pub fn of(cc: &str) -> Result<Self, TextError> {
         let peer = Peer::named(cc);
         let name = cc.strip_prefix(TCP);
         Ok(Self {
-            // What a stack brings has no parameters here.
+            // The controllers of QUIC stacks have no parameters here.
             algorithm: if peer.is_some() {
                 AlgorithmConfig::Fixed(FixedParams::default())
             } else {
@@ -137,7 +137,7 @@ impl FlowSpec {
         })
     }
 
-    /// What controls it, by name.
+    /// Name of its congestion controller.
     pub fn name(&self) -> &'static str {
         match self.peer {
             Some(peer) => peer.name,
@@ -146,7 +146,7 @@ impl FlowSpec {
         }
     }
 
-    /// An algorithm with its parameters, and no word of what is sent, when, or by how many.
+    /// Parses an algorithm with its parameters, without traffic, times or count.
     pub fn bare(text: &str) -> Result<Self, TextError> {
         let flow: Self = text.parse()?;
         if flow.count != 1 || flow.start.0 != 0 || !flow.is_bulk() {
@@ -156,7 +156,7 @@ impl FlowSpec {
         Ok(flow)
     }
 
-    /// Whether it sends without end and without a pause.
+    /// True if it sends without end and without pauses.
     pub const fn is_bulk(&self) -> bool {
         let options = &self.options;
         options.size.is_none() && options.on.is_none() && options.rate.is_none() && options.request.is_none()
@@ -252,7 +252,7 @@ impl FlowOptions {
     }
 }
 
-/// A parameter's integer as its user writes it.
+/// Formats a parameter's integer as users write it.
 pub fn unit_text(unit: bbrlab_core::params::Unit, value: u32) -> String {
     unit.text(value).to_string()
 }
@@ -264,7 +264,7 @@ fn algorithm(cc: &str) -> Result<AlgorithmConfig, TextError> {
     Err(TextError(format!("no algorithm {cc:?}{}; see `bbrlab list algorithms`", meant(cc))))
 }
 
-/// What someone who wrote this name may have meant: the versions of that algorithm, or the nearest name.
+/// Suggests names for an unknown one: the versions of that algorithm, or the nearest name.
 pub fn meant(cc: &str) -> String {
     let word = cc.to_ascii_lowercase();
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());

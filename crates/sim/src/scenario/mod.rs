@@ -1,5 +1,5 @@
-//! A scenario: everything that a run depends on, as its user writes it in TOML, JSON or flags.
-//! An error is one line that says where it is, what was there, and what would do.
+//! A scenario: the complete input of a run, as written in TOML, JSON or flags.
+//! An error is one line with the place, the value found, and the values accepted.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod aqm;

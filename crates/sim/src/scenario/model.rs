@@ -1,4 +1,4 @@
-//! The scenario's keys, each also a flag of `bbrlab run`.
+//! Keys of a scenario, each of which is also a flag of `bbrlab run`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::{Deserialize, Serialize};
@@ -167,7 +167,7 @@ impl Default for Scenario {
     }
 }
 
-/// Keys that [`Scenario::set`] takes.
+/// Keys accepted by [`Scenario::set`].
 pub const KEYS: [&str; 23] = [
     "name",
     "rate",
@@ -237,7 +237,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// A flag would have no effect on links that say the same for themselves, so it is refused.
+    /// Refuses a flag that all links override, since it would have no effect.
     fn refuse_if_links_say_it(&self, key: &str) -> Result<(), ScenarioError> {
         let said = |link: &LinkSpec| match key {
             "rate" => link.rate.is_some() || link.trace.is_some() || link.demand.is_some(),
@@ -260,7 +260,7 @@ fn whole(text: &str, what: &str, min: u64, max: u64) -> Result<u64, TextError> {
         .ok_or_else(|| TextError(format!("{text:?} is no {what}; write a whole number from {min} to {max}")))
 }
 
-/// The scenario language as JSON Schema.
+/// Returns the scenario language as JSON Schema.
 #[cfg(feature = "schema")]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Scenario).to_value()

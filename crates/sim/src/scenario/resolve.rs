@@ -1,4 +1,4 @@
-//! From a scenario to a [`Setup`]: defaults filled in, units resolved, everything checked.
+//! Conversion of a scenario into a [`Setup`]: fills in defaults, converts units, checks everything.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,29 +13,29 @@ use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};
 use crate::setup::{AccessSetup, Capture, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
 
-/// Gives the text of a trace file, or says why it cannot.
+/// Reader of trace files, which returns a file's text or an error.
 pub type TraceReader<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
-/// Bottleneck rate where neither a rate nor a trace nor a demand is written.
+/// Bottleneck rate if neither a rate nor a trace nor a demand is set.
 const RATE_DEFAULT: BitRate = BitRate(10_000_000);
-/// A default buffer holds at least an initial window.
+/// Smallest default buffer: an initial window.
 const BUFFER_MIN_DEFAULT: BufferSize = BufferSize::Packets(10);
-/// Payload bytes of a full segment: 1500 less IPv4 and TCP headers with timestamps.
+/// Payload bytes of a full segment: 1500 minus IPv4 and TCP headers with timestamps.
 const MSS_DEFAULT: u32 = 1448;
-/// Most bottlenecks in a row. Ours: a segment counts its hops in a byte.
+/// Maximum number of bottlenecks in a row. Ours: a segment counts its hops in a byte.
 const LINKS_MAX: usize = 250;
-/// How often an application that is itself the limit writes. Ours: a video encoder's frame is of this order.
+/// Write interval of an application that is itself the limit. Ours: of the order of a video encoder's frame.
 const WRITE_TICK: Span = Span::millis(10);
-/// Part of the seed from which the jitter of starts is drawn, so that no other random number depends on it.
+/// Part of the seed used for start jitter, so that no other random number depends on it.
 const START_STREAM: u64 = 0x7374_6172_7400_0000;
-/// Points of all series of a run: flows times samples.
+/// Maximum number of points in all series of a run: flows times samples.
 const POINTS_MAX: u64 = 100_000_000;
-/// Points that a default grid stays below.
+/// Maximum number of points with a default grid.
 const POINTS_DEFAULT: u64 = 3_000_000;
 
 type Checked<T> = Result<T, ScenarioError>;
 
-/// A link on the way to its configuration.
+/// A link with its nominal rate.
 struct Resolved {
     config: LinkConfig,
     nominal: Rate,
@@ -43,12 +43,12 @@ struct Resolved {
 }
 
 impl Scenario {
-    /// Everything filled in and every unit resolved, for scenarios without a trace file.
+    /// Resolves the scenario, which must not use a trace file.
     pub fn resolve(&self) -> Checked<Setup> {
         self.resolve_with(&|file| Err(format!("{file:?} cannot be read here")))
     }
 
-    /// Everything filled in and every unit resolved; `read` gives the text of a trace file.
+    /// Resolves the scenario; `read` returns the text of a trace file.
     pub fn resolve_with(&self, read: &TraceReader<'_>) -> Checked<Setup> {
         let whole = self.filled();
         whole.check_times()?;
@@ -81,7 +81,7 @@ impl Scenario {
         })
     }
 
-    /// The scenario with its defaults written out, as a result carries it: re-runnable, whatever later defaults are.
+    /// Returns the scenario with its defaults written out, as stored in a result: re-runnable even if defaults change later.
     pub fn filled(&self) -> Self {
         let mut whole = self.clone();
         if whole.rate.is_none() && whole.trace.is_none() && whole.demand.is_none() {
@@ -100,7 +100,7 @@ impl Scenario {
             let rate = whole.rate.or(whole.demand.map(|demand| demand.max)).unwrap_or(RATE_DEFAULT);
             whole.buffer = Some(default(rate));
         }
-        // Equal starts stay in step for good where nothing else is random. Ours: in a round trip, slow start doubles.
+        // Without other randomness, flows with equal starts stay in lockstep. Ours: in a round trip, slow start doubles.
         if whole.start_jitter.is_none() && whole.repeat > 1 {
             whole.start_jitter = Some(TimeSpan(rtt.as_nanos()));
         }
@@ -113,7 +113,7 @@ impl Scenario {
         whole
     }
 
-    /// The path's two-way propagation time with every link's delay.
+    /// Returns the path's two-way propagation delay including every link's delay.
     fn full_rtt(&self) -> Span {
         Span::nanos(self.link.iter().fold(self.rtt.0, |sum, link| sum.saturating_add(link.delay.0)))
     }
@@ -254,7 +254,7 @@ impl Scenario {
         Ok(changes)
     }
 
-    /// A link must pass a packet within the run, or within a second of a shorter one: otherwise nothing is measured.
+    /// Checks that a link passes a packet within the run, or within a second for shorter runs: otherwise nothing is measured.
     fn check_pace(&self, links: &[Resolved]) -> Checked<()> {
         if self.schedule.0.iter().any(|step| step.rate.is_some()) {
             return Ok(());
@@ -280,7 +280,7 @@ impl Scenario {
 
     fn sample_grid(&self, flows: usize) -> Checked<Option<Span>> {
         let Some(sample) = self.sample else {
-            // Whole milliseconds, so that the grid meets the seconds that metrics and people ask for.
+            // Whole milliseconds, so that the grid includes the full seconds that metrics and people use.
             let points = (POINTS_DEFAULT / (flows as u64).max(1)).clamp(1, 6000);
             let grid = self.duration.0.div_ceil(points).div_ceil(1_000_000);
             return Ok(Some(Span::millis(grid.max(1))));
@@ -331,7 +331,7 @@ impl Scenario {
         Ok(flows)
     }
 
-    /// The flow's start with its jitter, still before its stop and the end of the run.
+    /// Start of the flow with its jitter, before its stop and the end of the run.
     fn jittered(&self, flow: &FlowSetup, index: u64) -> Time {
         let end = flow.stop.unwrap_or(Time::NEVER).min(self.duration.time());
         let room = end.since(flow.start).as_nanos();
@@ -404,7 +404,7 @@ impl LinkSpec {
     }
 }
 
-/// Names of flows: their own, or their algorithm's with a number that counts over the scenario.
+/// Generator of flow names: the flow's own, or its algorithm's with a number that counts over the scenario.
 #[derive(Default)]
 struct Names {
     counts: BTreeMap<String, u64>,
@@ -454,7 +454,7 @@ fn host(spec: &FlowSpec) -> HostSetup {
     let mss = options.mss.unwrap_or(MSS_DEFAULT);
     HostSetup {
         pacing: options.pacing.unwrap_or(default.pacing),
-        // One segment is what "off" means to the sender.
+        // To the sender, a limit of one segment means "off".
         tso_max: options.tso.map_or(default.tso_max, |tso| tso.max(mss)),
         gro: options.gro.filter(|gro| gro.0 > 0).map(TimeSpan::span),
         delayed_ack: options.delack.map_or(default.delayed_ack, TimeSpan::span),
@@ -476,7 +476,7 @@ fn one_service(prefix: &str, rate: Option<BitRate>, trace: Option<&String>, dema
     Ok(())
 }
 
-/// A buffer at this rate and round-trip time; BDP and drain time become bytes.
+/// Resolves a buffer at this rate and round-trip time; BDP and drain time become bytes.
 fn buffer(written: BufferSize, rate: Rate, rtt: Span) -> Result<Buffer, String> {
     let bytes = match written {
         BufferSize::Packets(packets) => return Ok(Buffer::Packets(packets)),
@@ -498,7 +498,7 @@ const fn buffer_bytes(buffer: Buffer) -> u64 {
     }
 }
 
-/// A delivery trace with its mean rate.
+/// Parses a delivery trace and returns it with its mean rate.
 fn delivery_trace(text: &str) -> Result<(DeliveryTrace, Rate), String> {
     let trace = DeliveryTrace::parse(text).map_err(|error| error.to_string())?;
     let mean = trace.mean_rate();

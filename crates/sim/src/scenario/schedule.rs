@@ -1,4 +1,4 @@
-//! Changes of the path in time: `20s:rate=20mbit;40s:link=2,rate=10mbit,rtt=80ms`.
+//! Changes of the path over time: `20s:rate=20mbit;40s:link=2,rate=10mbit,rtt=80ms`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -8,20 +8,20 @@ use super::text::{TextError, as_text, nearest};
 use super::units::{BitRate, BufferSize, TimeSpan};
 use super::values::LossModel;
 
-/// The steps of a path's change in time.
+/// Steps by which a path changes over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule(pub Vec<Step>);
 
-/// What changes at one moment.
+/// Changes at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// When.
+    /// Time of the step.
     pub at: TimeSpan,
-    /// Which bottleneck, counted from 1; the first unless written.
+    /// Bottleneck, counted from 1; the first by default.
     pub link: Option<u32>,
     /// New rate of the link.
     pub rate: Option<BitRate>,
-    /// New two-way propagation time.
+    /// New two-way propagation delay.
     pub rtt: Option<TimeSpan>,
     /// New buffer of the link.
     pub buffer: Option<BufferSize>,
@@ -57,7 +57,7 @@ impl FromStr for Step {
         let form = || TextError(format!("{text:?} is no change; write {FORM}"));
         let (at, changes) = text.split_once(':').ok_or_else(form)?;
         let mut step = Self { at: at.trim().parse()?, ..Self::default() };
-        // A loss model holds commas itself: a piece without `=` belongs to the one before it.
+        // A loss model contains commas itself: a piece without `=` belongs to the previous one.
         let mut pieces: Vec<String> = Vec::new();
         for piece in changes.split(',').map(str::trim) {
             match pieces.last_mut() {
@@ -87,7 +87,7 @@ impl FromStr for Step {
 }
 
 impl Step {
-    /// What both steps set at the same moment, if anything.
+    /// Finds a key that both steps set at the same moment.
     pub(super) fn also_sets(&self, other: &Self) -> Option<&'static str> {
         let same_link = self.link.unwrap_or(1) == other.link.unwrap_or(1);
         let both = [

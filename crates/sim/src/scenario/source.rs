@@ -1,4 +1,4 @@
-//! Where each value of a scenario was written, so that an error names the line of the file or the flag.
+//! Source locations of a scenario's values, so that an error names the line of the file or the flag.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,22 +12,22 @@ use super::text::nearest;
 use crate::record::result::SCHEMA;
 use crate::setup::Setup;
 
-/// What is wrong with a scenario, in one line.
+/// An error in a scenario, formatted as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The key: `rate`, `flow[1]`, `link[0].rate`. Empty for the file as a whole.
     pub path: String,
-    /// What it held and what would do.
+    /// Value found and values accepted.
     pub message: String,
 }
 
 impl ScenarioError {
-    /// An error of the key `path`.
+    /// Creates an error of the key `path`.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
 
-    /// The key as its user counts: `flow[1]` is flow 2.
+    /// Returns the key counted from 1: `flow[1]` is flow 2.
     fn label(&self) -> String {
         let pieces = self.path.split('.').map(|piece| match piece.strip_suffix(']').and_then(|p| p.split_once('[')) {
             Some((key, index)) => format!("{key} {}", index.parse::<usize>().map_or(0, |index| index + 1)),
@@ -48,7 +48,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// Where the keys of a scenario were written.
+/// Source locations of a scenario's keys.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     file: String,
@@ -56,7 +56,7 @@ pub struct Source {
     flags: BTreeSet<String>,
 }
 
-/// A scenario that knows where it was written.
+/// A scenario with its source locations.
 #[derive(Clone, Debug, Default)]
 pub struct Sourced {
     /// The scenario.
@@ -65,7 +65,7 @@ pub struct Sourced {
 }
 
 impl From<Scenario> for Sourced {
-    /// A scenario that was written nowhere.
+    /// Wraps a scenario without source locations.
     fn from(scenario: Scenario) -> Self {
         Self { scenario, source: Source::default() }
     }
@@ -84,11 +84,11 @@ impl Sourced {
         walk(table.get_ref(), "", &feeds, &mut source.lines, &mut spans);
         let scenario = toml::from_str(text).map_err(|error| {
             let at = error.span().unwrap_or(0..0);
-            // The innermost value around the fault is the one to name.
+            // The innermost value around the error is named.
             let around = spans.iter().filter(|(_, span)| span.start <= at.start && at.end <= span.end);
             let innermost = around.min_by_key(|(_, span)| span.len()).map_or("", |(path, _)| path.as_str());
             let (path, line) = match (innermost, bad_flow(table.get_ref())) {
-                // An array's fault is reported for the array as a whole.
+                // TOML reports an error in an array for the array as a whole.
                 ("flow", Some(index)) => {
                     let path = format!("flow[{index}]");
                     let line = source.lines.get(&path).copied();
@@ -125,30 +125,30 @@ impl Sourced {
         Ok(Self { scenario, source: Source { file: file.to_owned(), ..Source::default() } })
     }
 
-    /// Overrides a key by its flag.
+    /// Overrides a key, as its flag does.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
         self.source.flags.insert(key.to_owned());
         self.scenario.set(key, text).map_err(|error| self.source.place(&error))
     }
 
-    /// Overrides the flows by flags.
+    /// Overrides the flows, as the flags do.
     pub fn set_flows(&mut self, flows: &[String]) -> Result<(), String> {
         self.scenario.flow.clear();
         flows.iter().try_for_each(|flow| self.set("flow", flow))
     }
 
-    /// Everything filled in and every unit resolved; `read` gives the text of a trace file.
+    /// Resolves the scenario; `read` returns the text of a trace file.
     pub fn resolve(&self, read: &TraceReader<'_>) -> Result<Setup, String> {
         self.scenario.resolve_with(read).map_err(|error| self.source.place(&error))
     }
 }
 
 impl Source {
-    /// The error with its place in front: the flag, or the file and line.
+    /// Formats an error with its place in front: the flag, or the file and line.
     pub fn place(&self, error: &ScenarioError) -> String {
         let key = error.path.split(['[', '.']).next().unwrap_or_default();
         if self.flags.contains(key) {
-            // A flow's number says more than its flag, which is written once a flow.
+            // The flow's number is more specific than its flag, which is repeated for each flow.
             return match key {
                 "flow" => error.to_string(),
                 _ => format!("--{}: {}", key.replace('_', "-"), error.message),
@@ -165,7 +165,7 @@ impl Source {
     }
 }
 
-/// The first flow of the file that is none.
+/// Finds the first invalid flow of the file.
 fn bad_flow(table: &toml::de::DeTable<'_>) -> Option<usize> {
     let flows = table.get("flow")?.get_ref().as_array()?;
     flows.iter().position(|flow| flow.get_ref().as_str().is_some_and(|text| text.parse::<FlowSpec>().is_err()))
@@ -183,7 +183,7 @@ fn walk(
     for (key, value) in table {
         let path = if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
         lines.insert(path.clone(), feeds.line_of(key.span().start));
-        // An unknown key is a fault of the table around it.
+        // An unknown key is an error of the table around it.
         spans.push((prefix.to_owned(), key.span()));
         note(value, path, feeds, lines, spans);
     }
@@ -211,7 +211,7 @@ fn note(
     }
 }
 
-/// Any value of which no object holds a key twice: of two, serde_json keeps the last without a word.
+/// A value whose objects have distinct keys. Of two equal keys, serde_json silently keeps the last.
 struct DistinctKeys;
 
 impl<'de> serde::Deserialize<'de> for DistinctKeys {
@@ -269,7 +269,7 @@ impl<'de> serde::de::Visitor<'de> for DistinctKeys {
     }
 }
 
-/// Where the lines of a text end.
+/// End offsets of a text's lines.
 struct LineFeeds(Vec<usize>);
 
 impl LineFeeds {
@@ -286,7 +286,7 @@ fn one_line(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What serde calls a thing, and what the reader of a scenario does.
+/// Replacements of serde's terms by those of scenario errors.
 const WORDS: [(&str, &str); 20] = [
     ("invalid type: sequence", "a list does not do"),
     ("invalid type: map", "a table does not do"),
@@ -310,7 +310,7 @@ const WORDS: [(&str, &str); 20] = [
     ("write struct ", "write a table: "),
 ];
 
-/// serde's words in ours; where a key is unknown, the nearest known one instead of all of them.
+/// Rewrites serde's messages in the terms of scenario errors. For an unknown key, suggests the nearest known one instead of listing all.
 pub fn explain(message: &str) -> String {
     let message = one_line(message);
     if let Some(key) = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {

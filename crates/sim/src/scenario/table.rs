@@ -1,4 +1,4 @@
-//! Deserialisation of structs from tables alone: serde also takes a list, its items in the order of the fields.
+//! Deserialisation of structs from tables only: serde also accepts a list, with its items in the order of the fields.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A struct that was written as a table of keys.
+/// A struct written as a table of keys.
 pub(super) struct Table<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
@@ -16,7 +16,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
     }
 }
 
-/// A list of structs, each written as a table of keys.
+/// Deserialises a list of structs, each written as a table of keys.
 pub(super) fn tables<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     let tables: Vec<Table<T>> = Vec::deserialize(from)?;
     Ok(tables.into_iter().map(|table| table.0).collect())
@@ -27,7 +27,7 @@ struct OfKeys<T>(PhantomData<T>);
 impl<'de, T: Deserialize<'de>> Visitor<'de> for OfKeys<T> {
     type Value = Table<T>;
 
-    /// In serde's words for a struct, which [`super::explain`] puts into ours.
+    /// Uses serde's wording for a struct, which [`super::explain`] rewrites.
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
         write!(f, "struct {name}")

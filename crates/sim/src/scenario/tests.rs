@@ -1,4 +1,4 @@
-//! The scenario language: what it refuses and in which words, and that its texts read back to the same values.
+//! Tests of the scenario language: exact error messages, and texts that parse back to the same values.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::{Debug, Display};
@@ -23,7 +23,7 @@ fn resolved(toml: &str) -> Result<Setup, String> {
     read(toml)?.resolve(&|file| Err(format!("{file:?} is not there")))
 }
 
-/// Each bad input with the one line that its user reads.
+/// Each invalid file with its one-line message.
 const BAD_FILES: &[(&str, &str)] = &[
     (
         "rate = \"ten\"",
@@ -107,7 +107,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("rate = \"1mbit", "lab.toml:1: invalid basic string, expected `\"`"),
 ];
 
-/// Each bad flow with the one line that its user reads behind `--flow`.
+/// Each invalid flow with its one-line message after `--flow`.
 const BAD_FLOWS: &[(&str, &str)] = &[
     ("bbr4", "flow 1: no algorithm \"bbr4\" (did you mean bbr1, bbr2 or bbr3?); see `bbrlab list algorithms`"),
     ("", "flow 1: no algorithm \"\"; see `bbrlab list algorithms`"),
@@ -352,7 +352,7 @@ fn a_filled_scenario_resolves_to_the_same_setup() {
     }
 }
 
-/// Goal: several runs of a path without loss differ; equal starts would stay in step whatever the seed.
+/// Goal: several runs of a path without loss differ; equal starts would stay in lockstep for every seed.
 #[test]
 fn repeated_runs_start_their_flows_with_jitter_unless_it_is_turned_off() {
     let starts = |toml: &str, seed: u64| {

@@ -1,10 +1,10 @@
-//! What all values of a scenario share: exact decimals, lists of options, and serde by way of text.
-//! Every value reads back from its own text.
+//! Common parts of all scenario values: exact decimals, option lists, and serde through text.
+//! Every value parses back from its own text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
 
-/// Why a text is no value: one line with what it held and what would do.
+/// A parse error: one line with the text found and the values accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError(pub String);
 
@@ -16,7 +16,7 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-/// Makes a type with `FromStr` and `Display` speak serde and JSON Schema as text; bare numbers are read as their digits.
+/// Implements serde and JSON Schema through a type's `FromStr` and `Display`; bare numbers are read as their digits.
 macro_rules! as_text {
     ($type:ident, $what:literal, [$($example:literal),+]) => {
         impl serde::Serialize for $type {
@@ -50,7 +50,7 @@ macro_rules! as_text {
 }
 pub(super) use as_text;
 
-/// Reads a string or a number as text.
+/// Visitor that reads a string or a number as text.
 pub(super) struct TextVisitor(pub(super) &'static str);
 
 impl serde::de::Visitor<'_> for TextVisitor {
@@ -77,7 +77,7 @@ impl serde::de::Visitor<'_> for TextVisitor {
     }
 }
 
-/// A non-negative decimal times `scale`, rounded to the nearest integer; `None` if it is no decimal or too large.
+/// Parses a non-negative decimal times `scale`, rounded to the nearest integer; `None` if it is not a decimal or too large.
 pub(super) fn decimal(text: &str, scale: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
@@ -85,7 +85,7 @@ pub(super) fn decimal(text: &str, scale: u64) -> Option<u64> {
         return None;
     }
     let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // Eighteen places are finer than every unit here; the rest cannot matter but for ties.
+    // Eighteen places are finer than every unit here; further digits matter only for ties.
     let part = &part[..part.len().min(18)];
     let unit = 10_u128.pow(u32::try_from(part.len()).ok()?);
     let fraction: u128 = if part.is_empty() { 0 } else { part.parse().ok()? };
@@ -94,7 +94,7 @@ pub(super) fn decimal(text: &str, scale: u64) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-/// `value` in units of `unit` (a power of ten), exactly.
+/// Formats `value` in units of `unit` (a power of ten), exactly.
 pub(super) fn exact(value: u64, unit: u64) -> String {
     let (whole, rest) = (value / unit, value % unit);
     if rest == 0 {
@@ -110,14 +110,14 @@ pub(super) fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()))
 }
 
-/// A finite, non-negative decimal without an exponent.
+/// Parses a finite, non-negative decimal without an exponent.
 pub(super) fn float(text: &str) -> Option<f64> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let value: f64 = if plain { text.parse().ok()? } else { return None };
     value.is_finite().then_some(value)
 }
 
-/// One `key=value` or a bare `key` of an option list.
+/// A `key=value` or bare `key` of an option list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) key: String,
@@ -146,7 +146,7 @@ pub(super) fn pairs(text: &str, separators: &[char], what: &str) -> Result<Vec<P
         .collect()
 }
 
-/// The known word that is nearest to `word`, if one is near (Levenshtein distance of at most a third of its length, or 2).
+/// Finds the known word nearest to `word`, if one is near (Levenshtein distance of at most a third of its length, or 2).
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

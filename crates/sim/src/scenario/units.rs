@@ -1,5 +1,5 @@
-//! Units as a scenario writes them: `10mbit`, `40ms`, `64KiB`, `1.5bdp`, `1%`.
-//! Every value reads back from its own text.
+//! Units as written in a scenario: `10mbit`, `40ms`, `64KiB`, `1.5bdp`, `1%`.
+//! Every value parses back from its own text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -9,16 +9,16 @@ use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
 
 use super::text::{TextError, as_text, decimal, exact, float, split_unit};
 
-/// Bytes on the wire of a full packet: 1500 bytes of IP behind an Ethernet header.
+/// Bytes on the wire of a full packet: 1500 bytes of IP plus an Ethernet header.
 pub const PACKET_BYTES: u64 = 1514;
 
-/// Slowest rate taken: a byte a second.
+/// Smallest rate accepted: a byte per second.
 const RATE_MIN: u64 = 8;
-/// Fastest rate taken: 10 Tbit/s.
+/// Largest rate accepted: 10 Tbit/s.
 const RATE_MAX: u64 = 10_000_000_000_000;
-/// Longest time taken: 10^7 s, about four months.
+/// Longest time accepted: 10^7 s, about four months.
 const SECONDS_MAX: u64 = 10_000_000;
-/// Largest volume taken: 10^15 bytes.
+/// Largest volume accepted: 10^15 bytes.
 const BYTES_MAX: u64 = 1_000_000_000_000_000;
 
 /// A data rate in bits per second, written with a decimal prefix: `10mbit`.
@@ -37,7 +37,7 @@ pub struct Volume(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Ratio(pub f64);
 
-/// How much may wait in a queue, as written.
+/// A queue limit as written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BufferSize {
     /// Packets: `41p`.
@@ -53,7 +53,7 @@ pub enum BufferSize {
 const RATES: [(&str, u64); 5] =
     [("tbit", 1_000_000_000_000), ("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 const TIMES: [(&str, u64); 4] = [("s", NANOS_PER_SEC), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-/// Units of long times, which are read but never written.
+/// Units of long times, accepted on input but never used for output.
 const LONG_TIMES: [(&str, u64); 2] = [("h", 3_600 * NANOS_PER_SEC), ("min", 60 * NANOS_PER_SEC)];
 const VOLUMES: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
@@ -73,7 +73,7 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     decimal(number, *scale)
 }
 
-/// The largest decimal unit in which `value` is at least 1, exactly.
+/// Formats `value` exactly in the largest decimal unit in which it is at least 1.
 fn largest_unit(value: u64, units: &[(&str, u64)]) -> String {
     let (name, unit) = units.iter().find(|(_, unit)| value >= *unit).unwrap_or(&units[0]);
     format!("{}{name}", exact(value, *unit))
@@ -167,7 +167,7 @@ impl FromStr for Ratio {
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = format!("{}%", self.0 * 100.0);
-        // Per cent reads better, where it gives back the same bits and no rounding noise.
+        // A percentage reads better, provided that it yields the same bits without rounding noise.
         if percent.len() <= 7 && percent.parse() == Ok(*self) {
             return f.write_str(&percent);
         }
@@ -217,34 +217,34 @@ impl fmt::Display for BufferSize {
 }
 
 impl BitRate {
-    /// As the core counts it.
+    /// Converts it to the core's type.
     pub const fn rate(self) -> Rate {
         Rate::bits_per_sec(self.0)
     }
 }
 
 impl TimeSpan {
-    /// A span given in milliseconds.
+    /// Creates a span from milliseconds.
     pub const fn millis(ms: u64) -> Self {
         Self(ms * 1_000_000)
     }
 
-    /// A span given in seconds.
+    /// Creates a span from seconds.
     pub const fn secs(s: u64) -> Self {
         Self(s * NANOS_PER_SEC)
     }
 
-    /// As a length of time.
+    /// Converts it to a duration.
     pub const fn span(self) -> Span {
         Span::nanos(self.0)
     }
 
-    /// As a moment after the start of the run.
+    /// Converts it to a time after the start of the run.
     pub const fn time(self) -> Time {
         Time::nanos(self.0)
     }
 
-    /// In seconds.
+    /// Converts it to seconds.
     pub fn as_secs(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC as f64
     }

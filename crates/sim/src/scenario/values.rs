@@ -1,5 +1,5 @@
-//! What a path does to packets, as a scenario writes it: loss, jitter, ACK aggregation, policer, demand, on.
-//! Every value reads back from its own text.
+//! Effects of a path on packets, as written in a scenario: loss, jitter, ACK aggregation, policer, demand; and the backend (`on`).
+//! Every value parses back from its own text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -15,26 +15,26 @@ use crate::setup::Stack;
 /// Random loss: `1%`, `0.001` or netem's Gilbert–Elliott `ge:p,r,1-h,1-k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum LossModel {
-    /// Nothing is lost.
+    /// No loss.
     #[default]
     None,
-    /// Each packet by itself.
+    /// Independent loss of each packet.
     Bernoulli(Ratio),
     /// Gilbert–Elliott, in netem's order.
     GilbertElliott {
-        /// Good to bad, a packet.
+        /// Probability per packet of a change from good to bad.
         p: Ratio,
-        /// Bad to good, a packet.
+        /// Probability per packet of a change from bad to good.
         r: Ratio,
-        /// Loss in the bad state, netem's `1-h`; 100 % unless given.
+        /// Loss in the bad state, netem's `1-h`; 100 % by default.
         loss_bad: Ratio,
-        /// Loss in the good state, netem's `1-k`; 0 unless given.
+        /// Loss in the good state, netem's `1-k`; 0 by default.
         loss_good: Ratio,
     },
 }
 
 impl LossModel {
-    /// As the link takes it.
+    /// Converts it to the link's type.
     pub const fn loss(self) -> Loss {
         match self {
             Self::None => Loss::None,
@@ -83,9 +83,9 @@ impl fmt::Display for LossModel {
 /// Added delay: `2ms` keeps the order of packets, `2ms:reorder` does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jitter {
-    /// Added delay, uniform between nothing and this.
+    /// Added delay, uniform between zero and this.
     pub time: TimeSpan,
-    /// Whether packets may overtake.
+    /// True if packets may overtake.
     pub reorder: bool,
 }
 
@@ -115,17 +115,17 @@ impl fmt::Display for Jitter {
 /// ACKs held and released together: `20ms`, `64KiB` or `none`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AckHold {
-    /// Not at all.
+    /// No holding.
     #[default]
     None,
-    /// For this long after the first one held.
+    /// Held for this long after the first held ACK.
     Time(TimeSpan),
-    /// Until they acknowledge this much.
+    /// Held until this volume is acknowledged.
     Bytes(Volume),
 }
 
 impl AckHold {
-    /// As the path takes it.
+    /// Converts it to the path's type.
     pub const fn aggregation(self) -> AckAggregation {
         match self {
             Self::None => AckAggregation::None,
@@ -174,7 +174,7 @@ pub struct TokenBucket {
 const POLICER_FORM: &str = "rate=RATE,burst=VOLUME, as in rate=10mbit,burst=125kB";
 
 impl TokenBucket {
-    /// As the link takes it.
+    /// Converts it to the link's type.
     pub const fn policer(self) -> Policer {
         Policer { rate: self.rate.rate(), burst: self.burst.0 }
     }
@@ -205,22 +205,22 @@ impl fmt::Display for TokenBucket {
 /// A link that grants rate by backlog: `min=1mbit,max=20mbit,steps=20,period=100ms,backlog=20ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DemandLink {
-    /// The lowest rate granted.
+    /// Lowest rate granted.
     pub min: BitRate,
-    /// The highest rate granted.
+    /// Highest rate granted.
     pub max: BitRate,
-    /// Equal ratios between them.
+    /// Number of equal ratios between them.
     pub steps: u32,
-    /// How often the grant is reconsidered.
+    /// Interval between reviews of the grant.
     pub period: TimeSpan,
-    /// The backlog that earns more.
+    /// Backlog that raises the grant.
     pub backlog: TimeSpan,
 }
 
 const DEMAND_FORM: &str = "min=RATE,max=RATE[,steps=N][,period=TIME][,backlog=TIME], as in min=1mbit,max=20mbit";
 
 impl DemandLink {
-    /// As the link takes it.
+    /// Converts it to the link's type.
     pub const fn demand(self) -> Demand {
         Demand {
             min: self.min.rate(),
@@ -283,7 +283,7 @@ pub enum On {
 }
 
 impl On {
-    /// All worlds.
+    /// All backends.
     pub const ALL: [Self; 5] = [Self::Sim, Self::Uml, Self::Kernel, Self::S2n, Self::Noq];
 
     /// Its name, as in `--on NAME`.
@@ -297,7 +297,7 @@ impl On {
         }
     }
 
-    /// The QUIC stack that it runs.
+    /// QUIC stack that it runs.
     pub const fn stack(self) -> Option<Stack> {
         match self {
             Self::S2n => Some(Stack::S2n),
@@ -318,7 +318,7 @@ impl FromStr for On {
     }
 }
 
-/// The `key=value` pieces of one text, each known and written once.
+/// The `key=value` pieces of one text, checked for unknown and repeated keys.
 pub(super) struct Options<'a> {
     text: &'a str,
     form: &'a str,
@@ -326,7 +326,7 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// No option at all.
+    /// Creates an empty option list.
     pub(super) const fn none(form: &'a str) -> Self {
         Self { text: "", form, pairs: Vec::new() }
     }
@@ -343,7 +343,7 @@ impl<'a> Options<'a> {
         Ok(Self { text, form, pairs })
     }
 
-    /// The value under `key`, if the text has it.
+    /// Value of `key`, if present.
     pub(super) fn get<T: FromStr<Err = TextError>>(&self, key: &str) -> Result<Option<T>, TextError> {
         let Some(pair) = self.pairs.iter().find(|pair| pair.key == key) else { return Ok(None) };
         let value = pair.value.as_deref().unwrap_or_default();
@@ -354,14 +354,14 @@ impl<'a> Options<'a> {
         self.get(key)?.ok_or_else(|| TextError(format!("{:?} lacks {key}; write {}", self.text, self.form)))
     }
 
-    /// A plain whole number under `key`, or `default`.
+    /// Whole number under `key`, or `default`.
     pub(super) fn number(&self, key: &str, default: u32) -> Result<u32, TextError> {
         let Some(pair) = self.pairs.iter().find(|pair| pair.key == key) else { return Ok(default) };
         let value = pair.value.as_deref().unwrap_or_default();
         value.parse().map_err(|_| TextError(format!("{key}: {value:?} is no whole number; write {}", self.form)))
     }
 
-    /// A plain decimal under `key`, or `default`.
+    /// Decimal under `key`, or `default`.
     pub(super) fn float(&self, key: &str, default: f64) -> Result<f64, TextError> {
         let Some(pair) = self.pairs.iter().find(|pair| pair.key == key) else { return Ok(default) };
         let value = pair.value.as_deref().unwrap_or_default();
@@ -369,7 +369,7 @@ impl<'a> Options<'a> {
             .ok_or_else(|| TextError(format!("{key}: {value:?} is no decimal; write {}", self.form)))
     }
 
-    /// A switch: the bare key, `key=on` or `key=off`.
+    /// Boolean option: the bare key, `key=on` or `key=off`.
     pub(super) fn switch(&self, key: &str) -> Result<bool, TextError> {
         match self.pairs.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_deref()) {
             None | Some(Some("off")) => Ok(false),

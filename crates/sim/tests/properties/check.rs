@@ -1,4 +1,4 @@
-//! What must hold in every run, seen from inside it.
+//! Invariants of every run, checked by an observer.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Span, Time};
@@ -8,15 +8,15 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::setup::{ChangeKind, Setup, Traffic};
 
-/// Events that a segment may cost at most: each link, both delay lines, ACK and timers, and their share of the control.
+/// Maximum number of events per segment: each link, both delay lines, ACK and timers, and their share of the control.
 const EVENTS_PER_SEGMENT: u64 = 40;
-/// Segments that leave before pacing begins (Linux).
+/// Segments sent before pacing begins (Linux).
 const UNPACED: u64 = 10;
 
-/// One flow under watch.
+/// One flow under observation.
 #[derive(Clone, Debug, Default)]
 struct Watch {
-    /// When the next paced burst may leave.
+    /// Earliest departure of the next paced burst.
     allowed: Time,
     by_timer: u64,
     segments: u64,
@@ -24,7 +24,7 @@ struct Watch {
     end: FlowEnd,
 }
 
-/// Watches a run.
+/// Checks the invariants of a run.
 pub struct Checker<'a> {
     setup: &'a Setup,
     flows: Vec<Watch>,
@@ -43,7 +43,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Inflight stays within the window, but for one probe, which leaves even where the window has shrunk.
+    /// Checks that inflight stays within the window, except for one probe, which leaves even if the window has shrunk.
     fn check_window(&mut self, sent: &Sent) {
         let by_timer = sent.by_timer > self.flows[sent.flow].by_timer;
         let is_probe = by_timer && sent.segments == 1;
@@ -52,7 +52,7 @@ impl<'a> Checker<'a> {
         });
     }
 
-    /// A token bucket: each burst moves the next one on by its own time, of which half may be credited for lateness.
+    /// Checks pacing with a token bucket: each burst delays the next by its own time, half of which may be credited for lateness.
     fn check_pacing(&mut self, sent: &Sent, rate: Rate) {
         let watch = &mut self.flows[sent.flow];
         let by_timer = sent.by_timer > watch.by_timer;
@@ -65,12 +65,12 @@ impl<'a> Checker<'a> {
         let early = sent.now < allowed;
         watch.allowed = (allowed + span).max(sent.now + Span::nanos(span.as_nanos() - span.as_nanos() / 2));
         if by_timer {
-            return; // probes and time-outs do not wait for the pacer
+            return; // probes and timeouts do not wait for the pacer
         }
         self.claim(!early, || {
             format!("{} ns before the pacer allows it: {sent:?}", allowed.since(sent.now).as_nanos())
         });
-        // A burst out of idleness was sized before the algorithm heard of the restart, as in Linux.
+        // A burst after idle was sized before the algorithm was informed of the restart, as in Linux.
         let out_of_idleness = sent.in_flight <= sent.segments;
         self.claim(out_of_idleness || sent.bytes <= sent.burst_bytes, || {
             format!("a paced burst of {} bytes, {} allowed: {sent:?}", sent.bytes, sent.burst_bytes)
@@ -93,13 +93,13 @@ impl<'a> Checker<'a> {
                 format!("flow {index}: finished is {done} at {} of {size} bytes", end.in_order_bytes)
             });
         }
-        // What was sent and not acknowledged is watched by a timer, whatever became of it.
+        // A timer covers every segment sent and not acknowledged.
         self.claim(end.packets_out == 0 || end.sender_next != Time::NEVER, || {
             format!("flow {index} hangs with {} packets out: {end:?}", end.packets_out)
         });
     }
 
-    /// No flow with something to send is silent forever.
+    /// Checks that no flow with data to send is silent forever.
     fn check_progress(&mut self, index: usize, end: &FlowEnd) {
         let idle = end.packets_out == 0 && end.sender_next == Time::NEVER && !end.on_the_way;
         let unsent = end.written_bytes > end.acked_bytes;
@@ -107,7 +107,7 @@ impl<'a> Checker<'a> {
         self.claim(!(idle && unsent && sent_all), || format!("flow {index} starves: {end:?}"));
     }
 
-    /// The verdict on the whole run.
+    /// Returns the verdict on the whole run.
     pub fn finish(mut self, output: &Output) -> Result<(), String> {
         let segments: u64 = self.flows.iter().map(|watch| watch.segments).sum();
         let ticks: u64 = self.setup.flows.iter().map(|flow| self.ticks(&flow.traffic)).sum();
@@ -131,7 +131,7 @@ impl<'a> Checker<'a> {
         self.fault.map_or(Ok(()), Err)
     }
 
-    /// Groups' figures are bytes over the run's one interval, and no link delivers more than it can carry in it.
+    /// Checks that groups' figures are bytes over the run's interval, and that no link delivers more than its capacity in it.
     fn check_groups(&mut self, result: &RunResult) {
         let [from_s, to_s] = result.interval_s;
         let span_s = to_s - from_s;
@@ -156,7 +156,7 @@ impl<'a> Checker<'a> {
             let own = result.flows.iter().enumerate().filter(ends_here);
             let (bytes, mss) = own
                 .fold((0, 0), |(bytes, mss), (index, flow)| (bytes + flow.bytes, mss.max(self.setup.flows[index].mss)));
-            // Of the packet that was being sent when the interval began, and of the last one, any part may count.
+            // Any part of the packet being sent at the start of the interval, and of the last one, may count.
             let most = self.capacity_bytes(link, from_s, to_s) + 2.0 * f64::from(mss + 100);
             self.claim(bytes as f64 <= most, || {
                 format!(
@@ -167,7 +167,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Bytes that a link can carry so that they arrive in the interval: what left it at the longest delay before counts too.
+    /// Bytes that a link can carry so that they arrive in the interval. Packets that left it before, by up to the longest delay, count too.
     fn capacity_bytes(&self, index: usize, from_s: f64, to_s: f64) -> f64 {
         let setup = self.setup;
         let changed = setup.schedule.iter().filter_map(|change| match change.what {
@@ -199,7 +199,7 @@ impl<'a> Checker<'a> {
             }
             Service::Demand(demand) => demand.max.as_bits_per_sec() as f64 * span_s / 8.0,
         };
-        // A policer stands before the queue: all that has passed it since the first start may leave now.
+        // A policer precedes the queue: all packets that have passed it since the first start may leave now.
         let policed = link.policer.map_or(f64::INFINITY, |policer| {
             policer.rate.as_bytes_per_sec() as f64 * to.saturating_sub(first) as f64 / 1e9 + policer.burst as f64
         });
@@ -215,7 +215,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Reviews of demand links, which come also when nothing is sent.
+    /// Reviews of demand links, which take place even if nothing is sent.
     fn grants(&self) -> u64 {
         let reviews = |link: &bbrlab_sim::link::LinkConfig| match link.service {
             bbrlab_sim::link::Service::Demand(demand) => self.setup.duration.as_nanos() / demand.period.as_nanos(),

@@ -9,7 +9,7 @@ use bbrlab_sim::setup::{
     AccessSetup, AckEvery, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic,
 };
 
-/// Packets that the bottleneck carries at most in one scenario; the duration follows from it.
+/// Maximum number of packets that the bottleneck carries in one scenario; the duration follows from it.
 const PACKETS: f64 = 60_000.0;
 
 struct Dice(Rng);
@@ -27,7 +27,7 @@ impl Dice {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Log-uniform.
+    /// Draws a log-uniform number.
     fn log(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
@@ -245,7 +245,7 @@ impl Dice {
     }
 }
 
-/// The scenario of that number.
+/// Returns the scenario of this number.
 pub fn setup(seed: u64, case: u64) -> Setup {
     let mut dice = Dice(Rng::derive(seed, case));
     let rate = dice.log(1e4, 1e9);
@@ -277,7 +277,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
     setup
 }
 
-/// The scenario in few words, close to what `bbrlab run` takes.
+/// Summarises a scenario, close to the arguments of `bbrlab run`.
 pub fn describe(setup: &Setup) -> String {
     let link = &setup.links[setup.bottleneck];
     let rate = link.service.nominal_rate().as_bits_per_sec();
