@@ -1,5 +1,5 @@
-//! Drives an adapter, or core's controller with the same facts, over a plain stream of ACKs, for `callgrind` to count what the
-//! adapter adds to an ACK.
+//! Drives an adapter, or core's controller with the same input, with a plain stream of ACKs. `callgrind` then counts the
+//! instructions that the adapter adds per ACK.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::hint::black_box;
@@ -17,17 +17,17 @@ use s2n_quic_core::path::mtu;
 use s2n_quic_core::recovery::bandwidth::{Bandwidth, RateSample};
 use s2n_quic_core::time::{Clock as _, NoopClock};
 
-/// Packets in the ring of the toy transport: above any window that appears here.
+/// Packets in the ring of the toy transport, more than any window reached here.
 const RING: usize = 4096;
-/// Bytes of a packet, the least that QUIC allows; the adapters begin with it.
+/// Bytes of a packet, the minimum that QUIC allows; the adapters start with it.
 const SIZE: u32 = 1_200;
-/// The path: 100 Mbit/s and 40 ms.
+/// Rate of the path, 100 Mbit/s over 40 ms.
 const RATE: Rate = Rate::bits_per_sec(100_000_000);
 const RTT: Span = Span::millis(40);
-/// Every so many packets one is lost.
+/// Distance between two losses, packets.
 const LOSS_EVERY: u64 = 5_000;
 
-/// A stack's clock. What the toy itself spends on it, it spends on core alone as well.
+/// Clock of a stack. The toy's own use of it is spent for core alone as well.
 trait Clock: Copy {
     fn later(self, time: Time) -> Self;
     fn since(self, origin: Self) -> Time;
@@ -51,18 +51,18 @@ impl Clock for Instant {
     }
 }
 
-/// What is driven. A packet's number comes with what was kept of it.
+/// Controller under test. A packet's number comes with the data stored for it.
 trait Driven {
     type Kept: Copy + Default;
     fn send(&mut self, now: Time, number: u64) -> Self::Kept;
     fn ack(&mut self, now: Time, packets: &[(u64, Time, Self::Kept)], in_flight: u64);
     fn lose(&mut self, now: Time, number: u64, kept: Self::Kept);
     fn window(&self) -> u64;
-    /// When the next packet may go, by what paces here.
+    /// Departure time of the next packet, from the pacer in use.
     fn departure(&self) -> Time;
 }
 
-/// Core with the calls that the adapter for s2n-quic makes.
+/// Core, driven with the calls of the s2n-quic adapter.
 struct ByBytes {
     cc: Controller,
     pacer: Pacer,
@@ -101,7 +101,7 @@ impl Driven for ByBytes {
     }
 }
 
-/// Core with the calls that the adapter for noq makes; the toy paces, as noq does.
+/// Core, driven with the calls of the noq adapter; the toy paces, as noq does.
 struct ByPackets {
     cc: Controller,
     pacer: Pacer,
@@ -209,7 +209,7 @@ impl Driven for Noq {
 
     fn send(&mut self, now: Time, number: u64) {
         let at = self.origin.later(now);
-        // noq asks at each packet.
+        // noq reads it for each packet.
         let rate = self.adapter.metrics().pacing_rate.expect("only algorithms that are paced are driven");
         self.pacer.on_sent(now, SIZE.into(), Rate::bytes_per_sec(rate));
         self.adapter.on_packet_sent(at, SIZE as u16, number);
@@ -238,14 +238,14 @@ impl Driven for Noq {
     }
 }
 
-/// A paced sender over a link of constant rate, and a receiver that acknowledges every second packet.
+/// Drives a paced sender over a link of constant rate, with a receiver that acknowledges every second packet.
 fn drive<D: Driven>(mut driven: D, acks: u64) -> u64 {
     let mut ring = [(Time::ZERO, Time::ZERO, D::Kept::default()); RING];
     let (mut now, mut link_free) = (Time::ZERO, Time::ZERO);
     let (mut una, mut next, mut done) = (0_u64, 0_u64, 0_u64);
     while done < acks {
         let in_flight = next - una;
-        // The pacer first, unless the window is full or two packets' ACK is due before it.
+        // The pacer comes first, unless the window is full or the ACK of two packets is due earlier.
         let ack_at = if in_flight >= 2 { ring[(una + 1) as usize % RING].1 } else { Time::NEVER };
         let has_room = (in_flight + 1) * u64::from(SIZE) <= driven.window() && in_flight < RING as u64 - 2;
         let departure = driven.departure();

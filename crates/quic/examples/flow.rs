@@ -1,4 +1,4 @@
-//! One scenario from flags, as a line of figures: `cargo run --example flow -- quic:noq --flow bbr3 --loss 1%`.
+//! Runs one scenario from flags and prints a line of figures: `cargo run --example flow -- quic:noq --flow bbr3 --loss 1%`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::scenario::{On, Scenario};

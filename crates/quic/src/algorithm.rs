@@ -1,11 +1,11 @@
-//! An algorithm with its parameters, from one text: `bbr3,loss_thresh=1%`.
+//! Parser of an algorithm with its parameters: `bbr3,loss_thresh=1%`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, params::ParamError};
 
-/// Why a text names no algorithm: what it holds, and what would do.
+/// An invalid algorithm: the text found and the values accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlgorithmError(String);
 
@@ -24,7 +24,7 @@ impl fmt::Display for AlgorithmError {
 
 impl std::error::Error for AlgorithmError {}
 
-/// Reads `NAME[,PARAMETER=VALUE…]`.
+/// Parses `NAME[,PARAMETER=VALUE…]`.
 pub fn algorithm(text: &str) -> Result<AlgorithmConfig, AlgorithmError> {
     let mut parts = text.split(',').map(str::trim);
     let name = parts.next().unwrap_or_default();

@@ -11,18 +11,17 @@
 //! # }
 //! ```
 //!
-//! # What noq does not tell
+//! # What noq does not report
 //!
 //! - **Which packets were discarded** with their keys or as probes for a larger MTU. The bytes in flight at the end of
-//!   each ACK show it: until then they count as in flight.
-//! - **How many packets were marked**: one a call, so an algorithm that weighs the share of marks (`bbr2`, `bbr3-linux`)
-//!   sees too small a one.
-//! - **Whether the application was the limit when a packet left**: only at ACKs.
-//! - **Each packet that was lost by mistake**: it speaks only when all losses of a while were mistakes, and then the
-//!   reduction is taken back.
+//!   each ACK reveal it; until then these packets count as in flight.
+//! - **How many packets were marked**: one per call, so an algorithm that uses the share of marks (`bbr2`, `bbr3-linux`)
+//!   underestimates it.
+//! - **Whether a packet was application-limited** when it was sent: only reported at ACKs.
+//! - **Each spurious loss**: reported only if all losses of a period were spurious, in which case the reduction is undone.
 //!
-//! noq reports losses after the end of the ACK that shows them. The adapter holds the ACK open until the next call of another kind.
-//! noq also paces algorithms that do not ask for it, at 5/4 of the window a round trip.
+//! noq reports losses after the end of the ACK that reveals them. The adapter keeps the ACK open until the next call of another
+//! kind. noq also paces algorithms that do not request it, at 5/4 of the window per round trip.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::any::Any;
@@ -41,10 +40,10 @@ use crate::AlgorithmError;
 /// Linux's initial window.
 const INITIAL_WINDOW: u32 = 10;
 
-/// No packet is under way for longer. Ours: ten times the longest probe time-out of a path to a satellite.
+/// Time after which a packet can no longer be in transit. Ours: ten times the longest probe timeout of a satellite path.
 const FORGOTTEN: Span = Span::secs(60);
 
-/// Makes a controller for each connection: the argument of `congestion_controller_factory`.
+/// Creates a controller for each connection: the argument of `congestion_controller_factory`.
 #[derive(Debug)]
 pub struct Factory {
     config: AlgorithmConfig,
@@ -54,32 +53,32 @@ pub struct Factory {
 }
 
 impl Factory {
-    /// By name, with parameters: `bbr3,loss_thresh=1%`.
+    /// Creates a factory by name, with parameters: `bbr3,loss_thresh=1%`.
     pub fn new(text: &str) -> Result<Self, AlgorithmError> {
         crate::algorithm(text).map(Self::of)
     }
 
-    /// By configuration.
+    /// Creates a factory from a configuration.
     pub const fn of(config: AlgorithmConfig) -> Self {
         Self { config, seed: 1, initial_window: INITIAL_WINDOW, made: AtomicU64::new(0) }
     }
 
-    /// The seed of the algorithms' random numbers; each connection derives its own. They keep flows from probing in step and
-    /// need not be secret.
+    /// Sets the seed of the algorithms' random numbers, from which each connection derives its own. They prevent flows from
+    /// probing in lockstep and need not be secret.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Packets of the initial window, 10 unless said.
+    /// Sets the packets of the initial window; the default is 10.
     #[must_use]
     pub const fn with_initial_window(mut self, packets: u32) -> Self {
         self.initial_window = packets;
         self
     }
 
-    /// A controller of a connection that begins now.
+    /// Creates a controller for a connection that begins now.
     pub fn make(&self, now: Instant, mtu: u16) -> Adapter {
         let made = self.made.fetch_add(1, Ordering::Relaxed) + 1;
         let mut init = Init::new(Time::ZERO).with_mss(mtu.into()).with_seed(self.seed.wrapping_add(made));
@@ -104,32 +103,32 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// One path's controller. noq asks for windows and rates through shared references, and asking may end an ACK: hence the lock,
+/// Controller of one path. noq reads windows and rates through shared references, and reading may end an ACK: hence the lock,
 /// which only those calls take.
 pub struct Adapter(Mutex<Flow>);
 
-/// A packet under way. Numbers repeat from one packet-number space to the next, so the time of sending belongs to the key.
+/// A packet in transit. Numbers are reused across packet-number spaces, so the send time is part of the key.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     number: u64,
     sent: Instant,
     token: Token,
-    /// Acknowledged, lost or discarded already: it stays until those before it have gone.
+    /// True once acknowledged, lost or discarded. The packet is kept until earlier ones have been removed.
     is_done: bool,
 }
 
 struct Flow {
     cc: Controller,
     epoch: Instant,
-    /// The newest moment of all calls, on both clocks.
+    /// Latest time of any call, on both clocks.
     now: Time,
     newest: Instant,
     initial_window: u64,
-    /// In the order of sending.
+    /// Packets in order of transmission.
     sent: VecDeque<Packet>,
-    /// Packets of the ACK that is being read; kept for its memory.
+    /// Packets of the ACK being processed; kept to reuse its memory.
     acked: Vec<Packet>,
-    /// An ACK whose losses may still follow.
+    /// An ACK whose losses may still be reported.
     open: Option<OpenAck>,
 }
 
@@ -140,7 +139,7 @@ impl fmt::Debug for Adapter {
 }
 
 impl Clone for Adapter {
-    /// For another path, to which packets of this one are not told.
+    /// Creates a controller for another path, to which packets of this one are not reported.
     fn clone(&self) -> Self {
         let mut flow = self.lock();
         flow.end_ack();
@@ -158,7 +157,7 @@ impl Clone for Adapter {
 }
 
 impl Flow {
-    /// That moment, or the newest so far. An ACK's calls tell the same one: it is counted out once.
+    /// Converts a time, or returns the latest so far if that is later. The calls of an ACK share one time, which is converted once.
     #[inline]
     fn at(&mut self, moment: Instant) -> Time {
         if moment > self.newest {
@@ -200,7 +199,7 @@ impl Flow {
         if in_flight == 0 {
             self.sent.clear();
         }
-        // What noq has discarded and we have not found would keep all that was sent after it.
+        // Packets discarded by noq but not identified here would otherwise block the removal of all later ones.
         while self
             .sent
             .front()
@@ -217,14 +216,14 @@ impl Flow {
         let before = self.now;
         let now = self.at(now);
         if now > before {
-            self.end_ack(); // a timer found it
+            self.end_ack(); // found by a timer
         }
         if let Some(packet) = self.take_oldest(number) {
             self.cc.on_lost(now, &Loss::packet(&packet.token, packet.number));
         }
     }
 
-    /// The losses of an ACK have been told.
+    /// Ends an ACK once its losses have been reported.
     #[inline]
     fn end_ack(&mut self) {
         if let Some(open) = self.open.take() {
@@ -232,11 +231,11 @@ impl Flow {
         }
     }
 
-    /// The packet with this number that was sent then.
+    /// Takes the packet with this number and send time.
     #[inline]
     fn take(&mut self, sent: Instant, number: u64) -> Option<Packet> {
         let is_it = |packet: &Packet| packet.number == number && packet.sent == sent && !packet.is_done;
-        // Mostly it is the oldest.
+        // Usually it is the oldest.
         if self.sent.front().is_some_and(is_it) {
             let taken = self.sent.pop_front();
             self.forget();
@@ -249,7 +248,7 @@ impl Flow {
         Some(*packet)
     }
 
-    /// The oldest packet with this number: a loss does not say when it was sent.
+    /// Takes the oldest packet with this number, since a loss is reported without its send time.
     fn take_oldest(&mut self, number: u64) -> Option<Packet> {
         let packet = self.sent.iter_mut().find(|packet| packet.number == number && !packet.is_done)?;
         packet.is_done = true;
@@ -265,7 +264,7 @@ impl Flow {
         }
     }
 
-    /// noq says that less is in flight: packets were discarded. They are probes for a larger MTU, or the oldest.
+    /// Discards packets after noq reported fewer bytes in flight. They are probes for a larger MTU, or the oldest.
     #[cold]
     fn discard(&mut self, mut bytes: u64) {
         let mss = self.cc.mss();
@@ -281,7 +280,7 @@ impl Flow {
                 }
             }
         }
-        self.cc.on_discarded_bytes(bytes); // they fit no packet: an earlier guess was wrong
+        self.cc.on_discarded_bytes(bytes); // they match no packet: an earlier guess was wrong
         self.forget();
     }
 }
@@ -296,12 +295,13 @@ impl Adapter {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A packet was acknowledged; [`congestion::Controller::on_ack`] without what it does not need, for callers other than noq.
+    /// Records the acknowledgement of a packet: [`congestion::Controller::on_ack`] without its unused arguments, for callers
+    /// other than noq.
     pub fn on_packet_acked(&mut self, now: Instant, sent: Instant, number: u64) {
         self.flow().on_ack(now, sent, number);
     }
 
-    /// Looks at the controller, with every ACK ended.
+    /// Inspects the controller after ending any open ACK.
     pub fn with<R>(&self, look: impl FnOnce(&Controller) -> R) -> R {
         let mut flow = self.lock();
         flow.end_ack();
@@ -366,7 +366,7 @@ impl congestion::Controller for Adapter {
     fn on_ack_frequency_update(&mut self, ack_eliciting_threshold: u64, requested_max_ack_delay: Duration) {
         let flow = self.flow();
         flow.end_ack();
-        // The threshold is how many packets may come without an ACK.
+        // The threshold is the number of packets that may arrive without an ACK.
         let packets = u32::try_from(ack_eliciting_threshold.saturating_add(1)).unwrap_or(u32::MAX);
         let delay = u64::try_from(requested_max_ack_delay.as_nanos()).unwrap_or(u64::MAX);
         flow.cc.on_ack_frequency(packets, Span::nanos(delay));

@@ -1,14 +1,14 @@
-//! Random days of a transport, for the tests of both adapters: what is sent, acknowledged, lost and discarded.
+//! Random event sequences for the tests of both adapters: packets sent, acknowledged, lost and discarded.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;
 
-/// Events of each algorithm. `BBRLAB_EVENTS` makes it more.
+/// Number of events per algorithm. `BBRLAB_EVENTS` overrides it.
 pub fn events() -> u64 {
     std::env::var("BBRLAB_EVENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000)
 }
 
-/// A packet that awaits its fate.
+/// A packet in transit.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<T> {
     pub number: u64,
@@ -17,27 +17,27 @@ pub struct Packet<T> {
     pub kept: T,
 }
 
-/// What happens next.
+/// Next event of a sequence.
 #[derive(Debug)]
 pub enum Event<T> {
-    /// A packet leaves; of no bytes, it is an ACK alone.
+    /// A packet is sent; with 0 bytes it is an ACK alone.
     Send(u32),
-    /// These are acknowledged, these were lost before them, and so many marks were counted.
+    /// Packets acknowledged, packets lost before them, and the number of marks.
     Ack {
         acked: Vec<Packet<T>>,
         lost: Vec<Packet<T>>,
         marks: u64,
     },
-    /// A timer finds these lost, and perhaps that the path has failed.
+    /// Packets declared lost by a timer, and whether the path has failed.
     Lost(Vec<Packet<T>>, bool),
-    /// The keys of the oldest are dropped.
+    /// The keys of the oldest packets are dropped.
     Discarded(Vec<Packet<T>>),
     Mtu(u16),
     /// The application had nothing to send.
     Idle,
 }
 
-/// A transport of which only the outside is real.
+/// A random transport, real only in its calls.
 pub struct Day<T> {
     rng: Rng,
     pub now_us: u64,
@@ -55,7 +55,7 @@ impl<T: Copy> Day<T> {
         self.under_way.iter().map(|packet| u64::from(packet.bytes)).sum()
     }
 
-    /// The next event; a window of so many bytes bounds what is sent.
+    /// Draws the next event; the window in bytes limits transmission.
     pub fn next(&mut self, window: u64) -> Event<T> {
         self.now_us += [0, 1, 20, 400, 9_000, 3_000_000][self.rng.below(40).saturating_sub(34) as usize];
         let has_room = self.in_flight() + u64::from(self.mtu) <= window && self.under_way.len() < 500;
@@ -90,13 +90,13 @@ impl<T: Copy> Day<T> {
         self.mtu
     }
 
-    /// Some of the oldest.
+    /// Removes some of the oldest packets.
     fn cut(&mut self, most: u64) -> Vec<Packet<T>> {
         let count = (self.rng.below(most + 1) as usize).min(self.under_way.len());
         self.under_way.drain(..count).collect()
     }
 
-    /// One from anywhere.
+    /// Removes one packet at any position.
     fn pick(&mut self) -> Vec<Packet<T>> {
         if self.under_way.is_empty() {
             return Vec::new();

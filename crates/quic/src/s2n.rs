@@ -11,22 +11,22 @@
 //! # }
 //! ```
 //!
-//! [`Named`] takes the stack's own by name, too: `s2n:bbr`, `s2n:cubic`.
+//! [`Named`] also accepts the stack's own by name: `s2n:bbr`, `s2n:cubic`.
 //!
-//! With the feature `events` the states of BBR and the pacing rates are among s2n-quic's events, as those of its own BBR are:
-//! `BbrStateChanged` and `PacingRateUpdated`, at the ACK or loss that changes them.
+//! With the feature `events` the states of BBR and the pacing rates are published as s2n-quic events, like those of its own
+//! BBR: `BbrStateChanged` and `PacingRateUpdated`, at the ACK or loss that changes them.
 //!
-//! # What s2n-quic does not tell
+//! # What s2n-quic does not report
 //!
-//! - **Each packet of an ACK**: only the bytes of all and the newest packet. Algorithms that count packets
-//!   (all but `bbr3`) get bytes over the packet size, the remainder carried.
-//! - **Losses that were a mistake.** What was taken for lost and arrives late never counts as delivered, and no reduction is
-//!   taken back: where packets overtake each other by more than QUIC's packet threshold, `bbr3` loses about 4 % of its goodput.
-//! - **What of a packet-number space is discarded**: bytes only, so the number of packets is estimated.
-//! - **Probe time-outs.** No algorithm here reacts to one.
+//! - **Each packet of an ACK**: only the total bytes and the newest packet. For algorithms that count packets
+//!   (all but `bbr3`), the count is the bytes divided by the packet size, with the remainder carried over.
+//! - **Spurious losses.** A packet declared lost that arrives late never counts as delivered, and no reduction is
+//!   undone: where packets are reordered by more than QUIC's packet threshold, `bbr3` loses about 4 % of its goodput.
+//! - **Packets discarded with a packet-number space**: bytes only, so the number of packets is estimated.
+//! - **Probe timeouts.** No algorithm here reacts to one.
 //!
-//! s2n-quic lets a packet go up to 1 ms before its departure time: at 20 Mbit/s packets leave in pairs.
-//! It marks all packets as ECN-capable, also those of algorithms that do not answer marks.
+//! s2n-quic sends a packet up to 1 ms before its departure time: at 20 Mbit/s packets leave in pairs.
+//! It marks all packets as ECN-capable, even those of algorithms that do not support ECN.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "events")]
@@ -48,7 +48,7 @@ pub use named::{Named, NamedController, NamedInfo};
 /// Linux's initial window.
 const INITIAL_WINDOW: u32 = 10;
 
-/// Makes a controller for each path of an endpoint's connections: the argument of `with_congestion_controller`.
+/// Creates a controller for each path of an endpoint's connections: the argument of `with_congestion_controller`.
 #[derive(Clone, Debug)]
 pub struct Factory {
     config: AlgorithmConfig,
@@ -59,32 +59,32 @@ pub struct Factory {
 }
 
 impl Factory {
-    /// By name, with parameters: `bbr3,loss_thresh=1%`.
+    /// Creates a factory by name, with parameters: `bbr3,loss_thresh=1%`.
     pub fn new(text: &str) -> Result<Self, AlgorithmError> {
         crate::algorithm(text).map(Self::of)
     }
 
-    /// By configuration.
+    /// Creates a factory from a configuration.
     pub const fn of(config: AlgorithmConfig) -> Self {
         Self { config, seed: 1, initial_window: INITIAL_WINDOW, paces_all: false, made: 0 }
     }
 
-    /// The seed of the algorithms' random numbers; each connection derives its own. They keep flows from probing in step and
-    /// need not be secret.
+    /// Sets the seed of the algorithms' random numbers, from which each connection derives its own. They prevent flows from
+    /// probing in lockstep and need not be secret.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Packets of the initial window, 10 unless said.
+    /// Sets the packets of the initial window; the default is 10.
     #[must_use]
     pub const fn with_initial_window(mut self, packets: u32) -> Self {
         self.initial_window = packets;
         self
     }
 
-    /// Paces also algorithms that do not ask for it, `cubic` and `reno`.
+    /// Also paces algorithms that do not request it, `cubic` and `reno`.
     #[must_use]
     pub const fn with_pacing(mut self) -> Self {
         self.paces_all = true;
@@ -105,14 +105,14 @@ impl Endpoint for Factory {
     }
 }
 
-/// What s2n-quic keeps with each packet for us.
+/// Data that s2n-quic stores with each packet for the adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketInfo {
     token: Token,
     number: u64,
 }
 
-/// One path's controller. It begins with the first packet, for nothing earlier tells the time.
+/// Controller of one path. It starts with the first packet, because no earlier call carries the time.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     factory: Factory,
@@ -125,10 +125,10 @@ struct Flow {
     cc: Controller,
     pacer: Pacer,
     epoch: Timestamp,
-    /// When the next packet may leave, of algorithms that are paced. s2n-quic asks more often than it sends.
+    /// Departure time of the next packet, for paced algorithms; cached because s2n-quic reads it more often than it sends.
     departure: Option<Timestamp>,
     is_paced: bool,
-    /// The newest packet that carried more than an ACK, and the number of it.
+    /// Newest packet that carried more than an ACK, with its number.
     newest: PacketInfo,
     #[cfg(feature = "events")]
     published: events::Published,
@@ -141,7 +141,7 @@ impl fmt::Debug for Flow {
 }
 
 impl Adapter {
-    /// The controller, once a packet has been sent.
+    /// Returns the controller once a packet has been sent.
     pub fn controller(&self) -> Option<&Controller> {
         self.flow.as_ref().map(|flow| &flow.cc)
     }
@@ -172,7 +172,7 @@ impl Flow {
         Time::nanos(since.as_secs().saturating_mul(1_000_000_000).saturating_add(since.subsec_nanos().into()))
     }
 
-    /// Says what has changed in the controller.
+    /// Publishes changes of the controller.
     #[cfg(feature = "events")]
     fn publish(&mut self, publisher: &mut impl Publisher) {
         self.published.update(&self.cc, publisher);
@@ -221,7 +221,7 @@ impl CongestionController for Adapter {
         let Some(flow) = &mut self.flow else { unreachable!("it was made above") };
         let bytes = u32::try_from(sent_bytes).unwrap_or(u32::MAX);
         if bytes == 0 {
-            // An ACK alone. Where it is the newest packet of an ACK of ours, the newest one that counts stands for it.
+            // An ACK alone. If it is the newest packet acknowledged by an ACK, the newest counted packet replaces it.
             return flow.newest;
         }
         let now = flow.at(time_sent);
@@ -231,14 +231,14 @@ impl CongestionController for Adapter {
         }
         let token = flow.cc.on_sent(now, &Sent::packet(bytes));
         if app_limited == Some(true) {
-            flow.cc.on_app_limited(None); // with this packet the application had nothing left
+            flow.cc.on_app_limited(None); // after this packet the application had no more data
         }
         flow.newest = PacketInfo { token, number: flow.newest.number + 1 };
         flow.newest
     }
 
     fn on_rtt_update<P: Publisher>(&mut self, _sent: Timestamp, _now: Timestamp, _rtt: &RttEstimator, _: &mut P) {
-        // The newest packet's token tells the RTT.
+        // The RTT follows from the newest packet's token.
     }
 
     fn on_ack<P: Publisher>(

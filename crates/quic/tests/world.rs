@@ -1,4 +1,4 @@
-//! Scenarios between the endpoints of both stacks: what repeats, what every kind of flow does, what stands beside the simulator.
+//! Scenarios between the endpoints of both stacks: reproducibility, every kind of flow, and comparison with the simulator.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, Rate, Span, State};
@@ -53,7 +53,7 @@ fn a_run_repeats_byte_for_byte() {
         let first = bytes(1);
         assert!(first == bytes(1), "{}: the same seed gave another run", stack.name());
         assert!(first != bytes(2), "{}: the seed changes nothing", stack.name());
-        // A neighbour on another thread changes nothing either.
+        // A second run on another thread must not change anything.
         let beside = std::thread::scope(|scope| {
             let other = scope.spawn(|| bytes(2));
             let own = scope.spawn(|| bytes(1)).join().unwrap();
@@ -70,7 +70,7 @@ fn every_algorithm_runs_in_both_stacks() {
         for info in ALGORITHMS {
             let output = run(stack, &format!("--rate 10mbit --rtt 30ms --duration 5s --flow {}", info.name));
             let goodput = mbps(&output.result.flows[0]);
-            // The yardstick's window is 10 packets; davis is slow to begin.
+            // The reference's window is 10 packets; davis starts slowly.
             let least = match info.name {
                 "fixed" => 2.4,
                 "davis" => 3.0,
@@ -146,13 +146,13 @@ fn figures_begin_after_the_warm_up_and_marks_are_answered() {
     }
 }
 
-/// Figures and series of a run, but for what names the world and counts its events.
+/// Serialises figures and series of a run, without the backend's name and event count.
 fn bytes(mut output: Output) -> String {
     (output.result.on, output.result.events) = (String::new(), 0);
     format!("{}\n{}", serde_json::to_string(&output.result).unwrap(), serde_json::to_string(&output.trace).unwrap())
 }
 
-/// Goal: flows of the TCP model alone in a stack's world are those of the simulator, to the last byte of figures and series.
+/// Goal: flows of the TCP model alone on a stack's backend equal the simulator's, byte for byte in figures and series.
 #[test]
 fn flows_of_tcp_alone_are_those_of_the_simulator() {
     for stack in Stack::ALL {
@@ -178,7 +178,7 @@ fn flows_of_tcp_alone_are_those_of_the_simulator() {
     }
 }
 
-/// Goal: a flow of a stack and one of the TCP model fill one link together, and neither starves.
+/// Goal: a flow of a stack and one of the TCP model together fill one link, and neither starves.
 #[test]
 fn flows_of_a_stack_and_of_tcp_share_one_bottleneck() {
     for stack in Stack::ALL {
@@ -195,7 +195,7 @@ fn flows_of_a_stack_and_of_tcp_share_one_bottleneck() {
         );
         let drops = |flow: &FlowResult| flow.drop_ratio.unwrap_or_default();
         assert!(drops(quic) + drops(tcp) > 0.0 && output.bottleneck.drops > 0, "{}: drops", stack.name());
-        // The simulator, both of TCP, shares alike.
+        // In the simulator, with both flows over TCP, the shares are similar.
         let beside = engine::run(&setup(stack, flags)).result;
         let ratio = mbps(tcp) / mbps(&beside.flows[1]);
         assert!((0.75..1.33).contains(&ratio), "{}: CUBIC x{ratio} beside the simulator", stack.name());
@@ -210,7 +210,7 @@ fn a_script_does_not_follow_a_flow_of_tcp() {
     assert_eq!(refused.unwrap_err(), "tcp:bbr3#0: a script follows a flow of the stack");
 }
 
-/// noq-proto loses pieces of a stream that is read in any order, where several of them come in one large datagram.
+/// noq-proto loses pieces of a stream read in any order if several of them arrive in one large datagram.
 #[test]
 fn no_stream_stands_still_where_a_repair_brings_many_pieces() {
     for seed in [1, 2, 4, 5] {
@@ -230,10 +230,10 @@ fn a_loss_on_a_fast_path_ends_no_connection() {
     assert!(flow.retransmit_ratio > 0.0 && mbps(flow) > 300.0, "{} Mbit/s", mbps(flow));
 }
 
-/// A flow of `cc` on 20 Mbit/s and 20 ms, by a script.
+/// Runs a flow of `cc` on 20 Mbit/s and 20 ms with a script.
 fn scripted(stack: Stack, cc: &str, cues: Vec<Cue>) -> Output {
     let mut setup = setup(stack, &format!("--rate 20mbit --rtt 20ms --buffer 8bdp --duration 12s --flow {cc}"));
-    setup.sample = None; // a row for each ACK instead
+    setup.sample = None; // one row per ACK instead
     let script = Script { cues, record: true };
     world::run_scripted(stack, &setup, &script).unwrap_or_else(|error| panic!("{cc}: {error}"))
 }
@@ -269,7 +269,7 @@ fn a_script_acts_when_the_flow_is_where_it_says() {
         let place = |ms: u64| t_ns.partition_point(|t| *t < up + ms * 1_000_000);
         let name = stack.name();
         assert!(flow.lost[place(0)] == 0 && *flow.lost.last().unwrap() > 0, "{name}: losses");
-        // Half a round trip after the application fell silent, all that it had handed over has left.
+        // Half a round trip after the application stops writing, all its data has left.
         let (then, end) = (flow.sent_bytes[place(75)], *flow.sent_bytes.last().unwrap());
         assert!(end - then < 10 * 1500, "{name}: {} bytes left late", end - then);
         assert!(*t_ns.last().unwrap() <= up + 400_000_000, "{name}: the end");
@@ -298,7 +298,7 @@ fn what_each_controller_shows_of_its_model_is_that_of_the_path() {
         let drain = trace.t_ns.partition_point(|t| *t < entered(&output, State::Drain));
         let row = &flow.inside[drain];
         assert_eq!(trace.t_ns[drain], entered(&output, State::Drain), "{cc}: a state begins with a row");
-        // s2n-quic's own counts ten packets of an ACK too many (docs/peers.md).
+        // Samples of s2n-quic's own controller can include ten packets too many (docs/peers.md).
         let most = if cc == "s2n:bbr" { 1.6 } else { 1.1 };
         assert!((18.0..20.0 * most).contains(&(row.max_bw / 1e6)), "{cc}: {row:?}");
         assert!((30.0..35.0 * most).contains(&row.bdp) && row.inflight_target >= row.bdp, "{cc}: {row:?}");

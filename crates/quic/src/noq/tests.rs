@@ -1,4 +1,4 @@
-//! The adapter under random days, and at what noq leaves out.
+//! Tests of the adapter with random events, and with the facts that noq does not report.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::ALGORITHMS;
@@ -24,7 +24,7 @@ fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
         let mut day: Day<()> = Day::new(index as u64);
         for _ in 0..events() {
             let event = day.next(adapter.window());
-            // noq says what is in flight at the end of an ACK; losses come after it, and discards never.
+            // noq reports the bytes in flight at the end of an ACK. Losses come after it, and discards are never reported.
             let is_told = match &event {
                 Event::Ack { lost, .. } => lost.is_empty(),
                 Event::Discarded(_) => true,
@@ -41,7 +41,7 @@ fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
                     for packet in &acked {
                         adapter.on_packet_acked(now, at(origin, packet.sent_us), packet.number);
                     }
-                    // Here noq still counts what the same ACK will show to be lost.
+                    // noq still counts the packets that the same ACK will reveal as lost.
                     let late: u64 = lost.iter().map(|packet| u64::from(packet.bytes)).sum();
                     adapter.on_end_acks(now, day.in_flight() + late, false, None);
                     if marks > 0 {

@@ -1,4 +1,4 @@
-//! What our controllers publish as events of s2n-quic.
+//! Publication of our controllers' state as s2n-quic events.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::time::Duration;
@@ -9,14 +9,14 @@ use s2n_quic::provider::congestion_controller::Publisher;
 use s2n_quic_core::event::builder::BbrState;
 use s2n_quic_core::recovery::bandwidth::Bandwidth;
 
-/// What was published last.
+/// Values published last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Published {
     state: Option<State>,
     pacing_bytes_per_s: Option<u64>,
 }
 
-/// The state's name there; a state that BBR does not have has none.
+/// Converts a state to s2n-quic's; a state that BBR does not have gives `None`.
 const fn known(state: State) -> Option<BbrState> {
     Some(match state {
         State::Startup => BbrState::Startup,
@@ -31,7 +31,7 @@ const fn known(state: State) -> Option<BbrState> {
 }
 
 impl Published {
-    /// Publishes what differs from the last time.
+    /// Publishes the values that have changed.
     pub fn update(&mut self, cc: &Controller, publisher: &mut impl Publisher) {
         let state = cc.state();
         if self.state != Some(state) {

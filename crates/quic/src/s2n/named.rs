@@ -1,4 +1,4 @@
-//! A controller by name, ours or the stack's own. One type for all of them, so that an endpoint is compiled once.
+//! Controllers by name, ours or the stack's own. One type for all of them, so that an endpoint is compiled once.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use s2n_quic::provider::congestion_controller::{
@@ -11,11 +11,10 @@ use crate::AlgorithmError;
 type Bbr = <stack::Bbr as Endpoint>::CongestionController;
 type Cubic = <stack::Cubic as Endpoint>::CongestionController;
 
-/// Makes controllers of the algorithm that a text names: the argument of `with_congestion_controller` where a program's user
-/// chooses.
+/// Creates controllers of an algorithm given by name: the argument of `with_congestion_controller` in programs whose users choose it.
 #[derive(Debug)]
 pub enum Named {
-    /// Core's.
+    /// An algorithm of core.
     Ours(Factory),
     /// The stack's BBR, `s2n:bbr`.
     Bbr(stack::Bbr),
@@ -24,7 +23,7 @@ pub enum Named {
 }
 
 impl Named {
-    /// Reads `bbr3,loss_thresh=1%`, `s2n:bbr` or `s2n:cubic`.
+    /// Parses `bbr3,loss_thresh=1%`, `s2n:bbr` or `s2n:cubic`.
     pub fn new(text: &str) -> Result<Self, AlgorithmError> {
         match text.strip_prefix("s2n:") {
             None => Factory::new(text).map(Self::Ours),
@@ -47,10 +46,10 @@ impl Endpoint for Named {
     }
 }
 
-/// One path's controller.
+/// Controller of one path.
 #[derive(Clone, Debug)]
 pub enum NamedController {
-    /// Core's.
+    /// A controller of core.
     Ours(Box<Adapter>),
     /// The stack's BBR.
     Bbr(Box<Bbr>),
@@ -58,14 +57,14 @@ pub enum NamedController {
     Cubic(Box<Cubic>),
 }
 
-/// What one of them keeps with a packet.
+/// Per-packet data of a controller.
 #[derive(Clone, Copy, Debug)]
 pub enum NamedInfo {
-    /// Core's.
+    /// Data of a controller of core.
     Ours(PacketInfo),
-    /// The stack's BBR.
+    /// Data of the stack's BBR.
     Bbr(<Bbr as CongestionController>::PacketInfo),
-    /// The stack's CUBIC.
+    /// Data of the stack's CUBIC.
     Cubic(<Cubic as CongestionController>::PacketInfo),
 }
 
@@ -85,7 +84,7 @@ macro_rules! with_info {
             (NamedController::Ours($inner), NamedInfo::Ours($kept)) => $call,
             (NamedController::Bbr($inner), NamedInfo::Bbr($kept)) => $call,
             (NamedController::Cubic($inner), NamedInfo::Cubic($kept)) => $call,
-            _ => {} // a packet of another controller: there is one a path
+            _ => {} // a packet of another controller: there is one per path
         }
     };
 }

@@ -1,4 +1,4 @@
-//! The adapter under random days, and at what s2n-quic leaves out.
+//! Tests of the adapter with random events, and with the facts that s2n-quic does not report.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, Rng};
@@ -35,7 +35,7 @@ fn at(us: u64) -> Timestamp {
     NoopClock.get_time() + Duration::from_micros(us)
 }
 
-/// An adapter with the arguments that it ignores.
+/// An adapter, called with the arguments that it ignores.
 struct Host {
     adapter: Adapter,
     rtt: RttEstimator,

@@ -1,4 +1,4 @@
-//! What a stack's own controller prints of itself, read back: the only way to see the model inside.
+//! Parser of the `Debug` output of stacks' own controllers, the only access to their models.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::{self, Debug, Write};
@@ -7,16 +7,16 @@ use std::time::Instant;
 use bbrlab_core::State;
 use bbrlab_sim::record::trace::Inside;
 
-/// Where noq's `Bbr3` begins to print its packets, of which there are many.
+/// Start of the packet list in the output of noq's `Bbr3`, which is long.
 pub const NOQ_PACKETS: &str = " packets: [";
-/// The window's floor in both stacks' BBRs. Source: theirs, `MIN_PIPE_CWND_PACKETS` and `min_pipe_cwnd`.
+/// Minimum window in both stacks' BBRs. Source: theirs, `MIN_PIPE_CWND_PACKETS` and `min_pipe_cwnd`.
 const FLOOR: f64 = 4.0;
-/// What PROBE_UP adds to BBRInflight. Source: theirs, `quantization_budget`.
+/// Addition to BBRInflight in PROBE_UP. Source: theirs, `quantization_budget`.
 const UP_EXTRA: f64 = 2.0;
-/// The share of the long-term bound that is left free. Source: theirs, `HEADROOM`.
+/// Share of the long-term bound that is left free. Source: theirs, `HEADROOM`.
 const HEADROOM: f64 = 0.15;
 
-/// Takes text until it holds `end`, then stops the formatting.
+/// Collects text until it contains `end`, then stops the formatting.
 struct Head<'e> {
     text: String,
     end: &'e str,
@@ -31,15 +31,15 @@ impl Write for Head<'_> {
     }
 }
 
-/// What a value prints of itself up to `end`.
+/// Returns a value's `Debug` output up to `end`.
 pub fn head(value: &dyn Debug, end: &str) -> String {
     let mut head = Head { text: String::new(), end };
-    // An error is the end that was asked for.
+    // The error only ends the formatting.
     let _ = write!(head, "{value:?}");
     head.text
 }
 
-/// The text behind `name: `, up to the next comma or bracket.
+/// Returns the text after `name: `, up to the next comma or bracket.
 pub fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let key = format!(" {name}: ");
     let at = text.find(&key)? + key.len();
@@ -47,7 +47,7 @@ pub fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     Some(&rest[..rest.find([',', '}', '{']).unwrap_or(rest.len())])
 }
 
-/// A state of noq's `Bbr3`, as it prints it.
+/// Parses the state of noq's `Bbr3`.
 pub fn noq_state(text: &str) -> Option<State> {
     Some(match field(text, "state")? {
         "Startup" => State::Startup,
@@ -61,18 +61,18 @@ pub fn noq_state(text: &str) -> Option<State> {
     })
 }
 
-/// The text behind `key`.
+/// Returns the text after `key`.
 fn after<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     Some(&text[text.find(key)? + key.len()..])
 }
 
-/// The number that a text begins with.
+/// Parses the number at the start of a text.
 fn number(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '-')).unwrap_or(text.len());
     text[..end].parse().ok()
 }
 
-/// The seconds of a `Duration`.
+/// Parses a `Duration` as seconds.
 fn seconds(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
     let (value, unit): (f64, _) = (text[..end].parse().ok()?, &text[end..]);
@@ -80,7 +80,7 @@ fn seconds(text: &str) -> Option<f64> {
     scale.into_iter().find(|(name, _)| unit.starts_with(name)).map(|(_, scale)| value * scale)
 }
 
-/// The seconds of an `Instant`, from an origin of its own.
+/// Parses an `Instant` as seconds from an origin of its own.
 fn instant(text: &str) -> Option<f64> {
     Some(number(after(text, "tv_sec: ")?)? + number(after(text, "tv_nsec: ")?)? * 1e-9)
 }
@@ -89,12 +89,12 @@ fn flag(is_set: bool) -> f64 {
     f64::from(u8::from(is_set))
 }
 
-/// Bytes as packets; the largest number stands for no bound.
+/// Converts bytes to packets; the largest number means no bound.
 fn bound(bytes: f64, mss: f64) -> f64 {
     if bytes >= u64::MAX as f64 { f64::INFINITY } else { bytes / mss }
 }
 
-/// BBRInflight(1.0) and the long-term bound less its headroom, which neither stack keeps, as their functions compute them.
+/// Computes BBRInflight(1.0) and the long-term bound minus its headroom as the stacks' functions do, since neither stack stores them.
 fn targets(inside: Inside, is_up: bool) -> Inside {
     let need = inside.bdp.max(3.0 * inside.send_quantum).max(FLOOR);
     let extra = if is_up { UP_EXTRA } else { 0.0 };
@@ -102,7 +102,7 @@ fn targets(inside: Inside, is_up: bool) -> Inside {
     Inside { inflight_target: need + extra, inflight_headroom: headroom, ..inside }
 }
 
-/// The model of noq's `Bbr3`; what stands behind its packets is there if `text` goes so far.
+/// Parses the model of noq's `Bbr3`. Fields after its packets are read if `text` includes them.
 pub fn noq_inside(text: &str, origin: Instant) -> Inside {
     let get = |name: &str| field(text, name).and_then(number).unwrap_or(f64::NAN);
     let is = |name: &str| field(text, name).map_or(f64::NAN, |value| flag(value == "true"));
@@ -134,7 +134,7 @@ pub fn noq_inside(text: &str, origin: Instant) -> Inside {
     targets(inside, text.contains(" state: ProbeBw(Up)"))
 }
 
-/// The model of s2n-quic's `BbrCongestionController`. It has no mark for a pipe that is full now, and its gains are not among it.
+/// Parses the model of s2n-quic's `BbrCongestionController`. It has no flag for a pipe that is full now, and does not include its gains.
 pub fn s2n_inside(text: &str) -> Inside {
     let part = |key: &str| after(text, key).unwrap_or("");
     let get = |text: &str, key: &str| after(text, key).and_then(number).unwrap_or(f64::NAN);
@@ -167,7 +167,7 @@ pub fn s2n_inside(text: &str) -> Inside {
     targets(inside, phase.starts_with("State { cycle_phase: Up"))
 }
 
-/// The seconds of an s2n-quic `Timestamp`, `0:01:02.345678`.
+/// Parses an s2n-quic `Timestamp`, `0:01:02.345678`, as seconds.
 fn timestamp(text: &str) -> Option<f64> {
     let text = &text[..text.find(')')?];
     text.split(':').try_fold(0.0, |sum, part| Some(sum * 60.0 + part.parse::<f64>().ok()?))

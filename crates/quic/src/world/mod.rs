@@ -1,16 +1,16 @@
-//! A scenario between the real endpoints of a QUIC stack: handshake, encryption, loss recovery and flow control are the
-//! stack's, the path is `bbrlab_sim`'s, and time is virtual. The same setup gives the same figures.
+//! Scenarios between real endpoints of a QUIC stack, in virtual time. Handshake, encryption, loss recovery and flow control are
+//! the stack's; the path is `bbrlab_sim`'s. The same setup produces the same figures.
 //!
-//! Each flow is a connection that uploads on one stream. What a result says of it differs from TCP's in this:
+//! Each flow is a connection that uploads on one stream. Its results differ from TCP's as follows:
 //!
-//! - `goodput_bps` is of bytes that the receiving application was given, in their order.
-//! - `retransmit_ratio` is packets declared lost over packets sent, and `spurious_retransmits` is how many more were declared
-//!   lost than the path lost. QUIC repeats data, never packets.
-//! - `rto` counts persistent congestion (RFC 9002 §7.6), which takes the place of a time-out.
+//! - `goodput_bps` counts bytes delivered in order to the receiving application.
+//! - `retransmit_ratio` is packets declared lost over packets sent, and `spurious_retransmits` is the number declared lost beyond
+//!   those that the path lost. QUIC retransmits data, never packets.
+//! - `rto` counts persistent congestion (RFC 9002 §7.6), which replaces a timeout.
 //! - `model` and the trace count whole QUIC packets, not payload.
 //!
-//! A flow of [`FlowSetup::is_tcp`] is a connection of the lab's TCP model on the same path, with the simulator's own code for both
-//! ends and for its figures.
+//! A flow with [`FlowSetup::is_tcp`] is a connection of the simulator's TCP model on the same path, with the simulator's own
+//! code for both ends and for its figures.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod debug;
@@ -29,30 +29,30 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::script::Script;
 use bbrlab_sim::setup::{ChangeKind, FlowSetup, Rwnd, Setup, Stack};
 
-/// What goes wrong, in one line.
+/// A one-line error message.
 pub type Failure = String;
 
-/// What IPv4 and UDP put around a datagram, and Ethernet around that.
+/// Headers of IPv4 and UDP around a datagram, and of Ethernet around these.
 const IP_UDP: u32 = 28;
 const ETHERNET: u32 = 14;
-/// IPv4 and TCP with timestamps, around the payload that a scenario's `mss` is.
+/// Headers of IPv4 and TCP with timestamps, around the payload given by a scenario's `mss`.
 const IP_TCP: u32 = 52;
-/// Bytes that an application hands over at once. Ours.
+/// Bytes that an application writes at once. Ours.
 const CHUNK: usize = 64 << 10;
-/// The smallest and largest send buffer. Ours: the larger holds 1 Gbit/s over 1 s, twice.
+/// Smallest and largest send buffer. Ours: the larger holds 1 Gbit/s over 1 s, twice.
 const SEND_BUFFER: (u64, u64) = (256 << 10, 256 << 20);
 
-/// Runs a setup in a stack's endpoints. `progress` hears the run's time now and then.
+/// Runs a setup in a stack's endpoints. `progress` is called with the run's time at intervals.
 pub fn run(stack: Stack, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
     play(stack, setup, None, progress)
 }
 
-/// Runs a setup by a script, as the simulator does. What differs from a run without one:
+/// Runs a setup with a script, as the simulator does. Differences from a run without one:
 ///
-/// - Packets have their full size from the first on: there is no search for the path's MTU, and cases can count packets.
-/// - The application hands over only what the controller soon lets go. A stack takes megabytes at once, so that a pause would
-///   be felt many round trips later.
-/// - Rates of the series are of payload, as if each packet carried what a TCP segment of its length does.
+/// - Packets have their full size from the start: there is no search for the path's MTU, and cases can count packets.
+/// - The application writes only what the controller will soon release. A stack accepts megabytes at once, which would delay
+///   the effect of a pause by many round trips.
+/// - Rates of the series are of payload, as if each packet carried as much as a TCP segment of its length.
 pub fn run_scripted(stack: Stack, setup: &Setup, script: &Script) -> Result<Output, Failure> {
     play(stack, setup, Some(script), &mut |_| {})
 }
@@ -72,13 +72,13 @@ fn play(
     }
 }
 
-/// The largest UDP payload of a flow: its IP packet is as long as that of a TCP segment with this `mss`.
+/// Largest UDP payload of a flow. Its IP packet is as long as that of a TCP segment with this `mss`.
 const fn datagram(flow: &FlowSetup) -> u16 {
     let bytes = flow.mss + IP_TCP - IP_UDP;
     if bytes > u16::MAX as u32 { u16::MAX } else { bytes as u16 }
 }
 
-/// The receiver's window in bytes; a window that is never the limit is as large as both stacks can say.
+/// Receive window in bytes; a window that is never the limit gets the largest value that both stacks can express.
 const fn window(flow: &FlowSetup) -> u32 {
     match flow.rwnd {
         Rwnd::Fixed(bytes) if bytes < (1 << 30) => bytes as u32,
@@ -86,8 +86,8 @@ const fn window(flow: &FlowSetup) -> u32 {
     }
 }
 
-/// How much of what an application wrote a stack holds until it is acknowledged: three times what the path holds at its
-/// fastest and longest, so that it never is the limit.
+/// Size of a stack's send buffer for unacknowledged application data. It is three times the path's capacity at its highest rate
+/// and longest RTT, so it is never the limit.
 fn send_buffer(setup: &Setup, flow: &FlowSetup) -> u32 {
     let rates = setup.links.iter().map(|link| link.service.nominal_rate());
     let changed = setup.schedule.iter().filter_map(|change| match change.what {

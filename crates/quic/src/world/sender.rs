@@ -1,4 +1,4 @@
-//! What a flow's congestion controller hears and answers, seen by whoever wraps it.
+//! Record of the calls to a flow's congestion controller and of its outputs, kept by its wrapper.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use bbrlab_core::{Controller, Rate, Span, State, Time};
 use bbrlab_sim::metrics::Histogram;
 use bbrlab_sim::record::trace::Inside;
 
-/// The sender of a flow, shared between its controller and the counts of the run. Both live on one thread; the stacks ask for `Send`.
+/// Sender of a flow, shared between its controller and the counters of the run. Both live on one thread; the stacks require `Send`.
 #[derive(Clone, Debug, Default)]
 pub struct Shared(Arc<Mutex<Sender>>);
 
@@ -17,15 +17,15 @@ impl Shared {
     }
 }
 
-/// Counts since the flow's start, and the controller as it is.
+/// Counts since the flow's start, and the current outputs of the controller.
 #[derive(Clone, Debug, Default)]
 pub struct Sender {
     pub count: Count,
-    /// The controller as it was noted last.
+    /// Outputs of the controller when last recorded.
     pub now: Outputs,
-    /// Something has happened since.
+    /// True if an event has happened since.
     pub is_stale: bool,
-    /// Distributions grow from the end of the warm-up on.
+    /// True from the end of the warm-up on, while distributions are collected.
     pub is_measuring: bool,
     /// RTT of each ACK, µs.
     pub rtt: Histogram,
@@ -35,21 +35,21 @@ pub struct Sender {
     pub jitter_rfc3550: f64,
     pub last_rtt_us: u32,
     pub min_rtt_us: Option<u32>,
-    /// Each sample, where the series are recorded.
+    /// Each RTT sample, if the series are recorded.
     pub samples: Option<Vec<(Time, u32)>>,
     /// The state at each change.
     pub states: Vec<(Time, State)>,
-    /// Of a run by a script: what has not been recorded yet.
+    /// With a script: rows that have not been recorded yet.
     pub heard: Option<Vec<Heard>>,
-    /// An ACK has ended, or a flight begun, and the controller was not looked at since; with the bytes that have left since.
+    /// Bytes sent since an ACK ended or a flight began, if the controller has not been read since.
     unheard: Option<u64>,
-    /// How many states the controller had had when it was looked at.
+    /// Number of states of the controller when it was last read.
     states_heard: usize,
-    /// The gain that a stack's own controller published last.
+    /// Gain last published by a stack's own controller.
     pub pacing_gain: Option<f64>,
 }
 
-/// The controller after an ACK, before anything new leaves.
+/// State of the controller after an ACK, before new data is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
     pub at: Time,
@@ -57,7 +57,7 @@ pub struct Heard {
     pub inside: Inside,
 }
 
-/// What a series has of a sender at one moment.
+/// Values of a sender at one moment for the series.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Row {
     pub now: Outputs,
@@ -73,22 +73,22 @@ pub struct Count {
     pub bytes: u64,
     pub acked_bytes: u64,
     pub lost: u64,
-    /// Times of persistent congestion.
+    /// Occurrences of persistent congestion.
     pub persistent: u64,
-    /// Reductions that the stack took back.
+    /// Reductions undone by the stack.
     pub undos: u64,
 }
 
-/// What a controller says.
+/// Outputs of a controller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outputs {
     pub cwnd: u64,
     pub in_flight: u64,
     /// Bytes of a full packet.
     pub mss: u32,
-    /// 0 where it does not pace.
+    /// Pacing rate; 0 without pacing.
     pub pacing_bps: u64,
-    /// 0 where it does not know.
+    /// Bandwidth estimate; 0 if unknown.
     pub bw_bps: u64,
     pub min_rtt: Option<Span>,
 }
@@ -110,7 +110,7 @@ impl Sender {
         self.now.in_flight = self.now.in_flight.saturating_sub(bytes);
     }
 
-    /// The time since the newest packet that an ACK newly acknowledges was sent.
+    /// Records an RTT: the time since the newest packet newly acknowledged by an ACK was sent.
     pub fn on_rtt(&mut self, now: Time, rtt: Span) {
         let rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
         if self.is_measuring {
@@ -129,7 +129,7 @@ impl Sender {
         }
     }
 
-    /// The state, written down if it has changed.
+    /// Records the state if it has changed.
     pub fn note_state(&mut self, now: Time, state: State) {
         if self.states.last().is_none_or(|last| last.1 != state) {
             self.states.push((now, state));
@@ -140,7 +140,7 @@ impl Sender {
         Row { now: self.now, count: self.count, rtt_us: self.last_rtt_us, min_rtt: self.min_rtt() }
     }
 
-    /// The handshake is over. By a script the flow's states and series begin here, as TCP's do.
+    /// Ends the handshake. With a script the flow's states and series begin here, as TCP's do.
     pub fn begin(&mut self, now: Time) {
         if let Some(heard) = &mut self.heard {
             heard.clear();
@@ -149,19 +149,19 @@ impl Sender {
         }
     }
 
-    /// An ACK was taken in, or the first packet of a flight, of so many bytes, has left.
+    /// Records that an ACK was processed, or that the first packet of a flight, of this size, was sent.
     pub fn on_news(&mut self, bytes: u64) {
         self.unheard = Some(bytes);
     }
 
-    /// Whether the script wants the controller as it is: the bytes that have left since its news.
+    /// Returns the bytes sent since the last event if the script requires a row now.
     pub fn wanted(&mut self) -> Option<u64> {
         let news = self.unheard.take();
         let has_changed = self.states.len() > std::mem::replace(&mut self.states_heard, self.states.len());
         news.or(has_changed.then_some(0)).filter(|_| self.heard.is_some())
     }
 
-    /// Keeps the controller as it was just noted. `inside` knows all but what the stack counts.
+    /// Stores a row with the outputs just recorded. `inside` holds everything except the stack's own counts.
     pub fn hear(&mut self, at: Time, emitted: u64, inside: Inside) {
         let row = self.row();
         let inflight = row.now.in_flight.saturating_sub(emitted) as f64 / f64::from(row.now.mss.max(1));
@@ -170,7 +170,7 @@ impl Sender {
         }
     }
 
-    /// One of our controllers as it is.
+    /// Records the current outputs of one of our controllers.
     pub fn note_ours(&mut self, now: Time, cc: &Controller) {
         let snapshot = cc.snapshot();
         self.now = Outputs {
@@ -184,12 +184,12 @@ impl Sender {
         self.note_state(now, cc.state());
     }
 
-    /// The bandwidth estimate.
+    /// Bandwidth estimate.
     pub const fn bw(&self) -> Rate {
         Rate::bits_per_sec(self.now.bw_bps)
     }
 
-    /// The smallest RTT by the model, else by the samples.
+    /// Minimum RTT from the model, or else from the samples.
     pub fn min_rtt(&self) -> Option<Span> {
         self.now.min_rtt.or_else(|| self.min_rtt_us.map(|us| Span::micros(us.into())))
     }

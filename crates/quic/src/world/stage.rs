@@ -1,4 +1,4 @@
-//! The path with its datagrams and the counts of the run: what both stacks' drivers share.
+//! Common part of both stacks' drivers: the path with its datagrams, and the counters of the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
@@ -13,15 +13,15 @@ use super::tally::Tally;
 use super::tcp::{Ends, ends};
 use super::{ETHERNET, IP_UDP};
 
-/// How often a run reports its progress.
+/// Number of progress reports per run.
 const PROGRESS_REPORTS: u64 = 100;
 
-/// Which way a datagram goes.
+/// Direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the sender of data.
     There,
-    /// To it.
+    /// To the sender of data.
     Back,
 }
 
@@ -31,22 +31,22 @@ pub struct Arrival<P> {
     pub way: Way,
     pub flow: usize,
     pub payload: P,
-    /// It is marked.
+    /// True if it is CE-marked.
     pub ce: bool,
 }
 
-/// The path, its datagrams, and what is counted.
+/// The path, its datagrams, and the counters.
 #[derive(Debug)]
 pub struct Stage<P> {
     pub setup: Setup,
     pub(super) path: Path<Datagram, Datagram>,
     pub(super) store: Store<Cargo<P>>,
-    /// Of flows of the TCP model.
+    /// Endpoints of flows of the TCP model.
     pub(super) tcp: Ends,
     pub tally: Tally,
     pub now: Time,
     director: Option<Box<Director>>,
-    /// The first flow's application has changed, and its driver has not heard of it.
+    /// True if the first flow's application has changed and its driver has not been notified.
     has_news: bool,
     progress: Span,
     next_progress: Time,
@@ -77,7 +77,7 @@ impl<P: Clone> Stage<P> {
         stage
     }
 
-    /// When something happens on the path, or is to be counted, next.
+    /// Time of the next event on the path or of the next count.
     pub fn next(&self) -> Time {
         self.path.there.next().min(self.path.back.next()).min(self.tcp.next()).min(self.next_control())
     }
@@ -88,18 +88,20 @@ impl<P: Clone> Stage<P> {
         warmup.min(self.path.next_change()).min(self.tally.next_sample).min(self.next_progress).min(cue)
     }
 
-    /// It goes by a script: applications hand over no more than is sent soon, so that a change of theirs is felt at once.
+    /// True for runs with a script. Applications then write no more than is sent soon, so that a change of traffic takes effect
+    /// immediately.
+    /// immediately.
     pub const fn has_script(&self) -> bool {
         self.director.is_some()
     }
 
-    /// The end of the run, which a script may bring nearer, has come.
+    /// True at the end of the run, which a script may bring forward.
     pub fn is_over(&self) -> bool {
         self.now >= self.setup.duration
     }
 
-    /// The first flow's controller has been called: what it heard is recorded, and its states are followed. True if its application
-    /// may have something to write now: the controller has heard an ACK, or the script has changed the application.
+    /// Processes calls to the first flow's controller: records its rows, and advances the script by its states. Returns true if
+    /// its application may have data to write now, after an ACK or a change by the script.
     pub fn follow(&mut self) -> bool {
         let Some(director) = self.director.as_mut().filter(|_| self.tally.flows[0].has_begun()) else { return false };
         let has_heard = self.tally.take_heard(self.path.there.links());
@@ -107,7 +109,7 @@ impl<P: Clone> Stage<P> {
         std::mem::take(&mut self.has_news) || has_heard
     }
 
-    /// Does what the script asks for.
+    /// Performs the script's actions that are due.
     fn act(&mut self, at: Time) {
         let due = self.director.as_mut().map_or_else(Vec::new, |director| director.take(at));
         for action in due {
@@ -131,8 +133,8 @@ impl<P: Clone> Stage<P> {
         }
     }
 
-    /// The next datagram of the stack that arrives by `now`; everything before it has been done, flows of the TCP model
-    /// included. `progress` hears the time now and then.
+    /// Returns the stack's next datagram that arrives by `now`, after completing all earlier events, including those of TCP
+    /// flows. `progress` is called with the time at intervals.
     pub fn arrival(&mut self, now: Time, progress: &mut dyn FnMut(Time)) -> Option<Arrival<P>> {
         self.now = self.now.max(now);
         loop {
@@ -189,15 +191,15 @@ impl<P: Clone> Stage<P> {
         }
     }
 
-    /// An endpoint sends a datagram of so many bytes.
+    /// Sends a datagram of this size from an endpoint.
     pub fn send(&mut self, way: Way, flow: usize, payload: P, bytes: usize, ect: bool) {
         let ect = ect && self.setup.flows[flow].host.ecn;
         let wire = bytes as u32 + IP_UDP + ETHERNET;
-        // Only whether it is held, and by time, matters here.
+        // The value is irrelevant: it only marks the datagram as one that may be held, by time.
         self.enter(self.now, way, flow, Cargo::Quic(payload), wire, ect, Some(1));
     }
 
-    /// A packet enters the path; on the way back it may be held as one that acknowledges so many bytes.
+    /// Puts a packet on the path. On the reverse path it may be held as an ACK of `held` bytes.
     #[expect(clippy::too_many_arguments, reason = "a packet and its moment")]
     pub(super) fn enter(
         &mut self,
@@ -227,13 +229,13 @@ impl<P: Clone> Stage<P> {
         turned.map(|(_, datagram)| datagram)
     }
 
-    /// The figures, in the world `on`.
+    /// Returns the figures of the run on the backend `on`.
     pub fn finish(self, on: &str) -> Output {
         self.tally.finish(&self.setup, on, self.setup.duration, &self.path.there)
     }
 }
 
-/// What happens on one way.
+/// Path observer of one direction.
 struct Ear<'s, P> {
     tally: &'s mut Tally,
     store: &'s mut Store<Cargo<P>>,
@@ -242,7 +244,7 @@ struct Ear<'s, P> {
 }
 
 impl<P> Ear<'_, P> {
-    /// A packet is out of its host's own queue: TCP hosts ask for that.
+    /// Records that a packet has left its host's own queue, which TCP hosts require.
     fn on_released(&mut self, datagram: &Datagram) {
         if datagram.hop == ACCESS_HOP && self.tally.flows[datagram.flow as usize].tcp.is_some() {
             self.released.push((datagram.flow, datagram.wire));

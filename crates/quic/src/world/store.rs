@@ -1,4 +1,4 @@
-//! Packets under way: their bytes in a store, and the small handle that the path carries.
+//! Storage of packets in transit; the path carries only a small handle of each.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cell::RefCell;
@@ -8,36 +8,36 @@ use bbrlab_sim::path::PathPacket;
 use bbrlab_sim::tcp::{AckPacket, Segment};
 
 thread_local! {
-    /// Datagrams that a queue has dropped: it tells nobody which. A run stays on its thread.
+    /// Datagrams dropped by queues, which do not report them individually. A run stays on its thread.
     static DROPPED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a packet on the path is.
+/// Content of a packet on the path.
 #[derive(Clone, Debug)]
 pub enum Cargo<P> {
     /// A datagram of a stack.
     Quic(P),
-    /// Of the TCP model.
+    /// A segment of the TCP model.
     Segment(Segment),
     Ack(AckPacket),
 }
 
-/// One packet on the path.
+/// Handle of a packet on the path.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {
-    /// Its place in the store.
+    /// Index in the store.
     pub id: u32,
     pub flow: u32,
     /// Bytes on the wire.
     pub wire: u32,
     pub hop: u8,
-    /// It may be marked.
+    /// True if it may be marked.
     pub ect: bool,
-    /// It is marked.
+    /// True if it is CE-marked.
     pub ce: bool,
 }
 
-/// A datagram in the hands of a link: dropped there, its bytes go.
+/// A datagram in a link's queue. If it is dropped there, its bytes are released.
 #[derive(Debug)]
 pub struct Queued(Datagram);
 
@@ -84,7 +84,7 @@ impl PathPacket for Datagram {
     }
 }
 
-/// The bytes of datagrams under way, and how many copies of each.
+/// Bytes of datagrams in transit, with the number of copies of each.
 #[derive(Debug)]
 pub struct Store<P> {
     places: Vec<(u32, Option<P>)>,
@@ -106,12 +106,12 @@ impl<P> Store<P> {
         id
     }
 
-    /// It will arrive once more.
+    /// Adds a copy that will arrive.
     pub fn hold(&mut self, id: u32) {
         self.places[id as usize].0 += 1;
     }
 
-    /// A copy of it is gone.
+    /// Removes a copy that is lost.
     pub fn release(&mut self, id: u32) {
         let (copies, payload) = &mut self.places[id as usize];
         *copies -= 1;
@@ -121,14 +121,14 @@ impl<P> Store<P> {
         }
     }
 
-    /// Lets go of what queues have dropped since, and says how many that were.
+    /// Releases the datagrams dropped by queues and returns their number.
     pub fn release_dropped(&mut self) {
         DROPPED.with_borrow_mut(|dropped| dropped.drain(..).for_each(|id| self.release(id)));
     }
 }
 
 impl<P: Clone> Store<P> {
-    /// A copy of it arrives.
+    /// Takes the bytes of a copy that arrives.
     pub fn take(&mut self, id: u32) -> Option<P> {
         let place = &mut self.places[id as usize];
         let payload = if place.0 == 1 { place.1.take() } else { place.1.clone() };

@@ -1,4 +1,4 @@
-//! What a run counts, its applications, and the result they make.
+//! Counters of a run, its applications, and the result computed from them.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
@@ -17,14 +17,14 @@ use super::datagram;
 use super::sender::{Count, Heard, Row, Sender, Shared};
 use super::store::{Datagram, Queued};
 
-/// What a packet has at least beside an application's bytes: header, tag, and a stream frame's own. Source: RFC 9000, with a
+/// Smallest overhead of a packet around application data: header, tag, and a stream frame's own. Source: RFC 9000, with a
 /// connection ID of eight bytes.
 const HEADERS: u64 = 24;
-/// What a stack lets go before it asks for more. Ours: s2n-quic sends up to 1 ms early.
+/// Packets that a stack sends before it requests more data. Ours: s2n-quic sends up to 1 ms early.
 const BURST_PACKETS: u64 = 3;
 const BURST_TIME: Span = Span::millis(2);
 
-/// The counts of a run.
+/// Counters of a run.
 #[derive(Debug)]
 pub struct Tally {
     pub flows: Vec<Flow>,
@@ -36,15 +36,15 @@ pub struct Tally {
     sample: Option<Span>,
 }
 
-/// One flow's.
+/// Counters of one flow.
 #[derive(Debug, Default)]
 pub struct Flow {
-    /// Both ends, where they are the TCP model's; all else but the path's counts is a stack's then.
+    /// Both ends of a flow of the TCP model. All other fields except the path's counts are then unused.
     pub tcp: Option<Box<engine::Flow>>,
     pub sender: Shared,
-    /// From the end of its handshake on.
+    /// Application, from the end of the handshake on.
     app: Option<App>,
-    /// Bytes that the stack has taken from the application.
+    /// Bytes that the stack has accepted from the application.
     written: u64,
     pub counts: Counts,
     mark: (Counts, Count),
@@ -52,25 +52,25 @@ pub struct Flow {
     finished: Option<Time>,
     exchanges: Vec<Span>,
     request_sent: Time,
-    /// Propagation of its ACKs, and so of a request.
+    /// Propagation delay of its ACKs, and so of a request.
     ack_delay: Span,
-    /// The payload of a TCP segment over that of a QUIC packet of the same length.
+    /// Payload of a TCP segment relative to that of a QUIC packet of the same length.
     payload_share: f64,
 }
 
-/// What the path and the receiver saw of a flow.
+/// Counts of a flow at the path and at the receiver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub received: u64,
     pub received_wire: u64,
     pub arrivals: u64,
     pub drops: u64,
-    /// Of its data, lost wherever that was.
+    /// Data packets lost anywhere.
     pub gone: u64,
 }
 
 impl Tally {
-    /// With `records`, what the first flow's controller hears is kept.
+    /// Creates the counters. With `records`, the rows of the first flow's controller are kept.
     pub fn new(setup: &Setup, records: bool) -> Self {
         let flow = |(index, flow): (usize, &FlowSetup)| {
             let payload_share = f64::from(flow.mss) / f64::from(datagram(flow));
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    /// The warm-up is over.
+    /// Starts the measurement at the end of the warm-up.
     pub fn begin(&mut self, now: Time, link: &Link<Queued>) {
         self.is_measuring = true;
         self.queue_delay.begin(now);
@@ -112,13 +112,13 @@ impl Tally {
         }
     }
 
-    /// Takes one sample of everything.
+    /// Takes one sample of all series.
     pub fn take_sample(&mut self, now: Time, links: &[Link<Queued>]) {
         self.take_row(now, None, links);
         self.next_sample = self.sample.map_or(Time::NEVER, |step| now + step);
     }
 
-    /// Records what the first flow's controller has heard since the last call, if a script asked for it; false: nothing.
+    /// Records the first flow's new rows, if a script requires them. Returns false if there were none.
     pub fn take_heard(&mut self, links: &[Link<Queued>]) -> bool {
         let Some(first) = self.flows.first() else { return false };
         let heard = first.sender.lock().heard.as_mut().map_or_else(Vec::new, std::mem::take);
@@ -128,7 +128,7 @@ impl Tally {
         !heard.is_empty()
     }
 
-    /// One row of all series; of the first flow as it was `heard`, if it was.
+    /// Adds one row to all series, with the first flow's values from `heard` if given.
     fn take_row(&mut self, at: Time, heard: Option<Heard>, links: &[Link<Queued>]) {
         self.trace.t_ns.push(at.as_nanos());
         for (index, (column, flow)) in self.trace.flows.iter_mut().zip(&self.flows).enumerate() {
@@ -139,7 +139,7 @@ impl Tally {
             }
             match heard.filter(|_| index == 0) {
                 Some(Heard { mut row, mut inside, .. }) => {
-                    // The cases count payload of packets as long as TCP's.
+                    // Cases expect the payload of packets as long as TCP's.
                     let share = |rate: f64| rate * flow.payload_share;
                     (inside.max_bw, inside.bw_shortterm) = (share(inside.max_bw), share(inside.bw_shortterm));
                     row.now.pacing_bps = share(row.now.pacing_bps as f64) as u64;
@@ -155,14 +155,14 @@ impl Tally {
         }
     }
 
-    /// An ACK of a flow of the TCP model gave this RTT sample.
+    /// Records the RTT sample of an ACK in a flow of the TCP model.
     pub fn note_rtt(&mut self, now: Time, index: usize, rtt: Option<Span>) {
         if let Some(rtt) = rtt.filter(|_| self.sample.is_some()) {
             self.trace.flows[index].rtt_samples.push((now, rtt.as_micros() as u32));
         }
     }
 
-    /// The run's figures and series, in the world `on`.
+    /// Returns the run's figures and series on the backend `on`.
     pub fn finish(mut self, setup: &Setup, on: &str, end: Time, way: &OneWay<Datagram>) -> Output {
         let link = way.bottleneck();
         let (stats, (before, capacity)) = (link.stats(), &self.mark);
@@ -192,7 +192,7 @@ impl Tally {
 }
 
 impl Flow {
-    /// Its ACKs, and so a request, need so long.
+    /// Sets the delay of its ACKs, and so of a request.
     pub fn set_ack_delay(&mut self, delay: Span) {
         self.ack_delay = delay;
         if let Some(tcp) = &mut self.tcp {
@@ -200,54 +200,54 @@ impl Flow {
         }
     }
 
-    /// Its connection stands: the application begins to write.
+    /// Starts the application once the connection is established.
     pub fn begin(&mut self, now: Time, setup: &FlowSetup) {
         self.request_sent = setup.start;
         self.sender.lock().begin(now);
         self.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
     }
 
-    /// Its connection stands.
+    /// True once the connection is established.
     pub const fn has_begun(&self) -> bool {
         self.app.is_some()
     }
 
-    /// Bytes that the application has written and the stack has not taken.
+    /// Bytes written by the application but not yet accepted by the stack.
     pub fn to_write(&self) -> u64 {
         self.app.as_ref().map_or(0, |app| app.written.saturating_sub(self.written))
     }
 
-    /// The stack has taken so many of them.
+    /// Records that the stack accepted this many of them.
     pub const fn on_written(&mut self, bytes: u64) {
         self.written += bytes;
     }
 
-    /// All that it will ever write has been taken.
+    /// True if the stack has accepted all data that the application will ever write.
     pub fn is_written(&self) -> bool {
         self.app.as_ref().is_some_and(|app| app.total().is_some_and(|total| self.written >= total))
     }
 
-    /// When its application acts next.
+    /// Time of the application's next action.
     pub fn next_app(&self) -> Time {
         self.app.as_ref().map_or(Time::NEVER, |app| app.next)
     }
 
-    /// Its application's moment has come.
+    /// Performs the application's action if it is due.
     pub fn on_app(&mut self, now: Time) {
         if let Some(app) = self.app.as_mut().filter(|app| app.next <= now) {
             app.on_time(now, self.written);
         }
     }
 
-    /// From now on its application writes otherwise.
+    /// Switches the application to other traffic.
     pub fn change_traffic(&mut self, now: Time, traffic: Traffic) {
         if let Some(app) = &mut self.app {
             app.change(now, traffic, self.written);
         }
     }
 
-    /// The most that the stack holds for an application that hands over only what the controller soon lets go: what is under way,
-    /// less its headers, and a burst.
+    /// Limit of the stack's buffer for an application that writes only what the controller will soon release. It is the data in
+    /// transit without headers, and a burst.
     pub fn shallow(&self) -> u64 {
         let now = self.sender.lock().now;
         let mss = u64::from(now.mss.max(1));
@@ -255,7 +255,7 @@ impl Flow {
         under_way + BURST_PACKETS * mss + Rate::bits_per_sec(now.pacing_bps).bytes_in(BURST_TIME)
     }
 
-    /// The application at the other end has read. True: it has asked for more.
+    /// Records a read by the receiving application. Returns true if it sent a new request.
     pub fn on_read(&mut self, now: Time, bytes: u64) -> bool {
         self.counts.received += bytes;
         let second = (now.as_nanos() / NANOS_PER_SEC) as usize;

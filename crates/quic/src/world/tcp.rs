@@ -1,4 +1,4 @@
-//! Flows of the lab's TCP model between a stack's: the simulator's own ends of a connection, driven among the datagrams.
+//! Flows of the simulator's TCP model next to a stack's: the simulator's own endpoints, driven between the datagrams.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
@@ -11,19 +11,19 @@ use bbrlab_sim::tcp::{AckPacket, Segment, mark};
 use super::stage::{Stage, Way};
 use super::store::Cargo;
 
-/// What each flow asks to be called for.
+/// Sources of deadlines per flow.
 const PARTS: usize = 2;
 const SENDER: usize = 0;
 const RECEIVER: usize = 1;
 
-/// When the ends are called next, and what they have just written.
+/// Deadlines of the endpoints, and the packets that they have just written.
 #[derive(Debug)]
 pub struct Ends {
-    /// Two places for each flow of the setup; those of a stack's stay empty.
+    /// Two places for each flow of the setup; those of a stack's flows stay empty.
     agenda: Agenda,
     out: Vec<Segment>,
     acks: Vec<AckPacket>,
-    /// Flows whose hosts have been rid of a packet by their access link, with its bytes.
+    /// (flow, bytes) dequeued by access links since the last poll.
     pub released: Vec<(u32, u32)>,
 }
 
@@ -36,14 +36,14 @@ impl Ends {
         Self { agenda, out: Vec::new(), acks: Vec::new(), released: Vec::new() }
     }
 
-    /// When one of them is to be called next.
+    /// Time of the next deadline.
     pub const fn next(&self) -> Time {
         self.agenda.earliest()
     }
 }
 
 impl<P: Clone> Stage<P> {
-    /// The next moment of the ends has come.
+    /// Handles the next deadline of an endpoint.
     pub(super) fn on_tcp(&mut self, now: Time) {
         let (group, place) = self.tcp.agenda.first();
         let source = WIDTH * group + place;
@@ -57,7 +57,7 @@ impl<P: Clone> Stage<P> {
         }
     }
 
-    /// A segment arrives at its receiver.
+    /// Delivers a segment to its receiver.
     pub(super) fn receive(&mut self, now: Time, index: usize, segment: &Segment, ce: bool) {
         let Some(flow) = &mut self.tally.flows[index].tcp else { return };
         let marks = if ce { segment.marks | mark::CE } else { segment.marks };
@@ -65,7 +65,7 @@ impl<P: Clone> Stage<P> {
         self.send_acks(now, index);
     }
 
-    /// ACKs arrive at their sender; those that a receiver wrote at once are taken together.
+    /// Delivers ACKs to their sender; those written together by a receiver are taken together.
     pub(super) fn take_acks(&mut self, now: Time, index: usize, first: &AckPacket) {
         self.take_ack(now, index, first);
         while let Some(datagram) = self.path.back.another_of(now, index as u32) {
@@ -77,7 +77,7 @@ impl<P: Clone> Stage<P> {
     }
 
     fn take_ack(&mut self, now: Time, index: usize, ack: &AckPacket) {
-        // What is due at this very moment leaves first, as in the simulator.
+        // Segments due at this moment leave first, as in the simulator.
         if self.tally.flows[index].tcp.as_ref().is_some_and(|flow| flow.sender.next_time() <= now) {
             self.on_sender(now, index);
         }
@@ -87,7 +87,7 @@ impl<P: Clone> Stage<P> {
         self.tally.note_rtt(now, index, rtt);
     }
 
-    /// A sender's start, timer, pacer or application is due.
+    /// Handles a sender's start, timer, pacer or application.
     fn on_sender(&mut self, now: Time, index: usize) {
         let Some(flow) = &mut self.tally.flows[index].tcp else { return };
         if flow.started {
@@ -98,7 +98,7 @@ impl<P: Clone> Stage<P> {
         self.emit(now, index, 0);
     }
 
-    /// Tells hosts that their access links have taken packets off their hands.
+    /// Notifies hosts that their access links have dequeued packets.
     pub(super) fn release_hosts(&mut self, now: Time) {
         while let Some((index, wire_bytes)) = self.tcp.released.pop() {
             let (index, from) = (index as usize, self.tcp.out.len());
@@ -109,8 +109,8 @@ impl<P: Clone> Stage<P> {
         }
     }
 
-    /// Sends what a sender has put into `out` from place `from` on. A drop in its host's own queue may call it again; what it
-    /// emits then lies behind, and goes first.
+    /// Sends the segments in `out` from place `from` on. A drop in the host's own queue may call the sender again. Segments
+    /// that it emits then are stored behind, and leave first.
     fn emit(&mut self, now: Time, index: usize, from: usize) {
         for place in from..self.tcp.out.len() {
             let segment = self.tcp.out[place];
@@ -122,7 +122,7 @@ impl<P: Clone> Stage<P> {
         self.plan(index);
     }
 
-    /// Sends what a receiver has just written.
+    /// Sends the ACKs just written by a receiver.
     fn send_acks(&mut self, now: Time, index: usize) {
         let mss = u64::from(self.setup.flows[index].mss);
         let mut acks = std::mem::take(&mut self.tcp.acks);
@@ -134,7 +134,7 @@ impl<P: Clone> Stage<P> {
         self.plan(index);
     }
 
-    /// Asks both ends when they want to be called next.
+    /// Updates the deadlines of both ends.
     fn plan(&mut self, index: usize) {
         if let Some(flow) = &self.tally.flows[index].tcp {
             self.tcp.agenda.set(PARTS * index + SENDER, flow.sender.next_time());
@@ -143,7 +143,7 @@ impl<P: Clone> Stage<P> {
     }
 }
 
-/// The ends of a flow of the TCP model.
+/// Creates the endpoints of a flow of the TCP model.
 pub fn ends(setup: &Setup, index: usize, ack_delay: Span) -> Option<Box<Flow>> {
     setup.flows[index].is_tcp.then(|| Box::new(Flow::new(setup, index, ack_delay)))
 }

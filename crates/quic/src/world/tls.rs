@@ -1,4 +1,4 @@
-//! TLS whose every byte follows from a seed: for simulations, where a run must repeat. It keeps no secret.
+//! TLS whose every byte follows from a seed, for simulations that must be reproducible. It keeps no secret.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cell::RefCell;
@@ -16,22 +16,22 @@ use rustls::{ClientConfig, NamedGroup, RootCertStore, ServerConfig};
 
 use super::Failure;
 
-/// The part of the seed that belongs to TLS.
+/// Part of the seed used for TLS.
 const STREAM: u64 = 0x0074_6c73;
-/// The name in the certificate.
+/// Name in the certificate.
 pub const NAME: &str = "bbrlab.invalid";
-/// Now, in the year 2026, as certificates count.
+/// Current time for certificate checks, in the year 2026.
 const NOW_S: u64 = 1_780_000_000;
-/// An Ed25519 key in PKCS #8 (RFC 8410 §7), without the key.
+/// Encoding of an Ed25519 key in PKCS #8 (RFC 8410 §7), up to the key.
 const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 const PROTOCOL: &[u8] = b"bbrlab";
 
 thread_local! {
-    /// rustls wants its random numbers from a static. A run stays on its thread.
+    /// Random numbers for rustls, which requires a static source. A run stays on its thread.
     static DICE: RefCell<Rng> = const { RefCell::new(Rng::new(0)) };
 }
 
-/// Begins a run's random numbers.
+/// Seeds the random numbers of a run.
 pub fn seed(seed: u64) {
     DICE.set(Rng::derive(seed, STREAM));
 }
@@ -57,7 +57,7 @@ impl SecureRandom for Dice {
     }
 }
 
-/// In X25519's shape: the "shared secret" is the exclusive or of two public values.
+/// Key exchange in X25519's shape: the "shared secret" is the exclusive or of two public values.
 #[derive(Debug)]
 struct OpenExchange;
 
@@ -99,7 +99,7 @@ impl TimeProvider for Fixed {
 static DICE_SOURCE: Dice = Dice;
 static EXCHANGE: OpenExchange = OpenExchange;
 
-/// Both ends' configurations, over the primitives of `base`.
+/// Returns both ends' configurations, with the primitives of `base`.
 pub fn configs(base: CryptoProvider) -> Result<(ServerConfig, ClientConfig), Failure> {
     let fault = |error: &dyn std::fmt::Display| format!("TLS: {error}");
     let mut pkcs8 = PKCS8.to_vec();

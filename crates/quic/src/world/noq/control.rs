@@ -1,4 +1,4 @@
-//! The controllers of noq connections: ours or noq's own, watched.
+//! Observed controllers of noq connections: ours or noq's own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::any::Any;
@@ -16,7 +16,7 @@ use crate::noq::{Adapter, Factory};
 use crate::world::debug;
 use crate::world::sender::{Outputs, Shared};
 
-/// Makes the controller of one flow.
+/// Creates the controller of one flow.
 pub struct Watching {
     pub flow: FlowSetup,
     pub seed: u64,
@@ -48,14 +48,14 @@ enum Inner {
     Other(Box<dyn Controller>),
 }
 
-/// A controller whose calls are counted.
+/// A controller whose calls are recorded.
 struct Watched {
     inner: Inner,
     origin: Instant,
     now: Time,
     mtu: u16,
     sender: Shared,
-    /// When the newest packet of the present ACK was sent.
+    /// Send time of the newest packet in the current ACK.
     newest: Option<Instant>,
 }
 
@@ -86,7 +86,7 @@ impl Watched {
         self.now
     }
 
-    /// Writes down what the controller says, if something has happened since.
+    /// Records the controller's outputs if an event has happened since.
     fn note(&self, is_news: bool) {
         let mut sender = self.sender.lock();
         if !is_news && !sender.is_stale {
@@ -119,7 +119,7 @@ impl Watched {
                 sender.note_state(self.now, state);
             }
             if let Some(emitted) = sender.wanted() {
-                // What stands behind its list of packets takes long to print: only where a state begins.
+                // The fields after the packet list take long to print, so they are read only when a state begins.
                 if sender.states.len() > states {
                     text = format!("{own:?}");
                 }

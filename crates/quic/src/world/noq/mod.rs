@@ -1,4 +1,4 @@
-//! noq's endpoints on the path: sans-IO, so this is their event loop.
+//! Event loop of noq's sans-IO endpoints on the path.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod control;
@@ -28,18 +28,18 @@ use super::{CHUNK, Failure, datagram, send_buffer, tls, window};
 use control::Watching;
 use reader::Reader;
 
-/// The parts of a seed that belong to the endpoints, their connection IDs and their controllers.
+/// Parts of a seed used for the endpoints, their connection IDs and their controllers.
 const ENDPOINT: u64 = 0x656e_6470;
 const IDS: u64 = 0x0069_6473;
 const CONTROLLER: u64 = 0x6363;
-/// Most datagrams of one call: what one super-packet of a socket holds. Source: noq's own `MAX_TRANSMIT_SEGMENTS`.
+/// Maximum number of datagrams per call: the size of a socket's super-packet. Source: noq's own `MAX_TRANSMIT_SEGMENTS`.
 const BATCH: NonZeroUsize = NonZeroUsize::new(10).unwrap();
-/// By a script, after each datagram the application has its say.
+/// With a script, the application is called after each datagram.
 const SINGLY: NonZeroUsize = NonZeroUsize::MIN;
 /// Length of connection IDs.
 const ID_BYTES: usize = 8;
 
-/// Tokens of a run have the same age each time.
+/// Fixed clock, so that tokens have the same age in every run.
 struct FixedTime;
 
 impl TimeSource for FixedTime {
@@ -48,7 +48,7 @@ impl TimeSource for FixedTime {
     }
 }
 
-/// Connection IDs from the seed.
+/// Generator of connection IDs from the seed.
 struct Ids(Rng);
 
 impl ConnectionIdGenerator for Ids {
@@ -63,24 +63,24 @@ impl ConnectionIdGenerator for Ids {
     }
 }
 
-/// One end of a flow.
+/// One endpoint of a flow.
 struct Side {
     flow: usize,
     endpoint: Endpoint,
-    /// How the sender's end opens its connection, until it does.
+    /// Configuration with which the sender's end opens its connection; `None` afterwards.
     client: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     stream: Option<StreamId>,
-    /// Datagrams that it has sent.
+    /// Number of datagrams sent.
     sent: u64,
-    /// What of the stream its stack has taken from the application, and about how much of that it has sent.
+    /// Bytes of the stream that its stack has accepted; then an estimate of those that it has sent.
     written: u64,
     reached: u64,
-    /// Its application, where that receives.
+    /// Its application, if it receives.
     reader: Reader,
     own: SocketAddr,
     other: SocketAddr,
-    /// When it is called next.
+    /// Time of its next call.
     due: Time,
 }
 
@@ -88,18 +88,18 @@ struct Side {
 #[derive(Clone, Debug)]
 struct Payload {
     bytes: Vec<u8>,
-    /// It may be marked.
+    /// True if it may be marked.
     ect: bool,
-    /// How many its end had sent before it.
+    /// Number of datagrams that its end had sent before.
     number: u64,
-    /// About how much of the stream its end had sent by then.
+    /// Approximate bytes of the stream that its end had sent by then.
     reached: u64,
 }
 
 struct World<'p> {
     stage: Stage<Payload>,
     origin: Instant,
-    /// A sender is an even side, its receiver the next one; flows of the TCP model have none here.
+    /// Even sides are senders, each followed by its receiver. Flows of the TCP model have none here.
     sides: Vec<Side>,
     agenda: BTreeSet<(Time, usize)>,
     touched: BTreeSet<usize>,
@@ -135,13 +135,13 @@ pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time
     world.play()?;
     let mut output = world.stage.finish("quic:noq");
     if setup.flows.iter().any(|flow| flow.cc() == "noq:bbr3") {
-        // Its own random numbers come from the operating system, and it has no setting for a seed.
+        // noq takes its own random numbers from the operating system, without a setting for a seed.
         output.result.world = Some(serde_json::json!({ "stack": Stack::Noq.name(), "repeats": false }));
     }
     Ok(output)
 }
 
-/// Both ends of a flow, before anything was sent.
+/// Creates both ends of a flow.
 fn ends(
     setup: &Setup,
     flow: &FlowSetup,
@@ -206,7 +206,7 @@ fn ends(
     Ok([side(sender, Some(client), left, right, flow.start), side(receiver, None, right, left, Time::NEVER)])
 }
 
-/// What both ends have in common.
+/// Returns the settings that both ends share.
 fn transport(flow: &FlowSetup, is_full_from_the_first: bool) -> TransportConfig {
     let mut config = TransportConfig::default();
     if is_full_from_the_first {
@@ -277,19 +277,19 @@ impl World<'_> {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, connection)) = &mut end.connection {
                     connection.handle_event(event);
-                    // Asked for its figures, a watched controller takes in what the datagram brought.
+                    // Reading its metrics makes an observed controller process the datagram.
                     if self.stage.has_script() {
                         let _ = connection.congestion_state(PathId::ZERO).map(Controller::metrics);
                     }
                 }
             }
-            // Answers to strangers: there are none.
+            // Answers to unknown peers, which do not exist here.
             Some(DatagramEvent::Response(_)) | None => {}
         }
         Ok(())
     }
 
-    /// Lets one end do what it can, and asks when it wants to be called next.
+    /// Runs one end as far as it can proceed, and schedules its next call.
     fn serve(&mut self, side: usize) -> Result<(), Failure> {
         let now = self.instant();
         if let Some(config) = self.sides[side].client.take() {
@@ -322,7 +322,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Notes when an end is called next, instead of what was noted before.
+    /// Schedules an end's next call, replacing the previous one.
     fn call(&mut self, side: usize, at: Time) {
         let end = &mut self.sides[side];
         if end.due != at {
@@ -357,7 +357,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Gives the stack what the application has written.
+    /// Passes the application's data to the stack.
     fn write(&mut self, side: usize, connection: &mut Connection) {
         let (has_script, end) = (self.stage.has_script(), &mut self.sides[side]);
         let flow = &mut self.stage.tally.flows[end.flow];
@@ -375,14 +375,14 @@ impl World<'_> {
             if wanted == 0 {
                 break;
             }
-            // Blocked: the stack says so, and is asked again at the next event.
+            // Blocked: the write is retried at the next event.
             let Ok(taken) = connection.send_stream(stream).write(&self.zeros[..wanted]) else { break };
             flow.on_written(taken as u64);
             end.written += taken as u64;
         }
         end.reached = end.written;
         if flow.to_write() > 0 {
-            // All that is not acknowledged fills the window: it is under way, is lost and goes before the rest, or waits.
+            // Unacknowledged data fills the window: it is in transit, is lost and sent before the rest, or waits.
             let under_way = flow.sender.lock().now.in_flight;
             end.reached = end.written.min(end.written.saturating_sub(window) + 2 * under_way + CHUNK as u64);
         }
@@ -392,7 +392,7 @@ impl World<'_> {
         }
     }
 
-    /// Takes what has arrived, and tells the sender's application if it was asked for more.
+    /// Reads arrived data, and notifies the sender's application of a new request.
     fn read(&mut self, side: usize, connection: &mut Connection) -> Result<(), Failure> {
         let Some(stream) = self.sides[side].stream else { return Ok(()) };
         let end = &mut self.sides[side];
@@ -416,7 +416,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Sends what may go, by a script one datagram at most. True: something went.
+    /// Sends all available datagrams, or at most one with a script. Returns true if any was sent.
     fn transmit(&mut self, side: usize, now: Instant, connection: &mut Connection) -> bool {
         let way = if side.is_multiple_of(2) { Way::There } else { Way::Back };
         let is_single = self.stage.has_script() && way == Way::There;

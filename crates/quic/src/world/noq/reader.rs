@@ -1,49 +1,49 @@
-//! What a receiving application was given, and in which order it reads.
+//! The receiving application: the bytes delivered to it, and the order in which it reads.
 //!
 //! Neither order serves every run in noq-proto 1.4 (`connection/assembler.rs`):
 //!
-//! - Read in order, what lies behind a gap stays with the stack, a piece for each datagram: `Assembler::defragment` does not join
-//!   pieces that fill their packets. `insert` ends the connection with the 2049th (`COMPACT_THRESHOLD`, `MAX_CHUNKS`): one loss
-//!   does where a round trip carries so many packets.
-//! - Read in any order, pieces are lost. `Assembler::defragment` discards what lies before `bytes_read`, which then counts bytes,
-//!   wherever they lay, so that a gap may be far before it. It runs when `insert` finds that unread pieces hold over 32 KiB more
+//! - Read in order, data after a gap stays in the stack, one piece per datagram: `Assembler::defragment` does not merge
+//!   pieces that fill their packets. `insert` ends the connection with the 2049th piece (`COMPACT_THRESHOLD`, `MAX_CHUNKS`): a single
+//!   loss suffices if a round trip carries that many packets.
+//! - Read in any order, pieces are lost. `Assembler::defragment` discards data before `bytes_read`, which then counts bytes
+//!   at any position, so a gap may lie far before it. It runs when `insert` finds that unread pieces hold over 32 KiB more
 //!   than they need. Each frame counts its whole packet: four short frames in a packet of 8940 bytes are enough, or 24 in one of
 //!   1440. The packet is acknowledged, and the stream never gets past the gap.
 //!
-//! So a stream is read in order as long as few datagrams wait behind a gap, in any order from then on, and a run in which bytes
-//! were lost ends with that reason.
+//! A stream is therefore read in order while few datagrams wait behind a gap, and in any order from then on. A run in which
+//! bytes were lost ends with that error.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bbrlab_core::{Span, Time};
 
-/// How many datagrams may wait behind a gap while a stream is read in order. Ours: three quarters of `COMPACT_THRESHOLD`, for a
-/// datagram can hold more than one piece.
+/// Maximum number of datagrams waiting behind a gap while a stream is read in order. Ours: three quarters of
+/// `COMPACT_THRESHOLD`, because a datagram can contain more than one piece.
 const WAITING_MAX: u64 = 1536;
 
-/// After how many round trips a gap counts as never filled. Ours: a repair takes one or two, and where three in ten are lost too,
-/// one gap in a million waits for the twelfth.
+/// Round trips after which a gap counts as never filled. Ours: a repair takes one or two, and if three in ten are lost too, one
+/// gap in a million waits for the twelfth.
 const NEVER: u64 = 24;
 
 /// A receiving application.
 #[derive(Debug, Default)]
 pub struct Reader {
     given: Prefix,
-    /// Where the last byte that it was given ends.
+    /// End of the last byte delivered.
     furthest: u64,
-    /// When bytes up to the first gap were given last.
+    /// Time at which the bytes before the first gap last grew.
     grown: Time,
-    /// Datagrams that have come, and the number of the next one if none is missing.
+    /// Number of datagrams that have arrived; then the number of the next one if none is missing.
     datagrams: u64,
     next: u64,
-    /// Where datagrams were missing: how much of the stream was sent with the one behind them, and how many had come before that.
+    /// Gaps between datagrams, with the stream position sent in the datagram after the gap, and the earlier arrivals.
     gaps: VecDeque<(u64, u64)>,
     in_any_order: bool,
 }
 
 impl Reader {
-    /// The sender's datagram `number` has come; by then the sender had `reached` that byte of the stream.
+    /// Records the arrival of the sender's datagram `number`, sent when the sender had `reached` that byte of the stream.
     pub fn on_datagram(&mut self, number: u64, reached: u64) {
         if number > self.next && !self.in_any_order {
             self.gaps.push_back((reached, self.datagrams));
@@ -52,14 +52,14 @@ impl Reader {
         self.datagrams += 1;
     }
 
-    /// Whether it still reads in order: a stack knows no way back.
+    /// True while it reads in order. A stack does not support a return to that.
     pub fn is_in_order(&mut self) -> bool {
         while self.gaps.pop_front_if(|(reached, _)| *reached <= self.given.end).is_some() {}
         self.in_any_order |= self.gaps.front().is_some_and(|(_, before)| self.datagrams - before > WAITING_MAX);
         !self.in_any_order
     }
 
-    /// It was given a piece; says by how much the bytes up to the first gap have grown.
+    /// Records the delivery of a piece. Returns the growth of the bytes before the first gap.
     pub fn on_piece(&mut self, now: Time, offset: u64, bytes: u64) -> u64 {
         self.furthest = self.furthest.max(offset + bytes);
         let more = self.given.add(offset, bytes);
@@ -69,24 +69,24 @@ impl Reader {
         more
     }
 
-    /// The first gap is never filled: many round trips are over, and more than a sender `holds` has come behind it, so that the
-    /// path did not just pause.
+    /// True if the first gap will never be filled. Many round trips have then passed, and more data than a sender `holds` has
+    /// arrived behind it, so the path did not merely pause.
     pub fn has_lost(&self, now: Time, round_trip: Span, holds: u64) -> bool {
         let waits = now.since(self.grown).as_nanos();
         self.in_any_order && self.furthest - self.given.end > holds && waits > NEVER * round_trip.as_nanos()
     }
 }
 
-/// The bytes of a stream up to its first gap, where pieces come in any order and may overlap.
+/// Bytes of a stream up to its first gap, from pieces that come in any order and may overlap.
 #[derive(Debug, Default)]
 struct Prefix {
     end: u64,
-    /// Where pieces behind the gap begin and end.
+    /// Start and end of the pieces behind the gap.
     beyond: BTreeMap<u64, u64>,
 }
 
 impl Prefix {
-    /// By how much a piece makes it longer.
+    /// Adds a piece and returns the growth.
     fn add(&mut self, offset: u64, bytes: u64) -> u64 {
         let before = self.end;
         let end = self.beyond.entry(offset).or_default();
@@ -123,7 +123,7 @@ mod tests {
         let gap = 3 * WAITING_MAX;
         reader.on_piece(Time::ZERO, 0, gap * 1000);
         assert!(come(&mut reader, gap + 1, WAITING_MAX));
-        // The gap is filled, all that waited is read, and another one begins.
+        // The gap is filled, all waiting data is read, and another gap begins.
         let gap = gap + WAITING_MAX + 1;
         reader.on_datagram(gap - 1 - WAITING_MAX, 0);
         reader.on_piece(Time::ZERO, reader.given.end, 1000 + WAITING_MAX * 1000);

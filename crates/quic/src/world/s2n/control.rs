@@ -1,4 +1,4 @@
-//! The controllers of s2n-quic connections, watched: ours or s2n-quic's own.
+//! Observed controllers of s2n-quic connections: ours or s2n-quic's own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, State, Time};
@@ -15,7 +15,7 @@ use crate::s2n::{Factory, Named, NamedController, NamedInfo};
 use crate::world::debug;
 use crate::world::sender::{Sender, Shared};
 
-/// Makes the controller of one flow's end.
+/// Creates the controller of one end of a flow.
 #[derive(Debug)]
 pub struct Watching {
     kind: Named,
@@ -23,7 +23,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// The flow's sender.
+    /// Creates the factory for a flow's sender.
     pub fn sender(flow: &FlowSetup, seed: u64, sender: Shared) -> Self {
         let kind = match flow.peer.map(|peer| peer.name) {
             Some("s2n:bbr") => Named::Bbr(stack::Bbr::default()),
@@ -36,7 +36,7 @@ impl Watching {
         Self { kind, sender }
     }
 
-    /// Its receiver, whose ACKs no controller holds back.
+    /// Creates the factory for a flow's receiver, whose ACKs no controller holds back.
     pub fn receiver() -> Self {
         Self { kind: Named::Cubic(stack::Cubic::default()), sender: Shared::default() }
     }
@@ -60,20 +60,20 @@ impl Endpoint for Watching {
     }
 }
 
-/// A controller whose calls are counted.
+/// A controller whose calls are recorded.
 #[derive(Clone, Debug)]
 pub struct Watched {
     inner: NamedController,
     sender: Shared,
 }
 
-/// A moment of the run. The clocks here count from its beginning, and s2n-quic's earliest moment is a microsecond.
+/// Converts a timestamp to the run's time. The clocks count from its start, and s2n-quic's earliest timestamp is a microsecond.
 pub fn at(moment: Timestamp) -> Time {
     let since = moment.saturating_duration_since(NoopClock.get_time()).as_nanos();
     Time::nanos(u64::try_from(since).unwrap_or(u64::MAX)) + Span::micros(1)
 }
 
-/// Hears what the stack's own controllers publish; ours are asked.
+/// Records the events published by the stack's own controllers. Ours are read directly.
 struct Ear<'e, P> {
     inner: &'e mut P,
     sender: &'e Shared,
@@ -96,7 +96,7 @@ impl<P: Publisher> Publisher for Ear<'_, P> {
         let mut sender = self.sender.lock();
         sender.pacing_gain = Some(*gain.numer() as f64 / *gain.denom() as f64);
         sender.now.pacing_bps = bps;
-        // The rate is the estimate times the gain, less 1 %.
+        // The rate is the estimate times the gain, minus 1 %.
         sender.now.bw_bps =
             (u128::from(bps) * u128::from(*gain.denom()) * 100 / u128::from((*gain.numer()).max(1)) / 99) as u64;
         drop(sender);
@@ -125,13 +125,13 @@ impl Watched {
         matches!(self.inner, NamedController::Ours(_))
     }
 
-    /// Writes down what the controller says.
+    /// Records the controller's outputs.
     fn note(&self, sender: &mut Sender, now: Time) {
         if let NamedController::Ours(ours) = &self.inner {
             if let Some(cc) = ours.controller() {
                 sender.note_ours(now, cc);
                 if let Some(emitted) = sender.wanted() {
-                    // It never finds out that a loss was none.
+                    // The stack never detects a spurious loss.
                     sender.hear(now, emitted, Inside::of(cc, f64::NAN, f64::NAN, f64::NAN));
                 }
             }

@@ -1,4 +1,4 @@
-//! s2n-quic's endpoints on the path, on its own executor of virtual time.
+//! Runs s2n-quic's endpoints on the path, with its own executor of virtual time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod control;
@@ -28,12 +28,12 @@ use control::Watching;
 use network::{Between, Shared, now, sleep_until};
 use provide::{Dice, Ids, Resets};
 
-/// The parts of a seed that belong to the ends and to their controllers.
+/// Parts of a seed used for the ends and their controllers.
 const ENDPOINT: u64 = 0x656e_6470;
 const CONTROLLER: u64 = 0x6363;
-/// No connection of a run is given up for being idle.
+/// Idle timeout, long enough that no connection of a run is closed.
 const IDLE: Duration = Duration::from_secs(10_000_000);
-/// A handshake over a path of seconds with losses takes this long at most. Ours.
+/// Longest handshake over a path of seconds with losses. Ours.
 const HANDSHAKE: Duration = Duration::from_secs(100);
 
 type Fault = Box<dyn std::error::Error>;
@@ -47,7 +47,7 @@ pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time
         for (index, flow) in setup.flows.iter().enumerate().filter(|(_, flow)| !flow.is_tcp) {
             connect(handle, &inside, index, flow)?;
         }
-        // What everything else stops for.
+        // The primary task: the run ends with it.
         primary::spawn(async move {
             network::end(&inside).await;
             inside.lock().is_over = true;
@@ -56,7 +56,7 @@ pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time
     });
     played.map_err(|error| format!("s2n-quic: {error}"))?;
     {
-        // Each of them holds its task, which holds the run.
+        // Each of them owns its task, which owns the run.
         let mut run = shared.lock();
         run.writers.clear();
         run.ending = None;
@@ -116,7 +116,7 @@ fn connect(handle: &Handle, shared: &Shared, index: usize, flow: &FlowSetup) -> 
     Ok(())
 }
 
-/// The receiving application.
+/// Runs the receiving application.
 async fn receive(shared: Shared, index: usize, mut server: Server) {
     while let Some(mut connection) = server.accept().await {
         while let Ok(Some(mut stream)) = connection.accept_receive_stream().await {
@@ -132,7 +132,7 @@ async fn receive(shared: Shared, index: usize, mut server: Server) {
     }
 }
 
-/// The sending application. What it holds lives as long as the run.
+/// Runs the sending application, which holds its endpoint until the end of the run.
 async fn send(shared: Shared, index: usize, client: Client, to: SocketAddr, held: u64) {
     let (name, start) = {
         let run = shared.lock();
@@ -165,18 +165,18 @@ async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr, h
         shared.lock().stage.tally.flows[index].on_written(wanted as u64);
     }
     stream.finish()?;
-    // A connection that is dropped would be closed at once.
+    // A dropped connection would be closed immediately.
     let end = shared.lock().stage.setup.duration;
     sleep_until(end).await;
     Ok(())
 }
 
-/// Waits until the application has written something, and by a script until the stack `held` little enough of it; says how much,
-/// at most a chunk. Nothing: it never will again.
+/// Waits until the application has written data, and with a script until the stack's `held` bytes allow more. Returns the
+/// number of bytes to send, at most a chunk; 0 once the application will never write again.
 async fn written(shared: &Shared, index: usize, stream: &mut SendStream, held: u64) -> usize {
     let mut alarm = None;
     poll_fn(move |context| {
-        // What is free of its send buffer; a stack that has failed says so when it is written to.
+        // Free space of its send buffer; an error of the stack is reported by the next write.
         let free = match stream.poll_send_ready(context) {
             Poll::Ready(Ok(free)) => free as u64,
             Poll::Ready(Err(_)) | Poll::Pending => 0,

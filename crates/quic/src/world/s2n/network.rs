@@ -1,4 +1,4 @@
-//! The path as s2n-quic's virtual network.
+//! The path as a virtual network for s2n-quic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::future::poll_fn;
@@ -16,20 +16,20 @@ use s2n_quic_core::inet::ExplicitCongestionNotification as Ecn;
 use crate::world::Failure;
 use crate::world::stage::{Stage, Way};
 
-/// The run, shared by the network and the applications: one thread's.
+/// State of the run, shared by the network and the applications on one thread.
 #[derive(Clone)]
 pub struct Shared(Arc<Mutex<Run>>);
 
 pub struct Run {
     pub stage: Stage<Packet>,
-    /// Each of the stack's flows, with the addresses of its sender and its receiver.
+    /// Flows of the stack, with the addresses of sender and receiver.
     pub ends: Vec<(usize, [SocketAddr; 2])>,
-    /// Who waits for an application to write.
+    /// Tasks that wait for an application to write.
     pub writers: Vec<Option<Waker>>,
-    /// Who waits for the end.
+    /// Task that waits for the end of the run.
     pub ending: Option<Waker>,
     pub failure: Option<Failure>,
-    /// What still happens is the endpoints' end.
+    /// True once the run has ended and only the endpoints are being closed.
     pub is_over: bool,
 }
 
@@ -44,24 +44,24 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run, when nobody else holds it any more.
+    /// Returns the run if no other handle exists.
     pub fn into_inner(self) -> Option<Run> {
         Arc::into_inner(self.0).map(|run| run.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The run's time.
+/// Returns the run's time.
 pub fn now() -> Time {
     let since = Instant::now().elapsed_since_start().as_nanos();
     Time::nanos(u64::try_from(since).unwrap_or(u64::MAX))
 }
 
-/// Waits until a moment of the run.
+/// Waits until a time of the run.
 pub async fn sleep_until(at: Time) {
     bach::time::sleep(Duration::from_nanos(at.since(now()).as_nanos())).await;
 }
 
-/// Waits for the end of the run, which a script may bring nearer.
+/// Waits for the end of the run, which a script may bring forward.
 pub async fn end(shared: &Shared) {
     let latest = shared.lock().stage.setup.duration;
     let mut sleep = Box::pin(sleep_until(latest));
@@ -77,11 +77,11 @@ pub async fn end(shared: &Shared) {
     .await;
 }
 
-/// The path between all ends.
+/// The path between all endpoints.
 pub struct Between<'p> {
     pub shared: Shared,
     pub progress: &'p mut dyn FnMut(Time),
-    /// When it has asked to be called.
+    /// Time of its next requested call.
     pub armed: Time,
 }
 
@@ -100,7 +100,7 @@ impl Network for Between<'_> {
             buffers.rx(*packet.path.local_address, |queue| queue.enqueue(packet));
             count += 1;
         }
-        // In the order of the flows: another order would be another run.
+        // In the order of the flows, since the order affects the run.
         for (flow, pair) in ends.iter().map(|(flow, pair)| (*flow, pair)) {
             let has_ecn = stage.setup.flows[flow].host.ecn;
             for (end, way) in pair.iter().zip([Way::There, Way::Back]) {
@@ -116,7 +116,7 @@ impl Network for Between<'_> {
                 }
             }
         }
-        // By a script, an application writes as fast as packets leave.
+        // With a script, an application writes as fast as packets leave.
         if stage.follow() || (count > 0 && stage.has_script()) {
             writers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
         }

@@ -1,4 +1,4 @@
-//! What s2n-quic takes from the operating system, from the seed instead.
+//! Seeded providers that replace s2n-quic's use of the operating system's random numbers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use crate::world::tls::fill_from;
 /// Length of connection IDs.
 const ID_BYTES: usize = 16;
 
-/// Random numbers.
+/// Generator of random numbers.
 pub struct Dice(pub Rng);
 
 impl random::Generator for Dice {
@@ -34,7 +34,7 @@ impl random::Provider for Dice {
     }
 }
 
-/// Connection IDs.
+/// Generator of connection IDs.
 pub struct Ids(pub Rng);
 
 impl IdGenerator for Ids {
@@ -51,7 +51,7 @@ impl Validator for Ids {
     }
 }
 
-/// Tokens of stateless resets, of which there are none.
+/// Generator of stateless-reset tokens, which is disabled.
 pub struct Resets(pub Rng);
 
 impl stateless_reset_token::Generator for Resets {
