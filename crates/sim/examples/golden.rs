@@ -1,4 +1,4 @@
-//! Runs scenarios that together cover every part of the simulator, and prints the figures and a hash of the complete output of
+//! Runs scenarios that together cover every part of the simulator. Prints the figures and a hash of the complete output of
 //! each. `make golden` compares them with `tests/golden/sim.txt`, on this machine and as aarch64.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

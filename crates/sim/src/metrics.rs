@@ -205,9 +205,9 @@ pub fn jain(shares: &[f64]) -> f64 {
 /// Jain's index from which flows count as converged.
 pub const CONVERGED: f64 = 0.95;
 
-/// First second from which Jain's index of `bins` (one row per flow, one column per second) stays at or above 0.95. Seconds in
-/// `excluded` do not count, nor do those with fewer than two flows. A flow is present from the first to before the second of
-/// its `lives`. `None` if never.
+/// First second from which Jain's index of `bins` stays at or above 0.95; `None` if never. `bins` has one row per flow and one
+/// column per second. Seconds in `excluded` do not count, nor do those with fewer than two flows. A flow is present from the
+/// first to before the second of its `lives`.
 pub fn convergence_s(bins: &[Vec<f64>], lives: &[(usize, usize)], seconds: usize, excluded: &[bool]) -> Option<f64> {
     let last_start = lives.iter().map(|life| life.0).max().unwrap_or(0);
     let mut since = None;
@@ -286,7 +286,7 @@ pub fn groups(flows: &[FlowResult], [from_s, to_s]: [f64; 2]) -> Vec<Group> {
         .collect()
 }
 
-/// Bootstrap resamples. Ours: enough for two steady digits of a 95 % interval.
+/// Number of bootstrap resamples. Ours: enough for two steady digits of a 95 % interval.
 pub const RESAMPLES: usize = 2000;
 
 /// Returns the median, NaN for none. Sorts `values`.

@@ -32,7 +32,7 @@ fn run(setup: &Setup) -> FlowResult {
     engine::run(setup).result.flows[0].clone()
 }
 
-/// Linux counts the timeout from the probe; counted from the lost segment it would fire right after it on long paths.
+/// Linux counts the timeout from the probe. Counted from the lost segment it would fire right after it on long paths.
 #[test]
 fn a_tail_lost_on_a_long_path_is_repaired_by_the_probe_without_a_time_out() {
     let size = 10 * u64::from(MSS);
@@ -46,7 +46,7 @@ fn a_tail_lost_on_a_long_path_is_repaired_by_the_probe_without_a_time_out() {
     assert_eq!((flow.bytes, flow.rto), (size, 0));
 }
 
-/// RFC 5682: after a timeout the next segments are new ones, whose ACKs show that the old ones were only late.
+/// RFC 5682: after a timeout the next segments are new ones. Their ACKs show that the old ones were only late.
 #[test]
 fn a_time_out_that_a_delay_spike_caused_is_found_spurious_and_retransmits_next_to_nothing() {
     for algorithm in ["cubic", "reno", "bbr1"] {

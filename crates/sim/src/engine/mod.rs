@@ -359,8 +359,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Checks the remaining work after a flow received all of its data or a response: it may have requested the next one, or
-    /// been the last that had to end.
+    /// Handles a flow that received all of its data or a response. It may have requested the next one, or been the last that had to end.
     #[cold]
     fn note_progress(&mut self, index: usize) {
         let flow = &self.flows[index];

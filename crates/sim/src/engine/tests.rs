@@ -69,7 +69,7 @@ fn one_per_cent_of_random_loss_costs_cubic_almost_all_and_bbr1_almost_nothing() 
     assert!(bbr1 > 80.0 && cubic < 5.0, "{bbr1} {cubic}");
 }
 
-/// Goal: the cost of an event must not depend on the number of packets in flight, so neither may the number of events.
+/// Goal: neither the cost of an event nor the number of events may depend on the number of packets in flight.
 #[test]
 fn a_packet_costs_about_three_events_however_many_are_in_flight() {
     for (mbit, rtt_ms) in [(10, 40), (100, 100), (400, 200)] {
@@ -90,7 +90,7 @@ fn equal_setups_give_equal_results_and_another_seed_another() {
     assert_ne!(once.result.flows, run(&setup).result.flows);
 }
 
-/// BBR's pacer and the ACKs of the previous round's paced packets are due at the same moments, and their order decides a sample.
+/// BBR's pacer and the ACKs of the previous round's packets are due at the same moments. Their order decides a sample.
 #[test]
 fn what_the_pacer_lets_go_leaves_before_an_ack_of_the_same_moment() {
     let mut setup = shared(50, 100, 125, &["bbr1"]);

@@ -1,8 +1,8 @@
 //! The link model, sans-IO: it is offered packets one at a time and polled for departures. One model for every backend.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! A packet passes [`Link::offer`] → policer → queue discipline → serialiser → random loss → [`Link::depart`], then a
-//! [`DelayLine`] for propagation; ACKs pass an [`AckHold`].
+//! A packet's stages: [`Link::offer`] → policer → queue discipline → serialiser → random loss → [`Link::depart`]. Propagation
+//! follows in a [`DelayLine`]; ACKs pass an [`AckHold`].
 
 mod ack_hold;
 mod codel;

@@ -115,7 +115,7 @@ mod tests {
         trace.begin();
         assert_eq!(trace.put(Time::nanos(1_000_000), 4000), Time::nanos(3_000_000));
         trace.complete();
-        // 500 bytes are left of the third.
+        // The third opportunity has 500 bytes left.
         assert_eq!(trace.put(Time::nanos(3_000_000), 500), Time::nanos(3_000_000));
         assert!(!trace.has_left());
     }

@@ -245,7 +245,7 @@ fn a_trace_turned_into_a_rate_finishes_its_packet_at_that_rate() {
     link.offer(Time::ZERO, packet(1500));
     drain(&mut link, Time::nanos(MS), true);
     link.set_rate(Time::nanos(MS + MS / 2), Rate::bits_per_sec(RATE_BPS));
-    // 3000 bytes are left: two milliseconds, then one for the second packet.
+    // The remaining 3000 bytes take two milliseconds, then the second packet one.
     let departures = drain(&mut link, Time::NEVER, false);
     assert_eq!(departure_times(&departures), [MS / 2 + 3 * MS, MS / 2 + 4 * MS]);
     assert_eq!(link.capacity_bytes_until(Time::nanos(2 * MS + MS / 2)), 3000);

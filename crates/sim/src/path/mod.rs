@@ -1,5 +1,6 @@
-//! The path between two hosts, sans-IO: topology, loss in both directions, each flow's delay, access links, ACK holding, the
-//! schedule of changes, and the seeds of all of them. Every backend except User Mode Linux sends its packets through it.
+//! The path between two hosts, sans-IO. It covers topology, loss in both directions, each flow's delay, access links, ACK
+//! holding, the schedule of changes, and the seeds of all of them. Every backend except User Mode Linux sends its packets
+//! through it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! A driver offers packets as hosts send them ([`OneWay::enter`]) and takes them out when they arrive ([`OneWay::turn`]). A
@@ -96,13 +97,13 @@ impl Half {
 /// Flows that may use a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Users {
-    /// Allows packets of flows that are not in the setup; they cross every shared link and have the path's own delay.
+    /// Allows packets of flows that are not in the setup. They cross every shared link and have the path's own delay.
     pub strangers: bool,
     /// Allows one flow's delay to change separately, so that no two flows share a delay line.
     pub apart: bool,
 }
 
-/// Change of a path by a script: at the link whose figures are the result's, or of the first flow's own delays.
+/// Change of a path by a script. It affects the link whose figures are the result's, or the first flow's own delays.
 #[derive(Clone, Copy, Debug)]
 pub enum PathAction {
     /// A change that a schedule supports.

@@ -37,7 +37,7 @@ pub struct RunResult {
     pub interval_s: [f64; 2],
     /// Jain's fairness index of the flows' goodput, each over its own life.
     pub jain: f64,
-    /// First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded; null if never, or
+    /// First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded. Null if never, or
     /// if no whole second has two flows. A flow counts in each whole second of its life.
     pub convergence_s: Option<f64>,
     /// One entry per flow.
@@ -52,7 +52,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Sum of the goodput of these flows: their bytes over the result's interval, so it never exceeds the rate of a shared link.
+    /// Sum of the goodput of these flows. It is their bytes over the result's interval, so it never exceeds the rate of a shared link.
     pub fn goodput_bps<'a>(&self, flows: impl IntoIterator<Item = &'a FlowResult>) -> f64 {
         let bytes: u64 = flows.into_iter().map(|flow| flow.bytes).sum();
         let span_s = self.interval_s[1] - self.interval_s[0];
@@ -78,9 +78,9 @@ pub struct Bottleneck {
     pub drop_ratio: f64,
     /// Packets marked.
     pub marks: u64,
-    /// Queueing delay weighted by time, not by packets: at each moment the wait of the packet being sent, or 0 if that had not
-    /// waited. Its mean is the backlog before the serialiser over the rate. A kernel that reports only its backlog (`uml`)
-    /// gives that, on the grid of its samples.
+    /// Queueing delay weighted by time, not by packets. At each moment it is the wait of the packet being sent, or 0 if that
+    /// had not waited. Its mean is the backlog before the serialiser over the rate. A kernel that reports only its backlog
+    /// (`uml`) gives that, on the grid of its samples.
     pub queue_ms: Distribution,
 }
 
@@ -111,7 +111,7 @@ pub struct FlowResult {
     pub cc: String,
     /// Start time.
     pub start_s: f64,
-    /// Unique payload at the receiver over the flow's own life: from its start (or the end of warm-up) to its completion.
+    /// Unique payload at the receiver over the flow's own life. That is from its start (or the end of warm-up) to its completion.
     pub goodput_bps: f64,
     /// Bytes on the wire at the receiver, duplicates included.
     pub throughput_bps: f64,
@@ -121,17 +121,17 @@ pub struct FlowResult {
     pub jitter_ms: f64,
     /// Interarrival jitter after RFC 3550 §6.4.1, at the end.
     pub jitter_rfc3550_ms: f64,
-    /// Retransmitted over sent segments.
+    /// Ratio of retransmitted to sent segments.
     pub retransmit_ratio: f64,
     /// This flow's drops at the bottleneck over its arrivals there; null where the kernel's own queue does not distinguish flows.
     pub drop_ratio: Option<f64>,
-    /// Retransmission time-outs.
+    /// Retransmission timeouts.
     pub rto: u64,
     /// Retransmissions of data that had arrived.
     pub spurious_retransmits: u64,
     /// Unique payload bytes at the receiver.
     pub bytes: u64,
-    /// SYN sent to last payload byte at the receiver (mean over responses for request/response); null while unfinished.
+    /// Time from the SYN to the last payload byte at the receiver (mean over responses for request/response); null while unfinished.
     pub fct_s: Option<f64>,
     /// Time spent in each state.
     pub state_s: BTreeMap<String, f64>,

@@ -181,7 +181,7 @@ pub fn normal(rng: &mut Rng) -> f64 {
     }
 }
 
-/// Natural logarithm of a positive normal number, by +, −, × and ÷ alone, so that every machine computes the same bits.
+/// Natural logarithm of a positive normal number. It uses +, −, × and ÷ alone, so that every machine computes the same bits.
 pub fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i32 - 1023;

@@ -254,7 +254,7 @@ impl Scenario {
         Ok(changes)
     }
 
-    /// Checks that a link passes a packet within the run, or within a second for shorter runs: otherwise nothing is measured.
+    /// Checks that a link passes a packet within the run, or within a second for shorter runs. Otherwise nothing is measured.
     fn check_pace(&self, links: &[Resolved]) -> Checked<()> {
         if self.schedule.0.iter().any(|step| step.rate.is_some()) {
             return Ok(());

@@ -146,7 +146,7 @@ pub(super) fn pairs(text: &str, separators: &[char], what: &str) -> Result<Vec<P
         .collect()
 }
 
-/// Finds the known word nearest to `word`, if one is near (Levenshtein distance of at most a third of its length, or 2).
+/// Finds the known word nearest to `word`. Its Levenshtein distance is at most a third of the length, or 2.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

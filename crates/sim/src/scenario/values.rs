@@ -1,4 +1,4 @@
-//! Effects of a path on packets, as written in a scenario: loss, jitter, ACK aggregation, policer, demand; and the backend (`on`).
+//! Effects of a path on packets, as written in a scenario: loss, jitter, ACK aggregation, policer, demand. Also the backend (`on`).
 //! Every value parses back from its own text.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

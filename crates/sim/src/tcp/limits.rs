@@ -23,7 +23,7 @@ impl Sender {
         }
     }
 
-    /// Checks whether the application is about to write into an empty socket, in which case the data in flight measures the application.
+    /// Checks whether the application is about to write into an empty socket. The data in flight then measures the application.
     // spec: Linux tcp_rate_check_app_limited
     pub(super) fn check_app_limited(&mut self) {
         let unsent = self.app.written.saturating_sub(self.next_bytes);

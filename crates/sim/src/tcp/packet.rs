@@ -19,7 +19,7 @@ pub mod mark {
     pub const ECT: u8 = 2;
     /// Congestion experienced.
     pub const CE: u8 = 4;
-    /// The sender has reduced its window (RFC 3168 CWR).
+    /// Congestion window reduced by the sender (RFC 3168 CWR).
     pub const CWR: u8 = 8;
     /// A retransmission.
     pub const RETRANSMIT: u8 = 16;

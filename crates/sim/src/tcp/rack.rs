@@ -82,7 +82,7 @@ impl Rack {
         self.dsack_seen || self.persist == 0 && self.steps > 1
     }
 
-    /// Adapts the reordering window, at most once a round.
+    /// Adapts the reordering window, at most once per round.
     // spec: Linux tcp_rack_update_reo_wnd
     pub fn update_window(&mut self, delivered: u64, prior_delivered: u64) {
         if prior_delivered < self.last_delivered {

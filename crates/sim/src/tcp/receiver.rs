@@ -257,8 +257,8 @@ impl Receiver {
         Want::Nothing
     }
 
-    /// Number of ranges that begin at or before a segment, and the end of the last of them or of the in-order data. Most
-    /// segments lie past the last range, or before the first.
+    /// Number of ranges that begin at or before a segment, with the end of the last one or of the in-order data. Most segments
+    /// lie past the last range, or before the first.
     fn ranges_from(&self, seq: u64) -> (usize, u64) {
         if seq <= self.next {
             return (0, self.next);

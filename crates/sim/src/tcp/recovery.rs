@@ -37,7 +37,7 @@ struct Seen {
     acked_sent: Option<(u64, u64)>,
     /// Send times (µs) of the oldest and newest once-sent segments SACKed.
     sacked_sent: Option<(u64, u64)>,
-    /// The only segment acknowledged is shorter than the MSS.
+    /// True if the only segment acknowledged is shorter than the MSS.
     short_only: bool,
     /// The reordering timer was set, so no other timer is.
     keep_timer: bool,
@@ -119,7 +119,7 @@ impl Sender {
         rtt.filter(|_| seen.sacked_sent.is_some() || seen.acked_sent.is_some() && !seen.retransmitted)
     }
 
-    /// True if a SACKed segment left before the oldest segment's newest transmission: the path still delivers, so that one may arrive too.
+    /// True if a SACKed segment left before the oldest segment's newest transmission. The path still delivers, so that one may arrive too.
     fn sacked_before_head(&self, seen: &Seen) -> bool {
         let Some((first_us, _)) = seen.sacked_sent else {
             return false;

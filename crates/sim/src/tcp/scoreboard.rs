@@ -318,7 +318,7 @@ impl Scoreboard {
         &self.records[(self.una.wrapping_sub(1) & self.mask) as usize]
     }
 
-    /// Position from which to scan the block at this place, which begins at `from`: past the part that an earlier ACK reported.
+    /// Position from which to scan the block that begins at `from`. It skips the part that an earlier ACK reported at this place.
     // Linux keeps such blocks too (`recv_sack_cache`): blocks grow long, and only their end is new.
     pub fn skip_known(&self, place: usize, from: u64) -> u64 {
         let holds = |block: &&(u64, u64)| block.0 <= from && from < block.1;
@@ -399,7 +399,7 @@ impl Scoreboard {
     }
 }
 
-/// First index in `from..to` whose bit is set (`invert`: clear), in a ring of `mask` + 1 bits, a word at a time.
+/// First index in `from..to` whose bit is set (`invert`: clear). The ring has `mask` + 1 bits and is searched a word at a time.
 fn find(bits: &[u64], mask: u64, from: u64, to: u64, invert: bool) -> Option<u64> {
     let mut seq = from;
     while seq < to {

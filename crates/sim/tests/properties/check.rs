@@ -52,7 +52,7 @@ impl<'a> Checker<'a> {
         });
     }
 
-    /// Checks pacing with a token bucket: each burst delays the next by its own time, half of which may be credited for lateness.
+    /// Checks pacing with a token bucket. Each burst delays the next by its own time, half of which may be credited for lateness.
     fn check_pacing(&mut self, sent: &Sent, rate: Rate) {
         let watch = &mut self.flows[sent.flow];
         let by_timer = sent.by_timer > watch.by_timer;
@@ -131,7 +131,7 @@ impl<'a> Checker<'a> {
         self.fault.map_or(Ok(()), Err)
     }
 
-    /// Checks that groups' figures are bytes over the run's interval, and that no link delivers more than its capacity in it.
+    /// Checks that groups' figures are bytes over the run's interval. No link may deliver more than its capacity in it.
     fn check_groups(&mut self, result: &RunResult) {
         let [from_s, to_s] = result.interval_s;
         let span_s = to_s - from_s;
