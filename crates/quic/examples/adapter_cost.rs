@@ -27,7 +27,7 @@ const RTT: Span = Span::millis(40);
 /// Distance between two losses, packets.
 const LOSS_EVERY: u64 = 5_000;
 
-/// Clock of a stack. The toy's own use of it is spent for core alone as well.
+/// Clock of a stack. The toy's own use of it costs the same when core runs alone.
 trait Clock: Copy {
     fn later(self, time: Time) -> Self;
     fn since(self, origin: Self) -> Time;

@@ -37,7 +37,7 @@ pub enum Event<T> {
     Idle,
 }
 
-/// A random transport, real only in its calls.
+/// A transport with random events, realistic only in its calls.
 pub struct Day<T> {
     rng: Rng,
     pub now_us: u64,

@@ -10,7 +10,7 @@ use super::sender::Sender;
 const TSO_RTT_LOG: u32 = 9;
 /// Longest expected wait for an ACK for which a burst is deferred. Source: Linux `tcp_tso_should_defer`.
 const DEFER_MAX: Span = Span::millis(1);
-/// Fraction of the window above which a burst is no longer deferred. Source: Linux `tcp_tso_win_divisor`.
+/// Divisor of the window: a burst with more room than that share is not deferred. Source: Linux `tcp_tso_win_divisor`.
 const TSO_WIN_DIVISOR: u32 = 3;
 /// Socket buffer that an application with much to send fills at once, bytes.
 const SEND_BUFFER: u64 = 4 << 20;

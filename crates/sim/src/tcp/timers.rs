@@ -18,8 +18,8 @@ const PROBE_INITIAL: Span = Span::secs(1);
 
 /// A tick of the kernel's clock. Source: Debian's CONFIG_HZ = 250.
 pub(super) const TICK: Span = Span::millis(4);
-/// Ticks per level of the timer wheel. Shorter waits end on any tick, waits up to eight times as long on every eighth, and so
-/// on. Source: Linux `LVL_START`, `LVL_CLK_SHIFT`.
+/// Length in ticks below which a wait ends on any tick. Waits up to eight times as long end on every eighth, and so on. Source:
+/// Linux `LVL_START`, `LVL_CLK_SHIFT`.
 const WHEEL_TICKS: u64 = 63;
 const WHEEL_SHIFT: u32 = 3;
 const WHEEL_LEVELS: u32 = 9;
