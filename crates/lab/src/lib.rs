@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! The evidence: claims with verdicts, conformance, populations, choice and reports, over what [`bbrlab_sim`] plays.
+//! Evaluation of simulated runs: claims with verdicts, conformance, populations, advice and reports, on top of
+//! [`bbrlab_sim`].
 
 pub mod ab;
 pub mod agree;
@@ -19,7 +20,8 @@ mod ss;
 pub mod sweep;
 pub mod words;
 
-/// The code of `docs/host-it.md`, compiled and run as tests: here, because a package of core alone does not have that page.
+/// The code of `docs/host-it.md`, compiled and run as doctests. It is here because a package of core alone lacks that
+/// page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/host-it.md")]
 struct HostIt;

@@ -1,48 +1,48 @@
-//! Axes and their product: each run's scenario merged and its `{axis}` places filled in, one run at a time.
+//! Cartesian product of axes: merges each run's scenario and fills in its `{axis}` placeholders, one run at a time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::Deserialize;
 use toml::{Table, Value};
 
-/// One axis of the product of runs.
+/// One axis of the product.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {
     pub name: String,
-    /// The scenario key that a plain value sets; without it the value only fills in `{name}` in the scenario's texts.
+    /// Scenario key set by a plain value; without it the value only fills in `{name}` in the scenario's texts.
     pub key: Option<String>,
-    /// Plain values, or tables with `label`, perhaps `x`, and scenario keys.
+    /// Plain values, or tables with `label`, optionally `x`, and scenario keys.
     pub values: Vec<Value>,
 }
 
 /// One value of an axis.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// As it stands in the names of runs.
+    /// Label in the names of runs.
     pub label: String,
-    /// The number that it stands for in pictures.
+    /// Numeric position on a plot's axis.
     pub x: f64,
-    /// Scenario keys that it sets.
+    /// Scenario keys that the value sets.
     set: Table,
 }
 
 impl Point {
-    /// Whether it sets a key of the scenario.
+    /// Returns true if the value sets a scenario key.
     pub fn sets_anything(&self) -> bool {
         !self.set.is_empty()
     }
 }
 
-/// One run to come.
+/// A run of the product that has yet to be executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedRun {
-    /// `cc=bbr1,loss=1%`, or the name that the author gave.
+    /// `cc=bbr1,loss=1%`, or the author's own name.
     pub name: String,
-    /// The scenario's keys.
+    /// Scenario keys of the run.
     pub scenario: Table,
 }
 
-/// All combinations of the values of some axes, the last axis running fastest.
+/// All combinations of the axes' values; the last axis varies fastest.
 #[derive(Clone, Debug)]
 pub struct Product {
     base: Table,
@@ -50,7 +50,7 @@ pub struct Product {
 }
 
 impl Product {
-    /// Checks the axes.
+    /// Checks the axes and builds the product.
     pub fn new(base: &Table, axes: &[Vary]) -> Result<Self, String> {
         let axes: Vec<(String, Vec<Point>)> =
             axes.iter().map(|vary| Ok((vary.name.clone(), points(vary)?))).collect::<Result<_, String>>()?;
@@ -62,22 +62,22 @@ impl Product {
         Ok(Self { base: base.clone(), axes })
     }
 
-    /// The axes: names and values.
+    /// Returns the names and values of the axes.
     pub fn axes(&self) -> &[(String, Vec<Point>)] {
         &self.axes
     }
 
-    /// How many combinations; without an axis there is one.
+    /// Number of combinations; 1 without axes.
     pub fn len(&self) -> usize {
         self.axes.iter().fold(1, |all, (_, points)| all.saturating_mul(points.len()))
     }
 
-    /// Whether there is none; never, for an axis has values.
+    /// Always false, since every axis has values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The values of combination number `index`, one an axis.
+    /// Returns the values of combination `index`, one per axis.
     pub fn points(&self, index: usize) -> Vec<&Point> {
         let mut rest = index;
         let mut points: Vec<&Point> = self
@@ -94,7 +94,7 @@ impl Product {
         points
     }
 
-    /// The run of combination number `index`.
+    /// Returns the run of combination `index`.
     pub fn run(&self, index: usize) -> Result<PlannedRun, String> {
         let points = self.points(index);
         let mut scenario = self.base.clone();
@@ -114,7 +114,7 @@ impl Product {
         Ok(PlannedRun { name, scenario })
     }
 
-    /// Whether a combination has every label of `skip`: axis = label, or axis = [labels].
+    /// Returns true if a combination matches every entry of `skip`: axis = label, or axis = [labels].
     pub fn is_skipped(&self, index: usize, skip: &Table) -> bool {
         let points = self.points(index);
         skip.iter().all(|(axis, labels)| {
@@ -127,14 +127,14 @@ impl Product {
     }
 }
 
-/// A scenario's keys with some of them replaced.
+/// Merges two sets of scenario keys; those of `over` take precedence.
 pub fn merged(base: &Table, over: &Table) -> Table {
     let mut all = base.clone();
     all.extend(over.iter().map(|(key, value)| (key.clone(), value.clone())));
     all
 }
 
-/// Puts each label in place of its `{axis}`.
+/// Replaces every `{axis}` with its label.
 fn fill_in(value: &mut Value, labels: &[(&str, &str)]) {
     match value {
         Value::String(text) if text.contains('{') => {
@@ -148,7 +148,7 @@ fn fill_in(value: &mut Value, labels: &[(&str, &str)]) {
     }
 }
 
-/// A text in which a `{place}` is left.
+/// Returns a text that still contains a `{placeholder}`.
 fn open_place(value: &Value) -> Option<&str> {
     match value {
         Value::String(text) if text.contains('{') => Some(text),
@@ -199,7 +199,7 @@ fn points(vary: &Vary) -> Result<Vec<Point>, String> {
     Ok(points)
 }
 
-/// `{ label = …, x = …, any scenario key = … }`.
+/// Parses `{ label = …, x = …, any scenario key = … }`.
 fn point_of_table(table: &Table, index: usize) -> Result<Point, String> {
     let mut set = table.clone();
     let label = set.remove("label").as_ref().and_then(scalar).ok_or("a value without `label`")?;
@@ -212,7 +212,7 @@ fn point_of_table(table: &Table, index: usize) -> Result<Point, String> {
     Ok(Point { label, x, set })
 }
 
-/// The number with which a label begins: 1 of `1%`.
+/// Parses the number at the start of a label: 1 of `1%`.
 fn leading_number(label: &str) -> Option<f64> {
     let end = label.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(label.len());
     label[..end].parse().ok()

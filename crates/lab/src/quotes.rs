@@ -1,8 +1,7 @@
-//! A quote in a table that nothing closes: readers of CSV take all that follows as one cell, without a word.
+//! Detection of unterminated quotes in CSV: readers silently take everything that follows as one cell.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-/// The line, counted from 1, on which a quote opens that the rest of the text leaves open. Lines that begin with `#` are
-/// comments.
+/// Returns the line, counted from 1, that opens an unterminated quote. Lines that begin with `#` are comments.
 pub(crate) fn left_open(bytes: &[u8]) -> Option<usize> {
     let (mut line, mut opened, mut cell_begins, mut line_begins, mut comment) = (1, None, true, true, false);
     let mut rest = bytes.iter().copied().peekable();

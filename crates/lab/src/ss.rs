@@ -1,9 +1,8 @@
-//! The words of `ss -tin`: `cwnd:10`, `pacing_rate 9.5Mbps`, `app_limited`.
-//! Unknown words are skipped.
+//! Parser for the fields of `ss -tin`: `cwnd:10`, `pacing_rate 9.5Mbps`, `app_limited`. Unknown fields are skipped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Form: iproute2 `misc/ss.c`.
 
-/// Names that Linux gives its congestion controls.
+/// Names of Linux's congestion controls.
 const KERNEL_NAMES: [&str; 20] = [
     "cubic",
     "reno",
@@ -27,7 +26,7 @@ const KERNEL_NAMES: [&str; 20] = [
     "cdg",
 ];
 
-/// The words of a line.
+/// Whitespace-separated fields of a line.
 #[derive(Debug)]
 pub(crate) struct Words<'a>(pub(crate) Vec<&'a str>);
 
@@ -36,23 +35,23 @@ impl<'a> Words<'a> {
         Self(line.split_whitespace().collect())
     }
 
-    /// What follows `key:`.
+    /// Returns the text after `key:`.
     pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
         self.0.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix(':'))
     }
 
-    /// The number that follows `key:`, up to a slash.
+    /// Returns the number after `key:`, up to a slash.
     pub(crate) fn number(&self, key: &str) -> Option<f64> {
         finite(self.text(key)?.split('/').next()?)
     }
 
-    /// The rate in the word after `key`, bit/s.
+    /// Returns the rate in the field after `key`, bit/s.
     pub(crate) fn rate(&self, key: &str) -> Option<f64> {
         let at = self.0.iter().position(|word| *word == key)?;
         bits(self.0.get(at + 1)?)
     }
 
-    /// The name of the congestion control, as the kernel calls it.
+    /// Returns the kernel's name of the congestion control.
     pub(crate) fn congestion_control(&self) -> Option<&'a str> {
         self.0.iter().copied().find(|word| KERNEL_NAMES.contains(word))
     }
@@ -62,7 +61,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Both addresses of `ESTAB 0 0 10.0.0.1:5201 10.0.0.2:4444`.
+/// Returns both addresses of `ESTAB 0 0 10.0.0.1:5201 10.0.0.2:4444`.
 pub(crate) fn addresses<'a>(words: &[&'a str]) -> Option<(&'a str, &'a str)> {
     let state = words.first()?;
     if !state.chars().all(|c| c.is_ascii_uppercase() || c == '-') || words.len() < 5 {
@@ -74,12 +73,12 @@ pub(crate) fn addresses<'a>(words: &[&'a str]) -> Option<(&'a str, &'a str)> {
     Some((ends.next()?, ends.next()?))
 }
 
-/// A number that is one, and not below 0.
+/// Parses a finite number that is not below 0.
 pub(crate) fn finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
-/// `9.5Mbps`, `9500000bps`, `1.2Gbps`, in bit/s.
+/// Parses `9.5Mbps`, `9500000bps` or `1.2Gbps` into bit/s.
 pub(crate) fn bits(text: &str) -> Option<f64> {
     let text = text.trim_end_matches(',').strip_suffix("bps")?;
     let (number, scale) = match text.as_bytes().last()? {

@@ -1,15 +1,15 @@
-//! Counts in sentences: "1 claim holds", "2 claims hold".
+//! Counts in sentences, with the noun or verb in agreement: "1 claim holds", "2 claims hold".
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Display;
 
-/// A count with its noun, whose plural ends in s.
+/// Formats a count with its noun, adding an s for the plural.
 pub fn counted<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
     let ending = if n == N::from(1) { "" } else { "s" };
     format!("{n} {noun}{ending}")
 }
 
-/// A count with its verb: that of one, or that of any other number.
+/// Formats a count with its verb: `one` for 1, `many` for every other number.
 pub fn verb<N: Display + PartialEq + From<u8>>(n: N, one: &str, many: &str) -> String {
     let word = if n == N::from(1) { one } else { many };
     format!("{n} {word}")

@@ -1,5 +1,6 @@
-//! Which arm a connection gets: a keyed hash of what the test is split by, in ten thousand buckets, each of which has an arm.
-//! `bpf/cc/ab.bpf.c` computes the same, so whoever has the key can repeat an assignment.
+//! Assignment of connections to arms: a keyed hash of the unit of assignment selects one of ten thousand buckets, each
+//! of which belongs to an arm. `bpf/cc/ab.bpf.c` computes the same hash, so anyone with the key can repeat an
+//! assignment.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -12,30 +13,30 @@ use siphasher::sip::SipHasher13;
 
 use crate::words::counted;
 
-/// Shares are counted in hundredths of a per cent.
+/// Number of hash buckets: shares are counted in hundredths of a per cent.
 pub const BUCKETS: usize = 10_000;
-/// Most arms. Ours.
+/// Maximum number of arms. Ours.
 pub const ARMS_MAX: usize = 8;
-/// Most ports and most prefixes that connections are chosen by, as the BPF program has room for.
+/// Maximum number of ports, and of prefixes, in the connection filter: the capacity of the BPF program.
 pub const PORTS_MAX: usize = 8;
 pub const PREFIXES_MAX: usize = 16;
-/// A bucket that has no part in the test.
+/// Arm value of a bucket outside the test.
 pub const OUTSIDE: u8 = 0xff;
 
-/// What the hash is of, and so what keeps its arm.
+/// Unit of assignment: everything that hashes alike keeps its arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// Addresses and ports of both ends.
+    /// Addresses and ports of both endpoints.
     Connection,
     /// The client's prefix.
     ClientPrefix,
-    /// The time, in slots: all connections that begin in one have one arm.
+    /// Time slot: all connections that begin in one slot get the same arm.
     Time,
 }
 
 impl By {
-    /// As the BPF program numbers it.
+    /// Number of the variant in the BPF program.
     pub const fn number(self) -> u32 {
         match self {
             Self::Connection => 0,
@@ -44,7 +45,7 @@ impl By {
         }
     }
 
-    /// What is drawn, in the plural.
+    /// Plural noun for the units of assignment.
     pub const fn units(self) -> &'static str {
         match self {
             Self::Connection => "connections",
@@ -54,13 +55,13 @@ impl By {
     }
 }
 
-/// The key of a test's hash.
+/// Key of a test's hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key(pub [u64; 2]);
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(…)") // whoever has it can aim at an arm
+        f.write_str("Key(…)") // anyone with the key can target an arm
     }
 }
 
@@ -86,12 +87,12 @@ impl FromStr for Key {
     }
 }
 
-/// How much of a client's address is kept.
+/// Prefix lengths to which client addresses are truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
-    /// Bits of an IPv4 address.
+    /// Prefix length for IPv4.
     pub v4: u8,
-    /// Bits of an IPv6 address.
+    /// Prefix length for IPv6.
     pub v6: u8,
 }
 
@@ -101,7 +102,7 @@ impl Default for Keep {
     }
 }
 
-/// The first bits of an address, as a mask over its form in IPv6.
+/// Mask of the first bits of an address in its IPv6 form.
 pub const fn mask(bits: u32) -> u128 {
     match bits {
         0 => 0,
@@ -109,7 +110,7 @@ pub const fn mask(bits: u32) -> u128 {
     }
 }
 
-/// IPv4 is mapped into IPv6.
+/// Returns the address as IPv6; IPv4 is mapped into it.
 pub fn mapped(address: IpAddr) -> u128 {
     match address.to_canonical() {
         IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
@@ -118,14 +119,14 @@ pub fn mapped(address: IpAddr) -> u128 {
 }
 
 impl Keep {
-    /// The kept part of an address.
+    /// Truncates an address to the prefix.
     pub fn of(self, address: IpAddr) -> u128 {
         let address = address.to_canonical();
         let bits = if address.is_ipv4() { 96 + u32::from(self.v4) } else { u32::from(self.v6) };
         mapped(address) & mask(bits)
     }
 
-    /// A kept part as `192.0.2.0/24`.
+    /// Formats a truncated address as `192.0.2.0/24`.
     pub fn text(self, kept: u128) -> String {
         match IpAddr::V6(Ipv6Addr::from(kept)).to_canonical() {
             IpAddr::V4(address) => format!("{address}/{}", self.v4),
@@ -134,7 +135,7 @@ impl Keep {
     }
 }
 
-/// The hash of a test.
+/// Keyed hash of a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Assigner {
     pub key: Key,
@@ -143,7 +144,7 @@ pub struct Assigner {
 }
 
 impl Assigner {
-    /// The bucket of a connection that begins in such a time slot.
+    /// Returns the bucket of a connection that begins in time slot `slot`.
     pub fn bucket(&self, remote: SocketAddr, local: SocketAddr, slot: u64) -> u16 {
         let halves = |address: u128| {
             let bytes = address.to_be_bytes();
@@ -166,12 +167,12 @@ impl Assigner {
     }
 }
 
-/// Each arm's share, in hundredths of a per cent; the rest has no part in the test.
+/// Each arm's share, in hundredths of a per cent; the rest stays outside the test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shares(pub Vec<u32>);
 
 impl Shares {
-    /// `50,25,25`: as many as there are arms.
+    /// Parses `50,25,25`: one share per arm.
     pub fn parse(text: &str, arms: usize) -> Result<Self, String> {
         let shares: Vec<u32> = text.split(',').map(|one| hundredths(one.trim())).collect::<Result<_, _>>()?;
         if shares.len() != arms {
@@ -188,7 +189,7 @@ impl Shares {
         Ok(Self(shares))
     }
 
-    /// As equal as hundredths of a per cent allow; the first gets what is left over.
+    /// Splits as equally as hundredths of a per cent allow; the first arm gets the remainder.
     pub fn equal(arms: usize) -> Self {
         let each = BUCKETS / arms.max(1);
         let mut shares = vec![each as u32; arms];
@@ -198,7 +199,7 @@ impl Shares {
         Self(shares)
     }
 
-    /// So much for every arm but the first, which has the rest.
+    /// Gives every arm but the first the share in `text`; the first gets the rest.
     pub fn canary(text: &str, arms: usize) -> Result<Self, String> {
         let each = hundredths(text.trim())?;
         let others = each * (arms as u32 - 1);
@@ -210,7 +211,7 @@ impl Shares {
         Ok(Self(shares))
     }
 
-    /// The same with nothing for an arm, whose share goes to the first.
+    /// Returns the shares with one arm set to zero and its share moved to the first.
     #[must_use]
     pub fn without(&self, arm: usize) -> Self {
         let mut shares = self.0.clone();
@@ -220,14 +221,14 @@ impl Shares {
         Self(shares)
     }
 
-    /// `50, 25, 25` in per cent.
+    /// Formats the shares as `50, 25, 25` in per cent.
     pub fn text(&self) -> String {
         let each: Vec<String> = self.0.iter().map(|share| format!("{}", f64::from(*share) / 100.0)).collect();
         each.join(",")
     }
 }
 
-/// A per cent with up to two decimals, with or without its sign.
+/// Parses a percentage with up to two decimals, with or without a sign.
 fn hundredths(text: &str) -> Result<u32, String> {
     let fault = || format!("{text:?} is no share; write a per cent from 0 to 100 with at most two decimals, as in 2.5");
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
@@ -237,7 +238,7 @@ fn hundredths(text: &str) -> Result<u32, String> {
     if (0.0..=10_000.0).contains(&scaled) && is_whole { Ok(scaled.round() as u32) } else { Err(fault()) }
 }
 
-/// The arm of each bucket.
+/// Arm of each bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table(Vec<u8>);
 
@@ -246,7 +247,7 @@ impl Table {
         Self(vec![OUTSIDE; BUCKETS]).changed(shares)
     }
 
-    /// Other shares, with as few buckets moved as they take: what has an arm keeps it while that arm does not shrink.
+    /// Applies new shares, moving as few buckets as possible: a bucket keeps its arm unless that arm shrinks.
     #[must_use]
     pub fn changed(&self, shares: &Shares) -> Self {
         let mut wanted: Vec<i64> = shares.0.iter().map(|&share| i64::from(share)).collect();
@@ -268,7 +269,7 @@ impl Table {
         self.0.get(usize::from(bucket)).copied().filter(|&arm| arm != OUTSIDE)
     }
 
-    /// As the BPF program reads it.
+    /// Table of arms as read by the BPF program.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -328,7 +329,7 @@ mod tests {
             let bucket = one.bucket(SocketAddr::new("192.0.2.7".parse().unwrap(), port), at("198.51.100.1:443"), 0);
             counts[usize::from(table.arm(bucket).unwrap())] += 1;
         }
-        // Four standard deviations of a binomial.
+        // Tolerance: four standard deviations of a binomial.
         assert!(counts[0].abs_diff(20_000) < 400 && counts[1].abs_diff(10_000) < 350, "{counts:?}");
     }
 

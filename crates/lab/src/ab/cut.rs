@@ -1,4 +1,5 @@
-//! Which connections are compared together: all, clients' networks by a file, and ranges of size, RTT, time and age.
+//! Segments of the connections that are compared separately: all, client networks from a file, and ranges of size, RTT,
+//! time and age.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cmp::Reverse;
@@ -10,11 +11,11 @@ use super::assign::{mapped, mask};
 use super::{Experiment, Keep, Row};
 use crate::cdn::LARGE;
 
-/// Most classes of a file: each is a comparison more that has to be corrected for. Ours.
+/// Maximum number of classes in a file: each adds a comparison that must be corrected for. Ours.
 const CLASSES_MAX: usize = 64;
-/// Ranges of the test's time that are compared. Ours.
+/// Number of segments of the test's duration. Ours.
 const TIMES: usize = 6;
-/// Ports that get lines of their own. Ours.
+/// Maximum number of ports with their own lines. Ours.
 const PORTS: usize = 8;
 /// Edges of the ranges: bytes, milliseconds, seconds. Ours.
 const SIZES: [(&str, u64, u64); 3] =
@@ -32,7 +33,7 @@ pub(super) const AGES: [(&str, u64, u64); 4] = [
     ("age from 100 s", 100_000_000, u64::MAX),
 ];
 
-/// What a comparison is cut by.
+/// Dimension by which connections are segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     All,
@@ -57,7 +58,7 @@ impl Over {
         }
     }
 
-    /// Of its ranges' ends, and how many of them a second, a byte is.
+    /// (unit, scale) for printing range bounds.
     pub const fn unit(self) -> (&'static str, f64) {
         match self {
             Self::Size => ("kB", 1e-3),
@@ -68,12 +69,12 @@ impl Over {
     }
 }
 
-/// A part of the connections, as a line of the report names it.
+/// A segment of the connections, as named in a line of the report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     pub name: String,
     pub over: Over,
-    /// The range: bytes, or microseconds.
+    /// Range in bytes or microseconds.
     pub from: u64,
     pub below: u64,
 }
@@ -83,7 +84,7 @@ impl Class {
         Self { name: name.to_owned(), over, from, below }
     }
 
-    /// The middle of its range by ratio, and of time by difference; ends that are open lie as far as a factor of ten.
+    /// Geometric middle of the range, arithmetic for time; an open end is taken as a factor of ten away.
     pub fn middle(&self) -> f64 {
         let (from, below) = (self.from as f64, self.below as f64);
         let scale = self.over.unit().1;
@@ -97,7 +98,7 @@ impl Class {
 
 type Takes = Box<dyn Fn(&Row) -> bool>;
 
-/// Every class but those of age, with the connections that it takes.
+/// Returns every class except those of age, each with its predicate.
 pub(super) fn classes(test: &Experiment, rows: &[&Row], prefixes: &Prefixes) -> Vec<(Class, Takes)> {
     let mut classes: Vec<(Class, Takes)> = vec![(Class::new("all", Over::All, 0, 0), Box::new(|_| true))];
     let known: Rc<BTreeMap<String, usize>> = Rc::new(prefixes.of_all(rows));
@@ -132,7 +133,8 @@ pub(super) fn classes(test: &Experiment, rows: &[&Row], prefixes: &Prefixes) -> 
     classes
 }
 
-/// Equal parts of the time in which connections began; none of a test that lasted less than a second for each.
+/// Splits the period in which connections began into equal parts; returns none if a part would be shorter than one
+/// second.
 fn times(test: &Experiment, rows: &[&Row]) -> Vec<Class> {
     let begun_ns = (test.begun_unix_s * 1e9) as u64;
     let last_us = rows.iter().map(|row| row.begun_unix_ns.saturating_sub(begun_ns) / 1_000).max().unwrap_or(0);
@@ -155,15 +157,16 @@ fn times(test: &Experiment, rows: &[&Row]) -> Vec<Class> {
     (0..TIMES as u64).map(class).collect()
 }
 
-/// What a connection carried while it was of an age.
+/// Throughput of a connection within an age range.
 pub(super) struct Part {
     pub arm: u8,
     pub bucket: u16,
-    /// Mbit/s over its busy time.
+    /// Mbit/s over the busy time.
     pub throughput: f64,
 }
 
-/// The connections of each range of age. A record's growth since the one before it belongs to the age in their middle.
+/// Returns the connections of each age range. A record's growth since the previous one counts at the age midway between
+/// them.
 pub(super) fn ages(test: &Experiment, rows: &[Row], is_compared: impl Fn(&Row) -> bool) -> [Vec<Part>; AGES.len()] {
     let mut connections: BTreeMap<(u64, u64), Vec<&Row>> = BTreeMap::new();
     for row in rows {
@@ -198,19 +201,19 @@ pub(super) fn ages(test: &Experiment, rows: &[Row], is_compared: impl Fn(&Row) -
     parts
 }
 
-/// Classes of clients by their networks.
+/// Client classes defined by network prefixes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prefixes {
     names: Vec<String>,
-    /// By the length and the bits of a network, both as in IPv6.
+    /// Class by prefix length and prefix bits, both in IPv6 form.
     networks: BTreeMap<(u32, u128), usize>,
-    /// Every length that there is, the longest first.
+    /// All prefix lengths in use, longest first.
     lengths: Vec<u32>,
 }
 
 impl Prefixes {
-    /// Reads lines of a network and its class, as in `192.0.2.0/24 home`; `#` begins a comment. The error names every line that it
-    /// refuses. Networks narrower than what records keep of an address name nobody, and are refused.
+    /// Parses lines with a network and its class, as in `192.0.2.0/24 home`; `#` begins a comment. The error lists
+    /// every rejected line. Networks narrower than the recorded client prefix can match no client and are rejected.
     pub fn parse(text: &str, keep: Keep) -> Result<Self, String> {
         let mut all = Self::default();
         let mut faults: Vec<(usize, String)> = Vec::new();
@@ -274,7 +277,7 @@ impl Prefixes {
         self.names.is_empty()
     }
 
-    /// The class of a client as records have it, `192.0.2.0/24`, by the longest network that holds it.
+    /// Returns the class of a recorded client such as `192.0.2.0/24` by longest-prefix match.
     pub fn of(&self, client: &str) -> Option<usize> {
         let (address, bits) = client.split_once('/')?;
         let address: IpAddr = address.parse().ok()?;
@@ -291,7 +294,7 @@ impl Prefixes {
         clients.into_iter().filter_map(|client| Some((client.to_owned(), self.of(client)?))).collect()
     }
 
-    /// How many connections are in no class.
+    /// Counts the connections in no class.
     pub(super) fn outside(&self, rows: &[&Row]) -> usize {
         let known = self.of_all(rows);
         rows.iter().filter(|row| !known.contains_key(&row.client)).count()
@@ -313,7 +316,7 @@ mod tests {
         assert_eq!(name("198.51.100.0/24"), Some("rest"));
         assert_eq!(name("2001:db8:1::/48"), Some("home"));
         assert_eq!(name("2001:db8:2::/48"), Some("office west"));
-        // The rest of IPv4 is none of IPv6.
+        // IPv4 outside the mapped networks must not match IPv6.
         assert_eq!(name("2001:db9::/48"), None);
     }
 
@@ -360,7 +363,7 @@ mod tests {
             busy_us: busy_ms * 1_000,
             ..Row::default()
         };
-        // 8 Mbit/s up to 10 s; then 16 Mbit/s, then 32 Mbit/s for as long; the last one is idle.
+        // 8 Mbit/s up to 10 s, then 16 Mbit/s, then 32 Mbit/s for equal periods; the last period is idle.
         let rows = [
             record(4, 400, 17_000_000, 12_000),
             record(1, 10, 10_000_000, 10_000),

@@ -1,4 +1,4 @@
-//! What the findings' page draws.
+//! Figures of the A/B report.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::page::{judged, unit};
@@ -6,10 +6,10 @@ use super::{Experiment, Findings, Line, Over};
 use crate::cdn::gain::quantile;
 use crate::report::{Axis, Figure, Panel, Series, Style};
 
-/// Most points of a distribution's curve. Ours: a screen has no more columns.
+/// Maximum points of a distribution's curve. Ours: about one per column of a screen.
 const POINTS: usize = 300;
 
-/// Each comparison's gain with its interval.
+/// Forest plot: the gain and confidence interval of each comparison.
 pub fn forest(test: &Experiment, found: &Findings) -> Figure {
     let is_shown = |line: &&Line| line.word() != "too few" && !matches!(line.class.over, Over::Time | Over::Age);
     let known: Vec<&Line> = found.lines.iter().filter(is_shown).collect();
@@ -56,7 +56,7 @@ pub fn forest(test: &Experiment, found: &Findings) -> Figure {
     }
 }
 
-/// The gain over the ranges of one quantity; `None` where fewer than two of them hold enough connections of an arm.
+/// Plots the gain over the ranges of one quantity; `None` if fewer than two ranges have enough connections of an arm.
 pub fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figure> {
     let mut panels = Vec::new();
     for is_large in [false, true] {
@@ -68,7 +68,7 @@ pub fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figur
             if own.iter().filter(|line| is_known(line)).count() < 2 {
                 continue;
             }
-            // A range with too few is a gap.
+            // A range with too few connections leaves a gap.
             let part = |of: fn(&Line) -> f64| -> Vec<f64> {
                 own.iter().map(|line| if is_known(line) { 100.0 * of(line) } else { f64::NAN }).collect()
             };
@@ -116,7 +116,7 @@ pub fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figur
     })
 }
 
-/// The share of connections up to each value, of every arm.
+/// Plots the cumulative distribution of connections for every arm.
 pub fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
     let of = |(arm, values): (&super::Arm, &[Vec<f64>; 2])| {
         let values = &values[usize::from(is_large)];

@@ -1,4 +1,5 @@
-//! What stops an arm: it is worse than the control by more than a stated margin, and that is no chance.
+//! Guardrails: an arm is stopped if it is worse than the control by more than a stated margin, with statistical
+//! confidence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -8,24 +9,24 @@ use serde::{Deserialize, Serialize};
 use super::sequential::{Clusters, Mean, always_valid, two_sided};
 use super::{ArmCounts, BUCKETS, Row};
 
-/// Probability, over the whole test, that an arm is stopped which is no worse than the control, by all guards together. Ours.
+/// Probability, over the whole test and all guards, of stopping an arm that is no worse than the control. Ours.
 const ALPHA: f64 = 0.05;
 const GUARDS: f64 = 3.0;
-/// Fewest connections, and fewest clusters of them, of an arm and of the control. Ours: below it a variance is a guess.
+/// Minimum connections, and clusters of them, in an arm and in the control. Ours: with fewer a variance is a guess.
 const LEAST: usize = 50;
-/// Connections that sent less say nothing of retransmission or goodput. Ours.
+/// Minimum segments of a connection that counts for retransmission and goodput. Ours.
 const SEGMENTS_LEAST: u64 = 10;
-/// Looks at the handshakes that share `ALPHA`: each is a test of its own. Ours: a look a second for a week.
+/// Number of handshake checks that share `ALPHA`: each is a test of its own. Ours: one check per second for a week.
 const LOOKS: f64 = 604_800.0;
 
-/// By how much an arm may be worse than the control.
+/// Margins by which an arm may be worse than the control.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Mean share of segments that are retransmitted, by so much more.
+    /// Allowed increase in the mean share of retransmitted segments.
     pub retransmits: f64,
-    /// Mean goodput (geometric), by such a share less.
+    /// Allowed relative decrease in mean (geometric) goodput.
     pub goodput: f64,
-    /// Share of handshakes that fail, by so much more.
+    /// Allowed increase in the share of failed handshakes.
     pub handshakes: f64,
 }
 
@@ -35,7 +36,7 @@ impl Default for Limits {
     }
 }
 
-/// What was worse.
+/// Metric that got worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Retransmits,
@@ -43,7 +44,7 @@ pub enum What {
     Handshakes,
 }
 
-/// An arm that is to be stopped, with the reason.
+/// An arm to be stopped, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alarm {
     pub arm: usize,
@@ -79,8 +80,8 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// The guards of a running test. Memory does not grow with connections: they are summed by bucket, which is also what is drawn
-/// together.
+/// Guardrails of a running test. Memory does not grow with the number of connections: they are summed per bucket, the
+/// unit of assignment.
 #[derive(Clone, Debug)]
 pub struct Guards {
     limits: Limits,
@@ -95,7 +96,7 @@ impl Guards {
         Self { limits, tick_ns, retransmits: all.clone(), goodput: all }
     }
 
-    /// Takes a record. A connection counts once, by its first one.
+    /// Adds a record. Each connection counts once, by its first record.
     pub fn add(&mut self, row: &Row) {
         let (arm, bucket) = (usize::from(row.arm), usize::from(row.bucket));
         if row.nth != 1 || row.is_refused || row.is_overridden || row.data_segs_out < SEGMENTS_LEAST {
@@ -111,7 +112,7 @@ impl Guards {
         }
     }
 
-    /// Arms that are worse than the control by more than their margins.
+    /// Returns the arms that are worse than the control by more than their margins.
     pub fn alarms(&self, counts: &[ArmCounts]) -> Vec<Alarm> {
         let mut alarms = Vec::new();
         for arm in 1..self.retransmits.len() {
@@ -131,7 +132,7 @@ impl Guards {
         alarms
     }
 
-    /// Beyond the margin, and above zero however often one has looked.
+    /// Returns true if the harm exceeds the margin and its always-valid interval lies above zero.
     fn is_worse(&self, harm: f64, margin: f64, own: Mean, control: Mean) -> bool {
         let has_enough = |mean: Mean| mean.clusters >= LEAST && mean.values >= LEAST as f64;
         if !has_enough(own) || !has_enough(control) {
@@ -142,7 +143,7 @@ impl Guards {
         harm > margin && harm > always_valid(error, own.clusters + control.clusters, alpha)
     }
 
-    /// Those that are still under way count as failed, in every arm alike.
+    /// Compares handshake failures; handshakes in progress count as failed in every arm alike.
     fn handshakes(&self, arm: usize, counts: &[ArmCounts]) -> Option<Alarm> {
         let share = |counts: &ArmCounts| {
             let tried = counts.tried as f64;
@@ -168,7 +169,8 @@ mod tests {
 
     use super::*;
 
-    /// Connections of 1 MB whose shares of retransmissions are random around `lost` per 1,000, and times around `busy_us`.
+    /// Feeds connections of 1 MB with retransmitted shares random around `lost` per 1,000 and times random around
+    /// `busy_us`.
     fn feed(guards: &mut Guards, arm: u8, count: u64, lost: u64, busy_us: u64, rng: &mut Rng) {
         for _ in 0..count {
             guards.add(&Row {
@@ -215,7 +217,8 @@ mod tests {
         assert_eq!(guards.alarms(&[]), []);
     }
 
-    /// Goal: two arms that are the same are stopped in no more than 5 of 100 tests, looked at all the time and without a margin.
+    /// Goal: of two identical arms, one is stopped in at most 5 of 100 tests, checked continuously and without a
+    /// margin.
     #[test]
     fn equal_arms_are_hardly_ever_stopped() {
         let limits = Limits { retransmits: 0.0, goodput: 0.0, handshakes: 0.0 };
@@ -240,7 +243,7 @@ mod tests {
         assert_eq!(of(counts(40, 0)), []);
         let alarms = of(counts(1_000, 800));
         assert_eq!((alarms.len(), alarms[0].arm, alarms[0].what), (1, 1, What::Handshakes));
-        // More connections than handshakes: some were under way when the test began.
+        // More connections than handshakes: some were in progress when the test began.
         assert_eq!(of(counts(1_000, 1_010)), []);
     }
 

@@ -1,4 +1,4 @@
-//! What the records of a test say: whether the split is what was asked, what each arm did, and how it compares with the control.
+//! Analysis of a test's records: split check, statistics of each arm, and comparisons with the control.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -12,55 +12,56 @@ use super::sequential::{Clusters, always_valid, chi_squared_tail, two_sided};
 use super::{BUCKETS, By, Experiment, Row};
 use crate::cdn::LARGE;
 
-/// Parts of the seed from this one on belong to the bootstrap.
+/// First seed stream of the bootstrap.
 const STREAM: u64 = 0x6162_0000_0000_0000;
-/// A split is called wrong below this probability, as the field does: Fabijan et al., "Diagnosing Sample Ratio Mismatch in Online
-/// Controlled Experiments", KDD 2019.
+/// Significance level of the sample ratio check, the usual one: Fabijan et al., "Diagnosing Sample Ratio Mismatch in
+/// Online Controlled Experiments", KDD 2019.
 const MISMATCH: f64 = 0.001;
-/// Confidence of intervals, less from one.
+/// One minus the confidence of intervals.
 const ALPHA: f64 = 0.05;
 /// Standard errors between no effect and one that is found in 80 of 100 tests at that confidence.
 const DETECTABLE: f64 = 1.96 + 0.84;
-/// Fewest units of each arm that are compared. Ours: below it an interval is a guess.
+/// Minimum units of each arm in a comparison. Ours: with fewer an interval is a guess.
 const UNITS_LEAST: usize = 10;
-/// From so many independent values on, the median of a resample is drawn as a rank. Ours: the ranks' distribution is then normal to
-/// three digits.
+/// Number of independent values above which the median of a resample is drawn as a rank. Ours: the ranks' distribution
+/// is then normal to three digits.
 const MANY: usize = 500;
-/// Values that all resamples together may read. Ours: about a second.
+/// Maximum number of values read by all resamples together. Ours: about a second.
 const READS: usize = 200_000_000;
 
-/// One arm as a whole.
+/// Totals of one arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
     pub label: String,
     pub connections: usize,
-    /// Still open when last seen.
+    /// Connections still open in their last record.
     pub open: usize,
-    /// For which the kernel did not take it, or the application took another: they are not compared.
+    /// Connections left out of the comparison: the kernel refused the arm's algorithm, or the application chose
+    /// another.
     pub left_out: usize,
     pub bytes: u64,
-    /// Retransmitted over sent segments, of all connections together.
+    /// Retransmitted over sent segments, summed over all connections.
     pub retransmit_ratio: f64,
     /// Medians over connections, ms.
     pub min_rtt_ms: f64,
     pub srtt_ms: f64,
-    /// Share of busy time that the receiver's window, or the send buffer, was the limit.
+    /// Share of busy time limited by the receiver's window or the send buffer.
     pub limited: f64,
-    /// Handshakes that did not end in a connection, by the kernel's counters.
+    /// Share of handshakes that did not complete, by the kernel's counters.
     pub handshakes_failed: Option<f64>,
-    /// Shares of the time of its connections that its algorithm was in each of BBR's states, of one that keeps count.
+    /// Shares of connection time in each of BBR's states, for an algorithm that counts them.
     pub state_shares: Option<[f64; STATES]>,
 }
 
-/// Whether the split is what was asked for.
+/// Sample ratio check of the split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ratio {
-    /// What was drawn, of each arm.
+    /// Observed units of each arm.
     pub seen: Vec<u64>,
     pub expected: Vec<f64>,
     pub chi_squared: f64,
     pub freedom: usize,
-    /// The probability of such a distance, or a larger one, by chance.
+    /// Probability of a deviation at least this large by chance.
     pub p: f64,
 }
 
@@ -73,31 +74,30 @@ impl Ratio {
 /// One comparison of an arm with the control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Which connections.
+    /// Segment of the compared connections.
     pub class: Class,
-    /// By throughput; else by completion time.
+    /// Compared by throughput; otherwise by completion time.
     pub is_large: bool,
-    /// Index of the arm.
     pub arm: usize,
     /// Medians: Mbit/s, or ms.
     pub own: f64,
     pub control: f64,
-    /// 0.1 is a tenth faster.
+    /// Relative gain: 0.1 is a tenth faster.
     pub gain: f64,
-    /// Its 95 % bootstrap interval.
+    /// 95 % bootstrap interval of the gain.
     pub low: f64,
     pub high: f64,
-    /// The gain of geometric means, with an interval that stays valid while one looks.
+    /// Gain of geometric means, with an interval that stays valid under continuous monitoring.
     pub mean_gain: f64,
     pub always_low: f64,
     pub always_high: f64,
     /// Probability of such a gain by chance, corrected for the number of comparisons (Holm 1979).
     pub p: f64,
-    /// The smallest gain that so many connections would show in 80 of 100 tests.
+    /// Minimum detectable gain: found in 80 of 100 tests with this number of connections.
     pub detectable: f64,
     /// Connections of the arm and of the control.
     pub counts: [usize; 2],
-    /// What was drawn, of both.
+    /// Units of assignment of the arm and of the control.
     pub units: [usize; 2],
 }
 
@@ -115,7 +115,7 @@ impl Line {
     }
 }
 
-/// What came out.
+/// Result of the analysis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
     pub arms: Vec<Arm>,
@@ -124,13 +124,13 @@ pub struct Findings {
     /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s.
     pub values: Vec<[Vec<f64>; 2]>,
     pub connections: usize,
-    /// Compared connections of clients that no network of the file holds; `None` without a file.
+    /// Compared connections of clients outside every network of the file; `None` without a file.
     pub unclassed: Option<usize>,
-    /// By time: the share of bytes of connections that lasted longer than a slot.
+    /// With assignment by time: share of bytes of connections that lasted longer than a slot.
     pub outlasting: Option<f64>,
 }
 
-/// Judges the newest record of each connection. `seed` is that of the bootstrap.
+/// Analyses the newest record of each connection. `seed` is that of the bootstrap.
 pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> Findings {
     let rows = newest(all);
     let compared: Vec<&Row> = rows.iter().copied().filter(|row| is_compared(row)).collect();
@@ -184,7 +184,7 @@ fn outlasting(test: &Experiment, rows: &[&Row]) -> f64 {
     bytes(&mut rows.iter().filter(|row| row.lasted_us > slot_us)) / bytes(&mut rows.iter()).max(1.0)
 }
 
-/// Of several records of a connection the last.
+/// Keeps the last of several records of a connection.
 fn newest(rows: &[Row]) -> Vec<&Row> {
     let mut newest: BTreeMap<(u64, u64), &Row> = BTreeMap::new();
     for row in rows {
@@ -196,26 +196,27 @@ fn newest(rows: &[Row]) -> Vec<&Row> {
     newest.into_values().collect()
 }
 
-/// One that had its arm, and sent data.
+/// Returns true for a connection that ran its arm's algorithm and sent data.
 const fn is_compared(row: &Row) -> bool {
     !row.is_refused && !row.is_overridden && row.data_segs_out > 0 && row.bytes_acked > 0
 }
 
-/// Large ones are judged by throughput; small ones by completion, so they must have come to an end.
+/// Selects by metric: large connections count by throughput; small ones by completion, so they must have ended.
 const fn is_judged(row: &Row, is_large: bool) -> bool {
     if is_large { row.bytes_acked >= LARGE } else { row.bytes_acked < LARGE && !row.is_open }
 }
 
-/// A connection's bucket, and what it is judged by.
+/// A connection's bucket and its value.
 type Value = (u16, f64);
 
-/// Mbit/s, or ms.
+/// Returns throughput in Mbit/s, or completion time in ms.
 fn value(test: &Experiment, row: &Row, is_large: bool) -> f64 {
     let busy_s = row.busy_s(test.tick_ns);
     if is_large { row.bytes_acked as f64 * 8e-6 / busy_s } else { busy_s * 1e3 }
 }
 
-/// What was drawn: connections, or the buckets that stand for prefixes or slots. Those are numbered as they come.
+/// Numbers the units of assignment: connections, or the buckets that represent prefixes or slots, in order of
+/// appearance.
 fn units(test: &Experiment, values: &[Value]) -> (Vec<usize>, usize) {
     if test.by == By::Connection {
         return ((0..values.len()).collect(), values.len());
@@ -243,7 +244,7 @@ fn compare(test: &Experiment, class: &Class, is_large: bool, arm: usize, of: [&[
         (Sample::new(values, units, count), means.mean())
     });
     let [(own, own_mean), (control, control_mean)] = &sides;
-    // A shorter time, like a higher throughput, is a gain.
+    // A shorter time counts as a gain, like a higher throughput.
     let sign = if is_large { 1.0 } else { -1.0 };
     let log_gain = sign * (own.median() / control.median()).ln();
     let has_enough = own.units >= UNITS_LEAST && control.units >= UNITS_LEAST;
@@ -279,7 +280,7 @@ fn compare(test: &Experiment, class: &Class, is_large: bool, arm: usize, of: [&[
     }
 }
 
-/// Values in their order, each with what was drawn.
+/// Sorted values, each with its unit of assignment.
 struct Sample {
     values: Vec<f64>,
     units_of: Vec<usize>,
@@ -303,11 +304,12 @@ impl Sample {
         }
     }
 
-    /// The median of a resample of units, with all their values.
+    /// Returns the median of a resample of units with all their values.
     fn resampled(&self, times: &mut Vec<u32>, rng: &mut Rng) -> f64 {
         let n = self.values.len();
         if self.units == n && n >= MANY {
-            // The rank of its median is, over n, the median of n uniform values: normal around one half.
+            // The median's rank in the resample, divided by n, is the median of n uniform values: normal around one
+            // half.
             let rank = n as f64 * (0.5 + normal(rng) / (2.0 * (n as f64).sqrt()));
             return self.values[(rank.max(0.0) as usize).min(n - 1)];
         }
@@ -328,7 +330,7 @@ impl Sample {
     }
 }
 
-/// Logarithms of the ratio of both medians, over resamples of both.
+/// Log ratios of the two medians, over resamples of both.
 fn resamples(own: &Sample, control: &Sample, rng: &mut Rng) -> Vec<f64> {
     let reads =
         [own, control].map(|sample| if sample.units == sample.values.len() { MANY } else { sample.values.len() });
@@ -343,7 +345,7 @@ fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
 }
 
-/// Holm's correction: the k-th smallest of m probabilities times m − k + 1, never below those before it.
+/// Applies Holm's correction: the k-th smallest of m probabilities times m − k + 1, never below those before it.
 fn correct(lines: &mut [Line]) {
     let mut order: Vec<usize> = (0..lines.len()).filter(|&at| lines[at].word() != "too few").collect();
     order.sort_by(|&a, &b| lines[a].p.total_cmp(&lines[b].p));
@@ -354,7 +356,7 @@ fn correct(lines: &mut [Line]) {
     }
 }
 
-/// Chi-squared over all splits that were in force: a change of shares is no mismatch.
+/// Chi-squared test over all splits that were in force: a change of shares is no mismatch.
 fn ratio(test: &Experiment, rows: &[&Row]) -> Ratio {
     let arms = test.arms.len();
     let mut all = Ratio { seen: vec![0; arms], expected: vec![0.0; arms], chi_squared: 0.0, freedom: 0, p: 1.0 };
@@ -435,7 +437,7 @@ mod tests {
     use crate::ab::Shares;
     use crate::ab::testing::experiment;
 
-    /// Connections of 1 MB over paths that differ; arm 1 takes `factor` of the time.
+    /// Draws connections of 1 MB over varying paths; arm 1 takes `factor` of the time.
     fn draw(test: &Experiment, seed: u64, count: u64, factor: f64) -> Vec<Row> {
         let mut rng = Rng::new(seed);
         let table = crate::ab::Table::new(&test.splits[0].shares);
@@ -478,7 +480,8 @@ mod tests {
         assert!(line.detectable > 0.02 && line.detectable < 0.12, "{line:?}");
     }
 
-    /// Goal: the interval covers the truth in at least 93 of 100 tests, and A/A finds nothing in at least 93 of 100.
+    /// Goal: the interval covers the true gain in at least 93 of 100 tests, and A/A finds nothing in at least 93 of
+    /// 100.
     #[test]
     fn intervals_cover_the_truth_and_a_test_of_the_same_finds_nothing() {
         for (count, truth) in [(300, 0.25), (3_000, 0.25), (300, 0.0)] {
@@ -497,7 +500,8 @@ mod tests {
         }
     }
 
-    /// Goal: what is drawn together is resampled together. Two connections in three of a prefix repeat the first one's path.
+    /// Goal: units assigned together are resampled together. Two of three connections of a prefix repeat the first
+    /// one's path.
     #[test]
     fn connections_of_one_prefix_are_no_independent_values() {
         let mut test = experiment(&["cubic", "bbr3"], "50,50");
@@ -522,7 +526,7 @@ mod tests {
         let lossy: Vec<Row> = rows.iter().filter(|row| row.arm == 0 || row.id % 8 > 0).cloned().collect();
         let found = judge(&test, &lossy, &Prefixes::default(), 1).ratio;
         assert!(found.is_mismatch() && found.freedom == 1, "{found:?}");
-        // A second epoch with 90:10.
+        // A second epoch with a 90:10 split.
         test.splits.push(crate::ab::Change {
             epoch: 2,
             shares: Shares::parse("90,10", 2).unwrap(),

@@ -1,5 +1,5 @@
-//! An A/B test of congestion controls on real connections: who gets which, what is recorded, what stops an arm, and what the
-//! records say. `bbrlab ab` does it on a host.
+//! A/B tests of congestion controls on real connections: assignment, records, guardrails and analysis. `bbrlab ab` runs
+//! one on a host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod assign;
@@ -24,57 +24,57 @@ use guard::Limits;
 /// Version of `experiment.json`, and of the records beside it. 2: with the times in BBR's states.
 pub const SCHEMA: u32 = 2;
 
-/// What is compared: the first is the control.
+/// An arm of the comparison; the first arm is the control.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Treatment {
-    /// As reports call it: the algorithm, with a number where it stands twice.
+    /// Name in reports: the algorithm, numbered if it occurs twice.
     pub label: String,
-    /// As it was asked for.
+    /// Algorithm as given by the user.
     pub algorithm: String,
-    /// The kernel's name for it.
+    /// Name in the kernel.
     pub name: String,
-    /// It was loaded for the test and goes with it.
+    /// Loaded for the test and unloaded with it.
     pub is_loaded_for_it: bool,
 }
 
-/// A split, from its moment on.
+/// A split and the time from which it applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     pub epoch: u32,
     pub at_unix_s: f64,
     pub shares: Shares,
-    /// Why it was changed.
+    /// Reason for the change.
     pub why: String,
 }
 
-/// Handshakes and refusals of an arm, as the kernel counted them.
+/// Handshakes and refusals of an arm, as counted by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArmCounts {
     /// Handshakes that began.
     pub tried: u64,
     /// Handshakes that ended in a connection.
     pub established: u64,
-    /// Connections that this host opened and that never stood.
+    /// Outgoing connections that were never established.
     pub failed: u64,
-    /// Connections for which the kernel did not take the arm's congestion control.
+    /// Connections on which the kernel refused the arm's congestion control.
     pub refused: u64,
 }
 
-/// What was counted, whether or not it was recorded.
+/// Counters of the test, including events that were not recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub arms: Vec<ArmCounts>,
-    /// Records for which the ring had no room.
+    /// Records lost because the ring was full.
     pub ring_lost: u64,
-    /// Connections for which the table had no place: they had no part.
+    /// Connections outside the test because the table was full.
     pub no_memory: u64,
-    /// Records that were written.
+    /// Records written.
     pub written: u64,
-    /// Records that the disk, or the limit of what may be written, had no room for.
+    /// Records lost because the disk, or the limit on written data, was reached.
     pub disk_lost: u64,
 }
 
-/// How a test ended.
+/// End of a test and its reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub at_unix_s: f64,
@@ -96,7 +96,7 @@ pub struct Experiment {
     pub ports: Vec<u16>,
     pub prefixes: Vec<String>,
     pub direction: String,
-    /// The kernel's tick, in which it counts busy time.
+    /// Kernel tick, the resolution of busy time.
     pub tick_ns: u64,
     pub unix_minus_monotonic_ns: u64,
     pub begun_unix_s: f64,
@@ -111,18 +111,18 @@ impl Experiment {
         self.arms.iter().map(|arm| arm.label.clone()).collect()
     }
 
-    /// The split that new connections are drawn under.
+    /// Returns the split in force for new connections.
     pub fn split(&self) -> Option<&Change> {
         self.splits.last()
     }
 
-    /// All arms are the same algorithm: any difference is chance, or a fault of the test.
+    /// Returns true if all arms run the same algorithm: any difference is chance, or a fault of the test.
     pub fn is_aa(&self) -> bool {
         self.arms.iter().all(|arm| arm.name == self.arms[0].name)
     }
 }
 
-/// Names for arms: those that stand twice are numbered.
+/// Labels of the arms; algorithms that occur twice are numbered.
 pub fn labels(algorithms: &[String]) -> Vec<String> {
     let label = |(at, name): (usize, &String)| {
         let before = algorithms[..at].iter().filter(|other| *other == name).count();

@@ -1,4 +1,4 @@
-//! The findings as a table, as JSON, and as a page.
+//! Findings as a table, as JSON, and as a report page.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use crate::cdn::page::{signed, three};
 use crate::report::{Asked, Number, Report, Section, Table};
 use crate::words::{counted, verb};
 
-/// From which share of the data on it is said that connections outlast their slots. Ours.
+/// Share of the data above which a note says that connections outlast their slots. Ours.
 const OUTLASTING: f64 = 0.05;
 
 pub const fn judged(is_large: bool) -> &'static str {
     if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
 }
 
-/// At an age connections of every size are judged by throughput.
+/// Names the metric; within age ranges connections of every size are judged by throughput.
 const fn what(line: &Line) -> &'static str {
     match line.class.over {
         Over::Age => "throughput",
@@ -42,7 +42,7 @@ fn interval(gain: f64, low: f64, high: f64) -> String {
     format!("{} % ({} to {})", signed(gain), signed(low), signed(high))
 }
 
-/// The arms, and the comparisons.
+/// Tables of the arms and of the comparisons.
 pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     let columns = [
         "arm",
@@ -116,7 +116,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     (arms, Table { columns: columns.map(str::to_owned).to_vec(), rows: lines.collect() })
 }
 
-/// How long the algorithms were in each of BBR's states; `None` where none of them keeps count.
+/// Table of the time in each of BBR's states; `None` if no algorithm counts it.
 pub fn state_rows(found: &Findings) -> Option<Table> {
     const COLUMNS: [&str; 1 + STATES] =
         ["arm", "Startup", "Drain", "ProbeBW Refill", "ProbeBW Up", "ProbeBW Down", "ProbeBW Cruise", "ProbeRTT"];
@@ -128,7 +128,7 @@ pub fn state_rows(found: &Findings) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { columns: COLUMNS.map(str::to_owned).to_vec(), rows })
 }
 
-/// Whether the split is what was asked, in a sentence.
+/// States the result of the sample ratio check in one sentence.
 pub fn split(test: &Experiment, found: &Findings) -> String {
     let ratio = &found.ratio;
     let numbers =
@@ -143,7 +143,7 @@ pub fn split(test: &Experiment, found: &Findings) -> String {
     }
 }
 
-/// What a reader must know before the gains, one sentence each.
+/// Caveats that must precede the gains, one sentence each.
 pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
     let mut notes = vec![split(test, found)];
     if test.is_aa() {
@@ -216,7 +216,7 @@ const RANGES: &str = "Size and RTT (the smallest that was seen) are the connecti
     carried then, as its records show it, over its busy time. Arms can shift connections between ranges of RTT and age: one that leaves a \
     shorter queue, or ends sooner.";
 
-/// The findings as JSON.
+/// Findings as JSON.
 pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
     let number = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
     let arm = |(at, arm): (usize, &super::Arm)| {
@@ -262,7 +262,7 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
     })
 }
 
-/// The answer in a sentence.
+/// Answer in one sentence.
 pub fn answer(test: &Experiment, found: &Findings) -> String {
     let of = |arm: usize| {
         let own: Vec<&Line> =
@@ -303,7 +303,7 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
     format!("Against {}: {}.{classes}", test.arms[0].label, all.join(". "))
 }
 
-/// The whole page.
+/// Report page of the test.
 pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -> Report {
     let (arms, lines) = rows(test, found);
     let numbers = found.arms.iter().map(|arm| Number {
@@ -416,7 +416,8 @@ mod tests {
         test.arms[1].name = "bbr".to_owned();
         assert!(notes(&test, &found).join("").contains("Spang"));
     }
-    /// Connections over two minutes, in two networks and at two RTTs, each sixth larger; arm 1 takes `factor` of the time.
+    /// Connections over two minutes, in two networks and at two RTTs, each sixth larger; arm 1 takes `factor` of the
+    /// time.
     fn drawn(factor: f64) -> Vec<Row> {
         let row = |id: u64| {
             let arm = (id / 2 % 2) as u8;

@@ -1,4 +1,4 @@
-//! What is recorded of a connection: as the BPF program writes it, and as a row of a table.
+//! Connection records: the BPF program's binary form and a row of a table.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;
@@ -7,20 +7,20 @@ use super::Experiment;
 
 /// Bytes of `struct record` in `bpf/cc/ab.bpf.c`.
 pub const BYTES: usize = 216;
-/// Those of a test of schema 1, which did not know the states.
+/// Bytes of a record in schema 1, which lacks the states.
 const BYTES_1: usize = 160;
-/// No record of any test has fewer.
+/// Minimum bytes of a record in any schema.
 pub const BYTES_LEAST: usize = BYTES_1;
 
-/// BBR's states, which the kernel's program numbers as they stand here.
+/// Number of BBR's states; the kernel's program numbers them in this order.
 pub const STATES: usize = 7;
 
-/// The names of BBR's states.
+/// Names of BBR's states.
 pub fn states() -> impl Iterator<Item = &'static str> {
     State::ALL.iter().take(STATES).map(|state| state.name())
 }
 
-/// Bytes of a record of this test.
+/// Bytes of a record in this test.
 pub const fn bytes_of(test: &Experiment) -> usize {
     if test.schema == 1 { BYTES_1 } else { BYTES }
 }
@@ -32,44 +32,44 @@ const OVERRIDDEN: u8 = 8;
 const OPEN: u8 = 16;
 const STATES_KNOWN: u8 = 32;
 
-/// One connection, at its close or while it was open.
+/// One connection, at its close or while still open.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// The socket's cookie: unique until the machine reboots.
+    /// Socket cookie: unique until the machine reboots.
     pub id: u64,
     /// Index of its arm.
     pub arm: u8,
     pub bucket: u16,
-    /// Which split it was drawn under.
+    /// Index of the split under which the connection was assigned.
     pub epoch: u32,
-    /// The how manieth record of this connection.
+    /// Sequence number of the record within its connection.
     pub nth: u32,
-    /// It was still open.
+    /// Still open.
     pub is_open: bool,
-    /// The peer opened it.
+    /// Opened by the peer.
     pub is_passive: bool,
-    /// The kernel did not take the arm's congestion control for it.
+    /// The kernel refused the arm's congestion control.
     pub is_refused: bool,
     /// The application chose another congestion control afterwards.
     pub is_overridden: bool,
-    /// When it was established, nanoseconds since 1970.
+    /// Time of establishment, nanoseconds since 1970.
     pub begun_unix_ns: u64,
-    /// From then to this record.
+    /// Time from establishment to this record.
     pub lasted_us: u64,
     /// The client's address, truncated.
     pub client: String,
-    /// The service's port: the local one of a connection that the peer opened, else the remote one.
+    /// Service port: local if the peer opened the connection, remote otherwise.
     pub port: u16,
     pub cgroup: u64,
     pub bytes_acked: u64,
     pub bytes_received: u64,
     pub bytes_sent: u64,
     pub bytes_retrans: u64,
-    /// How long there was data to send or to be acknowledged.
+    /// Time during which data was waiting to be sent or acknowledged.
     pub busy_us: u64,
-    /// Of that, how long the receiver's window was the limit.
+    /// Part of the busy time that was limited by the receiver's window.
     pub rwnd_limited_us: u64,
-    /// Of that, how long the send buffer was.
+    /// Part of the busy time that was limited by the send buffer.
     pub sndbuf_limited_us: u64,
     pub data_segs_out: u64,
     pub retrans_segs: u64,
@@ -83,14 +83,14 @@ pub struct Row {
     pub pacing_bps: u64,
     /// The kernel's newest sample.
     pub delivery_rate_bps: u64,
-    /// That sample was limited by the application.
+    /// The newest sample was limited by the application.
     pub is_app_limited: bool,
-    /// How long its algorithm was in each of BBR's states, of one that keeps count: ours.
+    /// Time in each of BBR's states, for an algorithm that counts it: ours.
     pub state_us: Option<[u64; STATES]>,
 }
 
 impl Row {
-    /// `None` where the bytes are no record of this version.
+    /// Parses a record; `None` if the bytes are not a record of this version.
     pub fn parse(bytes: &[u8], test: &Experiment) -> Option<Self> {
         let u16_at = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
         let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -142,13 +142,13 @@ impl Row {
         })
     }
 
-    /// Retransmitted over sent segments; `None` where nothing was sent.
+    /// Retransmitted over sent segments; `None` if nothing was sent.
     pub fn retransmit_ratio(&self) -> Option<f64> {
         (self.data_segs_out > 0).then(|| self.retrans_segs as f64 / self.data_segs_out as f64)
     }
 
-    /// How long it took to have its data acknowledged, seconds. The kernel counts in ticks; where in its tick a time lies is drawn
-    /// from the connection's number, so that medians do not stick to whole ticks.
+    /// Busy time in seconds. The kernel counts in ticks; the position within the tick is drawn from the connection's
+    /// number, so that medians do not cluster at whole ticks.
     pub fn busy_s(&self, tick_ns: u64) -> f64 {
         let place = (self.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
         let busy_s = self.busy_us as f64 / 1e6 + (place - 0.5) * tick_ns as f64 / 1e9;
@@ -156,7 +156,7 @@ impl Row {
     }
 }
 
-/// The columns of a table of records, in their order.
+/// Columns of a table of records, in order.
 #[cfg(feature = "parquet")]
 pub use table::{read, write};
 
@@ -170,10 +170,10 @@ mod table {
     use super::{Row, STATES};
     use crate::export::parquet::{Values, Writer};
 
-    /// Rows of a group: what is in memory at a time. Ours.
+    /// Rows per group: the number held in memory at a time. Ours.
     const GROUP: usize = 16_384;
 
-    /// [`super::states`], as columns.
+    /// [`super::states`] as column names.
     const STATE_COLUMNS: [&str; STATES] = [
         "startup_us",
         "drain_us",
@@ -209,7 +209,7 @@ mod table {
                 })
             }
 
-            /// Where each column stands in a file.
+            /// Index of each column in a file.
             struct Places { client: usize, states: [Option<usize>; STATES], $( $field: usize, )+ }
 
             impl Places {
@@ -217,7 +217,7 @@ mod table {
                     let place = |name: &str| {
                         names.iter().position(|one| one == name).ok_or_else(|| format!("it has no column {name}; name a folder of bbrlab ab"))
                     };
-                    // Tables of tests of schema 1 have none.
+                    // Tables of tests of schema 1 have no state columns.
                     let states = STATE_COLUMNS.map(|name| place(name).ok());
                     Ok(Self { client: place("client")?, states, $( $field: place(stringify!($field))?, )+ })
                 }
@@ -240,7 +240,7 @@ mod table {
         whole min_rtt_us whole srtt_us whole cwnd whole mss whole pacing_bps whole delivery_rate_bps flag is_app_limited
     }
 
-    /// Writes rows as Parquet, some at a time.
+    /// Writes rows as Parquet, one group at a time.
     pub fn write<W: io::Write + Send>(to: W, rows: impl Iterator<Item = Row>, labels: &[String]) -> io::Result<W> {
         let empty = values(&[], labels);
         let columns: Vec<(&str, &Values)> = empty.iter().map(|(name, values)| (*name, values)).collect();
@@ -256,7 +256,7 @@ mod table {
         writer.finish()
     }
 
-    /// Reads them back, each handed to `each`.
+    /// Reads the rows and passes each to `each`.
     pub fn read(bytes: Vec<u8>, mut each: impl FnMut(Row)) -> Result<(), String> {
         let fault = |error: ::parquet::errors::ParquetError| format!("it is no Parquet file that can be read: {error}");
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(fault)?;

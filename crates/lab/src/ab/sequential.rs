@@ -1,11 +1,12 @@
-//! Means of values that come in clusters, with intervals that stay valid while one looks.
+//! Means of clustered values, with intervals that stay valid under continuous monitoring.
 //!
-//! The interval is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit
-//! theory and asymptotic confidence sequences", Annals of Statistics 52(6), 2024 (arXiv:2103.06476), theorem 2.2: at every number of
-//! units at once, so that a test may be looked at, and ended, at any moment. The variance is that of a ratio of totals over clusters.
+//! The interval is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform
+//! central limit theory and asymptotic confidence sequences", Annals of Statistics 52(6), 2024 (arXiv:2103.06476),
+//! theorem 2.2. It holds at every number of units at once, so a test may be read, and ended, at any moment. The
+//! variance is that of a ratio of totals over clusters.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-/// Sums over the clusters of one arm: how many values, and their total.
+/// Per-cluster (count, total) of one arm's values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clusters(Vec<(f64, f64)>);
 
@@ -15,7 +16,7 @@ pub struct Mean {
     pub mean: f64,
     /// NaN for fewer than two clusters.
     pub error: f64,
-    /// How many clusters have a value.
+    /// Number of clusters with a value.
     pub clusters: usize,
     pub values: f64,
 }
@@ -44,10 +45,11 @@ impl Clusters {
     }
 }
 
-/// The number of units at which the interval is narrowest against one for a single look. Ours: when a test begins to be read.
+/// Number of units at which the interval is narrowest relative to a fixed-sample one. Ours: about when a test is first
+/// read.
 const TUNED_FOR: f64 = 1_000.0;
 
-/// Half the width of an interval that holds the mean at all times at once, but with probability `alpha`.
+/// Half-width of an interval that holds the mean at all times at once, except with probability `alpha`.
 pub fn always_valid(error: f64, units: usize, alpha: f64) -> f64 {
     let t = units as f64;
     let rho2 = (-2.0 * alpha.ln() + (-2.0 * alpha.ln()).ln() + 1.0) / TUNED_FOR;
@@ -55,12 +57,13 @@ pub fn always_valid(error: f64, units: usize, alpha: f64) -> f64 {
     error * (2.0 * mix / (t * rho2) * (mix.sqrt() / alpha).ln()).sqrt()
 }
 
-/// The probability that a normal value lies farther out than `z` on either side.
+/// Probability that a normal value lies farther out than `z` on either side.
 pub fn two_sided(z: f64) -> f64 {
     libm::erfc(z.abs() / std::f64::consts::SQRT_2)
 }
 
-/// The probability of a chi-squared value of `x` or more, in closed form for whole degrees of freedom (Abramowitz and Stegun 26.4.4-5).
+/// Upper tail of the chi-squared distribution at `x`, in closed form for whole degrees of freedom (Abramowitz and
+/// Stegun 26.4.4-5).
 pub fn chi_squared_tail(x: f64, freedom: usize) -> f64 {
     if freedom == 0 || x <= 0.0 {
         return 1.0;
@@ -130,8 +133,8 @@ mod tests {
         assert!(Clusters::new(3).mean().mean.is_nan());
     }
 
-    /// Goal: one who looks after every tenth unit and stops at the first difference is wrong in no more than 5 of 100 tests, where
-    /// the usual interval would be wrong in many.
+    /// Goal: checking after every tenth unit and stopping at the first difference is wrong in at most 5 of 100 tests,
+    /// while the usual interval would be wrong in many.
     #[test]
     fn looking_all_the_time_does_not_find_what_is_not_there() {
         let (mut wrong, mut usual) = (0, 0);

@@ -1,5 +1,5 @@
-//! A scenario's own `[[expect]]` tables: checked before the run, evaluated after it.
-//! A measurement that cannot be taken fails.
+//! A scenario's own `[[expect]]` tables: checked before the run and evaluated after it. A value that cannot be measured
+//! fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use bbrlab_sim::setup::Setup;
 
 use super::Failure;
 
-/// Refuses expectations that nothing could satisfy or measure.
+/// Rejects expectations that can never be satisfied or measured.
 pub fn check(specs: &[ExpectSpec]) -> Result<(), Failure> {
     for (index, spec) in specs.iter().enumerate() {
         let fault = |what: String| format!("expect {}: {what}", index + 1);
@@ -25,7 +25,7 @@ pub fn check(specs: &[ExpectSpec]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The verdicts of one run, with the run back.
+/// Evaluates the expectations of one run; returns the run as well.
 pub fn evaluate(
     specs: &[ExpectSpec],
     setup: &Arc<Setup>,
@@ -47,7 +47,7 @@ pub fn evaluate(
     Ok((Arc::unwrap_or_clone(output), verdicts))
 }
 
-/// The verdicts over the medians of several runs.
+/// Evaluates the expectations on the medians of several runs.
 pub fn medians<'a>(specs: &[ExpectSpec], runs: impl Iterator<Item = &'a RunResult>) -> Vec<Expectation> {
     let runs: Vec<&RunResult> = runs.collect();
     let median = |index: usize| {
@@ -58,7 +58,7 @@ pub fn medians<'a>(specs: &[ExpectSpec], runs: impl Iterator<Item = &'a RunResul
 }
 
 fn verdict(spec: &ExpectSpec, measured: f64) -> Expectation {
-    // A comparison with NaN is false, so what could not be measured does not hold.
+    // A comparison with NaN is false, so an unmeasured value fails.
     let holds = spec.min.is_none_or(|min| measured >= min) && spec.max.is_none_or(|max| measured <= max);
     let bounds = match (spec.min, spec.max) {
         (Some(min), Some(max)) => format!("{min} … {max}"),

@@ -1,4 +1,4 @@
-//! A session: a scenario's runs in any world, each with its verdicts, and the document that is kept of them.
+//! Sessions: a scenario's runs on any backend, their verdicts and the result document.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod expect;
@@ -17,41 +17,41 @@ use serde_json::{Value, json};
 
 pub use summary::summarise;
 
-/// What goes wrong: one line with where, what it held and what would do.
+/// One-line error message: location, value found, values accepted.
 pub type Failure = String;
 
-/// Where scenarios run.
+/// A backend that runs scenarios.
 pub trait World: Sync {
-    /// Whether several runs at once would disturb each other.
+    /// Returns true if concurrent runs would disturb each other.
     fn is_real_time(&self) -> bool;
-    /// Runs one setup, which is `scenario` with everything filled in. `progress` hears the run's time now and then.
+    /// Runs one setup, the resolved form of `scenario`. `progress` is called now and then with the run's time.
     fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure>;
 }
 
-/// A scenario with everything filled in, and one setup for each of its seeds.
+/// A scenario with all defaults resolved, and one setup for each of its seeds.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub scenario: Scenario,
-    /// What is run, in the order of the seeds.
+    /// Setups of the runs, in seed order.
     pub setups: Vec<Arc<Setup>>,
 }
 
 /// One finished run.
 #[derive(Clone, Debug)]
 pub struct Finished<T> {
-    /// Its figures, with the verdicts.
+    /// Metrics and verdicts.
     pub result: RunResult,
-    /// The first run's series; those of the others went when `keep` had seen them.
+    /// Time series of the first run; those of the others are dropped after `keep` returns.
     pub output: Option<Output>,
-    /// What `keep` made of the output.
+    /// Value returned by `keep`.
     pub kept: T,
 }
 
 impl Session {
-    /// Checks a scenario and resolves each of its runs; `read` gives the text of a delivery trace.
+    /// Checks a scenario and resolves each of its runs; `read` returns the text of a delivery trace.
     pub fn of(sourced: &Sourced, read: &TraceReader<'_>) -> Result<Self, Failure> {
         let mut one = sourced.clone();
-        // The first setup also checks the number of repetitions.
+        // Resolving the first setup also checks the number of repetitions.
         let mut setups = vec![Arc::new(one.resolve(read)?)];
         for nth in 1..sourced.scenario.repeat {
             one.scenario.seed = sourced.scenario.seed.wrapping_add(nth.into());
@@ -62,15 +62,15 @@ impl Session {
         Ok(Self { scenario, setups })
     }
 
-    /// What the runs record of packets.
+    /// Sets the packet capture of all runs.
     pub fn set_capture(&mut self, capture: Capture) {
         for setup in &mut self.setups {
             Arc::make_mut(setup).capture = capture;
         }
     }
 
-    /// Runs all, in parallel where the world allows it. `keep` sees each output, with the number of its run, while its
-    /// series and packets are there; `progress` is called a few times a run.
+    /// Executes all runs, in parallel where the backend allows it. `keep` receives each output and its run's number
+    /// while the series and packets are still available; `progress` is called a few times per run.
     pub fn run<T: Send>(
         &self,
         world: &dyn World,
@@ -96,7 +96,7 @@ impl Session {
         self.setups.par_iter().enumerate().map(one).collect()
     }
 
-    /// The verdicts: one run's own, or those over the medians of several.
+    /// Returns the verdicts of the single run, or those on the medians of several.
     pub fn expectations<T>(&self, finished: &[Finished<T>]) -> Vec<Expectation> {
         match finished {
             [only] => only.result.expect.clone(),
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    /// The result document: one run's own, or the summary of several with each of them.
+    /// Builds the result document: the single run's own, or a summary of several that contains each of them.
     pub fn document<T>(&self, finished: &[Finished<T>], wall_s: f64) -> Result<Value, Failure> {
         let values = finished
             .iter()

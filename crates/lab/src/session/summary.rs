@@ -1,5 +1,5 @@
-//! Several runs in one: each figure's median with its 95 % bootstrap interval.
-//! The same runs and seed give the same interval.
+//! Summary of repeated runs: median and 95 % bootstrap interval of every metric. The same runs and seed give the same
+//! interval.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -8,12 +8,12 @@ use bbrlab_core::Rng;
 use bbrlab_sim::metrics::{interval, median};
 use serde_json::{Map, Value, json};
 
-/// Keys that say what ran or how long it took, not what was measured.
+/// Keys that describe the run or its duration rather than a measurement.
 const NO_FIGURES: [&str; 7] = ["schema", "scenario", "on", "seed", "version", "wall_s", "expect"];
-/// The part of the seed that belongs to the bootstrap.
+/// Seed stream of the bootstrap.
 const STREAM: u64 = 0x626f_6f74_7374_7261;
 
-/// Every figure of `runs` as `{median, low, high, n}`, in the shape of a single result.
+/// Summarises every metric of `runs` as `{median, low, high, n}`, in the shape of a single result.
 pub fn summarise(runs: &[Value], seed: u64) -> Value {
     let figures: Vec<Value> = runs
         .iter()
@@ -52,7 +52,7 @@ fn objects(values: &[&Value], rng: &mut Rng) -> Value {
     Value::Object(merged.collect())
 }
 
-/// A state that a run never entered took no time in it.
+/// Merges times per state; a state that a run never entered counts as zero.
 fn states(values: &[&Value], zero: &Value, rng: &mut Rng) -> Value {
     let maps: Vec<&Map<String, Value>> = values.iter().filter_map(|value| value.get("state_s")?.as_object()).collect();
     let names: BTreeSet<&String> = maps.iter().flat_map(|map| map.keys()).collect();
@@ -63,7 +63,7 @@ fn states(values: &[&Value], zero: &Value, rng: &mut Rng) -> Value {
     Value::Object(each.collect())
 }
 
-/// Arrays of flows and groups: what has the same name belongs together; the first run that has a name gives its place.
+/// Merges arrays of flows and groups by name, in order of first appearance.
 fn named(values: &[&Value], rng: &mut Rng) -> Value {
     let name = |value: &Value| value.get("name").or(value.get("cc")).and_then(Value::as_str).map(str::to_owned);
     let mut seen = BTreeSet::new();
@@ -76,7 +76,7 @@ fn named(values: &[&Value], rng: &mut Rng) -> Value {
     Value::Array(order.filter_map(|name| Some(merge(by_name.get(&name)?, rng))).collect())
 }
 
-/// Arrays of numbers, such as an interval's two ends: each place on its own.
+/// Merges arrays of numbers element by element, e.g. both ends of an interval.
 fn places(values: &[&Value], rng: &mut Rng) -> Value {
     let arrays: Vec<&Vec<Value>> = values.iter().filter_map(|value| value.as_array()).collect();
     let count = arrays.iter().map(|array| array.len()).max().unwrap_or(0);
