@@ -1,4 +1,4 @@
-//! A study's first screen: the answer in a sentence, in numbers, and as a picture.
+//! Summary of a study: the answer in a sentence, in numbers, and as a picture.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::page::{Line, lines, signed, three};
@@ -6,7 +6,7 @@ use super::{Cut, Gain, Study};
 use crate::report::{Axis, Figure, Number, Panel, Series, Style};
 use crate::words::counted;
 
-/// In how many classes which algorithm is faster, in a sentence.
+/// Counts, in a sentence, the classes in which each algorithm is faster.
 pub(super) fn answer(study: &Study) -> String {
     let lines = lines(study);
     let control = &study.design.algorithms[study.control()];
@@ -25,7 +25,7 @@ pub(super) fn answer(study: &Study) -> String {
     format!("{}; what is left out is too close to call or has too few users.", all.join("; "))
 }
 
-/// The largest gain and the largest loss of each algorithm, and what each retransmits.
+/// Largest gain, largest loss and retransmitted share of each algorithm.
 pub(super) fn numbers(study: &Study) -> Vec<Number> {
     let lines = lines(study);
     let mut numbers = Vec::new();
@@ -57,7 +57,7 @@ const fn judged(line: &Line) -> &'static str {
     if line.is_large { "throughput" } else { "completion" }
 }
 
-/// The gain of every class with its interval, for the same users and as an A/B split shows it.
+/// Forest plot of every class's gain, for the same users and as an A/B split would measure it.
 pub(super) fn forest(study: &Study) -> Figure {
     let lines = lines(study);
     let mut rows: Vec<(usize, bool)> = lines.iter().map(|line| (line.class, line.is_large)).collect();

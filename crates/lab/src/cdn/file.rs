@@ -1,5 +1,5 @@
-//! A population as its author describes it: classes of users, each with distributions of paths and objects.
-//! No user depends on another one's draws.
+//! A population file: classes of users, each with distributions of paths and objects. Each user's draws are independent
+//! of the others'.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rng};
@@ -12,36 +12,36 @@ use bbrlab_sim::scenario::arrivals::uniform;
 use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, Ratio, TimeSpan, Volume, explain};
 use bbrlab_sim::setup::Object;
 
-/// Parts of the seed from this one on belong to users.
+/// First seed stream of users.
 const STREAM: u64 = 0x6364_6e00_0000_0000;
-/// Most users of a class. Ours: a guard against a slip.
+/// Maximum users of a class. Ours: a guard against a slip.
 const USERS_MAX: u32 = 1_000_000;
-/// Most objects of a connection. Ours: a guard against a slip.
+/// Maximum objects of a connection. Ours: a guard against a slip.
 const OBJECTS_MAX: u32 = 10_000;
-/// Most connections of a user. Ours.
+/// Maximum connections of a user. Ours.
 const PARALLEL_MAX: u32 = 100;
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Population {
-    /// What it is called.
+    /// Title of the population.
     #[serde(default)]
     pub title: String,
-    /// Algorithms with their parameters, as `--flow` writes them; the last is the one that all are held against.
+    /// Algorithms with their parameters, in the syntax of `--flow`; the last is the control.
     #[serde(default = "algorithms")]
     pub algorithms: Vec<String>,
-    /// Users of each class that does not say how many.
+    /// Users of each class without a number of its own.
     #[serde(default = "users")]
     pub users: u32,
-    /// Users arrive evenly over this time.
+    /// Time over which users arrive evenly.
     #[serde(default = "span")]
     pub span: TimeSpan,
-    /// When the hosts under test change to the first algorithm; half of the span unless written.
+    /// Time at which the hosts under test change to the first algorithm; half of the span by default.
     pub activation: Option<TimeSpan>,
-    /// Share of users whom hosts under test serve.
+    /// Share of users served by hosts under test.
     #[serde(default = "split")]
     pub split: Ratio,
-    /// Width of the bins over time; a sixth of the span unless written.
+    /// Width of the bins over time; a sixth of the span by default.
     pub bin: Option<TimeSpan>,
     pub class: Vec<ClassSpec>,
 }
@@ -51,13 +51,13 @@ pub struct Population {
 #[serde(deny_unknown_fields)]
 pub struct ClassSpec {
     pub name: String,
-    /// The network that its users are in.
+    /// Network of its users.
     #[serde(default)]
     pub network: String,
-    /// What it stands for, in words.
+    /// Description in words.
     #[serde(default)]
     pub note: String,
-    /// How many users.
+    /// Number of users.
     pub users: Option<u32>,
     pub rate: Spread<BitRate>,
     /// Two-way propagation time.
@@ -73,22 +73,22 @@ pub struct ClassSpec {
     /// Objects of a connection.
     #[serde(default = "one")]
     pub objects: u32,
-    /// From the arrival of an object to the next request.
+    /// Pause from the arrival of an object to the next request.
     #[serde(default = "no_pause")]
     pub pause: Spread<TimeSpan>,
-    /// Connections of a user at once, each with its own objects.
+    /// Parallel connections of a user, each with its own objects.
     #[serde(default = "one")]
     pub parallel: u32,
-    /// Bulk flows that share the bottleneck, as `--flow` writes them.
+    /// Bulk flows that share the bottleneck, in the syntax of `--flow`.
     #[serde(default)]
     pub rivals: Vec<FlowSpec>,
-    /// How long they have been there when the user comes.
+    /// Time for which the rivals have been running when the user arrives.
     #[serde(default = "lead")]
     pub lead: TimeSpan,
-    /// Options of each of the user's connections, as `--flow` writes them behind an algorithm.
+    /// Options of each of the user's connections, in the syntax of `--flow` after the algorithm.
     #[serde(default)]
     pub options: String,
-    /// When a connection ends at the latest.
+    /// Maximum lifetime of a connection.
     #[serde(default = "life")]
     pub life: TimeSpan,
 }
@@ -141,7 +141,7 @@ impl Population {
         Ok(population)
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks the population; the error describes the first problem.
     pub fn check(&self) -> Result<(), String> {
         check_algorithms(&self.algorithms)?;
         if !(1..=USERS_MAX).contains(&self.users) {
@@ -167,7 +167,7 @@ impl Population {
         Ok(())
     }
 
-    /// The classes and what is done with them.
+    /// Returns the classes and the design of the study.
     pub fn design(&self) -> Design {
         let span_s = self.span.as_secs();
         Design {
@@ -180,12 +180,12 @@ impl Population {
         }
     }
 
-    /// How many users there are.
+    /// Total number of users.
     pub fn count(&self) -> usize {
         self.class.iter().map(|class| class.users.unwrap_or(self.users) as usize).sum()
     }
 
-    /// The users, class by class, each with random numbers of its own.
+    /// Draws the users, class by class, each with its own random numbers.
     pub fn draw(&self, seed: u64) -> Vec<User> {
         let mut users = Vec::with_capacity(self.count());
         for (index, class) in self.class.iter().enumerate() {
@@ -201,7 +201,7 @@ impl Population {
     }
 }
 
-/// Checks the algorithms of a study: a flow text each, without count, start or traffic.
+/// Checks the algorithms of a study: one flow text each, without count, start or traffic.
 pub fn check_algorithms(algorithms: &[String]) -> Result<(), String> {
     if algorithms.len() < 2 {
         return Err(
@@ -294,7 +294,7 @@ impl ClassSpec {
     }
 }
 
-/// An algorithm's flow text with options behind it.
+/// Appends options to an algorithm's flow text.
 pub(super) fn with_options(algorithm: &str, options: &str) -> String {
     if options.is_empty() { algorithm.to_owned() } else { format!("{algorithm},{options}") }
 }

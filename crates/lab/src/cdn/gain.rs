@@ -1,5 +1,5 @@
-//! What a study says: gains with intervals, medians over time, distributions.
-//! Objects of one connection do not count as independent.
+//! Metrics of a study: gains with intervals, medians over time, distributions. Objects of one connection do not count
+//! as independent.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;
@@ -7,53 +7,53 @@ use bbrlab_core::Rng;
 use super::{LARGE, Life, Served, Study, User};
 use bbrlab_sim::metrics::{RESAMPLES, interval, median, resampled};
 
-/// Parts of the seed from this one on belong to the bootstrap.
+/// First seed stream of the bootstrap.
 const STREAM: u64 = 0x6364_6e02_0000_0000;
 
-/// A cut through a study: which users, which objects. `None` is all.
+/// Filter on the users and objects of a study. `None` selects all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cut {
-    /// Of this class.
+    /// Users of this class.
     pub class: Option<usize>,
-    /// Objects of at least the first and below the second size, bytes.
+    /// Object sizes, from the first up to but not including the second, bytes.
     pub size: Option<(u64, u64)>,
-    /// Users whose control run retransmitted at least the first and below the second share.
+    /// Share retransmitted in the user's control run, from the first up to but not including the second.
     pub retransmits: Option<(f64, f64)>,
-    /// Users with a path RTT of at least the first and below the second, ms.
+    /// Path RTT, from the first up to but not including the second, ms.
     pub rtt_ms: Option<(f64, f64)>,
-    /// Objects that the control began at such an age of the connection, seconds.
+    /// Age of the connection at which the control requested the object, seconds.
     pub age_s: Option<(f64, f64)>,
-    /// Users who came in such a time, seconds.
+    /// Arrival time of the user, seconds.
     pub arrival_s: Option<(f64, f64)>,
-    /// Users whom hosts under test serve, or the others.
+    /// True selects users served by hosts under test, false the others.
     pub is_tested: Option<bool>,
 }
 
-/// The objects that are judged by completion time.
+/// Sizes of objects judged by completion time.
 pub const SMALL_SIZES: (u64, u64) = (0, LARGE);
-/// The objects that are judged by throughput.
+/// Sizes of objects judged by throughput.
 pub const LARGE_SIZES: (u64, u64) = (LARGE, u64::MAX);
 
-/// By how much an algorithm is faster than the control: 0.1 is a tenth faster, for completion times as for throughputs.
+/// Gain of an algorithm over the control: 0.1 is a tenth faster, for completion times as for throughputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
     /// The median over users.
     pub gain: f64,
-    /// The lower end of its 95 % interval.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: f64,
-    /// How many users it rests on.
+    /// Number of users behind the gain.
     pub users: usize,
-    /// How many objects.
+    /// Number of objects behind the gain.
     pub objects: usize,
 }
 
-/// A smaller gain nobody notices, however sure it is. Ours.
+/// Smallest gain worth reporting, even if a smaller one is significant. Ours.
 const NOTICEABLE: f64 = 0.01;
 
 impl Gain {
-    /// What the interval says.
+    /// Names the result that the interval supports.
     pub const fn word(&self) -> &'static str {
         if self.users < 2 {
             "too few users"
@@ -77,7 +77,7 @@ struct Pair {
 }
 
 impl Cut {
-    /// The objects of one class that are judged by completion time, or those judged by throughput.
+    /// Selects the objects of one class that are judged by completion time, or those judged by throughput.
     pub fn judged(class: usize, is_large: bool) -> Self {
         let size = Some(if is_large { LARGE_SIZES } else { SMALL_SIZES });
         Self { class: Some(class), size, ..Self::default() }
@@ -100,7 +100,7 @@ fn within(range: Option<(f64, f64)>, value: f64) -> bool {
     range.is_none_or(|(from, below)| value >= from && value < below)
 }
 
-/// Size and service of each object that a user was served.
+/// Returns the size and outcome of each object served to a user.
 fn objects<'a>(user: &'a User, life: &'a Life) -> impl Iterator<Item = (u64, Served)> + 'a {
     let connections = user.connections.iter().zip(&life.connections);
     connections.flat_map(|(objects, served)| objects.iter().map(|object| object.size).zip(served.iter().copied()))
@@ -114,7 +114,7 @@ impl Study {
         all.filter(move |(user, lives)| cut.takes_user(user, &lives[control]))
     }
 
-    /// Objects that both asked for. One that is whole under neither says nothing.
+    /// Pairs the objects requested under both algorithms. An object complete under neither is left out.
     fn pairs(user: &User, tested: &Life, control: &Life, cut: &Cut) -> Vec<Pair> {
         let mut pairs = Vec::new();
         for ((list, tested), control) in user.connections.iter().zip(&tested.connections).zip(&control.connections) {
@@ -130,7 +130,7 @@ impl Study {
         pairs
     }
 
-    /// The gain of algorithm `arm`: each user under it against the same user under the control. A user counts by the
+    /// Gain of algorithm `arm`: each user is compared with the same user under the control. A user counts by the
     /// geometric mean over its objects.
     pub fn gain(&self, arm: usize, cut: &Cut) -> Gain {
         let control = self.control();
@@ -148,8 +148,8 @@ impl Study {
         Gain { gain: middle - 1.0, low: low - 1.0, high: high - 1.0, users: ratios.len(), objects }
     }
 
-    /// What rivals get beside algorithm `arm`, against what they get beside the control: −0.2 is a fifth less. The median over
-    /// users that have rivals.
+    /// Relative change in rivals' goodput beside algorithm `arm`, compared with beside the control: −0.2 is a fifth
+    /// less. The median over users with rivals.
     pub fn rivals(&self, arm: usize, cut: &Cut) -> Gain {
         let control = self.control();
         let ratio = |(_, lives): (&User, &[Life])| {
@@ -162,13 +162,13 @@ impl Study {
         Gain { gain: middle - 1.0, low: low - 1.0, high: high - 1.0, users: ratios.len(), objects: 0 }
     }
 
-    /// What an operator with two groups of users would see after the activation: the medians of one group against those
-    /// of the other. The interval is wider, because the users differ.
+    /// Gain as an A/B test with two groups of users would measure it: the medians of one group against those of the
+    /// other. The interval is wider, because the users differ.
     pub fn split_gain(&self, arm: usize, cut: &Cut, is_after: bool) -> Gain {
         let (from, to) = if is_after { (self.design.activation_s, f64::MAX) } else { (0.0, self.design.activation_s) };
         let group = |is_tested: bool| {
             let cut = Cut { arrival_s: Some((from, to)), is_tested: Some(is_tested), ..*cut };
-            // Before the activation the control serves both.
+            // Before the activation the control serves both groups.
             let arm = if is_tested && is_after { arm } else { self.control() };
             let mut values = self.user_speeds(arm, &cut);
             (median(&mut values), values)
@@ -192,7 +192,7 @@ impl Study {
         Gain { gain: tested / control - 1.0, low: low - 1.0, high: high - 1.0, users, objects: 0 }
     }
 
-    /// Each user's speed: the geometric mean of bytes a second over its objects.
+    /// Returns each user's speed: the geometric mean of its objects' bytes per second.
     fn user_speeds(&self, arm: usize, cut: &Cut) -> Vec<f64> {
         let speed = |(user, lives): (&User, &[Life])| {
             let speeds: Vec<f64> = objects(user, &lives[arm])
@@ -204,7 +204,7 @@ impl Study {
         self.taken(cut).filter_map(speed).collect()
     }
 
-    /// What is judged of each whole object, sorted: its completion time in ms, or its throughput in Mbit/s.
+    /// Sorted values of all complete objects: completion time in ms, or throughput in Mbit/s.
     pub fn values(&self, arm: usize, cut: &Cut, is_large: bool) -> Vec<f64> {
         let mut values = Vec::new();
         for (user, lives) in self.taken(cut) {
@@ -219,7 +219,7 @@ impl Study {
         values
     }
 
-    /// How uneven completion is: the 90th over the 10th percentile of time over the least that path and size allow.
+    /// Unevenness of completion: 90th over 10th percentile of the time relative to the minimum for path and size.
     pub fn spread(&self, arm: usize, cut: &Cut) -> f64 {
         let mut slowdowns = Vec::new();
         for (user, lives) in self.taken(cut) {
@@ -237,7 +237,7 @@ impl Study {
         median(&mut ratios)
     }
 
-    /// Objects that were not whole when their connection ended.
+    /// Counts the objects that were incomplete when their connection ended.
     pub fn unfinished(&self, arm: usize, cut: &Cut) -> usize {
         let open = |(user, lives): (&User, &[Life])| {
             let open = objects(user, &lives[arm]).filter(|(size, served)| !served.is_whole && cut.takes_size(*size));
@@ -246,20 +246,20 @@ impl Study {
         self.taken(cut).map(open).sum()
     }
 
-    /// Whether the class has objects that are judged so.
+    /// Returns true if the class has objects that are judged this way.
     pub fn has(&self, class: usize, is_large: bool) -> bool {
         let cut = Cut::judged(class, is_large);
         let mut own = self.users.iter().filter(|user| user.class == class);
         own.any(|user| user.connections.iter().flatten().any(|object| cut.takes_size(object.size)))
     }
 
-    /// The same random numbers for the same study and algorithm, so that a figure does not depend on what was asked before.
+    /// Generator that depends on the study and algorithm only, so that no metric depends on earlier calls.
     fn rng(&self, arm: usize) -> Rng {
         Rng::derive(self.seed, STREAM + arm as u64)
     }
 }
 
-/// The quantile of sorted values, nearest rank; NaN for none.
+/// Nearest-rank quantile of sorted values; NaN for none.
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted.get(rank - 1).copied().unwrap_or(f64::NAN)

@@ -1,5 +1,5 @@
-//! The evaluation of an algorithm on the users of a content network: an A/B test over a population.
-//! Every user has a path of their own. Threads do not change the result.
+//! Evaluation of an algorithm on the users of a content network: an A/B test over a population. Every user has its own
+//! path. The number of threads does not change the result.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod answer;
@@ -19,19 +19,19 @@ pub use page::{figures, json, report, rows, section};
 use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TimeSpan};
 use bbrlab_sim::setup::Object;
 
-/// Objects below this size are judged by their completion time, others by their throughput. Source: the study.
+/// Object size from which throughput is judged rather than completion time. Source: the study.
 pub const LARGE: u64 = 3_000_000;
 
-/// What is done with the users.
+/// Design of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
-    /// What the population is called.
+    /// Title of the population.
     pub title: String,
     /// Flow texts; the last is the control.
     pub algorithms: Vec<String>,
-    /// Users arrive over this time.
+    /// Time over which users arrive.
     pub span_s: f64,
-    /// When the hosts under test change over.
+    /// Time at which the hosts under test change over.
     pub activation_s: f64,
     /// Width of the bins over time.
     pub bin_s: f64,
@@ -43,11 +43,11 @@ pub struct Design {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Class {
     pub name: String,
-    /// The network that its users are in.
+    /// Network of its users.
     pub network: String,
-    /// What it stands for.
+    /// Description.
     pub note: String,
-    /// Paths and objects in words.
+    /// Description of its paths and objects.
     pub about: String,
 }
 
@@ -61,13 +61,13 @@ pub struct Path {
     pub loss: LossModel,
     /// Bottleneck queue limit.
     pub buffer: BufferSize,
-    /// Bulk flows that share it.
+    /// Bulk flows that share the bottleneck.
     pub rivals: Vec<FlowSpec>,
-    /// How long they have been there.
+    /// Time for which the rivals have been running when the user arrives.
     pub lead: TimeSpan,
     /// Options of the user's connections.
     pub options: String,
-    /// When a connection ends at the latest.
+    /// Maximum lifetime of a connection.
     pub life: TimeSpan,
 }
 
@@ -76,47 +76,46 @@ pub struct User {
     pub name: String,
     /// Index of its class.
     pub class: usize,
-    /// When it comes, seconds from the start of the study.
+    /// Arrival time, seconds from the start of the study.
     pub arrival_s: f64,
-    /// Whether a host under test serves it.
+    /// Served by a host under test.
     pub is_tested: bool,
     pub path: Path,
-    /// The objects of each of its connections.
+    /// Objects of each of its connections.
     pub connections: Vec<Vec<Object>>,
-    /// The seed of its run, the same under each algorithm.
+    /// Seed of its run, the same under each algorithm.
     pub seed: u64,
 }
 
-/// One object as it was served.
+/// Outcome of one object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Served {
-    /// From the start of the connection to the request.
+    /// Time from the start of the connection to the request.
     pub age_s: f64,
-    /// From the request to the last byte; at least this where the connection ended before.
+    /// Time from the request to the last byte; a lower bound if the connection ended first.
     pub time_s: f64,
-    /// Whether it is whole.
+    /// Received in full.
     pub is_whole: bool,
 }
 
-/// One user under one algorithm.
+/// Result of one user under one algorithm.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Life {
-    /// What was asked for of each connection; shorter than the user's list where the connection ended before.
+    /// Requested objects of each connection; shorter than the user's list if the connection ended first.
     pub connections: Vec<Vec<Served>>,
     /// Retransmitted over sent segments.
     pub retransmit_ratio: f64,
     pub rtt_ms: f64,
-    /// What rivals on the user's path got while it was served, bit/s; none where there are none.
+    /// Goodput of the rivals on the user's path while the user was served, bit/s; `None` without rivals.
     pub rivals_bps: Option<f64>,
 }
 
 /// A finished study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
-    /// What was done.
     pub design: Design,
     pub users: Vec<User>,
-    /// Each user's lives, one an algorithm.
+    /// Each user's results, one per algorithm.
     pub lives: Vec<Vec<Life>>,
     pub seed: u64,
 }
@@ -144,7 +143,7 @@ impl Study {
         self.design.algorithms.len() - 1
     }
 
-    /// A class by its name, or by its name and network as `name/network`.
+    /// Finds a class by its name, or by its name and network as `name/network`.
     pub fn class(&self, name: &str) -> Result<usize, String> {
         let is = |class: &Class| class.name == name || format!("{}/{}", class.name, class.network) == name;
         self.design.classes.iter().position(is).ok_or_else(|| {
@@ -155,7 +154,7 @@ impl Study {
 }
 
 impl Class {
-    /// Its name, with its network where it has one.
+    /// Name of the class, with its network if it has one.
     pub fn label(&self) -> String {
         if self.network.is_empty() { self.name.clone() } else { format!("{}/{}", self.name, self.network) }
     }

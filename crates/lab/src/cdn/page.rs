@@ -1,4 +1,4 @@
-//! A study as a report: what was done, gains by class with intervals, curves over time, distributions, maps.
+//! A study's report: method, gains by class with intervals, curves over time, distributions, maps.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde_json::{Value, json};
@@ -8,22 +8,22 @@ use super::{Cut, Gain, Study, answer};
 use crate::report::{Asked, Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table, short};
 use bbrlab_sim::metrics::median;
 
-/// Edges of the classes of sizes, bytes. Ours; 3 MB is the study's.
+/// Boundaries of the object sizes, bytes. Ours; 3 MB is the study's.
 const SIZES: [f64; 9] = [0.0, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e15];
-/// Edges of the classes of retransmission under the control. Ours.
+/// Boundaries of the share retransmitted under the control. Ours.
 const RETRANSMITS: [f64; 8] = [0.0, 1e-9, 0.002, 0.005, 0.01, 0.02, 0.05, 1.1];
-/// Edges of the classes of RTT, ms. Ours.
+/// Boundaries of the RTT, ms. Ours.
 const RTTS: [f64; 7] = [0.0, 5.0, 25.0, 50.0, 100.0, 200.0, 1e9];
-/// Edges of the ages of a connection, seconds. Ours.
+/// Boundaries of the connection age, seconds. Ours.
 const AGES: [f64; 8] = [0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 1e9];
-/// Most points of a distribution's curve: a screen has no more columns. Ours.
+/// Maximum points of a distribution's curve: a screen has no more columns. Ours.
 const POINTS: usize = 300;
 /// Percentiles at which distributions are compared.
 const PERCENTILES: [u32; 19] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95];
-/// Fewest users behind a cell of a map or a point of a curve. Ours: three have a median and an interval.
+/// Minimum users behind a cell of a map or a point of a curve. Ours: three have a median and an interval.
 const USERS_MIN: usize = 3;
 
-/// One line of the headline: a class under one algorithm, judged one way.
+/// One line of the summary table: a class under one algorithm, judged by one metric.
 pub(super) struct Line {
     pub(super) class: usize,
     pub(super) arm: usize,
@@ -46,7 +46,7 @@ pub(super) fn lines(study: &Study) -> Vec<Line> {
     lines
 }
 
-/// The headline as a table: columns and rows.
+/// Summary table: columns and rows.
 pub fn rows(study: &Study) -> Table {
     let control = study.control();
     let columns = [
@@ -91,7 +91,7 @@ pub fn rows(study: &Study) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows }
 }
 
-/// A gain with its interval: `+6.1 % (+2.0 to +9.7)`.
+/// Formats a gain with its interval: `+6.1 % (+2.0 to +9.7)`.
 fn shown(gain: &Gain) -> String {
     if gain.gain.is_nan() {
         return "–".to_owned();
@@ -99,7 +99,7 @@ fn shown(gain: &Gain) -> String {
     format!("{} % ({} to {})", signed(gain.gain), signed(gain.low), signed(gain.high))
 }
 
-/// A ratio less 1 in per cent, with its sign.
+/// Formats a ratio less 1 in per cent, with its sign.
 pub(crate) fn signed(value: f64) -> String {
     let text = three(100.0 * value);
     if value > 0.0 { format!("+{text}") } else { text.replace('-', "−") }
@@ -115,7 +115,7 @@ const fn unit(is_large: bool) -> &'static str {
     if is_large { "Mbit/s" } else { "ms" }
 }
 
-/// The whole page.
+/// Builds the whole report.
 pub fn report(study: &Study, title: &str, version: &str) -> Report {
     let sections = std::iter::once(section(study))
         .chain((0..study.design.classes.len()).map(|class| class_section(study, class)))
@@ -142,7 +142,7 @@ pub fn report(study: &Study, title: &str, version: &str) -> Report {
     }
 }
 
-/// What was done, the headline, and maps of the gain over size, age, RTT and retransmissions.
+/// Section with the method, the summary, and maps of the gain over size, age, RTT and retransmissions.
 pub fn section(study: &Study) -> Section {
     let design = &study.design;
     let tested = design.algorithms[..study.control()].join(" and ");
@@ -173,7 +173,7 @@ pub fn section(study: &Study) -> Section {
     }
 }
 
-/// The gain of every class with its interval, once for the same users and once as an A/B split shows it.
+/// Map of every class's gain with its interval, for the same users and as an A/B split would measure it.
 fn headline(study: &Study) -> Heat {
     let lines = lines(study);
     let name = |line: &Line| {
@@ -195,7 +195,7 @@ fn headline(study: &Study) -> Heat {
     }
 }
 
-/// What came out for a class, in a sentence for each way of judging.
+/// Result for a class, one sentence per metric.
 fn sentence(study: &Study, class: usize) -> String {
     let own = lines(study).into_iter().filter(|line| line.class == class);
     let one = |line: Line| {
@@ -213,19 +213,19 @@ fn sentence(study: &Study, class: usize) -> String {
     own.map(one).collect()
 }
 
-/// A time as a reader says it.
+/// Formats a time in minutes or seconds.
 fn clock(seconds: f64) -> String {
     if seconds >= 120.0 { format!("minute {}", three(seconds / 60.0)) } else { format!("second {}", three(seconds)) }
 }
 
-/// The maps and the figures of all classes, for the catalogue's page.
+/// Figures and maps of all classes, for the catalogue's page.
 pub fn figures(study: &Study) -> (Vec<Figure>, Vec<Heat>) {
     let classes = 0..study.design.classes.len();
     let heats = std::iter::once(headline(study)).chain(heats(study)).collect();
     (classes.map(|class| over_time(study, class)).collect(), heats)
 }
 
-/// One way to cut a study, for a map.
+/// A dimension along which a map splits the study.
 struct Cutting {
     title: &'static str,
     what: &'static str,
@@ -282,7 +282,7 @@ impl Cutting {
         }
     }
 
-    /// The ranges with the gain of a class in each.
+    /// Returns the gain of a class in each range.
     fn gains(&self, study: &Study, arm: usize, class: usize) -> Vec<((f64, f64), Gain)> {
         let cut = Cut { class: Some(class), ..Cut::default() };
         let ranges = self.edges.windows(2).map(|edges| (edges[0], edges[1]));
@@ -290,7 +290,7 @@ impl Cutting {
     }
 }
 
-/// Maps of class against size, age, RTT and retransmissions, one each and algorithm.
+/// Maps of class against size, age, RTT and retransmissions: one for each dimension and algorithm.
 fn heats(study: &Study) -> Vec<Heat> {
     let mut heats = Vec::new();
     for cutting in &CUTTINGS {
@@ -314,7 +314,7 @@ fn heats(study: &Study) -> Vec<Heat> {
     heats
 }
 
-/// A class's own part of the page.
+/// Section of one class.
 fn class_section(study: &Study, class: usize) -> Section {
     let about = &study.design.classes[class];
     let mut figures = vec![over_time(study, class), distribution(study, class), by_percentile(study, class)];
@@ -329,7 +329,7 @@ fn class_section(study: &Study, class: usize) -> Section {
     }
 }
 
-/// How most objects of a class are judged.
+/// Returns true if most objects of a class are judged by throughput.
 fn is_large(study: &Study, class: usize) -> bool {
     let count = |is_large: bool| study.values(study.control(), &Cut::judged(class, is_large), is_large).len();
     count(true) > count(false)
@@ -354,7 +354,7 @@ fn figure(study: &Study, class: usize, what: &str, title: &str, how_to_read: Str
     }
 }
 
-/// Medians over time of both groups of users, with the moment of the change.
+/// Medians of both groups of users over time, with the time of the change.
 fn over_time(study: &Study, class: usize) -> Figure {
     let design = &study.design;
     let (is_large, control, key) = (is_large(study, class), study.control(), design.algorithms[0].as_str());
@@ -402,12 +402,12 @@ fn over_time(study: &Study, class: usize) -> Figure {
     }
 }
 
-/// The share of objects up to each value.
+/// Cumulative distribution of the objects' values.
 fn distribution(study: &Study, class: usize) -> Figure {
     let is_large = is_large(study, class);
     let cut = Cut::judged(class, is_large);
     let all = |end: f64| (0..=study.control()).map(move |arm| quantile(&study.values(arm, &cut, is_large), end));
-    // Over less than a decade a logarithmic axis has hardly a number on it.
+    // Over less than a decade a logarithmic axis has almost no labels.
     let is_wide = all(1.0).fold(0.0, f64::max) > 10.0 * all(0.0).fold(f64::INFINITY, f64::min);
     let one = |(arm, name): (usize, &String)| {
         let values = study.values(arm, &cut, is_large);
@@ -437,7 +437,7 @@ fn distribution(study: &Study, class: usize) -> Figure {
     }
 }
 
-/// The same percentile of both distributions against each other.
+/// Plots each percentile of one distribution against the same percentile of the other.
 fn by_percentile(study: &Study, class: usize) -> Figure {
     let is_large = is_large(study, class);
     let cut = Cut::judged(class, is_large);
@@ -467,7 +467,7 @@ fn by_percentile(study: &Study, class: usize) -> Figure {
     }
 }
 
-/// The gain over ranges of one quantity with its interval; `None` where fewer than two ranges hold enough users.
+/// Plots the gain and its interval over ranges of one quantity; `None` if fewer than two ranges have enough users.
 fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
     let (mut all, mut first) = (Vec::new(), f64::INFINITY);
     for arm in 0..study.control() {
@@ -476,13 +476,13 @@ fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
         if gains.iter().filter(is_seen).count() < 2 {
             return None;
         }
-        // The middle by ratio; open ends lie as far as a factor of two and a half.
+        // Geometric middle; an open end counts as a factor of two and a half away.
         let middle = |&(from, below): &(f64, f64)| {
             let (from, below) = (if from > 0.0 { from } else { below / 5.0 }, below.min(from.max(1e-9) * 5.0));
             (from * if below > from { below } else { from * 5.0 }).sqrt() * cutting.scale
         };
         let name = &study.design.algorithms[arm];
-        // A range with too few users is a gap: no line leads over what was not measured.
+        // A range with too few users leaves a gap in the line.
         let part = |of: fn(&Gain) -> f64| -> Vec<f64> {
             gains.iter().map(|one| if is_seen(&one) { 100.0 * of(&one.1) } else { f64::NAN }).collect()
         };
@@ -522,7 +522,7 @@ fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
     })
 }
 
-/// The study's figures for programs. Gains are ratios less 1.
+/// Metrics of the study as JSON. Gains are ratios less 1.
 pub fn json(study: &Study, version: &str) -> Value {
     let finite = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
     let gain = |gain: &Gain| json!({ "median": finite(gain.gain), "low": finite(gain.low), "high": finite(gain.high), "users": gain.users });

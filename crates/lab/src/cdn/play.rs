@@ -1,5 +1,4 @@
-//! One user under one algorithm: a small run of the simulator.
-//! The algorithm cannot shift its random numbers.
+//! Simulation of one user under one algorithm: a small run. The random numbers do not depend on the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Span};
@@ -10,12 +9,12 @@ use bbrlab_sim::engine;
 use bbrlab_sim::scenario::{FlowSpec, Scenario, TimeSpan};
 use bbrlab_sim::setup::{Object, Setup, Traffic};
 
-/// The user's life under this algorithm.
+/// Simulates the user under this algorithm.
 pub(super) fn life(user: &User, algorithm: &str) -> Result<Life, String> {
     let setup = setup(user, algorithm)?;
     let (output, times) = engine::run_exchanges(&setup);
     let first = setup.flows.len() - user.connections.len();
-    // The run may have ended at the last object, so the latest moment is the setup's.
+    // The run may have ended at the last object, so the latest time comes from the setup.
     let end_s = user.path.life.as_secs();
     let own = &output.result.flows[first..];
     let bytes: f64 = own.iter().map(|flow| flow.bytes as f64).sum();
@@ -44,7 +43,7 @@ fn setup(user: &User, algorithm: &str) -> Result<Setup, String> {
         loss: path.loss,
         flow: path.rivals.iter().cloned().chain([flow]).collect(),
         duration: TimeSpan(path.lead.0 + path.life.0),
-        // What rivals do before the user comes says nothing of what the user does to them.
+        // The rivals' traffic before the user arrives must not count.
         warmup: path.lead,
         sample: Some(TimeSpan(0)),
         ..Scenario::default()
@@ -58,7 +57,7 @@ fn setup(user: &User, algorithm: &str) -> Result<Setup, String> {
     Ok(setup)
 }
 
-/// What was asked for before the connection ended; the last one of these may not be whole.
+/// Objects requested before the connection ended; the last one may be incomplete.
 fn served(objects: &[Object], times: &[Span], end_s: f64) -> Vec<Served> {
     let mut age_s = 0.0;
     let mut served = Vec::with_capacity(times.len() + 1);

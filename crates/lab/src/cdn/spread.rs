@@ -1,5 +1,5 @@
-//! A quantity that differs from user to user: one value, or a distribution that is drawn from.
-//! It is written as `"100mbit"` or `{ lognormal = { median = "100mbit", sigma = 0.5 } }`.
+//! A quantity that varies between users: one value, or a distribution to draw from. Written as `"100mbit"` or `{
+//! lognormal = { median = "100mbit", sigma = 0.5 } }`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -14,10 +14,10 @@ use serde::{Deserialize, Deserializer};
 use bbrlab_sim::scenario::arrivals::{exp, ln, normal, uniform};
 use bbrlab_sim::scenario::{BitRate, BufferSize, Ratio, TextError, TimeSpan, Volume};
 
-/// What may be drawn: a value with a unit.
+/// A value with a unit that can be drawn.
 pub trait Quantity: Copy + fmt::Display + FromStr<Err = TextError> {
     fn number(self) -> f64;
-    /// The value of that number in the same unit, within what the unit allows.
+    /// Returns the value with this number in the same unit, clamped to the unit's limits.
     fn with(self, number: f64) -> Self;
 }
 
@@ -84,11 +84,11 @@ pub enum Spread<T> {
     Drawn(Law<T>),
 }
 
-/// A distribution, in the words of a scenario's arrivals.
+/// A distribution, in the vocabulary of a scenario's arrivals.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Law<T> {
-    /// Each value in a range equally likely.
+    /// Each value in the range is equally likely.
     Uniform { min: T, max: T },
     /// Exponential with this mean.
     Exponential { mean: T },
@@ -108,7 +108,7 @@ pub enum Law<T> {
 }
 
 impl<T: Quantity> Spread<T> {
-    /// What is wrong with it, if anything.
+    /// Checks the distribution; the error describes the first problem.
     pub fn check(&self, key: &str) -> Result<(), String> {
         let Self::Drawn(law) = self else { return Ok(()) };
         let sound = match law {
@@ -142,7 +142,7 @@ impl<T: Quantity> Spread<T> {
         }
     }
 
-    /// As a reader sees it.
+    /// Formats the value or distribution for readers.
     pub fn shown(&self) -> String {
         match self {
             Self::Always(value) => value.to_string(),
@@ -157,7 +157,7 @@ impl<T: Quantity> Spread<T> {
     }
 }
 
-/// Whether a number means the same in both.
+/// Returns true if a number means the same in both.
 fn same_unit<T: Quantity>(a: T, b: T) -> bool {
     a.with(b.number()).to_string() == b.to_string()
 }
@@ -172,7 +172,7 @@ impl<T: Quantity> Law<T> {
             Self::Exponential { mean } => mean.with(-mean.number() * ln(uniform(rng))),
             Self::Lognormal { median, sigma } => median.with(median.number() * exp(sigma * normal(rng))),
             Self::Pareto { alpha, min, max } => {
-                // Inverse of the bounded distribution function: u = 1 gives min, u towards 0 gives max.
+                // Inverse of the bounded distribution function: u = 1 gives min, u near 0 gives max.
                 let ratio = exp(alpha * ln(min.number() / max.number()));
                 let u = uniform(rng);
                 min.with(min.number() * exp(-ln(u + (1.0 - u) * ratio) / alpha))
@@ -183,7 +183,7 @@ impl<T: Quantity> Law<T> {
                     rest -= weight;
                     rest <= 0.0 && *weight > 0.0
                 });
-                // Rounding may leave a rest behind the last one; `check` has seen that there is one.
+                // Rounding may leave a remainder after the last value; `check` ensures that there is one.
                 taken.unwrap_or(&values[values.len() - 1]).0
             }
         }

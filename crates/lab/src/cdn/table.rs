@@ -1,5 +1,5 @@
-//! A population as a table of one's own: a row an object, rows of one user together making its connection.
-//! CSV or Parquet. An unknown column is an error.
+//! A user-supplied population table, CSV or Parquet: one row per object; consecutive rows of a user form its
+//! connection. An unknown column is an error.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -15,30 +15,30 @@ use bbrlab_sim::scenario::arrivals::uniform;
 use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TextError, TimeSpan, Volume, nearest};
 use bbrlab_sim::setup::Object;
 
-/// The columns that a table may have; the first three it must have.
+/// Columns of a table; the first three are required.
 pub const COLUMNS: [&str; 11] =
     ["rate", "rtt", "size", "user", "class", "network", "start_s", "loss", "buffer", "pause", "rivals"];
-/// How many of them it must have.
+/// Number of required columns.
 const NEEDED: usize = 3;
-/// Parts of the seed from this one on belong to users of tables.
+/// First seed stream of users from tables.
 const STREAM: u64 = 0x6364_6e01_0000_0000;
-/// Most rows. Ours: a guard against a wrong file.
+/// Maximum rows. Ours: a guard against a wrong file.
 const ROWS_MAX: usize = 10_000_000;
-/// When a connection ends at the latest. Ours: longer than a person waits.
+/// Maximum lifetime of a connection. Ours: longer than a person waits.
 const LIFE: TimeSpan = TimeSpan::secs(120);
-/// How long rivals have been there when a user comes. Ours: CUBIC has then found its share on most paths.
+/// Time for which rivals have been running when a user arrives. Ours: CUBIC has found its share by then on most paths.
 const LEAD: TimeSpan = TimeSpan::secs(3);
 
-/// A table as texts, each row with its place in the file.
+/// A table of text cells, with the file position of each row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sheet {
-    /// The columns' names.
+    /// Names of the columns.
     pub columns: Vec<String>,
-    /// The rows: place and cells.
+    /// Rows: position and cells.
     pub rows: Vec<(String, Vec<String>)>,
 }
 
-/// Reads CSV with a line of names.
+/// Reads CSV with a header line.
 pub fn csv(bytes: &[u8]) -> Result<Sheet, String> {
     let fault = |error: csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
@@ -68,7 +68,7 @@ pub fn csv(bytes: &[u8]) -> Result<Sheet, String> {
     Ok(Sheet { columns, rows })
 }
 
-/// Reads Parquet; numbers become texts.
+/// Reads Parquet; numbers become text.
 #[cfg(feature = "parquet")]
 pub fn parquet(bytes: Vec<u8>) -> Result<Sheet, String> {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
@@ -93,7 +93,7 @@ pub fn parquet(bytes: Vec<u8>) -> Result<Sheet, String> {
     Ok(Sheet { columns, rows })
 }
 
-/// The users of a sheet, and what is done with them.
+/// Builds the users of a sheet, and the design of the study.
 pub fn population(sheet: &Sheet, algorithms: Vec<String>, seed: u64) -> Result<(Design, Vec<User>), String> {
     check_algorithms(&algorithms)?;
     let columns = Columns::of(sheet)?;
@@ -142,7 +142,7 @@ fn class(classes: &mut Vec<Class>, name: &str, network: &str) -> usize {
     })
 }
 
-/// Says of each class what its table held.
+/// Describes the contents of each class's table.
 fn describe(classes: &mut [Class], users: &[User]) {
     for (index, class) in classes.iter_mut().enumerate() {
         let own: Vec<&User> = users.iter().filter(|user| user.class == index).collect();
@@ -151,7 +151,7 @@ fn describe(classes: &mut [Class], users: &[User]) {
     }
 }
 
-/// Where a table's columns stand.
+/// Index of each column in the table.
 struct Columns(BTreeMap<&'static str, usize>);
 
 impl Columns {
@@ -189,7 +189,7 @@ impl Row<'_> {
         format!("{}: column {column}: {what}", self.place)
     }
 
-    /// A value in a unit of its own, or a plain number, which counts in `unit`; `None` for an empty cell.
+    /// Parses a value with its own unit, or a plain number in `unit`; `None` for an empty cell.
     fn value<T: FromStr<Err = TextError>>(&self, column: &str, unit: &str) -> Result<Option<T>, String> {
         let text = self.text(column);
         if text.is_empty() {
@@ -197,7 +197,7 @@ impl Row<'_> {
         }
         let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let whole = if is_plain { format!("{text}{unit}") } else { text.to_owned() };
-        // A number out of a program may be longer than any text that a person writes.
+        // A number written by a program may be longer than any that a person writes.
         let whole = if is_plain && unit == "B" { whole.replace(".0B", "B") } else { whole };
         whole.parse().map(Some).map_err(|error| self.fault(column, error))
     }

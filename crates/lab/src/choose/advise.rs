@@ -1,5 +1,5 @@
-//! Which algorithm for these paths: each candidate on the same drawn paths with the same random numbers, scored and
-//! compared, with the reasons that carry the choice.
+//! Choice of an algorithm for given paths: each candidate runs on the same drawn paths with the same random numbers;
+//! the scores are compared, with the reasons behind the choice.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;
@@ -11,23 +11,23 @@ use crate::paths::{Conditions, Path, Population};
 use crate::sweep::{Metric, Row};
 use bbrlab_sim::metrics::{RESAMPLES, resampled};
 
-/// Of two that score nearly the same, the one in use is kept: a change has a price too. Ours.
+/// Minimum relative gain in score that justifies replacing the current algorithm: a change has a cost too. Ours.
 pub const WORTH_A_CHANGE: f64 = 0.02;
-/// From this share of resampled populations on, a choice is called sure. Ours.
+/// Share of resampled populations from which a choice is called sure. Ours.
 pub const SURE: f64 = 0.95;
-/// Packets that all runs of an answer pass. Ours: about 15 s on two cores.
+/// Total number of packets of all runs of an answer. Ours: about 15 s on two cores.
 const PACKETS_ALL: f64 = 80e6;
-/// Paths that are drawn at the least. Ours: fewer give no interval.
+/// Minimum number of drawn paths. Ours: fewer give no interval.
 pub const DRAWS_LEAST: u64 = 8;
-/// A term makes part of a reason from this share of the difference on. Ours.
+/// Minimum share of the difference for a term to be listed as a reason. Ours.
 const PART_SAID: f64 = 0.1;
 
-/// A figure that is shown of a candidate.
+/// A metric reported for a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Figure {
     /// Goodput, Mbit/s.
     Goodput,
-    /// Goodput up to the fair share, over it, %.
+    /// Goodput up to the fair share, relative to it, %.
     FairShare,
     /// Median RTT, ms.
     RttP50,
@@ -37,16 +37,16 @@ pub enum Figure {
     RttRatio,
     /// Retransmitted over sent, %.
     Retransmitted,
-    /// Rivals' goodput over their fair share, %; on paths that have rivals.
+    /// Rivals' goodput over their fair share, %; on paths with rivals.
     Others,
 }
 
 impl Figure {
-    /// All, in the order in which they are shown.
+    /// All metrics, in display order.
     pub const ALL: [Self; 7] =
         [Self::Goodput, Self::FairShare, Self::RttP50, Self::RttP95, Self::RttRatio, Self::Retransmitted, Self::Others];
 
-    /// Its heading.
+    /// Table heading.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Goodput => "goodput",
@@ -59,7 +59,7 @@ impl Figure {
         }
     }
 
-    /// Its unit.
+    /// Unit.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Goodput => "Mbit/s",
@@ -70,7 +70,7 @@ impl Figure {
         }
     }
 
-    /// Of one run; NaN where it has none.
+    /// Returns the metric of one run; NaN if it has none.
     fn of(self, row: &Row) -> f64 {
         let terms = Terms::of(&row.figures).0;
         match self {
@@ -85,16 +85,16 @@ impl Figure {
         }
     }
 
-    /// The figure that shows each term of the score, in the order of [`Terms`].
+    /// Metric behind each term of the score, in the order of [`Terms`].
     const OF_TERMS: [Self; Terms::COUNT] = [Self::FairShare, Self::RttRatio, Self::Retransmitted, Self::Others];
 
-    /// Whether more of it is better.
+    /// Returns true if higher is better.
     const fn is_gain(self) -> bool {
         matches!(self, Self::Goodput | Self::FairShare | Self::Others)
     }
 }
 
-/// A figure with its 95 % bootstrap interval.
+/// A metric with its 95 % bootstrap interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Mean, or a ratio of means.
@@ -109,76 +109,76 @@ impl Interval {
     const NONE: Self = Self { middle: f64::NAN, low: f64::NAN, high: f64::NAN };
 }
 
-/// Why one candidate scores otherwise than another: a term of the score, with the figure that shows it.
+/// A reason for a difference in score: one term of the score, with the metric behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reason {
-    /// The figure.
+    /// Metric.
     pub figure: Figure,
-    /// What the candidate has of it: a mean over the paths.
+    /// The candidate's value: a mean over the paths.
     pub own: f64,
-    /// What the other one has.
+    /// The other candidate's value.
     pub other: f64,
-    /// By how much the term alone changes the score, as a share of the other's score.
+    /// Change in score caused by this term alone, as a share of the other's score.
     pub part: f64,
 }
 
 /// One candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Candidate {
-    /// As `--flow` takes it.
+    /// Flow in the syntax of `--flow`.
     pub flow: String,
     /// Mean score over the paths.
     pub worth: f64,
-    /// Means over the paths, in the order of [`Figure::ALL`]; NaN where there is none.
+    /// Means over the paths, in the order of [`Figure::ALL`]; NaN if not available.
     pub figures: Vec<f64>,
-    /// Ratio of its means to those of the one in use, in the same order.
+    /// Ratio of its means to those of the current algorithm, in the same order.
     pub gain: Vec<Interval>,
-    /// Ratio of its score to that of the one in use.
+    /// Ratio of its score to that of the current algorithm.
     pub score_gain: Interval,
-    /// Share of the resampled populations in which it is the choice.
+    /// Share of the resampled populations in which this candidate is the choice.
     pub wins: f64,
-    /// Paths on which it scores more than the one in use.
+    /// Paths on which it scores higher than the current algorithm.
     pub better_on: usize,
-    /// What its difference from the one in use is made of, the largest part first.
+    /// Reasons for its difference from the current algorithm, the largest part first.
     pub reasons: Vec<Reason>,
 }
 
-/// What is advised.
+/// Result of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// The candidates, the one in use first.
+    /// Candidates, the current algorithm first.
     pub candidates: Vec<Candidate>,
-    /// Which of them to take.
+    /// Index of the recommended candidate.
     pub choice: usize,
     /// Share of the resampled populations in which the choice is the same.
     pub sure: f64,
-    /// The paths that were drawn.
+    /// Drawn paths.
     pub paths: Vec<Path>,
-    /// What each candidate scored on each path.
+    /// Score of each candidate on each path.
     pub worths: Vec<Vec<f64>>,
     /// Shortest and longest run, seconds.
     pub seconds: (f64, f64),
 }
 
-/// What is asked.
+/// Input of the comparison.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
-    /// The paths.
+    /// Population of paths.
     pub population: &'a Population,
-    /// What holds on all of them.
+    /// Conditions that apply to all paths.
     pub conditions: &'a Conditions,
-    /// The algorithms, the one in use first.
+    /// Algorithms, the current one first.
     pub flows: &'a [String],
-    /// What counts.
+    /// Objective of the score.
     pub objective: Objective,
-    /// Paths to draw.
+    /// Number of paths to draw.
     pub draws: u64,
-    /// The seed.
+    /// Seed.
     pub seed: u64,
 }
 
 impl Question<'_> {
-    /// The same question with fewer draws and shorter runs, where it would take long: for whoever has not said how many.
+    /// Reduces draws and run lengths to a default budget, for callers that set no number of draws.
     pub fn affordable(&self) -> (u64, Conditions) {
         let all: f64 =
             (0..self.draws).map(|nth| self.conditions.packets(&self.population.draw(self.seed, nth))).sum::<f64>()
@@ -189,7 +189,7 @@ impl Question<'_> {
     }
 }
 
-/// Compares candidates on the paths of a question.
+/// Compares the candidates on the paths of a question.
 pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advice, String> {
     let Question { population, conditions, flows, objective, draws, seed } = *question;
     let paths: Vec<Path> = (0..draws).map(|nth| population.draw(seed, nth)).collect();
@@ -229,8 +229,8 @@ pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advic
     Ok(Advice { candidates, choice, sure, paths, worths, seconds })
 }
 
-/// What the difference between two candidates' mean scores is made of. Each reason's figure differs in the direction of its
-/// part, so that a reader sees it; the parts of all terms add up to the difference.
+/// Splits the difference between two candidates' mean scores into reasons. Each reason's metric differs in the
+/// direction of its part, so that the reader can follow it; the parts of all terms add up to the difference.
 fn reasons(objective: Objective, own: &[Row], other: &[Row]) -> Vec<Reason> {
     let n = own.len() as f64;
     let mut parts = [0.0; Terms::COUNT];
@@ -262,18 +262,18 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The mean of those that are known; NaN where none is.
+/// Mean of the values that are not NaN; NaN if there are none.
 fn known_mean(values: &[f64]) -> f64 {
     mean(&values.iter().copied().filter(|value| !value.is_nan()).collect::<Vec<f64>>())
 }
 
-/// The candidate of the largest mean score, unless the one in use is about as good.
+/// Returns the candidate with the highest mean score, unless the current algorithm is about as good.
 pub fn best(means: &[f64]) -> usize {
     let best = (0..means.len()).max_by(|&a, &b| means[a].total_cmp(&means[b])).unwrap_or(0);
     if means[best] <= means[0] * (1.0 + WORTH_A_CHANGE) { 0 } else { best }
 }
 
-/// The choice, how often each would be chosen in resampled populations, and how often this one.
+/// Returns the choice, each candidate's share of choices in resampled populations, and the choice's own share.
 fn chosen(worths: &[Vec<f64>], rng: &mut Rng) -> (usize, Vec<f64>, f64) {
     let choice = best(&worths.iter().map(|worths| mean(worths)).collect::<Vec<_>>());
     let n = worths[0].len();
@@ -290,7 +290,7 @@ fn chosen(worths: &[Vec<f64>], rng: &mut Rng) -> (usize, Vec<f64>, f64) {
     (choice, wins, sure)
 }
 
-/// The ratio of two means, with its interval over resampled paths. What is shown of both has this very ratio.
+/// Ratio of two means, with its interval over resampled paths. It equals the ratio of the two values displayed.
 fn ratio(own: &[f64], base: &[f64], rng: &mut Rng) -> Interval {
     let pairs: Vec<(f64, f64)> =
         own.iter().zip(base).map(|(a, b)| (*a, *b)).filter(|(a, b)| a.is_finite() && b.is_finite()).collect();
@@ -317,21 +317,21 @@ fn ratio(own: &[f64], base: &[f64], rng: &mut Rng) -> Interval {
     if ratios.is_empty() { Interval::NONE } else { Interval { middle, low: at(0.025), high: at(0.975) } }
 }
 
-/// How good the advice is: on `paths` paths known only roughly, what the choice scores there, over the best in hindsight.
+/// Quality of the advice on `paths` imprecisely known paths: the choice's score relative to the best in hindsight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// Paths judged.
     pub paths: u64,
-    /// Mean score of what was advised, over that of the best single choice for each path.
+    /// Mean score of the recommended candidates, relative to the best single choice for each path.
     pub kept: f64,
-    /// The same for always keeping the one in use.
+    /// The same for always keeping the current algorithm.
     pub unchanged: f64,
-    /// Share of the paths on which the advice was the best choice, or within [`WORTH_A_CHANGE`] of it.
+    /// Share of the paths on which the recommendation was the best choice, or within [`WORTH_A_CHANGE`] of it.
     pub right: f64,
 }
 
-/// Draws paths, tells the adviser of each only ranges around the truth, and judges the choice with other random numbers.
-/// Of rivals the adviser knows how many they are and what they may be, not which are there.
+/// Draws paths, gives the adviser only ranges around each true value, and judges the choice with other random numbers.
+/// For rivals the adviser gets their number and the possible algorithms, not the actual ones.
 pub fn judge(
     truth: &Population,
     flows: &[String],
@@ -340,11 +340,11 @@ pub fn judge(
     seed: u64,
     tick: &(dyn Fn() + Sync),
 ) -> Result<Judged, String> {
-    /// Seeds of the truth: none that the adviser has used.
+    /// Separates the seeds of the true paths from those of the adviser.
     const APART: u64 = 1 << 40;
-    /// Runs of the truth of each path.
+    /// Runs of each true path.
     const RUNS: u64 = 3;
-    /// What was advised, what is in use, and the best score; whether the advice was right.
+    /// Scores of the recommendation, of the current algorithm and of the best one, and the correctness of the advice.
     struct One {
         got: f64,
         unchanged: f64,

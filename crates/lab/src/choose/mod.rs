@@ -1,5 +1,5 @@
-//! The choice of an algorithm, or of its parameters: what a run scores, which algorithm suits which paths, a search over
-//! parameters, a decision tree.
+//! Choice of an algorithm or of its parameters: the score of a run, algorithms for given paths, a parameter search, a
+//! decision tree.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod advise;

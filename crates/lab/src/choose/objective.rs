@@ -1,5 +1,4 @@
-//! What a user wants of an algorithm, as one number between 0 and 1: the score.
-//! Goodput above the fair share does not count.
+//! Score of a run, between 0 and 1, according to the user's objective. Goodput above the fair share does not count.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::Serialize;
@@ -9,21 +8,21 @@ use crate::sweep::{Metric, Row};
 /// Payload of a full packet over its bytes on the wire: 1448/1514.
 const EFFICIENCY: f64 = 1448.0 / 1514.0;
 
-/// The score is (goodput / fair share) × (base RTT / median RTT)^delay × (1 − retransmitted)^repeats ×
+/// Exponents of the score (goodput / fair share) × (base RTT / median RTT)^delay × (1 − retransmitted)^repeats ×
 /// (others' goodput / their fair share)^others, each ratio at most 1. All exponents are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Objective {
-    /// Its name.
+    /// Name of the objective.
     pub name: &'static str,
-    /// How much delay counts.
+    /// Weight of delay.
     pub delay: f64,
-    /// How much retransmissions count, for they cost others and the user's own traffic bill.
+    /// Weight of retransmissions, which cost others and add to the user's own traffic bill.
     pub repeats: f64,
-    /// How much what is left to others counts.
+    /// Weight of the others' goodput.
     pub others: f64,
 }
 
-/// The objectives by name. Source: ours.
+/// Objectives by name. Source: ours.
 pub const OBJECTIVES: [Objective; 4] = [
     Objective { name: "balanced", delay: 0.25, repeats: 1.0, others: 0.5 },
     Objective { name: "throughput", delay: 0.0, repeats: 0.0, others: 0.0 },
@@ -32,7 +31,7 @@ pub const OBJECTIVES: [Objective; 4] = [
 ];
 
 impl Objective {
-    /// The objective of this name.
+    /// Returns the objective with this name.
     pub fn named(name: &str) -> Result<Self, String> {
         OBJECTIVES.into_iter().find(|objective| objective.name == name).ok_or_else(|| {
             let known = OBJECTIVES.map(|objective| objective.name).join(", ");
@@ -40,26 +39,26 @@ impl Objective {
         })
     }
 
-    /// The score of a run, of a row's figures in their order.
+    /// Score of a run from a row's metrics, in their order.
     pub fn worth(&self, figures: &[f64]) -> f64 {
         self.score(&Terms::of(figures))
     }
 
-    /// The score of a row.
+    /// Score of a row.
     pub fn of(&self, row: &Row) -> f64 {
         self.worth(&row.figures)
     }
 
-    /// What these terms make.
+    /// Score of these terms.
     pub fn score(&self, terms: &Terms) -> f64 {
         let [goodput, delay, repeats, others] = terms.0;
         goodput * delay.powf(self.delay) * repeats.powf(self.repeats) * others.powf(self.others)
     }
 
-    /// How much each term makes of the difference between two scores: its mean effect over all orders in which one could be
-    /// changed into the other (Shapley's value), so that the four add up to the difference.
+    /// Contribution of each term to the difference between two scores: the mean effect over all orders of changing one
+    /// into the other (Shapley value), so that the four add up to the difference.
     pub fn parts(&self, from: &Terms, to: &Terms) -> [f64; Terms::COUNT] {
-        /// n! for the sizes of what is changed before and after.
+        /// n! for the number of terms changed before and after.
         const FACTORIAL: [f64; Terms::COUNT + 1] = [1.0, 1.0, 2.0, 6.0, 24.0];
         let mixed = |changed: usize| {
             let pick = |term: usize| if changed >> term & 1 == 1 { to.0[term] } else { from.0[term] };
@@ -78,24 +77,24 @@ impl Objective {
     }
 }
 
-/// What a score is made of, each from 0 to 1 (best): goodput over the fair share, base RTT over median RTT, what is not
+/// Terms of a score, each from 0 to 1 (best): goodput over the fair share, base RTT over median RTT, the share not
 /// retransmitted, and others' goodput over their fair share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms(pub [f64; Terms::COUNT]);
 
 impl Terms {
-    /// How many there are.
+    /// Number of terms.
     pub const COUNT: usize = 4;
-    /// Place of goodput.
+    /// Index of goodput.
     pub const GOODPUT: usize = 0;
-    /// Place of delay.
+    /// Index of delay.
     pub const DELAY: usize = 1;
-    /// Place of retransmissions.
+    /// Index of retransmissions.
     pub const REPEATS: usize = 2;
-    /// Place of what is left to others.
+    /// Index of the others' goodput.
     pub const OTHERS: usize = 3;
 
-    /// Those of a run, of a row's figures in their order.
+    /// Terms of a run from a row's metrics, in their order.
     pub fn of(figures: &[f64]) -> Self {
         let get = |metric: Metric| figures[metric as usize];
         let room = get(Metric::CapacityBps) * EFFICIENCY;

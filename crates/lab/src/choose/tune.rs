@@ -1,4 +1,4 @@
-//! Parameters for a population of paths: a search over an algorithm's constants, judged on paths that it has not seen.
+//! Parameter search for a population of paths: tunes an algorithm's constants and judges them on held-out paths.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{
@@ -19,18 +19,18 @@ use crate::sweep::Row;
 use bbrlab_sim::metrics::{RESAMPLES, resampled};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
-/// What is sought, each from 0 (best) to 1: missing goodput, delay, retransmissions, what others miss.
+/// Objectives to minimise, each from 0 (best) to 1: goodput shortfall, delay, retransmissions, others' shortfall.
 pub const TERMS: [&str; 4] = ["goodput missing", "delay added", "retransmitted", "others' goodput missing"];
-/// Differences of a term up to here are none: what two seeds differ by. Ours.
+/// Largest difference of a term that counts as none: the variation between two seeds. Ours.
 pub const SAME: f64 = 0.005;
-/// A parameter is sought between its default over this and times this, within its range; a share, such as a threshold of
-/// loss, much wider, for it may be off by orders. Ours.
+/// Search range of a parameter: from its default over this to its default times this, within its limits. A share, such
+/// as a loss threshold, gets a much wider range, for it may be off by orders of magnitude. Ours.
 const REACH: f64 = 3.0;
 const REACH_OF_SHARES: f64 = 10.0;
-/// Where the default is no guide: a parameter at 0 is sought up to its unit's usual size. Ours.
+/// Upper search limit, relative to the unit's usual size, of a parameter with default 0. Ours.
 const FROM_ZERO: f64 = 0.1;
 
-/// What is tuned unless told: the constants that decide between goodput, delay and loss.
+/// Parameters tuned by default: the constants that decide between goodput, delay and loss.
 const USUAL: [(&str, &[&str]); 2] = [
     ("bbr1", &["pacing_gain_up", "pacing_gain_down", "cwnd_gain", "bw_window", "pacing_margin", "lt_bw"]),
     (
@@ -43,20 +43,20 @@ mod bounds {
     moors::impl_constraints_fn!(UnitBox, lower_bound = 0.0, upper_bound = 1.0);
 }
 
-/// How much is tried.
+/// Size of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Budget {
     /// Settings of one generation.
     pub settings: usize,
     /// Generations.
     pub generations: usize,
-    /// Paths that each setting is tried on.
+    /// Paths on which each setting is run.
     pub paths: u64,
-    /// Paths that judge the outcome, none of them seen by the search.
+    /// Held-out paths that judge the outcome.
     pub held_out: u64,
 }
 
-/// One parameter and where it is sought.
+/// One parameter and its search range.
 #[derive(Clone, Copy, Debug)]
 struct Knob {
     spec: &'static ParamSpec,
@@ -76,7 +76,7 @@ impl Knob {
         Self { spec, low: low.clamp(min, max), high: high.clamp(min, max) }
     }
 
-    /// The value at a place from 0 to 1: even by ratio where both ends have one.
+    /// Maps a position from 0 to 1 to a value: on a logarithmic scale if both ends allow it.
     fn value(&self, gene: f64) -> u32 {
         let gene = gene.clamp(0.0, 1.0);
         let value = if self.low > 0.0 {
@@ -92,65 +92,65 @@ impl Knob {
     }
 }
 
-/// One setting of the front.
+/// One setting of the Pareto front.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// As `--flow` takes it.
+    /// Flow in the syntax of `--flow`.
     pub flow: String,
     /// Means over the paths of the search, in the order of [`TERMS`].
     pub terms: [f64; TERMS.len()],
-    /// Mean worth there.
+    /// Mean score on those paths.
     pub worth: f64,
 }
 
-/// How the outcome compares with another on paths that the search has not seen.
+/// Comparison of the outcome with another setting on held-out paths.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Against {
-    /// The other, as `--flow` takes it.
+    /// The other setting in the syntax of `--flow`.
     pub flow: String,
     /// Its means, in the order of [`TERMS`].
     pub terms: [f64; TERMS.len()],
-    /// Its mean worth.
+    /// Its mean score.
     pub worth: f64,
-    /// The outcome's term less its own, path by path: mean with its interval. Below 0 is better.
+    /// The outcome's term minus the other's, path by path: mean with interval. Below 0 is better.
     pub difference: Vec<Interval>,
-    /// The outcome's score less its own, path by path: mean with its interval. Above 0 is better.
+    /// The outcome's score minus the other's, path by path: mean with interval. Above 0 is better.
     pub score: Interval,
-    /// Terms in which the outcome is better for sure.
+    /// Terms in which the outcome is significantly better.
     pub better: Vec<&'static str>,
-    /// Terms in which it is worse for sure.
+    /// Terms in which it is significantly worse.
     pub worse: Vec<&'static str>,
 }
 
-/// What came of it.
+/// Result of the search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tuned {
-    /// The algorithm.
+    /// Algorithm.
     pub cc: String,
-    /// The setting that was chosen: parameter and value.
+    /// Chosen setting: parameter and value.
     pub parameters: Vec<(String, String)>,
-    /// As `--flow` takes it.
+    /// Chosen setting in the syntax of `--flow`.
     pub flow: String,
-    /// Its means on paths that the search has not seen.
+    /// Its means on held-out paths.
     pub terms: [f64; TERMS.len()],
-    /// Its mean worth there.
+    /// Its mean score on held-out paths.
     pub worth: f64,
-    /// Settings of which none is better in everything than another, on the paths of the search.
+    /// Pareto front on the paths of the search: no setting is better than another in every term.
     pub front: Vec<Setting>,
-    /// Beside the defaults.
+    /// Comparison with the defaults.
     pub against: Vec<Against>,
-    /// How much was tried.
+    /// Size of the search.
     pub budget: Budget,
 }
 
-/// The terms of one run.
+/// Returns the terms of one run.
 fn terms(row: &Row) -> [f64; TERMS.len()] {
     let terms = Terms::of(&row.figures);
-    // Who gets nothing through has no delay to be praised for.
+    // A flow without goodput gets no credit for low delay.
     if terms.0[Terms::GOODPUT] > 0.0 { terms.0.map(|term| 1.0 - term) } else { [1.0; TERMS.len()] }
 }
 
-/// What a flow does on paths `from..to` of the population: a row each.
+/// Runs a flow on paths `from..to` of the population; one row per path.
 fn runs(population: &Population, flow: &str, paths: std::ops::Range<u64>, seed: u64) -> Result<Vec<Row>, String> {
     let one = |nth: u64| population.draw(seed, nth).run(&Conditions::default(), flow, seed.wrapping_add(nth));
     paths.into_par_iter().map(one).collect()
@@ -165,7 +165,7 @@ fn worth(rows: &[Row], objective: Objective) -> f64 {
     rows.iter().map(|row| objective.of(row)).sum::<f64>() / rows.len() as f64
 }
 
-/// The parameters to seek: those named, or the usual ones of the algorithm.
+/// Returns the parameters to search: the named ones, or the usual ones of the algorithm.
 fn knobs(cc: &str, names: &[String]) -> Result<Vec<Knob>, String> {
     let spec = FlowSpec::of(cc).map_err(|error| error.to_string())?;
     let all: Vec<(&'static ParamSpec, u32)> = spec.algorithm.parameters().collect();
@@ -195,7 +195,7 @@ fn flow_of(cc: &str, knobs: &[Knob], genes: ArrayView1<'_, f64>) -> String {
     std::iter::once(cc.to_owned()).chain(options).collect()
 }
 
-/// Seeks a setting of `cc` for the population.
+/// Searches for a setting of `cc` that suits the population.
 pub fn tune(
     population: &Population,
     cc: &str,
@@ -208,7 +208,7 @@ pub fn tune(
     let knobs = knobs(cc, names)?;
     let seen = 0..budget.paths;
     let unseen = budget.paths..budget.paths + budget.held_out;
-    // A setting that cannot run is as bad as can be; the flow language has checked every value.
+    // A setting that cannot run gets the worst value; the flow parser has checked every value.
     let fitness = |genes: &Array2<f64>| {
         let rows: Vec<[f64; TERMS.len()]> = genes
             .rows()
@@ -278,7 +278,7 @@ pub fn tune(
     })
 }
 
-/// The most valuable setting that is nowhere worse than the defaults of BBR; where there is none, the most valuable.
+/// Returns the highest-scoring setting that is nowhere worse than BBR's defaults, or else the highest-scoring one.
 fn choose<'a>(
     front: &'a [Setting],
     population: &Population,
@@ -318,7 +318,7 @@ fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &m
     }
 }
 
-/// The mean with its 95 % bootstrap interval.
+/// Mean with its 95 % bootstrap interval.
 fn mean_interval(values: &[f64], rng: &mut Rng) -> Interval {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let mut drawn = values.to_vec();
@@ -351,7 +351,7 @@ mod tests {
 
     const SMALL: Budget = Budget { settings: 6, generations: 2, paths: 2, held_out: 4 };
 
-    /// Enough that chance does not choose.
+    /// Large enough that the result does not depend on chance.
     const LARGER: Budget = Budget { settings: 12, generations: 5, paths: 4, held_out: 6 };
 
     fn tuned(budget: Budget) -> Tuned {

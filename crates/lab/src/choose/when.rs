@@ -1,4 +1,5 @@
-//! When to use which algorithm: the best one of each cell of a sweep, gain maps, and a decision tree with its accuracy.
+//! Decision guide between algorithms: the best one of each cell of a sweep, gain maps, and a decision tree with its
+//! accuracy.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use linfa::Dataset;
@@ -10,16 +11,16 @@ use crate::choose::objective::Objective;
 use crate::report::{Heat, Scale, Section, Tree, short};
 use crate::sweep::{Cells, Metric, Sweep, axis};
 
-/// Of two algorithms this near, the later in the axis is taken: the one that all are held against. Ours.
+/// Relative difference up to which the algorithm later in the axis wins; the last one is the control. Ours.
 const TIE: f64 = 0.02;
-/// Depth of the tree. Ours: what a reader can follow.
+/// Depth of the tree. Ours: small enough for a reader to follow.
 const DEPTH: usize = 5;
-/// Smallest share of the cells that a leaf rests on. Ours.
+/// Minimum share of the cells in a leaf. Ours.
 const LEAF: f64 = 0.01;
-/// Parts of the cross-validation.
+/// Folds of the cross-validation.
 const FOLDS: usize = 5;
 
-/// What the tree may ask: dimensionless, and how a question reads.
+/// Dimensionless features of the tree, with their wording in a question.
 const FEATURES: [(&str, &str, bool); 4] = [
     ("buffer", "buffer", true),
     ("loss", "random loss", false),
@@ -27,14 +28,14 @@ const FEATURES: [(&str, &str, bool); 4] = [
     ("others", "competing flows", false),
 ];
 
-/// One cell: the path as features, and what each algorithm is worth there.
+/// One cell: the path as features, and the score of each algorithm there.
 struct Case {
     features: [f64; FEATURES.len()],
     worth: Vec<f64>,
     best: usize,
 }
 
-/// The section: for each value of the axis `name` where it is best.
+/// Section that shows the best region of each value of the axis `name`.
 pub fn section(sweep: &Sweep, cells: &Cells, name: &str) -> Result<Section, String> {
     let objective = Objective::named("balanced")?;
     let axes = sweep.product().axes();
@@ -75,7 +76,7 @@ pub fn section(sweep: &Sweep, cells: &Cells, name: &str) -> Result<Section, Stri
     })
 }
 
-/// What cross-validation says of the tree.
+/// Describes the result of cross-validation.
 fn judged(right: f64, kept: f64, baseline: f64, commonest: &str) -> String {
     let (right_percent, always) = (100.0 * right, 100.0 * baseline);
     if right <= baseline {
@@ -137,11 +138,12 @@ fn grow(cases: &[Case], of: &[usize]) -> Result<DecisionTree<f64, usize>, String
         .map_err(|error| format!("--tree: {error}"))
 }
 
-/// Over unseen cells: the share chosen right, the share of the best worth kept, and what always choosing the commonest gives.
+/// Cross-validates on unseen cells: share chosen right, share of the best score kept, and the result of always choosing
+/// the commonest.
 fn validated(cases: &[Case]) -> Result<(f64, f64, f64), String> {
     let (mut right, mut kept, mut most, mut baseline) = (0, 0.0, 0.0, 0);
     for fold in 0..FOLDS.min(cases.len()) {
-        // Strides through the grid, so that each part holds some of every region.
+        // Strides through the grid, so that each fold holds some of every region.
         let (unseen, seen): (Vec<usize>, Vec<usize>) = (0..cases.len())
             .partition(|case| bbrlab_sim::metrics::fnv1a(&case.to_le_bytes()) % FOLDS as u64 == fold as u64);
         if unseen.is_empty() || seen.is_empty() {
@@ -161,7 +163,7 @@ fn validated(cases: &[Case]) -> Result<(f64, f64, f64), String> {
     Ok((right as f64 / n, kept / most, baseline as f64 / n))
 }
 
-/// The tree with the cells that reach each leaf.
+/// Tree with the cells that reach each leaf.
 fn drawn(node: &TreeNode<f64, usize>, cases: &[Case], of: &[usize], labels: &[String]) -> Tree {
     let answer = || {
         let counts = count(cases, of, labels.len());
@@ -175,7 +177,7 @@ fn drawn(node: &TreeNode<f64, usize>, cases: &[Case], of: &[usize], labels: &[St
     let (below, above): (Vec<usize>, Vec<usize>) = of.iter().partition(|&&case| cases[case].features[feature] < value);
     let (yes, no) = (drawn(left, cases, &below, labels), drawn(right, cases, &above, labels));
     match (&yes, &no) {
-        // A split that changes only the odds says nothing to a reader.
+        // A split that changes only the odds does not help a reader.
         (Tree::Answer { text: a, .. }, Tree::Answer { text: b, .. }) if a == b => answer(),
         _ => Tree::Ask { question: question(feature, value), yes: Box::new(yes), no: Box::new(no) },
     }
@@ -192,7 +194,7 @@ fn question(feature: usize, value: f64) -> String {
     }
 }
 
-/// Two digits: a threshold between two values of a grid is known no better.
+/// Rounds to two digits: a threshold between two values of a grid is no more precise.
 fn round(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
@@ -201,7 +203,7 @@ fn round(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// What each algorithm is worth over the last one, over pairs of the numeric axes.
+/// Maps of each algorithm's score relative to the last one, over pairs of the numeric axes.
 fn heats(sweep: &Sweep, cases: &[Case], at: usize, labels: &[String]) -> Vec<Heat> {
     let axes = sweep.product().axes();
     let is_shown = |&nth: &usize| {
@@ -209,7 +211,7 @@ fn heats(sweep: &Sweep, cases: &[Case], at: usize, labels: &[String]) -> Vec<Hea
     };
     let shown: Vec<usize> = (0..axes.len()).filter(is_shown).collect();
     let others: Vec<usize> = (0..axes.len()).filter(|&nth| nth != at).collect();
-    // A case's value on an axis: cases count through the axes that are left, the last one fastest.
+    // Value of a case on an axis: cases count through the remaining axes, the last one fastest.
     let value = |case: usize, axis: usize| {
         let after = others.iter().filter(|&&nth| nth > axis).map(|&nth| axes[nth].1.len()).product::<usize>();
         case / after % axes[axis].1.len()
@@ -248,7 +250,7 @@ fn heats(sweep: &Sweep, cases: &[Case], at: usize, labels: &[String]) -> Vec<Hea
 mod tests {
     use super::*;
 
-    /// A hundred cells in which the first is best below one BDP of buffer.
+    /// A hundred cells in which the first algorithm is best below one BDP of buffer.
     fn cases_by_buffer() -> Vec<Case> {
         (0..100)
             .map(|nth| {
