@@ -1,22 +1,22 @@
-//! The cases: the repository's `conformance/`, compiled in.
-//! They are in the draft's order; a test checks that no file of the directory is missing.
+//! Catalogue of the cases: the repository's `conformance/`, compiled in. They are in the draft's order; a test checks
+//! that no file of the directory is missing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::{Path, PathBuf};
 
 use super::{Case, ConformError, parse};
 
-/// The text whose appendix the cases are.
+/// Draft whose appendix defines the cases.
 pub const DRAFT: &str = "draft-ietf-ccwg-bbr-06";
 
-/// The files under `conformance/`, as name and text.
+/// Embeds files under `conformance/`, as name and text.
 macro_rules! files {
     ($($path:literal),+ $(,)?) => {
         &[$(($path, include_str!(concat!("../../../../conformance/", $path)))),+]
     };
 }
 
-/// One file a case, in the draft's order.
+/// One file per case, in the draft's order.
 pub const CASES: &[(&str, &str)] = files![
     "01_startup_plateau.toml",
     "02_startup_loss.toml",
@@ -70,7 +70,7 @@ pub fn load_dir(directory: &Path) -> Result<Vec<Case>, ConformError> {
 mod tests {
     use super::*;
 
-    /// The algorithms of which every case must say whether it applies.
+    /// Algorithms for which every case must state its applicability.
     const SPOKEN_OF: [&str; 4] = ["bbr3", "bbr3-linux", "bbr2", "bbr1"];
 
     #[test]

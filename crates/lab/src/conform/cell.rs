@@ -1,5 +1,5 @@
-//! The grid: rates and RTTs, and what expressions of a case may ask of a cell.
-//! Every case runs in every cell; its rule says what the cell means for it.
+//! Grid of rates and RTTs, and the variables of a cell that a case's expressions may use. Every case runs in every
+//! cell; its rule defines the cell's meaning for it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -10,11 +10,12 @@ use bbrlab_sim::tcp::HEADER_BYTES;
 
 /// Bottleneck rates, bit/s. The draft names the extremes; those between are ours.
 const RATES: [u64; 5] = [64_000, 1_000_000, 20_000_000, 500_000_000, 10_000_000_000];
-/// Two-way propagation times, µs. The draft asks for less than 1 ms up to 1 s; those between are ours.
+/// Two-way propagation times, µs. The draft requires less than 1 ms up to 1 s; those between are ours.
 const RTTS_US: [u64; 4] = [500, 10_000, 100_000, 1_000_000];
 /// Payload bytes of a packet: an Ethernet frame's, a jumbo frame's, and an offload burst's.
 const MSS: [u32; 3] = [1_448, 8_948, 65_000];
-/// A cell uses the smallest packets with which its run has at most so many. Ours: what two cores do in a fraction of a second.
+/// Maximum packets of a run; a cell uses the smallest packet size that stays below. Ours: a fraction of a second's work
+/// for two cores.
 const PACKETS_MAX: f64 = 400_000.0;
 
 /// A rate and an RTT.
@@ -33,30 +34,30 @@ pub fn grid() -> Vec<Cell> {
 }
 
 impl Cell {
-    /// The rate in words.
+    /// Formats the rate.
     pub fn rate_text(&self) -> String {
         BitRate(self.rate).to_string()
     }
 
-    /// The RTT in words.
+    /// Formats the RTT.
     pub fn rtt_text(&self) -> String {
         TimeSpan(self.rtt_ns).to_string()
     }
 
-    /// The smallest packets with which a run of so many seconds stays affordable.
+    /// Smallest packet size that keeps a run of `seconds` affordable.
     pub(super) fn mss(&self, seconds: f64) -> u32 {
         let packets = |mss: u32| self.rate as f64 * seconds / 8.0 / f64::from(mss + HEADER_BYTES);
         let fits = MSS.into_iter().find(|mss| packets(*mss) <= PACKETS_MAX);
         fits.unwrap_or(MSS[MSS.len() - 1])
     }
 
-    /// What expressions know of the cell.
+    /// Variables of the cell for expressions.
     pub(super) fn variables(&self, mss: u32) -> Vec<(String, f64)> {
         let (rate, rtt) = (self.rate as f64, self.rtt_ns as f64 * 1e-9);
         let wire = f64::from(mss + HEADER_BYTES);
         let packet = wire * 8.0 / rate;
         let pipe = (rtt + packet) / packet;
-        // What a flow has in flight at least, and so the round trip of a flow on a path that holds less.
+        // Minimum in flight, and so the round trip of a flow on a path with a smaller BDP.
         let turn = (rtt + packet).max(4.0 * packet);
         let named = [
             ("rate", rate),
@@ -68,7 +69,7 @@ impl Cell {
             ("turn", turn),
             ("payload", rate * f64::from(mss) / wire),
             ("deep", (8.0 * pipe + 200.0) * wire),
-            // The longest that Startup and Drain may take: doublings, what makes three rounds, and ProbeRTTs in between.
+            // Upper bound on Startup and Drain: doublings, three rounds, and the ProbeRTTs in between.
             (
                 "startup",
                 (rtt + packet).max(10.0 * packet) * (24.0 + (pipe / 5.0).max(1.0).log2() * 4.0) + 150.0 * packet,

@@ -1,5 +1,4 @@
-//! A case as its file states it.
-//! No default decides a verdict.
+//! Form of a case's file. No default decides a verdict.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -15,43 +14,43 @@ use bbrlab_sim::script::Entered;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Its number in the draft's appendix, from 1.
+    /// Number in the draft's appendix, from 1.
     pub number: u32,
-    /// Its heading there.
+    /// Heading in the draft.
     pub title: String,
-    /// Its heading's anchor.
+    /// Anchor of the heading.
     pub anchor: String,
-    /// What it demands, in our words.
+    /// Requirement, in our words.
     pub demand: String,
-    /// How we read it where numbers are left open.
+    /// Our interpretation where the draft leaves numbers open.
     pub reading: String,
-    /// Algorithms of which it says something.
+    /// Algorithms to which the case applies.
     pub algorithms: Vec<String>,
-    /// Algorithms of which it says nothing, each with the reason.
+    /// Algorithms to which the case does not apply, each with the reason.
     #[serde(default)]
     pub not: BTreeMap<String, String>,
-    /// Why it says nothing of an algorithm that runs in a QUIC stack, if it does not.
+    /// Reason, if any, for not applying to an algorithm in a QUIC stack.
     pub quic: Option<String>,
-    /// Numbers that expressions use, with those of algorithms where they differ.
+    /// Constants of the expressions, with an algorithm's own value where it differs.
     #[serde(default)]
     pub(super) constants: BTreeMap<String, Constant>,
-    /// Parameters of the algorithm that keep out what the case is not about; an algorithm that lacks one is left as it is.
+    /// Algorithm parameters that suppress effects outside the case's subject; ignored for an algorithm that lacks them.
     #[serde(default)]
     pub(super) set: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) path: PathSpec,
-    /// The longest that a run may take, seconds.
+    /// Maximum duration of a run, seconds.
     pub(super) duration: String,
-    /// What happens on the way.
+    /// Changes during the run.
     #[serde(default)]
     pub(super) cue: Vec<CueSpec>,
-    /// Names for values of the finished run, in their order.
+    /// Named values of the finished run, in order.
     #[serde(default, rename = "let")]
     pub(super) lets: Vec<Named>,
     pub(super) check: Vec<Check>,
 }
 
-/// A number, or one a algorithm.
+/// A number, or one per algorithm.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Constant {
@@ -59,23 +58,23 @@ pub(super) enum Constant {
     Each(BTreeMap<String, f64>),
 }
 
-/// A path in terms of the cell: expressions in its variables.
+/// A path described by expressions in the cell's variables.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PathSpec {
-    /// Bottleneck, bit/s.
+    /// Bottleneck rate, bit/s.
     pub(super) rate: String,
     /// Two-way propagation time, seconds.
     pub(super) rtt: String,
     /// Queue limit, bytes on the wire.
     pub(super) buffer: String,
-    /// ACKs held and released together, seconds.
+    /// Period for which ACKs are held and then released together, seconds.
     pub(super) hold_acks: Option<String>,
-    /// Token rate of a policer, bit/s …
+    /// Token rate of a policer, bit/s.
     pub(super) policer_rate: Option<String>,
-    /// … and its burst, bytes.
+    /// Burst of the policer, bytes.
     pub(super) policer_burst: Option<String>,
-    /// What the application writes, bit/s of payload; without it, as much as it can.
+    /// Rate at which the application writes, bit/s of payload; without it, writing is unlimited.
     pub(super) write: Option<String>,
 }
 
@@ -93,32 +92,32 @@ impl Default for PathSpec {
     }
 }
 
-/// One change: when, and exactly one of what.
+/// One change: its trigger, and exactly one action.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CueSpec {
-    /// The state and how often it must have been entered: `drain#1`; any part of ProbeBW is `probe_bw`, and
-    /// `probe_bw_up>probe_bw_down#1` waits for a state entered out of another.
+    /// State and number of the entry that triggers the change: `drain#1`. Any part of ProbeBW is `probe_bw`, and
+    /// `probe_bw_up>probe_bw_down#1` waits for a transition between two states.
     pub(super) at: String,
-    /// So much later, seconds.
+    /// Delay after the trigger, seconds.
     pub(super) after: Option<String>,
-    /// The bottleneck's rate, bit/s.
+    /// New bottleneck rate, bit/s.
     pub(super) rate: Option<String>,
-    /// The path's two-way propagation time, seconds.
+    /// New two-way propagation time of the path, seconds.
     pub(super) rtt: Option<String>,
-    /// The bottleneck loses each packet whose number this divides; 0 ends that.
+    /// The bottleneck drops each packet whose number is a multiple of this; 0 ends that.
     pub(super) lose_every: Option<String>,
-    /// What the application writes, bit/s of payload; 0 pauses it, `bulk` lets it write what it can.
+    /// New write rate of the application, bit/s of payload; 0 pauses it, `bulk` removes the limit.
     pub(super) write: Option<String>,
-    /// ACKs are held for so long, seconds.
+    /// Period for which ACKs are held, seconds.
     pub(super) hold_acks: Option<String>,
-    /// Data takes a way longer by so much, seconds.
+    /// Additional one-way delay of data, seconds.
     pub(super) detour: Option<String>,
-    /// The run is over.
+    /// Ends the run.
     pub(super) end: Option<bool>,
 }
 
-/// A name for a value.
+/// A named value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
@@ -143,7 +142,7 @@ impl Number {
     }
 }
 
-/// One demand. Without bounds, its measure is a question that must be answered by yes.
+/// One requirement. Without bounds, its measure is a yes-or-no question whose answer must be yes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Check {
@@ -153,22 +152,22 @@ pub(super) struct Check {
     pub(super) unit: String,
     pub(super) min: Option<Number>,
     pub(super) max: Option<Number>,
-    /// The rule by which a cell is asked at all …
+    /// Rule that selects the cells to which the check applies.
     #[serde(rename = "where")]
     pub(super) rule: Option<String>,
-    /// … and why it is not, where it is not.
+    /// Reason for not applying to the other cells.
     pub(super) otherwise: Option<String>,
-    /// Only of these algorithms.
+    /// Restricts the check to these algorithms.
     pub(super) only: Option<Vec<String>>,
 }
 
 impl Case {
-    /// `01`.
+    /// Formats the number as `01`.
     pub fn id(&self) -> String {
         format!("{:02}", self.number)
     }
 
-    /// Why the case says nothing of an algorithm; `None` if it says something.
+    /// Reason why the case does not apply to an algorithm; `None` if it applies.
     pub fn not_for(&self, algorithm: &str) -> Option<String> {
         let draft = ["bbr3", "bbr3-draft06"];
         let is = |name: &String| name == algorithm || (draft.contains(&algorithm) && draft.contains(&name.as_str()));
@@ -179,7 +178,7 @@ impl Case {
         Some(known.unwrap_or_else(|| format!("the case's file does not say how {algorithm} should meet it")))
     }
 
-    /// The constants as this algorithm has them.
+    /// Values of the constants for this algorithm.
     pub(super) fn constants_of(&self, algorithm: &str) -> Vec<(String, f64)> {
         let of = |constant: &Constant| match constant {
             Constant::One(value) => *value,
@@ -214,7 +213,7 @@ impl Case {
 }
 
 impl CueSpec {
-    /// What it waits for: the state left, if that matters, the state entered, and the number of that entry.
+    /// Parses the trigger: the state left, if that matters, the state entered, and the number of that entry.
     pub(super) fn moment(&self) -> Result<(Option<Entered>, Entered, u32), String> {
         let form =
             || "write a state and the number of its entry, as in drain#1 or probe_bw_up>probe_bw_down#2".to_owned();
@@ -238,7 +237,7 @@ impl CueSpec {
     }
 }
 
-/// Reads a case and checks all of it that can be checked without a run. `origin` names the file in errors.
+/// Reads a case and checks everything that does not need a run. `origin` names the file in errors.
 pub fn parse(text: &str, origin: &str) -> Result<Case, ConformError> {
     let case: Case = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());

@@ -1,4 +1,4 @@
-//! Holds a finished run to a case's demands.
+//! Checks of a finished run against a case's requirements.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use super::file::{Case, Check, Number};
 use super::{Seen, Verdict};
 use crate::expect::{Measurer, RunSet, RunView};
 
-/// What a demand's bounds are called where it has none: a question that must be answered by yes.
+/// Expected value of a check without bounds: a yes-or-no question.
 pub(super) const YES: &str = "yes";
 
-/// What a run does not show: columns that it left empty, each with the reason.
+/// Columns that the run left empty, each with the reason.
 pub(super) type Unseen = Vec<(&'static str, String)>;
 
 pub(super) fn judge(
@@ -26,7 +26,7 @@ pub(super) fn judge(
     let mut values = values.to_vec();
     let mut blind: Vec<(&str, &str)> = Vec::new();
     for named in &case.lets {
-        // A moment that never came leaves nothing to measure from.
+        // A trigger that never occurred leaves nothing to measure from.
         let value = measurer.measure_with(&named.value, Some(run), &values).unwrap_or(f64::NAN);
         values.push((named.name.clone(), value));
         blind.extend(blindness(&named.value, unseen, &blind).map(|reason| (named.name.as_str(), reason)));
@@ -40,12 +40,12 @@ pub(super) fn judge(
         .collect()
 }
 
-/// All demands of a case on an algorithm, none of which could be looked at.
+/// Marks every check of a case on an algorithm as not applicable, for one reason.
 pub(super) fn none_seen(case: &Case, algorithm: &str, reason: &str) -> Vec<Seen> {
     case.check.iter().filter(|check| check.is_for(algorithm)).map(|check| check.not_seen(reason)).collect()
 }
 
-/// Why an expression cannot be measured: it asks for an unseen column, or for a value that does.
+/// Reason why an expression cannot be measured: it uses an empty column, directly or through another value.
 fn blindness<'u>(text: &str, unseen: &'u Unseen, blind: &[(&str, &'u str)]) -> Option<&'u str> {
     let asks =
         |column: &str| text.contains(&format!("\"{column}\"")) || (column == "round" && text.contains("rounds_in("));
@@ -60,7 +60,7 @@ impl Check {
         self.only.as_ref().is_none_or(|only| only.iter().any(|name| name == draft))
     }
 
-    /// All that it evaluates.
+    /// Expressions that the check evaluates.
     pub(super) fn expressions(&self) -> impl Iterator<Item = &str> {
         let bounds = [&self.min, &self.max].into_iter().flatten().filter_map(Number::expression);
         bounds.chain(self.rule.as_deref()).chain([self.measure.as_str()])
@@ -78,7 +78,7 @@ impl Check {
     }
 }
 
-/// What cannot be measured fails, and says why.
+/// Evaluates a check; a value that cannot be measured fails with the reason.
 fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f64)]) -> Seen {
     let (measured, expected, verdict, reason) = match weighed(check, measurer, run, values) {
         Ok(Some((measured, expected, holds))) => {
@@ -90,7 +90,7 @@ fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f6
     Seen { what: check.what.clone(), expected, measured, unit: check.unit.clone(), verdict, reason }
 }
 
-/// What was measured, the bounds in words, and whether it lies within them; nothing where the rule does not ask.
+/// Returns the measured value, the bounds in words, and true if they hold; `None` if the rule excludes the cell.
 fn weighed(
     check: &Check,
     measurer: &Measurer,

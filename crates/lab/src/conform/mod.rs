@@ -1,5 +1,5 @@
-//! Conformance: the example test cases of draft-ietf-ccwg-bbr's appendix, each as a file, over a grid of rates and RTTs.
-//! Every bound comes from the case's file.
+//! Conformance: the example test cases of draft-ietf-ccwg-bbr's appendix, each as a file, over a grid of rates and
+//! RTTs. Every bound comes from the case's file.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod catalogue;
@@ -25,7 +25,7 @@ pub use write::{json, junit};
 use crate::report::Figure;
 use crate::report::short;
 
-/// Why a case could not be read or run: where, what it held, what would do.
+/// Error when reading or running a case: location, value found, values accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConformError(pub String);
 
@@ -37,19 +37,19 @@ impl fmt::Display for ConformError {
 
 impl std::error::Error for ConformError {}
 
-/// What a check, a cell or a case came to.
+/// Verdict of a check, a cell or a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It asks for nothing here; the reason stands beside it.
+    /// Nothing is required here; the reason is given beside it.
     NotApplicable,
-    /// What was seen is what is demanded.
+    /// The requirement is met.
     Holds,
-    /// It is not.
+    /// The requirement is not met.
     Fails,
 }
 
 impl Verdict {
-    /// In words, as in the JSON.
+    /// Name of the verdict, as in the JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotApplicable => "not applicable",
@@ -58,30 +58,30 @@ impl Verdict {
         }
     }
 
-    /// What several come to together: a failure counts most, and what does not apply least.
+    /// Combines several verdicts: any failure decides; "not applicable" counts least.
     pub fn of(parts: impl IntoIterator<Item = Self>) -> Self {
         parts.into_iter().max().unwrap_or(Self::NotApplicable)
     }
 }
 
-/// One demand as it was met.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// What is demanded, in words.
+    /// Requirement in words.
     pub what: String,
-    /// Within which bounds.
+    /// Required bounds.
     pub expected: String,
-    /// What was seen; NaN where there was nothing to see.
+    /// Measured value; NaN if there was none.
     pub measured: f64,
-    /// Its unit; may be empty.
+    /// Unit; may be empty.
     pub unit: String,
     pub verdict: Verdict,
-    /// Why it does not apply.
+    /// Reason for not being applicable.
     pub reason: Option<String>,
 }
 
 impl Seen {
-    /// What was seen, in words; `-` where nothing was asked.
+    /// Formats the measured value; `-` if nothing was required.
     pub fn measured_text(&self) -> String {
         match (self.verdict, self.expected.as_str()) {
             (Verdict::NotApplicable, _) => "-".to_owned(),
@@ -96,19 +96,19 @@ impl Seen {
 /// One cell of the grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellOutcome {
-    /// Its rate and RTT.
+    /// Rate and RTT.
     pub cell: Cell,
-    /// Payload bytes of a packet there.
+    /// Payload bytes of a packet in this cell.
     pub mss: u32,
-    /// How long the run was, in simulated seconds.
+    /// Length of the run, in simulated seconds.
     pub simulated_s: f64,
     pub seen: Vec<Seen>,
-    /// What was recorded, for a page.
+    /// Time series of the run, for a page.
     pub figure: Option<Figure>,
 }
 
 impl CellOutcome {
-    /// The cell's verdict.
+    /// Verdict of the cell.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self.seen.iter().map(|seen| seen.verdict))
     }
@@ -118,20 +118,20 @@ impl CellOutcome {
 #[derive(Clone, Debug)]
 pub struct CaseOutcome {
     pub case: Case,
-    /// Whose it is, as it is shown.
+    /// Display name of the subject.
     pub algorithm: String,
-    /// Why the case says nothing of this algorithm, where it does not.
+    /// Reason why the case does not apply to this algorithm, if it does not.
     pub not: Option<String>,
     pub cells: Vec<CellOutcome>,
 }
 
 impl CaseOutcome {
-    /// The case's verdict over the grid.
+    /// Verdict of the case over the grid.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self.cells.iter().map(CellOutcome::verdict))
     }
 
-    /// How many cells hold, fail, and do not apply.
+    /// Counts of the cells that hold, fail, and are not applicable.
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |verdict| self.cells.iter().filter(|cell| cell.verdict() == verdict).count();
         (count(Verdict::Holds), count(Verdict::Fails), count(Verdict::NotApplicable))

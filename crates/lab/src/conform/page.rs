@@ -1,4 +1,4 @@
-//! Conformance as a page in the report's look: verdicts, a grid for each case, and what one cell did.
+//! Conformance page in the report's style: verdicts, a grid for each case, and the trace of one cell.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::NANOS_PER_SEC;
@@ -11,9 +11,9 @@ use crate::report::model::{
 use crate::report::short;
 use crate::words::verb;
 
-/// Points of a line that a page keeps of a run. Ours: more than a screen is wide.
+/// Points per line that a page keeps of a run. Ours: more than a screen is wide.
 const POINTS: usize = 1_500;
-/// Most failing cells of a case that are drawn. Ours.
+/// Failing cells of a case that are drawn. Ours.
 const DRAWN: usize = 3;
 
 pub fn page(outcomes: &[CaseOutcome]) -> Report {
@@ -25,7 +25,7 @@ pub fn page(outcomes: &[CaseOutcome]) -> Report {
         ..Report::default()
     };
     for outcome in outcomes {
-        // What does not apply is no claim; its section says why.
+        // A case that does not apply is no claim; its section gives the reason.
         let row = claim(outcome).filter(|_| outcome.verdict() != Verdict::NotApplicable);
         report.sections.push(section(outcome, row.as_ref().map(|_| report.claims.len())));
         report.claims.extend(row);
@@ -33,7 +33,7 @@ pub fn page(outcomes: &[CaseOutcome]) -> Report {
     report
 }
 
-/// The answer in a sentence.
+/// Answer in one sentence.
 fn answer(outcomes: &[CaseOutcome]) -> String {
     let count = |verdict| outcomes.iter().filter(|outcome| outcome.verdict() == verdict).count();
     let (holds, fails, not) = (count(Verdict::Holds), count(Verdict::Fails), count(Verdict::NotApplicable));
@@ -45,7 +45,7 @@ fn answer(outcomes: &[CaseOutcome]) -> String {
     )
 }
 
-/// All cases at a glance: over the cells for one algorithm, over the algorithms for several.
+/// Overview of all cases: by cell for one algorithm, by algorithm for several.
 fn grid(outcomes: &[CaseOutcome]) -> Grid {
     let mark = |verdict| match verdict {
         Verdict::Holds => Some(Mark::Holds),
@@ -100,12 +100,12 @@ fn grid(outcomes: &[CaseOutcome]) -> Grid {
     }
 }
 
-/// `bbr3-07`.
+/// Formats the identifier, as in `bbr3-07`.
 fn id(outcome: &CaseOutcome) -> String {
     format!("{}-{}", outcome.algorithm, outcome.case.id())
 }
 
-/// The case's row; none where it has no verdict to show.
+/// Row of the case; `None` if it has no verdict to show.
 fn claim(outcome: &CaseOutcome) -> Option<ClaimRow> {
     let (holds, fails, not) = outcome.counts();
     let verdict = match outcome.verdict() {
@@ -131,7 +131,7 @@ fn claim(outcome: &CaseOutcome) -> Option<ClaimRow> {
     })
 }
 
-/// The first demand that failed, in words.
+/// Describes the first requirement that failed.
 fn first_fault(outcome: &CaseOutcome) -> Option<String> {
     let (cell, seen) = outcome
         .cells
@@ -159,7 +159,7 @@ fn section(outcome: &CaseOutcome, row: Option<usize>) -> Section {
     }
 }
 
-/// What is demanded and how it is read, or why it is not asked for.
+/// Requirement and interpretation, or the reason for not applying.
 fn text(outcome: &CaseOutcome) -> String {
     let (demand, reading) = (outcome.case.demand.trim(), outcome.case.reading.trim());
     match &outcome.not {
@@ -168,7 +168,7 @@ fn text(outcome: &CaseOutcome) -> String {
     }
 }
 
-/// The grid: one row a cell, one column a demand.
+/// Table of the grid: one row per cell, one column per requirement.
 fn table(outcome: &CaseOutcome) -> Table {
     let demands: Vec<&str> = outcome.cells[0].seen.iter().map(|seen| seen.what.as_str()).collect();
     let mut columns = vec!["rate".to_owned(), "RTT".to_owned(), "verdict".to_owned()];
@@ -188,7 +188,7 @@ fn table(outcome: &CaseOutcome) -> Table {
     Table { columns, rows: outcome.cells.iter().map(row).collect() }
 }
 
-/// What the flow did in one cell: window, estimate, and the ribbon of its states.
+/// Trace of the flow in one cell: window, estimate, and the ribbon of its states.
 pub(super) fn trace_figure(case: &super::Case, algorithm: &str, cell: &Cell, run: &RunView) -> Figure {
     let line = |name: &str, column: &str, style| {
         let y = run.flow_column(0, column).unwrap_or_default();
@@ -246,7 +246,7 @@ fn ribbon(algorithm: &str, run: &RunView) -> Ribbon {
     Ribbon { name: algorithm.to_owned(), spans: spans.collect() }
 }
 
-/// A line with the smallest and the largest value of each of its pieces; a bound that is not set leaves a gap.
+/// Downsamples a line to the minimum and maximum of each piece; a bound that is not set leaves a gap.
 fn thinned(x: &[f64], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let known = |value: f64| if value.is_finite() { value } else { f64::NAN };
     let piece = x.len().div_ceil(POINTS / 2).max(1);

@@ -1,4 +1,4 @@
-//! Runs a case in a cell: its path and script resolved, simulated, and judged.
+//! Execution of a case in a cell: path and script are resolved, simulated, and judged.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use bbrlab_sim::path::PathAction;
 use bbrlab_sim::script::{Action, Cue, Entered, Script};
 use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup, Traffic};
 
-/// An application that is the limit writes so often in a round trip, where its packets allow. Ours.
+/// Writes per round trip of an application-limited flow, where its packets allow. Ours.
 const WRITES_PER_ROUND: f64 = 8.0;
-/// The parameter by which cases keep ProbeRTT out.
+/// Parameter by which cases suppress ProbeRTT.
 const PROBE_RTT_INTERVAL: &str = "probe_rtt_interval";
-/// A pause has no end of its own.
+/// Length of a pause without an end.
 const FOREVER: Span = Span::secs(1_000_000);
 
-/// Evaluates a case's expressions before there is a run.
+/// Evaluates a case's expressions before the run.
 struct Scales {
     measurer: Measurer,
     values: Vec<(String, f64)>,
@@ -46,7 +46,7 @@ impl Scales {
         Ok(Rate::bits_per_sec(self.number(expression)?.round().max(1.0) as u64))
     }
 
-    /// An application that writes whole packets at a rate, several times a round where they allow.
+    /// Traffic of an application that writes whole packets at a rate, several times a round where packet size allows.
     fn traffic(&self, expression: &str) -> Result<Traffic, String> {
         if expression == "bulk" {
             return Ok(Traffic::Bulk);
@@ -62,7 +62,7 @@ impl Scales {
     }
 }
 
-/// The path and the flow.
+/// Builds the path and the flow.
 fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell) -> Result<Setup, String> {
     let path = &case.path;
     let mut flow = FlowSetup::bulk(&subject.name, configured(case, subject)?);
@@ -113,7 +113,7 @@ fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales, String>
         values.extend(case.constants_of(&subject.algorithm));
         values
     };
-    // The run's length decides on the size of packets, which may change its length: the smallest packets say how long.
+    // The run's length determines the packet size, which may change the length; the smallest packets give the bound.
     let longest = measurer.measure_with(&case.duration, None, &values_at(cell.mss(0.0)))?;
     let mss = cell.mss(longest).min(subject.largest_packet());
     let values = values_at(mss);
@@ -121,7 +121,7 @@ fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales, String>
     Ok(Scales { measurer, values, mss, round_s })
 }
 
-/// The algorithm with the case's parameters; a stack's own controller has none.
+/// Algorithm with the case's parameters; a stack's own controller has none.
 fn configured(case: &Case, subject: &Subject) -> Result<AlgorithmConfig, String> {
     let mut config = subject.config()?;
     for (name, value) in &case.set {
@@ -133,7 +133,7 @@ fn configured(case: &Case, subject: &Subject) -> Result<AlgorithmConfig, String>
     Ok(config)
 }
 
-/// What happens in a run. Where the case keeps ProbeRTT out and a stack's own controller cannot, the run ends with it.
+/// Script of a run. If the case suppresses ProbeRTT and a stack's own controller cannot, the run ends at ProbeRTT.
 fn script(case: &Case, subject: &Subject, scales: &Scales) -> Result<Script, String> {
     let cue = |spec: &CueSpec| cue(spec, scales).map_err(|error| format!("cue at {:?}: {error}", spec.at));
     let mut cues = case.cue.iter().map(cue).collect::<Result<Vec<_>, _>>()?;
@@ -157,7 +157,7 @@ pub fn run_cell(case: &Case, subject: &Subject, cell: Cell, draw: bool) -> Resul
     Ok(outcome)
 }
 
-/// The same with the run itself, for those who want to look at it; none where the stack gave the connection up.
+/// Like [`run_cell`], and returns the run for inspection; `None` if the stack gave up the connection.
 pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutcome, Option<RunView>), ConformError> {
     let fault = |error: String| ConformError(format!("case {}, {}, {cell}: {error}", case.id(), subject.name));
     let scales = scales(case, subject, &cell).map_err(fault)?;
@@ -171,7 +171,7 @@ pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutco
             return Ok((outcome(0.0, judge::none_seen(case, &subject.algorithm, &reason)), None));
         }
     };
-    // The run may have ended by its script.
+    // The script may have ended the run early.
     setup.duration = output.trace.t_ns.last().map_or(setup.duration, |t| Time::nanos(*t));
     let run = RunView::new("", Arc::new(setup), Arc::new(output));
     let mut seen = judge::judge(case, &subject.algorithm, &run, &scales.values, &unseen(subject, &run));
@@ -184,7 +184,7 @@ pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutco
     Ok((outcome(run.duration_s(), seen), Some(run)))
 }
 
-/// The columns that a stack's run left empty. The simulator shows all that an algorithm has.
+/// Columns that a stack's run left empty. The simulator exposes everything that an algorithm has.
 fn unseen(subject: &Subject, run: &RunView) -> judge::Unseen {
     if subject.stack.is_none() {
         return Vec::new();
@@ -194,8 +194,8 @@ fn unseen(subject: &Subject, run: &RunView) -> judge::Unseen {
     names.filter(is_empty).map(|name| (name, subject.silence(name))).collect()
 }
 
-/// Runs cases with subjects over the cells of each, on all cores; outcomes stand in the order of the subjects, then of the cases.
-/// `shown` is the cell of which a figure is drawn also where nothing fails.
+/// Runs cases with subjects over the cells of each, on all cores; outcomes are ordered by subject, then by case.
+/// `shown` is a cell whose figure is drawn even if nothing fails.
 pub fn run_all(
     cases: &[Case],
     subjects: &[Subject],
@@ -283,7 +283,7 @@ mod tests {
         let undone = outcome.seen.iter().find(|seen| seen.what == "recoveries undone").unwrap();
         assert_eq!(undone.verdict, Verdict::NotApplicable);
         assert!(undone.reason.as_ref().is_some_and(|why| why.contains("finds out")), "{undone:?}");
-        // What is judged at the moment of the undoing is not seen either.
+        // Checks at the time of the undo are not measurable either.
         assert!(outcome.seen.iter().all(|seen| seen.verdict == Verdict::NotApplicable), "{outcome:?}");
     }
 

@@ -1,4 +1,4 @@
-//! Who is held to the cases: an algorithm in the simulator, or a controller in a QUIC stack.
+//! Subjects of the conformance cases: an algorithm in the simulator, or a controller in a QUIC stack.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{AlgorithmConfig, params::FixedParams};
@@ -10,20 +10,20 @@ use bbrlab_sim::setup::{Peer, Setup, Stack};
 use super::Cell;
 use super::file::Case;
 
-/// An offload burst is no QUIC packet: a jumbo frame's payload is the most.
+/// Largest payload in a QUIC stack: a jumbo frame's, as an offload burst is not a QUIC packet.
 const JUMBO: u32 = 8_948;
 
-/// A world of a stack that plays scripts.
+/// Function that runs scripts on a stack's backend.
 pub type Play = fn(Stack, &Setup, &Script) -> Result<Output, String>;
 
-/// Whose conformance is in question.
+/// A subject of the conformance cases.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// As it is shown.
+    /// Display name.
     pub name: String,
-    /// The algorithm as which the cases are read.
+    /// Algorithm whose cases apply.
     pub algorithm: String,
-    /// The cells that it is run in.
+    /// Cells in which the subject runs.
     pub cells: Vec<Cell>,
     pub(super) stack: Option<InStack>,
 }
@@ -31,24 +31,24 @@ pub struct Subject {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InStack {
     pub stack: Stack,
-    /// The stack's own controller.
+    /// Controller built into the stack.
     pub peer: Option<Peer>,
     play: Play,
 }
 
 impl Subject {
-    /// An algorithm in the simulator.
+    /// Creates a subject for an algorithm in the simulator.
     pub fn simulated(algorithm: &str, cells: Vec<Cell>) -> Self {
         Self { name: algorithm.to_owned(), algorithm: algorithm.to_owned(), cells, stack: None }
     }
 
-    /// One of our algorithms in a QUIC stack.
+    /// Creates a subject for one of our algorithms in a QUIC stack.
     pub fn hosted(name: &str, algorithm: &str, cells: Vec<Cell>, stack: Stack, play: Play) -> Self {
         let stack = Some(InStack { stack, peer: None, play });
         Self { name: name.to_owned(), algorithm: algorithm.to_owned(), cells, stack }
     }
 
-    /// A stack's own controller, read as the draft's algorithm.
+    /// Creates a subject for a stack's own controller, treated as the draft's algorithm.
     pub fn peer(peer: Peer, cells: Vec<Cell>, play: Play) -> Self {
         let stack = Some(InStack { stack: peer.stack, peer: Some(peer), play });
         Self { name: peer.name.to_owned(), algorithm: "bbr3".to_owned(), cells, stack }
@@ -58,18 +58,18 @@ impl Subject {
         self.stack.is_some_and(|stack| stack.peer.is_some())
     }
 
-    /// Why a case says nothing of it; `None` if it says something.
+    /// Reason why a case does not apply; `None` if it applies.
     pub fn not(&self, case: &Case) -> Option<String> {
         let of_quic = case.quic.clone().filter(|_| self.stack.is_some());
         of_quic.or_else(|| case.not_for(&self.algorithm))
     }
 
-    /// Payload bytes of the largest packet that its world can send.
+    /// Payload bytes of the largest packet on its backend.
     pub(super) fn largest_packet(&self) -> u32 {
         if self.stack.is_some() { JUMBO } else { u32::MAX }
     }
 
-    /// Our algorithm, or the place of one where the stack's own runs.
+    /// Our algorithm, or a placeholder if the stack's own runs.
     pub(super) fn config(&self) -> Result<AlgorithmConfig, String> {
         if self.is_peer() {
             return Ok(AlgorithmConfig::Fixed(FixedParams::default()));
@@ -85,7 +85,7 @@ impl Subject {
         }
     }
 
-    /// Why a column that its run left empty is so.
+    /// Reason why its run left a column empty.
     pub(super) fn silence(&self, column: &str) -> String {
         match (column, self.stack.map(|stack| stack.stack)) {
             ("rto", Some(_)) => "QUIC's probe time-out takes nothing for lost".to_owned(),

@@ -1,4 +1,4 @@
-//! Outcomes for machines: JSON, and JUnit XML as CI systems read it.
+//! Machine-readable outcomes: JSON, and JUnit XML for CI systems.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{CaseOutcome, CellOutcome, DRAFT, Seen, Verdict};
 use crate::report::escape;
 
-/// The number of the JSON's form.
+/// Schema version of the JSON.
 const SCHEMA: u32 = 1;
 
-/// A verdict as the JSON spells it.
+/// Spelling of a verdict in the JSON.
 pub(super) fn word(verdict: Verdict) -> String {
     verdict.name().replace(' ', "_")
 }
@@ -52,7 +52,7 @@ fn cell(outcome: &CellOutcome) -> Value {
 }
 
 pub(super) fn seen(seen: &Seen) -> Value {
-    // JSON has no number for what is not there.
+    // JSON has no NaN.
     let measured = seen.measured.is_finite().then_some(seen.measured);
     json!({ "what": seen.what, "expected": seen.expected, "measured": measured, "unit": seen.unit,
             "verdict": word(seen.verdict), "reason": seen.reason })

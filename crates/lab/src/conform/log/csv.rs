@@ -1,12 +1,12 @@
-//! The traces that `bbrlab run --csv` writes: the table of flows, or the long table.
-//! A row that is incomplete is an error that names its line.
+//! Reader for traces written by `bbrlab run --csv`: the table of flows, or the long table. A row that is incomplete is
+//! an error that names its line.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
 
 use super::{FlowLog, Log, Phase, Sample};
 
-/// A smaller common divisor of all volumes is no packet.
+/// Smallest common divisor of all volumes that counts as a packet size.
 const MSS_MIN: u64 = 64;
 
 pub(super) fn read(text: &str) -> Result<Log, String> {
@@ -23,7 +23,7 @@ pub(super) fn read(text: &str) -> Result<Log, String> {
     Ok(Log { form: "a CSV trace of bbrlab", flows: flows.into_values().map(Building::finish).collect() })
 }
 
-/// A flow in the making. Windows are still in packets.
+/// A flow under construction. Windows are still in packets.
 #[derive(Default)]
 struct Building {
     flow: FlowLog,
@@ -40,7 +40,7 @@ impl Building {
 
     fn put(&mut self, metric: &str, value: f64) {
         let Some(sample) = self.flow.samples.last_mut() else { return };
-        // The trace writes 0 where it knows no value.
+        // The trace writes 0 for an unknown value.
         let known = if value > 0.0 { value } else { f64::NAN };
         match metric {
             "cwnd" => sample.cwnd = value,
@@ -55,7 +55,7 @@ impl Building {
         }
     }
 
-    /// Every volume is a multiple of the packet's size, so that their common divisor is one.
+    /// Completes the flow: every volume is a multiple of the packet size, so their common divisor gives that size.
     fn finish(mut self) -> FlowLog {
         if self.divisor >= MSS_MIN {
             self.flow.mss = Some(self.divisor as f64);
@@ -120,7 +120,7 @@ fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, Bu
     Ok(flows)
 }
 
-/// One row a sample, flow or link, and metric.
+/// Reads the long table: one row per sample, flow or link, and metric.
 fn long(text: &str, heading: &[&str]) -> Result<BTreeMap<String, Building>, String> {
     let place = |name: &str| {
         let found = heading.iter().position(|column| *column == name);

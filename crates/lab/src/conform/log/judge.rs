@@ -1,5 +1,5 @@
-//! What a log shows of the draft's demands.
-//! What the log does not show is not applicable, with what is missing.
+//! Checks of a log against the draft's requirements. A requirement that the log cannot show is not applicable; the
+//! missing data is named.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;
@@ -9,7 +9,7 @@ use crate::conform::{Seen, Verdict};
 use crate::expect::may_follow;
 use crate::expect::series::percentile;
 
-/// The demand that a state which nobody saw makes fail.
+/// Check that fails on a state change that the draft does not have.
 pub const ORDER: &str = "changes of phase that the draft's diagram does not have";
 /// Pacing gains of the draft, and of Linux's v3 and v2 where they differ.
 const GAINS: [(State, &[f64]); 6] = [
@@ -20,9 +20,9 @@ const GAINS: [(State, &[f64]); 6] = [
     (State::ProbeBwRefill, &[1.0]),
     (State::ProbeBwUp, &[1.25]),
 ];
-/// How far a logged gain may be off: what three digits and the pacing margin amount to.
+/// Tolerance of a logged gain: three digits of precision and the pacing margin.
 const GAIN_LOGGED: f64 = 0.02;
-/// How far the median of pacing over estimate may be off. Ours: both move between two events.
+/// Tolerance of the median of pacing over estimate. Ours: both move between two events.
 const GAIN_MEASURED: f64 = 0.1;
 /// Source: draft `ProbeRTTInterval`, less a tick of a kernel's clock.
 const INTERVAL_S: f64 = 4.99;
@@ -30,12 +30,13 @@ const INTERVAL_S: f64 = 4.99;
 const DURATION_S: f64 = 0.19;
 /// Source: draft `MinPipeCwnd`.
 const FLOOR_PACKETS: f64 = 4.0;
-/// Rounds after which Drain must end, by the pseudo-code, and one for the log's own grid.
+/// Rounds after which Drain must end, by the pseudo-code, plus one for the log's own resolution.
 const DRAIN_ROUNDS: f64 = 5.0;
-/// Where a log does not hold the packet size, it is at least this. Source: RFC 9000, the smallest datagram that a path must carry.
+/// Packet size assumed if the log has none: a lower bound. Source: RFC 9000, the smallest datagram that a path must
+/// carry.
 const MSS_ASSUMED: f64 = 1_200.0;
 
-/// What a log shows of one flow.
+/// Evaluates every requirement on one flow of a log.
 pub fn judge(flow: &FlowLog) -> Vec<Seen> {
     let mut seen = vec![order(flow), startup_exit(flow), drain_length(flow)];
     seen.extend(GAINS.iter().map(|(state, gains)| gain(flow, *state, gains)));
@@ -70,14 +71,14 @@ fn shown(what: &str, unit: &str, measured: f64, min: Option<f64>, max: Option<f6
 const NO_PHASES: &str = "it names no phases of BBR";
 const COARSE: &str = "it is sampled more rarely than once a round trip, so that phases may be missing";
 
-/// Phases are known by samples only, and these are too rare.
+/// Returns true if phases come from samples alone and these are too sparse.
 fn is_coarse(flow: &FlowLog) -> bool {
     let gaps: Vec<f64> = flow.samples.windows(2).map(|pair| pair[1].t_s - pair[0].t_s).collect();
     let round = round_s(flow);
     flow.is_sampled && (!flow.is_timed || round.is_nan() || percentile(&gaps, 50.0) > round)
 }
 
-/// Stays in phases: the phase, its beginning, its end, and whether the log shows that it ended.
+/// Periods in phases: the phase, its beginning, its end, and true if the log shows the end.
 fn stays(flow: &FlowLog) -> Vec<(Phase, f64, f64, bool)> {
     let last = flow.samples.last().map_or(0.0, |sample| sample.t_s);
     let ends = flow.phases.iter().skip(1).map(|(t_s, _)| (*t_s, true)).chain([(last, false)]);
@@ -101,12 +102,12 @@ fn samples(flow: &FlowLog, from_s: f64, to_s: f64) -> &[Sample] {
     &flow.samples[begin..end.max(begin)]
 }
 
-/// The smallest of what is known; NaN if nothing is.
+/// Smallest value that is not NaN; NaN if there is none.
 fn least(values: impl Iterator<Item = f64>) -> f64 {
     values.filter(|value| !value.is_nan()).reduce(f64::min).unwrap_or(f64::NAN)
 }
 
-/// The flow's round trip without queue.
+/// Round-trip time of the flow without queueing.
 fn round_s(flow: &FlowLog) -> f64 {
     least(flow.samples.iter().flat_map(|sample| [sample.min_rtt_s, sample.rtt_s]).filter(|rtt| *rtt > 0.0))
 }
@@ -133,7 +134,7 @@ fn startup_exit(flow: &FlowLog) -> Seen {
     match flow.phases.get(first + 1) {
         None => not_shown(what, "it ends within Startup"),
         Some((_, next)) => {
-            // Where all fits, Drain ends with the ACK that begins it.
+            // If everything in flight fits, Drain ends with the ACK that begins it.
             let is_drawn = next.state().is_some_and(|next| may_follow(State::Startup, next)) || next.is_probe_bw();
             shown(what, "", f64::from(u8::from(is_drawn)), Some(1.0), None)
         }
@@ -149,7 +150,7 @@ fn drain_length(flow: &FlowLog) -> Seen {
             if flow.phases.is_empty() { NO_PHASES } else { "it holds no Drain from beginning to end" },
         );
     }
-    // A queue as long as the path makes a round trip twice as long.
+    // A queue of one BDP doubles the round trip.
     let round = of_state(flow, State::Drain)
         .iter()
         .flat_map(|(a, b, _)| samples(flow, *a, *b).iter().map(|sample| sample.rtt_s))
@@ -165,7 +166,7 @@ fn drain_length(flow: &FlowLog) -> Seen {
     shown(what, "", longest / round, None, Some(DRAIN_ROUNDS))
 }
 
-/// The pacing gain of a phase: as logged, or as the median of pacing over estimate.
+/// Checks the pacing gain of a phase: as logged, or as the median of pacing over estimate.
 fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> Seen {
     let what = format!("pacing gain in {}", state.name());
     let inside: Vec<&Sample> = of_state(flow, state).iter().flat_map(|(a, b, _)| samples(flow, *a, *b)).collect();
@@ -179,7 +180,7 @@ fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> Seen {
         return not_shown(&what, "it holds neither gains nor both pacing rate and estimate");
     }
     let median = percentile(&values, 50.0);
-    // The gain of whichever edition lies nearest.
+    // Compares with the edition whose gain is nearest.
     let off = |gain: &f64| (median - gain).abs();
     let nearest = gains.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(1.0);
     shown(&what, "", median, Some(nearest * (1.0 - slack)), Some(nearest * (1.0 + slack)))
@@ -208,7 +209,7 @@ fn probe_rtt_length(flow: &FlowLog) -> Seen {
     if whole.is_empty() {
         return not_shown(what, "it holds no ProbeRTT from beginning to end");
     }
-    // At least the time, and at least a round trip.
+    // At least the minimum duration, and at least a round trip.
     let round = round_s(flow);
     let least_s = if round.is_nan() { DURATION_S } else { DURATION_S.max(round) };
     shown(what, "s", least(whole.into_iter()), Some(least_s), None)
@@ -222,7 +223,7 @@ fn probe_rtt_depth(flow: &FlowLog) -> Seen {
         let inside = samples(flow, begin, end);
         let bdp = inside.first().map_or(f64::NAN, |s| s.bw_bps / 8.0 * s.min_rtt_s);
         let lowest = least(inside.iter().map(|sample| sample.inflight));
-        // Whoever keeps BBRv1's four packets is below half a BDP as well.
+        // A flow that keeps BBRv1's four packets is below half a BDP as well.
         if ended && !bdp.is_nan() && !lowest.is_nan() {
             worst = (lowest / (bdp / 2.0).max(FLOOR_PACKETS * mss)).max(worst);
         }
@@ -253,7 +254,7 @@ fn within_window(flow: &FlowLog) -> Seen {
     if all == 0.0 {
         return not_shown(what, "it holds no window, or not what is in flight");
     }
-    // A window that has just shrunk is exceeded for a round trip.
+    // After the window shrinks, the amount in flight exceeds it for a round trip.
     shown(what, "", over / all, None, Some(0.1))
 }
 
@@ -272,7 +273,7 @@ fn window_gain(flow: &FlowLog) -> Seen {
     if values.is_empty() {
         return not_shown(what, "it holds no ProbeBW with window, estimate and minimum RTT");
     }
-    // Two BDPs; less where loss set a bound, more by the allowance for aggregated ACKs and three bursts.
+    // Two BDPs; less if loss set a bound, more with the allowance for aggregated ACKs and three bursts.
     shown(what, "", percentile(&values, 50.0), Some(0.5), Some(6.0))
 }
 
@@ -282,7 +283,7 @@ fn min_rtt(flow: &FlowLog) -> Seen {
     if known.is_empty() {
         return not_shown(what, "it holds no minimum RTT beside RTTs");
     }
-    // Half a millisecond for clocks that count in milliseconds.
+    // Half a millisecond allows for clocks that count in milliseconds.
     let above = known.iter().filter(|s| s.min_rtt_s > s.rtt_s * 1.1 + 0.0005).count();
     shown(what, "", above as f64 / known.len() as f64, None, Some(0.02))
 }

@@ -1,5 +1,5 @@
-//! Somebody else's flow, as far as a log shows it: qlog in its dialects, `ss -tin` over time, our own trace.
-//! No text makes it panic, and nothing is concluded from what is not shown.
+//! A third party's flow, as far as a log shows it: qlog in its dialects, `ss -tin` over time, our own trace. No input
+//! text causes a panic, and missing data supports no conclusion.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod csv;
@@ -14,46 +14,46 @@ pub use judge::{ORDER, judge};
 pub use phase::Phase;
 pub use write::{Judged, json, junit, page};
 
-/// A log that was read.
+/// A parsed log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
-    /// Its form, in words.
+    /// Name of the log's format.
     pub form: &'static str,
     pub flows: Vec<FlowLog>,
 }
 
-/// What a log shows of one flow.
+/// Data of one flow in a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowLog {
-    /// Its name in the log.
+    /// Name in the log.
     pub name: String,
-    /// Its congestion control, where the log says which.
+    /// Congestion control, if the log names it.
     pub cc: Option<String>,
-    /// Payload bytes of a full packet, where the log says so.
+    /// Payload bytes of a full packet, if the log holds it.
     pub mss: Option<f64>,
-    /// Times are times; otherwise they only count samples.
+    /// Times are real times; otherwise they only count samples.
     pub is_timed: bool,
     /// Phases come from samples, so that short ones may be missing; otherwise from events.
     pub is_sampled: bool,
-    /// Snapshots, in the order of time.
+    /// Snapshots in time order.
     pub samples: Vec<Sample>,
-    /// The phases entered, with the time.
+    /// Phases entered, with the time.
     pub phases: Vec<(f64, Phase)>,
-    /// When a packet was declared lost; empty also where the log has no event or count of that.
+    /// Times at which packets were declared lost; empty also if the log has no event or count of losses.
     pub losses: Vec<f64>,
 }
 
-/// True for an edition that the draft describes: BBRv3, or a name that leaves the edition open, as the `bbr` of a kernel or
-/// of another stack does.
+/// Returns true for an edition that the draft describes: BBRv3, or a name that leaves the edition open, such as the
+/// `bbr` of a kernel or of another stack.
 pub fn is_of_the_draft(cc: &str) -> bool {
-    // `s2n:bbr` is a stack's own.
+    // `s2n:bbr` is the stack's own.
     let (is_foreign, cc) = cc.rsplit_once(':').map_or((false, cc), |(_, own)| (true, own));
     let is_older = !is_foreign && bbrlab_core::AlgorithmConfig::named(cc).is_some();
     cc.starts_with("bbr3") || (cc.starts_with("bbr") && !is_older)
 }
 
 impl FlowLog {
-    /// Number of losses in words; a log without any event of loss does not show that there was none.
+    /// Number of losses in words; a log without loss events does not show that there were none.
     pub fn losses_text(&self) -> String {
         match self.losses.len() {
             0 => "no loss in the log".to_owned(),
@@ -61,7 +61,7 @@ impl FlowLog {
         }
     }
 
-    /// True if the draft's demands are the flow's: its algorithm is BBRv3, one that was asked for, or unknown.
+    /// Returns true if the draft applies to the flow: its algorithm is BBRv3, one that was requested, or unknown.
     pub fn is_judged(&self, asked: &[String]) -> bool {
         match &self.cc {
             _ if asked.is_empty() => self.cc.as_deref().is_none_or(is_of_the_draft),
@@ -71,14 +71,14 @@ impl FlowLog {
     }
 }
 
-/// One snapshot; what the log does not hold is NaN. Windows are in bytes, rates in bit/s, times in seconds.
+/// One snapshot; values missing from the log are NaN. Windows are in bytes, rates in bit/s, times in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     pub t_s: f64,
     pub cwnd: f64,
     pub inflight: f64,
     pub pacing_bps: f64,
-    /// The model's bandwidth.
+    /// Bandwidth estimate of the model.
     pub bw_bps: f64,
     /// Newest RTT.
     pub rtt_s: f64,
@@ -90,7 +90,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Nothing is known yet.
+    /// A sample without any data.
     pub const UNKNOWN: Self = Self {
         t_s: f64::NAN,
         cwnd: f64::NAN,
@@ -105,7 +105,7 @@ impl Sample {
     };
 }
 
-/// Reads a log, whatever its form. The error is one line: where, what it held, what would do.
+/// Reads a log in any supported format. The error is one line: location, value found, values accepted.
 pub fn read(text: &str) -> Result<Log, String> {
     let start = text.trim_start_matches(['\u{feff}', '\u{1e}', ' ', '\t', '\r', '\n']);
     let mut log = if start.starts_with('{') || start.starts_with('[') {

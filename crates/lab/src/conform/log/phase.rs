@@ -1,20 +1,20 @@
-//! The phases of BBR under the names that implementations give them.
-//! A name that says nothing is no phase.
+//! BBR's phases under the names that implementations give them. An ambiguous name is no phase.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;
 
-/// A phase as a log can name it.
+/// A phase that a log can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// One of BBR's states.
     Known(State),
-    /// ProbeBW, and the log does not say which part of it.
+    /// ProbeBW without its sub-phase.
     ProbeBw,
 }
 
 impl Phase {
-    /// Reads a name such as `ProbeBW_UP`, `probe_bw_up`, `BbrProbeBwCruise` or `ProbeBw(Up)`; `None` if it names no phase of BBR.
+    /// Parses a name such as `ProbeBW_UP`, `probe_bw_up`, `BbrProbeBwCruise` or `ProbeBw(Up)`; `None` if it is not a
+    /// phase of BBR.
     pub fn named(name: &str) -> Option<Self> {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).take(64).collect();
         let plain = plain.to_ascii_lowercase();
@@ -41,7 +41,7 @@ impl Phase {
         Some(Self::Known(state))
     }
 
-    /// The phase that has these gains, as `ss` shows them of Linux's BBRs.
+    /// Returns the phase with these gains, as `ss` shows them for Linux's BBRs.
     pub fn of_gains(pacing: f64, cwnd: f64) -> Option<Self> {
         let near = |a: f64, b: f64| (a - b).abs() < 0.02;
         let state = if pacing > 2.0 {
@@ -62,7 +62,7 @@ impl Phase {
         Some(Self::Known(state))
     }
 
-    /// The state, if it is known to the full.
+    /// Returns the state, if it is fully determined.
     pub const fn state(self) -> Option<State> {
         match self {
             Self::Known(state) => Some(state),
@@ -70,7 +70,7 @@ impl Phase {
         }
     }
 
-    /// Part of ProbeBW.
+    /// Returns true for every part of ProbeBW.
     pub const fn is_probe_bw(self) -> bool {
         matches!(
             self,

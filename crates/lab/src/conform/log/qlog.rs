@@ -1,5 +1,5 @@
-//! qlog: the drafts' sequences and documents, qvis's 0.3, and the older form with events as arrays.
-//! An unknown event is skipped.
+//! Reader for qlog: the drafts' sequences and documents, qvis's 0.3, and the older form with events as arrays. An
+//! unknown event is skipped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Formats: draft-ietf-quic-qlog-main-schema-00 to -13, draft-ietf-quic-qlog-quic-events.
 
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use super::{FlowLog, Log, Phase, Sample};
 
-/// Most flows of one log. Ours: a guard against a log of group identifiers that never repeat.
+/// Maximum flows of one log. Ours: a guard against a log of group identifiers that never repeat.
 const FLOWS_MAX: usize = 1_000;
-/// A millisecond in seconds: what qlog counts in unless it says otherwise.
+/// A millisecond in seconds: qlog's default time unit.
 const MS: f64 = 1e-3;
 
 pub(super) fn read(text: &str) -> Result<Log, String> {
     let mut reader = Reader::default();
-    // One document, or one record a line, each perhaps behind RFC 7464's separator.
+    // One document, or one record per line, each optionally preceded by RFC 7464's separator.
     match serde_json::from_str::<Value>(text.trim_start_matches(['\u{feff}', '\u{1e}']).trim()) {
         Ok(document) => reader.document(&document)?,
         Err(whole) => reader.sequence(text, &whole)?,
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str) -> Result<Log, String> {
     Ok(Log { form: "qlog", flows })
 }
 
-/// How a trace counts time.
+/// Time base of a trace.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     unit_s: f64,
@@ -44,7 +44,7 @@ struct Reader {
     flows: BTreeMap<String, Builder>,
 }
 
-/// A flow in the making: metrics are logged where they change, so the last ones stay.
+/// A flow under construction: metrics are logged when they change, so the last values stay.
 #[derive(Debug)]
 struct Builder {
     flow: FlowLog,
@@ -56,7 +56,7 @@ fn object(value: &Value) -> Option<&Map<String, Value>> {
     value.as_object()
 }
 
-/// A number, also where it is written as text.
+/// Reads a number, including one written as text.
 fn number(value: Option<&Value>) -> Option<f64> {
     let value = value?;
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
@@ -111,7 +111,7 @@ impl Reader {
             for piece in line.split('\u{1e}').map(str::trim).filter(|piece| !piece.is_empty()) {
                 let record: Value = match serde_json::from_str(piece) {
                     Ok(record) => record,
-                    // A log that was cut off is still a log, if more than its head is there.
+                    // A truncated log is accepted if it holds more than its header.
                     Err(_) if records > 1 && text.lines().nth(number + 1).is_none() => break,
                     Err(_) if records == 0 => return Err(format!("it is no JSON: {whole}")),
                     Err(error) => return Err(format!("line {}: {error}", number + 1)),
@@ -127,7 +127,7 @@ impl Reader {
         Ok(())
     }
 
-    /// One event, as an object or as an array of the fields that the trace names.
+    /// Handles one event, as an object or as an array of the fields that the trace names.
     fn event(&mut self, event: &Value, fields: &[&str], trace: &str, clock: &mut Clock) {
         let (time, name, data, group);
         let joined;
@@ -253,7 +253,7 @@ impl Builder {
     }
 
     fn finish(mut self) -> FlowLog {
-        // Threads that write one file do not always write in the order of time.
+        // Threads that write one file do not always write in time order.
         self.flow.samples.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
         self.flow.phases.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.flow.losses.sort_by(f64::total_cmp);

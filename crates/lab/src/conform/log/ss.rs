@@ -1,5 +1,5 @@
-//! `ss -tin`, repeated: one sample a connection and call. A line with a time before a call says when it was.
-//! An unknown word is skipped.
+//! Reader for repeated `ss -tin`: one sample per connection and call. A line with a time before a call dates it. An
+//! unknown word is skipped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Form: iproute2 `misc/ss.c`.
 
@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use super::{FlowLog, Log, Phase, Sample};
 use crate::ss::{Words, addresses, bits, finite};
 
-/// Most connections of one log. Ours: a guard.
+/// Maximum connections of one log. Ours: a guard.
 const FLOWS_MAX: usize = 100_000;
 
-/// Whether the text looks like the output of `ss -tin`.
+/// Returns true if the text looks like the output of `ss -tin`.
 pub(super) fn is_likely(text: &str) -> bool {
     text.lines().take(10_000).any(is_details)
 }
 
-/// The indented line with a connection's figures.
+/// Detects the indented line with a connection's metrics.
 fn is_details(line: &str) -> bool {
     let words = Words::of(line);
     words.text("cwnd").is_some() && words.text("rtt").is_some()
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<Log, String> {
     }
     let mut flows: Vec<FlowLog> = flows.into_values().collect();
     for flow in &mut flows {
-        // Without times of its own, a log knows at most how long the sender was busy.
+        // Without times of its own, a log has at most the sender's busy time.
         flow.is_timed = now.is_some();
         let first = flow.samples.first().map_or(0.0, |sample| sample.t_s);
         flow.samples.iter_mut().for_each(|sample| sample.t_s -= first);
@@ -56,7 +56,7 @@ pub(super) fn read(text: &str) -> Result<Log, String> {
     Ok(Log { form: "the output of ss -tin", flows })
 }
 
-/// A line that is a time and nothing more: seconds (perhaps since 1970), or a date and a time of day.
+/// Parses a line that consists of a time: seconds (possibly since 1970), or a date and a time of day.
 fn time(words: &[&str]) -> Option<f64> {
     let [word] = words else {
         return clock(words.iter().copied().find(|word| word.contains(':') && word.len() >= 8)?, words.len());
@@ -66,7 +66,8 @@ fn time(words: &[&str]) -> Option<f64> {
     seconds.parse().ok().filter(|t: &f64| t.is_finite() && *t >= 0.0).or_else(|| clock(plain, 1))
 }
 
-/// `2026-11-22T03:47:10.123`, or the `03:47:10.123` of a date: seconds of its day. Few words, or it is something else.
+/// Parses `2026-11-22T03:47:10.123`, or the time in a date, `03:47:10.123`, into seconds of its day. Longer lines
+/// are rejected.
 fn clock(word: &str, words: usize) -> Option<f64> {
     if words > 7 {
         return None;

@@ -1,4 +1,4 @@
-//! What a log showed, for people and machines: JSON, JUnit XML, a page.
+//! Results of a log as JSON, JUnit XML, and a page.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;
@@ -12,7 +12,7 @@ use crate::report::model::{
     Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, RowsOf, Section, Series, Style, Table, Verdict as Mark,
 };
 
-/// A log's flows with what each of them shows.
+/// Flows of a log, each with its results.
 pub type Judged<'a> = Vec<(&'a FlowLog, Vec<Seen>)>;
 
 /// All flows as one document.
@@ -32,7 +32,7 @@ pub fn json(log: &Log, judged: &Judged<'_>) -> Value {
             "flows": judged.iter().map(flow).collect::<Vec<Value>>() })
 }
 
-/// All flows as JUnit XML: a suite for each flow, a test for each demand.
+/// All flows as JUnit XML: a suite for each flow, a test for each requirement.
 pub fn junit(judged: &Judged<'_>) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let count = |verdict| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == verdict).count();
@@ -64,7 +64,7 @@ pub fn junit(judged: &Judged<'_>) -> String {
     out + "</testsuites>\n"
 }
 
-/// XML has no control characters.
+/// Removes control characters, which XML does not allow.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -91,14 +91,14 @@ pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
             ..Section::default()
         });
     }
-    // One flow's picture opens the page; those of several stay with their verdicts.
+    // The figure of a single flow opens the page; those of several stay with their verdicts.
     if let [only] = report.sections.as_mut_slice() {
         report.lead.append(&mut only.figures);
     }
     report
 }
 
-/// How many demands hold, fail, and are not shown.
+/// Counts of the requirements that hold, fail, and are not shown.
 fn numbers(judged: &Judged<'_>) -> Vec<Number> {
     let count = |verdict| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == verdict).count();
     let one = |label: &str, n: usize| Number { label: label.to_owned(), value: n.to_string(), ..Number::default() };
@@ -110,14 +110,14 @@ fn numbers(judged: &Judged<'_>) -> Vec<Number> {
     ]
 }
 
-/// What the log does not show, and why.
+/// Table of the requirements that the log does not show, with the reason.
 fn hidden(seen: &[Seen]) -> Table {
     let not = seen.iter().filter(|seen| seen.verdict == Verdict::NotApplicable);
     let rows = not.map(|seen| vec![seen.what.clone(), seen.reason.clone().unwrap_or_default()]).collect();
     Table { columns: vec!["not shown by this log".to_owned(), "why".to_owned()], rows }
 }
 
-/// A demand's row; none where the log does not show it.
+/// Row of a requirement; `None` if the log does not show it.
 fn row(id: &str, flow: &FlowLog, seen: &Seen) -> Option<ClaimRow> {
     let verdict = match seen.verdict {
         Verdict::Holds => Mark::Holds,
