@@ -1,4 +1,5 @@
-//! Does the simulator agree with a real kernel, or with a QUIC stack? The same scenario in both, figure by figure, with limits.
+//! Agreement between the simulator and a real kernel or QUIC stack: the same scenario in both, compared metric by
+//! metric, with limits.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod packets;
@@ -11,7 +12,7 @@ use bbrlab_sim::metrics::{RESAMPLES, median, resampled};
 use bbrlab_sim::record::result::{Distribution, RunResult};
 use bbrlab_sim::setup::{AckEvery, Stack};
 
-/// What is compared of a run.
+/// Metrics compared between runs.
 pub const FIGURES: [&str; 7] = [
     "goodput, Mbit/s",
     "RTT p50, ms",
@@ -21,24 +22,24 @@ pub const FIGURES: [&str; 7] = [
     "share of the first, %",
     "fct, s",
 ];
-/// Places in [`FIGURES`].
+/// Index of goodput in [`FIGURES`].
 pub const GOODPUT: usize = 0;
-/// … the median RTT,
+/// Index of the median RTT.
 pub const RTT_P50: usize = 1;
-/// … and retransmissions.
+/// Index of retransmissions.
 pub const RETRANSMITTED: usize = 4;
-/// Retransmissions count from this share on, in %.
+/// Minimum share of retransmissions that is compared, in %.
 const RETRANSMITTED_FROM: f64 = 0.1;
 
-/// One run's figures, in the order of [`FIGURES`]; NaN where a run has none.
+/// One run's metrics, in the order of [`FIGURES`]; NaN where a run has none.
 pub type Measured = [f64; FIGURES.len()];
 
-/// The figures of one run.
+/// Returns the metrics of one run.
 pub fn measured(result: &RunResult) -> Measured {
     let flows = &result.flows;
     let rtts = |of: fn(&Distribution) -> f64| flows.iter().map(|flow| flow.rtt(of)).collect::<Vec<f64>>();
     let bytes: f64 = flows.iter().map(|flow| flow.bytes as f64).sum();
-    // Each flow counts by what it carried.
+    // Flows are weighted by the bytes they carried.
     let again: f64 = flows.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
     let fct: Vec<f64> = flows.iter().filter_map(|flow| flow.fct_s).collect();
     [
@@ -52,7 +53,7 @@ pub fn measured(result: &RunResult) -> Measured {
     ]
 }
 
-/// One figure of one scenario in both worlds.
+/// One metric of one scenario on both backends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// Median in the simulator.
@@ -63,16 +64,15 @@ pub struct Compared {
     pub ratio: f64,
     /// 95 % bootstrap interval of the ratio.
     pub low: f64,
-    /// Its upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
-/// One scenario in both worlds.
+/// One scenario on both backends.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// The scenario's name.
     pub name: String,
-    /// In the order of [`FIGURES`].
+    /// Metrics in the order of [`FIGURES`].
     pub figures: Vec<Compared>,
 }
 
@@ -106,7 +106,7 @@ fn ratio(sim: &[f64], real: &[f64], rng: &mut Rng) -> Compared {
     }
 }
 
-/// How near the simulator must be.
+/// Limits for the simulator's deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Median |ratio − 1| of goodput.
@@ -115,56 +115,56 @@ pub struct Limits {
     pub rtt: f64,
     /// |ratio − 1| of both in 90 % of the scenarios.
     pub most: f64,
-    /// Ratio of retransmissions either way, where they are above 0.1 %.
+    /// Ratio of retransmissions in either direction, where they are above 0.1 %.
     pub retransmitted: f64,
 }
 
-/// Against a kernel in virtual time, without noise.
+/// Limits against a kernel in virtual time, without noise.
 pub const UML: Limits = Limits { goodput: 0.02, rtt: 0.04, most: 0.08, retransmitted: 1.4 };
-/// Against a kernel in real time, where its self-check is clean.
+/// Limits against a kernel in real time, where its self-check is clean.
 pub const KERNEL: Limits = Limits { goodput: 0.03, rtt: 0.05, most: 0.10, retransmitted: 1.4 };
 
-/// Against a QUIC stack: its own loss recovery and pacing, and packets of another size.
+/// Limits against a QUIC stack: its own loss recovery and pacing, and packets of another size.
 pub const QUIC: Limits = Limits { goodput: 0.05, rtt: 0.05, most: 0.10, retransmitted: 2.0 };
 
-/// What the receiver of a stack does, as the simulator can do it too.
+/// ACK policy of a stack's receiver, in a form that the simulator supports.
 pub const fn receiver(stack: Stack) -> AckEvery {
     match stack {
         // Source: s2n-quic-transport 0.91, ack_manager.rs, and its default max_ack_delay.
         Stack::S2n => AckEvery { packets: 10, delay: Span::millis(25) },
-        // RFC 9000 §13.2.2, as noq-proto 1.4 has it unless ACK_FREQUENCY asks for something else.
+        // RFC 9000 §13.2.2, as implemented in noq-proto 1.4 unless ACK_FREQUENCY requests otherwise.
         Stack::Noq => AckEvery { packets: 2, delay: Span::millis(25) },
     }
 }
 
-/// Whether a stack paces packet by packet, where Linux sends bursts of 1 ms and of two packets at least.
+/// Returns true if a stack paces packet by packet; Linux sends bursts of 1 ms and of at least two packets.
 pub const fn sends_singly(stack: Stack) -> bool {
     match stack {
-        // A packet may go 1 ms before its time, and what is due goes together: s2n-quic-core 0.91, time/timestamp.rs, has_elapsed.
+        // A packet may leave 1 ms early, and packets that are due leave together: s2n-quic-core 0.91,
+        // time/timestamp.rs, has_elapsed.
         Stack::S2n => false,
-        // A bucket that each packet waits for: noq-proto 1.4, connection/pacing.rs.
+        // Every packet waits for a token bucket: noq-proto 1.4, connection/pacing.rs.
         Stack::Noq => true,
     }
 }
 
-/// One demand on all scenarios together.
+/// One requirement on all scenarios together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What is demanded.
+    /// Description of the requirement.
     pub what: String,
-    /// The most that may be.
+    /// Maximum allowed.
     pub limit: f64,
-    /// What was measured.
+    /// Measured value.
     pub measured: f64,
-    /// Whether it holds.
     pub holds: bool,
-    /// The scenarios that are farthest off.
+    /// Scenarios with the largest deviations.
     pub worst: Vec<String>,
 }
 
-/// Share of the scenarios that the wider limit is for.
+/// Share of the scenarios that must meet the wider limit.
 const MOST: f64 = 0.9;
-/// Scenarios named as worst.
+/// Number of worst scenarios listed.
 const WORST: usize = 3;
 
 /// Judges all scenarios together.
@@ -181,7 +181,7 @@ pub fn judge(cells: &[Cell], limits: Limits) -> Vec<Row> {
         ));
     }
     let counted = || cells.iter().filter(|cell| cell.figures[RETRANSMITTED].real > RETRANSMITTED_FROM);
-    // Medians of a few runs scatter where losses are few: what counts is what the interval leaves no doubt of.
+    // Medians of a few runs vary widely if losses are few; only a deviation outside the interval counts.
     let certain = |one: &Compared| if one.low > 1.0 { one.low } else { 1.0 / one.high.min(1.0) };
     let mut again: Vec<(f64, &str)> =
         counted().map(|cell| (certain(&cell.figures[RETRANSMITTED]), cell.name.as_str())).collect();
@@ -192,7 +192,7 @@ pub fn judge(cells: &[Cell], limits: Limits) -> Vec<Row> {
     rows
 }
 
-/// |ratio − 1| of a figure with its scenario, smallest first.
+/// Returns |ratio − 1| of a metric with its scenario, smallest first.
 fn off(cells: &[Cell], figure: usize) -> Vec<(f64, &str)> {
     let mut off: Vec<(f64, &str)> =
         cells.iter().map(|cell| ((cell.figures[figure].ratio - 1.0).abs(), cell.name.as_str())).collect();
@@ -200,7 +200,7 @@ fn off(cells: &[Cell], figure: usize) -> Vec<(f64, &str)> {
     off
 }
 
-/// Nearest rank; a scenario without a figure counts as infinitely far off.
+/// Nearest-rank quantile; a scenario without the metric counts as infinitely far off.
 fn quantile(off: &[(f64, &str)], q: f64) -> f64 {
     let rank = ((off.len() as f64 * q).ceil() as usize).clamp(1, off.len().max(1));
     off.get(rank - 1).map_or(f64::NAN, |found| if found.0.is_nan() { f64::INFINITY } else { found.0 })

@@ -1,6 +1,6 @@
-//! Two runs of one scenario laid side by side, packet for packet: what the sender sent and which ACKs came to it.
-//! The n-th packet of a flow and a direction is held against the n-th of the other run; whatever comes after the
-//! first one that differs has no counterpart any more and is not judged.
+//! Packet-by-packet comparison of two runs of one scenario: data packets sent and ACKs received by the sender. The n-th
+//! packet of a flow and direction is compared with the n-th of the other run; packets after the first difference have
+//! no counterpart and are not judged.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -10,73 +10,73 @@ use bbrlab_core::{Span, Time};
 
 use bbrlab_sim::record::packets::{Direction, PacketRecord, Packets, Tap};
 
-/// In what two packets differ.
+/// Kind of difference between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One acknowledges or carries other bytes than its counterpart, or has no counterpart.
+    /// The packets acknowledge or carry different bytes, or one has no counterpart.
     Content,
-    /// Both are the same packet at another time.
+    /// The same packet at another time.
     Time,
 }
 
 /// A packet and its counterpart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// In what they differ.
+    /// Kind of difference.
     pub kind: Kind,
-    /// Index of their flow.
+    /// Index of the flow.
     pub flow: u32,
-    /// Which way they go.
+    /// Direction of the packets.
     pub dir: Direction,
-    /// How many of this flow went that way before.
+    /// Number of the flow's earlier packets in this direction.
     pub nth: usize,
-    /// Of the first run; `None` where it has no such packet.
+    /// Packet of the first run; `None` if it has no such packet.
     pub left: Option<PacketRecord>,
-    /// Of the second.
+    /// Packet of the second run.
     pub right: Option<PacketRecord>,
 }
 
 impl Difference {
-    /// When the earlier of both passed.
+    /// Time of the earlier of the two packets.
     pub fn at(&self) -> Time {
         let moments = self.left.iter().chain(&self.right).map(|packet| packet.t_ns);
         Time::nanos(moments.min().unwrap_or(0))
     }
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Pairs that were held against each other.
+    /// Number of compared pairs.
     pub pairs: usize,
-    /// The first pair of unlike packets.
+    /// First pair with different content.
     pub content: Option<Difference>,
-    /// The first pair of like packets that are farther apart in time than allowed.
+    /// First pair with equal content whose times differ by more than allowed.
     pub time: Option<Difference>,
-    /// The farthest apart of all pairs of like packets.
+    /// Largest time difference between packets with equal content.
     pub farthest: Span,
 }
 
 impl Compared {
-    /// Whether no packet differs.
+    /// Returns true if no packet differs.
     pub const fn is_equal(&self) -> bool {
         self.content.is_none() && self.time.is_none()
     }
 
-    /// What differs first, if anything does.
+    /// Returns the first difference.
     pub fn first(&self) -> Option<&Difference> {
         self.content.iter().chain(&self.time).min_by_key(|difference| difference.at())
     }
 }
 
-/// The moments of a run from its first packet on: a real program needs some clock reads to begin.
+/// Shifts times so that the first packet is at zero: a real program needs some clock reads to begin.
 pub fn from_first(packets: &mut Packets) {
     let first = packets.records.iter().map(|packet| packet.t_ns).min().unwrap_or(0);
     packets.records.iter_mut().for_each(|packet| packet.t_ns -= first);
     packets.cut = packets.cut.map(|cut| Time::nanos(cut.as_nanos().saturating_sub(first)));
 }
 
-/// Compares two runs up to `end`; like packets may be `within` apart in time.
+/// Compares two runs up to `end`; the times of equal packets may differ by `within`.
 pub fn compare(left: &Packets, right: &Packets, end: Time, within: Span) -> Compared {
     let end = [left.cut, right.cut].into_iter().flatten().fold(end, Time::min);
     let (left, right) = (lanes(left), lanes(right));
@@ -91,7 +91,7 @@ pub fn compare(left: &Packets, right: &Packets, end: Time, within: Span) -> Comp
     all
 }
 
-/// A flow, and whether its ACKs.
+/// Flow index, and true for its ACKs.
 type Lane = (u32, bool);
 
 const fn direction(lane: Lane) -> Direction {
@@ -106,7 +106,7 @@ fn lanes(packets: &Packets) -> BTreeMap<Lane, Vec<PacketRecord>> {
     lanes
 }
 
-/// What makes two packets the same: the bytes that they carry, acknowledge and selectively acknowledge.
+/// Content compared between packets: the bytes carried, acknowledged and selectively acknowledged.
 const fn content(packet: &PacketRecord) -> (u64, u32, u64, [(u64, u64); 3]) {
     (packet.seq, packet.len, packet.ack, packet.sack)
 }
@@ -122,8 +122,8 @@ impl Compared {
             let (l, r) = (left.get(nth).copied(), right.get(nth).copied());
             let found = |kind| Difference { kind, flow: lane.0, dir: direction(lane), nth, left: l, right: r };
             let content_differs = found(Kind::Content);
-            // At the end of a run, or of what was recorded, one run may have a packet that the other has after it, by
-            // as much as both were apart before.
+            // At the end of a run, or of its recording, one run may have a packet that the other sends only afterwards,
+            // later by the existing time difference.
             if content_differs.at() + within.max(self.farthest) >= end {
                 return;
             }
@@ -143,8 +143,8 @@ impl Compared {
     }
 }
 
-/// The last `count` packets of a run's flow before a packet of it, and that packet; where the run has no such packet,
-/// those before its counterpart's moment.
+/// Returns the last `count` packets of a flow before a given packet, and that packet; if the run lacks it, those before
+/// its counterpart's time.
 pub fn before(
     packets: &Packets,
     difference: &Difference,
@@ -165,7 +165,7 @@ pub fn before(
     of_flow[end.saturating_sub(count + 1)..end].to_vec()
 }
 
-/// A packet as a line of a table shows it.
+/// A packet as a line of a table.
 pub struct Line<'a>(pub &'a PacketRecord);
 
 impl fmt::Display for Line<'_> {

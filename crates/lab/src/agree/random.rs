@@ -1,4 +1,4 @@
-//! Scenarios that nobody chose, for `bbrlab agree --random`: drawn from a seed, each by its number alone.
+//! Random scenarios for `bbrlab agree --random`: drawn from a seed, each determined by its number alone.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;
@@ -7,17 +7,17 @@ use bbrlab_sim::scenario::{Scenario, ScenarioError};
 
 use super::{Cell, GOODPUT, RTT_P50, Row};
 
-/// How far off a figure may be.
+/// Tolerance for a metric.
 const WITHIN: f64 = 0.05;
-/// The share of figures that may be farther off.
+/// Allowed share of metrics outside the tolerance.
 const OUTSIDE: f64 = 0.05;
-/// What a run carries at most, in full packets, so that none takes long.
+/// Maximum amount that a run carries, in full packets, so that none takes long.
 const PACKETS: f64 = 400_000.0;
 /// Bits of a full packet on the wire.
 const PACKET_BITS: f64 = 1514.0 * 8.0;
 
-/// Scenario number `nth` of those that `seed` draws: rates of 1 to 500 Mbit/s, 2 to 300 ms, .1 to 8 BDP, one flow or
-/// several, alike or not, with or without random loss, a queue discipline, jitter, lost or held ACKs, a changing rate.
+/// Draws scenario number `nth` of `seed`: rates of 1 to 500 Mbit/s, 2 to 300 ms, .1 to 8 BDP, one flow or several,
+/// equal or not, with or without random loss, a queue discipline, jitter, lost or held ACKs, a changing rate.
 pub fn scenario(seed: u64, nth: u64) -> Result<Scenario, ScenarioError> {
     let rng = &mut Rng::derive(seed, nth);
     let rate = by_ratio(rng, 1e6, 500e6);
@@ -34,7 +34,7 @@ pub fn scenario(seed: u64, nth: u64) -> Result<Scenario, ScenarioError> {
     };
     set("rate", format!("{}bit", rate.round()))?;
     set("rtt", format!("{}us", (rtt_ms * 1e3).round()))?;
-    // At least four packets: a buffer below is a case of its own.
+    // At least four packets: a smaller buffer is a case of its own.
     let packets = (buffer * rate * rtt_ms / 1e3 / PACKET_BITS).round().max(4.0);
     set("buffer", format!("{packets}p"))?;
     set("duration", format!("{}ms", (seconds * 1e3).round()))?;
@@ -57,12 +57,12 @@ pub fn scenario(seed: u64, nth: u64) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// A value between two, even by ratio.
+/// Draws a value between two bounds, log-uniformly.
 fn by_ratio(rng: &mut Rng, low: f64, high: f64) -> f64 {
     low * (high / low).powf(uniform(rng))
 }
 
-/// The demand on drawn scenarios: nearly all of them near, in goodput and in the median RTT.
+/// Requirement on drawn scenarios: nearly all agree closely in goodput and in the median RTT.
 pub fn judge(cells: &[Cell]) -> Vec<Row> {
     [(GOODPUT, "goodput"), (RTT_P50, "RTT p50")]
         .map(|(figure, what)| {

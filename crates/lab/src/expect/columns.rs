@@ -1,5 +1,5 @@
-//! The columns of a trace by name, in the units of the figures: `rtt_ms`, `inflight_kB`, `queue_ms` …
-//! NaN where a flow has no value yet.
+//! Trace columns by name, in the units of the metrics: `rtt_ms`, `inflight_kB`, `queue_ms` … NaN while a flow has no
+//! value.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::NANOS_PER_SEC;
@@ -28,12 +28,12 @@ pub const FLOW_COLUMNS: &[&str] = &[
 pub const LINK_COLUMNS: &[&str] =
     &["queue_packets", "queue_kB", "queue_ms", "rate_mbps", "arrivals", "drops", "marks", "departed_kB"];
 
-/// The trace's grid in seconds.
+/// Sample times of the trace in seconds.
 pub fn seconds(trace: &Trace) -> Vec<f64> {
     trace.t_ns.iter().map(|t| *t as f64 / NANOS_PER_SEC as f64).collect()
 }
 
-/// A flow's column; `None` if there is no such flow or column. Kilobytes of windows count payload.
+/// Returns a flow's column; `None` if there is no such flow or column. Kilobytes of windows count payload.
 pub fn flow(setup: &Setup, trace: &Trace, index: usize, name: &str) -> Option<Vec<f64>> {
     let flow: &FlowTrace = trace.flows.get(index)?;
     let mss_kb = f64::from(setup.flows.get(index)?.mss) / 1e3;
@@ -58,11 +58,11 @@ pub fn flow(setup: &Setup, trace: &Trace, index: usize, name: &str) -> Option<Ve
     })
 }
 
-/// Reads one figure of a model.
+/// Function that reads one variable of a model.
 type Read = fn(&Inside) -> f64;
 
-/// Names of the columns of a flow's model, which only conformance runs record: the draft's names, in packets, Mbit/s and
-/// seconds. `ack_inflight` is what was in flight when the ACK was judged, before it let anything go.
+/// Names of the columns of a flow's model, which only conformance runs record: the draft's names, in packets, Mbit/s
+/// and seconds. `ack_inflight` is the amount in flight when the ACK was processed, before the window released anything.
 pub const MODEL_COLUMNS: &[(&str, Read)] = &[
     ("ack_inflight", |m| m.inflight),
     ("pacing_gain", |m| m.pacing_gain),
@@ -92,7 +92,7 @@ pub const MODEL_COLUMNS: &[(&str, Read)] = &[
     ("rto", |m| m.rto),
 ];
 
-/// A link's column; `None` if there is no such link or column.
+/// Returns a link's column; `None` if there is no such link or column.
 pub fn link(trace: &Trace, index: usize, name: &str) -> Option<Vec<f64>> {
     let link: &LinkTrace = trace.links.get(index)?;
     Some(match name {
@@ -108,13 +108,13 @@ pub fn link(trace: &Trace, index: usize, name: &str) -> Option<Vec<f64>> {
     })
 }
 
-/// The queue as time to drain it at the present rate.
+/// Queue as the time to drain it at the current rate.
 fn queue_ms(link: &LinkTrace) -> Vec<f64> {
     let drain = |(bytes, rate): (&u64, &u64)| if *rate == 0 { f64::NAN } else { *bytes as f64 * 8e3 / *rate as f64 };
     link.queue_bytes.iter().zip(&link.rate_bps).map(drain).collect()
 }
 
-/// Zero stands for "none yet" where `zero_is_none`.
+/// Converts values; zero stands for "none yet" if `zero_is_none` is set.
 fn from_u32(values: &[u32], factor: f64, zero_is_none: bool) -> Vec<f64> {
     values.iter().map(|v| if zero_is_none && *v == 0 { f64::NAN } else { f64::from(*v) * factor }).collect()
 }

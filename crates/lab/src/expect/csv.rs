@@ -1,11 +1,11 @@
-//! Columns of a comma-separated file with a heading line and `#` comments.
+//! Columns of a comma-separated file with a header line and `#` comments.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
 
 use super::run::MeasureError;
 
-/// The numbers of columns `x` and `y` in the rows whose other columns are as `filter` says.
+/// Reads the numbers of columns `x` and `y` from the rows that match `filter`.
 pub fn columns(
     text: &str,
     x: &str,

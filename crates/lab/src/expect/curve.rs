@@ -1,5 +1,4 @@
-//! A measure over an axis of an experiment: half-point, cliff, spread, order.
-//! Yes and no count as 1 and 0.
+//! A measure along an axis of an experiment: half-point, cliff, spread, order. Booleans count as 1 and 0.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::series;
@@ -7,14 +6,14 @@ use super::series;
 /// One measured value for each value of an axis, sorted by x.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// The axis' values as numbers.
+    /// Numeric values of the axis.
     pub x: Vec<f64>,
-    /// What was measured there.
+    /// Measured values.
     pub y: Vec<f64>,
 }
 
 impl Curve {
-    /// A curve through these points, sorted; the median stands for several points at one x.
+    /// Builds a sorted curve through these points; several points at one x are replaced by their median.
     pub fn new(mut points: Vec<(f64, f64)>) -> Self {
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let mut curve = Self::default();
@@ -26,12 +25,12 @@ impl Curve {
         curve
     }
 
-    /// The value at x, linear between points, constant outside them.
+    /// Value at x, linear between points, constant outside them.
     pub fn at(&self, x: f64) -> f64 {
         series::at(&self.x, &self.y, x)
     }
 
-    /// The value at its first point; NaN without any.
+    /// Value at the first point; NaN without any.
     pub fn first(&self) -> f64 {
         self.y.first().copied().unwrap_or(f64::NAN)
     }
@@ -43,12 +42,12 @@ impl Curve {
         Self { x, y }
     }
 
-    /// The first x at which the curve, drawn with straight lines, falls to `level`; NaN if it never does.
+    /// First x at which the piecewise linear curve falls to `level`; NaN if it never does.
     pub fn falls_to(&self, level: f64) -> f64 {
         self.meets(|y| y <= level, level)
     }
 
-    /// The first x at which the curve, drawn with straight lines, rises to `level`; NaN if it never does.
+    /// First x at which the piecewise linear curve rises to `level`; NaN if it never does.
     pub fn rises_to(&self, level: f64) -> f64 {
         self.meets(|y| y >= level, level)
     }
@@ -61,7 +60,7 @@ impl Curve {
         self.x[before] + (self.x[i] - self.x[before]) * part
     }
 
-    /// Where the curve falls to half of its first value: the middle of a cliff.
+    /// X at which the curve falls to half of its first value: the middle of a cliff.
     pub fn half_point(&self) -> f64 {
         self.falls_to(self.first() / 2.0)
     }

@@ -1,5 +1,5 @@
-//! The expression engine (rhai, expressions only) over a set of named runs.
-//! An expression reads `run("cc=bbr1,loss=1%").goodput_mbps()` or `sweep("loss", "cc=bbr1", "r.goodput_mbps()").half_point()`.
+//! Expression engine (rhai, expressions only) over a set of named runs. An expression reads
+//! `run("cc=bbr1,loss=1%").goodput_mbps()` or `sweep("loss", "cc=bbr1", "r.goodput_mbps()").half_point()`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -13,29 +13,29 @@ use super::run::{MeasureError, RunView};
 use super::{Curve, FlowView};
 use crate::cdn::Study;
 
-/// More operations than any honest measure needs; a runaway one is stopped. Ours.
+/// Maximum operations, more than any sensible measure needs; a runaway one is stopped. Ours.
 const MAX_OPERATIONS: u64 = 1_000_000;
-/// Nesting of an expression. Ours.
+/// Maximum nesting of an expression. Ours.
 const MAX_DEPTH: usize = 64;
 
-/// One axis of an experiment: its labels with the numbers that they stand for.
+/// One axis of an experiment: its labels and their numeric values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
     pub name: String,
-    /// Its labels in the order of the file, each with its number.
+    /// Labels in file order, each with its number.
     pub values: Vec<(String, f64)>,
 }
 
 /// The finished runs of one experiment.
 #[derive(Clone, Debug, Default)]
 pub struct RunSet {
-    /// The runs by name.
+    /// Runs by name.
     pub runs: BTreeMap<String, RunView>,
-    /// The axes that the runs' names are made of.
+    /// Axes that make up the runs' names.
     pub axes: Vec<Axis>,
-    /// Curves of external data, as `data(FILE, X, Y, FILTER)` reads them.
+    /// External data files for `data(FILE, X, Y, FILTER)`.
     pub files: BTreeMap<String, Arc<str>>,
-    /// The experiment's population.
+    /// Study of the experiment's population.
     pub study: Option<Arc<Study>>,
 }
 
@@ -51,7 +51,7 @@ pub fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, MeasureError
 }
 
 impl RunSet {
-    /// The run of that name; `""` is the only run there is. The order of the labels does not matter.
+    /// Returns the run of that name; `""` is the only run. The order of the labels does not matter.
     pub fn run(&self, name: &str) -> Result<&RunView, MeasureError> {
         if let Some(run) = self.runs.get(name) {
             return Ok(run);
@@ -70,7 +70,7 @@ impl RunSet {
         }
     }
 
-    /// The run with the labels of this one, except for those given.
+    /// Returns the run that differs from this one only in the given labels.
     pub fn sibling(&self, run: &RunView, other: &str) -> Result<&RunView, MeasureError> {
         let mut labels = parse_labels(&run.name)?;
         labels.extend(parse_labels(other)?);
@@ -78,7 +78,7 @@ impl RunSet {
         self.run(&name.join(","))
     }
 
-    /// The axis of that name.
+    /// Returns the axis of that name.
     pub fn axis(&self, name: &str) -> Result<&Axis, MeasureError> {
         self.axes.iter().find(|a| a.name == name).ok_or_else(|| {
             let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
@@ -86,7 +86,7 @@ impl RunSet {
         })
     }
 
-    /// The runs along an axis whose other labels are `fixed`, each with the axis' number.
+    /// Returns the runs along an axis whose other labels are `fixed`, each with the axis value.
     pub fn along(&self, axis: &str, fixed: &str) -> Result<Vec<(f64, &RunView)>, MeasureError> {
         let axis = self.axis(axis)?;
         let fixed = parse_labels(fixed)?;
@@ -103,7 +103,7 @@ impl RunSet {
     }
 }
 
-/// Evaluates measures over one experiment's runs.
+/// Evaluator of measures over one experiment's runs.
 pub struct Measurer {
     engine: Engine,
     runs: Arc<RunSet>,
@@ -133,7 +133,7 @@ pub(super) fn fail(reason: MeasureError) -> Box<EvalAltResult> {
     reason.into()
 }
 
-/// A number of any of rhai's kinds; yes and no are 1 and 0.
+/// Converts any numeric type of rhai; booleans become 1 and 0.
 pub(super) fn number(value: &Dynamic) -> Result<f64, Box<EvalAltResult>> {
     if let Ok(float) = value.as_float() {
         return Ok(float);
@@ -148,7 +148,7 @@ pub(super) fn number(value: &Dynamic) -> Result<f64, Box<EvalAltResult>> {
 }
 
 impl Measurer {
-    /// A measurer over these runs.
+    /// Creates a measurer over these runs.
     pub fn new(runs: Arc<RunSet>) -> Self {
         let mut engine = bare_engine();
         let set = runs.clone();
@@ -178,19 +178,19 @@ impl Measurer {
         &self.runs
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub fn measure(&self, expression: &str) -> Result<f64, MeasureError> {
         self.evaluate(expression, &mut Scope::new())
     }
 
-    /// The value of an expression in which `r` is one run.
+    /// Evaluates an expression in which `r` is one run.
     pub fn measure_of(&self, expression: &str, run: &RunView) -> Result<f64, MeasureError> {
         let mut scope = Scope::new();
         scope.push_constant("r", run.clone());
         self.evaluate(expression, &mut scope)
     }
 
-    /// The value of an expression over named values; with a run, `r` is that run and `f` its first flow.
+    /// Evaluates an expression over named values; with a run, `r` is that run and `f` its first flow.
     pub fn measure_with(
         &self,
         expression: &str,
@@ -208,14 +208,14 @@ impl Measurer {
         self.evaluate(expression, &mut scope)
     }
 
-    /// The value of an expression in `x`.
+    /// Evaluates an expression in `x`.
     pub fn measure_at(&self, expression: &str, x: f64) -> Result<f64, MeasureError> {
         let mut scope = Scope::new();
         scope.push_constant("x", x);
         self.evaluate(expression, &mut scope)
     }
 
-    /// An expression in `r` at each run along an axis.
+    /// Evaluates an expression in `r` at each run along an axis.
     pub fn sweep(&self, axis: &str, fixed: &str, each: &str) -> Result<Curve, MeasureError> {
         let points = self.runs.along(axis, fixed)?.into_iter();
         let points: Result<Vec<(f64, f64)>, MeasureError> =
@@ -246,14 +246,14 @@ fn sweep(
     Ok(Curve::new(points))
 }
 
-/// A curve of external data: columns `x` and `y` of the rows of a CSV file whose other columns are as `filter` says.
+/// Curve of external data: columns `x` and `y` of the rows of a CSV file that match `filter`.
 fn data(set: &RunSet, file: &str, x: &str, y: &str, filter: &str) -> Result<Curve, MeasureError> {
     let text = set.files.get(file).ok_or_else(|| format!("no data file {file:?}; it belongs in experiments/data/"))?;
     let (x, y) = super::csv::columns(text, x, y, &parse_labels(filter)?).map_err(|e| format!("{file}: {e}"))?;
     Ok(Curve::new(x.into_iter().zip(y).collect()))
 }
 
-/// A flow by its number, or the reason why there is none.
+/// Returns a flow by its number, or the reason why there is none.
 pub(super) fn flow_of(run: &RunView, index: i64) -> Result<FlowView, Box<EvalAltResult>> {
     match usize::try_from(index) {
         Ok(index) if index < run.setup.flows.len() => Ok(FlowView { run: run.clone(), index }),

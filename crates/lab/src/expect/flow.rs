@@ -1,4 +1,4 @@
-//! One flow of a finished run as an expectation sees it.
+//! Views of flows and links of a finished run, for expectations.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, State, Time};
@@ -11,11 +11,11 @@ use bbrlab_sim::record::result::FlowResult;
 #[derive(Clone, Debug)]
 pub struct FlowView {
     pub run: RunView,
-    /// The flow's index in the scenario.
+    /// Index of the flow in the scenario.
     pub index: usize,
 }
 
-/// Some flows of a run, together.
+/// A group of flows of a run.
 #[derive(Clone, Debug)]
 pub struct GroupView {
     pub run: RunView,
@@ -27,12 +27,12 @@ pub struct GroupView {
 #[derive(Clone, Debug)]
 pub struct LinkView {
     pub run: RunView,
-    /// The link's index in the scenario.
+    /// Index of the link in the scenario.
     pub index: usize,
 }
 
 impl FlowView {
-    /// The flow's figures.
+    /// Returns the flow's metrics.
     pub fn result(&self) -> Result<&FlowResult, MeasureError> {
         let flows = &self.run.output.result.flows;
         flows
@@ -40,32 +40,32 @@ impl FlowView {
             .ok_or_else(|| format!("run {}: no flow {}; it has {}", self.run.name, self.index, flows.len()))
     }
 
-    /// A column of the flow's series.
+    /// Returns a column of the flow's time series.
     pub fn column(&self, name: &str) -> Result<Vec<f64>, MeasureError> {
         self.run.flow_column(self.index, name)
     }
 
-    /// When the sender first marked a segment lost; NaN if never.
+    /// Time at which the sender first marked a segment lost; NaN if never.
     pub fn first_loss_s(&self) -> Result<f64, MeasureError> {
         Ok(series::first_above(&self.run.t_s, &self.column("lost")?, 1.0, 0.0))
     }
 
-    /// When each stay in a state began.
+    /// Start times of the flow's visits to a state.
     pub fn state_starts(&self, state: &str) -> Result<Vec<f64>, MeasureError> {
         Ok(self.run.intervals(self.index, state)?.iter().map(|(start, _)| *start).collect())
     }
 
-    /// When the stay number `which` (from 0) in a state began; NaN if there were fewer.
+    /// Start time of visit `which` (from 0) to a state; NaN if there were fewer.
     pub fn state_start_s(&self, state: &str, which: usize) -> Result<f64, MeasureError> {
         Ok(self.state_starts(state)?.get(which).copied().unwrap_or(f64::NAN))
     }
 
-    /// When the stay number `which` in a state ended; NaN if there were fewer.
+    /// End time of visit `which` to a state; NaN if there were fewer.
     pub fn state_end_s(&self, state: &str, which: usize) -> Result<f64, MeasureError> {
         Ok(self.run.intervals(self.index, state)?.get(which).map_or(f64::NAN, |(_, end)| *end))
     }
 
-    /// The name of the state before (or after) the stay number `which` in a state; empty if there is none.
+    /// Name of the state before (or after) visit `which` to a state; empty if there is none.
     pub fn neighbour(&self, state: &str, which: usize, after: bool) -> Result<&'static str, MeasureError> {
         let begins = self.state_start_s(state, which)?;
         let states = &self.run.output.trace.flows[self.index].states;
@@ -78,7 +78,8 @@ impl FlowView {
         Ok(place.and_then(|place| states.get(place)).map_or("", |(_, s)| s.name()))
     }
 
-    /// The number of the stay in `state` that is the `which`-th (from 0) to follow `before`; one past the last if there is none.
+    /// Index of the visit to `state` that is the `which`-th (from 0) to follow `before`; one past the last if there is
+    /// none.
     pub fn stay_after(&self, state: &str, before: &str, which: usize) -> Result<usize, MeasureError> {
         let stays = self.run.intervals(self.index, state)?.len();
         let mut met = 0;
@@ -93,7 +94,8 @@ impl FlowView {
         Ok(stays)
     }
 
-    /// The number of the stay in `state` that is the `which`-th (from 0) to be followed by `after`; one past the last if there is none.
+    /// Index of the visit to `state` that is the `which`-th (from 0) to precede `after`; one past the last if there is
+    /// none.
     pub fn stay_before(&self, state: &str, after: &str, which: usize) -> Result<usize, MeasureError> {
         let stays = self.run.intervals(self.index, state)?.len();
         let mut met = 0;
@@ -108,7 +110,7 @@ impl FlowView {
         Ok(stays)
     }
 
-    /// Packet-timed rounds that the flow spent in a state between two moments.
+    /// Packet-timed rounds that the flow spent in a state within an interval.
     pub fn rounds_in(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let rounds = self.column("round")?;
         let stays = self.run.intervals(self.index, state)?;
@@ -120,29 +122,29 @@ impl FlowView {
             .sum())
     }
 
-    /// Transitions that the draft's diagram does not have.
+    /// Number of transitions that the draft's diagram does not have.
     pub fn stray_transitions(&self) -> f64 {
         let states = &self.run.output.trace.flows[self.index].states;
         states.windows(2).filter(|pair| !may_follow(pair[0].1, pair[1].1)).count() as f64
     }
 
-    /// When the last stay in a state began; NaN if there was none.
+    /// Start time of the last visit to a state; NaN if there was none.
     pub fn state_last_s(&self, state: &str) -> Result<f64, MeasureError> {
         Ok(self.state_starts(state)?.last().copied().unwrap_or(f64::NAN))
     }
 
-    /// How long the flow was in a state between two moments.
+    /// Time that the flow spent in a state within an interval.
     pub fn state_time_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let stays = self.run.intervals(self.index, state)?;
         Ok(stays.iter().map(|(start, end)| (end.min(to_s) - start.max(from_s)).max(0.0)).sum())
     }
 
-    /// How often the flow entered a state between two moments.
+    /// Number of times that the flow entered a state within an interval.
     pub fn state_count(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         Ok(series::window(&self.state_starts(state)?, from_s, to_s).len() as f64)
     }
 
-    /// Mean distance of the beginnings of a state between two moments.
+    /// Mean time between entries into a state within an interval.
     pub fn state_period_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         Ok(series::mean_period(&self.state_starts(state)?, from_s, to_s))
     }
@@ -152,34 +154,35 @@ fn seconds(at: Time) -> f64 {
     at.as_nanos() as f64 / NANOS_PER_SEC as f64
 }
 
-/// Whether BBR may go from one state to the other.
+/// Returns true if BBR may change from one state to the other.
 // spec: draft-ietf-ccwg-bbr #state-transition-diagram, with ProbeRTT from any state; #probebw-algorithm-details;
 // #handling-spurious-loss-recovery returns to Startup, or to REFILL
 pub fn is_drawn(from: State, to: State) -> bool {
     use State::{Drain, ProbeBwCruise, ProbeBwDown, ProbeBwRefill, ProbeBwUp, ProbeRtt, Startup};
     match (from, to) {
         (ProbeRtt, Startup | ProbeBwDown | ProbeBwCruise) => true,
-        // The two steps of leaving ProbeRTT are one, and so may the next one be.
+        // Leaving ProbeRTT takes two steps that count as one, and the next step may be merged as well.
         (ProbeRtt, ProbeBwRefill) => true,
         (_, ProbeRtt) => true,
         (Startup, Drain) | (Drain, ProbeBwDown) => true,
         (ProbeBwDown, ProbeBwCruise | ProbeBwRefill) | (ProbeBwCruise, ProbeBwRefill) => true,
         (ProbeBwRefill, ProbeBwUp) | (ProbeBwUp, ProbeBwDown) => true,
-        // Undone: what seemed loss was none.
+        // Undo of a spurious loss.
         (Drain | ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp, Startup) => true,
         _ => false,
     }
 }
 
-/// Whether one state may be seen after the other: what ends with the ACK that begins it is not seen at all.
+/// Returns true if a trace may show one state after the other: a state that ends with the ACK that begins it is never
+/// recorded.
 pub fn may_follow(from: State, to: State) -> bool {
     use State::{Drain, ProbeBwDown, Startup};
     let by = |middle: State| is_drawn(from, middle) && is_drawn(middle, to);
     is_drawn(from, to) || by(ProbeBwDown) || (from == Startup && (by(Drain) || is_drawn(ProbeBwDown, to)))
 }
 
-/// For each of the flows' stays in ProbeRTT after `from_s`, how far the nearest stay of each other flow is; the largest of these.
-/// Small if the flows probe together.
+/// Largest distance from a flow's visit to ProbeRTT after `from_s` to the nearest visit of each other flow. Small if
+/// the flows probe together.
 pub fn probe_rtt_scatter_s(run: &RunView, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
     let mut starts: Vec<Vec<f64>> = Vec::new();
     for flow in flows {

@@ -1,5 +1,5 @@
-//! Measures: expressions over finished runs, as an experiment's `expect` lines and figures write them.
-//! They have no clock, no file and no unbounded loop.
+//! Measures: expressions over finished runs, used in an experiment's `expect` lines and figures. They have no clock, no
+//! file access and no unbounded loop.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod columns;

@@ -1,4 +1,4 @@
-//! What may be asked of a population: gains in per cent, with the ends of their intervals, of a class and a kind of object.
+//! Measures of a population: gains in per cent, with the ends of their intervals, by class and kind of object.
 //! `experiments/README.md` lists them for authors of experiments.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -12,15 +12,15 @@ use crate::cdn::gain::{LARGE_SIZES, SMALL_SIZES};
 use crate::cdn::{Cut, Gain, Study};
 use bbrlab_sim::metrics::median;
 
-/// What a measure answers to the engine.
+/// Result of a measure, for the engine.
 type Answer = Result<f64, Box<EvalAltResult>>;
 
-/// A finished study, as measures see it.
+/// A finished study, for use in measures.
 #[derive(Clone, Debug)]
 pub struct PopulationView(pub Arc<Study>);
 
 impl PopulationView {
-    /// The objects of a class (`""`: of all) that are judged so: `small`, `large` or `all`.
+    /// Selects the objects of a class (`""`: all classes): `small`, `large` or `all`.
     fn cut(&self, class: &str, which: &str) -> Result<Cut, MeasureError> {
         let class = if class.is_empty() { None } else { Some(self.0.class(class)?) };
         let size = match which {
@@ -32,7 +32,7 @@ impl PopulationView {
         Ok(Cut { class, size, ..Cut::default() })
     }
 
-    /// The place of an algorithm.
+    /// Index of an algorithm.
     fn arm(&self, algorithm: &str) -> Result<usize, MeasureError> {
         let all = &self.0.design.algorithms;
         all.iter()
@@ -45,7 +45,7 @@ impl PopulationView {
     }
 }
 
-/// The end or the middle of a gain's interval.
+/// Function that returns the gain or an end of its interval.
 type Part = fn(Gain) -> f64;
 const PARTS: [(&str, Part); 3] = [("gain", |g| g.gain), ("gain_low", |g| g.low), ("gain_high", |g| g.high)];
 

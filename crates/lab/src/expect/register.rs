@@ -1,5 +1,5 @@
-//! The vocabulary of measures: what may be asked of a run, a flow, a group, a link and a curve.
-//! `experiments/README.md` lists it for authors of experiments.
+//! Vocabulary of measures: the functions of a run, a flow, a group, a link and a curve. `experiments/README.md` lists
+//! it for authors of experiments.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use rhai::{Dynamic, Engine, EvalAltResult};
@@ -9,7 +9,7 @@ use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
 use super::run::{MeasureError, RunView};
 use super::{Curve, population, series};
 
-/// What a measure answers to the engine.
+/// Result of a measure, for the engine.
 type Answer = Result<f64, Box<EvalAltResult>>;
 
 /// Counts values beyond a level.
@@ -31,7 +31,7 @@ pub(super) fn measures(engine: &mut Engine) {
     population::measures(engine);
 }
 
-/// Two numbers, for windows.
+/// Converts two numbers, for windows.
 fn pair(from: &Dynamic, to: &Dynamic) -> Result<(f64, f64), Box<EvalAltResult>> {
     let (from, to) = (number(from)?, number(to)?);
     if from < to { Ok((from, to)) } else { Err(fail(format!("the window {from}..{to} s is empty"))) }
@@ -77,7 +77,7 @@ fn run_figures(engine: &mut Engine) {
         .register_fn("share", |run: &mut RunView, who: &str| share(run, who));
 }
 
-/// Bytes of a class over bytes of all.
+/// Share of the bytes of a class in the bytes of all flows.
 fn share(run: &RunView, who: &str) -> Answer {
     let class = run.select(who).map_err(fail)?;
     let all = run.select("").map_err(fail)?;
@@ -116,7 +116,7 @@ fn run_windows(engine: &mut Engine) {
 }
 
 fn flow_figures(engine: &mut Engine) {
-    /// Registers a figure of a flow over the whole run.
+    /// Registers a metric of a flow over the whole run.
     fn figure(engine: &mut Engine, name: &str, pick: fn(&bbrlab_sim::record::result::FlowResult) -> f64) {
         engine.register_fn(name, move |flow: &mut FlowView| -> Answer { flow.result().map(pick).map_err(fail) });
     }
@@ -231,7 +231,7 @@ fn groups(engine: &mut Engine) {
                 Ok(series::percentile(&pooled, number(&q)?))
             },
         );
-    /// Registers the mean over a group's flows of a figure of each.
+    /// Registers the mean of a metric over a group's flows.
     fn mean_of(engine: &mut Engine, name: &str, pick: fn(&bbrlab_sim::record::result::FlowResult) -> f64) {
         engine.register_fn(name, move |group: &mut GroupView| -> f64 {
             let flows = &group.run.output.result.flows;
@@ -254,7 +254,7 @@ fn groups(engine: &mut Engine) {
     windowed(engine, "probe_rtt_scatter_s", |g, from, to| probe_rtt_scatter_s(&g.run, &g.flows, from, to));
 }
 
-/// A column of all flows of a group, one after the other.
+/// Concatenates a column over all flows of a group.
 fn pooled(group: &GroupView, name: &str, from_s: f64, to_s: f64) -> Result<Vec<f64>, MeasureError> {
     let mut pooled = Vec::new();
     for flow in &group.flows {
@@ -264,7 +264,7 @@ fn pooled(group: &GroupView, name: &str, from_s: f64, to_s: f64) -> Result<Vec<f
     Ok(pooled)
 }
 
-/// What has columns on the run's grid.
+/// Objects with columns on the run's time grid.
 trait Columns: Clone + Send + Sync + 'static {
     fn run(&self) -> &RunView;
     fn read(&self, name: &str) -> Result<Vec<f64>, MeasureError>;
@@ -294,7 +294,7 @@ fn percentile<T: Columns>(of: &T, name: &str, q: &Dynamic, from: &Dynamic, to: &
     Ok(series::percentile(&column[series::window(&of.run().t_s, from_s, to_s)], number(q)?))
 }
 
-/// Registers what may be asked of any column.
+/// Registers the functions that apply to any column.
 fn columns_of<T: Columns>(engine: &mut Engine) {
     for (name, figure) in [("min", series::min as fn(&[f64]) -> f64), ("max", series::max), ("mean", series::mean)] {
         engine.register_fn(name, move |of: &mut T, column: &str, from: Dynamic, to: Dynamic| -> Answer {

@@ -1,4 +1,4 @@
-//! A finished run as an expectation sees it: the whole run, its flows together, its bottleneck.
+//! View of a finished run for expectations: the whole run, its flows together, its bottleneck.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::Arc;
@@ -17,27 +17,25 @@ const FAIRNESS_BIN_S: f64 = 1.0;
 /// One finished run.
 #[derive(Clone, Debug)]
 pub struct RunView {
-    /// Its name within the experiment.
+    /// Name within the experiment.
     pub name: Arc<str>,
-    /// What was run.
     pub setup: Arc<Setup>,
-    /// What came out.
     pub output: Arc<Output>,
-    /// The trace's grid in seconds, kept because every windowed measure needs it.
+    /// Sample times of the trace in seconds, kept because every windowed measure needs them.
     pub t_s: Arc<[f64]>,
 }
 
-/// Why a question has no answer at all (as opposed to the answer NaN).
+/// Reason why a measure has no value at all (as opposed to the value NaN).
 pub type MeasureError = String;
 
 impl RunView {
-    /// A view of a finished run.
+    /// Creates a view of a finished run.
     pub fn new(name: &str, setup: Arc<Setup>, output: Arc<Output>) -> Self {
         let t_s = columns::seconds(&output.trace).into();
         Self { name: name.into(), setup, output, t_s }
     }
 
-    /// The grid, or the reason why there is none.
+    /// Returns the sample times, or the reason why there are none.
     pub fn grid(&self) -> Result<&[f64], MeasureError> {
         if self.t_s.is_empty() {
             return Err(format!("run {}: it recorded no series; give its scenario `sample = \"10ms\"`", self.name));
@@ -65,7 +63,7 @@ impl RunView {
         self.link_column(self.setup.bottleneck, name)
     }
 
-    /// Indices of the flows with that algorithm or name; `""` means all.
+    /// Returns the indices of the flows with that algorithm or name; `""` means all.
     pub fn select(&self, who: &str) -> Result<Vec<usize>, MeasureError> {
         let matches = |i: &usize| {
             let flow = &self.setup.flows[*i];
@@ -79,13 +77,13 @@ impl RunView {
         Ok(chosen)
     }
 
-    /// Goodput of some flows together, over the run's interval.
+    /// Total goodput of some flows over the run's measurement interval.
     pub fn goodput_mbps(&self, flows: &[usize]) -> f64 {
         let result = &self.output.result;
         result.goodput_bps(flows.iter().filter_map(|i| result.flows.get(*i))) / 1e6
     }
 
-    /// Σ goodput of some flows between two moments.
+    /// Total goodput of some flows within an interval.
     pub fn goodput_mbps_between(&self, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let mut sum = 0.0;
         for flow in flows {
@@ -95,7 +93,8 @@ impl RunView {
         Ok(sum)
     }
 
-    /// Jain's index in each fairness bin of a window. With `skip_probe_rtt`, bins that any flow's ProbeRTT touches are left out.
+    /// Jain's index in each fairness bin of an interval. With `skip_probe_rtt`, bins that overlap any flow's ProbeRTT
+    /// are left out.
     pub fn jain_bins(&self, from_s: f64, to_s: f64, skip_probe_rtt: bool) -> Result<Vec<f64>, MeasureError> {
         let received = self.received_all()?;
         let dips = if skip_probe_rtt { self.all_intervals("probe_rtt") } else { Vec::new() };
@@ -112,7 +111,7 @@ impl RunView {
         Ok(bins)
     }
 
-    /// When the shares in bins of `bin_s` seconds become fair for good, ProbeRTT included; never is not a number.
+    /// Time from which the shares in bins of `bin_s` seconds stay fair, ProbeRTT included; NaN if never.
     pub fn convergence_in_bins_s(&self, bin_s: f64) -> Result<f64, MeasureError> {
         let count = (self.duration_s() / bin_s + 1e-9) as usize;
         let binned = |column: &Vec<f64>| -> Vec<f64> {
@@ -128,12 +127,12 @@ impl RunView {
         Ok(convergence_s(&rows, &lives, count, &[]).map_or(f64::NAN, |bin| bin * bin_s))
     }
 
-    /// Bytes received by each flow, cumulative.
+    /// Cumulative bytes received by each flow.
     fn received_all(&self) -> Result<Vec<Vec<f64>>, MeasureError> {
         (0..self.setup.flows.len()).map(|i| self.flow_column(i, "received_kB")).collect()
     }
 
-    /// Retransmitted over sent segments of some flows between two moments.
+    /// Retransmitted over sent segments of some flows within an interval.
     pub fn retransmit_ratio(&self, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let (mut again, mut sent) = (0.0, 0.0);
         for flow in flows {
@@ -144,14 +143,14 @@ impl RunView {
         Ok(if sent > 0.0 { again / sent } else { f64::NAN })
     }
 
-    /// Drops over arrivals at the bottleneck between two moments.
+    /// Drops over arrivals at the bottleneck within an interval.
     pub fn drop_ratio(&self, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let drops = series::growth(&self.t_s, &self.bottleneck_column("drops")?, from_s, to_s);
         let arrivals = series::growth(&self.t_s, &self.bottleneck_column("arrivals")?, from_s, to_s);
         Ok(if arrivals > 0.0 { drops / arrivals } else { f64::NAN })
     }
 
-    /// What left the bottleneck over what it could have carried, between two moments.
+    /// Bytes that left the bottleneck over its capacity, within an interval.
     pub fn utilisation(&self, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let rate = self.bottleneck_column("rate_mbps")?;
         let could_kb = series::mean(&rate[series::window(&self.t_s, from_s, to_s)]) * (to_s - from_s) * 125.0;
@@ -159,13 +158,13 @@ impl RunView {
         Ok(if could_kb > 0.0 { did_kb / could_kb } else { f64::NAN })
     }
 
-    /// The bottleneck's mean queue between two moments, in bandwidth-delay products.
+    /// Mean queue of the bottleneck within an interval, in bandwidth-delay products.
     pub fn queue_bdp(&self, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let queue_kb = self.bottleneck_column("queue_kB")?;
         Ok(series::mean(&queue_kb[series::window(&self.t_s, from_s, to_s)]) * 1e3 / self.bdp_bytes())
     }
 
-    /// The bottleneck's configured rate; NaN where it has none of its own.
+    /// Configured rate of the bottleneck; NaN if it has no fixed rate.
     pub fn rate_mbps(&self) -> f64 {
         match self.setup.links.get(self.setup.bottleneck).map(|l| &l.service) {
             Some(Service::Rate(rate)) => rate.as_bits_per_sec() as f64 / 1e6,
@@ -173,22 +172,22 @@ impl RunView {
         }
     }
 
-    /// The path's two-way propagation delay.
+    /// Two-way propagation delay of the path.
     pub fn rtprop_ms(&self) -> f64 {
         self.setup.path.rtt.as_nanos() as f64 / 1e6
     }
 
-    /// The path's bandwidth-delay product in bytes on the wire.
+    /// Bandwidth-delay product of the path in bytes on the wire.
     pub fn bdp_bytes(&self) -> f64 {
         self.rate_mbps() * self.rtprop_ms() * 125.0
     }
 
-    /// When the run ends.
+    /// End of the run.
     pub fn duration_s(&self) -> f64 {
         self.setup.duration.as_nanos() as f64 / NANOS_PER_SEC as f64
     }
 
-    /// The intervals that one flow spent in a state. `probe_bw` stands for its three phases together.
+    /// Intervals that one flow spent in a state. `probe_bw` covers its phases together.
     pub fn intervals(&self, flow: usize, state: &str) -> Result<Vec<(f64, f64)>, MeasureError> {
         let Some(trace) = self.output.trace.flows.get(flow) else {
             return Err(format!("run {}: no flow {flow}; it has {}", self.name, self.output.trace.flows.len()));
@@ -200,7 +199,7 @@ impl RunView {
         Ok(intervals(&trace.states, self.duration_s(), |s| is_in(s, state)))
     }
 
-    /// The intervals that any flow spent in a state.
+    /// Intervals that any flow spent in a state.
     fn all_intervals(&self, state: &str) -> Vec<(f64, f64)> {
         (0..self.setup.flows.len()).filter_map(|i| self.intervals(i, state).ok()).flatten().collect()
     }

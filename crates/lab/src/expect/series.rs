@@ -1,17 +1,17 @@
-//! Figures of one series over a window of time: percentile, level crossing, plateau, period.
-//! NaN where the window is empty.
+//! Statistics of one time series over a window: percentile, level crossing, plateau, period. NaN if the window is
+//! empty.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ops::Range;
 
-/// The samples with `from_s <= t < to_s`.
+/// Indices of the samples with `from_s <= t < to_s`.
 pub fn window(t_s: &[f64], from_s: f64, to_s: f64) -> Range<usize> {
     let start = t_s.partition_point(|t| *t < from_s);
     let end = t_s.partition_point(|t| *t < to_s);
     start..end.max(start)
 }
 
-/// The value at a moment, linear between samples, constant outside them.
+/// Value at a given time, linear between samples, constant outside them.
 pub fn at(t_s: &[f64], y: &[f64], moment_s: f64) -> f64 {
     let next = t_s.partition_point(|t| *t <= moment_s);
     match (next.checked_sub(1), y.get(next)) {
@@ -19,7 +19,7 @@ pub fn at(t_s: &[f64], y: &[f64], moment_s: f64) -> f64 {
         (Some(last), None) => y.get(last).copied().unwrap_or(f64::NAN),
         (Some(before), Some(after)) => {
             if t_s[before] >= moment_s {
-                return y[before]; // also where the other is no number to go by
+                return y[before]; // also if the next value is NaN
             }
             let span = t_s[next] - t_s[before];
             let part = if span > 0.0 { (moment_s - t_s[before]) / span } else { 0.0 };
@@ -28,30 +28,30 @@ pub fn at(t_s: &[f64], y: &[f64], moment_s: f64) -> f64 {
     }
 }
 
-/// How much a cumulative counter grew between two moments.
+/// Growth of a cumulative counter within an interval.
 pub fn growth(t_s: &[f64], counter: &[f64], from_s: f64, to_s: f64) -> f64 {
     at(t_s, counter, to_s) - at(t_s, counter, from_s)
 }
 
-/// Arithmetic mean of what is not NaN.
+/// Arithmetic mean of the values that are not NaN.
 pub fn mean(values: &[f64]) -> f64 {
     let present = values.iter().filter(|v| !v.is_nan());
     let (count, sum) = present.fold((0u32, 0.0), |(count, sum), v| (count + 1, sum + v));
     if count == 0 { f64::NAN } else { sum / f64::from(count) }
 }
 
-/// The last value strictly before a moment; NaN if there is none.
+/// Last value strictly before a given time; NaN if there is none.
 pub fn before(t_s: &[f64], y: &[f64], moment_s: f64) -> f64 {
     let next = t_s.partition_point(|t| *t < moment_s);
     next.checked_sub(1).and_then(|last| y.get(last)).copied().unwrap_or(f64::NAN)
 }
 
-/// How many values are above a level.
+/// Number of values above a level.
 pub fn count_above(values: &[f64], level: f64) -> f64 {
     values.iter().filter(|v| **v > level).count() as f64
 }
 
-/// How many values are at or below a level.
+/// Number of values at or below a level.
 pub fn count_below(values: &[f64], level: f64) -> f64 {
     values.iter().filter(|v| **v <= level).count() as f64
 }
@@ -64,7 +64,7 @@ pub fn max(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)
 }
 
-/// The percentile `q` (0 to 100), linear between order statistics.
+/// Percentile `q` (0 to 100), linear between order statistics.
 pub fn percentile(values: &[f64], q: f64) -> f64 {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
@@ -82,17 +82,17 @@ pub fn jain(values: &[f64]) -> f64 {
     if squares > 0.0 { sum * sum / (values.len() as f64 * squares) } else { 1.0 }
 }
 
-/// The first moment, not before `after_s`, at which the series is at or above `level`; NaN if never.
+/// First time, not before `after_s`, at which the series is at or above `level`; NaN if never.
 pub fn first_above(t_s: &[f64], y: &[f64], level: f64, after_s: f64) -> f64 {
     first(t_s, y, after_s, |v| v >= level)
 }
 
-/// The first moment, not before `after_s`, at which the series is at or below `level`; NaN if never.
+/// First time, not before `after_s`, at which the series is at or below `level`; NaN if never.
 pub fn first_below(t_s: &[f64], y: &[f64], level: f64, after_s: f64) -> f64 {
     first(t_s, y, after_s, |v| v <= level)
 }
 
-/// The last moment within `from_s..to_s` at which the series is at or above `level`; NaN if it never is.
+/// Last time within `from_s..to_s` at which the series is at or above `level`; NaN if it never is.
 pub fn last_above(t_s: &[f64], y: &[f64], level: f64, from_s: f64, to_s: f64) -> f64 {
     window(t_s, from_s, to_s).rev().find(|i| y[*i] >= level).map_or(f64::NAN, |i| t_s[i])
 }
@@ -101,8 +101,8 @@ fn first(t_s: &[f64], y: &[f64], after_s: f64, holds: impl Fn(f64) -> bool) -> f
     t_s.iter().zip(y).find(|(t, v)| **t >= after_s && holds(**v)).map_or(f64::NAN, |(t, _)| *t)
 }
 
-/// The longest uninterrupted interval within `from_s..to_s` in which the series is at or above `level`:
-/// its start and its length; a length of 0 if the series never is.
+/// Start and length of the longest uninterrupted interval within `from_s..to_s` in which the series is at or above
+/// `level`; the length is 0 if it never is.
 pub fn longest_above(t_s: &[f64], y: &[f64], level: f64, from_s: f64, to_s: f64) -> (f64, f64) {
     let (mut best, mut open): ((f64, f64), Option<f64>) = ((f64::NAN, 0.0), None);
     let mut close = |start: f64, end: f64| {
@@ -127,7 +127,7 @@ pub fn longest_above(t_s: &[f64], y: &[f64], level: f64, from_s: f64, to_s: f64)
     best
 }
 
-/// Mean distance of consecutive events within `from_s..to_s`; NaN for fewer than two.
+/// Mean time between consecutive events within `from_s..to_s`; NaN for fewer than two.
 pub fn mean_period(events_s: &[f64], from_s: f64, to_s: f64) -> f64 {
     let range = window(events_s, from_s, to_s);
     match (events_s[range.clone()].first(), events_s[range.clone()].last()) {
@@ -136,7 +136,7 @@ pub fn mean_period(events_s: &[f64], from_s: f64, to_s: f64) -> f64 {
     }
 }
 
-/// Thins a series to at most `points` points, keeping the smallest and the largest of each stretch.
+/// Thins a series to at most `points` points, keeping the minimum and maximum of each bucket.
 pub fn decimate(x: &[f64], y: &[f64], points: usize) -> (Vec<f64>, Vec<f64>) {
     let len = x.len().min(y.len());
     if len <= points || points < 2 {

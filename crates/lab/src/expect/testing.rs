@@ -1,4 +1,4 @@
-//! A hand-made run for the tests of measures: two flows, four seconds, round numbers.
+//! A synthetic run for the tests of measures: two flows, four seconds, round numbers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub fn setup() -> Setup {
     Setup { sample, ..Setup::one_link(rate, rtt, Buffer::Packets(100), Span::nanos(4 * SECOND_NS), flows) }
 }
 
-/// A flow's columns on nine samples of half a second at `bytes_per_sample` bytes each.
+/// A flow's columns with nine samples at intervals of half a second, `bytes_per_sample` bytes each.
 fn flow_trace(bytes_per_sample: u64, states: Vec<(Time, State)>) -> FlowTrace {
     let grown = |unit: u64| (0..9).map(|i| i * unit).collect::<Vec<u64>>();
     FlowTrace {
@@ -49,7 +49,7 @@ fn flow_trace(bytes_per_sample: u64, states: Vec<(Time, State)>) -> FlowTrace {
     }
 }
 
-/// A flow of that goodput over the run's four seconds.
+/// Result of a flow with that goodput over the run's four seconds.
 fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
     FlowResult {
         name: name.into(),

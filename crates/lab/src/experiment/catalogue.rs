@@ -1,5 +1,5 @@
-//! The catalogue: the repository's `experiments/`, compiled in, so that `bbrlab reproduce` needs no file beside it.
-//! A test checks that no file of the directory is missing.
+//! Catalogue of claims: the repository's `experiments/`, compiled in, so that `bbrlab reproduce` needs no external
+//! files. A test checks that no file of the directory is missing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use super::{Experiment, parse};
 
-/// The files under `experiments/`, as path and text.
+/// Embeds files under `experiments/`, as path and text.
 macro_rules! files {
     ($($path:literal),+ $(,)?) => {
         &[$(($path, include_str!(concat!("../../../../experiments/", $path)))),+]
     };
 }
 
-/// One file a claim, in the order in which reports show them.
+/// One file per claim, in report order.
 const FILES: &[(&str, &str)] = files![
     "cacm2016/f1_operating_point.toml",
     "cacm2016/f2_gain_cycle.toml",
@@ -56,13 +56,13 @@ const DATA: &[(&str, &str)] = files!["data/cacm_fig8_digitised.csv", "data/cell_
 /// The table of claims, files and states.
 pub const README: &str = include_str!("../../../../experiments/README.md");
 
-/// The data that experiments refer to, by file name.
+/// Returns the data that experiments refer to, by file name.
 pub fn embedded_data() -> BTreeMap<String, Arc<str>> {
     let named = |(path, text): &(&str, &str)| (path.trim_start_matches("data/").to_owned(), Arc::from(*text));
     DATA.iter().map(named).collect()
 }
 
-/// All experiments of the repository.
+/// Returns all experiments of the repository.
 pub fn embedded() -> Vec<Experiment> {
     let parsed = |(path, text): &(&str, &str)| {
         parse(text, &format!("experiments/{path}")).expect("a test parses every file of the catalogue")
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(DATA[1].1, walk());
     }
 
-    /// The walk that `experiments/data/README.md` describes, so that anyone can remake the file.
+    /// Generates the walk described in `experiments/data/README.md`, so that anyone can remake the file.
     fn walk() -> String {
         let mut rng = bbrlab_core::Rng::new(20_160_901);
         let (mut kbit, mut outage_ms, mut credit_bits) = (6_000_u64, 0_u64, 0_u64);

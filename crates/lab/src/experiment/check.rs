@@ -1,11 +1,11 @@
-//! What is wrong with an experiment file before anything runs.
+//! Validation of an experiment file before anything runs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{Expect, ExperimentFile, FigureSpec, SeriesSpec};
 use super::plan;
 use crate::expect::{Axis, check_syntax};
 
-/// The first fault of the file.
+/// Checks the file; the error describes the first problem.
 pub(super) fn check(file: &ExperimentFile) -> Result<(), String> {
     for (key, text) in [("id", &file.id), ("title", &file.title), ("source", &file.source), ("claim", &file.claim)] {
         if text.trim().is_empty() {

@@ -1,19 +1,19 @@
-//! From a declared picture and the finished runs to the report's figure.
-//! A line has at most [`MAX_POINTS`] points.
+//! Conversion of a declared figure and the finished runs to the report's figure. A line has at most [`MAX_POINTS`]
+//! points.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec, StyleSpec};
 use crate::expect::{Curve, MeasureError, Measurer, RunView, csv, parse_labels, series};
 use crate::report::{Axis, Figure, Panel, Region, Ribbon, Series, Style};
 
-/// More points than a screen has columns; extremes are kept. Ours.
+/// Maximum points of a line: more than a screen has columns; extremes are kept. Ours.
 const MAX_POINTS: usize = 2_000;
 /// Default width of the bins of rates, seconds. Source: CACM figure 6 shows 1-s throughput.
 const DEFAULT_BIN_S: f64 = 1.0;
-/// Points of a closed form. Ours.
+/// Points drawn of a closed form. Ours.
 const FUNCTION_POINTS: usize = 200;
 
-/// The figure that the spec describes.
+/// Builds the figure described by the spec.
 pub(super) fn draw(spec: &FigureSpec, id: &str, source: &str, measurer: &Measurer) -> Result<Figure, MeasureError> {
     let mut panels = Vec::new();
     for panel in &spec.panel {
@@ -58,7 +58,7 @@ const fn style(spec: StyleSpec) -> Style {
     }
 }
 
-/// The states of a flow, cut to the x axis.
+/// States of a flow, clipped to the x axis.
 fn ribbon(spec: &RibbonSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Ribbon, MeasureError> {
     let run = measurer.runs().run(&spec.run)?;
     let trace = run.output.trace.flows.get(spec.flow).ok_or_else(|| format!("no flow {}", spec.flow))?;
@@ -97,7 +97,7 @@ fn draw_series(spec: &SeriesSpec, x: &AxisSpec, measurer: &Measurer) -> Result<V
     Ok(vec![line(spec, None, None, curve.x, curve.y)])
 }
 
-/// A closed form, on a grid that is even on the axis as drawn.
+/// Evaluates a closed form on a grid that is even on the axis as drawn.
 fn closed_form(function: &str, spec: &SeriesSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Curve, MeasureError> {
     let (Some(from), Some(to)) = (spec.from.or(x.min), spec.to.or(x.max)) else {
         return Err("a function needs `from` and `to`, or an x axis with `min` and `max`".into());
@@ -135,7 +135,7 @@ fn draw_columns(spec: &SeriesSpec, column: &str, measurer: &Measurer) -> Result<
 
 type Points = (Vec<f64>, Vec<f64>);
 
-/// A column of a flow; rates that are no column are the growth of a counter over bins.
+/// Column of a flow; a rate without a column of its own is derived from the growth of a counter over bins.
 fn flow_points(run: &RunView, flow: usize, column: &str, bin: Option<f64>) -> Result<Points, MeasureError> {
     let counter = match column {
         "goodput_mbps" => "received_kB",
@@ -154,7 +154,7 @@ fn link_points(run: &RunView, link: usize, column: &str, bin: Option<f64>) -> Re
     Ok((run.grid()?.to_vec(), run.link_column(link, column)?))
 }
 
-/// Kilobytes a bin as Mbit/s, at the middle of each bin.
+/// Converts kilobytes per bin to Mbit/s, at the middle of each bin.
 fn binned(t_s: &[f64], counter_kb: &[f64], bin_s: f64) -> Points {
     let end = t_s.last().copied().unwrap_or(0.0);
     let bins = (end / bin_s + 1e-9).floor() as usize;
@@ -165,7 +165,7 @@ fn binned(t_s: &[f64], counter_kb: &[f64], bin_s: f64) -> Points {
     (0..bins).map(rate).unzip()
 }
 
-/// The part of a series that is to be drawn, thinned.
+/// Clips a series to the drawn range and thins it.
 fn cut(spec: &SeriesSpec, name: Option<&str>, color: Option<&str>, x: &[f64], y: &[f64]) -> Series {
     let range = series::window(x, spec.from.unwrap_or(f64::NEG_INFINITY), spec.to.unwrap_or(f64::INFINITY));
     let (x, y) = series::decimate(&x[range.clone()], &y[range], MAX_POINTS);

@@ -1,4 +1,4 @@
-//! An experiment file as its author writes it.
+//! Form of an experiment file.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::cdn::Population;
 use crate::product::Vary;
 
-/// One claim: what to run, what to expect, what to draw.
+/// One claim: runs, expectations and figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExperimentFile {
@@ -17,7 +17,7 @@ pub(super) struct ExperimentFile {
     pub(super) contradiction: Option<String>,
     #[serde(default)]
     pub(super) scenario: toml::Table,
-    /// Users who are each run under every algorithm, as `bbrlab cdn` reads them.
+    /// Users, each of whom is run under every algorithm, in the format of `bbrlab cdn`.
     pub(super) population: Option<Population>,
     #[serde(default)]
     pub(super) vary: Vec<Vary>,
@@ -31,7 +31,7 @@ pub(super) struct ExperimentFile {
     pub(super) figure: Vec<FigureSpec>,
 }
 
-/// A run beside the product.
+/// An additional run outside the product.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExplicitRun {
@@ -41,7 +41,7 @@ pub(super) struct ExplicitRun {
     pub(super) set: toml::Table,
 }
 
-/// One number, or one a value of the axis.
+/// One number, or one per value of the axis.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Bound {
@@ -50,7 +50,7 @@ pub(super) enum Bound {
 }
 
 impl Bound {
-    /// The bound of the value number `index`.
+    /// Bound for value number `index`.
     pub(super) fn at(&self, index: usize) -> Option<f64> {
         match self {
             Self::One(bound) => Some(*bound),
@@ -58,7 +58,7 @@ impl Bound {
         }
     }
 
-    /// How many values it is for; `None` for any number.
+    /// Number of values that it covers; `None` for any number.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Self::One(_) => None,
@@ -82,29 +82,29 @@ pub(super) struct Expect {
     pub(super) within: Option<f64>,
     pub(super) factor: Option<f64>,
     pub(super) grade: Option<Grade>,
-    /// An axis: one row for each of its values, `r` being the run there.
+    /// Axis with one row for each of its values; `r` is the run there.
     pub(super) each: Option<String>,
     #[serde(rename = "where", default)]
     pub(super) fixed: String,
-    /// Only at these labels of the axis.
+    /// Restricts the rows to these labels of the axis.
     pub(super) at: Option<Vec<String>>,
     /// Rows whose bounds the source does not publish.
     #[serde(default)]
     pub(super) ours: Ours,
     pub(super) status: Option<Status>,
     pub(super) reason: Option<String>,
-    /// Label of the axis to the reason why its row misses.
+    /// Reason for the miss of a row, by its label on the axis.
     #[serde(default)]
     pub(super) short: std::collections::BTreeMap<String, String>,
-    /// Label of the axis to the reason why its row misses with some seeds.
+    /// Reason for a row's miss with some seeds, by its label on the axis.
     #[serde(default)]
     pub(super) varies: std::collections::BTreeMap<String, String>,
-    /// The same for real kernels alone: the simulator's row holds.
+    /// The same for real kernels only: the simulator's row holds.
     #[serde(default)]
     pub(super) kernel_short: std::collections::BTreeMap<String, String>,
 }
 
-/// Rows of an expectation whose bounds the author of the file chose: all, none, or those of some labels.
+/// Rows of an expectation whose bounds the author of the file chose: all, none, or those of certain labels.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Ours {
@@ -119,7 +119,7 @@ impl Default for Ours {
 }
 
 impl Ours {
-    /// True for the row of this label.
+    /// Returns true for the row of this label.
     pub(super) fn has(&self, label: &str) -> bool {
         match self {
             Self::Every(every) => *every,
@@ -127,7 +127,7 @@ impl Ours {
         }
     }
 
-    /// The labels that it names.
+    /// Labels listed explicitly.
     pub(super) fn labels(&self) -> &[String] {
         match self {
             Self::Every(_) => &[],
@@ -136,26 +136,26 @@ impl Ours {
     }
 }
 
-/// How well an expected value is known.
+/// Quality of the source of an expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Grade {
     /// Read off the primary figure or data.
     V,
-    /// From reading notes of the source.
+    /// From notes taken while reading the source.
     T,
     /// From an independent packet simulator.
     S,
-    /// Recalled.
+    /// From memory.
     R,
 }
 
-/// What the author already knows of a row.
+/// The author's mark on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum Status {
-    /// It does not hold, and `reason` says why.
+    /// The row does not hold, with the reason in `reason`.
     #[serde(rename = "falls short")]
     FallsShort,
-    /// It holds with some seeds and misses with others, and `reason` says why.
+    /// The row holds with some seeds and misses with others, with the reason in `reason`.
     #[serde(rename = "varies")]
     Varies,
 }
@@ -174,7 +174,7 @@ pub(super) struct FigureSpec {
     pub(super) region: Vec<RegionSpec>,
 }
 
-/// A named stretch of a picture's x axis.
+/// A named range of a figure's x axis.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RegionSpec {
@@ -183,7 +183,7 @@ pub(super) struct RegionSpec {
     pub(super) to: f64,
 }
 
-/// An axis of a picture.
+/// An axis of a figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AxisSpec {
@@ -196,7 +196,7 @@ pub(super) struct AxisSpec {
     pub(super) max: Option<f64>,
 }
 
-/// One plot of a picture.
+/// One plot of a figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PanelSpec {
@@ -204,7 +204,7 @@ pub(super) struct PanelSpec {
     pub(super) series: Vec<SeriesSpec>,
 }
 
-/// A flow's states under a picture.
+/// A flow's states under a figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RibbonSpec {
@@ -215,7 +215,7 @@ pub(super) struct RibbonSpec {
     pub(super) name: Option<String>,
 }
 
-/// One line of a plot: exactly one of `column`, `over`, `data`, `points` and `function` says where it comes from.
+/// One line of a plot, from exactly one of `column`, `over`, `data`, `points` and `function`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SeriesSpec {
@@ -223,19 +223,19 @@ pub(super) struct SeriesSpec {
     #[serde(default)]
     pub(super) style: StyleSpec,
     pub(super) color: Option<String>,
-    /// A trace column of a run …
+    /// Trace column of a run, with one of the following selectors.
     #[serde(default)]
     pub(super) run: String,
-    /// … of this flow,
+    /// Index of the flow.
     pub(super) flow: Option<usize>,
-    /// … or of each flow of this algorithm (`""`: of all),
+    /// Algorithm, for each of its flows (`""`: all flows).
     pub(super) flows: Option<String>,
-    /// … or of this link.
+    /// Index of the link.
     pub(super) link: Option<usize>,
     pub(super) column: Option<String>,
     /// Width of the bins of rates, seconds.
     pub(super) bin: Option<f64>,
-    /// Part of x that is drawn.
+    /// Start of the drawn range of x.
     pub(super) from: Option<f64>,
     pub(super) to: Option<f64>,
     /// A measure along an axis.
@@ -243,7 +243,7 @@ pub(super) struct SeriesSpec {
     #[serde(rename = "where", default)]
     pub(super) fixed: String,
     pub(super) value: Option<String>,
-    /// A file of experiments/data.
+    /// File in experiments/data.
     pub(super) data: Option<String>,
     pub(super) x: Option<String>,
     pub(super) y: Option<String>,
@@ -254,7 +254,7 @@ pub(super) struct SeriesSpec {
     pub(super) function: Option<String>,
 }
 
-/// How a line is drawn; see `report::Style`.
+/// Style of a line; see `report::Style`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StyleSpec {

@@ -1,4 +1,4 @@
-//! Experiments: a published claim as a file, its runs, its verdicts, its pictures.
+//! Experiments: published claims as files, with their runs, verdicts and figures.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod catalogue;
@@ -26,16 +26,16 @@ use file::ExperimentFile;
 /// One claim of the catalogue, parsed and checked.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Its number: `F8`.
+    /// Identifier: `F8`.
     pub id: String,
     pub title: String,
-    /// Where the claim was published.
+    /// Publication of the claim.
     pub source: String,
-    /// What the source claims, in our words.
+    /// Claim of the source, in our words.
     pub claim: String,
-    /// Where the source contradicts itself or another.
+    /// Contradiction within the source or with another one.
     pub contradiction: Option<String>,
-    /// The file that it was read from.
+    /// File from which it was read.
     pub origin: String,
     file: ExperimentFile,
     is_without_population: bool,
@@ -44,7 +44,7 @@ pub struct Experiment {
     data: BTreeMap<String, Arc<str>>,
 }
 
-/// Why an experiment could not be read or run: where, what it held, what would do.
+/// Error when reading or running an experiment: location, value found, values accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentError(pub String);
 
@@ -56,86 +56,87 @@ impl fmt::Display for ExperimentError {
 
 impl std::error::Error for ExperimentError {}
 
-/// Whether an expectation was met.
+/// Verdict of an expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The measured value lies within the expected bounds.
     Holds,
-    /// It does not, the catalogue says so, and says why.
+    /// The row misses as documented in the catalogue, with the reason.
     FallsShort { reason: String },
-    /// It does not; or it does although the file says that it misses.
+    /// The row misses without a mark, or holds although the file marks it as a miss.
     Fails,
-    /// It needs a run that this world cannot do.
+    /// The row needs a run that this backend cannot do.
     NotHere,
 }
 
-/// One measured figure with its verdict.
+/// One measured value with its verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What is measured.
+    /// Name of the measured value.
     pub what: String,
-    /// What is expected, in words and numbers.
+    /// Expected value, in words and numbers.
     pub expected: String,
-    /// True if the bounds are not published but chosen by the author of the file.
+    /// True if the bounds were not published but chosen by the author of the file.
     pub is_ours: bool,
-    /// What was measured; NaN where there was nothing to measure.
+    /// Measured value; NaN if there was none.
     pub measured: f64,
-    /// Its unit; may be empty.
+    /// Unit; may be empty.
     pub unit: String,
-    /// How well the expected value is known.
+    /// Quality of the source of the expected value.
     pub grade: Option<Grade>,
-    /// Whether it holds.
     pub verdict: Verdict,
-    /// What the reader must know besides, such as a mark that is out of date.
+    /// Further information for the reader, such as an outdated mark.
     pub note: Option<String>,
 }
 
-/// What an experiment brought.
+/// Result of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExperimentOutcome {
     pub id: String,
     pub title: String,
-    /// Where the claim was published.
+    /// Publication of the claim.
     pub source: String,
-    /// What the source claims.
+    /// Claim of the source.
     pub claim: String,
-    /// Where the source contradicts itself.
+    /// Contradiction within the source.
     pub contradiction: Option<String>,
     pub rows: Vec<Row>,
     pub figures: Vec<Figure>,
-    /// The maps of a population.
+    /// Maps of a population.
     pub heats: Vec<Heat>,
-    /// One row a run, or a class of a population.
+    /// One row per run, or per class of a population.
     pub runs: Table,
-    /// The population, where there is one.
+    /// Population study, if there is one.
     pub study: Option<Arc<Study>>,
 }
 
 impl ExperimentOutcome {
-    /// Whether no row fails (a row that is marked as an explained miss does not).
+    /// Returns true if no row fails; a row that is marked as an explained miss does not count as failed.
     pub fn passes(&self) -> bool {
         self.rows.iter().all(|row| row.verdict != Verdict::Fails)
     }
 }
 
 impl Experiment {
-    /// How many runs it takes.
+    /// Number of runs.
     pub fn run_count(&self) -> usize {
         let population = self.file.population.as_ref().map_or(0, |all| all.count() * all.algorithms.len());
         plan::plan(&self.file).map_or(0, |(_, runs)| runs.len()) + population
     }
 
-    /// Its population, to be changed, where it has one.
+    /// Mutable access to the population, if there is one.
     pub const fn population(&mut self) -> Option<&mut Population> {
         self.file.population.as_mut()
     }
 
-    /// For worlds or seeds other than those that the marks are for: a marked row that holds is noted, not an error.
+    /// Selects lenient marks, for other backends or seeds than those of the marks: a marked row that holds is noted,
+    /// not an error.
     pub const fn lenient(&mut self) {
         self.is_lenient = true;
     }
 
-    /// For real kernels: they cannot run a population, whose rows are then not measured, and have marks of their own.
+    /// Adapts the experiment to real kernels, which have marks of their own and cannot run a population; its rows are
+    /// not measured.
     pub fn on_a_kernel(&mut self) {
         self.lenient();
         self.is_without_population = self.file.population.is_some();
@@ -146,7 +147,7 @@ impl Experiment {
     }
 }
 
-/// Reads one experiment and checks all of it that can be checked without running it. `origin` names the file in errors.
+/// Reads one experiment and checks everything that does not need a run. `origin` names the file in errors.
 pub fn parse(text: &str, origin: &str) -> Result<Experiment, ExperimentError> {
     let file: ExperimentFile = toml::from_str(text).map_err(|e| ExperimentError(format!("{origin}: {e}")))?;
     check::check(&file).map_err(|e| ExperimentError(format!("{origin}: {e}")))?;

@@ -1,14 +1,16 @@
-//! From an experiment's axes to its named runs: the product, without what is skipped, and the runs beside it.
+//! Expansion of an experiment's axes into named runs: the product without skipped combinations, and the additional
+//! runs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::ExperimentFile;
 use crate::expect::Axis;
 use crate::product::{PlannedRun, Product, merged};
 
-/// More runs than any experiment needs: a guard against a slip in an axis. Ours.
+/// Maximum runs of an experiment: a guard against a slip in an axis. Ours.
 const MAX_RUNS: usize = 10_000;
 
-/// The axes, and all runs in the order of the file: the product first, its last axis running fastest, then the explicit runs.
+/// Returns the axes, and all runs in file order: the product first, its last axis varying fastest, then the explicit
+/// runs.
 pub(super) fn plan(file: &ExperimentFile) -> Result<(Vec<Axis>, Vec<PlannedRun>), String> {
     let product = Product::new(&file.scenario, &file.vary)?;
     if product.len() > MAX_RUNS {

@@ -1,4 +1,4 @@
-//! Runs an experiment: every run in parallel, then verdicts and pictures over all of them.
+//! Execution of an experiment: all runs in parallel, then verdicts and figures.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -17,24 +17,24 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
 
-/// A world in which runs take place.
+/// A backend for runs.
 pub type World<'a> = dyn Fn(&Scenario, &Setup) -> Result<Output, Elsewhere> + Sync + 'a;
 
-/// Why a run gave nothing.
+/// Reason why a run gave no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// This world has no such thing; others may.
+    /// This backend lacks the feature; others may have it.
     Cannot(String),
-    /// It should have run.
+    /// The run failed unexpectedly.
     Failed(String),
 }
 
-/// The simulator, which can do all that a scenario says.
+/// The simulator, which supports every scenario.
 pub fn simulator(_: &Scenario, setup: &Setup) -> Result<Output, Elsewhere> {
     Ok(bbrlab_sim::engine::run(setup))
 }
 
-/// Runs one experiment in the simulator. `progress` is called with how many of how many runs are done.
+/// Runs one experiment in the simulator. `progress` is called with the number of finished runs and the total.
 pub fn run(
     experiment: &Experiment,
     seed: u64,
@@ -45,7 +45,7 @@ pub fn run(
     run_counting(experiment, seed, &simulator, &|| progress(done.fetch_add(1, Ordering::Relaxed) + 1, total))
 }
 
-/// Runs several experiments side by side, which keeps every core busy; the outcomes stand in the order of the experiments.
+/// Runs several experiments in parallel, to keep every core busy; the outcomes are in the order of the experiments.
 pub fn run_all(
     experiments: &[Experiment],
     seed: u64,
@@ -96,7 +96,7 @@ fn run_counting(
         let id = format!("{}-{}", experiment.id, index + 1);
         match figure::draw(spec, &id, &experiment.source, &measurer) {
             Ok(figure) => figures.push(figure),
-            // A figure of a run that this world has not.
+            // A figure of a run that this backend lacks.
             Err(_) if !is_whole => {}
             Err(error) => return Err(fault(format!("figure {:?}: {error}", spec.title))),
         }
@@ -115,14 +115,15 @@ fn run_counting(
     })
 }
 
-/// The experiment's population under each of its algorithms.
+/// Runs the experiment's population under each of its algorithms.
 fn study(experiment: &Experiment, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Option<Arc<Study>>, String> {
     let population = experiment.file.population.as_ref().filter(|_| !experiment.is_without_population);
     let study = population.map(|population| Study::run(population.design(), population.draw(seed), seed, tick));
     Ok(study.transpose()?.map(Arc::new))
 }
 
-/// A run's scenario and setup. A scenario's own seed counts from the seed of the whole catalogue, so that repetitions differ from each other.
+/// Resolves a run's scenario and setup. A scenario's own seed is relative to the catalogue's seed, so that repetitions
+/// differ.
 pub(super) fn resolve(
     experiment: &Experiment,
     planned: &PlannedRun,
@@ -141,7 +142,7 @@ pub(super) fn resolve(
     Ok((scenario.filled(), Arc::new(setup)))
 }
 
-/// One row a run: what a reader asks first.
+/// Table with the main metrics, one row per run.
 fn table(views: &[RunView]) -> Table {
     let columns = ["run", "goodput, Mbit/s", "utilisation", "drops", "queue p50, ms", "RTT p50, ms", "Jain", "packets"];
     let mut rows = Vec::new();
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(outcome(1), outcome(3));
     }
 
-    /// An experiment over users instead of runs.
+    /// An experiment with users instead of runs.
     const USERS: &str = "
         id = 'P'
         title = 'a test'

@@ -1,4 +1,4 @@
-//! From an expectation and the finished runs to rows with verdicts.
+//! Evaluation of an expectation over the finished runs, giving rows with verdicts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{Bound, Expect, Status};
@@ -14,7 +14,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The tightest of what the author gave for the row number `index`.
+    /// Returns the tightest of the author's bounds for row number `index`.
     fn of(expect: &Expect, index: usize) -> Self {
         let at = |bound: &Option<Bound>| bound.as_ref().and_then(|b| b.at(index));
         let (mut min, mut max) = (at(&expect.min), at(&expect.max));
@@ -43,7 +43,7 @@ impl Bounds {
     }
 }
 
-/// Bounds in words.
+/// Formats bounds in words.
 pub fn bounds_text(min: Option<f64>, max: Option<f64>, unit: &str) -> String {
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     match (min, max) {
@@ -56,19 +56,19 @@ pub fn bounds_text(min: Option<f64>, max: Option<f64>, unit: &str) -> String {
 
 /// Note of a row that holds although it is marked as a miss at every seed.
 pub const STALE_MARK: &str = "marked as an explained miss, but it holds";
-/// Note of a row that the file marks as a matter of the seed, where it holds.
+/// Note of a row that holds although the file marks it as dependent on the seed.
 pub const HOLDS_BY_CHANCE: &str = "holds with this seed, misses with others";
 
-/// Where the marks of a file are judged.
+/// Conditions under which the marks of a file are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judging {
-    /// False in a world that lacks some of the runs.
+    /// False on a backend that lacks some of the runs.
     pub(super) is_whole: bool,
     /// True where the marks were made, in the simulator with all seeds: a marked row that holds fails.
     pub(super) is_strict: bool,
 }
 
-/// The rows of one expectation. Where the runs are not whole, one that cannot be measured says so.
+/// Evaluates the rows of one expectation. If runs are missing, a row that cannot be measured is marked so.
 pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: Judging) -> Result<Vec<Row>, MeasureError> {
     let row = |index: usize, label: &str, measured: f64| row(expect, index, label, measured, judging.is_strict);
     let verdict = |index: usize, label: &str, measured: Result<f64, MeasureError>| match measured {
@@ -89,7 +89,7 @@ pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: Judging) -> Re
         let name = format!("{}{comma}{axis}={label}", expect.fixed);
         let measured = match measurer.runs().run(&name) {
             Ok(run) => measurer.measure_of(&expect.measure, run),
-            // An axis was left free: the median over it.
+            // Median over an axis that was left free.
             Err(_) => measurer.sweep(axis, &name, &expect.measure).map(|curve| curve.first()),
         };
         rows.push(verdict(index, label, measured)?);
@@ -113,7 +113,7 @@ fn row(expect: &Expect, index: usize, label: &str, measured: f64, is_strict: boo
     Row { what, expected, is_ours, measured, unit: expect.unit.clone(), grade: expect.grade, verdict, note }
 }
 
-/// The author's mark on the row of this label, with its reason.
+/// Returns the author's mark on the row of this label, with its reason.
 fn mark<'a>(expect: &'a Expect, label: &str) -> Option<(Status, &'a String)> {
     let of_all = expect.status.zip(expect.reason.as_ref());
     let short = || expect.short.get(label).map(|reason| (Status::FallsShort, reason));
@@ -121,7 +121,7 @@ fn mark<'a>(expect: &'a Expect, label: &str) -> Option<(Status, &'a String)> {
     of_all.or_else(short).or_else(varies)
 }
 
-/// A row that depends on the seed counts as missed with every seed, so that the verdict does not depend on it.
+/// Judges a row; one that depends on the seed counts as missed with every seed, so that the verdict does not vary.
 fn verdict(mark: Option<(Status, &String)>, holds: bool, is_strict: bool) -> (Verdict, Option<String>) {
     let missed = |reason: &String| Verdict::FallsShort { reason: reason.clone() };
     match (mark, holds) {
@@ -192,7 +192,7 @@ mod tests {
         assert!(row(&expect("max=20\nours=true"), 0, "", 1.0, true).is_ours);
     }
 
-    /// Trap: a mark of a real kernel that hid a failure in the simulator.
+    /// Trap: a real kernel's mark that hid a failure in the simulator.
     #[test]
     fn a_kernel_s_mark_counts_on_a_kernel_only() {
         let text = "id='X'\ntitle='t'\nsource='s'\nclaim='c'\n[scenario]\nduration='1s'\n\

@@ -1,4 +1,4 @@
-//! An axis as a flag writes it: `rate=1mbit,10mbit`, or `rate=1mbit..1gbit:7`, seven values between, evenly by ratio.
+//! Syntax of an axis in a flag: `rate=1mbit,10mbit`, or `rate=1mbit..1gbit:7` for seven logarithmically spaced values.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use toml::Value;
@@ -6,7 +6,7 @@ use toml::Value;
 use crate::product::Vary;
 use bbrlab_sim::scenario::KEYS;
 
-/// Units of one kind, with what they are multiples of; a plain number and a per cent stand for themselves.
+/// Units by kind, with their multiples; a plain number and a percentage are their own unit.
 const UNITS: [(&str, f64); 9] = [
     ("bit", 1.0),
     ("kbit", 1e3),
@@ -18,15 +18,15 @@ const UNITS: [(&str, f64); 9] = [
     ("ms", 1e-3),
     ("s", 1.0),
 ];
-/// Digits of a range's values: as few as keep its steps even and its ends. Ours: short labels come first, and from 15
-/// digits on a number that was written would not read back.
+/// Digits of a range's values: the fewest that keep its steps even and its ends exact. Ours: short labels come first,
+/// and from 15 digits on a written number would not read back.
 const DIGITS: std::ops::RangeInclusive<i32> = 3..=15;
-/// How much of a step rounding may take from a value between the ends. Ours: too little for steps to look uneven.
+/// Maximum rounding of a value between the ends, as a share of a step. Ours: too little for steps to look uneven.
 const ROUNDING: f64 = 0.05;
-/// Most values of a range. Ours: a guard against a slip.
+/// Maximum values of a range. Ours: a guard against a slip.
 const VALUES_MAX: usize = 10_000;
 
-/// Reads `NAME=VALUES`. Values are separated by commas, or by semicolons where a value holds a comma.
+/// Parses `NAME=VALUES`. Values are separated by commas, or by semicolons if a value contains a comma.
 pub fn parse(text: &str) -> Result<Vary, String> {
     let (name, values) = text
         .split_once('=')
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Vary, String> {
     vary(name.trim(), texts.map(|text| Value::String(text.to_owned())))
 }
 
-/// An axis of these values; ranges among them become their values, and each value stands for its number.
+/// Builds an axis from values; ranges are expanded, and each value gets its numeric position.
 pub fn vary(name: &str, values: impl IntoIterator<Item = Value>) -> Result<Vary, String> {
     let mut all = Vec::new();
     for value in values {
@@ -53,7 +53,7 @@ pub fn vary(name: &str, values: impl IntoIterator<Item = Value>) -> Result<Vary,
     Ok(Vary { name: name.to_owned(), key: None, values })
 }
 
-/// The value as a table with the number that it stands for, so that `1mbit` lies left of `1gbit`.
+/// Converts the value to a table with its numeric position, so that `1mbit` lies left of `1gbit`.
 fn point(value: Value, key: Option<&str>) -> Value {
     let label = match &value {
         Value::String(text) => text.clone(),
@@ -68,12 +68,12 @@ fn point(value: Value, key: Option<&str>) -> Value {
         let set = if key == "flow" { Value::Array(vec![value]) } else { value };
         table.insert(key.to_owned(), set);
     }
-    // Names of runs are made of axis=label, so a label holds neither sign.
+    // Run names consist of axis=label, so a label must not contain these characters.
     table.insert("label".to_owned(), Value::String(label.replace(',', ";").replace('=', ":")));
     Value::Table(table)
 }
 
-/// What a text stands for: 10^7 for `10mbit`, 0.04 for `40ms`, 1 for `1%` and `1bdp`.
+/// Numeric value of a text: 10^7 for `10mbit`, 0.04 for `40ms`, 1 for `1%` and `1bdp`.
 pub fn number(text: &str) -> Option<f64> {
     let (value, unit) = split(text)?;
     Some(value * UNITS.iter().find(|(name, _)| *name == unit).map_or(1.0, |(_, scale)| *scale))
@@ -84,7 +84,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
-/// The values of `LOW..HIGH:COUNT` (evenly by ratio) or `LOW..HIGH:COUNTlin` (evenly); `None` for anything else.
+/// Expands `LOW..HIGH:COUNT` (logarithmic) or `LOW..HIGH:COUNTlin` (linear); `None` for anything else.
 fn range(text: &str) -> Result<Option<Vec<String>>, String> {
     let Some((low, rest)) = text.split_once("..") else { return Ok(None) };
     if rest.starts_with('.') {
@@ -134,7 +134,7 @@ fn is_rate(unit: &str) -> bool {
     unit.ends_with("bit")
 }
 
-/// A number with this many digits and no zeros behind its point.
+/// Formats a number with this many digits and without trailing zeros.
 fn rounded(value: f64, digits: i32) -> String {
     if value == 0.0 {
         return "0".to_owned();

@@ -1,10 +1,10 @@
-//! A sweep's rows by combination: medians over the seeds, and medians over whatever a picture leaves out.
+//! A sweep's rows by combination: medians over the seeds, and medians over the axes that a figure leaves out.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Metric, Row, Sweep};
 use bbrlab_sim::metrics::median;
 
-/// Medians over the seeds, one a combination and figure.
+/// Medians over the seeds, one per combination and metric.
 #[derive(Clone, Debug)]
 pub struct Cells {
     repeat: usize,
@@ -14,12 +14,12 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// None yet.
+    /// Creates an empty collection.
     pub fn new(sweep: &Sweep) -> Self {
         Self { repeat: sweep.spec().repeat as usize, open: Vec::new(), values: Vec::new() }
     }
 
-    /// Takes the next row.
+    /// Adds the next row.
     pub fn push(&mut self, row: Row) {
         self.open.push(row);
         if self.open.len() == self.repeat {
@@ -33,30 +33,30 @@ impl Cells {
         }
     }
 
-    /// How many combinations are whole.
+    /// Number of complete combinations.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// A figure of one combination.
+    /// Returns a metric of one combination.
     pub fn get(&self, combination: usize, metric: Metric) -> f64 {
         self.values[combination][metric as usize]
     }
 
-    /// All figures of one combination.
+    /// Returns all metrics of one combination.
     pub fn figures(&self, combination: usize) -> &[f64] {
         &self.values[combination]
     }
 
-    /// The median of a figure over all combinations with these values; `fixed` is (axis, value) by number.
+    /// Median of a metric over all combinations with these values; `fixed` is (axis, value) by number.
     pub fn median(&self, sweep: &Sweep, fixed: &[(usize, usize)], metric: Metric) -> f64 {
         let axes = sweep.product().axes();
-        // Combinations that differ by one step of an axis lie so far apart.
+        // Distance between combinations that differ by one step of an axis.
         let stride = |axis: usize| axes[axis + 1..].iter().map(|(_, points)| points.len()).product::<usize>();
         let matches = |combination: &usize| {
             fixed.iter().all(|&(axis, value)| combination / stride(axis) % axes[axis].1.len() == value)
@@ -75,7 +75,7 @@ mod tests {
     use super::super::tests::sweep;
     use super::*;
 
-    /// Two algorithms by three losses by two seeds; each goodput is the number of its run.
+    /// Two algorithms by three losses by two seeds; each goodput is the run's number.
     fn cells() -> (Sweep, Cells) {
         let sweep = sweep();
         let mut cells = Cells::new(&sweep);

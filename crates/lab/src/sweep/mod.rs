@@ -1,5 +1,5 @@
-//! Sweeps: any scenario over any axes, in blocks of runs that do not depend on who computes them.
-//! Rows are the same whatever the threads or shards.
+//! Sweeps: any scenario over any axes, in independent blocks of runs. Rows are the same for any number of threads or
+//! shards.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod axis;
@@ -20,31 +20,32 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::scenario::{Scenario, Sourced};
 use bbrlab_sim::setup::Setup;
 
-/// Blocks that a sweep is cut into, as far as its runs allow: what an interruption loses, and what shards share out. Ours.
+/// Number of blocks of a sweep, if it has enough runs: the unit lost in an interruption and distributed to shards.
+/// Ours.
 const BLOCKS: usize = 256;
-/// Most runs of a block. Ours: a block then stays under a second of short runs.
+/// Maximum runs of a block. Ours: a block then stays under a second of short runs.
 const BLOCK_MAX: usize = 256;
-/// Most runs of a sweep.
+/// Maximum runs of a sweep.
 const RUNS_MAX: usize = 100_000_000;
 
-/// What to run: equal specifications are equal sweeps.
+/// Specification of a sweep: equal specifications are equal sweeps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spec {
-    /// The scenario that all runs start from.
+    /// Base scenario of all runs.
     pub scenario: toml::Table,
     /// The axes: name and values.
     pub axes: Vec<(String, Vec<toml::Value>)>,
-    /// Seeds of each combination.
+    /// Number of seeds of each combination.
     pub repeat: u32,
-    /// The first seed.
+    /// First seed.
     pub seed: u64,
-    /// The version that runs it.
+    /// Version that runs it.
     pub version: String,
-    /// What tells this build of it from others: another one may give other figures.
+    /// Identifier of the build: another build may give other results.
     pub build: String,
 }
 
-/// A sweep, checked.
+/// A validated sweep.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     spec: Spec,
@@ -52,7 +53,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Checks the axes and resolves the first and the last run, so that most slips show before the work begins.
+    /// Checks the axes and resolves the first and the last run, so that most errors appear before the work begins.
     pub fn new(scenario: toml::Table, axes: &[Vary], (version, build): (&str, &str)) -> Result<Self, String> {
         let mut scenario = scenario;
         let whole = |value: Option<toml::Value>, key: &str, default: u64| match value {
@@ -98,32 +99,32 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// What it was made of.
+    /// Returns the specification.
     pub const fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// The axes' names and values.
+    /// Returns the axes' names and values.
     pub const fn product(&self) -> &Product {
         &self.product
     }
 
-    /// How many runs.
+    /// Number of runs.
     pub fn len(&self) -> usize {
         self.product.len() * self.spec.repeat as usize
     }
 
-    /// Whether there is nothing to run; never, for an axis has values.
+    /// Always false, since every axis has values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The combination that run number `index` belongs to: seeds run fastest.
+    /// Combination of run number `index`: seeds vary fastest.
     pub const fn combination(&self, index: usize) -> usize {
         index / self.spec.repeat as usize
     }
 
-    /// Scenario and setup of run number `index`.
+    /// Returns the scenario and setup of run number `index`.
     pub fn setup(&self, index: usize) -> Result<(Scenario, Arc<Setup>), String> {
         let planned = self.product.run(self.combination(index))?;
         let fault = |what: String| format!("{}: {what}", planned.name);
@@ -141,23 +142,23 @@ impl Sweep {
         self.len().div_ceil(BLOCKS).clamp(1, BLOCK_MAX)
     }
 
-    /// How many blocks.
+    /// Number of blocks.
     pub fn blocks(&self) -> usize {
         self.len().div_ceil(self.block_len())
     }
 
-    /// The runs of block number `block`.
+    /// Returns the runs of block number `block`.
     pub fn block(&self, block: usize) -> std::ops::Range<usize> {
         let first = block * self.block_len();
         first..(first + self.block_len()).min(self.len())
     }
 
-    /// Does run number `index` in the simulator.
+    /// Executes run number `index` in the simulator.
     pub fn run(&self, index: usize) -> Result<Row, String> {
         Ok(self.run_with_series(index)?.0)
     }
 
-    /// The same, with all that the run left behind.
+    /// Like [`Self::run`], and returns the full output.
     pub fn run_with_series(&self, index: usize) -> Result<(Row, Arc<Setup>, Output), String> {
         let (scenario, setup) = self.setup(index)?;
         let output = bbrlab_sim::engine::run(&setup);

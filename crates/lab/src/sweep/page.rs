@@ -1,21 +1,21 @@
-//! A sweep as a report: lines over each numeric axis, heat maps over pairs of them, the comparison of two algorithms.
+//! A sweep's report: lines over each numeric axis, heat maps over pairs of them, comparison of two algorithms.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Cells, Metric, Sweep};
 use crate::report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table, short};
 use crate::words::counted;
 
-/// What a page shows unless told.
+/// Metrics shown by default.
 pub const SHOWN: [Metric; 3] = [Metric::FirstGoodputBps, Metric::QueueP50Ms, Metric::FirstRetransmitRatio];
-/// Heat maps of so many pairs of axes at most. Ours: three axes make three pairs.
+/// Maximum pairs of axes with heat maps. Ours: three axes make three pairs.
 const PAIRS_MAX: usize = 3;
-/// Of how many metrics, and of how many of what is compared, the first screen has numbers. Ours.
+/// Number of metrics, and of compared values, in the summary numbers. Ours.
 const NUMBERS_OF: usize = 2;
 const NUMBERS_EACH: usize = 3;
-/// Most rows of the table of combinations; all are in `runs.parquet`. Ours.
+/// Maximum rows of the table of combinations; all are in `runs.parquet`. Ours.
 const ROWS_MAX: usize = 2_000;
 
-/// Place of the axis that is compared, if there is one: the first axis of names, as a rule the algorithms.
+/// Index of the compared axis, if any: the first axis of names, usually the algorithms.
 fn compared(sweep: &Sweep) -> Option<usize> {
     let axes = sweep.product().axes();
     let is_name = |axis: &usize| {
@@ -25,8 +25,8 @@ fn compared(sweep: &Sweep) -> Option<usize> {
     (0..axes.len()).find(is_name)
 }
 
-/// Place and label of the value that the others of the compared axis are held against: the one that is asked for, else
-/// `cubic`, else the first. `Err` holds the labels that there are.
+/// Returns index and label of the compared axis's baseline: the requested value, else `cubic`, else the first. `Err`
+/// lists the available labels.
 pub fn baseline(sweep: &Sweep, asked: Option<&str>) -> Result<Option<(usize, String)>, Vec<String>> {
     let labels: Vec<String> = match compared(sweep) {
         Some(axis) => sweep.product().axes()[axis].1.iter().map(|point| point.label.clone()).collect(),
@@ -40,7 +40,7 @@ pub fn baseline(sweep: &Sweep, asked: Option<&str>) -> Result<Option<(usize, Str
     Ok(found.map(|found| (found, labels[found].clone())))
 }
 
-/// The page of a sweep. `base` is the place of the compared axis' value that its others are held against.
+/// Builds the report of a sweep. `base` is the index of the baseline on the compared axis.
 pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>, title: &str) -> Report {
     let axes = sweep.product().axes();
     let is_numeric = |axis: usize| {
@@ -91,7 +91,7 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>,
     }
 }
 
-/// The medians over the whole sweep of each of what is compared.
+/// Medians over the whole sweep for each compared value.
 fn numbers(sweep: &Sweep, cells: &Cells, names: Option<usize>, shown: &[Metric]) -> Vec<Number> {
     let mut numbers = Vec::new();
     for &which in shown.iter().take(NUMBERS_OF) {
@@ -123,7 +123,7 @@ fn short_name(which: Metric) -> String {
     which.name().trim_start_matches("first_").trim_end_matches("_bps").trim_end_matches("_ms").replace('_', " ")
 }
 
-/// In which unit an axis is drawn whose first value is written like this, and what it is multiplied by.
+/// Unit of an axis whose first value has this label, and the factor for conversion.
 fn unit(label: &str) -> (&'static str, f64) {
     match label.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim() {
         "bit" | "kbit" | "mbit" | "gbit" | "tbit" => ("Mbit/s", 1e-6),
@@ -176,7 +176,7 @@ fn lines(sweep: &Sweep, cells: &Cells, axis: usize, names: Option<usize>, shown:
     }
 }
 
-/// A map for each compared value; for each but the baseline also its ratio to the baseline.
+/// Maps of each compared value, and of its ratio to the baseline.
 fn maps(
     sweep: &Sweep,
     cells: &Cells,
@@ -238,7 +238,7 @@ fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric]) -> Table {
     Table { columns: columns.chain(figures).collect(), rows: (0..cells.len().min(ROWS_MAX)).map(row).collect() }
 }
 
-/// The figures that a page shows unless told.
+/// Metrics shown by default.
 pub fn shown_by_default() -> Vec<Metric> {
     SHOWN.to_vec()
 }

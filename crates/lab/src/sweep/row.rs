@@ -1,5 +1,4 @@
-//! One run of a sweep as figures, and as a line of text that reads back to the same figures.
-//! No digit is lost.
+//! One run of a sweep as metrics, and as a line of text that reads back to the same values without losing a digit.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -11,30 +10,30 @@ use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
 use bbrlab_sim::tcp::HEADER_BYTES;
 
-/// Declares the metrics once: variant, name in files and flags, unit as a reader sees it, what a reader's value is scaled by.
+/// Declares the metrics once: variant, name in files and flags, display unit, display factor.
 macro_rules! metrics {
     ($($variant:ident: $name:literal, $unit:literal, $scale:literal;)+) => {
-        /// A figure of a row. "First" are the flows of the first `flow` of the scenario.
+        /// A metric of a row. "First" stands for the flows of the scenario's first `flow`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Metric {
             $(#[doc = $name] $variant,)+
         }
 
         impl Metric {
-            /// All of them, in the order of a row's figures.
+            /// All metrics, in the order of a row.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// Its name in files and flags.
+            /// Name in files and flags.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }
 
-            /// The unit in which a reader sees it.
+            /// Display unit.
             pub const fn unit(self) -> &'static str {
                 match self { $(Self::$variant => $unit),+ }
             }
 
-            /// What its value is multiplied by for a reader.
+            /// Factor from the stored value to the display unit.
             pub const fn scale(self) -> f64 {
                 match self { $(Self::$variant => $scale),+ }
             }
@@ -72,10 +71,10 @@ metrics! {
 }
 
 impl Metric {
-    /// How many there are.
+    /// Number of metrics.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The metric of this name.
+    /// Returns the metric with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|metric| metric.name() == name)
     }
@@ -84,16 +83,15 @@ impl Metric {
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Of the whole scenario, seed included: equal runs have equal ids.
+    /// Hash of the whole scenario, seed included: equal runs have equal ids.
     pub id: u64,
-    /// The seed.
     pub seed: u64,
-    /// In the order of [`Metric::ALL`]; NaN where a run has none.
+    /// Values in the order of [`Metric::ALL`]; NaN where a run has none.
     pub figures: [f64; Metric::COUNT],
 }
 
 impl Row {
-    /// The figures of one run.
+    /// Computes the metrics of one run.
     pub fn new(scenario: &Scenario, setup: &Setup, result: &RunResult) -> Self {
         let link = &setup.links[setup.bottleneck];
         let rate = link.service.nominal_rate().as_bytes_per_sec() as f64;
@@ -110,12 +108,12 @@ impl Row {
         let mean = |of: &[&FlowResult], what: &dyn Fn(&FlowResult) -> f64| {
             of.iter().map(|flow| what(flow)).sum::<f64>() / of.len() as f64
         };
-        // Of the flows that measured one.
+        // Mean over the flows that measured an RTT.
         let mean_rtt = |of: &[&FlowResult], what: fn(&Distribution) -> f64| {
             let rtts: Vec<f64> = of.iter().filter_map(|flow| flow.rtt_ms.as_ref().map(what)).collect();
             rtts.iter().sum::<f64>() / rtts.len() as f64
         };
-        // Each flow counts by what it carried.
+        // Flows are weighted by the bytes they carried.
         let again = |of: &[&FlowResult]| {
             let bytes: f64 = of.iter().map(|flow| flow.bytes as f64).sum();
             let again: f64 = of.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
@@ -155,12 +153,12 @@ impl Row {
         Self { id: metrics::fnv1a(text.as_bytes()), seed: setup.seed, figures }
     }
 
-    /// A figure; NaN where the run has none.
+    /// Returns a metric; NaN if the run has none.
     pub const fn get(&self, metric: Metric) -> f64 {
         self.figures[metric as usize]
     }
 
-    /// Reads what its `Display` wrote.
+    /// Parses the output of its `Display`.
     pub fn parse(line: &str) -> Option<Self> {
         let mut cells = line.split(',');
         let id = u64::from_str_radix(cells.next()?, 16).ok()?;
@@ -173,12 +171,12 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x},{}", self.id, self.seed)?;
-        // The shortest text that reads back to the same bits.
+        // Display prints the shortest text that reads back to the same bits.
         self.figures.iter().try_for_each(|figure| write!(f, ",{figure}"))
     }
 }
 
-/// The share of packets that a loss model loses in the long run.
+/// Long-term loss rate of a loss model.
 pub fn loss(loss: Loss) -> f64 {
     match loss {
         Loss::None => 0.0,
