@@ -1,4 +1,4 @@
-//! A made-up report with every kind of figure, for work on the page itself: no value in it was measured.
+//! A synthetic report with every kind of figure, for work on the page itself: no value in it was measured.
 //! Run: `cargo run -p bbrlab-lab --example report_sample > out/sample.html`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -9,7 +9,7 @@ use bbrlab_lab::report::{
     Table, Thumbnail, Tree, Verdict, render,
 };
 
-/// v1's gain cycle on 10 Mbit/s and 40 ms: eight phases of one round trip.
+/// Phase length of v1's gain cycle on 10 Mbit/s and 40 ms: eight phases of one round trip.
 const PHASE_S: f64 = 0.042;
 
 fn main() {
@@ -207,7 +207,7 @@ fn series(name: &str, style: Style, key: &str, points: impl IntoIterator<Item = 
     Series { name: name.into(), style, x, y, color_key: (!key.is_empty()).then(|| key.to_owned()), ..Series::default() }
 }
 
-/// Start-up of v1 and CUBIC: RTT as the two differ, inflight, and both ribbons.
+/// Start-up of v1 and CUBIC: RTTs of both, inflight, and both ribbons.
 fn startup() -> Figure {
     let time = |n: u32| (0..n).map(|i| f64::from(i) * 0.01);
     let bbr_rtt = time(800).map(|t| {
@@ -251,7 +251,7 @@ fn startup() -> Figure {
             Panel { y: axis("In flight", "kB", Some(0.0), None), series: vec![
                 series("bbr1", Style::Line, "bbr1", inflight(&bbr_rtt)),
                 series("cubic", Style::Line, "cubic", inflight(&cubic_rtt)),
-                // A spike that would flatten all the rest.
+                // A spike that would flatten all other lines.
                 series("bbr1 window", Style::Dashed, "bbr1", time(800).map(|t| (t, if t < 0.1 { 1500.0 } else { 104.0 }))),
                 series("BDP", Style::Reference, "", [(0.0, 52.0)]),
             ] },
@@ -351,7 +351,7 @@ fn loss_sweep() -> Figure {
     }
 }
 
-/// Values with intervals over an axis of names.
+/// Values with intervals over a categorical axis.
 fn intervals() -> Figure {
     let names = ["goodput", "RTT p50", "retransmitted </script>"];
     let one = |name: &str, shift: f64, x: [f64; 3]| Series {
@@ -376,7 +376,7 @@ fn intervals() -> Figure {
     }
 }
 
-/// A log axis that begins just below a power of ten, where the drawing library's own ticks would never end.
+/// A log axis that begins just below a power of ten, for which the drawing library's own ticks would never end.
 fn agreement() -> Figure {
     let queues = [0.121_215_5, 0.242_431_5, 0.484_863_5, 0.58, 3.67, 9.1, 36.4, 295.2];
     let ratios = queues.iter().enumerate().map(|(nth, queue)| (*queue, 1.0 + 0.6 / (1.0 + nth as f64)));

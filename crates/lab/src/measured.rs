@@ -1,5 +1,6 @@
-//! What measurements of live connections say of a path: `ss -tin`, iperf3's JSON, records of TCP_INFO as CSV. From them come
-//! ranges for rate, RTT, buffer and loss, with what they rest on; what they don't show stays open, and is said.
+//! Path properties inferred from measurements of live connections: `ss -tin`, iperf3's JSON, records of TCP_INFO as
+//! CSV. The result is ranges for rate, RTT, buffer and loss, with their evidence; unknown properties stay open and are
+//! reported as such.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -14,13 +15,13 @@ use crate::words::counted;
 /// One connection: its newest counters, its best rate, its range of RTTs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Connection {
-    /// Both ends, with their ports, where they are known.
+    /// Both endpoints with their ports, if known.
     pub ends: Option<(String, String)>,
-    /// Its congestion control, as the kernel calls it.
+    /// Congestion control, as named by the kernel.
     pub cc: Option<String>,
-    /// Highest delivery rate or goodput, bit/s; none where the sender had nothing more to send.
+    /// Highest delivery rate or goodput, bit/s; `None` if the sender had nothing more to send.
     pub rate_bps: Option<f64>,
-    /// A rate was there, but the application was the limit.
+    /// A rate was found, but it was application-limited.
     pub is_app_limited: bool,
     /// Smallest RTT, seconds.
     pub min_rtt_s: Option<f64>,
@@ -28,32 +29,32 @@ pub struct Connection {
     pub rtt_s: Option<f64>,
     /// Bytes sent.
     pub sent: Option<f64>,
-    /// Bytes of them that were sent again.
+    /// Retransmitted bytes among them.
     pub again: Option<f64>,
 }
 
-/// What connections say of their paths.
+/// Evidence from connections about their paths.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
-    /// Ranges; what is not known of rate or RTT is left empty.
+    /// Ranges; an unknown rate or RTT is left empty.
     pub spec: KindSpec,
-    /// What they rest on, a sentence each.
+    /// Statements of the evidence, one sentence each.
     pub said: Vec<String>,
-    /// Why there is no rate, where there is none.
+    /// Reason why there is no rate, if there is none.
     pub no_rate: Option<String>,
-    /// The algorithm in use, as `--flow` takes it.
+    /// Current algorithm in the syntax of `--flow`.
     pub current: Option<String>,
 }
 
 /// Payload of a full packet, for counters in segments.
 const SEGMENT: f64 = 1448.0;
-/// Rates and RTTs of real users scatter; the range drops this share at both ends. Ours.
+/// Share trimmed from both ends of a range, as rates and RTTs of real users scatter. Ours.
 const TRIM: f64 = 0.1;
-/// What a connection must have sent before its counters say something of the path: start-up is over by then on most. Ours.
+/// Minimum bytes sent for a connection's counters to count: most are past start-up by then. Ours.
 const ENOUGH: f64 = 1e6;
-/// Most random loss that is assumed where the counters cannot exclude it. Ours, as where nothing is known.
+/// Maximum random loss assumed where the counters cannot exclude it. Ours, as where nothing is known.
 const LOSS_UNSEEN: f64 = 1e-3;
-/// Reads whatever of the three the text is.
+/// Reads a text in any of the three formats.
 pub fn read(text: &str) -> Result<Vec<Connection>, String> {
     let head = text.trim_start();
     let connections = if head.starts_with('{') || head.starts_with('[') {
@@ -71,7 +72,7 @@ pub fn read(text: &str) -> Result<Vec<Connection>, String> {
     Ok(connections)
 }
 
-/// `ss -tin`, once or over and over: of each connection the newest counters.
+/// Reads `ss -tin`, once or repeated: the newest counters of each connection.
 fn ss(text: &str) -> Vec<Connection> {
     let mut found = Newest::default();
     let mut ends = None;
@@ -86,7 +87,7 @@ fn ss(text: &str) -> Vec<Connection> {
     found.into_connections()
 }
 
-/// Connections that are looked at over and over: of each the newest counters, its best rate, its range of RTTs.
+/// Connections sampled repeatedly: newest counters, best rate and range of RTTs of each.
 #[derive(Clone, Debug, Default)]
 pub struct Newest {
     found: Vec<Connection>,
@@ -94,7 +95,7 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// One more look at a connection; one whose ends are not known is another each time.
+    /// Adds a sample of a connection; one with unknown endpoints counts as a new connection each time.
     pub fn add(&mut self, connection: Connection) {
         let Some(ends) = &connection.ends else { return self.found.push(connection) };
         match self.known.get(ends) {
@@ -106,7 +107,7 @@ impl Newest {
         }
     }
 
-    /// In the order in which they were first seen.
+    /// Returns the connections in order of first appearance.
     pub fn into_connections(self) -> Vec<Connection> {
         self.found
     }
@@ -127,7 +128,7 @@ fn connection(words: &Words<'_>, min_rtt_ms: f64, ends: Option<(String, String)>
     Connection {
         ends,
         cc,
-        // A sender that had nothing to send says nothing of the path's rate.
+        // A sender without data to send gives no information about the path's rate.
         rate_bps: rate.filter(|_| !is_app_limited),
         is_app_limited: is_app_limited && rate.is_some(),
         min_rtt_s: Some(min_rtt_ms / 1e3),
@@ -138,7 +139,7 @@ fn connection(words: &Words<'_>, min_rtt_ms: f64, ends: Option<(String, String)>
 }
 
 impl Connection {
-    /// A newer sample of the same connection.
+    /// Merges a newer sample of the same connection.
     fn update(&mut self, newer: Self) {
         let least = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::min);
         let most = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
@@ -162,7 +163,7 @@ impl Connection {
     }
 }
 
-/// `iperf3 -J` of the sending side.
+/// Reads `iperf3 -J` of the sending side.
 fn iperf3(text: &str) -> Result<Vec<Connection>, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| format!("line {}: it is no JSON", error.line()))?;
     if let Some(error) = value["error"].as_str() {
@@ -193,7 +194,7 @@ fn iperf3(text: &str) -> Result<Vec<Connection>, String> {
     Ok(found)
 }
 
-/// Records of TCP_INFO: a CSV with the kernel's names as its head, and perhaps `local` and `peer`.
+/// Reads records of TCP_INFO: a CSV with the kernel's names in its header, and optionally `local` and `peer`.
 fn records(text: &str) -> Result<Vec<Connection>, String> {
     if let Some(line) = crate::quotes::left_open(text.as_bytes()) {
         return Err(format!("line {line}: a quote opens here and is never closed; close it"));
@@ -221,7 +222,7 @@ fn records(text: &str) -> Result<Vec<Connection>, String> {
         found.push(Connection {
             ends: ends.and_then(|(local, peer)| text(local).zip(text(peer))),
             cc: None,
-            // The kernel counts delivery in bytes a second.
+            // The kernel counts delivery in bytes per second.
             rate_bps: rate.filter(|_| !limited).map(|rate| rate * 8.0),
             is_app_limited: limited && rate.is_some(),
             min_rtt_s: get(min_rtt)?.filter(|micros| *micros > 0.0).map(|micros| micros / 1e6),
@@ -240,11 +241,11 @@ struct Shared {
     is_app_limited: bool,
     min_rtt_s: Option<f64>,
     rtt_s: Option<f64>,
-    /// Of those connections that tell both.
+    /// Bytes sent by the connections that report both counters.
     sent: f64,
     again: f64,
     is_counted: bool,
-    /// Most that a flow of CUBIC or Reno here may have lost, by its window.
+    /// Maximum loss of a CUBIC or Reno flow here, by its window.
     bound: Option<f64>,
 }
 
@@ -268,8 +269,8 @@ impl Shared {
         }
     }
 
-    /// Most random loss that the counters allow. What start-up lost is none of it: at most what path and queue hold. Nor
-    /// can a loss-based flow have had its window under more loss than its response function gives.
+    /// Maximum random loss that the counters allow. Losses of start-up are excluded: at most what path and queue hold.
+    /// Nor can a loss-based flow have kept its window at a higher loss than its response function allows.
     fn loss(&self) -> Option<f64> {
         if !self.is_counted || self.sent <= 0.0 {
             return None;
@@ -277,14 +278,14 @@ impl Shared {
         let (min_rtt, rtt) = (self.min_rtt_s.unwrap_or(0.0), self.rtt_s.or(self.min_rtt_s).unwrap_or(0.0));
         let start_up = self.rate_bps.unwrap_or(0.0) / 8.0 * (rtt.max(min_rtt) + min_rtt);
         let seen = (self.again - start_up).max(0.0) / self.sent;
-        // No loss in n packets excludes, at 95 %, a share of 3/n and more.
+        // Zero losses in n packets exclude, at 95 %, a share of 3/n and more.
         let unseen = (3.0 * SEGMENT / self.sent).min(LOSS_UNSEEN);
         Some(seen.max(unseen).min(self.bound.unwrap_or(1.0)).min(0.5))
     }
 }
 
-/// The loss at which CUBIC (RFC 9438, section 5.2), or Reno, keeps the mean window that this connection had; twice that, as
-/// a connection is no mean.
+/// Loss at which CUBIC (RFC 9438, section 5.2), or Reno, sustains this connection's mean window; doubled, as a single
+/// connection may deviate from the mean.
 fn most_loss(connection: &Connection) -> Option<f64> {
     let cubic = match connection.cc.as_deref()? {
         "cubic" => true,
@@ -301,7 +302,7 @@ fn most_loss(connection: &Connection) -> Option<f64> {
     Some(2.0 * if cubic { reno.max(by_cubic) } else { reno })
 }
 
-/// What the connections say, and in which words that was inferred.
+/// Derives ranges from the connections, with the reasoning in words.
 pub fn evidence(connections: &[Connection]) -> Evidence {
     let away: Vec<&Connection> = connections.iter().filter(|one| !one.is_loopback()).collect();
     let used = if away.is_empty() { connections.iter().collect() } else { away };
@@ -317,7 +318,7 @@ pub fn evidence(connections: &[Connection]) -> Evidence {
     if let Some((shortest, longest)) = trimmed(paths.iter().filter_map(|path| path.min_rtt_s).collect()) {
         spec.rtt = format!("{:.0}us..{:.0}us", (shortest * 1e6).max(1.0), (longest * 1e6).max(1.0));
         said.push(format!("RTT: {} ms, the smallest of each path", span(shortest * 1e3, longest * 1e3, 1)));
-        // What stood in the queue fits into the buffer; how much more fits nobody has seen.
+        // The observed queue fits into the buffer; its full size is unknown.
         let risen = paths.iter().filter_map(|path| Some(path.rtt_s? - path.min_rtt_s?)).filter(|risen| *risen > 0.0);
         let queue = trimmed(risen.collect()).map_or(0.0, |(_, high)| high);
         let (low, high) = (queue.max(0.3 * shortest), (8.0 * longest).max(2.0 * queue));
@@ -344,7 +345,7 @@ pub fn evidence(connections: &[Connection]) -> Evidence {
 fn paths(connections: &[&Connection]) -> Vec<Shared> {
     let mut grouped: BTreeMap<(String, String), Vec<&Connection>> = BTreeMap::new();
     for (nth, one) in connections.iter().enumerate() {
-        // Who is nobody's peer is on a path of its own.
+        // A connection without a known peer is on a path of its own.
         grouped.entry(one.hosts().unwrap_or_else(|| (String::new(), nth.to_string()))).or_default().push(one);
     }
     grouped.values().map(|own| Shared::of(own)).collect()
@@ -382,7 +383,7 @@ fn no_rate(used: &[&Connection], paths: &[Shared]) -> String {
     }
 }
 
-/// The algorithm that most bytes were sent under.
+/// Returns the algorithm with the most bytes sent.
 fn current(used: &[&Connection], said: &mut Vec<String>) -> Option<String> {
     let mut bytes: BTreeMap<&str, f64> = BTreeMap::new();
     for one in used {
@@ -393,7 +394,7 @@ fn current(used: &[&Connection], said: &mut Vec<String>) -> Option<String> {
     let (name, own) = bytes.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let share = 100.0 * own / bytes.values().sum::<f64>();
     let of = if bytes.len() > 1 { format!(" ({share:.0} % of the bytes)") } else { String::new() };
-    // `bbrlab host` gives our own algorithms names that a kernel takes.
+    // `bbrlab host` gives our own algorithms names that a kernel accepts.
     let own = name.strip_prefix("bbrlab_").unwrap_or(name).replace('_', "-");
     let known = match own.as_str() {
         "bbr" => "bbr1",
@@ -408,11 +409,11 @@ fn current(used: &[&Connection], said: &mut Vec<String>) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// Both ends without a tenth at either.
+/// Smallest and largest value after trimming a tenth at either end.
 fn trimmed(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
-    // Of few, none is left out.
+    // With few values, none is trimmed.
     let trim = if values.len() >= 10 { TRIM } else { 0.0 };
     let at = |share: f64| values[(share * last as f64).round() as usize];
     Some((at(trim), at(1.0 - trim)))
@@ -427,7 +428,7 @@ fn span(low: f64, high: f64, places: usize) -> String {
 mod tests {
     use super::*;
 
-    /// A call of `ss -tin` with one connection.
+    /// Output of `ss -tin` with one connection.
     fn call(ends: &str, details: &str) -> String {
         format!("ESTAB 0 0 {ends}\n\t {details}\n")
     }
@@ -436,7 +437,7 @@ mod tests {
         evidence(&read(text).unwrap())
     }
 
-    /// Most random loss, per cent.
+    /// Maximum random loss, per cent.
     fn loss(evidence: &Evidence) -> f64 {
         evidence.spec.loss.trim_start_matches("0%..").trim_end_matches('%').parse().unwrap()
     }
@@ -529,7 +530,7 @@ mod tests {
             "bbr rtt:60/1 minrtt:40 cwnd:400 bytes_sent:200000000 bytes_retrans:1200000 delivery_rate 100Mbps";
         let start_up = of(&call(ENDS, details));
         assert!(loss(&start_up) < 0.01, "{}", start_up.spec.loss);
-        // Ten times that is none of start-up.
+        // Ten times that cannot come from start-up.
         let random = of(&call(ENDS, &details.replace("1200000", "12000000")));
         assert!((5.0..6.0).contains(&loss(&random)), "{}", random.spec.loss);
     }

@@ -1,5 +1,5 @@
-//! Populations of paths of which some things are known exactly and others as ranges, such as `20mbit..80mbit`; and what a
-//! flow does on a path drawn from one.
+//! Populations of paths, with exact values and ranges such as `20mbit..80mbit`; and runs of a flow on a path drawn from
+//! one.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -10,39 +10,39 @@ use serde::{Deserialize, Serialize};
 use crate::sweep::Row;
 use bbrlab_sim::scenario::{BitRate, FlowSpec, Ratio, Scenario, Sourced, TimeSpan, explain};
 
-/// Packets that a run is meant to carry, so that fast paths cost no more than slow ones. Ours.
+/// Target number of packets of a run, so that fast paths cost no more than slow ones. Ours.
 const PACKETS: f64 = 30_000.0;
-/// Shortest run, and shortest in round trips: start-up must not be all of it. Ours.
+/// Minimum duration, and minimum in round trips: start-up must not be all of it. Ours.
 const SHORTEST_S: f64 = 12.0;
 const ROUNDS: f64 = 60.0;
-/// Longest run. Ours.
+/// Maximum duration of a run. Ours.
 const LONGEST_S: f64 = 60.0;
 /// Bytes on the wire of a full packet.
 const PACKET: f64 = 1514.0;
-/// Smallest loss of a range that begins at 0: below it a minute holds no loss. Ours.
+/// Minimum loss of a range that begins at 0: below it a run of a minute sees no loss. Ours.
 const LOSS_MIN: f64 = 1e-5;
 
-/// From one value to another; equal ends are a value that is known.
+/// A range from one value to another; equal ends are a known value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Range {
-    /// Smallest.
+    /// Lower end.
     pub low: f64,
-    /// Largest.
+    /// Upper end.
     pub high: f64,
 }
 
 impl Range {
-    /// A value that is known.
+    /// Creates a range with one known value.
     pub const fn exactly(value: f64) -> Self {
         Self { low: value, high: value }
     }
 
-    /// Whether there is one value only.
+    /// Returns true if there is one value only.
     pub fn is_known(&self) -> bool {
         self.low == self.high
     }
 
-    /// Reads `A` or `A..B`, each end by `one`.
+    /// Parses `A` or `A..B`, each end by `one`.
     fn parse(text: &str, one: &dyn Fn(&str) -> Result<f64, String>) -> Result<Self, String> {
         if text.contains("...") {
             return Err(format!("{text:?} has three dots; write two, as in LOW..HIGH"));
@@ -52,7 +52,7 @@ impl Range {
             return Err(format!("{text:?} lacks an end; write LOW..HIGH, or one value"));
         }
         let (low, high) = (low.trim(), high.trim());
-        // A unit behind the second end is that of both, as in 20..50mbit.
+        // A unit after the second end applies to both, as in 20..50mbit.
         let number = |c: char| c.is_ascii_digit() || c == '.';
         let unit = high.trim_start_matches(number);
         let is_unit = unit.starts_with(|c: char| c.is_ascii_alphabetic() || c == '%');
@@ -64,7 +64,7 @@ impl Range {
         Ok(range)
     }
 
-    /// A value of the range, even by ratio; even by difference where it begins at 0, from which no ratio leads.
+    /// Draws a log-uniform value; a uniform one if the range begins at 0, where the logarithm is undefined.
     fn draw(&self, rng: &mut Rng) -> f64 {
         let share = rng.below(1 << 32) as f64 / (1u64 << 32) as f64;
         if self.is_known() {
@@ -77,7 +77,7 @@ impl Range {
     }
 }
 
-/// What is known of a kind of paths, as text: the keys of a population file, and the flags of `bbrlab advise`.
+/// Properties of a class of paths, as text: the keys of a population file, and the flags of `bbrlab advise`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindSpec {
@@ -91,28 +91,28 @@ pub struct KindSpec {
     /// Random loss.
     #[serde(default = "little_loss")]
     pub loss: String,
-    /// Competing flows: `0`, `0..4`; where the file has none of this, `0..2`, as an answer must show what they are left with.
+    /// Competing flows: `0`, `0..4`; by default `0..2`, as an answer must show the bandwidth that they are left with.
     #[serde(default = "some_rivals")]
     pub rivals: String,
-    /// What they are, as `--flow` writes it; of several, each rival is one at random.
+    /// Algorithms of competing flows, in the syntax of `--flow`; with several, each rival is one at random.
     #[serde(default = "all_cubic")]
     pub rival_flows: Vec<String>,
-    /// How much of the population is of this kind.
+    /// Weight of this class in the population.
     #[serde(default = "one")]
     pub weight: f64,
 }
 
-/// Where nothing is known of the buffer. Source: ours; shallow switches to bloated home routers.
+/// Default buffer if none is given. Source: ours; shallow switches to bloated home routers.
 fn any_buffer() -> String {
     "0.3bdp..8bdp".to_owned()
 }
 
-/// Where nothing is known of random loss. Source: ours.
+/// Default random loss if none is given. Source: ours.
 fn little_loss() -> String {
     "0%..0.1%".to_owned()
 }
 
-/// Where nothing is known of competitors. Source: ours; the answer must show what they are left with.
+/// Default number of rivals if none is given. Source: ours; the answer must show the bandwidth that they are left with.
 fn some_rivals() -> String {
     "0..2".to_owned()
 }
@@ -122,7 +122,7 @@ fn all_cubic() -> Vec<String> {
 }
 
 impl KindSpec {
-    /// Paths of which nothing is known; rate and RTT must be filled in.
+    /// A specification without information; rate and RTT must be filled in.
     pub fn unknown() -> Self {
         Self {
             rate: String::new(),
@@ -140,12 +140,12 @@ const fn one() -> f64 {
     1.0
 }
 
-/// A kind of paths, read.
+/// A class of paths, parsed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kind {
     rate_bps: Range,
     rtt_s: Range,
-    /// In BDP, or as drain time in seconds.
+    /// Buffer in BDP, or as drain time in seconds.
     buffer: Range,
     is_drain: bool,
     loss: Range,
@@ -155,7 +155,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Reads the texts; an error names the key.
+    /// Parses the texts; an error names the key.
     pub fn parse(spec: &KindSpec) -> Result<Self, String> {
         let fault = |key: &'static str| move |what: String| format!("{key}: {what}");
         let rate = |text: &str| text.parse::<BitRate>().map(|rate| rate.0 as f64).map_err(|e| e.to_string());
@@ -193,17 +193,17 @@ impl Kind {
         Ok(kind)
     }
 
-    /// Whether nothing is left to chance but the random events of the path.
+    /// Returns true if all properties are exact, so that only the path's random events vary.
     pub fn is_known(&self) -> bool {
         [self.rate_bps, self.rtt_s, self.buffer, self.loss, self.rivals].iter().all(Range::is_known)
     }
 
-    /// A path of this kind.
+    /// Draws a path of this class.
     pub fn draw(&self, rng: &mut Rng) -> Path {
         let (rate_bps, rtt_s) = (self.rate_bps.draw(rng), self.rtt_s.draw(rng));
         let buffer = self.buffer.draw(rng);
         let loss = if self.loss.low < LOSS_MIN && self.loss.high > LOSS_MIN {
-            // Even by ratio above what a run can see; as often none.
+            // Log-uniform above the smallest loss visible in a run; the lower end in one of four draws.
             let seen = Range { low: LOSS_MIN, high: self.loss.high };
             let drawn = seen.draw(rng);
             if rng.below(4) == 0 { self.loss.low } else { drawn }
@@ -223,7 +223,7 @@ impl Kind {
     }
 }
 
-/// Flows that may be rivals: one each, from the start, without a size or a name.
+/// Parses flows that may be rivals: one each, from the start, without a size or a name.
 fn rival_flows(texts: &[String]) -> Result<Vec<String>, String> {
     if texts.is_empty() {
         return Err("there is none; write at least one, as in [\"cubic\", \"bbr1\"]".to_owned());
@@ -241,32 +241,32 @@ fn no_buffer(text: &str) -> String {
     format!("{text:?} is no buffer; write multiples of the BDP or a drain time, as in 0.5bdp..4bdp or 50ms")
 }
 
-/// Paths that some users have: a TOML file.
+/// A population file in TOML.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PopulationFile {
-    /// What it is called.
+    /// Name of the population.
     #[serde(default)]
     pub name: String,
-    /// Its kinds of paths.
+    /// Classes of paths.
     pub path: Vec<KindSpec>,
 }
 
-/// A population, read.
+/// A population, parsed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Population {
-    /// What it is called.
+    /// Name of the population.
     pub name: String,
     kinds: Vec<Kind>,
 }
 
 impl Population {
-    /// One kind of paths.
+    /// Creates a population of one class of paths.
     pub fn of(kind: Kind) -> Self {
         Self { name: String::new(), kinds: vec![kind] }
     }
 
-    /// Reads a population file; an error names the path by its number.
+    /// Parses a population file; an error gives the path's number.
     pub fn from_toml(text: &str) -> Result<Self, String> {
         let file: PopulationFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
@@ -282,30 +282,30 @@ impl Population {
         Ok(Self { name: file.name, kinds: file.path.iter().enumerate().map(kind).collect::<Result<_, _>>()? })
     }
 
-    /// True if some path may have competing flows.
+    /// Returns true if some path may have competing flows.
     pub fn has_rivals(&self) -> bool {
         self.kinds.iter().any(|kind| kind.rivals.high > 0.0)
     }
 
-    /// The same paths without competing flows.
+    /// Returns the same paths without competing flows.
     #[must_use]
     pub fn without_rivals(mut self) -> Self {
         self.kinds.iter_mut().for_each(|kind| kind.rivals = Range::exactly(0.0));
         self
     }
 
-    /// What rivals may be on any of its paths.
+    /// Possible rivals on any of its paths.
     pub fn rival_flows(&self) -> Vec<String> {
         let all: BTreeSet<&String> = self.kinds.iter().flat_map(|kind| &kind.rival_flows).collect();
         all.into_iter().cloned().collect()
     }
 
-    /// Whether there is one path only.
+    /// Returns true if there is one path only.
     pub fn is_one_path(&self) -> bool {
         matches!(self.kinds.as_slice(), [kind] if kind.is_known())
     }
 
-    /// Path number `nth` of those that `seed` draws.
+    /// Draws path number `nth` of those for `seed`.
     pub fn draw(&self, seed: u64, nth: u64) -> Path {
         let mut rng = Rng::derive(seed, nth);
         let all: f64 = self.kinds.iter().map(|kind| kind.weight).sum();
@@ -320,25 +320,25 @@ impl Population {
     }
 }
 
-/// What all paths of a question have in common beside their ranges: keys of a scenario, and a delivery trace.
+/// Conditions shared by all paths of a question: keys of a scenario, and a delivery trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conditions {
-    /// Keys of the scenario with their texts: `aqm`, `policer`, `jitter`, …
+    /// Scenario keys with their texts: `aqm`, `policer`, `jitter`, …
     pub keys: Vec<(String, String)>,
-    /// The delivery trace that stands for a rate: its name and its text.
+    /// Delivery trace that replaces a rate: its name and its text.
     #[serde(skip)]
     pub trace: Option<(String, String)>,
-    /// How long each run takes, seconds, instead of what suits the path.
+    /// Duration of each run, seconds, instead of one derived from the path.
     pub duration_s: Option<f64>,
-    /// Packets at the bottleneck's rate after which a run ends, if it had a number of round trips by then.
+    /// Packets at the bottleneck's rate after which a run ends, provided that it lasts a minimum number of round trips.
     pub packets: Option<f64>,
 }
 
-/// Round trips that a run shortened for its packets still has. Ours: start-up must not be most of it.
+/// Minimum round trips of a run shortened for its packets. Ours: start-up must not be most of it.
 const ROUNDS_AT_LEAST: f64 = 30.0;
 
 impl Conditions {
-    /// How long a run on this path takes, seconds.
+    /// Duration of a run on this path, seconds.
     pub fn seconds(&self, path: &Path) -> f64 {
         if let Some(seconds) = self.duration_s {
             return seconds;
@@ -370,7 +370,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// The scenario of one flow, as `--flow` writes it, on this path.
+    /// Scenario of one flow, in the syntax of `--flow`, on this path.
     pub fn scenario(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Scenario, String> {
         let mut scenario = Scenario { seed, ..Scenario::default() };
         let mut set = |key: &str, text: String| scenario.set(key, &text).map_err(|error| error.to_string());
@@ -398,8 +398,8 @@ impl Path {
         Ok(scenario)
     }
 
-    /// What an operator knows of such a path: rate and RTT to a tenth, buffer to a factor of 2, loss to one of 1.5; of rivals how many, and what
-    /// they may be.
+    /// Imprecise knowledge of such a path, as an operator has it: rate and RTT to a tenth, buffer to a factor of 2,
+    /// loss to one of 1.5; for rivals their number and the possible algorithms.
     pub fn roughly(&self, rival_flows: Vec<String>) -> Kind {
         let around = |value: f64, factor: f64| Range { low: value / factor, high: value * factor };
         Kind {
@@ -414,7 +414,7 @@ impl Path {
         }
     }
 
-    /// What this flow does on the path.
+    /// Runs a flow on the path.
     pub fn run(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Row, String> {
         let sourced = Sourced::from(self.scenario(conditions, flow, seed)?);
         let trace = |file: &str| match &conditions.trace {
@@ -488,7 +488,7 @@ mod tests {
         assert!(Population::from_toml("path = []").unwrap_err().contains("at least one"));
     }
 
-    /// Trap: parameters tuned without rivals took 93 % of a link beside CUBIC, and nothing said that they might.
+    /// Trap: parameters tuned without rivals took 93 % of a link beside CUBIC, without any warning.
     #[test]
     fn a_population_has_rivals_unless_it_says_otherwise() {
         let file = |more: &str| Population::from_toml(&format!("[[path]]\nrate='5mbit'\nrtt='20ms'\n{more}")).unwrap();
@@ -527,7 +527,7 @@ mod tests {
         let row = path.run(&policed, "bbr1", 1).unwrap();
         assert!(row.get(Metric::GoodputBps) < 1.1e6);
         assert_eq!((row.get(Metric::RateBps), row.get(Metric::CapacityBps)), (5e6, 1e6));
-        // Alone behind the policer, it has most of its fair share.
+        // Alone behind the policer, the flow gets most of its fair share.
         let [share, ..] = Terms::of(&row.figures).0;
         assert!(share > 0.8, "{share}");
         let trace = Some(("t".to_owned(), "12\n".to_owned()));

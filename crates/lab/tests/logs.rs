@@ -1,4 +1,4 @@
-//! Logs of real stacks, recorded over loopback by tools/logs: they are read, and show what they can.
+//! Logs of real stacks, recorded over loopback by tools/logs: they can be parsed, and yield the expected evidence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::conform::{Seen, Verdict, log};

@@ -1,11 +1,11 @@
-//! The trace's columns by name, the same names in every export.
+//! Trace columns by name, the same names in every export.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
 
 use bbrlab_sim::record::trace::{FlowTrace, LinkTrace};
 
-/// A column's value at a sample; `None` where the series ended before.
+/// Value of a column at a sample; `None` if the series ended before.
 pub(super) type Cell<T> = fn(&T, usize) -> Option<u64>;
 
 macro_rules! columns {
@@ -14,20 +14,20 @@ macro_rules! columns {
     };
 }
 
-/// A flow's columns.
+/// Columns of a flow.
 pub(super) const FLOW: [(&str, Cell<FlowTrace>); 11] = columns!(FlowTrace: cwnd, inflight, pacing_bps, bw_bps, rtt_us, min_rtt_us, sent_bytes, acked_bytes, received_bytes, lost, retransmitted);
 
-/// A link's columns.
+/// Columns of a link.
 pub(super) const LINK: [(&str, Cell<LinkTrace>); 7] =
     columns!(LinkTrace: queue_packets, queue_bytes, rate_bps, arrivals, drops, marks, departed_bytes);
 
-/// The state at a time, by name; empty before the first.
+/// Name of the state at a time; empty before the first.
 pub(super) fn state_at(flow: &FlowTrace, t_ns: u64) -> &'static str {
     let before = flow.states.partition_point(|(at, _)| *at <= Time::nanos(t_ns));
     before.checked_sub(1).and_then(|index| flow.states.get(index)).map_or("", |(_, state)| state.name())
 }
 
-/// Nanoseconds as seconds, exactly.
+/// Formats nanoseconds as seconds, exactly.
 pub(super) fn seconds(t_ns: u64) -> String {
     let text = format!("{}.{:09}", t_ns / 1_000_000_000, t_ns % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

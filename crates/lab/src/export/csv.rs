@@ -1,5 +1,5 @@
-//! The series as CSV: a table of flows and one of links, or both in one long table.
-//! RFC 4180 with line feeds; no name holds a comma, so no field is quoted.
+//! Time series as CSV: a table of flows and one of links, or both in one long table. RFC 4180 with line feeds; no name
+//! contains a comma, so no field is quoted.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::Record;
 use super::columns::{FLOW, LINK, seconds, state_at};
 
-/// Flows: one row a sample and flow.
+/// Writes the flows: one row per sample and flow.
 pub fn flows(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
     let names: Vec<&str> = FLOW.iter().map(|(name, _)| *name).collect();
     writeln!(to, "t_s,flow,cc,state,{}", names.join(","))?;
@@ -21,7 +21,7 @@ pub fn flows(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Links: one row a sample and link; links are counted from 1.
+/// Writes the links: one row per sample and link; links are counted from 1.
 pub fn links(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
     let names: Vec<&str> = LINK.iter().map(|(name, _)| *name).collect();
     writeln!(to, "t_s,link,{}", names.join(","))?;
@@ -35,7 +35,7 @@ pub fn links(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Flows and links in one long table: one row a sample, flow or link, and metric.
+/// Writes flows and links as one long table: one row per sample, flow or link, and metric.
 pub fn long(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "t_s,kind,name,cc,metric,value")?;
     for (index, &t_ns) in record.trace.t_ns.iter().enumerate() {

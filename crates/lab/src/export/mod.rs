@@ -1,4 +1,4 @@
-//! A run's series for other tools: CSV, qlog, pcapng and, with the feature `parquet`, Parquet.
+//! Export of a run's time series: CSV, qlog, pcapng and, with the feature `parquet`, Parquet.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod columns;
@@ -13,14 +13,13 @@ use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::record::trace::Trace;
 use bbrlab_sim::setup::Setup;
 
-/// One run, as its exports see it.
+/// One run as input of the exports.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// What was run.
     pub setup: &'a Setup,
     pub result: &'a RunResult,
     pub trace: &'a Trace,
-    /// The packets that were recorded; none where no export wants them.
+    /// Recorded packets; empty if no export needs them.
     pub packets: &'a [PacketRecord],
 }
 
@@ -32,7 +31,7 @@ pub(crate) mod testing {
     use bbrlab_sim::record::result::{Bottleneck, Distribution, FlowResult, Model};
     use bbrlab_sim::record::trace::{FlowTrace, LinkTrace};
 
-    /// Two flows over three samples, with figures that differ everywhere.
+    /// Two flows over three samples, with distinct values throughout.
     pub(crate) fn example() -> (Setup, RunResult, Trace) {
         let scenario = "flow = [\"bbr1\", \"cubic,name=peer,mss=1000\"]\nduration = \"1s\"";
         let setup = bbrlab_sim::scenario::Sourced::from_toml(scenario, "x").unwrap().scenario.resolve().unwrap();

@@ -1,4 +1,4 @@
-//! The series and figures as Parquet: tables `samples` (a row a sample and flow or link) and `runs` (a row a run).
+//! Time series and metrics as Parquet: tables `samples` (a row per sample and flow or link) and `runs` (a row per run).
 //! Compressed with Snappy, written without Arrow, which would double the build time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -22,19 +22,19 @@ struct Column {
     values: Values,
 }
 
-/// The values of one column; `None` is null.
+/// Values of one column; `None` is null.
 pub enum Values {
     Whole(Vec<Option<u64>>),
     Float(Vec<Option<f64>>),
     Text(Vec<Option<String>>),
 }
 
-/// The table of samples. `kind` is `flow` or `link`; columns of the other kind are null.
+/// Writes the table of samples. `kind` is `flow` or `link`; columns of the other kind are null.
 pub fn samples(record: &Record<'_>) -> io::Result<Vec<u8>> {
     let (trace, result) = (record.trace, record.result);
     let points = trace.t_ns.len();
     let (flows, links) = (trace.flows.len().min(result.flows.len()), trace.links.len());
-    // Row order: flow by flow, then link by link, so that equal values stand together and compress.
+    // Row order: flow by flow, then link by link, so that equal values are adjacent and compress well.
     let each_flow = |value: &dyn Fn(usize, usize) -> Option<u64>, of_links: bool| -> Vec<Option<u64>> {
         let rows = if of_links { links } else { flows };
         let cells = (0..rows).flat_map(|row| (0..points).map(move |index| (row, index)));
@@ -67,7 +67,7 @@ pub fn samples(record: &Record<'_>) -> io::Result<Vec<u8>> {
     write("samples", &columns)
 }
 
-/// The table of runs: one row.
+/// Writes the table of runs: one row.
 pub fn runs(record: &Record<'_>) -> io::Result<Vec<u8>> {
     let result = record.result;
     let link = &result.bottleneck;
@@ -103,7 +103,7 @@ pub fn runs(record: &Record<'_>) -> io::Result<Vec<u8>> {
     )
 }
 
-/// What ties samples to their run: equal scenarios with equal seeds are the same run.
+/// Key that links samples to their run: equal scenarios with equal seeds are the same run.
 fn run_id(record: &Record<'_>) -> String {
     let hash = bbrlab_sim::metrics::fnv1a(record.result.scenario.to_string().as_bytes());
     format!("{hash:016x}-{}", record.result.seed)
@@ -132,13 +132,13 @@ fn write(table: &str, columns: &[Column]) -> io::Result<Vec<u8>> {
     writer.finish()
 }
 
-/// A table that is written group by group, so that it may be larger than memory.
+/// Writer of a table group by group, so that it may be larger than memory.
 pub struct Writer<W: io::Write + Send> {
     writer: SerializedFileWriter<W>,
 }
 
 impl<W: io::Write + Send> Writer<W> {
-    /// Begins a table; the values show each column's type.
+    /// Begins a table; the values determine each column's type.
     pub fn new(to: W, table: &str, columns: &[(&str, &Values)]) -> io::Result<Self> {
         let field = |(name, values): &(&str, &Values)| {
             let text = if matches!(values, Values::Text(_)) { " (UTF8)" } else { "" };
@@ -162,7 +162,7 @@ impl<W: io::Write + Send> Writer<W> {
             let Some(mut open) = group.next_column()? else { break };
             match (open.untyped(), values) {
                 (ColumnWriter::Int64ColumnWriter(to), Values::Whole(values)) => {
-                    // Counters stay far below 2^63; a larger one could only be a fault, and shows as the largest.
+                    // Counters stay far below 2^63; a larger one could only be a fault, and is written as the maximum.
                     let (values, levels) = dense(values, |&value| i64::try_from(value).unwrap_or(i64::MAX));
                     to.write_batch(&values, Some(&levels), None)?;
                 }
@@ -188,7 +188,7 @@ impl<W: io::Write + Send> Writer<W> {
     }
 }
 
-/// Parquet's form of optional values: those that are there, and a level for each row.
+/// Converts to Parquet's form of optional values: the present values, and a level for each row.
 fn dense<T, U>(values: &[Option<T>], take: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
     let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
     (values.iter().flatten().map(take).collect(), levels)

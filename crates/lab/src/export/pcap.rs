@@ -1,5 +1,5 @@
-//! Packets as pcapng: simulated segments as Ethernet, IPv4 and TCP, so that Wireshark and tcptrace read them.
-//! Payloads are zeros and cut off, as in a capture with a short snaplen; checksums are correct.
+//! Packets as pcapng: simulated segments as Ethernet, IPv4 and TCP, readable by Wireshark and tcptrace. Payloads are
+//! zeros and truncated, as in a capture with a short snaplen; checksums are correct.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Format: draft-ietf-opsawg-pcapng; headers: RFC 791, RFC 9293, RFC 7323 (timestamps), RFC 2018 (SACK).
 
@@ -7,14 +7,15 @@ use std::io::{self, Write};
 
 use bbrlab_sim::record::packets::{Direction, PacketRecord, Tap, TcpFlags};
 
-/// Bytes captured at most: every header with every option fits.
+/// Maximum bytes captured: every header with every option fits.
 const SNAPLEN: u32 = 128;
-/// The receiver's port; the sender's is an ephemeral one.
+/// Port of the receiver; the sender's is an ephemeral one.
 const PORT: u16 = 5001;
 
-/// Writes a capture of what was seen at `taps`; `names` are the flows', `comment` says which run it is.
+/// Writes a capture of the packets seen at `taps`; `names` are the names of the flows, `comment` identifies the run.
 ///
-/// Readers that follow TCP want one place a file: the same segment at a second place looks like a retransmission.
+/// Readers that follow TCP require one capture point per file: the same segment at a second point looks like a
+/// retransmission.
 pub fn write<'a>(
     packets: &[PacketRecord],
     taps: &[Tap],
@@ -33,7 +34,7 @@ pub fn write<'a>(
     Ok(())
 }
 
-/// A block: type, length, body padded to four bytes, length again.
+/// Writes a block: type, length, body padded to four bytes, length again.
 fn block(kind: u32, body: &[u8], to: &mut dyn Write) -> io::Result<()> {
     let padding = body.len().wrapping_neg() % 4;
     let length = u32::try_from(12 + body.len() + padding).map_err(io::Error::other)?.to_le_bytes();
@@ -44,7 +45,7 @@ fn block(kind: u32, body: &[u8], to: &mut dyn Write) -> io::Result<()> {
     to.write_all(&length)
 }
 
-/// An option: code, length, value padded to four bytes.
+/// Writes an option: code, length, value padded to four bytes.
 fn option(code: u16, value: &[u8], body: &mut Vec<u8>) {
     let value = &value[..value.len().min(65_535)];
     body.extend(code.to_le_bytes());
@@ -58,7 +59,7 @@ fn section(comment: &str, to: &mut dyn Write) -> io::Result<()> {
     body.extend(0x1a2b_3c4d_u32.to_le_bytes());
     body.extend(1_u16.to_le_bytes());
     body.extend(0_u16.to_le_bytes());
-    body.extend(u64::MAX.to_le_bytes()); // the section's length is not said
+    body.extend(u64::MAX.to_le_bytes()); // section length: unspecified
     option(1, comment.as_bytes(), &mut body);
     option(4, b"bbrlab", &mut body); // shb_userappl
     option(0, &[], &mut body);
@@ -76,7 +77,7 @@ fn interface(tap: Tap, to: &mut dyn Write) -> io::Result<()> {
     block(1, &body, to)
 }
 
-/// A name resolution block: each flow's name as the name of its sender's address.
+/// Writes a name resolution block: each flow's name as the name of its sender's address.
 fn host_names<'a>(names: impl Iterator<Item = &'a str>, to: &mut dyn Write) -> io::Result<()> {
     let mut body = Vec::new();
     for (flow, name) in names.enumerate() {
@@ -89,7 +90,7 @@ fn host_names<'a>(names: impl Iterator<Item = &'a str>, to: &mut dyn Write) -> i
     block(4, &body, to)
 }
 
-/// Sender 10.0.x.y, receiver 10.128.x.y: a pair of hosts a flow, the first 10.0.0.1 and 10.128.0.1.
+/// Addresses of a flow: sender 10.0.x.y, receiver 10.128.x.y, the first 10.0.0.1 and 10.128.0.1.
 const fn addresses(flow: u32) -> ([u8; 4], [u8; 4]) {
     let [_, high, mid, low] = flow.wrapping_add(1).to_be_bytes();
     ([10, high & 0x7f, mid, low], [10, 0x80 | high, mid, low])
@@ -108,7 +109,7 @@ fn enhanced_packet(packet: &PacketRecord, interface: u32, to: &mut dyn Write) ->
     block(6, &body, to)
 }
 
-/// The headers of a packet.
+/// Builds the headers of a packet.
 fn frame(packet: &PacketRecord) -> Vec<u8> {
     let options = options(packet);
     let (sender, receiver) = addresses(packet.flow);
@@ -120,7 +121,7 @@ fn frame(packet: &PacketRecord) -> Vec<u8> {
     let header = 20 + options.len() as u32;
     let ip = ip_header(from, to, 20 + header + packet.len, packet.ecn);
     let mut tcp = tcp_header(packet, ports, &options);
-    // Payload is all zeros, so that it adds nothing to the sum but its length.
+    // The payload is all zeros, so it adds only its length to the sum.
     let pseudo = sum(&from) + sum(&to) + 6 + header + packet.len;
     let checksum = fold(pseudo + sum(&tcp));
     tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
@@ -136,7 +137,7 @@ fn frame(packet: &PacketRecord) -> Vec<u8> {
 fn ip_header(from: [u8; 4], to: [u8; 4], length: u32, ecn: u8) -> [u8; 20] {
     let mut ip = [0_u8; 20];
     (ip[0], ip[1], ip[6], ip[8], ip[9]) = (0x45, ecn & 3, 0x40, 64, 6); // don't fragment, TTL 64, TCP
-    // What offload merged can exceed the field; 0 is how Linux shows that, and readers know it.
+    // A segment merged by offload can exceed the field; Linux shows 0 then, which readers accept.
     ip[2..4].copy_from_slice(&u16::try_from(length).unwrap_or(0).to_be_bytes());
     ip[12..16].copy_from_slice(&from);
     ip[16..20].copy_from_slice(&to);
@@ -150,7 +151,7 @@ fn tcp_header(packet: &PacketRecord, ports: [u16; 2], options: &[u8]) -> Vec<u8>
     let mut tcp = Vec::with_capacity(20 + options.len());
     tcp.extend(ports[0].to_be_bytes());
     tcp.extend(ports[1].to_be_bytes());
-    tcp.extend((packet.seq as u32).to_be_bytes()); // TCP's numbers wrap at 2^32
+    tcp.extend((packet.seq as u32).to_be_bytes()); // TCP's sequence numbers wrap at 2^32
     tcp.extend((packet.ack as u32).to_be_bytes());
     tcp.push(((20 + options.len()) as u8 / 4) << 4);
     tcp.push(packet.flags.0);
@@ -160,7 +161,7 @@ fn tcp_header(packet: &PacketRecord, ports: [u16; 2], options: &[u8]) -> Vec<u8>
     tcp
 }
 
-/// TCP's options: on a SYN what both ends offer, timestamps always, SACK blocks where there are any.
+/// TCP options: on a SYN the options offered, timestamps always, SACK blocks if there are any.
 fn options(packet: &PacketRecord) -> Vec<u8> {
     let mut options = Vec::with_capacity(40);
     if packet.flags.has(TcpFlags::SYN) {
@@ -187,12 +188,12 @@ fn options(packet: &PacketRecord) -> Vec<u8> {
     options
 }
 
-/// Sum of 16-bit words; all headers here have an even length.
+/// Sums 16-bit words; all headers here have an even length.
 fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum()
 }
 
-/// RFC 1071: ones' complement of the ones' complement sum.
+/// Folds the sum by RFC 1071: ones' complement of the ones' complement sum.
 const fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -1,5 +1,5 @@
-//! The series as qlog, in the drafts' dialect (JSON text sequence) and in the one that qvis 0.3 reads, and the sender's packets
-//! where the run recorded them. [`Stream`] writes the events of a connection as they happen.
+//! Time series as qlog, in the drafts' dialect (JSON text sequence) and in the one that qvis 0.3 reads, and the
+//! sender's packets if the run recorded them. [`Stream`] writes the events of a connection as they happen.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Formats: draft-ietf-quic-qlog-main-schema-13 and -quic-events-12; for qvis, draft-ietf-quic-qlog-main-schema-02.
 
@@ -22,26 +22,26 @@ const EVENT_SCHEMAS: [&str; 3] = [
 /// RFC 7464's record separator.
 const SEPARATOR: char = '\u{1e}';
 
-/// Which names events have.
+/// Dialect of event names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// The drafts'.
+    /// The drafts' dialect.
     Draft,
-    /// Those that qvis 0.3 knows.
+    /// Dialect of qvis 0.3.
     Qvis,
 }
 
-/// A packet by its header.
+/// A packet header.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Its kind, as in `1RTT`.
+    /// Packet type, as in `1RTT`.
     pub kind: &'a str,
     pub number: u64,
-    /// Its length, where that is known.
+    /// Length, if known.
     pub bytes: Option<u64>,
 }
 
-/// What happens to a packet.
+/// Event of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Sent,
@@ -49,7 +49,8 @@ pub enum Fate {
     Lost,
 }
 
-/// The log of one connection, written event by event; times count from its beginning. Nothing is kept but the last metrics.
+/// Log of one connection, written event by event; times are relative to its beginning. Only the last metrics are kept
+/// in memory.
 #[derive(Debug)]
 pub struct Stream<W> {
     to: W,
@@ -60,7 +61,7 @@ pub struct Stream<W> {
 }
 
 impl<W: Write> Stream<W> {
-    /// Begins the log of the connection `name`, as its `client` or its `server` sees it.
+    /// Begins the log of the connection `name` from the viewpoint of its `client` or its `server`.
     pub fn begin(mut to: W, dialect: Dialect, name: &str, vantage: &str) -> io::Result<Self> {
         let title = Value::from(name);
         let vantage = json!({ "name": name, "type": vantage });
@@ -83,12 +84,12 @@ impl<W: Write> Stream<W> {
         Ok(Self { to, dialect, name: name.to_owned(), metrics: Map::new(), is_first: true })
     }
 
-    /// Something happens to a packet.
+    /// Logs an event of a packet.
     pub fn packet(&mut self, t_ns: u64, fate: Fate, packet: Packet<'_>) -> io::Result<()> {
         self.put(t_ns, packet_name(self.dialect, fate), packet_data(packet))
     }
 
-    /// Recovery's metrics; those that have not changed are not said again.
+    /// Logs recovery's metrics; unchanged ones are omitted.
     pub fn metrics(&mut self, t_ns: u64, now: Map<String, Value>) -> io::Result<()> {
         let name = if self.dialect == Dialect::Draft { DRAFT_METRICS } else { QVIS_METRICS };
         let mut all = self.metrics.clone();
@@ -96,13 +97,13 @@ impl<W: Write> Stream<W> {
         changed(&mut self.metrics, all).map_or(Ok(()), |data| self.put(t_ns, name, data))
     }
 
-    /// The congestion control is in another state.
+    /// Logs a state change of the congestion control.
     pub fn state(&mut self, t_ns: u64, state: &str) -> io::Result<()> {
         let name = if self.dialect == Dialect::Draft { DRAFT_STATE } else { QVIS_STATE };
         self.put(t_ns, name, json!({ "new": state }))
     }
 
-    /// Datagrams may now be as long as this.
+    /// Logs a new maximum datagram length.
     pub fn max_datagram_size(&mut self, t_ns: u64, bytes: u64) -> io::Result<()> {
         self.put(t_ns, parameters_name(self.dialect), json!({ "max_datagram_size": bytes }))
     }
@@ -168,9 +169,9 @@ fn qvis_head(to: &mut dyn Write, title: &Value) -> io::Result<()> {
     write!(to, "{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"title\":{title},\"traces\":")
 }
 
-/// The drafts' sequential file (`.sqlog`): one trace, each event with its flow as `group_id`, in the order of time.
+/// Writes the drafts' sequential file (`.sqlog`): one trace, each event with its flow as `group_id`, in time order.
 pub fn sequence(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
-    // The schema and the format stand first, where readers look for them; a map would sort them elsewhere.
+    // Schema and format come first, where readers look for them; a map would sort them elsewhere.
     let trace = json!({
         "title": title(record),
         "common_fields": { "time_format": "relative_to_epoch", "reference_time": { "clock_type": "monotonic", "epoch": "unknown" } },
@@ -192,7 +193,7 @@ pub fn sequence(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What qvis opens (`.qlog`): one JSON document with a trace for each flow.
+/// Writes the file for qvis (`.qlog`): one JSON document with a trace for each flow.
 pub fn qvis(record: &Record<'_>, to: &mut dyn Write) -> io::Result<()> {
     qvis_head(to, &title(record).into())?;
     write!(to, "[")?;
@@ -244,7 +245,7 @@ fn writers<'a>(record: &Record<'a>, dialect: Dialect) -> Vec<FlowWriter<'a>> {
         .collect()
 }
 
-/// Walks over one flow's samples and says what changed.
+/// Walks over one flow's samples and emits the changes.
 struct FlowWriter<'a> {
     name: &'a str,
     cc: &'static str,
@@ -253,13 +254,13 @@ struct FlowWriter<'a> {
     lost: u64,
     trace: &'a FlowTrace,
     dialect: Dialect,
-    /// Index of the next change of state.
+    /// Index of the next state change.
     state: usize,
     before: Option<State>,
     metrics: Map<String, Value>,
     model: Map<String, Value>,
     packets: packets::Packets<'a>,
-    /// How many samples there are.
+    /// Number of samples.
     samples: usize,
 }
 
@@ -281,7 +282,7 @@ impl FlowWriter<'_> {
             events.push((at.as_nanos(), event(at.as_nanos(), name, data, group)));
             (self.before, self.state) = (Some(state), self.state + 1);
         }
-        // The last sample stands for what comes after it, too.
+        // The last sample also covers everything after it.
         let until = if index + 1 == self.samples { u64::MAX } else { t_ns };
         self.packets.advance(until, self.dialect, |at, name, data| events.push((at, event(at, name, data, group))));
         for data in self.losses(index) {
@@ -298,7 +299,7 @@ impl FlowWriter<'_> {
         }
     }
 
-    /// The packets declared lost since the last sample: their numbers where the run recorded packets.
+    /// Packets declared lost since the last sample: their numbers if the run recorded packets.
     fn losses(&mut self, index: usize) -> Vec<Value> {
         let lost = self.trace.lost.get(index).copied().unwrap_or(0);
         let count = lost.saturating_sub(std::mem::replace(&mut self.lost, lost));
@@ -316,7 +317,7 @@ impl FlowWriter<'_> {
         let at = |column: &[u32]| column.get(index).copied().unwrap_or(0);
         let mut map = Map::new();
         let mut put = |key: &str, value: Value| map.insert(key.to_owned(), value);
-        // A model without a value says 0, which a reader would draw as one.
+        // A model without a value reports 0, which would be drawn as a value.
         for (key, us) in [("min_rtt", at(&trace.min_rtt_us)), ("latest_rtt", at(&trace.rtt_us))] {
             if us > 0 {
                 put(key, (f64::from(us) / 1000.0).into());
@@ -343,7 +344,7 @@ impl FlowWriter<'_> {
     }
 }
 
-/// What differs from the last event of its kind, as the drafts allow; nothing if nothing does.
+/// Returns the fields that differ from the last event of its kind, as the drafts allow; `None` if there are none.
 fn changed(last: &mut Map<String, Value>, now: Map<String, Value>) -> Option<Value> {
     let data: Map<String, Value> =
         now.iter().filter(|(key, value)| last.get(*key) != Some(value)).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -366,7 +367,7 @@ mod tests {
     use super::*;
     use crate::export::testing::example;
 
-    /// Three packets, the second of which is lost and sent again; ACKs of the first, of the third, and of all.
+    /// Three packets, the second of which is lost and retransmitted; ACKs of the first, of the third, and of all.
     fn packets() -> Vec<PacketRecord> {
         let record = |t_ms: u64, dir, seq, ack, sack| PacketRecord {
             t_ns: t_ms * 1_000_000,
@@ -499,7 +500,7 @@ mod tests {
                 })
                 .map(|event| event["data"]["header"]["packet_number"].clone())
                 .collect();
-            // The second packet was lost; the sample counts one more, which no capture shows.
+            // The second packet was lost; the sample counts one more, which no capture contains.
             let first = if packets.is_empty() { Value::Null } else { 1.into() };
             assert_eq!(lost, [first, Value::Null]);
             let log = crate::conform::log::read(&text).unwrap();

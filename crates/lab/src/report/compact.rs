@@ -1,18 +1,19 @@
-//! Series made small enough for a page: thinned where there are more values than pixels, and written as short as they go.
-//! A thinned line keeps the extremes of each bucket.
+//! Compact series for a page: thinned if there are more values than pixels, and encoded as briefly as possible. A
+//! thinned line keeps the extremes of each bucket.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Up to how many values a column is written as plain JSON numbers. Ours: readable in the source, no dearer than base64.
+/// Maximum values of a column that is written as plain JSON numbers. Ours: readable in the source, no longer than
+/// base64.
 const PLAIN_MAX: usize = 48;
 
-/// How many steps of its grid the shortest gap of a thinned column may be. Ours.
+/// Maximum grid steps of a thinned column's shortest gap. Ours.
 const SHORTEST_GAP_MAX: u32 = 6;
 
-/// The columns of a page, each different one once.
+/// Columns of a page, without duplicates.
 #[derive(Default)]
 pub struct Pool {
     arrays: Vec<Value>,
@@ -20,7 +21,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Adds a column and gives its number.
+    /// Adds a column and returns its number.
     pub fn add(&mut self, values: &[f64]) -> usize {
         let encoded = encode(values);
         self.insert(encoded)
@@ -32,7 +33,7 @@ impl Pool {
         self.insert(encoded)
     }
 
-    /// Adds those values of `all` that `kept` names (ascending), as steps on a grid where `all` is one.
+    /// Adds the values of `all` listed in `kept` (ascending), as steps on a grid if `all` is one.
     pub fn add_kept(&mut self, all: &[f64], kept: &[usize]) -> usize {
         let encoded = encode_kept(all, kept);
         self.insert(encoded)
@@ -53,7 +54,7 @@ impl Pool {
     }
 }
 
-/// `value` rounded to `digits` significant digits, so that its shortest decimal form is short.
+/// Rounds `value` to `digits` significant digits, so that its shortest decimal form is short.
 pub fn round_to(value: f64, digits: usize) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -62,7 +63,7 @@ pub fn round_to(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
 }
 
-/// Which values of a line to keep so that at most about `cap` remain: each bucket's lowest and highest, and both ends.
+/// Selects at most about `cap` values of a line to keep: each bucket's minimum and maximum, and both ends.
 pub fn thin(y: &[f64], cap: usize) -> Vec<usize> {
     if y.len() <= cap {
         return (0..y.len()).collect();
@@ -78,7 +79,7 @@ pub fn thin(y: &[f64], cap: usize) -> Vec<usize> {
     kept
 }
 
-/// Pushes the bucket's lowest and highest value in their order; a bucket that is all gap keeps one gap.
+/// Adds the bucket's minimum and maximum in their order; a bucket that consists of gaps keeps one gap.
 fn keep_extremes(y: &[f64], from: usize, to: usize, kept: &mut Vec<usize>) {
     let mut extremes: Option<(usize, usize)> = None;
     for i in (from..to).filter(|&i| !y[i].is_nan()) {
@@ -93,7 +94,7 @@ fn keep_extremes(y: &[f64], from: usize, to: usize, kept: &mut Vec<usize>) {
     }
 }
 
-/// The largest cap on a series' values with which all of them together stay within `budget`.
+/// Returns the largest cap on the values per series that keeps the total within `budget`.
 pub fn fair_cap(lengths: &[usize], most: usize, least: usize, budget: usize) -> usize {
     let total = |cap: usize| lengths.iter().map(|&n| n.min(cap)).sum::<usize>();
     let (mut low, mut high) = (least, most.max(least));
@@ -104,7 +105,7 @@ pub fn fair_cap(lengths: &[usize], most: usize, least: usize, budget: usize) -> 
     low
 }
 
-/// Start and step, if the values are an even grid.
+/// Returns start and step if the values form an even grid.
 fn grid(values: &[f64]) -> Option<(f64, f64)> {
     let (first, last) = (*values.first()?, *values.last()?);
     let step = round_to((last - first) / (values.len().checked_sub(1)?) as f64, 12);
@@ -131,7 +132,7 @@ fn encode(values: &[f64]) -> Value {
     json!({ "f": base64(values.iter().flat_map(|&v| (v as f32).to_le_bytes())) })
 }
 
-/// Sixteen bits a value, from the lowest (0) to the highest (65,534); 65,535 is a gap.
+/// Encodes a value in sixteen bits, from the minimum (0) to the maximum (65,534); 65,535 is a gap.
 fn encode_drawn(values: &[f64]) -> Value {
     let finite = values.iter().copied().filter(|v| v.is_finite());
     let (low, high) = finite.fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
@@ -157,11 +158,11 @@ fn encode_kept(all: &[f64], kept: &[usize]) -> Value {
     });
     match steps.collect::<Result<Vec<u16>, _>>() {
         Ok(steps) => encode_steps(first, step, &steps),
-        Err(_) => encode(&picked), // a gap of 65,536 grid points or more: rare, and only longer to write
+        Err(_) => encode(&picked), // a gap of 65,536 grid points or more: rare, and only takes more space
     }
 }
 
-/// Steps from one value to the next, in as few bytes as hold the longest.
+/// Encodes the steps between values in the smallest number of bytes that holds the longest.
 fn encode_steps(first: f64, step: f64, ahead: &[u16]) -> Value {
     match ahead.iter().map(|&steps| u8::try_from(steps)).collect::<Result<Vec<u8>, _>>() {
         Ok(short) => json!({ "b": [first, step, base64(short.into_iter())] }),
@@ -169,8 +170,8 @@ fn encode_steps(first: f64, step: f64, ahead: &[u16]) -> Value {
     }
 }
 
-/// The step of a grid on which all values lie though some of its points are left out, and how many steps each is ahead of
-/// the one before.
+/// Step of a grid that contains all values though some of its points are left out, and each value's distance in steps
+/// from the previous one.
 fn steps(values: &[f64]) -> Option<(f64, Vec<u16>)> {
     let gaps: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let shortest = gaps.iter().copied().filter(|gap| *gap > 0.0).fold(f64::MAX, f64::min);
@@ -191,7 +192,7 @@ fn steps(values: &[f64]) -> Option<(f64, Vec<u16>)> {
     })
 }
 
-/// Whether 24 bits would blur neighbours: a short range far from zero.
+/// Returns true if 24 bits would merge neighbours: a short range far from zero.
 fn needs_f64(values: &[f64]) -> bool {
     let finite = values.iter().filter(|v| v.is_finite());
     let (low, high) = finite.fold((f64::MAX, f64::MIN), |(low, high), &v| (low.min(v), high.max(v)));

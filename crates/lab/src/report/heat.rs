@@ -1,11 +1,11 @@
-//! Heat maps and decision trees: tables and lists that need no script and read without colour.
-//! All text is escaped.
+//! Heat maps and decision trees: tables and lists that need no script and are readable without colour. All text is
+//! escaped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::html::escape;
 use super::model::{Heat, Scale, Tree};
 
-/// A number with four digits, for readers.
+/// Formats a number with four digits, for readers.
 pub fn short(value: f64) -> String {
     digits(value, 4)
 }
@@ -20,7 +20,7 @@ fn digits(value: f64, digits: i32) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A heat map.
+/// Renders a heat map.
 pub fn map(heat: &Heat) -> String {
     let unit = if heat.unit.is_empty() { String::new() } else { format!(", {}", heat.unit) };
     let mut out = format!(
@@ -47,7 +47,7 @@ pub fn map(heat: &Heat) -> String {
     out + "</tbody></table></div></div>\n"
 }
 
-/// A cell: the class says which side of the scale, the strength how far.
+/// Renders a cell: the class gives the side of the scale, the strength the distance.
 fn cell(value: f64, scale: Scale, largest: f64) -> String {
     if !value.is_finite() {
         return "<td></td>".to_owned();
@@ -62,7 +62,7 @@ fn cell(value: f64, scale: Scale, largest: f64) -> String {
     format!("<td class=\"{class}\" style=\"--far:{strength}%\">{}</td>", digits(value, 3))
 }
 
-/// A decision tree as nested lists.
+/// Renders a decision tree as nested lists.
 pub fn tree(tree: &Tree) -> String {
     format!("<div class=\"tree\"><ul>{}</ul></div>\n", node(tree, ""))
 }

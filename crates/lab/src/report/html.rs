@@ -1,24 +1,25 @@
-//! The parts of the page that need no script: heading, claims, sections, tables.
-//! All text of the report is escaped.
+//! Parts of the page that need no script: heading, claims, sections, tables. All text of the report is escaped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::heat;
 use super::model::{Asked, ClaimRow, Figure, Grid, Number, Report, Section, Table, Thumbnail, Verdict};
 use crate::words::counted;
 
-/// From how many rows a table of runs is folded away at first. Ours.
+/// Number of rows from which a table of runs is collapsed initially. Ours.
 const RUNS_FOLDED_FROM: usize = 12;
-/// From how many rows it is written as tab-separated text, which the script sets as a table: a third of the characters. Ours.
+/// Number of rows from which a table is written as tab-separated text and rendered by the script: a third of the
+/// characters. Ours.
 const RUNS_AS_TEXT_FROM: usize = 16;
-/// From how many claims on each folds away. Ours.
+/// Number of claims from which each is collapsed. Ours.
 const FOLDED_FROM: usize = 4;
-/// From how many figures on a page's sections fold away. Ours.
+/// Number of figures from which a page's sections are collapsed. Ours.
 const FIGURES_FOLDED_FROM: usize = 8;
 
-/// Most numbers of the answer side by side; more stand in rows of equal length. Ours: a tile of 9 rem on a small laptop.
+/// Maximum summary numbers side by side; more are split into rows of equal length. Ours: a tile of 9 rem on a small
+/// laptop.
 const NUMBERS_IN_A_ROW: usize = 5;
 
-/// Text as HTML shows it, fit for element content and for quoted attributes.
+/// Escapes text for HTML elements and quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
     for c in text.chars() {
@@ -34,12 +35,12 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// An id as the page's anchors spell it.
+/// Converts an id to an anchor.
 fn slug(id: &str) -> String {
     id.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
 }
 
-/// Everything between the top bar and the footer: the answer first, then claims and sections.
+/// Renders everything between the top bar and the footer: the answer first, then claims and sections.
 pub fn body(report: &Report) -> String {
     let mut out = format!("<header class=\"head\"><h1>{}</h1>", escape(&report.title));
     if !report.subtitle.is_empty() {
@@ -65,14 +66,15 @@ pub fn body(report: &Report) -> String {
     out
 }
 
-/// True if each claim holds its own section, figures first and rows below them; on a page of many it is folded away.
+/// Returns true if each claim contains its own section, figures first and rows below them; on a page of many it is
+/// collapsed.
 fn folds(report: &Report) -> bool {
     let mut groups = report.claims.chunk_by(|a, b| a.id == b.id);
     let has_section = |group: &[ClaimRow]| report.sections.iter().any(|section| section.id == group[0].id);
     !report.claims.is_empty() && groups.all(has_section)
 }
 
-/// What was asked: the command and the facts.
+/// Renders the command and the facts of the question.
 fn asked(asked: &Asked) -> String {
     let mut out = String::new();
     if !asked.facts.is_empty() {
@@ -87,7 +89,7 @@ fn asked(asked: &Asked) -> String {
     out
 }
 
-/// A command line that a reader may copy.
+/// Renders a command line as text that a reader can copy.
 fn command(what: &str, line: &str) -> String {
     format!("<p class=\"command\"><span>{what}</span> <code>{}</code></p>", escape(line))
 }
@@ -108,7 +110,7 @@ fn numbers(numbers: &[Number]) -> String {
     format!("<dl class=\"numbers\" style=\"--columns:{columns}\">{tiles}</dl>\n")
 }
 
-/// The figures that lead to the rest of the page; the script draws them.
+/// Small figures that link to the rest of the page; the script draws them.
 fn thumbnails(report: &Report) -> String {
     let first = report.lead.len();
     let place =
@@ -133,7 +135,7 @@ fn thumbnails(report: &Report) -> String {
     }
 }
 
-/// Verdicts as symbols; each row leads to its section.
+/// Renders verdicts as symbols; each row links to its section.
 fn grid(grid: &Grid) -> String {
     let mut out = format!(
         "<section class=\"verdicts\" id=\"verdicts\"><h2>{}</h2><p class=\"source\">{}</p><div class=\"box\" tabindex=\"0\" \
@@ -161,7 +163,7 @@ fn grid(grid: &Grid) -> String {
     out + "</tbody></table></div></section>\n"
 }
 
-/// The list of sections beside the page.
+/// Renders the table of contents beside the page.
 pub fn contents(report: &Report) -> String {
     let mut out = String::from("<li><a href=\"#main\">The answer</a></li>");
     if !report.claims.is_empty() {
@@ -182,14 +184,14 @@ fn rows_of(report: &Report) -> String {
     format!("{}{}s", noun[..1].to_uppercase(), &noun[1..])
 }
 
-/// The section's id as its readers know it, where it names a claim.
+/// Returns the section's id as displayed, if it names a claim.
 fn badge(report: &Report, section: &Section) -> String {
     let names_claim = report.claims.iter().any(|row| row.id == section.id);
     let shown = names_claim && !section.title.starts_with(&section.id);
     if shown { format!("<b class=\"id\">{}</b> ", escape(&section.id)) } else { String::new() }
 }
 
-/// The worst verdict among a section's rows.
+/// Returns the worst verdict among a section's rows.
 fn worst(report: &Report, section: &Section) -> Option<Verdict> {
     section.rows.iter().filter_map(|&i| report.claims.get(i)).map(|row| row.verdict).max()
 }
@@ -202,7 +204,7 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdict's symbol: a shape of its own, so that it reads without colour.
+/// Renders the verdict's symbol, distinguishable by shape alone.
 fn icon(verdict: Verdict) -> String {
     let (class, name) = (class(verdict), verdict.name());
     format!("<svg class=\"icon {class}\" role=\"img\" aria-label=\"{name}\"><use href=\"#icon-{class}\"/></svg>")
@@ -215,21 +217,21 @@ fn verdict_mark(verdict: Verdict) -> String {
     )
 }
 
-/// A page being written.
+/// State of the rendering.
 struct Page<'a> {
     report: &'a Report,
-    /// Whether claims fold away with their sections.
+    /// Claims and their sections are collapsed.
     folds: bool,
 }
 
 impl<'a> Page<'a> {
-    /// The sections that stand for themselves: all, or those of no claim where each claim holds its own.
+    /// Returns the independent sections: all, or those without a claim if each claim contains its own.
     fn after_claims(&self) -> Vec<&'a Section> {
         let is_claim = |section: &&Section| self.report.claims.iter().any(|row| row.id == section.id);
         self.report.sections.iter().filter(|section| !self.folds || !is_claim(section)).collect()
     }
 
-    /// How many claims hold, and each of them.
+    /// Renders the number of claims that hold, and each claim.
     fn claims(&self) -> String {
         let rows = self.report.claims.len();
         let groups: Vec<&[ClaimRow]> = self.report.claims.chunk_by(|a, b| a.id == b.id).collect();
@@ -260,7 +262,7 @@ impl<'a> Page<'a> {
         out
     }
 
-    /// One claim as a line that unfolds into all that the page has of it.
+    /// Renders one claim as a line that expands to everything on the page about it.
     fn folded_claim(&self, rows: &[ClaimRow]) -> String {
         let row = &rows[0];
         let Some(section) = self.report.sections.iter().find(|section| section.id == row.id) else {
@@ -294,7 +296,7 @@ impl<'a> Page<'a> {
         )
     }
 
-    /// A section that stands for itself; on a page of many figures it folds away unless it is the first.
+    /// Renders an independent section; on a page of many figures it is collapsed unless it is the first.
     fn section(&self, section: &Section) -> String {
         let (id, badge, title) = (slug(&section.id), badge(self.report, section), escape(&section.title));
         let figures: usize = self.report.sections.iter().map(|section| section.figures.len()).sum();
@@ -311,7 +313,7 @@ impl<'a> Page<'a> {
         format!("<section class=\"part\" id=\"{id}\"><h2>{badge}{title}</h2>\n{}</section>\n", self.inside(section))
     }
 
-    /// What a section holds under its heading.
+    /// Renders the contents of a section below its heading.
     fn inside(&self, section: &Section) -> String {
         let mut out = String::new();
         if !section.claim.is_empty() {
@@ -351,7 +353,7 @@ impl<'a> Page<'a> {
         out
     }
 
-    /// A figure's frame; the script fills it, by its number in the page's data.
+    /// Renders a figure's frame; the script fills it, by its number in the page's data.
     fn figure(&self, figure: &Figure) -> String {
         let number = self.number_of(figure);
         let id = slug(&figure.id);
@@ -375,7 +377,7 @@ impl<'a> Page<'a> {
         out + "</figure>\n"
     }
 
-    /// Where the figure stands in the page's data: those that open the page first, then those of the sections in order.
+    /// Index of the figure in the page's data: those that open the page first, then those of the sections in order.
     fn number_of(&self, figure: &Figure) -> usize {
         let figures = self.report.sections.iter().flat_map(|section| &section.figures);
         self.report.lead.iter().chain(figures).position(|other| std::ptr::eq(other, figure)).unwrap_or(0)
@@ -385,7 +387,7 @@ impl<'a> Page<'a> {
 const CLAIMS_HEAD: &str = "<thead><tr><th scope=\"col\">What is measured</th><th scope=\"col\">Expected</th>\
                            <th scope=\"col\">Measured</th><th scope=\"col\">Verdict</th></tr></thead>\n";
 
-/// The counts by verdict, which also filter the table.
+/// Counts by verdict, which also filter the table.
 fn tally(report: &Report) -> String {
     let all = report.claims.len();
     let count = |verdict| report.claims.iter().filter(|row| row.verdict == verdict).count();
@@ -470,7 +472,7 @@ fn as_table(table: &Table, numeric: &[bool]) -> String {
     out + "</tbody></table>"
 }
 
-/// One line a row, cells between tabs; the first line names the columns.
+/// Formats one line per row, cells separated by tabs; the first line names the columns.
 fn as_text(table: &Table, numeric: &[bool]) -> String {
     let cell = |text: &str| escape(&text.replace(['\t', '\n', '\r'], " "));
     let line = |cells: &[String]| -> String {
@@ -483,7 +485,7 @@ fn as_text(table: &Table, numeric: &[bool]) -> String {
     format!("<pre class=\"values\" data-numbers=\"{}\">{}</pre>", numbers.join(" "), lines.join("\n"))
 }
 
-/// Whether each cell that holds anything begins like a number.
+/// Returns true if every non-empty cell begins like a number.
 fn is_numeric(table: &Table, column: usize) -> bool {
     let mut cells = table.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
     let number_like =

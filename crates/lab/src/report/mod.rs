@@ -1,5 +1,4 @@
-//! A report as one HTML page that opens anywhere, offline.
-//! Equal reports give equal bytes.
+//! Reports as single HTML pages that work offline. Equal reports give equal bytes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod compact;
@@ -15,14 +14,14 @@ pub use html::escape;
 pub use model::*;
 pub use run::{for_run, for_runs};
 
-/// The chart library, unchanged.
+/// Chart library, unmodified.
 const UPLOT_JS: &str = include_str!("assets/vendor/uplot/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("assets/vendor/uplot/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("assets/vendor/uplot/LICENSE");
 
 const CSS: &str = concat!(include_str!("assets/page.css"), include_str!("assets/figure.css"));
 
-/// One script, in one scope.
+/// All scripts, concatenated in one scope.
 const JS: &str = concat!(
     "(function () {\n'use strict';\n",
     include_str!("assets/data.js"),
@@ -36,13 +35,13 @@ const JS: &str = concat!(
     "})();\n"
 );
 
-/// The symbols of the verdicts and of the theme button.
+/// Symbols of the verdicts and of the theme button.
 const ICONS: &str = include_str!("assets/icons.svg");
 
-/// What a browser may load from this page: nothing but what is in it.
+/// Content security policy: the page loads nothing from outside.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
-/// The report as one self-contained HTML page.
+/// Renders the report as one self-contained HTML page.
 pub fn render(report: &Report) -> String {
     let title = html::escape(&report.title);
     let (contents, body, data) = (html::contents(report), html::body(report), payload::payload(report));
@@ -84,7 +83,7 @@ mod tests {
             verdict: Verdict::FallsShort,
             reason: Some(text.into()),
         };
-        // Uneven x and noise-like y: nothing that would be written short.
+        // Uneven x and noise-like y, which cannot be encoded compactly.
         let line = |n: usize| Series {
             name: text.into(),
             style: Style::Line,
@@ -177,7 +176,7 @@ mod tests {
     fn the_page_names_nothing_to_load() {
         let page = render(&report("x", 1, 100));
         let own = page.replace(UPLOT_JS, "").replace(UPLOT_CSS, "").replace(UPLOT_LICENSE, "");
-        let own = own.replace("url(#", ""); // a clip path inside a picture
+        let own = own.replace("url(#", ""); // a clip path inside an image
         for loader in [" src=", "url(", "@import", "href=\"http", "fetch(", "<link rel=\"stylesheet"] {
             assert!(!own.contains(loader), "{loader}");
         }

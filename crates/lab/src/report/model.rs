@@ -1,5 +1,5 @@
-//! What a report holds: claims with verdicts, sections, figures, as plain values.
-//! All text here is plain; the writer escapes it.
+//! Contents of a report as plain values: claims with verdicts, sections, figures. All text here is unescaped; the
+//! writer escapes it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::{Deserialize, Serialize};
@@ -9,35 +9,34 @@ use serde::{Deserialize, Serialize};
 pub struct Report {
     /// The page's heading.
     pub title: String,
-    /// Under the heading: the answer in a sentence.
+    /// Answer in one sentence, shown below the heading.
     pub subtitle: String,
-    /// What was asked.
+    /// Question answered by the page.
     #[serde(default)]
     pub asked: Asked,
-    /// The answer in numbers.
+    /// Answer in numbers.
     #[serde(default)]
     pub numbers: Vec<Number>,
-    /// The answer as a picture: figures that open the page.
+    /// Answer as figures that open the page.
     #[serde(default)]
     pub lead: Vec<Figure>,
-    /// Figures of the sections that are shown small on the first screen, by their ids; those that do not exist are
-    /// passed over.
+    /// Figures of the sections that are shown as thumbnails on the first screen, by their ids; unknown ids are ignored.
     #[serde(default)]
     pub thumbnails: Vec<Thumbnail>,
-    /// A table of verdicts on the first screen.
+    /// Table of verdicts on the first screen.
     #[serde(default)]
     pub grid: Option<Grid>,
-    /// One entry a measured value, those of one claim together.
+    /// One entry per measured value, grouped by claim.
     #[serde(default)]
     pub claims: Vec<ClaimRow>,
-    /// Kind of thing that those rows belong to.
+    /// Kind of the objects behind those rows.
     #[serde(default)]
     pub rows_of: RowsOf,
     #[serde(default)]
     pub sections: Vec<Section>,
 }
 
-/// Kind of thing that rows with verdicts belong to.
+/// Kind of the objects behind rows with verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowsOf {
     /// Published claims.
@@ -50,7 +49,7 @@ pub enum RowsOf {
 }
 
 impl RowsOf {
-    /// One of them, as a noun.
+    /// Singular noun for the kind.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Claims => "claim",
@@ -60,92 +59,92 @@ impl RowsOf {
     }
 }
 
-/// What the page answers: the command that repeats it, and what a reader must know of it.
+/// Question answered by the page: the command that repeats it, and facts that a reader needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The command line, without the names of the files that it writes; may be empty.
+    /// Command line, without the names of output files; may be empty.
     pub command: String,
-    /// `("seed", "1")`.
+    /// Facts such as `("seed", "1")`.
     pub facts: Vec<(String, String)>,
 }
 
 /// One number of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Number {
-    /// What it is: `goodput of bbr1`.
+    /// Description: `goodput of bbr1`.
     pub label: String,
-    /// The number with its unit.
+    /// Number with its unit.
     pub value: String,
-    /// What to hold it against; may be empty.
+    /// Reference for comparison; may be empty.
     #[serde(default)]
     pub note: String,
-    /// Whose number it is, as [`Series::color_key`]; `None` has no colour.
+    /// Colour of the number, as in [`Series::color_key`]; `None` has no colour.
     #[serde(default)]
     pub color_key: Option<String>,
 }
 
-/// A figure shown small.
+/// Thumbnail of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Thumbnail {
-    /// The figure's id.
+    /// Id of the figure.
     pub figure: String,
-    /// What stands under it.
+    /// Caption below the thumbnail.
     pub caption: String,
-    /// Which of its panels.
+    /// Index of the panel.
     #[serde(default)]
     pub panel: usize,
 }
 
-/// Verdicts over two axes: one symbol a cell.
+/// Verdicts over two axes: one symbol per cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Grid {
     pub title: String,
-    /// What it shows and how to read it.
+    /// Description and reading instructions.
     pub how_to_read: String,
     /// Labels of the columns.
     pub xs: Vec<String>,
-    /// Labels of the rows, each with the id of the section that it leads to.
+    /// Labels of the rows, each with the id of the section to which it links.
     pub ys: Vec<(String, String)>,
-    /// Rows of cells: a verdict, or `None` where the question does not apply, and what a reader who points at it learns.
+    /// Rows of cells: a verdict, or `None` if not applicable, and the tooltip.
     pub cells: Vec<Vec<(Option<Verdict>, String)>>,
 }
 
-/// One measured figure of one claim. Several rows with the same `id` are one claim.
+/// One measured value of one claim. Several rows with the same `id` are one claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimRow {
-    /// The claim: `F8`. The table links it to the section of the same id.
+    /// Identifier of the claim: `F8`. The table links it to the section of the same id.
     pub id: String,
-    /// The claim's title: `Loss sweep`.
+    /// Title of the claim: `Loss sweep`.
     pub title: String,
-    /// Where the claim was published.
+    /// Publication of the claim.
     pub source: String,
-    /// What the source claims, in one sentence.
+    /// Claim of the source, in one sentence.
     pub claim: String,
-    /// Where the source contradicts itself or another, if it does.
+    /// Contradiction within the source or with another one.
     #[serde(default)]
     pub contradiction: Option<String>,
-    /// What is measured.
+    /// Name of the measured value.
     pub what: String,
-    /// What is expected, with its unit.
+    /// Expected value with its unit.
     pub expected: String,
-    /// What was measured, with its unit.
+    /// Measured value with its unit.
     pub measured: String,
     pub verdict: Verdict,
-    /// Why it misses or fails, if that is known.
+    /// Reason for the miss or failure, if known.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-/// Whether a claim was reproduced.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Verdict {
     /// The measured value lies in the expected range.
     #[serde(rename = "holds")]
     Holds,
-    /// It does not, and the reason is known and stated.
+    /// The value is outside the range, for a known and stated reason.
     #[serde(rename = "falls short")]
     FallsShort,
-    /// It does not.
+    /// The value is outside the range.
     #[serde(rename = "fails")]
     Fails,
 }
@@ -154,7 +153,7 @@ impl Verdict {
     /// All verdicts, best first.
     pub const ALL: [Self; 3] = [Self::Holds, Self::FallsShort, Self::Fails];
 
-    /// The verdict as readers see it.
+    /// Display name of the verdict.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -164,36 +163,36 @@ impl Verdict {
     }
 }
 
-/// One claim's (or one run's) part of the page.
+/// Section of the page for one claim or one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Section {
     /// Unique in the page; a claim's section has the claim's id.
     pub id: String,
     pub title: String,
-    /// Where the claim was published; may be empty.
+    /// Publication of the claim; may be empty.
     #[serde(default)]
     pub source: String,
-    /// What the source claims, an empty line between paragraphs; may be empty.
+    /// Claim of the source, an empty line between paragraphs; may be empty.
     #[serde(default)]
     pub claim: String,
-    /// Command lines that follow from it, as a reader copies them.
+    /// Recommended command lines, ready to copy.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// Where the source contradicts itself or another, if it does.
+    /// Contradiction within the source or with another one.
     #[serde(default)]
     pub contradiction: Option<String>,
-    /// This section's rows, as indices into [`Report::claims`]; indices beyond its end are passed over.
+    /// This section's rows, as indices into [`Report::claims`]; indices beyond its end are ignored.
     #[serde(default)]
     pub rows: Vec<usize>,
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// Its heat maps.
+    /// Heat maps.
     #[serde(default)]
     pub heats: Vec<Heat>,
-    /// Its decision tree.
+    /// Decision tree.
     #[serde(default)]
     pub tree: Option<Tree>,
-    /// The runs behind it, one a row.
+    /// Runs behind the section, one per row.
     #[serde(default)]
     pub runs_table: Option<Table>,
 }
@@ -202,23 +201,23 @@ pub struct Section {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heat {
     pub title: String,
-    /// What runs from left to right.
+    /// Name of the horizontal axis.
     pub x: String,
-    /// What runs from top to bottom.
+    /// Name of the vertical axis.
     pub y: String,
     /// Labels of the columns.
     pub xs: Vec<String>,
     /// Labels of the rows.
     pub ys: Vec<String>,
-    /// Of the cells; may be empty.
+    /// Unit of the cells; may be empty.
     pub unit: String,
-    /// What the colours mean.
+    /// Colour scale.
     pub scale: Scale,
     /// Rows of cells; a NaN is empty.
     pub cells: Vec<Vec<f64>>,
 }
 
-/// What the colours of a heat map mean.
+/// Colour scale of a heat map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -233,123 +232,123 @@ pub enum Scale {
 /// A decision tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Tree {
-    /// A question with the answer for both sides.
+    /// A question with a subtree for each answer.
     Ask {
-        /// What is asked, as in `loss < 2 %`.
+        /// Text of the question, as in `loss < 2 %`.
         question: String,
-        /// Where it is so.
+        /// Subtree if true.
         yes: Box<Tree>,
-        /// Where it is not.
+        /// Subtree if false.
         no: Box<Tree>,
     },
     Answer {
-        /// What it says.
+        /// Answer.
         text: String,
-        /// What it rests on.
+        /// Evidence for the answer.
         detail: String,
     },
 }
 
-/// A table of texts. A column whose cells all begin like a number is set flush right.
+/// A table of texts. A column whose cells all begin like a number is right-aligned.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// Column headings, with units.
     pub columns: Vec<String>,
-    /// Rows; a short row is filled up with empty cells.
+    /// Rows; a short row is padded with empty cells.
     pub rows: Vec<Vec<String>>,
 }
 
-/// One figure: panels over one common x axis, ribbons under them.
+/// One figure: panels over one common x axis, with ribbons below them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Unique in the page.
     pub id: String,
     pub title: String,
-    /// One plain sentence: what to look at and what it means.
+    /// Interpretation in one plain sentence.
     #[serde(default)]
     pub how_to_read: String,
-    /// What it redraws, and where the points beside our lines come from.
+    /// Original figure, and the source of points not measured by us.
     #[serde(default)]
     pub source: String,
-    /// The common x axis.
+    /// Common x axis.
     pub x: Axis,
-    /// From top to bottom.
+    /// Panels from top to bottom.
     pub panels: Vec<Panel>,
     /// States over x, one band each, under the panels.
     #[serde(default)]
     pub ribbons: Vec<Ribbon>,
-    /// Named stretches of x, behind the data of all panels.
+    /// Named ranges of x, behind the data of all panels.
     #[serde(default)]
     pub regions: Vec<Region>,
-    /// The command that makes it; empty takes the page's.
+    /// Command that produces it; empty uses the page's.
     #[serde(default)]
     pub command: String,
 }
 
-/// A named stretch of x.
+/// A named range of x.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Region {
-    /// Its name: `buffer-limited`.
+    /// Name: `buffer-limited`.
     pub label: String,
-    /// Where it begins.
+    /// Start.
     pub from: f64,
-    /// Where it ends.
+    /// End.
     pub to: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What it shows: `RTT`.
+    /// Quantity: `RTT`.
     pub label: String,
-    /// In which unit: `ms`; empty for a plain number.
+    /// Unit: `ms`; empty for a plain number.
     #[serde(default)]
     pub unit: String,
-    /// Logarithmic. Values at or below zero are then not drawn, and the page says how many.
+    /// Logarithmic. Values at or below zero are then not drawn, and the page gives their number.
     #[serde(default)]
     pub log: bool,
-    /// Where it begins; `None` fits the data.
+    /// Start of the axis; `None` fits the data.
     #[serde(default)]
     pub min: Option<f64>,
-    /// Where it ends; `None` fits the data.
+    /// End of the axis; `None` fits the data.
     #[serde(default)]
     pub max: Option<f64>,
-    /// For a y axis of names: what stands at 0, 1, 2 …, from top to bottom.
+    /// Names at 0, 1, 2 … of a categorical y axis, from top to bottom.
     #[serde(default)]
     pub names: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Panel {
-    /// Its y axis.
+    /// Y axis of the panel.
     pub y: Axis,
-    /// What is drawn, the first one lowest.
+    /// Series, the first one lowest.
     pub series: Vec<Series>,
 }
 
 /// One line, or one set of points.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// Drawing style.
     pub style: Style,
-    /// Where; as long as `y`. Unsorted values are sorted by the writer.
+    /// X values; as many as in `y`. Unsorted values are sorted by the writer.
     pub x: Vec<f64>,
-    /// What; a NaN is a gap.
+    /// Y values; a NaN is a gap.
     pub y: Vec<f64>,
-    /// Series with one key have one colour in every figure: an algorithm (`bbr1`) or one of its flows (`bbr1#2`).
-    /// `None` takes the series' name.
+    /// Series with the same key have the same colour in every figure: an algorithm (`bbr1`) or one of its flows
+    /// (`bbr1#2`). `None` uses the series' name.
     #[serde(default)]
     pub color_key: Option<String>,
-    /// Where each value's interval begins, as long as `y` or empty: along x where y is an axis of names, else along y.
+    /// Lower ends of the values' intervals, as long as `y` or empty: along x if y is categorical, else along y.
     #[serde(default)]
     pub low: Vec<f64>,
-    /// Where each value's interval ends; as long as `low`.
+    /// Upper ends of the values' intervals; as long as `low`.
     #[serde(default)]
     pub high: Vec<f64>,
 }
 
-/// How a series is drawn.
+/// Drawing style of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
@@ -360,11 +359,11 @@ pub enum Style {
     Step,
     /// Open markers without a line, for digitised and published values.
     Points,
-    /// A dashed line, for what belongs to a line beside it.
+    /// A dashed line, for a quantity related to an adjacent line.
     Dashed,
-    /// A neutral staircase, filled down to zero: what a link could have carried.
+    /// A neutral staircase, filled down to zero: a link's capacity.
     Area,
-    /// A thin neutral line with its name on it, for limits and closed forms. One value alone spans the whole x axis.
+    /// A thin neutral line labelled with its name, for limits and closed forms. One value alone spans the whole x axis.
     Reference,
 }
 
@@ -372,6 +371,6 @@ pub enum Style {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ribbon {
     pub name: String,
-    /// From x, to x, the state's name (`probe_bw_up`); sorted, without overlap.
+    /// Spans (start, end, state name such as `probe_bw_up`); sorted, without overlap.
     pub spans: Vec<(f64, f64, String)>,
 }

@@ -1,5 +1,4 @@
-//! The figures as the page's script reads them: one JSON text with a pool of columns.
-//! The text is safe inside `<script>`.
+//! Figures as JSON for the page's script: one text with a pool of columns. The text is safe inside `<script>`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde_json::{Value, json};
@@ -7,16 +6,17 @@ use serde_json::{Value, json};
 use super::compact::{Pool, fair_cap, round_to, thin};
 use super::model::{Axis, Figure, Report, Ribbon, Series, Style};
 
-/// Most values of one series. Ours: two for each pixel of a wide screen.
+/// Maximum values of one series. Ours: two for each pixel of a wide screen.
 const SERIES_MAX: usize = 4000;
-/// No series is thinned below this. Ours.
+/// Minimum to which a series is thinned. Ours.
 const SERIES_MIN: usize = 200;
-/// Most values in a page. Ours: about 200 kB at four characters each, so that a page of many figures stays below 1 MB.
+/// Maximum values in a page. Ours: about 200 kB at four characters each, so that a page of many figures stays below 1
+/// MB.
 const PAGE_MAX: usize = 46_000;
-/// Most spans of one ribbon. Ours: two for each pixel of a wide screen.
+/// Maximum spans of one ribbon. Ours: two for each pixel of a wide screen.
 const SPANS_MAX: usize = 4000;
 
-/// The JSON for the page's data element.
+/// Returns the JSON for the page's data element.
 pub fn payload(report: &Report) -> String {
     let figures: Vec<&Figure> =
         report.lead.iter().chain(report.sections.iter().flat_map(|section| &section.figures)).collect();
@@ -26,7 +26,7 @@ pub fn payload(report: &Report) -> String {
         Writer { pool: Pool::default(), states: Vec::new(), cap: fair_cap(&lengths, SERIES_MAX, SERIES_MIN, PAGE_MAX) };
     let figures: Vec<Value> = figures.into_iter().map(|figure| writer.figure(figure)).collect();
     let data = json!({ "figures": figures, "states": writer.states, "arrays": writer.pool.into_values() });
-    // `<` is the one character that could end or open an element inside a script; JSON lets it be written otherwise.
+    // `<` is the one character that could end or open an element inside a script; JSON allows an escape for it.
     data.to_string().replace('<', "\\u003c")
 }
 
@@ -73,7 +73,7 @@ impl Writer {
         value
     }
 
-    /// A ribbon as its edges and, between each two, the number of a state or -1 for none.
+    /// Encodes a ribbon as its edges and, between each two, a state's number or -1 for none.
     fn ribbon(&mut self, ribbon: &Ribbon, notes: &mut Notes) -> Value {
         let mut edges: Vec<f64> = Vec::new();
         let mut states: Vec<i64> = Vec::new();
@@ -100,7 +100,7 @@ impl Writer {
     }
 }
 
-/// What the page must own up to about a figure.
+/// Limitations of a figure that the page must state.
 #[derive(Default)]
 struct Notes {
     offered: usize,
@@ -146,10 +146,10 @@ fn axis(axis: &Axis) -> Value {
     value
 }
 
-/// A series' x, y and, where it has them, both ends of the intervals.
+/// X and y of a series and, if it has intervals, both ends of them.
 type Cleaned = (Vec<f64>, Vec<f64>, Option<(Vec<f64>, Vec<f64>)>);
 
-/// The series sorted by x, without values that have no place on the axes; a gap in y stays, as a NaN.
+/// Sorts the series by x and removes values that have no place on the axes; a gap in y stays, as a NaN.
 fn clean(series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> Cleaned {
     let fits = |axis: &Axis, value: f64| !axis.log || value > 0.0;
     let mut points: Vec<(f64, f64, usize)> = Vec::with_capacity(series.x.len());
@@ -170,8 +170,8 @@ fn clean(series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> Cl
     (x, y, ends)
 }
 
-/// The ribbon's spans with equal neighbours joined. Where there are too many, neighbours are put together until they
-/// are long enough to be seen, under the name of the longest of them.
+/// Joins equal neighbouring spans of a ribbon. If there are too many, neighbours are merged until they are long enough
+/// to be visible, under the name of the longest of them.
 fn merged(ribbon: &Ribbon, notes: &mut Notes) -> Vec<(f64, f64, String)> {
     let ends = ribbon.spans.first().zip(ribbon.spans.last());
     let whole = ends.map_or(0.0, |(first, last)| last.1 - first.0);

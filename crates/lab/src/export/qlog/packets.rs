@@ -1,4 +1,4 @@
-//! A sender's packets as qlog's events. TCP numbers bytes, qlog packets: each transmission gets a number of its own.
+//! A sender's packets as qlog events. TCP numbers bytes, qlog packets: each transmission gets a number of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::{Dialect, Fate, Packet, packet_data, packet_name};
 
-/// The packets of one flow, and what of them is on its way.
+/// Packets of one flow, and those in flight.
 pub struct Packets<'a> {
     flow: u32,
     records: Peekable<Iter<'a, PacketRecord>>,
-    /// The first byte of what is not acknowledged, and the number of its last transmission.
+    /// First byte of each unacknowledged range, and the number of its last transmission.
     open: BTreeMap<u64, u64>,
-    /// Earlier transmissions of what was retransmitted since losses were last counted.
+    /// Earlier transmissions of data that was retransmitted since losses were last counted.
     replaced: Vec<u64>,
-    /// Transmissions that were declared lost and are neither acknowledged nor replaced.
+    /// Transmissions declared lost that are neither acknowledged nor replaced.
     declared: BTreeSet<u64>,
     sent: u64,
     received: u64,
@@ -37,7 +37,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// What happened until then: when, the event's name and its data.
+    /// Emits the events up to a time: time, event name and data.
     pub fn advance(&mut self, t_ns: u64, dialect: Dialect, mut put: impl FnMut(u64, &'static str, Value)) {
         let mut put = |at, fate, packet, frames: Option<Value>| {
             let mut data = packet_data(packet);
@@ -52,7 +52,7 @@ impl<'a> Packets<'a> {
             }
             let kind = "1RTT";
             match record.dir {
-                // What carries no data, as the handshake, is not acknowledged by a byte.
+                // A packet without data, such as a handshake's, is not acknowledged by a byte.
                 Direction::Data if record.len == 0 => {}
                 Direction::Data => {
                     let number = self.sent;
@@ -75,21 +75,21 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// The numbers of `count` packets that the sender has declared lost since the last call; fewer where the capture holds
-    /// fewer. RACK (RFC 8985) takes what was sent first among what is not acknowledged.
+    /// Returns the numbers of `count` packets that the sender has declared lost since the last call; fewer if the
+    /// capture holds fewer. RACK (RFC 8985) picks the earliest transmissions among the unacknowledged ones.
     pub fn declared_lost(&mut self, count: u64) -> Vec<u64> {
         let mut candidates: Vec<u64> = self.replaced.drain(..).chain(self.open.values().copied()).collect();
         candidates.retain(|number| !self.declared.contains(number));
         candidates.sort_unstable();
         candidates.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-        // What is acknowledged or replaced never comes up again.
+        // Acknowledged or replaced packets never appear again.
         let oldest = self.open.values().min().copied().unwrap_or(u64::MAX);
         self.declared = self.declared.split_off(&oldest);
         self.declared.extend(&candidates);
         candidates
     }
 
-    /// The numbers that an ACK acknowledges for the first time, in ranges.
+    /// Returns the numbers that an ACK acknowledges for the first time, in ranges.
     fn acked(&mut self, ack: &PacketRecord) -> Vec<[u64; 2]> {
         let kept = self.open.split_off(&ack.ack);
         let mut numbers: Vec<u64> = std::mem::replace(&mut self.open, kept).into_values().collect();

@@ -1,4 +1,4 @@
-//! The answer of a run, in words and numbers, and what was asked.
+//! Answer of a run in words and numbers, with the facts of the question.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::record::result::{FlowResult, Group, RunResult};
@@ -8,10 +8,10 @@ use super::rate_unit;
 use crate::report::compact::round_to;
 use crate::report::model::Number;
 
-/// Most algorithms whose goodput stands on the first screen. Ours.
+/// Maximum algorithms whose goodput is shown on the first screen. Ours.
 const GROUPS_SHOWN: usize = 4;
 
-/// What was asked of the path.
+/// Facts about the path.
 pub(super) fn facts(result: &RunResult) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "duration", "start_jitter"] {
@@ -39,12 +39,12 @@ pub(super) fn facts(result: &RunResult) -> Vec<(String, String)> {
     facts
 }
 
-/// A group as a reader calls it: `bbr1`, `3 × cubic`.
+/// Formats a group's name: `bbr1`, `3 × cubic`.
 pub(super) fn group_name(group: &Group) -> String {
     if group.flows == 1 { group.cc.clone() } else { format!("{} × {}", group.flows, group.cc) }
 }
 
-/// A rate in the unit that suits it, with three digits that count.
+/// Formats a rate in a suitable unit, with three significant digits.
 fn rate(bps: f64) -> String {
     let (unit, scale) = rate_unit(bps);
     format!("{} {unit}", three(bps / scale))
@@ -54,7 +54,7 @@ pub(super) fn three(value: f64) -> String {
     round_to(value, 3).to_string()
 }
 
-/// The answer in a sentence.
+/// Answer in one sentence.
 pub(super) fn answer(result: &RunResult) -> String {
     let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
     let got: Vec<String> =
@@ -76,7 +76,7 @@ pub(super) fn answer(result: &RunResult) -> String {
     )
 }
 
-/// The answer in numbers.
+/// Answer in numbers.
 pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
     let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
     let [from_s, to_s] = result.interval_s;

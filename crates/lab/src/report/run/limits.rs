@@ -1,4 +1,4 @@
-//! What to hold a run's lines against: what the link could carry, fair shares, the path's own delay, the buffer.
+//! Reference lines of a run's figures: link capacity, fair shares, base delay, buffer.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
@@ -10,11 +10,11 @@ use bbrlab_sim::tcp::HEADER_BYTES;
 use super::{Run, bin_ns, seconds};
 use crate::report::model::{Series, Style};
 
-/// What a delivery trace lets pass at a time. Source: mahimahi.
+/// Bytes per delivery opportunity of a trace. Source: mahimahi.
 const OPPORTUNITY_BYTES: u64 = 1500;
 
 impl Run<'_> {
-    /// Whether the path's schedule has such a change.
+    /// Returns true if the path's schedule has such a change.
     fn changes(&self, is: impl Fn(&ChangeKind) -> bool) -> bool {
         self.setup.is_some_and(|setup| setup.schedule.iter().any(|change| is(&change.what)))
     }
@@ -24,7 +24,7 @@ impl Run<'_> {
         f64::from(self.setup.and_then(|setup| setup.flows.first()).map_or(1448, |flow| flow.mss) + HEADER_BYTES)
     }
 
-    /// The buffer of the only link, in packets, where it stays the same.
+    /// Buffer of the only link, in packets, if it is constant.
     pub(super) fn buffer(&self) -> Option<Series> {
         let setup = self.setup.filter(|setup| setup.links.len() == 1)?;
         let packets = match setup.links[0].buffer {
@@ -34,12 +34,12 @@ impl Run<'_> {
         (!self.changes(|what| matches!(what, ChangeKind::Buffer(_)))).then(|| reference("buffer", vec![(0.0, packets)]))
     }
 
-    /// The path's RTT as a line.
+    /// Base RTT of the path as a line.
     pub(super) fn base_rtt(&self) -> Option<Series> {
         self.base_rtt_s().map(|rtt_s| reference("base RTT", vec![(0.0, rtt_s * 1e3)]))
     }
 
-    /// The path's RTT without queue, where all flows have the same all the time.
+    /// RTT of the path without queueing, if it is constant and the same for all flows.
     fn base_rtt_s(&self) -> Option<f64> {
         let setup = self.setup?;
         let is_one = setup.flows.iter().all(|flow| flow.rtt.is_none() && flow.access.is_none());
@@ -47,12 +47,13 @@ impl Run<'_> {
         (is_one && !self.changes(|what| matches!(what, ChangeKind::Rtt(_)))).then_some(rtt_s)
     }
 
-    /// The bottleneck's rate over time, as [`Self::rate_of_link_bps`] has it.
+    /// Bottleneck rate over time, as in [`Self::rate_of_link_bps`].
     fn rate_bps(&self) -> Vec<(f64, f64)> {
         self.setup.map_or_else(Vec::new, |setup| self.rate_of_link_bps(setup, setup.bottleneck))
     }
 
-    /// A link's rate over time, as corners of a staircase; none for a delivery trace or a link that follows its load.
+    /// Rate of a link over time, as corners of a staircase; empty for a delivery trace or a link whose rate follows its
+    /// load.
     fn rate_of_link_bps(&self, setup: &Setup, link: usize) -> Vec<(f64, f64)> {
         let rates = match (&setup.links[link].service, self.trace.links.get(link)) {
             (Service::Rate(_), Some(link)) => &link.rate_bps,
@@ -62,8 +63,8 @@ impl Run<'_> {
         corners(known, self.t_s.last().copied().unwrap_or(0.0))
     }
 
-    /// What the bottleneck could have carried: a line where it is constant, an area where it changes. Of several links, which
-    /// not every flow crosses, a line each.
+    /// Capacity of the bottleneck: a line if it is constant, an area if it changes. For several links, not all crossed
+    /// by every flow, one line each.
     pub(super) fn capacity(&self) -> Vec<Series> {
         if self.setup.is_some_and(|setup| setup.links.len() > 1) {
             return self.link_rate();
@@ -91,7 +92,7 @@ impl Run<'_> {
         vec![Series { name: "capacity of the trace".to_owned(), style: Style::Area, x, y, ..Series::default() }]
     }
 
-    /// The link's payload in equal parts for the flows that are there, where there are several on one link of a known rate.
+    /// Equal share of the link's payload for each active flow, if several flows share one link of a known rate.
     pub(super) fn fair_share(&self) -> Option<Series> {
         let setup = self.setup.filter(|setup| setup.links.len() == 1 && setup.flows.len() > 1)?;
         let (rate, mss) = (self.rate_bps(), f64::from(setup.flows[0].mss));
@@ -123,7 +124,7 @@ impl Run<'_> {
         (!corners.is_empty()).then(|| reference("BDP", if corners.len() == 2 { vec![corners[0]] } else { corners }))
     }
 
-    /// Each link's rate as a line, where it has one.
+    /// Rate of each link as a line, if it has one.
     pub(super) fn link_rate(&self) -> Vec<Series> {
         let Some(setup) = self.setup else { return Vec::new() };
         let several = setup.links.len() > 1;
@@ -136,7 +137,7 @@ impl Run<'_> {
     }
 }
 
-/// Values that hold until the next, as corners of a line: two for each stretch.
+/// Converts values that hold until the next to the corners of a line: two for each step.
 fn corners(values: impl Iterator<Item = (f64, f64)>, end: f64) -> Vec<(f64, f64)> {
     let mut corners: Vec<(f64, f64)> = Vec::new();
     for (t, value) in values {
@@ -150,7 +151,7 @@ fn corners(values: impl Iterator<Item = (f64, f64)>, end: f64) -> Vec<(f64, f64)
     corners
 }
 
-/// A line to hold others against; one point alone spans the axis.
+/// Builds a reference line; one point alone spans the axis.
 fn reference(name: &str, points: Vec<(f64, f64)>) -> Series {
     let (x, y) = points.into_iter().unzip();
     Series { name: name.to_owned(), style: Style::Reference, x, y, ..Series::default() }
@@ -162,7 +163,7 @@ mod tests {
 
     use crate::report::model::{Asked, Figure, Series};
 
-    /// The first figure of the page of such a run.
+    /// Returns the first figure of such a run's page.
     fn overview(toml: &str) -> Figure {
         let setup = Sourced::from_toml(toml, "a test").unwrap().scenario.resolve().unwrap();
         let output = bbrlab_sim::engine::run(&setup);

@@ -1,5 +1,4 @@
-//! The report of one run: what `bbrlab run --report` shows.
-//! Wall-clock time is left out: it differs between equal runs.
+//! Report of one run, as written by `bbrlab run --report`. Wall-clock time is left out: it differs between equal runs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod answer;
@@ -17,14 +16,14 @@ use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::{FlowTrace, Trace};
 use bbrlab_sim::setup::Setup;
 
-/// Most flows that get a line and a ribbon of their own. Ours: what a reader can tell apart.
+/// Maximum flows with a line and a ribbon of their own. Ours: about the number that a reader can distinguish.
 const FLOWS_SHOWN: usize = 8;
-/// Up to how many flows a panel shows two quantities of each. Ours.
+/// Maximum flows for which a panel shows two quantities each. Ours.
 const FLOWS_PAIRED: usize = 2;
-/// About how many bins a short run is cut into; long runs have bins of one second. Ours.
+/// Approximate number of bins in a short run; long runs have bins of one second. Ours.
 const BINS_MIN: u64 = 20;
 
-/// The report of one run; `setup` adds what the path could have carried.
+/// Builds the report of one run; `setup` adds the path's capacity.
 pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut asked: Asked) -> Report {
     let run = Run::new(result, trace, setup);
     let section = Section {
@@ -47,16 +46,16 @@ pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut ask
     }
 }
 
-/// A run with what its figures share.
+/// A run with the data shared by its figures.
 struct Run<'a> {
     trace: &'a Trace,
     setup: Option<&'a Setup>,
     title: String,
     /// Sample times, seconds.
     t_s: Vec<f64>,
-    /// The flows that are drawn: figures, trace, colour key.
+    /// Flows that are drawn: metrics, trace, colour key.
     flows: Vec<(&'a FlowResult, &'a FlowTrace, String)>,
-    /// All flows' figures.
+    /// Metrics of all flows.
     results: &'a [FlowResult],
 }
 
@@ -73,7 +72,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Which of the flows are drawn, where not all are.
+    /// States which flows are drawn, if not all are.
     fn shown(&self) -> String {
         match self.results.len() > self.flows.len() {
             true => format!(" Shown are the first {} of {} flows.", self.flows.len(), self.results.len()),
@@ -81,7 +80,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What came of it; `None` where the run recorded no series.
+    /// Overview figure; `None` if the run recorded no series.
     fn overview(&self) -> Option<Figure> {
         (self.t_s.len() >= 2).then(|| Figure {
             id: "run-overview".to_owned(),
@@ -167,7 +166,7 @@ impl<'a> Run<'a> {
             }
             from_ns = to_ns;
         }
-        x.push(seconds(end_ns)); // so that the last bin has its width
+        x.push(seconds(end_ns)); // gives the last bin its width
         y.push(last);
         (x, y)
     }
@@ -248,12 +247,12 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / NANOS_PER_SEC as f64
 }
 
-/// The trace writes 0 where it knows no value; a figure leaves a gap there.
+/// Replaces 0, the trace's mark for an unknown value, with a gap.
 fn known(value: f64) -> f64 {
     if value > 0.0 { value } else { f64::NAN }
 }
 
-/// One second, or the round length that cuts a short run into at least [`BINS_MIN`] bins.
+/// Bin width: one second, or the round length that divides a short run into at least [`BINS_MIN`] bins.
 fn bin_ns(duration_ns: u64) -> u64 {
     let bins = [1_000_000_000, 500_000_000, 200_000_000, 100_000_000, 50_000_000, 20_000_000, 10_000_000];
     bins.into_iter().find(|bin| duration_ns / bin >= BINS_MIN).unwrap_or(10_000_000)
@@ -267,7 +266,7 @@ fn panel(label: &str, unit: &str, min: Option<f64>, series: Vec<Series>) -> Pane
     Panel { y: Axis { label: label.into(), unit: unit.into(), min, ..Axis::default() }, series }
 }
 
-/// Brings rates in bit/s to the unit that suits the largest of them, and names it.
+/// Scales rates from bit/s to a unit that suits the largest of them, and returns the unit.
 fn scale_rates(series: &mut [Series]) -> &'static str {
     let largest = series.iter().flat_map(|s| &s.y).filter(|y| y.is_finite()).fold(0.0_f64, |a, &b| a.max(b));
     let (unit, scale) = rate_unit(largest);
@@ -284,7 +283,7 @@ const fn rate_unit(bps: f64) -> (&'static str, f64) {
     }
 }
 
-/// An algorithm's name, with the flow's number among its like where it has more than one flow.
+/// Colour keys: the algorithm's name, with the flow's number if it has more than one flow.
 fn color_keys(flows: &[FlowResult]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut keys = Vec::new();
@@ -318,12 +317,12 @@ fn claim(expect: &Expectation) -> ClaimRow {
     }
 }
 
-/// Four significant digits, without trailing zeros.
+/// Formats four significant digits, without trailing zeros.
 fn number(value: f64) -> String {
     super::compact::round_to(value, 4).to_string()
 }
 
-/// The same; a dash where there is none.
+/// Formats four significant digits; a dash for a missing value.
 fn known_number(value: f64) -> String {
     if value.is_nan() { "–".to_owned() } else { number(value) }
 }
@@ -445,7 +444,7 @@ mod tests {
         let report = page(&result(vec![flow("a", "bbr1")]), &trace(1));
         let goodput = &report.lead[0].panels[0];
         assert_eq!(goodput.y.unit, "Mbit/s");
-        assert_eq!(goodput.series[0].x.len(), 21); // one a second, and the end
+        assert_eq!(goodput.series[0].x.len(), 21); // one per second, and the end
         assert!(goodput.series[0].y.iter().all(|y| (y - 8.0).abs() < 1e-9));
     }
 

@@ -1,4 +1,5 @@
-//! The report of several runs of one scenario: medians with intervals, each seed in figure and table, and the first one over time.
+//! Report of several runs of one scenario: medians with intervals, each seed in figure and table, and the first run
+//! over time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::record::result::{Expectation, RunResult};
@@ -10,7 +11,8 @@ use super::answer::three;
 use super::{claim, for_run, panel, rate_unit, scale_rates, series};
 use crate::report::model::{Asked, Axis, Figure, Number, Report, Section, Series, Style, Table};
 
-/// The report of several runs. `summary` holds their figures as `{median, low, high, n}`; `trace` and `setup` are the first run's.
+/// Builds the report of several runs. `summary` holds their metrics as `{median, low, high, n}`; `trace` and `setup`
+/// are the first run's.
 pub fn for_runs(
     results: &[&RunResult],
     summary: &Value,
@@ -46,7 +48,7 @@ pub fn for_runs(
     report
 }
 
-/// A figure's median and its interval, as `9.4 (9.1 … 9.5)`; a dash without one.
+/// Formats a metric's median and interval as `9.4 (9.1 … 9.5)`; a dash if there is none.
 fn ranged(figure: &Value, scale: f64) -> String {
     let get = |key: &str| figure[key].as_f64().map(|value| three(value * scale));
     match (get("median"), get("low"), get("high")) {
@@ -59,7 +61,7 @@ fn items<'a>(summary: &'a Value, key: &str) -> &'a [Value] {
     summary[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The answer in numbers: each a median, with its interval below it.
+/// Answer in numbers: each a median, with its interval below it.
 fn numbers(summary: &Value) -> Vec<Number> {
     let number = |label: String, figure: &Value, (unit, scale): (&str, f64), color_key: Option<String>| {
         let get = |key: &str| figure[key].as_f64().map_or_else(|| "–".to_owned(), |value| three(value * scale));
@@ -86,12 +88,12 @@ fn numbers(summary: &Value) -> Vec<Number> {
     numbers
 }
 
-/// A group's goodput; NaN in a run that has no such group.
+/// Goodput of a group; NaN in a run without the group.
 fn goodput_bps(result: &RunResult, cc: &str) -> f64 {
     result.groups.iter().find(|group| group.cc == cc).map_or(f64::NAN, |group| group.goodput_bps)
 }
 
-/// Each run's main figures as points over its seed.
+/// Main metrics of each run as points over its seed.
 fn seeds(results: &[&RunResult]) -> Figure {
     let x: Vec<f64> = results.iter().map(|result| result.seed as f64).collect();
     let points = |name: &str, y: Vec<f64>| series(name, Style::Points, x.clone(), y, name);
