@@ -451,7 +451,7 @@ mod tests {
         assert_ne!(population.draw(7, 1), population.draw(8, 1));
     }
 
-    /// Trap: a range that began at 0 and ended at the smallest loss gave 0 · ∞, which is no number.
+    /// Trap: a range that began at 0 and ended at the smallest loss gave 0 · ∞, which is NaN.
     #[test]
     fn every_draw_of_a_range_that_begins_at_0_lies_in_it() {
         for (loss, buffer, highest) in

@@ -67,7 +67,7 @@ impl Product {
         &self.axes
     }
 
-    /// Number of combinations; 1 without axes.
+    /// Number of combinations; without axes there is one.
     pub fn len(&self) -> usize {
         self.axes.iter().fold(1, |all, (_, points)| all.saturating_mul(points.len()))
     }

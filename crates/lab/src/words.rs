@@ -9,7 +9,7 @@ pub fn counted<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
     format!("{n} {noun}{ending}")
 }
 
-/// Formats a count with its verb: `one` for 1, `many` for every other number.
+/// Formats a count with its verb, which is singular for one and plural for any other number.
 pub fn verb<N: Display + PartialEq + From<u8>>(n: N, one: &str, many: &str) -> String {
     let word = if n == N::from(1) { one } else { many };
     format!("{n} {word}")

@@ -17,7 +17,7 @@ const CLASSES_MAX: usize = 64;
 const TIMES: usize = 6;
 /// Maximum number of ports with their own lines. Ours.
 const PORTS: usize = 8;
-/// Edges of the ranges: bytes, milliseconds, seconds. Ours.
+/// Boundaries of the ranges: bytes, milliseconds, seconds. Ours.
 const SIZES: [(&str, u64, u64); 3] =
     [("below 30 kB", 0, 30_000), ("30 to 300 kB", 30_000, 300_000), ("300 kB to 3 MB", 300_000, LARGE)];
 const RTTS: [(&str, u64, u64); 4] = [

@@ -23,7 +23,7 @@ const ALPHA: f64 = 0.05;
 const DETECTABLE: f64 = 1.96 + 0.84;
 /// Minimum units of each arm in a comparison. Ours: with fewer an interval is a guess.
 const UNITS_LEAST: usize = 10;
-/// Number of independent values above which the median of a resample is drawn as a rank. Ours: the ranks' distribution
+/// Number of independent values from which the median of a resample is drawn as a rank. Ours: the ranks' distribution
 /// is then normal to three digits.
 const MANY: usize = 500;
 /// Maximum number of values read by all resamples together. Ours: about a second.

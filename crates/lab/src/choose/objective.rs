@@ -8,7 +8,7 @@ use crate::sweep::{Metric, Row};
 /// Payload of a full packet over its bytes on the wire: 1448/1514.
 const EFFICIENCY: f64 = 1448.0 / 1514.0;
 
-/// Exponents of the score (goodput / fair share) × (base RTT / median RTT)^delay × (1 − retransmitted)^repeats ×
+/// Exponents of the score. The score is (goodput / fair share) × (base RTT / median RTT)^delay × (1 − retransmitted)^repeats ×
 /// (others' goodput / their fair share)^others, each ratio at most 1. All exponents are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Objective {

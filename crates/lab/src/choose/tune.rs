@@ -27,7 +27,7 @@ pub const SAME: f64 = 0.005;
 /// as a loss threshold, gets a much wider range, for it may be off by orders of magnitude. Ours.
 const REACH: f64 = 3.0;
 const REACH_OF_SHARES: f64 = 10.0;
-/// Upper search limit, relative to the unit's usual size, of a parameter with default 0. Ours.
+/// Search limit of a parameter with default 0, as a share of its maximum: its unit's usual size. Ours.
 const FROM_ZERO: f64 = 0.1;
 
 /// Parameters tuned by default: the constants that decide between goodput, delay and loss.

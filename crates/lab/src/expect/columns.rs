@@ -62,7 +62,7 @@ pub fn flow(setup: &Setup, trace: &Trace, index: usize, name: &str) -> Option<Ve
 type Read = fn(&Inside) -> f64;
 
 /// Names of the columns of a flow's model, which only conformance runs record: the draft's names, in packets, Mbit/s
-/// and seconds. `ack_inflight` is the amount in flight when the ACK was processed, before the window released anything.
+/// and seconds. `ack_inflight` is the amount in flight when the ACK was processed, before it released any packet.
 pub const MODEL_COLUMNS: &[(&str, Read)] = &[
     ("ack_inflight", |m| m.inflight),
     ("pacing_gain", |m| m.pacing_gain),

@@ -17,7 +17,7 @@ pub(super) struct ExperimentFile {
     pub(super) contradiction: Option<String>,
     #[serde(default)]
     pub(super) scenario: toml::Table,
-    /// Users, each of whom is run under every algorithm, in the format of `bbrlab cdn`.
+    /// Users, in the format of `bbrlab cdn`; each is run under every algorithm.
     pub(super) population: Option<Population>,
     #[serde(default)]
     pub(super) vary: Vec<Vary>,

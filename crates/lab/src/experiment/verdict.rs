@@ -33,7 +33,7 @@ impl Bounds {
         Self { min, max }
     }
 
-    /// NaN is within no bounds.
+    /// Returns true if the value is within the bounds; NaN never is.
     fn hold(self, value: f64) -> bool {
         !value.is_nan() && self.min.is_none_or(|m| value >= m) && self.max.is_none_or(|m| value <= m)
     }

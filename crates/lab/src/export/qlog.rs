@@ -1,5 +1,5 @@
-//! Time series as qlog, in the drafts' dialect (JSON text sequence) and in the one that qvis 0.3 reads, and the
-//! sender's packets if the run recorded them. [`Stream`] writes the events of a connection as they happen.
+//! Time series as qlog, in the drafts' dialect (JSON text sequence) and in that of qvis 0.3. The sender's packets are
+//! included if the run recorded them. [`Stream`] writes the events of a connection as they happen.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Formats: draft-ietf-quic-qlog-main-schema-13 and -quic-events-12; for qvis, draft-ietf-quic-qlog-main-schema-02.
 

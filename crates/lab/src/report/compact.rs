@@ -170,8 +170,8 @@ fn encode_steps(first: f64, step: f64, ahead: &[u16]) -> Value {
     }
 }
 
-/// Step of a grid that contains all values though some of its points are left out, and each value's distance in steps
-/// from the previous one.
+/// Returns the step of a grid that contains all values, though some of its points are left out. Each value comes with
+/// its distance in steps from the previous one.
 fn steps(values: &[f64]) -> Option<(f64, Vec<u16>)> {
     let gaps: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let shortest = gaps.iter().copied().filter(|gap| *gap > 0.0).fold(f64::MAX, f64::min);

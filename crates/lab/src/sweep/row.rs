@@ -1,4 +1,4 @@
-//! One run of a sweep as metrics, and as a line of text that reads back to the same values without losing a digit.
+//! One run of a sweep as metrics. Its line of text reads back to the same values; no digit is lost.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
