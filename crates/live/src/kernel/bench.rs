@@ -1,4 +1,4 @@
-//! The emulator's bench: pings through an idle link, bulk transfers through a busy one.
+//! The emulator's benchmark: pings through an idle link, bulk transfers through a busy one.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
@@ -31,7 +31,7 @@ use crate::socket::abort_on_close;
 
 /// Port of the receiver.
 const PORT: u16 = 5001;
-/// Bytes of one write or read of a bulk transfer. Ours.
+/// Bytes per write or read of a bulk transfer. Ours.
 const CHUNK: usize = 256 << 10;
 
 #[derive(Debug, Default)]
@@ -43,21 +43,21 @@ impl Observer for Unwatched {
     }
 }
 
-/// What a bulk transfer measured.
+/// Result of a bulk transfer.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     /// Payload that arrived, bit/s, over the second half.
     pub goodput_bps: f64,
-    /// The emulator's own word.
+    /// The emulator's self-check.
     pub check: SelfCheck,
 }
 
-/// What pings measured.
+/// Result of a ping series.
 #[derive(Clone, Debug)]
 pub struct Pings {
     /// Round-trip times, ns.
     pub rtt: Histogram,
-    /// The emulator's own word.
+    /// The emulator's self-check.
     pub check: SelfCheck,
 }
 
@@ -77,36 +77,37 @@ fn path(setup: &Setup) -> EmulatedPath {
     Path::new(setup, Users { strangers: true, apart: false })
 }
 
-/// The bench's path: one link with a buffer of one BDP.
+/// The benchmark's path: one link with a buffer of one BDP.
 fn one_link(mbit: u64, rtt: Span) -> Setup {
     let rate = Rate::bits_per_sec(mbit * 1_000_000);
     let buffer = Buffer::Bytes(rate.bytes_in(rtt).max(64 * 1514));
     Setup::one_link(rate, rtt, buffer, Span::secs(60), Vec::new())
 }
 
-/// Two-way delay of the bench's links.
+/// Two-way delay of the benchmark's links.
 const RTT: Span = Span::millis(20);
-/// Pings of the bench, and the time between them.
+/// Number of pings, and the time between them.
 const PINGS: (u16, Duration) = (500, Duration::from_millis(2));
-/// The bench's links: rate in Mbit/s, what hosts hand over, and its name.
+/// The benchmark's links: rate in Mbit/s, offload, name.
 const LINKS: [(u64, Offload, &str); 4] = [
     (100, Offload::Packets, "packets"),
     (1_000, Offload::Packets, "packets"),
     (1_000, Offload::SuperPackets, "super-packets"),
     (10_000, Offload::SuperPackets, "super-packets"),
 ];
-/// How often a row is measured until it is clean. Ours.
+/// Maximum number of attempts at a clean measurement of a row. Ours.
 const ATTEMPTS: u32 = 3;
 
-/// The table's head.
+/// Column headings of the table.
 pub const COLUMNS: [&str; 8] =
     ["link", "hosts send", "achieved", "goodput", "cores", "late p50/p99/max µs", "steal", "self-check"];
 
-/// The time of a full packet on a link of 100 Mbit/s.
+/// Serialisation time of a full packet on a link of 100 Mbit/s.
 const PACKET: Span = Span::micros(120);
 
-/// Measures the emulator: `row` gets each line of the table as it is done. The first is of the machine alone: what it
-/// takes to wake for each packet, and how late it does.
+/// Benchmarks the emulator, and passes each finished row of the table to `row`.
+///
+/// The first row measures the machine alone: the CPU time and the lateness of waking up for each packet.
 pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<(), Fault> {
     let (cores, late) = sleeps(PACKET, seconds)?;
     let us = |q: f64| late.quantile(q) / 1e3;
@@ -148,8 +149,8 @@ pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<(), Fault
     Ok(())
 }
 
-/// Sleeps until each multiple of `step` for `seconds`, as the emulator's thread does: the cores that it takes, and how
-/// late it woke, in ns.
+/// Sleeps until each multiple of `step` for `seconds`, as the emulator's thread does. Returns the cores used, and the
+/// lateness of the wake-ups in ns.
 fn sleeps(step: Span, seconds: u64) -> Result<(f64, Histogram), Fault> {
     let sleeper = thread::spawn(move || {
         world::hurry();
@@ -174,7 +175,7 @@ fn verdict(check: &SelfCheck) -> String {
     if check.clean { "clean".to_owned() } else { check.faults.join("; ") }
 }
 
-/// Measures until the self-check is clean, a bounded number of times.
+/// Repeats a measurement until its self-check is clean, up to [`ATTEMPTS`] times.
 fn clean<T>(mut measure: impl FnMut() -> Result<T, Fault>, check: impl Fn(&T) -> &SelfCheck) -> Result<T, Fault> {
     let mut attempt = 1;
     loop {
@@ -186,8 +187,9 @@ fn clean<T>(mut measure: impl FnMut() -> Result<T, Fault>, check: impl Fn(&T) ->
     }
 }
 
-/// Sends `n` ICMP echo requests through the setup's path, one each `gap`. The far kernel answers; the near one stamps
-/// the answer's arrival. So no process has to wake for it.
+/// Sends `n` ICMP echo requests through the setup's path, one per `gap`.
+///
+/// The far kernel answers and the near one stamps the arrival of the answer, so no process has to wake up for it.
 pub fn pings(setup: &Setup, n: u16, gap: Duration) -> Result<Pings, Fault> {
     let world = World::new(Offload::Packets, 1500)?;
     world.left.set_sysctl("ipv4/ping_group_range", "0 0")?;
@@ -198,7 +200,7 @@ pub fn pings(setup: &Setup, n: u16, gap: Duration) -> Result<Pings, Fault> {
     let mut rtt = Histogram::default();
     for nth in 0..n {
         let [high, low] = nth.to_be_bytes();
-        // Echo request, code 0; the kernel fills in checksum and identifier; then the number.
+        // Echo request, code 0; the kernel fills in checksum and identifier; then the sequence number.
         let request = [8, 0, 0, 0, 0, 0, high, low];
         let sent = clock::wall_ns();
         sendto(socket.as_raw_fd(), &request, &to, MsgFlags::empty()).map_err(fault)?;
@@ -218,7 +220,7 @@ fn icmp_socket() -> nix::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// When the answer to a ping arrived, by wall-clock time.
+/// Wall-clock arrival time of a ping's answer.
 fn answer(socket: &OwnedFd, nth: u16) -> Option<u64> {
     let mut bytes = [0; 64];
     let mut parts = [IoSliceMut::new(&mut bytes)];
@@ -232,7 +234,7 @@ fn answer(socket: &OwnedFd, nth: u16) -> Option<u64> {
     (bytes[6..8] == nth.to_be_bytes()).then_some(stamp)
 }
 
-/// One bulk flow of congestion control `cc` through the setup's path for `seconds`.
+/// Runs one bulk flow with congestion control `cc` through the setup's path for `seconds`.
 pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<Bulk, Fault> {
     let world = World::new(offload, 1500)?;
     world.tune();
@@ -243,8 +245,8 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
     let counted = Arc::clone(&received);
     thread::spawn(move || {
         let Ok((mut stream, _)) = listener.accept() else { return };
-        let _ = abort_on_close(&stream); // else it ends later
-        // Woken for each packet, the reader costs more than the link: each wake-up is an interrupt of another core.
+        let _ = abort_on_close(&stream); // otherwise it ends later
+        // If it woke for each packet, the reader would cost more than the link: each wake-up interrupts another core.
         wake_by_chunk(&stream);
         let mut chunk = vec![0; CHUNK];
         while let Ok(bytes @ 1..) = stream.read(&mut chunk) {
@@ -268,7 +270,7 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
     Ok(Bulk { goodput_bps: (after - before) as f64 * 8e9 / (until - from) as f64, check })
 }
 
-/// Wakes the reader when a whole chunk has arrived, not before.
+/// Makes the reader wake only when a whole chunk has arrived.
 fn wake_by_chunk(stream: &TcpStream) {
     let low: libc::c_int = CHUNK as libc::c_int;
     let size = size_of::<libc::c_int>() as libc::socklen_t;

@@ -1,4 +1,4 @@
-//! The emulator's check of itself: did the link do what was asked, at the moments that were asked for?
+//! The emulator's self-check: the link's achieved rate, delay and punctuality against the requested ones.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use super::packet::Packet;
 
-/// What a run must keep to be counted. Ours: a tenth of the smallest effect that the experiments look for.
+/// Limits within which a run counts. Ours: a tenth of the smallest effect that the experiments look for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Most lateness of 99 of 100 packets, µs.
+    /// Maximum lateness of 99 of 100 packets, µs.
     pub late_p99_us: f64,
-    /// Most lateness of any packet, µs.
+    /// Maximum lateness of any packet, µs.
     pub late_max_us: f64,
-    /// Most difference of the achieved from the asked rate, a share.
+    /// Maximum deviation of the achieved rate from the requested one, a share.
     pub rate_error: f64,
-    /// Most CPU time that the hypervisor took, a share.
+    /// Maximum CPU time stolen by the hypervisor, a share.
     pub steal: f64,
-    /// Most memory of all TCP sockets of the machine, as a share of what makes its kernel save memory.
+    /// Maximum memory of all TCP sockets of the machine, as a share of the level at which its kernel starts to save
+    /// memory.
     pub tcp_memory: f64,
 }
 
@@ -36,23 +37,23 @@ impl Limits {
     }
 }
 
-/// How a run went, beside its results.
+/// Quality of a run, reported beside its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SelfCheck {
-    /// Whether everything is within its limit.
+    /// True if every value is within its limit.
     pub clean: bool,
-    /// What is not, in words.
+    /// Violated limits, as text.
     pub faults: Vec<String>,
     pub limits: Limits,
-    /// Rate that the link model gave while it was busy, bit/s; 0 if it never was.
+    /// Rate that the link model granted while it was busy, bit/s; 0 if it never was.
     pub asked_rate_bps: f64,
-    /// Rate at which those packets really left.
+    /// Rate at which those packets actually left.
     pub achieved_rate_bps: f64,
-    /// Propagation delay there and back, without queue, ms.
+    /// Two-way propagation delay without queueing, ms.
     pub asked_delay_ms: f64,
-    /// The same with the emulator's mean lateness on both ways.
+    /// The same with the emulator's mean lateness in both directions.
     pub achieved_delay_ms: f64,
-    /// How much later than due packets left, µs: median.
+    /// Median lateness of departing packets, µs.
     pub late_p50_us: f64,
     /// 99th percentile.
     pub late_p99_us: f64,
@@ -60,43 +61,44 @@ pub struct SelfCheck {
     pub late_max_us: f64,
     /// Packets that left.
     pub packets: u64,
-    /// Packets that the machine lost around the link: no room in a TUN's queue or in our memory.
+    /// Packets that the machine lost around the link, because a TUN queue or our memory was full.
     pub host_drops: u64,
-    /// CPU time that the hypervisor took during the run, a share.
+    /// CPU time stolen by the hypervisor during the run, a share.
     pub steal: f64,
-    /// Memory of all TCP sockets of the machine, as a share of what makes its kernel save memory: above it, windows and
-    /// buffers stay as small as they are. The larger of before and after the run.
+    /// Memory of all TCP sockets of the machine, as a share of the level at which its kernel starts to save memory.
+    ///
+    /// Above that level windows and buffers no longer grow. The larger of the values before and after the run.
     pub tcp_memory: f64,
-    /// CPU time of the emulator over the run's, in cores.
+    /// CPU time of the emulator divided by the run's duration, in cores.
     pub emulator_cores: f64,
     /// The emulator's scheduling: `fifo`, or `other` where real-time scheduling is not permitted.
     pub scheduler: String,
-    /// How often the run was made, this one included; earlier ones were over a limit.
+    /// Number of attempts, including this one; the earlier ones exceeded a limit.
     pub attempts: u32,
 }
 
-/// Gathers while the emulator runs.
+/// Data collected while the emulator runs.
 #[derive(Clone, Debug, Default)]
 pub struct Gather {
     /// Lateness of each packet, ns, by direction.
     pub late: [Histogram; 2],
-    /// Packets without a buffer.
+    /// Packets for which there was no buffer.
     pub no_room: u64,
     ways: [WayTime; 2],
 }
 
-/// Busy periods of one direction's bottleneck: how long they should have taken, and took.
+/// Busy periods of one direction's bottleneck: planned and actual duration.
 #[derive(Clone, Debug, Default)]
 struct WayTime {
-    /// Bytes that left in them, and the time that the model gave them.
+    /// Bytes that left in them, and the time that the model granted them.
     bytes: u64,
     model_ns: u64,
     last_left: (u32, u64),
-    /// One a delay line: where lines differ, packets arrive in another order than they left.
+    /// One per delay line: where lines differ, packets do not arrive in the order in which they left.
     lines: Vec<LineTime>,
 }
 
-/// The same packets as they arrived over one delay line.
+/// The same packets on arrival, over one delay line.
 #[derive(Clone, Copy, Debug, Default)]
 struct LineTime {
     period: u32,
@@ -106,7 +108,7 @@ struct LineTime {
 }
 
 impl Gather {
-    /// A packet that was due at `due_ns` was handed over at `now_ns`.
+    /// Records the hand-over at `now_ns` of a packet that was due at `due_ns`.
     #[inline]
     pub fn on_delivered(&mut self, way: usize, due_ns: u64, now_ns: u64, packet: &Packet) {
         self.late[way].add(now_ns.saturating_sub(due_ns));
@@ -128,7 +130,7 @@ impl Gather {
         line.last_ns = (packet.left_ns, now_ns);
     }
 
-    /// A packet left the bottleneck, whether it arrives or not.
+    /// Records a packet's departure from the bottleneck, whether or not it arrives.
     #[inline]
     pub fn on_left(&mut self, way: usize, packet: &Packet) {
         let time = &mut self.ways[way];
@@ -139,7 +141,7 @@ impl Gather {
         time.last_left = (packet.busy, packet.left_ns);
     }
 
-    /// Asked and achieved rate of the direction that carried most.
+    /// Requested and achieved rate of the direction that carried the most bytes.
     fn rates(&self) -> (f64, f64) {
         let [a, b] = &self.ways;
         let time = if a.bytes >= b.bytes { a } else { b };
@@ -152,7 +154,7 @@ impl Gather {
         (asked, if taken_ns > 0.0 { asked * asked_ns / taken_ns } else { 0.0 })
     }
 
-    /// The verdict, but for what only the caller knows.
+    /// Computes the verdict from the collected data and the caller's readings.
     pub fn verdict(&self, limits: Limits, delay_ms: f64, surroundings: &Surroundings) -> SelfCheck {
         let late = |q: f64| self.late.iter().map(|late| late.quantile(q)).fold(0.0, f64::max) / 1e3;
         let (asked_rate_bps, achieved_rate_bps) = self.rates();
@@ -199,7 +201,7 @@ impl SelfCheck {
         self.clean = self.faults.is_empty();
     }
 
-    /// The figures in one line.
+    /// Formats the figures as one line.
     pub fn line(&self) -> String {
         let verdict = if self.clean { "clean".to_owned() } else { self.faults.join("; ") };
         format!(
@@ -223,7 +225,7 @@ fn mbit(bps: f64) -> String {
     format!("{:.3}", bps / 1e6)
 }
 
-/// What was read around the emulator.
+/// Readings taken around the emulator's run.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// Packets that the TUN devices dropped.
@@ -238,7 +240,7 @@ pub struct Surroundings {
     pub scheduler: String,
 }
 
-/// The machine's CPU time since boot: stolen, and all.
+/// The machine's CPU time since boot: stolen, and total.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuTime {
     stolen: u64,
@@ -261,7 +263,7 @@ impl CpuTime {
         Self { stolen: ticks.get(7).copied().unwrap_or(0), all: ticks.iter().sum() }
     }
 
-    /// The share that was stolen since `before`.
+    /// Share of CPU time stolen since `before`.
     pub fn steal_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         if all == 0 { 0.0 } else { self.stolen.saturating_sub(before.stolen) as f64 / all as f64 }
@@ -272,7 +274,7 @@ impl CpuTime {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpMemory {
     used: u64,
-    /// Below this the kernel never saves memory: the first number of `tcp_mem`.
+    /// Level below which the kernel never saves memory: the first number of `tcp_mem`.
     ample: u64,
 }
 
@@ -290,7 +292,7 @@ impl TcpMemory {
         Self { used: number(used), ample: number(tcp_mem.split_whitespace().next()) }
     }
 
-    /// What is used of what is ample; 0 where either is not known.
+    /// Memory used, as a share of the ample level; 0 if either is unknown.
     pub fn share(self) -> f64 {
         if self.ample == 0 { 0.0 } else { self.used as f64 / self.ample as f64 }
     }
@@ -318,7 +320,7 @@ mod tests {
     #[test]
     fn the_achieved_rate_counts_busy_periods_alone() {
         let mut gather = Gather::default();
-        // Two busy periods at 10 Mbit/s, a second of silence between them, everything 1 ms late.
+        // Two busy periods at 10 Mbit/s with a second of silence between them, everything 1 ms late.
         for (period, from) in [(1, 0), (2, 1_000_000_000)] {
             for i in 0..10 {
                 let left = from + i * 1_000_000;

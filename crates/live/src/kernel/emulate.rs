@@ -1,5 +1,5 @@
-//! `bbrlab emulate` on this host's kernel: a path, a command behind it, and what became of both.
-//! The command's standard streams carry nothing of ours.
+//! `bbrlab emulate` on this host's kernel: runs a command behind a path and reports on both.
+//! Nothing of ours is written to the command's standard streams.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
@@ -17,15 +17,15 @@ use super::tun::Offload;
 use super::world::{Environment, World};
 use crate::{clock, wire};
 
-/// From this rate on hosts hand over super-packets: single ones would fill a core. Ours.
+/// Rate from which hosts hand over super-packets: single packets would saturate a core. Ours.
 const SUPER_FROM_BPS: u64 = 1_500_000_000;
 /// MTU of the devices. Source: Ethernet.
 pub const MTU: u32 = 1500;
 
-/// Which way the data goes, and so which has the bottleneck; the other is the way of the ACKs.
+/// Direction of the data, and so of the bottleneck; the other direction carries the ACKs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
-    /// Both ways have a bottleneck of their own.
+    /// Each direction has a bottleneck of its own.
     #[default]
     Both,
     /// From the server to the command.
@@ -34,28 +34,28 @@ pub enum Direction {
     Up,
 }
 
-/// What is asked for.
+/// Input of [`emulate`].
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The path; its flows count for nothing.
+    /// The path; its flows are ignored.
     pub setup: Setup,
-    /// Which way has the bottleneck.
+    /// Direction that has the bottleneck.
     pub direction: Direction,
-    /// What the hosts hand over; chosen by the rate where it is not said.
+    /// Size of the packets that the hosts hand over; chosen by the rate if `None`.
     pub offload: Option<Offload>,
     /// Congestion control of both hosts, by the kernel's name.
     pub cc: Option<String>,
     pub errand: Errand,
 }
 
-/// What became of it.
+/// Result of [`emulate`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The command's exit status.
     pub status: i32,
-    /// How long it ran, seconds.
+    /// Run time of the command, seconds.
     pub wall_s: f64,
-    /// The emulator's check of itself.
+    /// The emulator's self-check.
     pub self_check: SelfCheck,
     pub environment: Environment,
 }
@@ -83,7 +83,7 @@ pub fn emulate(job: Job) -> Result<Report, Fault> {
     Ok(Report { status: status?, wall_s, self_check, environment })
 }
 
-/// Says what of a path makes no sense with these bottlenecks.
+/// Rejects path settings that make no sense with these bottlenecks.
 pub fn check(setup: &Setup, direction: Direction) -> Result<(), Fault> {
     let path = &setup.path;
     let changes_acks = setup.schedule.iter().any(|change| matches!(change.what, ChangeKind::AckLoss(_)));
@@ -98,7 +98,7 @@ pub fn check(setup: &Setup, direction: Direction) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What hosts hand over at these rates.
+/// Chooses the offload for these rates.
 pub fn offload_for(setup: &Setup) -> Offload {
     let fast = |service: &Service| service.nominal_rate().as_bits_per_sec() >= SUPER_FROM_BPS;
     if setup.links.iter().all(|link| fast(&link.service)) { Offload::SuperPackets } else { Offload::Packets }
@@ -113,7 +113,7 @@ fn path(setup: &Setup, direction: Direction) -> EmulatedPath {
     }
 }
 
-/// Flows by their addresses and ports, for disciplines that keep them apart.
+/// Classifies flows by addresses and ports, for disciplines with per-flow queues.
 struct Anyone;
 
 impl Observer for Anyone {

@@ -1,5 +1,5 @@
-//! The emulator: reads both TUN devices, asks the link model, writes each packet when it is due.
-//! No packet costs an allocation, and none leaves before it is due.
+//! The emulator: reads both TUN devices, consults the link model, and writes each packet when it is due.
+//! Handling a packet allocates nothing, and no packet leaves early.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, ErrorKind};
@@ -18,57 +18,61 @@ use super::relay::{EmulatedPath, LEFTWARD, Observer, RIGHTWARD, Relay};
 use super::tun::{Offload, Tun, VNET};
 use crate::clock;
 
-/// Packets read from one device before what is due is written again. Ours.
+/// Packets read from one device before due packets are written again. Ours.
 const READS: usize = 32;
-/// What is due within this time is waited for awake: to sleep and wake costs as much processor time in a virtual
-/// machine, where setting a timer leaves the guest, and comes later. Ours, measured: a sleep costs 25 µs.
+/// Time before a deadline that is spent awake instead of asleep.
+///
+/// In a virtual machine setting a timer leaves the guest, so sleeping costs as much CPU time and wakes later. Ours,
+/// measured: a sleep costs 25 µs.
 const AWAKE: Span = Span::micros(25);
-/// Most that a sleep is cut short, so that the wake-up itself comes in time: a core that halts in a virtual machine
-/// takes 40 µs to come back. The real length is learnt. Ours.
+/// Maximum time by which a sleep is shortened so that the wake-up itself is on time, ns.
+///
+/// A core that halts in a virtual machine takes 40 µs to come back; the actual value is measured during the run. Ours.
 const LEAD_MAX: u64 = 150_000;
-/// Packets of links at least this fast come faster than the machine wakes: between them it stays awake. Ours: 1500
+/// Rate from which packets arrive faster than the machine wakes up: between them the thread stays awake. Ours: 1500
 /// bytes in 48 µs.
 const FAST_FROM_BPS: u64 = 250_000_000;
-/// The share of all time, in thousandths, that may go into waking before something is due. Ours: on a slow link it
-/// makes every packet punctual, on a link of 100 Mbit/s it would cost half a core.
+/// Share of all time, in thousandths, that may be spent waking up early. Ours: on a slow link it makes every packet
+/// punctual, on a link of 100 Mbit/s that would cost half a core.
 const EARLY_SHARE: u64 = 30;
-/// The same where nothing but a measurement wants the cores. Ours.
+/// The same where only a measurement uses the cores. Ours.
 const EARLY_SHARE_PUNCTUAL: u64 = 500;
-/// How fast the longest wake-up is forgotten: by this part of the difference with each one. Ours.
+/// Decay of the longest wake-up: each new one removes this fraction of the difference. Ours.
 const LONGEST_DECAY: u64 = 64;
-/// Most of that time that is saved up. Ours.
+/// Maximum of that time that accumulates. Ours.
 const EARLY_MAX: u64 = 3_000_000;
-/// After so long without sleep a real-time thread would starve others, and the kernel would stop it for 50 ms to let
-/// them run: it must sleep a little by itself. Ours.
+/// Longest time without sleep. A real-time thread that stays awake longer starves others, and the kernel stops it for
+/// 50 ms to let them run, so it sleeps briefly by itself. Ours.
 const VIGIL: Span = Span::micros(600);
-/// That little sleep. Ours: it takes twice as long where the core halts, and with shorter ones the kernel did stop it.
+/// Duration of that brief sleep. Ours: it takes twice as long if the core halts, and with shorter ones the kernel did
+/// stop it.
 const NAP: Span = Span::micros(50);
-/// Links at least this fast keep the segments of a super-packet together that are due in one wake-up: below it they
-/// leave at least 12 µs apart. Ours.
+/// Rate from which the segments of a super-packet that are due in one wake-up stay together: on slower links they leave
+/// at least 12 µs apart. Ours.
 const MERGE_FROM_BPS: u64 = 1_500_000_000;
-/// The shortest sleep that is asked for. Ours.
+/// Shortest requested sleep. Ours.
 const SLEEP_MIN: u64 = 5_000;
 
-/// What the emulator is to do, beside its path.
+/// Configuration of the emulator, apart from its path.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The run's time zero, on [`clock::now_ns`].
     pub start_ns: u64,
-    /// When it ends by itself; [`Time::NEVER`] if it waits to be stopped.
+    /// Time at which it ends by itself; [`Time::NEVER`] if it waits to be stopped.
     pub end: Time,
-    /// Grid of the samples.
+    /// Sampling interval.
     pub sample: Option<Span>,
-    /// Which way's links the samples are of.
+    /// Direction whose links are sampled.
     pub sampled_way: usize,
-    /// What the devices hand over.
+    /// Size of the packets that the devices hand over.
     pub offload: Offload,
     /// The devices' MTU.
     pub mtu: u32,
-    /// Processor time is spent for punctuality: this run measures what a millisecond does.
+    /// Spends CPU time on punctuality: this run measures effects in the range of a millisecond.
     pub punctual: bool,
 }
 
-/// The emulator, on the thread that made it.
+/// The emulator, bound to the thread that created it.
 pub struct Emulator<'a, O> {
     plan: Plan,
     relay: Relay<O>,
@@ -76,23 +80,23 @@ pub struct Emulator<'a, O> {
     head: [u8; HEAD_MAX],
     merges: bool,
     is_fast: bool,
-    /// How late the machine wakes us, ns: a moving average.
+    /// Moving average of the machine's wake-up lateness, ns.
     lead: u64,
-    /// How late it does at worst, ns: forgotten slowly.
+    /// Worst wake-up lateness, ns; decays slowly.
     longest: u64,
     early: Early,
 }
 
-/// How a sleep ended.
+/// Outcome of a sleep.
 struct Woken {
-    /// Which devices have a packet, or may have.
+    /// Devices that have a packet, or may have one.
     readable: [bool; 2],
-    /// When the packet that ended it came, as far as is known.
+    /// Arrival time of the packet that ended the sleep, if known.
     arrived: Option<Time>,
     stopped: bool,
 }
 
-/// How much time there is for waking before something is due.
+/// Time budget for waking up before something is due.
 #[derive(Debug, Default)]
 struct Early {
     saved: u64,
@@ -100,7 +104,7 @@ struct Early {
 }
 
 impl Early {
-    /// Takes `span` ns of it, if there is as much by `now`; it grows by `share` thousandths of all time.
+    /// Takes `span` ns of the budget if it holds that much at `now`; it grows by `share` thousandths of all time.
     fn take(&mut self, now: Time, span: u64, share: u64) -> bool {
         let earned = now.since(self.counted).as_nanos() / 1000 * share;
         if earned > 0 {
@@ -116,7 +120,7 @@ impl Early {
 }
 
 impl<'a, O: Observer> Emulator<'a, O> {
-    /// An emulator between the devices of the left and of the right namespace.
+    /// Creates an emulator between the devices of the left and the right namespace.
     pub fn new(plan: Plan, path: EmulatedPath, tuns: [&'a Tun; 2], observer: O) -> Self {
         let all_from = |bps| {
             [&path.there, &path.back]
@@ -146,7 +150,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
                 return Ok((self.relay.observer, self.relay.gather));
             }
             self.relay.control(now);
-            // What arrives at a host makes it answer at once.
+            // A packet that arrives at a host is answered immediately.
             readable[LEFTWARD] |= self.deliver(RIGHTWARD)?;
             readable[RIGHTWARD] |= self.deliver(LEFTWARD)?;
             for (way, readable) in readable.iter_mut().enumerate() {
@@ -184,7 +188,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         self.relay.next_due().min(self.plan.end)
     }
 
-    /// How long to sleep for what is due then: less by the time that waking takes, while there is time to spare.
+    /// Time to sleep for an event at `due`: shorter by the wake-up time, while the budget lasts.
     fn until(&mut self, now: Time, due: Time) -> Span {
         let span = due.since(now).as_nanos();
         let share = if self.plan.punctual { EARLY_SHARE_PUNCTUAL } else { EARLY_SHARE };
@@ -193,13 +197,13 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Span::nanos(span.saturating_sub(early).max(SLEEP_MIN))
     }
 
-    /// How much earlier than something is due to wake for it.
+    /// Lead time for waking up before an event.
     #[inline]
     fn ahead(&self) -> u64 {
         if self.plan.punctual { self.longest } else { self.lead }
     }
 
-    /// Waits for a packet (`deaf`: for none), at most for `span`.
+    /// Waits for a packet (`deaf`: only for the time), for at most `span`.
     fn sleep(&mut self, span: Span, deaf: bool, stop: BorrowedFd<'_>) -> Result<Woken, Fault> {
         let heard = if deaf { PollFlags::empty() } else { PollFlags::POLLIN };
         let wait = |fd| PollFd::new(fd, heard);
@@ -224,8 +228,8 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Ok(Woken { readable: [left || deaf, right || deaf], arrived, stopped })
     }
 
-    /// Reads what the host behind `way` has sent, the first of it at `arrived` if that is known. Returns whether there
-    /// may be more.
+    /// Reads the packets that the host behind `way` has sent, the first of which came at `arrived` if that is known.
+    /// Returns true if there may be more.
     fn take(&mut self, way: usize, arrived: Time) -> Result<bool, Fault> {
         let mut arrived = arrived;
         let large = self.plan.offload == Offload::SuperPackets;
@@ -240,7 +244,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
                 Some(used) => {
                     self.relay.enter(now, way, buffer, used);
                     if self.next_due() <= now {
-                        return Ok(true); // first what is due
+                        return Ok(true); // first the packets that are due
                     }
                 }
                 None => {
@@ -252,7 +256,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Ok(true)
     }
 
-    /// There is no memory for the next packet.
+    /// Reads and drops a packet for which there is no memory.
     #[cold]
     fn discard(&mut self, way: usize) -> Result<bool, Fault> {
         let read = self.tuns[way].read(&mut [0; VNET + 1]).map_err(|error| format!("emulator: {error}"))?;
@@ -260,7 +264,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Ok(false)
     }
 
-    /// Writes everything that is due at the end of `way`. Returns whether there was any.
+    /// Writes everything that is due at the end of `way`. Returns true if there was anything.
     fn deliver(&mut self, way: usize) -> Result<bool, Fault> {
         let now = self.now();
         let mut any = false;
@@ -298,7 +302,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             tun.write(bytes)
         };
         match done {
-            // No room at the receiving host, or a packet that it takes for none: the host's loss, and counted as such.
+            // The receiving host's queue is full, or it rejects the packet: counted as the host's loss.
             Err(error) if !is_fatal(&error) => {
                 self.relay.gather.no_room += 1;
                 Ok(())

@@ -1,4 +1,4 @@
-//! A command behind the link, and a server at its other end, in a process namespace that ends with us.
+//! Runs client and server on the two ends of the link, in a PID namespace that is killed on exit.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsString;
@@ -22,44 +22,45 @@ use super::Fault;
 use super::world::{LEFT, LEFT6, RIGHT, RIGHT6, World};
 use crate::clock;
 
-/// Exit status of a command that does not exist, and of one that may not run. Source: POSIX `env`, 127 and 126.
+/// Exit statuses for a command that does not exist, and for one that may not run. Source: POSIX `env`, 127 and 126.
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
 /// Exit status after an interrupt. Source: shells, 128 + SIGINT.
 const INTERRUPTED: i32 = 130;
-/// How long a server may take until it listens; then the command starts all the same. Ours.
+/// Maximum time for a server to start listening; after that the command starts anyway. Ours.
 const SERVER_MAX_MS: u64 = 5_000;
-/// How long a server may take to end when it is asked to. Ours.
+/// Grace period for a server to exit after SIGTERM. Ours.
 const GRACE_MS: u64 = 300;
-/// How often it is looked at meanwhile. Ours.
+/// Polling interval during these waits. Ours.
 const LOOK_MS: u64 = 5;
 
-/// What shall run.
+/// The command and the server to run.
 #[derive(Clone, Debug)]
 pub struct Errand {
     /// The command and its arguments, on the left.
     pub command: Vec<OsString>,
-    /// A line for the shell, on the right.
+    /// A shell command line, on the right.
     pub server: Option<String>,
 }
 
-/// The process that holds the command and the server, and ends with us.
+/// Parent process of the command and the server; it ends with this process.
 #[derive(Debug)]
 pub struct Keeper {
     pid: Pid,
     go: PipeWriter,
 }
 
-/// The keeper's process id, for the signal handler.
+/// The keeper's process ID, for the signal handler.
 static KEEPER: AtomicI32 = AtomicI32::new(0);
 
 impl Errand {
-    /// Makes the keeper; it waits. To be called before the emulator's thread begins.
+    /// Forks the keeper, which waits. Call it before the emulator's thread starts.
     pub fn prepare(self, world: &World) -> Result<Keeper, Fault> {
         let fault = |what: &'static str| move |error: io::Error| format!("emulate: {what}: {error}");
         let (wait, go) = io::pipe().map_err(fault("pipe"))?;
         let child = fork_to(|| {
-            // Ours alone, so that its end is the end of us. The copy in this process is never dropped.
+            // Only the parent keeps the write end, so the pipe closes when it exits. The copy in this process is never
+            // dropped.
             let _ = close(go.as_raw_fd());
             guard(|| keep(self, wait, world.left.as_fd(), world.right.as_fd()))
         });
@@ -68,7 +69,7 @@ impl Errand {
 }
 
 impl Keeper {
-    /// Lets the command run, and waits for its end. Returns its exit status.
+    /// Starts the command and waits for it. Returns its exit status.
     pub fn run(mut self) -> Result<i32, Fault> {
         KEEPER.store(self.pid.as_raw(), Ordering::Relaxed);
         let on_interrupt = SigAction::new(SigHandler::SigAction(on_interrupt), SaFlags::SA_RESTART, SigSet::empty());
@@ -79,7 +80,7 @@ impl Keeper {
     }
 }
 
-/// Runs `work` in a child process, which ends with its result.
+/// Runs `work` in a child process, which exits with its result.
 fn fork_to(work: impl FnOnce() -> i32) -> Result<Pid, Fault> {
     // SAFETY: the only other thread of this program waits for signals and holds no lock; the child uses the allocator,
     // which glibc keeps usable over a fork, and ends with `_exit`.
@@ -94,7 +95,7 @@ fn fork_to(work: impl FnOnce() -> i32) -> Result<Pid, Fault> {
     }
 }
 
-/// The process between us and the keeper: only its children are in the new namespace of processes.
+/// Intermediate process between this one and the keeper: only its children are in the new PID namespace.
 fn guard(work: impl FnOnce() -> i32) -> i32 {
     for number in [Signal::SIGINT, Signal::SIGQUIT] {
         // SAFETY: to ignore a signal runs no code.
@@ -114,7 +115,7 @@ fn guard(work: impl FnOnce() -> i32) -> i32 {
     }
 }
 
-/// Waits for a process. Returns its exit status.
+/// Waits for a process and returns its exit status.
 fn outcome(pid: Pid) -> i32 {
     loop {
         match waitpid(pid, None) {
@@ -126,13 +127,13 @@ fn outcome(pid: Pid) -> i32 {
 }
 
 fn complain(status: i32, line: &str) -> i32 {
-    // Where standard error cannot be written the exit status says it all.
+    // If standard error cannot be written, the exit status is all there is.
     let _ = writeln!(io::stderr(), "bbrlab: {line}");
     status
 }
 
-/// An interrupt from the terminal reached the command too, which decides (a shell goes on). One that was sent to us
-/// alone ends everything.
+/// Handles SIGINT. An interrupt from the terminal reached the command too, which decides (a shell continues); one that
+/// was sent to this process alone ends everything.
 extern "C" fn on_interrupt(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel hands a valid `siginfo_t` to a handler that asked for it.
     if unsafe { (*info).si_code } != libc::SI_KERNEL {
@@ -140,7 +141,7 @@ extern "C" fn on_interrupt(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     }
 }
 
-/// The keeper: process 1 of a namespace, so that all below it ends when it ends, and it ends when its parent does.
+/// Runs the keeper: PID 1 of a namespace, so everything below it is killed when it exits, and it exits with its parent.
 fn keep(errand: Errand, mut wait: PipeReader, left: BorrowedFd<'_>, right: BorrowedFd<'_>) -> i32 {
     for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         // SAFETY: the default runs no code of ours.
@@ -148,7 +149,7 @@ fn keep(errand: Errand, mut wait: PipeReader, left: BorrowedFd<'_>, right: Borro
     }
     let ready = set_pdeathsig(Signal::SIGKILL).is_ok() && wait.read_exact(&mut [0]).is_ok();
     if !ready {
-        return INTERRUPTED; // our parent is gone
+        return INTERRUPTED; // the parent is gone
     }
     own_proc();
     match serve_and_run(&errand, left, right, &Surroundings::of_host()) {
@@ -157,7 +158,7 @@ fn keep(errand: Errand, mut wait: PipeReader, left: BorrowedFd<'_>, right: Borro
     }
 }
 
-/// A /proc that shows the namespace's processes. Without it the command still runs, and sees the host's.
+/// Mounts a /proc that shows the namespace's processes. Without it the command still runs, with the host's /proc.
 fn own_proc() {
     let none: Option<&str> = None;
     let done = unshare(CloneFlags::CLONE_NEWNS)
@@ -168,12 +169,12 @@ fn own_proc() {
     }
 }
 
-/// What the command and the server find around them.
+/// Environment of the command and the server.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Whether they get nothing of our own environment.
+    /// True if they inherit nothing of this process's environment.
     pub bare: bool,
-    /// Variables of theirs.
+    /// Variables set for them.
     pub variables: Vec<(OsString, OsString)>,
 }
 
@@ -197,8 +198,9 @@ impl Surroundings {
     }
 }
 
-/// Starts the server on the right, runs the command on the left, ends all that is left. Returns the command's exit
-/// status, or ours with a line, and how many nanoseconds the command ran.
+/// Starts the server on the right, runs the command on the left, and ends all remaining processes.
+///
+/// Returns the command's exit status, or ours with a message, and the command's run time in nanoseconds.
 pub fn serve_and_run(
     errand: &Errand,
     left: BorrowedFd<'_>,
@@ -230,7 +232,7 @@ pub fn serve_and_run(
 fn start_server(line: &str, around: &Surroundings) -> Result<(), (i32, String)> {
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::null());
-    // Standard output is the command's.
+    // Standard output belongs to the command.
     if let Ok(errors) = io::stderr().as_fd().try_clone_to_owned() {
         command.stdout(Stdio::from(errors));
     }
@@ -251,7 +253,7 @@ fn start_server(line: &str, around: &Surroundings) -> Result<(), (i32, String)> 
     Ok(())
 }
 
-/// Whether anything in this network namespace waits for connections or datagrams.
+/// True if any socket in this network namespace waits for connections or datagrams.
 fn listens() -> bool {
     const LISTEN: &str = "0A";
     let has = |name: &str, wanted: fn(&str) -> bool| {
@@ -262,7 +264,7 @@ fn listens() -> bool {
         || ["udp", "udp6"].iter().any(|name| has(name, |_| true))
 }
 
-/// Waits for the command, and for whatever else ends meanwhile: process 1 must.
+/// Waits for the command, and reaps every other child meanwhile, as PID 1 must.
 fn wait_for(command: Pid) -> i32 {
     loop {
         match waitpid(Pid::from_raw(-1), None) {
@@ -274,7 +276,7 @@ fn wait_for(command: Pid) -> i32 {
     }
 }
 
-/// Asks everything that is left to end; what does not, is killed with the namespace.
+/// Sends SIGTERM to all remaining processes; the end of the namespace kills the rest.
 fn end_the_rest() {
     let _ = kill(Pid::from_raw(-1), Signal::SIGTERM);
     for _ in 0..GRACE_MS / LOOK_MS {

@@ -1,4 +1,4 @@
-//! Interfaces of the calling thread's network namespace: addresses, size, up.
+//! Interfaces of the calling thread's network namespace: addresses, sizes, flags.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::CString;
@@ -11,7 +11,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType
 
 use super::Fault;
 
-/// An interface's `struct ifreq` with its name filled in.
+/// Returns an `ifreq` with the interface's name filled in.
 pub(super) fn request(name: &str) -> Result<libc::ifreq, Fault> {
     let bytes = CString::new(name).map_err(|_| format!("interface {name:?}: a name holds no zero byte"))?;
     // SAFETY: an all-zero `ifreq` is a valid value of that C struct.
@@ -25,7 +25,7 @@ pub(super) fn request(name: &str) -> Result<libc::ifreq, Fault> {
     Ok(request)
 }
 
-/// Sets the interface up.
+/// Brings the interface up.
 pub fn up(name: &str) -> Result<(), Fault> {
     let mut request = request(name)?;
     let socket = control(AddressFamily::Inet)?;
@@ -36,14 +36,15 @@ pub fn up(name: &str) -> Result<(), Fault> {
     call(&socket, libc::SIOCSIFFLAGS, &mut request, name)
 }
 
-/// Sets the longest packet.
+/// Sets the MTU.
 pub fn set_mtu(name: &str, mtu: u32) -> Result<(), Fault> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_mtu = mtu.cast_signed();
     call(&control(AddressFamily::Inet)?, libc::SIOCSIFMTU, &mut request, name)
 }
 
-/// Sets the length of the queue in front of the device. By netlink: the older way asks for rights over the host.
+/// Sets the length of the device's transmit queue. Uses netlink, because the older ioctl requires privileges on the
+/// host.
 pub fn set_queue(name: &str, packets: u32) -> Result<(), Fault> {
     const LENGTH: u32 = 40;
     let mut named = request(name)?;
@@ -66,11 +67,13 @@ pub fn set_queue(name: &str, packets: u32) -> Result<(), Fault> {
 }
 
 /// Adds a route to `host` whose connections use this congestion control (`ip route add HOST dev NAME congctl CC`).
-/// A route takes any algorithm of the kernel; a namespace's default takes only those that the host allows everyone.
+///
+/// A route accepts any algorithm of the kernel; a namespace's default accepts only those that the host allows to
+/// everyone.
 pub fn add_route(name: &str, host: IpAddr, cc: &str) -> Result<(), Fault> {
     /// `rtmsg` of a unicast route of the main table: TOS 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST.
     const RTM: [u8; 5] = [0, libc::RT_TABLE_MAIN, libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST];
-    /// A metric of a route: its congestion control. Source: include/uapi/linux/rtnetlink.h.
+    /// Route metric for the congestion control. Source: include/uapi/linux/rtnetlink.h.
     const RTAX_CC_ALGO: u16 = 16;
     let mut named = request(name)?;
     call(&control(AddressFamily::Inet)?, libc::SIOCGIFINDEX, &mut named, name)?;
@@ -97,7 +100,7 @@ pub fn add_route(name: &str, host: IpAddr, cc: &str) -> Result<(), Fault> {
     ask_netlink(&message).map_err(|error| format!("interface {name}: route to {host} with {cc}: {error}"))
 }
 
-/// A netlink attribute: length and kind, the value, and bytes up to a multiple of four.
+/// Encodes a netlink attribute: length and kind, the value, and padding to a multiple of four.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = 4 + value.len();
     let mut text = (length as u16).to_ne_bytes().to_vec();
@@ -107,13 +110,13 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Sends one request and returns the kernel's answer to it.
+/// Sends one request and returns the kernel's answer.
 fn ask_netlink(message: &[u8]) -> io::Result<()> {
     let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
     send(socket.as_raw_fd(), message, MsgFlags::empty())?;
     let mut answer = [0; 256];
     let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    // Behind the header stands the error, negative, or 0.
+    // The header is followed by the negated errno, or 0.
     match answer[..length].get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes) {
         Some(0) => Ok(()),
         Some(error) => Err(io::Error::from_raw_os_error(-error)),
@@ -121,7 +124,7 @@ fn ask_netlink(message: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Gives the interface an address; whatever shares its first `prefix` bits is reached through it.
+/// Assigns an address to the interface; everything with the same first `prefix` bits is reached through it.
 pub fn add_address(name: &str, address: IpAddr, prefix: u8) -> Result<(), Fault> {
     match address {
         IpAddr::V4(address) => add_ipv4(name, address, prefix),
@@ -152,9 +155,9 @@ fn add_ipv6(name: &str, address: Ipv6Addr, prefix: u8) -> Result<(), Fault> {
     call(&socket, libc::SIOCSIFADDR, &mut request, name)
 }
 
-/// A counter of the interface, as in `tx_dropped`; 0 if the kernel does not say.
+/// Reads a counter of the interface, such as `tx_dropped`; 0 if the kernel has none.
 pub fn counter(name: &str, counter: &str) -> u64 {
-    // Received: 8 columns, then transmitted: 8 columns.
+    // 8 columns for received, then 8 columns for transmitted.
     let column = match counter {
         "rx_packets" => 1,
         "rx_dropped" => 3,

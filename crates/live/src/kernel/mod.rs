@@ -1,5 +1,5 @@
-//! This host's kernel as a world: our own namespaces, the link model between two TUN devices, real time.
-//! Nothing of the host is changed.
+//! This host's kernel as a backend: namespaces of our own, the link model between two TUN devices, real time.
+//! Nothing on the host is changed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod bench;
@@ -18,5 +18,5 @@ pub mod trial;
 pub mod tun;
 pub mod world;
 
-/// What went wrong: one line with where, what it held and what would do.
+/// A one-line error message: the place, the value found, and the accepted values.
 pub type Fault = String;

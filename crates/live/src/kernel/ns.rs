@@ -1,5 +1,5 @@
-//! Network namespaces of our own, held by a file descriptor and nothing else.
-//! They have no name below /run/netns.
+//! Network namespaces held only by a file descriptor.
+//! They have no name in /run/netns.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File};
@@ -11,14 +11,14 @@ use nix::sched::{CloneFlags, setns, unshare};
 use super::Fault;
 use super::iface;
 
-/// A network namespace. It ends with its last process and its last descriptor, however those end.
+/// A network namespace. It ends with its last process and its last descriptor.
 #[derive(Debug)]
 pub struct NetNs {
     fd: File,
 }
 
 impl NetNs {
-    /// A new, empty namespace whose loopback is up.
+    /// Creates an empty namespace with its loopback up.
     pub fn new() -> Result<Self, Fault> {
         on_own_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
@@ -30,12 +30,12 @@ impl NetNs {
         })
     }
 
-    /// Moves the calling thread into the namespace, for good.
+    /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<(), Fault> {
         setns(&self.fd, CloneFlags::CLONE_NEWNET).map_err(|error| format!("network namespace: no entry: {error}"))
     }
 
-    /// Runs `work` on a thread of its own inside the namespace.
+    /// Runs `work` inside the namespace, on a thread of its own.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
         on_own_thread(|| {
             self.enter()?;
@@ -43,7 +43,7 @@ impl NetNs {
         })
     }
 
-    /// Sets a sysctl below /proc/sys/net for this namespace alone, as in `("ipv4/tcp_ecn", "1")`.
+    /// Sets a sysctl below /proc/sys/net in this namespace only, as in `("ipv4/tcp_ecn", "1")`.
     pub fn set_sysctl(&self, name: &str, value: &str) -> Result<(), Fault> {
         let path = format!("/proc/sys/net/{name}");
         self.run(|| fs::write(&path, value).map_err(|error| format!("{path}: {value:?} may not be written: {error}")))
@@ -63,7 +63,7 @@ impl AsFd for NetNs {
     }
 }
 
-/// A thread may change its namespace without a change for the others.
+/// Runs `work` on a new thread, whose namespace can change without affecting other threads.
 fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("bbrlab-ns".to_owned()).spawn_scoped(scope, work);

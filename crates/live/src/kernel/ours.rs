@@ -1,4 +1,4 @@
-//! The congestion controls of a run on this host's kernel: the kernel's own by their names, ours loaded for as long as it lasts.
+//! Congestion controls of a run on this host's kernel: its own by name, ours loaded for the duration of the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::AlgorithmConfig;
@@ -8,17 +8,17 @@ use bbrlab_sim::setup::{FlowSetup, Program, Setup};
 use super::Fault;
 use crate::flows::kernel_cc;
 
-/// What the flows choose by `TCP_CONGESTION`.
+/// Names that the flows pass to `TCP_CONGESTION`.
 #[derive(Debug)]
 pub struct Controls {
-    /// Of each flow.
+    /// One per flow.
     pub names: Vec<String>,
-    // Registered until they are dropped; connections that still live then go on without the name.
+    // Registered until dropped; connections that still live then continue, but the name is gone.
     #[cfg(feature = "host")]
     _links: Vec<loading::Loaded>,
 }
 
-/// The name of the kernel's own program of a flow's algorithm; `None` where the flow is by ours.
+/// Name of the kernel's own program for a flow's algorithm; `None` if the flow uses ours.
 pub fn kernels_own(flow: &FlowSetup) -> Option<&'static str> {
     match flow.host.program {
         Program::Kernel => kernel_cc(&flow.algorithm).ok(),
@@ -26,7 +26,7 @@ pub fn kernels_own(flow: &FlowSetup) -> Option<&'static str> {
     }
 }
 
-/// Says why no kernel can run a flow: neither by its own program nor by ours.
+/// Rejects a flow that no kernel can run, neither with its own program nor with ours.
 pub fn check(flow: &FlowSetup) -> Result<(), String> {
     let name = flow.algorithm.name();
     if kernels_own(flow).is_some() {
@@ -41,13 +41,13 @@ pub fn check(flow: &FlowSetup) -> Result<(), String> {
     Err(format!("{name}: this build cannot load its kernel program; build with --features host"))
 }
 
-/// Whether a kernel that runs it paces it, as BBR asks.
+/// True if a kernel that runs the algorithm paces it, as BBR requires.
 pub fn paces_itself(algorithm: &AlgorithmConfig) -> bool {
     !matches!(algorithm.name(), "reno" | "cubic" | "davis" | "fixed")
 }
 
 impl Controls {
-    /// Loads what the kernel has not.
+    /// Loads the algorithms that the kernel lacks.
     pub fn of(setup: &Setup) -> Result<Self, Fault> {
         let mut ours: Vec<AlgorithmConfig> = Vec::new();
         let mut names = Vec::new();
@@ -85,7 +85,7 @@ impl Controls {
     }
 }
 
-/// A name that no other process of ours has.
+/// A name that no other process of ours uses.
 pub fn own_name(nth: usize) -> String {
     format!("lab{nth}.{}", std::process::id())
 }
@@ -95,7 +95,7 @@ mod loading {
     use super::*;
     use bbrlab_host::program::Program;
 
-    /// The link before its programs.
+    /// The link; declared before its programs, so it is dropped first.
     #[derive(Debug)]
     pub struct Loaded {
         _link: libbpf_rs::Link,

@@ -1,5 +1,5 @@
 //! Packets in the emulator: their bytes in a pool, and the small handle that the link model carries.
-//! No packet costs an allocation.
+//! Handling a packet allocates nothing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use bbrlab_sim::path::PathPacket;
 use super::tun::{IP_MAX, VNET};
 use crate::wire;
 
-/// Bytes of an Ethernet header, which TUN packets lack and a link's bytes on the wire have.
+/// Bytes of an Ethernet header, which TUN packets lack and a link counts.
 pub const ETHERNET: u32 = 14;
 /// ECN codepoints that allow marking (ECT(0), ECT(1), CE). Source: RFC 3168 §5.
 const NOT_ECT: u8 = 0;
@@ -20,17 +20,17 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 /// GSO flag: the first segment carries CWR.
 const GSO_ECN: u8 = 0x80;
-/// The TCP checksum is that of the pseudo-header alone.
+/// The TCP checksum covers the pseudo-header only.
 const NEEDS_CSUM: u8 = 1;
-/// Where TCP's checksum lies in its header.
+/// Offset of the checksum in TCP's header.
 const TCP_CHECKSUM: usize = 16;
-/// The longest IP and TCP headers together, behind a `virtio_net_hdr`.
+/// Maximum length of the IP and TCP headers together, after a `virtio_net_hdr`.
 pub const HEAD_MAX: usize = VNET + 60 + 60;
-/// Most bytes that the pool holds. Ours: what comes beyond it is dropped, and the self-check reports it.
+/// Maximum bytes in the pool. Ours: packets beyond it are dropped, and the self-check reports them.
 const POOL_MAX: usize = 1 << 30;
 
 thread_local! {
-    /// Buffers of packets that a queue dropped by itself.
+    /// Buffers of packets that a queue dropped internally.
     static DROPPED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -39,37 +39,37 @@ thread_local! {
 pub struct Packet {
     /// Its buffer in the pool.
     pub buffer: u32,
-    /// Whose it is.
+    /// The flow that it belongs to.
     pub flow: u32,
     /// Bytes on the wire.
     pub wire: u32,
-    /// Its busy period at the bottleneck; 0 before it.
+    /// Its busy period at the bottleneck; 0 before the bottleneck.
     pub busy: u32,
-    /// When it left the bottleneck, nanoseconds.
+    /// Time at which it left the bottleneck, nanoseconds.
     pub left_ns: u64,
-    /// The delay line that it is on, once it is.
+    /// Its delay line, once it is on one.
     pub line: u16,
-    /// Which segment of the buffer.
+    /// Index of the segment in the buffer.
     pub segment: u16,
-    /// The next link that it meets.
+    /// Index of the next link.
     pub hop: u8,
-    /// It may be marked.
+    /// True if it may be marked (ECT).
     pub ect: bool,
-    /// It is to be marked.
+    /// True if it is to be marked (CE).
     pub ce: bool,
 }
 
-/// A packet in the hands of the link model: dropped there, its buffer comes back.
+/// A packet owned by the link model: if dropped there, its buffer returns to the pool.
 #[derive(Debug)]
 pub struct Queued(Packet);
 
 impl Queued {
-    /// Gives the packet to a link.
+    /// Hands the packet to a link.
     pub const fn new(packet: Packet) -> Self {
         Self(packet)
     }
 
-    /// Takes it back.
+    /// Takes the packet back.
     pub fn packet(self) -> Packet {
         let packet = self.0;
         std::mem::forget(self);
@@ -79,7 +79,7 @@ impl Queued {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        // At the end of a thread its pool is gone too.
+        // At the end of a thread its pool is already gone.
         let _ = DROPPED.try_with(|dropped| dropped.borrow_mut().push(self.0.buffer));
     }
 }
@@ -134,29 +134,29 @@ impl PathPacket for Packet {
 struct Buffer {
     bytes: Box<[u8]>,
     used: usize,
-    /// Packets that still point here.
+    /// Number of packets that still refer to this buffer.
     holders: u32,
     shape: Shape,
 }
 
-/// What a buffer holds.
+/// Layout of the packet in a buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape {
-    /// Bytes of IP and TCP headers; 0 if it is no super-packet.
+    /// Bytes of IP and TCP headers; 0 for a single packet.
     headers: usize,
-    /// Where TCP begins.
+    /// Offset of the TCP header.
     transport: usize,
     /// Payload bytes of a full segment.
     mss: usize,
     /// Bytes of the IP packet.
     total: usize,
-    /// How many packets it is on the wire.
+    /// Number of packets on the wire.
     pub segments: u16,
     /// The ECN field.
     pub ecn: u8,
 }
 
-/// Buffers, small and large, used again and again.
+/// Reusable buffers, small and large.
 #[derive(Debug)]
 pub struct Pool {
     buffers: Vec<Buffer>,
@@ -167,15 +167,15 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool whose small buffers hold a packet of `mtu` bytes.
+    /// Creates a pool whose small buffers hold a packet of `mtu` bytes.
     pub fn new(mtu: usize) -> Self {
         let small = VNET + mtu.min(IP_MAX);
-        // What an earlier emulator on this thread left behind points into its own pool.
+        // Buffers left by an earlier emulator on this thread refer to that emulator's pool.
         DROPPED.with(|dropped| dropped.borrow_mut().clear());
         Self { buffers: Vec::new(), free_small: Vec::new(), free_large: Vec::new(), small, held: 0 }
     }
 
-    /// A buffer that takes any packet if `large`, else one of the MTU; `None` when there is no more memory for it.
+    /// Takes a buffer for any packet if `large`, otherwise for one MTU; `None` if memory is exhausted.
     pub fn take(&mut self, large: bool) -> Option<u32> {
         self.reclaim();
         let free = if large { &mut self.free_large } else { &mut self.free_small };
@@ -191,12 +191,12 @@ impl Pool {
         u32::try_from(self.buffers.len() - 1).ok()
     }
 
-    /// The whole of a buffer, to read into.
+    /// The whole buffer, to read into.
     pub fn space(&mut self, buffer: u32) -> &mut [u8] {
         &mut self.buffers[buffer as usize].bytes
     }
 
-    /// `used` bytes were read into the buffer: what are they? `None` if they are no IP packet.
+    /// Parses the `used` bytes that were read into the buffer; `None` if they are not an IP packet.
     pub fn filled(&mut self, buffer: u32, used: usize) -> Option<Shape> {
         let buffer = &mut self.buffers[buffer as usize];
         buffer.used = used;
@@ -204,7 +204,7 @@ impl Pool {
         Some(buffer.shape)
     }
 
-    /// Moves what a large buffer holds to a small one, where it fits: large ones are for super-packets.
+    /// Moves the contents of a large buffer to a small one if they fit: large ones are for super-packets.
     pub fn shrink(&mut self, buffer: u32) -> u32 {
         let used = self.buffers[buffer as usize].used;
         if used > self.small || self.buffers[buffer as usize].bytes.len() == self.small {
@@ -220,13 +220,13 @@ impl Pool {
         small
     }
 
-    /// One more packet points to the buffer.
+    /// Adds `packets` references to the buffer.
     #[inline]
     pub fn hold(&mut self, buffer: u32, packets: u32) {
         self.buffers[buffer as usize].holders += packets;
     }
 
-    /// One packet less.
+    /// Drops one reference to the buffer.
     #[inline]
     pub fn release(&mut self, buffer: u32) {
         let held = &mut self.buffers[buffer as usize];
@@ -236,7 +236,7 @@ impl Pool {
         }
     }
 
-    /// Whether it holds a super-packet.
+    /// True if the buffer holds a super-packet.
     #[inline]
     pub fn is_super(&self, buffer: u32) -> bool {
         self.buffers[buffer as usize].shape.segments > 1
@@ -248,7 +248,7 @@ impl Pool {
         &buffer.bytes[VNET..buffer.used]
     }
 
-    /// A single packet with its `virtio_net_hdr`, marked if it is to be.
+    /// Returns a single packet with its `virtio_net_hdr`, CE-marked if requested.
     #[inline]
     pub fn whole(&mut self, packet: Packet) -> &[u8] {
         let buffer = &mut self.buffers[packet.buffer as usize];
@@ -258,8 +258,9 @@ impl Pool {
         &buffer.bytes[..buffer.used]
     }
 
-    /// `count` segments of a super-packet from `first` on: a head written to `head` (its length is returned), and their
-    /// payload.
+    /// Returns `count` segments of a super-packet, starting at `first`.
+    ///
+    /// The headers are written to `head` and their length is returned, together with the payload.
     pub fn run<'a>(&'a self, first: Packet, count: u16, head: &mut [u8; HEAD_MAX]) -> (usize, &'a [u8]) {
         let buffer = &self.buffers[first.buffer as usize];
         let shape = &buffer.shape;
@@ -276,7 +277,7 @@ impl Pool {
         (length, &buffer.bytes[from..to])
     }
 
-    /// A buffer that holds nothing after all.
+    /// Frees a buffer that holds no packet.
     pub fn free(&mut self, buffer: u32) {
         self.give_back(buffer);
     }
@@ -315,7 +316,7 @@ impl Shape {
         Some(Self { headers, transport, mss, segments, ..plain })
     }
 
-    /// Bytes on the wire of one of its packets.
+    /// Bytes on the wire of one segment.
     pub fn wire(&self, segment: u16) -> u32 {
         let ip = if self.segments == 1 {
             self.total
@@ -326,13 +327,13 @@ impl Shape {
         ip as u32 + ETHERNET
     }
 
-    /// Whether its packets may be marked.
+    /// True if its packets may be marked.
     pub const fn ect(&self) -> bool {
         self.ecn != NOT_ECT
     }
 }
 
-/// One segment needs no segmentation any more; a run of several still does.
+/// Patches the `virtio_net_hdr`: one segment needs no segmentation, a run of several does.
 fn patch_vnet(vnet: &mut [u8], shape: &Shape, count: u16) {
     vnet[0] = NEEDS_CSUM;
     if count == 1 {
@@ -342,7 +343,7 @@ fn patch_vnet(vnet: &mut [u8], shape: &Shape, count: u16) {
     vnet[2..4].copy_from_slice(&(shape.headers as u16).to_ne_bytes());
 }
 
-/// Length, identification and mark.
+/// Patches length, identification and ECN mark.
 fn patch_ip(ip: &mut [u8], shape: &Shape, payload: usize, first: Packet) {
     if first.ce {
         wire::mark_ce(ip);
@@ -357,7 +358,7 @@ fn patch_ip(ip: &mut [u8], shape: &Shape, payload: usize, first: Packet) {
     }
 }
 
-/// Sequence number and flags: the last segment has FIN and PSH, the first has CWR.
+/// Patches sequence number and flags: the last segment has FIN and PSH, the first has CWR.
 fn patch_tcp(ip: &mut [u8], shape: &Shape, segment: u16, skip: usize, last: bool) {
     let tcp = &mut ip[shape.transport..];
     let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]).wrapping_add(skip as u32);
@@ -370,7 +371,8 @@ fn patch_tcp(ip: &mut [u8], shape: &Shape, segment: u16, skip: usize, last: bool
     }
 }
 
-/// The IP header's checksum in full, TCP's as far as the pseudo-header: the receiving kernel trusts the rest.
+/// Computes the IP header's checksum in full and TCP's for the pseudo-header only: the receiving kernel trusts the
+/// rest.
 fn patch_checksums(ip: &mut [u8], shape: &Shape, payload: usize) {
     let length = (shape.headers - shape.transport + payload) as u32;
     let addresses = if ip[0] >> 4 == 4 {

@@ -1,4 +1,4 @@
-//! The emulator without clock and devices: hosts' packets over the path, and who hears of them.
+//! The emulator without clock and devices: forwards the hosts' packets over the path and notifies an observer.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
@@ -9,44 +9,44 @@ use super::check::Gather;
 use super::packet::{Packet, Pool, Queued, Shape};
 use crate::wire::{self, Tcp};
 
-/// The path, between two devices.
+/// The path between two devices.
 pub type EmulatedPath = Path<Packet, Packet>;
 
-/// Left to right; index of the way and of the device that its packets come from.
+/// Left to right; index of the direction and of the device that its packets come from.
 pub const RIGHTWARD: usize = 0;
 /// Right to left.
 pub const LEFTWARD: usize = 1;
-/// Who watches the packets; every event has the run's time.
+/// Observer of the packets; every event carries the time of the run.
 pub trait Observer {
-    /// A packet was offered to the bottleneck; `dropped` if policer or queue refused it.
+    /// A packet was offered to the bottleneck; `dropped` if the policer or the queue refused it.
     fn on_offered(&mut self, _flow: u32, _dropped: bool) {}
-    /// The bottleneck's queue dropped a packet that it had taken.
+    /// The bottleneck's queue dropped a packet that it had accepted.
     fn on_dropped_later(&mut self, _flow: u32) {}
-    /// A packet left the bottleneck after waiting; `lost` if it arrives nowhere.
+    /// A packet left the bottleneck after waiting; `lost` if it never arrives.
     fn on_left(&mut self, _at: Time, _packet: &Packet, _stayed: Stay, _lost: bool) {}
-    /// Which flow an IP packet from this side belongs to.
+    /// Returns the flow of an IP packet from this side.
     fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32;
-    /// The host behind `way` has sent a packet (of `segments` on the wire).
+    /// The host behind `way` sent a packet (of `segments` on the wire).
     fn on_sent(&mut self, _now: Time, _way: usize, _flow: u32, _packet: &[u8], _segments: u32) {}
-    /// The host at the end of `way` gets `count` packets of `wire` bytes in all, whose headers stand in `head`.
+    /// The host at the end of `way` received `count` packets of `wire` bytes in total; `head` holds their headers.
     fn on_delivered(&mut self, _now: Time, _way: usize, _flow: u32, _head: &[u8], _count: u32, _wire: u32) {}
-    /// A moment of the grid has come.
+    /// A sampling time was reached.
     fn on_sample(&mut self, _now: Time, _links: &[Link<Queued>]) {}
 }
 
-/// A path with its packets' bytes. A driver gives it the time; it may be late, which changes no packet's fate.
+/// A path with its packets' bytes. The driver supplies the time; if it is late, no packet's fate changes.
 pub struct Relay<O> {
     /// The path itself.
     pub path: EmulatedPath,
     /// The packets' bytes.
     pub pool: Pool,
-    /// Who hears of the packets.
+    /// The observer.
     pub observer: O,
-    /// The check of itself.
+    /// Data for the self-check.
     pub gather: Gather,
-    /// The present busy period of each way's bottleneck.
+    /// Current busy period of each direction's bottleneck.
     busy: [u32; 2],
-    /// The last ACK of each flow, where ACKs are held; the last place is everybody else's.
+    /// The last ACK of each flow, where ACKs are held; the last entry is shared by all other traffic.
     last_acks: Vec<Option<u32>>,
     sampled_way: usize,
     sample: Option<Span>,
@@ -54,7 +54,8 @@ pub struct Relay<O> {
 }
 
 impl<O: Observer> Relay<O> {
-    /// A path at rest, for packets of devices with this MTU; every `sample`, the observer sees the links of a way.
+    /// Creates an idle path for packets of devices with this MTU. Every `sample`, the observer gets the links of one
+    /// direction.
     pub fn new(path: EmulatedPath, mtu: u32, sampled_way: usize, sample: Option<Span>, observer: O) -> Self {
         Self {
             last_acks: vec![None; path.there.users().max(path.back.users())],
@@ -69,13 +70,13 @@ impl<O: Observer> Relay<O> {
         }
     }
 
-    /// When something is due next; never later than it is.
+    /// Time of the next event, or an earlier time.
     pub fn next_due(&self) -> Time {
         let control = self.path.next_change().min(self.next_sample);
         control.min(self.path.there.next_arrival()).min(self.path.back.next_arrival())
     }
 
-    /// Changes and samples that are due.
+    /// Applies changes and takes samples that are due.
     #[inline]
     pub fn control(&mut self, now: Time) {
         loop {
@@ -96,7 +97,7 @@ impl<O: Observer> Relay<O> {
         }
     }
 
-    /// One direction, and who hears what happens on it.
+    /// One direction, and the listener for its events.
     #[inline]
     fn way(&mut self, way: usize) -> (&mut OneWay<Packet>, Ear<'_, O>) {
         let ear = Ear {
@@ -115,7 +116,7 @@ impl<O: Observer> Relay<O> {
         path.settle(now, &mut ear);
     }
 
-    /// The host behind `way` has sent what stands in the first `used` bytes of a buffer.
+    /// Accepts the packet in the first `used` bytes of a buffer, sent by the host behind `way`.
     pub fn enter(&mut self, now: Time, way: usize, buffer: u32, used: usize) {
         let Some(shape) = self.pool.filled(buffer, used).filter(|_| !is_chatter(self.pool.ip(buffer))) else {
             self.pool.free(buffer);
@@ -141,7 +142,8 @@ impl<O: Observer> Relay<O> {
         path.enter(now, packet, acked, &mut ear);
     }
 
-    /// How many bytes a packet is the first to acknowledge, where the path must know; `None` for a SYN and what is no TCP.
+    /// Number of bytes that a packet is the first to acknowledge, if the path needs it; `None` for a SYN and for
+    /// anything but TCP.
     #[inline]
     fn newly_acked(&mut self, way: usize, packet: &Packet) -> Option<u64> {
         let holds = if way == RIGHTWARD { self.path.there.holds_acks() } else { self.path.back.holds_acks() };
@@ -152,13 +154,13 @@ impl<O: Observer> Relay<O> {
         let place = (packet.flow as usize).min(self.last_acks.len() - 1);
         let step = tcp.ack.wrapping_sub(self.last_acks[place].unwrap_or(tcp.ack));
         if step > u32::MAX / 2 {
-            return Some(0); // an old one
+            return Some(0); // an old ACK
         }
         self.last_acks[place] = Some(tcp.ack);
         Some(step.into())
     }
 
-    /// The next packet that is due at the end of `way` by `now`, with the moment when it was.
+    /// Returns the next packet due at the end of `way` by `now`, with its due time.
     #[inline]
     pub fn arrival(&mut self, way: usize, now: Time) -> Option<(Time, Packet)> {
         let (path, mut ear) = self.way(way);
@@ -166,7 +168,7 @@ impl<O: Observer> Relay<O> {
         path.turn(&mut ear)
     }
 
-    /// Whether the next packet that is due follows `last` in the same super-packet.
+    /// True if the next due packet follows `last` in the same super-packet.
     pub fn continues(&mut self, way: usize, now: Time, last: &Packet) -> bool {
         let (path, mut ear) = self.way(way);
         path.front(now, &mut ear)
@@ -174,7 +176,7 @@ impl<O: Observer> Relay<O> {
     }
 }
 
-/// Tells the observer and the self-check what happens on one way, and keeps the pool's count.
+/// Reports the events of one direction to the observer and the self-check, and keeps the pool's reference counts.
 struct Ear<'e, O> {
     observer: &'e mut O,
     gather: &'e mut Gather,
@@ -198,7 +200,8 @@ impl<O: Observer> Watch<Packet> for Ear<'_, O> {
     #[inline]
     fn on_left(&mut self, at: Time, packet: &mut Packet, stayed: Stay, lost: bool, is_bottleneck: bool) {
         if is_bottleneck {
-            // What did not wait begins a busy period of the link. Behind a delivery trace everything waits: its run is one.
+            // A packet that did not wait starts a busy period of the link. Behind a delivery trace everything waits:
+            // the run is one period.
             let begins = stayed.waited == Span::ZERO || *self.busy == 0;
             *self.busy = self.busy.wrapping_add(u32::from(begins));
             (packet.busy, packet.left_ns) = (*self.busy, at.as_nanos());
@@ -215,7 +218,7 @@ impl<O: Observer> Watch<Packet> for Ear<'_, O> {
     }
 }
 
-/// Multicast: what hosts say to find each other belongs to no flow and would only use up random numbers.
+/// True for multicast: neighbour discovery belongs to no flow and would only consume random numbers.
 fn is_chatter(packet: &[u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => packet.get(16).is_some_and(|first| first & 0xf0 == 0xe0),

@@ -1,4 +1,4 @@
-//! The right to make namespaces: root has it; anyone else gets it in a user namespace of their own, where permitted.
+//! The right to create namespaces: root has it; anyone else gets it in a user namespace, where permitted.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::env;
@@ -14,12 +14,12 @@ use nix::unistd::{getgid, getuid};
 
 use super::Fault;
 
-/// Set in the environment of the program that runs in a user namespace already.
+/// Set in the environment of the program once it runs in a user namespace.
 pub(super) const MARK: &str = "BBRLAB_IN_USER_NAMESPACE";
 const CAP_NET_ADMIN: u64 = 1 << 12;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
-/// Whether this process may make namespaces and devices.
+/// True if this process may create namespaces and devices.
 pub fn are_enough() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -27,8 +27,9 @@ pub fn are_enough() -> bool {
     held & CAP_NET_ADMIN != 0 && held & CAP_SYS_ADMIN != 0
 }
 
-/// Makes sure that this program has the rights that it needs. `None`: it has. `Some`: it was run again, inside a user
-/// namespace, and ended with this exit status.
+/// Ensures that this program has the rights it needs.
+///
+/// `None`: it has them. `Some`: it was run again inside a user namespace and ended with this exit status.
 pub fn obtain() -> Result<Option<i32>, Fault> {
     if are_enough() {
         return Ok(None);
@@ -45,12 +46,12 @@ pub fn obtain() -> Result<Option<i32>, Fault> {
     let mut command = Command::new(program);
     command.args(env::args_os().skip(1)).env(MARK, "1");
     let enter = move || {
-        // With a network namespace of its own to return to: into the host's there would be no way back.
+        // With a network namespace of its own to return to: there is no way back into the host's.
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)?;
         for (name, text) in &maps {
             fs::write(format!("/proc/self/{name}"), text)?;
         }
-        // After the change of rights, which clears it. Not SIGKILL: it has its own to clean up.
+        // After the change of credentials, which clears it. Not SIGKILL: it has its own cleanup to do.
         set_pdeathsig(Signal::SIGTERM)?;
         Ok(())
     };

@@ -1,5 +1,5 @@
-//! `--on kernel`: a scenario's flows as this host's TCP, through the emulator, measured by the packets that pass.
-//! A disturbed run is never taken for a clean one.
+//! `--on kernel`: a scenario's flows as this host's TCP, through the emulator, measured from the packets that pass.
+//! A disturbed run is never reported as a clean one.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::os::fd::AsFd;
@@ -26,32 +26,34 @@ use crate::flows::{self, Ends, FIRST_PORT, LinkSeen, Path, Seen};
 use crate::meter::Meter;
 use crate::{clock, measure, wire, worlds};
 
-/// How often a run is made until it is clean. Ours.
+/// Maximum number of attempts at a clean run. Ours.
 const ATTEMPTS: u32 = 3;
 /// IPv4 and TCP headers with timestamps.
 const HEADERS: u32 = 52;
-/// How much a bulk receiver lets wait. Ours, measured at 500 Mbit/s: with 8 MB, packets are 0.6 to 1 ms late in 1 %, for
-/// what the reader frees at once the emulator must allocate again; with this, 0.2 ms.
+/// Bytes that a bulk receiver lets accumulate. Ours, measured at 500 Mbit/s.
+///
+/// With 8 MB, 1 % of the packets are 0.6 to 1 ms late, because the emulator must reallocate the memory that the reader
+/// frees at once; with this, 0.2 ms.
 const LOW_WATER: u64 = 1 << 20;
-/// Grid of the counters where the setup asks for no series.
+/// Sampling interval of the counters where the setup requests no series.
 const OWN_GRID: Span = Span::millis(10);
-/// How often a run reports its progress.
+/// Progress reports per run.
 const PROGRESS_REPORTS: u64 = 100;
 
-/// What a result says of the world that it comes from.
+/// Description of the backend, stored in the result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The emulator's check of itself.
+    /// The emulator's self-check.
     pub self_check: SelfCheck,
     pub environment: Environment,
 }
 
-/// Says what of a setup this host's kernel cannot do.
+/// Rejects setups that this host's kernel cannot run.
 pub fn check(setup: &Setup) -> Result<(), Fault> {
     worlds::check(worlds::World::Kernel, setup)
 }
 
-/// How far the receiver's kernel lets a window grow by itself.
+/// Limit up to which the receiver's kernel autotunes the window.
 fn window(flow: &FlowSetup) -> Option<u64> {
     match flow.rwnd {
         Rwnd::Auto(bytes) => Some(bytes),
@@ -59,7 +61,7 @@ fn window(flow: &FlowSetup) -> Option<u64> {
     }
 }
 
-/// Runs a setup until a run is clean, a bounded number of times. `progress` hears the time of each run.
+/// Repeats a run until it is clean, up to [`ATTEMPTS`] times. `progress` receives the time of each run.
 pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance), Fault> {
     check(setup)?;
     let controls = Controls::of(setup)?;
@@ -74,7 +76,7 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Pro
     }
 }
 
-/// Runs a setup once; `names` are by which the kernel knows each flow's congestion control.
+/// Runs a setup once; `names` holds the kernel's name for each flow's congestion control.
 pub fn run_once(
     setup: &Setup,
     names: Vec<String>,
@@ -126,12 +128,12 @@ fn ends(names: Vec<String>, world: &World) -> Result<Vec<Ends>, Fault> {
     Ok(names.into_iter().map(end).collect())
 }
 
-/// The emulator as the driver of the flows sees it.
+/// The emulator as the [`Path`] of the flow driver.
 struct Between<'a> {
     world: &'a World,
     /// The emulator before the run's time zero.
     waiting: Option<(Plan, EmulatedPath, Probe)>,
-    /// The emulator from then on.
+    /// The emulator from time zero on.
     running: Option<Result<Running<Probe>, Fault>>,
     seen: Arc<Mutex<Seen>>,
     start_ns: u64,
@@ -149,7 +151,7 @@ impl Path for Between<'_> {
     }
 
     fn change(&mut self, _change: &Change) -> Result<(), Fault> {
-        Ok(()) // the emulator minds the schedule itself
+        Ok(()) // the emulator follows the schedule itself
     }
 
     fn measure_from_here(&mut self) -> Result<(), Fault> {
@@ -170,14 +172,14 @@ impl Path for Between<'_> {
             (self.progress)(Time::nanos(now));
         }
         let newest = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Before the first sample there is nothing yet.
+        // Before the first sample there are no values.
         seen.flows.iter_mut().zip(&newest.flows).for_each(|(to, from)| *to = *from);
         seen.links.iter_mut().zip(&newest.links).for_each(|(to, from)| *to = *from);
         Ok(())
     }
 }
 
-/// What the emulator tells the meter.
+/// Observer that feeds the meter.
 struct Probe {
     meter: Meter,
     capture: Option<Capture>,
@@ -258,7 +260,7 @@ impl Observer for Probe {
 
     fn on_sample(&mut self, now: Time, links: &[Link<Queued>]) {
         self.warm_up(now);
-        // The emulator never waits for a reader: then the next sample is the newer one.
+        // The emulator never waits for a reader: the next sample replaces this one.
         let Ok(mut seen) = self.seen.try_lock() else { return };
         seen.flows.clear();
         seen.flows.extend(self.meter.flows().iter().map(|flow| (flow.count, flow.last_rtt_us)));

@@ -1,4 +1,4 @@
-//! A real transfer over a congestion control of this kernel, in a network namespace of its own: whether it carries data at all.
+//! A smoke test: a real transfer with a congestion control of this kernel, in a network namespace of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{Read, Write};
@@ -11,14 +11,14 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use super::Fault;
 use super::ns::NetNs;
 
-/// Bytes that are carried. Ours: hundreds of ACKs, a few milliseconds.
+/// Bytes transferred. Ours: hundreds of ACKs, a few milliseconds.
 const BYTES: usize = 8 << 20;
-/// Bytes a write.
+/// Bytes per write.
 const BLOCK: usize = 64 << 10;
-/// Longest that one read or write may take.
+/// Timeout of a single read or write.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Sends data over the congestion control of that name, and reads all of it.
+/// Sends data with the named congestion control, and reads all of it.
 pub fn transfer(congestion_control: &str) -> Result<(), Fault> {
     let fault = |error: std::io::Error| format!("{congestion_control}: {error}");
     NetNs::new()?.run(|| {

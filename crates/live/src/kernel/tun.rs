@@ -1,5 +1,5 @@
-//! A TUN device: what its namespace sends is read here, what is written here arrives there.
-//! Each IP packet stands behind a `virtio_net_hdr`. The device goes when its descriptor is closed.
+//! A TUN device: packets sent by its namespace are read here, packets written here arrive there.
+//! Each IP packet follows a `virtio_net_hdr`. The device is removed when its descriptor is closed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{File, OpenOptions};
@@ -17,14 +17,14 @@ use super::ns::NetNs;
 /// Bytes of the header before each packet: flags, GSO type, header length, GSO size, checksum start and offset.
 /// Source: Linux include/uapi/linux/virtio_net.h, `struct virtio_net_hdr`.
 pub const VNET: usize = 10;
-/// The longest IP packet.
+/// Maximum length of an IP packet.
 pub const IP_MAX: usize = 65_535;
 /// The device's name in its namespace.
 pub const NAME: &str = "bbrlab";
-/// Packets that the device holds for us while we do not run. Ours: .2 s of full-size packets at 1 Gbit/s.
+/// Packets that the device queues while the emulator does not run. Ours: .2 s of full-size packets at 1 Gbit/s.
 const QUEUE_PACKETS: u32 = 20_000;
 
-/// Whether the hosts hand over single packets or super-packets.
+/// Size of the packets that the hosts hand over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offload {
@@ -40,19 +40,19 @@ pub struct Tun {
     file: File,
 }
 
-/// How a device is to be.
+/// Configuration of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct TunConfig<'a> {
-    /// Its addresses, with the bits of their networks.
+    /// Its addresses, with their prefix lengths.
     pub addresses: &'a [(IpAddr, u8)],
-    /// The longest packet.
+    /// The MTU.
     pub mtu: u32,
-    /// What it hands over.
+    /// Size of the packets that it hands over.
     pub offload: Offload,
 }
 
 impl Tun {
-    /// A device in `ns`, up, with its addresses.
+    /// Creates a device in `ns`, brings it up and assigns its addresses.
     pub fn new(ns: &NetNs, config: TunConfig<'_>) -> Result<Self, Fault> {
         ns.run(|| {
             quiet_ipv6();
@@ -60,7 +60,7 @@ impl Tun {
             iface::set_mtu(NAME, config.mtu)?;
             iface::set_queue(NAME, QUEUE_PACKETS)?;
             for &(address, prefix) in config.addresses {
-                // A kernel without IPv6 has IPv4 still.
+                // A kernel without IPv6 still has IPv4.
                 match iface::add_address(NAME, address, prefix) {
                     Err(_) if address.is_ipv6() => {}
                     done => done?,
@@ -97,7 +97,7 @@ impl Tun {
         Ok(Self { file })
     }
 
-    /// Reads a packet with its header; `None` if none waits.
+    /// Reads a packet with its header; `None` if none is available.
     #[inline]
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(buffer) {
@@ -113,7 +113,7 @@ impl Tun {
         (&self.file).write(packet).map(drop)
     }
 
-    /// Writes a packet that lies in two places.
+    /// Writes a packet that is stored in two parts.
     #[inline]
     pub fn write_parts(&self, head: &[u8], rest: &[u8]) -> io::Result<()> {
         (&self.file).write_vectored(&[IoSlice::new(head), IoSlice::new(rest)]).map(drop)
@@ -126,12 +126,12 @@ impl AsFd for Tun {
     }
 }
 
-/// Keeps IPv6's own chatter (router solicitation, link-local addresses, their detection) off the link.
+/// Keeps IPv6's control traffic (router solicitation, link-local addresses, duplicate detection) off the link.
 fn quiet_ipv6() {
     for (name, value) in
         [("accept_dad", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1"), ("accept_ra", "0")]
     {
-        // Where IPv6 is absent there is nothing to silence.
+        // If IPv6 is absent there is nothing to suppress.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/default/{name}"), value);
     }
 }

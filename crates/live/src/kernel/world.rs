@@ -22,7 +22,7 @@ use super::relay::{EmulatedPath, Observer};
 use super::tun::{self, Offload, Tun, TunConfig};
 use crate::clock;
 
-/// The senders' address. Source: TEST-NET-1 (RFC 5737), which is nobody's.
+/// The senders' address. Source: TEST-NET-1 (RFC 5737), which is assigned to no one.
 pub const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The receivers' address.
 pub const RIGHT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -31,46 +31,47 @@ pub const LEFT6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 /// The receivers' IPv6 address.
 pub const RIGHT6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
-/// Largest socket buffer that TCP may grow to, bytes. Ours: 10 Gbit/s over 100 ms, twice; Linux's 4 and 6 MB end at 1 Gbit/s.
+/// Maximum socket buffer that TCP may grow to, bytes. Ours: 10 Gbit/s over 100 ms, twice; Linux's 4 and 6 MB limit at 1
+/// Gbit/s.
 const BUFFER_MAX: u32 = 256 << 20;
 /// Buffers of a host that is never the limit, bytes. Ours.
 const AMPLE: u64 = 1 << 30;
-/// Send buffer with which a connection begins: enough that an application of the size of a BDP never waits. Ours.
+/// Initial send buffer of a connection. Ours: large enough that an application's first BDP never waits.
 const SEND_BUFFER: u64 = 4 << 20;
-/// Priority of the emulator among real-time threads. Ours: any is above every ordinary thread.
+/// Priority of the emulator among real-time threads. Ours: any value is above every ordinary thread.
 const PRIORITY: i32 = 10;
 
 /// Both namespaces with their devices.
 #[derive(Debug)]
 pub struct World {
-    /// Where senders live.
+    /// The senders' namespace.
     pub left: NetNs,
-    /// Where receivers live.
+    /// The receivers' namespace.
     pub right: NetNs,
     tuns: Arc<[Tun; 2]>,
     offload: Offload,
     mtu: u32,
 }
 
-/// What a result must say of the machine that it was made on.
+/// The machine's properties, recorded in every result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     pub kernel: String,
-    /// Timer ticks a second, if the kernel says.
+    /// Timer ticks a second, if the kernel exposes them.
     pub hz: Option<u32>,
-    /// What hosts hand to the link, and take from it.
+    /// Size of the packets that hosts exchange with the link.
     pub offload: String,
     /// Generic receive offload at the receivers.
     pub gro: bool,
     /// The devices' MTU.
     pub mtu: u32,
-    /// Sysctls of the namespaces that matter to TCP.
+    /// Sysctls of the namespaces that affect TCP.
     pub sysctls: Vec<(String, String)>,
-    /// What could not be set as it should be.
+    /// Settings that could not be applied.
     pub notes: Vec<String>,
 }
 
-/// An emulator at work.
+/// A running emulator.
 #[derive(Debug)]
 pub struct Running<O> {
     thread: JoinHandle<Result<(O, Gather, u64), Fault>>,
@@ -84,8 +85,8 @@ pub struct Running<O> {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // A command may have closed connections whose data are still on their way. The path is gone: what is left of
-        // them would hold memory and the namespace until the kernel has tried eight times.
+        // A command may have closed connections whose data is still in flight. The path is gone: the remaining data
+        // would hold memory and the namespace until the kernel has retried eight times.
         for ns in [&self.left, &self.right] {
             let _ = ns.set_sysctl("ipv4/tcp_orphan_retries", "1");
         }
@@ -93,7 +94,7 @@ impl Drop for World {
 }
 
 impl World {
-    /// Makes both namespaces, their devices and settings.
+    /// Creates both namespaces, their devices and settings.
     pub fn new(offload: Offload, mtu: u32) -> Result<Self, Fault> {
         let (left, right) = (NetNs::new()?, NetNs::new()?);
         let make = |ns: &NetNs, v4: Ipv4Addr, v6: Ipv6Addr| {
@@ -104,8 +105,10 @@ impl World {
         Ok(Self { left, right, tuns, offload, mtu })
     }
 
-    /// Makes `cc` the congestion control of both hosts: the namespaces' default or, where the host does not allow that
-    /// algorithm to everyone, that of the routes over the link.
+    /// Makes `cc` the congestion control of both hosts.
+    ///
+    /// It becomes the namespaces' default or, if the host does not allow that algorithm to everyone, that of the routes
+    /// over the link.
     pub fn set_congestion_control(&self, cc: &str) -> Result<(), Fault> {
         let available = self.left.sysctl("ipv4/tcp_available_congestion_control")?;
         let is_default = |ns: &NetNs| ns.set_sysctl("ipv4/tcp_congestion_control", cc).is_ok();
@@ -126,8 +129,8 @@ impl World {
         })
     }
 
-    /// Sets TCP up for any command: buffers that may grow as far as a fast link needs, nothing remembered from one
-    /// connection to the next. Returns what could not be set.
+    /// Sets up TCP for any command: buffers large enough for a fast link, no metrics cached between connections.
+    /// Returns the settings that failed.
     pub fn tune(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for ns in [&self.left, &self.right] {
@@ -141,11 +144,11 @@ impl World {
         notes
     }
 
-    /// Sets TCP up for a scenario: windows that never limit, or grow by themselves up to `window` bytes. Returns what
-    /// could not be set.
+    /// Sets up TCP for a scenario: windows that never limit, or that autotune up to `window` bytes. Returns the
+    /// settings that failed.
     pub fn tune_for(&self, window: Option<u64>, ecn: bool) -> Vec<String> {
         let received = match window {
-            // The kernel gives half of a buffer to its own bookkeeping.
+            // The kernel reserves half of a buffer for its own bookkeeping.
             Some(bytes) => format!("4096 131072 {}", bytes.saturating_mul(2).min(AMPLE)),
             None => format!("4096 {AMPLE} {AMPLE}"),
         };
@@ -156,7 +159,7 @@ impl World {
             ("ipv4/tcp_wmem", &sent),
             ("ipv4/tcp_no_metrics_save", "1"),
             ("ipv4/tcp_ecn", ecn),
-            ("ipv4/tcp_orphan_retries", "1"), // what outlives us, if we are killed, does not for long
+            ("ipv4/tcp_orphan_retries", "1"), // if we are killed, leftovers do not last long
         ];
         let mut notes: Vec<String> = Vec::new();
         for ns in [&self.left, &self.right] {
@@ -166,7 +169,7 @@ impl World {
         notes
     }
 
-    /// The machine as the namespaces show it.
+    /// The machine's properties, as seen from the namespaces.
     pub fn environment(&self, notes: Vec<String>) -> Environment {
         let read = |name: &&str| Some(((*name).to_owned(), self.left.sysctl(name).ok()?));
         Environment {
@@ -207,7 +210,7 @@ impl World {
         Ok(Running { thread, stop, before, drops, started_ns, tcp_memory: TcpMemory::now().share(), fifo })
     }
 
-    /// Stops an emulator, or waits for its end, and asks it how it went.
+    /// Stops an emulator, or waits for it to end, and returns its observer and self-check.
     pub fn finish<O>(&self, running: Running<O>, stop: bool, rtt: Span) -> Result<(O, SelfCheck), Fault> {
         if stop {
             running.stop.write(1).map_err(|error| format!("emulator: eventfd: {error}"))?;
@@ -226,7 +229,7 @@ impl World {
         Ok((observer, gather.verdict(limits, rtt.as_nanos() as f64 / 1e6, &surroundings)))
     }
 
-    /// Packets that found no room in front of a device, or behind it.
+    /// Packets dropped in front of a device or behind it.
     fn device_drops(&self) -> u64 {
         let of = |ns: &NetNs| {
             ns.run(|| Ok(iface::counter(tun::NAME, "tx_dropped") + iface::counter(tun::NAME, "rx_dropped")))
@@ -236,7 +239,7 @@ impl World {
     }
 }
 
-/// Sysctls that results record.
+/// Sysctls recorded in results.
 const SYSCTLS: [&str; 8] = [
     "ipv4/tcp_congestion_control",
     "ipv4/tcp_wmem",
@@ -256,9 +259,9 @@ fn with_max(triple: &str) -> String {
     sizes.join(" ")
 }
 
-/// Makes the calling thread wake in time. Returns whether it got real-time scheduling.
+/// Prepares the calling thread for timely wake-ups. Returns true if it got real-time scheduling.
 pub fn hurry() -> bool {
-    // Where either is refused the thread is later, and the self-check says by how much.
+    // If either is refused the thread is later, and the self-check reports by how much.
     let _ = set_timerslack(1);
     let param = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: the call reads `param`, which lives through it; 0 names the calling thread.

@@ -1,5 +1,7 @@
-//! The same packets at the same moments meet the same fate, whoever drives the path: an engine that does each thing at
-//! its moment, as the simulator, or a relay of real packets that wakes late, as the emulator and the recorder.
+//! The same packets at the same times meet the same fate, whichever driver runs the path.
+//!
+//! The drivers are an engine that acts exactly on time, as the simulator does, and a relay of real packets that wakes
+//! late, as the emulator and the recorder do.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -14,13 +16,13 @@ use super::super::packet::ETHERNET;
 use super::super::tun::VNET;
 use super::*;
 
-/// Bytes of IPv4's and TCP's headers.
+/// Bytes of the IPv4 and TCP headers.
 const HEADERS: usize = 40;
-/// First port of the senders; a flow's is this and its number.
+/// First port of the senders; a flow's port is this plus its index.
 const PORT: u16 = 10_000;
 const FLOWS: u64 = 3;
 
-/// Every part of a path: what is said here and lost by one of the drivers shows.
+/// Every feature of a path: one that a driver loses shows as a difference.
 const PATHS: [(&str, &str); 12] = [
     ("plain", ""),
     ("random loss", "loss = \"3%\"\nack_loss = \"5%\""),
@@ -55,7 +57,7 @@ fn setup(more: &str) -> Setup {
     sourced.scenario.resolve().unwrap_or_else(|error| panic!("{more}: {error}"))
 }
 
-/// A packet of a host: when, over which way, whose, its number, its bytes as IP.
+/// A packet sent by a host: time, direction, flow, number, bytes as IP.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Time,
@@ -79,7 +81,7 @@ fn traffic(seed: u64) -> Vec<Sent> {
     sent
 }
 
-/// What became of a packet: each arrival's moment and mark. One that is missing was lost or dropped.
+/// Fate of each packet: time and mark of every arrival. A missing packet was lost or dropped.
 type Fates = BTreeMap<(usize, u32), Vec<(u64, bool)>>;
 
 fn note(fates: &mut Fates, way: usize, id: u32, at: Time, ce: bool) {
@@ -129,7 +131,7 @@ impl PathPacket for Bare {
     }
 }
 
-/// As the simulator drives it: one thing after the other, each at its moment.
+/// Drives the path as the simulator does: one event after the other, each exactly on time.
 fn by_the_moment(setup: &Setup, traffic: &[Sent]) -> Fates {
     let mut path: Path<Bare, Bare> = Path::new(setup, Users { strangers: true, apart: false });
     let mut fates = Fates::new();
@@ -169,7 +171,7 @@ fn by_the_moment(setup: &Setup, traffic: &[Sent]) -> Fates {
     fates
 }
 
-/// Knows flows by their senders' ports.
+/// Identifies flows by their senders' ports.
 struct Ports;
 
 impl Observer for Ports {
@@ -179,7 +181,7 @@ impl Observer for Ports {
     }
 }
 
-/// An ECN-capable TCP packet whose sequence and acknowledgement numbers are its own number.
+/// Writes an ECN-capable TCP packet whose sequence and acknowledgement numbers are its own number.
 fn write_ip(sent: &Sent, to: &mut [u8]) {
     let (ip, tcp) = to[VNET..VNET + sent.bytes].split_at_mut(20);
     ip.fill(0);
@@ -197,7 +199,7 @@ fn write_ip(sent: &Sent, to: &mut [u8]) {
     (tcp[12], tcp[13]) = (5 << 4, 0x10);
 }
 
-/// As the emulator drives it: real packets, and a thread that comes when it comes.
+/// Drives the path as the emulator does: real packets, and a thread that wakes late.
 fn late(setup: &Setup, traffic: &[Sent], seed: u64) -> Fates {
     let path = Path::new(setup, Users { strangers: true, apart: false });
     let mut relay = Relay::new(path, 1500, RIGHTWARD, Some(Span::millis(10)), Ports);
@@ -245,7 +247,7 @@ fn a_packets_fate_is_the_same_whoever_drives_the_path() {
     }
 }
 
-/// Marks are set by the path alone, so some path of the list must mark.
+/// Only the path sets marks, so some path of the list must mark.
 #[test]
 fn marks_are_among_the_fates() {
     let (_, codel) = PATHS.into_iter().find(|(name, _)| *name == "codel").unwrap();
