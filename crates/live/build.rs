@@ -1,12 +1,12 @@
-//! Compiles `bpf/*.bpf.c` where the feature `bpf` asks for it and the machine has clang.
-//! Without clang the build goes on, without the tap.
+//! Compiles `bpf/*.bpf.c` if the feature `bpf` is enabled and clang is available.
+//! Without clang the build continues, without the tap.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Oldest and newest clang that are looked for under a versioned name, as Debian has them. Ours.
+/// Oldest and newest clang that is searched for under a versioned name, as Debian installs them. Ours.
 const CLANG_VERSIONS: std::ops::RangeInclusive<u32> = 14..=22;
 
 fn main() {
@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-/// `$CLANG`, or the newest in PATH.
+/// Returns `$CLANG`, or the newest clang in PATH.
 fn clang() -> Option<String> {
     let named = CLANG_VERSIONS.rev().map(|version| format!("clang-{version}"));
     let known = env::var("CLANG").ok().into_iter().chain(["clang".to_owned()]).chain(named);

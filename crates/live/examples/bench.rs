@@ -1,4 +1,4 @@
-//! The emulator's bench without the command around it: `cargo run --release -p bbrlab-live --example bench [SECONDS]`.
+//! The emulator's benchmark without the command: `cargo run --release -p bbrlab-live --example bench [SECONDS]`.
 use bbrlab_live::kernel::bench::table;
 
 fn main() {

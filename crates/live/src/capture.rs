@@ -1,4 +1,4 @@
-//! Records what passes a sender's host, as the simulator records it: one form of capture from every world.
+//! Packet capture at the sender's host, in the same form as the simulator's, for every backend.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
@@ -10,10 +10,10 @@ use crate::wire::{self, Details};
 
 /// Bytes of the timestamp option, which an announced MSS includes. Source: RFC 6691 §2.
 const TIMESTAMP_BYTES: u32 = 12;
-/// SACK blocks of a record: what fits beside timestamps.
+/// SACK blocks in a record: as many as fit beside timestamps.
 const SACKS: usize = 3;
 
-/// What a run records.
+/// Packets recorded during a run.
 #[derive(Clone, Debug)]
 pub struct Capture {
     limit: usize,
@@ -29,7 +29,7 @@ struct Flow {
     ack: Side,
 }
 
-/// One direction: its sequence space, and the scale of the windows that it announces.
+/// One direction: its sequence space, and the scale of its announced windows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     seq: Unwrapped,
@@ -37,7 +37,7 @@ struct Side {
 }
 
 impl Capture {
-    /// A capture, if the setup asks for one. Whatever places it names, only the sender's is seen here.
+    /// Creates a capture if the setup requests one. Only the sender's capture point is available here.
     pub fn new(setup: &Setup) -> Option<Self> {
         let Asked::On { limit, .. } = setup.capture else { return None };
         let flow = |mss: u32| Flow {
@@ -49,7 +49,7 @@ impl Capture {
         Some(Self { limit, packets: Packets::default(), flows })
     }
 
-    /// A packet of `flow` passes the sender's host; `packet` begins with its IP header.
+    /// Records a packet of `flow` that passes the sender's host; `packet` starts with its IP header.
     pub fn on_packet(&mut self, t_ns: u64, flow: usize, dir: Direction, packet: &[u8]) {
         if self.packets.cut.is_some() {
             return;
@@ -93,7 +93,7 @@ impl Capture {
         });
     }
 
-    /// What was recorded.
+    /// Returns the recorded packets.
     pub fn finish(self) -> Packets {
         self.packets
     }
@@ -112,7 +112,7 @@ mod tests {
         Capture::new(&setup).unwrap()
     }
 
-    /// A segment without payload whose flags are these.
+    /// A segment without payload, with these flags.
     fn bare(seq: u32, flags: u8, sack: Option<(u32, u32)>) -> Vec<u8> {
         let mut packet = segment(seq, 0, sack);
         packet[33] = flags;
@@ -123,7 +123,7 @@ mod tests {
     fn numbers_count_from_the_handshake_on_both_sides_and_across_the_wrap() {
         let mut capture = capture(100);
         let first = u32::MAX - 10;
-        // The peer's own numbers begin at 76: `segment` acknowledges 77.
+        // The peer's own sequence numbers start at 76: `segment` acknowledges 77.
         capture.on_packet(1, 0, Direction::Data, &bare(first, wire::flag::SYN, None));
         capture.on_packet(2, 0, Direction::Ack, &bare(76, wire::flag::SYN | wire::flag::ACK, None));
         capture.on_packet(3, 0, Direction::Data, &segment(first.wrapping_add(1), 100, None));

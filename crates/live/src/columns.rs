@@ -1,4 +1,4 @@
-//! From what the kernel says of a connection to the columns of a trace and the names of states.
+//! Conversion of the kernel's connection data to trace columns and state names.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::State;
@@ -10,22 +10,23 @@ use crate::tcp_info::{BbrInfo, TcpInfo};
 
 /// Unity of BBR's gains.
 const UNITY: u32 = 256;
-/// Startup's gain is above this, a probe's below. Source: Linux tcp_bbr.c, 739/256 and 320/256.
+/// Startup's gain is above this, a bandwidth probe's below it. Source: Linux tcp_bbr.c, 739/256 and 320/256.
 const STARTUP_ABOVE: u32 = 2 * UNITY;
-/// Drain's gain is below this, a cycle's draining phase above. Source: Linux tcp_bbr.c, 88/256 and 192/256.
+/// Drain's gain is below this, the draining phase of a gain cycle above it. Source: Linux tcp_bbr.c, 88/256 and
+/// 192/256.
 const DRAIN_BELOW: u32 = UNITY / 2;
 /// `TCP_CA_CWR`, `TCP_CA_Recovery`, `TCP_CA_Loss`.
 const CA_LOSS: u8 = 4;
 const CA_CWR: u8 = 2;
 
-/// The algorithm's state as its gains and counters show it.
+/// The algorithm's state, inferred from its gains and counters.
 pub fn state_of(info: &TcpInfo, bbr: Option<&BbrInfo>) -> Option<State> {
     const ESTABLISHED: u8 = 1;
     if info.state != ESTABLISHED {
         return None;
     }
     Some(match bbr {
-        // Nothing of its own was acknowledged yet: the kernel's bbr sets its gains when that happens, not when it begins.
+        // Nothing has been acknowledged yet: the kernel's bbr sets its gains on the first ACK, not at initialisation.
         Some(bbr) if bbr.bw == 0 => State::Startup,
         Some(bbr) if bbr.pacing_gain > STARTUP_ABOVE => State::Startup,
         Some(bbr) if bbr.pacing_gain < DRAIN_BELOW => State::Drain,
@@ -40,7 +41,7 @@ pub fn state_of(info: &TcpInfo, bbr: Option<&BbrInfo>) -> Option<State> {
     })
 }
 
-/// Adds a flow's present values to its series.
+/// Appends a flow's current values to its series.
 pub fn push_flow(column: &mut FlowTrace, info: &TcpInfo, bbr: Option<&BbrInfo>, (count, rtt_us): &(Count, u32)) {
     let (bw, min_rtt) = bbr.map_or((0, info.min_rtt), |bbr| (bbr.bw, bbr.min_rtt));
     let known = |rtt: u32| if rtt == u32::MAX { 0 } else { rtt };
@@ -57,7 +58,7 @@ pub fn push_flow(column: &mut FlowTrace, info: &TcpInfo, bbr: Option<&BbrInfo>, 
     column.retransmitted.push(info.total_retrans.into());
 }
 
-/// Adds a link's present values to its series.
+/// Appends a link's current values to its series.
 pub fn push_link(column: &mut LinkTrace, link: &LinkSeen) {
     column.queue_packets.push(link.queue_packets);
     column.queue_bytes.push(link.queue_bytes);

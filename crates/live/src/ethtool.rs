@@ -1,4 +1,4 @@
-//! Offloads of a device, by the ioctl that `ethtool -K` uses.
+//! Device offloads, set by the ioctl that `ethtool -K` uses.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;
@@ -15,8 +15,9 @@ struct Value {
     data: u32,
 }
 
-/// Super-packets stay super-packets up to the device, and become segments before it sends them: what is behind it
-/// sees packets as a wire carries them.
+/// Makes the device segment super-packets in software before it sends them.
+///
+/// Up to the device they stay whole; everything behind it gets packets as a wire carries them.
 pub fn segment_in_software(device: &str) -> io::Result<()> {
     let fd = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     let mut value = Value { command: SET_TSO, data: 0 };

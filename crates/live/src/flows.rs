@@ -1,4 +1,4 @@
-//! The flows of a setup as real TCP connections: opened, fed, read and sampled by one thread, on any kernel.
+//! Runs the flows of a setup as real TCP connections: one thread opens, feeds, reads and samples them, on any kernel.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -21,26 +21,26 @@ use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
 use crate::{clock, columns, reading, writing};
 
-/// A failure, in one line.
+/// A one-line error message.
 pub type Failure = String;
 
-/// Port at which every receiver listens.
+/// Port on which every receiver listens.
 const PORT: u16 = 5001;
-/// Port of the first flow's sender; the others follow.
+/// Port of the first flow's sender; the others count up from it.
 pub const FIRST_PORT: u16 = 10_000;
-/// Bytes written or read at once: a system call costs more than its copy.
+/// Bytes per write or read: a system call costs more than its copy.
 const BLOCK: usize = 1 << 20;
-/// Grid of the samples that figures need where the setup asks for no series.
+/// Sampling interval for the metrics where the setup requests no series.
 const OWN_GRID: Span = Span::millis(10);
 /// Bytes of a client's request.
 const REQUEST: usize = 1;
-/// Places in the epoll set: a flow's sender, its receiver.
+/// Epoll entries per flow: its sender and its receiver.
 const ENDS: u64 = 2;
-/// Mark of a listener, and of the timer, in the epoll set.
+/// Epoll token of a listener, and of the timer.
 const LISTENER: u64 = 1 << 40;
 const TIMER: u64 = 1 << 41;
 
-/// Where a flow's ends are, and by which name the sender's kernel knows its algorithm.
+/// Addresses and namespaces of a flow's two ends, and the kernel's name for its algorithm.
 #[derive(Clone, Debug)]
 pub struct Ends {
     /// The congestion control.
@@ -54,41 +54,43 @@ pub struct Ends {
     pub to: Ipv4Addr,
 }
 
-/// What lies between the ends, as the driver of the flows needs it.
+/// The path between the two ends, as the flow driver uses it.
 pub trait Path {
-    /// The run begins; `zero_ns` of [`clock::now_ns`] is its moment zero.
+    /// Starts the run; time zero is `zero_ns` of [`clock::now_ns`].
     fn begin(&mut self, zero_ns: u64);
-    /// Carries out a change of the schedule, now. A path that minds its schedule itself does nothing.
+    /// Applies a change of the schedule now. A path that follows its schedule by itself does nothing.
     fn change(&mut self, change: &Change) -> Result<(), Failure>;
-    /// The warm-up is over.
+    /// Ends the warm-up.
     fn measure_from_here(&mut self) -> Result<(), Failure>;
-    /// How much a bulk receiver lets wait before it wakes. Its window is far larger. To read is no matter of
-    /// indifference: the kernel acknowledges at once what a read finds and no ACK has covered (`tcp_cleanup_rbuf`).
+    /// Bytes that a bulk receiver lets accumulate before it wakes; its window is far larger.
+    ///
+    /// Reading has a side effect: the kernel immediately acknowledges data that a read finds and no ACK has covered
+    /// (`tcp_cleanup_rbuf`).
     fn low_water(&self) -> u64;
-    /// What passed up to now.
+    /// Fills in the counters up to now.
     fn sample(&mut self, seen: &mut Seen) -> Result<(), Failure>;
 }
 
-/// What passed on the path, counted from the start of the run.
+/// Path counters since the start of the run.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Of each flow: its counters, and the newest RTT in µs.
+    /// Per flow: its counters, and the newest RTT in µs.
     pub flows: Vec<(Count, u32)>,
-    /// Of each link.
+    /// Per link.
     pub links: Vec<LinkSeen>,
 }
 
-/// A link's present queue and its counters.
+/// A link's current queue and its counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkSeen {
     /// Packets waiting or being serialised.
     pub queue_packets: u32,
     /// Bytes waiting or being serialised.
     pub queue_bytes: u64,
-    /// Present rate, bit/s.
+    /// Current rate, bit/s.
     pub rate_bps: u64,
     pub arrivals: u64,
-    /// Packets dropped by policer or queue.
+    /// Packets dropped by the policer or the queue.
     pub drops: u64,
     pub marks: u64,
     /// Packets that left.
@@ -97,41 +99,41 @@ pub struct LinkSeen {
     pub departed_bytes: u64,
 }
 
-/// What the driver leaves behind.
+/// Output of the flow driver.
 #[derive(Clone, Debug, Default)]
 pub struct Driven {
     /// The series, without RTT samples.
     pub trace: Trace,
-    /// Of each flow.
+    /// Per flow.
     pub flows: Vec<FlowDriven>,
-    /// The links when measuring began, and at the end.
+    /// The links at the start of measurement, and at the end.
     pub links: (Vec<LinkSeen>, Vec<LinkSeen>),
-    /// Bits that each link could have carried while measuring.
+    /// Capacity of each link during measurement, in bits.
     pub capacity_bits: Vec<f64>,
-    /// Queueing delay of the bottleneck on the grid, ns: backlog over rate, while measuring.
+    /// Queueing delay of the bottleneck on the sampling grid during measurement, ns: backlog over rate.
     pub queue_delay: Histogram,
 }
 
-/// What one flow's ends knew.
+/// Data collected at one flow's two ends.
 #[derive(Clone, Debug, Default)]
 pub struct FlowDriven {
-    /// When the last byte of a sized flow was read.
+    /// Time at which the last byte of a sized flow was read.
     pub finished: Option<Time>,
     /// Completion times of responses.
     pub exchanges: Vec<Span>,
-    /// The sender when measuring began.
+    /// The sender at the start of measurement.
     pub mark: TcpInfo,
     /// The sender at the end.
     pub end: TcpInfo,
     /// BBR at the end.
     pub bbr: Option<BbrInfo>,
-    /// The state at each change, on the grid.
+    /// The state at each change, on the sampling grid.
     pub states: Vec<(Time, State)>,
-    /// The network ended it before its time.
+    /// Set if the network ended the flow early.
     pub broken: Option<String>,
 }
 
-/// The kernel's name of an algorithm with its defaults; else what is wrong with it for a kernel.
+/// Returns the kernel's name of an algorithm with default parameters, or the reason it has none.
 pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, Failure> {
     let name = algorithm.name();
     let cc = match algorithm {
@@ -151,7 +153,7 @@ pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, Failure> {
     }
 }
 
-/// Whether TCP_INFO shows what the algorithm is doing: the kernel's own do, and what only has a threshold.
+/// True if TCP_INFO shows the algorithm's state: for the kernel's own algorithms, and for those with only a threshold.
 fn shows_state(flow: &FlowSetup) -> bool {
     kernels_own(flow).is_some() || matches!(flow.algorithm, AlgorithmConfig::Reno(_) | AlgorithmConfig::Cubic(_))
 }
@@ -164,21 +166,21 @@ pub fn drive(setup: &Setup, ends: &[Ends], path: &mut dyn Path) -> Result<Driven
     Ok(std::mem::take(&mut driver.driven))
 }
 
-/// One flow at work.
+/// A running flow.
 struct Live {
     sender: Option<OwnedFd>,
     receiver: Option<OwnedFd>,
     app: Option<App>,
-    /// The connection stands: its application writes from then on, as in the simulator.
+    /// The connection is established: from then on its application writes, as in the simulator.
     connected: bool,
     /// Bytes written so far.
     written: u64,
     /// Bytes read so far.
     read: u64,
-    /// Whether the sender is watched for room.
+    /// True while epoll waits for the sender to become writable.
     watched: bool,
     request_sent: Time,
-    /// When the client asks again.
+    /// Time of the client's next request.
     ask_at: Time,
     info: TcpInfo,
     bbr: Option<BbrInfo>,
@@ -201,7 +203,7 @@ struct Driver<'a> {
     next_sample: Time,
     next_change: usize,
     measuring: bool,
-    /// Rate of each link since when, for its capacity.
+    /// Rate of each link and the time since which it applies, for its capacity.
     rates: Vec<(f64, Time)>,
 }
 
@@ -301,7 +303,7 @@ impl<'a> Driver<'a> {
         self.finish(path)
     }
 
-    /// Does what is due, and returns when something is due next.
+    /// Performs all actions that are due, and returns the time of the next one.
     fn act(&mut self, now: Time, path: &mut dyn Path) -> Result<Time, Failure> {
         while let Some(change) = self.setup.schedule.get(self.next_change).filter(|change| change.at <= now) {
             path.change(change)?;
@@ -333,7 +335,7 @@ impl<'a> Driver<'a> {
         Ok(next)
     }
 
-    /// Starts a flow, lets its application act, or its client ask. Returns when it acts next.
+    /// Starts a flow, or lets its application write or its client send a request. Returns the time of the next action.
     fn act_flow(&mut self, index: usize, now: Time) -> io::Result<Time> {
         let setup = &self.setup.flows[index];
         if self.flows[index].app.is_none() {
@@ -352,7 +354,7 @@ impl<'a> Driver<'a> {
         }
         let Some(app) = flow.app.as_mut().filter(|_| flow.connected) else { return Ok(Time::NEVER) };
         let mut wrote = false;
-        // A request comes from the client, over the path; so its moment is not ours to choose.
+        // A request comes from the client, over the path, so its time is not ours to choose.
         while now >= app.next && !(app.exchange().is_some() && app.next < app.stop()) {
             wrote |= app.on_time(now, flow.written);
         }
@@ -393,7 +395,7 @@ impl<'a> Driver<'a> {
         let index = (mark / ENDS) as usize;
         let done = if mark.is_multiple_of(ENDS) { self.on_sender(index) } else { self.read(index) };
         match done {
-            // The kernel gave the connection up: that is a result.
+            // The kernel gave up the connection: that is a result.
             Err(error) if is_broken(&error) => {
                 self.driven.flows[index].broken = Some(error.to_string());
                 let flow = &mut self.flows[index];
@@ -416,7 +418,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// The sender has room, or a request has arrived.
+    /// Handles a sender that became writable, or the arrival of a request.
     fn on_sender(&mut self, index: usize) -> io::Result<()> {
         let now = self.now();
         let (setup, flow) = (&self.setup.flows[index], &mut self.flows[index]);
@@ -435,7 +437,7 @@ impl<'a> Driver<'a> {
         self.write(index)
     }
 
-    /// Fills the sender's socket with what its application has written.
+    /// Fills the sender's socket with data that its application has written.
     fn write(&mut self, index: usize) -> io::Result<()> {
         let flow = &mut self.flows[index];
         let (Some(fd), Some(app)) = (&flow.sender, &flow.app) else { return Ok(()) };
@@ -443,7 +445,7 @@ impl<'a> Driver<'a> {
         while flow.written < app.written && !full {
             let want = (app.written - flow.written).min(BLOCK as u64) as usize;
             let taken = match socket::write_some(fd, &self.block[..want]) {
-                // Not yet connected: epoll tells.
+                // Not yet connected: epoll will report it.
                 Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => 0,
                 other => other?,
             };
@@ -568,7 +570,7 @@ impl<'a> Driver<'a> {
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
         for fd in self.flows.iter().flat_map(|flow| [&flow.sender, &flow.receiver]).flatten() {
-            let _ = socket::abort_on_close(fd); // else the connection ends later
+            let _ = socket::abort_on_close(fd); // otherwise the connection ends later
         }
     }
 }
@@ -581,7 +583,7 @@ fn is_broken(error: &io::Error) -> bool {
 }
 
 impl Live {
-    /// Asks the kernel for the sender's state.
+    /// Reads the sender's state from the kernel.
     fn look(&mut self) -> io::Result<()> {
         if let Some(fd) = &self.sender {
             self.info = socket::tcp_info(fd)?;

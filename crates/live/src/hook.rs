@@ -1,4 +1,4 @@
-//! Whose BPF programs act on the connections of a cgroup already.
+//! BPF programs already attached to the connections of a cgroup.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use libbpf_rs::libbpf_sys::{BPF_CGROUP_SOCK_OPS, BPF_F_QUERY_EFFECTIVE, bpf_prog_query};
 
-/// Most programs that are told of. Source: Linux `BPF_CGROUP_MAX_PROGS`.
+/// Maximum number of programs reported. Source: Linux `BPF_CGROUP_MAX_PROGS`.
 const MOST: usize = 64;
 
-/// The numbers of the programs of the hook `sock_ops` that act on a cgroup, its own and its ancestors'.
+/// Returns the IDs of the `sock_ops` programs that act on a cgroup, its own and its ancestors'.
 pub fn sock_ops_of(cgroup: &Path) -> io::Result<Vec<u32>> {
     let folder = File::open(cgroup)?;
     let mut programs = [0_u32; MOST];

@@ -1,4 +1,4 @@
-//! What must go when the command ends early: directories that a running kernel needs.
+//! Directories to remove when the command ends early: those that a running kernel needs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -7,18 +7,18 @@ use std::sync::{Mutex, PoisonError};
 
 static OURS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Remembers a directory.
+/// Registers a directory.
 pub fn remember(path: &Path) {
     OURS.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
 }
 
-/// Removes a directory with everything in it.
+/// Removes a directory with its contents.
 pub fn remove(path: &Path) {
     let _ = std::fs::remove_dir_all(path);
     OURS.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
 }
 
-/// Removes all of them: the command is about to end.
+/// Removes all of them, before the command ends.
 pub fn clear() {
     for path in std::mem::take(&mut *OURS.lock().unwrap_or_else(PoisonError::into_inner)) {
         let _ = std::fs::remove_dir_all(path);

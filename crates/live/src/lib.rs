@@ -1,7 +1,7 @@
-//! Scenarios on real kernels: all privileges and all `unsafe` code of the project live here.
+//! Runs scenarios on real kernels. All privileged and all `unsafe` code of the project is in this crate.
 //!
-//! A scenario comes in as the same [`bbrlab_sim::setup::Setup`] that the simulator takes, and the same
-//! [`bbrlab_sim::record::Output`] comes out, so metrics, expectations and reports never know who spoke.
+//! It takes the same [`bbrlab_sim::setup::Setup`] as the simulator and returns the same [`bbrlab_sim::record::Output`],
+//! so metrics, expectations and reports do not depend on the backend.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod capture;

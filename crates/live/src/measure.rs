@@ -1,4 +1,4 @@
-//! Hands what the flows knew and what the meter saw to the summary that all worlds share.
+//! Conversion of flow and meter data to the summary that all backends share.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Span, Time};
@@ -12,8 +12,10 @@ use crate::meter::{FlowMeter, Meter};
 /// Bits in a byte.
 const BITS: u64 = 8;
 
-/// The result and the series of a run on the world `on`. The meter's queueing delay counts where it sees packets leave the
-/// bottleneck, else the driver's samples of the backlog on a grid: both are over time.
+/// Builds the result and the series of a run on the backend `on`.
+///
+/// Queueing delay comes from the meter if it observes departures from the bottleneck, otherwise from the driver's
+/// samples of the backlog on a grid: both are over time.
 pub fn output(setup: &Setup, on: &str, mut driven: Driven, meter: &Meter) -> Output {
     for ((column, flow), meter) in driven.trace.flows.iter_mut().zip(&driven.flows).zip(meter.flows()) {
         column.states.clone_from(&flow.states);

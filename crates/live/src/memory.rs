@@ -1,4 +1,4 @@
-//! An allocator that ends the program in a line where memory is full, instead of an abort with a backtrace.
+//! An allocator that exits with a one-line message when memory is exhausted, instead of aborting with a backtrace.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -6,22 +6,22 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Memory that is given back when there is none, so that temporary files can still be removed. Ours: room for their paths.
+/// Memory released when none is left, so that temporary files can still be removed. Ours: enough for their paths.
 const RESERVE: Layout = match Layout::from_size_align(1 << 20, 16) {
     Ok(layout) => layout,
     Err(_) => panic!("a layout of a power of two"),
 };
 
 static RESERVED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
-/// The thread that ends the program; 0: none.
+/// ID of the thread that ends the program; 0: none.
 static ENDING: AtomicI32 = AtomicI32::new(0);
 static AT_THE_END: OnceLock<fn()> = OnceLock::new();
 
-/// The system's allocator, which ends the program where it has nothing to give. For a binary's `#[global_allocator]`.
+/// The system allocator, except that it ends the program on failure. For a binary's `#[global_allocator]`.
 #[derive(Debug)]
 pub struct EndsInALine;
 
-/// Keeps a reserve, and says what is done before the program ends for want of memory. It must not wait for a lock.
+/// Allocates a reserve, and sets the clean-up to run before the program ends. It must not wait for a lock.
 pub fn set_at_the_end(clean_up: fn()) {
     if AT_THE_END.set(clean_up).is_ok() {
         // SAFETY: the layout has a size above 0.
@@ -65,7 +65,7 @@ fn end(bytes: usize) -> ! {
     let own = unsafe { libc::gettid() };
     match ENDING.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {}
-        // Cleaning up took more than the reserve.
+        // The clean-up needed more than the reserve.
         Err(ending) if ending == own => exit(),
         Err(_) => loop {
             // SAFETY: it waits; the other thread ends the process.
@@ -84,7 +84,7 @@ fn end(bytes: usize) -> ! {
     exit()
 }
 
-/// The line, made without an allocation.
+/// Writes the message without allocating.
 fn say(bytes: usize) {
     let mut digits = [0; 20];
     let (mut rest, mut at) = (bytes, digits.len());

@@ -1,6 +1,6 @@
-//! Measures TCP flows from the packets that pass: RTT of each ACK, what was sent again, what arrived once.
-//! It is given moments since the start of the run and header fields, at the sender, the bottleneck and the receiver,
-//! and keeps the counters and histograms that the simulator keeps.
+//! Measures TCP flows from the packets that pass: RTT of each ACK, retransmissions, unique arrivals.
+//! Its input is timestamps since the start of the run and header fields, from the sender, the bottleneck and the
+//! receiver; it keeps the same counters and histograms as the simulator.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
@@ -11,30 +11,30 @@ use bbrlab_sim::path::Stay;
 
 use crate::ranges::Ranges;
 
-/// Nanoseconds in a microsecond: RTT is kept as Linux keeps it.
+/// Nanoseconds in a microsecond, the unit in which Linux keeps RTTs.
 const MICRO: u64 = 1_000;
-/// Where unwrapped sequence numbers begin, so that what lies before the first packet seen is no underflow.
+/// Start of unwrapped sequence numbers: numbers before the first packet observed do not underflow.
 const ORIGIN: u64 = 1 << 32;
 
 /// All flows of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     flows: Vec<FlowMeter>,
-    /// Queueing delay of the bottleneck, while measuring, where the packets that leave it are seen.
+    /// Queueing delay of the bottleneck during measurement, where departing packets are observed.
     pub queue_delay: Option<QueueDelay>,
     measuring: bool,
 }
 
-/// One flow, as counted since its start. Sequence numbers are of its data direction.
+/// One flow, counted since its start. Sequence numbers belong to its data direction.
 #[derive(Clone, Debug, Default)]
 pub struct FlowMeter {
-    /// What is counted.
+    /// The counters.
     pub count: Count,
-    /// The counters when measuring began.
+    /// The counters at the start of measurement.
     pub mark: Count,
-    /// RTT of each ACK in µs, while measuring.
+    /// RTT of each ACK in µs, during measurement.
     pub rtt: Histogram,
-    /// Sum and number of |RTT(i) − RTT(i−1)|, µs, while measuring.
+    /// Sum and number of |RTT(i) − RTT(i−1)|, µs, during measurement.
     pub jitter: (u64, u64),
     /// RFC 3550 §6.4.1 jitter, µs.
     pub jitter_rfc3550: f64,
@@ -42,14 +42,14 @@ pub struct FlowMeter {
     pub last_rtt_us: u32,
     /// The smallest RTT sample, µs; 0 before the first.
     pub min_rtt_us: u32,
-    /// Every RTT sample as (ns, µs), if asked for.
+    /// Every RTT sample as (ns, µs), if requested.
     pub rtt_samples: Option<Vec<(u64, u32)>>,
-    /// Unique payload bytes that arrived in each second.
+    /// Unique payload bytes received in each second.
     pub bins: Vec<u64>,
     sent: Unwrapped,
     board: Board,
     arrived: Ranges,
-    /// First byte of the flow, once known at the receiver.
+    /// First byte of the flow, once the receiver got it.
     first: Option<u64>,
 }
 
@@ -60,25 +60,25 @@ pub struct Count {
     pub segments: u64,
     /// Payload bytes sent, retransmissions included.
     pub sent_bytes: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Payload bytes acknowledged, cumulatively or selectively.
     pub acked_bytes: u64,
-    /// ACKs that came back to the sender.
+    /// ACKs that reached the sender.
     pub acks: u64,
     /// Unique payload bytes at the receiver.
     pub received_bytes: u64,
     /// Bytes on the wire at the receiver, duplicates included.
     pub received_wire_bytes: u64,
-    /// Segments at the receiver that brought nothing new.
+    /// Segments at the receiver without new data.
     pub duplicates: u64,
     /// Packets offered to the bottleneck.
     pub arrivals: u64,
-    /// Packets that its policer or queue dropped.
+    /// Packets dropped by its policer or queue.
     pub drops: u64,
-    /// Packets that its queue marked.
+    /// Packets marked by its queue.
     pub marks: u64,
-    /// Packets lost at random behind it.
+    /// Packets lost at random after it.
     pub lost: u64,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Unwrapped {
     origin: u32,
 }
 
-/// What was sent and is not yet cumulatively acknowledged.
+/// Data sent and not yet cumulatively acknowledged.
 #[derive(Clone, Debug, Default)]
 struct Board {
     /// In order of sequence.
@@ -100,29 +100,29 @@ struct Board {
     next: u64,
 }
 
-/// A segment or super-packet under way.
+/// A segment or super-packet in flight.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     from: u64,
     to: u64,
     sent_ns: u64,
-    /// Sent again: its ACK says nothing of the RTT (Karn).
+    /// Retransmitted: its ACK gives no RTT sample (Karn).
     again: bool,
     sacked: bool,
 }
 
 impl Meter {
-    /// A meter of `flows` flows, which measures from the beginning unless [`Self::measure_from_here`] says otherwise.
+    /// Creates a meter of `flows` flows, which measures from the start unless [`Self::wait`] is called.
     pub fn new(flows: usize) -> Self {
         Self { flows: vec![FlowMeter::default(); flows], queue_delay: None, measuring: true }
     }
 
-    /// Distributions stay empty until [`Self::measure_from_here`]: there is a warm-up.
+    /// Announces a warm-up: distributions stay empty until [`Self::measure_from_here`].
     pub fn wait(&mut self) {
         self.measuring = false;
     }
 
-    /// The warm-up is over: counters are marked, distributions begin.
+    /// Ends the warm-up: marks the counters and starts the distributions.
     pub fn measure_from_here(&mut self, now: Time) {
         self.measuring = true;
         if let Some(delay) = &mut self.queue_delay {
@@ -133,12 +133,12 @@ impl Meter {
         }
     }
 
-    /// Whether the warm-up is over.
+    /// True once the warm-up is over.
     pub const fn is_measuring(&self) -> bool {
         self.measuring
     }
 
-    /// It will be given every packet that leaves the bottleneck.
+    /// Enables queueing delay: every packet that leaves the bottleneck will be reported.
     pub fn watch_queue(&mut self) {
         self.queue_delay = Some(QueueDelay::default());
     }
@@ -152,7 +152,7 @@ impl Meter {
         &self.flows
     }
 
-    /// The sender of `flow` puts `payload` bytes in `segments` segments on the wire. Without payload it is no data.
+    /// Records `payload` bytes in `segments` segments sent by `flow`. Without payload the packet is not data.
     pub fn on_data(&mut self, now_ns: u64, flow: usize, seq: u32, payload: u32, segments: u32) {
         if let Some(flow) = self.flows.get_mut(flow)
             && payload > 0
@@ -161,8 +161,8 @@ impl Meter {
         }
     }
 
-    /// An ACK reaches the sender of `flow`. Returns the RTT that it gives: of the newest data that it is the first to
-    /// acknowledge and that was sent once.
+    /// Records an ACK that reaches the sender of `flow`. Returns its RTT sample: that of the newest data that it is the
+    /// first to acknowledge and that was sent once.
     // spec: Linux tcp_clean_rtx_queue (ca_rtt_us). Differs: no fallback to the timestamp option.
     pub fn on_ack(&mut self, now_ns: u64, flow: usize, ack: u32, sack_blocks: &[(u32, u32)]) -> Option<u64> {
         let measuring = self.measuring;
@@ -172,8 +172,8 @@ impl Meter {
         Some(rtt_ns)
     }
 
-    /// `payload` bytes in `segments` segments reach the receiver of `flow`, in `wire_bytes` bytes. Returns how many of
-    /// them were new.
+    /// Records `payload` bytes in `segments` segments (`wire_bytes` on the wire) that reach the receiver of `flow`.
+    /// Returns the number of new payload bytes.
     pub fn on_arrival(
         &mut self,
         now_ns: u64,
@@ -188,7 +188,7 @@ impl Meter {
         if payload == 0 { 0 } else { flow.on_arrival(now_ns, seq, payload, segments.max(1)) }
     }
 
-    /// A packet of `flow` is offered to the bottleneck; `dropped` if policer or queue refuses it.
+    /// Records a packet of `flow` offered to the bottleneck; `dropped` if the policer or the queue refuses it.
     pub fn on_offered(&mut self, flow: usize, dropped: bool) {
         if let Some(flow) = self.flows.get_mut(flow) {
             flow.count.arrivals += 1;
@@ -196,14 +196,14 @@ impl Meter {
         }
     }
 
-    /// The queue drops a packet of `flow` that it had taken.
+    /// Records that the queue drops a packet of `flow` that it had accepted.
     pub fn on_dropped_later(&mut self, flow: usize) {
         if let Some(flow) = self.flows.get_mut(flow) {
             flow.count.drops += 1;
         }
     }
 
-    /// A packet of `flow` leaves the bottleneck at `at`.
+    /// Records a packet of `flow` that leaves the bottleneck at `at`.
     pub fn on_left(&mut self, at: Time, flow: usize, stayed: Stay, marked: bool, lost: bool) {
         if self.measuring
             && let Some(delay) = &mut self.queue_delay
@@ -218,7 +218,7 @@ impl Meter {
 }
 
 impl FlowMeter {
-    /// Payload bytes from the first one on that arrived without a gap.
+    /// Payload bytes received without a gap, counted from the first byte.
     pub fn in_order_bytes(&self) -> u64 {
         self.first.map_or(0, |first| self.arrived.end_of_run(first) - first)
     }
@@ -230,7 +230,7 @@ impl FlowMeter {
         self.count.segments += u64::from(segments);
         self.count.sent_bytes += u64::from(payload);
         let old = self.board.send(now_ns, from, to);
-        // A super-packet that is old in part counts its old segments, rounded up.
+        // A partly old super-packet counts its old segments, rounded up.
         self.count.retransmits += (old * u64::from(segments)).div_ceil(u64::from(payload));
     }
 
@@ -273,7 +273,7 @@ impl FlowMeter {
         let from = self.sent.unwrap_once(seq);
         let first = *self.first.get_or_insert(from);
         let mut fresh = 0;
-        // A SYN without data is no first byte: what lies before it was never sent.
+        // A SYN without data is not a first byte: nothing before it was ever sent.
         self.arrived.insert(from.max(first), from + u64::from(payload), |a, b| fresh += b - a);
         if fresh == 0 {
             self.count.duplicates += u64::from(segments);
@@ -290,14 +290,14 @@ impl FlowMeter {
 }
 
 impl Unwrapped {
-    /// `seq` as a number of 64 bits; the newest one moves with it.
+    /// Returns `seq` as a 64-bit number, and moves the newest number along.
     fn unwrap(&mut self, seq: u32) -> u64 {
         let at = self.unwrap_once(seq);
         self.newest = self.newest.max(at);
         at
     }
 
-    /// The same, but only the very first number is remembered.
+    /// The same, but only the first number is remembered.
     fn unwrap_once(&mut self, seq: u32) -> u64 {
         if self.newest == 0 {
             self.newest = ORIGIN;
@@ -306,17 +306,17 @@ impl Unwrapped {
         self.near(seq)
     }
 
-    /// How far `seq`, which passes, lies behind the very first number.
+    /// Distance of `seq`, taken from a passing packet, from the first number.
     pub(crate) fn passed(&mut self, seq: u32) -> u64 {
         self.unwrap(seq).saturating_sub(ORIGIN)
     }
 
-    /// The same for a number that is only named; 0 before the first.
+    /// The same for a number that a packet only refers to; 0 before the first.
     pub(crate) fn relative(&self, seq: u32) -> u64 {
         if self.newest == 0 { 0 } else { self.near(seq).saturating_sub(ORIGIN) }
     }
 
-    /// The number of 64 bits nearest to the newest.
+    /// The 64-bit number nearest to the newest.
     fn near(&self, seq: u32) -> u64 {
         let newest = self.origin.wrapping_add((self.newest - ORIGIN) as u32);
         self.newest.saturating_add_signed(i64::from(seq.wrapping_sub(newest).cast_signed()))
@@ -324,7 +324,7 @@ impl Unwrapped {
 }
 
 impl Board {
-    /// Takes what is sent. Returns how many of its bytes were sent before.
+    /// Records sent data. Returns the number of its bytes that had been sent before.
     fn send(&mut self, now_ns: u64, from: u64, to: u64) -> u64 {
         if self.next == 0 {
             (self.una, self.next) = (from, from);
@@ -350,7 +350,7 @@ impl Board {
         old
     }
 
-    /// Returns how many bytes of a SACK block were news, and when the newest of them were sent, if once.
+    /// Number of newly acknowledged bytes in a SACK block, and the send time of the newest of them if it was sent once.
     fn sack(&mut self, from: u64, to: u64) -> (u64, Option<u64>) {
         let (from, to) = (from.max(self.una), to.min(self.next));
         let (mut bytes, mut newest) = (0, None);
@@ -368,7 +368,7 @@ impl Board {
         (bytes, newest)
     }
 
-    /// The same for a cumulative ACK; if some of it was sent twice, nobody knows which time was answered.
+    /// The same for a cumulative ACK; if part of it was sent twice, the ACK is ambiguous and gives no time.
     fn acknowledge(&mut self, ack: u64) -> (u64, Option<u64>) {
         let ack = ack.min(self.next);
         if ack <= self.una {
@@ -400,7 +400,7 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// A meter of one flow that has sent `n` segments from `isn` on, 10 ns apart.
+    /// A meter of one flow that has sent `n` segments starting at `isn`, 10 ns apart.
     fn sent(isn: u32, n: u32) -> Meter {
         let mut meter = Meter::new(1);
         (0..n).for_each(|i| meter.on_data(10 * u64::from(i), 0, isn.wrapping_add(i * MSS), MSS, 1));
@@ -458,7 +458,7 @@ mod tests {
         assert_eq!(meter.on_ack(1000, 0, 0, &[(2 * MSS, 3 * MSS)]), Some(980));
         assert_eq!(meter.on_ack(1000, 0, 0, &[(2 * MSS, 3 * MSS)]), None);
         assert_eq!(meter.on_ack(1010, 0, 0, &[(2 * MSS, 4 * MSS)]), Some(980));
-        // The holes filled by a retransmission: nothing that was SACKed gives its RTT again.
+        // A retransmission fills the holes: SACKed data gives no second RTT sample.
         meter.on_data(1100, 0, 0, 2 * MSS, 2);
         assert_eq!(meter.on_ack(2000, 0, 4 * MSS, &[]), None);
         let count = meter.flows()[0].count;

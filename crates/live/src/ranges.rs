@@ -1,4 +1,4 @@
-//! A set of byte ranges, as a receiver and a SACK scoreboard keep them.
+//! A set of byte ranges, for receivers and SACK scoreboards.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub struct Ranges(VecDeque<(u64, u64)>);
 
 impl Ranges {
-    /// Adds `from..to`; `fresh` hears each part of it that was not there, in ascending order.
+    /// Adds `from..to`, and passes each part that was not yet present to `fresh`, in ascending order.
     pub fn insert(&mut self, from: u64, to: u64, mut fresh: impl FnMut(u64, u64)) {
         if from >= to {
             return;
@@ -16,11 +16,11 @@ impl Ranges {
         if let Some(last) = self.0.back_mut()
             && last.1 == from
         {
-            last.1 = to; // in order, as nearly always
+            last.1 = to; // in order, the usual case
             fresh(from, to);
             return;
         }
-        // What touches `from..to` stands at first..past.
+        // The ranges that touch `from..to` have the indices first..past.
         let first = self.0.partition_point(|range| range.1 < from);
         let past = self.0.partition_point(|range| range.0 <= to);
         let mut at = from;
@@ -36,7 +36,7 @@ impl Ranges {
         self.merge(first, past, from, to);
     }
 
-    /// Forgets everything before `until`.
+    /// Removes everything before `until`.
     pub fn forget_before(&mut self, until: u64) {
         while let Some(first) = self.0.front_mut() {
             if first.1 > until {
@@ -47,13 +47,13 @@ impl Ranges {
         }
     }
 
-    /// Where the range ends that covers `at`; `at` itself if none does.
+    /// End of the range that covers `at`; `at` itself if none does.
     pub fn end_of_run(&self, at: u64) -> u64 {
         let place = self.0.partition_point(|range| range.1 <= at);
         self.0.get(place).map_or(at, |&(start, end)| if start <= at { end } else { at })
     }
 
-    /// Whether it holds nothing.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

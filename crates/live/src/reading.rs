@@ -1,4 +1,4 @@
-//! When a receiver reads, and the window that it offers.
+//! Rules for a receiver's reads and the window that it offers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;
@@ -8,19 +8,19 @@ use bbrlab_sim::setup::{FlowSetup, Rwnd, Traffic};
 
 use crate::socket;
 
-/// A bulk receiver wakes for no less than this.
+/// Minimum number of bytes for which a bulk receiver wakes.
 const LOW_WATER_LEAST: u64 = 128 << 10;
-/// What all receivers together let wait.
+/// Unread bytes allowed for all receivers together.
 const WAITING: u64 = 256 << 20;
-/// Window of a receiver that is never the limit: far above any BDP, below what its buffer would allow.
+/// Window of a receiver that is never the limit: far above any BDP, below the limit of its buffer.
 const WINDOW: i32 = 256 << 20;
 
-/// How much each of `flows` receivers lets wait, of which one alone would let `most` wait.
+/// Unread bytes allowed for each of `flows` receivers, where a single one may have `most`.
 pub fn share(most: u64, flows: usize) -> u64 {
     (WAITING / flows.max(1) as u64).clamp(LOW_WATER_LEAST, most)
 }
 
-/// How much must have arrived before the receiver reads. It reads its first segment at once: see [`settle_window`].
+/// Bytes that must have arrived before the receiver reads. It reads its first segment at once: see [`settle_window`].
 pub fn low_water(flow: &FlowSetup, low_water: u64, read: u64) -> i32 {
     if read == 0 {
         return 1;
@@ -33,8 +33,10 @@ pub fn low_water(flow: &FlowSetup, low_water: u64, read: u64) -> i32 {
     i32::try_from(most.max(1)).unwrap_or(i32::MAX)
 }
 
-/// How much the receiver reads at most. A bulk receiver leaves a byte: one that finds its socket empty makes the kernel
-/// acknowledge a segment whose ACK still waits for the next (`tcp_cleanup_rbuf`), as no receiver that is slower would.
+/// Maximum bytes that the receiver reads.
+///
+/// A bulk receiver leaves one byte. If it emptied the socket, the kernel would acknowledge a segment whose ACK still
+/// waits for the next (`tcp_cleanup_rbuf`), as no slower receiver would.
 pub fn most(flow: &FlowSetup, low_water: u64, read: u64) -> usize {
     let waits_for = self::low_water(flow, low_water, read);
     match flow.traffic {
@@ -43,8 +45,10 @@ pub fn most(flow: &FlowSetup, low_water: u64, read: u64) -> usize {
     }
 }
 
-/// A window that is fixed stands from the first answer on: it never shrinks, and the kernel offers much more as soon as it has
-/// measured the first segment (`tcp_measure_rcv_mss`). What the listener may offer, its connections may as well.
+/// Limits the window from the SYN-ACK on, through the listener; its connections inherit the limit.
+///
+/// A window never shrinks, and the kernel offers much more as soon as it has measured the first segment
+/// (`tcp_measure_rcv_mss`).
 pub fn bound_window(setup: &FlowSetup, listener: &OwnedFd) -> io::Result<()> {
     match setup.rwnd {
         Rwnd::Fixed(_) => settle_window(setup, listener),
@@ -52,9 +56,11 @@ pub fn bound_window(setup: &FlowSetup, listener: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Gives a receiver its window at once. A window that still grows makes the kernel acknowledge every segment
-/// (`tcp_grow_window`), and one of a gigabyte would grow forever. To be called again after the first segment, which
-/// makes the kernel compute its window again (`tcp_measure_rcv_mss`).
+/// Gives a receiver its full window at once.
+///
+/// While a window grows the kernel acknowledges every segment (`tcp_grow_window`), and a window of a gigabyte would
+/// grow forever. Call it again after the first segment, which makes the kernel recompute the window
+/// (`tcp_measure_rcv_mss`).
 pub fn settle_window(setup: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
     let bytes = match setup.rwnd {
         Rwnd::Unlimited => WINDOW,

@@ -1,4 +1,4 @@
-//! Live TCP connections of this network namespace, as the kernel lists them (`sock_diag`, the interface of `ss`).
+//! Live TCP connections of this network namespace, from the kernel's `sock_diag` (the interface of `ss`).
 //! Nothing is changed.
 //! Source: Linux `include/uapi/linux/{netlink,sock_diag,inet_diag}.h`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -34,12 +34,12 @@ const HEADER: usize = 16;
 const REQUEST: usize = 56;
 /// Bytes of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
-/// Attributes asked for and read: `INET_DIAG_*`.
+/// Attributes requested and read: `INET_DIAG_*`.
 const INFO: u16 = 2;
 const VEGASINFO: u16 = 3;
 const CONG: u16 = 4;
 const BBRINFO: u16 = 16;
-/// Room for one answer: the kernel fills at most 32 KiB at a time.
+/// Buffer for one reply: the kernel fills at most 32 KiB at a time.
 const BUFFER: usize = 1 << 16;
 
 /// IPv4 or IPv6.
@@ -51,18 +51,18 @@ pub enum Family {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Of which family; `None` for both.
+    /// Address family; `None` for both.
     pub family: Option<Family>,
-    /// A bit for each TCP state, 1 << `TCP_ESTABLISHED` (1) and so on.
+    /// One bit per TCP state: 1 << `TCP_ESTABLISHED` (1) and so on.
     pub states: u32,
-    /// The local port, if only one.
+    /// The local port to match, if any.
     pub local_port: Option<u16>,
-    /// The remote port, if only one.
+    /// The remote port to match, if any.
     pub remote_port: Option<u16>,
 }
 
 impl Default for Query {
-    /// Every established connection.
+    /// Selects every established connection.
     fn default() -> Self {
         Self { family: None, states: 1 << 1, local_port: None, remote_port: None }
     }
@@ -73,11 +73,11 @@ pub struct Connection {
     /// TCP state; established is 1.
     pub state: u8,
     pub local: SocketAddr,
-    /// The other end.
+    /// The peer's address.
     pub remote: SocketAddr,
-    /// Names the socket for as long as the kernel runs.
+    /// Unique ID of the socket until the next reboot.
     pub cookie: u64,
-    /// The user who made it.
+    /// ID of the user who created it.
     pub uid: u32,
     /// Its inode, as in `/proc/PID/fd`.
     pub inode: u32,
@@ -86,13 +86,13 @@ pub struct Connection {
     /// Bytes written and not yet acknowledged.
     pub send_queue: u32,
     pub congestion_control: Option<String>,
-    /// What the kernel says of it.
+    /// Contents of `tcp_info`, if the kernel sent it.
     pub info: Option<TcpInfo>,
-    /// What BBR says of itself, where BBR controls it.
+    /// BBR's own figures, if BBR controls the connection.
     pub bbr: Option<BbrInfo>,
 }
 
-/// Asks the kernel for the connections of this network namespace. Needs no right.
+/// Lists the connections of this network namespace. Requires no privileges.
 pub fn dump(query: &Query) -> Result<Vec<Connection>, String> {
     let families: &[Family] = match query.family {
         None => &[Family::V4, Family::V6],
@@ -103,7 +103,7 @@ pub fn dump(query: &Query) -> Result<Vec<Connection>, String> {
     for family in families {
         ask(query, *family, &mut all)?;
     }
-    // The kernel filters by ports only where a program is sent along; a list is short enough to go through.
+    // The kernel filters by port only with a bytecode program; the list is short enough to filter here.
     let is_wanted = |wanted: Option<u16>, port: u16| wanted.is_none_or(|wanted| wanted == port);
     all.retain(|one| is_wanted(query.local_port, one.local.port()) && is_wanted(query.remote_port, one.remote.port()));
     Ok(all)
@@ -124,7 +124,7 @@ fn ask(query: &Query, family: Family, all: &mut Vec<Connection>) -> Result<(), S
     }
 }
 
-/// The question as the kernel reads it.
+/// Encodes the request for the kernel.
 fn request(query: &Query, family: Family) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + REQUEST);
     bytes.extend_from_slice(&((HEADER + REQUEST) as u32).to_ne_bytes());
@@ -138,20 +138,20 @@ fn request(query: &Query, family: Family) -> Vec<u8> {
     let wanted = [INFO, VEGASINFO, CONG].iter().fold(0u8, |bits, attribute| bits | 1 << (attribute - 1));
     bytes.extend_from_slice(&[family as u8, libc::IPPROTO_TCP as u8, wanted, 0]);
     bytes.extend_from_slice(&query.states.to_ne_bytes());
-    bytes.resize(HEADER + REQUEST, 0); // any socket
+    bytes.resize(HEADER + REQUEST, 0); // matches any socket
     bytes
 }
 
-/// Whether more comes.
+/// State of a dump after one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The kernel has more to say.
+    /// More datagrams follow.
     More,
-    /// That was all.
+    /// The dump is complete.
     Last,
 }
 
-/// Reads one datagram of answers. What is cut short or unknown is left out.
+/// Parses one datagram of the reply. Truncated or unknown parts are skipped.
 pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<Answer, String> {
     while bytes.len() >= HEADER {
         let length = usize::try_from(u32_at(bytes, 0)).unwrap_or(usize::MAX);
@@ -179,7 +179,7 @@ pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<Answer, Stri
     Ok(Answer::More)
 }
 
-/// Netlink's messages and attributes begin at multiples of four.
+/// Rounds up to a multiple of four, the alignment of netlink messages and attributes.
 const fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
@@ -209,7 +209,7 @@ fn connection(body: &[u8]) -> Option<Connection> {
             break;
         }
         let value = &rest[4..length.min(rest.len())];
-        // The two high bits are netlink's own.
+        // The two high bits are flags of netlink.
         match u16_at(rest, 2) & 0x3fff {
             INFO => one.info = Some(TcpInfo::parse(value)),
             BBRINFO => one.bbr = BbrInfo::parse(value),
@@ -224,7 +224,7 @@ fn connection(body: &[u8]) -> Option<Connection> {
     Some(one)
 }
 
-/// Ports travel in the network's order.
+/// Decodes a port, which is in network byte order.
 fn port(bytes: &[u8]) -> u16 {
     u16_at(bytes, 0).to_be()
 }
@@ -252,7 +252,7 @@ mod tests {
 
     use bbrlab_core::Rng;
 
-    /// A message of one connection with BBRv3's 52 bytes.
+    /// A message for one connection with BBRv3's 52 bytes.
     fn message() -> Vec<u8> {
         let mut body = vec![0; MESSAGE];
         body[0] = libc::AF_INET as u8;
@@ -320,7 +320,7 @@ mod tests {
         assert!(error.starts_with("sock_diag: the kernel says: ") && !error.contains('\n'), "{error}");
     }
 
-    /// A connection of our own on loopback: the same by `sock_diag` and by `getsockopt`.
+    /// A connection of our own on loopback: equal through `sock_diag` and `getsockopt`.
     #[test]
     #[ignore = "needs the kernel's sock_diag and a loopback socket"]
     fn a_connection_of_ours_is_listed_as_its_socket_says() {

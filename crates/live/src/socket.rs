@@ -1,4 +1,4 @@
-//! TCP sockets inside network namespaces, and what the kernel says of them.
+//! TCP sockets inside network namespaces, and their state in the kernel.
 //! No call blocks.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -15,10 +15,10 @@ use nix::sys::socket::{
 
 use crate::tcp_info::{BbrInfo, TcpInfo};
 
-/// Room for what any kernel writes.
+/// Buffer size that suffices for any kernel.
 const INFO_MAX: usize = 512;
 
-/// Runs `work` in the network namespace `ns`, then returns to the one we came from.
+/// Runs `work` in the network namespace `ns`, then returns to the previous one.
 pub fn within<T>(ns: BorrowedFd<'_>, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let here = std::fs::File::open("/proc/thread-self/ns/net")?;
     setns(ns, CloneFlags::CLONE_NEWNET)?;
@@ -32,7 +32,7 @@ fn tcp_socket() -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Inet, SockType::Stream, flags, None)?)
 }
 
-/// A socket that waits for connections to `at`.
+/// Creates a listening socket at `at`.
 pub fn listener(at: SocketAddrV4) -> io::Result<OwnedFd> {
     let fd = tcp_socket()?;
     setsockopt(&fd, sockopt::ReuseAddr, &true)?;
@@ -41,7 +41,7 @@ pub fn listener(at: SocketAddrV4) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The next connection that waits at a listener, and its peer's port.
+/// Accepts the next pending connection of a listener, and returns its peer's port.
 pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let raw = match nix::sys::socket::accept4(listener.as_raw_fd(), flags) {
@@ -55,23 +55,23 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
     Ok(Some((fd, peer.port())))
 }
 
-/// How a sending socket is set up.
+/// Parameters of a sending socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Dial<'a> {
-    /// The congestion control by the kernel's name.
+    /// Congestion control, by the kernel's name.
     pub cc: &'a str,
     /// Payload bytes of a full segment, timestamps in the header.
     pub mss: u32,
     /// Its own address.
     pub from: SocketAddrV4,
-    /// Where it connects to.
+    /// Address that it connects to.
     pub to: SocketAddrV4,
 }
 
 /// Bytes of TCP's timestamp option with its padding.
 const TIMESTAMPS: u32 = 12;
 
-/// Sends a SYN. The socket is writable once it is connected.
+/// Creates a socket and sends a SYN. The socket becomes writable once it is connected.
 pub fn dial(dial: Dial<'_>) -> io::Result<OwnedFd> {
     let fd = tcp_socket()?;
     setsockopt(&fd, sockopt::ReuseAddr, &true)?;
@@ -90,7 +90,7 @@ fn set_raw(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets an option that is an `int`.
+/// Sets a socket option of type `int`.
 pub fn set_int(fd: &OwnedFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     set_raw(fd.as_raw_fd(), level, name, &value.to_ne_bytes())
 }
@@ -104,21 +104,21 @@ fn get_raw(fd: &OwnedFd, name: i32, buffer: &mut [u8; INFO_MAX]) -> io::Result<u
     if done == 0 { Ok(length as usize) } else { Err(io::Error::last_os_error()) }
 }
 
-/// `TCP_INFO` of a connection.
+/// Reads `TCP_INFO` of a connection.
 pub fn tcp_info(fd: &OwnedFd) -> io::Result<TcpInfo> {
     let mut buffer = [0; INFO_MAX];
     let length = get_raw(fd, libc::TCP_INFO, &mut buffer)?;
     Ok(TcpInfo::parse(&buffer[..length]))
 }
 
-/// `TCP_CC_INFO` of a connection that BBR controls.
+/// Reads `TCP_CC_INFO` of a connection that BBR controls.
 pub fn bbr_info(fd: &OwnedFd) -> io::Result<Option<BbrInfo>> {
     let mut buffer = [0; INFO_MAX];
     let length = get_raw(fd, libc::TCP_CC_INFO, &mut buffer)?;
     Ok(BbrInfo::parse(&buffer[..length]))
 }
 
-/// Sends bytes of no meaning; returns how many the socket took (0 if it is full).
+/// Sends filler bytes; returns the number that the socket accepted (0 if it is full).
 pub fn write_some(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = nix::sys::socket::MsgFlags::MSG_NOSIGNAL | nix::sys::socket::MsgFlags::MSG_DONTWAIT;
     match nix::sys::socket::send(fd.as_raw_fd(), bytes, flags) {
@@ -128,7 +128,7 @@ pub fn write_some(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Takes up to `most` bytes out of the socket without looking at them; `None` if there is nothing.
+/// Discards up to `most` bytes from the socket; `None` if it is empty.
 pub fn discard(fd: &OwnedFd, most: usize) -> io::Result<Option<usize>> {
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so none is needed.
     let taken = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC | libc::MSG_DONTWAIT) };
@@ -141,18 +141,20 @@ pub fn discard(fd: &OwnedFd, most: usize) -> io::Result<Option<usize>> {
     }
 }
 
-/// Bytes that must be there before a socket counts as readable.
+/// Sets the number of bytes from which a socket counts as readable.
 pub fn set_low_water(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
     set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// When this socket is closed its connection ends at once, and what was not sent is nobody's any more: else the kernel
-/// would keep it, its data and its namespace for a minute and more, and run short of memory for others' connections.
+/// Makes `close` reset the connection and discard unsent data.
+///
+/// Otherwise the kernel keeps the connection, its data and its namespace for a minute or more, and its memory runs
+/// short for other connections.
 pub fn abort_on_close(fd: impl AsFd) -> io::Result<()> {
     setsockopt(&fd, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).map_err(io::Error::from)
 }
 
-/// Address and port together.
+/// Combines address and port.
 pub const fn at(address: Ipv4Addr, port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(address, port)
 }

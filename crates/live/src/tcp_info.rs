@@ -1,25 +1,25 @@
-//! `struct tcp_info` and `tcp_bbr_info` as Linux writes them, by length: older kernels write less, newer ones more.
+//! `struct tcp_info` and `tcp_bbr_info` of Linux, parsed by length: older kernels write less, newer ones more.
 //! A field that the kernel did not write is not reported.
 //! Source: Linux `include/uapi/linux/tcp.h`, `inet_diag.h`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-/// Declares [`TcpInfo`]: name, type, place in the kernel's structure, meaning.
+/// Declares [`TcpInfo`]: name, type, offset in the kernel's structure, meaning.
 macro_rules! tcp_info {
     ($($name:ident: $type:ident = $at:literal, $doc:literal;)*) => {
-        /// What the kernel says of a TCP connection. A field that the kernel does not know is 0: see [`TcpInfo::knows`].
+        /// Kernel state of a TCP connection. A field that the kernel did not write is 0: see [`TcpInfo::knows`].
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct TcpInfo {
-            /// Bytes that the kernel wrote.
+            /// Number of bytes that the kernel wrote.
             pub length: usize,
             $(#[doc = $doc] pub $name: $type,)*
         }
 
         impl TcpInfo {
-            /// Every field: name, first byte, bytes.
+            /// Every field: name, offset, size.
             pub const FIELDS: &'static [(&'static str, usize, usize)] =
                 &[$((stringify!($name), $at, size_of::<$type>()),)*];
 
-            /// Reads as much as is there. A field of which only a part is there is none.
+            /// Parses as much as is present. A partly written field counts as absent.
             pub fn parse(bytes: &[u8]) -> Self {
                 Self { length: bytes.len(), $($name: at::<$type, _>(bytes, $at, $type::from_ne_bytes),)* }
             }
@@ -87,14 +87,14 @@ tcp_info! {
     total_rto_time: u32 = 244, "Time in these episodes, ms.";
 }
 
-/// The number of `N` bytes at `place`; 0 where they are not all there.
+/// Reads a number of `N` bytes at `place`; 0 if it is not complete.
 fn at<T: Default, const N: usize>(bytes: &[u8], place: usize, read: fn([u8; N]) -> T) -> T {
     let there = place.checked_add(N).and_then(|end| bytes.get(place..end)).and_then(|part| part.try_into().ok());
     there.map_or_else(T::default, read)
 }
 
 impl TcpInfo {
-    /// Whether the kernel wrote this field at all.
+    /// True if the kernel wrote this field.
     pub fn knows(&self, name: &str) -> bool {
         Self::FIELDS.iter().any(|(known, place, size)| *known == name && place + size <= self.length)
     }
@@ -105,12 +105,12 @@ impl TcpInfo {
     }
 }
 
-/// Bytes that mainline's BBR writes.
+/// Bytes written by mainline's BBR.
 const BBR_BYTES: usize = 20;
-/// Bytes that BBRv3 of Google's kernels writes.
+/// Bytes written by BBRv3 of Google's kernels.
 const BBR3_BYTES: usize = 52;
 
-/// What BBR says of itself.
+/// Figures reported by BBR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BbrInfo {
     /// Bandwidth estimate, bytes a second.
@@ -121,11 +121,11 @@ pub struct BbrInfo {
     pub pacing_gain: u32,
     /// Window gain, in 1/256.
     pub cwnd_gain: u32,
-    /// What only BBRv3 says.
+    /// Figures that only BBRv3 reports.
     pub v3: Option<Bbr3Info>,
 }
 
-/// What BBRv3 of Google's kernels says beyond that.
+/// Additional figures of BBRv3 in Google's kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bbr3Info {
     /// Maximum recent bandwidth, bytes a second.
@@ -134,7 +134,7 @@ pub struct Bbr3Info {
     pub bw_lo: u64,
     /// State machine: 0 STARTUP, 1 DRAIN, 2 PROBE_BW, 3 PROBE_RTT.
     pub mode: u8,
-    /// What it is doing.
+    /// Current phase.
     pub phase: Bbr3Phase,
     /// Version of the algorithm.
     pub version: u8,
@@ -148,21 +148,21 @@ pub struct Bbr3Info {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bbr3Phase {
-    /// It does not say, or a number that this code does not know.
+    /// Not reported, or a number unknown to this code.
     #[default]
     Unknown,
-    /// Doubling the rate every round.
+    /// Doubles the rate every round.
     Startup,
-    /// Emptying the queue of that.
+    /// Drains the queue that Startup built.
     Drain,
-    /// Looking for the path's own delay.
+    /// Measures the path's minimum RTT.
     ProbeRtt,
-    /// Looking for bandwidth.
+    /// Probes for bandwidth.
     ProbeBwUp,
     ProbeBwDown,
-    /// Between the two, with headroom.
+    /// Cruises between probes, with headroom.
     ProbeBwCruise,
-    /// Filling the pipe before looking for bandwidth.
+    /// Refills the pipe before probing for bandwidth.
     ProbeBwRefill,
 }
 
@@ -182,7 +182,7 @@ impl Bbr3Phase {
 }
 
 impl BbrInfo {
-    /// Reads the 20 bytes of mainline or the 52 of a v3 kernel, which begin the same way; `None` for less.
+    /// Parses the 20 bytes of mainline or the 52 of a v3 kernel, which share a prefix; `None` for less.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let u32_at = |place| at(bytes, place, u32::from_ne_bytes);
         let u64_at = |place| u64::from(u32_at(place)) | u64::from(u32_at(place + 4)) << 32;
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(end, 248);
     }
 
-    /// Goal: what an older kernel does not write is 0 and known to be unknown; the rest is as in the whole.
+    /// Goal: fields that an older kernel does not write are 0 and known to be absent; the rest is unchanged.
     #[test]
     fn a_shorter_answer_is_a_prefix_of_the_longer() {
         let mut rng = Rng::new(1);

@@ -1,5 +1,5 @@
-//! Live connections over time: what each did since the last look, and what its algorithm thinks.
-//! Reads what `ss` reads and changes nothing.
+//! Live connections over time: their progress since the previous sample, and their algorithm's model.
+//! Reads the same kernel interface as `ss` and changes nothing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
 //! ```no_run
@@ -24,17 +24,17 @@ use crate::tcp_info::{Bbr3Phase, BbrInfo, TcpInfo};
 
 /// `TCP_LISTEN`.
 const LISTEN: u32 = 10;
-/// Unit of gains.
+/// Unit of BBR's gains.
 const UNITY: f64 = 256.0;
 
-/// Which connections are shown.
+/// Selection of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Its local or its remote port.
+    /// Local or remote port.
     pub port: Option<u16>,
-    /// Its congestion control, as the kernel calls it.
+    /// Congestion control, by the kernel's name.
     pub cc: Option<String>,
-    /// Its other end lies in this network.
+    /// Network of the remote address.
     pub remote: Option<Network>,
 }
 
@@ -54,7 +54,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether the address lies in it; an IPv4 address in IPv6's clothes is that IPv4 address.
+    /// True if the address is in the network; an IPv4-mapped IPv6 address counts as IPv4.
     pub fn holds(&self, other: IpAddr) -> bool {
         match (self.address, other.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -84,12 +84,12 @@ impl std::str::FromStr for Network {
     }
 }
 
-/// What an algorithm thinks of its path.
+/// An algorithm's model of its path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Model {
-    /// Estimate of the bottleneck's bandwidth, bits a second.
+    /// Bandwidth estimate of the bottleneck, bits a second.
     pub bw_bps: u64,
-    /// Its minimum RTT.
+    /// The model's minimum RTT.
     pub min_rtt_ms: f64,
     /// Factor on the bandwidth for pacing.
     pub pacing_gain: f64,
@@ -97,38 +97,38 @@ pub struct Model {
     pub cwnd_gain: f64,
     /// Short-term bound of the rate, bits a second.
     pub bw_shortterm_bps: Option<u64>,
-    /// Short-term bound of what is in flight, bytes.
+    /// Short-term bound of the data in flight, bytes.
     pub inflight_shortterm_bytes: Option<u64>,
-    /// Long-term bound of what is in flight, bytes.
+    /// Long-term bound of the data in flight, bytes.
     pub inflight_longterm_bytes: Option<u64>,
     /// Packet-timed rounds.
     pub rounds: Option<u64>,
 }
 
-/// A connection as it stands, and what it did since the last look.
+/// A connection's current state, and its progress since the previous sample.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Seen {
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// Names the connection as long as the kernel runs.
+    /// Unique ID of the connection until the next reboot.
     pub cookie: u64,
-    /// Congestion control, as the kernel calls it.
+    /// Congestion control, by the kernel's name.
     pub cc: String,
-    /// The algorithm's state, or, where it tells none, what the window shows.
+    /// The algorithm's state or, if it exposes none, the state inferred from the window.
     pub state: Option<&'static str>,
-    /// What was acknowledged since the last look, bits a second; none at the first.
+    /// Bytes acknowledged since the previous sample, bits a second; none in the first.
     pub goodput_bps: Option<f64>,
     /// The kernel's newest sample of the delivery rate, bits a second.
     pub delivery_bps: Option<u64>,
-    /// That sample was limited by the application.
+    /// True if that sample was application-limited.
     pub is_app_limited: bool,
     /// Pacing rate, bits a second; none without pacing.
     pub pacing_bps: Option<u64>,
     /// Smoothed RTT.
     pub rtt_ms: f64,
-    /// Minimum RTT, of the kernel's own filter.
+    /// Minimum RTT of the kernel's own filter.
     pub min_rtt_ms: Option<f64>,
     /// Congestion window, packets.
     pub cwnd: u32,
@@ -138,19 +138,19 @@ pub struct Seen {
     pub mss: u32,
     /// Payload sent, retransmissions included, bytes.
     pub sent_bytes: u64,
-    /// Payload sent again, bytes.
+    /// Payload retransmitted, bytes.
     pub retransmitted_bytes: u64,
     /// Payload acknowledged, bytes.
     pub acked_bytes: u64,
-    /// Share of what was sent since the last look that was sent before; none if nothing was sent.
+    /// Share of the bytes sent since the previous sample that were retransmissions; none if nothing was sent.
     pub retransmit_ratio: Option<f64>,
-    /// Since data was sent last.
+    /// Time since data was last sent.
     pub idle_ms: u32,
-    /// What its algorithm thinks, where that is told.
+    /// The algorithm's model, if it is exposed.
     pub model: Option<Model>,
 }
 
-/// What was counted at the last look.
+/// Counters at the previous sample.
 #[derive(Clone, Copy, Debug)]
 struct Past {
     acked: u64,
@@ -158,7 +158,7 @@ struct Past {
     again: u64,
 }
 
-/// Looks at the connections of this network namespace over and over.
+/// Samples the connections of this network namespace repeatedly.
 #[derive(Debug, Default)]
 pub struct Watcher {
     past: BTreeMap<u64, Past>,
@@ -166,7 +166,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// The connections as they stand now.
+    /// Takes a sample of the connections.
     pub fn look(&mut self, filter: &Filter) -> Result<Vec<Seen>, String> {
         let now_ns = clock::now_ns();
         let all = sock_diag::dump(&Query::default())?;
@@ -188,13 +188,13 @@ impl Watcher {
     }
 }
 
-/// Ports that something on this host listens on.
+/// Ports on which this host listens.
 pub fn listening() -> Result<BTreeSet<u16>, String> {
     let all = sock_diag::dump(&Query { states: 1 << LISTEN, ..Query::default() })?;
     Ok(all.iter().map(|one| one.local.port()).collect())
 }
 
-/// Kernels before 4.19 count segments alone.
+/// Reads the byte counters; kernels before 4.19 count only segments.
 fn count(info: &TcpInfo) -> Past {
     let segments = |count: u32| u64::from(count) * u64::from(info.snd_mss);
     let knows = info.knows("bytes_retrans");
@@ -301,7 +301,7 @@ mod tests {
         let new = connection(8, "192.0.2.9:50001", |info| info.bytes_acked = 1 << 30);
         let second = watcher.compare(&[after.clone(), new], &all, 3_000_000_000);
         assert_eq!((second[0].goodput_bps, second[0].retransmit_ratio), (Some(40_000.0), Some(0.25)));
-        // What a connection did before anybody looked is nobody's rate.
+        // Bytes from before the first sample count towards no rate.
         assert_eq!(second[1].goodput_bps, None);
         assert_eq!(watcher.compare(&[after], &all, 4_000_000_000)[0].goodput_bps, Some(0.0));
         assert_eq!(watcher.past.len(), 1, "what is closed is forgotten");

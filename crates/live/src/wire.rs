@@ -1,19 +1,19 @@
-//! IPv4, IPv6 and TCP headers, as far as a measurement or an emulator must read them.
-//! The packet may be cut off; no bytes make it panic.
+//! IPv4, IPv6 and TCP headers, as far as measurements and the emulator need them.
+//! Packets may be truncated; no input causes a panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::net::IpAddr;
 
 pub mod flag {
-    /// The last byte was sent.
+    /// The sender has sent its last byte.
     pub const FIN: u8 = 0x01;
-    /// The connection begins.
+    /// Starts a connection.
     pub const SYN: u8 = 0x02;
-    /// The connection is reset.
+    /// Resets the connection.
     pub const RST: u8 = 0x04;
     /// Push.
     pub const PSH: u8 = 0x08;
-    /// The ACK number holds.
+    /// The acknowledgement number is valid.
     pub const ACK: u8 = 0x10;
     /// ECN echo.
     pub const ECE: u8 = 0x40;
@@ -25,35 +25,35 @@ pub mod flag {
 pub const CE: u8 = 3;
 /// Protocol number of TCP.
 pub const TCP: u8 = 6;
-/// SACK blocks that fit into an option. Source: RFC 2018 §3.
+/// Maximum SACK blocks in an option. Source: RFC 2018 §3.
 const SACKS: usize = 4;
 
-/// Where an IP packet's parts lie.
+/// Layout of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ip {
     /// 4 or 6.
     pub version: u8,
-    /// Bytes of its header, IPv6 extension headers not counted.
+    /// Bytes of its header, without IPv6 extension headers.
     pub header: usize,
-    /// Bytes of the whole packet, as its header says; what was captured may be less.
+    /// Total length according to the header; the captured bytes may be fewer.
     pub total: usize,
     /// The protocol that follows.
     pub protocol: u8,
     /// The ECN field.
     pub ecn: u8,
-    /// A fragment that is not the first: no transport header follows.
+    /// True for a fragment other than the first, which has no transport header.
     pub fragment: bool,
 }
 
-/// Both ends of a connection, as one packet names them.
+/// Endpoints of a connection, as one packet names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ends {
     pub from: IpAddr,
-    /// The sender's port.
+    /// Source port.
     pub from_port: u16,
-    /// Who shall receive.
+    /// Destination address.
     pub to: IpAddr,
-    /// The receiver's port.
+    /// Destination port.
     pub to_port: u16,
 }
 
@@ -62,7 +62,7 @@ pub struct Ends {
 pub struct Tcp {
     /// Its connection and direction.
     pub ends: Ends,
-    /// Sequence number of the first payload byte (of the SYN, if it is one).
+    /// Sequence number of the first payload byte, or of the SYN.
     pub seq: u32,
     pub ack: u32,
     /// Flags, from [`flag`].
@@ -72,26 +72,26 @@ pub struct Tcp {
     pub headers: u32,
     /// The ECN field of the IP header.
     pub ecn: u8,
-    /// SACK blocks; those in use come first.
+    /// SACK blocks; the first ones are in use.
     sacks: [(u32, u32); SACKS],
     sack_count: u8,
 }
 
-/// What a TCP header says beyond [`Tcp`], for those who record it.
+/// Further fields of a TCP header, for captures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Details {
-    /// The window field as it stands.
+    /// The window field, unscaled.
     pub window: u16,
-    /// The MSS that a handshake announces.
+    /// The MSS announced in a handshake.
     pub mss: Option<u16>,
-    /// The window scale that it announces.
+    /// The window scale announced in a handshake.
     pub scale: Option<u8>,
     /// The sender's timestamp and the one that it echoes; 0 without the option.
     pub timestamps: (u32, u32),
 }
 
 impl Ends {
-    /// The same connection seen from the other side.
+    /// Endpoints as seen from the other side.
     pub const fn reversed(self) -> Self {
         Self { from: self.to, from_port: self.to_port, to: self.from, to_port: self.from_port }
     }
@@ -104,7 +104,7 @@ impl Tcp {
     }
 }
 
-/// The IP header at the start of `packet`; `None` if it is none.
+/// Parses the IP header at the start of `packet`; `None` if there is none.
 pub fn ip(packet: &[u8]) -> Option<Ip> {
     match packet.first()? >> 4 {
         4 => ipv4(packet),
@@ -140,7 +140,7 @@ fn ipv6(packet: &[u8]) -> Option<Ip> {
     })
 }
 
-/// The addresses of a packet whose IP header is `ip`.
+/// The addresses of a packet with the IP header `ip`.
 fn addresses(packet: &[u8], ip: &Ip) -> Option<(IpAddr, IpAddr)> {
     if ip.version == 4 {
         let (from, to): (&[u8; 4], &[u8; 4]) =
@@ -152,7 +152,8 @@ fn addresses(packet: &[u8], ip: &Ip) -> Option<(IpAddr, IpAddr)> {
     Some(((*from).into(), (*to).into()))
 }
 
-/// The TCP segment in an IP packet; `None` if it holds none. `packet` may end after the TCP header: lengths are IP's.
+/// Parses the TCP segment in an IP packet; `None` if there is none. `packet` may end after the TCP header: lengths are
+/// IP's.
 pub fn tcp(packet: &[u8]) -> Option<Tcp> {
     let ip = ip(packet)?;
     if ip.protocol != TCP || ip.fragment {
@@ -182,7 +183,7 @@ pub fn tcp(packet: &[u8]) -> Option<Tcp> {
     })
 }
 
-/// The TCP segment in an IP packet with all that its header says; `None` if it holds none.
+/// Parses the TCP segment in an IP packet with all header fields; `None` if there is none.
 pub fn tcp_with_details(packet: &[u8]) -> Option<(Tcp, Details)> {
     let tcp = tcp(packet)?;
     let header = packet.get(ip(packet)?.header..tcp.headers as usize)?;
@@ -198,7 +199,7 @@ pub fn tcp_with_details(packet: &[u8]) -> Option<(Tcp, Details)> {
     Some((tcp, details))
 }
 
-/// Source and destination port of a TCP segment; `None` if it is none.
+/// Source and destination port of a TCP segment; `None` for anything else.
 #[inline]
 pub fn tcp_ports(packet: &[u8]) -> Option<(u16, u16)> {
     let ip = ip(packet)?;
@@ -207,17 +208,17 @@ pub fn tcp_ports(packet: &[u8]) -> Option<(u16, u16)> {
     (ip.protocol == TCP && !ip.fragment).then(|| (half(0), half(2)))
 }
 
-/// A number that the packets of one connection (TCP's or UDP's, in one direction) share.
+/// A number shared by the packets of one connection (TCP or UDP) in one direction.
 pub fn flow_hash(packet: &[u8]) -> u32 {
     let Some(ip) = ip(packet) else { return 0 };
     let addresses = if ip.version == 4 { packet.get(12..20) } else { packet.get(8..40) };
     let ports = if ip.fragment { None } else { packet.get(ip.header..ip.header + 4) };
     let bytes = addresses.into_iter().chain(ports).flatten();
-    // FNV-1a: any function does that spreads; the disciplines hash its value again with a key.
+    // FNV-1a. Any function that spreads will do: the disciplines hash the value again with a key.
     bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The SACK blocks among TCP options.
+/// Extracts the SACK blocks from TCP options.
 fn sack_option(options: &[u8]) -> ([(u32, u32); SACKS], u8) {
     let mut sacks = [(0, 0); SACKS];
     let mut count = 0;
@@ -234,10 +235,10 @@ fn sack_option(options: &[u8]) -> ([(u32, u32); SACKS], u8) {
     (sacks, count)
 }
 
-/// Shows `take` kind and value of each TCP option, as far as they are whole.
+/// Passes kind and value of each complete TCP option to `take`.
 #[inline]
 fn each_option(mut options: &[u8], mut take: impl FnMut(u8, &[u8])) {
-    // Bounded: each turn takes at least a byte.
+    // Bounded: each iteration consumes at least one byte.
     loop {
         match *options {
             [1, ref rest @ ..] => options = rest,
@@ -251,7 +252,7 @@ fn each_option(mut options: &[u8], mut take: impl FnMut(u8, &[u8])) {
     }
 }
 
-/// Sets "congestion experienced" in the IP header at the start of `packet`, with its checksum (RFC 1624).
+/// Sets "congestion experienced" in the IP header at the start of `packet`, and updates the checksum (RFC 1624).
 pub fn mark_ce(packet: &mut [u8]) {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= 20 => {
@@ -273,7 +274,7 @@ pub fn fold(sum: u32) -> u16 {
     (sum + (sum >> 16)) as u16
 }
 
-/// One's complement sum of `bytes`, folded, begun with `sum`.
+/// One's complement sum of `bytes`, folded, starting from `sum`.
 pub fn sum(bytes: &[u8], sum: u32) -> u16 {
     let mut total = u64::from(sum);
     let mut words = bytes.chunks_exact(4);

@@ -1,4 +1,4 @@
-//! What each key of a scenario, option of a flow and flag of a run means in each world: the same, or it is refused.
+//! Support of each backend for every scenario key, flow option and flag: each is applied in full or refused.
 //! The checks before a run, `bbrlab list worlds` and the tests all read this one table.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -12,7 +12,7 @@ use crate::flows::Failure;
 
 pub use table::TABLE;
 
-/// A world that runs scenarios.
+/// A backend that runs scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
     /// The simulator.
@@ -28,15 +28,15 @@ pub enum World {
 }
 
 impl World {
-    /// All of them.
+    /// All backends.
     pub const ALL: [Self; 5] = [Self::Sim, Self::Uml, Self::Kernel, Self::S2n, Self::Noq];
 
-    /// Another transport than TCP: it is no replacement for a world of TCP.
+    /// True for a transport other than TCP, which cannot replace a TCP backend.
     const fn is_quic(self) -> bool {
         matches!(self, Self::S2n | Self::Noq)
     }
 
-    /// Its word in `--on`.
+    /// Its name in `--on`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -48,39 +48,39 @@ impl World {
     }
 }
 
-/// What a world does not take.
+/// Values of a key that a backend refuses.
 #[derive(Clone, Copy)]
 pub struct Refusal {
-    /// Which values, in words.
+    /// The refused values, as text.
     pub values: &'static str,
     pub why: &'static str,
-    /// What a setup holds of them.
+    /// Returns the refused value that a setup holds, if any.
     holds: fn(&Setup) -> Option<String>,
-    /// Flags that hold some.
+    /// Flags that set such a value.
     pub example: &'static [&'static str],
 }
 
 /// One key, option or flag.
 #[derive(Clone, Copy)]
 pub struct Row {
-    /// Its name; `flow: …` for an option of a flow, `--…` for a flag that is no key.
+    /// Its name; `flow: …` for a flow option, `--…` for a flag that is not a key.
     pub key: &'static str,
-    /// What the simulator does not take of it.
+    /// Values refused by the simulator.
     pub sim: &'static [Refusal],
-    /// What User Mode Linux does not take of it.
+    /// Values refused by User Mode Linux.
     pub uml: &'static [Refusal],
-    /// What the host's kernel does not take of it.
+    /// Values refused by the host's kernel.
     pub kernel: &'static [Refusal],
-    /// What s2n-quic does not take of it.
+    /// Values refused by s2n-quic.
     pub s2n: &'static [Refusal],
-    /// What noq does not take of it.
+    /// Values refused by noq.
     pub noq: &'static [Refusal],
-    /// Flags that every world takes, where there are any that need no file.
+    /// Flags that every backend accepts, if any work without a file.
     pub example: &'static [&'static str],
 }
 
 impl Row {
-    /// What a world does not take of it.
+    /// Values refused by a backend.
     pub const fn refusals(&self, world: World) -> &'static [Refusal] {
         match world {
             World::Sim => self.sim,
@@ -91,13 +91,13 @@ impl Row {
         }
     }
 
-    /// Whether a world takes all that a setup holds of it.
+    /// True if a backend accepts everything that a setup holds for this key.
     fn is_taken(&self, world: World, setup: &Setup) -> bool {
         self.refusals(world).iter().all(|refusal| (refusal.holds)(setup).is_none())
     }
 }
 
-/// Says in one line what of a setup a world cannot do, what the setup holds there, and which world can.
+/// Rejects a setup that a backend cannot run, naming the value and a backend that can run it.
 pub fn check(world: World, setup: &Setup) -> Result<(), Failure> {
     for row in TABLE {
         for refusal in row.refusals(world) {
@@ -111,7 +111,7 @@ pub fn check(world: World, setup: &Setup) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The table as text, a line a key: the key, and for each world `same` or what it refuses.
+/// The table as text, one line per key: the key, and for each backend `same` or the refused values.
 pub fn rows() -> Vec<Vec<String>> {
     let cell = |refusals: &[Refusal]| {
         let mut text = String::new();

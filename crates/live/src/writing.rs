@@ -1,4 +1,4 @@
-//! How much a sending socket holds that has not left yet.
+//! Limits on unsent data in a sending socket.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;
@@ -9,16 +9,18 @@ use bbrlab_sim::setup::{FlowSetup, Setup, Traffic};
 
 use crate::socket;
 
-/// How long the link takes to send what waits in the socket of an application that stops. Ours: well below a round trip, and
-/// so much that the socket never runs dry before the next ACK wakes the writer.
+/// Drain time of unsent data for an application that pauses.
+///
+/// Ours: well below a round trip, yet enough that the socket never runs dry before the next ACK wakes the writer.
 const WAITING: Span = Span::millis(10);
-/// The same in segments, at least: two bursts of the slowest sender, twice.
+/// Minimum of that amount, segments: two bursts of the slowest sender, twice.
 const WAITING_LEAST: u64 = 4;
-/// And at most, bytes.
+/// Maximum of that amount, bytes.
 const WAITING_MOST: u64 = 1 << 20;
 
-/// An application that falls silent (`on`/`off`, `stop`) is silent on the path as well: its socket takes little more than what
-/// leaves at once, or the kernel would go on to send what it holds for most of a second.
+/// Limits unsent data so that an application that pauses (`on`/`off`, `stop`) also goes silent on the path.
+///
+/// Otherwise the kernel keeps sending buffered data for most of a second.
 pub fn hold_little(setup: &Setup, flow: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
     let Some(most) = most_waiting(setup, flow) else { return Ok(()) };
     socket::set_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, i32::try_from(most).unwrap_or(i32::MAX))

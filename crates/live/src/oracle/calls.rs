@@ -1,4 +1,4 @@
-//! Our own algorithms in this kernel, each call of them recorded: their programs, loaded so that they tell, under names of this process.
+//! Records every call of our own algorithms in this kernel, under names private to this process.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::cell::RefCell;
@@ -17,12 +17,12 @@ use super::{Recording, running_kernel};
 use crate::kernel::ours::own_name;
 use crate::kernel::run::{check, run_once};
 
-/// Longest that a ring goes unread.
+/// Maximum time between reads of a ring.
 const TURN: Duration = Duration::from_millis(5);
 /// Words before those of the log: connection, number, event.
 const HEAD: usize = 3;
 
-/// Carries the flows over our programs, and collects what these say.
+/// Runs the flows with our programs, and collects the recorded calls.
 pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording, String> {
     check(setup)?;
     let mut algorithms: Vec<AlgorithmConfig> = Vec::new();
@@ -63,13 +63,13 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
     Ok(Recording { log: collector.writer.finish(&header, lost), records: collector.calls, lost, received })
 }
 
-/// An algorithm as a flow's text has it.
+/// An algorithm in the notation of a flow.
 fn text(algorithm: &AlgorithmConfig) -> String {
     let changed = kernel::changed(algorithm).into_iter().map(|(name, value)| format!(",{name}={value}"));
     changed.fold(algorithm.name().to_owned(), |text, parameter| text + &parameter)
 }
 
-/// Takes what comes from each program's ring as long as `goes_on`; then what is left.
+/// Collects from each program's ring while `goes_on` returns true, then drains the rest.
 fn collect(
     programs: &[Program],
     collector: &RefCell<Collector>,
@@ -90,13 +90,13 @@ fn collect(
     }
     let ring = builder.build().map_err(fault)?;
     while goes_on() {
-        // Interrupted by a signal: the next turn looks again.
+        // Interrupted by a signal: the next iteration polls again.
         let _ = ring.poll(TURN);
     }
     ring.consume().map_err(fault)
 }
 
-/// Numbers connections over all programs, and writes the log.
+/// Numbers connections across all programs, and writes the log.
 #[derive(Default)]
 struct Collector {
     writer: CallWriter,

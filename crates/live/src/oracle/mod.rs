@@ -1,8 +1,9 @@
-//! The oracle: the kernel's own BBR and CUBIC, or our algorithms in it, recorded call by call while they carry a scenario's flows.
+//! The oracle: records the kernel's BBR and CUBIC, or our algorithms in it, call by call.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! The tap is two congestion controls in BPF (`bpf/tap.bpf.c`) under names of this process alone. The flows run as in
-//! the world `kernel`, but by these names. All of it hangs on file descriptors of this process, so that it is gone when the process is, however it ends.
+//! The tap is two congestion controls in BPF (`bpf/tap.bpf.c`) whose names are private to this process. The flows run
+//! as in the backend `kernel`, but with these names. Everything is held by file descriptors of this process, so it is
+//! gone when the process ends, however it ends.
 
 #[cfg(feature = "host")]
 mod calls;
@@ -15,23 +16,24 @@ use bbrlab_sim::setup::Setup;
 
 use crate::kernel::ours::kernels_own;
 
-/// What a recording brought.
+/// Result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub log: Vec<u8>,
     pub records: u64,
-    /// Calls that the ring had no room for.
+    /// Calls lost because the ring was full.
     pub lost: u64,
-    /// Bytes that each flow's receiver got.
+    /// Bytes received per flow.
     pub received: Vec<u64>,
 }
 
-/// How much the ring holds before records are lost, bytes. Ours: a quarter of a second at a million calls a second.
+/// Size of the ring, bytes. Ours: a quarter of a second at a million calls a second.
 #[cfg(any(tap, feature = "host"))]
 const RING_BYTES: u32 = 1 << 27;
 
-/// Carries the scenario's flows over the kernel's own algorithms, or over ours, each call of them recorded. `situation` is its name in
-/// the log.
+/// Runs the scenario's flows with the kernel's own algorithms, or with ours, and records each call.
+///
+/// `situation` is the name of the scenario in the log.
 pub fn record(setup: &Setup, situation: &str) -> Result<Recording, String> {
     let ours = setup.flows.iter().filter(|flow| kernels_own(flow).is_none()).count();
     if ours == 0 {
@@ -51,7 +53,7 @@ fn record_kernels_own(setup: &Setup, situation: &str) -> Result<Recording, Strin
     record::record(setup, situation, RING_BYTES)
 }
 
-/// Says what this build lacks for a recording.
+/// Reports the feature that this build lacks for a recording.
 #[cfg(not(tap))]
 fn record_kernels_own(_setup: &Setup, _situation: &str) -> Result<Recording, String> {
     Err("this build has no BPF tap; install clang and libelf's headers (on Debian: apt-get install clang libelf-dev \
@@ -69,7 +71,7 @@ fn record_ours(_setup: &Setup, _situation: &str) -> Result<Recording, String> {
     Err("this build cannot load our kernel programs; build with --features host".to_owned())
 }
 
-/// The kernel that is recorded.
+/// Release of the recorded kernel.
 #[cfg(any(tap, feature = "host"))]
 fn running_kernel() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A recording: a run on this host's kernel, with the tap in the place of its congestion control.
+//! Records a run on this host's kernel, with the tap in place of its congestion control.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ use crate::kernel::run::{check, run_once};
 
 /// Tick rates that Linux can be built with (`CONFIG_HZ`).
 const HZ: [u64; 4] = [100, 250, 300, 1_000];
-/// Longest that the ring goes unread.
+/// Maximum time between reads of the ring.
 const TURN: Duration = Duration::from_millis(5);
 
-/// Shortest span in which the kernel's tick is measured: a tick more or less must not make one rate another. Ours.
+/// Minimum span over which the kernel's tick is measured. Ours: an error of one tick must not change the rate found.
 const SPAN_MIN_NS: u128 = 200_000_000;
 
-/// Carries the flows and collects what the tap says.
+/// Runs the flows and collects the tap's records.
 pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording, String> {
     check(setup)?;
     let tap = Tap::load(ring_bytes)?;
@@ -41,7 +41,7 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
     Ok(Recording { log: collector.writer.finish(&header, lost), records, lost, received })
 }
 
-/// The tapped algorithm for a flow.
+/// Name of the tapped algorithm for a flow.
 fn name(flow: &FlowSetup, tap: &Tap) -> Result<String, String> {
     match flow.algorithm {
         AlgorithmConfig::Bbr1(_) => Ok(tap.bbr.clone()),
@@ -50,7 +50,7 @@ fn name(flow: &FlowSetup, tap: &Tap) -> Result<String, String> {
     }
 }
 
-/// Turns sockets into flow numbers, and records into a log.
+/// Maps sockets to flow numbers, and writes records to a log.
 #[derive(Default)]
 struct Collector {
     writer: Writer,
@@ -68,7 +68,7 @@ impl Collector {
             self.flows.insert(raw.socket, self.begun);
             self.begun += 1;
         }
-        // A connection that began before the tap could see it has no beginning to replay from.
+        // A connection that started before the tap was loaded has no start to replay from.
         let Some(flow) = self.flows.get(&raw.socket) else {
             return;
         };
@@ -79,7 +79,7 @@ impl Collector {
         self.records += 1;
     }
 
-    /// The kernel's ticks a second, from the two clocks that it stamps calls with.
+    /// The kernel's ticks per second, from the two clocks that stamp each call.
     fn hz(&self) -> Result<u32, String> {
         let (jiffies, ns) = self.first.ok_or("the tap saw no call; did the path let a packet through?")?;
         let ticks = self.last.0.saturating_sub(jiffies) as u128;

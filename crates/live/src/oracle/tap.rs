@@ -1,5 +1,5 @@
-//! The tap, loaded: two congestion controls under names of this process, and the ring of their records.
-//! Nothing is pinned: all of it ends with the process.
+//! The loaded tap: two congestion controls under names private to this process, and the ring of their records.
+//! Nothing is pinned: everything ends with the process.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::time::Duration;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use bbrlab_replay::{COLUMNS, FIELDS, PRIVATE_WORDS};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBufferBuilder};
 
-/// The programs, as the build script compiled them.
+/// The programs, compiled by the build script.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
-/// Longest name of a congestion control, with its final zero. Source: Linux `TCP_CA_NAME_MAX`.
+/// Maximum length of a congestion control's name, including the final zero. Source: Linux `TCP_CA_NAME_MAX`.
 const NAME_MAX: usize = 16;
 /// 64-bit words of a record before its fields: socket and number.
 const HEAD: usize = 2;
@@ -18,7 +18,7 @@ const WORDS: usize = HEAD + FIELDS.len() + PRIVATE_WORDS / 2;
 
 /// One record as the kernel wrote it.
 pub struct Raw {
-    /// The socket, while it lives.
+    /// Address of the socket, unique while it lives.
     pub socket: u64,
     /// The log's columns.
     pub columns: [u64; COLUMNS],
@@ -26,17 +26,17 @@ pub struct Raw {
 
 /// The loaded tap.
 pub struct Tap {
-    // Before the object, so that the algorithms are taken back before their programs go.
+    // Before the object, so that the algorithms are unregistered before their programs go.
     _links: Vec<Link>,
     object: Object,
-    /// What to choose with `TCP_CONGESTION` for the kernel's BBR.
+    /// Name to select with `TCP_CONGESTION` for the kernel's BBR.
     pub bbr: String,
     /// The same for its CUBIC.
     pub cubic: String,
 }
 
 impl Tap {
-    /// Loads and registers both.
+    /// Loads and registers both algorithms.
     pub fn load(ring_bytes: u32) -> Result<Self, String> {
         libbpf_rs::set_print(None);
         let mut open = ObjectBuilder::default()
@@ -54,7 +54,8 @@ impl Tap {
         Ok(Self { _links: links, object, bbr, cubic })
     }
 
-    /// Hands every record that comes to `take`, in turns of at most `turn`, as long as `goes_on`; then what is left.
+    /// Passes each record to `take`, polling for at most `turn` at a time, while `goes_on` returns true; then drains
+    /// the rest.
     pub fn collect(
         &self,
         turn: Duration,
@@ -74,13 +75,13 @@ impl Tap {
             .map_err(fault)?;
         let ring = builder.build().map_err(fault)?;
         while goes_on() {
-            // Interrupted by a signal: the next turn looks again.
+            // Interrupted by a signal: the next iteration polls again.
             let _ = ring.poll(turn);
         }
         ring.consume().map_err(fault)
     }
 
-    /// Calls that found no room in the ring.
+    /// Calls lost because the ring was full.
     pub fn lost(&self) -> Result<u64, String> {
         let counters = self.object.maps().find(|map| map.name() == "counters").ok_or("the tap has no counters")?;
         let value = counters
@@ -91,7 +92,7 @@ impl Tap {
     }
 }
 
-/// Sets names and the ring's size before the kernel sees them.
+/// Sets the names and the ring's size before loading.
 fn prepare(open: &mut OpenObject, ring_bytes: u32, bbr: &str, cubic: &str) -> Result<(), String> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -103,7 +104,7 @@ fn prepare(open: &mut OpenObject, ring_bytes: u32, bbr: &str, cubic: &str) -> Re
             "tap_bbr" | "tap_cubic" => {
                 let wanted = if name == "tap_bbr" { bbr } else { cubic };
                 let value = map.initial_value_mut().ok_or("the tap has no algorithm to name")?;
-                // `name` is the first member of our tcp_congestion_ops, and it is larger than any name.
+                // `name` is the first member of our tcp_congestion_ops, which is larger than any name.
                 let place = value.get_mut(..NAME_MAX).ok_or("the tap's algorithm is too small")?;
                 place.fill(0);
                 for (to, from) in place[..NAME_MAX - 1].iter_mut().zip(wanted.bytes()) {

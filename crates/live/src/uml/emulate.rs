@@ -1,8 +1,8 @@
-//! Any command of the host's file system inside User Mode Linux, behind the kernel's own path.
-//! It writes to the host's files only where asked to.
+//! Runs any command of the host's file system inside User Mode Linux, behind the kernel's own path.
+//! It writes to the host's files only if that is allowed.
 //!
 //! With `data` up or both ways the command is on the sender's side of the path, with `data` down on the receiver's. Its
-//! streams are files of the exchange, which the host reads while they grow; there is nothing to read for it.
+//! output streams are files in the exchange directory, which the host reads while they grow; its input is empty.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::{OsStr, OsString};
@@ -27,47 +27,47 @@ use crate::kernel::emulate::{Direction, check};
 use crate::kernel::errand::{self, Surroundings, serve_and_run};
 use crate::socket::within;
 
-/// Name of the file with the errand, in the directory of exchange.
+/// Name of the job file in the exchange directory.
 pub const ERRAND: &str = "errand.json";
 /// Name of the file with the command's standard output.
 pub const STDOUT: &str = "stdout";
-/// Name of the file with its standard error.
+/// Name of the file with the command's standard error.
 pub const STDERR: &str = "stderr";
 
-/// What shall run, with texts as bytes, for no name of a file needs to be UTF-8.
+/// The command to run; strings are bytes, because file names need not be UTF-8.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Errand {
-    /// The path, as a scenario's JSON; its flows count for nothing.
+    /// The path, as a scenario's JSON; its flows are ignored.
     pub scenario: String,
-    /// Which way has the bottleneck.
+    /// Direction that has the bottleneck.
     pub direction: Direction,
     /// Congestion control of both hosts, by the kernel's name.
     pub cc: Option<String>,
     /// The command and its arguments.
     pub command: Vec<Vec<u8>>,
-    /// A line for the shell, at the other end.
+    /// A shell command line, run at the other end.
     pub server: Option<String>,
-    /// Where both run.
+    /// Working directory of both.
     pub directory: Vec<u8>,
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether they may write to the host's files.
+    /// True if they may write to the host's files.
     pub writable: bool,
-    /// Whether time passes as on the host: for what depends on how fast the machine computes.
+    /// True if time passes as on the host, for programs that depend on the machine's speed.
     pub real_time: bool,
 }
 
-/// What became of it.
+/// Result of the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Emulated {
     /// The command's exit status.
     pub status: i32,
-    /// How long it ran, in seconds of the guest's clock; `None` if it could not run.
+    /// Run time in seconds of the guest's clock; `None` if the command could not run.
     pub guest_s: Option<f64>,
-    /// The guest's kernel.
+    /// Release of the guest's kernel.
     pub release: String,
 }
 
-/// Says what the kernel's own path cannot be.
+/// Rejects setups that the kernel's own path cannot express.
 pub fn refuse(setup: &Setup, direction: Direction) -> Result<(), Failure> {
     check(setup, direction)?;
     if direction == Direction::Both && setup.links.iter().any(|link| link.policer.is_some()) {
@@ -76,7 +76,7 @@ pub fn refuse(setup: &Setup, direction: Direction) -> Result<(), Failure> {
     plan(setup).map(drop)
 }
 
-/// The errand that the host gave, if this kernel was started for one.
+/// Reads the host's errand, if this kernel was started for one.
 pub(super) fn errand() -> Result<Option<Errand>, Failure> {
     match fs::read(Path::new(EXCHANGE).join(ERRAND)) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| format!("errand: {error}")),
@@ -85,7 +85,7 @@ pub(super) fn errand() -> Result<Option<Errand>, Failure> {
     }
 }
 
-/// Runs it; both ends are namespaces of this kernel.
+/// Runs the errand; both ends are namespaces of this kernel.
 pub(super) fn run(errand: &Errand, setup: &Setup) -> Result<Emulated, Failure> {
     let both = errand.direction == Direction::Both;
     let mut plan = plan(setup)?;
@@ -124,7 +124,7 @@ pub(super) fn run(errand: &Errand, setup: &Setup) -> Result<Emulated, Failure> {
     Ok(Emulated { status, guest_s: ran_ns.map(|ns| ns as f64 / 1e9), release })
 }
 
-/// A host: its own loopback, and the congestion control that is asked for.
+/// Sets up a host: its loopback, and the requested congestion control.
 fn settle(namespace: &str, cc: Option<&str>) -> Result<(), Failure> {
     let fd = guest::namespace_of(namespace)?;
     guest::batch("ip", Some(namespace), "link set dev lo up\n")?;
@@ -136,9 +136,9 @@ fn settle(namespace: &str, cc: Option<&str>) -> Result<(), Failure> {
     })
 }
 
-/// File systems that programs count on, and the command's streams and directory.
+/// Mounts the file systems that programs rely on, and sets up the command's streams and directory.
 fn furnish(errand: &Errand) -> Result<(), Failure> {
-    // Before anything hides it.
+    // Opened before another mount hides it.
     let directory = Path::new(OsStr::from_bytes(&errand.directory));
     std::env::set_current_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let over = |kind: &str, at: &str| {
@@ -152,7 +152,7 @@ fn furnish(errand: &Errand) -> Result<(), Failure> {
     over("tmpfs", "/dev/shm")?;
     over("devpts", "/dev/pts")?;
     for (name, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
-        // Some kernels make them themselves.
+        // Some kernels create these themselves.
         let _ = symlink(format!("/proc/self/fd{to}"), format!("/dev/{name}"));
     }
     let stream = |name: &str| OpenOptions::new().append(true).open(Path::new(EXCHANGE).join(name));
@@ -165,7 +165,7 @@ fn furnish(errand: &Errand) -> Result<(), Failure> {
     redirect().map_err(|error| format!("streams: {error}"))
 }
 
-/// Follows a schedule from now on, on a thread of its own.
+/// Applies a schedule from now on, on a thread of its own.
 fn follow(schedule: Vec<Change>, mut plan: Plan, both: bool) -> Result<(), Failure> {
     let mut asked = Vec::new();
     for change in schedule {

@@ -1,4 +1,4 @@
-//! Inside User Mode Linux: the first process makes the path, drives the flows, writes what came out, and powers off.
+//! The first process inside User Mode Linux: creates the path, drives the flows, writes the results, powers off.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,33 +28,36 @@ use crate::flows::{Ends, FIRST_PORT, Failure, LinkSeen, Path, Seen, drive, kerne
 use crate::meter::Meter;
 use crate::{clock, ethtool, measure, socket, wire};
 
-/// The kernel's parameter for its random numbers. One that does not know it makes it a variable of our environment.
+/// Kernel parameter that seeds its random numbers. A kernel that does not know it passes it on as an environment
+/// variable.
 const SEED: &str = "seed";
-/// New keys for all random numbers; the kernel's `RNDRESEEDCRNG`.
+/// The kernel's `RNDRESEEDCRNG`: rekeys its random number generator.
 const RESEED: libc::Ioctl = nix::request_code_none!(b'R', 0x07) as libc::Ioctl;
-/// Name of the file with the job, in the directory that the host gives.
+/// Name of the job file in the exchange directory.
 pub const JOB: &str = "job.json";
-/// Name of the file that the guest leaves there.
+/// Name of the file with the result, written by the guest.
 pub const DONE: &str = "done.json";
-/// Where the guest sees that directory.
+/// Mount point of the exchange directory in the guest.
 pub(super) const EXCHANGE: &str = "/mnt";
-/// Bytes of an Ethernet header, which the simulator's segments have too.
+/// Bytes of an Ethernet header, which the simulator's segments include too.
 const ETHERNET: u32 = 14;
-/// How long the kernel is left alone before the flows begin. Until its first clock tick its timers fire on ticks only,
-/// and set-up takes no virtual time at all: without this the first SYN would wait for that tick.
+/// Idle time before the flows start.
+///
+/// Until its first clock tick the kernel's timers fire on ticks only, and set-up takes no virtual time: without this
+/// pause the first SYN would wait for that tick.
 const SETTLE: Duration = Duration::from_millis(100);
-/// How late after a tick the run may begin.
+/// Maximum delay after a tick at which the run may start.
 const TICK_GRAIN: Duration = Duration::from_micros(1);
-/// How much a bulk receiver lets wait: nothing else reads, and each wake-up costs.
+/// Bytes that a bulk receiver lets accumulate: nothing else reads, and each wake-up costs time.
 const LOW_WATER: u64 = 8 << 20;
-/// Where programs are, for a process that was given no environment.
+/// PATH for a process without an environment.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Why a kernel will not do.
+/// Error message for an unsuitable kernel.
 const NO_SEED: &str = "this kernel's random numbers follow no seed, so no run of it can be repeated; \
      build one that does with: make uml (or put tools/uml/random.patch into your own)";
 
-/// What the guest leaves behind.
+/// The guest's result.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Done {
     Ran {
@@ -63,13 +66,13 @@ pub enum Done {
         /// The kernel's release.
         release: String,
     },
-    /// The command ran.
+    /// Result of an emulated command.
     Emulated(Emulated),
-    /// It could not.
+    /// The job could not run.
     Failed(Failure),
 }
 
-/// Does the job and powers off. `setup` makes the job's text a setup.
+/// Runs the job and powers off. `setup` parses the job's text.
 pub fn main(directory: &str, setup: impl FnOnce(&str) -> Result<Setup, Failure>) -> ! {
     let done = prepare(directory).and_then(|()| {
         if let Some(errand) = emulate::errand()? {
@@ -80,7 +83,7 @@ pub fn main(directory: &str, setup: impl FnOnce(&str) -> Result<Setup, Failure>)
     });
     let done = done.unwrap_or_else(Done::Failed);
     if let Err(error) = leave(&done) {
-        // The host sees that nothing was left, and shows what the console says.
+        // Without a result the host reports an error and prints the console.
         eprintln!("uml guest: {error}");
     }
     power_off()
@@ -96,11 +99,11 @@ fn leave(done: &Done) -> io::Result<()> {
 fn power_off() -> ! {
     nix::unistd::sync();
     let _ = nix::sys::reboot::reboot(nix::sys::reboot::RebootMode::RB_POWER_OFF);
-    // Not root of its own kernel: there is nothing left to do but end.
+    // Not root of its own kernel: exiting is all that is left.
     std::process::exit(1)
 }
 
-/// File systems of our own over the host's: nothing of the host changes but the directory of exchange.
+/// Mounts file systems over the host's: only the exchange directory changes on the host.
 fn prepare(directory: &str) -> Result<(), Failure> {
     let none = MsFlags::empty();
     let over = |kind: &str, at: &str, data: Option<&str>| {
@@ -134,8 +137,8 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     Ok(Done::Ran { result: Box::new(result), trace, release })
 }
 
-/// Seeds the random numbers again, so that they do not depend on what drew some before: `ip` and `tc` of
-/// another version, or a longer set-up.
+/// Reseeds the random numbers, so that they do not depend on earlier consumers: another version of `ip` or `tc`, or a
+/// longer set-up.
 pub(super) fn reseed() -> Result<(), Failure> {
     let ask = || {
         let device = File::open("/dev/random")?;
@@ -146,9 +149,9 @@ pub(super) fn reseed() -> Result<(), Failure> {
     ask().map_err(|error| format!("/dev/random: {error}"))
 }
 
-/// Waits for a tick of the kernel's clock, so that the run's moment zero is one, as it is in the simulator.
+/// Waits for a tick of the kernel's clock, so that the run's time zero falls on one, as in the simulator.
 fn await_tick() {
-    // This clock moves on ticks only.
+    // This clock advances on ticks only.
     let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).ok();
     let before = coarse();
     while coarse() == before {
@@ -156,7 +159,7 @@ fn await_tick() {
     }
 }
 
-/// Makes namespaces, devices and disciplines.
+/// Creates namespaces, devices and disciplines.
 pub(super) fn make(plan: &Plan) -> Result<(), Failure> {
     batch("ip", None, &plan.wiring)?;
     for (namespace, values) in &plan.sysctls {
@@ -197,8 +200,9 @@ pub(super) fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Resu
     Err(fault(format!("{} (in {})", said.split_whitespace().collect::<Vec<_>>().join(" "), namespace.unwrap_or("-"))))
 }
 
-/// A `tc` that waits in a namespace for what a schedule will ask of it. It is started before the run, because a process
-/// that is started while packets flow never gets anywhere in virtual time.
+/// A `tc` process that waits in a namespace for the commands of a schedule.
+///
+/// It is started before the run, because a process started while packets flow makes no progress in virtual time.
 pub(super) struct Changer {
     pub(super) namespace: String,
     child: Child,
@@ -222,7 +226,7 @@ impl Changer {
         stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n")).map_err(|error| fault(error.to_string()))
     }
 
-    /// Whether it could do all that it was asked.
+    /// True if every command succeeded.
     fn finish(mut self) -> Result<(), Failure> {
         drop(self.child.stdin.take());
         let status = self.child.wait().map_err(|error| format!("tc: {error}"))?;
@@ -241,11 +245,11 @@ struct KernelPath {
     senders: Vec<Tap>,
     receivers: Vec<Tap>,
     counters: Vec<Counters>,
-    /// Of each link: the devices through which data come, where a policer stands.
+    /// Per link: the devices through which data arrives, if there is a policer.
     policed: Vec<bool>,
     changers: Vec<Changer>,
     rates: Vec<u64>,
-    /// What a real-time moment of the taps is on the flows' clock.
+    /// Time zero of the run on the taps' real-time clock.
     zero_ns: u64,
 }
 
@@ -302,7 +306,7 @@ impl KernelPath {
         Ok(ends)
     }
 
-    /// Gives the meter what passed.
+    /// Feeds the meter with the packets that passed.
     fn watch(&mut self) -> Result<(), Failure> {
         let (meter, zero, log) = (&mut self.meter, self.zero_ns, &mut self.log);
         let mut logged = Ok(());
@@ -320,12 +324,12 @@ impl KernelPath {
     }
 }
 
-/// The flow that a port of a sender belongs to.
+/// Maps a sender's port to its flow.
 fn flow_of(port: u16) -> usize {
     usize::from(port.wrapping_sub(FIRST_PORT))
 }
 
-/// Returns whose packet it is and which way it goes.
+/// Returns the flow and the direction of a packet.
 fn at_sender(meter: &mut Meter, zero: u64, passed: &Passed<'_>) -> Option<(usize, Direction)> {
     let tcp = wire::tcp(passed.headers)?;
     let now = passed.at_ns.saturating_sub(zero);
@@ -347,7 +351,7 @@ fn at_receiver(meter: &mut Meter, zero: u64, passed: &Passed<'_>) {
     meter.on_arrival(now, flow_of(tcp.ends.from_port), tcp.seq, tcp.payload, 1, tcp.payload + tcp.headers + ETHERNET);
 }
 
-/// The real-time clock, which stamps packets.
+/// The real-time clock, which the kernel uses to stamp packets.
 fn real_time_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_REALTIME)
         .map_or(0, |time| time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
@@ -400,7 +404,7 @@ impl Path for KernelPath {
             let counted = counters.read().map_err(fault)?.get(device.as_str()).copied().unwrap_or_default();
             *link = link_seen(&counted, self.rates[index]);
             if self.policed[index] {
-                // What came in and never reached the queue was policed.
+                // Packets that came in and never reached the queue were policed.
                 let received = counters.received().map_err(fault)?;
                 let came: u64 = received.iter().filter(|(name, _)| is_forward(name, &device)).map(|(_, n)| n).sum();
                 link.drops += came.saturating_sub(link.arrivals);
@@ -411,7 +415,7 @@ impl Path for KernelPath {
     }
 }
 
-/// Whether data come into a router through this device: from a sender, or from the link before.
+/// True if data enters a router through this device: from a sender, or from the previous link.
 fn is_forward(name: &str, link: &str) -> bool {
     name != link && (name.starts_with('s') || name.starts_with('e'))
 }

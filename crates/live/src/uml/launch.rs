@@ -1,4 +1,4 @@
-//! Starts User Mode Linux with a job and takes what it leaves.
+//! Starts User Mode Linux with a job and collects the result.
 //! No file and no process is left behind.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -19,25 +19,26 @@ use super::{packets, room};
 use crate::flows::Failure;
 use crate::leftovers;
 
-/// Names a kernel that is not in the cache.
+/// Environment variable with the path of a kernel outside the cache.
 const KERNEL: &str = "BBRLAB_UML_KERNEL";
-/// Names the cache.
+/// Environment variable with the cache's directory.
 const CACHE: &str = "BBRLAB_UML_CACHE";
-/// Memory of the guest. It takes from the host what it uses.
+/// Memory of the guest. It takes only what it uses from the host.
 const MEMORY: &str = "3G";
-/// How often what a command has written is passed on. Ours.
+/// Polling interval for a command's output. Ours.
 const LOOK: Duration = Duration::from_millis(10);
-/// Moment at which every guest's wall clock begins, ns: 2025-01-01, so that nothing inside depends on today's date.
+/// Start of every guest's wall clock, ns: 2025-01-01, so that nothing inside depends on today's date.
 const BIRTH_NS: u64 = 1_735_689_600_000_000_000;
-/// Most of a console that an error shows.
+/// Maximum length of console output shown in an error.
 const CONSOLE_SHOWN: usize = 300;
-/// What a console says of a memory file whose file system is full.
+/// Console message when a memory file's file system is full.
 const NO_MEMORY: &str = "Bus error";
 
-/// Ticks a second of the kernel that `make uml` builds by default.
+/// Ticks per second of the kernel that `make uml` builds by default.
 const HZ: u32 = 250;
 
-/// The kernel: the one that the environment names, else the newest in the cache, of those with the usual tick if there is one.
+/// Finds the kernel: the one named by the environment, otherwise the newest in the cache, preferring the usual tick
+/// rate.
 pub fn kernel() -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os(KERNEL).map(PathBuf::from) {
         return if path.is_file() { Ok(path) } else { Err(format!("{KERNEL}: {}: no such file", path.display())) };
@@ -56,16 +57,16 @@ pub fn kernel() -> Result<PathBuf, Failure> {
         .ok_or_else(|| format!("no kernel in {}; build one with: make uml", cache.display()))
 }
 
-/// Clock ticks a second of a kernel of `make uml`, which its name holds.
+/// Ticks per second of a kernel built by `make uml`, taken from its name.
 pub fn hz(kernel: &Path) -> Option<u32> {
     let name = kernel.file_name()?.to_str()?;
     name.split('-').find_map(|part| part.strip_prefix("hz")?.parse().ok())
 }
 
-/// How a directory of exchange is named, before its owner's process id.
+/// Prefix of an exchange directory's name, before its owner's process ID.
 const EXCHANGE: &str = "bbrlab-uml-";
 
-/// A directory of exchange, gone with its owner.
+/// An exchange directory, removed on drop.
 struct Exchange(PathBuf);
 
 impl Exchange {
@@ -96,7 +97,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Removes what a killed command could not.
+/// Removes directories left by killed commands.
 fn clear_orphans(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -107,7 +108,7 @@ fn clear_orphans(base: &Path) {
     }
 }
 
-/// A running kernel, ended with its owner.
+/// A running kernel, killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -117,18 +118,18 @@ impl Drop for Running {
     }
 }
 
-/// What came out of a run, and under which kernel.
+/// Result of a run, and the kernel that it ran on.
 #[derive(Debug)]
 pub struct Ran {
-    /// The output, its `on` being `uml`.
+    /// The output, with `on` set to `uml`.
     pub output: Output,
     /// The kernel's release.
     pub release: String,
-    /// Its clock ticks a second, where its name says.
+    /// Its ticks per second, if its name contains them.
     pub hz: Option<u32>,
 }
 
-/// Runs a job: this command, as the guest's first process, makes of its text what `setup` is here.
+/// Runs a job. This program, as the guest's first process, parses the job's text to `setup`.
 pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<Ran, Failure> {
     let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
     let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
@@ -140,7 +141,7 @@ pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<Ran, Failure> {
     let mut child = start(kernel, &own, &exchange.0, boot)?;
     let mut console = Vec::new();
     if let Some(mut stdout) = child.0.stdout.take() {
-        // It ends when the kernel does.
+        // Ends when the kernel does.
         let _ = stdout.read_to_end(&mut console);
     }
     let _ = child.0.wait();
@@ -155,7 +156,7 @@ pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<Ran, Failure> {
     }
 }
 
-/// Runs a command inside, its output to ours while it comes; the path's random numbers follow from `seed`.
+/// Runs a command inside and passes its output on as it arrives; `seed` seeds the path's random numbers.
 pub fn emulate(kernel: &Path, errand: &Errand, seed: u64) -> Result<Emulated, Failure> {
     let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
     let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
@@ -167,7 +168,7 @@ pub fn emulate(kernel: &Path, errand: &Errand, seed: u64) -> Result<Emulated, Fa
         stream.make().map_err(|error| fault("streams", &error))?;
     }
     let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
-    // A command may look at certificates, whose dates must fit.
+    // A command may check certificates, whose dates must be valid.
     let clock = if errand.real_time { Clock::Real } else { Clock::FromToday };
     let mut child = start(kernel, &own, &exchange.0, Boot { writable: errand.writable, clock, seed })?;
     let stdout = child.0.stdout.take();
@@ -179,7 +180,7 @@ pub fn emulate(kernel: &Path, errand: &Errand, seed: u64) -> Result<Emulated, Fa
     loop {
         let ended = !matches!(child.0.try_wait(), Ok(None));
         let [out, err] = &mut streams;
-        // A reader that closed its end wants no more.
+        // A reader that closed its end needs no more output.
         out.pass(&mut io::stdout().lock());
         err.pass(&mut io::stderr().lock());
         if ended {
@@ -195,7 +196,7 @@ pub fn emulate(kernel: &Path, errand: &Errand, seed: u64) -> Result<Emulated, Fa
     }
 }
 
-/// What the guest writes for one of our streams.
+/// A file written by the guest for one output stream.
 struct Stream {
     path: PathBuf,
     file: Option<fs::File>,
@@ -212,7 +213,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Passes on what is new.
+    /// Passes new bytes on.
     fn pass(&mut self, to: &mut impl Write) {
         let Some(file) = &mut self.file else { return };
         if io::copy(file, to).and_then(|_| to.flush()).is_err() {
@@ -221,7 +222,7 @@ impl Stream {
     }
 }
 
-/// What the guest left behind.
+/// Reads the guest's result.
 fn done(exchange: &Exchange, kernel: &Path, console: &[u8]) -> Result<Done, Failure> {
     let done = fs::read(exchange.0.join(DONE)).ok().filter(|text| !text.is_empty());
     let Some(done) = done else {
@@ -240,16 +241,16 @@ fn done(exchange: &Exchange, kernel: &Path, console: &[u8]) -> Result<Done, Fail
     serde_json::from_slice(&done).map_err(|error| format!("--on uml: result: {error}"))
 }
 
-/// How a kernel's clock passes.
+/// Progress of a kernel's clock.
 #[derive(Clone, Copy)]
 enum Clock {
-    /// In virtual time, from a date that is always the same.
+    /// Virtual time, starting at a fixed date.
     Fixed,
-    /// In virtual time, from now.
+    /// Virtual time, starting now.
     FromToday,
-    /// As the host's. Time travel without `inf-cpu` promises computing that costs time and virtual time else, but
-    /// charges only for a timer that runs out, and every new timer starts the wait again: what computes and sets timers,
-    /// as TCP does, gets most of its time for nothing.
+    /// The host's time. Time travel without `inf-cpu` is documented to charge computation as virtual time, but it
+    /// charges only when a timer expires, and every new timer restarts the wait: a program that computes and sets
+    /// timers, as TCP does, gets most of its time for free.
     Real,
 }
 
@@ -264,13 +265,13 @@ impl Clock {
     }
 }
 
-/// How a kernel is started.
+/// Boot parameters of a kernel.
 #[derive(Clone, Copy)]
 struct Boot {
-    /// Whether it may write to the host's files.
+    /// True if it may write to the host's files.
     writable: bool,
     clock: Clock,
-    /// What its random numbers follow from.
+    /// Seed of its random numbers.
     seed: u64,
 }
 
@@ -283,10 +284,10 @@ fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> Result<Runni
         .arg(format!("init={}", own.display()))
         .args(boot.clock.arguments())
         .arg(format!("seed={}", boot.seed))
-        // Else it makes one in the home, which may not be there, and a killed kernel leaves it.
+        // By default it creates a directory in the home, which may not exist, and a killed kernel leaves it behind.
         .arg(format!("uml_dir={}/", exchange.display()))
         .args(["con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"])
-        // What the guest's first process is told.
+        // Arguments for the guest's first process.
         .args(["--", "uml-guest"])
         .arg(exchange)
         .env("TMPDIR", memory)
@@ -297,9 +298,9 @@ fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> Result<Runni
     // SAFETY: prctl and personality are async-signal-safe, and touch nothing of ours.
     unsafe {
         command.pre_exec(|| {
-            // Addresses must not differ from run to run: some tables are ordered by them.
+            // Addresses must not differ between runs: some tables are ordered by them.
             libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-            // When this command dies, however it dies, the kernel goes with it.
+            // When this command dies, for any reason, the kernel is killed too.
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
             Ok(())
         });

@@ -1,7 +1,8 @@
 //! A real Linux kernel in virtual time: User Mode Linux, whose clock jumps from event to event.
 //!
-//! The kernel is a program ([`launch`]); its first process is this very command ([`guest`]), which makes the path of
-//! [`plan`] out of the kernel's own devices and disciplines and drives real connections over it, or runs any command behind it ([`emulate`]).
+//! The kernel is a program ([`launch`]). Its first process is this very command ([`guest`]), which builds the path of
+//! [`plan`] from the kernel's own devices and disciplines. It then drives real connections over that path, or runs any
+//! command behind it ([`emulate`]).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod emulate;

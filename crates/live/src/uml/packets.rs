@@ -1,4 +1,4 @@
-//! Packets on their way from the guest to the host: a file in the directory of exchange.
+//! Captured packets, passed from the guest to the host in a file of the exchange directory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File};
@@ -10,26 +10,26 @@ use bbrlab_sim::setup::{Capture as Asked, Setup};
 
 use crate::capture::Capture;
 
-/// Name of the file with the number of packets that the host wants; without it, it wants none.
+/// Name of the file with the host's packet limit; without it, the host requests none.
 const WANTED: &str = "packets-wanted";
 /// Name of the file with the packets.
 const PACKETS: &str = "packets";
-/// Bytes in front of a packet's own: moment, flow, direction, length.
+/// Bytes before each packet: time, flow, direction, length.
 const PREFIX: usize = 14;
 
-/// What the guest writes.
+/// Packet log written by the guest.
 pub struct Log {
     file: BufWriter<File>,
     room: usize,
 }
 
-/// Asks the guest for the packets that a setup asks for.
+/// Requests the packets that a setup needs.
 pub fn ask(exchange: &Path, setup: &Setup) -> io::Result<()> {
     let Asked::On { limit, .. } = setup.capture else { return Ok(()) };
     fs::write(exchange.join(WANTED), limit.to_string())
 }
 
-/// What the guest has written.
+/// Reads the packets that the guest has written.
 pub fn take(exchange: &Path, setup: &Setup) -> io::Result<Packets> {
     let Some(mut capture) = Capture::new(setup) else { return Ok(Packets::default()) };
     let mut file = BufReader::new(File::open(exchange.join(PACKETS))?);
@@ -48,7 +48,7 @@ pub fn take(exchange: &Path, setup: &Setup) -> io::Result<Packets> {
 }
 
 impl Log {
-    /// A log, if the host asked for one.
+    /// Opens a log, if the host requested one.
     pub fn open(exchange: &Path) -> io::Result<Option<Self>> {
         let wanted = match fs::read_to_string(exchange.join(WANTED)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -59,7 +59,7 @@ impl Log {
         Ok(Some(Self { file, room: limit.saturating_add(1) }))
     }
 
-    /// A packet of `flow` passed; `headers` begins with IP's.
+    /// Appends a packet of `flow`; `headers` starts with the IP header.
     pub fn add(&mut self, t_ns: u64, flow: usize, dir: Direction, headers: &[u8]) -> io::Result<()> {
         if self.room == 0 {
             return Ok(());
@@ -72,7 +72,7 @@ impl Log {
         self.file.write_all(headers)
     }
 
-    /// All is on the host's disk.
+    /// Flushes the log to the host's disk.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.flush()
     }

@@ -1,12 +1,12 @@
-//! A setup as namespaces, devices and queueing disciplines of the kernel's own, in the words of `ip` and `tc`.
-//! What a kernel cannot express is refused in one line.
+//! Translates a setup to namespaces, devices and queueing disciplines of the kernel, as input for `ip` and `tc`.
+//! Anything a kernel cannot express is refused in one line.
 //!
 //! ```text
 //! s0 ─► n0 ─[tbf: rate, buffer]─► m0 ─[netem: serialiser, loss]─► n1 ─[netem: delay]─► r0
 //!  └──────────◄──────────────────◄────────────────────────────────────◄─[netem: delay, ACK loss]─┘
 //! ```
-//! A token bucket of one packet lets a packet go when its service begins; the serialiser behind it adds the time that
-//! the packet itself takes. So what waits in the bucket's queue is what waits in [`bbrlab_sim::link`]'s.
+//! A token bucket of one packet releases a packet when its service begins; the serialiser behind it adds the packet's
+//! own serialisation time. So the packets in the bucket's queue are those in [`bbrlab_sim::link`]'s queue.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -22,44 +22,44 @@ use crate::worlds::{World, check};
 
 /// Bytes of the Ethernet header, which queueing disciplines count as our links do.
 const ETHERNET: u32 = 14;
-/// What a token bucket holds beyond a full packet, so that rounding never makes it smaller.
+/// Bytes in a token bucket beyond a full packet, so that rounding never makes it too small.
 const BUCKET_ROOM: u32 = 40;
 /// IPv4 and TCP headers with timestamps.
 const HEADERS: u32 = 52;
-/// Smallest MTU of a device: TCP's options and other packets want theirs.
+/// Minimum MTU of a device, as TCP options and other packets require.
 const MTU_MIN: u32 = 1500;
-/// What never limits: packets in a delay line.
+/// Packet limit of a delay line, which never drops.
 const ENDLESS: u32 = 10_000_000;
 /// The kernel's largest super-packet.
 const TSO_MAX: u32 = 65_536;
 /// Buffers of a host that is never the limit, bytes.
 const AMPLE: u64 = 1 << 30;
-/// Send buffer with which a connection begins: enough that an application of the size of a BDP never waits.
+/// Initial send buffer of a connection: large enough that an application's first BDP never waits.
 const SEND_BUFFER: u64 = 4 << 20;
-/// Both ends of a device pair have the same address, so that nobody needs ARP.
+/// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
 
-/// Senders that live on the same host.
+/// Senders on the same host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SenderKind {
     first_link: usize,
     host: HostSetup,
-    /// Rate, buffer of an access link, and whose it is: each flow has its own.
+    /// Rate and buffer of an access link, and the flow that owns it: each flow has its own.
     access: Option<(Rate, Buffer, usize)>,
 }
 
-/// Receivers that live on the same host.
+/// Receivers on the same host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ReceiverKind {
     last_link: usize,
-    /// Of the flow itself; `None` follows the path's.
+    /// The flow's own RTT; `None` for the path's.
     rtt: Option<Span>,
     access_rtt: Span,
     rwnd: Rwnd,
     ecn: bool,
 }
 
-/// Where one flow's ends are.
+/// Namespaces of one flow's two ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// Namespace of the sender.
@@ -70,21 +70,21 @@ pub struct Ends {
     pub to: Ipv4Addr,
 }
 
-/// Everything that has to be made.
+/// All objects to create.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub namespaces: Vec<String>,
-    /// For `ip -batch` in the first namespace.
+    /// Input of `ip -batch` in the first namespace.
     pub wiring: String,
-    /// For `ip -n NAMESPACE -batch`, by namespace.
+    /// Input of `ip -n NAMESPACE -batch`, by namespace.
     pub addresses: BTreeMap<String, String>,
-    /// For `tc -n NAMESPACE -batch`, by namespace.
+    /// Input of `tc -n NAMESPACE -batch`, by namespace.
     pub disciplines: BTreeMap<String, String>,
     /// Files under /proc/sys/net with their values, by namespace.
     pub sysctls: BTreeMap<String, Vec<(&'static str, String)>>,
-    /// Devices of hosts, with their namespaces, whose segments are made before the path.
+    /// Host devices, with their namespaces, that segment before the path.
     pub segmented: Vec<(String, String)>,
-    /// Of each flow.
+    /// Per flow.
     pub ends: Vec<Ends>,
     senders: Vec<SenderKind>,
     receivers: Vec<ReceiverKind>,
@@ -96,7 +96,7 @@ pub struct Plan {
     duplicate: f64,
 }
 
-/// Plans the kernel's version of a setup.
+/// Translates a setup to a plan.
 pub fn plan(setup: &Setup) -> Result<Plan, Failure> {
     check(World::Uml, setup)?;
     let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN).max(MTU_MIN);
@@ -143,12 +143,12 @@ fn address(side: u8, index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, side, (index / 250) as u8, (index % 250 + 1) as u8)
 }
 
-/// A rate for `tc`, which takes bits a second as they are.
+/// Formats a rate for `tc`, which reads plain bits per second.
 fn rate(rate: Rate) -> String {
     format!("{}bit", rate.as_bits_per_sec())
 }
 
-/// A time for `tc`, which reads microseconds with a fraction; netem keeps nanoseconds, others microseconds.
+/// Formats a time for `tc`, which reads microseconds with a fraction; netem keeps nanoseconds, others microseconds.
 fn time(span: Span) -> String {
     format!("{}.{:03}us", span.as_nanos() / 1000, span.as_nanos() % 1000)
 }
@@ -157,7 +157,7 @@ fn percent(share: f64) -> String {
     format!("{:.6}%", share * 100.0)
 }
 
-/// netem's words for a loss; empty for none.
+/// Formats a loss model for netem; empty for none.
 fn loss(loss: Loss) -> String {
     match loss {
         Loss::None => String::new(),
@@ -190,7 +190,7 @@ impl Plan {
         }
     }
 
-    /// A pair of devices named `name`, one in each namespace, up, without ARP.
+    /// Adds a pair of devices named `name`, one in each namespace, up, without ARP.
     fn pair(&mut self, name: &str, left: &str, right: &str) {
         let mtu = self.mtu;
         let _ = writeln!(
@@ -198,7 +198,7 @@ impl Plan {
             "link add {name} netns {left} mtu {mtu} address {MAC} type veth peer name {name} netns {right} mtu {mtu} address {MAC}",
         );
         for namespace in [left, right] {
-            // Without an address of IPv6 a device solicits no routers, which would take their place on the link.
+            // Without an IPv6 address a device sends no router solicitations, which would take space on the link.
             let _ = writeln!(
                 self.address(namespace),
                 "link set dev {name} addrgenmode none\nlink set dev {name} arp off up"
@@ -223,13 +223,13 @@ impl Plan {
         self.sysctl(namespace, "ipv4/conf/all/rp_filter", 0);
     }
 
-    /// Router, bottleneck, serialiser.
+    /// Adds router, bottleneck and serialiser.
     fn write_link(&mut self, index: usize) {
         let (before, behind, next) = (format!("n{index}"), format!("m{index}"), format!("n{}", index + 1));
         let (link, exit) = (format!("l{index}"), format!("e{index}"));
         self.pair(&link, &before, &behind);
         self.pair(&exit, &behind, &next);
-        // Data go to 10.2, ACKs to 10.1; whoever is attached here has a longer prefix.
+        // Data goes to 10.2, ACKs to 10.1; hosts attached here have a longer prefix.
         let _ = writeln!(self.address(&before), "route add 10.2.0.0/16 dev {link}");
         let _ = writeln!(self.address(&behind), "route add 10.2.0.0/16 dev {exit}");
         let _ = writeln!(self.address(&behind), "route add 10.1.0.0/16 dev {link}");
@@ -262,7 +262,7 @@ impl Plan {
         format!("qdisc {verb} dev l{index} root handle 1: tbf rate {} burst {bucket}b limit 1000000000", rate(at),)
     }
 
-    /// The time that a packet itself takes, and what is lost behind it.
+    /// The serialiser: a packet's own serialisation time, and the loss behind it.
     fn serialiser(&self, index: usize, verb: &str) -> String {
         let link = &self.links[index];
         let Service::Rate(at) = link.service else { return String::new() };
@@ -328,7 +328,7 @@ impl Plan {
         self.sysctl(&namespace, "ipv4/conf/all/rp_filter", 0);
     }
 
-    /// Propagation of a receiver's flows: half of it each way.
+    /// Propagation delay of a receiver's flows: half in each direction.
     fn rtt(&self, receiver: usize) -> Span {
         let kind = &self.receivers[receiver];
         kind.rtt.unwrap_or(self.path_rtt) + kind.access_rtt
@@ -360,7 +360,7 @@ impl Plan {
         )
     }
 
-    /// The way back as the way there: a bottleneck of its own, and receivers that send as senders do.
+    /// Makes the reverse path equal to the forward path: a bottleneck of its own, and receivers that send like senders.
     pub fn mirror(&mut self) {
         for index in 0..self.links.len() {
             let link = self.links[index].clone();
@@ -379,7 +379,7 @@ impl Plan {
         }
     }
 
-    /// What a change of the schedule asks of `tc` where the way back is as the way there.
+    /// Commands for `tc` that apply a change of the schedule in both directions.
     pub fn change_both(&mut self, change: &Change) -> Vec<(String, String)> {
         let index = change.link;
         let mut asked = self.change(change);
@@ -394,7 +394,7 @@ impl Plan {
         asked
     }
 
-    /// What a change of the schedule asks of `tc`, by namespace.
+    /// Commands for `tc` that apply a change of the schedule, by namespace.
     pub fn change(&mut self, change: &Change) -> Vec<(String, String)> {
         let index = change.link;
         match change.what {
@@ -405,7 +405,7 @@ impl Plan {
                     (format!("m{index}"), self.serialiser(index, "change")),
                 ];
                 if matches!(self.links[index].aqm, Aqm::DropTail) {
-                    // A token bucket that changes gives a queue inside it its own limit.
+                    // A changed token bucket gives its inner queue its own limit.
                     let again = fifo(&format!("l{index}"), self.links[index].buffer, "change");
                     asked.push((format!("n{index}"), again));
                 }
@@ -439,7 +439,7 @@ impl Plan {
     }
 }
 
-/// The line for the device of the way back: `e` is where a link's packets enter then, `l` where they leave.
+/// The same line for the reverse path's device: there packets enter a link at `e` and leave at `l`.
 fn mirrored(index: usize, line: &str) -> String {
     let swap = |word: &str| match word.strip_prefix(['l', 'e']) {
         Some(number) if number == index.to_string() => {
@@ -450,7 +450,7 @@ fn mirrored(index: usize, line: &str) -> String {
     line.split(' ').map(swap).collect::<Vec<_>>().join(" ")
 }
 
-/// A drop-tail queue inside a token bucket. The bucket only looks at its head, so all of the limit waits.
+/// A drop-tail queue inside a token bucket. The bucket only peeks at its head, so the whole limit is queue.
 fn fifo(device: &str, buffer: Buffer, verb: &str) -> String {
     match buffer {
         Buffer::Packets(n) => format!("qdisc {verb} dev {device} parent 1: handle 2: pfifo limit {n}"),
@@ -458,7 +458,7 @@ fn fifo(device: &str, buffer: Buffer, verb: &str) -> String {
     }
 }
 
-/// A buffer in packets, for disciplines that count nothing else.
+/// A buffer in packets, for disciplines that count only packets.
 fn packets(buffer: Buffer, mtu: u64) -> u64 {
     match buffer {
         Buffer::Packets(n) => n,
@@ -493,7 +493,7 @@ fn child(device: &str, link: &LinkConfig) -> String {
             "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
             time(pie.target),
             time(pie.tupdate),
-            // tc's unit of both is 1/16 a second.
+            // The unit of both in tc is 1/16 per second.
             (pie.alpha * 16.0).round(),
             (pie.beta * 16.0).round(),
             ecn(pie.ecn),
@@ -517,8 +517,9 @@ fn child(device: &str, link: &LinkConfig) -> String {
     }
 }
 
-/// The burst from which `tc` computes this weight of RED's average: it takes the first one with
-/// burst + 1 − min/avpkt ≤ (1 − (1−2^-wlog)^burst) / 2^-wlog.
+/// Burst from which `tc` computes this weight of RED's average.
+///
+/// It takes the first burst for which burst + 1 − min/avpkt ≤ (1 − (1−2^-wlog)^burst) / 2^-wlog.
 fn red_burst(min: u64, avpkt: u32, wlog: u32) -> u32 {
     let weight = |burst: u32| {
         let above = f64::from(burst) + 1.0 - min as f64 / f64::from(avpkt);

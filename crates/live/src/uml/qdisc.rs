@@ -13,7 +13,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::socket::within;
 
-/// What one discipline has counted.
+/// Counters of one discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub queue_packets: u32,
@@ -22,20 +22,20 @@ pub struct Counted {
     pub packets: u32,
     /// Bytes that left.
     pub bytes: u64,
-    /// Packets dropped, by itself or by a discipline inside it.
+    /// Packets dropped, by the discipline or by its child.
     pub drops: u32,
-    /// Packets marked by the discipline inside it.
+    /// Packets marked by its child.
     pub marks: u32,
 }
 
-/// A window on one namespace.
+/// Netlink access to the counters of one namespace.
 pub struct Counters {
     socket: Socket,
     names: BTreeMap<i32, String>,
 }
 
 impl Counters {
-    /// Opens it; devices that come later are not known.
+    /// Opens the counters; devices created later are not included.
     pub fn open(namespace: impl AsFd) -> io::Result<Self> {
         let socket = within(namespace.as_fd(), || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -58,7 +58,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Of each device: its root discipline's counters, with the marks of what is inside it.
+    /// Per device: its root discipline's counters, with the marks of the child.
     pub fn read(&self) -> io::Result<BTreeMap<&str, Counted>> {
         let mut counted: BTreeMap<&str, Counted> = BTreeMap::new();
         self.dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()), |message| {
@@ -139,7 +139,7 @@ fn note(counted: &mut Counted, qdisc: &TcMessage) {
     }
 }
 
-/// Packets that a discipline has marked. Source: Linux `include/uapi/linux/pkt_sched.h`.
+/// Packets marked by a discipline. Source: Linux `include/uapi/linux/pkt_sched.h`.
 fn marks(kind: &str, app: &TcXstats) -> Option<u32> {
     let bytes = match app {
         TcXstats::Other(bytes) => bytes.clone(),

@@ -1,5 +1,5 @@
-//! Room on the host's file systems for a kernel's memory, which is a file, and for what it leaves behind.
-//! A file without room is no error to the kernel but a signal in the midst of its work, so it is looked for before.
+//! Disk space on the host for a guest's memory, which is a file, and for its results.
+//! A full disk raises a signal in the guest's kernel instead of an error, so space is checked beforehand.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 
 use crate::flows::Failure;
 
-/// Room that a kernel's memory file must find. Ours: ten flows of 500 Mbit/s together take about half of it.
+/// Space required for a guest's memory file. Ours: ten flows of 500 Mbit/s together take about half of it.
 const MEMORY_ROOM: u64 = 512 << 20;
-/// Room that the directory of exchange must find. Ours: a result with its series is far smaller.
+/// Space required for the exchange directory. Ours: a result with its series is far smaller.
 const EXCHANGE_ROOM: u64 = 4 << 20;
-/// Where a kernel's memory may be: the first of them is RAM on most machines.
+/// Candidate directories for a guest's memory: the first is in RAM on most machines.
 const PLACES: [&str; 3] = ["/dev/shm", "/tmp", "/var/tmp"];
 
-/// Bytes that we may still write below a directory.
+/// Bytes that this user may still write below a directory.
 fn room(directory: &Path) -> Option<u64> {
     let held = statvfs(directory).ok()?;
     Some(held.blocks_available().saturating_mul(held.fragment_size()))
 }
 
-/// Whether programs may run from there, as the guest's do from its memory.
+/// True if programs may be executed from the directory, as the guest's memory requires.
 fn runs_programs(directory: &Path) -> bool {
     statvfs(directory).is_ok_and(|held| !held.flags().contains(FsFlags::ST_NOEXEC))
 }
@@ -30,7 +30,7 @@ const fn megabytes(bytes: u64) -> u64 {
     bytes >> 20
 }
 
-/// The directory for a kernel's memory: what TMPDIR names, or the usual places, whichever has room first.
+/// Directory for a guest's memory: TMPDIR, or the first of the usual places with enough space.
 pub fn for_memory() -> Result<PathBuf, Failure> {
     let named = std::env::var_os("TMPDIR").filter(|text| !text.is_empty()).map(PathBuf::from);
     let places: Vec<PathBuf> = named.into_iter().chain(PLACES.map(PathBuf::from)).collect();
@@ -51,7 +51,7 @@ pub fn for_memory() -> Result<PathBuf, Failure> {
     ))
 }
 
-/// Says if what a kernel leaves behind finds no room.
+/// Fails if there is no space for the guest's results.
 pub fn for_exchange(directory: &Path) -> Result<(), Failure> {
     match room(directory) {
         Some(room) if room < EXCHANGE_ROOM => Err(format!(

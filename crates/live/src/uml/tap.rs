@@ -1,4 +1,4 @@
-//! Headers of the packets that pass a device, from a packet socket's ring.
+//! Headers of the packets that pass a device, read from a packet socket's ring.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::{CString, c_void};
@@ -10,26 +10,26 @@ use std::sync::atomic::{Ordering, fence};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Bytes kept of a packet: Ethernet, IP and TCP headers with all options.
+/// Bytes kept of each packet: Ethernet, IP and TCP headers with all options.
 const SNAP: u32 = 134;
-/// Bytes of a place in the ring: the kernel's own header, and what is kept.
+/// Bytes of a slot in the ring: the kernel's own header, and the captured bytes.
 const FRAME: usize = 256;
-/// Bytes of the blocks that the ring is made of.
+/// Bytes of the blocks that form the ring.
 const BLOCK: usize = 1 << 16;
-/// Places in the ring: at 10 Gbit/s, 10 ms are 8,333 full packets.
+/// Slots in the ring: at 10 Gbit/s, 10 ms are 8,333 full packets.
 const FRAMES: usize = 1 << 16;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 /// The kernel's `ETH_P_ALL`, in network order.
 const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
 
-/// A packet that passed.
+/// A captured packet.
 pub struct Passed<'a> {
-    /// Nanoseconds of the real-time clock.
+    /// Timestamp of the real-time clock, nanoseconds.
     pub at_ns: u64,
-    /// The device's host sent it.
+    /// True if the device's host sent it.
     pub outgoing: bool,
-    /// From the IP header on, as far as it was kept.
+    /// The captured bytes, starting at the IP header.
     pub headers: &'a [u8],
 }
 
@@ -41,7 +41,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Watches `device` of the present namespace; `incoming_only` leaves out what its own host sends.
+    /// Captures on `device` of the current namespace; `incoming_only` excludes packets sent by its own host.
     pub fn open(device: &str, incoming_only: bool) -> io::Result<Self> {
         // SAFETY: a plain system call; the descriptor is checked before it is owned.
         let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -93,7 +93,7 @@ impl Tap {
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Hands over what passed since the last time.
+    /// Passes on the packets since the previous call.
     pub fn drain(&mut self, mut take: impl FnMut(Passed<'_>)) {
         loop {
             // SAFETY: `next` is below FRAMES, so the place lies inside the mapping, aligned to FRAME.
@@ -125,7 +125,7 @@ impl Tap {
         }
     }
 
-    /// Packets that found the ring full, since the last time.
+    /// Packets lost to a full ring since the previous call.
     pub fn missed(&self) -> io::Result<u32> {
         let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -143,7 +143,7 @@ impl Tap {
     }
 }
 
-/// Where a place's link-layer address stands. Source: `TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`.
+/// Offset of a slot's link-layer address. Source: `TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`.
 const TPACKET2_HDRLEN_WITHOUT_ADDRESS: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
 
 impl Drop for Tap {

@@ -1,4 +1,4 @@
-//! The table itself, and what its refusals look at.
+//! The table itself, and the checks behind its refusals.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Span};
@@ -9,9 +9,9 @@ use super::{Refusal, Row};
 use crate::flows::kernel_cc;
 use crate::kernel::ours;
 
-/// Most flows of a real kernel: ports and addresses.
+/// Maximum number of flows on a real kernel, limited by ports and addresses.
 const FLOWS_MAX: usize = 10_000;
-/// Delayed-ACK timer of the kernel.
+/// The kernel's delayed-ACK timer.
 const DELAYED_ACK: Span = Span::millis(40);
 /// The kernel's own initial window, segments.
 const INITIAL_CWND: u32 = 10;
@@ -19,23 +19,24 @@ const INITIAL_CWND: u32 = 10;
 const TSO_MAX: u32 = 65_536;
 /// The kernel's smallest receive window. Source: Linux `SOCK_MIN_RCVBUF` / 2.
 const WINDOW_MIN: u64 = 2_304;
-/// Fastest link of an emulator in real time: ten times what it carries on any machine that we know.
+/// Maximum link rate of a real-time emulator: ten times what it carries on any machine we know of.
 const RATE_MAX: Rate = Rate::bits_per_sec(100_000_000_000);
 
-/// Most connections of a QUIC world. Ours.
+/// Maximum number of connections of a QUIC backend. Ours.
 const CONNECTIONS_MAX: usize = 1_000;
-/// Payload of a TCP segment whose IP packet is as long as QUIC's smallest datagram's (RFC 9000 §14), and as a jumbo frame's.
+/// Payload of a TCP segment whose IP packet is as long as QUIC's smallest datagram (RFC 9000 §14), and as a jumbo
+/// frame.
 const QUIC_MSS_MIN: u32 = 1_176;
 const QUIC_MSS_MAX: u32 = 8_948;
 /// Source: s2n-quic-transport 0.91, ack_manager.rs.
 const S2N_ACK_EVERY: u32 = 10;
 
-/// The first flow of which something holds, with what it is.
+/// Describes the first flow for which `held` returns a value.
 fn flow(setup: &Setup, held: impl Fn(&FlowSetup) -> Option<String>) -> Option<String> {
     setup.flows.iter().find_map(|flow| held(flow).map(|held| format!("{} holds {held}", flow.name)))
 }
 
-/// The same among the flows that are a QUIC stack's in its world.
+/// The same for flows that run in a QUIC stack.
 fn quic_flow(setup: &Setup, held: impl Fn(&FlowSetup) -> Option<String>) -> Option<String> {
     flow(setup, |flow| if flow.is_tcp { None } else { held(flow) })
 }
@@ -56,10 +57,10 @@ const fn same(key: &'static str, example: &'static [&'static str]) -> Row {
     Row { key, sim: &[], uml: &[], kernel: &[], s2n: &[], noq: &[], example }
 }
 
-/// Every world takes it.
+/// A row that every backend accepts.
 const SAME: Row = same("", &[]);
 
-/// Every key, every option of a flow, every flag of `bbrlab run`.
+/// Every key, every flow option, and every flag of `bbrlab run`.
 pub const TABLE: &[Row] = &[
     same("name", &["--name", "a"]),
     Row {
@@ -215,7 +216,7 @@ pub const TABLE: &[Row] = &[
             },
             MODEL_OF_TCP,
         ],
-        // What a stack brings runs in that stack alone: the scenario itself says so, in whichever world.
+        // A stack's own algorithm runs only in that stack; the scenario itself names it, in every backend.
         s2n: &[TOO_MANY_CONNECTIONS],
         noq: &[TOO_MANY_CONNECTIONS],
         example: &["--flow", "bbr1*2@0s+1s", "--flow", "cubic", "--flow", "reno"],
@@ -480,7 +481,7 @@ const ENCRYPTED: Refusal = Refusal {
     example: &[],
 };
 
-/// Kernels have a smallest window.
+/// Receive windows below the kernel's minimum.
 const SMALL_WINDOW: Refusal = Refusal {
     values: "below 2304 bytes",
     why: "the kernel's smallest window is 2304 bytes",
