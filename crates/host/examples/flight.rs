@@ -1,7 +1,10 @@
-//! How far off the estimate is of what was in flight, and lost, when the newest packet that an ACK delivers was sent (`marks.h`): beside
-//! what a program saw as each packet left. Over veth between two network namespaces of its own, plain or behind a token bucket.
+//! Error of the estimates in `marks.h`: the data in flight, and lost, when the newest packet that an ACK delivers was
+//! sent.
 //!
-//! usage: flight [MEGABYTES [RATE]]    as root; RATE as `tc` has it, as in 100mbit
+//! The reference is a program that recorded each packet as it left. Runs over veth between two network namespaces of
+//! its own, plain or behind a token bucket.
+//!
+//! usage: flight [MEGABYTES [RATE]]    as root; RATE in `tc`'s notation, as in 100mbit
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[path = "path/mod.rs"]
@@ -24,7 +27,7 @@ use path::Path;
 
 static EGRESS: &[u8] = include_bytes!("../../../bpf/cc/objects/egress.bpf.o");
 
-/// A control group of this process alone, left at the end.
+/// A cgroup for this process alone, removed at the end.
 struct Group(PathBuf, PathBuf);
 
 impl Group {
@@ -47,7 +50,7 @@ impl Drop for Group {
     }
 }
 
-/// A packet as it left: `struct sent` of `bpf/cc/egress.bpf.c`.
+/// A packet at departure: `struct sent` of `bpf/cc/egress.bpf.c`.
 #[derive(Clone, Copy)]
 struct Sent {
     at_ns: u64,
@@ -57,7 +60,7 @@ struct Sent {
     bytes: u32,
 }
 
-/// What an ACK's handler was told: words of `struct input` in `bpf/cc/flow.h`.
+/// Input of an ACK's handler: words of `struct input` in `bpf/cc/flow.h`.
 #[derive(Clone, Copy)]
 struct Told {
     now_ns: u64,
@@ -77,7 +80,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 fn told(bytes: &[u8]) -> Option<Told> {
-    // Connection, number and event stand before; an ACK is event 1, with a sample.
+    // Preceded by connection, number and event; an ACK is event 1, with a sample.
     let input = &bytes[24..];
     if u64_at(bytes, 16) != 1 || (u64_at(input, 64) as i64) < 0 {
         return None;
@@ -134,7 +137,7 @@ fn main() {
             segments: u32_at(bytes, 24),
             bytes: end.wrapping_sub(begin),
         };
-        // By the ends of its segments, for an ACK may end in its midst.
+        // One entry per segment end, because an ACK may end inside a super-packet.
         let mss = sent.bytes.div_ceil(sent.segments.max(1));
         for segment in 1..=sent.segments {
             let end = begin.wrapping_add((segment * mss).min(sent.bytes));

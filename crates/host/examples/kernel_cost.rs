@@ -1,6 +1,8 @@
-//! What our algorithms cost in this kernel, beside its own BBR called from the same hooks: nanoseconds an ACK by the kernel's own
-//! statistics, all hooks counted, and CPU seconds a gigabyte, over veth between two network namespaces of its own. In turns: each
-//! transfer by one of ours stands beside one by the kernel's in the same moment.
+//! Cost of our algorithms in this kernel, compared with its own BBR called from the same hooks.
+//!
+//! Measures nanoseconds an ACK by the kernel's own statistics, all hooks counted, and CPU seconds a gigabyte, over veth
+//! between two network namespaces of its own. Transfers alternate: each one with our algorithm is paired with one by
+//! the kernel's at about the same time.
 //!
 //! usage: cost acks|bytes [TURNS [MEGABYTES [ALGORITHM…]]]    as root
 //!   acks    packets of one segment each, an ACK for every two: nanoseconds an ACK
@@ -21,7 +23,7 @@ use path::Path;
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// Puts the kernel's setting back.
+/// Restores the kernel's setting on drop.
 struct Statistics(String);
 
 impl Statistics {
@@ -38,7 +40,7 @@ impl Drop for Statistics {
     }
 }
 
-/// One congestion control of ours, registered.
+/// A registered congestion control of ours.
 struct Candidate {
     algorithm: String,
     name: String,
@@ -63,7 +65,7 @@ impl Candidate {
         Self { algorithm: algorithm.to_owned(), name, programs, _link: link, _program: program }
     }
 
-    /// ACKs handled so far, and nanoseconds in any hook.
+    /// ACKs handled so far, and nanoseconds spent in all hooks.
     fn spent(&self) -> (u64, u64) {
         let (mut acks, mut ns) = (0, 0);
         for info in libbpf_rs::query::ProgInfoIter::default() {
@@ -76,7 +78,7 @@ impl Candidate {
     }
 }
 
-/// CPU seconds of this process, and of the kernel's threads that handle packets for whoever has no time.
+/// CPU seconds of this process and of the kernel threads that process packets.
 fn cpu_seconds(softirqs: &[String]) -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
     let own = [usage.user_time(), usage.system_time()].map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6);
@@ -84,7 +86,7 @@ fn cpu_seconds(softirqs: &[String]) -> f64 {
     own.iter().sum::<f64>() + softirqs.iter().filter_map(ns).sum::<f64>() / 1e9
 }
 
-/// The run times of ksoftirqd.
+/// Paths of the ksoftirqd threads' run times.
 fn softirq_threads() -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let is_one =
@@ -95,7 +97,7 @@ fn softirq_threads() -> Vec<String> {
         .collect()
 }
 
-/// The median with an interval that holds it in 95 of 100 cases, by order alone.
+/// Median with a 95 % confidence interval from order statistics.
 fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     let n = values.len();
@@ -145,7 +147,7 @@ fn main() {
     let compare = |what: &str, measure: &dyn Fn(&Candidate) -> f64| {
         println!("{what:<18}  median   the kernel's   ratio: median and its interval of 95 %, {turns} pairs");
         for one in &ours {
-            // Who goes first has what is cold.
+            // The first of a pair runs with cold caches.
             let pairs = (0..turns).map(|turn| match turn % 2 {
                 0 => (measure(one), measure(&base)),
                 _ => {

@@ -1,4 +1,5 @@
-//! An A/B test's program in the kernel: on a cgroup, held by this process alone, so that the kernel takes it away with the process.
+//! Kernel program of an A/B test, attached to a cgroup. Only this process holds it, so the kernel removes it with the
+//! process.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;
@@ -14,26 +15,26 @@ use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use crate::objects::AB;
 use crate::{Fault, places, program};
 
-/// As in `bpf/cc/ab.bpf.c`.
+/// Limits, as in `bpf/cc/ab.bpf.c`.
 pub const ARMS_MAX: usize = 8;
 pub const PORTS_MAX: usize = 8;
 pub const PREFIXES_MAX: usize = 16;
 pub const BUCKETS: usize = 10_000;
 const NAME: usize = 16;
 
-/// What the program is told before it is loaded.
+/// Configuration of the program, fixed at load time.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub key: [u64; 2],
-    /// As the program numbers it: 0 connections, 1 client prefixes, 2 time.
+    /// Unit of assignment, in the program's numbering: 0 connections, 1 client prefixes, 2 time.
     pub by: u32,
     pub slot: Duration,
-    /// Connections that this host opens, and those that its peers open.
+    /// Includes connections that this host opens, and those that its peers open.
     pub active: bool,
     pub passive: bool,
-    /// None: all.
+    /// Ports to include; none: all.
     pub ports: Vec<u16>,
-    /// Clients; none: all.
+    /// Client networks to include; none: all.
     pub prefixes: Vec<(IpAddr, u32)>,
     /// Bits of a client's address that are kept, of IPv4 and IPv6.
     pub keep: (u32, u32),
@@ -49,7 +50,7 @@ const fn mask(bits: u32) -> u128 {
 }
 
 impl Plan {
-    /// As `struct settings` has it.
+    /// Encodes the plan as `struct settings`.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut words = |values: &[u32]| values.iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
@@ -59,7 +60,7 @@ impl Plan {
         }
         let directions = u32::from(self.active) | u32::from(self.passive) << 1;
         words(&[self.by, directions, self.ports.len() as u32, self.prefixes.len() as u32]);
-        // Addresses stand as they come over the network.
+        // Addresses are in network byte order.
         let address = |value: u128| {
             let bytes = value.to_be_bytes();
             [0, 4, 8, 12].map(|at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
@@ -88,7 +89,7 @@ impl Plan {
     }
 }
 
-/// What the kernel has counted of an arm.
+/// Kernel counters of one arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArmCounters {
     pub tried: u64,
@@ -97,17 +98,17 @@ pub struct ArmCounters {
     pub refused: u64,
 }
 
-/// What the kernel has counted.
+/// Kernel counters of the test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub arms: Vec<ArmCounters>,
-    /// Records for which the ring had no room.
+    /// Records lost because the ring was full.
     pub lost: u64,
-    /// Connections for which there was no memory.
+    /// Connections skipped for lack of memory.
     pub no_memory: u64,
 }
 
-/// The program, attached.
+/// The attached program.
 #[derive(Debug)]
 pub struct Attached {
     object: Object,
@@ -126,7 +127,7 @@ fn refused(error: &libbpf_rs::Error) -> Fault {
     Fault::Refused { what: "the test's program".to_owned(), said }
 }
 
-/// Rights that are missing for it, by name.
+/// Fails if privileges are missing, and names them.
 pub fn check() -> Result<(), Fault> {
     // Source: Linux include/uapi/linux/capability.h.
     const NEEDED: [(&str, u32); 3] = [("CAP_BPF", 39), ("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38)];
@@ -141,7 +142,7 @@ pub fn check() -> Result<(), Fault> {
     Err(Fault::Other(format!("this process lacks {}; run it with sudo, or give it these", missing.join(", "))))
 }
 
-/// The folder of a cgroup of version 2: the whole machine's, a path, or a name below the whole machine's.
+/// Directory of a cgroup v2: the root's, a path, or a name below the root.
 pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf, Fault> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let is_v2 = |line: &&str| line.split(' ').nth(2) == Some("cgroup2");
@@ -168,7 +169,8 @@ pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf, Fault> {
 }
 
 impl Attached {
-    /// Loads the program and attaches it to a cgroup. From then on new connections that the plan names have an arm.
+    /// Loads the program and attaches it to a cgroup. From then on new connections that match the plan are assigned an
+    /// arm.
     pub fn new(cgroup: &Path, plan: &Plan, split: &[u8]) -> Result<Self, Fault> {
         let fault = |error: libbpf_rs::Error| refused(&error);
         let folder = File::open(cgroup).map_err(Fault::file(cgroup))?;
@@ -176,24 +178,24 @@ impl Attached {
         let mut unloaded = ObjectBuilder::default().open_memory(AB).map_err(fault)?;
         program::set(&mut unloaded, ".rodata.settings", &plan.bytes())?;
         let object = unloaded.load().map_err(fault)?;
-        // Before it is attached, so that no connection sees a table of zeros.
+        // Set before it is attached, so that no connection meets a table of zeros.
         set_split(&object, 1, split)?;
         let open = find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(fault)?;
         let hook = find(&object, "assign")?.attach_cgroup(folder.as_raw_fd()).map_err(fault)?;
         Ok(Self { object, arms: plan.names.len(), _hook: hook, open })
     }
 
-    /// Another split, from the next connection on.
+    /// Changes the split, starting with the next connection.
     pub fn set_split(&self, epoch: u32, split: &[u8]) -> Result<(), Fault> {
         set_split(&self.object, epoch, split)
     }
 
-    /// The kernel's number of the program that acts on connections.
+    /// The kernel's ID of the program that acts on connections.
     pub fn id(&self) -> Option<u32> {
         libbpf_rs::Program::id_from_fd(find(&self.object, "assign").ok()?.as_fd()).ok()
     }
 
-    /// What has been counted.
+    /// Reads the counters.
     pub fn counters(&self) -> Result<Counters, Fault> {
         let fault = |error: libbpf_rs::Error| refused(&error);
         let each = map(&self.object, "counters")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(fault)?;
@@ -212,7 +214,7 @@ impl Attached {
         Ok(Counters { arms: (0..self.arms).map(arm).collect(), lost: word(rest), no_memory: word(rest + 1) })
     }
 
-    /// Hands over the records of connections that closed, and returns at once.
+    /// Passes on the records of closed connections, and returns at once.
     pub fn closed(&self, mut each: impl FnMut(&[u8])) -> Result<(), Fault> {
         let fault = |error: libbpf_rs::Error| refused(&error);
         let records = map(&self.object, "records")?;
@@ -225,7 +227,7 @@ impl Attached {
         builder.build().map_err(fault)?.consume().map_err(fault)
     }
 
-    /// The records of connections that are open, one behind the other, whatever their network namespace.
+    /// Concatenated records of open connections, in all network namespaces.
     pub fn open(&self) -> Result<Vec<u8>, Fault> {
         let mut bytes = Vec::new();
         let mut iterator = Iter::new(&self.open).map_err(|error| refused(&error))?;

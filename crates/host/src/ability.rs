@@ -1,18 +1,18 @@
-//! What of loading, watching and undoing this machine's kernel permits. Reads, and changes nothing.
+//! Support of this machine's kernel for loading, watching and undoing. Reads, and changes nothing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
 
 use crate::places::{self, Places};
 
-/// One part of it.
+/// One capability of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What for.
+    /// Its purpose.
     pub name: &'static str,
-    /// It works here.
+    /// True if it works here.
     pub works: bool,
-    /// What was found, and what would do where it does not work.
+    /// The state found and, if it does not work, the remedy.
     pub found: String,
 }
 
@@ -20,7 +20,7 @@ fn part(name: &'static str, works: bool, here: &str, otherwise: &str) -> Part {
     Part { name, works, found: if works { here } else { otherwise }.to_owned() }
 }
 
-/// Every part.
+/// Checks every capability.
 pub fn parts() -> Vec<Part> {
     let rights = match places::check() {
         Ok(()) => Part { name: "load: rights", works: true, found: "this user may load and register".to_owned() },
@@ -34,7 +34,7 @@ pub fn parts() -> Vec<Part> {
     parts
 }
 
-/// Where what is loaded stays when the command has ended.
+/// Checks the place for pins, which outlive the command.
 fn pins() -> Part {
     let known =
         fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.lines().any(|line| line.ends_with("\tbpf")));
@@ -46,7 +46,7 @@ fn pins() -> Part {
     part("load: pins", known, here, "the kernel has no file system of pins; use one with CONFIG_BPF_SYSCALL")
 }
 
-/// What a test's program is attached to.
+/// Checks the cgroup that a test's program attaches to.
 #[cfg(feature = "load")]
 fn cgroups() -> Part {
     match crate::ab::cgroup(None) {
@@ -66,7 +66,7 @@ fn of_kernel() -> Vec<Part> {
     vec![part("load: build", false, "", "this build cannot load; build with --features host")]
 }
 
-/// What the kernel's own types say.
+/// Checks the kernel's own type information.
 #[cfg(feature = "load")]
 fn of_kernel() -> Vec<Part> {
     use libbpf_rs::btf::Btf;
@@ -133,7 +133,7 @@ fn of_kernel() -> Vec<Part> {
     ]
 }
 
-/// How many arguments a hook of the kernel's congestion controls has.
+/// Number of arguments of a hook of the kernel's congestion controls.
 #[cfg(feature = "load")]
 fn arguments(btf: &libbpf_rs::btf::Btf<'_>, hook: &str) -> Option<usize> {
     use libbpf_rs::btf::ReferencesType as _;

@@ -1,6 +1,6 @@
-//! Congestion control that stays over a reboot: a list of changes, each shown before it is made, with what undoes it.
+//! Congestion control that persists across a reboot: a list of changes, each shown beforehand, each with its undo.
 //!
-//! The list is written down whole before the first change, so that [`disable`] undoes whatever of it was made.
+//! The whole list is written down before the first change, so that [`disable`] can undo whatever was applied.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -12,57 +12,57 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, kernel};
 
-/// Where sysctl's own file goes: after the distribution's.
+/// Our sysctl file, which sorts after the distribution's.
 const SYSCTL_FILE: &str = "etc/sysctl.d/90-bbrlab.conf";
 const UNITS: &str = "etc/systemd/system";
 const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
 const JOURNAL: &str = "var/lib/bbrlab/enabled.json";
 const SYSCTLS: &str = "proc/sys";
 
-/// One change of the host.
+/// One change to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
     /// A setting of the running kernel.
     Sysctl {
-        /// As `sysctl` names it.
+        /// Name, in `sysctl`'s notation.
         key: String,
-        /// What it becomes.
+        /// New value.
         value: String,
-        /// What it was.
+        /// Previous value.
         before: String,
     },
     /// A file.
     File {
-        /// Below the root.
+        /// Path below the root.
         path: PathBuf,
-        /// What it holds then.
+        /// New contents.
         text: String,
-        /// What it held; `None`: there was none.
+        /// Previous contents; `None` if there was no file.
         before: Option<String>,
     },
-    /// A symbolic link, where there was nothing.
+    /// A new symbolic link.
     Link {
-        /// Below the root.
+        /// Path below the root.
         path: PathBuf,
-        /// What it names.
+        /// Its target.
         target: PathBuf,
     },
 }
 
-/// What is to be enabled.
+/// Input of [`Machine::plan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The kernel's own congestion control, or one of ours as its user writes it: `bbr3-linux,beta=0.6`.
+    /// The kernel's own congestion control, or one of ours in the user's notation: `bbr3-linux,beta=0.6`.
     pub algorithm: String,
-    /// It is one of ours, to be loaded at boot under this name by this program.
+    /// For one of ours: the name under which it is loaded at boot, and the program that loads it.
     pub ours: Option<(String, PathBuf)>,
 }
 
-/// A host below a root folder, which is `/` but in tests.
+/// A host below a root directory, which is `/` except in tests.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Where its files are.
+    /// Its root directory.
     pub root: PathBuf,
 }
 
@@ -90,14 +90,14 @@ impl Machine {
         }
     }
 
-    /// The kernel has the fair queue, which paces each flow; without it TCP paces by itself.
+    /// True if the kernel has the fair queue, which paces each flow; without it TCP paces by itself.
     pub fn has_fq(&self) -> bool {
         let modules = self.at("lib/modules").join(kernel::release());
         let listed = |file: &str| fs::read_to_string(modules.join(file)).is_ok_and(|text| text.contains("/sch_fq.ko"));
         listed("modules.builtin") || listed("modules.dep")
     }
 
-    /// The changes that it takes, none of which is made.
+    /// Lists the required changes, without making any.
     pub fn plan(&self, wanted: &Wanted) -> Result<Vec<Change>, Fault> {
         if self.read(Path::new(JOURNAL))?.is_some() {
             return Err(Fault::Other("something is enabled already; `bbrlab host disable` first".to_owned()));
@@ -174,18 +174,18 @@ impl Machine {
         }
     }
 
-    /// What was enabled, with what undoes it; empty: nothing.
+    /// Lists the changes in effect, with their undo; empty if nothing is enabled.
     pub fn enabled(&self) -> Result<Vec<Change>, Fault> {
         let Some(text) = self.read(Path::new(JOURNAL))? else { return Ok(Vec::new()) };
         serde_json::from_str(&text).map_err(|error| Fault::Other(format!("/{JOURNAL}: {error}")))
     }
 
-    /// Undoes what was enabled, as far as it was made.
+    /// Undoes the changes that were made.
     pub fn disable(&self) -> Result<Vec<Change>, Fault> {
         let changes = self.enabled()?;
         for change in changes.iter().rev() {
             match change {
-                // Unless somebody has set it to something else meanwhile.
+                // Skipped if the value was changed by someone else in the meantime.
                 Change::Sysctl { key, value, before } => {
                     let path = self.sysctl(key);
                     let now = fs::read_to_string(&path).map_err(Fault::file(&path))?;
@@ -206,7 +206,7 @@ impl Machine {
         fs::write(&path, value).map_err(Fault::file(&path))
     }
 
-    /// Whole, or not at all.
+    /// Writes a file atomically.
     fn write(&self, path: &Path, text: &str) -> Result<(), Fault> {
         let path = self.at(path);
         let draft = path.with_extension("bbrlab-draft");
@@ -228,7 +228,7 @@ impl Machine {
 }
 
 impl Change {
-    /// As its user reads it: what is done, and what undoes it.
+    /// Describes the change for the user: the action, and its undo.
     pub fn lines(&self) -> String {
         match self {
             Self::Sysctl { key, value, before } => format!("set {key} = {value}        (it is {before})\n"),
@@ -255,7 +255,7 @@ mod tests {
         Machine { root }
     }
 
-    /// Every file below the root with what it holds.
+    /// Every file below the root with its contents.
     fn image(root: &Path) -> Vec<(PathBuf, String)> {
         let mut all = Vec::new();
         let mut folders = vec![root.to_owned()];
@@ -318,7 +318,8 @@ mod tests {
         assert!(machine.enable(&changes[..2]).is_ok());
         machine.disable().unwrap();
         assert!(matches!(machine.enable(&changes), Err(Fault::File(..))));
-        // The setting that never was can't be read back either: what was made stays written down, and is undone by hand or later.
+        // The setting does not exist, so it cannot be read back either: the changes made stay recorded, to be undone by
+        // hand or later.
         assert!(!machine.enabled().unwrap().is_empty());
         fs::create_dir_all(machine.at("proc/sys/no/such/folder")).unwrap();
         fs::write(machine.at("proc/sys/no/such/folder/key"), "0").unwrap();

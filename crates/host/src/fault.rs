@@ -1,45 +1,45 @@
-//! Why something was not done to a host, each in one line with what would do.
+//! Errors about a host: each is one line that includes the remedy.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something was not done.
+/// Reason for which a change to the host failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
     /// No kernel program of that algorithm.
     NoProgram(String),
-    /// A name that the kernel would not take.
+    /// A name that the kernel would reject.
     BadName(String),
     /// A congestion control of that name is registered already.
     NameTaken(String),
     /// Nothing of ours is loaded under that name.
     NotLoaded(String),
-    /// A parameter that the kernel decides on.
+    /// A parameter that only the kernel can set.
     KernelsOwn(&'static str),
-    /// A right or a part of the kernel is missing.
+    /// A missing privilege or kernel feature.
     Missing(&'static str),
-    /// Another command is at work.
+    /// Another command is running.
     Busy(PathBuf),
-    /// A file.
+    /// An error on a file.
     File(PathBuf, io::Error),
-    /// The kernel's verifier or loader.
+    /// An error of the kernel's verifier or loader.
     Refused {
         /// The algorithm.
         what: String,
-        /// The kernel's words.
+        /// The kernel's message.
         said: String,
     },
-    /// The transfer by which a loaded algorithm is tried.
+    /// The test transfer of a loaded algorithm failed.
     Trial(String),
     /// Anything else.
     Other(String),
 }
 
 impl Fault {
-    /// For `map_err` of whatever concerns a file.
+    /// Adapter for `map_err` on file operations.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self::File(path, error)

@@ -1,4 +1,4 @@
-//! What was begun on this host and what it takes to undo it, a file for each algorithm, written before the change.
+//! Write-ahead journal of changes to this host, with their undo: one file for each algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File, OpenOptions};
@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::Fault;
 
-/// How often it looks whether another command has ended.
+/// Polling interval while another command holds the journal.
 const TURN: Duration = Duration::from_millis(50);
 
-/// How far a change has come.
+/// Progress of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Begun: found so, it is undone.
+    /// Started; if it is found in this phase, it is rolled back.
     Loading,
-    /// Done.
+    /// Complete.
     Loaded,
-    /// Being undone: found so, that is finished.
+    /// Being undone; if it is found in this phase, the undo is completed.
     Unloading,
 }
 
@@ -32,21 +32,21 @@ pub enum Phase {
 pub struct Entry {
     /// The name under which it is registered.
     pub name: String,
-    /// Which algorithm it is.
+    /// The algorithm.
     pub algorithm: String,
     /// Parameters that differ from the defaults.
     pub parameters: Vec<(String, String)>,
     /// The version of bbrlab that loaded it.
     pub version: String,
-    /// How far it has come.
+    /// Progress of the change.
     pub phase: Phase,
-    /// What the default was, if it was made the default.
+    /// The previous default, if it was made the default.
     pub default_before: Option<String>,
-    /// The file system of pins was mounted for it.
+    /// True if the BPF file system was mounted for it.
     pub mounted_bpffs: bool,
 }
 
-/// The journal, while no other command changes this host.
+/// The journal, locked against other commands that change this host.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
@@ -54,7 +54,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens it, and waits up to `patience` for another command to end.
+    /// Opens and locks the journal, waiting up to `patience` for another command to end.
     pub fn open(folder: &Path, patience: Duration) -> Result<Self, Fault> {
         fs::create_dir_all(folder).map_err(Fault::file(folder))?;
         let path = folder.join("lock");
@@ -73,7 +73,7 @@ impl Journal {
         }
     }
 
-    /// Writes an entry so that it is there whole, or not at all, whenever the machine stops.
+    /// Writes an entry atomically: after a crash it is complete or absent.
     pub fn write(&self, entry: &Entry) -> Result<(), Fault> {
         let path = self.path(&entry.name);
         let draft = path.with_extension("draft");
@@ -90,7 +90,7 @@ impl Journal {
         })
     }
 
-    /// Forgets an entry; the folder goes with the last one.
+    /// Removes an entry; the last one takes the directory with it.
     pub fn forget(&self, name: &str) -> Result<(), Fault> {
         let path = self.path(name);
         match fs::remove_file(&path) {
@@ -109,7 +109,7 @@ impl Journal {
     }
 }
 
-/// All entries, as far as they can be read: what a draft holds never became one.
+/// All readable entries. Temporary files are skipped: they never became entries.
 pub fn entries(folder: &Path) -> Vec<Entry> {
     let Ok(files) = fs::read_dir(folder) else { return Vec::new() };
     let paths =

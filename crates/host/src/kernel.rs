@@ -1,4 +1,4 @@
-//! What this kernel and network namespace say of congestion control. Reads, but for [`set_default`].
+//! Congestion control settings of this kernel and network namespace. Read-only except for [`set_default`].
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -10,31 +10,31 @@ use nix::time::{ClockId, clock_getres};
 use crate::Fault;
 
 const SYSCTLS: &str = "/proc/sys/net/ipv4";
-/// Linux's usual tick, where the clock doesn't tell.
+/// Linux's usual tick, used if the clock's resolution cannot be read.
 const TICK_NS: u64 = 4_000_000;
 
 fn read(path: &Path) -> Result<String, Fault> {
     fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(Fault::file(path))
 }
 
-/// The congestion control of new connections, in this network namespace.
+/// The congestion control of new connections in this network namespace.
 pub fn default() -> Result<String, Fault> {
     read(&Path::new(SYSCTLS).join("tcp_congestion_control"))
 }
 
-/// Makes it another.
+/// Sets the congestion control of new connections in this network namespace.
 pub fn set_default(name: &str) -> Result<(), Fault> {
     let path = Path::new(SYSCTLS).join("tcp_congestion_control");
     fs::write(&path, name).map_err(Fault::file(&path))
 }
 
-/// Every congestion control that is registered.
+/// Lists every registered congestion control.
 pub fn available() -> Result<Vec<String>, Fault> {
     let text = read(&Path::new(SYSCTLS).join("tcp_available_congestion_control"))?;
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The queueing discipline that new devices get; `fq` paces, with others TCP paces by itself.
+/// The queueing discipline of new devices; `fq` paces, with others TCP paces by itself.
 pub fn default_qdisc() -> Option<String> {
     read(Path::new("/proc/sys/net/core/default_qdisc")).ok()
 }
@@ -44,7 +44,7 @@ pub fn release() -> String {
     read(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_else(|_| "unknown".to_owned())
 }
 
-/// Nanoseconds of a tick of the kernel's clock: the resolution of its coarse clocks.
+/// Tick of the kernel's clock in nanoseconds: the resolution of its coarse clocks.
 pub fn tick_ns() -> u64 {
     match clock_getres(ClockId::CLOCK_MONOTONIC_COARSE) {
         Ok(span) => u64::try_from(span.tv_nsec()).unwrap_or(TICK_NS).max(1),
@@ -52,17 +52,17 @@ pub fn tick_ns() -> u64 {
     }
 }
 
-/// The parameters as the kernel's program reads them: the algorithm's, with the tick rate of this kernel.
+/// Encodes the parameters for the kernel's program, with this kernel's tick rate.
 pub fn parameters(config: &AlgorithmConfig, tick_ns: u64) -> [u32; MAX_PARAMS] {
     let mut values = config.values();
-    // An algorithm that counts no ticks has 0, and keeps it.
+    // Algorithms that count no ticks have 0, and keep it.
     if let Some(place) = config.parameters().position(|(spec, value)| spec.name == "hz" && value != 0) {
         values[place] = (1_000_000_000 / tick_ns.max(1)) as u32;
     }
     values
 }
 
-/// Parameters that differ from the defaults, as their user writes them.
+/// Parameters that differ from the defaults, in the user's notation.
 pub fn changed(config: &AlgorithmConfig) -> Vec<(String, String)> {
     let plain = AlgorithmConfig::named(config.name()).unwrap_or(*config);
     let both = config.parameters().zip(plain.parameters());

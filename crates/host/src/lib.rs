@@ -1,8 +1,9 @@
 #![forbid(unsafe_code)]
-//! bbrlab's algorithms in this host's kernel: loaded under a name, watched, and undone.
+//! Loads bbrlab's algorithms into this host's kernel under a name, watches them, and undoes it.
 //!
-//! The only crate that changes a host. What it changes is written down before it is changed ([`journal`]), so that a command that
-//! was killed is finished or undone by the next one. What the kernel holds is read from the kernel, never from memory.
+//! This is the only crate that changes a host. Each change is recorded before it is made ([`journal`]), so that the
+//! next command completes or rolls back an interrupted one. The kernel's state is always read from the kernel, never
+//! from memory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "load")]

@@ -1,4 +1,4 @@
-//! Loading and unloading for good: each step written down before it, undone where a later one fails or never came.
+//! Persistent load and unload with a write-ahead journal; failed or interrupted steps are rolled back.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -17,64 +17,64 @@ use crate::program::Program;
 use crate::sockets::{Found, Sockets, Which};
 use crate::{Fault, journal, kernel, namespaces, places, program, sockets};
 
-/// How long a command waits for another one. Ours.
+/// Maximum time to wait for another command. Ours.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often connections that drain are counted.
+/// Polling interval for draining connections.
 const TURN: Duration = Duration::from_millis(200);
-/// How often sockets are moved until none is left: each time some may have been accepted meanwhile. Ours.
+/// Maximum passes over the sockets: each pass can miss those accepted in the meantime. Ours.
 const PASSES: u32 = 20;
-/// What every file system of pins holds. Source: Linux kernel/bpf/preload.
+/// Files that every BPF file system contains. Source: Linux kernel/bpf/preload.
 const KERNELS_PINS: [&str; 2] = ["maps.debug", "progs.debug"];
-/// Longest name of a congestion control. Source: Linux `TCP_CA_NAME_MAX`, less its final zero.
+/// Maximum length of a congestion control's name. Source: Linux `TCP_CA_NAME_MAX`, less its final zero.
 const NAME_MAX: usize = 15;
 
-/// What to load.
+/// Input of [`Host::load`].
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The algorithm with its parameters.
     pub config: AlgorithmConfig,
     /// The name to register it by.
     pub name: String,
-    /// New connections take it unless they choose another.
+    /// True if new connections use it unless they choose another.
     pub as_default: bool,
 }
 
-/// What unloading did.
+/// Result of unloading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     /// Connections and listeners that were moved.
     pub moved: u64,
-    /// Connections that ended by themselves while they were waited for.
+    /// Connections that ended by themselves during the drain.
     pub drained: u64,
-    /// Sockets that still have it: it stays in memory for these until they close, under no name.
+    /// Sockets that still use it: it stays in memory for them until they close, but has no name.
     pub left: u64,
 }
 
-/// One algorithm of ours as the kernel has it.
+/// State of one of our algorithms in the kernel.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// What was written of it.
+    /// Its journal entry.
     #[serde(flatten)]
     pub entry: Entry,
-    /// The kernel knows the name.
+    /// True if the kernel lists the name.
     pub is_registered: bool,
-    /// New connections of this network namespace take it.
+    /// True if new connections of this network namespace use it.
     pub is_default: bool,
-    /// Connections that have it, in all network namespaces; unknown without rights.
+    /// Connections that use it, in all network namespaces; unknown without privileges.
     pub connections: Option<u64>,
-    /// Listeners that have it.
+    /// Listeners that use it.
     pub listeners: Option<u64>,
-    /// Connections that have begun with it since it was loaded.
+    /// Connections that started with it since it was loaded.
     pub begun: Option<u64>,
 }
 
-/// A host, with what a test replaces: where things stand, how an algorithm is tried, what is told of each step.
+/// A host, with the parts that a test replaces: paths, trial transfer, step callback.
 pub struct Host<'a> {
-    /// Where things stand.
+    /// Paths on the host.
     pub places: Places,
-    /// Sends data over the named congestion control, and says what went wrong.
+    /// Sends data with the named congestion control, and returns the error if it fails.
     pub trial: &'a dyn Fn(&str) -> Result<(), String>,
-    /// Hears the name of each step before it is taken.
+    /// Called with the name of each step before it is taken.
     pub before: &'a dyn Fn(&str),
 }
 
@@ -88,7 +88,7 @@ pub fn check_name(name: &str) -> Result<(), Fault> {
 }
 
 impl Host<'_> {
-    /// Loads an algorithm, tries it, and leaves it.
+    /// Loads an algorithm, tests it with a transfer, and leaves it loaded.
     pub fn load(&self, wanted: &Wanted) -> Result<(), Fault> {
         check_name(&wanted.name)?;
         places::check()?;
@@ -138,7 +138,7 @@ impl Host<'_> {
         program.pin_beside(&folder)?;
         (self.before)("send data over it");
         (self.trial)(&wanted.name).map_err(Fault::Trial)?;
-        // The trial's connection began with it, in each direction or in one.
+        // The trial's connection started with it, in one direction or in both.
         if program.counters().is_none_or(|counters| counters.begun == 0) {
             return Err(Fault::Trial("no connection began with it".to_owned()));
         }
@@ -150,22 +150,23 @@ impl Host<'_> {
         journal.write(&Entry { phase: Phase::Loaded, ..entry.clone() })
     }
 
-    /// Takes an algorithm back. With `drain`, its connections have so long to end by themselves; then they are moved to the default.
+    /// Unloads an algorithm. With `drain`, its connections get that time to end by themselves; the rest move to the
+    /// default.
     pub fn unload(&self, name: &str, drain: Option<Duration>) -> Result<Undone, Fault> {
         places::check()?;
         let journal = Journal::open(&self.places.state, PATIENCE)?;
         self.recover(&journal)?;
-        // By its name in the kernel, or by the algorithm's that it was made of.
+        // Matches its name in the kernel, or the name of its algorithm.
         let wanted = [name.to_owned(), kernel_name(name)];
         let entry = wanted.iter().find_map(|name| journal.entries().into_iter().find(|entry| entry.name == *name));
         let entry = entry.ok_or_else(|| Fault::NotLoaded(name.to_owned()))?;
         (self.before)("write down that it is being undone");
-        // A disk that is full must not keep anyone from undoing: the entry as it is would do.
+        // A full disk must not prevent an undo: the existing entry suffices for it.
         let _ = journal.write(&Entry { phase: Phase::Unloading, ..entry.clone() });
         self.undo(&journal, &entry, drain)
     }
 
-    /// Finishes or undoes what a command began that was killed. True: there was something.
+    /// Completes or rolls back an interrupted command. Returns true if there was one.
     pub fn recover(&self, journal: &Journal) -> Result<bool, Fault> {
         let mut any = false;
         for entry in journal.entries() {
@@ -178,7 +179,7 @@ impl Host<'_> {
         Ok(any)
     }
 
-    /// The same, unless another command is at work, which may be what looks unfinished.
+    /// The same, unless another command is running, which may be the one that appears interrupted.
     pub fn recover_if_idle(&self) -> Result<bool, Fault> {
         if journal::entries(&self.places.state).is_empty() || places::check().is_err() {
             return Ok(false);
@@ -194,7 +195,7 @@ impl Host<'_> {
         let name = &entry.name;
         let to = self.substitute(entry)?;
         (self.before)("give back the default");
-        // Also to namespaces that were made while it was the default, and inherited it. Reno is never gone.
+        // Includes namespaces that were created while it was the default and inherited it. Reno always exists.
         let give_back = || {
             let is_ours = kernel::default()? == *name;
             if is_ours { kernel::set_default(&to).or_else(|_| kernel::set_default("reno")) } else { Ok(()) }
@@ -211,7 +212,7 @@ impl Host<'_> {
             }
             (self.before)("unregister it");
             self.remove_pins(name)?;
-            // What is gone from the list of names may still be in use.
+            // An algorithm that is no longer listed may still be in use.
             if let Some(most) = drain {
                 (self.before)("wait for its connections");
                 undone.drained = self.wait(name, most)?;
@@ -229,7 +230,7 @@ impl Host<'_> {
         if entry.mounted_bpffs {
             (self.before)("unmount the file system of pins");
             match journal.entries().into_iter().find(|other| other.name != *name) {
-                // Whoever goes last unmounts it.
+                // The last one to be unloaded unmounts it.
                 Some(heir) => journal.write(&Entry { mounted_bpffs: true, ..heir })?,
                 None => self.unmount()?,
             }
@@ -239,7 +240,7 @@ impl Host<'_> {
         Ok(undone)
     }
 
-    /// What connections get instead.
+    /// The congestion control that its connections get instead.
     fn substitute(&self, entry: &Entry) -> Result<String, Fault> {
         let default = kernel::default()?;
         if default != entry.name {
@@ -254,7 +255,7 @@ impl Host<'_> {
         Sockets::of(name, to, which)?.walk()
     }
 
-    /// Connections that ended within the time.
+    /// Waits for connections to end, and returns the number that did.
     fn wait(&self, name: &str, most: Duration) -> Result<u64, Fault> {
         let at_first = sockets::count(name)?.connections;
         let mut left = at_first;
@@ -278,7 +279,7 @@ impl Host<'_> {
         }
         for folder in [&folder, &self.places.pins()] {
             match fs::remove_dir(folder) {
-                // Others of ours are loaded.
+                // Other algorithms of ours are still loaded.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(Fault::File(folder.clone(), error));
@@ -289,10 +290,10 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// Unless somebody else has begun to use it.
+    /// Unmounts the BPF file system unless someone else has begun to use it.
     fn unmount(&self) -> Result<(), Fault> {
         let at = &self.places.bpffs;
-        // The kernel's own, in every such file system.
+        // The kernel creates these in every BPF file system.
         let is_kernels = |file: &fs::DirEntry| KERNELS_PINS.iter().any(|name| file.file_name() == *name);
         let is_empty = fs::read_dir(at).is_ok_and(|files| files.flatten().all(|file| is_kernels(&file)));
         if !self.places.is_bpffs_mounted() || !is_empty {
@@ -304,7 +305,7 @@ impl Host<'_> {
         }
     }
 
-    /// What of ours the kernel has.
+    /// State of all our algorithms in the kernel.
     pub fn status(&self) -> Result<Vec<Status>, Fault> {
         let (available, default) = (kernel::available()?, kernel::default()?);
         let may_look = places::check().is_ok();

@@ -1,4 +1,4 @@
-//! The network namespaces of this host, as far as processes and names below /run/netns show them.
+//! Network namespaces of this host that have a process, or a name in /run/netns.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use nix::sched::{CloneFlags, setns};
 
 use crate::Fault;
 
-/// Runs `work` in each of them, the own one first.
+/// Runs `work` in each namespace, starting with the current one.
 pub fn in_each<T: Send>(work: impl Fn() -> Result<T, Fault> + Sync) -> Vec<Result<T, Fault>> {
     let mut done = vec![work()];
     let own = fs::metadata("/proc/self/ns/net").map_or(0, |file| file.ino());
@@ -19,7 +19,7 @@ pub fn in_each<T: Send>(work: impl Fn() -> Result<T, Fault> + Sync) -> Vec<Resul
         let inside = thread::scope(|scope| {
             let thread = scope.spawn(|| match setns(&file, CloneFlags::CLONE_NEWNET) {
                 Ok(()) => Some(work()),
-                // One that has ended, or into which we may not.
+                // It has ended, or this process may not enter it.
                 Err(_) => None,
             });
             thread.join().ok().flatten()
@@ -29,7 +29,7 @@ pub fn in_each<T: Send>(work: impl Fn() -> Result<T, Fault> + Sync) -> Vec<Resul
     done
 }
 
-/// Each once, by its inode.
+/// Lists each namespace once, by its inode.
 fn found() -> BTreeMap<u64, File> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|one| one.path().join("ns/net"));
     let named =

@@ -1,9 +1,9 @@
-//! The compiled algorithms, as `bpf/cc` builds them: one object each.
+//! The compiled algorithms: one object each, built by `bpf/cc`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 macro_rules! objects {
     ($($name:literal $file:literal)+) => {
-        /// The algorithms that a kernel can be given, by core's names, each with its object.
+        /// Algorithms with a kernel program, by their names in core, each with its object.
         pub const OBJECTS: &[(&str, &[u8])] = &[
             $( ($name, include_bytes!(concat!("../../../bpf/cc/objects/", $file, ".bpf.o"))), )+
         ];
@@ -23,15 +23,15 @@ objects! {
     "reno" "reno"
 }
 
-/// The kernel's own BBR behind the same hooks, to measure beside.
+/// The kernel's own BBR behind the same hooks, as a reference for measurements.
 #[cfg(feature = "load")]
 pub(crate) static KERNEL_BBR: &[u8] = include_bytes!("../../../bpf/cc/objects/kernel_bbr.bpf.o");
 
-/// What moves sockets from one congestion control to another.
+/// Program that moves sockets from one congestion control to another.
 #[cfg(feature = "load")]
 pub(crate) static SWITCH: &[u8] = include_bytes!("../../../bpf/cc/objects/switch.bpf.o");
 
-/// An A/B test's own program.
+/// Program of an A/B test.
 #[cfg(feature = "load")]
 pub(crate) static AB: &[u8] = include_bytes!("../../../bpf/cc/objects/ab.bpf.o");
 
@@ -40,10 +40,10 @@ pub fn object(algorithm: &str) -> Option<&'static [u8]> {
     OBJECTS.iter().find(|(name, _)| *name == algorithm).map(|(_, bytes)| *bytes)
 }
 
-/// An algorithm's own name as one that the kernel takes.
+/// Converts an algorithm's name to one that the kernel accepts.
 pub fn kernel_name(algorithm: &str) -> String {
     match algorithm {
-        // The kernel's own.
+        // Names of the kernel's own algorithms.
         "cubic" | "reno" | "bbr" => format!("bbrlab_{algorithm}"),
         other => other.replace('-', "_"),
     }

@@ -1,4 +1,4 @@
-//! Where a host keeps what concerns us, and the rights to change it.
+//! Paths of our state on a host, and the privileges required to change it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -8,12 +8,12 @@ use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 
 use crate::Fault;
 
-/// What a reboot forgets, as it forgets what is loaded: pins and journal.
+/// State that a reboot removes, along with the loaded algorithms: pins and journal.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// The file system of pins.
+    /// Mount point of the BPF file system.
     pub bpffs: PathBuf,
-    /// Our journal.
+    /// Directory of the journal.
     pub state: PathBuf,
 }
 
@@ -24,17 +24,17 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Where the pins of all of ours are.
+    /// Directory of all our pins.
     pub fn pins(&self) -> PathBuf {
         self.bpffs.join("bbrlab")
     }
 
-    /// Where those of one algorithm are.
+    /// Directory of one algorithm's pins.
     pub fn pins_of(&self, name: &str) -> PathBuf {
         self.pins().join(name)
     }
 
-    /// Whether the file system of pins is mounted.
+    /// True if the BPF file system is mounted.
     pub fn is_bpffs_mounted(&self) -> bool {
         statfs(&self.bpffs).is_ok_and(|stat| stat.filesystem_type() == BPF_FS_MAGIC)
     }
@@ -47,7 +47,7 @@ pub(crate) fn capabilities() -> u64 {
     line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Programs are fitted to the running kernel by its types.
+/// Fails without BTF, which is needed to relocate programs for the running kernel.
 pub(crate) fn check_types() -> Result<(), Fault> {
     if Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Ok(());
@@ -55,7 +55,7 @@ pub(crate) fn check_types() -> Result<(), Fault> {
     Err(Fault::Missing("this kernel tells no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"))
 }
 
-/// What this process or kernel lacks for loading, in one line.
+/// Fails if this process or kernel cannot load programs, and names what is missing.
 pub fn check() -> Result<(), Fault> {
     // Source: Linux include/uapi/linux/capability.h.
     const NET_ADMIN: u64 = 1 << 12;

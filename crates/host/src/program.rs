@@ -1,5 +1,5 @@
-//! An algorithm in the kernel: its object with its parameters, verified, and registered under a name.
-//! What is not pinned ends with the process.
+//! An algorithm in the kernel: its object, configured, verified, and registered under a name.
+//! Anything not pinned ends with the process.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::Path;
@@ -12,9 +12,9 @@ use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel
 use crate::objects::{KERNEL_BBR, object};
 use crate::{Fault, kernel};
 
-/// Longest name of a congestion control, with its final zero. Source: Linux `TCP_CA_NAME_MAX`.
+/// Maximum length of a congestion control's name, including the final zero. Source: Linux `TCP_CA_NAME_MAX`.
 const NAME_MAX: usize = 16;
-// The names of programs and maps in `bpf/cc`.
+// Names of programs and maps in `bpf/cc`.
 const CONTROL: &str = "cc";
 const TRIAL: &str = "trial_event";
 const TRIAL_FLOW: &str = "trial_flow";
@@ -23,13 +23,13 @@ const COUNTERS: &str = ".bss";
 const CONNECTIONS: &str = "connections";
 const CALLS: &str = "calls";
 
-/// libbpf's last complaint, which says more than its error number.
+/// Latest warnings of libbpf, which are more specific than its error number.
 static SAID: Mutex<String> = Mutex::new(String::new());
 
 fn note(level: PrintLevel, line: String) {
     if level == PrintLevel::Warn {
         let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-        // The verifier's log is one such line, of up to megabytes: its end tells.
+        // The verifier's log is one such line, of up to megabytes: the relevant part is its end.
         let line = line.trim();
         let from = line.char_indices().rev().nth(2_000).map_or(0, |(at, _)| at);
         said.push_str(&line[from..]);
@@ -37,7 +37,7 @@ fn note(level: PrintLevel, line: String) {
     }
 }
 
-/// Begins to listen to libbpf.
+/// Starts to collect libbpf's warnings.
 fn listen() {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
     libbpf_rs::set_print(Some((PrintLevel::Warn, note)));
@@ -47,7 +47,7 @@ fn refused(what: &str, error: &libbpf_rs::Error) -> Fault {
     let heard = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
     let told = |mark: &str| heard.lines().rev().find(|line| line.contains(mark)).map(str::trim).map(str::to_owned);
     let reason = told("too large").or_else(|| told("not allowed")).or_else(|| {
-        // The last of the verifier's own words stands before its count of instructions.
+        // The verifier's last message precedes its count of instructions.
         let lines: Vec<&str> = heard.lines().collect();
         let at = lines.iter().position(|line| line.starts_with("processed "))?;
         lines.get(at.checked_sub(1)?).map(|line| line.trim().to_owned())
@@ -60,52 +60,52 @@ fn refused(what: &str, error: &libbpf_rs::Error) -> Fault {
     Fault::Refused { what: what.to_owned(), said }
 }
 
-/// An algorithm whose programs the kernel has verified. It is registered from [`Self::register`] on.
+/// An algorithm whose programs passed the kernel's verifier. [`Self::register`] makes it available.
 #[derive(Debug)]
 pub struct Program {
     object: Object,
     algorithm: &'static str,
 }
 
-/// What a program is loaded for.
+/// Purpose for which a program is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// To be a congestion control.
+    /// A congestion control.
     Control,
-    /// To be called on a connection of its own.
+    /// Direct calls on a connection of its own.
     Trial,
-    /// To be a congestion control that tells of each call, in a ring of so many bytes.
+    /// A congestion control that records each call in a ring of this size in bytes.
     Recording(u32),
 }
 
 /// Counters of a loaded program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Connections that began with it.
+    /// Connections that started with it.
     pub begun: u64,
-    /// Hooks that were called on a connection without memory of ours.
+    /// Hooks called on a connection without our per-socket memory.
     pub without_memory: u64,
-    /// Calls that a recording had no room for.
+    /// Calls lost because the recording's ring was full.
     pub calls_lost: u64,
 }
 
 impl Program {
-    /// Has the kernel verify an algorithm's programs; `name` is what it will be registered by.
+    /// Loads and verifies an algorithm's programs; `name` is the name for its registration.
     pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Self, Fault> {
         Self::with(config, name, kernel::tick_ns(), Purpose::Control)
     }
 
-    /// The same with what lets its code be called on a connection of its own, for comparisons.
+    /// The same with the programs for direct calls on a connection of their own, for comparisons.
     pub fn load_for_trial(config: &AlgorithmConfig, tick_ns: u64) -> Result<Self, Fault> {
         Self::with(config, "bbrlab_trial", tick_ns, Purpose::Trial)
     }
 
-    /// The same as [`Self::load`] with each call written to the ring `calls`, as `struct call` of `bpf/cc/flow.h`.
+    /// Like [`Self::load`], but records each call in the ring `calls`, as `struct call` of `bpf/cc/flow.h`.
     pub fn load_recorded(config: &AlgorithmConfig, name: &str, ring_bytes: u32) -> Result<Self, Fault> {
         Self::with(config, name, kernel::tick_ns(), Purpose::Recording(ring_bytes))
     }
 
-    /// The kernel's own BBR, called from BPF: for measurements beside it.
+    /// Loads the kernel's own BBR, called from BPF, as a reference for measurements.
     pub fn kernel_bbr(name: &str) -> Result<Self, Fault> {
         let (algorithm, fault) = ("the kernel's bbr", |error: libbpf_rs::Error| refused("the kernel's bbr", &error));
         listen();
@@ -127,7 +127,7 @@ impl Program {
         Ok(Self { object, algorithm })
     }
 
-    /// Registers it with the kernel; the name is free again when the link goes.
+    /// Registers it with the kernel; dropping the link frees the name.
     pub fn register(&mut self) -> Result<Link, Fault> {
         listen();
         let algorithm = self.algorithm;
@@ -136,7 +136,7 @@ impl Program {
         control.attach_struct_ops().map_err(|error| refused(algorithm, &error))
     }
 
-    /// Pins what outlives this process besides the link: the iterator over its connections, and its counters.
+    /// Pins the objects that outlive this process besides the link: its connection iterator and its counters.
     pub fn pin_beside(&mut self, folder: &Path) -> Result<(), Fault> {
         let algorithm = self.algorithm;
         let fault = |error: libbpf_rs::Error| refused(algorithm, &error);
@@ -148,7 +148,7 @@ impl Program {
         counters.pin(folder.join("counters")).map_err(fault)
     }
 
-    /// What it has counted.
+    /// Reads its counters.
     pub fn counters(&self) -> Option<Counters> {
         counters(&self.object.maps().find(|map| is_counters(map.name()))?)
     }
@@ -158,7 +158,7 @@ impl Program {
         &self.object
     }
 
-    /// Each program with the instructions that the verifier walked.
+    /// Lists each program with the number of instructions that the verifier processed.
     pub fn verified(&self) -> Vec<(String, u32)> {
         use std::os::fd::AsFd;
         let walked = |program: &libbpf_rs::Program<'_>| {
@@ -170,13 +170,13 @@ impl Program {
     }
 }
 
-/// The counters of a program that another process loaded, by their pin.
+/// Reads the counters of a program loaded by another process, from their pin.
 pub fn pinned_counters(folder: &Path) -> Option<Counters> {
     libbpf_rs::set_print(None);
     counters(&libbpf_rs::MapHandle::from_pinned_path(folder.join("counters")).ok()?)
 }
 
-/// The names of all congestion controls in BPF that the kernel holds, whoever loaded them; none without the rights to look.
+/// Lists the names of all congestion controls in BPF, whoever loaded them; none without privileges.
 pub fn all_in_bpf() -> Vec<String> {
     libbpf_rs::set_print(None);
     let Some((kind, at)) = name_in_value() else { return Vec::new() };
@@ -190,7 +190,7 @@ pub fn all_in_bpf() -> Vec<String> {
     controls.filter_map(name).collect()
 }
 
-/// The kernel's type of a registered congestion control, and where its name stands in it.
+/// Locates the name in the kernel's type of a registered congestion control.
 fn name_in_value() -> Option<(u32, usize)> {
     use libbpf_rs::btf::Btf;
     use libbpf_rs::btf::types::{MemberAttr, Struct};
@@ -220,7 +220,7 @@ fn lacks(part: &str) -> Fault {
     Fault::Other(format!("the program's object has no {part}; it was built from other sources"))
 }
 
-/// What serves comparisons alone is not loaded with a congestion control, and the other way round.
+/// Selects the programs to load: those for comparisons are not loaded with a congestion control, nor the reverse.
 fn set_loaded_parts(open: &mut OpenObject, purpose: Purpose) -> libbpf_rs::Result<()> {
     for mut program in open.progs_mut() {
         let is_trial = program.name() == TRIAL;
@@ -241,7 +241,7 @@ fn set_loaded_parts(open: &mut OpenObject, purpose: Purpose) -> libbpf_rs::Resul
     Ok(())
 }
 
-/// Sets parameters and name before the kernel sees them.
+/// Sets parameters and name before loading.
 fn settle(
     open: &mut OpenObject,
     parameters: &[u32; MAX_PARAMS],
@@ -265,7 +265,7 @@ fn label(name: &str) -> [u8; NAME_MAX] {
     label
 }
 
-/// Sets the first bytes of a map that is known when the program is loaded.
+/// Initialises the first bytes of a map before the program is loaded.
 pub(crate) fn set(open: &mut OpenObject, map: &str, bytes: &[u8]) -> Result<(), Fault> {
     let mut maps = open.maps_mut();
     let mut found = maps.find(|one| one.name().to_string_lossy().ends_with(map)).ok_or_else(|| lacks(map))?;

@@ -1,4 +1,4 @@
-//! The sockets that a congestion control has, in all network namespaces, and their move to another one.
+//! Sockets that use a congestion control, in all network namespaces, and their move to another one.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::Read;
@@ -8,7 +8,7 @@ use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
 use crate::objects::SWITCH;
 use crate::{Fault, namespaces, program};
 
-/// Bytes of a name, and of a row that `bpf/cc/switch.bpf.c` writes: state, moved, error.
+/// Bytes of a name, and of a row written by `bpf/cc/switch.bpf.c`: state, moved, error.
 const NAME: usize = 16;
 const ROW: usize = 12;
 /// Linux `TCP_LISTEN`.
@@ -16,25 +16,25 @@ const LISTEN: u32 = 10;
 /// All TCP states.
 const ALL: u32 = u32::MAX;
 
-/// What was found.
+/// Result of a walk over the sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Connections that have it.
+    /// Connections that use it.
     pub connections: u64,
-    /// Listeners, whose connections will.
+    /// Listeners, whose future connections will use it.
     pub listeners: u64,
     /// Sockets that were moved.
     pub moved: u64,
-    /// Sockets that the kernel would not move.
+    /// Sockets that the kernel refused to move.
     pub stayed: u64,
 }
 
-/// Which sockets are moved.
+/// Selection of the sockets to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// None: they are counted.
+    /// None: sockets are only counted.
     None,
-    /// Listeners, so that no new connection begins with it.
+    /// Listeners, so that no new connection starts with it.
     Listeners,
     /// All.
     All,
@@ -48,7 +48,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// For sockets of `from`, to be moved to `to`.
+    /// Prepares to move sockets from `from` to `to`.
     pub fn of(from: &str, to: &str, which: Which) -> Result<Self, Fault> {
         let fault = |error: libbpf_rs::Error| Fault::Refused {
             what: "the iterator over sockets".into(),
@@ -75,7 +75,7 @@ impl Sockets {
         Ok(Self { link, _object: object })
     }
 
-    /// Goes through the sockets of every network namespace once.
+    /// Walks the sockets of every network namespace once.
     pub fn walk(&self) -> Result<Found, Fault> {
         let mut all = Found::default();
         for found in namespaces::in_each(|| self.walk_here()) {
@@ -110,7 +110,7 @@ impl Sockets {
     }
 }
 
-/// How many sockets have a congestion control.
+/// Counts the sockets that use a congestion control.
 pub fn count(name: &str) -> Result<Found, Fault> {
     Sockets::of(name, "", Which::None)?.walk()
 }

@@ -1,4 +1,4 @@
-//! What each connection's algorithm thinks, from the pinned iterator of a loaded program: a file that any reader may open.
+//! Model of each connection's algorithm, read from the pinned iterator of a loaded program. Any user may read it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;
@@ -19,13 +19,13 @@ const INET6: u16 = 10;
 /// One connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Connection {
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// The algorithm's state, by its name in results.
+    /// The algorithm's state, as named in results.
     pub state: &'static str,
-    /// Packets.
+    /// Congestion window, packets.
     pub cwnd: u32,
     /// Packets.
     pub in_flight: u32,
@@ -33,9 +33,9 @@ pub struct Connection {
     pub mss: u32,
     /// Smoothed RTT.
     pub srtt_us: u32,
-    /// Bits a second.
+    /// Pacing rate, bits a second.
     pub pacing_bps: u64,
-    /// Estimate of bandwidth, bits a second of payload.
+    /// Bandwidth estimate, bits a second of payload.
     pub bw_bps: u64,
     /// Smallest RTT.
     pub min_rtt_us: u64,
@@ -43,28 +43,28 @@ pub struct Connection {
     pub rounds: u64,
     /// Short-term bound of the rate, bits a second.
     pub bw_shortterm_bps: Option<u64>,
-    /// Short-term bound of what is in flight, bytes.
+    /// Short-term bound of the data in flight, bytes.
     pub inflight_shortterm: Option<u64>,
-    /// Long-term bound, bytes.
+    /// Long-term bound of the data in flight, bytes.
     pub inflight_longterm: Option<u64>,
-    /// 1/256.
+    /// Pacing gain, in 1/256.
     pub pacing_gain: u32,
-    /// 1/256.
+    /// Window gain, in 1/256.
     pub cwnd_gain: u32,
     /// Packets delivered.
     pub delivered: u64,
-    /// Packets believed lost.
+    /// Packets marked lost.
     pub lost: u64,
 }
 
-/// The connections of this network namespace that a loaded program controls.
+/// Connections of this network namespace that a loaded program controls.
 pub fn connections(iterator: &Path) -> Result<Vec<Connection>, Fault> {
     let mut bytes = Vec::new();
     File::open(iterator).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(Fault::file(iterator))?;
     Ok(bytes.chunks_exact(BYTES).filter_map(parse).collect())
 }
 
-/// A row; `None` where an older or newer program wrote something else.
+/// Parses a row; `None` if an older or newer program wrote another format.
 fn parse(row: &[u8]) -> Option<Connection> {
     let u16_at = |at: usize| row.get(at..at + 2).map(|b| u16::from_ne_bytes([b[0], b[1]]));
     let u32_at = |at: usize| Some(u32::from_ne_bytes(row.get(at..at + 4)?.try_into().ok()?));

@@ -1,6 +1,7 @@
-//! The programs that the kernel runs, beside the same code run natively: random calls, and after each the same output and the same model.
+//! Compares the kernel's programs with the same code run natively: random calls, equal output and equal model after
+//! each.
 //!
-//! `BBRLAB_CALLS` sets how many an algorithm (default 100,000), `BBRLAB_SEED` which.
+//! `BBRLAB_CALLS` sets the number of calls per algorithm (default 100,000), `BBRLAB_SEED` the seed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(feature = "load")]
 
@@ -16,9 +17,9 @@ use bbrlab_host::kernel;
 use bbrlab_host::program::Program;
 use libbpf_rs::ProgramInput;
 
-/// Ticks a second of the comparison's clock: an ordinary kernel's.
+/// Tick of the comparison's clock in ns, as in a typical kernel.
 const TICK_NS: u64 = 4_000_000;
-/// Calls of one connection.
+/// Calls per connection.
 const CONNECTION: u64 = 5_000;
 
 /// `struct trial` of `bpf/cc/trial.h`.
@@ -40,16 +41,16 @@ impl Trial {
 
 fn number(name: &str, otherwise: u64) -> u64 {
     let Ok(text) = std::env::var(name) else { return otherwise };
-    // A commit's name is a seed too.
+    // A commit hash is accepted as a seed too.
     text.parse().ok().or_else(|| u64::from_str_radix(text.get(..15)?, 16).ok()).unwrap_or(otherwise)
 }
 
-/// A connection that lives through anything: what a kernel might read at each event.
+/// A simulated connection that goes through every event, with the values a kernel might read at each.
 struct Connection {
     rng: Rng,
     input: Input,
     base_rtt_us: u64,
-    /// Bytes where the algorithm counts these, else 1.
+    /// Size of a packet in the unit that the algorithm counts: bytes, else 1.
     unit: u64,
 }
 
@@ -88,7 +89,7 @@ impl Connection {
         one
     }
 
-    /// The next event, after what the last one left.
+    /// Generates the next event, given the previous output.
     fn step(&mut self, left: &Output, events: &[Event]) -> Event {
         let event = if self.one_in(60) { events[self.below(events.len() as u64) as usize] } else { events[0] };
         let longest_ns = if self.one_in(1_000) { 30_000_000_000 } else { 2_000_000 };
@@ -154,16 +155,16 @@ impl Connection {
     }
 }
 
-/// How many calls were equal, and the states met.
+/// Number of equal calls, and the states reached.
 struct Outcome {
     calls: u64,
     states: BTreeSet<u32>,
 }
 
-/// The same code, compiled for this machine: an event on what was read, with these parameters.
+/// The same code compiled for this machine: processes an event on this input, with these parameters.
 type Native<'a> = &'a mut dyn FnMut(Event, &Input, &Parameters) -> (Output, Telemetry);
 
-/// Makes the same calls to both.
+/// Makes the same calls to both and compares the results.
 fn compare(config: &AlgorithmConfig, calls: u64, events: &[Event], counts_bytes: bool, native: Native<'_>) -> Outcome {
     let name = config.name();
     let program = Program::load_for_trial(config, TICK_NS).unwrap_or_else(|fault| panic!("{name}: {fault}"));
@@ -192,19 +193,19 @@ fn compare(config: &AlgorithmConfig, calls: u64, events: &[Event], counts_bytes:
     outcome
 }
 
-/// A configuration of the same algorithm in which every parameter is drawn from its range.
+/// A configuration of the same algorithm with every parameter drawn from its range.
 fn drawn(config: &AlgorithmConfig, seed: u64) -> AlgorithmConfig {
     let (mut rng, mut drawn) = (Rng::new(seed), *config);
     let specs: Vec<_> = config.parameters().map(|(spec, _)| *spec).filter(|spec| spec.name != "hz").collect();
     for spec in specs {
         let value = spec.min + rng.below(u64::from(spec.max - spec.min) + 1) as u32;
-        // Where the text of a value rounds beyond the range, the default stays.
+        // If a value's text rounds beyond the range, the default stays.
         let _ = drawn.set(spec.name, &spec.unit.text(value).to_string());
     }
     drawn
 }
 
-/// Calls a loaded program and the same code here. A quarter of the calls with other parameters.
+/// Compares a loaded program with the native code. A quarter of the calls use other parameters.
 fn differential<A: Face>(name: &str, states: usize, counts_bytes: bool, events: &[Event]) {
     let calls = number("BBRLAB_CALLS", 100_000);
     let plain = AlgorithmConfig::named(name).unwrap();
@@ -224,12 +225,12 @@ fn differential<A: Face>(name: &str, states: usize, counts_bytes: bool, events: 
     assert!(met.len() >= states, "{name}: only the states {met:?} were met");
 }
 
-/// What every algorithm that decides on the window hears of.
+/// Events for every algorithm that sets the window itself.
 const COMMON: &[Event] =
     &[Event::Ack, Event::TxStart, Event::Rto, Event::CaState, Event::Undo, Event::Mss, Event::MaxRate];
-/// BBRv2 and BBRv3 besides.
+/// Additional events for BBRv2 and BBRv3.
 const PROBES: &[Event] = &[Event::TlpAck, Event::TlpRecovery];
-/// What an algorithm hears of whose window the kernel reduces.
+/// Events for algorithms whose window the kernel reduces.
 const HOSTED: &[Event] = &[Event::Ack, Event::TxStart, Event::Rto, Event::Mss, Event::Rtt, Event::Threshold];
 
 macro_rules! differential {

@@ -1,5 +1,6 @@
-//! Loading, unloading and what comes between, on this machine's kernel: each test in mount and network namespaces of its own, so that
-//! pins, journal and default are nobody else's.
+//! Loading, unloading and everything between, on this machine's kernel.
+//!
+//! Each test runs in mount and network namespaces of its own, so that pins, journal and default are private to it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(feature = "load")]
 
@@ -27,11 +28,11 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-/// Says to a process that it is inside namespaces of its own, and what a child has to do.
+/// Marks a process that runs inside its own namespaces, and names the task of a child.
 const INSIDE: &str = "BBRLAB_TEST_INSIDE";
 const TASK: &str = "BBRLAB_TEST_TASK";
 
-/// True: we are inside. False: this test has run, inside, in another process.
+/// Returns true inside the namespaces; false once the test has run there in another process.
 fn inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         run("mount", &["-t", "tmpfs", "none", "/run"]);
@@ -54,7 +55,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(Command::new(program).args(arguments).status().unwrap().success(), "{program} {arguments:?}");
 }
 
-/// A name that no other test, on this machine, has.
+/// A name that no other test on this machine uses.
 fn own_name(end: &str) -> String {
     format!("t{}{end}", std::process::id())
 }
@@ -67,7 +68,7 @@ fn wanted(algorithm: &str, name: &str, as_default: bool) -> Wanted {
     Wanted { config: AlgorithmConfig::named(algorithm).unwrap(), name: name.to_owned(), as_default }
 }
 
-/// A megabyte over loopback by that congestion control.
+/// Sends a megabyte over loopback with the named congestion control.
 fn trial(name: &str) -> Result<(), String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     let mut sender = TcpStream::connect(listener.local_addr().unwrap()).map_err(|error| error.to_string())?;
@@ -86,13 +87,13 @@ fn with<T>(work: impl FnOnce(&Host<'_>) -> T) -> T {
     work(&Host { places: Places::default(), trial: &trial, before: &|_| {} })
 }
 
-/// Identifiers of the congestion controls that the kernel holds as BPF maps.
+/// IDs of the congestion controls that the kernel holds as BPF maps.
 fn controls() -> BTreeSet<u32> {
     let all = libbpf_rs::query::MapInfoIter::default();
     all.filter(|map| map.ty == libbpf_rs::MapType::StructOps).map(|map| map.id).collect()
 }
 
-/// Nothing of ours is left; programs end a moment after their last socket.
+/// Asserts that nothing of ours is left; programs end a moment after their last socket.
 fn assert_nothing_left(name: &str, before: &BTreeSet<u32>, default: &str) {
     assert!(!kernel::available().unwrap().contains(&name.to_owned()), "{name} is still registered");
     assert_eq!(kernel::default().unwrap(), default);
@@ -108,7 +109,7 @@ fn assert_nothing_left(name: &str, before: &BTreeSet<u32>, default: &str) {
     panic!("programs are left: {:?}", controls().difference(before));
 }
 
-/// Connections on loopback that send all the time; each write is counted.
+/// Connections on loopback that send continuously; each write is counted.
 struct Traffic {
     stop: AtomicBool,
     writes: AtomicU64,
@@ -126,7 +127,7 @@ impl Traffic {
         assert_eq!(traffic.broken.load(Ordering::SeqCst), 0, "connections broke");
     }
 
-    /// What one end writes, the other has read before the next turn: it arrives, whatever the algorithm.
+    /// Drives the connections: the peer reads every write before the next turn, so data arrives whatever the algorithm.
     fn drive(&self, connections: &[(TcpStream, TcpStream)]) {
         let (block, mut room) = (vec![1; 16_384], vec![0; 16_384]);
         while !self.stop.load(Ordering::SeqCst) {
@@ -192,7 +193,7 @@ fn live_connections_outlive_what_controlled_them_and_nothing_is_left() {
         traffic.wait_for(2_000);
     });
     assert!(connections.iter().all(|(sender, receiver)| used(sender) == default && used(receiver) == default));
-    // What the listener accepts from now on has the default too.
+    // Connections accepted from now on use the default too.
     assert_eq!(used(&connect(&listener, 1)[0].1), default);
     assert_nothing_left(&name, &before, &default);
 }
@@ -234,7 +235,7 @@ fn every_algorithm_loads_carries_data_and_goes() {
     }
 }
 
-/// Goal: what loads is not said to be missing; what the kernel has of hooks is counted, not guessed.
+/// Goal: a machine that can load reports no missing capability; kernel hooks are counted, not guessed.
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn a_machine_that_loads_lacks_no_part_of_it() {
@@ -255,7 +256,8 @@ fn what_is_bpf_is_told_from_the_kernels_own_whoever_loaded_it() {
     assert!(!kernel::available().unwrap().contains(&name));
 }
 
-/// Goal: far from the verifier's limit of a million instructions, so that another kernel's verifier, which walks otherwise, takes them too.
+/// Goal: far below the verifier's limit of a million instructions, so that other kernels' verifiers, which take other
+/// paths, accept them too.
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn the_kernel_verifies_each_program_soon() {
@@ -272,7 +274,7 @@ fn the_kernel_verifies_each_program_soon() {
     }
 }
 
-/// What a process that is going to be killed does: load or unload, up to a step.
+/// Task of a process that will be killed: load or unload, up to a step.
 #[test]
 #[ignore = "a part of the next test"]
 fn child() {
@@ -294,7 +296,7 @@ fn child() {
     }
 }
 
-/// False: it was killed at that step.
+/// Returns false if the child was killed at that step.
 fn child_ends(what: &str, name: &str, step: u32) -> bool {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--test-threads=1"])
@@ -321,7 +323,7 @@ fn killed_at_any_step_it_is_undone_or_finished_by_the_next_command() {
                 with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
             }
             let ended = child_ends(what, &name, step);
-            // The host works whatever was left: connections begin and carry data.
+            // The host works whatever was left behind: connections start and carry data.
             trial(&default).unwrap();
             if ended {
                 steps[nth] = step;
@@ -330,7 +332,7 @@ fn killed_at_any_step_it_is_undone_or_finished_by_the_next_command() {
             let recovered = with(|host| host.recover_if_idle()).unwrap();
             let is_loaded = with(|host| host.status()).unwrap().iter().any(|one| one.entry.phase == Phase::Loaded);
             if is_loaded {
-                // Killed before it wrote down that it would undo: nothing was begun.
+                // Killed before it recorded its intent: nothing was started.
                 assert!(!recovered && what == "unload" && step == 1, "{what}, step {step}");
                 with(|host| host.unload(&name, None)).unwrap();
             }
@@ -376,17 +378,17 @@ fn what_fails_leaves_nothing() {
     let fault = broken.load(&wanted("bbr1", &name, true)).unwrap_err();
     assert!(matches!(fault, Fault::Trial(_)) && fault.to_string().contains("no data came"));
     assert_nothing_left(&name, &before, &default);
-    // A trial that sends its data by something else proves nothing.
+    // A trial that sends its data with another congestion control proves nothing.
     let lazy = Host { places: Places::default(), trial: &|_| Ok(()), before: &|_| {} };
     assert!(matches!(lazy.load(&wanted("bbr1", &name, false)), Err(Fault::Trial(_))));
     assert_nothing_left(&name, &before, &default);
-    // No room for the journal: refused before anything is done.
+    // No space for the journal: refused before any change.
     fs::create_dir_all("/run/bbrlab").unwrap();
     run("mount", &["-t", "tmpfs", "-o", "size=8k", "none", "/run/bbrlab"]);
     fs::write("/run/bbrlab/filler", vec![0; 8_192]).unwrap();
     assert!(matches!(with(|host| host.load(&wanted("bbr1", &name, false))), Err(Fault::File(..))));
     assert_nothing_left(&name, &before, &default);
-    // Full once it is loaded: it can still be taken back.
+    // Full after loading: it can still be unloaded.
     fs::remove_file("/run/bbrlab/filler").unwrap();
     with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
     let _ = fs::write("/run/bbrlab/filler", vec![0; 8_192]);
@@ -394,7 +396,7 @@ fn what_fails_leaves_nothing() {
     assert_nothing_left(&name, &before, &default);
 }
 
-/// `BBRLAB_LOADS` says how many (default 20).
+/// `BBRLAB_LOADS` sets the number of rounds (default 20).
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn loads_and_unloads_in_a_row_break_no_connection_and_leave_nothing() {
@@ -411,7 +413,7 @@ fn loads_and_unloads_in_a_row_break_no_connection_and_leave_nothing() {
             let (algorithm, _) = bbrlab_host::objects::OBJECTS[nth % bbrlab_host::objects::OBJECTS.len()];
             with(|host| host.load(&wanted(algorithm, &name, true)))
                 .unwrap_or_else(|fault| panic!("load {nth}: {fault}"));
-            // Some of the old connections, and new ones, go through it.
+            // Some of the old connections, and new ones, switch to it and back.
             setsockopt(&old[nth % old.len()].0, sockopt::TcpCongestion, &name.as_str().into()).unwrap();
             let new = connect(&listener, 3);
             assert!(new.iter().all(|(sender, _)| used(sender) == name));
@@ -460,7 +462,7 @@ fn without_rights_it_says_what_is_missing() {
     assert!(status.success());
 }
 
-/// The part of the test above that runs without rights.
+/// The part of the test above that runs without privileges.
 #[test]
 #[ignore = "a part of the test above"]
 fn nobody() {
@@ -472,7 +474,8 @@ fn nobody() {
     assert!(with(|host| host.status()).unwrap().is_empty());
 }
 
-/// Goal: what the program is told is known to the verifier, which walks other ways for other plans: it takes each of them.
+/// Goal: the program's settings are constants to the verifier, which takes other paths for other plans: it accepts each
+/// of them.
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn the_kernel_verifies_the_program_whatever_it_is_told() {

@@ -21,7 +21,7 @@ fn run_on(cpu: usize) {
     let _ = sched_setaffinity(Pid::from_raw(0), &set);
 }
 
-/// The receiver, in a network namespace of its own, on the second CPU.
+/// Runs the receiver in a network namespace of its own, on the second CPU.
 fn receive(
     ready: &mpsc::Sender<i32>,
     connected: &mpsc::Receiver<()>,
@@ -44,14 +44,14 @@ fn receive(
     }
 }
 
-/// Two network namespaces of this process's, joined by veth; what is sent in the one is read in the other.
+/// Two network namespaces of this process joined by veth: one sends, the other reads.
 pub struct Path {
     done: mpsc::Receiver<()>,
     block: Vec<u8>,
 }
 
 impl Path {
-    /// With packets of one segment each, or with super-packets.
+    /// Creates the path, with packets of one segment each or with super-packets.
     pub fn new(one_segment: bool) -> Self {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         let ((ready, is_ready), (connected, is_connected)) = (mpsc::channel(), mpsc::channel());
@@ -70,7 +70,7 @@ impl Path {
         Self { done: is_done, block: vec![1; 1 << 18] }
     }
 
-    /// So many megabytes by that congestion control, until all are read.
+    /// Sends this number of megabytes with the named congestion control, and waits until all are read.
     pub fn transfer(&self, name: &str, megabytes: usize) {
         let mut sender = TcpStream::connect("10.9.9.2:5000").unwrap();
         setsockopt(&sender, sockopt::TcpCongestion, &name.into()).unwrap();
