@@ -1,30 +1,30 @@
-//! What a page says was asked: the command line, without the names of files that only this machine has a use for.
+//! The command line shown on a page, without the names of output files.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsString;
 
 use bbrlab_lab::report::model::Asked;
 
-/// Flags that name files to write: they change nothing in what is written.
+/// Flags that name output files: they do not change the results.
 const OUTPUTS: [&str; 8] = ["--report", "--json", "--junit", "--csv", "--parquet", "--qlog", "--pcap", "--pcap-limit"];
-/// Flags that say what is printed.
+/// Flags that only change the printed output.
 const SILENT: [&str; 2] = ["--quiet", "-q"];
 
-/// The command that the page's reader may repeat, and the facts beside it.
+/// The command for the page's reader to repeat, with additional facts.
 pub fn asked(facts: &[(&str, String)]) -> Asked {
     let facts = facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let version = ("version".to_owned(), format!("bbrlab {}", env!("CARGO_PKG_VERSION")));
     Asked { command: command(std::env::args_os().skip(1)), facts: facts.chain([version]).collect() }
 }
 
-/// A command line of `bbrlab` with these arguments.
+/// Formats a command line of `bbrlab` with these arguments.
 fn command(args: impl Iterator<Item = OsString>) -> String {
     let mut line = "bbrlab".to_owned();
     let mut args = args.map(|arg| arg.to_string_lossy().into_owned()).peekable();
     while let Some(arg) = args.next() {
         let name = arg.split_once('=').map_or(arg.as_str(), |(name, _)| name);
         if OUTPUTS.contains(&name) {
-            // The value of `--json` may be missing.
+            // `--json` may lack a value.
             if !arg.contains('=') {
                 args.next_if(|value| value == "-" || !value.starts_with('-'));
             }
@@ -36,7 +36,7 @@ fn command(args: impl Iterator<Item = OsString>) -> String {
     line
 }
 
-/// The argument as a shell takes it.
+/// Quotes an argument for the shell.
 pub fn quoted(arg: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !arg.is_empty() && arg.chars().all(is_plain) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::grid::{Align, aligned};
 
-/// The experiments with their claims' sources, for `bbrlab list experiments`.
+/// Lists the experiments with their claims' sources, for `bbrlab list experiments`.
 pub fn list(dir: Option<&Path>) -> Result<String, Failure> {
     let rows = load_experiments(dir)?.into_iter().map(|e| {
         let runs = e.run_count().to_string();
@@ -40,7 +40,7 @@ pub fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
     }
 }
 
-/// The reason of a miss, and what else a reader must know of the row.
+/// The reason of a miss, and other notes on the row.
 fn notes(row: &Row) -> Option<String> {
     let (_, _, reason) = verdict(row);
     let all: Vec<String> = reason.into_iter().chain(row.note.clone()).collect();
@@ -55,7 +55,7 @@ pub fn measured(row: &Row) -> String {
     format!("{:.digits$} {}", row.measured, row.unit).trim_end().to_owned()
 }
 
-/// The rows of claims as text.
+/// Formats the rows of claims as text.
 pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
     let rows = outcomes.iter().flat_map(|outcome| {
         outcome.rows.iter().map(|row| {
@@ -99,9 +99,9 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
 /// Number of expectations that hold, by the source of their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Bounds that the source publishes.
+    /// Bounds published by the source.
     pub published: usize,
-    /// Bounds that the author of the file chose.
+    /// Bounds chosen by the author of the file.
     pub ours: usize,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for Held {
     }
 }
 
-/// The rows of claims for programs.
+/// The rows of claims as JSON.
 pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
     let row = |row: &Row| {
         let word = match &row.verdict {
@@ -148,7 +148,7 @@ pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
             "holds": { "published": held.published, "ours": held.ours }, "experiments": experiments })
 }
 
-/// The rows of a claim, as a page shows them.
+/// The rows of a claim for a page.
 pub fn claims(outcome: &ExperimentOutcome) -> impl Iterator<Item = ClaimRow> {
     let here = outcome.rows.iter().filter(|row| row.verdict != RowVerdict::NotHere);
     here.map(|row| {

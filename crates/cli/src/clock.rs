@@ -1,10 +1,10 @@
-//! The only clock of the command: how long a run or a transfer took, for `wall_s` and for progress bars; the date of certificates.
-//! Simulations never see it.
+//! The command's only clock: durations for `wall_s` and progress bars, and the date of certificates.
+//! Simulations never read it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::time::Instant;
 
-/// A running stop-watch.
+/// A running stopwatch.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch(Instant);
 

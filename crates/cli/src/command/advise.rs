@@ -1,5 +1,6 @@
-//! `bbrlab advise`: which algorithm for a path or a population, what it gains, what it costs others, how sure that is, and
-//! where to get it.
+//! `bbrlab advise`: recommends an algorithm for a path or a population, with its gain, its cost to others, the
+//! confidence,
+//! and its source.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod live;
@@ -27,14 +28,14 @@ use crate::progress::Progress;
 use crate::{Failure, Verdict, inputs, print};
 use source::sources;
 
-/// Paths drawn where something is uncertain, and runs where nothing is.
+/// Number of paths drawn if anything is uncertain, and of runs if everything is known.
 const DRAWS: u64 = 24;
 const DRAWS_KNOWN: u64 = 8;
-/// Paths that the adviser draws for each path that it is judged on.
+/// Number of paths that the adviser draws for each path on which it is judged.
 const DRAWS_JUDGED: u64 = 8;
-/// Rivals that get less of their fair share than this, in per cent, are starved. Ours.
+/// Share of their fair share, in per cent, below which rivals count as starved. Ours.
 const STARVED: f64 = 50.0;
-/// A choice that leaves rivals less than this of what the present one leaves them is worth a warning. Ours.
+/// Fraction of the rivals' share under the current algorithm below which a choice causes a warning. Ours.
 const TAKES: f64 = 0.8;
 
 /// Flags of `bbrlab advise`.
@@ -62,47 +63,48 @@ pub struct AdviseArgs {
     /// Competing CUBIC flows, or a range [default: 0..2]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Path")]
     pub rivals: Option<String>,
-    /// What the rivals may be, as --flow writes it; each rival is one at random, as in 'cubic;bbr1' [default: cubic]
+    /// Algorithms of the rivals, as --flow writes them; each rival is one at random, as in 'cubic;bbr1' [default:
+    /// cubic]
     #[arg(long, value_name = "FLOW;…", help_heading = "Path")]
     pub rival_flows: Option<String>,
     #[command(flatten)]
     pub more: ConditionArgs,
-    /// What was measured: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; - for standard input; or live: this
-    /// machine's own connections, watched for a minute; the flags above override it
+    /// Measurement to start from: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; - for standard input; or
+    /// live, to watch this machine's own connections for a minute; the flags above override it
     #[arg(long, value_name = "FILE|live", help_heading = "Path")]
     pub from: Option<std::path::PathBuf>,
-    /// How long --from live watches, in whole seconds [default: 60s]
+    /// Duration of --from live, in whole seconds [default: 60s]
     #[arg(long, value_name = "TIME", requires = "from", help_heading = "Path")]
     pub watch: Option<String>,
-    /// A population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, rival_flows, weight
+    /// Population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, rival_flows, weight
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals", "rival_flows", "trace", "demand"], help_heading = "Path")]
     pub population: Option<std::path::PathBuf>,
 
-    /// The algorithm in use now, with its parameters as --flow writes them; all are compared with it [default: what --from
-    /// shows, else cubic]
+    /// Algorithm in use now, with its parameters as --flow writes them; all others are compared with it [default: the
+    /// one in the --from measurement, else cubic]
     #[arg(long, value_name = "CC", help_heading = "Question")]
     pub current: Option<String>,
-    /// Candidates; `;` instead of commas where one holds parameters, as in 'bbr1;bbr3,params=tuned.toml' [default: cubic,
-    /// bbr1 and bbr3]
+    /// Candidates; separate with `;` instead of commas if one has parameters, as in 'bbr1;bbr3,params=tuned.toml'
+    /// [default: cubic, bbr1 and bbr3]
     #[arg(long, value_name = "CC,…", help_heading = "Question")]
     pub algorithms: Option<String>,
-    /// What counts: balanced, throughput, delay or polite
+    /// Objective of the score: balanced, throughput, delay or polite
     #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Question")]
     pub objective: String,
-    /// Paths to draw [default: 24, or 8 where everything is known or runs are costly]
+    /// Number of paths to draw [default: 24, or 8 if everything is known or runs are costly]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000), help_heading = "Question")]
     pub draws: Option<u64>,
-    /// How long each run lasts, in simulated time [default: 12s to 60s, less where rates are high]
+    /// Duration of each run, in simulated time [default: 12s to 60s, less at high rates]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Question")]
     pub duration: Option<String>,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed, help_heading = "Question")]
     pub seed: u64,
-    /// Judge the adviser itself: on N drawn paths of which it knows rate and RTT to a tenth, buffer to a factor of 2
+    /// Judge the adviser itself on N drawn paths: it gets rate and RTT to within a tenth, the buffer to within a factor
+    /// of 2
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), help_heading = "Question")]
     pub judge: Option<u64>,
-    /// With --judge: the rivals of those paths are CUBIC, BBRv1, BBRv3 and flows that pause, and the adviser does not know
-    /// which of them are there
+    /// With --judge: use CUBIC, BBRv1, BBRv3 and pausing flows as rivals, without telling the adviser which are present
     #[arg(long, requires = "judge", conflicts_with = "population", help_heading = "Question")]
     pub mixed: bool,
 
@@ -114,20 +116,20 @@ pub struct AdviseArgs {
     pub report: Option<std::path::PathBuf>,
 }
 
-/// What `--from` takes instead of a file; a file of that name is ./live.
+/// Value of `--from` that is not a file; a file of that name is ./live.
 const LIVE: &str = "live";
 
-/// What is known of the paths.
+/// Information about the paths.
 struct Known {
     population: Population,
     conditions: Conditions,
-    /// What was inferred, and from what.
+    /// Inferred values, and the measurements behind them.
     said: Vec<String>,
-    /// The algorithm that the measurement shows.
+    /// Algorithm shown by the measurement.
     current: Option<String>,
 }
 
-/// Advises.
+/// Runs the command.
 pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
     crate::start_threads()?;
     let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
@@ -175,7 +177,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
-/// The one in use first, then the candidates.
+/// The algorithm in use, followed by the candidates.
 fn flows(args: &AdviseArgs, measured: Option<&str>) -> Result<Vec<String>, Failure> {
     let bare = |flow: &String| FlowSpec::bare(flow).map(drop).map_err(|error| error.to_string());
     let current = args.current.as_deref().or(measured).unwrap_or("cubic");
@@ -194,7 +196,7 @@ fn flows(args: &AdviseArgs, measured: Option<&str>) -> Result<Vec<String>, Failu
     Ok(flows)
 }
 
-/// What is known of the paths, and in which words it was inferred.
+/// Collects the information about the paths, and describes the inference.
 fn known(args: &AdviseArgs) -> Result<Known, Failure> {
     let conditions = conditions(args)?;
     if let Some(path) = &args.population {
@@ -245,7 +247,7 @@ fn known(args: &AdviseArgs) -> Result<Known, Failure> {
     Ok(Known { population: Population::of(kind), conditions, said, current })
 }
 
-/// Seconds that `--from live` watches.
+/// Duration of `--from live` in seconds.
 fn looks(args: &AdviseArgs) -> Result<u32, Failure> {
     let Some(text) = &args.watch else { return Ok(60) };
     let time: TimeSpan = text.parse().map_err(|error| format!("--watch: {error}"))?;
@@ -256,7 +258,7 @@ fn looks(args: &AdviseArgs) -> Result<u32, Failure> {
     Ok(seconds as u32)
 }
 
-/// What the other flags say of every path.
+/// Conditions of every path, from the remaining flags.
 fn conditions(args: &AdviseArgs) -> Result<Conditions, Failure> {
     let mut conditions = Conditions::default();
     for (key, text) in args.more.overrides() {
@@ -277,7 +279,7 @@ fn conditions(args: &AdviseArgs) -> Result<Conditions, Failure> {
         }
         conditions.duration_s = Some(duration.as_secs());
     } else if let Some(text) = &args.more.schedule {
-        /// How long after its last change a run ends, as a share of the time before. Ours.
+        /// Duration of a run after its last scheduled change, relative to the time before. Ours.
         const AFTER: f64 = 1.5;
         let schedule: Schedule = text.parse().map_err(|error| format!("--schedule: {error}"))?;
         let last = schedule.0.last().map_or(0.0, |step| step.at.as_secs());
@@ -286,7 +288,7 @@ fn conditions(args: &AdviseArgs) -> Result<Conditions, Failure> {
     Ok(conditions)
 }
 
-/// The rate of a trace, or the highest of a link that grants rate by demand: what the paths' own rate then is.
+/// Rate of a trace, or the maximum of a link that grants rate by demand; it becomes the paths' rate.
 fn own_rate(conditions: &Conditions) -> Result<Option<String>, Failure> {
     if let Some((name, text)) = &conditions.trace {
         let trace = DeliveryTrace::parse(text).map_err(|error| format!("--trace: {name:?}: {error}"))?;
@@ -334,14 +336,14 @@ fn number(value: f64) -> String {
     if value.is_nan() { "–".to_owned() } else { three_digits(value) }
 }
 
-/// Three significant digits: an interval of a few paths is wider than a fourth would be.
+/// Three significant digits: the interval of a few paths is wider than a fourth digit.
 fn three_digits(value: f64) -> String {
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let decimals = usize::try_from(2 - magnitude).unwrap_or(0);
     report::short(format!("{value:.decimals$}").parse().unwrap_or(value))
 }
 
-/// The answer on one screen.
+/// Formats the answer for one screen.
 fn shown(advice: &Advice, objective: Objective, said: &[String]) -> String {
     let mut text = headline(advice, objective);
     text += "\n\n";
@@ -362,7 +364,7 @@ fn shown(advice: &Advice, objective: Objective, said: &[String]) -> String {
     text
 }
 
-/// Definition of the score and of what was run.
+/// Definition of the score and of the runs.
 fn footnote(advice: &Advice, objective: Objective) -> String {
     let lasts = match advice.seconds {
         (low, high) if number(low) == number(high) => number(low),
@@ -379,7 +381,7 @@ fn footnote(advice: &Advice, objective: Objective) -> String {
     )
 }
 
-/// The candidates with their figures, and their ratios to the one in use.
+/// Tables of the candidates' figures, and of their ratios to the algorithm in use.
 fn tables(advice: &Advice) -> String {
     let rows = advice.candidates.iter().enumerate().map(|(nth, one)| {
         let mut row = vec![if nth == advice.choice { format!("→ {}", one.flow) } else { format!("  {}", one.flow) }];
@@ -404,10 +406,10 @@ fn tables(advice: &Advice) -> String {
     text
 }
 
-/// Of which figures the ratio is shown: place in [`Figure::ALL`] and heading.
+/// Figures shown as a ratio: index in [`Figure::ALL`] and heading.
 const COMPARED: [(usize, &str); 4] = [(0, "goodput"), (2, "RTT p50"), (5, "retransmitted"), (6, "rivals get")];
 
-/// A share of resampled populations: never all of them, as they are resampled from few.
+/// A share of resampled populations, never shown as all of them, because few paths are resampled.
 fn share(share: f64) -> String {
     match 100.0 * share {
         share if share > 99.0 => "> 99 %".to_owned(),
@@ -446,7 +448,7 @@ fn headline(advice: &Advice, objective: Objective) -> String {
     }
     let percent = |ratio: f64| format!("{:+.0} %", 100.0 * (ratio - 1.0));
     let gain = choice.score_gain;
-    // What another draw of paths would not say is no advice to follow blindly.
+    // Advice that another draw of paths would not give is not presented as certain.
     let verb = if advice.sure >= SURE { "Use" } else { "Perhaps" };
     format!(
         "{verb} {} instead of {}: it scores {} ({} … {}) for the objective {} ({sure}).",
@@ -459,7 +461,7 @@ fn headline(advice: &Advice, objective: Objective) -> String {
     )
 }
 
-/// The figures that decide, in words; each is one of the table's.
+/// Formats the decisive figures, each of which is in the table.
 fn why(advice: &Advice) -> String {
     let base = &advice.candidates[0].flow;
     let one = &advice.candidates[if advice.choice == 0 { second(advice) } else { advice.choice }];
@@ -485,7 +487,7 @@ fn why(advice: &Advice) -> String {
     text
 }
 
-/// One reason in words, with what it makes of the score.
+/// Formats one reason, with its effect on the score.
 fn said(reason: &Reason, own: &str, other: &str) -> String {
     let (a, b) = (number(reason.own), number(reason.other));
     let part = format!("{:+.0} % of score", 100.0 * reason.part);
@@ -502,7 +504,7 @@ fn said(reason: &Reason, own: &str, other: &str) -> String {
     }
 }
 
-/// What the choice does to others, where that is much; and what else its user should know.
+/// Warnings: large effects on others, and other caveats.
 fn warnings(advice: &Advice) -> Vec<String> {
     const OTHERS: usize = 6;
     let current = &advice.candidates[0];
@@ -534,7 +536,7 @@ fn warnings(advice: &Advice) -> Vec<String> {
     found
 }
 
-/// The best of those that are not in use.
+/// The best candidate that is not in use.
 fn second(advice: &Advice) -> usize {
     (1..advice.candidates.len())
         .max_by(|&a, &b| advice.candidates[a].worth.total_cmp(&advice.candidates[b].worth))

@@ -1,4 +1,4 @@
-//! `bbrlab cdn`: a population of users, each run under every algorithm, as an A/B test of a content network.
+//! `bbrlab cdn`: runs each user of a population under every algorithm, as an A/B test of a content network.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::{Failure, Verdict, claims, inputs, print};
 
-/// The experiment whose population is run without a file.
+/// The experiment whose population is used without a file.
 const CATALOGUE: &str = "CDN";
 
 /// Flags of `bbrlab cdn`.
@@ -27,16 +27,17 @@ const CATALOGUE: &str = "CDN";
         Exit status 1 if an expectation of the catalogue's population fails; other populations have none. The files are \
         described in docs/cdn.md.")]
 pub struct CdnArgs {
-    /// Users as distributions (.toml), or one row for each object (.csv, .parquet) [default: the population of experiment CDN]
+    /// Users as distributions (.toml), or one row per object (.csv, .parquet) [default: the population of experiment CDN]
     pub file: Option<PathBuf>,
-    /// Algorithms with their parameters, as --flow writes them; the last is the control with which the others are
-    /// compared, the first is the one that is activated; `;` instead of commas where one holds parameters [default: bbr1,cubic]
+    /// Algorithms with their parameters, as --flow writes them; the first is the one activated, the last is the control
+    /// with which the others are compared; separate with `;` instead of commas if one has parameters [default:
+    /// bbr1,cubic]
     #[arg(long, value_name = "CC,…")]
     pub algorithms: Option<String>,
-    /// Users of each class, for populations of distributions
+    /// Number of users per class, for populations of distributions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub users: Option<u32>,
-    /// When the hosts under test change to the first algorithm [default: half-way]
+    /// Time at which the hosts under test switch to the first algorithm [default: half-way]
     #[arg(long, value_name = "TIME")]
     pub activation: Option<String>,
     /// Seed of all random numbers
@@ -50,13 +51,13 @@ pub struct CdnArgs {
     pub json: Option<PathBuf>,
 }
 
-/// What is run: an experiment with its expectations, or users alone.
+/// Work to do: an experiment with its expectations, or users alone.
 enum Work {
     Catalogue(Box<Experiment>),
     Users(Design, Vec<User>),
 }
 
-/// Runs what the arguments say.
+/// Runs the command.
 pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
     crate::start_threads()?;
     let work = work(args)?;
@@ -85,7 +86,7 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
     Ok(if outcome.is_none_or(|outcome| outcome.passes()) { Verdict::Holds } else { Verdict::Fails })
 }
 
-/// Where the file's users come from.
+/// Reads the users from the file, or from the catalogue.
 fn work(args: &CdnArgs) -> Result<Work, Failure> {
     let algorithms = args.algorithms.as_deref().map(inputs::algorithms).transpose();
     let algorithms = algorithms.map_err(|error| format!("--algorithms: {error}"))?;
@@ -100,7 +101,7 @@ fn work(args: &CdnArgs) -> Result<Work, Failure> {
             found.ok_or_else(|| format!("the catalogue has no experiment {CATALOGUE}; name a file"))?;
         let population = experiment.population().ok_or_else(|| format!("experiment {CATALOGUE} has no population"))?;
         change(population, args.users, activation, None);
-        // What is expected of BBRv1 says nothing of another algorithm.
+        // The expectations about BBRv1 do not apply to another algorithm.
         return Ok(match algorithms {
             None => Work::Catalogue(Box::new(experiment)),
             Some(_) => {
@@ -148,13 +149,13 @@ fn change(
     }
 }
 
-/// How a population is written.
+/// Format of a population.
 enum Kind {
     Distributions,
     Table(fn(Vec<u8>) -> Result<table::Sheet, String>),
 }
 
-/// By the file's ending; what comes from standard input, by how it begins.
+/// Detects the format by the file's extension; for standard input, by its first bytes.
 fn kind(path: &Path, bytes: &[u8]) -> Result<Kind, Failure> {
     let extension = match path.extension().and_then(|extension| extension.to_str()) {
         None if inputs::is_stdin(path) => begins_as(bytes),
@@ -220,7 +221,7 @@ fn page(
     page
 }
 
-/// What the gains cost others, in a sentence.
+/// Describes the cost of the gains to others, in a sentence.
 fn rivals(study: &Study) -> String {
     let control = &study.design.algorithms[study.control()];
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `bbrlab check`: what this machine can do, and what to do where it cannot.
+//! `bbrlab check`: shows the capabilities of this machine, and remedies for missing ones.
 //! It reads /proc, /sys and /dev, and changes nothing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -11,7 +11,7 @@ use bbrlab_live::uml::launch;
 
 use crate::grid::{Align, aligned};
 
-/// One fact: can it, what it is, what it found and what would do.
+/// One line of the report: mark, subject, finding with its remedy.
 #[derive(Clone)]
 struct Fact(Mark, &'static str, String);
 
@@ -23,13 +23,13 @@ enum Mark {
     Note,
 }
 
-/// Where a kernel describes its types.
+/// Type information of the running kernel.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_BPF: u32 = 39;
 
-/// The whole report.
+/// Produces the whole report.
 pub fn report() -> String {
     let facts = [
         build(),
@@ -62,7 +62,7 @@ pub fn report() -> String {
     text
 }
 
-/// What was compiled in, and whether the machine lets it be used.
+/// Compiled-in features, and the machine's support for them.
 fn build() -> Vec<Fact> {
     let parquet = if cfg!(feature = "parquet") {
         Fact(Mark::Yes, "Parquet", "run --parquet, sweep and cdn read and write it".to_owned())
@@ -72,7 +72,7 @@ fn build() -> Vec<Fact> {
     vec![parquet, record()]
 }
 
-/// `bbrlab record`, which needs the build, the kernel and the right.
+/// Checks `bbrlab record`, which needs the build, the kernel and the privileges.
 fn record() -> Fact {
     let lacks: Vec<&str> = [
         (cfg!(feature = "bpf"), "a build with --features bpf"),
@@ -151,7 +151,7 @@ fn memory() -> Vec<Fact> {
     vec![Fact(Mark::Note, "memory", found)]
 }
 
-/// Time that the hypervisor took away since boot: measurements in real time suffer from it, simulations do not.
+/// CPU time stolen by the hypervisor since boot: it disturbs real-time measurements, but not simulations.
 fn steal() -> Vec<Fact> {
     let stat = read("/proc/stat").unwrap_or_default();
     let cpu: Vec<f64> = stat
@@ -278,7 +278,7 @@ fn netem() -> Vec<Fact> {
     }]
 }
 
-/// The parts of `bbrlab host`.
+/// Checks the parts of `bbrlab host`.
 fn host() -> Vec<Fact> {
     let fact = |part: Part| Fact(if part.works { Mark::Yes } else { Mark::No }, part.name, part.found);
     let mut facts: Vec<Fact> = ability::parts().into_iter().map(fact).collect();

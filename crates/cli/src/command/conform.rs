@@ -1,4 +1,5 @@
-//! `bbrlab conform`: the draft's example test cases over a grid of rates and RTTs, or somebody's log held to what it can show.
+//! `bbrlab conform`: runs the draft's example test cases over a grid of rates and RTTs, or judges a log by what it
+//! records.
 //! Exit status 1 if a case fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -34,7 +35,9 @@ use clap::Args;
         bbrlab conform --log connection.sqlog"
 )]
 pub struct ConformArgs {
-    /// Algorithms, as in bbr3 or bbr3-linux; in a QUIC stack, its own as in s2n:bbr, ours as in s2n+bbr3; with --log, whose flows are judged, as the log names them [default: every BBRv3, and every BBR whose version the log does not name]
+    /// Algorithms, as in bbr3 or bbr3-linux; in a QUIC stack, its own as in s2n:bbr, ours as in s2n+bbr3; with --log,
+    /// those whose flows to judge, as the log names them [default: every BBRv3, and every BBR whose version the log
+    /// does not name]
     #[arg(required_unless_present = "log", value_name = "ALGO")]
     pub algorithms: Vec<String>,
     /// Only this case: its number in the draft's appendix, or the anchor of its heading (repeatable)
@@ -43,10 +46,11 @@ pub struct ConformArgs {
     /// Only this cell of the grid, as in 20mbit/100ms (repeatable)
     #[arg(long, value_name = "RATE/RTT")]
     pub cell: Vec<String>,
-    /// Take the cases from this directory instead of the ones built in
+    /// Read the cases from this directory instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     pub cases: Option<PathBuf>,
-    /// Judge what a log of another implementation can show: qlog (either dialect), ss -tin, or a trace of bbrlab run
+    /// Judge a log of another implementation, as far as it goes: qlog (either dialect), ss -tin, or a trace of bbrlab
+    /// run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["case", "cell", "draw"])]
     pub log: Option<PathBuf>,
     /// Write the verdicts as JSON; - for standard output, instead of the table
@@ -58,15 +62,15 @@ pub struct ConformArgs {
     /// Write one self-contained page that opens offline
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
-    /// The cell whose run the page draws where nothing fails [default: 20mbit/100ms]
+    /// Cell whose run the page draws if nothing fails [default: 20mbit/100ms]
     #[arg(long, value_name = "RATE/RTT", requires = "report")]
     pub draw: Option<String>,
 }
 
-/// Most failing cells of a case of which the table says why.
+/// Maximum number of failing cells per case that the table explains.
 const FAULTS_SHOWN: usize = 3;
 
-/// Runs the cases that the arguments name, or judges a log.
+/// Runs the selected cases, or judges a log.
 pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
     crate::start_threads()?;
     let targets = Targets::check(args)?;
@@ -91,7 +95,7 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
     Ok(if fails { Verdict::Fails } else { Verdict::Holds })
 }
 
-/// Judges what a log shows.
+/// Judges a log.
 fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict, Failure> {
     let fault = |error: String| format!("--log: {}: {error}", inputs::name(path));
     let bytes = inputs::log(path).map_err(fault)?;
@@ -154,7 +158,7 @@ fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
     text
 }
 
-/// Where the results go.
+/// Destinations of the results.
 struct Targets {
     json: Option<Target>,
     junit: Option<Target>,
@@ -172,7 +176,7 @@ impl Targets {
         Ok(targets)
     }
 
-    /// Writes what is asked for.
+    /// Writes the requested outputs.
     fn write(
         &self,
         page: impl FnOnce() -> String,
@@ -223,7 +227,7 @@ fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Failure> {
     conform::run_all(&cases, &subjects, shown, &|| progress.tick()).map_err(|error| error.to_string())
 }
 
-/// Who is meant, in these cells or in all that are usual.
+/// Resolves a name to the algorithm under test, in these cells or in the default ones.
 fn subject(name: &str, cells: &[Cell]) -> Result<Subject, Failure> {
     if let Some(found) = stacks::named(name, cells) {
         return found;
@@ -234,7 +238,7 @@ fn subject(name: &str, cells: &[Cell]) -> Result<Subject, Failure> {
     Ok(Subject::simulated(name, if cells.is_empty() { conform::grid() } else { cells.to_vec() }))
 }
 
-/// The cell that a page draws where nothing fails: in the middle of the grid.
+/// Cell that a page draws if nothing fails: the middle of the grid.
 const DRAWN: &str = "20mbit/100ms";
 
 fn chosen(ids: &[String], directory: Option<&Path>) -> Result<Vec<Case>, Failure> {
@@ -291,7 +295,7 @@ fn word(met: Met) -> String {
     if met == Met::Fails { "FAILS".to_owned() } else { met.name().to_owned() }
 }
 
-/// What failed, in the first cells where something did.
+/// Lists the failures in the first failing cells.
 fn faults(text: &mut String, outcome: &CaseOutcome) {
     let failing: Vec<&CellOutcome> = outcome.cells.iter().filter(|cell| cell.verdict() == Met::Fails).collect();
     for cell in failing.iter().take(FAULTS_SHOWN) {
@@ -314,7 +318,7 @@ fn faults(text: &mut String, outcome: &CaseOutcome) {
     }
 }
 
-/// Why a case does not apply, or not everywhere: each reason once, with the number of cells that it is for.
+/// Reasons for which a case does not apply, or not everywhere: each once, with its number of cells.
 fn reasons(outcome: &CaseOutcome) -> Vec<String> {
     if let Some(reason) = &outcome.not {
         return vec![format!("not applicable: {reason}")];

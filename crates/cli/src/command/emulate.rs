@@ -1,5 +1,5 @@
-//! `bbrlab emulate`: any command behind the link.
-//! Standard output, standard error and the exit status are the command's own.
+//! `bbrlab emulate`: runs any command behind the link.
+//! Standard output, standard error and the exit status are those of the command.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsStr;
@@ -42,36 +42,36 @@ pub struct EmulateArgs {
     #[command(flatten)]
     pub path: PathArgs,
 
-    /// Command line of a server at the other end of the link, for the shell; the command waits until it listens
+    /// Shell command line of a server at the other end of the link; the command starts once the server listens
     #[arg(long, value_name = "CMD", help_heading = "Run")]
     pub server: Option<String>,
-    /// Which direction has the bottleneck, while the other carries only ACKs [default: both, each with a bottleneck of its own]
+    /// Direction of the bottleneck; with down or up, the other direction carries only ACKs [default: both]
     #[arg(long, value_name = "WAY", help_heading = "Run")]
     pub data: Option<DataWay>,
     /// Congestion control of both ends, as in bbr1, cubic or the kernel's own name for it [default: the kernel's]
     #[arg(long, value_name = "CC", help_heading = "Run")]
     pub cc: Option<String>,
-    /// What the hosts hand to the link: single packets, or super-packets (TSO) that the link takes apart
+    /// Size of the packets that hosts hand to the link: single packets, or super-packets (TSO) that the link segments
     /// [default: packets below 1.5 Gbit/s]
     #[arg(long, value_name = "KIND", help_heading = "Run")]
     pub offload: Option<OffloadKind>,
     /// Seed of all random numbers [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub seed: Option<String>,
-    /// Write the emulator's check of itself as JSON, with the machine that it ran on
+    /// Write the emulator's self-check as JSON, with a description of the machine
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
-    /// Measure the emulator itself on this machine, and print a table
+    /// Benchmark the emulator on this machine, and print a table
     #[arg(long, conflicts_with_all = ["server", "data", "cc", "offload"], help_heading = "Run")]
     pub bench: bool,
-    /// Whose kernel is at both ends: kernel, this host's, in real time; uml, a Linux of its own in virtual time
+    /// Kernel at both ends: kernel, this host's, in real time; uml, a User Mode Linux in virtual time
     #[arg(long, value_name = "WORLD", default_value = "kernel", help_heading = "Run")]
     pub on: EmulateOn,
-    /// With --on uml: time passes as on this host, for programs that depend on how fast they compute [default:
-    /// virtual time, in which computing takes none]
+    /// With --on uml: let time pass as on this host, for programs that depend on their computing speed [default:
+    /// virtual time, in which computing takes no time]
     #[arg(long, help_heading = "Run")]
     pub real_time: bool,
-    /// With --on uml: the command may write to this host's files [default: it sees them read-only, and an empty /tmp]
+    /// With --on uml: let the command write to this host's files [default: they are read-only, and /tmp is empty]
     #[arg(long, help_heading = "Run")]
     pub rw: bool,
     /// The command and its arguments
@@ -79,7 +79,7 @@ pub struct EmulateArgs {
     pub command: Vec<std::ffi::OsString>,
 }
 
-/// Where a command is emulated.
+/// Backend of an emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum EmulateOn {
     /// This host's kernel
@@ -88,10 +88,10 @@ pub enum EmulateOn {
     Uml,
 }
 
-/// Which way the data goes.
+/// Direction of the data.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum DataWay {
-    /// Each way has a bottleneck of its own
+    /// Each direction has its own bottleneck
     Both,
     /// From the server to the command
     Down,
@@ -99,7 +99,7 @@ pub enum DataWay {
     Up,
 }
 
-/// What hosts hand to the link.
+/// Size of the packets that hosts hand to the link.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum OffloadKind {
     /// Packets of one MTU
@@ -108,7 +108,7 @@ pub enum OffloadKind {
     Tso,
 }
 
-/// Runs the command, and passes its exit status on.
+/// Runs the command, and returns its exit status.
 pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     if args.bench {
         return bench();
@@ -142,7 +142,7 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
         errand: Errand { command: args.command.clone(), server: args.server.clone() },
     })?;
     if !report.self_check.clean {
-        // Where standard error cannot be written there is nobody to warn.
+        // If standard error cannot be written there is no one to warn.
         let _ = writeln!(std::io::stderr(), "bbrlab: emulate: {}", report.self_check.line());
     }
     if let Some(json) = json {
@@ -184,7 +184,7 @@ fn in_uml(
     )?;
     if let Some(ran) = done.guest_s {
         let clock = if args.real_time { "real" } else { "virtual" };
-        // Where standard error cannot be written there is nobody to tell.
+        // If standard error cannot be written there is no one to inform.
         let _ = writeln!(std::io::stderr(), "bbrlab: emulate: {ran:.3} s of {clock} time");
     }
     if let Some(json) = json {
@@ -194,7 +194,7 @@ fn in_uml(
     Ok(exit(done.status))
 }
 
-/// Seconds of each transfer of the bench.
+/// Duration of each transfer of the benchmark, seconds.
 const BENCH_SECONDS: u64 = 6;
 
 fn bench() -> Result<ExitCode, Failure> {
@@ -207,20 +207,20 @@ fn bench() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The path, resolved and as it is written down.
+/// The path, resolved and as written in the report.
 fn setup(args: &EmulateArgs) -> Result<(Setup, Scenario), Failure> {
     let mut sourced = Sourced::default();
     args.path.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
     if let Some(seed) = &args.seed {
         sourced.set("seed", seed)?;
     }
-    // What changes the path may change it as late as it likes: there is no end.
+    // A schedule may change the path at any time: there is no end.
     sourced.set("duration", "1000000s")?;
     sourced.set("sample", "0s")?;
     Ok((sourced.resolve(&trace_reader)?, sourced.scenario.filled()))
 }
 
-/// The kernel's name of a congestion control, given by ours or by its own.
+/// Resolves a congestion control, given by our name or the kernel's, to the kernel's name.
 fn cc(name: &str) -> Result<String, Failure> {
     match AlgorithmConfig::named(name) {
         Some(algorithm) => kernel_cc(&algorithm).map(str::to_owned).map_err(|fault| format!("--cc: {fault}")),

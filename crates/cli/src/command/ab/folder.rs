@@ -1,4 +1,4 @@
-//! A test's directory: its description, its records, what it was asked; and the list of tests of this host.
+//! Directory of a test: its description, records and pending requests. Also the list of tests on this host.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File, TryLockError};
@@ -13,21 +13,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
-/// Names of its files.
+/// File names in the directory.
 const EXPERIMENT: &str = "experiment.json";
 const LOCK: &str = "lock";
 const ASKED: &str = "asked";
 #[cfg(feature = "host")]
 pub const KEY: &str = "key";
-/// Records as the kernel gave them, until they become a table: what a killed test leaves is whole up to its last record.
+/// Raw kernel records that are not yet in a table. After a kill the file is intact up to its last record.
 pub const SPOOL: &str = "records.open";
-/// What a table, and the records that it is made of, end in.
+/// Extensions of a table, and of the records that it is made from.
 const TABLE: &str = "parquet";
 const SEALED: &str = "records";
 /// Records read at a time.
 const CHUNK: usize = 4_096;
 
-/// An entry in the list of tests of this host, which a reboot forgets.
+/// An entry in this host's list of tests, which a reboot clears.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     pub pid: u32,
@@ -35,7 +35,7 @@ pub struct Entry {
     pub cgroup: PathBuf,
 }
 
-/// A test's directory.
+/// Directory of a test.
 #[derive(Clone, Debug)]
 pub struct Folder(pub PathBuf);
 
@@ -43,7 +43,7 @@ fn entries_dir() -> PathBuf {
     Places::default().state.join("ab")
 }
 
-/// Writes a file so that it is there whole, or as it was.
+/// Writes a file atomically.
 pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
     let write = || {
@@ -71,7 +71,7 @@ impl Entry {
         let _ = fs::remove_dir(entries_dir());
     }
 
-    /// All that are in the list, whether or not they still run.
+    /// All entries of the list, including tests that no longer run.
     pub fn all() -> Vec<Self> {
         let files = fs::read_dir(entries_dir()).into_iter().flatten().flatten();
         let is_entry = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
@@ -92,7 +92,8 @@ impl Folder {
         move |error| format!("{}: {error}", path.display())
     }
 
-    /// Held by the test as long as it runs; the kernel lets go of it when the process ends. `None`: another one has it.
+    /// Takes the test's lock for as long as it runs; the kernel releases it with the process. `None`: another process
+    /// holds it.
     #[cfg(feature = "host")]
     pub fn lock(&self) -> Result<Option<File>, Failure> {
         let file = File::options().create(true).truncate(false).write(true).open(self.file(LOCK));
@@ -104,7 +105,7 @@ impl Folder {
         }
     }
 
-    /// Takes back what a test wrote that could not begin.
+    /// Removes the files of a test that could not start.
     #[cfg(feature = "host")]
     pub fn clear(&self) {
         for name in [EXPERIMENT, KEY, SPOOL, LOCK] {
@@ -140,8 +141,9 @@ impl Folder {
         put(&self.file(EXPERIMENT), &serde_json::to_vec_pretty(test).map_err(io::Error::other)?)
     }
 
-    /// What the test is asked to do, told by a symbolic link that it takes away when it has done so: a link has its text in itself,
-    /// so that a test can be stopped on a full disk.
+    /// Requests an action from the running test, through a symbolic link that the test removes once done.
+    ///
+    /// A link stores its text in the inode, so a test can be stopped on a full disk.
     pub fn ask(&self, what: &str) -> Result<(), Failure> {
         let (path, draft) = (self.file(ASKED), self.file(ASKED).with_extension("draft"));
         let _ = fs::remove_file(&draft);
@@ -157,7 +159,7 @@ impl Folder {
         let _ = fs::remove_file(self.file(ASKED));
     }
 
-    /// Where tables are or are to be, in their order; without an ending.
+    /// Paths of existing and future tables, in order, without extension.
     fn tables(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|file| file.path());
         let is_table = |path: &PathBuf| path.extension().is_some_and(|end| end == TABLE || end == SEALED);
@@ -168,20 +170,20 @@ impl Folder {
         tables
     }
 
-    /// Bytes of what is no longer in the spool.
+    /// Bytes that have left the spool.
     #[cfg(feature = "host")]
     pub fn kept(&self) -> u64 {
         let bytes = |path: PathBuf| path.metadata().map_or(0, |meta| meta.len());
         self.tables().iter().map(|table| bytes(table.with_extension(TABLE)) + bytes(table.with_extension(SEALED))).sum()
     }
 
-    /// Every record: those of the tables, and those that are in none yet.
+    /// Reads every record: those in tables, and those not yet in one.
     pub fn rows(&self, test: &Experiment) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
         for table in self.tables() {
             let path = table.with_extension(TABLE);
             let place = |error: String| format!("{}: {error}", path.display());
-            // The test may be making the table at this moment.
+            // The running test may be creating the table right now.
             let sealed = if path.exists() { None } else { File::open(table.with_extension(SEALED)).ok() };
             if let Some(sealed) = sealed {
                 rows.extend(spooled(sealed, test));
@@ -198,7 +200,7 @@ impl Folder {
         Ok(rows)
     }
 
-    /// Closes the spool: what is in it is of the next table.
+    /// Closes the spool: its records go to the next table.
     pub fn seal(&self) -> io::Result<()> {
         let spool = self.file(SPOOL);
         match fs::metadata(&spool) {
@@ -214,7 +216,7 @@ impl Folder {
         }
     }
 
-    /// Makes a table of each spool that is closed. Returns how many records they had.
+    /// Converts each closed spool to a table. Returns the number of records.
     pub fn make_tables(&self, test: &Experiment) -> io::Result<u64> {
         let mut count = 0;
         for table in self.tables() {
@@ -237,7 +239,7 @@ impl Folder {
     }
 }
 
-/// The records of a spool, some at a time; what a full disk cut off is passed over.
+/// Reads the records of a spool in chunks; a record truncated by a full disk is skipped.
 fn spooled(mut file: File, test: &Experiment) -> impl Iterator<Item = Row> {
     let (mut done, bytes) = (false, bytes_of(test));
     std::iter::from_fn(move || {
@@ -252,7 +254,7 @@ fn spooled(mut file: File, test: &Experiment) -> impl Iterator<Item = Row> {
     .flatten()
 }
 
-/// The directory that a command means: the one that it names, or that of the only test that runs.
+/// Directory that a command refers to: the named one, or that of the only running test.
 pub fn meant(out: Option<&Path>) -> Result<Folder, Failure> {
     if let Some(out) = out {
         let folder = Folder(out.to_owned());
@@ -327,7 +329,7 @@ mod tests {
         folder.seal().unwrap();
         spool(&folder, 2);
         assert_eq!(count(), 5);
-        // It died between the table and the end of its records.
+        // Killed after writing the table and before removing its records.
         let sealed = folder.file("connections-00001.records");
         let records = fs::read(&sealed).unwrap();
         assert_eq!(folder.make_tables(&test).unwrap(), 3);

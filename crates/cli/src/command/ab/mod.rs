@@ -33,77 +33,77 @@ pub struct AbArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Give each new connection an arm and record what it does, until interrupted
+    /// Assign each new connection to an arm and record its progress, until interrupted
     Start(Box<StartArgs>),
     /// Change the shares of a running test
     Split(SplitArgs),
-    /// End a running test, as Ctrl-C does
+    /// End a running test, like Ctrl-C
     Stop(StopArgs),
-    /// Say what tests run; clear up after one that was killed
+    /// List running tests; clean up after a killed one
     Status(StatusArgs),
-    /// What the records of a test say
+    /// Analyse the records of a test
     Report(ReportArgs),
 }
 
 /// Flags of `bbrlab ab start`.
 #[derive(Debug, Args)]
 pub struct StartArgs {
-    /// What is compared, the control first: the kernel's congestion controls, or ours, which are loaded for the test; `;` instead
-    /// of commas where one holds parameters
+    /// Congestion controls to compare, the control first: the kernel's, or ours, which are loaded for the test;
+    /// separate with `;` instead of commas if one has parameters
     #[arg(long, value_name = "CC,…")]
     pub arms: String,
-    /// Each arm's share in per cent; what is left of 100 has no part in the test [default: equal]
+    /// Share of each arm in per cent; the rest of 100 takes no part in the test [default: equal]
     #[arg(long, value_name = "P,…", conflicts_with = "canary")]
     pub split: Option<String>,
-    /// So many per cent for every arm but the control, which has the rest
+    /// Percentage for every arm but the control, which gets the rest
     #[arg(long, value_name = "P")]
     pub canary: Option<String>,
-    /// Connections of this cgroup (version 2) and those below it: a path, or a name below the root [default: all]
+    /// Only connections of this cgroup (version 2) and its descendants: a path, or a name below the root [default: all]
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
-    /// Only connections to this port of the service
+    /// Only connections to this service port
     #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
     pub port: Vec<u16>,
-    /// Only connections with this client or network, as in 192.0.2.0/24
+    /// Only connections with clients in this network, as in 192.0.2.0/24
     #[arg(long, value_name = "NETWORK,…", value_delimiter = ',')]
     pub prefix: Vec<String>,
-    /// Connections that peers open, that this host opens, or both
+    /// Only connections that peers open, that this host opens, or both
     #[arg(long, value_enum, default_value_t = Direction::Both)]
     pub direction: Direction,
-    /// What is drawn and keeps its arm
+    /// Unit of assignment; each unit keeps its arm
     #[arg(long, value_enum, default_value_t = Unit::Connection)]
     pub by: Unit,
-    /// Length of a slot of --by time
+    /// Length of a slot for --by time
     #[arg(long, value_name = "TIME", default_value = "600s")]
     pub slot: String,
-    /// Bits of a client's IPv4 and IPv6 address that are kept and, by client-prefix, drawn
+    /// Bits of a client's IPv4 and IPv6 address to keep, which are also the prefix for --by client-prefix
     #[arg(long, value_name = "BITS,BITS", default_value = "24,48")]
     pub keep: String,
-    /// Key of the hash, 32 hexadecimal digits, to repeat an assignment [default: random]
+    /// File with the hash key, 32 hexadecimal digits, to repeat an assignment [default: random]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// A new or empty directory for the records
+    /// New or empty directory for the records
     #[arg(long, value_name = "DIR", default_value = "out/ab")]
     pub out: PathBuf,
-    /// End after this time, or after so many connections: 3600s, or 100000
+    /// End after this time or number of connections: 3600s, or 100000
     #[arg(long, value_name = "TIME|N")]
     pub stop_after: Option<String>,
-    /// How often open connections are recorded
+    /// Interval between records of an open connection
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub every: String,
-    /// Write no more than this; later records are counted and dropped
+    /// Maximum size of the records; later ones are counted and dropped
     #[arg(long, value_name = "SIZE", default_value = "2GB")]
     pub disk: String,
-    /// Stop an arm whose mean share of retransmitted segments is above the control's by so many points
+    /// Stop an arm whose mean share of retransmitted segments exceeds the control's by this many percentage points
     #[arg(long, value_name = "P", default_value_t = 2.0)]
     pub guard_retransmits: f64,
-    /// Stop an arm whose goodput is below the control's by so many per cent
+    /// Stop an arm whose goodput is this many per cent below the control's
     #[arg(long, value_name = "P", default_value_t = 20.0)]
     pub guard_goodput: f64,
-    /// Stop an arm of whose handshakes more fail than of the control's, by so many points
+    /// Stop an arm whose share of failed handshakes exceeds the control's by this many percentage points
     #[arg(long, value_name = "P", default_value_t = 2.0)]
     pub guard_handshakes: f64,
-    /// Go on where another program acts on the same connections
+    /// Run even if another program acts on the same connections
     #[arg(long)]
     pub multi: bool,
 }
@@ -134,23 +134,23 @@ impl From<Unit> for By {
 
 #[derive(Debug, Args)]
 pub struct SplitArgs {
-    /// Each arm's share in per cent
+    /// Share of each arm in per cent
     shares: String,
-    /// The test's directory [default: that of the only one that runs]
+    /// Directory of the test [default: that of the only one running]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
-    /// The test's directory [default: that of the only one that runs]
+    /// Directory of the test [default: that of the only one running]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -158,9 +158,9 @@ pub struct StatusArgs {
 /// Flags of `bbrlab ab report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The test's directory; the test may still be running
+    /// Directory of the test, which may still be running
     pub dir: PathBuf,
-    /// Classes of clients: lines of a network and its class, as in `192.0.2.0/24 home`; the longest network counts
+    /// File of client classes: one network and its class per line, as in `192.0.2.0/24 home`; the longest match counts
     #[arg(long, value_name = "FILE")]
     pub classes: Option<PathBuf>,
     /// Seed of the bootstrap
@@ -174,16 +174,16 @@ pub struct ReportArgs {
     pub json: Option<PathBuf>,
 }
 
-/// A test runs in this process, and was asked to end.
+/// True while a test runs in this process; `ENDS` is true once it was asked to end.
 static RUNS: AtomicBool = AtomicBool::new(false);
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// On a signal: whether a test runs here, which then ends by itself. The second signal ends the process.
+/// On a signal, returns true if a test runs here and will end by itself. The second signal ends the process.
 pub fn end_in_order() -> bool {
     RUNS.load(Ordering::SeqCst) && !ENDS.swap(true, Ordering::SeqCst)
 }
 
-/// Does what the arguments say.
+/// Runs the requested subcommand.
 pub fn ab(args: &AbArgs) -> Result<Verdict, Failure> {
     match &args.what {
         What::Start(args) => start(args),

@@ -1,4 +1,4 @@
-//! `bbrlab ab report`: what the records of a test say.
+//! `bbrlab ab report`: analysis of a test's records.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::ab::{self, Experiment, Findings, Prefixes};
@@ -11,7 +11,7 @@ use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::{Failure, Verdict, inputs, print};
 
-/// Judges, and writes what was asked for.
+/// Judges the records, and writes the requested outputs.
 pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
     let folder = Folder(args.dir.clone());
     let test = folder.experiment()?;

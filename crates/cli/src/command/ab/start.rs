@@ -1,4 +1,4 @@
-//! `bbrlab ab start`: a test, from its first connection to its last table.
+//! `bbrlab ab start`: runs a test from its first connection to its last table.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File, OpenOptions};
@@ -29,26 +29,26 @@ use super::wanted::{Until, Wanted};
 use super::{Direction, ENDS, RUNS, StartArgs};
 use crate::{Failure, Verdict, print};
 
-/// How often records are taken from the kernel: at 20,000 a second its ring is then a twentieth full. Ours.
+/// Interval between reads of the kernel's ring, which is then a twentieth full at 20,000 records a second. Ours.
 const TURN: Duration = Duration::from_millis(100);
-/// Turns between looks at the guards and at the cgroup, and between descriptions of the test.
+/// Turns between checks of the guardrails and the cgroup, and between updates of the description.
 const TURNS_LOOK: u64 = 10;
 const TURNS_DESCRIBE: u64 = 20;
 
-/// How long after it was said that there is no room it is said again. Ours.
+/// Minimum time between two warnings about a full disk. Ours.
 const AGAIN_NS: u64 = 3_600_000_000_000;
 
 fn said(fault: Fault) -> Failure {
     fault.to_string()
 }
 
-/// An arm's congestion control, loaded here where the kernel does not have it.
+/// An arm's congestion control that the kernel lacks, loaded by this process.
 struct Loaded {
     _program: Program,
     _link: Link,
 }
 
-/// Finds each arm's congestion control, or loads it for as long as this process lives.
+/// Finds each arm's congestion control, or loads it for the lifetime of this process.
 fn arms(algorithms: &[String]) -> Result<(Vec<Treatment>, Vec<Loaded>), Failure> {
     let available = kernel::available().map_err(said)?;
     let mut names: Vec<(String, bool)> = Vec::new();
@@ -90,7 +90,7 @@ fn free_name(config: &AlgorithmConfig, available: &[String], names: &[(String, b
     std::iter::once(own.clone()).chain(numbered).find(is_free).unwrap_or(own)
 }
 
-/// A new directory, or one that is empty.
+/// Creates a directory, or accepts an empty one.
 fn folder(out: &Path) -> Result<Folder, Failure> {
     let fault = |error: std::io::Error| format!("--out: {}: {error}", out.display());
     fs::create_dir_all(out).map_err(fault)?;
@@ -110,7 +110,7 @@ fn new_key() -> Result<Key, Failure> {
     Ok(Key([half(0), half(8)]))
 }
 
-/// For this user alone: whoever has it can choose the arm of a connection.
+/// Saves the key for this user only: anyone who has it can choose the arm of a connection.
 fn save_key(folder: &Folder, key: Key) -> Result<(), Failure> {
     let path = folder.file(KEY);
     let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
@@ -118,7 +118,7 @@ fn save_key(folder: &Folder, key: Key) -> Result<(), Failure> {
     written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Nobody else's program may act on the same connections unknown to the user.
+/// Refuses a cgroup on which another program acts, unless the user allows it.
 fn check_hook(cgroup: &Path, is_multi: bool) -> Result<(), Failure> {
     let others = hook::sock_ops_of(cgroup).map_err(|error| format!("{}: {error}", cgroup.display()))?;
     if others.is_empty() || is_multi {
@@ -219,7 +219,7 @@ fn plan(args: &StartArgs, asked: &Wanted, key: Key, test: &Experiment) -> Plan {
     }
 }
 
-/// A test that runs.
+/// A running test.
 struct Running {
     test: Experiment,
     folder: Folder,
@@ -228,7 +228,7 @@ struct Running {
     table: Table,
     guards: Guards,
     cgroup: (PathBuf, u64),
-    /// When it was last said that there is no room.
+    /// Time of the last warning about a full disk.
     said_full_ns: Option<u64>,
 }
 
@@ -252,7 +252,7 @@ impl Running {
                 }
             }
             if turn.is_multiple_of(TURNS_DESCRIBE) {
-                // A full disk has been said; the description then stays as it was.
+                // A full disk has been reported; the description then stays as it was.
                 let _ = self.folder.describe(&self.test);
             }
             if self.answer()? {
@@ -276,7 +276,7 @@ impl Running {
         self.end(how)
     }
 
-    /// Why no connection can have an arm any more.
+    /// Reason for which no connection can be assigned an arm any more.
     fn gone(&self) -> Option<&'static str> {
         let (path, inode) = &self.cgroup;
         if fs::metadata(path).map_or(0, |meta| meta.ino()) != *inode {
@@ -293,7 +293,7 @@ impl Running {
         Ok(())
     }
 
-    /// Of a connection that stays open the 1st, 2nd, 4th, 8th … record is kept, so that long ones don't fill the disk; at the end all.
+    /// Saves the 1st, 2nd, 4th, 8th … record of an open connection, so that long ones do not fill the disk; at the end all.
     fn take_open(&mut self, is_last: bool) -> Result<(), Failure> {
         let mut records = self.attached.open().map_err(said)?;
         if !is_last {
@@ -320,7 +320,7 @@ impl Running {
         }
     }
 
-    /// A line for whoever watches; where nobody does, the test goes on.
+    /// Prints a line of progress; a closed standard output does not end the test.
     fn tell(&self, line: &str) {
         let seconds = clock::wall_ns() as f64 / 1e9 - self.test.begun_unix_s;
         let _ = writeln!(std::io::stderr(), "bbrlab: {seconds:.0} s: {line}");
@@ -344,7 +344,7 @@ impl Running {
         Ok(())
     }
 
-    /// Stops arms that do harm.
+    /// Stops arms that violate a guardrail.
     fn guard(&mut self) -> Result<(), Failure> {
         for alarm in self.guards.alarms(&self.test.counts.arms) {
             let shares = self.test.splits.last().map(|change| change.shares.clone()).unwrap_or(Shares(Vec::new()));
@@ -361,7 +361,7 @@ impl Running {
     fn change(&mut self, shares: Shares, why: String) -> Result<(), Failure> {
         let epoch = self.test.splits.last().map_or(1, |change| change.epoch + 1);
         self.table = self.table.changed(&shares);
-        // First written down, so that no record names a split that is described nowhere.
+        // Recorded first, so that no record refers to an undescribed split.
         self.test.splits.push(Change { epoch, at_unix_s: clock::wall_ns() as f64 / 1e9, shares, why });
         let described = self.folder.describe(&self.test);
         self.attached.set_split(epoch, self.table.bytes()).map_err(said)?;
@@ -371,11 +371,11 @@ impl Running {
         Ok(())
     }
 
-    /// Does what another command asked for. True: it is to end.
+    /// Carries out a request of another command. Returns true if the test is to end.
     fn answer(&mut self) -> Result<bool, Failure> {
         let Some(asked) = self.folder.asked() else { return Ok(false) };
         if asked == "stop" {
-            return Ok(true); // answered at the end
+            return Ok(true); // acknowledged at the end
         }
         if let Some(Ok(shares)) = asked.strip_prefix("split ").map(|text| Shares::parse(text, self.test.arms.len())) {
             self.tell(&format!("from now on {}", shown_shares(&self.test, &shares)));
@@ -385,7 +385,7 @@ impl Running {
         Ok(false)
     }
 
-    /// The last records of all connections, tables, a summary. What goes wrong here is said last: the rest is saved first.
+    /// Saves the last records of all connections, the tables and a summary. Errors are returned last, once the rest is saved.
     fn end(mut self, how: &str) -> Result<Verdict, Failure> {
         let taken = self.take_closed().and_then(|()| self.take_open(true)).and_then(|()| self.count());
         self.test.ended = Some(Ended { at_unix_s: clock::wall_ns() as f64 / 1e9, how: how.to_owned() });

@@ -1,4 +1,4 @@
-//! `bbrlab ab status`, `split` and `stop`: tests that run, and what a killed one left.
+//! `bbrlab ab status`, `split` and `stop`: control of running tests, and clean-up after killed ones.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ use super::{SplitArgs, StatusArgs, StopArgs};
 use crate::grid::{Align, aligned};
 use crate::{Failure, Verdict, print};
 
-/// Longest that a running test may take to answer, in turns. Ours: it looks ten times a second.
+/// Maximum time for a running test to answer, in turns. Ours: it polls ten times a second.
 const TURNS: u32 = 100;
 const TURN: Duration = Duration::from_millis(100);
 
-/// Asks the test that runs, and waits until it has done so.
+/// Sends a request to the running test, and waits until it is done.
 fn ask(folder: &Folder, what: &str) -> Result<(), Failure> {
     folder.ask(what)?;
     for _ in 0..TURNS {
@@ -52,7 +52,7 @@ pub fn shown_shares(test: &Experiment, shares: &Shares) -> String {
     each.map(|(arm, share)| format!("{} {} %", arm.label, f64::from(*share) / 100.0)).collect::<Vec<_>>().join(", ")
 }
 
-/// Says what runs, and clears up after what does not any more.
+/// Lists running tests, and cleans up after killed ones.
 pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
     let (mut text, mut tests) = (String::new(), Vec::new());
     for entry in Entry::all() {
@@ -119,7 +119,7 @@ fn running(entry: &Entry, test: &Experiment) -> String {
     text
 }
 
-/// Saves the records of a test that was killed, and takes it from the list.
+/// Saves the records of a killed test, and removes it from the list.
 fn clear_up(entry: &Entry, folder: &Folder) -> Result<u64, Failure> {
     let Ok(mut test) = folder.experiment() else {
         entry.forget();

@@ -1,4 +1,4 @@
-//! Records on their way to the disk: whole, bounded, and never in a connection's way.
+//! Storage of records: atomic, bounded, and never delaying a connection.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use bbrlab_lab::ab::record::BYTES;
 
 use super::folder::{Folder, SPOOL};
 
-/// Records of a table. Ours: a table of some 5 MB.
+/// Records per table. Ours: a table of some 5 MB.
 const ROTATE: u64 = 100_000;
 
 /// The records of a running test.
@@ -18,11 +18,11 @@ const ROTATE: u64 = 100_000;
 pub struct Store {
     folder: Folder,
     spool: File,
-    /// Bytes of whole records in the spool.
+    /// Bytes of complete records in the spool.
     spooled: u64,
-    /// Makes a table, meanwhile the ring is emptied into the next spool.
+    /// Thread that makes a table, while the ring is emptied into the next spool.
     making: Option<JoinHandle<io::Result<u64>>>,
-    /// Bytes of tables, and of what is to be one.
+    /// Bytes of tables, and of spools that are to become tables.
     kept: u64,
     most: u64,
     pub written: u64,
@@ -30,13 +30,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// `most` is how many bytes tables and spools may have together.
+    /// Creates a store whose tables and spools together take at most `most` bytes.
     pub fn new(folder: Folder, most: u64) -> io::Result<Self> {
         let spool = new_spool(&folder)?;
         Ok(Self { folder, spool, spooled: 0, making: None, kept: 0, most, written: 0, lost: 0 })
     }
 
-    /// Takes whole records. What there is no room for is counted; the error says why.
+    /// Appends complete records. Records without space are counted; the error gives the reason.
     pub fn add(&mut self, records: &[u8]) -> io::Result<()> {
         let count = (records.len() / BYTES) as u64;
         if count == 0 {
@@ -47,7 +47,7 @@ impl Store {
             return Err(io::Error::other("the limit of --disk is reached"));
         }
         let done = self.spool.write_all(records);
-        // Of what there was no room for, the whole records stay; one that was begun is cut off, so that the next begins where it did.
+        // Complete records stay on disk; a partial one is truncated, so that the next starts at a record boundary.
         let whole = match &done {
             Ok(()) => count,
             Err(_) => self.spool.metadata()?.len().saturating_sub(self.spooled) / BYTES as u64,
@@ -62,8 +62,9 @@ impl Store {
         done
     }
 
-    /// Begins a table once there is enough for one and the last is done. Where one could not be made its records stay, and the next
-    /// attempt takes them too.
+    /// Starts a table once there are enough records and the previous table is done.
+    ///
+    /// If a table cannot be made its records stay, and the next attempt includes them.
     pub fn rotate_if_full(&mut self, test: &Experiment) -> io::Result<()> {
         if self.making.as_ref().is_some_and(|making| !making.is_finished()) {
             return Ok(());
@@ -80,7 +81,7 @@ impl Store {
         made
     }
 
-    /// What came of the last table.
+    /// Collects the outcome of the last table.
     fn made(&mut self) -> io::Result<()> {
         let Some(making) = self.making.take() else { return Ok(()) };
         let made = making.join().unwrap_or_else(|_| Err(io::Error::other("the table's thread ended")));
@@ -90,7 +91,7 @@ impl Store {
 
     /// Makes the last table.
     pub fn finish(mut self, test: &Experiment) -> io::Result<()> {
-        // What an earlier one could not do is tried again.
+        // Work that failed earlier is retried.
         let _ = self.made();
         self.folder.seal()?;
         self.folder.make_tables(test).map(drop)

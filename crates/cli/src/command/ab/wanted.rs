@@ -1,4 +1,4 @@
-//! What the flags of `bbrlab ab start` ask for, checked before anything is touched.
+//! Validated flags of `bbrlab ab start`; nothing is changed before they are checked.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -13,7 +13,7 @@ use bbrlab_sim::scenario::{TimeSpan, Volume};
 use super::StartArgs;
 use crate::{Failure, inputs};
 
-/// When a test ends by itself.
+/// Condition that ends a test.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "host"), expect(dead_code, reason = "without BPF it is checked and no more"))]
 pub enum Until {
@@ -22,7 +22,7 @@ pub enum Until {
     Connections(u64),
 }
 
-/// What the flags ask for.
+/// The validated flags.
 #[cfg_attr(not(feature = "host"), expect(dead_code, reason = "without BPF it is checked and no more"))]
 pub struct Wanted {
     pub algorithms: Vec<String>,

@@ -1,4 +1,4 @@
-//! What this machine's own connections say of their paths.
+//! Path properties inferred from this machine's own connections.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use bbrlab_live::watch::{Filter, Seen, Watcher};
 use crate::Failure;
 use crate::progress::Progress;
 
-/// Time between looks: rates are means over it, long enough that no burst of ACKs passes for a rate.
+/// Sampling interval. Rates are means over it: long enough that a burst of ACKs does not count as a rate.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The connections that sent something within `looks` intervals.
+/// Returns the connections that sent anything during `looks` intervals.
 pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
     let mut watcher = Watcher::default();
     watcher.look(&Filter::default())?;
@@ -37,11 +37,11 @@ pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
 
 type Ends = (String, String);
 
-/// What has been seen so far.
+/// Findings so far.
 #[derive(Default)]
 struct Found {
     connections: Newest,
-    /// Between two hosts: the most that their connections had together in one interval, and what each had of it.
+    /// For each pair of hosts: the highest joint rate of their connections in one interval, and each connection's part.
     best: BTreeMap<(IpAddr, IpAddr), (f64, BTreeMap<Ends, f64>)>,
 }
 
@@ -53,7 +53,7 @@ impl Found {
             paths.entry((plain(seen.local).ip(), plain(seen.remote).ip())).or_default().push(seen);
         }
         for (path, seen) in paths {
-            // Senders that had nothing to send say nothing of the path's rate.
+            // Application-limited senders give no information on the path's rate.
             if seen.iter().all(|one| one.is_app_limited) {
                 continue;
             }
@@ -89,7 +89,7 @@ fn connection(seen: &Seen) -> Connection {
     Connection {
         ends: Some(ends(seen)),
         cc: Some(seen.cc.clone()),
-        // Found by the path, at the end.
+        // Filled in per path, at the end.
         rate_bps: None,
         is_app_limited: seen.is_app_limited,
         min_rtt_s: seen.min_rtt_ms.map(|ms| ms / 1e3),
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(own.ends.as_ref().unwrap().1, "192.0.2.1:9");
     }
 
-    /// Two that take turns on one path never had both of their best rates at once.
+    /// Two connections that alternate on one path never had both of their best rates at once.
     #[test]
     fn a_path_has_what_its_connections_had_together() {
         let mut found = Found::default();

@@ -1,4 +1,4 @@
-//! The page of an advice: what each candidate does against the algorithm in use, and the runs behind it.
+//! Report page of `bbrlab advise`: each candidate compared with the algorithm in use, and the runs behind it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::choose::advise::{self, Advice, Figure};
@@ -73,7 +73,7 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[
     }
 }
 
-/// Warnings, the commands that bring the choice, and what the measurement showed: a section each, where there is any.
+/// Sections for the warnings, the commands to install the choice, and the measurement; each only if there is any.
 fn notes(advice: &Advice, said: &[String]) -> Vec<Section> {
     let section = |id: &str, title: &str, paragraphs: Vec<String>, commands: Vec<String>| Section {
         id: id.to_owned(),
@@ -96,7 +96,7 @@ fn notes(advice: &Advice, said: &[String]) -> Vec<Section> {
     all
 }
 
-/// The text as a sentence begins; an algorithm keeps its small letter.
+/// Capitalises the text as the start of a sentence, except for an algorithm's name.
 fn capital(text: &str) -> String {
     let is_name = ["bbr", "cubic", "reno", "prague", "dctcp"].iter().any(|name| text.starts_with(name));
     let mut letters = text.chars();
@@ -106,7 +106,7 @@ fn capital(text: &str) -> String {
     }
 }
 
-/// What each candidate does, in means.
+/// Mean figures of each candidate.
 fn numbers(advice: &Advice) -> Vec<Number> {
     let of = |figure: usize| {
         let (name, unit) = (Figure::ALL[figure].name(), Figure::ALL[figure].unit());
@@ -123,10 +123,10 @@ fn numbers(advice: &Advice) -> Vec<Number> {
     of(0).chain(of(2)).collect()
 }
 
-/// A row of the figure: its name, and the ratio of a candidate.
+/// A row of the figure: its name, and a candidate's ratio.
 type Row = (&'static str, fn(&advise::Candidate) -> advise::Interval);
 
-/// The score and every figure of every candidate as a ratio to the one in use, with its interval.
+/// Forest plot of the score and every figure of each candidate as a ratio to the one in use, with intervals.
 fn forest(advice: &Advice) -> report::Figure {
     let current = &advice.candidates[0].flow;
     let others = &advice.candidates[1..];
@@ -141,7 +141,7 @@ fn forest(advice: &Advice) -> report::Figure {
     let known: Vec<Row> = std::iter::once(score).chain(figures).filter(is_known).collect();
     let one = |(nth, candidate): (usize, &advise::Candidate)| {
         let gains = || known.iter().enumerate().map(|(row, (_, of))| (row, of(candidate)));
-        // Side by side within the row.
+        // Offset within the row, so that candidates do not overlap.
         let shift = (nth as f64 - (others.len() - 1) as f64 / 2.0) * 0.22;
         Series {
             name: candidate.flow.clone(),

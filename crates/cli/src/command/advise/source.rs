@@ -1,9 +1,9 @@
-//! Where an advised algorithm comes from, with the commands that bring it and take it back.
+//! Sources of an advised algorithm, with the commands to install and remove it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::choose::advise::{Advice, WORTH_A_CHANGE};
 
-/// A sentence under a title, and the command lines that belong to it.
+/// A title, a sentence, and the command lines that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     pub title: &'static str,
@@ -11,10 +11,10 @@ pub struct Source {
     pub commands: Vec<String>,
 }
 
-/// Title of what needs nothing new.
+/// Title for algorithms that need no installation.
 const KERNEL: &str = "What your kernel has";
 
-/// Sources of the advised algorithm and, where no kernel has that, of the kernel's own BBR; none if nothing changes.
+/// Sources of the advised algorithm and, if no kernel has it, of the kernel's own BBR; none if nothing changes.
 pub fn sources(advice: &Advice) -> Vec<Source> {
     if advice.choice == 0 {
         return Vec::new();
@@ -65,7 +65,7 @@ fn source_of(flow: &str) -> Source {
     }
 }
 
-/// The kernel's own BBR, where something is advised that no kernel has.
+/// The kernel's own BBR, if the advised algorithm is in no kernel.
 fn in_the_kernel(advice: &Advice) -> Option<Source> {
     let choice = &advice.candidates[advice.choice].flow;
     let own = advice.candidates.iter().skip(1).find(|one| one.flow == "bbr1")?;

@@ -1,4 +1,4 @@
-//! `bbrlab agree`: the same scenarios in the simulator and on a real kernel or in a QUIC stack, side by side, with a verdict.
+//! `bbrlab agree`: runs scenarios in the simulator and on a real kernel or QUIC stack, and compares the results.
 //! Exit status 1 if the two differ too much.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -37,33 +37,33 @@ use clap::Args;
         bbrlab agree --packets --rate 10mbit --rtt 40ms --flow cubic --duration 60s"
 )]
 pub struct AgreeArgs {
-    /// Scenario files in TOML [default: the matrix that is built in]
+    /// Scenario files in TOML [default: the built-in matrix]
     pub files: Vec<PathBuf>,
-    /// Lay the packets of one scenario side by side, of a file or of the flags below, and show the first that differs
+    /// Compare the packets of one scenario, from a file or from the flags below, and show the first difference
     #[arg(long, conflicts_with_all = ["only", "longest", "every", "json", "report", "repeat"])]
     pub packets: bool,
-    /// With --packets: how far apart in time the two may have the same packet
+    /// With --packets: maximum time between the same packet on both sides
     #[arg(long, value_name = "TIME", default_value = "1us", requires = "packets")]
     pub within: String,
-    /// With --packets: packets shown before the first that differs
+    /// With --packets: number of packets to show before the first difference
     #[arg(long, value_name = "N", default_value_t = 10, requires = "packets")]
     pub context: usize,
     #[command(flatten)]
     pub path: PathArgs,
-    /// With --packets: the flows, as `bbrlab run` has them (repeatable) [default: bbr1]
+    /// With --packets: the flows, as in `bbrlab run` (repeatable) [default: bbr1]
     #[arg(long, value_name = "FLOW", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
     pub flow: Vec<String>,
-    /// With --packets: when the run ends [default: 60s]
+    /// With --packets: end of the run [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
     pub duration: Option<String>,
-    /// What stands beside the simulator: uml, a real kernel in virtual time; kernel, this host's in real time, one run after
-    /// another; quic:s2n or quic:noq, a QUIC stack, with a matrix of its own
+    /// Backend to compare with the simulator: uml, a real kernel in virtual time; kernel, this host's in real time, one
+    /// run after another; quic:s2n or quic:noq, a QUIC stack, with a matrix of its own
     #[arg(long, value_name = "WORLD", default_value = "uml")]
     pub with: String,
-    /// With --with kernel: whose programs of bbr1, cubic and reno, the kernel's own or ours (bbrlab)
+    /// With --with kernel: source of the programs for bbr1, cubic and reno, the kernel's own or ours (bbrlab)
     #[arg(long, value_name = "WHOSE", default_value = "kernel", value_parser = crate::args::program)]
     pub program: Program,
-    /// Runs of each scenario in each world
+    /// Number of runs of each scenario on each side
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// Seed of all random numbers
@@ -72,10 +72,10 @@ pub struct AgreeArgs {
     /// Only scenarios of the matrix whose name contains this text
     #[arg(long, value_name = "TEXT", conflicts_with = "files")]
     pub only: Option<String>,
-    /// Only scenarios of the matrix that take no longer than this, as in 60s
+    /// Only scenarios of the matrix that take at most this time, as in 60s
     #[arg(long, value_name = "TIME", conflicts_with = "files")]
     pub longest: Option<String>,
-    /// Instead of the matrix, N scenarios that the seed draws: nearly all of them must agree
+    /// Compare N scenarios drawn by the seed instead of the matrix: nearly all of them must agree
     #[arg(long, value_name = "N", conflicts_with_all = ["files", "packets", "only", "longest", "every"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub random: Option<u32>,
     /// Every N-th scenario of the matrix
@@ -89,16 +89,16 @@ pub struct AgreeArgs {
     pub report: Option<PathBuf>,
 }
 
-/// Of how many demands the first screen has numbers. Ours.
+/// Number of demands with figures on the first screen. Ours.
 const NUMBERS_SHOWN: usize = 5;
-/// Farthest ratio that is drawn; the table has all. Ours.
+/// Maximum ratio in the plot; the table has all. Ours.
 const FARTHEST: f64 = 4.0;
 
-/// How scenarios of the matrix begin that no kernel's own algorithms can play.
+/// Name prefix of matrix scenarios that no kernel's own algorithms can run.
 const OURS: &str = "ours: ";
-/// The scenarios that are built in.
+/// The built-in scenarios.
 const MATRIX: &str = include_str!("agreement.toml");
-/// Those for QUIC stacks.
+/// The built-in scenarios for QUIC stacks.
 const QUIC_MATRIX: &str = include_str!("quic.toml");
 
 /// One scenario to compare.
@@ -107,7 +107,7 @@ struct Case {
     scenario: Sourced,
 }
 
-/// Runs what the arguments name in both worlds.
+/// Runs the requested scenarios on both sides.
 pub fn agree(args: &AgreeArgs) -> Result<Verdict, Failure> {
     let (on, limits) = match args.with.as_str() {
         "uml" => (On::Uml, agree::UML),
@@ -169,7 +169,7 @@ fn cases(args: &AgreeArgs, on: On) -> Result<Vec<Case>, Failure> {
         .collect()
 }
 
-/// The first so many drawn scenarios that the real kernel can play: one that holds ACKs back, say, it cannot in virtual time.
+/// Draws this many scenarios that the real kernel can run; in virtual time it cannot hold ACKs back, for example.
 fn drawn(count: usize, seed: u64, on: On) -> Result<Vec<Case>, Failure> {
     let mut cases = Vec::with_capacity(count);
     for nth in 0.. {
@@ -231,7 +231,7 @@ fn matrix(args: &AgreeArgs, on: On) -> Result<Vec<Case>, Failure> {
     })
 }
 
-/// Every case, every seed, both worlds; and the runs that the machine disturbed, which do not count.
+/// Runs every case with every seed on both sides. Also lists runs that the machine disturbed, which do not count.
 fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Vec<Cell>, Vec<String>), Failure> {
     let progress = Progress::new("comparing", cases.len() * args.repeat as usize);
     let disturbed = Mutex::new(Vec::new());
@@ -257,7 +257,7 @@ fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Ve
         }
         let virtual_run = World::Sim.run(&scenario, &modelled, &mut |_| {}).map_err(fault)?;
         let real_run = match real.run(&scenario, &setup, &mut |_| {}) {
-            // A stack that gives a connection up has said something of itself, not of the simulator.
+            // A stack that gives up a connection has failed by itself; that is no evidence about the simulator.
             Err(what) if on.stack().is_some() => {
                 progress.tick();
                 let seed = scenario.seed;
@@ -292,7 +292,7 @@ fn compare(args: &AgreeArgs, cases: &[Case], on: On, real: &World) -> Result<(Ve
     Ok((cells.into_iter().flatten().collect(), disturbed.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Three significant digits; empty where a scenario has no such figure.
+/// Three significant digits; empty if a scenario has no such figure.
 fn short(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -407,7 +407,7 @@ fn page(args: &AgreeArgs, limits: Limits, cells: &[Cell], rows: &[Row]) -> Repor
     }
 }
 
-/// Between which ratios a figure may lie: in most scenarios, and in the median; none where no demand is made of it.
+/// Accepted ratios of a figure: in most scenarios, and in the median; none without a demand.
 fn bounds(index: usize, limits: Limits) -> Vec<(&'static str, f64)> {
     match index {
         agree::GOODPUT => vec![("90 % of scenarios", limits.most), ("median", limits.goodput)],
@@ -417,7 +417,7 @@ fn bounds(index: usize, limits: Limits) -> Vec<(&'static str, f64)> {
     }
 }
 
-/// One figure of all scenarios: the real kernel's value along, the ratio up.
+/// Plot of one figure over all scenarios: the real kernel's value on x, the ratio on y.
 fn figure(cells: &[Cell], index: usize, name: &str, limits: Limits) -> Figure {
     let with: Vec<&Compared> =
         cells.iter().map(|cell| &cell.figures[index]).filter(|one| one.ratio.is_finite() && one.real > 0.0).collect();
@@ -428,7 +428,7 @@ fn figure(cells: &[Cell], index: usize, name: &str, limits: Limits) -> Figure {
     let limits = bounds.iter().flat_map(|(of, off)| {
         [line(format!("{of}: ×{:.2}", 1.0 + off), 1.0 + off), line(format!("÷{:.2}", 1.0 + off), 1.0 / (1.0 + off))]
     });
-    // The axis holds the limits and all scenarios; without a limit, a tenth either way.
+    // The axis spans the limits and all scenarios; without a limit, a tenth either way.
     let room = bounds.iter().map(|(_, off)| 1.0 + 1.5 * off).fold(1.1, f64::max);
     let ends = with.iter().flat_map(|one| [one.low, one.high, one.ratio]).filter(|ratio| *ratio > 0.0);
     let far = ends.fold(room, |far, ratio| far.max(ratio).max(1.0 / ratio)).min(FARTHEST) * 1.02;

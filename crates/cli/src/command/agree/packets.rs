@@ -1,5 +1,6 @@
-//! `bbrlab agree --packets`: one scenario in the simulator and on a real kernel, packet beside packet.
-//! Exit status 1 if a packet differs: the output says which one, when and how, and what came before it on both sides.
+//! `bbrlab agree --packets`: compares one scenario in the simulator and on a real kernel, packet by packet.
+//! Exit status 1 if a packet differs: the output names it, with its time, the difference, and the packets before it on
+//! both sides.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;
@@ -19,10 +20,10 @@ use crate::scenario::{load, trace_reader};
 use crate::worlds::World;
 use crate::{Failure, Verdict, print};
 
-/// Most packets of a run. Ours: about 200 MB, and a minute at 200 Mbit/s.
+/// Maximum number of packets per run. Ours: about 200 MB, and a minute at 200 Mbit/s.
 const LIMIT: usize = 2_000_000;
 
-/// Runs the scenario in both worlds and shows where they part.
+/// Runs the scenario on both sides and shows the first difference.
 pub fn compare(args: &AgreeArgs, on: On) -> Result<Verdict, Failure> {
     let within: TimeSpan = args.within.parse().map_err(|error| format!("--within: {error}"))?;
     let within = Span::nanos(within.0);
@@ -75,7 +76,7 @@ fn shown(args: &AgreeArgs, setup: &Setup, [sim, real]: [&Packets; 2], found: &Co
         };
         let (left, right) = (lines(sim, first.left), lines(real, first.right));
         let rows = left.len().max(right.len());
-        // Both end with the packet in question.
+        // Both excerpts end with the differing packet.
         let at = |lines: &Vec<String>, row: usize| {
             (row + lines.len()).checked_sub(rows).and_then(|row| lines.get(row)).cloned().unwrap_or_default()
         };

@@ -1,4 +1,4 @@
-//! What `s2n:bbr` and `s2n+bbr3` name: a stack's own controller, and one of ours in that stack.
+//! Names such as `s2n:bbr` and `s2n+bbr3`: a stack's own controller, and one of ours in that stack.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::AlgorithmConfig;
@@ -8,12 +8,12 @@ use bbrlab_sim::setup::{Peer, Stack};
 
 use crate::Failure;
 
-/// Where a stack's own controller stands before the colon, ours stands before the plus.
+/// Separator before one of our controllers; a stack's own follows a colon.
 const OURS: char = '+';
-/// The cells that are run unless others are asked for: those of the grid's whose packets a stack handles in seconds.
+/// Default cells: those of the grid whose packets a stack handles in seconds.
 const CELLS: [&str; 6] = ["1mbit/10ms", "1mbit/100ms", "20mbit/10ms", "20mbit/100ms", "500mbit/10ms", "500mbit/100ms"];
 
-/// What the name means, in these cells or the usual ones; none: it is of no stack's.
+/// Resolves the name, in these cells or the default ones; none if it does not belong to a stack.
 pub fn named(name: &str, cells: &[Cell]) -> Option<Result<Subject, Failure>> {
     if let Some(peer) = Peer::named(name) {
         return Some(

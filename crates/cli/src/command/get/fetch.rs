@@ -1,4 +1,4 @@
-//! All downloads of a command: which, where to, so many at once, and what is told of them.
+//! Runs all downloads of a command: their destinations, concurrency and output.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -19,10 +19,10 @@ use crate::command::serve::tcp;
 use crate::progress::Progress;
 use crate::{Failure, Verdict, print};
 
-/// Shortest patience.
+/// Minimum of `--patience`.
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
 
-/// Where each URL goes.
+/// Destination of each URL.
 fn places(args: &GetArgs, urls: &[Url]) -> Result<Vec<Place>, Failure> {
     if args.repeat.is_some() {
         return Ok(vec![Place::Nothing; urls.len()]);
@@ -51,7 +51,7 @@ fn places(args: &GetArgs, urls: &[Url]) -> Result<Vec<Place>, Failure> {
     urls.iter().map(place).collect()
 }
 
-/// Fetches what the arguments say.
+/// Runs the downloads that the arguments request.
 pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     let urls: Vec<Url> = args.urls.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
     let places = places(args, &urls)?;
@@ -74,7 +74,7 @@ pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     let progress = Arc::new(Progress::new("fetching", 0));
     let wanted = urls.into_iter().zip(places).collect();
     let results = runtime.block_on(all(wanted, args, &settings, &progress));
-    // Its thread would draw over what is printed now.
+    // Its thread would draw over the output that follows.
     drop(progress);
     runtime.shutdown_background();
     let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
@@ -90,7 +90,7 @@ pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     }
 }
 
-/// A name that neither protocol would take is found before anything is sent.
+/// Rejects a name that neither protocol supports, before anything is sent.
 fn check(cc: &str, urls: &[Url]) -> Result<(), Failure> {
     if urls.iter().any(Url::is_quic) {
         bbrlab_quic::s2n::Named::new(cc).map_err(|error| format!("--cc: {error}"))?;
@@ -101,7 +101,7 @@ fn check(cc: &str, urls: &[Url]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The results, in the order in which the transfers were asked for.
+/// Runs the transfers, and returns the results in the order of the requests.
 async fn all(
     wanted: Vec<(Url, Place)>,
     args: &GetArgs,
@@ -114,7 +114,7 @@ async fn all(
     let resume = args.resume;
     let mut results = Vec::new();
     for (index, (url, place)) in wanted.iter().flat_map(|one| std::iter::repeat_n(one, rounds)).enumerate() {
-        // Waits here, so that a hundred thousand of them need no memory.
+        // Waits here, so that a hundred thousand pending transfers need no memory.
         let Ok(turn) = Arc::clone(&places).acquire_owned().await else { break };
         let (url, place, settings, progress) = (url.clone(), place.clone(), Arc::clone(settings), Arc::clone(progress));
         tasks.spawn(async move {

@@ -1,4 +1,4 @@
-//! Where a download goes. What is under way is in NAME.part, and beside it stands of which version it is the beginning.
+//! Destination of a download. An unfinished one is in NAME.part, beside a note of the version that it belongs to.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsString;
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 use crate::Failure;
 use crate::outputs::can_not;
 
-/// Where a download goes.
+/// Destination of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nowhere.
+    /// Discarded.
     Nothing,
     Stdout,
-    /// A device or a pipe, which takes what it gets.
+    /// A device or a pipe, which is written directly.
     Direct(PathBuf),
     File(PathBuf),
 }
 
 impl Place {
-    /// What a path names.
+    /// Classifies a path.
     pub fn of(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
@@ -46,14 +46,14 @@ pub struct Version {
 }
 
 impl Version {
-    /// What names it to a server that is asked for the rest.
+    /// Validator for a request for the rest of this version.
     pub fn validator(&self) -> Option<&str> {
-        // A weak tag does not promise the same bytes.
+        // A weak tag does not guarantee identical bytes.
         self.etag.as_deref().filter(|tag| !tag.starts_with("W/")).or(self.last_modified.as_deref())
     }
 }
 
-/// The beginning of a file, from an earlier time.
+/// The beginning of a file, from an earlier download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {
     pub version: Version,
@@ -66,7 +66,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Where what is under way is.
+/// Path of the unfinished file.
 pub fn part(path: &Path) -> PathBuf {
     beside(path, ".part")
 }
@@ -75,7 +75,7 @@ fn note(path: &Path) -> PathBuf {
     beside(path, ".part.json")
 }
 
-/// What an earlier download of this URL left; none, where it left nothing.
+/// Finds what an earlier download of this URL left behind, if anything.
 pub fn begun(path: &Path, url: &str) -> Result<Option<Begun>, Failure> {
     let part = part(path);
     let fault = |what: &str| format!("{}: {what}; remove it, or leave --resume out", part.display());
@@ -99,14 +99,14 @@ pub fn begun(path: &Path, url: &str) -> Result<Option<Begun>, Failure> {
     Ok(Some(Begun { version, bytes }))
 }
 
-/// A download under way.
+/// A download in progress.
 pub struct Sink {
     place: Place,
     to: Option<Box<dyn Write + Send>>,
 }
 
 impl Sink {
-    /// Begins a download, or goes on with one.
+    /// Starts or resumes a download.
     pub fn open(place: &Place, version: &Version, goes_on: bool) -> Result<Self, Failure> {
         let to: Option<Box<dyn Write + Send>> = match place {
             Place::Nothing => None,
@@ -121,7 +121,7 @@ impl Sink {
                 let file = if goes_on {
                     File::options().append(true).open(&part).map_err(fault)?
                 } else {
-                    // In this order: whenever it is interrupted, a note is never of another version than its part.
+                    // In this order: after any interruption, a note never belongs to a version other than its part's.
                     let file = File::create(&part).map_err(fault)?;
                     let text = serde_json::to_vec(version).map_err(|error| format!("{}: {error}", note.display()))?;
                     fs::write(&note, text).map_err(fault)?;
@@ -133,7 +133,7 @@ impl Sink {
         Ok(Self { place: place.clone(), to })
     }
 
-    /// Takes the next bytes.
+    /// Writes the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(to) = &mut self.to else { return Ok(()) };
         to.write_all(bytes).map_err(|error| match &self.place {
@@ -143,7 +143,7 @@ impl Sink {
         })
     }
 
-    /// Gives the file its name.
+    /// Renames the finished file.
     pub fn finish(mut self) -> Result<(), Failure> {
         if let Some(to) = &mut self.to {
             to.flush().map_err(|error| format!("get: {}", can_not(&error)))?;
@@ -154,22 +154,22 @@ impl Sink {
         }
     }
 
-    /// Ends a download that did not end well, and says what is left of it.
+    /// Ends a failed download, and describes what is left of it.
     pub fn abandon(self, bytes: u64) -> String {
         let Place::File(path) = &self.place else { return String::new() };
         if bytes > 0 {
             return format!("; {} keeps what came, --resume completes it", part(path).display());
         }
-        // Nothing came: nothing stays.
+        // Nothing was received, so nothing is kept.
         let _ = fs::remove_file(part(path));
         let _ = fs::remove_file(note(path));
         String::new()
     }
 }
 
-/// Gives what is complete its name.
+/// Renames a complete part to its final name.
 pub fn complete(path: &Path) -> Result<(), Failure> {
     fs::rename(part(path), path).map_err(|error| format!("{}: {}", path.display(), can_not(&error)))?;
-    let _ = fs::remove_file(note(path)); // it would name a version of a part that is no more
+    let _ = fs::remove_file(note(path)); // it would name a version of a part that no longer exists
     Ok(())
 }

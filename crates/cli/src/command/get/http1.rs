@@ -1,4 +1,4 @@
-//! A connection that speaks HTTP/1.1 on TCP.
+//! An HTTP/1.1 connection on TCP.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;
@@ -17,7 +17,7 @@ use super::transfer::Rtt;
 use crate::Failure;
 use crate::command::serve::{sender, tcp};
 
-/// The connection, and its socket once more, for what the kernel says of it.
+/// The connection, and a second handle on its socket for kernel statistics.
 pub struct Connection {
     requests: SendRequest<Empty<Bytes>>,
     socket: OwnedFd,
@@ -25,7 +25,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Opens a connection.
     pub async fn open(to: SocketAddr, cc: Option<&str>) -> Result<Self, Failure> {
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
         let socket = socket.map_err(|error| error.to_string())?;
@@ -39,15 +39,15 @@ impl Connection {
         let socket = stream.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let cc = tcp::controlled(&socket);
         let (requests, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| plain(&error))?;
-        tokio::spawn(connection); // its end is seen by the request
+        tokio::spawn(connection); // the request notices its end
         Ok(Self { requests, socket, cc })
     }
 
-    /// Sends a request, and waits for the head of its answer.
+    /// Sends a request, and waits for the head of the response.
     pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Incoming>, Failure> {
         self.requests.ready().await.map_err(|error| plain(&error))?;
         let mut request = request.map(|()| Empty::new());
-        // This protocol has the authority in a header of its own.
+        // In HTTP/1.1 the authority is in a header of its own.
         let uri = request.uri().clone();
         if let Some(host) = uri.authority().and_then(|host| host.as_str().parse().ok()) {
             request.headers_mut().insert(hyper::header::HOST, host);
@@ -62,14 +62,14 @@ impl Connection {
         &self.cc
     }
 
-    /// What this end knows of the path.
+    /// RTT as measured at this end.
     pub fn rtt(&self) -> Rtt {
         let own = sender::of_tcp(&self.socket, &self.cc);
         Rtt { min: own.rtt_min_ms, smoothed: own.rtt_ms }
     }
 }
 
-/// The next bytes of an answer; none: they have all come.
+/// Next bytes of a response; none at its end.
 pub async fn next(content: &mut Incoming) -> Result<Option<Bytes>, Failure> {
     loop {
         match content.frame().await {
@@ -84,7 +84,7 @@ pub async fn next(content: &mut Incoming) -> Result<Option<Bytes>, Failure> {
     }
 }
 
-/// What happened, in words of the user's.
+/// Describes an error in plain terms.
 fn plain(error: &hyper::Error) -> Failure {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {

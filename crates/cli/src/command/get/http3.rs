@@ -1,4 +1,4 @@
-//! A connection that speaks HTTP/3 on QUIC, over an endpoint of its own.
+//! An HTTP/3 connection on QUIC, with its own endpoint.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::future::poll_fn;
@@ -25,16 +25,16 @@ use crate::Failure;
 use crate::command::serve::qlog::Logs;
 use crate::command::serve::sender::{Watched, Watcher};
 
-/// What the server may send without a word of ours: 2.6 Gbit/s at 100 ms.
+/// Flow-control window: the server may send this much unasked. 2.6 Gbit/s at 100 ms.
 const WINDOW: u64 = 32 << 20;
-/// A handshake takes this long at most.
+/// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long the last packet, which says that we go, may wait for its turn.
+/// Maximum time for the final CONNECTION_CLOSE packet to be sent.
 const GOODBYE: Duration = Duration::from_millis(50);
-/// This end's, unless another one is named.
+/// Default congestion control of this end.
 const CC: &str = "bbr3";
 
-/// The content of an answer.
+/// Content of a response.
 pub type Content = RequestStream<tachyon_quic::BidiStream<Bytes>, Bytes>;
 
 /// The connection, and the endpoint that drives it.
@@ -47,7 +47,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Opens a connection.
     pub async fn open(
         to: SocketAddr,
         url: &Url,
@@ -70,7 +70,7 @@ impl Connection {
         Ok(Self { requests, handle, watched, endpoint, cc: cc.to_owned() })
     }
 
-    /// Sends a request, and waits for the head of its answer.
+    /// Sends a request, and waits for the head of the response.
     pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>, Failure> {
         let mut stream = self.requests.send_request(request).await.map_err(|error| broken(&error))?;
         stream.finish().await.map_err(|error| broken(&error))?;
@@ -82,13 +82,13 @@ impl Connection {
         &self.cc
     }
 
-    /// What this end knows of the path.
+    /// RTT as measured at this end.
     pub fn rtt(&self) -> Rtt {
         let own = self.watched.sender(&self.cc);
         Rtt { min: own.rtt_min_ms, smoothed: own.rtt_ms }
     }
 
-    /// Tells the server that we go, so that it need not wait for us.
+    /// Closes the connection, so that the server need not wait for a timeout.
     pub async fn close(mut self) {
         let code = s2n_quic::application::Error::new(Code::H3_NO_ERROR.value());
         self.handle.close(code.unwrap_or(s2n_quic::application::Error::UNKNOWN));
@@ -127,7 +127,7 @@ fn endpoint(
         .map_err(|error| fault(&error))
 }
 
-/// The next bytes of an answer; none: they have all come.
+/// Next bytes of a response; none at its end.
 pub async fn next(content: &mut Content) -> Result<Option<Bytes>, Failure> {
     match content.recv_data().await {
         Ok(bytes) => Ok(bytes.map(|mut bytes| bytes.copy_to_bytes(bytes.remaining()))),
@@ -135,7 +135,7 @@ pub async fn next(content: &mut Content) -> Result<Option<Bytes>, Failure> {
     }
 }
 
-/// Why there is no connection.
+/// Describes a failed connection in plain terms.
 fn plain(error: &Error) -> Failure {
     match error {
         Error::MaxHandshakeDurationExceeded { .. } | Error::IdleTimerExpired { .. } => {

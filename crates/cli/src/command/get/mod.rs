@@ -1,4 +1,4 @@
-//! `bbrlab get`: downloads over HTTP/1.1 on TCP and HTTP/3 on QUIC, with what they measured.
+//! `bbrlab get`: downloads over HTTP/1.1 on TCP and HTTP/3 on QUIC, with measurements.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "quic")]
@@ -31,29 +31,30 @@ use crate::{Failure, Verdict};
         bbrlab get --insecure --repeat 5 --json https://127.0.0.1:4433/bytes/100MB\n\n\
         http:// is HTTP/1.1 on TCP, https:// is HTTP/3 on QUIC. What is under way is in NAME.part; --resume completes it.")]
 pub struct GetArgs {
-    /// What to fetch
+    /// URLs to fetch
     #[arg(required = true, value_name = "URL")]
     pub urls: Vec<String>,
-    /// Where one URL's content goes, - for standard output [default: its last part, in this directory]
+    /// Write the content of a single URL to this file, - for standard output [default: its last path segment, in this
+    /// directory]
     #[arg(short, long, value_name = "FILE", conflicts_with = "repeat", help_heading = "Files")]
     pub output: Option<PathBuf>,
-    /// Complete what is in NAME.part, if the server still has the same version
+    /// Resume from NAME.part, if the server still has the same version
     #[arg(long, conflicts_with = "repeat", help_heading = "Files")]
     pub resume: bool,
-    /// Fetch each URL so often, over a new connection each time, and keep nothing
+    /// Fetch each URL N times over new connections; discard the data
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Run")]
     pub repeat: Option<u32>,
-    /// Transfers at once, each over a connection of its own
+    /// Number of concurrent transfers, each over its own connection
     #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Run")]
     pub parallel: u32,
-    /// Congestion control of this end, which sends little: on QUIC as in `bbrlab serve --cc`, on TCP as in its --tcp-cc [default:
-    /// bbr3 on QUIC, the kernel's on TCP]
+    /// Congestion control of this end, which sends little: on QUIC as in `bbrlab serve --cc`, on TCP as in its --tcp-cc
+    /// [default: bbr3 on QUIC, the kernel's on TCP]
     #[arg(long, value_name = "CC", help_heading = "Run")]
     pub cc: Option<String>,
-    /// How long the server may be silent
+    /// Maximum time without data from the server
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Run")]
     pub patience: TimeSpan,
-    /// Trust the server whose key has this SHA-256 hash, as `bbrlab serve` prints it
+    /// Trust the server whose key has this SHA-256 hash, as printed by `bbrlab serve`
     #[arg(long, value_name = "HASH", conflicts_with_all = ["insecure", "ca"], help_heading = "Trust")]
     pub spki: Option<String>,
     /// Trust these authorities, or this very certificate, in PEM [default: the system's]
@@ -62,21 +63,22 @@ pub struct GetArgs {
     /// Trust any server
     #[arg(long, help_heading = "Trust")]
     pub insecure: bool,
-    /// Log the packets and the recovery of each QUIC connection here as qlog: NAME.qlog in qvis's dialect, NAME.sqlog in the drafts'
+    /// Log the packets and the recovery of each QUIC connection to this directory as qlog: NAME.qlog in qvis's dialect,
+    /// NAME.sqlog in the drafts' dialect
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
-    /// Print what was measured as JSON
+    /// Print the measurements as JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 }
 
-/// Fetches what the arguments say.
+/// Runs the downloads that the arguments request.
 #[cfg(feature = "quic")]
 pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     fetch::run(args)
 }
 
-/// Says what is missing.
+/// Reports the missing feature.
 #[cfg(not(feature = "quic"))]
 pub fn run(_args: &GetArgs) -> Result<Verdict, Failure> {
     Err("get: this build has no QUIC; build with the feature quic".to_owned())

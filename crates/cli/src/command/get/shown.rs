@@ -1,4 +1,4 @@
-//! What is told of downloads: a table for a person, JSON for a program.
+//! Output of downloads: a table, or JSON.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use crate::Failure;
 use crate::grid::{Align, aligned};
 use crate::table::{Style, ms, percent, rate, seconds, spark};
 
-/// The version of the JSON.
+/// Version of the JSON format.
 const SCHEMA: u32 = 1;
 
-/// A row each; over several, the median of their rates.
+/// Formats one row per download; for several, the median of their rates.
 pub fn table(done: &[Done]) -> String {
     let dash = || "–".to_owned();
     let rows = done.iter().map(|one| {
@@ -48,7 +48,7 @@ pub fn table(done: &[Done]) -> String {
     text
 }
 
-/// At most as many as a line has room for, each the mean of its neighbours.
+/// Reduces the rates to what fits on a line, each the mean of its neighbours.
 fn shortened(rates: &[f64]) -> Vec<f64> {
     const MOST: usize = 60;
     let bins = rates.len().min(MOST);
@@ -60,7 +60,7 @@ fn shortened(rates: &[f64]) -> Vec<f64> {
     (0..bins).map(mean).collect()
 }
 
-/// All of it.
+/// Formats all results as JSON.
 pub fn json(done: &[Done]) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "transfers": done }));
     text.map(|text| text + "\n").map_err(|error| format!("--json: {error}"))

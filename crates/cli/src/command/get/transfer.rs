@@ -1,4 +1,4 @@
-//! One download: connect, ask, take what comes, check that it is the whole.
+//! One download: connect, send the request, receive the response, check that it is complete.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::net::SocketAddr;
@@ -24,14 +24,14 @@ use crate::command::serve::qlog::Logs;
 use crate::command::serve::sender::{self, Sender};
 use crate::progress::Progress;
 
-/// How long the sender's figures may take, which are no part of the download.
+/// Timeout for the sender's figures, which are not part of the download.
 const REPORT: Duration = Duration::from_secs(2);
-/// And how long they may be.
+/// Maximum size of the sender's figures.
 const REPORT_BYTES: usize = 64 * 1024;
-/// Seconds whose rates are kept.
+/// Maximum number of seconds for which rates are kept.
 const RATES_MOST: usize = 86_400;
 
-/// A URL that can be fetched.
+/// A parsed URL.
 #[derive(Clone, Debug)]
 pub struct Url {
     text: String,
@@ -39,7 +39,7 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads a URL of HTTP.
+    /// Parses an HTTP URL.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let fault = |what: &str| format!("{text}: {what}");
         let uri: Uri = text.parse().map_err(|_| fault("it is no URL; write https://HOST:PORT/PATH"))?;
@@ -61,7 +61,7 @@ impl Url {
         self.uri.scheme_str() == Some("https")
     }
 
-    /// The host's name, or its address without brackets.
+    /// Host name, or address without brackets.
     pub fn host(&self) -> &str {
         self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
     }
@@ -70,7 +70,7 @@ impl Url {
         self.uri.port_u16().unwrap_or(if self.is_quic() { 443 } else { 80 })
     }
 
-    /// The name of the file that it names.
+    /// File name in the URL's path.
     pub fn file_name(&self) -> Result<String, Failure> {
         let last = self.uri.path().rsplit('/').next().unwrap_or_default();
         match percent_decode_str(last).decode_utf8() {
@@ -88,7 +88,7 @@ impl Url {
     }
 }
 
-/// How all downloads are made.
+/// Settings for all downloads.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub cc: Option<String>,
@@ -97,36 +97,36 @@ pub struct Settings {
     pub logs: Logs,
 }
 
-/// What one end knows of the RTT, in ms.
+/// RTT as measured at one end, in ms.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Rtt {
     pub min: f64,
     pub smoothed: f64,
 }
 
-/// A download that is done.
+/// A finished download.
 #[derive(Clone, Debug, Serialize)]
 pub struct Done {
     pub url: String,
     pub protocol: &'static str,
-    /// This end's congestion control.
+    /// Congestion control of this end.
     pub cc: String,
-    /// What came over the network, of the content.
+    /// Content bytes received over the network.
     pub bytes: u64,
-    /// Where it began; more than 0 where it completed an earlier download.
+    /// Start offset; more than 0 if an earlier download was resumed.
     pub from: u64,
     pub connect_s: f64,
-    /// From the beginning, to the answer's head.
+    /// Time from the start to the head of the response.
     pub first_byte_s: f64,
-    /// From the beginning, to the content's last byte.
+    /// Time from the start to the last byte of the content.
     pub fct_s: f64,
-    /// Bytes by `fct_s`.
+    /// Bytes divided by `fct_s`.
     pub goodput_bps: f64,
-    /// Of each second.
+    /// Rate in each second.
     pub rates_bps: Vec<f64>,
-    /// As this end, which sends little, sees it.
+    /// Measured at this end, which sends little.
     pub rtt_ms: Rtt,
-    /// What the server's end says, where it is a `bbrlab serve`.
+    /// Figures of the server's end, if it is a `bbrlab serve`.
     pub sender: Option<Sender>,
 }
 
@@ -153,7 +153,7 @@ impl Connection {
                     Ok(Self::Tcp(http1::Connection::open(to, settings.cc.as_deref()).await?))
                 }
             };
-            // QUIC has a limit of its own on its handshake, and says more where that ends.
+            // QUIC has its own handshake limit, with a more specific error.
             let limit = if url.is_quic() { settings.patience * 2 } else { settings.patience };
             said = match timeout(limit, open).await {
                 Ok(Ok(connection)) => return Ok(connection),
@@ -207,12 +207,12 @@ async fn addresses(url: &Url) -> Result<Vec<SocketAddr>, Failure> {
     if found.is_empty() {
         return Err(format!("no address of {:?} was found; check the name", url.host()));
     }
-    // Where a host has both, the older protocol reaches more of them.
+    // If a host has both families, IPv4 goes first: it reaches more hosts.
     found.sort_by_key(SocketAddr::is_ipv6);
     Ok(found)
 }
 
-/// Downloads. `progress` is told of the bytes that are to come and have come.
+/// Downloads a URL. `progress` receives the bytes expected and received.
 pub async fn fetch(
     url: &Url,
     place: &Place,
@@ -237,7 +237,7 @@ pub async fn fetch(
     let mut sink = Sink::open(place, &start.version, start.from > 0)?;
     progress.expect(start.length.unwrap_or(0));
     let mut taken = Taken { watch, bytes: 0, rates: Vec::new() };
-    // Where nothing is missing, what comes is only the server's way to say so.
+    // If nothing is missing, the body is only the server's message to that effect.
     let came = match start.length {
         Some(0) => Ok(()),
         _ => take(&mut content, &mut taken, &mut sink, settings.patience, progress).await,
@@ -274,7 +274,7 @@ pub async fn fetch(
     Ok(done)
 }
 
-/// A request for the whole, or for the rest.
+/// Builds a request for the whole content, or for the rest.
 fn request(url: &Url, begun: Option<&Begun>) -> Result<Request<()>, Failure> {
     let mut request = Request::get(url.uri.clone()).header(USER_AGENT, concat!("bbrlab/", env!("CARGO_PKG_VERSION")));
     if let Some(begun) = begun
@@ -285,12 +285,12 @@ fn request(url: &Url, begun: Option<&Begun>) -> Result<Request<()>, Failure> {
     request.body(()).map_err(|error| format!("{}: {error}", url.text()))
 }
 
-/// What the head of an answer announces.
+/// Values from the head of a response.
 struct Start {
     version: Version,
-    /// Where the content begins.
+    /// Start offset of the content.
     from: u64,
-    /// How much of it is to come.
+    /// Remaining length.
     length: Option<u64>,
 }
 
@@ -301,7 +301,7 @@ impl Start {
         let mut version =
             Version { url: url.text().to_owned(), size: length, etag: text(ETAG), last_modified: text(LAST_MODIFIED) };
         match (status, begun) {
-            // Also where the rest was asked for: the server has another version now, or no ranges.
+            // Also when the rest was requested: the server has a newer version, or no ranges.
             (StatusCode::OK, _) => Ok(Self { version, from: 0, length }),
             (StatusCode::PARTIAL_CONTENT, Some(begun)) => {
                 let range = text(CONTENT_RANGE).unwrap_or_default();
@@ -325,7 +325,7 @@ impl Start {
     }
 }
 
-/// The first byte and the size, of `bytes 5-9/10`.
+/// Parses the first byte and the size from `bytes 5-9/10`.
 fn parsed(range: &str) -> Option<(u64, u64)> {
     let (part, size) = range.strip_prefix("bytes ")?.split_once('/')?;
     let (from, to) = part.split_once('-')?;
@@ -333,7 +333,7 @@ fn parsed(range: &str) -> Option<(u64, u64)> {
     (from <= to && to + 1 == size).then_some((from, size))
 }
 
-/// What came, and when.
+/// Received data, with its timing.
 struct Taken {
     watch: Watch,
     bytes: u64,
@@ -350,7 +350,7 @@ impl Taken {
         self.rates[second] += bytes as u64;
     }
 
-    /// The last second is seldom a whole one.
+    /// The last second is rarely complete.
     fn rates_bps(&self, end_s: f64) -> Vec<f64> {
         let span = |second: usize| (end_s - second as f64).clamp(1e-3, 1.0);
         self.rates.iter().enumerate().map(|(second, bytes)| *bytes as f64 * 8.0 / span(second)).collect()
@@ -378,7 +378,7 @@ async fn take(
     }
 }
 
-/// What the server's end of this connection has seen; none, where it does not say.
+/// Fetches the figures of the server's end of this connection; none if it has none.
 async fn report(url: &Url, connection: &mut Connection) -> Option<Sender> {
     let ask = async {
         let request = Request::get(url.at(sender::PATH).ok()?).body(()).ok()?;

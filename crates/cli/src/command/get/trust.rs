@@ -1,4 +1,4 @@
-//! Which servers are trusted, and why another one is not.
+//! Certificate verification, and explanations of its errors.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::command::serve::certificate::spki_hash;
 /// Bytes of a hash.
 const HASH_BYTES: usize = 32;
 
-/// Whom the user trusts.
+/// The user's trust anchors.
 #[derive(Clone, Debug)]
 enum Trusted {
     Anyone,
@@ -27,7 +27,7 @@ enum Trusted {
     Authorities(Arc<WebPkiServerVerifier>),
 }
 
-/// Checks certificates, and remembers what was wrong: QUIC would tell the number of an alert.
+/// A certificate verifier that keeps the error: QUIC would report only the number of an alert.
 #[derive(Clone, Debug)]
 pub struct Trust {
     trusted: Trusted,
@@ -36,7 +36,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Whom the arguments trust.
+    /// Trust anchors from the arguments.
     pub fn of(args: &GetArgs) -> Result<Self, Failure> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let trusted = match (&args.spki, args.insecure) {
@@ -47,12 +47,12 @@ impl Trust {
         Ok(Self { trusted, provider, wrong: Arc::default() })
     }
 
-    /// What was wrong with the certificate, if anything was.
+    /// Error of the last certificate, if any.
     pub fn wrong(&self) -> Option<String> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// TLS for one connection, whose faults are its own.
+    /// TLS configuration for one connection, with errors of its own.
     pub fn tls(&self) -> Result<(ClientConfig, Self), Error> {
         let own = Self { wrong: Arc::default(), ..self.clone() };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
@@ -99,7 +99,7 @@ fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Ar
     built.map_err(|error| format!("--ca: {error}"))
 }
 
-/// What a user can do about a certificate.
+/// Remedy for a certificate error.
 fn plain(error: &Error) -> String {
     let what = match error {
         Error::InvalidCertificate(
