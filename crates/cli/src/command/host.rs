@@ -1,4 +1,4 @@
-//! `bbrlab host`: our algorithms in this host's kernel, loaded, watched, undone.
+//! `bbrlab host`: loads our algorithms into this host's kernel, watches them, and undoes it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;
@@ -25,70 +25,70 @@ pub struct HostArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Load an algorithm, send data over it, and leave it for any program to choose
+    /// Load an algorithm, test it with a transfer, and make it available to any program
     Load(LoadArgs),
-    /// Take an algorithm back: its connections go on with the default
+    /// Unload an algorithm; its connections continue with the default
     Unload(UnloadArgs),
-    /// Say what is loaded, who uses it, and what new connections take
+    /// Show loaded algorithms, their users, and the default of new connections
     Status(StatusArgs),
     /// Make a congestion control the default, also after a reboot
     Enable(EnableArgs),
-    /// Undo what `enable` did
+    /// Undo the changes of `enable`
     Disable(DisableArgs),
 }
 
 #[derive(Debug, Args)]
 struct LoadArgs {
-    /// The algorithm with its parameters, as in bbr3-linux or bbr3-linux,beta=0.6
+    /// Algorithm with its parameters, as in bbr3-linux or bbr3-linux,beta=0.6
     algorithm: String,
-    /// The name under which programs choose it [default: the algorithm's with _ for -; with bbrlab_ before it if the kernel has that name]
+    /// Name by which programs select it [default: the algorithm's with _ for -; prefixed with bbrlab_ if the kernel has that name]
     #[arg(long)]
     name: Option<String>,
-    /// New connections take it unless they choose another
+    /// Make it the default of new connections, unless they choose another
     #[arg(long)]
     default: bool,
 }
 
 #[derive(Debug, Args)]
 struct UnloadArgs {
-    /// The name under which it is loaded
+    /// Name under which it is loaded
     name: String,
-    /// Let its connections end by themselves for so long, as in 30s, before they are moved
+    /// Give its connections this time to end by themselves, as in 30s, before they are moved
     #[arg(long, value_name = "TIME")]
     drain: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct StatusArgs {
-    /// Each connection of this network namespace, with what its algorithm thinks
+    /// Show each connection of this network namespace, with its algorithm's state
     #[arg(long)]
     connections: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 struct EnableArgs {
-    /// The kernel's bbr, cubic or reno, or one of ours with its parameters
+    /// The kernel's bbr, cubic or reno, or one of our algorithms with its parameters
     #[arg(default_value = "bbr")]
     algorithm: String,
-    /// The name under which one of ours is loaded [default: the algorithm's]
+    /// Name under which one of our algorithms is loaded [default: the algorithm's]
     #[arg(long)]
     name: Option<String>,
-    /// Print every change and make none
+    /// Print every change without making it
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 struct DisableArgs {
-    /// Print every change and make none
+    /// Print every change without making it
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Does what the arguments say.
+/// Runs the requested subcommand.
 pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
     match &args.what {
         What::Load(args) => load(args),
@@ -99,7 +99,7 @@ pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
     }
 }
 
-/// The algorithm as it is written for a flow: `NAME[,PARAM=VALUE]…`.
+/// Parses an algorithm in the notation of a flow: `NAME[,PARAM=VALUE]…`.
 pub fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
@@ -173,7 +173,7 @@ mod loaded {
         work(&Host { places: Places::default(), trial: &trial, before: &before }).map_err(|fault| fault.to_string())
     }
 
-    /// For tests of what a killed command leaves: builds with debug assertions die before the step that `BBRLAB_DIE_AT` numbers.
+    /// Simulates a killed command in tests: builds with debug assertions die before the step that `BBRLAB_DIE_AT` numbers.
     fn die_at(step: u32) {
         #[cfg(debug_assertions)]
         if std::env::var("BBRLAB_DIE_AT").is_ok_and(|at| at == step.to_string()) {
@@ -282,7 +282,7 @@ fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
     print(&text)
 }
 
-/// Who lets a paced flow's packets go, as far as the default of new devices tells.
+/// Describes the pacing of a flow's packets, as far as the default qdisc of new devices shows it.
 fn pacing(qdisc: Option<&str>) -> String {
     match qdisc {
         Some("fq") => "fq on new devices, TCP itself elsewhere".to_owned(),
@@ -347,7 +347,7 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
         ));
     }
     if let Some((name, _)) = &ours {
-        // First, since it tries itself: what does not work here is not made permanent.
+        // First, because loading includes a test: an algorithm that does not work here is not made permanent.
         loaded::load(&algorithm(&args.algorithm)?, name, true)?;
     }
     if let Err(what) = machine.enable(&changes) {

@@ -1,4 +1,4 @@
-//! `bbrlab list`: what there is, with one line each and its source.
+//! `bbrlab list`: algorithms, experiments, parameters and backends, one line each with its source.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, params::Unit};
@@ -12,34 +12,34 @@ use std::path::PathBuf;
 /// Arguments of `bbrlab list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// What to list [default: algorithms]
+    /// Things to list [default: algorithms]
     #[command(subcommand)]
     pub what: Option<ListWhat>,
 }
 
-/// What `bbrlab list` lists.
+/// Subcommands of `bbrlab list`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ListWhat {
     /// Algorithms, with one line each and their source
     Algorithms,
     /// Experiments, with their claims' sources
     Experiments {
-        /// Take them from this directory instead of the ones built in
+        /// Read them from this directory instead of the built-in ones
         #[arg(long, value_name = "DIR")]
         experiments: Option<PathBuf>,
     },
     /// An algorithm's parameters: unit, default, range, source and meaning
     Parameters {
-        /// The algorithm
+        /// Name of the algorithm
         algorithm: String,
     },
-    /// What each world does with every key, flow option and flag
+    /// Support of each backend for every key, flow option and flag
     Worlds,
     /// The scenario language as JSON Schema
     Schema,
 }
 
-/// The list as text.
+/// Formats the list as text.
 pub fn list(args: &ListArgs) -> Result<String, Failure> {
     match args.what.clone().unwrap_or(ListWhat::Algorithms) {
         ListWhat::Algorithms => Ok(algorithms()),
@@ -77,17 +77,17 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
     Ok(aligned(&["parameter", "unit", "default", "range", "what it does [source of the default]"], &align, rows))
 }
 
-/// Columns of a world in [`bbrlab_live::worlds::rows`], behind the key.
+/// Columns of a backend in [`bbrlab_live::worlds::rows`], after the key.
 const WORLDS: [&str; 5] = ["sim", "uml", "kernel", "quic:s2n", "quic:noq"];
-/// Longest line of a listing that wraps by itself. Ours: what a page of code has.
+/// Maximum line length of a listing that wraps its own lines. Ours: that of a page of code.
 const LINE: usize = 100;
-/// A blank at which no line ends.
+/// A non-breaking space: no line ends at it.
 const NO_BREAK: &str = "\u{a0}";
-/// Width of the names of worlds, and of the blanks before them.
+/// Width of the backends' names, including the spaces before them.
 const INDENT: usize = 22;
 
-/// What each world does with each key, option and flag: those that all take alike, then each of the others with what is
-/// refused where.
+/// Support of each backend for every key, option and flag: first those that all support equally, then each of the
+/// others with the refused values.
 fn worlds() -> String {
     let rows = bbrlab_live::worlds::rows();
     let is_same = |row: &&Vec<String>| row[1..].iter().all(|cell| cell == "same");
@@ -117,7 +117,7 @@ fn worlds() -> String {
     text
 }
 
-/// The scenario language as JSON Schema, one line feed at the end.
+/// The scenario language as JSON Schema, with one final line feed.
 fn schema() -> Result<String, Failure> {
     let schema = bbrlab_sim::scenario::schema();
     serde_json::to_string_pretty(&schema).map(|text| text + "\n").map_err(|error| format!("schema: {error}"))

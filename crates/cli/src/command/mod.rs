@@ -1,4 +1,4 @@
-//! One file a command: its flags, and what they do.
+//! One file per command: its flags and its implementation.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "parquet")]

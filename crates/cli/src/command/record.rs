@@ -1,4 +1,4 @@
-//! `bbrlab record`: a scenario's flows over this host's kernel, its own BBR and CUBIC or our algorithms recorded call by call.
+//! `bbrlab record`: runs a scenario's flows over this host's kernel, and records its BBR and CUBIC or our algorithms call by call.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::{Failure, Verdict, print};
 pub struct RecordArgs {
     /// Scenario in TOML; flags override it
     pub file: Option<PathBuf>,
-    /// Where the log goes
+    /// Log file to write
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// The path
@@ -33,7 +33,7 @@ pub struct RecordArgs {
     /// Flows, as in bbr1, cubic*2@0s+1s or bbr3-linux (repeatable) [default: bbr1]
     #[arg(long, value_name = "FLOW", help_heading = "Run")]
     pub flow: Vec<String>,
-    /// When the recording ends, in real time [default: 60s]
+    /// End of the recording, in real time [default: 60s]
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub duration: Option<String>,
     /// Seed of the link's random numbers [default: 1]
@@ -41,7 +41,7 @@ pub struct RecordArgs {
     pub seed: Option<String>,
 }
 
-/// Records what the arguments say.
+/// Records the scenario from the arguments.
 pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
     let out = Target::check("--out", &args.out)?;
     let own = [("duration", args.duration.as_deref()), ("seed", args.seed.as_deref())];

@@ -1,4 +1,4 @@
-//! `bbrlab replay`: a kernel's decisions, call by call, against core's.
+//! `bbrlab replay`: compares a kernel's recorded decisions with core's, call by call.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ type Counts = BTreeMap<&'static str, u64>;
     1 an output differs, or the log has lost calls; 2 a file is no such log."
 )]
 pub struct ReplayArgs {
-    /// Logs that `bbrlab record` wrote, or of the calls into google/bbr v3, plain or compressed with xz
+    /// Logs written by `bbrlab record`, or of the calls into google/bbr v3, plain or compressed with xz
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Print JSON instead of the table
@@ -103,7 +103,7 @@ fn table(done: &[(&PathBuf, Header, Report)]) -> String {
     text
 }
 
-/// Counts by name, over all logs.
+/// Counts by name, summed over all logs.
 fn summed(
     done: &[(&PathBuf, Header, Report)],
     of: fn(&Report) -> &Counts,

@@ -1,5 +1,5 @@
-//! `bbrlab reproduce`: the catalogue of published claims, each with its expected and measured value and its verdict.
-//! Exit status 1 if one fails.
+//! `bbrlab reproduce`: runs the catalogue of published claims, and reports expected value, measured value and verdict.
+//! Exit status 1 if an expectation fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome, Verdict as Row};
@@ -30,24 +30,24 @@ pub struct ReproduceArgs {
     /// Write the verdicts as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
-    /// Take the experiments from this directory instead of the ones built in
+    /// Read the experiments from this directory instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     pub experiments: Option<PathBuf>,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
-    /// Where the runs take place: sim, or a real kernel (uml, kernel) with the simulator's figures beside it
+    /// Backend of the runs: sim, or a real kernel (uml, kernel) with the simulator's figures beside it
     #[arg(long, value_name = "WORLD", default_value = "sim")]
     pub on: String,
-    /// With --on kernel: whose programs of bbr1, cubic and reno, the kernel's own or ours (bbrlab)
+    /// With --on kernel: source of the programs for bbr1, cubic and reno, the kernel's own or ours (bbrlab)
     #[arg(long, value_name = "WHOSE", default_value = "kernel", value_parser = crate::args::program)]
     pub program: Program,
-    /// Where a claim is the median over several seeds, run the first seed only: faster, and less sure
+    /// If a claim is the median over several seeds, run only the first seed: faster, but less reliable
     #[arg(long)]
     pub one_seed: bool,
 }
 
-/// Runs the claims that the arguments name.
+/// Runs the selected claims.
 pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     let experiments = chosen(load_experiments(args.experiments.as_deref())?, &args.ids)?;
     let json = Target::asked("--json", args.json.as_deref())?;
@@ -69,7 +69,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     Ok(if outcomes.iter().all(ExperimentOutcome::passes) { Verdict::Holds } else { Verdict::Fails })
 }
 
-/// Runs them in the world that the arguments name; beside a real kernel's figures stand the simulator's.
+/// Runs them on the requested backend; the simulator's figures are added beside a real kernel's.
 fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<ExperimentOutcome>, Failure> {
     let on: On = args.on.parse().map_err(|error| format!("--on: {error}"))?;
     let world = World::of(on)?;
@@ -128,7 +128,7 @@ fn chosen(experiments: Vec<Experiment>, ids: &[String]) -> Result<Vec<Experiment
     Ok(experiments.into_iter().filter(wanted).collect())
 }
 
-/// The figures on the first screen: the best known of the catalogue, and which panel of each.
+/// Figures on the first screen: the catalogue's best known, with one panel each.
 const THUMBNAILS: [(&str, &str, usize); 8] = [
     ("F1", "The operating point", 1),
     ("F2", "The gain cycle", 0),
@@ -174,11 +174,11 @@ fn page(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> Report {
     let thumbnail = |&(id, caption, panel): &(&str, &str, usize)| {
         Some(Thumbnail { figure: first_of(id)?.id.clone(), caption: format!("{id} · {caption}"), panel })
     };
-    // The figure of a single claim opens its section.
+    // The figure of a single claim is at the start of its section.
     let is_several = outcomes.len() > 1;
     report.thumbnails = THUMBNAILS.iter().filter(|_| is_several).filter_map(thumbnail).collect();
     if report.thumbnails.is_empty() && is_several {
-        // Other claims than the best known were asked for: their first figures.
+        // The best known claims were not selected: the first figures of those that were.
         let figures = report.sections.iter().filter_map(|section| Some((&section.id, section.figures.first()?)));
         let small = |(id, figure): (&String, &Figure)| Thumbnail {
             figure: figure.id.clone(),
@@ -190,7 +190,7 @@ fn page(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> Report {
     report
 }
 
-/// The page's title: an experiment of the user's own is no published claim.
+/// Title of the page: an experiment of the user's own is not a published claim.
 fn title(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> String {
     match (outcomes, &args.experiments) {
         ([only], _) => format!("{}: {}", only.id, only.title),
@@ -199,7 +199,7 @@ fn title(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> String {
     }
 }
 
-/// The answer in a sentence.
+/// Summarises the result in a sentence.
 fn subtitle(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> String {
     let rows = || outcomes.iter().flat_map(|outcome| &outcome.rows);
     let count = |is: fn(&Row) -> bool| rows().filter(|row| is(&row.verdict)).count();
@@ -220,7 +220,7 @@ fn subtitle(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> String {
     )
 }
 
-/// The command that makes the figures of one claim.
+/// Command that reproduces the figures of one claim.
 fn command(args: &ReproduceArgs, id: &str) -> String {
     let mut line = format!("bbrlab reproduce {}", quoted(id));
     if let Some(dir) = &args.experiments {

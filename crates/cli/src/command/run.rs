@@ -1,4 +1,4 @@
-//! `bbrlab run`: one scenario, once or with several seeds, its table and its files.
+//! `bbrlab run`: runs one scenario, once or with several seeds, and writes its table and files.
 //! Nothing is written for a scenario that could not run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -36,30 +36,33 @@ pub struct RunArgs {
     #[command(flatten)]
     pub path: PathArgs,
 
-    /// A flow, or several of the same kind: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable) [default: bbr1]
+    /// A flow, or several of the same kind: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable)
+    /// [default: bbr1]
     ///
-    /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (what the application writes),
-    /// request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, ack (PACKETS/TIME), links (1..2), access (RATE/RTT[/BUFFER]),
-    /// program (kernel or bbrlab: whose, on a real kernel);
-    /// every other key is a parameter of the algorithm: see `bbrlab list parameters CC`.
+    /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (at which the application
+    /// writes), request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, ack (PACKETS/TIME), links (1..2), access
+    /// (RATE/RTT[/BUFFER]), program (kernel or bbrlab: source of the program on a real kernel); every other key is a
+    /// parameter of the algorithm: see `bbrlab list parameters CC`.
     #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
     pub flow: Vec<String>,
-    /// When the run ends, in simulated time [default: 60s]
+    /// End of the run, in simulated time [default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub duration: Option<String>,
-    /// Figures count from this time on [default: 0s]
+    /// Exclude the time before this from all figures [default: 0s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub warmup: Option<String>,
     /// Seed of all random numbers [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub seed: Option<String>,
-    /// Number of runs, with seeds seed…seed+N−1: medians with 95 % bootstrap intervals, starts with jitter [default: 1]
+    /// Number of runs, with seeds seed…seed+N−1: reports medians with 95 % bootstrap intervals, and adds jitter to the
+    /// starts [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
     pub repeat: Option<String>,
-    /// Start each flow later by a random time below this; 0s for equal starts [default: 0s, with --repeat a round trip]
+    /// Delay each flow's start by a random time below this; 0s for equal starts [default: 0s; with --repeat, a round
+    /// trip]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub start_jitter: Option<String>,
-    /// Where it runs: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`); quic:s2n and
+    /// Backend: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`); quic:s2n and
     /// quic:noq, a QUIC stack in virtual time [default: sim]
     #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
     pub on: Option<String>,
@@ -84,7 +87,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// The scenario's keys with what their flags hold, without the flows.
+    /// Yields the scenario keys with their flags' values, except for flows.
     pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
             ("name", &self.name),
@@ -102,20 +105,20 @@ impl RunArgs {
     }
 }
 
-/// How often the simulator reports its progress.
+/// Progress reports per run of the simulator.
 const TICKS_A_RUN: usize = 100;
 
-/// Where the results go.
+/// Destinations of the results.
 struct Outputs {
     json: Option<Target>,
     report: Option<Target>,
     traces: Traces,
 }
 
-/// What is kept of a run: its trace files, which wait for their names, and what its user should know.
+/// Outputs kept from a run: its trace files, not yet renamed, and warnings for the user.
 type Kept = (Vec<Written>, Option<String>);
 
-/// Runs what the arguments say.
+/// Runs the command.
 pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let sourced = load(args.file.as_deref(), args.overrides(), &args.flow)?;
     let on = sourced.scenario.filled().on;
@@ -138,7 +141,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let document = session.document(&finished, watch.seconds())?;
     results.write(&document, &expectations, &mut finished, session.setups.first().map(AsRef::as_ref))?;
     for warning in finished.iter().filter_map(|one| one.kept.1.as_ref()) {
-        // Where standard error cannot be written there is nobody to warn.
+        // If standard error cannot be written there is no one to warn.
         let _ = writeln!(std::io::stderr(), "bbrlab: {warning}");
     }
     let holds = expectations.iter().all(|expectation| expectation.holds);
@@ -178,7 +181,7 @@ impl Outputs {
         self.json.iter().chain(&self.report).chain(self.traces.targets())
     }
 
-    /// Writes what is not yet written, and gives all files their names.
+    /// Writes the remaining outputs, and gives all files their names.
     fn write(
         &self,
         document: &Value,

@@ -1,4 +1,4 @@
-//! `bbrlab sweep`: any scenario over any axes, on all cores, in a directory from which it goes on after an interruption.
+//! `bbrlab sweep`: runs any scenario over any axes, on all cores; an interrupted sweep resumes from its directory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -20,16 +20,16 @@ use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::{Failure, Verdict, inputs, print};
 
-/// What a sweep's directory holds, and nothing else: which sweep it is, the rows of each block, the series of each run,
-/// and all rows as one table.
+/// Files in a sweep's directory: the description, the rows of each block, the series of each run, and all rows as one
+/// table. Nothing else is in it.
 const SPEC: &str = "sweep.json";
 const BLOCKS: &str = "blocks";
 const SAMPLES: &str = "samples";
 const RUNS: &str = "runs.parquet";
-/// Rows of one group of `runs.parquet`: what is in memory at a time. Ours.
+/// Rows of one row group of `runs.parquet`, which is held in memory. Ours.
 const GROUP: usize = 8192;
 
-/// Where a file's bytes go.
+/// Writer for a file's bytes.
 type Sink<'a> = &'a mut (dyn std::io::Write + Send);
 
 /// Flags of `bbrlab sweep`.
@@ -47,52 +47,52 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub path: PathArgs,
 
-    /// An axis: NAME=VALUE,VALUE… or NAME=LOW..HIGH:COUNT (even by ratio; COUNTlin: even); `;` instead of commas where a
-    /// value holds one (repeatable)
+    /// Add an axis: NAME=VALUE,VALUE… or NAME=LOW..HIGH:COUNT (spaced by ratio; COUNTlin: spaced linearly); separate
+    /// with `;` instead of commas if a value contains one (repeatable)
     #[arg(long, value_name = "AXIS", help_heading = "Axes")]
     pub vary: Vec<String>,
-    /// Flows, as in `bbrlab run` (repeatable) [default: {cc} where there is an axis cc]
+    /// Flows, as in `bbrlab run` (repeatable) [default: {cc} if there is an axis cc]
     #[arg(long, value_name = "FLOW", help_heading = "Run")]
     pub flow: Vec<String>,
-    /// When each run ends, in simulated time [default: 60s]
+    /// End of each run, in simulated time [default: 60s]
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub duration: Option<String>,
-    /// Figures count from this time on [default: 0s]
+    /// Exclude the time before this from all figures [default: 0s]
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub warmup: Option<String>,
     /// First seed [default: 1]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub seed: Option<String>,
-    /// Seeds of each combination [default: 1]
+    /// Number of seeds per combination [default: 1]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub repeat: Option<String>,
-    /// Only every N-th block of runs, beginning with the I-th: for the array job of a cluster; the last shard
-    /// to finish merges the tables
+    /// Run only every N-th block of runs, starting with the I-th, for array jobs on a cluster; the last shard to finish
+    /// merges the tables
     #[arg(long, value_name = "I/N", help_heading = "Run")]
     pub shard: Option<String>,
     /// Name of the sweep in its report
     #[arg(long, value_name = "TEXT", help_heading = "Run")]
     pub name: Option<String>,
 
-    /// Directory of the results; an interrupted sweep continues there
+    /// Directory of the results; an interrupted sweep resumes there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: PathBuf,
-    /// Start over: remove what a sweep has written into the directory, and nothing else
+    /// Start over: remove the sweep's own files from the directory, and nothing else
     #[arg(long, help_heading = "Output")]
     pub fresh: bool,
-    /// Record each run's series too, as samples/ID.parquet
+    /// Also record each run's series, as samples/ID.parquet
     #[arg(long, help_heading = "Output")]
     pub samples: bool,
-    /// Figures to show in table and page, by their names in runs.parquet
+    /// Figures to show in the table and on the page, by their names in runs.parquet
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Output")]
     pub show: Vec<String>,
     /// Write one self-contained page that opens offline
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub report: Option<PathBuf>,
-    /// Put a decision tree on the page: which value of this axis is best where, as in --tree cc
+    /// Add a decision tree to the page: the best value of this axis by region, as in --tree cc
     #[arg(long, value_name = "AXIS", requires = "report", help_heading = "Output")]
     pub tree: Option<String>,
-    /// Value of the compared axis, the first one of names, to which the page's ratios are [default: cubic, else the first]
+    /// Value of the compared axis (the first one of names) that the page's ratios refer to [default: cubic, else the first]
     #[arg(long, value_name = "VALUE", requires = "report", help_heading = "Output")]
     pub against: Option<String>,
     /// Print no table
@@ -101,7 +101,7 @@ pub struct SweepArgs {
 }
 
 impl SweepArgs {
-    /// The scenario's keys with what their flags hold, without the flows.
+    /// Yields the scenario keys with their flags' values, except for flows.
     pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [("duration", &self.duration), ("warmup", &self.warmup), ("seed", &self.seed), ("repeat", &self.repeat)]
             .into_iter()
@@ -110,10 +110,10 @@ impl SweepArgs {
     }
 }
 
-/// Up to how many values of an axis are listed on the page. Ours.
+/// Maximum number of an axis's values listed on the page. Ours.
 const LISTED: usize = 4;
 
-/// Runs what the arguments say.
+/// Runs the command.
 pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     crate::start_threads()?;
     if inputs::is_stdin(&args.out) {
@@ -171,7 +171,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
-/// The value to which the page's ratios are.
+/// The value that the page's ratios refer to.
 fn baseline(args: &SweepArgs, sweep: &Sweep) -> Result<Option<(usize, String)>, Failure> {
     sweep::baseline(sweep, args.against.as_deref()).map_err(|labels| match labels.as_slice() {
         [] => "--against: the sweep has no axis of names; leave it out".to_owned(),
@@ -209,7 +209,7 @@ fn page(
     Ok(page)
 }
 
-/// Does one run; its series go into a file of their own where they are asked for.
+/// Runs one combination; if requested, its series go to a file of their own.
 fn one(args: &SweepArgs, sweep: &Sweep, place: &Place, index: usize, writing: &Mutex<()>) -> Result<Row, Failure> {
     if !args.samples {
         return sweep.run(index);
@@ -225,7 +225,7 @@ fn one(args: &SweepArgs, sweep: &Sweep, place: &Place, index: usize, writing: &M
     Ok(row)
 }
 
-/// The sweep that file and flags make.
+/// The sweep specified by file and flags.
 fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
     let mut base = toml::Table::new();
     let mut axes: Vec<Vary> = Vec::new();
@@ -275,7 +275,7 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
     Sweep::new(base, &axes, (env!("CARGO_PKG_VERSION"), &build()))
 }
 
-/// What tells this build from others: the bytes of the program.
+/// Identifies this build: a hash of the program's bytes.
 fn build() -> String {
     let program = std::env::current_exe().and_then(fs::read);
     program.map_or_else(|_| String::new(), |bytes| format!("{:016x}", bbrlab_sim::metrics::fnv1a(&bytes)))
@@ -302,7 +302,7 @@ fn shown(args: &SweepArgs) -> Result<Vec<Metric>, Failure> {
     args.show.iter().map(place).collect()
 }
 
-/// `2/5` as (1, 5): the second of five shares.
+/// Parses `2/5` as (1, 5): the second of five shares.
 fn shard(text: Option<&str>) -> Result<(usize, usize), Failure> {
     let Some(text) = text else { return Ok((0, 1)) };
     let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
@@ -312,7 +312,7 @@ fn shard(text: Option<&str>) -> Result<(usize, usize), Failure> {
     }
 }
 
-/// Removes a sweep and leaves everything else that is in its directory.
+/// Removes a sweep's files, and leaves all others in its directory.
 fn remove(dir: &Path) -> std::io::Result<()> {
     if !dir.join(SPEC).is_file() {
         return Ok(());
@@ -324,30 +324,30 @@ fn remove(dir: &Path) -> std::io::Result<()> {
                 fs::remove_file(file.path())?;
             }
         }
-        // Somebody else's files stay, and the directory with them.
+        // Foreign files stay, and the directory with them.
         let _ = fs::remove_dir(part);
     }
     let runs = dir.join(RUNS);
     if runs.exists() {
         fs::remove_file(runs)?;
     }
-    // Last, so that rows are never without the sweep that they belong to.
+    // Last, so that rows never remain without the sweep that they belong to.
     fs::remove_file(dir.join(SPEC))
 }
 
-/// Whether a file is called as those of blocks and runs are, unfinished ones included: `000012.csv`, `.000012.csv.77.tmp`.
+/// True if a file is named like those of blocks and runs, unfinished ones included: `000012.csv`, `.000012.csv.77.tmp`.
 fn is_numbered(name: &str) -> bool {
     let number = name.trim_start_matches('.').split('.').next().unwrap_or_default();
     matches!(number.len(), 6 | 16) && number.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The directory of a sweep.
+/// Directory of a sweep.
 struct Place {
     dir: PathBuf,
 }
 
 impl Place {
-    /// Makes the directory, or finds the same sweep in it. Shards may do so at the same moment.
+    /// Creates the directory, or opens the same sweep in it. Shards may do so concurrently.
     fn open(dir: &Path, sweep: &Sweep) -> Result<Self, Failure> {
         let fault = |what: &str| format!("--out: {}: {what}", dir.display());
         let io = |error: std::io::Error| fault(&outputs::can_not(&error));
@@ -362,7 +362,7 @@ impl Place {
                      write --fresh",
                 ));
             }
-            // The parts of a sweep come after the file that names it: without it, they are nobody's.
+            // The parts of a sweep are created after the file that describes it: without that file they have no owner.
             Err(_) if [BLOCKS, RUNS].iter().any(|part| dir.join(part).exists()) => {
                 return Err(fault("it holds parts of a sweep without their sweep.json; name another directory"));
             }
@@ -381,7 +381,7 @@ impl Place {
         self.dir.join(BLOCKS).join(format!("{block:06}.csv"))
     }
 
-    /// Files have their names only once they are whole.
+    /// True if a block is complete: files get their names only then.
     fn has(&self, block: usize) -> bool {
         self.block(block).exists()
     }
@@ -394,7 +394,7 @@ impl Place {
         outputs::commit(Target::check("--out", file)?.write(fill)?.into_iter().collect())
     }
 
-    /// All blocks as one table, group by group, and the medians for the pictures.
+    /// Merges all blocks to one table, group by group, and returns the medians for the plots.
     fn merge(&self, sweep: &Sweep) -> Result<Cells, Failure> {
         let mut cells = Cells::new(sweep);
         let target = Target::check("--out", &self.dir.join(RUNS))?;
@@ -430,7 +430,7 @@ impl Place {
     }
 }
 
-/// Rows on their way into `runs.parquet`.
+/// Rows for the next row group of `runs.parquet`.
 struct Group {
     names: Vec<String>,
     ids: Vec<Option<String>>,
@@ -490,7 +490,7 @@ impl Group {
     }
 }
 
-/// What the sweep brought, in a few lines.
+/// Summarises the sweep in a few lines.
 fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric], place: &Place) -> String {
     let axes = sweep.product().axes();
     let names = axes.iter().position(|(_, points)| points.iter().any(|point| axis::number(&point.label).is_none()));

@@ -1,4 +1,4 @@
-//! `bbrlab tune`: parameters of an algorithm for a population of paths, judged on paths that the search has not seen.
+//! `bbrlab tune`: searches parameters of an algorithm for a population of paths, and judges them on unseen paths.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;
@@ -25,30 +25,30 @@ use crate::{Failure, Verdict, inputs, print};
         bbrlab tune bbr3 --population examples/lossy_wireless.toml --out tuned.toml\n  \
         bbrlab run --rate 20mbit --loss 2% --flow bbr3,params=tuned.toml")]
 pub struct TuneArgs {
-    /// The algorithm
+    /// Algorithm to tune
     pub algorithm: String,
-    /// The population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
+    /// Population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
     #[arg(long, value_name = "FILE.toml")]
     pub population: std::path::PathBuf,
-    /// Leave the rivals out; the answer then does not show what the parameters take from other flows
+    /// Leave out the rivals; the answer then does not show the cost of the parameters to other flows
     #[arg(long)]
     pub no_rivals: bool,
     /// Parameters to tune [default: the usual ones of BBRv1 and BBRv3]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub parameters: Vec<String>,
-    /// Objective by which a setting of the front is chosen: balanced, throughput, delay or polite
+    /// Objective for choosing a setting from the Pareto front: balanced, throughput, delay or polite
     #[arg(long, value_name = "NAME", default_value = "balanced")]
     pub objective: String,
-    /// Settings in each generation
+    /// Number of settings per generation
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1000))]
     pub settings: u32,
     /// Number of generations
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub generations: u32,
-    /// Paths that each setting is tried on
+    /// Number of paths on which each setting is tried
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub paths: u32,
-    /// Paths on which the outcome is judged; the search sees none of them
+    /// Number of paths on which the result is judged; the search never uses them
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub held_out: u32,
     /// Seed of all random numbers
@@ -57,7 +57,7 @@ pub struct TuneArgs {
     /// Write the parameters as a file that --flow CC,params=FILE takes
     #[arg(long, value_name = "FILE.toml")]
     pub out: Option<std::path::PathBuf>,
-    /// Write all of it as JSON; - for standard output, instead of the table
+    /// Write all results as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<std::path::PathBuf>,
     /// Write one self-contained page that opens offline
@@ -65,7 +65,7 @@ pub struct TuneArgs {
     pub report: Option<std::path::PathBuf>,
 }
 
-/// Tunes.
+/// Runs the command.
 pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
     crate::start_threads()?;
     let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
@@ -108,7 +108,7 @@ pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
-/// The parameter file: which algorithm, which values, and where they come from.
+/// The parameter file: algorithm, values, and their origin.
 fn file(args: &TuneArgs, tuned: &Tuned, population: &Population) -> String {
     let mut text = format!(
         "# Tuned by bbrlab {} for {:?}, objective {}, seed {}. Use: bbrlab run --flow {},params=THIS\n\
@@ -127,13 +127,13 @@ fn file(args: &TuneArgs, tuned: &Tuned, population: &Population) -> String {
     text
 }
 
-/// Whether the outcome is nowhere worse than the defaults of BBR, and better in something than each.
+/// True if the result is nowhere worse than the defaults of BBR, and better than each in some respect.
 fn dominates(tuned: &Tuned) -> bool {
     let mut bbr = tuned.against.iter().filter(|one| one.flow != "cubic");
     bbr.all(|one| one.worse.is_empty() && !one.better.is_empty())
 }
 
-/// What plain algorithms score beside it: the first thing to know of a tuning.
+/// Compares the scores with those of untuned algorithms: the most important result of a tuning.
 fn beside_plain(tuned: &Tuned) -> String {
     let points = |one: &Against| format!("{:.3} against {:.3}", one.worth, tuned.worth);
     let best = tuned.against.iter().max_by(|a, b| a.worth.total_cmp(&b.worth));
@@ -168,7 +168,7 @@ fn verdict(tuned: &Tuned) -> String {
     format!("{} {}", beside_plain(tuned), term_by_term(tuned))
 }
 
-/// Limit of an answer without competing flows.
+/// Limitation of an answer without competing flows.
 const fn warning(has_rivals: bool) -> Option<&'static str> {
     if has_rivals {
         return None;
@@ -336,7 +336,7 @@ fn pages(args: &TuneArgs, tuned: &Tuned, population: &Population, objective: Obj
     }
 }
 
-/// What the objective makes of each, on unseen paths.
+/// Score of each setting on unseen paths.
 fn numbers(tuned: &Tuned) -> Vec<Number> {
     let one = |name: String, key: &str, worth: f64, note: &str| Number {
         label: format!("Score of {name}"),
@@ -349,7 +349,7 @@ fn numbers(tuned: &Tuned) -> Vec<Number> {
     std::iter::once(own).chain(against).collect()
 }
 
-/// The tuned setting less each of the others, term by term, with intervals.
+/// Forest plot of the tuned setting minus each of the others, term by term, with intervals.
 fn forest(tuned: &Tuned) -> Figure {
     let one = |(nth, other): (usize, &Against)| {
         let shift = (nth as f64 - (tuned.against.len() - 1) as f64 / 2.0) * 0.22;

@@ -1,28 +1,28 @@
-//! Ends connections that hold a place and move nothing: slow requests, slow readers, idle and vanished clients.
+//! Closes connections that occupy a slot and move no data: slow requests, slow readers, idle and vanished clients.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a connection must move in the time it has. Ours: it keeps a path of 300 bit/s, and no client that reads a byte at a time.
+/// Bytes that a connection must move within its patience. Ours: a path of 300 bit/s passes, a client that reads a byte at a time does not.
 const LEAST: u64 = 1_000;
 
-/// What a connection has moved.
+/// Bytes moved by a connection.
 #[derive(Debug, Default)]
 pub struct Activity(AtomicU64);
 
 impl Activity {
-    /// Bytes went on their way.
+    /// Records bytes sent or received.
     pub fn moved(&self, bytes: usize) {
         self.0.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// A whole request came.
+    /// Records a complete request.
     pub fn asked(&self) {
         self.0.fetch_add(LEAST, Ordering::Relaxed);
     }
 
-    /// Returns once `patience` went by with too little.
+    /// Returns once a period of `patience` has passed with too little activity.
     pub async fn stalls(&self, patience: Duration) {
         loop {
             let before = self.0.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The server's certificate: made on the spot or read, and the hash by which a client can know its key.
+//! Certificate of the server, generated or read, and the hash by which a client can verify its key.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::net::IpAddr;
@@ -14,25 +14,25 @@ use time::{Duration, OffsetDateTime};
 use crate::Failure;
 use crate::clock::today;
 
-/// How long one that is made is valid. Browsers refuse to be told of a key by its hash where it is 14 days or longer.
+/// Validity of a generated certificate. Browsers accept a key by its hash only if it is shorter than 14 days.
 const VALID: Duration = Duration::days(13);
-/// How far a client's clock may be behind.
+/// Tolerance for a client's slow clock.
 const BEFORE: Duration = Duration::hours(1);
 
-/// A chain and its key.
+/// A certificate chain and its key.
 pub struct Certificate {
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Makes a self-signed certificate for this host's own names and the address it is served at.
+/// Generates a self-signed certificate for this host's own names and the address on which it serves.
 pub fn make(address: IpAddr) -> Result<Certificate, Failure> {
     let fault = |error: rcgen::Error| format!("serve: a certificate: {error}");
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     if !address.is_unspecified() && !names.contains(&address.to_string()) {
         names.push(address.to_string());
     }
-    // ECDSA on P-256: what browsers take in this role.
+    // ECDSA on P-256, as browsers require for this purpose.
     let key = KeyPair::generate().map_err(fault)?;
     let mut params = CertificateParams::new(names).map_err(fault)?;
     params.distinguished_name = DistinguishedName::new();
@@ -45,7 +45,7 @@ pub fn make(address: IpAddr) -> Result<Certificate, Failure> {
     Ok(Certificate { chain: vec![certificate.der().clone()], key: key.into() })
 }
 
-/// Reads a chain and its key.
+/// Reads a certificate chain and its key.
 pub fn read(chain: &Path, key: &Path) -> Result<Certificate, Failure> {
     let fault = |flag: &str, path: &Path, error: pem::Error, wanted: &str| match error {
         pem::Error::Io(error) => format!("{flag}: {}: {error}", path.display()),
@@ -61,7 +61,7 @@ pub fn read(chain: &Path, key: &Path) -> Result<Certificate, Failure> {
     Ok(Certificate { chain: certificates, key })
 }
 
-/// SHA-256 of the public key, as browsers and `bbrlab get --spki` take it.
+/// SHA-256 of the public key, in the form that browsers and `bbrlab get --spki` accept.
 pub fn spki_hash(certificate: &CertificateDer<'_>) -> Result<String, rustls::Error> {
     let key = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
     Ok(BASE64.encode(ring::digest::digest(&ring::digest::SHA256, &key).as_ref()))

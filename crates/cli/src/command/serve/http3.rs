@@ -25,20 +25,20 @@ use super::qlog::Logs;
 use super::sender::{Watched, Watcher};
 use crate::Failure;
 
-/// Bytes of a request's head.
+/// Maximum size of a request's head, bytes.
 const HEAD_MAX: u64 = 16 * 1024;
-/// Requests at once on a connection.
+/// Maximum concurrent requests per connection.
 const REQUESTS: u64 = 32;
-/// What an answer may have on its way and not acknowledged: 640 Mbit/s at 100 ms.
+/// Unacknowledged bytes that a response may have in flight: 640 Mbit/s at 100 ms.
 const SEND_BUFFER: u32 = 8 << 20;
-/// Answers at once, over all connections: the bound on these buffers together is 1 GiB.
+/// Maximum concurrent responses over all connections: their buffers together are bounded by 1 GiB.
 pub const ANSWERS: usize = 128;
-/// Handshakes under way beyond which a client must show that its address is its own.
+/// Concurrent handshakes above which clients must validate their address.
 const HANDSHAKES: usize = 64;
-/// A handshake takes this long at most.
+/// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// TLS as QUIC wants it, for HTTP/3 alone.
+/// TLS configuration for QUIC, with HTTP/3 as the only protocol.
 fn tls(certificate: Certificate) -> Result<ServerConfig, Failure> {
     let fault = |error: rustls::Error| format!("serve: certificate: {}", misfit(&error));
     let mut tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
@@ -51,7 +51,7 @@ fn tls(certificate: Certificate) -> Result<ServerConfig, Failure> {
     Ok(tls)
 }
 
-/// Why a certificate and a key cannot be used.
+/// Describes a certificate or key that cannot be used.
 fn misfit(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InconsistentKeys(_) => "the private key is not the certificate's".to_owned(),
@@ -60,7 +60,7 @@ fn misfit(error: &rustls::Error) -> String {
     }
 }
 
-/// Listens.
+/// Opens the listening socket.
 pub fn listen(
     at: SocketAddr,
     cc: Named,
@@ -69,7 +69,7 @@ pub fn listen(
     logs: Logs,
 ) -> Result<Server, Failure> {
     let tls = s2n_tls::Server::from(tls(certificate)?);
-    // The stack would say only that its endpoint did not start.
+    // The stack would report only that its endpoint did not start.
     drop(std::net::UdpSocket::bind(at).map_err(|error| format!("--quic: {at}: {}", why(&error)))?);
     let fault = |error: &dyn std::fmt::Display| format!("--quic: {at}: {error}");
     let limits = Limits::new()
@@ -99,7 +99,7 @@ pub fn listen(
         .map_err(|error| fault(&error))
 }
 
-/// Serves connections, so many at once; the others are told to go.
+/// Serves connections up to the limit; the others are closed with an error code.
 pub async fn serve(mut server: Server, shared: Arc<Shared>) {
     let places = Arc::new(Semaphore::new(shared.connections));
     while let Some(connection) = server.accept().await {
@@ -144,7 +144,7 @@ async fn requests(connection: s2n_quic::Connection, from: SocketAddr, shared: &A
 
 type Resolver = RequestResolver<tachyon_quic::Connection, Bytes>;
 
-/// Answers one request. Where the client goes meanwhile, there is nobody to tell.
+/// Answers one request. If the client disconnects meanwhile, errors are ignored.
 async fn answer(resolver: Resolver, from: SocketAddr, shared: Arc<Shared>, watched: Arc<Watched>) {
     let Ok((request, stream)) = resolver.resolve_request().await else { return };
     watched.activity.asked();
@@ -154,7 +154,7 @@ async fn answer(resolver: Resolver, from: SocketAddr, shared: Arc<Shared>, watch
     shared.note(from, "h3", &head, answer.status());
     let (head, mut body) = answer.into_parts();
     let (mut stream, mut requested) = stream.split();
-    requested.stop_sending(Code::H3_NO_ERROR); // what a request carries is of no interest
+    requested.stop_sending(Code::H3_NO_ERROR); // the content of a request is ignored
     if stream.send_response(Response::from_parts(head, ())).await.is_err() {
         return;
     }

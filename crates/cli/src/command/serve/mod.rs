@@ -1,5 +1,5 @@
-//! `bbrlab serve`: files and bytes over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is asked for.
-//! What a client can take of memory, connections and time is bounded.
+//! `bbrlab serve`: files and bytes over HTTP/1.1 on TCP and HTTP/3 on QUIC, with a selectable congestion control.
+//! A client's use of memory, connections and time is bounded.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "quic")]
@@ -40,46 +40,47 @@ use crate::{Failure, Verdict};
         Without --tcp and --quic it listens on both, on this host's own address alone: 127.0.0.1:8080 and 127.0.0.1:4433.\n\
         It ends when it is interrupted.")]
 pub struct ServeArgs {
-    /// Serve the files of this directory, and nothing that lies outside of it
+    /// Serve the files of this directory, and nothing outside of it
     #[arg(long, value_name = "DIR", help_heading = "Content")]
     pub root: Option<PathBuf>,
-    /// Serve /bytes/SIZE, made on the fly, up to this size, as in /bytes/10MB
+    /// Serve generated content at /bytes/SIZE, up to this size, as in /bytes/10MB
     #[arg(long, value_name = "SIZE", help_heading = "Content")]
     pub memory: Option<Volume>,
-    /// HTTP/1.1 on TCP at this port, or address and port; port 0 is one that is free
+    /// Serve HTTP/1.1 on TCP at this port, or address and port; port 0 selects a free one
     #[arg(long, value_name = "[ADDR:]PORT", help_heading = "Addresses")]
     pub tcp: Option<At>,
-    /// HTTP/3 on QUIC at this port, or address and port; port 0 is one that is free
+    /// Serve HTTP/3 on QUIC at this port, or address and port; port 0 selects a free one
     #[arg(long, value_name = "[ADDR:]PORT", help_heading = "Addresses")]
     pub quic: Option<At>,
-    /// QUIC's congestion control: bbr3 or any other of `bbrlab list algorithms` with its parameters, s2n:bbr or s2n:cubic
+    /// Congestion control of QUIC: bbr3 or any other of `bbrlab list algorithms` with its parameters, s2n:bbr or s2n:cubic
     #[arg(long, value_name = "CC", default_value = "bbr3", help_heading = "Congestion control")]
     pub cc: String,
-    /// TCP's, of those that the kernel has, as in bbr1 or cubic; or one of ours that `bbrlab host load` put there [default:
-    /// the kernel's]
+    /// Congestion control of TCP: one that the kernel has, as in bbr1 or cubic, or one of ours that `bbrlab host load`
+    /// loaded [default: the kernel's]
     #[arg(long, value_name = "CC", help_heading = "Congestion control")]
     pub tcp_cc: Option<String>,
-    /// The certificate with its chain, in PEM [default: one made on the spot, valid for 13 days]
+    /// Certificate with its chain, in PEM [default: generated at start, valid for 13 days]
     #[arg(long, value_name = "FILE", requires = "key", help_heading = "Certificate")]
     pub cert: Option<PathBuf>,
-    /// Its private key, in PEM
+    /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Certificate")]
     pub key: Option<PathBuf>,
-    /// Connections at once on each of TCP and QUIC
+    /// Maximum number of concurrent connections on each of TCP and QUIC
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
     pub connections: u32,
-    /// A connection that moves less than 1 kB in this time is closed
+    /// Close a connection that moves less than 1 kB in this time
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Limits")]
     pub patience: TimeSpan,
-    /// Log the packets and the recovery of each QUIC connection here as qlog: NAME.qlog in qvis's dialect, NAME.sqlog in the drafts'
+    /// Log the packets and the recovery of each QUIC connection to this directory as qlog: NAME.qlog in qvis's dialect,
+    /// NAME.sqlog in the drafts' dialect
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
-    /// Print a line for each answer
+    /// Print a line for each response
     #[arg(long, help_heading = "Output")]
     pub log: bool,
 }
 
-/// Where to listen: on the loopback address unless another one is written.
+/// Listening address: the loopback address unless another is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At(pub SocketAddr);
 
@@ -101,7 +102,7 @@ pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
     open::run(args)
 }
 
-/// Says what is missing.
+/// Reports the missing feature.
 #[cfg(not(feature = "quic"))]
 pub fn run(_args: &ServeArgs) -> Result<Verdict, Failure> {
     Err("serve: this build has no QUIC; build with the feature quic".to_owned())

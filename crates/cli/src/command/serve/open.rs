@@ -1,4 +1,4 @@
-//! Opens what `bbrlab serve` serves from, says where, and serves until it is interrupted.
+//! Opens the files and sockets of `bbrlab serve`, prints its addresses, and serves until it is interrupted.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, Write};
@@ -15,27 +15,27 @@ use super::site::Site;
 use super::{ServeArgs, certificate, http3, tcp};
 use crate::{Failure, Verdict, print};
 
-/// Where it listens unless it is told.
+/// Default listening address.
 const TCP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const QUIC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
-/// Shortest patience: a path may be silent for a while.
+/// Minimum of `--patience`: a path may be silent for a while.
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub struct Shared {
     pub site: Site,
     pub connections: usize,
     pub patience: Duration,
-    /// QUIC's congestion control.
+    /// Congestion control of QUIC.
     pub cc: String,
-    /// QUIC's answers under way.
+    /// Semaphore for responses over QUIC.
     pub answers: Semaphore,
     log: bool,
 }
 
 impl Shared {
-    /// Prints a line, where it is wanted. A reader that is gone does not end the server.
+    /// Prints a log line, if enabled. A closed standard output does not end the server.
     pub fn note(&self, from: SocketAddr, protocol: &str, request: &http::request::Parts, status: StatusCode) {
         if self.log {
             let (method, path) = (&request.method, request.uri.path());
@@ -44,7 +44,7 @@ impl Shared {
     }
 }
 
-/// Why a socket cannot be had, and what would do.
+/// Describes a failure to open a socket, with the remedy.
 pub fn why(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => "something else listens there; name another port".to_owned(),

@@ -1,4 +1,4 @@
-//! `--qlog`: what happens on each QUIC connection, as two files of its own, written as it happens.
+//! `--qlog`: two log files for each QUIC connection, written as events occur.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 
-/// Logs of connections in one directory, or none. Its clones number their connections together.
+/// Logs of connections in one directory, or none. Clones number their connections together.
 #[derive(Clone, Debug, Default)]
 pub struct Logs(Option<Arc<Directory>>);
 
@@ -27,7 +27,7 @@ struct Directory {
 }
 
 impl Logs {
-    /// In this directory, which is made if it is not there.
+    /// Creates the directory if necessary, and logs there.
     pub fn of(dir: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = dir else { return Ok(Self(None)) };
         fs::create_dir_all(path).map_err(|error| match error.kind() {
@@ -42,16 +42,16 @@ impl Logs {
 
 type Files = Vec<Stream<BufWriter<File>>>;
 
-/// The logs that are open, by the order in which they were begun.
+/// Open logs, in the order of their creation.
 static OPEN: Mutex<BTreeMap<u64, Arc<Mutex<Files>>>> = Mutex::new(BTreeMap::new());
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// What is written is whole up to the last event, whoever held it.
+/// Locks a mutex, even a poisoned one: the data is complete up to the last event.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends all logs, where a signal ends the command. While what it returns is held, none is begun.
+/// Finishes all logs when a signal ends the command. No log can start while the returned guard is held.
 pub fn finish_all() -> impl Sized {
     let open = held(&OPEN);
     open.values().for_each(|files| finish(files));
@@ -64,7 +64,7 @@ fn finish(files: &Mutex<Files>) {
     }
 }
 
-/// Both files of one connection; no longer there once it has ended, or a disk is full.
+/// Both files of one connection; gone once the connection has ended or a disk is full.
 #[derive(Debug)]
 pub struct Log {
     files: Arc<Mutex<Files>>,
@@ -73,7 +73,7 @@ pub struct Log {
 }
 
 impl Directory {
-    /// Numbers that earlier logs have are passed over.
+    /// Creates the next log; numbers used by earlier logs are skipped.
     fn begin(&self, vantage: &str) -> io::Result<Files> {
         loop {
             let name = format!("{vantage}-{}", self.connections.fetch_add(1, Ordering::Relaxed));
@@ -98,7 +98,7 @@ impl Directory {
     }
 }
 
-/// Says once what a log misses; the connection goes on.
+/// Warns once about an incomplete log; the connection continues.
 fn warn(error: &io::Error) {
     let _ = writeln!(io::stderr(), "bbrlab: --qlog: {error}; a log ends here");
 }
@@ -173,7 +173,7 @@ impl Subscriber for Logs {
     }
 
     fn on_packet_lost(&mut self, log: &mut Log, meta: &ConnectionMeta, event: &events::PacketLost) {
-        // A probe for a larger MTU that is lost says nothing of congestion.
+        // The loss of an MTU probe is no sign of congestion.
         if !event.is_mtu_probe {
             log.packet(meta, Fate::Lost, &event.packet_header, Some(event.bytes_lost.into()));
         }

@@ -1,5 +1,5 @@
-//! What the sender of a connection has seen of its path. The receiver cannot know it: `serve` answers it at a path of its own, and
-//! `get` asks for it over the same connection.
+//! Path statistics of a connection's sender, which the receiver lacks. `serve` returns them at a reserved path, and
+//! `get` requests them over the same connection.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::os::fd::OwnedFd;
@@ -13,30 +13,30 @@ use std::sync::{Arc, PoisonError};
 
 use super::activity::Activity;
 
-/// Where a connection's sender is asked for.
+/// Path of the sender's statistics.
 pub const PATH: &str = "/.well-known/bbrlab";
-/// How a server that answers there calls itself.
+/// Server name of servers that support it.
 pub const SERVER: &str = "bbrlab";
 
-/// A sender's own figures, since its connection began.
+/// A sender's statistics since the start of its connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sender {
-    /// Its congestion control.
+    /// Congestion control of the sender.
     pub cc: String,
-    /// Packets sent, those with data and those without; TCP's segments.
+    /// Packets sent, with or without data; segments for TCP.
     pub packets: u64,
-    /// Packets that QUIC declared lost; segments that TCP sent again.
+    /// Packets that QUIC declared lost; segments that TCP retransmitted.
     pub retransmits: u64,
     /// Smoothed RTT.
     pub rtt_ms: f64,
     /// Shortest RTT.
     pub rtt_min_ms: f64,
-    /// Median and 95th percentile of each ACK's RTT. TCP does not tell them.
+    /// Median and 95th percentile of the RTT of each ACK. Not available for TCP.
     pub rtt_p50_ms: Option<f64>,
     pub rtt_p95_ms: Option<f64>,
 }
 
-/// What the kernel says of a TCP connection.
+/// Statistics of a TCP connection, from the kernel.
 pub fn of_tcp(fd: &OwnedFd, cc: &str) -> Sender {
     let Ok(info) = tcp_info(fd) else { return Sender { cc: cc.to_owned(), ..Sender::default() } };
     Sender {
@@ -50,7 +50,7 @@ pub fn of_tcp(fd: &OwnedFd, cc: &str) -> Sender {
     }
 }
 
-/// What is known of a QUIC connection.
+/// Statistics of a QUIC connection.
 #[derive(Debug, Default)]
 pub struct Watched {
     pub activity: Activity,
@@ -67,7 +67,7 @@ struct Tally {
 }
 
 impl Watched {
-    /// The figures so far.
+    /// The statistics so far.
     pub fn sender(&self, cc: &str) -> Sender {
         let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         let quantile = |q| Some(tally.rtts_ns.quantile(q) / 1e6).filter(|rtt| *rtt > 0.0);
@@ -87,7 +87,7 @@ impl Watched {
     }
 }
 
-/// Gives each connection a [`Watched`].
+/// Event subscriber that gives each connection a [`Watched`].
 #[derive(Debug)]
 pub struct Watcher;
 

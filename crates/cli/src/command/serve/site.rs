@@ -1,4 +1,4 @@
-//! What is served: a request in, an answer out, the same over TCP and QUIC.
+//! Content of the server: maps a request to a response, for both TCP and QUIC.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsStr;
@@ -23,19 +23,19 @@ use percent_encoding::percent_decode_str;
 use super::body::Body;
 use super::sender::{self, Sender};
 
-/// Paths of bytes made on the fly begin with this.
+/// Prefix of the paths of generated content.
 const BYTES: &str = "/bytes/";
-/// What stands for a directory.
+/// File that represents a directory.
 const INDEX: &str = "index.html";
 
-/// What is served.
+/// The served content.
 #[derive(Debug)]
 pub struct Site {
     root: Option<Dir>,
     memory: u64,
 }
 
-/// Content that was found, before a range of it is chosen.
+/// Content found, before a range of it is selected.
 struct Found {
     content: Content,
     length: u64,
@@ -50,13 +50,13 @@ enum Content {
 }
 
 impl Site {
-    /// The files of a directory, and as many bytes as are allowed.
+    /// Serves the files of a directory, and generated content up to the given size.
     pub fn new(root: Option<&Path>, memory: u64) -> io::Result<Self> {
         let root = root.map(|root| Dir::open_ambient_dir(root, ambient_authority())).transpose()?;
         Ok(Self { root, memory })
     }
 
-    /// Answers a request; `sender` says what this connection's congestion control thinks.
+    /// Answers a request; `sender` returns the statistics of this connection's sender.
     pub async fn answer(&self, request: &http::request::Parts, sender: impl Fn() -> Sender) -> Response<Body> {
         let mut answer = match request.method {
             Method::GET | Method::HEAD => match self.find(request.uri.path(), sender).await {
@@ -82,7 +82,7 @@ impl Site {
         answer
     }
 
-    /// What a path names; or a report, which has no ranges.
+    /// Resolves a path to content, or to a report, which supports no ranges.
     async fn find(&self, path: &str, sender: impl Fn() -> Sender) -> Result<Result<Found, String>, StatusCode> {
         if path == sender::PATH {
             return serde_json::to_string(&sender()).map(Err).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR);
@@ -104,7 +104,7 @@ impl Site {
     }
 }
 
-/// The file in the root that a request's path names; none, where it could only lie outside.
+/// The file in the root that a request's path names; none if it can only be outside.
 fn inside(path: &str) -> Option<PathBuf> {
     let bytes: Vec<u8> = percent_decode_str(path).collect();
     let mut inside = PathBuf::from(".");
@@ -119,10 +119,10 @@ fn inside(path: &str) -> Option<PathBuf> {
     Some(inside)
 }
 
-/// Opens a file. A link that leads out of the root is refused by `Dir`, whatever happens to the tree meanwhile.
+/// Opens a file. `Dir` refuses a link that leads out of the root, whatever happens to the tree meanwhile.
 fn open(root: &Dir, mut path: PathBuf) -> io::Result<Found> {
     let mut options = OpenOptions::new();
-    // A pipe would hold whoever opens it until somebody writes.
+    // Opening a pipe would block until someone writes to it.
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let mut file = root.open_with(&path, &options)?.into_std();
     let mut meta = file.metadata()?;
@@ -143,12 +143,12 @@ fn open(root: &Dir, mut path: PathBuf) -> io::Result<Found> {
     })
 }
 
-/// Names this version of a file.
+/// Entity tag of this version of a file.
 fn tag(meta: &Metadata) -> String {
     format!("\"{:x}-{:x}-{:x}-{:x}\"", meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-/// What a browser needs to know of a file.
+/// MIME type of a file.
 fn kind(path: &Path) -> &'static str {
     match path.extension().and_then(OsStr::to_str) {
         Some("html") => "text/html; charset=utf-8",
@@ -163,7 +163,7 @@ fn kind(path: &Path) -> &'static str {
     }
 }
 
-/// Nothing tells a client whether what lies outside the root, or may not be read, exists.
+/// Status for an error. It never reveals to a client whether a file outside the root, or an unreadable one, exists.
 fn status(error: &io::Error) -> StatusCode {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM) => StatusCode::SERVICE_UNAVAILABLE,
@@ -171,10 +171,10 @@ fn status(error: &io::Error) -> StatusCode {
     }
 }
 
-/// Which bytes are asked for; none, where the whole is.
+/// Requested range of bytes; none if the whole content is requested.
 fn range(found: &Found, headers: &HeaderMap) -> Result<Option<(u64, u64)>, ()> {
     let Some(asked) = headers.get(RANGE).and_then(|asked| asked.to_str().ok()) else { return Ok(None) };
-    // Of another version the client has the beginning.
+    // The client has the beginning of another version.
     if let Some(version) = headers.get(IF_RANGE) {
         let is_this = |own: &str| version.as_bytes() == own.as_bytes();
         if !is_this(&found.tag) && !found.modified.as_deref().is_some_and(is_this) {
@@ -184,7 +184,7 @@ fn range(found: &Found, headers: &HeaderMap) -> Result<Option<(u64, u64)>, ()> {
     let Ok(ranges) = http_range_header::parse_range_header(asked) else { return Ok(None) };
     match ranges.validate(found.length).map_err(|_| ())?.as_slice() {
         [one] => Ok(Some((*one.start(), one.end() - one.start() + 1))),
-        _ => Ok(None), // several are answered by the whole, as the protocol allows
+        _ => Ok(None), // several ranges are answered with the whole content, as the protocol allows
     }
 }
 

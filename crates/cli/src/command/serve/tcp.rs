@@ -1,4 +1,4 @@
-//! HTTP/1.1 on TCP, its congestion control chosen at the listening socket.
+//! HTTP/1.1 on TCP; the congestion control is set on the listening socket.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::convert::Infallible;
@@ -29,16 +29,16 @@ use super::open::{Shared, why};
 use super::sender;
 use crate::Failure;
 
-/// Bytes of a request's head.
+/// Maximum size of a request's head, bytes.
 const HEAD_MAX: usize = 16 * 1024;
-/// What is read ahead, or waits to be written.
+/// Size of the read and write buffers, bytes.
 const BUFFER: usize = 128 * 1024;
-/// Connections that wait to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: u32 = 1024;
-/// A pause where no connection can be accepted, for want of descriptors say.
+/// Pause after a failed accept, for example for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// The kernel's name of a congestion control, given by ours or by its own.
+/// Resolves a congestion control, given by our name or the kernel's, to the kernel's name.
 pub fn kernels(text: &str) -> Result<String, Failure> {
     match AlgorithmConfig::named(text.split(',').next().unwrap_or_default()) {
         Some(_) if text.contains(',') => {
@@ -58,13 +58,13 @@ pub fn control(socket: &impl AsFd, flag: &str, name: &str) -> Result<(), Failure
     })
 }
 
-/// A socket's congestion control.
+/// Reads a socket's congestion control.
 pub fn controlled(socket: &impl AsFd) -> String {
     let name = getsockopt(socket, sockopt::TcpCongestion).unwrap_or_default();
     name.to_string_lossy().trim_end_matches('\0').to_owned()
 }
 
-/// Listens.
+/// Opens the listening socket.
 pub fn listen(at: SocketAddr, cc: Option<&str>) -> Result<TcpListener, Failure> {
     let fault = |error: io::Error| format!("--tcp: {at}: {}", why(&error));
     let socket = if at.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(fault)?;
@@ -76,7 +76,7 @@ pub fn listen(at: SocketAddr, cc: Option<&str>) -> Result<TcpListener, Failure> 
     socket.listen(BACKLOG).map_err(fault)
 }
 
-/// Serves connections, so many at once; the others wait in the kernel.
+/// Serves connections up to the limit; the others wait in the kernel.
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let places = Arc::new(Semaphore::new(shared.connections));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
@@ -86,7 +86,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         };
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            // A client that vanishes or does not read is found by the clock below.
+            // The timeout below closes clients that vanish or do not read.
             drop(connection(stream, from, &shared).await);
             drop(place);
         });
@@ -121,7 +121,7 @@ async fn connection(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -
     }
 }
 
-/// A stream whose written bytes are counted.
+/// A stream that counts the written bytes.
 struct Counted {
     stream: TcpStream,
     activity: Arc<Activity>,

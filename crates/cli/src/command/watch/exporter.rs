@@ -1,4 +1,4 @@
-//! Metrics of all connections for Prometheus, in the OpenMetrics text format. No label holds an address.
+//! Metrics of all connections for Prometheus, in the OpenMetrics text format. No label contains an address.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,15 +21,15 @@ use super::Source;
 use crate::clock::Watch;
 use crate::{Failure, Verdict, print};
 
-/// What a scraper takes for OpenMetrics.
+/// Content type by which a scraper recognises OpenMetrics.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Most ports with a label of their own; the others share one. Ours: no label grows without bound.
+/// Maximum number of ports with a label of their own; the others share one. Ours: no label set grows without bound.
 const PORTS_MOST: usize = 64;
-/// Port of a connection that this host opened, or whose port has no label of its own.
+/// Port label of connections that this host opened, and of ports without a label of their own.
 const OTHER: &str = "other";
-/// A scraper that takes longer is cut off.
+/// Timeout for a slow scraper.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Scrapers at once.
+/// Maximum number of concurrent scrapers.
 const SCRAPERS: usize = 8;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -48,7 +48,7 @@ type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 type Bytes = Family<Labels, Counter<u64, AtomicU64>>;
 type Count<L> = Family<L, Gauge<i64, AtomicI64>>;
 
-/// All metrics, and what they were counted from.
+/// All metrics, and the counters that they are computed from.
 struct Metrics {
     registry: Arc<Registry>,
     connections: Count<Labels>,
@@ -116,7 +116,7 @@ impl Metrics {
         all
     }
 
-    /// Counts one look, which took `busy_s`.
+    /// Counts one sample, which took `busy_s`.
     fn count(&mut self, seen: &[Seen], listening: &BTreeSet<u16>, busy_s: f64) {
         let (mut connections, mut states) = (BTreeMap::new(), BTreeMap::new());
         let mut counted = BTreeMap::new();
@@ -138,7 +138,7 @@ impl Metrics {
             if one.is_app_limited {
                 self.limited.get_or_create(&labels).inc();
             }
-            // What was sent before the first look is nobody's; a connection that is new since then counts from its start.
+            // Bytes from before the first sample are not counted; a connection that is new since then counts from its start.
             let now = [one.sent_bytes, one.retransmitted_bytes, one.acked_bytes];
             let before = match self.counted.get(&one.cookie) {
                 Some(before) => *before,
@@ -158,7 +158,7 @@ impl Metrics {
         self.busy.inc_by(busy_s);
     }
 
-    /// The label of a port.
+    /// Label of a port.
     fn port(&mut self, port: u16, listening: &BTreeSet<u16>) -> String {
         let is_known = self.ports.contains(&port);
         if !is_known && listening.contains(&port) && self.ports.len() < PORTS_MOST {
@@ -168,7 +168,7 @@ impl Metrics {
     }
 }
 
-/// What is there no longer is taken out, so that a scrape does not show it as it was. The rest is never missing from one.
+/// Sets a gauge family, and removes labels that are gone. The remaining ones are never absent from a scrape.
 fn set<L: Clone + std::hash::Hash + Eq + Ord>(family: &Count<L>, shown: &mut BTreeMap<L, i64>, now: BTreeMap<L, i64>) {
     for gone in shown.keys().filter(|labels| !now.contains_key(labels)) {
         family.remove(gone);
@@ -179,7 +179,7 @@ fn set<L: Clone + std::hash::Hash + Eq + Ord>(family: &Count<L>, shown: &mut BTr
     *shown = now;
 }
 
-/// Looks every `interval`, and answers at `address` until it is interrupted.
+/// Samples every `interval`, and serves metrics at `address` until it is interrupted.
 pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Result<Verdict, Failure> {
     let mut metrics = Metrics::new();
     let registry = Arc::clone(&metrics.registry);
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// A million clients on a million ports are one label.
+    /// A million clients on a million ports share one label.
     #[test]
     fn labels_are_bounded() {
         let mut metrics = Metrics::new();

@@ -1,5 +1,6 @@
-//! `bbrlab watch`: this machine's TCP connections and what their congestion control thinks, as a screen, a table, JSON lines or
-//! metrics for Prometheus.
+//! `bbrlab watch`: this machine's TCP connections with their congestion-control state, as a screen, a table, JSON lines
+//! or
+//! Prometheus metrics.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod exporter;
@@ -31,25 +32,25 @@ use crate::{Failure, Verdict, print};
         bbrlab watch --prometheus 127.0.0.1:9435\n\n\
         It needs no more rights than ss; only the models of our own algorithms (bbrlab host load) need root.")]
 pub struct WatchArgs {
-    /// Only connections with this port at either end
+    /// Show only connections with this local or remote port
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Only connections under this congestion control, by the kernel's name for it
+    /// Show only connections with this congestion control, by the kernel's name
     #[arg(long, value_name = "NAME")]
     pub cc: Option<String>,
-    /// Only connections to this address or network, as in 192.0.2.0/24
+    /// Show only connections to this address or network, as in 192.0.2.0/24
     #[arg(long, value_name = "NETWORK")]
     pub remote: Option<Network>,
-    /// What comes first
+    /// Sort order
     #[arg(long, value_enum, default_value_t = Sort::Goodput)]
     pub sort: Sort,
-    /// Time between looks; rates are means over it
+    /// Time between samples; rates are means over it
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub interval: String,
-    /// Look twice, one interval apart, print a table and end
+    /// Take two samples, one interval apart, print a table and exit
     #[arg(long)]
     pub once: bool,
-    /// A line of JSON a look and connection, until interrupted; with --once, of one look
+    /// Print one JSON line per connection per sample, until interrupted; with --once, for one sample
     #[arg(long)]
     pub json: bool,
     /// Serve metrics in the OpenMetrics format at http://ADDR/metrics [default address: 127.0.0.1:9435]
@@ -57,7 +58,7 @@ pub struct WatchArgs {
     pub prometheus: Option<SocketAddr>,
 }
 
-/// What a list is sorted by; the largest comes first, of addresses the smallest.
+/// Sort key of the list: descending, except that addresses are ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     Goodput,
@@ -92,17 +93,17 @@ impl Sort {
             Self::Cwnd => f64::from(one.cwnd),
             Self::Remote => 0.0,
         };
-        // Equal ones keep their order from look to look.
+        // The sort is stable: equal connections keep their order from sample to sample.
         seen.sort_by(|a, b| {
             key(b).total_cmp(&key(a)).then_with(|| (a.remote, a.local, a.cookie).cmp(&(b.remote, b.local, b.cookie)))
         });
     }
 }
 
-/// Shortest interval. Ours: the kernel walks all its sockets for each look.
+/// Minimum interval. Ours: the kernel walks all its sockets for each sample.
 const INTERVAL_LEAST: Duration = Duration::from_millis(100);
 
-/// Watches as the arguments say.
+/// Runs the command.
 pub fn run(args: &WatchArgs) -> Result<Verdict, Failure> {
     let time: TimeSpan = args.interval.parse().map_err(|error| format!("--interval: {error}"))?;
     let interval = Duration::from_secs_f64(time.as_secs());
@@ -120,16 +121,16 @@ pub fn run(args: &WatchArgs) -> Result<Verdict, Failure> {
     }
 }
 
-/// The connections that are asked for.
+/// Source of the selected connections.
 pub struct Source {
     watcher: Watcher,
     filter: Filter,
 }
 
-/// One look.
+/// A sample.
 pub struct Look {
     pub seen: Vec<Seen>,
-    /// What is not shown, and why.
+    /// Note on missing data, with the reason.
     pub note: Option<String>,
 }
 
@@ -141,7 +142,7 @@ impl Source {
     }
 }
 
-/// Adds what our own algorithms tell by their iterators. Returns why something is missing.
+/// Adds the models exposed by our own algorithms' iterators. Returns the reason if any is missing.
 fn add_models(seen: &mut [Seen]) -> Option<String> {
     let pins = Places::default().pins();
     let loaded = match std::fs::read_dir(&pins) {
@@ -176,12 +177,12 @@ fn add_models(seen: &mut [Seen]) -> Option<String> {
     note
 }
 
-/// Whether `bbrlab host load` gives this name to one of ours.
+/// True if `bbrlab host load` gives this name to one of ours.
 fn is_ours(name: &str) -> bool {
     objects::OBJECTS.iter().any(|(algorithm, _)| objects::kernel_name(algorithm) == name)
 }
 
-/// Both ends; an IPv4 address that an IPv6 socket holds is an IPv4 address.
+/// Both endpoints; an IPv4-mapped IPv6 address becomes an IPv4 address.
 fn ends(local: SocketAddr, remote: SocketAddr) -> (SocketAddr, SocketAddr) {
     let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
     (plain(local), plain(remote))
@@ -224,7 +225,7 @@ fn lines(source: &mut Source, interval: Duration) -> Result<Verdict, Failure> {
         let text = json_lines(&look.seen)?;
         let mut out = std::io::stdout().lock();
         if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // A reader that has seen enough closes its end.
+            // A reader that needs no more closes its end.
             return match error.kind() {
                 std::io::ErrorKind::BrokenPipe => Ok(Verdict::Holds),
                 _ => Err(format!("standard output: {error}")),
@@ -252,7 +253,7 @@ fn json_lines(seen: &[Seen]) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The columns of the table and of the screen.
+/// The columns of the table and the screen.
 const COLUMNS: [(&str, Align); 13] = [
     ("local port", Align::Right),
     ("remote", Align::Left),
@@ -277,7 +278,7 @@ fn row(one: &Seen) -> Vec<String> {
         one.cc.clone(),
         one.state.unwrap_or("–").to_owned(),
         or_dash(one.goodput_bps.map(rate)),
-        // As `ss` marks it: the application was the limit of this sample.
+        // As in `ss`: this sample was application-limited.
         or_dash(one.delivery_bps.map(|bps| rate(bps as f64) + if one.is_app_limited { " app" } else { "" })),
         or_dash(one.model.as_ref().map(|model| rate(model.bw_bps as f64))),
         ms(one.rtt_ms),

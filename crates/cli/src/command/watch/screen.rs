@@ -1,4 +1,4 @@
-//! The live view on a terminal: a list of connections, and one of them with a moving picture of its model.
+//! Live view on a terminal: a list of connections, and one of them with a moving plot of its model.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
@@ -22,27 +22,27 @@ use crate::grid::Align;
 use crate::table::{ms, percent, rate};
 use crate::{Failure, Verdict};
 
-/// Looks that a picture holds. Ours: two minutes at a look a second.
+/// Samples in a plot. Ours: two minutes at a sample a second.
 const HISTORY: usize = 120;
-/// Colours of the lines: told apart by hue; the title names them.
+/// Colours of the lines, distinct in hue; the title is the legend.
 const LINES: [Color; 3] = [Color::Cyan, Color::Yellow, Color::Magenta];
 
-/// Between columns.
+/// Space between columns.
 const SPACING: u16 = 2;
-/// Columns that a narrow terminal goes without, the first one first.
+/// Columns that a narrow terminal omits, in this order.
 const LEAVE: [&str; 8] = ["pacing", "delivery", "in flight", "min", "bw", "cwnd", "state", "local port"];
 
-/// Whether the terminal is ours.
+/// True while the view occupies the terminal.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Gives the terminal back, where a signal ends the command.
+/// Restores the terminal when a signal ends the command.
 pub fn leave() {
     if SHOWN.swap(false, Ordering::SeqCst) {
         ratatui::restore();
     }
 }
 
-/// What one look said of the connection in the picture.
+/// One sample of the plotted connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
     goodput: f64,
@@ -69,7 +69,7 @@ impl Point {
     }
 }
 
-/// A connection that is looked at closely.
+/// A connection shown in detail.
 #[derive(Debug)]
 struct Detail {
     cookie: u64,
@@ -78,13 +78,13 @@ struct Detail {
     history: VecDeque<Point>,
 }
 
-/// What is on the screen.
+/// State of the screen.
 struct View {
     seen: Vec<Seen>,
     note: Option<String>,
     sort: Sort,
     selected: TableState,
-    /// The connection that the cursor stays on while the order changes.
+    /// Connection under the cursor, which follows it when the order changes.
     cursor: Option<u64>,
     detail: Option<Detail>,
     is_paused: bool,
@@ -127,7 +127,7 @@ impl View {
         self.cursor = self.seen.get(at).map(|one| one.cookie);
     }
 
-    /// What a key does; true if it ends the view.
+    /// Handles a key; returns true if it ends the view.
     fn on_key(&mut self, key: KeyEvent) -> bool {
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
@@ -187,7 +187,7 @@ impl View {
     }
 
     fn draw_list(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        // Cells are made for the rows that fit alone: of ten thousand connections nobody sees the rest.
+        // Cells are created only for visible rows: most of ten thousand connections are off the screen.
         let rows = usize::from(area.height.saturating_sub(1)).max(1);
         let at = self.selected.selected().unwrap_or(0);
         let first = at.saturating_sub(rows / 2).min(self.seen.len().saturating_sub(rows));
@@ -221,7 +221,7 @@ impl View {
     }
 }
 
-/// The columns that a terminal has room for.
+/// The columns that fit on a terminal.
 fn fitting(widths: &[usize], room: usize) -> Vec<usize> {
     let mut columns: Vec<usize> = (0..widths.len()).collect();
     for name in LEAVE {
@@ -253,7 +253,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
         |frame: &mut Frame<'_>, area, title: &str, all: [(&str, Vec<(f64, f64)>); 3], show: fn(f64) -> String| {
             let highest = all.iter().flat_map(|(_, points)| points).map(|(_, value)| *value).fold(0.0, f64::max);
             let top = if highest > 0.0 { highest * 1.1 } else { 1.0 };
-            // The title is the legend: in a terminal of 24 lines a chart has no room for another.
+            // The title is the legend: in a terminal of 24 lines a chart has no space for another.
             let named = all.iter().zip(LINES).filter(|((name, _), _)| !name.is_empty());
             let names = named.map(|((name, _), colour)| Span::styled(format!("{name} "), Style::default().fg(colour)));
             let heading: Vec<Span<'_>> = std::iter::once(Span::raw(format!("{title}: "))).chain(names).collect();
@@ -288,7 +288,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, detail: &Detail) {
     draw(frame, windows, " packets", windows_of, packets);
 }
 
-/// What is told of the connection in words.
+/// Describes the connection in text.
 fn lines(detail: &Detail) -> Vec<Line<'static>> {
     let one = &detail.last;
     let dash = || "–".to_owned();
@@ -330,9 +330,9 @@ fn lines(detail: &Detail) -> Vec<Line<'static>> {
     text
 }
 
-/// Shows the connections until the user leaves.
+/// Shows the connections until the user quits.
 pub fn show(source: &mut Source, interval: Duration, sort: Sort) -> Result<Verdict, Failure> {
-    let first = source.look()?; // what cannot work says so on a plain terminal
+    let first = source.look()?; // errors are shown on a plain terminal
     let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
     SHOWN.store(true, Ordering::SeqCst);
     let mut view = View::new(sort);
@@ -409,7 +409,7 @@ mod tests {
         press(&mut view, KeyCode::Down);
         view.take(look(&[(1, 1e6), (2, 9e6), (3, 5e6)]));
         assert_eq!(view.selected.selected(), Some(0));
-        // What closed leaves the cursor where it was.
+        // A closed connection leaves the cursor in place.
         view.take(look(&[(1, 1e6)]));
         assert_eq!(view.selected.selected(), Some(0));
         view.take(look(&[]));
