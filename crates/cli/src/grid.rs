@@ -1,23 +1,23 @@
-//! Rows under headings, aligned; on a terminal, long texts wrap inside their own columns.
-//! In a pipe one line stays one row.
+//! Aligned rows under headings; on a terminal, long texts wrap inside their own columns.
+//! In a pipe each row stays on one line.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-/// How a column stands.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
     /// Flush right, for figures.
     Right,
-    /// Flush left, and wrapped where the terminal is too narrow.
+    /// Flush left, and wrapped if the terminal is too narrow.
     Text,
 }
 
-/// Narrowest column into which text wraps. Ours: three words.
+/// Minimum width of a column in which text wraps. Ours: three words.
 const TEXT_MIN: usize = 16;
-/// Blanks between columns.
+/// Space between columns.
 const GAP: &str = "  ";
 
-/// Rows under headings, each column as wide as its widest cell, or as the terminal allows.
+/// Formats rows under headings, each column as wide as its widest cell, or as the terminal allows.
 pub fn aligned(head: &[&str], align: &[Align], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let terminal = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     within(terminal, head, align, rows)
@@ -56,7 +56,7 @@ fn within(
     text
 }
 
-/// Makes the columns of text narrower, each by its share, until the row fits; where it cannot, the terminal wraps.
+/// Narrows the text columns in proportion to their spare width until the row fits; if it cannot, the terminal wraps.
 fn shrink(widths: &mut [usize], least: &[usize], align: &[Align], terminal: usize) {
     let total: usize = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
     let is_text = |column: &usize| align[*column] == Align::Text && widths[*column] > least[*column];
@@ -66,12 +66,12 @@ fn shrink(widths: &mut [usize], least: &[usize], align: &[Align], terminal: usiz
         return;
     };
     for &column in &texts {
-        // Rounded up, so that the row fits; never below the least, for the excess is at most what is spare.
+        // Rounded up, so that the row fits; never below the minimum, because the excess is at most the spare width.
         widths[column] -= ((widths[column] - least[column]) * excess).div_ceil(spare);
     }
 }
 
-/// A cell in lines of at most `width` characters, and at least a word.
+/// Wraps a cell to lines of at most `width` characters, with at least one word each.
 pub fn wrapped(cell: &str, width: usize) -> Vec<String> {
     if cell.chars().count() <= width {
         return vec![cell.to_owned()];

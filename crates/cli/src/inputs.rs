@@ -1,5 +1,6 @@
-//! Files that the command reads, `-` being standard input: bounded, so that a wrong name costs a line and not the
-//! machine's memory.
+//! Input files of the command, `-` being standard input. Sizes are bounded, so that a wrong name costs one error
+//! message
+//! and not the machine's memory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;
@@ -9,51 +10,51 @@ use std::sync::{Mutex, PoisonError};
 
 use bbrlab_lab::paths::Population;
 
-/// Largest scenario that a person writes. Ours: a hundred thousand lines.
+/// Maximum size of a hand-written scenario. Ours: a hundred thousand lines.
 const TOML_MAX: usize = 4 << 20;
-/// Largest result that is read back. Ours: a hundred thousand flows.
+/// Maximum size of a result that is read back. Ours: a hundred thousand flows.
 const JSON_MAX: usize = 1 << 30;
-/// Largest delivery trace. Ours: ten bytes for each of the lines that a trace may have, and one to see that there are more.
+/// Maximum size of a delivery trace. Ours: ten bytes for each permitted line, and one to detect longer files.
 const TRACE_MAX: usize = (10 << 24) + 1;
-/// Largest recorded log. Ours: ten million calls.
+/// Maximum size of a recorded log. Ours: ten million calls.
 const LOG_MAX: usize = 1 << 29;
-/// Largest table of a population. Ours: ten million rows.
+/// Maximum size of a population's table. Ours: ten million rows.
 const TABLE_MAX: usize = 1 << 30;
 
-/// What standard input was read for, and what it held: it can be read once, while several seeds ask for one trace.
+/// Purpose and contents of standard input: it can be read once, but several seeds may need the same trace.
 static STDIN: Mutex<Option<(&'static str, Vec<u8>)>> = Mutex::new(None);
 
-/// Whether this is standard input.
+/// True for standard input.
 pub fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A file as errors name it.
+/// Name of a file in errors.
 pub fn name(path: &Path) -> String {
     if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// The text of a scenario, in TOML, or of a result, in JSON.
+/// Reads a scenario, in TOML, or a result, in JSON.
 pub fn scenario(path: &Path) -> Result<String, String> {
     let is_json = |bytes: &[u8]| bytes.trim_ascii_start().starts_with(b"{");
     let bytes = bytes(path, "a scenario", |head| if is_json(head) { JSON_MAX } else { TOML_MAX })?;
     text(bytes)
 }
 
-/// The text of a measurement, a population or a parameter file, as `what` says.
+/// Reads a measurement, a population or a parameter file; `what` names it in errors.
 pub fn measurement(path: &Path, what: &'static str) -> Result<String, String> {
     text(bytes(path, what, |_| TOML_MAX)?)
 }
 
-/// A population out of its file.
+/// Reads a population from its file.
 pub fn population(path: &Path) -> Result<Population, String> {
     let place = |error: String| format!("{}: {error}", name(path));
     Population::from_toml(&measurement(path, "a population").map_err(place)?).map_err(place)
 }
 
-/// A flow with its parameter file read: `bbr3,params=tuned.toml,size=1MB` as `bbr3,beta=0.8,size=1MB`.
+/// Expands the parameter file of a flow: `bbr3,params=tuned.toml,size=1MB` becomes `bbr3,beta=0.8,size=1MB`.
 pub fn flow(text: &str) -> Result<String, String> {
-    /// What `bbrlab tune` writes.
+    /// Parameter file written by `bbrlab tune`.
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Tuned {
@@ -80,36 +81,36 @@ pub fn flow(text: &str) -> Result<String, String> {
     Ok(parts.join(","))
 }
 
-/// Algorithms with their parameters: `bbr1,cubic`, or `bbr1,lt_bw=off;cubic`.
+/// Parses algorithms with their parameters: `bbr1,cubic`, or `bbr1,lt_bw=off;cubic`.
 pub fn algorithms(text: &str) -> Result<Vec<String>, String> {
     let separator = if text.contains(';') { ';' } else { ',' };
     text.split(separator).map(|name| flow(name.trim())).collect()
 }
 
-/// The text of a delivery trace; of a longer one, one byte too many, so that its reader counts too many lines.
+/// Reads a delivery trace; of one that is too long, a byte too many, so that its reader counts too many lines.
 pub fn trace(path: &Path) -> Result<String, String> {
     let mut bytes = raw(path, "a delivery trace", |_| TRACE_MAX)?;
     bytes.truncate(TRACE_MAX);
     text(bytes)
 }
 
-/// The bytes of a recorded log.
+/// Reads a recorded log.
 pub fn log(path: &Path) -> Result<Vec<u8>, String> {
     bytes(path, "a log", |_| LOG_MAX)
 }
 
-/// The bytes of a population, in TOML, or of its table.
+/// Reads a population, in TOML, or its table.
 pub fn table(path: &Path) -> Result<Vec<u8>, String> {
     bytes(path, "a table", |_| TABLE_MAX)
 }
 
-/// The text of networks and their classes.
+/// Reads a file of networks and their classes.
 #[cfg(feature = "parquet")]
 pub fn classes(path: &Path) -> Result<String, String> {
     text(bytes(path, "classes", |_| TABLE_MAX)?)
 }
 
-/// All bytes of a file that holds `what`; `max` says how many there may be, from how it begins.
+/// Reads a file of type `what`; `max` derives its maximum size from its first bytes.
 fn bytes(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
     let bytes = raw(path, what, &max)?;
     let max = max(&bytes);
@@ -119,7 +120,7 @@ fn bytes(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Resul
     Ok(bytes)
 }
 
-/// The same, and of a longer file one byte too many.
+/// The same, but of a longer file one byte too many.
 fn raw(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
     if !is_stdin(path) {
         return up_to(&mut File::open(path).map_err(|error| fault(&error))?, max);
@@ -137,7 +138,7 @@ fn raw(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<
     Ok(bytes)
 }
 
-/// Reads until there is one byte more than `max` says of how the file begins.
+/// Reads up to one byte more than `max` derives from the first bytes.
 fn up_to(from: &mut dyn Read, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     loop {

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! The `bbrlab` command: flags in, exit code out.
-//! Exit status 0: done, all holds; 1: an expectation failed; 2: could not run.
+//! The `bbrlab` command: parses arguments, runs a subcommand, sets the exit status.
+//! Exit status 0: done, everything holds; 1: an expectation failed; 2: could not run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod args;
@@ -30,28 +30,28 @@ use command::*;
 #[global_allocator]
 static ALLOCATOR: bbrlab_live::memory::EndsInALine = bbrlab_live::memory::EndsInALine;
 
-/// What BBR congestion control does on a path: simulated, on real kernels, in published claims, as advice.
+/// Simulate BBR congestion control, run it on real kernels, check published claims, get advice
 #[derive(Debug, Parser)]
 #[command(name = "bbrlab", version, max_term_width = 100)]
 #[command(after_help = "Start with: bbrlab run --flow bbr1 --flow cubic\n\n\
     Commands marked \"not in this build\" need `make build`; docs/install.md names what each needs.\n\n\
     Exit status: 0 done and every expectation holds; 1 an expectation failed; 2 it could not run; 130 interrupted.")]
 pub struct Cli {
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The commands.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run one scenario and print what it measured
+    /// Run one scenario and print its results
     Run(Box<run::RunArgs>),
     /// Run any command behind the emulated link, with this host's kernel at both ends
     Emulate(Box<emulate::EmulateArgs>),
     /// Run the catalogue of published claims, with a verdict on each expected value
     Reproduce(reproduce::ReproduceArgs),
-    /// Run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide
+    /// Run a scenario over this host's kernel, and record the inputs and decisions of its own BBR and CUBIC
     #[cfg_attr(
         not(feature = "bpf"),
         command(
@@ -59,17 +59,17 @@ pub enum Command {
         )
     )]
     Record(Box<record::RecordArgs>),
-    /// Compare recorded decisions of a kernel's BBR and CUBIC with core's, bit by bit
+    /// Compare a kernel's recorded BBR and CUBIC decisions with core's, bit by bit
     Replay(replay::ReplayArgs),
     /// Run scenarios in the simulator and on a real kernel, and compare the results
     Agree(Box<agree::AgreeArgs>),
-    /// Run a scenario over ranges of any of its values, on all cores; an interrupted sweep continues
+    /// Run a scenario over ranges of any of its values, on all cores; an interrupted sweep resumes
     #[cfg(feature = "parquet")]
     Sweep(Box<sweep::SweepArgs>),
     /// Not in this build: run a scenario over ranges of any of its values
     #[cfg(not(feature = "parquet"))]
     Sweep(LeftOut),
-    /// Recommend an algorithm for a path or a population: what it gains, what it costs, how sure that is
+    /// Recommend an algorithm for a path or a population, with its gain, its cost and the confidence
     Advise(Box<advise::AdviseArgs>),
     /// Search for the best parameters of an algorithm over a population of paths, and judge them on unseen paths
     #[cfg(feature = "tune")]
@@ -81,7 +81,7 @@ pub enum Command {
     Cdn(cdn::CdnArgs),
     /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or judge another stack's log
     Conform(conform::ConformArgs),
-    /// Load our algorithms into this host's kernel, see what they do there, and take them back
+    /// Load our algorithms into this host's kernel, watch them there, and unload them
     #[cfg_attr(
         not(feature = "host"),
         command(
@@ -89,15 +89,15 @@ pub enum Command {
         )
     )]
     Host(host::HostArgs),
-    /// Test congestion controls on this host's own connections: each gets an arm, what it does is recorded and judged
+    /// A/B test congestion controls on this host's own connections: assign each to an arm, record it, judge the arms
     #[cfg(feature = "parquet")]
     Ab(Box<ab::AbArgs>),
     /// Not in this build: test congestion controls on this host's own connections
     #[cfg(not(feature = "parquet"))]
     Ab(LeftOut),
-    /// Show this machine's TCP connections live, with what their congestion control thinks; or serve that as metrics
+    /// Show this machine's TCP connections live, with their congestion-control state; or serve it as metrics
     Watch(watch::WatchArgs),
-    /// Serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named
+    /// Serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with a selectable congestion control
     #[cfg_attr(
         not(feature = "quic"),
         command(
@@ -105,7 +105,7 @@ pub enum Command {
         )
     )]
     Serve(serve::ServeArgs),
-    /// Download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and say what it measured
+    /// Download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and report the measurements
     #[cfg_attr(
         not(feature = "quic"),
         command(
@@ -115,11 +115,11 @@ pub enum Command {
     Get(get::GetArgs),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),
-    /// Show what this machine can run, and what to do where it cannot
+    /// Show the capabilities of this machine, and remedies for missing ones
     Check,
     /// Print a completion script for a shell
     Completions {
-        /// The shell
+        /// Shell to complete for
         shell: clap_complete::Shell,
     },
     /// Print the man pages, in roff
@@ -127,14 +127,14 @@ pub enum Command {
     /// The first process inside User Mode Linux
     #[command(hide = true)]
     UmlGuest {
-        /// The directory of exchange with the host
+        /// Exchange directory shared with the host
         directory: String,
-        /// What the kernel adds
+        /// Arguments added by the kernel
         rest: Vec<String>,
     },
 }
 
-/// Arguments of a command that this build leaves out: whatever they are.
+/// Ignored arguments of a command that is not in this build.
 #[cfg(not(all(feature = "parquet", feature = "tune")))]
 #[derive(Debug, clap::Args)]
 pub struct LeftOut {
@@ -147,7 +147,7 @@ fn left_out(command: &str, feature: &str) -> Result<Verdict, Failure> {
     Err(format!("{command}: not in this build; `make build` builds all, `cargo build --features {feature}` this"))
 }
 
-/// How a command ended, where it could run at all.
+/// Outcome of a command that could run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Done, and every expectation holds.
@@ -156,7 +156,7 @@ pub enum Verdict {
     Fails,
 }
 
-/// Why a command could not run: one line that says where, what was there and what would be accepted.
+/// A one-line error message: the place, the value found, and the accepted values.
 pub type Failure = String;
 
 fn main() -> ExitCode {
@@ -212,7 +212,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts the threads on which simulations run, once.
+/// Starts the simulation threads, once.
 fn start_threads() -> Result<(), Failure> {
     static STARTED: Once = Once::new();
     let mut started = Ok(());
@@ -220,12 +220,11 @@ fn start_threads() -> Result<(), Failure> {
     started.map_err(|error| format!("threads: {error}; allow it more memory or more processes"))
 }
 
-/// Writes to standard output.
 fn print(text: &str) -> Result<Verdict, Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// Writes to standard output. A reader that closed its end has all it wants: that is no failure.
+/// Writes to standard output. A reader that closes its end early is not an error.
 fn print_bytes(bytes: &[u8]) -> Result<Verdict, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -236,18 +235,18 @@ fn print_bytes(bytes: &[u8]) -> Result<Verdict, Failure> {
     }
 }
 
-/// Most characters of a word in an error. Ours: a path is still whole, a file of a single word is not.
+/// Maximum length of a word in an error, in characters. Ours: a path is kept whole, a file without spaces is not.
 const WORD_MAX: usize = 300;
 
 fn refuse(failure: &str) -> ExitCode {
     let line = without_numbers(failure);
     let line = line.split_whitespace().map(shortened).collect::<Vec<_>>().join(" ");
-    // Where not even standard error can be written, the exit status says it all.
+    // If standard error cannot be written, the exit status is all there is.
     let _ = writeln!(io::stderr(), "bbrlab: {line}");
     ExitCode::from(2)
 }
 
-/// Without the numbers of errors that the system's words stand for already.
+/// Removes OS error numbers, whose text is already present.
 fn without_numbers(failure: &str) -> String {
     let mut pieces = failure.split(" (os error ");
     let mut line = pieces.next().unwrap_or_default().to_owned();
@@ -257,7 +256,7 @@ fn without_numbers(failure: &str) -> String {
     line
 }
 
-/// A word with its middle left out where it is very long.
+/// Shortens a very long word in its middle.
 fn shortened(word: &str) -> Cow<'_, str> {
     let ends = word.char_indices().nth(WORD_MAX / 2).zip(word.char_indices().rev().nth(WORD_MAX / 2));
     match ends {
@@ -266,7 +265,7 @@ fn shortened(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// clap's answer: help and version as they are, everything else in one line.
+/// Handles clap's errors: prints help and version as they are, everything else in one line.
 fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -282,7 +281,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             let said = said.split("\n\nFor more information").next().unwrap_or_default();
             let said =
                 said.trim().trim_start_matches("error: ").replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ");
-            // The command's own help says more than the general one.
+            // The help of the subcommand is more specific than the general one.
             let named = named();
             let command: Vec<&str> = match text.split_once("Usage: ") {
                 Some((_, usage)) => usage.split_whitespace().take_while(is_name).collect(),
@@ -297,13 +296,13 @@ fn is_name(word: &&str) -> bool {
     word.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// The command that the first argument names.
+/// The subcommand named by the first argument.
 fn named() -> Option<String> {
     let first = std::env::args().nth(1)?;
     Cli::command().get_subcommands().any(|command| command.get_name() == first).then_some(first)
 }
 
-/// What clap says of a number, in words that say what would do.
+/// Rewrites clap's message on a number to name the accepted values.
 fn plain(said: &str) -> String {
     let said = said.replace("invalid digit found in string", "write a whole number");
     if let Some((head, range)) = said.split_once(" is not in ")
@@ -318,7 +317,7 @@ fn plain(said: &str) -> String {
 fn man() -> Result<Verdict, Failure> {
     let mut page = Vec::new();
     let fault = |error: io::Error| format!("man page: {error}");
-    // Built, so that each page is named as it is called: `bbrlab run`.
+    // Built, so that each page has the full name of its command: `bbrlab run`.
     let mut root = Cli::command();
     root.build();
     clap_mangen::Man::new(root.clone()).render(&mut page).map_err(fault)?;

@@ -1,5 +1,5 @@
-//! Files that the command writes, `-` being standard output: checked before the work, written whole or not at all. A
-//! directory that is missing is made, and goes again where the command fails.
+//! Output files of the command, `-` being standard output: checked before the work, and written atomically.
+//! Missing directories are created, and removed again if the command fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -14,18 +14,18 @@ use crate::Failure;
 /// Exit status of an interrupted command, as a shell reports it: 128 and the number of SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// What goes again unless the command succeeds: temporary files, and directories made for results.
+/// Paths to remove unless the command succeeds: temporary files, and directories created for results.
 static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Removes temporary files when the user or the system ends the command.
+/// Removes temporary files when a signal ends the command.
 pub fn clean_up_on_signals() {
-    // Without a handler a signal still ends the command; only a temporary file could then stay.
+    // Without the handler a signal still ends the command; it may leave a temporary file behind.
     let _ = ctrlc::set_handler(|| {
         #[cfg(feature = "parquet")]
         if crate::command::ab::end_in_order() {
             return;
         }
-        // Held until the end, so that nobody makes another one behind our back.
+        // Held until the exit, so that no other thread creates another one.
         let _held = clean_up();
         bbrlab_live::leftovers::clear();
         #[cfg(feature = "quic")]
@@ -35,7 +35,7 @@ pub fn clean_up_on_signals() {
         std::process::exit(INTERRUPTED);
     });
     bbrlab_live::memory::set_at_the_end(|| {
-        // Whoever holds the set may be the one who found no memory: then the files stay.
+        // The thread that holds the set may be the one that ran out of memory: then the files stay.
         if let Ok(mut temporary) = TEMPORARY.try_lock() {
             remove(&mut temporary);
         }
@@ -47,7 +47,7 @@ pub fn clean_up_on_signals() {
     }));
 }
 
-/// Removes what is temporary and returns the lock on it.
+/// Removes the temporary paths and returns the lock on their set.
 pub fn clean_up() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     let mut temporary = temporaries();
     remove(&mut temporary);
@@ -55,20 +55,20 @@ pub fn clean_up() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 }
 
 fn remove(temporary: &mut BTreeSet<PathBuf>) {
-    // What is in a directory comes behind it in the set, and must go first.
+    // The contents of a directory sort after it in the set, and must be removed first.
     for path in std::mem::take(temporary).into_iter().rev() {
         if fs::remove_file(&path).is_err() {
-            let _ = fs::remove_dir(&path); // only if nothing is in it
+            let _ = fs::remove_dir(&path); // fails unless it is empty
         }
     }
 }
 
-/// A set of paths is whole whatever its last owner was doing.
+/// Locks the set, even if poisoned: it is consistent whatever its last owner was doing.
 fn temporaries() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file that is written and waits for its name; dropped without one, it goes.
+/// A written file that waits to be renamed; if dropped before that, it is removed.
 #[derive(Debug)]
 #[must_use]
 pub struct Written {
@@ -83,7 +83,7 @@ impl Drop for Written {
     }
 }
 
-/// Gives all files their names, and so what they replace to the past. No signal comes between.
+/// Renames all files to their final names, replacing earlier versions. The signal handler waits meanwhile.
 pub fn commit(files: Vec<Written>) -> Result<(), Failure> {
     let mut temporary = temporaries();
     let mut renamed = Ok(());
@@ -100,7 +100,7 @@ pub fn commit(files: Vec<Written>) -> Result<(), Failure> {
     renamed
 }
 
-/// Each of them must be a file of its own.
+/// Fails if two targets are the same file.
 pub fn check_distinct<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Result<(), Failure> {
     let mut seen: Vec<&Target> = Vec::new();
     for target in targets {
@@ -112,18 +112,18 @@ pub fn check_distinct<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Resu
     Ok(())
 }
 
-/// Whether one of them is standard output, which then holds nothing else.
+/// True if one of them is standard output, which then receives nothing else.
 pub fn take_stdout<'a>(targets: impl IntoIterator<Item = &'a Target>) -> bool {
     targets.into_iter().any(Target::is_stdout)
 }
 
-/// A file to be written, known to be possible.
+/// An output file that has been checked to be writable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     flag: &'static str,
-    /// Where it goes, links followed; `None` is standard output.
+    /// Path with links resolved; `None` is standard output.
     path: Option<PathBuf>,
-    /// A device or pipe takes what it gets: it cannot be renamed onto.
+    /// True for a device or pipe, which is written directly because it cannot be renamed onto.
     direct: bool,
 }
 
@@ -149,27 +149,27 @@ impl Target {
         Ok(target)
     }
 
-    /// What a flag asks for, if it was given.
+    /// Checks the path of a flag, if the flag was given.
     pub fn asked(flag: &'static str, path: Option<&Path>) -> Result<Option<Self>, Failure> {
         path.map(|path| Self::check(flag, path)).transpose()
     }
 
-    /// Whether this is standard output.
+    /// True for standard output.
     pub const fn is_stdout(&self) -> bool {
         self.path.is_none()
     }
 
-    /// Whether both go to the same file.
+    /// True if both are the same file.
     pub fn same_file(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 
-    /// Whether this is the file at `path`.
+    /// True if this is the file at `path`.
     pub fn is(&self, path: &Path) -> bool {
         fs::canonicalize(path).is_ok_and(|path| Some(path) == self.path)
     }
 
-    /// The flag that asked for it.
+    /// The flag that named this file.
     pub const fn flag(&self) -> &'static str {
         self.flag
     }
@@ -180,8 +180,8 @@ impl Target {
         Some(dir.join(path.file_name()?))
     }
 
-    /// Writes the whole file under a temporary name; [`commit`] gives it its own. Standard output, devices and pipes
-    /// take what they get, now.
+    /// Writes the whole file under a temporary name; [`commit`] renames it. Standard output, devices and pipes are
+    /// written immediately.
     pub fn write(
         &self,
         fill: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
@@ -207,7 +207,7 @@ impl Target {
         let path = self.path.as_deref().unwrap_or(Path::new("-"));
         let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_string_lossy();
         let temporary = parent(path).join(format!(".{name}.{}.tmp", std::process::id()));
-        // Made while the set is held: a signal finds either both or none.
+        // Created while the set is held: a signal handler finds either both or none.
         let mut known = temporaries();
         let file = File::options().write(true).create_new(true).open(&temporary)?;
         known.insert(temporary.clone());
@@ -222,14 +222,14 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Makes a directory and what leads to it; what was made goes again unless the command succeeds.
+/// Creates a directory and its parents; they are removed again unless the command succeeds.
 pub fn make(dir: &Path) -> io::Result<()> {
     let mut temporary = temporaries();
     let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     for dir in missing.into_iter().rev() {
         match fs::create_dir(dir) {
             Ok(()) => drop(temporary.insert(dir.to_owned())),
-            // Another process may have been faster.
+            // Another process may have created it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
             Err(error) => return Err(error),
         }
@@ -243,7 +243,7 @@ fn discard(temporary: &Path) {
     }
 }
 
-/// Why something cannot be written, and what would do.
+/// Describes a failure to write, with the remedy.
 pub fn can_not(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "its directory cannot be made; name another place".to_owned(),
@@ -258,16 +258,16 @@ pub fn can_not(error: &io::Error) -> String {
     }
 }
 
-/// A file or a directory of files, as a user names it: a directory exists or ends in a slash.
+/// A file or a directory of files, as given by the user: a directory exists or ends in a slash.
 #[derive(Clone, Debug)]
 pub enum Place {
     File(PathBuf),
-    /// Files of ours in this directory.
+    /// Files with fixed names in this directory.
     Dir(PathBuf),
 }
 
 impl Place {
-    /// Reads a `FILE|DIR` argument; a directory that ends in a slash is made.
+    /// Parses a `FILE|DIR` argument; a directory that ends in a slash is created.
     pub fn of(flag: &'static str, path: &Path) -> Result<Self, Failure> {
         if path.is_dir() {
             return Ok(Self::Dir(path.to_owned()));

@@ -1,4 +1,4 @@
-//! A progress bar on a terminal, for work that takes over a second; nothing into a pipe.
+//! A progress bar on a terminal, for work that takes over a second; nothing is written to a pipe.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, IsTerminal, Write};
@@ -10,28 +10,28 @@ use std::time::Duration;
 
 use crate::clock::Watch;
 
-/// Work that is done before this is not worth a bar.
+/// Delay before the bar appears; shorter work needs none.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the bar is drawn. Ours: smooth enough, and nothing beside the work.
+/// Interval between redraws. Ours: smooth enough, and cheap compared with the work.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Widest bar, and what stands beside it, in characters.
+/// Maximum width of the bar, and width of the text beside it, in characters.
 const BAR_MAX: usize = 40;
 const BESIDE: usize = 35;
 
-/// Whether a bar is on the terminal.
+/// True while a bar is on the terminal.
 static SHOWN: Mutex<bool> = Mutex::new(false);
 
-/// Takes the bar off the terminal, where there is one, and lets none come back.
+/// Removes the bar from the terminal, if any, and prevents another one while the guard is held.
 pub fn clear() -> MutexGuard<'static, bool> {
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if std::mem::take(&mut *shown) {
-        // The whole line: a terminal may have put a ^C behind the bar.
+        // The whole line: a terminal may have printed a ^C after the bar.
         let _ = io::stderr().write_all(b"\r\x1b[2K");
     }
     shown
 }
 
-/// Work of known size that is under way.
+/// Progress of work of known size.
 pub struct Progress {
     done: Arc<AtomicUsize>,
     #[cfg_attr(not(feature = "quic"), expect(dead_code, reason = "only a transfer learns its size on the way"))]
@@ -40,7 +40,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts to watch over `total` pieces of work called `what`.
+    /// Starts to display `total` units of work called `what`.
     pub fn new(what: &'static str, total: usize) -> Self {
         let (done, total) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(total)));
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -63,18 +63,18 @@ impl Progress {
         Self { done, total, watcher }
     }
 
-    /// One more piece is done.
+    /// Counts one finished unit.
     pub fn tick(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is more to do than was known.
+    /// Adds work that was not known at the start.
     #[cfg(feature = "quic")]
     pub fn expect(&self, more: u64) {
         self.total.fetch_add(usize::try_from(more).unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
-    /// More of it is done.
+    /// Counts `more` finished units.
     #[cfg(feature = "quic")]
     pub fn add(&self, more: u64) {
         self.done.fetch_add(usize::try_from(more).unwrap_or(usize::MAX), Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl Drop for Progress {
 fn draw(what: &str, share: f64, elapsed_s: f64) {
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let columns = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0));
-    // Drawn over the last one and without a line feed, so that it can go again.
+    // Drawn over the previous one without a line feed, so that it can be removed.
     let line = line(what, share, elapsed_s, BAR_MAX.min(columns.saturating_sub(BESIDE)));
     *shown = io::stderr().write_all(format!("\r{line}\x1b[K").as_bytes()).is_ok();
 }
@@ -105,7 +105,7 @@ fn line(what: &str, share: f64, elapsed_s: f64, width: usize) -> String {
     format!("{what} {bar} {:.0} %, {left} left", (100.0 * share).floor())
 }
 
-/// A span of time to two digits or so.
+/// Formats a duration with about two digits.
 fn time(seconds: f64) -> String {
     match seconds {
         s if s < 100.0 => format!("{s:.0} s"),

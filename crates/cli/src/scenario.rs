@@ -1,4 +1,4 @@
-//! A scenario out of a file and flags.
+//! Loads a scenario from a file and flags.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use bbrlab_sim::scenario::Sourced;
 
 use crate::{Failure, inputs};
 
-/// The scenario of a file, with what flags say instead.
+/// Loads the scenario of a file; flags override it.
 pub fn load<'a>(
     file: Option<&Path>,
     mut overrides: impl Iterator<Item = (&'static str, &'a str)>,
@@ -33,12 +33,12 @@ fn read(path: &Path) -> Result<Sourced, Failure> {
     let shown = inputs::name(path);
     let text = inputs::scenario(path)
         .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
-    // A result names its trace from where the command ran.
+    // A result names its trace relative to the directory where the command ran.
     if text.trim_start().starts_with('{') || path.extension().is_some_and(|extension| extension == "json") {
         return Sourced::from_json(&text, &shown);
     }
     let mut sourced = Sourced::from_toml(&text, &shown)?;
-    // A scenario names its trace from where it lies itself, so that both can move together.
+    // A scenario names its trace relative to itself, so that both can move together.
     let beside = |trace: &mut String| {
         let moves = Path::new(trace).is_relative() && !inputs::is_stdin(Path::new(trace));
         if let Some(dir) = path.parent().filter(|_| moves) {
@@ -50,7 +50,7 @@ fn read(path: &Path) -> Result<Sourced, Failure> {
     Ok(sourced)
 }
 
-/// The text of a delivery trace, or what is wrong with it.
+/// Reads a delivery trace, or returns the error.
 pub fn trace_reader(file: &str) -> Result<String, String> {
     let path = Path::new(file);
     let shown = if inputs::is_stdin(path) { inputs::name(path) } else { format!("{file:?}") };

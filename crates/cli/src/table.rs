@@ -1,5 +1,5 @@
-//! What a person reads: aligned tables, a line on the bottleneck, sparklines.
-//! Bold headings on a terminal; no escape code in a pipe or under `NO_COLOR`.
+//! Text output: aligned tables, a line on the bottleneck, sparklines.
+//! Headings are bold on a terminal; no escape codes in a pipe or under `NO_COLOR`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write;
@@ -13,22 +13,22 @@ use serde_json::Value;
 
 use crate::grid::{Align, aligned};
 
-/// Most flows that get a line of their own.
+/// Maximum number of flows with a line of their own.
 const FLOWS_SHOWN: usize = 20;
-/// Flows that are shown from each end of the goodput where there are more.
+/// Number of flows shown from each end of the goodput range if there are more.
 const ENDS_SHOWN: usize = 3;
-/// States of a flow that are shown.
+/// Number of a flow's states shown.
 const STATES_SHOWN: usize = 2;
 /// Width of a sparkline.
 const SPARKS: usize = 60;
 const SPARK: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Whether escape codes may be used.
+/// Style of the output: true if escape codes may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style(bool);
 
 impl Style {
-    /// Colour on a terminal, unless `NO_COLOR` is set to something.
+    /// Style for standard output: colour on a terminal, unless `NO_COLOR` is set to a value.
     pub fn of_stdout() -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -47,7 +47,7 @@ impl Style {
     }
 }
 
-/// A rate with its unit, to three or four digits.
+/// Formats a rate with its unit, to three or four digits.
 pub fn rate(bps: f64) -> String {
     match bps {
         x if x >= 1e9 => format!("{:.2} Gbit/s", x / 1e9),
@@ -67,12 +67,12 @@ pub fn ms(ms: f64) -> String {
     }
 }
 
-/// A span of time, to a millisecond where that says something.
+/// Formats a duration, to a millisecond if that is significant.
 pub fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { format!("{} ms", ms(seconds * 1e3)) } else { format!("{seconds:.3} s") }
 }
 
-/// Seconds to a millisecond, without trailing zeros.
+/// Formats seconds to a millisecond, without trailing zeros.
 fn plain_seconds(seconds: f64) -> String {
     ((seconds * 1e3).round() / 1e3).to_string()
 }
@@ -80,14 +80,14 @@ fn plain_seconds(seconds: f64) -> String {
 pub fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         0.0 => "0 %".to_owned(),
-        // As many digits as a page has: .0996 % is not .100 %.
+        // As many digits as on the report page: .0996 % is not .100 %.
         x if x < 0.1 => format!("{} %", bbrlab_lab::report::round_to(x, 3)),
         x if x < 10.0 => format!("{x:.2} %"),
         x => format!("{x:.1} %"),
     }
 }
 
-/// The states in which a flow spent most time; the phases of a gain cycle count together.
+/// The states in which a flow spent most of its time; the phases of a gain cycle count together.
 fn states(flow: &FlowResult) -> String {
     let is_phase = |name: &str| name.starts_with("probe_bw_");
     let mut states: Vec<(&String, f64)> =
@@ -125,7 +125,7 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     text
 }
 
-/// All flows where they are few; else those at both ends of the goodput, in that order.
+/// Selects the flows to show: all if they are few, else those at both ends of the goodput range, in order.
 fn shown(flows: &[FlowResult]) -> Vec<&FlowResult> {
     let mut shown: Vec<&FlowResult> = flows.iter().collect();
     if flows.len() > FLOWS_SHOWN {
@@ -138,7 +138,7 @@ fn shown(flows: &[FlowResult]) -> Vec<&FlowResult> {
 fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
     let total: u64 = result.flows.iter().map(|flow| flow.bytes).sum();
     let share = |bytes: u64| if total > 0 { percent(bytes as f64 / total as f64) } else { "–".to_owned() };
-    // A column that would be empty all the way down says nothing.
+    // A column that is empty in every row is omitted.
     let any_done = flows.iter().any(|flow| flow.fct_s.is_some());
     let rows = flows.iter().map(|flow| {
         let mut row = vec![
@@ -168,12 +168,12 @@ fn flows(result: &RunResult, flows: &[&FlowResult]) -> String {
     aligned(&head, &align, rows)
 }
 
-/// An RTT; NaN where none was measured.
+/// Formats an RTT; NaN if none was measured.
 fn rtt(value: f64) -> String {
     if value > 0.0 { ms(value) } else { "–".to_owned() }
 }
 
-/// The flows of each algorithm: their sum, and what its flows have in the middle and at both ends.
+/// Groups the flows by algorithm: their sum, and the median and both extremes of their figures.
 fn groups_of_many(result: &RunResult) -> String {
     let rows = result.groups.iter().map(|group| {
         let own: Vec<&FlowResult> = result.flows.iter().filter(|flow| flow.cc == group.cc).collect();
@@ -244,7 +244,7 @@ fn bottleneck(result: &RunResult) -> String {
     text
 }
 
-/// Whether two flows are there in some whole second after the last start, so that their shares of seconds can be compared.
+/// True if two flows overlap for some whole second after the last start, so that their shares of it can be compared.
 fn share_a_second(result: &RunResult) -> bool {
     let last_start = result.flows.iter().map(|flow| flow.start_s.ceil()).fold(0.0, f64::max);
     let mut ends: Vec<f64> = (result.flows.iter())
@@ -254,7 +254,7 @@ fn share_a_second(result: &RunResult) -> bool {
     ends.len() > 1 && ends[ends.len() - 2] > last_start
 }
 
-/// Each link of several, from the series: the bottleneck alone does not show what the others do.
+/// One line per link if there are several, from the series: the bottleneck alone does not represent the others.
 fn links(result: &RunResult, trace: &Trace) -> String {
     let mut text = String::new();
     let from = trace.t_ns.partition_point(|&t_ns| (t_ns as f64) < result.interval_s[0] * 1e9);
@@ -283,7 +283,7 @@ fn links(result: &RunResult, trace: &Trace) -> String {
     text
 }
 
-/// Goodput of all flows together and the bottlenecks' queue, over time.
+/// Sparklines of the total goodput and the bottlenecks' queue over time.
 fn sparks(trace: &Trace) -> String {
     let points = trace.t_ns.len();
     if points < 2 {
@@ -319,14 +319,14 @@ pub fn spark(values: &[f64]) -> String {
     values.iter().map(|value| SPARK[level(*value).min(7)]).collect()
 }
 
-/// Several runs: medians with their intervals.
+/// Formats several runs: medians with their intervals.
 pub fn repeated(document: &Value, style: Style) -> String {
     let summary = &document["summary"];
     let figure = |value: &Value, show: &dyn Fn(f64) -> String| match value["median"].as_f64() {
         Some(median) => {
             let shown = show(median);
             let unit = shown.split_once(' ').map_or("", |(_, unit)| unit);
-            // What has the median's unit does not repeat it.
+            // An interval in the median's unit does not repeat the unit.
             let bound = |key: &str| {
                 let bound = value[key].as_f64().map_or(String::new(), show);
                 bound.strip_suffix(unit).map(str::trim_end).unwrap_or(&bound).to_owned()
@@ -374,7 +374,7 @@ pub fn repeated(document: &Value, style: Style) -> String {
     shown
 }
 
-/// The jitter of the flows' starts, which runs otherwise equal owe their differences to.
+/// Describes the jitter of the flows' starts, which is the only difference between otherwise equal runs.
 fn start_jitter(scenario: &Value) -> String {
     match scenario["start_jitter"].as_str() {
         None | Some("0s") => String::new(),
@@ -382,7 +382,7 @@ fn start_jitter(scenario: &Value) -> String {
     }
 }
 
-/// One line an expectation; nothing for none.
+/// Formats one line per expectation; empty if there are none.
 pub fn expectations(expectations: &[Expectation], style: Style) -> String {
     let mut text = String::new();
     for expectation in expectations {

@@ -15,15 +15,15 @@ use crate::Failure;
 use crate::args::TraceArgs;
 use crate::outputs::{Place, Target, Written};
 
-/// Packets that a run records where nothing else is said. Ours: 200 MB of memory, a minute at 100 Mbit/s at one place.
+/// Default maximum of packets recorded in a run. Ours: 200 MB of memory, a minute at 100 Mbit/s at one place.
 const PACKETS_DEFAULT: usize = 2_000_000;
-/// Most packets that a run may record. Ours: 10 GB of memory.
+/// Maximum of packets that a run may record. Ours: 10 GB of memory.
 const PACKETS_MAX: usize = 100_000_000;
 
-/// Series that one file holds.
+/// Writer of the series in one file.
 type Series = fn(&Record<'_>, &mut dyn Write) -> io::Result<()>;
 
-/// What one file holds.
+/// Contents of one file.
 #[derive(Clone, Copy, Debug)]
 enum Fill {
     Series(Series),
@@ -33,23 +33,25 @@ enum Fill {
 /// One file of one run.
 #[derive(Debug)]
 struct TraceFile {
-    /// Which of the runs.
+    /// Index of the run.
     run: usize,
     target: Target,
     fill: Fill,
 }
 
-/// All trace files that were asked for.
+/// All requested trace files.
 #[derive(Debug, Default)]
 pub struct Traces {
     files: Vec<TraceFile>,
-    /// What the runs record for them.
+    /// Packets that the runs must record for them.
     pub capture: Capture,
 }
 
 impl Traces {
-    /// Checks that everything asked for can be written, for each of `runs` runs in a world that sees packets at `taps`. Where
-    /// recording them does not disturb it, `logs_packets`, they are in a qlog too.
+    /// Checks that all requested files can be written, for each of `runs` runs on a backend that captures packets at
+    /// `taps`.
+    ///
+    /// With `logs_packets`, which is set where recording does not disturb the run, packets are added to a qlog too.
     pub fn check(args: &TraceArgs, runs: usize, taps: &'static [Tap], logs_packets: bool) -> Result<Self, Failure> {
         let mut traces = Self::default();
         if args.qlog.is_some() && logs_packets {
@@ -122,7 +124,7 @@ impl Traces {
             }
             Place::Dir(dir) => {
                 for run in 0..runs {
-                    // Several runs need several names; they count as the result's `runs` do.
+                    // Several runs need several names, numbered like the result's `runs`.
                     let prefix = if runs == 1 { String::new() } else { format!("{run}-") };
                     several
                         .iter()
@@ -137,7 +139,7 @@ impl Traces {
         self.files.iter().map(|file| &file.target)
     }
 
-    /// Writes the files of the run `run`; they wait for their names.
+    /// Writes the files of the run `run`; they are renamed later.
     pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<Vec<Written>, Failure> {
         let record = Record { setup, result: &output.result, trace: &output.trace, packets: &output.packets.records };
         let own = self.files.iter().filter(|file| file.run == run);
@@ -151,7 +153,7 @@ impl Traces {
         Ok(written.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
-    /// A line to the user where packets are missing in a capture.
+    /// Warns the user if packets are missing from a capture.
     pub fn missing(&self, setup: &Setup, output: &Output) -> Option<String> {
         let Capture::On { limit, .. } = self.capture else { return None };
         let cut = output.packets.cut?;
@@ -167,7 +169,7 @@ impl Traces {
     }
 }
 
-/// What a capture says of itself: which run it is, and its scenario, from which it can be run again.
+/// Comment in a capture: its run, and the scenario to repeat it.
 fn comment(record: &Record<'_>) -> String {
     let result = record.result;
     format!("bbrlab {} on {}, seed {}; scenario: {}", result.version, result.on, result.seed, result.scenario)

@@ -1,4 +1,4 @@
-//! Where a scenario runs: the simulator, a real kernel, or a QUIC stack.
+//! Backends of a scenario: the simulator, a real kernel, or a QUIC stack.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::PathBuf;
@@ -22,9 +22,9 @@ use crate::Failure;
 use crate::clock::Watch;
 use crate::scenario::trace_reader;
 
-/// A world that can run scenarios here.
+/// A backend that can run scenarios in this build.
 pub enum World {
-    /// Virtual time, our sender model.
+    /// Virtual time, simulated sender.
     Sim,
     /// Virtual time, a real Linux kernel.
     Uml(PathBuf),
@@ -36,14 +36,14 @@ pub enum World {
 }
 
 impl World {
-    /// The world that a scenario names, if this machine has it.
+    /// Opens the backend that a scenario names, if this machine supports it.
     pub fn of(on: On) -> Result<Self, Failure> {
         match on {
             On::Sim => crate::start_threads().map(|()| Self::Sim),
             On::Uml => launch::kernel().map(Self::Uml).map_err(|what| format!("--on uml: {what}")),
             On::Kernel => match rights::obtain().map_err(|what| format!("--on kernel: {what}"))? {
                 None => Ok(Self::Kernel),
-                // It has run, once more, with the rights that it needs.
+                // It was run again, with the required privileges.
                 Some(status) => std::process::exit(status),
             },
             On::S2n | On::Noq => Self::quic(on),
@@ -61,7 +61,7 @@ impl World {
         Err(format!("--on {}: this build has no QUIC; build with the feature quic, or write --on sim", on.name()))
     }
 
-    /// Says what of a setup the world cannot do; it need not be there.
+    /// Rejects a setup that the backend cannot run; the backend itself need not be available.
     pub fn check(on: On, setup: &Setup) -> Result<(), Failure> {
         let world = match on {
             On::Sim => worlds::World::Sim,
@@ -73,7 +73,7 @@ impl World {
         worlds::check(world, setup).map_err(|what| format!("--on {}: {what}", world.name()))
     }
 
-    /// Where it can record packets.
+    /// Capture points for packets.
     pub const fn taps(&self) -> &'static [Tap] {
         match self {
             Self::Sim => &Tap::ALL,
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Packets are recorded for a qlog too: what that costs delays nothing.
+    /// True if packets are recorded for a qlog too: recording does not delay the run.
     pub const fn logs_packets(&self) -> bool {
         matches!(self, Self::Sim)
     }
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-/// What the user of a result must know of how it was made: that the machine disturbed it, each time it was tried.
+/// Warning for the user of a result that the machine disturbed in every attempt.
 pub fn warning(result: &RunResult) -> Option<String> {
     let provenance: Provenance = serde_json::from_value(result.world.clone()?).ok()?;
     let check = provenance.self_check;
@@ -131,7 +131,7 @@ pub fn warning(result: &RunResult) -> Option<String> {
         .then(|| format!("seed {}: the machine disturbed this run, {tries} times: {}", result.seed, check.line()))
 }
 
-/// The first process inside User Mode Linux.
+/// Runs the first process inside User Mode Linux.
 pub fn uml_guest(directory: &str) -> ! {
     guest::main(directory, |job| {
         let sourced = Sourced::from_json(job, "job")?;

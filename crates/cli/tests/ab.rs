@@ -1,4 +1,4 @@
-//! `bbrlab ab` on this machine's kernel: each test in a cgroup, and in mount and network namespaces, of its own.
+//! `bbrlab ab` on this machine's kernel: each test has a cgroup, a mount namespace and a network namespace of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(all(feature = "host", feature = "parquet"))]
 
@@ -20,11 +20,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, getsockopt, sockopt};
 use nix::unistd::Pid;
 
-/// Says to a process that it is inside namespaces of its own.
+/// Environment variable that marks a process inside its own namespaces.
 const INSIDE: &str = "BBRLAB_TEST_INSIDE";
 const BBRLAB: &str = env!("CARGO_BIN_EXE_bbrlab");
 
-/// True: we are inside. False: this test has run, inside, in another process.
+/// Returns true inside the namespaces; false once the test has run there in another process.
 fn inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         run("mount", &["-t", "tmpfs", "none", "/run"]);
@@ -55,7 +55,7 @@ fn available() -> String {
     fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
 }
 
-/// A cgroup with this process in it, and a directory; both go at the end.
+/// A cgroup with this process in it, and a directory; both are removed at the end.
 struct Place {
     root: PathBuf,
     cgroup: PathBuf,
@@ -82,7 +82,7 @@ impl Place {
         self.dir.join("out")
     }
 
-    /// Begins a test of connections to a port of ours, and waits until it stands.
+    /// Starts a test of connections to a port of ours, and waits until it runs.
     fn start(&self, listener: &TcpListener, more: &[&str]) -> Child {
         let port = listener.local_addr().unwrap().port().to_string();
         let mut child = Command::new(BBRLAB)
@@ -128,7 +128,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.enter(&self.root.clone());
-        // A test that failed leaves its command behind.
+        // A failed test leaves its command running.
         let left = fs::read_to_string(self.cgroup.join("cgroup.procs")).unwrap_or_default();
         for process in left.lines().filter_map(|line| line.parse().ok()) {
             let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
@@ -151,12 +151,12 @@ fn interrupt(child: Child) -> (String, String) {
     (text(output.stdout), text(output.stderr))
 }
 
-/// A connection that was accepted: both ends.
+/// Both ends of an accepted connection.
 struct Pair {
     client: TcpStream,
     server: TcpStream,
     from: SocketAddr,
-    /// How long the client waits before it reads.
+    /// Time that the client waits before it reads.
     pause: Duration,
 }
 
@@ -183,7 +183,7 @@ impl Pair {
         writer.join().unwrap();
     }
 
-    /// The server ends it, and sees the client end it too.
+    /// Closes the server's end, and waits for the client to close too.
     fn close(mut self) {
         self.server.shutdown(std::net::Shutdown::Write).unwrap();
         drop(self.client);
@@ -219,7 +219,7 @@ fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
     assert!(split.status.success(), "{}", String::from_utf8_lossy(&split.stderr));
     table = table.changed(&Shares::parse("10,45,45", 3).unwrap());
     serve(&table, 300);
-    // What the filter does not name keeps what it has; what is open at the end is recorded too.
+    // Connections outside the filter keep the default; those open at the end are recorded too.
     assert_eq!(connect(&other).used(), default());
     let mut open = connect(&named);
     let arm = table.arm(assigner.bucket(open.from, named.local_addr().unwrap(), 0)).unwrap();
@@ -238,7 +238,7 @@ fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
     assert_eq!((&report["connections"], &report["sample_ratio"]["is_mismatch"]), (&601.into(), &false.into()));
     let arms = report["arms"].as_array().unwrap();
     let sum = |key: &str| arms.iter().map(|arm| arm[key].as_u64().unwrap()).sum::<u64>();
-    // Each end of a connection is acknowledged, and so counts a byte.
+    // Each end's FIN is acknowledged, and so counts a byte.
     assert!((16_000_000..16_001_000).contains(&sum("bytes_acked")) && sum("open") == 1, "{arms:?}");
     assert!(arms.iter().all(|arm| arm["min_rtt_ms"].as_f64().unwrap() > 0.0 && arm["left_out"] == 0));
     assert!(arms.iter().all(|arm| arm["handshakes_failed"] == 0.0), "{arms:?}");
@@ -274,7 +274,7 @@ fn killed_it_leaves_connections_the_default_and_its_records() {
     open.iter_mut().for_each(|pair| pair.carry(100_000));
     let split = place.bbrlab(&["ab", "split", "50,50"]);
     assert_eq!(split.status.code(), Some(2));
-    // The records can be read before anyone clears up, and after.
+    // The records can be read before the clean-up, and after.
     assert!(place.report()["connections"].as_u64().unwrap() >= 100);
     let status = String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap();
     assert!(status.contains("ended without a word"), "{status}");
@@ -298,7 +298,7 @@ fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let child = place.start(&listener, &["--arms", "cubic,reno"]);
     let pid = Pid::from_raw(child.id().cast_signed());
-    // More than fit, in one go: as much of them as there is room for stays.
+    // More records than fit, at once: as many as there is space for are kept.
     kill(pid, Signal::SIGSTOP).unwrap();
     for _ in 0..600 {
         let mut pair = connect(&listener);
@@ -307,7 +307,7 @@ fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
     }
     kill(pid, Signal::SIGCONT).unwrap();
     thread::sleep(Duration::from_millis(1_500));
-    // No block is left for what is asked of it.
+    // No block is left for the request file.
     let filler = fs::File::create(place.out().join("filler")).unwrap();
     while (&filler).write(&[0; 512]).is_ok_and(|written| written > 0) {}
     drop(filler);
@@ -395,7 +395,7 @@ fn times_in_the_states_of_our_algorithms_add_up_to_the_connection() {
         let mut pair = connect(&listener);
         let arm = ["cubic", "bbr1", "bbr3_linux", "bbr3"].iter().position(|name| *name == pair.used()).unwrap();
         seen[arm] += 1;
-        // Of the first ones so much that Startup ends, however busy the machine is.
+        // The first connections send enough to end Startup, however busy the machine is.
         let bytes = if seen[arm] == 1 { 20_000_000 } else { 300_000 };
         for _ in 0..3 {
             pair.carry(bytes);
@@ -420,11 +420,11 @@ fn times_in_the_states_of_our_algorithms_add_up_to_the_connection() {
             assert_eq!(row.arm, 0, "{row:?}");
             continue;
         };
-        // The connection begins some microseconds before its algorithm; each time is rounded down.
+        // The connection starts some microseconds before its algorithm; each time is rounded down.
         let sum: u64 = times.iter().sum();
         assert!(sum <= row.lasted_us && sum + 1_000 > row.lasted_us, "{sum} of {row:?}");
         assert!(row.arm > 0 && times[0] > 0, "{row:?}");
-        // Loopback fills in no time; what BBRv1 does not have, it was never in.
+        // Loopback fills in no time; BBRv1 was never in a state that it does not have.
         assert!(row.arm > 1 || times[2] == 0, "{row:?}");
     }
     let left_startup = rows.iter().filter_map(|row| row.state_us).filter(|times| times[1..].iter().any(|&us| us > 0));
@@ -435,7 +435,7 @@ fn times_in_the_states_of_our_algorithms_add_up_to_the_connection() {
     assert!((total - 1.0).abs() < 1e-9, "{total}");
 }
 
-/// A connection from one address of ours to another.
+/// Connects from one local address to another.
 fn connect_to(from: IpAddr, at: SocketAddr, listener: &TcpListener) -> Pair {
     let family = if from.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let socket = socket::socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
@@ -455,7 +455,7 @@ fn clients_of_one_network_have_one_arm_in_either_family_and_a_class_in_the_repor
     for network in 0..12 {
         run("ip", &["addr", "add", &format!("2001:db8:{network}::1/128"), "dev", "lo", "nodad"]);
     }
-    // It takes connections of both families, as most servers do.
+    // Accepts connections of both families, as most servers do.
     let listener = TcpListener::bind("[::]:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let child = place.start(&listener, &["--arms", "cubic,reno", "--by", "client-prefix"]);
@@ -518,7 +518,7 @@ fn a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_w
     let place = Place::new("orphan");
     let listener = listen_elsewhere();
     let child = place.start(&listener, &["--arms", "cubic,reno"]);
-    // The peer reads nothing, so what is written stays there, and the socket with it, when it is closed.
+    // The peer reads nothing, so the written data stays, and the socket with it, after it is closed.
     let Pair { client, mut server, .. } = connect(&listener);
     server.set_nonblocking(true).unwrap();
     while server.write(&[1; 65_536]).is_ok_and(|written| written > 0) {}
@@ -544,7 +544,7 @@ fn many_open_connections_are_each_recorded_once_at_each_look() {
     let place = Place::new("many");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let child = place.start(&listener, &["--arms", "cubic,reno"]);
-    // More than the kernel has room for in one call.
+    // More than the kernel returns in one call.
     let open: Vec<Pair> = (0..1_500).map(|_| connect(&listener)).collect();
     thread::sleep(Duration::from_millis(2_500));
     interrupt(child);
@@ -570,7 +570,7 @@ fn connections_that_begin_in_one_slot_of_time_have_one_arm() {
     let table = Table::new(&Shares::parse("50,50", 2).unwrap());
     let slot = || clock::now_ns() / 1_000_000_000;
     let mut seen = [0; 2];
-    // In twenty slots both arms come, but once in half a million.
+    // Both arms occur in twenty slots, except once in half a million runs.
     for _ in 0..200 {
         let before = slot();
         let pair = connect(&listener);

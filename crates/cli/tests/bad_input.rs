@@ -1,5 +1,6 @@
-//! Bad and odd inputs, a line of `bad_input.tsv` each: the arguments, the exit status and the whole of what standard error
-//! says. To write the table anew from what the command says today, and then to read it: BLESS=1 cargo test --test bad_input
+//! Invalid and unusual inputs, one per line of `bad_input.tsv`: arguments, exit status and the complete standard error.
+//!
+//! To regenerate the table from the command's current output, and then review it: BLESS=1 cargo test --test bad_input
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const TABLE: &str = "tests/bad_input.tsv";
 const COMMAND: &str = env!("CARGO_BIN_EXE_bbrlab");
 
-/// One line: `STATUS<TAB>COMMAND LINE<TAB>WHAT STANDARD ERROR SAYS`, or `file<TAB>NAME<TAB>TEXT`, or a comment.
+/// One line: `STATUS<TAB>COMMAND LINE<TAB>STANDARD ERROR`, or `file<TAB>NAME<TAB>TEXT`, or a comment.
 enum Line {
     Comment(String),
     File { name: String, text: String },
@@ -35,7 +36,7 @@ fn read(table: &str) -> Vec<Line> {
     table.lines().map(line).collect()
 }
 
-/// A directory with the table's files, gone at the end.
+/// A directory with the table's files, removed on drop.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -63,7 +64,7 @@ impl Drop for Dir {
     }
 }
 
-/// `\n`, `\t` and `\xHH` as the bytes that they stand for.
+/// Decodes `\n`, `\t` and `\xHH`.
 fn unescaped(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text.bytes());
     while let Some(byte) = rest.next() {
@@ -82,7 +83,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Status and standard error of a command line, which a shell reads; `bbrlab` in it is the command.
+/// Status and standard error of a shell command line in which `bbrlab` is the command.
 fn run(dir: &Path, line: &str) -> (i32, String) {
     let script = format!("bbrlab() {{ \"$BBRLAB\" \"$@\"; }}\n{line}");
     let mut shell = Command::new("bash");
@@ -142,7 +143,7 @@ fn every_bad_input_ends_in_the_status_and_the_line_that_the_table_says() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// The table is the same for every build; this is not.
+/// The table is the same for every build; this case is not.
 #[cfg(not(feature = "quic"))]
 #[test]
 fn a_build_without_quic_says_so() {
@@ -159,7 +160,7 @@ fn a_build_without_quic_says_so() {
     }
 }
 
-/// Whatever is refused, is refused in one line; and there are enough of them.
+/// Every refusal is one line, and the table has enough of them.
 #[test]
 fn the_table_holds_one_line_an_input() {
     let lines = read(&fs::read_to_string(TABLE).unwrap());

@@ -1,5 +1,5 @@
-//! `bbrlab emulate` and `--on kernel` as their user meets them: exit status, streams, and nothing left behind.
-//! Where the machine permits no namespaces or TUN devices, the reason is named.
+//! End-to-end tests of `bbrlab emulate` and `--on kernel`: exit status, streams, and nothing left behind.
+//! If the machine permits no namespaces or TUN devices, the reason is printed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ fn bbrlab() -> Command {
     Command::new(env!("CARGO_BIN_EXE_bbrlab"))
 }
 
-/// The same without a right of root, as `nobody`.
+/// The command without root privileges, as `nobody`.
 fn bbrlab_as_nobody() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_bbrlab")]);
@@ -25,7 +25,7 @@ fn emulate(args: &[&str]) -> Output {
     bbrlab().arg("emulate").args(args).output().unwrap()
 }
 
-/// Whether this machine permits the emulator; if not, says so under the test's name.
+/// True if this machine permits the emulator; if not, prints the reason under the test's name.
 fn permitted(test: &str) -> bool {
     let tried = emulate(&["--", "true"]);
     let can = tried.status.success();
@@ -35,7 +35,7 @@ fn permitted(test: &str) -> bool {
     can
 }
 
-/// A command behind the link that goes on until it is ended, with its network namespace's number.
+/// A command behind the link that runs until it is ended, with its network namespace's number.
 struct Endless {
     child: Child,
     namespace: String,
@@ -92,7 +92,7 @@ impl Endless {
         found
     }
 
-    /// Waits until nothing is left, two seconds at most.
+    /// Waits, for two seconds at most, until nothing is left.
     fn leaves_nothing(mut self) -> Option<i32> {
         let status = self.child.wait().unwrap().code();
         for _ in 0..200 {
@@ -200,7 +200,7 @@ fn what_this_kernel_lacks_is_refused_in_one_line() {
     if !permitted("what_this_kernel_lacks_is_refused_in_one_line") {
         return;
     }
-    // With its own programs a build brings what the kernel lacks.
+    // A build with our own programs supplies the algorithms that the kernel lacks.
     let lacked: &[&str] = if cfg!(feature = "host") { &[] } else { &["bbr1-draft00", "bbr1,pacing_gain_up=1.1"] };
     for flow in lacked.iter().chain(&["bbr-s-kalman", "cubic,gro=1ms"]) {
         let done = bbrlab().args(["run", "--on", "kernel", "--duration", "1s", "--flow", flow]).output().unwrap();
@@ -277,14 +277,14 @@ fn a_flow_on_this_kernel_fills_the_link_and_says_how_it_went() {
     }
 }
 
-/// Connections of this machine whose process has closed them while data was still on its way.
+/// Connections of this machine that their process has closed while data was still in flight.
 fn orphans() -> u64 {
     let text = fs::read_to_string("/proc/net/sockstat").unwrap();
     let mut words = text.split_whitespace().skip_while(|word| *word != "orphan");
     words.nth(1).unwrap().parse().unwrap()
 }
 
-/// Left alone, the kernel keeps such a connection, its data and its namespace for a minute and more.
+/// Otherwise the kernel keeps such a connection, its data and its namespace for a minute or more.
 fn end_soon(before: u64) {
     let gone = (0..100).any(|_| {
         sleep(Duration::from_millis(100));
@@ -328,11 +328,11 @@ fn ipv6_passes_the_same_link() {
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     let (bytes, seconds) = said.trim().split_once(' ').unwrap_or_else(|| panic!("{done:?}"));
     assert_eq!(bytes, "1000000");
-    // At 10 Mbit/s they take 0.83 s on the wire, and two round trips begin and end it.
+    // At 10 Mbit/s they take 0.83 s on the wire, plus two round trips for opening and closing.
     assert!((0.84..1.5).contains(&seconds.parse::<f64>().unwrap()), "{said}");
 }
 
-/// Runs a command inside User Mode Linux, if there is one; if not, says so under the test's name.
+/// Runs a command inside User Mode Linux, if it is available; if not, prints that under the test's name.
 fn in_uml(test: &str, args: &[&str]) -> Option<Output> {
     let done = emulate(&[&["--on", "uml"], args].concat());
     let said = String::from_utf8_lossy(&done.stderr);

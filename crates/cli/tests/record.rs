@@ -1,4 +1,4 @@
-//! `bbrlab record` on a real kernel: it records, and nothing of it stays, however it ends.
+//! `bbrlab record` on a real kernel: it records, and leaves nothing behind, however it ends.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Longest that the kernel may take to undo something.
+/// Maximum time for the kernel to undo something.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn start(out: &Path, seconds: &str) -> Child {
@@ -28,7 +28,7 @@ fn scratch(name: &str) -> PathBuf {
     dir
 }
 
-/// Names that the kernel offers as congestion controls.
+/// Congestion controls that the kernel offers.
 fn algorithms() -> BTreeSet<String> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     text.split_whitespace().map(str::to_owned).collect()
@@ -45,9 +45,9 @@ fn named() -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The BPF programs that are loaded, by the names of the tap's.
+/// Number of loaded BPF programs with the tap's names.
 fn programs() -> usize {
-    // Every loaded program holds its symbol.
+    // Every loaded program has its symbol here.
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
     symbols.lines().filter(|line| line.contains("_tap_bbr_") || line.contains("_tap_cubic_")).count()
 }
@@ -63,7 +63,7 @@ fn holds_within(what: &str, is: impl Fn() -> bool) {
     panic!("{what}: not within {PATIENCE:?}");
 }
 
-/// Ends a recording half way with this signal; nothing may stay.
+/// Ends a recording half way with this signal; nothing may be left.
 fn ended_by(signal: &str) {
     let dir = scratch(signal);
     let before = (interfaces(), named());
@@ -71,7 +71,7 @@ fn ended_by(signal: &str) {
     let ours = [format!("bbr_tap.{}", child.id()), format!("cub_tap.{}", child.id())];
     holds_within("the tap is there", || ours.iter().all(|name| algorithms().contains(name)));
     assert!(programs() > 0, "/proc/kallsyms shows no program of the tap");
-    sleep(Duration::from_millis(700)); // so that the flows are under way
+    sleep(Duration::from_millis(700)); // until the flows have started
     let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     assert!(!child.wait().unwrap().success());
@@ -93,14 +93,14 @@ fn a_recording_replays_and_leaves_nothing() {
     let text = String::from_utf8(replay.stdout).unwrap();
     assert!(replay.status.success(), "{text}");
     assert!(text.contains("\"flows\": 2"), "{text}");
-    // Others may record at the same time: their names hold their numbers.
+    // Other recordings may run at the same time: their names contain their process IDs.
     let number = format!(".{}", child.id());
     assert!(!algorithms().iter().any(|name| name.ends_with(&number)));
     assert_eq!((interfaces(), named()), before);
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Goal: what our programs decide in the kernel is what the same code decides here; a difference would show.
+/// Goal: our programs decide the same in the kernel as the same code does here, and a difference would be detected.
 #[test]
 #[ignore = "needs root, BPF and network namespaces"]
 fn a_recording_of_ours_replays_bit_for_bit_and_a_changed_one_does_not() {
@@ -126,14 +126,14 @@ fn a_recording_of_ours_replays_bit_for_bit_and_a_changed_one_does_not() {
     let replay = || Command::new(env!("CARGO_BIN_EXE_bbrlab")).args(["replay", "--json"]).arg(&out).output().unwrap();
     let text = String::from_utf8(replay().stdout).unwrap();
     assert!(replay().status.success() && text.contains("\"flows\": 3"), "{text}");
-    // The pacing rate of every ACK shows the margin, so that another one never passes unseen.
+    // The pacing rate of every ACK depends on the margin, so another margin is always detected.
     let (recorded, other) = (b"percent=5", b"percent=6");
     let log = fs::read(&out).unwrap();
     let at = log.windows(recorded.len()).position(|window| window == recorded).unwrap();
     let changed = [&log[..at], other, &log[at + recorded.len()..]].concat();
     fs::write(&out, changed).unwrap();
     assert_eq!(replay().status.code(), Some(1));
-    // The kernel's own beside ours would be two kinds of log.
+    // The kernel's own algorithm beside ours would give two kinds of log.
     let mixed = Command::new(env!("CARGO_BIN_EXE_bbrlab"))
         .args(["record", "--flow", "bbr3-linux", "--flow", "cubic", "--duration", "1s", "--out"])
         .arg(dir.join("mixed.tap"))

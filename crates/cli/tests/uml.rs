@@ -1,4 +1,4 @@
-//! `--on uml`: the command on a real kernel in virtual time. Ignored unless asked for, because the kernel must be built
+//! `--on uml`: the command on a real kernel in virtual time. Ignored by default, because the kernel must be built
 //! (`make uml`).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -72,11 +72,11 @@ fn a_capture_holds_every_packet_of_the_sender_up_to_its_limit() {
         (count, String::from_utf8(output.stderr).unwrap())
     };
     let (all, said) = packets("1000");
-    // SYN, 70 segments, FIN perhaps; an ACK for two of them at least.
+    // SYN, 70 segments, possibly FIN; at least one ACK for every two of them.
     assert!((71 + 36..=73 + 73).contains(&all), "{all} packets; {said}");
     let (some, said) = packets("50");
     assert!(some == 50 && said.contains("50 packets were recorded"), "{some} packets; {said}");
-    // A directory gets what a real kernel's path shows: the sender's side.
+    // A directory gets the only view of a real kernel's path: the sender's.
     let output = bbrlab(&["run", "--on", "uml", "-q", "--duration", "1s", "--pcap", &format!("{}/", dir.display())]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -131,7 +131,7 @@ fn what_a_kernel_cannot_express_is_refused_in_one_line() {
     }
 }
 
-/// Ten scenarios, one of each kind that draws random numbers somewhere, and as short as shows it.
+/// Ten scenarios, one for each source of random numbers, each as short as possible.
 const SCENARIOS: [&str; 10] = [
     "--rate 20mbit --rtt 20ms --loss 1% --flow bbr1",
     "--rate 20mbit --rtt 20ms --buffer 1bdp --flow bbr1 --flow cubic@500ms",
@@ -145,7 +145,7 @@ const SCENARIOS: [&str; 10] = [
     "--rate 20mbit --rtt 20ms --ack-loss 10% --duplicate 1% --flow bbr1 --flow cubic,request=20kB/10ms",
 ];
 
-/// Packets of a run, as a file has them, and its figures.
+/// Packets of a run, as written to a file, and its figures.
 fn traced(scenario: &str, seed: &str) -> (Vec<u8>, Value) {
     let name = format!("bbrlab-uml-repeat-{}-{:?}.pcapng", std::process::id(), std::thread::current().id());
     let file = std::env::temp_dir().join(name);
@@ -207,12 +207,12 @@ fn packets_side_by_side_end_with_the_first_that_differs() {
     let output =
         bbrlab(&["agree", "--packets", "--rate", "10mbit", "--flow", "reno", "--loss", "5%", "--duration", "2s"]);
     let said = String::from_utf8(output.stdout).expect("text");
-    // Both lose other packets.
+    // The two runs lose different packets.
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("first other packet: at ") && said.contains("before it, and it:"), "{said}");
 }
 
-/// To the microsecond, 25,000 packets with the losses of slow start and their repair: the model and the kernel are one.
+/// To the microsecond, 25,000 packets with the losses of slow start and their repair: model and kernel are identical.
 #[test]
 #[ignore = "needs the kernel of make uml"]
 fn the_model_sends_the_packets_of_the_kernel() {
@@ -255,7 +255,7 @@ fn a_killed_command_leaves_no_kernel_running_and_the_next_one_removes_its_direct
     assert!(!std::env::temp_dir().join(&exchange).exists());
 }
 
-/// Processes whose command line holds `text`.
+/// Number of processes whose command line contains `text`.
 fn uses(text: &str) -> usize {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     let lines = entries.flatten().filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());

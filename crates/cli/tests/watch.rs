@@ -1,4 +1,4 @@
-//! `bbrlab watch` over connections of this test's own, on loopback.
+//! `bbrlab watch` on this test's own loopback connections.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_bbrlab");
 
-/// Both ends of a connection that has sent something, and the port of the listening one.
+/// Both ends of a connection that has sent data, and the listening port.
 struct Pair {
     _ends: (TcpStream, TcpStream),
     _listener: TcpListener,
@@ -69,7 +69,7 @@ fn lines_end_with_their_reader() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Ends with the test, however that ends.
+/// An exporter, killed on drop.
 struct Exporter(Child);
 
 impl Drop for Exporter {

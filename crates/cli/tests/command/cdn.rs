@@ -1,4 +1,5 @@
-//! `bbrlab cdn` as its user meets it: populations of one's own, one line for a slip, the same figures whatever the threads.
+//! End-to-end tests of `bbrlab cdn`: the user's own populations, one-line errors, the same figures with any number of
+//! threads.
 //! The catalogue's own population takes seconds and is not run here.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

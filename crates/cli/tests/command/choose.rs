@@ -1,4 +1,4 @@
-//! Sweep, advise and tune as their user meets them.
+//! End-to-end tests of sweep, advise and tune.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

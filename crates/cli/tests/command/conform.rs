@@ -1,4 +1,4 @@
-//! `bbrlab conform` as its user meets it: verdicts, exit status, JSON, JUnit, a page; and logs, good and bad.
+//! End-to-end tests of `bbrlab conform`: verdicts, exit status, JSON, JUnit, a page; and logs, good and bad.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Dir, refused, stdout};
 
-/// Every element that opens is closed, in order: enough of XML for what we write.
+/// True if every element that opens is closed, in order: enough of XML for our own output.
 fn is_well_formed(xml: &str) -> bool {
     let mut open: Vec<&str> = Vec::new();
     for tag in xml.split('<').skip(1) {

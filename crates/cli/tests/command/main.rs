@@ -1,4 +1,4 @@
-//! The command as its user meets it: exit status, one line on standard error, nothing written where nothing ran.
+//! End-to-end tests of the command: exit status, one line on standard error, no output files after a refusal.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod cdn;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of its own for each test, gone at its end.
+/// A directory for one test, removed on drop.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -39,7 +39,7 @@ impl Dir {
         fs::read_to_string(self.0.join(file)).unwrap()
     }
 
-    /// The command with its working directory here.
+    /// The command, with this directory as its working directory.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bbrlab"));
         command.current_dir(&self.0).args(args).stdin(Stdio::null());
@@ -65,7 +65,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Asserts exit status 2, nothing on standard output and one line on standard error, which holds `part`.
+/// Asserts exit status 2, nothing on standard output and one line on standard error, which contains `part`.
 fn refused(dir: &Dir, args: &[&str], part: &str) {
     let output = dir.bbrlab(args);
     let error = stderr(&output);

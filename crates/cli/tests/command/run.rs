@@ -1,4 +1,4 @@
-//! Running a scenario, and what all commands share: flags, outputs, listings.
+//! Running a scenario, and common behaviour of all commands: flags, outputs, listings.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use super::{Dir, stderr, stdout};
 
-/// Asserts exit status 2, this whole line on standard error, nothing on standard output and nothing written.
+/// Asserts exit status 2, exactly this line on standard error, nothing on standard output and no files.
 fn refused_with(name: &str, args: &[&str], line: &str) {
     let dir = Dir::new(name);
     let output = dir.bbrlab(args);
@@ -206,7 +206,7 @@ fn every_listing_and_generated_page_prints() {
     }
 }
 
-/// To renew it: `cargo run -p bbrlab -- list schema > docs/scenario.schema.json`.
+/// To regenerate it: `cargo run -p bbrlab -- list schema > docs/scenario.schema.json`.
 #[test]
 fn the_schema_in_docs_is_the_one_that_the_command_prints() {
     let dir = Dir::new("schema");
@@ -252,7 +252,7 @@ fn a_result_of_another_schema_is_refused() {
     assert!(error.starts_with("bbrlab: x.json: schema: 99 is no schema"), "{error}");
 }
 
-/// Goal: what fails late leaves nothing of what was written before it.
+/// Goal: a late failure leaves none of the files written before it.
 #[test]
 fn an_output_that_fails_leaves_no_other_output() {
     let dir = Dir::new("full");

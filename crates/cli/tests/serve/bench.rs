@@ -1,4 +1,4 @@
-//! Directories, servers and downloads of tests.
+//! Directories, servers and downloads for the tests.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub const COMMAND: &str = env!("CARGO_BIN_EXE_bbrlab");
-/// Far more than any of it takes on a busy machine.
+/// Far longer than anything takes on a busy machine.
 pub const LONG: Duration = Duration::from_secs(30);
 
-/// A directory that goes with the test.
+/// A directory, removed on drop.
 pub struct Dir(pub PathBuf);
 
 impl Dir {
@@ -39,7 +39,7 @@ impl Dir {
         Command::new(COMMAND).arg("get").args(args).current_dir(&self.0).output().unwrap()
     }
 
-    /// A download that must succeed, and what it says of itself.
+    /// Runs a download that must succeed, and returns its measurements.
     pub fn measured(&self, args: &[&str]) -> Vec<Value> {
         let output = self.get(&[&["--json"], args].concat());
         assert!(output.status.success(), "{args:?}: {}", said(&output));
@@ -48,7 +48,7 @@ impl Dir {
         serde_json::from_value(document["transfers"].take()).unwrap()
     }
 
-    /// A download that must fail, in one line.
+    /// Runs a download that must fail with a one-line error.
     pub fn refused(&self, args: &[&str]) -> String {
         let output = self.get(args);
         let line = said(&output);
@@ -77,13 +77,13 @@ pub fn noise(length: usize) -> Vec<u8> {
     (0..length).map(next).collect()
 }
 
-/// A server that ends with the test.
+/// A server, killed on drop.
 pub struct Served {
     pub child: Child,
     pub tcp: SocketAddr,
     pub quic: SocketAddr,
     pub spki: String,
-    /// What it prints after its addresses.
+    /// Its output after the addresses.
     pub lines: Lines<BufReader<ChildStdout>>,
 }
 
@@ -123,7 +123,7 @@ impl Served {
         stream
     }
 
-    /// Status and content of an answer to a request as it is written.
+    /// Sends a request verbatim, and returns status and content of the response.
     pub fn ask(&self, head: &str) -> (u16, String, Vec<u8>) {
         let mut stream = self.dial();
         let _ = stream.write_all(format!("{head}\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes());
@@ -135,7 +135,7 @@ impl Served {
         (head[9..12].parse().unwrap(), head.to_lowercase(), answer[end + 4..].to_vec())
     }
 
-    /// The most memory that it ever had, in MB.
+    /// Peak memory of the server, in MB.
     pub fn peak_mb(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();

@@ -1,4 +1,4 @@
-//! `bbrlab get`: downloads that are completed, and those that cannot be.
+//! `bbrlab get`: downloads that are resumed, and those that cannot be.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::bench::{COMMAND, Dir, Served, noise, said, text};
 
-/// Leaves behind what an interrupted download would.
+/// Creates the files that an interrupted download leaves behind.
 fn leave(dir: &Dir, name: &str, bytes: &[u8], note: &Value) {
     dir.file(&format!("{name}.part"), bytes);
     dir.file(&format!("{name}.part.json"), note.to_string().as_bytes());
@@ -36,14 +36,14 @@ fn a_download_is_completed_if_the_server_has_the_same_version() {
         assert_eq!((text(&done[0]["from"]), text(&done[0]["bytes"])), (700_000, 1_300_000));
         assert!(to.read("file") == bytes);
         assert_eq!(fs::read_dir(&to.0).unwrap().count(), 1);
-        // All of it was there, but for its name.
+        // Everything was there except the final name.
         leave(&to, "file", &bytes, &note(&tag));
         assert_eq!(text(&resume()[0]["bytes"]), 0);
-        // Another version: from the beginning.
+        // Another version: downloaded from the start.
         leave(&to, "file", &[7; 700_000], &note("\"old\""));
         assert_eq!(text(&resume()[0]["from"]), 0);
         assert!(to.read("file") == bytes);
-        // Nothing to complete.
+        // Nothing to resume.
         assert_eq!(text(&resume()[0]["from"]), 0);
         for (part, note, says) in [
             (&bytes[..9], None, "nothing says of which version it is a part; remove it, or leave --resume out"),
@@ -69,7 +69,7 @@ fn a_download_is_completed_if_the_server_has_the_same_version() {
     }
 }
 
-/// Answers each connection with the next of some texts, and closes it.
+/// Answers each connection with the next of several canned responses, and closes it.
 fn impostor(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -217,7 +217,7 @@ fn certificates_that_do_not_fit_are_refused_and_say_why() {
     }
 }
 
-/// A server that must not start, in one line.
+/// Runs a server that must fail to start, with a one-line error.
 fn serve_refused(dir: &Dir, args: &[&str]) -> String {
     let output = Command::new(COMMAND).arg("serve").args(args).current_dir(&dir.0).output().unwrap();
     let line = said(&output);

@@ -1,4 +1,4 @@
-//! What `bbrlab serve` does not give away: files, memory, places.
+//! Limits of `bbrlab serve`: access to files, memory, connections.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File};
@@ -112,7 +112,7 @@ fn a_huge_request_is_refused_and_kept_nowhere() {
         let mut stream = server.dial();
         let mut answer = Vec::new();
         for _ in 0..50 {
-            // The server may hang up before it has all of it.
+            // The server may close the connection before it has everything.
             if stream.write_all(head.as_bytes()).is_err() {
                 break;
             }
@@ -126,7 +126,7 @@ fn a_huge_request_is_refused_and_kept_nowhere() {
     assert_eq!(server.ask("GET /ten HTTP/1.1").0, 200);
 }
 
-/// Reads until the end, which must come while the test waits.
+/// Reads until the end of the stream, which must come within the test's timeout.
 fn end_of(stream: &mut TcpStream) -> usize {
     let (mut room, mut taken) = (vec![0; 1 << 16], 0);
     loop {
@@ -153,7 +153,7 @@ fn slow_requests_idle_clients_and_slow_readers_lose_their_place() {
     });
     let mut idle = server.dial();
     idle.write_all(b"GET /bytes/1B HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    // All places but these two.
+    // All connections but these two.
     let mut readers: Vec<TcpStream> = (0..10)
         .map(|_| {
             let mut stream = server.dial();
@@ -164,7 +164,7 @@ fn slow_requests_idle_clients_and_slow_readers_lose_their_place() {
     // One more waits until they are gone.
     let done = dir.measured(&["--output", "/dev/null", &server.http("/bytes/1MB")]);
     assert!(done[0]["fct_s"].as_f64().unwrap() < LONG.as_secs_f64());
-    // Those that came last have had their time too.
+    // The last ones have reached their timeout too.
     thread::sleep(Duration::from_secs(3));
     end_of(&mut drips);
     dripping.join().unwrap();
@@ -175,13 +175,13 @@ fn slow_requests_idle_clients_and_slow_readers_lose_their_place() {
     assert!(server.peak_mb() < 150, "{} MB", server.peak_mb());
 }
 
-/// A download that is under way, and ends with the test.
+/// A download in progress, killed on drop.
 struct Getting(Child);
 
 impl Getting {
     fn new(dir: &Dir, url: &str) -> Self {
         let part = dir.0.join("big.part");
-        // What an earlier one left would look like its own.
+        // A leftover of an earlier one would be mistaken for its own.
         let _ = fs::remove_file(&part);
         let spawn = || {
             let mut get = Command::new(COMMAND);
@@ -193,7 +193,7 @@ impl Getting {
             if fs::metadata(&part).is_ok_and(|meta| meta.len() > 1_000_000) {
                 return getting;
             }
-            // The place of one that has just ended may not be free yet.
+            // The place of a connection that has just ended may not be free yet.
             if getting.0.try_wait().unwrap().is_some() {
                 getting = spawn();
             }
@@ -237,7 +237,7 @@ fn half_open_handshakes_and_noise_cost_little() {
     let dir = Dir::new("half");
     let server = Served::new(&dir, &["--connections", "2"]);
     let before = server.peak_mb();
-    // Long headers of QUIC version 1 with no handshake in them, short ones, and noise.
+    // Long headers of QUIC version 1 without a handshake, short headers, and noise.
     for nth in 0..2_000_u32 {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut datagram = noise(1_200);
@@ -247,7 +247,7 @@ fn half_open_handshakes_and_noise_cost_little() {
         datagram[6..10].copy_from_slice(&nth.to_be_bytes());
         socket.send_to(&datagram, server.quic).unwrap();
     }
-    // Connections that never ask for anything.
+    // Connections that never send a request.
     let open: Vec<TcpStream> = (0..2).map(|_| server.dial()).collect();
     dir.measured(&["--insecure", "--output", "/dev/null", &server.https("/bytes/1MB")]);
     assert!(server.peak_mb() < before + 50, "{} MB, before {before} MB", server.peak_mb());
@@ -255,7 +255,7 @@ fn half_open_handshakes_and_noise_cost_little() {
     dir.measured(&["--output", "/dev/null", &server.http("/bytes/1MB")]);
 }
 
-/// What a client of ours sends first: the datagrams of its ClientHello.
+/// The first datagrams of our client: those of its ClientHello.
 fn first_flight(dir: &Dir) -> Vec<Vec<u8>> {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/bytes/1kB", sink.local_addr().unwrap());
@@ -281,7 +281,7 @@ fn clients_that_never_answer_a_handshake_cost_little() {
     let dir = Dir::new("handshakes");
     let server = Served::new(&dir, &["--connections", "2"]);
     let before = server.peak_mb();
-    // More than are under way at once without a proof of the client's address.
+    // More than the number of concurrent handshakes without address validation.
     let clients: Vec<UdpSocket> = (0..100)
         .map(|_| {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! `bbrlab serve` and `bbrlab get` with each other, and with clients and servers that do not behave; on loopback alone.
+//! `bbrlab serve` and `bbrlab get` with each other, and with misbehaving clients and servers; on loopback only.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(feature = "quic")]
 
@@ -79,7 +79,7 @@ fn each_answer_is_a_line_of_the_log() {
         (server.https("/missing"), "h3 GET /missing 404"),
     ] {
         dir.get(&["--insecure", "--output", "/dev/null", &url]);
-        // Of QUIC, get also asks what the sender knows.
+        // Over QUIC, get also requests the sender's statistics.
         let logged =
             server.lines.find(|line| !line.as_ref().unwrap().contains("/.well-known/bbrlab ")).unwrap().unwrap();
         let (from, what) = logged.split_once(' ').unwrap();

@@ -1,4 +1,4 @@
-//! `--qlog` of both ends: logs that are whole, packet by packet, and read by `bbrlab conform --log`.
+//! `--qlog` of both ends: complete logs, packet by packet, that `bbrlab conform --log` accepts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::bench::{COMMAND, Dir, LONG, Served, said, text};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A log of qvis's, once it is whole.
+/// A log in qvis's dialect, once it is complete.
 fn whole(dir: &Dir, name: &str) -> Value {
     for _ in 0..LONG.as_millis() / PAUSE.as_millis() {
         if let Ok(document) = serde_json::from_slice(&fs::read(dir.0.join(name)).unwrap_or_default()) {
@@ -44,7 +44,7 @@ fn each_connection_is_logged_packet_by_packet_and_its_log_is_judged() {
         let sent = packets(&server, "transport:packet_sent");
         assert!(sent.len() > 3_300 && sent.is_sorted(), "{} packets carried 5 MB", sent.len());
         assert!(sent.len() as u64 + 20 > text(&done["sender"]["packets"]), "{done}");
-        // What one end has received, the other has sent.
+        // Everything that one end has received, the other has sent.
         let received = packets(&client, "transport:packet_received");
         let sent: BTreeSet<u64> = sent.into_iter().collect();
         assert!(received.len() > 3_300 && received.iter().all(|number| sent.contains(number)));
@@ -76,7 +76,7 @@ fn our_algorithms_tell_their_states_and_rates() {
         named.map(move |event| &event["data"][key]).filter(|value| !value.is_null()).collect::<Vec<_>>()
     };
     let states = data("recovery:congestion_state_updated", "new");
-    // Where Startup leaves no queue, Drain ends with the ACK that it begins with.
+    // If Startup leaves no queue, Drain ends with the same ACK that starts it.
     assert!(states[0] == "startup" && states.iter().any(|state| *state == "probe_bw_cruise"), "{states:?}");
     let rates = data("recovery:metrics_updated", "pacing_rate");
     assert!(rates.len() > 3 && rates.iter().all(|rate| text(rate) > 0), "{rates:?}");
@@ -87,7 +87,7 @@ fn a_log_is_whole_where_its_server_is_interrupted_and_the_next_one_leaves_it() {
     let dir = Dir::new("qlog-interrupted");
     let mut get = {
         let mut server = Served::new(&dir, &["--qlog", "logs"]);
-        // So much that it is under way when the server ends.
+        // Large enough to be in progress when the server ends.
         let mut get = Command::new(COMMAND);
         get.args(["get", "--insecure", "--output", "/dev/null", &server.https("/bytes/10GB")]).current_dir(&dir.0);
         let get = get.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
