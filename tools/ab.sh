@@ -1,10 +1,10 @@
 #!/bin/bash
-# README's "Test it on your users" as it is written, on this kernel: a web server in a cgroup of its own, clients behind two emulated
-# links, one that loses packets at random and one with a deep buffer. In mount and network namespaces of its own, and nothing is left.
+# Runs README's "Test it on your users" as it is written, on this kernel: a web server in its own cgroup, clients behind two emulated
+# links, one with random loss and one with a deep buffer. Uses its own mount and network namespaces, and leaves nothing behind.
 # usage: tools/ab.sh [CONNECTIONS]             on each link (100); as root; $BBRLAB is the command (target/release/bbrlab)
 #        tools/ab.sh production [SECONDS]      nginx and clients of five classes, beside separate runs and the simulator
 #        tools/ab.sh faults [TRIALS]           kills, full disks, removed cgroups and other programs under load
-#        tools/ab.sh cost [SECONDS]            what the program costs by hook, and 10,000 connections a second
+#        tools/ab.sh cost [SECONDS]            cost of the program by hook, and 10,000 connections a second
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,7 +38,7 @@ head -c 4M /dev/urandom > "$scratch/www/file"
 until [ -e "$scratch/test/experiment.json" ]; do kill -0 $test || fail "the test did not begin"; sleep .1; done
 sleep .5
 "$BBRLAB" ab split 40,60
-# One connection after the other, so that arms don't meet in the queue; each fourth brings a large file.
+# One connection after the other, so that arms do not meet in the queue; every fourth fetches a large file.
 cat > "$scratch/client" <<'END'
 for ((i = 0; i < $1; i++)); do
     file=page; [ $((i % 4)) -ne 3 ] || file=file

@@ -7,7 +7,7 @@ BBR's losses feed on themselves, to the wider limit below, so that chance fails 
 import json
 import sys
 
-# Ours: the demand is 1.4. Two runs of the matrix gave 1.36 and 1.13, both by scenarios whose runs differ by a factor of ten.
+# Ours: the demand is 1.4. Two runs of the matrix gave 1.36 and 1.13, both due to scenarios whose runs differ by a factor of ten.
 RETRANSMISSIONS = 1.5
 
 demands = json.load(open(sys.argv[1], encoding="utf-8"))["demands"]

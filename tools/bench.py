@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BASELINE = os.path.join(ROOT, "tools", "bench-baseline.json")
-# A count may exceed its baseline by this much; below it by as much, the baseline is out of date.
+# A count may exceed its baseline by this share; if it is lower by as much, the baseline is out of date.
 SLACK = 0.05
 ONE = "one bbr1, 10 Mbit/s, 40 ms"
 
@@ -47,13 +47,13 @@ ACKS = [
     ("bbr1 in a host as s2n-quic is one, an ACK", "ack_cost", "quic-bbr1", "20000", "40000"),
     ("bbr3 in a host as s2n-quic is one, an ACK", "ack_cost", "quic-bbr3", "20000", "40000"),
 ]
-# What the toy transport around the library, and the tokens of what it sends, cost an ACK; it is taken off.
+# Cost per ACK of the toy transport around the library, and of the tokens of sent data; it is subtracted.
 TOY = ("", "ack_cost", "nothing", "20000", "40000")
 
-# An adapter, and core driven with the same facts.
+# An adapter, and core driven by the same events.
 ADAPTERS = [("s2n", "bytes"), ("noq", "packets")]
 
-# Absolute limits: instructions, or (factor, of which).
+# Absolute limits: instructions, or (factor, reference).
 LIMITS = {
     ONE: 3000,
     "six bbr1, 41 packets, 100 Mbit/s, 100 ms": (1.5, ONE),
@@ -64,12 +64,12 @@ LIMITS = {
     "bbr1 + sampler, an ACK of two packets": 450,
     "bbr3 + sampler, an ACK of two packets": 550,
 }
-# Whole runs: what, bench, simulated seconds, CPU seconds, MB resident.
+# Whole runs: name, benchmark, simulated seconds, CPU seconds, MB resident.
 RUNS = [
     ("1,000 bbr1, 1 Gbit/s, 20 ms, 10 s", "thousand", "10", 3, 200),
     ("1,000 bbr1, 10 Gbit/s, 20 ms, 10 s", "fast-thousand", "10", 15, 500),
 ]
-# Measured once elsewhere, by the same method: instructions a packet, and an ACK.
+# Measured once elsewhere, by the same method: instructions per packet, and per ACK.
 PACKET_REFERENCES = [
     ("ns-3.37 as Debian builds it", 206500),
     ("newest ns-3, optimised build", 110600),

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds bpf/cc anew and compares the objects with the committed ones. Where the compiler is another one they may differ in their bytes:
-# then they take the committed ones' place for the length of the comparison with native code.
+# Rebuilds bpf/cc and compares the objects with the committed ones. With another compiler version their bytes may differ:
+# then they replace the committed ones for the duration of the comparison with native code.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."

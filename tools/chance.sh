@@ -1,6 +1,6 @@
 #!/bin/bash
-# Looks for tests that fail by chance: runs each step ROUNDS times, every second time beside two busy processes.
-# usage: [ROUNDS=20] tools/chance.sh STEP…      steps of the Makefile; out/chance/STEP.N.log keeps what a failed round printed
+# Finds flaky tests: runs each step ROUNDS times, every second time beside two busy processes.
+# usage: [ROUNDS=20] tools/chance.sh STEP…      steps of the Makefile; the output of a failed round is in out/chance/STEP.N.log
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -uo pipefail
 cd "$(dirname "$0")/.."

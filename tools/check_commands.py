@@ -15,10 +15,10 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = ["README.md", "CONTRIBUTING.md", "examples/README.md", *sorted(glob.glob("docs/*.md", root_dir=ROOT))]
-# Shown for the reader, not run here: they build, fetch or open something.
+# Shown to the reader, not run here: they build, fetch or open something.
 NOT_RUN = ("make", "git", "cargo", "cd", "xdg-open", "sudo")
 COMMAND = os.environ.get("BBRLAB", "target/release/bbrlab")
-# What `bbrlab reproduce` printed, if `make catalogue` has just run it.
+# Output of `bbrlab reproduce`, if `make catalogue` has just run it.
 CATALOGUE = os.environ.get("BBRLAB_CATALOGUE")
 BLOCK = re.compile(r"(^```console\n)(.*?)(^```$)", re.M | re.S)
 LIMIT_S = 300

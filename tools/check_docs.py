@@ -17,9 +17,9 @@ SOURCE_LENGTH_MAX = 600
 SOURCES = (".rs", ".py", ".js", ".css", ".sh")
 LICENCE_LINE = "SPDX-License-Identifier: Apache-2.0 OR MIT"
 VENDORED = "/vendor/"
-# The README is read on one screen after the other; what is longer belongs into docs/.
+# The README is read screen by screen; longer text belongs in docs/.
 BYTES_MAX = {"README.md": 8192}
-# A count of one before a plural, as a table or a sentence must not have it; "1.1 packets" and "of 1 to 3 seeds" are right.
+# A count of one before a plural, which no table or sentence may have; "1.1 packets" and "of 1 to 3 seeds" are right.
 COUNTED = ("ACKs algorithms calls cases cells claims combinations connections demands expectations files flows objects packets"
            " paths records rounds runs scenarios seeds segments tests users").split()
 ONE_OF_MANY = re.compile(rf"(?<![\w.,/…–-])1 (?:{'|'.join(COUNTED)})\b")
@@ -57,7 +57,7 @@ def link_faults(path, text):
     for number, line in enumerate(blank.splitlines(), 1):
         for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
             if re.match(r"[a-z][a-z0-9+.-]*:", target):
-                continue  # another site: a check of it would need the network
+                continue  # another site: checking it would need the network
             file, _, anchor = target.partition("#")
             there = os.path.normpath(os.path.join(os.path.dirname(path), unquote(file))) if file else path
             full = os.path.join(ROOT, there)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Both commands of the README on minimal Debian systems, each in a chroot of its own with git, make and certificates alone: as root,
-# and once without root, where each missing thing must be named.
+# Runs both commands of the README on minimal Debian systems, each in a chroot with only git, make and certificates: as root,
+# and once without root, where each missing tool must be named.
 # usage: tools/fresh.sh SUITE…      e.g. bookworm trixie; as root. Logs go to out/fresh/SUITE.log
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -uo pipefail
@@ -12,7 +12,7 @@ logs=$PWD/out/fresh
 commit=$(git rev-parse HEAD)
 git diff --quiet HEAD || echo "fresh: uncommitted changes are left out"
 
-# inside ROOT COMMAND: in the chroot, in mount and process namespaces that end with the command.
+# inside ROOT COMMAND: runs COMMAND in the chroot, in mount and PID namespaces that end with it.
 inside() {
     unshare --mount --pid --fork --kill-child --propagation private bash -c '
         root=$1; shift

@@ -4,7 +4,7 @@
 import json
 import sys
 
-# Rows of each claim at most, spread over all that it has.
+# Maximum rows of each claim, spread over all of its rows.
 ROWS = 5
 
 

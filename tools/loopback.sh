@@ -1,5 +1,5 @@
 #!/bin/bash
-# LOOPBACK: curl fetches 500 MiB over lo from a web server, with loss on data and ACKs; a table in Markdown.
+# LOOPBACK: curl fetches 500 MiB over lo from a web server, with loss of data and ACKs; prints a table in Markdown.
 # usage: tools/loopback.sh uml|host [REPEATS (5)]     uml: needs a kernel of `make uml`; host: needs root
 # env: BBRLAB the command (target/release/bbrlab)
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -10,12 +10,12 @@ repeats=${2:-5}
 bbrlab=${BBRLAB:-target/release/bbrlab}
 case $world in uml | host) ;; *) echo "loopback: write uml or host" >&2; exit 2 ;; esac
 case $repeats in '' | *[!0-9]* | 0) echo "loopback: $repeats: write a number of repeats" >&2; exit 2 ;; esac
-# A shim of a version manager would only cost time.
+# Bypasses a version manager's shim, which would only add time.
 PYTHON=$(python3 -c 'import sys; print(sys.executable)')
 export PYTHON REPEATS=$repeats
 
-# The standard library's server. Only what sends is under test, so the congestion control is set at its socket, which
-# root may do even where a namespace may not have it as its default.
+# The standard library's server. Only the sender is under test, so the congestion control is set on its socket, which
+# root may do even if a namespace may not have it as its default.
 export SERVER='
 import http.server, socket, sys
 class Server(http.server.ThreadingHTTPServer):
@@ -24,7 +24,7 @@ class Server(http.server.ThreadingHTTPServer):
         super().server_bind()
 Server(("127.0.0.1", 8000), http.server.SimpleHTTPRequestHandler).serve_forever()'
 
-# Inside: a file in memory in the directory $1, a server with congestion control $2, and REPEATS transfers.
+# Runs inside: a file in memory in the directory $1, a server with congestion control $2, and REPEATS transfers.
 serve_and_fetch='
     set -eu
     cd "$1"
@@ -34,7 +34,7 @@ serve_and_fetch='
     trap "kill $server" EXIT
     for _ in $(seq 100); do curl -sI -o /dev/null http://127.0.0.1:8000/ && break; sleep .1; done
     for _ in $(seq "$REPEATS"); do
-        # The rate is that of the whole transfer: bytes by elapsed time.
+        # The rate of the whole transfer: bytes divided by elapsed time.
         curl -sS -o /dev/null --max-time 900 -w "%{speed_download}\n" http://127.0.0.1:8000/file
     done'
 in_uml() { # loss cc

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 BBRLAB = os.environ.get("BBRLAB", "target/release/bbrlab")
-# What the emulator carries in packets of one MTU on two cores, with QUIC's both ends beside it.
+# The emulator's capacity in packets of one MTU on two cores, with both QUIC endpoints beside it.
 LINK = ["--rate", "400mbit", "--rtt", "2ms", "--buffer", "1000p"]
 ALGORITHMS = ["s2n:cubic", "cubic", "s2n:bbr", "bbr1", "bbr3"]
 LOSSES = ["0", "1", "10"]
@@ -45,7 +45,7 @@ def main():
     print("|---" * (len(ALGORITHMS) + 4) + "|")
     for loss in LOSSES:
         rates = {name: [] for name in ALGORITHMS}
-        # In turn, so that what else the machine does meets them all.
+        # Alternating, so that other load on the machine affects all of them.
         for seed in range(1, repeats + 1):
             for name in ALGORITHMS:
                 rates[name].append(transfer(name, loss, size, seed)[0])

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Proves that crates/core needs neither std nor an allocator, and computes with integers only:
-# builds it with a user of every event into one freestanding object, and reads the symbols and instructions that are left.
+# Proves that crates/core needs neither std nor an allocator, and uses integer arithmetic only:
+# builds it with a caller of every event into one freestanding object, and checks the remaining symbols and instructions.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -eu
 cd "$(dirname "$0")/.."
@@ -27,7 +27,7 @@ if grep -E '\bstd::|\balloc::|__rust_alloc|__rust_dealloc|\bmalloc\b' "$out/symb
     fail 'core needs std or an allocator: see the symbols above'
 fi
 
-# What the run itself, after whole-program optimisation, wants from outside: memory primitives at most.
+# External symbols of the program after whole-program optimisation: memory primitives at most.
 ar t "$lib" | grep '^freestanding\.' >"$out/objects"
 (cd "$out" && ar x "$lib" $(cat objects))
 wanted=$(cd "$out" && nm -u $(cat objects) | awk '{print $2}' | grep -vxE 'mem(cpy|move|set|cmp)|bcmp|' || true)

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Records the kernel's own BBR and CUBIC, and our algorithms in the kernel, afresh and replays them against core; nothing of it stays
+# Records the kernel's own BBR and CUBIC, and our algorithms in the kernel, and replays them against core; nothing is left
 # on the host.
 # usage: tools/oracle.sh situations | short | million [ACKS] | ours [ACKS [ALGORITHM…]] | soak [TIME]
 #   situations  every situation of the tests, into crates/replay/tests/data/replay
-#   short       a few of them and of ours, into a temporary directory: what `make ci` does
+#   short       some of them and of ours, into a temporary directory: the part that `make ci` runs
 #   million     every situation at length, until there are ACKS (1000000) ACKs
-#   soak        every one of ours at once for TIME (600s), with losses, reordering and mixed sizes
-#   ours        every situation, and with ECN and at 10 Gbit/s, by each of our algorithms in the kernel, until there are ACKS (1000000)
-# Exit status: 0 equal, 1 different, 2 could not run. What it needs, `tools/setup.sh oracle` says.
+#   soak        all of ours at once for TIME (600s), with losses, reordering and mixed sizes
+#   ours        every situation, and with ECN and at 10 Gbit/s, with each of our algorithms in the kernel, until there are ACKS (1000000)
+# Exit status: 0 equal, 1 different, 2 could not run. `tools/setup.sh oracle` lists its requirements.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -uo pipefail
 
@@ -17,7 +17,7 @@ bbrlab=${BBRLAB:-target/release/bbrlab}
 
 say() { echo "oracle: $*"; }
 
-# record SITUATION CC OUT: the situation with this algorithm.
+# record SITUATION CC OUT: records the situation with this algorithm.
 record() {
     sed "s/FLOW/$2/" "$data/$1.toml" > "$scratch/$1.$2.toml"
     "$bbrlab" record "$scratch/$1.$2.toml" --out "$3" "${@:4}"
@@ -43,7 +43,7 @@ short() {
     "$bbrlab" replay "$scratch"/*.tap
 }
 
-# Logs of a million ACKs are large: each is replayed and goes.
+# Logs of a million ACKs are large: each is replayed and deleted.
 million() {
     local want=$1 acks=0 outputs=0 round=0 name cc log json
     while [ "$acks" -lt "$want" ]; do
@@ -73,7 +73,7 @@ million() {
     done
 }
 
-# Of our own: the log of a situation is replayed and goes; one that differs is kept.
+# For our algorithms: a log is replayed and deleted; one that differs is kept.
 held() {
     local what=$1 log=$2 json
     json=$("$bbrlab" replay --json "$log") || { "$bbrlab" replay "$log"; cp "$log" "${TMPDIR:-/tmp}/"; exit 1; }
@@ -112,8 +112,8 @@ ours() {
     done
 }
 
-# Every kind of flow at once, for long, with losses, reordering and mixed sizes; one call that found a connection without memory, one
-# that the ring lost, or one output that differs, and it fails.
+# Every kind of flow at once, for long, with losses, reordering and mixed sizes. Fails on a single call for a connection without memory,
+# a single call lost by the ring, or a single different output.
 soak() {
     local acks=0 outputs=0 log=$scratch/soak.tap
     "$bbrlab" record --rate 40mbit --rtt 30ms --buffer 1bdp --loss 0.5% --reorder 1% --ack-loss 1% --duration "$1" \

@@ -1,11 +1,11 @@
 #!/bin/sh
-# bbrlab-core as crates.io would get it: packs it, unpacks it elsewhere, and runs its tests there, without the workspace.
-# A compiler of its rust-version builds it too, if there is one: BBRLAB_MSRV_CARGO names its cargo.
+# Tests bbrlab-core as published on crates.io: packs it, unpacks it elsewhere, and runs its tests there, without the workspace.
+# If a compiler of its rust-version is available, builds with that too: BBRLAB_MSRV_CARGO names its cargo.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -eu
 cd "$(dirname "$0")/.."
 target=$(cargo metadata --offline --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
-# Always the same folder: a test keeps the path at which it was compiled.
+# Always the same directory: a test keeps the path at which it was compiled.
 out=$target/package/unpacked
 rm -rf "$out"
 mkdir -p "$out"
@@ -14,17 +14,17 @@ cargo package --quiet --offline --locked -p bbrlab-core --allow-dirty --no-verif
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 tar xzf "$target/package/bbrlab-core-$version.crate" -C "$out"
 cd "$out/bbrlab-core-$version"
-find . -name '*.rs' -exec touch {} + # a package's files are all of one date, by which cargo would not see a change
-printf '\n[workspace]\n' >>Cargo.toml # the folders above are none of its own
+find . -name '*.rs' -exec touch {} + # a package's files all have the same date, by which cargo would miss a change
+printf '\n[workspace]\n' >>Cargo.toml # the directories above are not its workspace
 for file in README.md LICENSE-APACHE LICENSE-MIT; do
     [ -s "$file" ] || { echo "package: $file is missing" >&2; exit 1; }
 done
-# What semantic versioning does not cover is for those who name it.
+# Features exempt from semantic versioning must be requested explicitly.
 if sed -n '/^default = \[/,/\]/p' Cargo.toml | grep -q inside; then
     echo "package: the feature inside, exempt from semantic versioning, is on by default" >&2
     exit 1
 fi
-# Unoptimised: this is about what is in the package; `make tests` runs the same tests with the workspace's profile.
+# Unoptimised: this checks the contents of the package; `make tests` runs the same tests with the workspace's profile.
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline --no-default-features
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline --all-features

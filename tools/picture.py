@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PICTURE = os.path.join(ROOT, "docs", "img", "bbr-and-cubic.svg")
 COMMAND = os.environ.get("BBRLAB", os.path.join(ROOT, "target", "release", "bbrlab"))
 
-# Name, how the picture writes it, dash. The colours are those of the reports (palette.js), in light and dark.
+# Name, label in the picture, dash pattern. The colours are those of the reports (palette.js), in light and dark.
 ALGORITHMS = [("cubic", "CUBIC", "", "#c04a00", "#ff8638"), ("bbr1", "BBRv1", "", "#00568f", "#4f9fe8"),
               ("bbr3", "BBRv3", "7 3", "#a8407f", "#f0a3d4")]
 DEEP = "--rate 50mbit --rtt 40ms --buffer 6bdp --duration 30s"

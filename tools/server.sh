@@ -1,7 +1,7 @@
 #!/bin/bash
-# README's "On your server" as it is written, on this kernel: BBRv3 is loaded, a web server's transfer uses it, it is taken back in the
-# midst of another one, and nothing is left. In mount and network namespaces of its own; the host's stay as they are.
-# usage: tools/server.sh      as root; $BBRLAB is the command (target/release/bbrlab). With nginx where there is one, else Python's server.
+# Runs README's "On your server" as it is written, on this kernel: BBRv3 is loaded, a web server's transfer uses it, it is unloaded
+# during another transfer, and nothing is left. Uses its own mount and network namespaces; the host's are not changed.
+# usage: tools/server.sh      as root; $BBRLAB is the command (target/release/bbrlab). Uses nginx if available, else Python's server.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ if [ "${1-}" != inside ]; then
 fi
 
 fail() { echo "server: $*" >&2; exit 1; }
-# Other processes may have programs of their own in the kernel: only those by this name are told apart.
+# Other processes may have programs of their own in the kernel: only this name identifies ours.
 is_registered() { grep -qw bbr3_linux /proc/sys/net/ipv4/tcp_available_congestion_control; }
 
 mount -t tmpfs none /run
@@ -24,7 +24,7 @@ trap 'for child in "${children[@]}"; do kill "$child" 2>/dev/null || true; done;
 ! is_registered || fail "bbr3_linux is registered already"
 default=$(cat /proc/sys/net/ipv4/tcp_congestion_control) mounted=$(mountpoint /sys/fs/bpf || true)
 
-# The client lives in a namespace of its own.
+# The client has a namespace of its own.
 ip link set lo up
 unshare -n sleep 600 & client=$!
 children+=("$client")
@@ -59,7 +59,7 @@ done
 begun=$("$BBRLAB" host status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["loaded"][0]["begun"])')
 [ "$begun" -gt 1 ] || fail "no connection of the server's began with it: $begun"
 
-# Unloaded under a transfer.
+# Unloaded during a transfer.
 fetch --limit-rate 12M > "$scratch/second" & second=$!
 sleep 2
 shown=$("$BBRLAB" host status --connections)

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Installs what the named steps need: with apt as root or by passwordless sudo. Elsewhere each missing thing is named in one
+# Installs the requirements of the named steps: with apt, as root or by passwordless sudo. Otherwise each missing tool is named in one
 # line, with the command that installs it.
 # usage: tools/setup.sh STEP…      `run` or a step of the Makefile. Exit 1 if something is missing.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# rustup's compiler comes before the distribution's, which `make targets` installs for other targets only.
+# rustup's compiler takes precedence over the distribution's, which `make targets` installs for other targets only.
 export PATH="$HOME/.cargo/bin:$PATH"
 export DEBIAN_FRONTEND=noninteractive
 # The oldest compiler that builds the workspace.
@@ -14,7 +14,7 @@ rust_min=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 missing=0
 lists_updated=
 
-# Which package of each package manager has a program; `-`: none. Several packages are joined by commas.
+# Packages that contain a program, by package manager; `-`: none. Several packages are joined by commas.
 packages='
 program          apt                              dnf                    pacman          apk                        brew
 rust             cargo-web,rustc-web              cargo,rustc            rust            cargo                      rust
@@ -52,7 +52,7 @@ lack() {
     missing=1
 }
 
-# Runs a command with the right to install, or fails.
+# Runs a command with the privileges to install packages, or fails.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -63,7 +63,7 @@ as_root() {
 
 may_install() { command -v apt-get >/dev/null && as_root true 2>/dev/null; }
 
-# The package manager of this machine, as its column above is headed.
+# The package manager of this machine, as in the heading of its column above.
 package_manager() {
     local name
     for name in apt-get dnf pacman apk brew; do
@@ -71,7 +71,7 @@ package_manager() {
     done
 }
 
-# package_of PROGRAM MANAGER: the packages, separated by blanks; nothing if there is none.
+# package_of PROGRAM MANAGER: the packages, separated by spaces; nothing if there is none.
 package_of() {
     awk -v program="$1" -v manager="$2" '
         $1 == "program" { for (i = 2; i <= NF; i++) if ($i == manager) column = i }
@@ -96,7 +96,7 @@ how_to() {
     esac
 }
 
-# apt_install PACKAGE…: the package lists of a fresh machine are old or absent, so a failure is tried once more with new ones.
+# apt_install PACKAGE…: the package lists of a fresh machine are old or absent, so a failure is retried once with new ones.
 apt_install() {
     may_install || return 1
     say "installing $*"
@@ -126,7 +126,7 @@ need_header() {
     apt_install $(package_of "$1" apt) || lack "$1 is missing; $(how_to "$1")"
 }
 
-# A compiler alone is no way to link: minimal systems have it without the C library's headers.
+# A compiler alone cannot link: minimal systems have it without the C library's headers.
 need_cc() {
     need cc
     echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null && return
@@ -134,12 +134,12 @@ need_cc() {
     apt_install $(package_of cc apt) || lack "cc cannot link a program; $(how_to cc)"
 }
 
-# new_enough VERSION: is it the oldest that builds the workspace, or later?
+# new_enough VERSION: true if it is at least the oldest that builds the workspace
 new_enough() { [ -n "$1" ] && [ "$(printf '%s\n' "$rust_min" "${1%%-*}" | sort -V | head -n 1)" = "$rust_min" ]; }
 
 rust_version() { rustc --version 2>/dev/null | cut -d ' ' -f 2; }
 
-# Debian packs a current compiler for its browsers (rustc-web), which builds the workspace; elsewhere rustup has one.
+# Debian packages a current compiler for its browsers (rustc-web), which builds the workspace; elsewhere rustup provides one.
 need_rust() {
     command -v cargo >/dev/null && new_enough "$(rust_version)" && return
     if ! command -v rustup >/dev/null; then
@@ -167,7 +167,7 @@ need_component() {
     need "$1"
 }
 
-# need_target TARGET: the standard library of the compiler in use
+# need_target TARGET: the standard library of the active compiler
 need_target() {
     [ -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$1/lib" ] && return
     if command -v rustup >/dev/null && rustup target add "$1" >/dev/null 2>&1; then
@@ -176,7 +176,7 @@ need_target() {
     lack "no Rust library for $1; rustup target add $1"
 }
 
-# The distribution's compiler and the parts of core in the named packages; it is called by its path.
+# The distribution's compiler, and the components of core in the named packages; it is called by its path.
 need_rust_web() {
     local root package
     for package in "$@"; do
@@ -200,7 +200,7 @@ need_targets() {
     need_rust_web rustc-web libstd-rust-web-dev-bpf rust-web-src
 }
 
-# The BPF objects need clang and LLVM of the compiler's own version, because IR does not move between versions.
+# The BPF objects need clang and LLVM of the compiler's own version, because IR is not portable between versions.
 need_bpf() {
     need make
     need_rust_web rustc-web libstd-rust-web-dev-bpf
@@ -210,7 +210,7 @@ need_bpf() {
         command -v "${pair% *}" >/dev/null || apt_install "${pair#* }" ||
             lack "${pair% *} is missing; on Debian: apt-get install ${pair#* }"
     done
-    # Objects of another compiler are compared with native code, in the kernel.
+    # Objects built by another compiler are compared with native code, in the kernel.
     [ "$(make -s -C bpf/cc versions 2>/dev/null)" = "$(cat bpf/cc/objects/VERSIONS)" ] || need_host
 }
 
@@ -227,7 +227,7 @@ need_root_and_btf() {
     [ -e /sys/kernel/btf/vmlinux ] || lack "this kernel has no BTF (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"
 }
 
-# Rights and kernel parts of a recording; they cannot be installed.
+# Privileges and kernel features for a recording; they cannot be installed.
 need_oracle() {
     need_loader
     command -v clang clang-{22..14} >/dev/null || need clang
@@ -236,7 +236,7 @@ need_oracle() {
     [ -e /dev/net/tun ] || lack "no /dev/net/tun; as root: modprobe tun, or give the container --device /dev/net/tun"
 }
 
-# Rights and kernel parts of loading our algorithms.
+# Privileges and kernel features for loading our algorithms.
 need_host() {
     need_loader
     local program
@@ -246,7 +246,7 @@ need_host() {
     need_root_and_btf "loading BPF programs"
 }
 
-# User Mode Linux: a kernel that was built before needs nothing more.
+# User Mode Linux: a kernel that is already built needs nothing more.
 need_uml() {
     need ip
     tools/uml/build.sh --where >/dev/null && return

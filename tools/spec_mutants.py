@@ -14,9 +14,9 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORE = "crates/core"
-# A mutation that loops for ever is seen as well.
+# A mutation that loops forever is detected as well.
 SECONDS_MAX = 120
-# Every one of them is built once: what counts is how long that takes.
+# Each of them is built once, so the build time dominates.
 PROFILE = {"CARGO_PROFILE_TEST_OPT_LEVEL": "0", "CARGO_PROFILE_TEST_DEBUG": "0", "CARGO_INCREMENTAL": "1"}
 
 

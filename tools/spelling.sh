@@ -1,5 +1,5 @@
 #!/bin/bash
-# Known misspellings in pages, sources and files of experiments, by codespell. Words that it takes for one are in tools/words.txt.
+# Finds known misspellings in pages, sources and experiment files, with codespell. Its false positives are in tools/words.txt.
 # usage: tools/spelling.sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs make targets one after the other, all of them, with the seconds that each took; then the five slowest and a last line,
+# Runs all make targets one after the other, and prints the seconds that each took; then the five slowest and a last line,
 # "N passed, N failed[, N skipped]".
 # usage: tools/steps.sh TARGET…      A step whose tools are missing is skipped by name; with CI=true that is a failure.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -22,7 +22,7 @@ for step in "$@"; do
         fi
         continue
     fi
-    # No terminal for a step: what it prints is the same everywhere.
+    # A step has no terminal, so that its output is the same everywhere.
     if "${MAKE:-make}" --no-print-directory "$step" </dev/null; then
         passed+=("$step")
         echo "== $step: passed in $((SECONDS - begin)) s"

@@ -13,21 +13,21 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# The distribution's compiler, by its path: it brings BPF's `core` and the source of it for other targets, which rustup's stable
-# lacks, and must not take the place of the machine's own.
+# The distribution's compiler, by its path: it includes BPF's `core` and its source for other targets, which rustup's stable
+# lacks, and must not replace the machine's own.
 RUSTC = os.environ.get("BBRLAB_TARGETS_RUSTC", "/usr/bin/rustc")
 OUT = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "targets")
 
-# Parts of the face.
+# Components of the face.
 PARTS = ["bbr1", "bbr2", "bbr3", "bbr3_linux", "cpa", "acd", "bbrs", "apg", "davis", "cubic", "reno"]
 # All of core's features, so that nothing is left unchecked.
 FEATURES = ["--cfg", 'feature="variants"', "--cfg", 'feature="inside"']
 
-# What the verifier grants a chain of calls, and the unit in which it counts a function's share. Source: Linux
+# The verifier's limit for a chain of calls, and the unit in which it counts a function's stack. Source: Linux
 # MAX_BPF_STACK, check_max_stack_depth.
 STACK = 512
 STACK_UNIT = 32
-# LLVM recognises 32-bit halves of a wide product at opt-level 3 and makes the wide product of it; a jump table is a pointer to code.
+# At opt-level 3 LLVM recognises 32-bit halves of a wide product and emits the wide product; a jump table is a pointer to code.
 COMMON = ["--edition", "2024", "-Copt-level=2", "-Cpanic=abort", "-Ccodegen-units=1"]
 TARGETS = {"bpfel-unknown-none": ["-Cjump-tables=no"], "wasm32-unknown-unknown": []}
 
@@ -57,12 +57,12 @@ def own_core(target, folder):
     stamp = os.path.join(folder, "core-of")
     if os.path.exists(stamp) and open(stamp).read() == version:
         return
-    # Only generic code of it and what panics reach matters here, so that it need not be optimised by itself.
+    # Only its generic code and the targets of panics matter here, so it need not be optimised by itself.
     plain = ["-Copt-level=0", "-Cdebug-assertions=off", "-Coverflow-checks=off", "-Cpanic=abort", "-Clinker-plugin-lto"]
     common = ["--edition", "2024", "--crate-type", "rlib", "--cap-lints", "allow", "--target", target, "--out-dir", folder]
     source = os.path.join(sysroot, "lib/rustlib/src/rust/library/core/src/lib.rs")
     must("core", run(*common, *plain, "--crate-name", "core", source, RUSTC_BOOTSTRAP="1"))
-    # An empty one: what would be called of it shows as missing.
+    # An empty one: calls into it show as missing symbols.
     empty = os.path.join(folder, "builtins.rs")
     with open(empty, "w") as file:
         file.write("#![no_std]\n#![feature(compiler_builtins)]\n#![compiler_builtins]\n")
@@ -81,7 +81,7 @@ def functions(assembly):
                 name, pointers = label[1], set()
                 found[name] = [0, set()]
             continue
-        # Of functions that came out the same, one is kept.
+        # Of functions with identical code only one is kept.
         if alias := re.match(r"(?:\s*\.set\s+)?([A-Za-z_]\w*)(?:,| =) ([A-Za-z_]\w*)$", line):
             found[alias[1]] = [0, {alias[2]}]
         if name is None:
@@ -110,13 +110,13 @@ def faults(target, assembly, parts):
     """What must not be there, and the deepest stack with the function that has it."""
     found = functions(assembly)
     called = set().union(*(calls for _, calls in found.values()))
-    # Data holds the address of a function where a panic would format its message.
+    # Data contains the address of a function where a panic would format its message.
     missing = (called | set(re.findall(r"\b(core_may_panic|__\w+ti[23]|__multi3)\b", assembly))) - found.keys()
     said = []
     for name in sorted(missing | {name for name in found if PANIC.search(name)}):
         callers = sorted(caller for caller, (_, calls) in found.items() if name in calls) or ["data"]
         if target.startswith("wasm") and MEMORY.match(name):
-            continue  # memory primitives are the host's there
+            continue  # memory primitives are provided by the host there
         kind = "128-bit arithmetic" if WIDE.match(name) else "a panic" if PANIC.search(name) else "a call out"
         said.append(f"{kind}: {name}, from {', '.join(callers[:3])}")
     faces = [name for name in found if any(name.startswith(part + "_") for part in parts)]
@@ -150,7 +150,7 @@ def build(target, parts, name):
         os.remove(assembly)
     chosen = [f'--cfg=feature="{part}"' for part in parts]
     extern = ["--extern", f"bbrlab_core={folder}/libbbrlab_core.rlib", "-Aunused"]
-    # Only with a link is the whole program optimised as one.
+    # Only with a link step is the whole program optimised as one.
     wanted = ["--crate-type", "staticlib", "--crate-name", name, "-Clto=fat", "--emit=asm,link"]
     good, said = run(*flags(target, folder), *wanted, *chosen, *extern, os.path.join(ROOT, "bpf/cc/face/src/lib.rs"))
     return (open(assembly).read() if good else None), said

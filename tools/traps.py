@@ -14,16 +14,16 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BBR3 = "crates/core/src/bbr3/"
 SAMPLER = "crates/core/src/sampler.rs"
-# A round of the application's own rate counts as a plateau of the path.
+# A round limited by the application counts as a plateau of the path.
 PLATEAU_BY_APPLICATION = (BBR3 + "full_pipe.rs", "is_done || ack.rs.is_app_limited || !self.seen.has_data", "is_done || !self.seen.has_data")
-# Whatever is below a thousand packets in flight is the application's.
+# Anything below a thousand packets in flight counts as application-limited.
 ALL_MARKED = (BBR3 + "full_pipe.rs", "is_done || ack.rs.is_app_limited || !self.seen.has_data",
               "is_done || ack.in_flight < 1_000 * self.smss() || !self.seen.has_data")
-# Low samples of the application enter the filter, and let it forget; either alone does no harm.
+# Low application-limited samples enter the filter, and make it forget; either alone does no harm.
 MARKS_IGNORED = (BBR3 + "model.rs", "(delivery_rate >= self.max_bw || !is_app_limited)", "(delivery_rate > 0)",
                  BBR3 + "probe.rs", "if !ack.rs.is_app_limited {\n            self.model.advance_max_bw_filter();",
                  "if self.seen.delivery_rate > 0 {\n            self.model.advance_max_bw_filter();")
-# package, test; then file, what stands there, the bug, once or more often
+# package, test; then file, original text, buggy text, once or repeated
 BUGS = [
     ("core", "pacing_not_enforced", BBR3 + "window.rs",
      "self.set_pacing_rate_with_gain(self.gains.pacing);", "self.set_pacing_rate_with_gain(UNIT);"),

@@ -63,7 +63,7 @@ def main():
     size = asked[1] if len(asked) > 1 else "1GB"
     seen = {name: [] for name in ALGORITHMS}
     for number in range(rounds):
-        # Each round begins with another one.
+        # Each round starts with another algorithm.
         for name in ALGORITHMS[number % len(ALGORITHMS):] + ALGORITHMS[:number % len(ALGORITHMS)]:
             seen[name].append(loopback(name, size))
     print("| algorithm | Gbit/s: median (range) | CPU s/GB, both ends | Gbit/s, ratio to s2n:cubic | CPU, ratio |")

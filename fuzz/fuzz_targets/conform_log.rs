@@ -1,5 +1,5 @@
 #![no_main]
-//! A log of somebody else's flow, in any form: it is read and judged, or refused in one line; nothing panics.
+//! Arbitrary bytes as a log of another implementation, in any format: judged, or refused in one line, without a panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::conform::log;

@@ -1,4 +1,5 @@
-//! Any events in any order with any values, and any parameters: every algorithm keeps a window of a packet, a rate and a quantum.
+//! Arbitrary events in any order with any values, and arbitrary parameters.
+//! Every algorithm keeps a window of at least a packet, a rate and a quantum.
 //! `crates/core/examples/storm.rs` runs the same events without libFuzzer.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
@@ -37,7 +38,7 @@ fn config(bytes: &mut Bytes<'_>) -> AlgorithmConfig {
     for _ in 0..bytes.u8() % 8 {
         let (spec, _) = specs[usize::from(bytes.u8()) % specs.len()];
         let value = spec.min + bytes.u32() % (spec.max - spec.min).saturating_add(1).max(1);
-        // A legal value or a refusal; both are fine.
+        // Accepted or refused; both are fine.
         let _ = config.set(spec.name, &bbrlab_sim::scenario::unit_text(spec.unit, value));
     }
     config

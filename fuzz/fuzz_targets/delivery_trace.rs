@@ -1,4 +1,4 @@
-//! Any bytes as a delivery trace: read or refused, and what was read can carry packets.
+//! Arbitrary bytes as a delivery trace: parsed or refused, and a parsed trace can carry packets.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any text as a `--flow`: read or refused in one line, and what was read resolves or is refused in one line.
+//! Arbitrary text as a `--flow`: refused in one line, or parsed and then resolved or refused in one line.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 

@@ -1,5 +1,5 @@
 #![no_main]
-//! Measurements of live connections: what they tell of the paths can be read back, or they are refused in one line; nothing panics.
+//! Measurements of live connections: the paths derived from them can be parsed again, or they are refused in one line. No panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::{measured, paths::Kind};
@@ -9,7 +9,7 @@ fuzz_target!(|text: &str| match measured::read(text) {
     Ok(connections) => {
         let evidence = measured::evidence(&connections);
         assert!(!evidence.said.is_empty());
-        // Without a rate the evidence says so, and nothing is asked of the path.
+        // Without a rate the evidence gives the reason, and the path has none.
         assert_eq!(evidence.spec.rate.is_empty(), evidence.no_rate.is_some());
         if !evidence.spec.rate.is_empty() && !evidence.spec.rtt.is_empty()
             && let Err(error) = Kind::parse(&evidence.spec)

@@ -1,5 +1,6 @@
 #![no_main]
-//! A log of the kernel's calls, of the tap or of google/bbr v3: it is read and replayed, or refused in one line; nothing panics, whatever the kernel is said to have answered.
+//! A log of the kernel's calls, of the tap or of google/bbr v3: replayed or refused in one line, without a panic whatever the kernel's
+//! answers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_replay::{Log, replay_bytes};

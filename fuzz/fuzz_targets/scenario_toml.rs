@@ -1,4 +1,4 @@
-//! Any text as a scenario file: resolved or refused in one line; a small scenario that resolves also runs.
+//! Arbitrary text as a scenario file: resolved or refused in one line; a small scenario that resolves also runs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 

@@ -141,7 +141,7 @@ def by_part(scene):
         hook = ["sock_ops", "pinned", loaded / "assign"]
         subprocess.run(["bpftool", "cgroup", "attach", scene.cgroup, *hook], check=True)
         try:
-            # Places are never given back with -DOPENING: it must not last until the table is full.
+            # With -DOPENING entries are never removed: the run must end before the table is full.
             scene.load(1_000, 1, 0)
             before, began = read(loaded), program(scene.cgroup)
             count, _ = scene.load(1_000, 4, 0)
@@ -155,7 +155,7 @@ def by_part(scene):
         if title == "set-up":
             print(f"set-up alone, by the kernel's count: {(ended[1] - began[1]) / count:.1f} calls and {(ended[0] - began[0]) / count:.0f} ns a connection")
             continue
-        # A clock takes time too.
+        # Reading a clock takes time too.
         clock = spent["clock"][0] / spent["clock"][1]
         shown = [f"{says[part]} {ns / calls - clock:.0f} ns" for part, (ns, calls) in spent.items() if part != "clock" and calls]
         print(f"{title}, by clocks: {', '.join(shown)}")
@@ -186,7 +186,7 @@ def by_the_gigabyte(scene):
                 scene.end(*test)
         ratios.append(seconds[True] / seconds[False])
     ratios.sort()
-    # The third smallest and third largest of twelve hold the median in 96 of 100 (order statistics).
+    # The third smallest and third largest of twelve bound the median in 96 of 100 cases (order statistics).
     print(f"CPU time for a GB, with the test over without, median of {PAIRS} pairs: {statistics.median(ratios):.3f} ({ratios[2]:.3f} to {ratios[-3]:.3f})")
 
 

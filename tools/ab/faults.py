@@ -24,7 +24,7 @@ import time
 
 BBRLAB = os.path.realpath(os.environ.get("BBRLAB", "target/release/bbrlab"))
 PORT = 9077
-# How long each is waited for, seconds: on a busy machine a poll of a tenth of a second takes longer.
+# Timeouts of start and end, seconds: on a busy machine a poll of a tenth of a second takes longer.
 BEGIN_S, END_S = 20, 20
 
 
@@ -91,7 +91,7 @@ class Trial:
     def said(self):
         return (self.dir / "said").read_text(encoding="utf-8")
 
-    # What may happen. Each returns whether the clients go on, and whether the test does.
+    # The faults. Each returns whether the clients continue, and whether the test does.
     def kill_the_command(self):
         self.test.kill()
         return True, False
@@ -137,7 +137,7 @@ class Trial:
         begun = time.monotonic()
         if not runs:
             self.test.wait(END_S)
-            # New connections have the host's default.
+            # New connections use the host's default.
             until(lambda: used(self.cgroup if self.cgroup.exists() else self.root) == DEFAULT, 1, lambda: "new connections have an arm")
         if goes_on:
             seen = self.done()

@@ -22,7 +22,7 @@ def main():
     for name in classes:
         for judged in JUDGED:
             if name == "shared" and judged == "completion":
-                continue  # its clients bring large files alone
+                continue  # its clients fetch only large files
             separate = gain(judged, line(reports["bbr3"], name, judged)["median"], line(reports["cubic"], name, judged)["control_median"])
             row = [f"{name}, {JUDGED[judged]}", percent(separate), percent(simulated(folder, name, judged))]
             for test in TESTS:
@@ -40,7 +40,7 @@ def main():
     for row in [head, *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     print("intervals, widened by 5 points, that do not hold the gain of separate runs: " + ("; ".join(missed) or "none"))
-    # Where arms share a queue, a test by connection is biased; elsewhere it must not be.
+    # If arms share a queue, a test by connection is biased; elsewhere it must not be.
     wrong = [one for one in missed if one != "shared, throughput of 4 MB, by connection"]
     sys.exit(1 if len(wrong) > len(rows) * len(TESTS) // 10 else 0)
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A production scene on this kernel: nginx in a cgroup of ours, clients of four classes behind emulated links, IPv4 and IPv6, and a fifth
-# whose clients share their link. The same load under CUBIC alone, under BBRv3 alone, and in tests by connection, by client prefix and by
-# time; and the simulator on the same links. Prints each class's gain in all of them.
+# A production-like test on this kernel: nginx in a cgroup, clients of four classes behind emulated links, IPv4 and IPv6, and a fifth
+# whose clients share their link. The same load runs under CUBIC only, under BBRv3 only, and in tests by connection, by client prefix and
+# by time; the simulator runs the same links. Prints each class's gain in all of them.
 # usage: tools/ab.sh production [SECONDS]      of load for each (100), and five times as much by time; as root; $BBRLAB is the command
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
@@ -11,7 +11,7 @@ export BBRLAB
 
 fail() { echo "ab: $*" >&2; exit 1; }
 if [ "${1-}" != inside ]; then
-    # Debian's nginx: the one that is installed, or its package taken apart in a folder of the build.
+    # Debian's nginx: the installed one, or its package unpacked in a directory of the build.
     nginx=$(command -v nginx || true) from=${CARGO_TARGET_DIR:-$PWD/target}/nginx
     if [ -z "$nginx" ]; then
         nginx=$from/usr/sbin/nginx
@@ -47,7 +47,7 @@ http {
 }
 END
 
-# Each: its name, the network of its clients, its link. The clients of the last one share it, six at a time.
+# Each class: name, network of its clients, link. The clients of the last one share it, six at a time.
 classes=(
     "cable 10.1 --rate 30mbit --rtt 30ms --buffer 2bdp"
     "wireless 10.2 --rate 20mbit --rtt 40ms --loss 1%"
@@ -60,7 +60,7 @@ for class in "${classes[@]}"; do
     case $network in *:*) echo "$network::/32 $name" ;; *) echo "$network.0.0/16 $name" ;; esac
 done > "$scratch/classes"
 
-# Each connection comes from the next client network, one after the other; each fourth brings a large file.
+# Each connection comes from the next client network in turn; every fourth fetches a large file.
 cat > "$scratch/client" <<'END'
 network=$1 until=$(($(date +%s) + $2)) i=$3 way=$4
 while [ "$(date +%s)" -lt "$until" ]; do
@@ -86,7 +86,7 @@ for ((i = 0; i < 6; i++)); do bash "$1/client" "$2" "$3" $((i * 33)) large & cli
 for client in "${clients[@]}"; do wait "$client" || exit 1; done
 END
 
-# load SCENE [FLAGS of ab start]: a test under the load of all classes
+# load SCENE [FLAGS of ab start]: runs a test under the load of all classes
 load() {
     local scene=$1 class name network link route client clients=()
     shift
@@ -113,9 +113,9 @@ load cubic --split 100,0
 load bbr3 --split 0,100
 load connection
 load prefix --by client-prefix
-# Slots must be longer than connections, and more than ten of each arm.
+# Slots must be longer than connections, and there must be more than ten of each arm.
 seconds=$((seconds * 5)) load time --by time --slot "$((seconds / 5))s"
-# The simulator on the same links, nine seeds of each.
+# Runs the simulator on the same links, nine seeds of each.
 for class in "${classes[@]}"; do
     read -r name network link <<< "$class"
     for size in 400kB 4MB; do

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the User Mode Linux that `--on uml` runs, from Debian's kernel source, and prints where it is.
-# Kept outside the repo, by version and by everything that made it; built once, then only looked up.
+# Builds the User Mode Linux for `--on uml` from Debian's kernel source, and prints its path.
+# Kept outside the repo, by version and by all inputs of the build; built once, afterwards only looked up.
 # usage: tools/uml/build.sh [--where]      --where: print the path, exit 1 if nothing is there yet
 # env: UML_HZ (250) clock ticks a second; BBRLAB_UML_CACHE the directory that keeps kernels
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -17,7 +17,7 @@ fail() {
 }
 
 case $hz in '' | *[!0-9]*) fail "UML_HZ: $hz: write a number of ticks a second, as in 250" ;; esac
-# The package's version where there is a package; a kernel that is there serves without one.
+# The package's version if the package is installed; an existing kernel works without it.
 version=$(dpkg-query -W -f '${Version}' "linux-source-$series" 2>/dev/null || true)
 key=$(cat "$here/config" "$here/random.patch" "$here/build.sh" | sha256sum | cut -c 1-12)
 name() { echo "linux-${version:-$series}-hz$hz-$key"; }
@@ -56,17 +56,17 @@ quietly() { "$@" >>"$log" 2>&1 || {
 echo "uml: unpacking $source" >&2
 tar xf "$source" -C "$work" --strip-components=1
 cd "$work"
-# The tick is no menu entry in User Mode Linux.
+# User Mode Linux has no menu entry for the tick.
 sed -i "/^config HZ\$/,/default/s/default 100/default $hz/" arch/um/Kconfig
-# CPUs with tiles have 11 kB of vector state; this many longs hold it.
+# CPUs with tiles have 11 kB of vector state; this many longs are enough.
 sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 12288/' arch/x86/um/user-offsets.c
-# A look at the clock costs what the clock can tell apart, 256 ns; with 1 ns packets are comparable to the microsecond.
+# Reading the clock costs its resolution, 256 ns; with 1 ns packets are comparable to the microsecond.
 sed -i 's/define TIMER_MULTIPLIER 256/define TIMER_MULTIPLIER 1/' arch/um/include/linux/time-internal.h
-# Random numbers from `seed=`, so that a run gives the same bytes each time.
+# Seeds the random numbers from `seed=`, so that a run produces the same bytes each time.
 quietly patch -p1 -i "$here/random.patch"
 echo "uml: configuring ($(grep -c '^CONFIG' "$here/config") options, HZ $hz)" >&2
 quietly make ARCH=um KCONFIG_ALLCONFIG="$here/config" allnoconfig
-# An option that this source does not know, or whose needs are not met, would be lost without a word.
+# Options unknown to this source, or with unmet dependencies, would be dropped silently.
 grep '^CONFIG' "$here/config" | while read -r option; do
     grep -qxF "$option" .config || fail "the kernel did not take $option"
 done

@@ -18,7 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BBRLAB = os.environ.get("BBRLAB", str(ROOT / "target/release/bbrlab"))
 PATH = ["--rate", "10mbit", "--rtt", "40ms", "--buffer", "2bdp", "--flow", "bbr1", "--sample", "1ms"]
-# Nothing arrives from here on, so that only time-outs send.
+# Nothing arrives from here on, so only time-outs send.
 DARK_S = 4.0
 
 
@@ -29,7 +29,7 @@ def series(args, kernel):
     with tempfile.NamedTemporaryFile("r", suffix=".csv") as file:
         subprocess.run([BBRLAB, "run", *world, *PATH, *args, "--csv", file.name, "--quiet"], env=env, check=True)
         found = {}
-        with open(file.name) as rows:  # the command puts a new file in its place
+        with open(file.name) as rows:  # the command replaces the file
             for row in csv.DictReader(rows):
                 if row["kind"] == "flow":
                     found.setdefault(row["metric"], []).append((float(row["t_s"]), float(row["value"])))
@@ -57,11 +57,11 @@ def row(name, kernel):
     stays = [stay for stay in stays_at_four(steady["cwnd"]) if stay[0] > 5]
     lengths = [1e3 * (end - start) for start, end in stays]
     gaps = [b[0] - a[0] for a, b in zip(stays, stays[1:])]
-    # The RTT is the path's alone while ProbeRTT lasts: the tick rounds only what the sender does about it.
+    # During ProbeRTT the RTT is that of the path alone: the tick rounds only the sender's reactions.
     dark = series(["--duration", "9s", "--schedule", f"{DARK_S:g}s:loss=100%"], kernel)
     last = max(t for t, _ in changes(dark["acked_bytes"]))
     again = [t for t in rises(dark["retransmitted"]) if t > last]
-    # The tail loss probe is the first of them; time-outs follow, each twice as far as the one before.
+    # The tail loss probe is the first of them; time-outs follow, each interval twice the one before.
     steps = [1e3 * (b - a) for a, b in zip([last, *again], again)]
     show = lambda numbers, digits=0: ", ".join(f"{number:.{digits}f}" for number in numbers)
     return f"| {name} | {show(lengths)} | {show(gaps, 2)} | {show(steps[:4])} |"
