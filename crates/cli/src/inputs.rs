@@ -87,7 +87,7 @@ pub fn algorithms(text: &str) -> Result<Vec<String>, String> {
     text.split(separator).map(|name| flow(name.trim())).collect()
 }
 
-/// Reads a delivery trace; of one that is too long, a byte too many, so that its reader counts too many lines.
+/// Reads a delivery trace. Of one that is too long, it reads a byte too many, so that the parser counts too many lines.
 pub fn trace(path: &Path) -> Result<String, String> {
     let mut bytes = raw(path, "a delivery trace", |_| TRACE_MAX)?;
     bytes.truncate(TRACE_MAX);

@@ -125,7 +125,7 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     text
 }
 
-/// Selects the flows to show: all if they are few, else those at both ends of the goodput range, in order.
+/// Selects the flows to show: all if they are few, else those at both ends of the goodput range.
 fn shown(flows: &[FlowResult]) -> Vec<&FlowResult> {
     let mut shown: Vec<&FlowResult> = flows.iter().collect();
     if flows.len() > FLOWS_SHOWN {
@@ -244,7 +244,7 @@ fn bottleneck(result: &RunResult) -> String {
     text
 }
 
-/// True if two flows overlap for some whole second after the last start, so that their shares of it can be compared.
+/// True if two flows overlap for some whole second after the last start. Their shares of it can then be compared.
 fn share_a_second(result: &RunResult) -> bool {
     let last_start = result.flows.iter().map(|flow| flow.start_s.ceil()).fold(0.0, f64::max);
     let mut ends: Vec<f64> = (result.flows.iter())

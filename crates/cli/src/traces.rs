@@ -48,10 +48,10 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Checks that all requested files can be written, for each of `runs` runs on a backend that captures packets at
-    /// `taps`.
+    /// Checks that all requested files can be written, for each of `runs` runs.
     ///
-    /// With `logs_packets`, which is set where recording does not disturb the run, packets are added to a qlog too.
+    /// The backend captures packets at `taps`. With `logs_packets`, which is set where recording does not disturb the
+    /// run, packets are added to a qlog too.
     pub fn check(args: &TraceArgs, runs: usize, taps: &'static [Tap], logs_packets: bool) -> Result<Self, Failure> {
         let mut traces = Self::default();
         if args.qlog.is_some() && logs_packets {

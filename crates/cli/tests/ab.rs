@@ -1,4 +1,4 @@
-//! `bbrlab ab` on this machine's kernel: each test has a cgroup, a mount namespace and a network namespace of its own.
+//! `bbrlab ab` on this machine's kernel. Each test has a cgroup, a mount namespace and a network namespace of its own.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(all(feature = "host", feature = "parquet"))]
 

@@ -100,7 +100,7 @@ fn a_recording_replays_and_leaves_nothing() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Goal: our programs decide the same in the kernel as the same code does here, and a difference would be detected.
+/// Goal: our programs decide the same in the kernel as the same code does here. A difference would be detected.
 #[test]
 #[ignore = "needs root, BPF and network namespaces"]
 fn a_recording_of_ours_replays_bit_for_bit_and_a_changed_one_does_not() {

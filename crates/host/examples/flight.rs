@@ -1,8 +1,7 @@
-//! Error of the estimates in `marks.h`: the data in flight, and lost, when the newest packet that an ACK delivers was
-//! sent.
+//! Error of the estimates in `marks.h`: the data in flight, and lost, when a packet was sent.
 //!
-//! The reference is a program that recorded each packet as it left. Runs over veth between two network namespaces of
-//! its own, plain or behind a token bucket.
+//! That packet is the newest that an ACK delivers. The reference is a program that recorded each packet as it left.
+//! Runs over veth between two network namespaces of its own, plain or behind a token bucket.
 //!
 //! usage: flight [MEGABYTES [RATE]]    as root; RATE in `tc`'s notation, as in 100mbit
 // SPDX-License-Identifier: Apache-2.0 OR MIT

@@ -256,8 +256,8 @@ fn what_is_bpf_is_told_from_the_kernels_own_whoever_loaded_it() {
     assert!(!kernel::available().unwrap().contains(&name));
 }
 
-/// Goal: far below the verifier's limit of a million instructions, so that other kernels' verifiers, which take other
-/// paths, accept them too.
+/// Goal: far below the verifier's limit of a million instructions. Other kernels' verifiers, which take other paths,
+/// then accept the programs too.
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn the_kernel_verifies_each_program_soon() {
@@ -474,8 +474,8 @@ fn nobody() {
     assert!(with(|host| host.status()).unwrap().is_empty());
 }
 
-/// Goal: the program's settings are constants to the verifier, which takes other paths for other plans: it accepts each
-/// of them.
+/// Goal: the verifier accepts the program with every plan. It treats the settings as constants, so it takes other paths
+/// for other plans.
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn the_kernel_verifies_the_program_whatever_it_is_told() {

@@ -1,4 +1,4 @@
-//! Runs the flows of a setup as real TCP connections: one thread opens, feeds, reads and samples them, on any kernel.
+//! Runs the flows of a setup as real TCP connections, on any kernel. One thread opens, feeds, reads and samples them.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;

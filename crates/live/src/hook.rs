@@ -16,7 +16,7 @@ pub fn sock_ops_of(cgroup: &Path) -> io::Result<Vec<u32>> {
     let folder = File::open(cgroup)?;
     let mut programs = [0_u32; MOST];
     let mut count = MOST as u32;
-    // SAFETY: the kernel writes no more than `count` numbers, and how many there are; no flags are asked for.
+    // SAFETY: the kernel writes at most `count` IDs, and their number; no flags are set.
     let status = unsafe {
         bpf_prog_query(
             folder.as_raw_fd(),

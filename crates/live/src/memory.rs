@@ -32,7 +32,7 @@ pub fn set_at_the_end(clean_up: fn()) {
 // SAFETY: every call is the system allocator's own; where it returns null, nothing is returned at all.
 unsafe impl GlobalAlloc for EndsInALine {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller's guarantees are those that the system allocator requires.
         had(unsafe { System.alloc(layout) }, layout.size())
     }
 
@@ -74,7 +74,7 @@ fn end(bytes: usize) -> ! {
     }
     let reserve = RESERVED.swap(ptr::null_mut(), Ordering::AcqRel);
     if !reserve.is_null() {
-        // SAFETY: it came from this allocator with this layout, and nobody else can have it any more.
+        // SAFETY: it came from this allocator with this layout, and no one else can hold it any more.
         unsafe { System.dealloc(reserve, RESERVE) };
     }
     say(bytes);
@@ -99,7 +99,7 @@ fn say(bytes: usize) {
         b" bytes cannot be had; ask for fewer flows, a shorter time or a coarser --sample, or allow it more memory\n",
     ];
     for piece in pieces {
-        // SAFETY: pointer and length are those of a slice. Where nothing can be written, the exit status says it.
+        // SAFETY: pointer and length are those of a slice. If nothing can be written, the exit status is all there is.
         unsafe { libc::write(libc::STDERR_FILENO, piece.as_ptr().cast(), piece.len()) };
     }
 }

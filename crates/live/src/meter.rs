@@ -350,7 +350,8 @@ impl Board {
         old
     }
 
-    /// Number of newly acknowledged bytes in a SACK block, and the send time of the newest of them if it was sent once.
+    /// Returns the number of newly acknowledged bytes in a SACK block. Also returns the send time of the newest of
+    /// them, if it was sent once.
     fn sack(&mut self, from: u64, to: u64) -> (u64, Option<u64>) {
         let (from, to) = (from.max(self.una), to.min(self.next));
         let (mut bytes, mut newest) = (0, None);
@@ -368,7 +369,7 @@ impl Board {
         (bytes, newest)
     }
 
-    /// The same for a cumulative ACK; if part of it was sent twice, the ACK is ambiguous and gives no time.
+    /// The same for a cumulative ACK. If part of it was sent twice, the ACK is ambiguous and gives no time.
     fn acknowledge(&mut self, ack: u64) -> (u64, Option<u64>) {
         let ack = ack.min(self.next);
         if ack <= self.una {

@@ -49,7 +49,7 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
         Err(nix::errno::Errno::EAGAIN) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    // SAFETY: accept4 has just made this descriptor, and nobody else holds it.
+    // SAFETY: accept4 has just created this descriptor, and no one else holds it.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     let peer: SockaddrIn = getpeername(raw)?;
     Ok(Some((fd, peer.port())))
@@ -97,7 +97,7 @@ pub fn set_int(fd: &OwnedFd, level: i32, name: i32, value: i32) -> io::Result<()
 
 fn get_raw(fd: &OwnedFd, name: i32, buffer: &mut [u8; INFO_MAX]) -> io::Result<usize> {
     let mut length = size_of::<[u8; INFO_MAX]>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into the buffer, and says how many.
+    // SAFETY: the kernel writes at most `length` bytes into the buffer, and returns their number.
     let done = unsafe {
         libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, name, buffer.as_mut_ptr().cast(), &raw mut length)
     };

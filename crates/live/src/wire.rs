@@ -152,8 +152,8 @@ fn addresses(packet: &[u8], ip: &Ip) -> Option<(IpAddr, IpAddr)> {
     Some(((*from).into(), (*to).into()))
 }
 
-/// Parses the TCP segment in an IP packet; `None` if there is none. `packet` may end after the TCP header: lengths are
-/// IP's.
+/// Parses the TCP segment in an IP packet; `None` if there is none. `packet` may end after the TCP header, because
+/// lengths are taken from the IP header.
 pub fn tcp(packet: &[u8]) -> Option<Tcp> {
     let ip = ip(packet)?;
     if ip.protocol != TCP || ip.fragment {

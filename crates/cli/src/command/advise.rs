@@ -1,6 +1,5 @@
-//! `bbrlab advise`: recommends an algorithm for a path or a population, with its gain, its cost to others, the
-//! confidence,
-//! and its source.
+//! `bbrlab advise`: recommends an algorithm for a path or a population.
+//! It states the gain, the cost to others, the confidence, and the source of the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod live;

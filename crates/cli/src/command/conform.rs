@@ -1,5 +1,4 @@
-//! `bbrlab conform`: runs the draft's example test cases over a grid of rates and RTTs, or judges a log by what it
-//! records.
+//! `bbrlab conform`: runs the draft's example test cases over a grid of rates and RTTs, or judges a log.
 //! Exit status 1 if a case fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -86,7 +86,7 @@ const NO_BREAK: &str = "\u{a0}";
 /// Width of the backends' names, including the spaces before them.
 const INDENT: usize = 22;
 
-/// Support of each backend for every key, option and flag: first those that all support equally, then each of the
+/// Support of each backend for every key, option and flag. Those that all support equally come first, then each of the
 /// others with the refused values.
 fn worlds() -> String {
     let rows = bbrlab_live::worlds::rows();

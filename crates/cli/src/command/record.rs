@@ -1,4 +1,5 @@
-//! `bbrlab record`: runs a scenario's flows over this host's kernel, and records its BBR and CUBIC or our algorithms call by call.
+//! `bbrlab record`: records the congestion control of a scenario's flows on this host's kernel, call by call.
+//! The flows use the kernel's own BBR and CUBIC, or our algorithms.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::PathBuf;

@@ -20,8 +20,8 @@ use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::{Failure, Verdict, inputs, print};
 
-/// Files in a sweep's directory: the description, the rows of each block, the series of each run, and all rows as one
-/// table. Nothing else is in it.
+/// Files in a sweep's directory, and nothing else: description, rows of each block, series of each run, table of all
+/// rows.
 const SPEC: &str = "sweep.json";
 const BLOCKS: &str = "blocks";
 const SAMPLES: &str = "samples";

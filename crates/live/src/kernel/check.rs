@@ -19,8 +19,8 @@ pub struct Limits {
     pub rate_error: f64,
     /// Maximum CPU time stolen by the hypervisor, a share.
     pub steal: f64,
-    /// Maximum memory of all TCP sockets of the machine, as a share of the level at which its kernel starts to save
-    /// memory.
+    /// Maximum TCP memory, as a share of the level at which the kernel starts to save memory. Counts all TCP sockets of
+    /// the machine.
     pub tcp_memory: f64,
 }
 
@@ -65,9 +65,10 @@ pub struct SelfCheck {
     pub host_drops: u64,
     /// CPU time stolen by the hypervisor during the run, a share.
     pub steal: f64,
-    /// Memory of all TCP sockets of the machine, as a share of the level at which its kernel starts to save memory.
+    /// TCP memory, as a share of the level at which the kernel starts to save memory.
     ///
-    /// Above that level windows and buffers no longer grow. The larger of the values before and after the run.
+    /// Counts all TCP sockets of the machine. Above that level windows and buffers no longer grow. The larger of the
+    /// values before and after the run.
     pub tcp_memory: f64,
     /// CPU time of the emulator divided by the run's duration, in cores.
     pub emulator_cores: f64,

@@ -47,8 +47,8 @@ const VIGIL: Span = Span::micros(600);
 /// Duration of that brief sleep. Ours: it takes twice as long if the core halts, and with shorter ones the kernel did
 /// stop it.
 const NAP: Span = Span::micros(50);
-/// Rate from which the segments of a super-packet that are due in one wake-up stay together: on slower links they leave
-/// at least 12 µs apart. Ours.
+/// Rate from which due segments of a super-packet are handed over together. On slower links they leave at least 12 µs
+/// apart. Ours.
 const MERGE_FROM_BPS: u64 = 1_500_000_000;
 /// Shortest requested sleep. Ours.
 const SLEEP_MIN: u64 = 5_000;
@@ -104,7 +104,7 @@ struct Early {
 }
 
 impl Early {
-    /// Takes `span` ns of the budget if it holds that much at `now`; it grows by `share` thousandths of all time.
+    /// Takes `span` ns of the budget if it holds that much at `now`. It grows by `share` thousandths of all time.
     fn take(&mut self, now: Time, span: u64, share: u64) -> bool {
         let earned = now.since(self.counted).as_nanos() / 1000 * share;
         if earned > 0 {
@@ -228,7 +228,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Ok(Woken { readable: [left || deaf, right || deaf], arrived, stopped })
     }
 
-    /// Reads the packets that the host behind `way` has sent, the first of which came at `arrived` if that is known.
+    /// Reads the packets that the host behind `way` has sent. `arrived` is the arrival time of the first, if known.
     /// Returns true if there may be more.
     fn take(&mut self, way: usize, arrived: Time) -> Result<bool, Fault> {
         let mut arrived = arrived;

@@ -98,11 +98,11 @@ fn fork_to(work: impl FnOnce() -> i32) -> Result<Pid, Fault> {
 /// Intermediate process between this one and the keeper: only its children are in the new PID namespace.
 fn guard(work: impl FnOnce() -> i32) -> i32 {
     for number in [Signal::SIGINT, Signal::SIGQUIT] {
-        // SAFETY: to ignore a signal runs no code.
+        // SAFETY: ignoring a signal runs no code.
         let _ = unsafe { signal(number, SigHandler::SigIgn) };
     }
     for number in [Signal::SIGTERM, Signal::SIGHUP] {
-        // SAFETY: the default runs no code of ours.
+        // SAFETY: the default action runs no code of ours.
         let _ = unsafe { signal(number, SigHandler::SigDfl) };
     }
     let made = set_pdeathsig(Signal::SIGKILL).and_then(|()| unshare(CloneFlags::CLONE_NEWPID));
@@ -132,19 +132,20 @@ fn complain(status: i32, line: &str) -> i32 {
     status
 }
 
-/// Handles SIGINT. An interrupt from the terminal reached the command too, which decides (a shell continues); one that
-/// was sent to this process alone ends everything.
+/// Handles SIGINT: one that was sent to this process alone ends everything.
+///
+/// An interrupt from the terminal reached the command too, which decides (a shell continues).
 extern "C" fn on_interrupt(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel hands a valid `siginfo_t` to a handler that asked for it.
+    // SAFETY: the kernel passes a valid `siginfo_t` to a handler that requested it.
     if unsafe { (*info).si_code } != libc::SI_KERNEL {
         let _ = kill(Pid::from_raw(KEEPER.load(Ordering::Relaxed)), Signal::SIGKILL);
     }
 }
 
-/// Runs the keeper: PID 1 of a namespace, so everything below it is killed when it exits, and it exits with its parent.
+/// Runs the keeper, PID 1 of a namespace. Everything below it is killed when it exits, and it exits with its parent.
 fn keep(errand: Errand, mut wait: PipeReader, left: BorrowedFd<'_>, right: BorrowedFd<'_>) -> i32 {
     for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
-        // SAFETY: the default runs no code of ours.
+        // SAFETY: the default action runs no code of ours.
         let _ = unsafe { signal(number, SigHandler::SigDfl) };
     }
     let ready = set_pdeathsig(Signal::SIGKILL).is_ok() && wait.read_exact(&mut [0]).is_ok();

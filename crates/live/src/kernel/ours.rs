@@ -1,4 +1,4 @@
-//! Congestion controls of a run on this host's kernel: its own by name, ours loaded for the duration of the run.
+//! Congestion controls of a run on this host's kernel. Its own are used by name, ours are loaded for the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::AlgorithmConfig;

@@ -54,8 +54,8 @@ pub struct Relay<O> {
 }
 
 impl<O: Observer> Relay<O> {
-    /// Creates an idle path for packets of devices with this MTU. Every `sample`, the observer gets the links of one
-    /// direction.
+    /// Creates an idle path for packets of devices with this MTU. Every `sample`, the observer gets one direction's
+    /// links.
     pub fn new(path: EmulatedPath, mtu: u32, sampled_way: usize, sample: Option<Span>, observer: O) -> Self {
         Self {
             last_acks: vec![None; path.there.users().max(path.back.users())],
@@ -142,7 +142,7 @@ impl<O: Observer> Relay<O> {
         path.enter(now, packet, acked, &mut ear);
     }
 
-    /// Number of bytes that a packet is the first to acknowledge, if the path needs it; `None` for a SYN and for
+    /// Number of bytes that a packet is the first to acknowledge, if the path needs it. `None` for a SYN and for
     /// anything but TCP.
     #[inline]
     fn newly_acked(&mut self, way: usize, packet: &Packet) -> Option<u64> {

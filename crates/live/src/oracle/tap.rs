@@ -54,8 +54,8 @@ impl Tap {
         Ok(Self { _links: links, object, bbr, cubic })
     }
 
-    /// Passes each record to `take`, polling for at most `turn` at a time, while `goes_on` returns true; then drains
-    /// the rest.
+    /// Passes each record to `take` while `goes_on` returns true; then drains the rest. Polls for at most `turn` at a
+    /// time.
     pub fn collect(
         &self,
         turn: Duration,

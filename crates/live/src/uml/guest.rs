@@ -28,8 +28,7 @@ use crate::flows::{Ends, FIRST_PORT, Failure, LinkSeen, Path, Seen, drive, kerne
 use crate::meter::Meter;
 use crate::{clock, ethtool, measure, socket, wire};
 
-/// Kernel parameter that seeds its random numbers. A kernel that does not know it passes it on as an environment
-/// variable.
+/// Kernel parameter that seeds its random numbers. A kernel without it passes it on as an environment variable.
 const SEED: &str = "seed";
 /// The kernel's `RNDRESEEDCRNG`: rekeys its random number generator.
 const RESEED: libc::Ioctl = nix::request_code_none!(b'R', 0x07) as libc::Ioctl;
@@ -137,8 +136,8 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     Ok(Done::Ran { result: Box::new(result), trace, release })
 }
 
-/// Reseeds the random numbers, so that they do not depend on earlier consumers: another version of `ip` or `tc`, or a
-/// longer set-up.
+/// Reseeds the random numbers, so that they do not depend on earlier consumers. Such are another version of `ip` or
+/// `tc`, or a longer set-up.
 pub(super) fn reseed() -> Result<(), Failure> {
     let ask = || {
         let device = File::open("/dev/random")?;
@@ -149,7 +148,7 @@ pub(super) fn reseed() -> Result<(), Failure> {
     ask().map_err(|error| format!("/dev/random: {error}"))
 }
 
-/// Waits for a tick of the kernel's clock, so that the run's time zero falls on one, as in the simulator.
+/// Waits for a tick of the kernel's clock. The run's time zero then falls on a tick, as in the simulator.
 fn await_tick() {
     // This clock advances on ticks only.
     let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).ok();

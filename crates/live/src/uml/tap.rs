@@ -48,7 +48,7 @@ impl Tap {
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: socket has just made this descriptor, and nobody else holds it.
+        // SAFETY: socket has just created this descriptor, and no one else holds it.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         set(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V2)?;
         if incoming_only {
@@ -148,7 +148,7 @@ const TPACKET2_HDRLEN_WITHOUT_ADDRESS: usize = size_of::<libc::tpacket2_hdr>().n
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `open` with this size, and nobody holds a reference into it.
+        // SAFETY: the mapping was made by `open` with this size, and no one holds a reference into it.
         let _ = unsafe { munmap(self.ring, FRAMES * FRAME) };
     }
 }

@@ -24,8 +24,7 @@ const RATE_MAX: Rate = Rate::bits_per_sec(100_000_000_000);
 
 /// Maximum number of connections of a QUIC backend. Ours.
 const CONNECTIONS_MAX: usize = 1_000;
-/// Payload of a TCP segment whose IP packet is as long as QUIC's smallest datagram (RFC 9000 §14), and as a jumbo
-/// frame.
+/// TCP payload in an IP packet as long as QUIC's smallest datagram (RFC 9000 §14), and as a jumbo frame.
 const QUIC_MSS_MIN: u32 = 1_176;
 const QUIC_MSS_MAX: u32 = 8_948;
 /// Source: s2n-quic-transport 0.91, ack_manager.rs.

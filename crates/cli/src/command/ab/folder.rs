@@ -92,7 +92,7 @@ impl Folder {
         move |error| format!("{}: {error}", path.display())
     }
 
-    /// Takes the test's lock for as long as it runs; the kernel releases it with the process. `None`: another process
+    /// Takes the test's lock for as long as it runs. The kernel releases it with the process. `None`: another process
     /// holds it.
     #[cfg(feature = "host")]
     pub fn lock(&self) -> Result<Option<File>, Failure> {

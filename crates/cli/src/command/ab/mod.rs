@@ -174,7 +174,7 @@ pub struct ReportArgs {
     pub json: Option<PathBuf>,
 }
 
-/// True while a test runs in this process; `ENDS` is true once it was asked to end.
+/// True while a test runs in this process; `ENDS` is true once its end was requested.
 static RUNS: AtomicBool = AtomicBool::new(false);
 static ENDS: AtomicBool = AtomicBool::new(false);
 

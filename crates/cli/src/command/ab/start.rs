@@ -293,7 +293,7 @@ impl Running {
         Ok(())
     }
 
-    /// Saves the 1st, 2nd, 4th, 8th … record of an open connection, so that long ones do not fill the disk; at the end all.
+    /// Saves the 1st, 2nd, 4th, 8th … record of an open connection, and all at the end. Long connections then do not fill the disk.
     fn take_open(&mut self, is_last: bool) -> Result<(), Failure> {
         let mut records = self.attached.open().map_err(said)?;
         if !is_last {

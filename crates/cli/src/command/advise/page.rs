@@ -126,7 +126,7 @@ fn numbers(advice: &Advice) -> Vec<Number> {
 /// A row of the figure: its name, and a candidate's ratio.
 type Row = (&'static str, fn(&advise::Candidate) -> advise::Interval);
 
-/// Forest plot of the score and every figure of each candidate as a ratio to the one in use, with intervals.
+/// Forest plot of the score and every figure: each candidate's ratio to the one in use, with intervals.
 fn forest(advice: &Advice) -> report::Figure {
     let current = &advice.candidates[0].flow;
     let others = &advice.candidates[1..];

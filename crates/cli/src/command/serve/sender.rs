@@ -1,5 +1,5 @@
-//! Path statistics of a connection's sender, which the receiver lacks. `serve` returns them at a reserved path, and
-//! `get` requests them over the same connection.
+//! Path statistics of a connection's sender, which the receiver lacks.
+//! `serve` returns them at a reserved path, and `get` requests them over the same connection.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::os::fd::OwnedFd;
