@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
- * The tap: congestion controls that call the kernel's own BBR and CUBIC, and write what they read and what they decided.
- * A record that finds no room is counted, and the gap shows in the numbers of the others.
+ * The tap: congestion controls that call the kernel's own BBR and CUBIC, and record their inputs and decisions.
+ * A record lost to a full ring is counted, and leaves a gap in the sequence numbers.
  */
 #include "kernel.h"
 #include "tap.h"
@@ -37,7 +37,7 @@ struct {
 	__type(value, struct tap_counters);
 } counters SEC(".maps");
 
-/* Room for a record with its kind, socket and number, and what the call is about to read; NULL if the ring is full. */
+/* Reserves a record with its kind, socket, number and the inputs of the call; NULL if the ring is full. */
 static __always_inline struct tap_record *begin(struct sock *sk, __u64 kind, __u64 a, __u64 b)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -102,7 +102,7 @@ static __always_inline struct tap_record *begin(struct sock *sk, __u64 kind, __u
 	return r;
 }
 
-/* What the call left, and its answer. */
+/* Records the state after the call, and its return value. */
 static __always_inline void end(struct sock *sk, struct tap_record *r, __u64 answer)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -122,7 +122,7 @@ static __always_inline void end(struct sock *sk, struct tap_record *r, __u64 ans
 	bpf_ringbuf_submit(r, 0);
 }
 
-/* What the kernel measured on this ACK. */
+/* Records the kernel's rate sample of this ACK. */
 static __always_inline void note_sample(struct tap_record *r, const struct rate_sample *rs)
 {
 	r->f[TAP_RS_PRIOR_MSTAMP] = rs->prior_mstamp;
@@ -139,7 +139,7 @@ static __always_inline void note_sample(struct tap_record *r, const struct rate_
 	r->f[TAP_RS_FLAGS] = rs->is_app_limited | rs->is_retrans << 1 | rs->is_ack_delayed << 2;
 }
 
-/* A hook without an answer, and one with: the kernel's own function between the two halves of a record. */
+/* Hooks without and with a return value: the kernel's own function runs between the two halves of a record. */
 #define TAPPED(kind, a, b, call)                                   \
 	do {                                                       \
 		struct tap_record *r = begin(sk, kind, a, b);      \
@@ -208,7 +208,7 @@ SEC("struct_ops") __u32 tap_bbr_undo_cwnd(__u64 *ctx)
 	ANSWERED(TAP_UNDO, bbr_undo_cwnd(sk));
 }
 
-/* Asked at every transmission and decided by the pacing rate alone: each ACK's record holds its answer. */
+/* Called on every transmission, but depends on the pacing rate alone: each ACK's record contains its result. */
 SEC("struct_ops") __u32 tap_bbr_min_tso_segs(__u64 *ctx)
 {
 	return bbr_min_tso_segs((struct sock *)ctx[0]);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds what `bbrlab agree --json` wrote to its demands; that on retransmissions, whose medians of three runs scatter where
-BBR's losses feed on themselves, to the wider limit below, so that chance fails no build.
+"""Checks the output of `bbrlab agree --json` against its demands. For retransmissions the wider limit below applies: the medians of
+three runs scatter where BBR's losses cause further losses, and chance must not fail a build.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Counts what the simulator and the library cost, in instructions, and holds the counts to limits.
+"""Counts the instructions of the simulator and the library, and checks the counts against limits.
 Needs cargo and valgrind; the wall clock plays no part.
-Use: `bench.py` (the whole table), `--gate` (what `make ci` runs), `--update` (keep today's counts as baseline),
-`--adapters` (what the adapters for QUIC stacks add to core; builds both stacks).
+Use: `bench.py` (the whole table), `--gate` (as in `make ci`), `--update` (keep today's counts as baseline),
+`--adapters` (instructions that the adapters for QUIC stacks add to core; builds both stacks).
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -109,7 +109,7 @@ def count(directory, example, bench, until):
 
 
 def slope(directory, case):
-    """Instructions between two points of a run, divided by what went on between them: start and end cost nothing."""
+    """Instructions between two points of a run, divided by the units processed between them, so that start and end do not count."""
     _, example, bench, start, end = case
     (before, some), (after, more) = count(directory, example, bench, start), count(directory, example, bench, end)
     return (after - before) / (more - some)
@@ -134,7 +134,7 @@ def machine():
 
 
 def show(counts):
-    """Prints the counts with their limits; returns what is wrong."""
+    """Prints the counts with their limits; returns the violations."""
     wrong = []
     for name, value in counts.items():
         limit = limit_of(name, counts)

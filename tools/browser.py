@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Headless Chromium fetches from `bbrlab serve` over HTTP/3: a client that nobody here wrote. On loopback alone.
+"""Fetches from `bbrlab serve` over HTTP/3 with headless Chromium, an independent client. On loopback only.
 
 Usage: browser.py [SIZE (20MB)]     $BBRLAB is the command (target/release/bbrlab)
-Needs chromium and chromedriver (Debian: chromium, chromium-driver). Exit status: 0 it came whole over h3, 1 it did not.
+Needs chromium and chromedriver (Debian: chromium, chromium-driver). Exit status: 0 the download was complete and over h3, 1 it was not.
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 
@@ -50,7 +50,7 @@ def main():
 
 
 def fetch(said, size):
-    """What the browser says of a download from the server that says this of itself."""
+    """The browser's report of a download from the server with this output."""
     found = re.fullmatch(r"https://127\.0\.0\.1:(\d+)/ .*--spki (\S+)\n", said)
     if not found:
         sys.exit(f"browser: the server says {said!r}")

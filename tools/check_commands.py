@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the commands that README and docs show, and holds what they print to what the page says below them.
-In ```console blocks `$ ` begins a command, and `…` alone stands for any lines. Differences are printed; exit 1.
+"""Runs the commands shown in README and docs, and compares their output with that on the page.
+In ```console blocks `$ ` starts a command, and `…` alone matches any lines. Differences are printed; exit 1.
 Use: `check_commands.py` to check; `--update` writes today's output into the pages (a page's `…` lines stay if they still match).
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -38,7 +38,7 @@ def commands(block):
 
 
 def run(command):
-    """What the command prints, without blanks at the ends of lines, and how it ended."""
+    """The command's output, without trailing spaces, and its exit status."""
     if CATALOGUE and command.startswith("target/release/bbrlab reproduce |"):
         command = command.replace("target/release/bbrlab reproduce", f"cat {CATALOGUE}")
     command = command.replace("target/release/bbrlab", COMMAND)
@@ -49,7 +49,7 @@ def run(command):
 
 
 def matches(expected, got):
-    """Whether the lines are the expected ones; `…` stands for any number of lines."""
+    """True if the lines are the expected ones; `…` matches any number of lines."""
     if not expected:
         return not got
     if expected[0] == "…":
@@ -58,7 +58,7 @@ def matches(expected, got):
 
 
 def check(page, update):
-    """Checks one page; its faults, and how many commands ran."""
+    """Checks one page. Returns its faults, and the number of commands run."""
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         text = file.read()
     faults, count = [], 0

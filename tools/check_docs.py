@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks what the repository says about itself: links in Markdown lead somewhere, files keep their length and their header,
+"""Checks the repository's files: links in Markdown have a target, files keep to their length and have their header,
 and no page counts "1 claims".
-It looks at the files that git tracks or would track, and prints one line a fault; exit 1 if there is one.
+It reads the files that git tracks or would track, and prints one line per fault; exit 1 if there is one.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -28,7 +28,7 @@ FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 
 
 def tracked():
-    """Files of the repository, without what .gitignore names."""
+    """Files of the repository, except those in .gitignore."""
     out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
     return sorted(path for path in set(out.stdout.splitlines()) if os.path.isfile(os.path.join(ROOT, path)))
 
@@ -52,7 +52,7 @@ def anchors(text):
 
 
 def link_faults(path, text):
-    """Links that lead nowhere in the repository."""
+    """Links to missing targets in the repository."""
     blank = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
     for number, line in enumerate(blank.splitlines(), 1):
         for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
@@ -68,7 +68,7 @@ def link_faults(path, text):
 
 
 def plural_faults(path, text):
-    """Plurals after a count of one, in prose and in what commands print."""
+    """Plurals after a count of one, in prose and in the output of commands."""
     for number, line in enumerate(text.splitlines(), 1):
         for found in ONE_OF_MANY.findall(line):
             yield f"{path}:{number}: {found!r}: one has no plural"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A few rows of each claim, as a table that shows in a diff what a change did: golden_claims.py CATALOGUE.json"""
+"""A few rows of each claim, as a table whose diff shows the effect of a change: golden_claims.py CATALOGUE.json"""
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 import json
 import sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A command in a network namespace of its own whose loopback device loses packets at random.
+"""Runs a command in a network namespace of its own whose loopback device loses packets at random.
 The loss is in percent. The host's own loopback is not changed.
-The loss is seven BPF instructions on the device's way out (tcx), so it needs no module of the kernel's; one packet is
-one buffer of up to 64 kB, as it is for netem there. usage: loopback_loss.py PERCENT CMD…   (root)"""
+The loss is seven BPF instructions on the device's egress (tcx), so it needs no kernel module; one packet is
+one buffer of up to 64 kB, as for netem on this device. usage: loopback_loss.py PERCENT CMD…   (root)"""
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 import ctypes
 import os
@@ -33,7 +33,7 @@ def bpf(command, attributes, what):
 
 
 def lose(percent):
-    """Attaches the loss to lo; it goes with the descriptor."""
+    """Attaches the loss to lo; it is removed with the descriptor."""
     insn = lambda code, registers, offset, value: struct.pack("<BBhi", code, registers, offset, value)
     limit = round(percent / 100 * 2**32)
     program = b"".join([

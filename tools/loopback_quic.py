@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""LOOPBACK-QUIC: bbrlab get fetches from bbrlab serve over HTTP/3 through an emulated link that loses data and ACKs; a table in
-Markdown. Usage: loopback_quic.py [REPEATS (3)] [SIZE (10MiB)]   (root, as bbrlab emulate; $BBRLAB is the command)
+"""LOOPBACK-QUIC: bbrlab get fetches from bbrlab serve over HTTP/3 through an emulated link that loses data and ACKs. Prints a table
+in Markdown. Usage: loopback_quic.py [REPEATS (3)] [SIZE (10MiB)]   (root, as bbrlab emulate; $BBRLAB is the command)
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 
@@ -19,7 +19,7 @@ LOSSES = ["0", "1", "10"]
 
 
 def transfer(algorithm, loss, size, seed):
-    """The rate of a whole transfer by elapsed time, in Mbit/s, and the share of its packets that were declared lost."""
+    """Rate of a whole transfer by elapsed time, in Mbit/s, and the share of its packets that were declared lost."""
     own = shlex.quote(BBRLAB)
     serve = f"{own} serve --memory {size} --quic $BBRLAB_SERVER_IP:4433 --cc {algorithm}"
     get = f"{own} get --insecure --json --output /dev/null https://$BBRLAB_SERVER_IP:4433/bytes/{size}"
@@ -33,7 +33,7 @@ def transfer(algorithm, loss, size, seed):
 
 
 def shown(rates):
-    """The median, and all."""
+    """The median, and all values."""
     digits = lambda rate: f"{rate:.0f}" if rate >= 100 else f"{rate:.1f}"
     return f"{digits(statistics.median(rates))} ({' '.join(digits(rate) for rate in sorted(rates))})"
 

@@ -31,7 +31,7 @@ LEFT_PANEL, RIGHT_PANEL = (62, 440), (532, 850)
 
 
 def bbrlab(flags, output):
-    """Runs the command with an output flag, and returns what it wrote."""
+    """Runs the command with an output flag, and returns its output."""
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "out" + output[1])
         subprocess.run([COMMAND, "run", *flags.split(), "--quiet", output[0], path], check=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Breaks each rule of docs/spec-map.tsv in a copy, as docs/spec-mutants.tsv says, and sees the test that the rule's row names fail.
-It works on a copy, and exits with 1 if a broken rule goes unseen.
-Use: `spec_mutants.py [name of the draft ...]`, by `make spec-mutants` too; the copy and what is built of it stand in a directory that is removed.
+"""Breaks each rule of docs/spec-map.tsv in a copy, as given in docs/spec-mutants.tsv, and checks that the test of the rule's row fails.
+It works on a copy, and exits with 1 if a broken rule goes undetected.
+Use: `spec_mutants.py [name of the draft ...]`, or `make spec-mutants`; the copy and its build are in a directory that is removed.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -44,7 +44,7 @@ def write(path, text):
 
 
 def targets(tests):
-    """The tests by what they are built into, as cargo's arguments: core itself or a file of tests/."""
+    """The tests grouped by target, as cargo's arguments: core itself or a file of tests/."""
     found = {}
     for test in tests:
         module, name = test.split("::", 1)
@@ -54,7 +54,7 @@ def targets(tests):
 
 
 def fault(copy, environment, tests):
-    """What is wrong with these tests: None, "failed" or "compile"."""
+    """Result of these tests: None, "failed" or "compile"."""
     for target, names in targets(tests).items():
         command = ["cargo", "test", "--quiet", "--offline", "-p", "bbrlab-core", *target, "--", "--exact", *names]
         try:

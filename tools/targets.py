@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Builds core's algorithms for the kernel's BPF and for the browser, and reads what is left of them.
+"""Builds core's algorithms for the kernel's BPF and for the browser, and checks the resulting code.
 
-A BPF program has no panic, no 128-bit arithmetic, no libc and 512 bytes of stack, and its verifier refuses what it can't follow;
-so nothing of that may remain where whole-program optimisation is done. bpf/cc/face is every event of each algorithm.
+A BPF program has no panic, no 128-bit arithmetic, no libc and 512 bytes of stack, and its verifier refuses code it cannot follow;
+so none of these may remain after whole-program optimisation. bpf/cc/face calls every event of each algorithm.
 
-usage: tools/targets.py            exit 1 if something remains, each thing in a line
+usage: tools/targets.py            exit 1 if any remains, one per line
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 import os
@@ -37,7 +37,7 @@ MEMORY = re.compile(r"(mem(cpy|move|set|cmp)|bcmp)$")
 
 
 def run(*arguments, **environment):
-    """A compiler's run: whether it went well, and what it said."""
+    """Runs a compiler. Returns its success, and its messages."""
     done = subprocess.run([RUSTC, *arguments], capture_output=True, text=True, env={**os.environ, **environment})
     return done.returncode == 0, done.stderr
 
@@ -49,7 +49,7 @@ def must(what, result):
 
 
 def own_core(target, folder):
-    """Compiles `core` from its source where the compiler brings none for the target; kept until the compiler changes."""
+    """Compiles `core` from its source if the compiler includes none for the target; kept until the compiler changes."""
     sysroot = subprocess.run([RUSTC, "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
     if os.path.isdir(os.path.join(sysroot, "lib/rustlib", target, "lib")):
         return
@@ -73,7 +73,7 @@ def own_core(target, folder):
 
 
 def functions(assembly):
-    """Of each function: bytes of stack, and what it calls."""
+    """Per function: bytes of stack, and its callees."""
     found, name, pointers = {}, None, set()
     for line in assembly.splitlines():
         if label := re.match(r"([A-Za-z_$][\w.$]*):", line):
@@ -98,7 +98,7 @@ def functions(assembly):
 
 
 def deepest(found, name, above=()):
-    """Bytes of stack of the deepest chain of calls from a function on; a cycle is none that the verifier takes."""
+    """Bytes of stack of the deepest chain of calls from a function; the verifier accepts no cycle."""
     if name in above or name not in found:
         return STACK + 1 if name in above else 0
     stack, calls = found[name]
@@ -107,7 +107,7 @@ def deepest(found, name, above=()):
 
 
 def faults(target, assembly, parts):
-    """What must not be there, and the deepest stack with the function that has it."""
+    """Forbidden code that was found, and the deepest stack with its function."""
     found = functions(assembly)
     called = set().union(*(calls for _, calls in found.values()))
     # Data contains the address of a function where a panic would format its message.
@@ -143,7 +143,7 @@ def flags(target, folder):
 
 
 def build(target, parts, name):
-    """Compiles these parts of the face with core into one program: its assembly, and what the compiler said."""
+    """Compiles these parts of the face with core into one program. Returns its assembly, and the compiler's messages."""
     folder = os.path.join(OUT, target)
     assembly = os.path.join(folder, f"{name}.s")
     if os.path.exists(assembly):
@@ -157,7 +157,7 @@ def build(target, parts, name):
 
 
 def complaints(target, parts, name):
-    """All that is wrong with these parts, and a summary if nothing is."""
+    """All faults of these parts, or a summary if there are none."""
     assembly, said = build(target, parts, name)
     if assembly is None:
         lines = [line for line in said.splitlines() if re.match(r"error(?!: aborting)|.*stack limit", line)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Puts each bug of another BBR into a copy of this one and sees the test of that name fail.
-It works on a copy, and exits with 1 if a bug goes unseen.
-Use: `traps.py [part of a test's name]`, by `make mutants` too; the copy and what is built of it stand in a directory that is removed.
+"""Puts each bug of another BBR into a copy of this one and checks that the test of that name fails.
+It works on a copy, and exits with 1 if a bug goes undetected.
+Use: `traps.py [part of a test's name]`, or `make mutants`; the copy and its build are in a directory that is removed.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -79,7 +79,7 @@ def write(path, text):
 
 
 def failed(copy, environment, package, test):
-    """Whether the test of that name fails, and why it could not be asked."""
+    """True if the test of that name fails. Exits if the test cannot be run."""
     command = ["cargo", "test", "--quiet", "--locked", "-p", f"bbrlab-{package}", "--test", "traps", test]
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     if "could not compile" in done.stderr:

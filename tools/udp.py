@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""QUIC over real UDP: bbrlab get fetches from bbrlab serve over loopback, one algorithm after the other in turn; Gbit/s, CPU
-seconds per GB of both ends together, and each algorithm's ratio to the stack's own CUBIC of the same round. With --link also over
-an emulated link of 100 Mbit/s and 20 ms: goodput and RTT (root). A table in Markdown.
+"""QUIC over real UDP: bbrlab get fetches from bbrlab serve over loopback, with the algorithms in turn. Prints a table in Markdown:
+Gbit/s, CPU seconds per GB of both ends together, and each algorithm's ratio to the stack's own CUBIC of the same round.
+With --link also over an emulated link of 100 Mbit/s and 20 ms: goodput and RTT (root).
 Usage: udp.py [--link] [ROUNDS (9)] [SIZE (1GB)]   ($BBRLAB is the command)
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
@@ -20,7 +20,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(process):
-    """What a process has used of the processor, user and system."""
+    """CPU time of a process, user and system."""
     with open(f"/proc/{process}/stat", encoding="ascii") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/validation.md from what `bbrlab agree --json` and `bbrlab reproduce --on uml --json` wrote.
-It reads the JSON of either, from any world, and rewrites the tables between their marks.
+"""Writes the tables of docs/validation.md from the output of `bbrlab agree --json` and `bbrlab reproduce --on uml --json`.
+It reads the JSON of either, from any backend, and rewrites the tables between their markers.
 Use: tools/validation.py out/agree.json out/uml.json…
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -19,7 +19,7 @@ def shown(verdict):
 
 
 def short(value):
-    """Three digits that count."""
+    """Three significant digits."""
     if value is None:
         return "–"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
@@ -32,7 +32,7 @@ def table(head, rows):
 
 
 def demands(agree):
-    """What is demanded of all scenarios together."""
+    """Demands on all scenarios together."""
     rows = [[row["what"].replace("|", "\\|"), f"{row['measured']:.3f}", f"≤ {row['limit']}", "holds" if row["holds"] else "**fails**",
              "; ".join(row["worst"])] for row in agree["demands"]]
     return table(["demand", "measured", "limit", "verdict", "farthest off"], rows)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a test of `bbrlab ab` costs its host: cost.py [SECONDS [RATE]]
+"""Cost of a test of `bbrlab ab` for its host: cost.py [SECONDS [RATE]]
 
-The program's time and calls for each connection by the kernel's own count; the CPU time for a GB with the test and without it, in pairs;
-then RATE connections a second (10,000), opened and closed for SECONDS (600): records lost, and the command's memory meanwhile.
+Measures the program's time and calls per connection by the kernel's own count, and the CPU time for a GB with and without it, in pairs.
+Then opens and closes RATE connections a second (10,000) for SECONDS (600), and reports lost records and the command's memory.
 As root, in mount and network namespaces of its own (tools/ab.sh cost); $BBRLAB is the command. Load runs at the priority of the caller.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -46,7 +46,7 @@ class Scene:
         (self.cgroup / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
 
     def test(self, *flags):
-        """Begins a test of what the cgroup's server accepts."""
+        """Starts a test of the connections that the cgroup's server accepts."""
         self.tests += 1
         out, said = self.scratch / f"out{self.tests}", self.scratch / f"said{self.tests}"
         with said.open("wb") as to:
@@ -61,7 +61,7 @@ class Scene:
         return json.loads(subprocess.run([BBRLAB, "ab", "report", out, "--json"], capture_output=True, check=True).stdout)
 
     def load(self, size, seconds, rate, watch=lambda: None, threads=4, client=None):
-        """Loads a server in the cgroup; how many connections there were, and the cgroup's CPU time in seconds. `client` enters a cgroup."""
+        """Loads a server in the cgroup. Returns the connections made, and the cgroup's CPU time in seconds. `client` enters a cgroup."""
         progress = self.scratch / "progress"
         progress.unlink(missing_ok=True)
         server = subprocess.Popen([self.tool, "serve", str(PORT), str(threads), str(size)], preexec_fn=self.enter)
@@ -162,7 +162,7 @@ def by_part(scene):
 
 
 def sums(loaded):
-    """Time and number of each part, of all processors together."""
+    """Time and number of calls of each part, summed over all processors."""
     (sums,) = (one for one in json.loads(subprocess.run(["bpftool", "-j", "map", "show"], capture_output=True, check=True).stdout)
                if one.get("name") == "sums" and one["id"] in map_ids(loaded / "assign"))
     shown = json.loads(subprocess.run(["bpftool", "-j", "map", "dump", "id", str(sums["id"])], capture_output=True, check=True).stdout)

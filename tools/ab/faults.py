@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a test of `bbrlab ab` leaves behind when something goes wrong under load: faults.py [TRIALS [SEED [FAULT]]]
+"""Leftovers of a test of `bbrlab ab` after a fault under load: faults.py [TRIALS [SEED [FAULT]]]
 
-Each trial begins a test in a cgroup of its own, loads it, and at a random moment does one of FAULTS to it. After that no client may have
-lost a connection, new connections have the host's default within a second, no program and no congestion control of the test is in the
+Each trial starts a test in a cgroup of its own, loads it, and at a random time injects one of FAULTS. After that no client may have
+lost a connection, new connections use the host's default within a second, no program and no congestion control of the test is in the
 kernel, `ab status` finds nothing that it cannot clear, and the records hold every connection that ended a second before the fault.
 As root, in mount and network namespaces of its own (tools/ab.sh faults); $BBRLAB is the command.
 """
@@ -120,7 +120,7 @@ class Trial:
         return True, False
 
     def replace_the_program(self):
-        """Somebody takes it off the hook and puts a program of theirs there."""
+        """Another user detaches it from the hook and attaches a different program."""
         links = json.loads(subprocess.run(["bpftool", "-j", "link", "show"], capture_output=True, check=True).stdout)
         inode = self.cgroup.stat().st_ino
         own = [link["id"] for link in links if link.get("cgroup_id") == inode and link["type"] == "cgroup"]
@@ -129,7 +129,7 @@ class Trial:
         return True, False
 
     def forget_the_list(self):
-        """A reboot forgets /run, and a pin is nowhere."""
+        """A reboot clears /run, and there is no pin."""
         shutil.rmtree("/run/bbrlab")
         return True, True
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each class's gain of BBRv3 over CUBIC, from a folder of tools/ab/production.sh: production.py DIR. Exit 1 where a test misses it."""
+"""Each class's gain of BBRv3 over CUBIC, from a folder of tools/ab/production.sh: production.py DIR. Exit 1 if a test misses it."""
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 import json
 import math
@@ -46,7 +46,7 @@ def main():
 
 
 def check(reports):
-    """The load was whole, and none of its records was lost."""
+    """Checks that the load was complete, and that no record was lost."""
     for name, found in reports.items():
         counts = found["counts"]
         assert counts["ring_lost"] == counts["disk_lost"] == counts["no_memory"] == 0, (name, counts)

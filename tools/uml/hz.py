@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the kernel's clock rate (HZ) does to ProbeRTT and to retransmission time-outs: one table, in Markdown.
+"""Effect of the kernel's clock rate (HZ) on ProbeRTT and on retransmission time-outs: one table, in Markdown.
 
-Kernels that are missing are built by tools/uml/build.sh, 3 min of CPU each. The table has a row for each HZ and one
+Missing kernels are built by tools/uml/build.sh, 3 min of CPU each. The table has a row for each HZ and one
 for the simulator. Needs no root.
 
 usage: tools/uml/hz.py [HZ…]   (100 250 1000)
@@ -37,7 +37,7 @@ def series(args, kernel):
 
 
 def stays_at_four(cwnd):
-    """From when to when the window was at ProbeRTT's four packets."""
+    """Periods in which the window was at ProbeRTT's four packets."""
     stays, since = [], None
     for t, packets in cwnd:
         if packets <= 4 and since is None:

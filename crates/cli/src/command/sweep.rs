@@ -92,7 +92,7 @@ pub struct SweepArgs {
     /// Add a decision tree to the page: the best value of this axis by region, as in --tree cc
     #[arg(long, value_name = "AXIS", requires = "report", help_heading = "Output")]
     pub tree: Option<String>,
-    /// Value of the compared axis (the first one of names) that the page's ratios refer to [default: cubic, else the first]
+    /// Baseline of the page's ratios: a value of the compared axis, the first one of names [default: cubic, else the first]
     #[arg(long, value_name = "VALUE", requires = "report", help_heading = "Output")]
     pub against: Option<String>,
     /// Print no table

@@ -67,7 +67,7 @@ pub struct StartArgs {
     /// Only connections with clients in this network, as in 192.0.2.0/24
     #[arg(long, value_name = "NETWORK,…", value_delimiter = ',')]
     pub prefix: Vec<String>,
-    /// Only connections that peers open, that this host opens, or both
+    /// Only connections that peers open (in), only those that this host opens (out), or both
     #[arg(long, value_enum, default_value_t = Direction::Both)]
     pub direction: Direction,
     /// Unit of assignment; each unit keeps its arm

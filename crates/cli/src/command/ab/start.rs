@@ -320,7 +320,7 @@ impl Running {
         }
     }
 
-    /// Prints a line of progress; a closed standard output does not end the test.
+    /// Prints a line of progress to standard error; if that is closed, the test continues.
     fn tell(&self, line: &str) {
         let seconds = clock::wall_ns() as f64 / 1e9 - self.test.begun_unix_s;
         let _ = writeln!(std::io::stderr(), "bbrlab: {seconds:.0} s: {line}");
