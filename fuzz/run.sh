@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fuzzes every target SECONDS (default 30) on stable Rust, two at a time; needs a C++ compiler for libFuzzer, no nightly, no cargo-fuzz.
-# usage: fuzz/run.sh [SECONDS [TARGET…]]      exit 1 and the command that repeats it on a crash
+# usage: fuzz/run.sh [SECONDS [TARGET…]]      on a crash: exit 1, and the command that reproduces it
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -eu
 cd "$(dirname "$0")"
@@ -10,7 +10,7 @@ seconds=${1:-30}
 targets=${*:-conform_log core_events delivery_trace flow_flag measurement replay_log scenario_toml}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 export CARGO_TARGET_DIR="${FUZZ_TARGET_DIR:-$PWD/target}"
-# Coverage by LLVM's own pass, as cargo-fuzz sets it; the sanitizers, which need nightly, find nothing in safe code.
+# Coverage by LLVM's own pass, as in cargo-fuzz; the sanitizers, which need nightly, would find nothing in safe code.
 RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
@@ -18,7 +18,7 @@ export RUSTFLAGS
 cargo build --locked --release --quiet --target "$triple"
 bin=$CARGO_TARGET_DIR/$triple/release
 
-# One target; its words go to a file, so that two at a time do not mix.
+# Runs one target; its output goes to a file, so that the output of two does not mix.
 fuzz_one() {
     corpus=corpus/$1
     mkdir -p "$corpus" "artifacts/$1" seeds/"$1"

@@ -1,4 +1,4 @@
-//! A host without an operating system: uses every event of the controller, so that all of core is in the object.
+//! A host without an operating system. It calls every event of the controller, so that all of core is in the object.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_std]
 
@@ -57,7 +57,7 @@ fn run(config: &AlgorithmConfig, rounds: u32, seed: u64) -> u64 {
     sum
 }
 
-/// One ACK, with what may come between its two halves.
+/// One ACK, with the events that may occur between its two halves.
 fn ack(cc: &mut Controller, now: Time, i: u32, token: &Token) {
     let number = u64::from(i);
     let mut batch = cc.begin_ack(now);

@@ -78,8 +78,8 @@ pub struct Host<'a> {
     pub before: &'a dyn Fn(&str),
 }
 
-/// A name that the kernel takes, and that is one of a file too.
-// Source: Linux bpf_obj_name_cpy, which names of struct_ops pass.
+/// Checks that a name is accepted by the kernel and valid as a file name.
+// Source: Linux bpf_obj_name_cpy, which checks the names of struct_ops.
 pub fn check_name(name: &str) -> Result<(), Fault> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
     let is_good =

@@ -5,7 +5,7 @@
 mod noq_stack;
 mod s2n_stack;
 
-/// What goes wrong here ends the program.
+/// An error, which ends the program.
 pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main]

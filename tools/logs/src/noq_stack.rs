@@ -13,7 +13,7 @@ use noq::{ClientConfig, ConnectionId, Endpoint, QlogConfig, QlogFactory, ServerC
 
 use crate::Fault;
 
-/// Every connection of the client goes to one file: there is one.
+/// Logs every connection of the client to one file: there is only one connection.
 #[derive(Debug)]
 struct OneFile(String);
 
@@ -25,7 +25,7 @@ impl QlogFactory for OneFile {
     }
 }
 
-/// Sends so many bytes from a client to a server of the same process.
+/// Sends this number of bytes from a client to a server in the same process.
 pub async fn record(file: &str, bytes: usize) -> Result<(), Fault> {
     let named = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
     let cert = CertificateDer::from(named.cert.der().to_vec());

@@ -11,7 +11,7 @@ use s2n_quic::{Client, Server, client::Connect};
 
 use crate::Fault;
 
-/// Metrics are written at most so often; what happens in between is not lost, but not told either.
+/// Minimum interval between metrics; changes in between are reflected in the next ones, but not logged.
 const EVERY_MS: f64 = 1.0;
 
 /// Writes events as qlog.
@@ -41,7 +41,7 @@ impl Qlog {
 
     fn write(&mut self, name: &str, data: &str) {
         let now = self.now_ms();
-        // A full disk shows in the file's length.
+        // A full disk is visible from the file's length.
         let _ = writeln!(self.to, "\u{1e}{{\"time\":{now:.4},\"name\":\"{name}\",\"data\":{{{data}}}}}");
     }
 }
@@ -72,7 +72,7 @@ impl Subscriber for Qlog {
     }
 
     fn on_packet_lost(&mut self, _: &mut (), _: &ConnectionMeta, event: &events::PacketLost) {
-        // A probe for a larger MTU is no loss of data.
+        // A lost MTU probe is no loss of data.
         if !event.is_mtu_probe {
             self.write("recovery:packet_lost", &format!("\"bytes\":{}", event.bytes_lost));
         }
@@ -82,7 +82,7 @@ impl Subscriber for Qlog {
         let text = format!("{:?}", event.state);
         let name: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
         self.write("recovery:congestion_state_updated", &format!("\"new\":\"{name}\""));
-        self.last_ms = -1.0; // the new state's first metrics are told
+        self.last_ms = -1.0; // the new state's first metrics are logged
     }
 
     fn on_pacing_rate_updated(&mut self, _: &mut (), _: &ConnectionMeta, event: &events::PacingRateUpdated) {
@@ -91,7 +91,7 @@ impl Subscriber for Qlog {
     }
 }
 
-/// Sends so many bytes from a client to a server of the same process.
+/// Sends this number of bytes from a client to a server in the same process.
 pub async fn record(file: &str, bytes: usize) -> Result<(), Fault> {
     let named = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
     let (cert, key) = (named.cert.pem(), named.signing_key.serialize_pem());
