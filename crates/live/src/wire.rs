@@ -77,7 +77,7 @@ pub struct Tcp {
     sack_count: u8,
 }
 
-/// Further fields of a TCP header, for captures.
+/// Fields of a TCP header beyond [`Tcp`], for captures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// The window field, unscaled.

@@ -175,7 +175,7 @@ fn verdict(check: &SelfCheck) -> String {
     if check.clean { "clean".to_owned() } else { check.faults.join("; ") }
 }
 
-/// Repeats a measurement until its self-check is clean, up to [`ATTEMPTS`] times.
+/// Repeats a measurement until its self-check is clean, up to `ATTEMPTS` times.
 fn clean<T>(mut measure: impl FnMut() -> Result<T, Fault>, check: impl Fn(&T) -> &SelfCheck) -> Result<T, Fault> {
     let mut attempt = 1;
     loop {

@@ -61,7 +61,7 @@ fn window(flow: &FlowSetup) -> Option<u64> {
     }
 }
 
-/// Repeats a run until it is clean, up to [`ATTEMPTS`] times. `progress` receives the time of each run.
+/// Repeats a run until it is clean, up to `ATTEMPTS` times. `progress` receives the time of each run.
 pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance), Fault> {
     check(setup)?;
     let controls = Controls::of(setup)?;
