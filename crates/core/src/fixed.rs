@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::State;
+use crate::algorithm::Algorithm;
 use crate::event::{Ack, Init};
-use crate::flow::{Algorithm, Sealed};
 use crate::params::params;
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
@@ -28,8 +28,6 @@ impl Fixed {
         Self { cwnd: params.cwnd }
     }
 }
-
-impl Sealed for Fixed {}
 
 impl Algorithm for Fixed {
     fn restart(&mut self, _init: &Init) {}

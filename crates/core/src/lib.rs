@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod algorithm;
+mod any;
 mod bbr1;
 mod bbr3;
 mod controller;
@@ -12,13 +13,13 @@ mod cubic;
 mod episode;
 mod event;
 mod fixed;
-mod flow;
 mod host;
 mod hystart;
 mod loss_based;
 mod minmax;
 mod pacer;
 pub mod params;
+mod registry;
 mod resume;
 mod rng;
 mod rtt;
@@ -36,11 +37,12 @@ pub mod concrete;
 
 /// Algorithms as types, for `Controller<Bbr1>` and the like, and what they read and return: for hosts that compile one algorithm.
 pub mod algorithms {
+    pub use crate::algorithm::{Algorithm, Outputs};
+    pub use crate::any::AnyAlgorithm;
     pub use crate::bbr1::Bbr1;
     pub use crate::bbr3::{Bbr3, Draft06, Edition, Ietf100, Linux, Rules, V2};
     pub use crate::event::{Ack, Lost, TxStart};
     pub use crate::fixed::Fixed;
-    pub use crate::flow::{Algorithm, AnyAlgorithm, Outputs};
     pub use crate::loss_based::{HostWindow, LossBased};
     #[cfg(feature = "variants")]
     pub use crate::variant::{Davis, Variant, VariantName};
@@ -62,11 +64,11 @@ pub mod inside {
     pub use crate::hystart::HyStartInside;
 }
 
-pub use algorithm::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
 pub use controller::Controller;
 pub use event::{CaState, Init};
 pub use host::{AckBatch, AckInfo, AckRtt, Flight, Loss, OpenAck, RememberedPath, Sent};
 pub use pacer::Pacer;
+pub use registry::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
 pub use rng::Rng;
 pub use sampler::Token;
 pub use snapshot::{Bounds, Snapshot};

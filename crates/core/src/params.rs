@@ -2,12 +2,12 @@
 //! A value is read from text as a checked integer, never through a float.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-pub use crate::algorithm::MAX_PARAMS;
 pub use crate::bbr1::Bbr1Params;
 pub use crate::bbr3::Bbr3Params;
 pub use crate::cubic::CubicParams;
 pub use crate::fixed::FixedParams;
 pub use crate::loss_based::RenoParams;
+pub use crate::registry::MAX_PARAMS;
 #[cfg(feature = "variants")]
 pub use crate::variant::{AcdParams, ApgParams, CpaParams, DavisParams, KalmanParams, QuantileParams, VariantParams};
 

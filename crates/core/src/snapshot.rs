@@ -49,8 +49,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A snapshot that has nothing but a state.
-    pub(crate) const fn of(state: State) -> Self {
+    /// Returns a snapshot of an algorithm in this state that has no model.
+    pub const fn of(state: State) -> Self {
         const NONE: Bounds = Bounds { bw_shortterm: None, inflight_shortterm: None, inflight_longterm: None };
         Self {
             state,

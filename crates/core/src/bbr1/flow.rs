@@ -3,13 +3,11 @@
 
 use super::{Bbr1, Part};
 use crate::State;
+use crate::algorithm::Algorithm;
 use crate::event::{Ack, CaState, Init, TxStart};
-use crate::flow::{Algorithm, Sealed};
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
 use crate::units::Rate;
-
-impl<V: Part> Sealed for Bbr1<V> {}
 
 impl<V: Part> Algorithm for Bbr1<V> {
     fn restart(&mut self, init: &Init) {

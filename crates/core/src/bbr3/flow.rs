@@ -3,13 +3,11 @@
 
 use super::{Bbr3, Rules};
 use crate::State;
+use crate::algorithm::Algorithm;
 use crate::event::{Ack, CaState, Init, Lost, TxStart};
-use crate::flow::{Algorithm, Sealed};
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
 use crate::units::{Rate, Span, Time};
-
-impl<R: Rules> Sealed for Bbr3<R> {}
 
 impl<R: Rules> Algorithm for Bbr3<R> {
     #[inline]

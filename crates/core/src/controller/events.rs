@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Controller, first_rtt};
+use crate::algorithm::Algorithm;
 use crate::episode::Episode;
 use crate::event::{CaState, Lost};
-use crate::flow::Algorithm;
 use crate::host::{Flight, Loss, RememberedPath};
 use crate::resume::Resume;
 use crate::sampler::{RateSampler, Token};

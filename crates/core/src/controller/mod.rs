@@ -4,11 +4,12 @@
 mod events;
 mod outputs;
 
-use crate::algorithm::AlgorithmConfig;
+use crate::algorithm::{Algorithm, Outputs};
+use crate::any::AnyAlgorithm;
 use crate::episode::{Episode, Outcome};
 use crate::event::{Ack, CaState, Init, TxStart};
-use crate::flow::{Algorithm, AnyAlgorithm, Outputs};
 use crate::host::{AckBatch, AckInfo, AckRtt, AckStart, Flight, OpenAck, Sent};
+use crate::registry::AlgorithmConfig;
 use crate::resume::Resume;
 use crate::rtt::RttEstimator;
 use crate::sampler::{RateSampler, Token};

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::Controller;
+use crate::algorithm::Algorithm;
 use crate::event::CaState;
-use crate::flow::Algorithm;
 use crate::host::Flight;
 use crate::rtt::RttEstimator;
 use crate::sampler::RateSampler;

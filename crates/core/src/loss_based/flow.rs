@@ -3,13 +3,11 @@
 
 use super::LossBased;
 use crate::State;
+use crate::algorithm::Algorithm;
 use crate::event::{Ack, CaState, Init, TxStart};
-use crate::flow::{Algorithm, Sealed};
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
 use crate::units::Rate;
-
-impl Sealed for LossBased {}
 
 impl Algorithm for LossBased {
     fn restart(&mut self, init: &Init) {

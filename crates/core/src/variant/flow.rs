@@ -1,83 +1,16 @@
 //! The variants as a controller runs them.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{Davis, Variant, each};
+use super::{Davis, Variant};
 use crate::State;
-use crate::event::{Ack, CaState, Init, TxStart};
-use crate::flow::{Algorithm, Sealed};
+use crate::algorithm::{Algorithm, forward_algorithm};
+use crate::event::{Ack, Init};
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
 use crate::units::Rate;
 
-impl Sealed for Variant {}
-
 // Out of line: what BBRv1 and CUBIC run through must not grow by what they do not run.
-impl Algorithm for Variant {
-    fn restart(&mut self, init: &Init) {
-        each!(self, flow => flow.restart(init));
-    }
-
-    #[inline(never)]
-    fn on_tx_start(&mut self, start: &TxStart) {
-        each!(self, flow => flow.on_tx_start(start));
-    }
-
-    #[inline(never)]
-    fn on_ack(&mut self, ack: &Ack, sampler: &mut RateSampler) {
-        each!(self, flow => Algorithm::on_ack(flow, ack, sampler));
-    }
-
-    #[inline(never)]
-    fn on_ca_state(&mut self, old: CaState, new: CaState) {
-        each!(self, flow => flow.on_ca_state(old, new));
-    }
-
-    #[inline(never)]
-    fn on_rto(&mut self, ack: &Ack, first: bool) {
-        each!(self, flow => flow.on_rto(ack, first));
-    }
-
-    #[inline(never)]
-    fn on_undo(&mut self, ack: &Ack) {
-        each!(self, flow => flow.on_undo(ack));
-    }
-
-    fn on_mss(&mut self, mss: u32) {
-        each!(self, flow => flow.on_mss(mss));
-    }
-
-    fn set_max_pacing_rate(&mut self, most: Option<Rate>) {
-        each!(self, flow => flow.set_max_pacing_rate(most));
-    }
-
-    #[inline(never)]
-    fn cwnd(&self) -> u32 {
-        each!(self, flow => flow.cwnd())
-    }
-
-    #[inline(never)]
-    fn pacing_rate(&self) -> Option<Rate> {
-        each!(self, flow => Algorithm::pacing_rate(flow))
-    }
-
-    fn min_tso_segs(&self) -> u32 {
-        each!(self, flow => flow.min_tso_segs())
-    }
-
-    fn wants_app_limited(&self) -> bool {
-        each!(self, flow => flow.wants_app_limited())
-    }
-
-    fn state(&self) -> State {
-        each!(self, flow => flow.state())
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        each!(self, flow => flow.snapshot())
-    }
-}
-
-impl Sealed for Davis {}
+forward_algorithm! { out_of_line Variant () { Cpa, Acd, Quantile, Kalman, Apg } }
 
 impl Algorithm for Davis {
     fn restart(&mut self, init: &Init) {

@@ -11,10 +11,10 @@ mod kalman;
 mod normal;
 mod quantile;
 
-use crate::algorithm::{MAX_PARAMS, collect};
 use crate::bbr1::{Bbr1, Bbr1Params};
 use crate::event::Init;
 use crate::params::{Change, ParamError, ParamSpec, edition};
+use crate::registry::{MAX_PARAMS, collect};
 use acd::Acd;
 use apg::Apg;
 use cpa::Cpa;
@@ -191,21 +191,6 @@ pub type BbrAcd = Bbr1<Acd>;
 pub type BbrS = Bbr1<Quantile>;
 /// BBR-APG by itself.
 pub type BbrApg = Bbr1<Apg>;
-
-/// Calls the same method of the running variant.
-macro_rules! each {
-    ($variant:expr, $flow:ident => $call:expr) => {
-        match $variant {
-            Variant::Cpa($flow) => $call,
-            Variant::Acd($flow) => $call,
-            Variant::Quantile($flow) => $call,
-            Variant::Kalman($flow) => $call,
-            Variant::Apg($flow) => $call,
-        }
-    };
-}
-
-use each;
 
 impl Variant {
     pub(crate) fn new(params: &VariantParams, init: &Init) -> Self {

@@ -1,0 +1,72 @@
+//! The trait's defaults, and that a choice among algorithms passes on every method.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub(crate) mod probe;
+
+use super::*;
+use crate::fixed::{Fixed, FixedParams};
+use probe::{Probe, dropped};
+
+#[derive(Clone, Debug)]
+enum Nested {
+    Probe(Probe),
+    Other(Fixed),
+}
+
+forward_algorithm! { out_of_line Nested () { Probe, Other } }
+
+#[test]
+fn a_choice_among_algorithms_passes_on_every_method() {
+    let lost = dropped(Nested::Probe(Probe::default()), |choice| match choice {
+        Nested::Probe(probe) => probe,
+        Nested::Other(_) => unreachable!(),
+    });
+    assert!(lost.is_empty(), "{lost:?}");
+    assert_eq!(Nested::Other(Fixed::new(&FixedParams::default())).cwnd(), 10);
+}
+
+#[test]
+fn the_probe_overrides_every_method() {
+    let lost = dropped(Probe::default(), |probe| probe);
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// The least that anyone has to write.
+struct Least;
+
+impl Algorithm for Least {
+    fn restart(&mut self, _init: &Init) {}
+    fn on_ack(&mut self, _ack: &Ack, _sampler: &mut RateSampler) {}
+    fn on_rto(&mut self, _ack: &Ack, _first: bool) {}
+    fn cwnd(&self) -> u32 {
+        7
+    }
+}
+
+#[test]
+fn the_defaults_are_those_that_the_documentation_states() {
+    let least = Least;
+    assert_eq!((least.cwnd_bytes(100), least.pacing_rate(), least.own_quantum()), (700, None, None));
+    assert!(!(least.counts_bytes() || least.hears_losses() || least.wants_app_limited_checks()));
+    assert!(!(least.needs_pacing() || least.answers_marks() || least.in_slow_start() || least.wants_app_limited()));
+    assert_eq!((least.min_tso_segs(), least.state()), (2, State::CongestionAvoidance));
+    assert_eq!(least.snapshot(), Snapshot::of(State::CongestionAvoidance));
+    assert_eq!(least.outputs(100), Outputs { cwnd: 7, cwnd_bytes: 700, pacing_rate: None, is_app_limited: false });
+}
+
+#[test]
+fn a_rate_of_its_own_makes_an_algorithm_ask_for_pacing() {
+    struct Paced;
+    impl Algorithm for Paced {
+        fn restart(&mut self, _init: &Init) {}
+        fn on_ack(&mut self, _ack: &Ack, _sampler: &mut RateSampler) {}
+        fn on_rto(&mut self, _ack: &Ack, _first: bool) {}
+        fn cwnd(&self) -> u32 {
+            7
+        }
+        fn pacing_rate(&self) -> Option<Rate> {
+            Some(Rate::bits_per_sec(8_000))
+        }
+    }
+    assert!(Paced.needs_pacing());
+}
