@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn the_base_of_acd_is_that_of_the_algorithm_of_its_name() {
-        let Some(AlgorithmConfig::Variant(params)) = AlgorithmConfig::named("acd-linux") else {
+        let Some(AlgorithmConfig::AcdLinux(params)) = AlgorithmConfig::named("acd-linux") else {
             panic!("acd-linux is no variant");
         };
         assert_eq!(params.base(), &acd_base());

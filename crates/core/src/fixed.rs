@@ -1,13 +1,11 @@
 //! A constant window without pacing: the yardstick that shows what a path does by itself (figure 1 of the BBR paper).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::State;
 use crate::algorithm::Algorithm;
 use crate::event::{Ack, Init};
 use crate::params::params;
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
-use crate::units::Rate;
 
 params! {
     /// The parameters of a constant window.
@@ -24,7 +22,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    pub(crate) const fn new(params: &FixedParams) -> Self {
+    pub(crate) const fn new(params: &FixedParams, _init: &Init) -> Self {
         Self { cwnd: params.cwnd }
     }
 }
@@ -36,22 +34,8 @@ impl Algorithm for Fixed {
 
     fn on_rto(&mut self, _ack: &Ack, _first: bool) {}
 
-    fn on_undo(&mut self, _ack: &Ack) {}
-
     fn cwnd(&self) -> u32 {
         self.cwnd
-    }
-
-    fn pacing_rate(&self) -> Option<Rate> {
-        None
-    }
-
-    fn needs_pacing(&self) -> bool {
-        false
-    }
-
-    fn state(&self) -> State {
-        State::CongestionAvoidance
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -5,7 +5,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod algorithm;
-mod any;
 mod bbr1;
 mod bbr3;
 mod controller;
@@ -38,12 +37,12 @@ pub mod concrete;
 /// Algorithms as types, for `Controller<Bbr1>` and the like, and what they read and return: for hosts that compile one algorithm.
 pub mod algorithms {
     pub use crate::algorithm::{Algorithm, Outputs};
-    pub use crate::any::AnyAlgorithm;
     pub use crate::bbr1::Bbr1;
     pub use crate::bbr3::{Bbr3, Draft06, Edition, Ietf100, Linux, Rules, V2};
     pub use crate::event::{Ack, Lost, TxStart};
     pub use crate::fixed::Fixed;
     pub use crate::loss_based::{HostWindow, LossBased};
+    pub use crate::registry::AnyAlgorithm;
     #[cfg(feature = "variants")]
     pub use crate::variant::{Davis, Variant, VariantName};
 }
@@ -68,7 +67,7 @@ pub use controller::Controller;
 pub use event::{CaState, Init};
 pub use host::{AckBatch, AckInfo, AckRtt, Flight, Loss, OpenAck, RememberedPath, Sent};
 pub use pacer::Pacer;
-pub use registry::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo};
+pub use registry::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo, PlotStyle};
 pub use rng::Rng;
 pub use sampler::Token;
 pub use snapshot::{Bounds, Snapshot};

@@ -7,9 +7,13 @@ pub use crate::bbr3::Bbr3Params;
 pub use crate::cubic::CubicParams;
 pub use crate::fixed::FixedParams;
 pub use crate::loss_based::RenoParams;
-pub use crate::registry::MAX_PARAMS;
 #[cfg(feature = "variants")]
 pub use crate::variant::{AcdParams, ApgParams, CpaParams, DavisParams, KalmanParams, QuantileParams, VariantParams};
+
+mod table;
+
+pub use table::MAX_PARAMS;
+pub(crate) use table::collect;
 
 use core::fmt;
 

@@ -22,7 +22,7 @@ fn a_choice_among_algorithms_passes_on_every_method() {
         Nested::Other(_) => unreachable!(),
     });
     assert!(lost.is_empty(), "{lost:?}");
-    assert_eq!(Nested::Other(Fixed::new(&FixedParams::default())).cwnd(), 10);
+    assert_eq!(Nested::Other(Fixed::new(&FixedParams::default(), &Init::new(Time::ZERO))).cwnd(), 10);
 }
 
 #[test]

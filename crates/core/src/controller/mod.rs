@@ -5,11 +5,10 @@ mod events;
 mod outputs;
 
 use crate::algorithm::{Algorithm, Outputs};
-use crate::any::AnyAlgorithm;
 use crate::episode::{Episode, Outcome};
 use crate::event::{Ack, CaState, Init, TxStart};
 use crate::host::{AckBatch, AckInfo, AckRtt, AckStart, Flight, OpenAck, Sent};
-use crate::registry::AlgorithmConfig;
+use crate::registry::{AlgorithmConfig, AnyAlgorithm};
 use crate::resume::Resume;
 use crate::rtt::RttEstimator;
 use crate::sampler::{RateSampler, Token};

@@ -13,8 +13,7 @@ mod quantile;
 
 use crate::bbr1::{Bbr1, Bbr1Params};
 use crate::event::Init;
-use crate::params::{Change, ParamError, ParamSpec, edition};
-use crate::registry::{MAX_PARAMS, collect};
+use crate::params::{Change, MAX_PARAMS, ParamError, ParamSpec, collect, edition};
 use acd::Acd;
 use apg::Apg;
 use cpa::Cpa;
@@ -51,18 +50,9 @@ pub enum VariantName {
 }
 
 impl VariantName {
-    /// Name, as in `--flow NAME`.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Cpa => "bbr-cpa",
-            Self::AcdLinux => "acd-linux",
-            Self::AcdNs3 => "acd-ns3",
-            Self::AcdOnce => "acd-once",
-            Self::S => "bbr-s",
-            Self::SP85 => "bbr-s-p85",
-            Self::SKalman => "bbr-s-kalman",
-            Self::Apg => "bbr-apg",
-        }
+    /// The descriptions of its part's parameters, and of BBRv1's.
+    pub(crate) fn specs(self) -> [&'static [ParamSpec]; 2] {
+        [part_specs(self), base_specs(self)]
     }
 }
 
@@ -129,12 +119,7 @@ impl VariantParams {
         if own == Err(ParamError::Unknown) { self.base.set(name, text) } else { own }
     }
 
-    /// Descriptions of its part's parameters, and of BBRv1's.
-    pub(crate) fn specs(&self) -> [&'static [ParamSpec]; 2] {
-        [part_specs(self.name), base_specs(self.name)]
-    }
-
-    /// Returns every present value, in the order of [`Self::specs`].
+    /// Every present value, in the order of [`VariantName::specs`].
     pub(crate) fn values(&self) -> [u32; MAX_PARAMS] {
         let base = self.base.values();
         match &self.part {

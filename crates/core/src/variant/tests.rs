@@ -136,7 +136,7 @@ fn a_part_that_replaces_nothing_is_bbrv1() {
 fn every_variant_lists_its_own_parameters_and_then_all_of_bbrv1() {
     for name in [VariantName::Cpa, VariantName::AcdNs3, VariantName::SP85, VariantName::SKalman, VariantName::Apg] {
         let mut params = VariantParams::new(name);
-        let [own, base] = params.specs();
+        let [own, base] = name.specs();
         assert!(!own.is_empty() && base.len() == Bbr1Params::SPECS.len());
         for spec in own {
             assert!(base.iter().all(|other| other.name != spec.name), "{} hides BBRv1's", spec.name);
@@ -150,7 +150,7 @@ fn every_variant_lists_its_own_parameters_and_then_all_of_bbrv1() {
 #[test]
 fn values_that_the_authors_did_not_publish_say_that_they_are_ours() {
     for name in [VariantName::Cpa, VariantName::S, VariantName::SKalman, VariantName::Apg] {
-        let [own, _] = VariantParams::new(name).specs();
+        let [own, _] = name.specs();
         assert!(own.iter().any(|spec| spec.source.starts_with("ours")), "{name:?}");
     }
 }

@@ -121,7 +121,7 @@ fn the_window_comes_back_when_recovery_ends() {
 
 #[test]
 fn the_base_is_linux_4_14_which_knows_neither_margin_nor_aggregation() {
-    let [_, base] = VariantParams::new(VariantName::AcdLinux).specs();
+    let [_, base] = VariantName::AcdLinux.specs();
     for name in ["pacing_margin", "extra_acked_gain", "edt"] {
         assert_eq!(base.iter().find(|spec| spec.name == name).map(|spec| spec.default), Some(0), "{name}");
     }

@@ -1,0 +1,350 @@
+//! The table of all algorithms: the only place in core that names each of them.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod declare;
+
+use crate::algorithm::forward_algorithm;
+#[cfg(test)]
+use crate::algorithm::tests::probe::Probe;
+use crate::bbr1::{Bbr1, Bbr1Params};
+use crate::bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, Linux, V2};
+use crate::cubic::CubicParams;
+use crate::event::Init;
+use crate::fixed::{Fixed, FixedParams};
+use crate::loss_based::{LossBased, RenoParams};
+use crate::params::{MAX_PARAMS, ParamError, ParamSpec, collect};
+#[cfg(feature = "variants")]
+use crate::variant::{Davis, DavisParams, Variant, VariantName, VariantParams};
+
+/// Facts about one algorithm, as `bbrlab list algorithms` shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AlgorithmInfo {
+    /// Its name, as in `--flow NAME`.
+    pub name: &'static str,
+    /// Other names for the same algorithm.
+    pub aliases: &'static [&'static str],
+    /// One line on what it is.
+    pub summary: &'static str,
+    /// Paper, draft, RFC or code from which its rules come.
+    pub source: &'static str,
+    /// True if it depends on its pacing rate being enforced.
+    pub needs_pacing: bool,
+    /// True if its volumes are in bytes, false if in packets.
+    pub counts_bytes: bool,
+    /// Base name of its object in `bpf/cc/objects`; `None` if no kernel can load it.
+    pub bpf_object: Option<&'static str>,
+    /// Its look in figures.
+    pub plot: PlotStyle,
+}
+
+/// Colour, dash and marker of an algorithm in every figure, by the names and numbers of the report's `palette.js`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlotStyle {
+    /// Key of `HUES`. A family shares a hue.
+    pub hue: &'static str,
+    /// Index into `DASHES`.
+    pub dash: u8,
+    /// Element of `MARKERS`.
+    pub marker: &'static str,
+}
+
+declare::algorithms! {
+    types {
+        Fixed(Fixed),
+        LossBased(LossBased),
+        Bbr1(Bbr1),
+        Bbr3(Bbr3<Draft06>),
+        Bbr3Linux(Bbr3<Linux>),
+        Bbr2(Bbr3<V2>),
+        Ietf100(Bbr3<Ietf100>),
+        #[cfg(feature = "variants")]
+        Variant(Variant),
+        #[cfg(feature = "variants")]
+        Davis(Davis),
+        #[cfg(test)]
+        Probe(Probe),
+    }
+
+    Fixed(FixedParams) {
+        name: "fixed",
+        summary: "a constant window without pacing, a yardstick",
+        source: "CACM figure 1",
+        defaults: FixedParams::default(),
+        specs: [FixedParams::SPECS, &[]],
+        runs: Fixed by Fixed::new,
+        needs_pacing: false,
+        counts_bytes: false,
+        bpf_object: None,
+        plot: ("teal", 0, "circle"),
+    }
+
+    Reno(RenoParams) {
+        name: "reno",
+        summary: "Reno with SACK recovery and PRR, as in Linux",
+        source: "RFC 5681, RFC 9937, Linux 6.12",
+        defaults: RenoParams::default(),
+        specs: [RenoParams::SPECS, &[]],
+        runs: LossBased by LossBased::reno,
+        needs_pacing: false,
+        counts_bytes: false,
+        bpf_object: Some("reno"),
+        plot: ("grey", 0, "down"),
+    }
+
+    Cubic(CubicParams) {
+        name: "cubic",
+        summary: "CUBIC with HyStart, as in Linux; RFC 9438 by parameters",
+        source: "RFC 9438, Linux 6.12 tcp_cubic.c",
+        defaults: CubicParams::default(),
+        specs: [CubicParams::SPECS, &[]],
+        runs: LossBased by LossBased::cubic,
+        needs_pacing: false,
+        counts_bytes: false,
+        bpf_object: Some("cubic"),
+        plot: ("orange", 0, "square"),
+    }
+
+    Bbr1(Bbr1Params) {
+        name: "bbr1",
+        summary: "BBRv1, the kernel's fixed point",
+        source: "Linux 6.12 tcp_bbr.c",
+        defaults: Bbr1Params::default(),
+        specs: [Bbr1Params::SPECS, &[]],
+        runs: Bbr1 by Bbr1::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: Some("bbr1"),
+        plot: ("blue", 0, "circle"),
+    }
+
+    Bbr1Draft00(Bbr1Params) {
+        name: "bbr1-draft00",
+        summary: "BBRv1 of the first draft: no policer detection, no ACK aggregation",
+        source: "draft-cardwell-iccrg-bbr-congestion-control-00",
+        defaults: Bbr1Params::draft00(),
+        specs: [Bbr1Params::SPECS, &[]],
+        runs: Bbr1 by Bbr1::new_draft00,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: None,
+        plot: ("blue", 1, "plus"),
+    }
+
+    Bbr2Ietf100(Bbr3Params) {
+        name: "bbr2-ietf100",
+        summary: "the prototype between v1 and v2: 5 % loss, x0.85; what its slides leave open is ours",
+        source: "Cardwell et al., BBR update, IETF 100 (2017); google/bbr v2alpha",
+        defaults: Bbr3Params::of(Edition::Ietf100),
+        specs: [Bbr3Params::specs_of(Edition::Ietf100), &[]],
+        runs: Ietf100 by Bbr3::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: None,
+        plot: ("green", 1, "down"),
+    }
+
+    Bbr2(Bbr3Params) {
+        name: "bbr2",
+        summary: "BBRv2 for Linux, packets",
+        source: "google/bbr v2alpha tcp_bbr2.c",
+        defaults: Bbr3Params::of(Edition::V2),
+        specs: [Bbr3Params::specs_of(Edition::V2), &[]],
+        runs: Bbr2 by Bbr3::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: Some("bbr2"),
+        plot: ("green", 0, "triangle"),
+    }
+
+    Bbr3(Bbr3Params) {
+        name: "bbr3" or "bbr3-draft06",
+        summary: "BBRv3 by the draft, byte-exact; also bbr3-draft06",
+        source: "draft-ietf-ccwg-bbr-06",
+        defaults: Bbr3Params::of(Edition::Draft06),
+        specs: [Bbr3Params::specs_of(Edition::Draft06), &[]],
+        runs: Bbr3 by Bbr3::new,
+        needs_pacing: true,
+        counts_bytes: true,
+        bpf_object: Some("bbr3"),
+        plot: ("purple", 0, "diamond"),
+    }
+
+    Bbr3Linux(Bbr3Params) {
+        name: "bbr3-linux",
+        summary: "BBRv3 for Linux, packets",
+        source: "google/bbr v3 tcp_bbr.c",
+        defaults: Bbr3Params::of(Edition::Linux),
+        specs: [Bbr3Params::specs_of(Edition::Linux), &[]],
+        runs: Bbr3Linux by Bbr3::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: Some("bbr3_linux"),
+        plot: ("purple", 1, "plus"),
+    }
+
+    #[cfg(feature = "variants")]
+    BbrCpa(VariantParams) {
+        name: "bbr-cpa",
+        summary: "v1 that predicts congestion from the RTT and averages bandwidth; a reconstruction",
+        source: "Yang et al., J. Shenyang Aerospace Univ. 41(1) 2024",
+        defaults: VariantParams::new(VariantName::Cpa),
+        specs: VariantName::Cpa.specs(),
+        runs: Variant by Variant::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: Some("cpa"),
+        plot: ("amber", 0, "down"),
+    }
+
+    #[cfg(feature = "variants")]
+    AcdLinux(VariantParams) {
+        name: "acd-linux" or "bbr-acd",
+        summary: "v1 whose recovery halves the window if the RTT agrees; also bbr-acd",
+        source: "Mahmud et al., Electronics 9(1) 2020, its Linux code",
+        defaults: VariantParams::new(VariantName::AcdLinux),
+        specs: VariantName::AcdLinux.specs(),
+        runs: Variant by Variant::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: Some("acd"),
+        plot: ("brown", 0, "plus"),
+    }
+
+    #[cfg(feature = "variants")]
+    AcdNs3(VariantParams) {
+        name: "acd-ns3",
+        summary: "the same without a detector, for the whole recovery",
+        source: "Mahmud et al. 2020, its ns-3 code",
+        defaults: VariantParams::new(VariantName::AcdNs3),
+        specs: VariantName::AcdNs3.specs(),
+        runs: Variant by Variant::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: None,
+        plot: ("brown", 1, "cross"),
+    }
+
+    #[cfg(feature = "variants")]
+    AcdOnce(VariantParams) {
+        name: "acd-once",
+        summary: "the same with one halving a recovery; a reconstruction",
+        source: "Mahmud et al. 2020; ours",
+        defaults: VariantParams::new(VariantName::AcdOnce),
+        specs: VariantName::AcdOnce.specs(),
+        runs: Variant by Variant::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: None,
+        plot: ("brown", 2, "down"),
+    }
+
+    #[cfg(feature = "variants")]
+    BbrS(VariantParams) {
+        name: "bbr-s",
+        summary: "v1 with the median of bandwidth samples; a reconstruction",
+        source: "Vargas et al., WWW'21, as described by Yang et al. 2024",
+        defaults: VariantParams::new(VariantName::S),
+        specs: VariantName::S.specs(),
+        runs: Variant by Variant::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: Some("bbrs"),
+        plot: ("sky", 0, "square"),
+    }
+
+    #[cfg(feature = "variants")]
+    BbrSP85(VariantParams) {
+        name: "bbr-s-p85",
+        summary: "v1 with their 85th percentile; a reconstruction",
+        source: "Vargas et al., WWW'21, by its code",
+        defaults: VariantParams::new(VariantName::SP85),
+        specs: VariantName::SP85.specs(),
+        runs: Variant by Variant::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: None,
+        plot: ("sky", 1, "plus"),
+    }
+
+    #[cfg(feature = "variants")]
+    BbrSKalman(VariantParams) {
+        name: "bbr-s-kalman",
+        summary: "v1 with a Tobit Kalman filter of bandwidth; a reconstruction",
+        source: "Chiariotti et al., IEEE Access 9, 2021",
+        defaults: VariantParams::new(VariantName::SKalman),
+        specs: VariantName::SKalman.specs(),
+        runs: Variant by Variant::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: None,
+        plot: ("sky", 2, "cross"),
+    }
+
+    #[cfg(feature = "variants")]
+    BbrApg(VariantParams) {
+        name: "bbr-apg",
+        summary: "v1 with probing gains that follow buffer and loss; a reconstruction, experimental",
+        source: "Li et al., HotICN 2022, its abstract",
+        defaults: VariantParams::new(VariantName::Apg),
+        specs: VariantName::Apg.specs(),
+        runs: Variant by Variant::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        bpf_object: None,
+        plot: ("olive", 4, "cross"),
+    }
+
+    #[cfg(feature = "variants")]
+    Davis(DavisParams) {
+        name: "davis",
+        summary: "TCP Davis: a window of one BDP, stepped and measured",
+        source: "Lynn, Ghosal, NAS 2022, tcp_davis",
+        defaults: DavisParams::default(),
+        specs: [DavisParams::SPECS, &[]],
+        runs: Davis by Davis::new,
+        needs_pacing: false,
+        counts_bytes: false,
+        bpf_object: Some("davis"),
+        plot: ("rose", 5, "triangle"),
+    }
+}
+
+impl AlgorithmConfig {
+    /// Returns the algorithm's name.
+    pub const fn name(&self) -> &'static str {
+        self.info().name
+    }
+
+    /// Returns the parameters: each description with the present value.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static ParamSpec, u32)> + use<> {
+        let [own, base] = self.specs();
+        own.iter().chain(base).zip(self.values())
+    }
+}
+
+#[cfg(feature = "inside")]
+impl AnyAlgorithm {
+    /// Returns the whole state of BBRv2 or BBRv3; `None` for another algorithm.
+    pub fn bbr3_inside(&self) -> Option<crate::bbr3::Bbr3Inside> {
+        match &self.0 {
+            Any::Bbr3(flow) => Some(flow.inside()),
+            Any::Bbr3Linux(flow) => Some(flow.inside()),
+            Any::Bbr2(flow) => Some(flow.inside()),
+            Any::Ietf100(flow) => Some(flow.inside()),
+            _ => None,
+        }
+    }
+
+    /// Returns the whole state of BBRv1; `None` for another algorithm.
+    pub fn bbr1_inside(&self) -> Option<crate::bbr1::Bbr1Inside> {
+        match &self.0 {
+            Any::Bbr1(flow) => Some(flow.inside()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
