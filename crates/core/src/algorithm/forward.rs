@@ -48,13 +48,17 @@ macro_rules! define {
     };
 }
 
-/// One method of an enum of algorithms. Policy `in_place`: the match is inlined into frequent callers. Policy `out_of_line`: the enum is
-/// itself a variant of another, whose other variants must not grow by it.
+/// Forwards one method of an enum of algorithms.
+///
+/// Policy `in_place`: the match is inlined into frequent callers. Policy `out_of_line`: the enum is itself a variant of another, whose
+/// other variants must not grow by it. There the methods labelled `each_ack`, which combine others, stay at their defaults: their
+/// result in memory instead of registers would cost every algorithm nine instructions an ACK (callgrind, `examples/ack_cost.rs`).
 macro_rules! forward_method {
     (in_place [each_packet] $($rest:tt)*) => { $crate::algorithm::forward_method! { @ #[inline(always)] $($rest)* } };
     (in_place [each_ack] $($rest:tt)*) => { $crate::algorithm::forward_method! { @ #[inline(always)] $($rest)* } };
     (in_place [read] $($rest:tt)*) => { $crate::algorithm::forward_method! { @ #[inline] $($rest)* } };
     (in_place [] $($rest:tt)*) => { $crate::algorithm::forward_method! { @ $($rest)* } };
+    (out_of_line [each_ack] $($rest:tt)*) => {};
     (out_of_line [each_packet] $($rest:tt)*) => { $crate::algorithm::forward_method! { @ #[inline] $($rest)* } };
     (out_of_line [$($label:ident)?] $($rest:tt)*) => { $crate::algorithm::forward_method! { @ #[inline(never)] $($rest)* } };
     (

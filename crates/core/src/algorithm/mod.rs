@@ -138,7 +138,8 @@ forward::define! { ($)
             /// Handles ECN marks on `packets` of the packets that the ACK in progress delivers. Default: nothing.
             fn on_congestion_mark(&mut self, packets: u64) {}
 
-            /// Updates the model by one ACK and returns the outputs. Default: [`Self::on_ack`], then [`Self::outputs`].
+            /// Updates the model by one ACK and returns the outputs. Default: [`Self::on_ack`], then [`Self::outputs`]; an override must
+            /// be equivalent.
             #[inline]
             [each_ack]
             fn process(&mut self, ack: &Ack, sampler: &mut RateSampler, mss: u32) -> Outputs {
@@ -196,7 +197,7 @@ forward::define! { ($)
                 false
             }
 
-            /// Returns all outputs, for packets of `mss` bytes. Default: [`Outputs::of`].
+            /// Returns all outputs, for packets of `mss` bytes. Default: [`Outputs::of`]; an override must be equivalent.
             #[inline]
             [each_ack]
             fn outputs(&self, mss: u32) -> Outputs {

@@ -8,21 +8,42 @@ use crate::fixed::{Fixed, FixedParams};
 use probe::{Probe, dropped};
 
 #[derive(Clone, Debug)]
-enum Nested {
+enum InPlace {
     Probe(Probe),
     Other(Fixed),
 }
 
-forward_algorithm! { out_of_line Nested () { Probe, Other } }
+#[derive(Clone, Debug)]
+enum OutOfLine {
+    Probe(Probe),
+    Other(Fixed),
+}
+
+forward_algorithm! { in_place InPlace () { Probe, Other } }
+forward_algorithm! { out_of_line OutOfLine () { Probe, Other } }
 
 #[test]
 fn a_choice_among_algorithms_passes_on_every_method() {
-    let lost = dropped(Nested::Probe(Probe::default()), |choice| match choice {
-        Nested::Probe(probe) => probe,
-        Nested::Other(_) => unreachable!(),
+    let lost = dropped(InPlace::Probe(Probe::default()), |choice| match choice {
+        InPlace::Probe(probe) => probe,
+        InPlace::Other(_) => unreachable!(),
     });
     assert!(lost.is_empty(), "{lost:?}");
-    assert_eq!(Nested::Other(Fixed::new(&FixedParams::default(), &Init::new(Time::ZERO))).cwnd(), 10);
+    assert_eq!(InPlace::Other(fixed()).cwnd(), 10);
+}
+
+#[test]
+fn a_choice_out_of_line_passes_on_every_method_but_those_that_combine_others() {
+    let lost = dropped(OutOfLine::Probe(Probe::default()), |choice| match choice {
+        OutOfLine::Probe(probe) => probe,
+        OutOfLine::Other(_) => unreachable!(),
+    });
+    assert_eq!(lost, ["process", "outputs"]);
+    assert_eq!(OutOfLine::Other(fixed()).cwnd(), 10);
+}
+
+fn fixed() -> Fixed {
+    Fixed::new(&FixedParams::default(), &Init::new(Time::ZERO))
 }
 
 #[test]

@@ -191,7 +191,8 @@ pub(crate) fn dropped<A: Algorithm>(mut algorithm: A, probe: impl Fn(&A) -> &Pro
                 #[allow(unused_variables, reason = "most methods return nothing")]
                 let returned = algorithm.$method($($arg),*);
                 let is_equal = true $(&& returned == $value)?;
-                if !is_equal || probe(&algorithm).take_called() != [stringify!($method)] {
+                let called = probe(&algorithm).take_called();
+                if !is_equal || called != [stringify!($method)] {
                     dropped.push(stringify!($method));
                 }
             })+
