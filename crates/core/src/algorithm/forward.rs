@@ -4,8 +4,10 @@
 /// Defines a trait whose methods all take `self` by reference, and `forward_algorithm!`, which implements it for an enum by a match in
 /// each method. An enum, not a trait object: the hot path has no indirect call, and BPF gets no table of functions.
 ///
-/// `forward_algorithm! { POLICY Type (.field) Enum { A, B } }` is for a struct around an enum, `forward_algorithm! { POLICY Enum () { A, B } }`
-/// for an enum. A label before `fn` says how often a method is called, and [`forward_method`] what each policy makes of it.
+/// - `forward_algorithm! { POLICY Enum () { A, B } }` is for an enum,
+/// - `forward_algorithm! { POLICY Type (.field) Enum { A, B } }` for a struct around one.
+///
+/// A label before `fn` states how often a method is called; [`forward_method`] turns it into an inlining attribute by policy.
 macro_rules! define {
     (
         ($d:tt)
