@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the repository's files: links in Markdown have a target, files keep to their length and have their header,
-and no page counts "1 claims".
+no page counts "1 claims", and doc comments are plain English.
 It reads the files that git tracks or would track, and prints one line per fault; exit 1 if there is one.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -23,6 +23,14 @@ BYTES_MAX = {"README.md": 8192}
 COUNTED = ("ACKs algorithms calls cases cells claims combinations connections demands expectations files flows objects packets"
            " paths records rounds runs scenarios seeds segments tests users").split()
 ONE_OF_MANY = re.compile(rf"(?<![\w.,/…–-])1 (?:{'|'.join(COUNTED)})\b")
+# Shares of doc comments whose first line opens with a question word, or whose subject is made to speak or think.
+# Other Rust projects: rustls 4.0 % and 0.1 %, tokio 1.2 % and 0.1 %.
+DIALECT = {
+    "opens with What, Whether, Where, How": (re.compile(r"^(What|Whether|Where|How|Why|When|Who|Whom|Whose|Which)\b"), 0.01),
+    "has a host, a page or an algorithm speak or think": (
+        re.compile(r"\b(told|tells|hears?|heard|says|said|thinks|asks|asked|knows|wants|learnt|learns|believes?|sees)\b"), 0.003),
+}
+FIRST_DOC_LINE = re.compile(r"(?:^|\n)(?!\s*//[/!])[^\n]*\n\s*//[/!] ([^\n]*)|\A\s*//[/!] ([^\n]*)")
 LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 
@@ -87,19 +95,32 @@ def source_faults(path, text):
         yield f"{path}: no line {LICENCE_LINE!r} in its header"
 
 
+def dialect_faults(texts):
+    """Shares of doc comments, over all Rust files, that exceed their limits; the first comments of each."""
+    places = [(path, first or top) for path, text in texts for first, top in FIRST_DOC_LINE.findall(text)]
+    for what, (pattern, limit) in DIALECT.items():
+        found = [f"{path}: {line}" for path, line in places if pattern.search(line)]
+        if len(found) > limit * len(places):
+            yield f"{len(found)} of {len(places)} doc comments: the first line {what}; the limit is {limit:.1%}"
+            yield from (f"  {line}" for line in found[:20])
+
+
 def main():
     """Checks everything and exits."""
     paths = [path for path in tracked() if VENDORED not in f"/{path}"]
-    faults, pages = [], 0
+    faults, pages, rust = [], 0, []
     for path in paths:
         if not path.endswith((*SOURCES, ".md")):
             continue
         text = read(path)
         faults += source_faults(path, text)
+        if path.endswith(".rs"):
+            rust.append((path, text))
         if path.endswith(".md"):
             pages += 1
             faults += link_faults(path, text)
             faults += plural_faults(path, text)
+    faults += dialect_faults(rust)
     for fault in faults:
         print(fault)
     if faults:
