@@ -191,7 +191,8 @@ picture: checked ## draws the README's picture anew
 
 report: checked-full ## the report in a real browser: a sample, the catalogue, one run
 	@mkdir -p out/report-test
-	cargo run --quiet --locked --workspace $(FEATURES) --example report_sample > out/report-test/sample.html
+	cargo build --quiet --locked --workspace $(FEATURES) --example report_sample
+	$(dir $(CHECKED))examples/report_sample > out/report-test/sample.html
 	python3 tests/report/browser_test.py out/report-test/sample.html --shots out/report-test/sample
 	@$(REPRODUCED)
 	python3 tests/report/browser_test.py out/report.html --shots out/report-test/catalogue

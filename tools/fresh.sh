@@ -53,7 +53,7 @@ try() {
 
 passed=0 failed=0
 for suite in "$@"; do
-    if try "$suite" > >(tee "$logs/$suite.log" | grep -a -e '^== ' -e '^setup: ' -e ' passed, ') 2>&1; then
+    if try "$suite" > >(tee "$logs/$suite.log" | grep --line-buffered -a -e '^== ' -e '^setup: ' -e ' passed, ') 2>&1; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))

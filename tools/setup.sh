@@ -47,9 +47,17 @@ zlib.h           zlib1g-dev                       zlib-ng-compat-devel   zlib   
 
 say() { echo "setup: $*" >&2; }
 
+named=()
+
+# A thing that several steps lack is named once.
 lack() {
-    say "$*"
+    local line
     missing=1
+    for line in "${named[@]}"; do
+        [ "$line" = "$*" ] && return
+    done
+    named+=("$*")
+    say "$*"
 }
 
 # Runs a command with the privileges to install packages, or fails.
@@ -128,7 +136,7 @@ need_header() {
 
 # A compiler alone cannot link: minimal systems have it without the C library's headers.
 need_cc() {
-    need cc
+    command -v cc >/dev/null || { need cc; return; }
     echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null && return
     # shellcheck disable=SC2046
     apt_install $(package_of cc apt) || lack "cc cannot link a program; $(how_to cc)"
