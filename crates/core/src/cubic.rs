@@ -39,7 +39,7 @@ params! {
         hystart: Switch = 1, 0, 1, "Linux 6.12 hystart";
         /// HyStart++ instead of HyStart.
         hystart_plus_plus: Switch = 0, 0, 1, "RFC 9406";
-        /// Halve an idle window once every time-out, as RFC 2861 says.
+        /// Halve an idle window once every time-out, as in RFC 2861.
         slow_start_after_idle: Switch = 1, 0, 1, "Linux 6.12 tcp_slow_start_after_idle";
         /// Ticks of the kernel's clock a second, in which the cubic function counts time.
         hz: Count = 250, 1, 10_000, "Debian's CONFIG_HZ";

@@ -1,4 +1,4 @@
-//! A constant window without pacing: the yardstick that shows what a path does by itself (figure 1 of the BBR paper).
+//! A constant window without pacing: a reference that shows the behaviour of the path alone (figure 1 of the BBR paper).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::algorithm::Algorithm;

@@ -34,7 +34,7 @@ mod wide;
 #[cfg(feature = "variants")]
 pub mod concrete;
 
-/// Algorithms as types, for `Controller<Bbr1>` and the like, and what they read and return: for hosts that compile one algorithm.
+/// Algorithms as types, with their inputs and outputs, for hosts that compile one algorithm (`Controller<Bbr1>`).
 pub mod algorithms {
     pub use crate::algorithm::{Algorithm, Outputs};
     pub use crate::bbr1::Bbr1;
@@ -54,7 +54,7 @@ pub mod estimators {
     pub use crate::sampler::{FlightSample, RateSample, RateSampler};
 }
 
-/// Everything that an algorithm remembers, for traces and comparisons. Exempt from semantic versioning.
+/// The complete state of an algorithm, for traces and comparisons. Exempt from semantic versioning.
 #[cfg(feature = "inside")]
 pub mod inside {
     pub use crate::bbr1::Bbr1Inside;

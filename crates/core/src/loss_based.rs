@@ -23,7 +23,7 @@ params! {
     RenoParams {
         /// Share of the window kept at a loss.
         beta: Share = 128, 16, 255, "RFC 5681; Linux 6.12 tcp_reno_ssthresh";
-        /// Halve an idle window once every time-out, as RFC 2861 says.
+        /// Halve an idle window once every time-out, as in RFC 2861.
         slow_start_after_idle: Switch = 1, 0, 1, "Linux 6.12 tcp_slow_start_after_idle";
     }
 }
@@ -338,7 +338,7 @@ impl LossBased {
         self.pacing_rate = rate.max(1).min(self.max_pacing_rate);
     }
 
-    /// True while the window grows by what is acknowledged.
+    /// True while the window grows by the data acknowledged.
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }

@@ -28,7 +28,7 @@ impl Resume {
         if now < then / 2 || now > then.saturating_mul(10) || then == 0 {
             return Self::None;
         }
-        // Half of what was known to fit: another flow may now use the rest.
+        // Half of the remembered window: another flow may now use the rest.
         let cwnd_bytes = path.bw.bytes_in(path.min_rtt) / 2;
         let rate = Rate::bits_per_sec(path.bw.as_bits_per_sec() / 2);
         let volume = if counts_bytes { cwnd_bytes } else { cwnd_bytes / u64::from(mss.max(1)) };

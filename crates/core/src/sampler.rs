@@ -340,7 +340,7 @@ impl RateSampler {
         self.newest.token.delivered
     }
 
-    /// Marks the flow as limited by the application: samples of what is in flight now measure the application.
+    /// Marks the flow as limited by the application: samples of the data now in flight measure the application.
     // spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; Linux tcp_rate_check_app_limited
     pub fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited = self.delivered.saturating_add(in_flight).max(1);

@@ -42,7 +42,7 @@ impl Hand {
         Self { bbr, now_us: 0, delivered, ca_state: CaState::Open }
     }
 
-    /// Feeds a round that delivers `packets`, the newest of which was sent after the last round had ended.
+    /// Feeds a round of `packets` delivered packets; the newest was sent after the last round had ended.
     fn round(&mut self, packets: u64, flight: FlightSample) {
         self.ack(packets, self.delivered, flight);
     }

@@ -19,7 +19,7 @@ const ROUNDS: f64 = 60.0;
 const LONGEST_S: f64 = 60.0;
 /// Bytes on the wire of a full packet.
 const PACKET: f64 = 1514.0;
-/// Minimum loss of a range that begins at 0: below it a run of a minute sees no loss. Ours.
+/// Minimum loss of a range that begins at 0: below it a run of a minute has no loss. Ours.
 const LOSS_MIN: f64 = 1e-5;
 
 /// A range from one value to another; equal ends are a known value.

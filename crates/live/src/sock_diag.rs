@@ -337,7 +337,7 @@ mod tests {
         let asked = crate::socket::tcp_info(&OwnedFd::from(client)).unwrap();
         let info = one.info.unwrap();
         assert_eq!((info.length, info.snd_mss, info.data_segs_out), (asked.length, asked.snd_mss, asked.data_segs_out));
-        assert!(info.knows("delivered") && info.bytes_sent == 1000, "{info:?}");
+        assert!(info.has("delivered") && info.bytes_sent == 1000, "{info:?}");
         assert_eq!(one.bbr.is_some(), one.congestion_control.as_deref() == Some("bbr"));
     }
 }

@@ -6,7 +6,7 @@
 /// Declares [`TcpInfo`]: name, type, offset in the kernel's structure, meaning.
 macro_rules! tcp_info {
     ($($name:ident: $type:ident = $at:literal, $doc:literal;)*) => {
-        /// Kernel state of a TCP connection. A field that the kernel did not write is 0: see [`TcpInfo::knows`].
+        /// Kernel state of a TCP connection. A field that the kernel did not write is 0: see [`TcpInfo::has`].
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct TcpInfo {
             /// Number of bytes that the kernel wrote.
@@ -95,7 +95,7 @@ fn at<T: Default, const N: usize>(bytes: &[u8], place: usize, read: fn([u8; N]) 
 
 impl TcpInfo {
     /// True if the kernel wrote this field.
-    pub fn knows(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         Self::FIELDS.iter().any(|(known, place, size)| *known == name && place + size <= self.length)
     }
 
@@ -229,7 +229,7 @@ mod tests {
         for length in 0..whole.len() {
             let info = TcpInfo::parse(&whole[..length]);
             assert_eq!(info.length, length);
-            assert_eq!(info.knows("min_rtt"), length >= 152);
+            assert_eq!(info.has("min_rtt"), length >= 152);
             let expected = if length >= 152 { u32::from_ne_bytes(whole[148..152].try_into().unwrap()) } else { 0 };
             assert_eq!(info.min_rtt, expected);
             let _ = info.in_flight();

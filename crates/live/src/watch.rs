@@ -197,11 +197,11 @@ pub fn listening() -> Result<BTreeSet<u16>, String> {
 /// Reads the byte counters; kernels before 4.19 count only segments.
 fn count(info: &TcpInfo) -> Past {
     let segments = |count: u32| u64::from(count) * u64::from(info.snd_mss);
-    let knows = info.knows("bytes_retrans");
+    let has_retransmits = info.has("bytes_retrans");
     Past {
         acked: info.bytes_acked,
-        sent: if knows { info.bytes_sent } else { segments(info.data_segs_out) },
-        again: if knows { info.bytes_retrans } else { segments(info.total_retrans) },
+        sent: if has_retransmits { info.bytes_sent } else { segments(info.data_segs_out) },
+        again: if has_retransmits { info.bytes_retrans } else { segments(info.total_retrans) },
     }
 }
 

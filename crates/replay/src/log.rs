@@ -143,7 +143,7 @@ fn forecast_connection(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]
     }
 }
 
-/// Forecast of an ACK's rate sample, much of which follows from the connection.
+/// Forecast of an ACK's rate sample: many of its fields follow from the connection.
 fn forecast_sample(field: Field, last: &[u64; COLUMNS], now: &[u64; COLUMNS]) -> Option<u64> {
     let is = |field: Field| now[field as usize];
     let was = |field: Field| last[field as usize];

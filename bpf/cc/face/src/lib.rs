@@ -127,7 +127,7 @@ pub struct Output {
     pub cwnd: u32,
     /// Packets.
     pub min_burst: u32,
-    /// True if samples of what is in flight now would measure the algorithm, not the path.
+    /// True if samples of the data now in flight would measure the algorithm, not the path.
     pub mark_app_limited: u32,
     /// Numeric value of [`bbrlab_core::State`].
     pub state: u32,

@@ -460,7 +460,7 @@ fn headline(advice: &Advice, objective: Objective) -> String {
     )
 }
 
-/// Formats the decisive figures, each of which is in the table.
+/// Formats the figures that decided; the table holds each of them.
 fn why(advice: &Advice) -> String {
     let base = &advice.candidates[0].flow;
     let one = &advice.candidates[if advice.choice == 0 { second(advice) } else { advice.choice }];

@@ -27,7 +27,7 @@ pub struct Outputs {
     pub cwnd_bytes: u64,
     /// Pacing rate; `None` if the algorithm has none.
     pub pacing_rate: Option<Rate>,
-    /// True if samples of what is in flight now would measure the algorithm, not the path.
+    /// True if samples of the data now in flight would measure the algorithm, not the path.
     pub is_app_limited: bool,
 }
 
@@ -50,7 +50,7 @@ forward::define! { ($)
     /// Implement it for a type of your own and pass that to [`Controller::with_algorithm`](crate::Controller::with_algorithm).
     /// Four methods are required; every other has a default, which its documentation states.
     ///
-    /// The controller measures delivery rate and RTT, counts what is in flight, and detects loss episodes unless the host does.
+    /// The controller measures delivery rate and RTT, counts the data in flight, and detects loss episodes unless the host does.
     /// It calls the methods named `on_…` as events occur, and reads the outputs after each of them. All values are arguments: an
     /// algorithm reads no clock, and draws random numbers from a generator seeded with [`Init::seed`].
     ///
@@ -122,11 +122,11 @@ forward::define! { ($)
             fn on_tx_start(&mut self, start: &TxStart) {}
 
             /// Returns true if the algorithm needs [`Self::on_lost`] for every loss. Read once. Default: false.
-            fn hears_losses(&self) -> bool {
+            fn needs_on_lost(&self) -> bool {
                 false
             }
 
-            /// Handles packets marked lost; called only if [`Self::hears_losses`]. Default: nothing.
+            /// Handles packets marked lost; called only if [`Self::needs_on_lost`]. Default: nothing.
             fn on_lost(&mut self, lost: &Lost) {}
 
             /// Handles the ACK of a tail loss probe that repeated data. Default: nothing.
@@ -157,7 +157,7 @@ forward::define! { ($)
             /// Takes back the reduction of this episode: its losses were spurious. Default: nothing, so that the reduction stays.
             fn on_undo(&mut self, ack: &Ack) {}
 
-            /// Handles a window of which no more than `used` packets were in use for longer than a time-out. Default: nothing.
+            /// Handles a window that stayed above its use, at most `used` packets, for longer than a time-out. Default: nothing.
             fn on_cwnd_unused(&mut self, used: u32) {}
 
             /// Handles a new size of full packets, in bytes of payload. Default: nothing.
@@ -191,7 +191,7 @@ forward::define! { ($)
                 2
             }
 
-            /// Returns true if samples of what is in flight now would measure the algorithm, not the path. Default: false.
+            /// Returns true if samples of the data now in flight would measure the algorithm, not the path. Default: false.
             #[inline]
             fn wants_app_limited(&self) -> bool {
                 false
@@ -216,7 +216,7 @@ forward::define! { ($)
             }
 
             /// Returns true if the algorithm responds to ECN marks, so that the host may send ECN-capable packets. Default: false.
-            fn answers_marks(&self) -> bool {
+            fn supports_ecn(&self) -> bool {
                 false
             }
 

@@ -68,8 +68,8 @@ impl Algorithm for Least {
 fn the_defaults_are_those_that_the_documentation_states() {
     let least = Least;
     assert_eq!((least.cwnd_bytes(100), least.pacing_rate(), least.own_quantum()), (700, None, None));
-    assert!(!(least.counts_bytes() || least.hears_losses() || least.wants_app_limited_checks()));
-    assert!(!(least.needs_pacing() || least.answers_marks() || least.in_slow_start() || least.wants_app_limited()));
+    assert!(!(least.counts_bytes() || least.needs_on_lost() || least.wants_app_limited_checks()));
+    assert!(!(least.needs_pacing() || least.supports_ecn() || least.in_slow_start() || least.wants_app_limited()));
     assert_eq!((least.min_tso_segs(), least.state()), (2, State::CongestionAvoidance));
     assert_eq!(least.snapshot(), Snapshot::of(State::CongestionAvoidance));
     assert_eq!(least.outputs(100), Outputs { cwnd: 7, cwnd_bytes: 700, pacing_rate: None, is_app_limited: false });

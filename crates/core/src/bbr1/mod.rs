@@ -101,7 +101,7 @@ pub struct Bbr1<V = Plain> {
     cause: Cause,
     /// Value that the kernel writes into `snd_ssthresh` when Startup ends, only for its observers.
     ssthresh: u32,
-    /// True if this ACK was processed in ProbeRTT: samples of what is in flight now measure only ProbeRTT.
+    /// True if this ACK was processed in ProbeRTT: samples of the data now in flight measure only ProbeRTT.
     mark_app_limited: bool,
     draft_quantum: bool,
     plan: Memo<5>,

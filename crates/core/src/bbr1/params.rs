@@ -22,7 +22,7 @@ params! {
         bw_window: Rounds = 10, 1, 1000, "Linux 6.12 bbr_bw_rtts";
         /// Window of the RTprop filter, and so the time between ProbeRTTs.
         min_rtt_window: Micros = 10_000_000, 100_000, 3_600_000_000, "Linux 6.12 bbr_min_rtt_win_sec";
-        /// How long ProbeRTT holds inflight low.
+        /// Time for which ProbeRTT holds inflight low.
         probe_rtt_time: Micros = 200_000, 1_000, 10_000_000, "Linux 6.12 bbr_probe_rtt_mode_ms";
         /// Floor of the congestion window, and ProbeRTT's window.
         cwnd_min: Packets = 4, 1, 1000, "Linux 6.12 bbr_cwnd_min_target";
@@ -42,7 +42,7 @@ params! {
         lt_bw_ratio: Share = 32, 0, 256, "Linux 6.12 bbr_lt_bw_ratio";
         /// Absolute difference at which two intervals count as consistent.
         lt_bw_diff: BytesPerSec = 500, 0, 1_000_000_000, "Linux 6.12 bbr_lt_bw_diff";
-        /// How long a policed rate is used before it is probed again.
+        /// Rounds for which a policed rate is used before it is probed again.
         lt_bw_max: Rounds = 48, 1, 10_000, "Linux 6.12 bbr_lt_bw_max_rtts";
         /// Gain of the allowance for aggregated ACKs; 0 switches it off.
         extra_acked_gain: Gain = 256, 0, 2560, "Linux 6.12 bbr_extra_acked_gain";
@@ -52,7 +52,7 @@ params! {
         extra_acked_max: Micros = 100_000, 0, 10_000_000, "Linux 6.12 bbr_extra_acked_max_us";
         /// Room for this many send quanta on top of each cwnd target.
         quantization: Count = 3, 0, 16, "Linux 6.12 bbr_quantization_budget";
-        /// Correct inflight for what the pacer has already scheduled (earliest departure time).
+        /// Correct inflight for data that the pacer has already scheduled (earliest departure time).
         edt: Switch = 1, 0, 1, "Linux 6.12 bbr_packets_in_net_at_edt";
         /// Ticks of the kernel's clock a second, to which the RTprop filter's stamps are rounded; 0 keeps them exact.
         hz: Count = 250, 0, 10_000, "Debian's CONFIG_HZ";

@@ -24,7 +24,7 @@ impl<R: Rules> Algorithm for Bbr3<R> {
         Self::on_tx_start(self, start);
     }
 
-    fn hears_losses(&self) -> bool {
+    fn needs_on_lost(&self) -> bool {
         true
     }
 
@@ -109,7 +109,7 @@ impl<R: Rules> Algorithm for Bbr3<R> {
     }
 
     /// True for the kernel's editions only where the route enables ECN.
-    fn answers_marks(&self) -> bool {
+    fn supports_ecn(&self) -> bool {
         self.p.ecn != 0
     }
 

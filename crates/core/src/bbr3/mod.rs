@@ -365,7 +365,7 @@ impl<R: Rules> Bbr3<R> {
         self.out.pacing_rate = self.out.pacing_rate.min(self.host.max_rate()).max(1);
     }
 
-    /// Notes that the peer was asked for an ACK every `packets` packets, or after `max_ack_delay`, and leaves room for what it holds back.
+    /// Leaves room in the window for data whose ACKs the peer holds back: up to `packets` packets, or `max_ack_delay`.
     /// 0 packets: no such request.
     // spec: #quic-offload-budget
     pub const fn set_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {
@@ -407,7 +407,7 @@ impl<R: Rules> Bbr3<R> {
         if self.out.pacing_rate < R::SMALL_BURST_RATE { 1 } else { self.p.send_quantum_min }
     }
 
-    /// True if samples of what is in flight now would measure ProbeRTT, not the path.
+    /// True if samples of the data now in flight would measure ProbeRTT, not the path.
     // spec: #probertt-logic HandleProbeRTT calls MarkConnectionAppLimited
     #[inline]
     pub const fn wants_app_limited(&self) -> bool {

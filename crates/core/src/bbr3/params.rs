@@ -27,7 +27,7 @@ params! {
         probe_up_cwnd_gain: FineGain = 57_600, 12_800, 2_560_000, "draft-06 #probebwup";
         /// Share of packets lost in a round above which probing has gone too far.
         loss_thresh: FineShare = 512, 0, 25_344, "draft-06 LossThresh";
-        /// What a round with loss, or a probe that went too far, leaves of the bounds.
+        /// Factor on the bounds after a round with loss, or a probe that went too far.
         beta: FineShare = 17_920, 256, 25_600, "draft-06 Beta";
         /// Share of the long-term bound that cruising leaves to others.
         headroom: FineShare = 3_840, 0, 25_344, "draft-06 Headroom";
@@ -57,7 +57,7 @@ params! {
         extra_acked_max: Micros = 0, 0, 10_000_000, "draft-06 UpdateACKAggregation";
         /// ProbeRTT's window, as a factor of the BDP.
         probe_rtt_cwnd_gain: FineGain = 12_800, 0, 25_600, "draft-06 ProbeRTTCwndGain";
-        /// How long ProbeRTT holds inflight low.
+        /// Time for which ProbeRTT holds inflight low.
         probe_rtt_duration: Micros = 200_000, 1_000, 10_000_000, "draft-06 ProbeRTTDuration";
         /// Time between two ProbeRTTs, if no sample is as low in between.
         probe_rtt_interval: Micros = 5_000_000, 100_000, 3_600_000_000, "draft-06 ProbeRTTInterval";
@@ -73,7 +73,7 @@ params! {
         offload_quanta: Count = 3, 0, 16, "draft-06 UpdateOffloadBudget (TCP)";
         /// Treat packets reported with a congestion mark as congestion.
         ecn: Switch = 1, 0, 1, "draft-06 #ecn, ours in detail";
-        /// Correct inflight for what the pacer has already scheduled (earliest departure time).
+        /// Correct inflight for data that the pacer has already scheduled (earliest departure time).
         edt: Switch = 0, 0, 1, "not in draft-06";
         /// Ticks of the kernel's clock a second, to which stamps are rounded; 0 keeps them exact.
         hz: Count = 0, 0, 10_000, "not in draft-06";
@@ -81,7 +81,7 @@ params! {
         ecn_max_rtt: Micros = 0, 0, 10_000_000, "not in draft-06";
         /// Weight of a round's share of marks in their mean.
         ecn_alpha_gain: FineShare = 1_600, 0, 25_600, "not in draft-06";
-        /// What a round of marks only takes of the short-term bound.
+        /// Share by which a round with nothing but marks lowers the short-term bound.
         ecn_factor: FineShare = 8_500, 0, 25_600, "not in draft-06";
         /// Share of marks above which probing has gone too far.
         ecn_thresh: FineShare = 12_800, 0, 25_600, "not in draft-06";

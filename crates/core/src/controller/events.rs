@@ -11,7 +11,7 @@ use crate::sampler::{RateSampler, Token};
 use crate::units::{Rate, Span, Time};
 
 impl<A: Algorithm> Controller<A> {
-    /// Reports packets marked lost. A loss of what was not in flight is ignored where the controller counts.
+    /// Reports packets marked lost. If the controller keeps the count, a loss of more than was in flight is ignored.
     // spec: draft-ietf-ccwg-bbr #per-loss-steps HandleLostPacket
     pub fn on_lost(&mut self, now: Time, loss: &Loss) {
         let is_impossible = loss.packets == 0 || loss.bytes == 0 || (self.flight.bytes == 0 && !self.host_counts);
@@ -28,7 +28,7 @@ impl<A: Algorithm> Controller<A> {
             self.sampler.on_lost(volume);
         }
         self.resume.end();
-        if self.hears_losses {
+        if self.needs_on_lost {
             self.algorithm.on_lost(&Lost {
                 now,
                 seq: loss.number,
@@ -178,7 +178,7 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// Reports that the receiver was asked for one ACK per `packets` packets, or `max_ack_delay` after the first (QUIC's ACK_FREQUENCY).
+    /// Reports a request to the receiver for one ACK per `packets` packets, or `max_ack_delay` after the first (QUIC's ACK_FREQUENCY).
     pub fn on_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {
         self.algorithm.on_ack_frequency(packets, max_ack_delay);
         self.note_outputs();

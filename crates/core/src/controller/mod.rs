@@ -1,4 +1,4 @@
-//! The controller that a transport hosts: what it sent, what an ACK says, in; congestion window, pacing rate and send quantum, out.
+//! The controller that a transport hosts. Inputs: packets sent, ACKs, losses. Outputs: window, pacing rate, send quantum.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod events;
@@ -17,9 +17,9 @@ use crate::units::{Rate, Span, Time};
 /// A bound below this would stop the flow for good. Ours: a byte a second.
 const LEAST_RATE: Rate = Rate::bytes_per_sec(1);
 
-/// A congestion controller with its delivery-rate sampler, RTT estimator and count of what is in flight.
+/// A congestion controller with its delivery-rate sampler, RTT estimator and count of the data in flight.
 ///
-/// `Controller` runs whichever algorithm its configuration names; `Controller<Bbr1>` and the like only that one, in less memory.
+/// `Controller` runs the algorithm named by its configuration; `Controller<Bbr1>` contains that one alone, in less memory.
 #[derive(Clone, Debug)]
 pub struct Controller<A: Algorithm = AnyAlgorithm> {
     sampler: RateSampler,
@@ -27,33 +27,33 @@ pub struct Controller<A: Algorithm = AnyAlgorithm> {
     algorithm: A,
     /// The algorithm counts bytes.
     counts_bytes: bool,
-    /// The algorithm learns something of each loss.
-    hears_losses: bool,
-    /// The algorithm asks its host to look for an idle application at each ACK and timer.
+    /// The algorithm needs `on_lost` for every loss.
+    needs_on_lost: bool,
+    /// The algorithm requires a check for an idle application at each ACK and timer.
     checks_app_limit: bool,
-    /// The outputs after the last event: hosts ask for them far more often than they change.
+    /// The outputs after the last event: hosts read them far more often than they change.
     cwnd: u32,
     cwnd_bytes: u64,
     pacing_rate: Option<Rate>,
     mss: u32,
     ca_state: CaState,
-    /// The latest moment that the host named: an earlier one counts as this.
+    /// Latest time reported by the host; an earlier one counts as this.
     now: Time,
     last_sent: Time,
     flight: Flight,
-    /// Volume sent and not delivered, what was lost included: no more can be delivered.
+    /// Volume sent and not delivered, losses included: an upper bound of later deliveries.
     undelivered: u64,
-    /// Bytes delivered of which no whole packet has been counted yet.
+    /// Bytes delivered but not yet counted, less than a packet.
     uncounted: u64,
-    /// The window was full when this volume had not been delivered yet.
+    /// Delivered volume up to which the window was full.
     limited_until: u64,
     epoch: u16,
-    /// The ACK that is not ended yet, and its number.
+    /// The ACK that has not ended yet, and its number.
     open: Option<AckStart>,
     serial: u32,
-    /// The host keeps its own count of what is in flight.
+    /// The host keeps its own count of the data in flight.
     host_counts: bool,
-    /// The controller's own loss recovery; `None` where the host has one.
+    /// The controller's own loss recovery; `None` if the host has one.
     episode: Option<Episode>,
     resume: Resume,
     init: Init,
@@ -65,13 +65,13 @@ impl Controller {
         Self::with_algorithm(AnyAlgorithm::new(config, init), init)
     }
 
-    /// Everything that BBRv2 and BBRv3 remember; `None` of the others.
+    /// Complete state of BBRv2 and BBRv3; `None` for other algorithms.
     #[cfg(feature = "inside")]
     pub fn bbr3_inside(&self) -> Option<crate::bbr3::Bbr3Inside> {
         self.algorithm.bbr3_inside()
     }
 
-    /// Everything that BBRv1 remembers; `None` of the others.
+    /// Complete state of BBRv1; `None` for other algorithms.
     #[cfg(feature = "inside")]
     pub fn bbr1_inside(&self) -> Option<crate::bbr1::Bbr1Inside> {
         self.algorithm.bbr1_inside()
@@ -79,13 +79,13 @@ impl Controller {
 }
 
 impl<A: Algorithm> Controller<A> {
-    /// A controller that runs this algorithm, which `init` made as well.
+    /// A controller that runs this algorithm, made with the same `init`.
     pub fn with_algorithm(algorithm: A, init: &Init) -> Self {
         let mut controller = Self {
             sampler: RateSampler::new(init.now),
             rtt: first_rtt(init),
             counts_bytes: algorithm.counts_bytes(),
-            hears_losses: algorithm.hears_losses(),
+            needs_on_lost: algorithm.needs_on_lost(),
             checks_app_limit: algorithm.wants_app_limited_checks(),
             algorithm,
             cwnd: 0,
@@ -111,9 +111,10 @@ impl<A: Algorithm> Controller<A> {
         controller
     }
 
-    /// The host has a loss recovery of its own, and tells it by [`Self::on_ca_state`], [`Self::on_rto`] and [`Self::on_undo`].
-    /// By default the controller takes losses and marks for what they are: an episode begins with the first,
-    /// and ends when a packet that was sent after it is delivered.
+    /// Leaves loss recovery to the host, which reports it with [`Self::on_ca_state`], [`Self::on_rto`] and [`Self::on_undo`].
+    ///
+    /// By default the controller keeps loss episodes itself: one begins with the first loss or mark, and ends with the delivery of a
+    /// packet sent after it.
     #[must_use]
     pub fn with_host_recovery(mut self) -> Self {
         self.episode = None;
@@ -126,15 +127,17 @@ impl<A: Algorithm> Controller<A> {
         if self.counts_bytes { flight.bytes } else { flight.packets.into() }
     }
 
-    /// Ends every event that may have changed them. True: what is in flight now measures the algorithm, not the path.
+    /// Stores the outputs after an event. Returns true if the data now in flight measures the algorithm, not the path.
     #[inline(never)]
     fn note_outputs(&mut self) -> bool {
         let outputs = self.algorithm.outputs(self.mss);
         self.take(&outputs)
     }
 
-    /// What is in flight, in the unit of the window. By the controller's own count, small packets are no more of an algorithm's full
-    /// packets than their bytes: such a host sends by bytes, and a window that follows the number of its packets would never end.
+    /// Data in flight, in the unit of the window.
+    ///
+    /// If the controller keeps the count, small packets count by their bytes: its host sends by bytes, and a window that followed the
+    /// number of packets would grow without end.
     #[inline]
     fn in_window(&self, flight: Flight) -> u64 {
         let volume = self.volume(flight);
@@ -175,7 +178,7 @@ impl<A: Algorithm> Controller<A> {
         self.now
     }
 
-    /// A packet, or a burst of packets, leaves. Keep the token with each packet; a retransmission gets a new one.
+    /// Reports a sent packet or burst. Keep the token with each packet; a retransmission gets a new one.
     #[inline]
     pub fn on_sent(&mut self, now: Time, sent: &Sent) -> Token {
         if sent.bytes == 0 || sent.packets == 0 {
@@ -228,21 +231,23 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// The token of a part of a burst from which the rest was cut off: so much of the burst left after the part.
-    /// For hosts that send bursts and learn of parts of them.
+    /// Token of a part of a burst, for hosts that send bursts and receive ACKs of their parts.
+    ///
+    /// `packets_after` and `bytes_after` are the rest of the burst, sent after this part.
     pub fn part_of_burst(&self, token: &Token, packets_after: u32, bytes_after: u32) -> Token {
         token.before(if self.counts_bytes { bytes_after } else { packets_after })
     }
 
-    /// An ACK came: put what it delivers into the batch, and hand that to [`Self::on_delivered`].
+    /// Returns an empty batch for one ACK. Add the packets that it delivers, then pass it to [`Self::on_delivered`].
     #[inline]
     pub fn begin_ack(&self, now: Time) -> AckBatch {
         AckBatch::new(self.now.max(now), self.epoch)
     }
 
-    /// What an ACK delivers. Then tell the losses, marks and changes of recovery that the ACK brings, and end it by [`Self::on_ack`].
+    /// Counts the packets that an ACK delivers. Then report its losses, marks and changes of recovery, and end it with
+    /// [`Self::on_ack`].
     ///
-    /// More than was sent is not counted: a packet that is acknowledged twice counts twice only as long as others are missing.
+    /// The count never exceeds the data sent: a packet acknowledged twice counts twice only while others are missing.
     #[allow(clippy::inline_always, reason = "a batch that stays in registers costs nothing")]
     #[inline(always)]
     pub fn on_delivered(&mut self, batch: AckBatch) -> OpenAck {
@@ -283,8 +288,9 @@ impl<A: Algorithm> Controller<A> {
         OpenAck { packets: gone, ..open }
     }
 
-    /// Packets that were sent twice arrived twice, so the receiver says (DSACK), in the ACK that comes with it. They count as
-    /// delivered, as in Linux. Tell it before [`Self::on_delivered`].
+    /// Reports packets that arrived twice, by the DSACK of the ACK in progress. They count as delivered, as in Linux.
+    ///
+    /// Call it before [`Self::on_delivered`].
     // spec: Linux tcp_dsack_seen
     #[cold]
     pub fn on_delivered_again(&mut self, now: Time, packets: u64, bytes: u64) {
@@ -294,8 +300,7 @@ impl<A: Algorithm> Controller<A> {
         self.sampler.on_delivered_again(volume);
     }
 
-    /// Full packets of bytes of which the host knows no number, so that a rate in packets is right in bytes; the rest is kept for the
-    /// next time.
+    /// Full packets that equal `bytes`, for a host that counts no packets; the remainder is kept for the next call.
     #[cold]
     fn full_packets(&mut self, bytes: u64) -> u64 {
         let mss = u64::from(self.mss);
@@ -308,7 +313,7 @@ impl<A: Algorithm> Controller<A> {
         all / mss
     }
 
-    /// How many of the packets in flight these bytes were, if all are of the same size.
+    /// Number of packets in flight that `bytes` stand for, if all have the same size.
     #[cold]
     fn packets_gone(&self, bytes: u64) -> u64 {
         let packets = u64::from(self.flight.packets);
@@ -327,20 +332,20 @@ impl<A: Algorithm> Controller<A> {
         self.change_ca_state(CaState::Open);
     }
 
-    /// Everything that an ACK brought has been told: the model takes it in. An ACK of another path changes nothing.
-    #[allow(clippy::inline_always, reason = "most of it is what the host does not say, which only the caller knows")]
+    /// Ends an ACK: updates the model by everything reported since [`Self::on_delivered`]. An ACK of another path changes nothing.
+    #[allow(clippy::inline_always, reason = "mostly defaults, constant at the call site")]
     #[inline(always)]
     pub fn on_ack(&mut self, open: OpenAck, info: &AckInfo) {
         if open.epoch != self.epoch || open.serial != self.serial {
             return;
         }
         if let Some(start) = self.open.take() {
-            // The latest moment, which began with `on_delivered`: a host may hold an ACK for a while.
+            // The latest time: a host may hold an ACK for a while after `on_delivered`.
             self.end_ack(&AckStart { now: self.now, ..start }, info);
         }
     }
 
-    /// Its host dropped the ACK that is open: the model takes it in all the same.
+    /// Ends an open ACK that its host dropped, so that the model still gets it.
     #[cold]
     #[inline(never)]
     fn end_dropped_ack(&mut self) {
@@ -349,7 +354,7 @@ impl<A: Algorithm> Controller<A> {
         }
     }
 
-    #[allow(clippy::inline_always, reason = "most of it is what the host does not say, which only the caller knows")]
+    #[allow(clippy::inline_always, reason = "mostly defaults, constant at the call site")]
     #[inline(always)]
     fn end_ack(&mut self, open: &AckStart, info: &AckInfo) {
         self.serial = self.serial.wrapping_add(1);

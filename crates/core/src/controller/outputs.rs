@@ -48,8 +48,8 @@ impl<A: Algorithm> Controller<A> {
     }
 
     /// True if the algorithm slows down for marked packets: only then should a host send them as ECN-capable.
-    pub fn answers_marks(&self) -> bool {
-        self.algorithm.answers_marks()
+    pub fn supports_ecn(&self) -> bool {
+        self.algorithm.supports_ecn()
     }
 
     /// Bytes that may leave at once: about a millisecond of the pacing rate.
@@ -101,8 +101,8 @@ impl<A: Algorithm> Controller<A> {
 
     /// True if the algorithm needs each loss by itself; if not, losses of different bursts may be reported together.
     #[inline]
-    pub const fn hears_losses(&self) -> bool {
-        self.hears_losses
+    pub const fn needs_on_lost(&self) -> bool {
+        self.needs_on_lost
     }
 
     /// The last recovery state reported, or that of the controller's own recovery.

@@ -71,7 +71,7 @@ impl Algorithm for LossBased {
     }
 
     /// True: a mark starts a reduction like a loss, through the host's recovery state.
-    fn answers_marks(&self) -> bool {
+    fn supports_ecn(&self) -> bool {
         true
     }
 

@@ -16,7 +16,7 @@ params! {
         same_count: Count = 2, 1, 1000, "BBR-ACD for Linux 4.14";
         /// RTT over smallest RTT from which there is congestion at once.
         rtt_gain: Gain = 512, 257, 25600, "BBR-ACD for Linux 4.14";
-        /// A loss counts only if the RTT says that there is congestion.
+        /// A loss counts only if the RTT shows congestion.
         detect: Switch = 1, 0, 1, "BBR-ACD for Linux 4.14";
         /// The reduction lasts as long as the recovery; off: a round.
         whole_recovery: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";

@@ -22,7 +22,7 @@ params! {
         deep_queue: Gain = 64, 0, 2560, "ours: 0.25, what probing alone makes";
         /// Smallest gain of draining.
         down_floor: Gain = 128, 1, 256, "ours: 0.5";
-        /// How long a queue and a loss are remembered.
+        /// Time for which a queue and a loss are remembered.
         memory: Micros = 10_000_000, 100_000, 3_600_000_000, "ours: RTprop's window";
     }
 }

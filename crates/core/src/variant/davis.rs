@@ -24,7 +24,7 @@ params! {
         cwnd_min: Packets = 4, 1, 1000, "tcp_davis MIN_CWND";
         /// Smallest step above the BDP.
         gain_min: Packets = 4, 1, 1000, "tcp_davis MIN_GAIN";
-        /// How strongly the step follows a change of the BDP.
+        /// Weight of a change of the BDP in the step.
         reactivity: Gain = 32, 1, 2560, "tcp_davis REACTIVITY: 1/8";
         /// The step where the BDP does not change.
         sensitivity: Gain = 4, 1, 2560, "tcp_davis SENSITIVITY: 1/64";

@@ -1,4 +1,4 @@
-//! The variants as a controller runs them.
+//! [`Algorithm`] for the variants of BBRv1 and for Davis.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Davis, Variant};
@@ -9,7 +9,7 @@ use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
 use crate::units::Rate;
 
-// Out of line: what BBRv1 and CUBIC run through must not grow by what they do not run.
+// Out of line, so that the code paths of BBRv1 and CUBIC do not grow.
 forward_algorithm! { out_of_line Variant () { Cpa, Acd, Quantile, Kalman, Apg } }
 
 impl Algorithm for Davis {
@@ -41,7 +41,7 @@ impl Algorithm for Davis {
         Some(self.outputs().1)
     }
 
-    /// It counts on its window; the rate is for bursts, and for hosts that pace everyone.
+    /// False: the window suffices; the rate is for bursts, and for hosts that pace every flow.
     fn needs_pacing(&self) -> bool {
         false
     }

@@ -12,9 +12,9 @@ params! {
     KalmanParams {
         /// Deviation of a measurement and of the estimate at the beginning, as a share of the first rate.
         noise: FineShare = 6_400, 1, 25_600, "ours: 25 %";
-        /// Deviation of what the path's rate does from one ACK to the next, at the beginning, as a share of the first rate.
+        /// Initial deviation of the path's rate from one ACK to the next, as a share of the first rate.
         drift: FineShare = 512, 1, 25_600, "ours: 2 %";
-        /// What an ACK leaves of the average of squared innovations.
+        /// Weight of the old average of squared innovations after an ACK.
         forgetting: FineShare = 24_832, 0, 25_599, "ours: 0.97";
         /// ACKs before noise and drift follow the innovations.
         settle: Count = 32, 1, 10_000, "ours";

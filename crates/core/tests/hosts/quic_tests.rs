@@ -139,7 +139,7 @@ fn marks_slow_an_algorithm_that_answers_them_and_break_no_promise() {
     let shape = Shape { mark_above: Some(15_000), buffer: 200_000, ..Shape::CLEAN };
     for quic in every(shape, Span::secs(6), |_| ()) {
         let name = quic.plan.algorithm;
-        if quic.cc.answers_marks() {
+        if quic.cc.supports_ecn() {
             let unmarked = Quic::run(&Plan::new(name, Shape { mark_above: None, ..shape }), Span::secs(6));
             assert!(quic.out.marks > 0, "{name}: no marks");
             let queues = (quic.out.queue_us(75), unmarked.out.queue_us(75));

@@ -1,5 +1,5 @@
-//! Assignment of connections to arms: a keyed hash of the unit of assignment selects one of ten thousand buckets, each
-//! of which belongs to an arm. `bpf/cc/ab.bpf.c` computes the same hash, so anyone with the key can repeat an
+//! Assignment of connections to arms: a keyed hash of the unit of assignment selects one of ten thousand buckets, and
+//! each bucket belongs to an arm. `bpf/cc/ab.bpf.c` computes the same hash, so anyone with the key can repeat an
 //! assignment.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -12,7 +12,7 @@ use crate::cdn::page::{signed, three};
 use crate::report::{Asked, Number, Report, Section, Table};
 use crate::words::{counted, verb};
 
-/// Share of the data above which a note says that connections outlast their slots. Ours.
+/// Share of the data above which a note warns that connections outlast their slots. Ours.
 const OUTLASTING: f64 = 0.05;
 
 pub const fn judged(is_large: bool) -> &'static str {

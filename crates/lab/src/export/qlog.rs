@@ -367,7 +367,7 @@ mod tests {
     use super::*;
     use crate::export::testing::example;
 
-    /// Three packets, the second of which is lost and retransmitted; ACKs of the first, of the third, and of all.
+    /// Three packets, the second lost and retransmitted; ACKs of the first, of the third, and of all.
     fn packets() -> Vec<PacketRecord> {
         let record = |t_ms: u64, dir, seq, ack, sack| PacketRecord {
             t_ns: t_ms * 1_000_000,

@@ -43,7 +43,7 @@ pub fn check(flow: &FlowSetup) -> Result<(), String> {
 
 /// True if a kernel that runs the algorithm paces it, as BBR requires.
 pub fn paces_itself(algorithm: &AlgorithmConfig) -> bool {
-    !matches!(algorithm.name(), "reno" | "cubic" | "davis" | "fixed")
+    algorithm.info().needs_pacing
 }
 
 impl Controls {

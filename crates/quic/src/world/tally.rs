@@ -128,8 +128,8 @@ impl Tally {
         !heard.is_empty()
     }
 
-    /// Adds one row to all series, with the first flow's values from `heard` if given.
-    fn take_row(&mut self, at: Time, heard: Option<Heard>, links: &[Link<Queued>]) {
+    /// Adds one row to all series, with the first flow's values from `reported` if given.
+    fn take_row(&mut self, at: Time, reported: Option<Heard>, links: &[Link<Queued>]) {
         self.trace.t_ns.push(at.as_nanos());
         for (index, (column, flow)) in self.trace.flows.iter_mut().zip(&self.flows).enumerate() {
             let received = flow.counts.received;
@@ -137,7 +137,7 @@ impl Tally {
                 tcp.sample(column);
                 continue;
             }
-            match heard.filter(|_| index == 0) {
+            match reported.filter(|_| index == 0) {
                 Some(Heard { mut row, mut inside, .. }) => {
                     // Cases expect the payload of packets as long as TCP's.
                     let share = |rate: f64| rate * flow.payload_share;

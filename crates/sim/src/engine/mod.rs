@@ -465,7 +465,7 @@ impl Watch<AckPacket> for Lost<'_> {
     }
 }
 
-/// True if the flow carries a list of objects, the last of which ends the run.
+/// True if the flow carries a list of objects and the last one ends the run.
 const fn is_list(flow: &FlowSetup) -> bool {
     matches!(flow.traffic, Traffic::Objects(_))
 }

@@ -22,7 +22,7 @@ pub(super) struct Fifo<P> {
     bytes: u64,
 }
 
-/// A [`Buffer`] as two bounds, one of which never binds, so that a check needs no branch on the kind.
+/// A [`Buffer`] as two bounds, one never binding, so that a check needs no branch on the kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub packets: u64,

@@ -14,17 +14,17 @@ use super::units::{TimeSpan, Volume};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ArrivalSpec {
-    /// What each of them is: a flow without count, start or size.
+    /// Flow that each arrival starts, without count, start or size.
     pub flow: FlowSpec,
     /// Mean number of arrivals a second.
     pub rate: f64,
-    /// When they begin.
+    /// Time of the first arrivals.
     #[serde(default)]
     pub from: TimeSpan,
-    /// When they end; the end of the run unless written.
+    /// Time after which none arrives. Default: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<TimeSpan>,
-    /// How much each of them sends.
+    /// Size of each transfer.
     pub size: SizeSpec,
 }
 

@@ -1,4 +1,4 @@
-//! Keys of a scenario, each of which is also a flag of `bbrlab run`.
+//! Keys of a scenario; each is also a flag of `bbrlab run`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use super::values::{AckHold, DemandLink, Jitter, LossModel, On, TokenBucket};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called in reports.
+    /// Name in reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Bottleneck rate. Default: 10mbit.
@@ -62,7 +62,7 @@ pub struct Scenario {
     /// Flows that arrive at random.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "tables")]
     pub arrivals: Vec<ArrivalSpec>,
-    /// When the run ends. Default: 60s.
+    /// Length of the run. Default: 60s.
     pub duration: TimeSpan,
     /// Metrics count from here. Default: 0s.
     pub warmup: TimeSpan,
@@ -73,12 +73,12 @@ pub struct Scenario {
     /// Each flow starts later by a random time below this. Default: none for one run, a round trip for several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_jitter: Option<TimeSpan>,
-    /// Where it runs. Default: sim.
+    /// Backend that runs it. Default: sim.
     pub on: On,
     /// Grid of the recorded series; 0s records none. Default: a 6000th of the duration, at least 1ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<TimeSpan>,
-    /// What must hold of the result.
+    /// Expectations of the result.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "tables")]
     pub expect: Vec<ExpectSpec>,
 }
@@ -112,16 +112,16 @@ pub struct LinkSpec {
     pub demand: Option<DemandLink>,
 }
 
-/// What must hold of a result; `bbrlab_lab::expect` evaluates it.
+/// An expectation of a result; `bbrlab_lab::expect` evaluates it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ExpectSpec {
     /// The claim it belongs to.
     pub id: String,
-    /// What is measured, in words.
+    /// Description of the measured value.
     pub what: String,
-    /// What is measured, as an expression over the result.
+    /// The measured value, as an expression over the result.
     pub measure: String,
     /// It holds from here up.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ pub struct ExpectSpec {
     /// It holds up to here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// What is expected, in words.
+    /// Description of the expected value.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub expected: String,
 }

@@ -260,7 +260,7 @@ impl fmt::Display for DemandLink {
     }
 }
 
-/// Where a scenario runs.
+/// Backend that runs a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum On {

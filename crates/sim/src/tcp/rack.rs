@@ -190,7 +190,7 @@ impl Sender {
     /// [`Self::tell_lost`], which ends a run.
     // spec: Linux tcp_mark_skb_lost
     pub(super) fn lose(&mut self, now: Time, seq: u64, by_timer: bool, run: &mut LostRun) {
-        if self.cc.hears_losses() {
+        if self.cc.needs_on_lost() {
             let record = *self.board.peek(seq);
             if run.packets > 0 && (seq != run.next || record.token != run.burst) {
                 self.tell_lost(now, by_timer, run);
@@ -222,7 +222,7 @@ impl Sender {
     }
 
     /// Token of a segment after the rest of its super-packet has been split off.
-    // spec: Linux tcp_fragment; google/bbr v3 keeps its count of what was in flight right
+    // spec: Linux tcp_fragment; google/bbr v3 keeps its count of the data in flight right
     pub(super) fn part_of_burst(&self, record: &Record) -> Token {
         let rest = u32::from(record.rest);
         self.cc.part_of_burst(&record.token, rest, rest * self.mss)

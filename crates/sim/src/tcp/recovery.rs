@@ -215,7 +215,7 @@ impl Sender {
     #[inline]
     fn sacked_token(&self, seq: u64, to: u64) -> Token {
         let record = self.board.peek(seq);
-        let is_cut = seq + 1 == to && record.rest > 0 && self.cc.hears_losses();
+        let is_cut = seq + 1 == to && record.rest > 0 && self.cc.needs_on_lost();
         if is_cut { self.part_of_burst(record) } else { record.token }
     }
 

@@ -52,7 +52,7 @@ impl<'a> Checker<'a> {
         });
     }
 
-    /// Checks pacing with a token bucket. Each burst delays the next by its own time, half of which may be credited for lateness.
+    /// Checks pacing with a token bucket. Each burst delays the next by its own time; up to half of it may be credited for lateness.
     fn check_pacing(&mut self, sent: &Sent, rate: Rate) {
         let watch = &mut self.flows[sent.flow];
         let by_timer = sent.by_timer > watch.by_timer;

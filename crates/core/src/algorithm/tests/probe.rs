@@ -65,8 +65,8 @@ impl Algorithm for Probe {
         self.note("on_tx_start");
     }
 
-    fn hears_losses(&self) -> bool {
-        self.note("hears_losses");
+    fn needs_on_lost(&self) -> bool {
+        self.note("needs_on_lost");
         true
     }
 
@@ -159,8 +159,8 @@ impl Algorithm for Probe {
         false
     }
 
-    fn answers_marks(&self) -> bool {
-        self.note("answers_marks");
+    fn supports_ecn(&self) -> bool {
+        self.note("supports_ecn");
         true
     }
 
@@ -207,7 +207,7 @@ pub(crate) fn dropped<A: Algorithm>(mut algorithm: A, probe: impl Fn(&A) -> &Pro
         counts_bytes() == true;
         on_sent(1);
         on_tx_start(&TxStart::default());
-        hears_losses() == true;
+        needs_on_lost() == true;
         on_lost(&Lost::default());
         on_tlp_ack();
         on_tlp_recovery(now, 1, false);
@@ -228,7 +228,7 @@ pub(crate) fn dropped<A: Algorithm>(mut algorithm: A, probe: impl Fn(&A) -> &Pro
         outputs(1) == OUTPUTS;
         wants_app_limited_checks() == true;
         needs_pacing() == false;
-        answers_marks() == true;
+        supports_ecn() == true;
         in_slow_start() == true;
         state() == State::Loss;
         snapshot() == Snapshot { cause: Cause::Idle, ..Snapshot::of(State::Drain) };
