@@ -55,7 +55,7 @@ pub enum Command {
     #[cfg_attr(
         not(feature = "bpf"),
         command(
-            about = "Not in this build: run a scenario over this host's kernel, and record what its own BBR and CUBIC read and decide"
+            about = "Not in this build: run a scenario over this host's kernel, and record the inputs and decisions of its own BBR and CUBIC"
         )
     )]
     Record(Box<record::RecordArgs>),
@@ -85,7 +85,7 @@ pub enum Command {
     #[cfg_attr(
         not(feature = "host"),
         command(
-            about = "Not in this build: load our algorithms into this host's kernel, see what they do there, and take them back"
+            about = "Not in this build: load our algorithms into this host's kernel, watch them there, and unload them"
         )
     )]
     Host(host::HostArgs),
@@ -101,7 +101,7 @@ pub enum Command {
     #[cfg_attr(
         not(feature = "quic"),
         command(
-            about = "Not in this build: serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with the congestion control that is named"
+            about = "Not in this build: serve files over HTTP/1.1 on TCP and HTTP/3 on QUIC, with a selectable congestion control"
         )
     )]
     Serve(serve::ServeArgs),
@@ -109,7 +109,7 @@ pub enum Command {
     #[cfg_attr(
         not(feature = "quic"),
         command(
-            about = "Not in this build: download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and say what it measured"
+            about = "Not in this build: download over HTTP/1.1 on TCP or HTTP/3 on QUIC, and report the measurements"
         )
     )]
     Get(get::GetArgs),

@@ -29,7 +29,7 @@ use crate::{Failure, Verdict};
         bbrlab get http://127.0.0.1:8080/file\n  \
         bbrlab get --spki oYxl…= --resume https://127.0.0.1:4433/file\n  \
         bbrlab get --insecure --repeat 5 --json https://127.0.0.1:4433/bytes/100MB\n\n\
-        http:// is HTTP/1.1 on TCP, https:// is HTTP/3 on QUIC. What is under way is in NAME.part; --resume completes it.")]
+        http:// is HTTP/1.1 on TCP, https:// is HTTP/3 on QUIC. A partial download is in NAME.part; --resume completes it.")]
 pub struct GetArgs {
     /// URLs to fetch
     #[arg(required = true, value_name = "URL")]
