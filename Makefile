@@ -11,8 +11,8 @@ export BBRLAB_SEED
 # Seconds for each fuzz target.
 FUZZ_SECONDS ?= 30
 
-# Runs of each scenario in `make agree`.
-AGREE_REPEAT ?= 3
+# Runs of each scenario in `make validate`.
+VALIDATE_REPEAT ?= 3
 
 # The profile of the tests, and of the command that they run: optimised, with every assertion on.
 CHECKED := $(or $(CARGO_TARGET_DIR),target)/debug/bbrlab
@@ -21,7 +21,7 @@ export BBRLAB := $(CHECKED)
 # What needs neither root nor a kernel of its own: `make test`. Cheap steps first; every one is a target that runs alone.
 TEST_STEPS := format docs lint tests catalogue golden conform commands
 # The rest of `make ci`: what needs root, BPF, a kernel, a browser or another compiler.
-REST_STEPS := features package no-std targets bpf oracle host uml-tests agree repeat aarch64 report instructions fuzz
+REST_STEPS := features package no-std targets bpf oracle host uml-tests validate repeat aarch64 report instructions fuzz
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
@@ -127,7 +127,7 @@ host: checked-full ## our algorithms in this kernel: equal to native code, loade
 	tools/server.sh
 
 quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
-	cargo test --locked -p bbrlab-quic --features world
+	cargo test --locked -p bbrlab-quic --features backend
 
 host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
 	BBRLAB=$(RELEASE) tools/ab.sh
@@ -146,11 +146,11 @@ uml-tests: checked-full ## runs on the real Linux kernel in virtual time
 	tools/uml/build.sh
 	$(TEST_FULL) --test uml -- --ignored
 
-agree: checked-full ## the simulator beside the real kernel in virtual time, on the whole matrix
+validate: checked-full ## the simulator beside the real kernel in virtual time, on the whole matrix
 	@mkdir -p out
 	tools/uml/build.sh
-	$(CHECKED) agree --repeat $(AGREE_REPEAT) --json out/agree.json --report out/agree.html || [ $$? -eq 1 ]
-	python3 tools/agree_gate.py out/agree.json
+	$(CHECKED) validate --repeat $(VALIDATE_REPEAT) --json out/validate.json --report out/validate.html || [ $$? -eq 1 ]
+	python3 tools/validate_gate.py out/validate.json
 
 catalogue: checked ## every published claim, as `make run`; no expectation fails
 	@$(REPRODUCE); status=$$?; cat out/catalogue.txt; exit $$status

@@ -224,7 +224,7 @@ def main():
     if shutil.which("valgrind") is None:
         fail("valgrind is not installed; install it (Debian: apt install valgrind) to count instructions")
     if args.adapters:
-        return adapters(build(("bbrlab-quic", "adapter_cost", "--features", "world")))
+        return adapters(build(("bbrlab-quic", "adapter_cost", "--features", "backend")))
     directory = build(("bbrlab-sim", "cost"), ("bbrlab-core", "ack_cost"))
     wrong = gate(directory, args.update) if args.gate or args.update else full(directory)
     for line in wrong:

@@ -5,10 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
-world=${1:-}
+backend=${1:-}
 repeats=${2:-5}
 bbrlab=${BBRLAB:-target/release/bbrlab}
-case $world in uml | host) ;; *) echo "loopback: write uml or host" >&2; exit 2 ;; esac
+case $backend in uml | host) ;; *) echo "loopback: write uml or host" >&2; exit 2 ;; esac
 case $repeats in '' | *[!0-9]* | 0) echo "loopback: $repeats: write a number of repeats" >&2; exit 2 ;; esac
 # Bypasses a version manager's shim, which would only add time.
 PYTHON=$(python3 -c 'import sys; print(sys.executable)')
@@ -45,7 +45,7 @@ in_uml() { # loss cc
 on_host() { # loss cc
     python3 tools/loopback_loss.py "$1" sh -c "$serve_and_fetch" sh "$memory" "$2"
 }
-if [ "$world" = host ]; then
+if [ "$backend" = host ]; then
     memory=$(mktemp -d /dev/shm/bbrlab-loopback.XXXXXX)
     trap 'rm -rf "$memory"' EXIT
     trap 'exit 130' INT TERM
@@ -54,11 +54,11 @@ else
     run=in_uml
 fi
 
-echo "| world | loss | CUBIC MB/s: median (of all) | BBR MB/s: median (of all) | BBR/CUBIC | claimed | verdict |"
+echo "| backend | loss | CUBIC MB/s: median (of all) | BBR MB/s: median (of all) | BBR/CUBIC | claimed | verdict |"
 echo "|---|---|---|---|---|---|---|"
 for loss in 0 1 10; do
     { $run $loss cubic | sed 's/^/cubic /'; $run $loss bbr | sed 's/^/bbr /'; } |
-        WORLD=$world LOSS=$loss "$PYTHON" -c '
+        BACKEND=$backend LOSS=$loss "$PYTHON" -c '
 import os, statistics, sys
 rates = {"cubic": [], "bbr": []}
 for line in sys.stdin:
@@ -71,5 +71,5 @@ middle = {cc: statistics.median(all) for cc, all in rates.items()}
 cells = [f"{show(middle[cc])} ({chr(32).join(show(rate) for rate in sorted(all))})" for cc, all in rates.items()]
 ratio = middle["bbr"] / middle["cubic"]
 verdict = "holds" if low <= ratio <= high else "falls short"
-print("|", " | ".join([os.environ["WORLD"], f"{loss} %", *cells, f"{ratio:.2f}", said, verdict]), "|", flush=True)'
+print("|", " | ".join([os.environ["BACKEND"], f"{loss} %", *cells, f"{ratio:.2f}", said, verdict]), "|", flush=True)'
 done

@@ -308,7 +308,7 @@ needs_of() {
         oracle) need_oracle ;;
         host) need_host ;;
         quic) need cmake ;;
-        uml | uml-tests | agree) need_uml ;;
+        uml | uml-tests | validate) need_uml ;;
         fuzz) need c++ ;;
     esac
 }

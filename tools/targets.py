@@ -2,7 +2,7 @@
 """Builds core's algorithms for the kernel's BPF and for the browser, and checks the resulting code.
 
 A BPF program has no panic, no 128-bit arithmetic, no libc and 512 bytes of stack, and its verifier refuses code it cannot follow;
-so none of these may remain after whole-program optimisation. bpf/cc/face calls every event of each algorithm.
+so none of these may remain after whole-program optimisation. bpf/cc/shim calls every event of each algorithm.
 
 usage: tools/targets.py            exit 1 if any remains, one per line
 """
@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RUSTC = os.environ.get("BBRLAB_TARGETS_RUSTC", "/usr/bin/rustc")
 OUT = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "targets")
 
-# Components of the face.
+# Components of the BPF shim.
 PARTS = ["bbr1", "bbr2", "bbr3", "bbr3_linux", "cpa", "acd", "bbrs", "apg", "davis", "cubic", "reno"]
 # All of core's features, so that nothing is left unchecked.
 FEATURES = ["--cfg", 'feature="variants"', "--cfg", 'feature="inside"']
@@ -143,7 +143,7 @@ def flags(target, folder):
 
 
 def build(target, parts, name):
-    """Compiles these parts of the face with core into one program. Returns its assembly, and the compiler's messages."""
+    """Compiles these parts of the BPF shim with core into one program. Returns its assembly, and the compiler's messages."""
     folder = os.path.join(OUT, target)
     assembly = os.path.join(folder, f"{name}.s")
     if os.path.exists(assembly):
@@ -152,7 +152,7 @@ def build(target, parts, name):
     extern = ["--extern", f"bbrlab_core={folder}/libbbrlab_core.rlib", "-Aunused"]
     # Only with a link step is the whole program optimised as one.
     wanted = ["--crate-type", "staticlib", "--crate-name", name, "-Clto=fat", "--emit=asm,link"]
-    good, said = run(*flags(target, folder), *wanted, *chosen, *extern, os.path.join(ROOT, "bpf/cc/face/src/lib.rs"))
+    good, said = run(*flags(target, folder), *wanted, *chosen, *extern, os.path.join(ROOT, "bpf/cc/shim/src/lib.rs"))
     return (open(assembly).read() if good else None), said
 
 
@@ -171,7 +171,7 @@ def main():
     failed = False
     for target in TARGETS:
         library(target)
-        wrong, summary = complaints(target, PARTS, "face")
+        wrong, summary = complaints(target, PARTS, "BPF shim")
         for line in wrong:
             print(f"targets: {target}: {line}", file=sys.stderr)
         failed |= bool(wrong)

@@ -33,7 +33,7 @@ BUGS = [
      "self.target_inflight() < (rounds + 1).wrapping_mul(self.smss())", "self.target_inflight() < rounds + 1"),
     ("core", "first_packet_never_counted_as_delivered", SAMPLER,
      "self.count(volume);\n        if !self.newest.any",
-     "if self.newest.token != Token::NONE { self.count(volume); }\n        if !self.newest.any"),
+     "if self.newest.token != PacketToken::NONE { self.count(volume); }\n        if !self.newest.any"),
     ("core", "samples_with_prior_delivered_0_discarded", SAMPLER,
      "if !self.newest.any {", "if !self.newest.any || self.newest.token.delivered == 0 {"),
     ("core", "u64_underflow_in_inflight_at_loss", BBR3 + "loss.rs",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/validation.md from the output of `bbrlab agree --json` and `bbrlab reproduce --on uml --json`.
+"""Writes the tables of docs/validation.md from the output of `bbrlab validate --json` and `bbrlab reproduce --on uml --json`.
 It reads the JSON of either, from any backend, and rewrites the tables between their markers.
-Use: tools/validation.py out/agree.json out/uml.json…
+Use: tools/validation.py out/validate.json out/uml.json…
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -72,8 +72,8 @@ def main():
     parts = {}
     for document in documents:
         if "with" in document:
-            world = document["with"]
-            parts |= {f"{world}-demands": demands(document), f"{world}-scenarios": scenarios(document)}
+            backend = document["with"]
+            parts |= {f"{backend}-demands": demands(document), f"{backend}-scenarios": scenarios(document)}
     reproduced = [document for document in documents if "experiments" in document]
     if reproduced:
         parts["claims"] = claims(reproduced)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only */
 /*
  * One connection, as core's Rust sees it: what was read of the socket, what the algorithm wants, and the algorithm's own memory.
- * `face/src/lib.rs` and `face/src/telemetry.rs` hold the same structures.
+ * `shim/src/lib.rs` and `shim/src/telemetry.rs` hold the same structures.
  */
 #ifndef BBRLAB_FLOW_H
 #define BBRLAB_FLOW_H

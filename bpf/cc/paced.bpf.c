@@ -3,7 +3,7 @@
  * A congestion control that decides on window and pacing rate: BBR in all its versions, and Davis on the window alone.
  * Every decision is core's Rust; no rule of an algorithm is written here.
  *
- * -DALGORITHM=NAME   the algorithm, as `face` names its functions
+ * -DALGORITHM=NAME   the algorithm, as the shim names its functions
  * -DV1               its ACK comes in BBRv1's steps
  * -DV3               in BBRv3's, and it wants to know each ACK's flight (also BBRv2)
  * -DBYTES            it counts bytes, which a stock kernel does not: its packets times the present size of one

@@ -4,7 +4,7 @@
  * CUBIC and Reno.
  * Every decision is core's Rust; no rule of an algorithm is written here.
  *
- * -DALGORITHM=NAME   the algorithm, as `face` names its functions
+ * -DALGORITHM=NAME   the algorithm, as the shim names its functions
  */
 #define HOSTED
 #include "socket.h"

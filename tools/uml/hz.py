@@ -24,10 +24,10 @@ DARK_S = 4.0
 
 def series(args, kernel):
     """The flow's series by name: lists of (seconds, value)."""
-    world = ["--on", "uml"] if kernel else []
+    backend = ["--on", "uml"] if kernel else []
     env = dict(os.environ, **({"BBRLAB_UML_KERNEL": kernel} if kernel else {}))
     with tempfile.NamedTemporaryFile("r", suffix=".csv") as file:
-        subprocess.run([BBRLAB, "run", *world, *PATH, *args, "--csv", file.name, "--quiet"], env=env, check=True)
+        subprocess.run([BBRLAB, "run", *backend, *PATH, *args, "--csv", file.name, "--quiet"], env=env, check=True)
         found = {}
         with open(file.name) as rows:  # the command replaces the file
             for row in csv.DictReader(rows):

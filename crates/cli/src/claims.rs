@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use std::path::Path;
 
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
+use bbrlab_lab::plural::{counted, verb};
 use bbrlab_lab::report::model::{ClaimRow, Verdict as ReportVerdict};
-use bbrlab_lab::words::{counted, verb};
 use serde_json::{Value, json};
 
 use crate::Failure;
@@ -35,7 +35,7 @@ pub fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
         RowVerdict::FallsShort { reason } => ("misses (explained)", ReportVerdict::FallsShort, Some(reason.clone())),
         RowVerdict::Fails => ("FAILS", ReportVerdict::Fails, None),
         RowVerdict::NotHere => {
-            ("not here", ReportVerdict::FallsShort, Some("it needs a run that this world cannot do".to_owned()))
+            ("not here", ReportVerdict::FallsShort, Some("it needs a run that this backend cannot do".to_owned()))
         }
     }
 }
@@ -74,7 +74,7 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
     let mut text = aligned(&["id", "verdict", "what", "measured", "expected", "note"], &align, rows);
     let count =
         |which: &str| outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| verdict(row).0 == which).count();
-    let held = Held::of(outcomes);
+    let held = HeldCounts::of(outcomes);
     let _ = write!(
         text,
         "\n{}: {} ({held}), {} (explained), {}",
@@ -90,7 +90,7 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
     match count("not here") {
         0 => text.push('\n'),
         n => {
-            let _ = writeln!(text, ", {} another world", verb(n, "needs", "need"));
+            let _ = writeln!(text, ", {} another backend", verb(n, "needs", "need"));
         }
     }
     text
@@ -98,14 +98,14 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
 
 /// Number of expectations that hold, by the source of their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldCounts {
     /// Bounds published by the source.
     pub published: usize,
     /// Bounds chosen by the author of the file.
     pub ours: usize,
 }
 
-impl Held {
+impl HeldCounts {
     pub fn of(outcomes: &[ExperimentOutcome]) -> Self {
         let rows = || outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| row.verdict == RowVerdict::Holds);
         Self { published: rows().filter(|row| !row.is_ours).count(), ours: rows().filter(|row| row.is_ours).count() }
@@ -116,7 +116,7 @@ impl Held {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for HeldCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} within published bounds, {} within bounds of ours", self.published, self.ours)
     }
@@ -143,7 +143,7 @@ pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
                     "holds": outcome.passes(), "expect": outcome.rows.iter().map(row).collect::<Vec<Value>>() })
         })
         .collect();
-    let held = Held::of(outcomes);
+    let held = HeldCounts::of(outcomes);
     json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": seed,
             "holds": { "published": held.published, "ours": held.ours }, "experiments": experiments })
 }

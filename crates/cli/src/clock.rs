@@ -6,9 +6,9 @@ use std::time::Instant;
 
 /// A running stopwatch.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch(Instant);
+pub struct Stopwatch(Instant);
 
-impl Watch {
+impl Stopwatch {
     #[expect(clippy::disallowed_methods, reason = "wall-clock time is this type's purpose; it never enters a run")]
     pub fn start() -> Self {
         Self(Instant::now())

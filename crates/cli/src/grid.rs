@@ -38,8 +38,8 @@ fn within(
             let words = all.iter().filter_map(|row| row.get(column)).flat_map(|cell| cell.split_whitespace());
             words.map(|word| word.chars().count()).max().unwrap_or(0).max(TEXT_MIN)
         };
-        let least: Vec<usize> = (0..head.len()).map(word).collect();
-        shrink(&mut widths, &least, align, terminal);
+        let min: Vec<usize> = (0..head.len()).map(word).collect();
+        shrink(&mut widths, &min, align, terminal);
     }
     let mut text = String::new();
     for row in &all {
@@ -57,17 +57,17 @@ fn within(
 }
 
 /// Narrows the text columns in proportion to their spare width until the row fits; if it cannot, the terminal wraps.
-fn shrink(widths: &mut [usize], least: &[usize], align: &[Align], terminal: usize) {
+fn shrink(widths: &mut [usize], min: &[usize], align: &[Align], terminal: usize) {
     let total: usize = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
-    let is_text = |column: &usize| align[*column] == Align::Text && widths[*column] > least[*column];
+    let is_text = |column: &usize| align[*column] == Align::Text && widths[*column] > min[*column];
     let texts: Vec<usize> = (0..widths.len()).filter(is_text).collect();
-    let spare: usize = texts.iter().map(|&column| widths[column] - least[column]).sum();
+    let spare: usize = texts.iter().map(|&column| widths[column] - min[column]).sum();
     let Some(excess) = total.checked_sub(terminal).filter(|excess| (1..=spare).contains(excess)) else {
         return;
     };
     for &column in &texts {
         // Rounded up, so that the row fits; never below the minimum, because the excess is at most the spare width.
-        widths[column] -= ((widths[column] - least[column]) * excess).div_ceil(spare);
+        widths[column] -= ((widths[column] - min[column]) * excess).div_ceil(spare);
     }
 }
 

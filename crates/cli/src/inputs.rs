@@ -57,7 +57,7 @@ pub fn flow(text: &str) -> Result<String, String> {
     /// Parameter file written by `bbrlab tune`.
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Tuned {
+    struct TunedFile {
         cc: String,
         parameters: std::collections::BTreeMap<String, String>,
     }
@@ -70,7 +70,7 @@ pub fn flow(text: &str) -> Result<String, String> {
         };
         let path = Path::new(file);
         let place = |error: &str| format!("params: {}: {}", name(path), error.lines().next().unwrap_or_default());
-        let tuned: Tuned = toml::from_str(&measurement(path, "parameters").map_err(|error| place(&error))?)
+        let tuned: TunedFile = toml::from_str(&measurement(path, "parameters").map_err(|error| place(&error))?)
             .map_err(|error| place(&bbrlab_sim::scenario::explain(error.message())))?;
         let cc = head.split(['*', '@']).next().unwrap_or_default();
         if cc != tuned.cc {

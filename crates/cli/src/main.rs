@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod args;
-mod asked;
 mod claims;
 mod clock;
 mod command;
@@ -12,10 +11,11 @@ mod grid;
 mod inputs;
 mod outputs;
 mod progress;
+mod provenance;
+mod runner;
 mod scenario;
 mod table;
 mod traces;
-mod worlds;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use command::*;
 
 #[global_allocator]
-static ALLOCATOR: bbrlab_live::memory::EndsInALine = bbrlab_live::memory::EndsInALine;
+static ALLOCATOR: bbrlab_live::memory::ExitOnOutOfMemory = bbrlab_live::memory::ExitOnOutOfMemory;
 
 /// Simulate BBR congestion control, run it on real kernels, check published claims, get advice
 #[derive(Debug, Parser)]
@@ -62,7 +62,7 @@ pub enum Command {
     /// Compare a kernel's recorded BBR and CUBIC decisions with core's, bit by bit
     Replay(replay::ReplayArgs),
     /// Run scenarios in the simulator and on a real kernel, and compare the results
-    Agree(Box<agree::AgreeArgs>),
+    Validate(Box<validate::ValidateArgs>),
     /// Run a scenario over ranges of any of its values, on all cores; an interrupted sweep resumes
     #[cfg(feature = "parquet")]
     Sweep(Box<sweep::SweepArgs>),
@@ -116,7 +116,7 @@ pub enum Command {
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),
     /// Show the capabilities of this machine, and remedies for missing ones
-    Check,
+    Doctor,
     /// Print a completion script for a shell
     Completions {
         /// Shell to complete for
@@ -174,7 +174,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::reproduce(args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),
-        Command::Agree(args) => agree::agree(args),
+        Command::Validate(args) => validate::validate(args),
         #[cfg(feature = "parquet")]
         Command::Sweep(args) => sweep::sweep(args),
         #[cfg(not(feature = "parquet"))]
@@ -195,14 +195,14 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Get(args) => get::run(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
-        Command::Check => print(&check::report()),
+        Command::Doctor => print(&doctor::report()),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bbrlab", &mut text);
             print(&String::from_utf8_lossy(&text))
         }
         Command::Man => man(),
-        Command::UmlGuest { directory, .. } => worlds::uml_guest(directory),
+        Command::UmlGuest { directory, .. } => runner::uml_guest(directory),
     };
     drop(outputs::clean_up());
     match done {
@@ -273,7 +273,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, serve, get, list, check, completions or man, or see `bbrlab --help`",
+            "no command; write run, emulate, reproduce, conform, validate, sweep, advise, tune, cdn, host, watch, ab, record, replay, serve, get, list, doctor, completions or man, or see `bbrlab --help`",
         ),
         _ => {
             let text = error.render().to_string();

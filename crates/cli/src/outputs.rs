@@ -71,20 +71,20 @@ fn temporaries() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 /// A written file that waits to be renamed; if dropped before that, it is removed.
 #[derive(Debug)]
 #[must_use]
-pub struct Written {
+pub struct PendingFile {
     flag: &'static str,
     temporary: PathBuf,
     path: PathBuf,
 }
 
-impl Drop for Written {
+impl Drop for PendingFile {
     fn drop(&mut self) {
         discard(&self.temporary);
     }
 }
 
 /// Renames all files to their final names, replacing earlier versions. The signal handler waits meanwhile.
-pub fn commit(files: Vec<Written>) -> Result<(), Failure> {
+pub fn commit(files: Vec<PendingFile>) -> Result<(), Failure> {
     let mut temporary = temporaries();
     let mut renamed = Ok(());
     for file in &files {
@@ -185,7 +185,7 @@ impl Target {
     pub fn write(
         &self,
         fill: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
-    ) -> Result<Option<Written>, Failure> {
+    ) -> Result<Option<PendingFile>, Failure> {
         let Some(path) = &self.path else {
             let mut text = Vec::new();
             fill(&mut text).map_err(|error| format!("{}: {error}", self.flag))?;
@@ -197,7 +197,7 @@ impl Target {
             return fill(&mut file).and_then(|()| file.flush()).map(|()| None).map_err(fault);
         }
         let (file, temporary) = self.temporary().map_err(fault)?;
-        let written = Written { flag: self.flag, temporary, path: path.clone() };
+        let written = PendingFile { flag: self.flag, temporary, path: path.clone() };
         let mut file = BufWriter::new(file);
         fill(&mut file).and_then(|()| file.flush()).map_err(fault)?;
         Ok(Some(written))
@@ -260,13 +260,13 @@ pub fn can_not(error: &io::Error) -> String {
 
 /// A file or a directory of files, as given by the user: a directory exists or ends in a slash.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Destination {
     File(PathBuf),
     /// Files with fixed names in this directory.
     Dir(PathBuf),
 }
 
-impl Place {
+impl Destination {
     /// Parses a `FILE|DIR` argument; a directory that ends in a slash is created.
     pub fn of(flag: &'static str, path: &Path) -> Result<Self, Failure> {
         if path.is_dir() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::clock::Watch;
+use crate::clock::Stopwatch;
 
 /// Delay before the bar appears; shorter work needs none.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ impl Progress {
         let watcher = (io::stderr().is_terminal() && !dumb).then(|| {
             let (end, ended) = mpsc::channel();
             let (seen, total) = (Arc::clone(&done), Arc::clone(&total));
-            let since = Watch::start();
+            let since = Stopwatch::start();
             let watch = move || {
                 let mut wait = PATIENCE;
                 while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {

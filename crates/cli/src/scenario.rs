@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bbrlab_sim::scenario::Sourced;
+use bbrlab_sim::scenario::ScenarioFile;
 
 use crate::{Failure, inputs};
 
@@ -12,10 +12,10 @@ pub fn load<'a>(
     file: Option<&Path>,
     mut overrides: impl Iterator<Item = (&'static str, &'a str)>,
     flows: &[String],
-) -> Result<Sourced, Failure> {
+) -> Result<ScenarioFile, Failure> {
     let mut sourced = match file {
         Some(path) => read(path)?,
-        None => Sourced::default(),
+        None => ScenarioFile::default(),
     };
     overrides.try_for_each(|(key, text)| sourced.set(key, text))?;
     if !flows.is_empty() {
@@ -29,15 +29,15 @@ pub fn load<'a>(
     Ok(sourced)
 }
 
-fn read(path: &Path) -> Result<Sourced, Failure> {
+fn read(path: &Path) -> Result<ScenarioFile, Failure> {
     let shown = inputs::name(path);
     let text = inputs::scenario(path)
         .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
     // A result names its trace relative to the directory where the command ran.
     if text.trim_start().starts_with('{') || path.extension().is_some_and(|extension| extension == "json") {
-        return Sourced::from_json(&text, &shown);
+        return ScenarioFile::from_json(&text, &shown);
     }
-    let mut sourced = Sourced::from_toml(&text, &shown)?;
+    let mut sourced = ScenarioFile::from_toml(&text, &shown)?;
     // A scenario names its trace relative to itself, so that both can move together.
     let beside = |trace: &mut String| {
         let moves = Path::new(trace).is_relative() && !inputs::is_stdin(Path::new(trace));

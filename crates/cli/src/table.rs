@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-use bbrlab_lab::words::counted;
+use bbrlab_lab::plural::counted;
 use bbrlab_sim::metrics::CONVERGED;
 use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::Trace;
@@ -270,13 +270,13 @@ fn links(result: &RunResult, trace: &Trace) -> String {
             true => percent((grown(&link.departed_bytes) as f64 * 8.0 / (mean_bps * seconds)).min(1.0)),
             false => "–".to_owned(),
         };
-        let most = link.queue_packets[from..].iter().max().copied().unwrap_or(0);
+        let max = link.queue_packets[from..].iter().max().copied().unwrap_or(0);
         let (arrivals, drops) = (grown(&link.arrivals), grown(&link.drops));
         let _ = writeln!(
             text,
             "{:<11} {used} used; queue up to {}; {drops} of {} dropped",
             format!("link {}", index + 1),
-            counted(most, "packet"),
+            counted(max, "packet"),
             counted(arrivals, "packet"),
         );
     }
@@ -299,8 +299,8 @@ fn sparks(trace: &Trace) -> String {
     });
     let queue = (0..bins).map(|bin| {
         let range = edge(bin)..edge(bin + 1);
-        let most = |index: usize| trace.links.iter().filter_map(|link| link.queue_packets.get(index)).max().copied();
-        range.filter_map(most).max().unwrap_or(0).into()
+        let max = |index: usize| trace.links.iter().filter_map(|link| link.queue_packets.get(index)).max().copied();
+        range.filter_map(max).max().unwrap_or(0).into()
     });
     let (goodput, queue): (Vec<f64>, Vec<f64>) = (goodput.collect(), queue.collect());
     let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
@@ -378,7 +378,7 @@ pub fn repeated(document: &Value, style: Style) -> String {
 fn start_jitter(scenario: &Value) -> String {
     match scenario["start_jitter"].as_str() {
         None | Some("0s") => String::new(),
-        Some(most) => format!("; each flow starts up to {most} later at random (--start-jitter 0s: it does not)"),
+        Some(max) => format!("; each flow starts up to {max} later at random (--start-jitter 0s: it does not)"),
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     fn shown(toml: &str) -> String {
-        let read = bbrlab_sim::scenario::Sourced::from_toml(toml, "a test").unwrap();
+        let read = bbrlab_sim::scenario::ScenarioFile::from_toml(toml, "a test").unwrap();
         let output = bbrlab_sim::engine::run(&read.scenario.resolve().unwrap());
         run(&output.result, &output.trace, Style(false))
     }

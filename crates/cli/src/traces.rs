@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use bbrlab_core::Time;
 use bbrlab_lab::export::pcap;
 use bbrlab_lab::export::{Record, csv, qlog};
+use bbrlab_sim::backend::BackendInfo;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Tap;
 use bbrlab_sim::setup::{Capture, Setup};
 
 use crate::Failure;
 use crate::args::TraceArgs;
-use crate::outputs::{Place, Target, Written};
+use crate::outputs::{Destination, PendingFile, Target};
 
 /// Default maximum of packets recorded in a run. Ours: 200 MB of memory, a minute at 100 Mbit/s at one place.
 const PACKETS_DEFAULT: usize = 2_000_000;
@@ -25,7 +26,7 @@ type Series = fn(&Record<'_>, &mut dyn Write) -> io::Result<()>;
 
 /// Contents of one file.
 #[derive(Clone, Copy, Debug)]
-enum Fill {
+enum TraceContents {
     Series(Series),
     Packets(Tap),
 }
@@ -36,7 +37,7 @@ struct TraceFile {
     /// Index of the run.
     run: usize,
     target: Target,
-    fill: Fill,
+    fill: TraceContents,
 }
 
 /// All requested trace files.
@@ -50,17 +51,16 @@ pub struct Traces {
 impl Traces {
     /// Checks that all requested files can be written, for each of `runs` runs.
     ///
-    /// The backend captures packets at `taps`. With `logs_packets`, which is set where recording does not disturb the
-    /// run, packets are added to a qlog too.
-    pub fn check(args: &TraceArgs, runs: usize, taps: &'static [Tap], logs_packets: bool) -> Result<Self, Failure> {
+    /// Packets are added to a qlog too where recording them does not disturb the run.
+    pub fn check(args: &TraceArgs, runs: usize, backend: &BackendInfo) -> Result<Self, Failure> {
         let mut traces = Self::default();
-        if args.qlog.is_some() && logs_packets {
+        if args.qlog.is_some() && backend.logs_packets {
             traces.capture = Capture::On { limit: PACKETS_DEFAULT, taps: &[Tap::Sender] };
         }
         if let Some(path) = &args.pcap {
-            traces.add_pcap(path, args.pcap_limit.as_deref(), runs, taps)?;
+            traces.add_pcap(path, args.pcap_limit.as_deref(), runs, backend.taps)?;
         }
-        let series = |series: Series| Fill::Series(series);
+        let series = |series: Series| TraceContents::Series(series);
         if let Some(path) = &args.csv {
             let several = [("flows.csv", series(csv::flows)), ("links.csv", series(csv::links))];
             traces.add("--csv", path, runs, series(csv::long), &several)?;
@@ -83,10 +83,10 @@ impl Traces {
                 format!("--pcap-limit: {text:?} is no number of packets; write a whole number from 1 to {PACKETS_MAX}")
             })?,
         };
-        let files: Vec<(String, Fill)> =
-            taps.iter().map(|tap| (format!("{}.pcapng", tap.name()), Fill::Packets(*tap))).collect();
-        let files: Vec<(&str, Fill)> = files.iter().map(|(name, fill)| (name.as_str(), *fill)).collect();
-        self.add("--pcap", path, runs, Fill::Packets(Tap::Sender), &files)?;
+        let files: Vec<(String, TraceContents)> =
+            taps.iter().map(|tap| (format!("{}.pcapng", tap.name()), TraceContents::Packets(*tap))).collect();
+        let files: Vec<(&str, TraceContents)> = files.iter().map(|(name, fill)| (name.as_str(), *fill)).collect();
+        self.add("--pcap", path, runs, TraceContents::Packets(Tap::Sender), &files)?;
         let taps: &[Tap] = if self.files.len() == 1 { &[Tap::Sender] } else { taps };
         self.capture = Capture::On { limit, taps };
         Ok(())
@@ -95,8 +95,8 @@ impl Traces {
     #[cfg(feature = "parquet")]
     fn add_parquet(&mut self, path: &Path, runs: usize) -> Result<(), Failure> {
         use bbrlab_lab::export::parquet;
-        let samples = Fill::Series(|record, to| to.write_all(&parquet::samples(record)?));
-        let figures = Fill::Series(|record, to| to.write_all(&parquet::runs(record)?));
+        let samples = TraceContents::Series(|record, to| to.write_all(&parquet::samples(record)?));
+        let figures = TraceContents::Series(|record, to| to.write_all(&parquet::runs(record)?));
         self.add("--parquet", path, runs, samples, &[("samples.parquet", samples), ("runs.parquet", figures)])
     }
 
@@ -110,19 +110,19 @@ impl Traces {
         flag: &'static str,
         path: &Path,
         runs: usize,
-        single: Fill,
-        several: &[(&str, Fill)],
+        single: TraceContents,
+        several: &[(&str, TraceContents)],
     ) -> Result<(), Failure> {
         let mut push = |run, path: PathBuf, fill| {
             self.files.push(TraceFile { run, target: Target::check(flag, &path)?, fill });
             Ok::<(), Failure>(())
         };
-        match Place::of(flag, path)? {
-            Place::File(path) if runs == 1 => push(0, path, single),
-            Place::File(path) => {
+        match Destination::of(flag, path)? {
+            Destination::File(path) if runs == 1 => push(0, path, single),
+            Destination::File(path) => {
                 Err(format!("{flag}: {}: it cannot hold {runs} runs; name a directory, as in traces/", path.display()))
             }
-            Place::Dir(dir) => {
+            Destination::Dir(dir) => {
                 for run in 0..runs {
                     // Several runs need several names, numbered like the result's `runs`.
                     let prefix = if runs == 1 { String::new() } else { format!("{run}-") };
@@ -140,12 +140,12 @@ impl Traces {
     }
 
     /// Writes the files of the run `run`; they are renamed later.
-    pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<Vec<Written>, Failure> {
+    pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<Vec<PendingFile>, Failure> {
         let record = Record { setup, result: &output.result, trace: &output.trace, packets: &output.packets.records };
         let own = self.files.iter().filter(|file| file.run == run);
         let written = own.map(|file| match file.fill {
-            Fill::Series(fill) => file.target.write(|to| fill(&record, to)),
-            Fill::Packets(tap) => file.target.write(|to| {
+            TraceContents::Series(fill) => file.target.write(|to| fill(&record, to)),
+            TraceContents::Packets(tap) => file.target.write(|to| {
                 let names = setup.flows.iter().map(|flow| flow.name.as_str());
                 pcap::write(&output.packets.records, &[tap], names, &comment(&record), to)
             }),
@@ -159,7 +159,7 @@ impl Traces {
         let cut = output.packets.cut?;
         let seconds = |at: Time| at.as_nanos() as f64 / 1e9;
         let (cut, end) = (seconds(cut), seconds(setup.duration));
-        let is_pcap = self.files.iter().any(|file| matches!(file.fill, Fill::Packets(_)));
+        let is_pcap = self.files.iter().any(|file| matches!(file.fill, TraceContents::Packets(_)));
         let (flag, cure) = if is_pcap { ("--pcap", "a larger --pcap-limit or ") } else { ("--qlog", "") };
         Some(format!(
             "{flag}: seed {}: {limit} packets were recorded by {cut:.3} s of {end:.3} s, the rest is left out; \

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_lab::ab::record;
-use bbrlab_lab::ab::{Assigner, By, Keep, Shares, Table};
+use bbrlab_lab::ab::{Assigner, AssignmentUnit, PrefixLengths, Shares, Table};
 use bbrlab_live::clock;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -201,7 +201,7 @@ fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
     let (named, other) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let child = place.start(&named, &["--arms", "cubic,reno,bbr1", "--split", "50,30,20"]);
     let key = fs::read_to_string(place.out().join("key")).unwrap().parse().unwrap();
-    let assigner = Assigner { key, by: By::Connection, keep: Keep::default() };
+    let assigner = Assigner { key, by: AssignmentUnit::Connection, keep: PrefixLengths::default() };
     let mut table = Table::new(&Shares::parse("50,30,20", 3).unwrap());
     let mut seen = [0_u64; 3];
     let mut serve = |table: &Table, count: usize| {
@@ -460,7 +460,7 @@ fn clients_of_one_network_have_one_arm_in_either_family_and_a_class_in_the_repor
     let port = listener.local_addr().unwrap().port();
     let child = place.start(&listener, &["--arms", "cubic,reno", "--by", "client-prefix"]);
     let key = fs::read_to_string(place.out().join("key")).unwrap().parse().unwrap();
-    let assigner = Assigner { key, by: By::ClientPrefix, keep: Keep::default() };
+    let assigner = Assigner { key, by: AssignmentUnit::ClientPrefix, keep: PrefixLengths::default() };
     let table = Table::new(&Shares::parse("50,50", 2).unwrap());
     let mut arms = [0; 2];
     for network in 0..12 {
@@ -566,7 +566,7 @@ fn connections_that_begin_in_one_slot_of_time_have_one_arm() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let child = place.start(&listener, &["--arms", "cubic,reno", "--by", "time", "--slot", "1s"]);
     let key = fs::read_to_string(place.out().join("key")).unwrap().parse().unwrap();
-    let assigner = Assigner { key, by: By::Time, keep: Keep::default() };
+    let assigner = Assigner { key, by: AssignmentUnit::Time, keep: PrefixLengths::default() };
     let table = Table::new(&Shares::parse("50,50", 2).unwrap());
     let slot = || clock::now_ns() / 1_000_000_000;
     let mut seen = [0; 2];

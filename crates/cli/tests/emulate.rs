@@ -264,9 +264,9 @@ fn a_flow_on_this_kernel_fills_the_link_and_says_how_it_went() {
     ];
     let done = bbrlab().args(args).output().unwrap();
     let result: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    let check = &result["world"]["self_check"];
+    let check = &result["provenance"]["self_check"];
     assert!(check["packets"].as_u64().unwrap() > 1000, "{check}");
-    assert!(!result["world"]["environment"]["kernel"].as_str().unwrap().is_empty());
+    assert!(!result["provenance"]["environment"]["kernel"].as_str().unwrap().is_empty());
     if check["clean"] == true {
         let goodput = result["flows"][0]["goodput_bps"].as_f64().unwrap();
         assert!((8e6..9.7e6).contains(&goodput), "{goodput}");

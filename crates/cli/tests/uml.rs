@@ -205,7 +205,7 @@ fn neither_a_home_nor_its_variables_matter() {
 #[ignore = "needs the kernel of make uml"]
 fn packets_side_by_side_end_with_the_first_that_differs() {
     let output =
-        bbrlab(&["agree", "--packets", "--rate", "10mbit", "--flow", "reno", "--loss", "5%", "--duration", "2s"]);
+        bbrlab(&["validate", "--packets", "--rate", "10mbit", "--flow", "reno", "--loss", "5%", "--duration", "2s"]);
     let said = String::from_utf8(output.stdout).expect("text");
     // The two runs lose different packets.
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -217,7 +217,7 @@ fn packets_side_by_side_end_with_the_first_that_differs() {
 #[ignore = "needs the kernel of make uml"]
 fn the_model_sends_the_packets_of_the_kernel() {
     let path = ["--rate", "10mbit", "--rtt", "40ms", "--flow", "cubic", "--duration", "20s"];
-    let output = bbrlab(&[&["agree", "--packets"], &path[..]].concat());
+    let output = bbrlab(&[&["validate", "--packets"], &path[..]].concat());
     let said = String::from_utf8(output.stdout).expect("text");
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("first other packet: none") && said.contains("first other time: none"), "{said}");
@@ -225,7 +225,7 @@ fn the_model_sends_the_packets_of_the_kernel() {
 
 #[test]
 fn packets_are_of_one_scenario() {
-    for args in [&["agree", "--rate", "10mbit"][..], &["agree", "--packets", "--within", "soon"]] {
+    for args in [&["validate", "--rate", "10mbit"][..], &["validate", "--packets", "--within", "soon"]] {
         let output = bbrlab(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1, "{args:?}");

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use bbrlab_core::{
-    AckInfo, AckRtt, AlgorithmConfig, CaState, Controller, Flight, Init, Loss, Rate, Sent, Span, Time, Token,
+    AckInfo, AckRtt, AlgorithmConfig, CaState, Controller, Flight, Init, Loss, PacketToken, Rate, Sent, Span, Time,
     algorithms::{Ack, Algorithm, AnyAlgorithm, Bbr1, Bbr3, Draft06, Lost},
     estimators::RateSampler,
     params::{Bbr1Params, Bbr3Params},
@@ -22,8 +22,8 @@ const LOSS_EVERY: u64 = 5_000;
 
 /// The part under test: takes packets sent, delivered and lost; returns a window and a pacing rate.
 trait Driven {
-    fn on_sent(&mut self, now: Time, in_flight: u32) -> Token;
-    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]);
+    fn on_sent(&mut self, now: Time, in_flight: u32) -> PacketToken;
+    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(PacketToken, u64)]);
     fn cwnd(&self) -> u32;
     fn pacing_rate(&self) -> Option<Rate>;
 }
@@ -52,12 +52,12 @@ impl<A: Algorithm> Bare<A> {
 }
 
 impl<A: Algorithm> Driven for Bare<A> {
-    fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
+    fn on_sent(&mut self, now: Time, in_flight: u32) -> PacketToken {
         let in_flight_after = self.volume(u64::from(in_flight) + 1);
         self.sampler.on_sent(now, in_flight_after, in_flight == 0, false)
     }
 
-    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
+    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(PacketToken, u64)]) {
         if let Some((token, seq)) = tokens.last() {
             self.sampler.on_delivered(self.volume(tokens.len() as u64), token, *seq);
         }
@@ -102,11 +102,11 @@ fn flight(packets: u32) -> Flight {
 }
 
 impl<A: Algorithm> Driven for Tcp<A> {
-    fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
+    fn on_sent(&mut self, now: Time, in_flight: u32) -> PacketToken {
         self.0.on_sent(now, &Sent::packet(MSS).with_in_flight(flight(in_flight), in_flight == 0))
     }
 
-    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
+    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(PacketToken, u64)]) {
         let mut batch = self.0.begin_ack(now);
         for (token, seq) in tokens {
             batch.delivered(token, *seq);
@@ -116,7 +116,7 @@ impl<A: Algorithm> Driven for Tcp<A> {
             self.0.on_lost(now, &Loss::packet(&tokens[0].0, path.una));
         }
         self.0.on_ca_state(path.ca_state);
-        let rtt = |at: Option<&(Token, u64)>| at.map(|(token, _)| now.since(token.send_time()));
+        let rtt = |at: Option<&(PacketToken, u64)>| at.map(|(token, _)| now.since(token.send_time()));
         let mut info = AckInfo::NONE.with_edt(path.edt).with_cwnd_limited(true);
         info.rtt = AckRtt::Measured { newest: rtt(tokens.last()), oldest: rtt(tokens.first()) };
         info.in_flight = Some((flight(path.prior_in_flight), flight(path.in_flight)));
@@ -139,11 +139,11 @@ impl<A: Algorithm> Driven for Tcp<A> {
 struct Quic<A: Algorithm>(Controller<A>);
 
 impl<A: Algorithm> Driven for Quic<A> {
-    fn on_sent(&mut self, now: Time, _in_flight: u32) -> Token {
+    fn on_sent(&mut self, now: Time, _in_flight: u32) -> PacketToken {
         self.0.on_sent(now, &Sent::packet(MSS))
     }
 
-    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
+    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(PacketToken, u64)]) {
         if lost > 0 {
             self.0.on_lost(now, &Loss::packet(&tokens[0].0, path.una));
         }
@@ -169,11 +169,11 @@ impl<A: Algorithm> Driven for Quic<A> {
 struct Nothing(RateSampler);
 
 impl Driven for Nothing {
-    fn on_sent(&mut self, now: Time, in_flight: u32) -> Token {
+    fn on_sent(&mut self, now: Time, in_flight: u32) -> PacketToken {
         self.0.on_sent(now, u64::from(in_flight) + 1, in_flight == 0, false)
     }
 
-    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(Token, u64)]) {
+    fn on_ack(&mut self, now: Time, path: &Path, lost: u64, tokens: &[(PacketToken, u64)]) {
         // Inputs of the other drivers are built here as well, and tokens cost the same as with moving counters.
         black_box((now, path, lost, tokens));
         black_box(&mut self.0);
@@ -190,7 +190,7 @@ impl Driven for Nothing {
 
 /// A paced sender over a link of constant rate, and a receiver that acknowledges every second packet.
 fn drive(driven: &mut impl Driven, acks: u64) -> u64 {
-    let mut ring = vec![(Token::default(), Time::ZERO); RING];
+    let mut ring = vec![(PacketToken::default(), Time::ZERO); RING];
     let (mut now, mut link_free, mut pacer) = (Time::ZERO, Time::ZERO, Time::ZERO);
     let (mut una, mut next, mut done) = (0_u64, 0_u64, 0_u64);
     let mut recovery_until = 0_u64;
@@ -208,7 +208,7 @@ fn drive(driven: &mut impl Driven, acks: u64) -> u64 {
             continue;
         }
         now = now.max(ack_at);
-        let mut tokens = [(Token::default(), 0_u64); 2];
+        let mut tokens = [(PacketToken::default(), 0_u64); 2];
         let (mut delivered, mut lost) = (0, 0);
         for seq in una..una + 2 {
             if seq % LOSS_EVERY == LOSS_EVERY - 1 {
@@ -263,7 +263,7 @@ fn main() {
 /// Prints the bytes of state that a host keeps per connection and per packet.
 fn sizes() {
     let rows = [
-        ("a token, for each packet in flight", size_of::<Token>()),
+        ("a token, for each packet in flight", size_of::<PacketToken>()),
         ("delivery-rate sampler", size_of::<RateSampler>()),
         ("bbr1", size_of::<Bbr1>()),
         ("bbr3", size_of::<Bbr3<Draft06>>()),

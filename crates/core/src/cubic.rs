@@ -102,12 +102,12 @@ pub(crate) struct Cubic {
     acked_in_epoch: u64,
     reno_cwnd: u64,
     slow_start: SlowStart,
-    now: Present,
+    now: CubicCache,
 }
 
 /// The present tick, and the range of time for which it has been computed; empty at first.
 #[derive(Clone, Copy, Debug)]
-struct Present {
+struct CubicCache {
     tick: u64,
     from: Time,
     to: Time,
@@ -134,7 +134,7 @@ impl Cubic {
             acked_in_epoch: 0,
             reno_cwnd: 0,
             slow_start,
-            now: Present { tick: 0, from: Time::NEVER, to: Time::ZERO },
+            now: CubicCache { tick: 0, from: Time::NEVER, to: Time::ZERO },
         }
     }
 
@@ -153,7 +153,7 @@ impl Cubic {
         if ack.tick.is_some() || ack.now < self.now.from || ack.now > self.now.to {
             let tick = self.tick(ack.now, ack.tick);
             if ack.tick.is_none() {
-                self.now = Present { tick, from: ack.now, to: last_moment_of(tick.saturating_sub(1), self.p.hz) };
+                self.now = CubicCache { tick, from: ack.now, to: last_moment_of(tick.saturating_sub(1), self.p.hz) };
             }
             return tick;
         }

@@ -3,7 +3,7 @@
 //! Each type starts from what any transport has; all else is optional, has a documented default, and is set by a method.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::sampler::Token;
+use crate::sampler::PacketToken;
 use crate::units::{Span, Time};
 
 /// Volume in flight: sent, and neither delivered nor marked lost. Bytes and packets only, for good: hosts write it as a literal.
@@ -82,7 +82,7 @@ impl Sent {
 #[non_exhaustive]
 pub struct Loss {
     /// Token of the packets.
-    pub token: Token,
+    pub token: PacketToken,
     /// Position of the first: packet number, or offset in the stream. A loss that begins where the last one ended belongs to the same gap.
     pub number: u64,
     /// Number of packets.
@@ -96,13 +96,13 @@ pub struct Loss {
 impl Loss {
     /// One lost packet. A host without packet numbers passes 0: each packet is then a gap of its own.
     #[inline]
-    pub const fn packet(token: &Token, number: u64) -> Self {
+    pub const fn packet(token: &PacketToken, number: u64) -> Self {
         Self { token: *token, number, packets: 1, bytes: token.bytes(), by_timer: false }
     }
 
     /// Consecutive packets of one burst; `number` is that of the first.
     #[inline]
-    pub const fn run(token: &Token, number: u64, packets: u32, bytes: u32) -> Self {
+    pub const fn run(token: &PacketToken, number: u64, packets: u32, bytes: u32) -> Self {
         Self { token: *token, number, packets, bytes, by_timer: false }
     }
 
@@ -128,7 +128,7 @@ pub struct AckBatch {
     pub(crate) late_packets: u64,
     /// Bytes whose number of packets the host does not report.
     pub(crate) uncounted_bytes: u64,
-    pub(crate) newest: Token,
+    pub(crate) newest: PacketToken,
     pub(crate) number: u64,
 }
 
@@ -143,20 +143,20 @@ impl AckBatch {
             late_bytes: 0,
             late_packets: 0,
             uncounted_bytes: 0,
-            newest: Token::NONE,
+            newest: PacketToken::NONE,
             number: 0,
         }
     }
 
     /// Adds a packet that is delivered for the first time. `number` orders packets sent at the same time: packet number, or position.
     #[inline]
-    pub fn delivered(&mut self, token: &Token, number: u64) {
+    pub fn delivered(&mut self, token: &PacketToken, number: u64) {
         self.delivered_run(1, token.bytes().into(), token, number);
     }
 
     /// Adds packets that are delivered for the first time. `newest` is the newest of them: by its time of sending, then by `number`.
     #[inline]
-    pub fn delivered_run(&mut self, packets: u64, bytes: u64, newest: &Token, number: u64) {
+    pub fn delivered_run(&mut self, packets: u64, bytes: u64, newest: &PacketToken, number: u64) {
         if self.take_newest(newest, number) {
             self.bytes = self.bytes.saturating_add(bytes);
             self.packets = self.packets.saturating_add(packets);
@@ -164,7 +164,7 @@ impl AckBatch {
     }
 
     /// Adds bytes that are delivered for the first time, for a host that reports only the newest of their packets.
-    pub fn delivered_bytes(&mut self, bytes: u64, newest: &Token) {
+    pub fn delivered_bytes(&mut self, bytes: u64, newest: &PacketToken) {
         if self.take_newest(newest, 0) {
             self.bytes = self.bytes.saturating_add(bytes);
             self.uncounted_bytes = self.uncounted_bytes.saturating_add(bytes);
@@ -173,7 +173,7 @@ impl AckBatch {
 
     /// Adds a packet that is delivered although it had been reported lost. If this shows that the whole episode was a mistake,
     /// the controller undoes its reduction.
-    pub fn delivered_late(&mut self, token: &Token, number: u64) {
+    pub fn delivered_late(&mut self, token: &PacketToken, number: u64) {
         if self.take_newest(token, number) {
             let bytes = u64::from(token.bytes());
             self.bytes = self.bytes.saturating_add(bytes);
@@ -191,7 +191,7 @@ impl AckBatch {
 
     /// Takes a token as the newest if it is; false for a token of another path, or of none.
     #[inline]
-    fn take_newest(&mut self, token: &Token, number: u64) -> bool {
+    fn take_newest(&mut self, token: &PacketToken, number: u64) -> bool {
         if token.epoch() != self.epoch {
             return false;
         }

@@ -38,7 +38,7 @@ pub mod concrete;
 pub mod algorithms {
     pub use crate::algorithm::{Algorithm, Outputs};
     pub use crate::bbr1::Bbr1;
-    pub use crate::bbr3::{Bbr3, Draft06, Edition, Ietf100, Linux, Rules, V2};
+    pub use crate::bbr3::{Bbr3, Draft06, Edition, Ietf100, LinuxV2, LinuxV3, Rules};
     pub use crate::event::{Ack, Lost, TxStart};
     pub use crate::fixed::Fixed;
     pub use crate::loss_based::{HostWindow, LossBased};
@@ -69,7 +69,7 @@ pub use host::{AckBatch, AckInfo, AckRtt, Flight, Loss, OpenAck, RememberedPath,
 pub use pacer::Pacer;
 pub use registry::{ALGORITHMS, AlgorithmConfig, AlgorithmInfo, PlotStyle};
 pub use rng::Rng;
-pub use sampler::Token;
+pub use sampler::PacketToken;
 pub use snapshot::{Bounds, Snapshot};
 pub use state::{Cause, State};
 pub use units::{MICROS_PER_SEC, NANOS_PER_SEC, Rate, Span, Time};

@@ -91,7 +91,7 @@ impl LossBased {
             ca_state: CaState::Open,
             slow_start_after_idle,
             pacing_rate: 0,
-            max_pacing_rate: most(init.max_pacing_rate),
+            max_pacing_rate: bytes_per_sec_or_max(init.max_pacing_rate),
             cause: Cause::Begin,
         };
         flow.update_pacing_rate(init.srtt.map_or(1_000, |srtt| srtt.as_micros()), 0);
@@ -109,7 +109,7 @@ impl LossBased {
 
     /// Sets an upper bound on the pacing rate (Linux `sk_max_pacing_rate`).
     pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
-        self.max_pacing_rate = most(rate);
+        self.max_pacing_rate = bytes_per_sec_or_max(rate);
         self.pacing_rate = self.pacing_rate.min(self.max_pacing_rate);
     }
 
@@ -375,7 +375,7 @@ impl LossBased {
 }
 
 /// A bound in bytes per second; the largest that 64 bits hold in bits means no bound.
-fn most(rate: Option<Rate>) -> u64 {
+fn bytes_per_sec_or_max(rate: Option<Rate>) -> u64 {
     rate.map_or(u64::MAX / 8, Rate::as_bytes_per_sec).max(1)
 }
 

@@ -8,7 +8,7 @@ use crate::units::{Span, Time};
 /// State that the sampler needs back when a packet is delivered or lost. The host stores it with each packet that it sends,
 /// and replaces it when the packet is retransmitted. A token of another path, or of none ([`Token::default`]), changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Token {
+pub struct PacketToken {
     /// Draft: `P.delivered_time`, µs.
     delivered_time_us: u64,
     /// Draft: `P.send_time`, µs.
@@ -35,7 +35,7 @@ const APP_LIMITED: u8 = 1;
 /// Set for a retransmission.
 const RETRANSMIT: u8 = 2;
 
-impl Token {
+impl PacketToken {
     pub(crate) const NONE: Self = Self {
         delivered_time_us: 0,
         send_us: 0,
@@ -152,8 +152,8 @@ pub struct FlightSample {
 
 /// The newest packet that the present ACK delivered.
 #[derive(Clone, Copy, Debug, Default)]
-struct Newest {
-    token: Token,
+struct NewestPacket {
+    token: PacketToken,
     seq: u64,
     any: bool,
 }
@@ -186,7 +186,7 @@ pub struct RateSampler {
     prior: (u64, u64),
     /// True if the ACK in progress reports a congestion mark.
     is_ece: bool,
-    newest: Newest,
+    newest: NewestPacket,
 }
 
 impl RateSampler {
@@ -201,7 +201,7 @@ impl RateSampler {
             delivered_ce: 0,
             prior: (0, 0),
             is_ece: false,
-            newest: Newest { token: Token::NONE, seq: 0, any: false },
+            newest: NewestPacket { token: PacketToken::NONE, seq: 0, any: false },
         }
     }
 
@@ -233,7 +233,7 @@ impl RateSampler {
     /// Records a packet that leaves at `now`; `in_flight` includes it. `none_outstanding` if nothing sent earlier awaits an ACK.
     // spec: draft-ietf-ccwg-bbr #transmitting-a-data-packet OnPacketSent. Differs: as in Linux, lost packets count as outstanding.
     #[inline]
-    pub fn on_sent(&mut self, now: Time, in_flight: u64, none_outstanding: bool, is_retransmit: bool) -> Token {
+    pub fn on_sent(&mut self, now: Time, in_flight: u64, none_outstanding: bool, is_retransmit: bool) -> PacketToken {
         let now_us = now.as_micros();
         if none_outstanding {
             self.first_send_us = now_us;
@@ -241,7 +241,7 @@ impl RateSampler {
         }
         let app_limited = if self.app_limited == 0 { 0 } else { APP_LIMITED };
         let retransmit = if is_retransmit { RETRANSMIT } else { 0 };
-        Token {
+        PacketToken {
             delivered_time_us: self.delivered_time_us,
             send_us: now_us,
             delivered: self.delivered,
@@ -259,10 +259,10 @@ impl RateSampler {
     /// `seq`, which orders packets sent at the same time.
     // spec: draft-ietf-ccwg-bbr #upon-receiving-an-ack UpdateRateSample; Linux tcp_rate_skb_delivered
     #[inline]
-    pub fn on_delivered(&mut self, volume: u64, newest: &Token, seq: u64) {
+    pub fn on_delivered(&mut self, volume: u64, newest: &PacketToken, seq: u64) {
         self.count(volume);
         if !self.newest.any || newest.is_newer(seq, &self.newest.token, self.newest.seq) {
-            self.newest = Newest { token: *newest, seq, any: true };
+            self.newest = NewestPacket { token: *newest, seq, any: true };
         }
     }
 
@@ -302,7 +302,7 @@ impl RateSampler {
 
     /// Returns the volume marked lost since a packet was sent.
     // 32 bits are exact if less than 2^32 is lost between a packet's sending and its end.
-    pub const fn lost_since(&self, token: &Token) -> u32 {
+    pub const fn lost_since(&self, token: &PacketToken) -> u32 {
         (self.lost as u32).wrapping_sub(token.lost)
     }
 
@@ -396,7 +396,7 @@ mod tests {
     /// Sends `n` packets `gap` µs apart, and delivers each `rtt` later with spacing `ack_gap`; returns the last sample.
     fn train(gap: u64, ack_gap: u64, n: u64) -> RateSample {
         let mut sampler = RateSampler::new(Time::ZERO);
-        let mut tokens = [Token::default(); 64];
+        let mut tokens = [PacketToken::default(); 64];
         for i in 0..n {
             tokens[i as usize] = sampler.on_sent(Time::micros(1 + i * gap), 1, i == 0, false);
         }

@@ -78,12 +78,12 @@ pub(crate) const fn last_moment_of(tick: u64, hz: u32) -> Time {
 
 /// The last result of a calculation whose inputs change far less often than ACKs arrive.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Memo<const N: usize> {
+pub(crate) struct OutputCache<const N: usize> {
     pub key: [u64; N],
     pub value: u64,
 }
 
-impl<const N: usize> Memo<N> {
+impl<const N: usize> OutputCache<N> {
     /// No calculation yet: no input is all ones.
     pub(crate) const EMPTY: Self = Self { key: [u64::MAX; N], value: 0 };
 

@@ -155,11 +155,11 @@ mod tests {
     /// Numbers of every length, including the ends of each range.
     fn number(rng: &mut Rng) -> u64 {
         let bits = rng.below(65) as u32;
-        let most = if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };
+        let max = if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };
         match rng.below(4) {
-            0 => most,
-            1 => most / 2 + 1,
-            _ => rng.next_u64() & most,
+            0 => max,
+            1 => max / 2 + 1,
+            _ => rng.next_u64() & max,
         }
     }
 

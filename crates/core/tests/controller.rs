@@ -4,7 +4,7 @@
 mod pipe;
 
 use bbrlab_core::{
-    ALGORITHMS, AckInfo, CaState, Controller, Flight, Loss, Pacer, Rate, Rng, Sent, Span, State, Time, Token,
+    ALGORITHMS, AckInfo, CaState, Controller, Flight, Loss, Pacer, PacketToken, Rate, Rng, Sent, Span, State, Time,
 };
 use pipe::{BBRS, Pipe, ack, controller, info, send};
 
@@ -35,9 +35,9 @@ fn an_application_limited_phase_keeps_the_estimate_however_long() {
         pipe.run(3_000_000, u32::MAX);
         let full = pipe.packets_per_s();
         // A variant that averages includes its own draining phases.
-        let least = if name.starts_with("bbr-s") || name == "bbr-cpa" { 7_000 } else { 9_000 };
-        let most = if name == "bbr-s-kalman" { 12_500 } else { 10_100 };
-        assert!((least..=most).contains(&full), "{name} {full}");
+        let min = if name.starts_with("bbr-s") || name == "bbr-cpa" { 7_000 } else { 9_000 };
+        let max = if name == "bbr-s-kalman" { 12_500 } else { 10_100 };
+        assert!((min..=max).contains(&full), "{name} {full}");
         pipe.run(8_000_000, 5);
         assert!(pipe.packets_per_s() * 100 >= full * 99, "{name} {} of {full}", pipe.packets_per_s());
     }
@@ -115,7 +115,7 @@ fn wild_sent(rng: &mut Rng) -> Sent {
     if rng.below(2) == 0 { sent.with_in_flight(wild_flight(rng), rng.below(2) == 0) } else { sent }
 }
 
-fn wild_ack(cc: &mut Controller, rng: &mut Rng, now: Time, tokens: &[Token; 8]) {
+fn wild_ack(cc: &mut Controller, rng: &mut Rng, now: Time, tokens: &[PacketToken; 8]) {
     let mut batch = cc.begin_ack(now);
     for _ in 0..rng.below(3) {
         let token = &tokens[rng.below(8) as usize];
@@ -138,7 +138,7 @@ fn wild_ack(cc: &mut Controller, rng: &mut Rng, now: Time, tokens: &[Token; 8]) 
 }
 
 /// Applies one event that a host could report, with random values.
-fn event(cc: &mut Controller, rng: &mut Rng, now: &mut Time, tokens: &mut [Token; 8]) {
+fn event(cc: &mut Controller, rng: &mut Rng, now: &mut Time, tokens: &mut [PacketToken; 8]) {
     let which = rng.below(8) as usize;
     *now += Span::nanos(wild(rng) >> 24);
     match rng.below(16) {
@@ -169,7 +169,7 @@ fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
         for seed in 0..300 {
             let mut rng = Rng::derive(seed, 7);
             let mut cc = controller(info.name, (seed % 2 == 0).then_some(Span::millis(40)));
-            let (mut now, mut tokens) = (Time::ZERO, [Token::default(); 8]);
+            let (mut now, mut tokens) = (Time::ZERO, [PacketToken::default(); 8]);
             for _ in 0..400 {
                 event(&mut cc, &mut rng, &mut now, &mut tokens);
                 assert!(

@@ -5,7 +5,7 @@
 mod pipe;
 
 use bbrlab_core::{
-    CaState, Init, Span, State, Time, Token,
+    CaState, Init, PacketToken, Span, State, Time,
     algorithms::{Ack, Bbr3, Draft06, Lost},
     estimators::{FlightSample, RateSampler},
     params::Bbr3Params,
@@ -387,7 +387,7 @@ fn app_limited_8_stuck_in_startup_by_flow_control() {
 #[test]
 fn app_limited_9_a_mark_that_never_ends() {
     let mut sampler = RateSampler::new(Time::ZERO);
-    let tokens: Vec<Token> = (0..3).map(|n| sampler.on_sent(Time::micros(n), 1, n == 0, false)).collect();
+    let tokens: Vec<PacketToken> = (0..3).map(|n| sampler.on_sent(Time::micros(n), 1, n == 0, false)).collect();
     sampler.on_app_limited(3);
     for (n, token) in tokens.iter().enumerate() {
         sampler.on_delivered(1, token, n as u64);

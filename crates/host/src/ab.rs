@@ -13,7 +13,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
 use crate::objects::AB;
-use crate::{Fault, places, program};
+use crate::{Fault, host_paths, program};
 
 /// Limits, as in `bpf/cc/ab.bpf.c`.
 pub const ARMS_MAX: usize = 8;
@@ -24,7 +24,7 @@ const NAME: usize = 16;
 
 /// Configuration of the program, fixed at load time.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct AbConfig {
     pub key: [u64; 2],
     /// Unit of assignment, in the program's numbering: 0 connections, 1 client prefixes, 2 time.
     pub by: u32,
@@ -49,7 +49,7 @@ const fn mask(bits: u32) -> u128 {
     }
 }
 
-impl Plan {
+impl AbConfig {
     /// Encodes the plan as `struct settings`.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -120,9 +120,9 @@ pub struct Attached {
 fn refused(error: &libbpf_rs::Error) -> Fault {
     let said = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
-            format!("{error}; another program is there alone, or a right is missing; see `bbrlab check`")
+            format!("{error}; another program is there alone, or a right is missing; see `bbrlab doctor`")
         }
-        _ => format!("{error}; it needs Linux 6.10 or later with BTF and cgroup v2, see `bbrlab check`"),
+        _ => format!("{error}; it needs Linux 6.10 or later with BTF and cgroup v2, see `bbrlab doctor`"),
     };
     Fault::Refused { what: "the test's program".to_owned(), said }
 }
@@ -132,8 +132,8 @@ pub fn check() -> Result<(), Fault> {
     // Source: Linux include/uapi/linux/capability.h.
     const NEEDED: [(&str, u32); 3] = [("CAP_BPF", 39), ("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38)];
     const SYS_ADMIN: u64 = 1 << 21;
-    places::check_types()?;
-    let held = places::capabilities();
+    host_paths::check_types()?;
+    let held = host_paths::capabilities();
     let lacks = |bit: u32| held & (1 << bit | SYS_ADMIN) == 0 || (bit == 12 && held & 1 << bit == 0);
     let missing: Vec<&str> = NEEDED.iter().filter(|(_, bit)| lacks(*bit)).map(|(name, _)| *name).collect();
     if missing.is_empty() {
@@ -171,7 +171,7 @@ pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf, Fault> {
 impl Attached {
     /// Loads the program and attaches it to a cgroup. From then on new connections that match the plan are assigned an
     /// arm.
-    pub fn new(cgroup: &Path, plan: &Plan, split: &[u8]) -> Result<Self, Fault> {
+    pub fn new(cgroup: &Path, plan: &AbConfig, split: &[u8]) -> Result<Self, Fault> {
         let fault = |error: libbpf_rs::Error| refused(&error);
         let folder = File::open(cgroup).map_err(Fault::file(cgroup))?;
         libbpf_rs::set_print(None);
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_plan_stands_where_the_program_reads_it() {
-        let plan = Plan {
+        let plan = AbConfig {
             key: [0x0102, 0x0304],
             by: 1,
             slot: Duration::from_secs(2),

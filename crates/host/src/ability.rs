@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use crate::places::{self, Places};
+use crate::host_paths::{self, HostPaths};
 
 /// One capability of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Ability {
     /// Its purpose.
     pub name: &'static str,
     /// True if it works here.
@@ -16,15 +16,15 @@ pub struct Part {
     pub found: String,
 }
 
-fn part(name: &'static str, works: bool, here: &str, otherwise: &str) -> Part {
-    Part { name, works, found: if works { here } else { otherwise }.to_owned() }
+fn part(name: &'static str, works: bool, here: &str, otherwise: &str) -> Ability {
+    Ability { name, works, found: if works { here } else { otherwise }.to_owned() }
 }
 
 /// Checks every capability.
-pub fn parts() -> Vec<Part> {
-    let rights = match places::check() {
-        Ok(()) => Part { name: "load: rights", works: true, found: "this user may load and register".to_owned() },
-        Err(fault) => Part { name: "load: rights", works: false, found: fault.to_string() },
+pub fn parts() -> Vec<Ability> {
+    let rights = match host_paths::check() {
+        Ok(()) => Ability { name: "load: rights", works: true, found: "this user may load and register".to_owned() },
+        Err(fault) => Ability { name: "load: rights", works: false, found: fault.to_string() },
     };
     let mut parts = vec![rights, pins()];
     parts.extend(of_kernel());
@@ -35,10 +35,10 @@ pub fn parts() -> Vec<Part> {
 }
 
 /// Checks the place for pins, which outlive the command.
-fn pins() -> Part {
+fn pins() -> Ability {
     let known =
         fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.lines().any(|line| line.ends_with("\tbpf")));
-    let here = if Places::default().is_bpffs_mounted() {
+    let here = if HostPaths::default().is_bpffs_mounted() {
         "/sys/fs/bpf is mounted"
     } else {
         "/sys/fs/bpf is not mounted; `host load` mounts it and `host unload` takes it back"
@@ -48,27 +48,27 @@ fn pins() -> Part {
 
 /// Checks the cgroup that a test's program attaches to.
 #[cfg(feature = "load")]
-fn cgroups() -> Part {
+fn cgroups() -> Ability {
     match crate::ab::cgroup(None) {
-        Ok(root) => Part { name: "ab: cgroups", works: true, found: format!("version 2 at {}", root.display()) },
-        Err(fault) => Part { name: "ab: cgroups", works: false, found: fault.to_string() },
+        Ok(root) => Ability { name: "ab: cgroups", works: true, found: format!("version 2 at {}", root.display()) },
+        Err(fault) => Ability { name: "ab: cgroups", works: false, found: fault.to_string() },
     }
 }
 
-fn jit() -> Part {
+fn jit() -> Ability {
     let is_on = fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").map(|text| text.trim() != "0");
     let remedy = "algorithms in BPF need the JIT; as root: sysctl net.core.bpf_jit_enable=1";
     part("load: JIT", is_on.unwrap_or(false), "on", remedy)
 }
 
 #[cfg(not(feature = "load"))]
-fn of_kernel() -> Vec<Part> {
+fn of_kernel() -> Vec<Ability> {
     vec![part("load: build", false, "", "this build cannot load; build with --features host")]
 }
 
 /// Checks the kernel's own type information.
 #[cfg(feature = "load")]
-fn of_kernel() -> Vec<Part> {
+fn of_kernel() -> Vec<Ability> {
     use libbpf_rs::btf::Btf;
     use libbpf_rs::btf::types::{Enum, Struct};
 
@@ -88,7 +88,7 @@ fn of_kernel() -> Vec<Part> {
     };
     let hook = match arguments(&btf, "cong_control") {
         Some(4) => part("load: programs", true, "cong_control has the four arguments that the programs read", ""),
-        other => Part {
+        other => Ability {
             name: "load: programs",
             works: false,
             found: format!(

@@ -52,7 +52,7 @@ pub enum Change {
 
 /// Input of [`Machine::plan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct EnableOptions {
     /// The kernel's own congestion control, or one of ours in the user's notation: `bbr3-linux,beta=0.6`.
     pub algorithm: String,
     /// For one of ours: the name under which it is loaded at boot, and the program that loads it.
@@ -98,7 +98,7 @@ impl Machine {
     }
 
     /// Lists the required changes, without making any.
-    pub fn plan(&self, wanted: &Wanted) -> Result<Vec<Change>, Fault> {
+    pub fn plan(&self, wanted: &EnableOptions) -> Result<Vec<Change>, Fault> {
         if self.read(Path::new(JOURNAL))?.is_some() {
             return Err(Fault::Other("something is enabled already; `bbrlab host disable` first".to_owned()));
         }
@@ -272,8 +272,8 @@ mod tests {
         all
     }
 
-    fn bbr() -> Wanted {
-        Wanted { algorithm: "bbr".to_owned(), ours: None }
+    fn bbr() -> EnableOptions {
+        EnableOptions { algorithm: "bbr".to_owned(), ours: None }
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
     fn a_plan_changes_nothing() {
         let machine = machine("plan");
         let before = image(&machine.root);
-        let ours = Wanted {
+        let ours = EnableOptions {
             algorithm: "bbr3-linux,beta=0.6".to_owned(),
             ours: Some(("bbr3".to_owned(), "/usr/bin/bbrlab".into())),
         };
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn what_the_kernel_has_not_is_refused() {
         let machine = machine("not");
-        let vegas = Wanted { algorithm: "vegas".to_owned(), ours: None };
+        let vegas = EnableOptions { algorithm: "vegas".to_owned(), ours: None };
         assert!(matches!(machine.plan(&vegas), Err(Fault::Other(what)) if what.contains("modprobe tcp_vegas")));
         fs::remove_dir_all(machine.root).unwrap();
     }

@@ -11,10 +11,10 @@ pub mod ab;
 pub mod ability;
 pub mod enable;
 mod fault;
+pub mod host_paths;
 pub mod journal;
 pub mod kernel;
 pub mod objects;
-pub mod places;
 pub mod telemetry;
 
 #[cfg(feature = "load")]

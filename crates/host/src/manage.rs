@@ -10,12 +10,12 @@ use bbrlab_core::AlgorithmConfig;
 use nix::mount::{MsFlags, mount, umount};
 use serde::Serialize;
 
+use crate::host_paths::HostPaths;
 use crate::journal::{Entry, Journal, Phase};
 use crate::objects::kernel_name;
-use crate::places::Places;
 use crate::program::Program;
-use crate::sockets::{Found, Sockets, Which};
-use crate::{Fault, journal, kernel, namespaces, places, program, sockets};
+use crate::sockets::{MoveScope, SocketCounts, Sockets};
+use crate::{Fault, host_paths, journal, kernel, namespaces, program, sockets};
 
 /// Maximum time to wait for another command. Ours.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ const NAME_MAX: usize = 15;
 
 /// Input of [`Host::load`].
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct LoadRequest {
     /// The algorithm with its parameters.
     pub config: AlgorithmConfig,
     /// The name to register it by.
@@ -41,7 +41,7 @@ pub struct Wanted {
 
 /// Result of unloading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Undone {
+pub struct UnloadSummary {
     /// Connections and listeners that were moved.
     pub moved: u64,
     /// Connections that ended by themselves during the drain.
@@ -71,7 +71,7 @@ pub struct Status {
 /// A host, with the parts that a test replaces: paths, trial transfer, step callback.
 pub struct Host<'a> {
     /// Paths on the host.
-    pub places: Places,
+    pub places: HostPaths,
     /// Sends data with the named congestion control, and returns the error if it fails.
     pub trial: &'a dyn Fn(&str) -> Result<(), String>,
     /// Called with the name of each step before it is taken.
@@ -89,9 +89,9 @@ pub fn check_name(name: &str) -> Result<(), Fault> {
 
 impl Host<'_> {
     /// Loads an algorithm, tests it with a transfer, and leaves it loaded.
-    pub fn load(&self, wanted: &Wanted) -> Result<(), Fault> {
+    pub fn load(&self, wanted: &LoadRequest) -> Result<(), Fault> {
         check_name(&wanted.name)?;
-        places::check()?;
+        host_paths::check()?;
         let journal = Journal::open(&self.places.state, PATIENCE)?;
         self.recover(&journal)?;
         if kernel::available()?.contains(&wanted.name) {
@@ -117,7 +117,7 @@ impl Host<'_> {
         }
     }
 
-    fn carry_out(&self, journal: &Journal, wanted: &Wanted, entry: &Entry) -> Result<(), Fault> {
+    fn carry_out(&self, journal: &Journal, wanted: &LoadRequest, entry: &Entry) -> Result<(), Fault> {
         if entry.mounted_bpffs {
             (self.before)("mount the file system of pins");
             let at = &self.places.bpffs;
@@ -152,8 +152,8 @@ impl Host<'_> {
 
     /// Unloads an algorithm. With `drain`, its connections get that time to end by themselves; the rest move to the
     /// default.
-    pub fn unload(&self, name: &str, drain: Option<Duration>) -> Result<Undone, Fault> {
-        places::check()?;
+    pub fn unload(&self, name: &str, drain: Option<Duration>) -> Result<UnloadSummary, Fault> {
+        host_paths::check()?;
         let journal = Journal::open(&self.places.state, PATIENCE)?;
         self.recover(&journal)?;
         // Matches its name in the kernel, or the name of its algorithm.
@@ -181,7 +181,7 @@ impl Host<'_> {
 
     /// The same, unless another command is running, which may be the one that appears interrupted.
     pub fn recover_if_idle(&self) -> Result<bool, Fault> {
-        if journal::entries(&self.places.state).is_empty() || places::check().is_err() {
+        if journal::entries(&self.places.state).is_empty() || host_paths::check().is_err() {
             return Ok(false);
         }
         match Journal::open(&self.places.state, Duration::ZERO) {
@@ -191,7 +191,7 @@ impl Host<'_> {
         }
     }
 
-    fn undo(&self, journal: &Journal, entry: &Entry, drain: Option<Duration>) -> Result<Undone, Fault> {
+    fn undo(&self, journal: &Journal, entry: &Entry, drain: Option<Duration>) -> Result<UnloadSummary, Fault> {
         let name = &entry.name;
         let to = self.substitute(entry)?;
         (self.before)("give back the default");
@@ -202,24 +202,24 @@ impl Host<'_> {
         };
         namespaces::in_each(give_back).into_iter().collect::<Result<Vec<()>, Fault>>()?;
         let has_pins = self.places.pins_of(name).exists();
-        let mut undone = Undone::default();
+        let mut undone = UnloadSummary::default();
         if has_pins {
             (self.before)("move its listeners");
-            undone.moved += self.moved(name, &to, Which::Listeners)?.moved;
+            undone.moved += self.moved(name, &to, MoveScope::Listeners)?.moved;
             if drain.is_none() {
                 (self.before)("move its connections");
-                undone.moved += self.moved(name, &to, Which::All)?.moved;
+                undone.moved += self.moved(name, &to, MoveScope::All)?.moved;
             }
             (self.before)("unregister it");
             self.remove_pins(name)?;
             // An algorithm that is no longer listed may still be in use.
-            if let Some(most) = drain {
+            if let Some(max) = drain {
                 (self.before)("wait for its connections");
-                undone.drained = self.wait(name, most)?;
+                undone.drained = self.wait(name, max)?;
             }
             (self.before)("move what began meanwhile");
             for _ in 0..PASSES {
-                let found = self.moved(name, &to, Which::All)?;
+                let found = self.moved(name, &to, MoveScope::All)?;
                 undone.moved += found.moved;
                 undone.left = sockets::count(name).map(|found| found.connections + found.listeners)?;
                 if undone.left == 0 {
@@ -251,15 +251,15 @@ impl Host<'_> {
         Ok(entry.default_before.as_deref().into_iter().chain(["cubic"]).find(is_known).unwrap_or("reno").to_owned())
     }
 
-    fn moved(&self, name: &str, to: &str, which: Which) -> Result<Found, Fault> {
+    fn moved(&self, name: &str, to: &str, which: MoveScope) -> Result<SocketCounts, Fault> {
         Sockets::of(name, to, which)?.walk()
     }
 
     /// Waits for connections to end, and returns the number that did.
-    fn wait(&self, name: &str, most: Duration) -> Result<u64, Fault> {
+    fn wait(&self, name: &str, max: Duration) -> Result<u64, Fault> {
         let at_first = sockets::count(name)?.connections;
         let mut left = at_first;
-        let mut turns = most.as_millis().div_ceil(TURN.as_millis());
+        let mut turns = max.as_millis().div_ceil(TURN.as_millis());
         while left > 0 && turns > 0 {
             turns -= 1;
             thread::sleep(TURN);
@@ -308,7 +308,7 @@ impl Host<'_> {
     /// State of all our algorithms in the kernel.
     pub fn status(&self) -> Result<Vec<Status>, Fault> {
         let (available, default) = (kernel::available()?, kernel::default()?);
-        let may_look = places::check().is_ok();
+        let may_look = host_paths::check().is_ok();
         let entries = journal::entries(&self.places.state);
         let told = entries.into_iter().map(|entry| {
             let found = if may_look { sockets::count(&entry.name).ok() } else { None };

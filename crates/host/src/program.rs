@@ -55,7 +55,7 @@ fn refused(what: &str, error: &libbpf_rs::Error) -> Fault {
     let said = match (error.kind(), reason) {
         (_, Some(reason)) => format!("{error}: {reason}"),
         (libbpf_rs::ErrorKind::PermissionDenied, None) => format!("{error}; run as root"),
-        (_, None) => format!("{error}; it needs Linux 6.10 or later with BTF, see `bbrlab check`"),
+        (_, None) => format!("{error}; it needs Linux 6.10 or later with BTF, see `bbrlab doctor`"),
     };
     Fault::Refused { what: what.to_owned(), said }
 }

@@ -18,7 +18,7 @@ const ALL: u32 = u32::MAX;
 
 /// Result of a walk over the sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct SocketCounts {
     /// Connections that use it.
     pub connections: u64,
     /// Listeners, whose future connections will use it.
@@ -31,7 +31,7 @@ pub struct Found {
 
 /// Selection of the sockets to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum MoveScope {
     /// None: sockets are only counted.
     None,
     /// Listeners, so that no new connection starts with it.
@@ -49,7 +49,7 @@ pub struct Sockets {
 
 impl Sockets {
     /// Prepares to move sockets from `from` to `to`.
-    pub fn of(from: &str, to: &str, which: Which) -> Result<Self, Fault> {
+    pub fn of(from: &str, to: &str, which: MoveScope) -> Result<Self, Fault> {
         let fault = |error: libbpf_rs::Error| Fault::Refused {
             what: "the iterator over sockets".into(),
             said: error.to_string(),
@@ -57,9 +57,9 @@ impl Sockets {
         libbpf_rs::set_print(None);
         let mut open = ObjectBuilder::default().open_memory(SWITCH).map_err(fault)?;
         let states = match which {
-            Which::None => 0,
-            Which::Listeners => 1 << LISTEN,
-            Which::All => ALL,
+            MoveScope::None => 0,
+            MoveScope::Listeners => 1 << LISTEN,
+            MoveScope::All => ALL,
         };
         let mut settings = [0; 2 * NAME + 4];
         for (place, name) in [(0, from), (NAME, to)] {
@@ -76,8 +76,8 @@ impl Sockets {
     }
 
     /// Walks the sockets of every network namespace once.
-    pub fn walk(&self) -> Result<Found, Fault> {
-        let mut all = Found::default();
+    pub fn walk(&self) -> Result<SocketCounts, Fault> {
+        let mut all = SocketCounts::default();
         for found in namespaces::in_each(|| self.walk_here()) {
             let found = found?;
             all.connections += found.connections;
@@ -88,12 +88,12 @@ impl Sockets {
         Ok(all)
     }
 
-    fn walk_here(&self) -> Result<Found, Fault> {
+    fn walk_here(&self) -> Result<SocketCounts, Fault> {
         let fault = |what: String| Fault::Other(format!("the kernel's list of sockets: {what}"));
         let mut rows = Vec::new();
         let mut iterator = Iter::new(&self.link).map_err(|error| fault(error.to_string()))?;
         iterator.read_to_end(&mut rows).map_err(|error| fault(error.to_string()))?;
-        let mut found = Found::default();
+        let mut found = SocketCounts::default();
         for row in rows.chunks_exact(ROW) {
             let word = |at: usize| u32::from_ne_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
             match word(0) {
@@ -111,6 +111,6 @@ impl Sockets {
 }
 
 /// Counts the sockets that use a congestion control.
-pub fn count(name: &str) -> Result<Found, Fault> {
-    Sockets::of(name, "", Which::None)?.walk()
+pub fn count(name: &str) -> Result<SocketCounts, Fault> {
+    Sockets::of(name, "", MoveScope::None)?.walk()
 }

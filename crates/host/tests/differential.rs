@@ -7,12 +7,12 @@
 
 use std::collections::BTreeSet;
 
+use bbrlab_bpf_shim::{CongestionOps, Cubic, Event, Flow, Input, Output, Parameters, Reno, Telemetry, mark};
 use bbrlab_core::concrete::{BbrAcd, BbrCpa, BbrS};
 use bbrlab_core::{
     AlgorithmConfig, Rng,
-    algorithms::{Bbr1, Bbr3, Davis, Draft06, Linux, V2},
+    algorithms::{Bbr1, Bbr3, Davis, Draft06, LinuxV2, LinuxV3},
 };
-use bbrlab_face::{Cubic, Event, Face, Flow, Input, Output, Parameters, Reno, Telemetry, mark};
 use bbrlab_host::kernel;
 use bbrlab_host::program::Program;
 use libbpf_rs::ProgramInput;
@@ -206,7 +206,7 @@ fn drawn(config: &AlgorithmConfig, seed: u64) -> AlgorithmConfig {
 }
 
 /// Compares a loaded program with the native code. A quarter of the calls use other parameters.
-fn differential<A: Face>(name: &str, states: usize, counts_bytes: bool, events: &[Event]) {
+fn differential<A: CongestionOps>(name: &str, states: usize, counts_bytes: bool, events: &[Event]) {
     let calls = number("BBRLAB_CALLS", 100_000);
     let plain = AlgorithmConfig::named(name).unwrap();
     let (mut all, mut met) = (0, BTreeSet::new());
@@ -251,9 +251,9 @@ differential! {
     acd: BbrAcd, "acd-linux", 4, false, COMMON;
     bbrs: BbrS, "bbr-s", 4, false, COMMON;
     davis: Davis, "davis", 3, false, COMMON;
-    bbr2: Bbr3<V2>, "bbr2", 6, false, &[COMMON, PROBES].concat();
+    bbr2: Bbr3<LinuxV2>, "bbr2", 6, false, &[COMMON, PROBES].concat();
     bbr3: Bbr3<Draft06>, "bbr3", 6, true, &[COMMON, PROBES, &[Event::Lost]].concat();
-    bbr3_linux: Bbr3<Linux>, "bbr3-linux", 6, false, &[COMMON, PROBES].concat();
+    bbr3_linux: Bbr3<LinuxV3>, "bbr3-linux", 6, false, &[COMMON, PROBES].concat();
     cubic: Cubic, "cubic", 2, false, HOSTED;
     reno: Reno, "reno", 2, false, HOSTED;
 }

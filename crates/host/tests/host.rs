@@ -16,10 +16,10 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_host::ab::{Attached, BUCKETS, PORTS_MAX, PREFIXES_MAX, Plan, cgroup};
+use bbrlab_host::ab::{AbConfig, Attached, BUCKETS, PORTS_MAX, PREFIXES_MAX, cgroup};
+use bbrlab_host::host_paths::HostPaths;
 use bbrlab_host::journal::{self, Journal, Phase};
-use bbrlab_host::manage::{Host, Wanted};
-use bbrlab_host::places::Places;
+use bbrlab_host::manage::{Host, LoadRequest};
 use bbrlab_host::program::Program;
 use bbrlab_host::{Fault, kernel, telemetry};
 use nix::sys::resource::{Resource, setrlimit};
@@ -64,8 +64,8 @@ fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into()
 }
 
-fn wanted(algorithm: &str, name: &str, as_default: bool) -> Wanted {
-    Wanted { config: AlgorithmConfig::named(algorithm).unwrap(), name: name.to_owned(), as_default }
+fn wanted(algorithm: &str, name: &str, as_default: bool) -> LoadRequest {
+    LoadRequest { config: AlgorithmConfig::named(algorithm).unwrap(), name: name.to_owned(), as_default }
 }
 
 /// Sends a megabyte over loopback with the named congestion control.
@@ -84,7 +84,7 @@ fn trial(name: &str) -> Result<(), String> {
 }
 
 fn with<T>(work: impl FnOnce(&Host<'_>) -> T) -> T {
-    work(&Host { places: Places::default(), trial: &trial, before: &|_| {} })
+    work(&Host { places: HostPaths::default(), trial: &trial, before: &|_| {} })
 }
 
 /// IDs of the congestion controls that the kernel holds as BPF maps.
@@ -97,9 +97,9 @@ fn controls() -> BTreeSet<u32> {
 fn assert_nothing_left(name: &str, before: &BTreeSet<u32>, default: &str) {
     assert!(!kernel::available().unwrap().contains(&name.to_owned()), "{name} is still registered");
     assert_eq!(kernel::default().unwrap(), default);
-    assert!(journal::entries(&Places::default().state).is_empty());
-    assert!(!Places::default().pins().exists(), "pins are left");
-    assert!(!Places::default().is_bpffs_mounted(), "the file system of pins is still mounted");
+    assert!(journal::entries(&HostPaths::default().state).is_empty());
+    assert!(!HostPaths::default().pins().exists(), "pins are left");
+    assert!(!HostPaths::default().is_bpffs_mounted(), "the file system of pins is still mounted");
     for _ in 0..400 {
         if controls().is_subset(before) {
             return;
@@ -184,7 +184,7 @@ fn live_connections_outlive_what_controlled_them_and_nothing_is_left() {
         assert_eq!((status[0].is_registered, status[0].is_default), (true, true));
         assert_eq!((status[0].connections, status[0].listeners), (Some(2_000), Some(1)));
         assert!(status[0].begun >= Some(2_000));
-        let told = telemetry::connections(&Places::default().pins_of(&name).join("connections")).unwrap();
+        let told = telemetry::connections(&HostPaths::default().pins_of(&name).join("connections")).unwrap();
         assert_eq!(told.iter().filter(|one| one.delivered > 1).count(), 1_000, "senders");
         assert!(told.iter().all(|one| one.cwnd > 0 && one.bw_bps < 1 << 40));
         let undone = with(|host| host.unload(&name, None)).unwrap();
@@ -267,9 +267,9 @@ fn the_kernel_verifies_each_program_soon() {
         let program = Program::load(&config, &own_name("v")).unwrap_or_else(|fault| panic!("{algorithm}: {fault}"));
         let took = now() - begun;
         let verified = program.verified();
-        let (slowest, most) = verified.iter().max_by_key(|(_, walked)| *walked).unwrap();
-        println!("{algorithm:<11} {most:>7} instructions of {slowest}, {} ms", took.as_millis());
-        assert!((1..200_000).contains(most), "{algorithm}: {slowest} takes {most}");
+        let (slowest, max) = verified.iter().max_by_key(|(_, walked)| *walked).unwrap();
+        println!("{algorithm:<11} {max:>7} instructions of {slowest}, {} ms", took.as_millis());
+        assert!((1..200_000).contains(max), "{algorithm}: {slowest} takes {max}");
         assert!(took < Duration::from_secs(1), "{algorithm}: loaded in {took:?}");
     }
 }
@@ -289,7 +289,7 @@ fn child() {
             kill(Pid::this(), Signal::SIGKILL).unwrap();
         }
     };
-    let host = Host { places: Places::default(), trial: &trial, before: &before };
+    let host = Host { places: HostPaths::default(), trial: &trial, before: &before };
     match what {
         "load" => host.load(&wanted("bbr1", name, true)).unwrap(),
         _ => assert_eq!(host.unload(name, None).unwrap().left, 0),
@@ -374,12 +374,12 @@ fn what_fails_leaves_nothing() {
         return;
     }
     let (name, before, default) = (own_name("f"), controls(), kernel::default().unwrap());
-    let broken = Host { places: Places::default(), trial: &|_| Err("no data came".to_owned()), before: &|_| {} };
+    let broken = Host { places: HostPaths::default(), trial: &|_| Err("no data came".to_owned()), before: &|_| {} };
     let fault = broken.load(&wanted("bbr1", &name, true)).unwrap_err();
     assert!(matches!(fault, Fault::Trial(_)) && fault.to_string().contains("no data came"));
     assert_nothing_left(&name, &before, &default);
     // A trial that sends its data with another congestion control proves nothing.
-    let lazy = Host { places: Places::default(), trial: &|_| Ok(()), before: &|_| {} };
+    let lazy = Host { places: HostPaths::default(), trial: &|_| Ok(()), before: &|_| {} };
     assert!(matches!(lazy.load(&wanted("bbr1", &name, false)), Err(Fault::Trial(_))));
     assert_nothing_left(&name, &before, &default);
     // No space for the journal: refused before any change.
@@ -449,7 +449,7 @@ fn without_rights_it_says_what_is_missing() {
     if !inside("without_rights_it_says_what_is_missing") {
         return;
     }
-    let journal = Journal::open(&Places::default().state, Duration::ZERO).unwrap();
+    let journal = Journal::open(&HostPaths::default().state, Duration::ZERO).unwrap();
     drop(journal);
     let status = Command::new("setpriv")
         .args(["--reuid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"])
@@ -482,7 +482,7 @@ fn the_kernel_verifies_the_program_whatever_it_is_told() {
     let group = cgroup(None).unwrap().join(format!("bbrlab-test-{}-plans", std::process::id()));
     fs::create_dir(&group).unwrap();
     for nth in 0..54_usize {
-        let plan = Plan {
+        let plan = AbConfig {
             key: [1, 2],
             by: (nth % 3) as u32,
             slot: Duration::from_secs(1),

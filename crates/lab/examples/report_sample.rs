@@ -5,8 +5,8 @@
 use std::f64::consts::TAU;
 
 use bbrlab_lab::report::{
-    Asked, Axis, ClaimRow, Figure, Grid, Heat, Number, Panel, Region, Report, Ribbon, Scale, Section, Series, Style,
-    Table, Thumbnail, Tree, Verdict, render,
+    Axis, ClaimRow, Figure, Grid, Heat, Number, Panel, Provenance, Region, Report, Ribbon, Scale, Section, Series,
+    Style, Table, Thumbnail, Tree, Verdict, render,
 };
 
 /// Phase length of v1's gain cycle on 10 Mbit/s and 40 ms: eight phases of one round trip.
@@ -44,7 +44,7 @@ fn main() {
     let report = Report {
         title: "Sample report: values made up".into(),
         subtitle: "One sentence says what came out </script>.".into(),
-        asked: Asked {
+        provenance: Provenance {
             command: "bbrlab reproduce F2 F6 F8 COMPETE </script>".into(),
             facts: vec![("ran in".into(), "nothing".into()), ("seed".into(), "1".into())],
         },
@@ -62,7 +62,7 @@ fn main() {
             .map(|id| Thumbnail { figure: id.into(), caption: id.into(), panel: 0 })
             .to_vec(),
         grid: Some(Grid {
-            title: "Every claim in three worlds".into(),
+            title: "Every claim in three backends".into(),
             how_to_read: "● holds, ▲ misses (explained), ✕ fails, · not applicable.".into(),
             xs: ["sim", "uml", "kernel"].map(str::to_owned).to_vec(),
             ys: ["F2", "F8"].map(|id| (id.to_owned(), id.to_owned())).to_vec(),
@@ -73,7 +73,7 @@ fn main() {
         }),
         claims,
         sections,
-        rows_of: bbrlab_lab::report::model::RowsOf::Claims,
+        rows_of: bbrlab_lab::report::model::RowKind::Claims,
     };
     print!("{}", render(&report));
 }
@@ -383,7 +383,7 @@ fn agreement() -> Figure {
     Figure {
         id: "agreement".into(),
         title: "Queue in the simulator over a real kernel's".into(),
-        how_to_read: "Each mark is a scenario; on the line both worlds give the same.".into(),
+        how_to_read: "Each mark is a scenario; on the line both backends give the same.".into(),
         source: "Our own.".into(),
         x: Axis { log: true, ..axis("Queue, p50", "ms", None, None) },
         panels: vec![Panel {

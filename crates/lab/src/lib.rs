@@ -3,7 +3,6 @@
 //! [`bbrlab_sim`].
 
 pub mod ab;
-pub mod agree;
 pub mod cdn;
 pub mod choose;
 pub mod conform;
@@ -12,13 +11,14 @@ pub mod experiment;
 pub mod export;
 pub mod measured;
 pub mod paths;
+pub mod plural;
 pub mod product;
 mod quotes;
 pub mod report;
 pub mod session;
 mod ss;
 pub mod sweep;
-pub mod words;
+pub mod validate;
 
 /// The code of `docs/host-it.md`, compiled and run as doctests. It is here because a package of core alone lacks that
 /// page.

@@ -9,8 +9,8 @@ use bbrlab_core::AlgorithmConfig;
 use serde_json::Value;
 
 use crate::paths::KindSpec;
-use crate::ss::{Words, addresses};
-use crate::words::counted;
+use crate::plural::counted;
+use crate::ss::{Fields, addresses};
 
 /// One connection: its newest counters, its best rate, its range of RTTs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,10 +74,10 @@ pub fn read(text: &str) -> Result<Vec<Connection>, String> {
 
 /// Reads `ss -tin`, once or repeated: the newest counters of each connection.
 fn ss(text: &str) -> Vec<Connection> {
-    let mut found = Newest::default();
+    let mut found = LatestSamples::default();
     let mut ends = None;
     for line in text.lines() {
-        let words = Words::of(line);
+        let words = Fields::of(line);
         if let Some((local, peer)) = addresses(&words.0) {
             ends = Some((local.to_owned(), peer.to_owned()));
         }
@@ -89,12 +89,12 @@ fn ss(text: &str) -> Vec<Connection> {
 
 /// Connections sampled repeatedly: newest counters, best rate and range of RTTs of each.
 #[derive(Clone, Debug, Default)]
-pub struct Newest {
+pub struct LatestSamples {
     found: Vec<Connection>,
     known: BTreeMap<(String, String), usize>,
 }
 
-impl Newest {
+impl LatestSamples {
     /// Adds a sample of a connection; one with unknown endpoints counts as a new connection each time.
     pub fn add(&mut self, connection: Connection) {
         let Some(ends) = &connection.ends else { return self.found.push(connection) };
@@ -113,7 +113,7 @@ impl Newest {
     }
 }
 
-fn connection(words: &Words<'_>, min_rtt_ms: f64, ends: Option<(String, String)>) -> Connection {
+fn connection(words: &Fields<'_>, min_rtt_ms: f64, ends: Option<(String, String)>) -> Connection {
     let segments = words.number("data_segs_out").map(|segments| segments * words.number("mss").unwrap_or(SEGMENT));
     let sent = words.number("bytes_sent").or(segments).or_else(|| words.number("bytes_acked"));
     let lost = words.text("retrans").and_then(|text| text.rsplit('/').next()?.parse::<f64>().ok());
@@ -141,12 +141,12 @@ fn connection(words: &Words<'_>, min_rtt_ms: f64, ends: Option<(String, String)>
 impl Connection {
     /// Merges a newer sample of the same connection.
     fn update(&mut self, newer: Self) {
-        let least = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::min);
-        let most = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
+        let min = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::min);
+        let max = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
         *self = Self {
-            rate_bps: most(self.rate_bps, newer.rate_bps),
-            min_rtt_s: least(self.min_rtt_s, newer.min_rtt_s),
-            rtt_s: most(self.rtt_s, newer.rtt_s),
+            rate_bps: max(self.rate_bps, newer.rate_bps),
+            min_rtt_s: min(self.min_rtt_s, newer.min_rtt_s),
+            rtt_s: max(self.rtt_s, newer.rtt_s),
             ..newer
         };
     }
@@ -236,7 +236,7 @@ fn records(text: &str) -> Result<Vec<Connection>, String> {
 
 /// The connections between two hosts, which share one path.
 #[derive(Clone, Debug, Default)]
-struct Shared {
+struct HostPair {
     rate_bps: Option<f64>,
     is_app_limited: bool,
     min_rtt_s: Option<f64>,
@@ -249,7 +249,7 @@ struct Shared {
     bound: Option<f64>,
 }
 
-impl Shared {
+impl HostPair {
     fn of(connections: &[&Connection]) -> Self {
         let enough = |one: &&&Connection| one.sent.is_none_or(|sent| sent >= ENOUGH);
         let own: Vec<&Connection> = connections.iter().filter(enough).copied().collect();
@@ -325,7 +325,7 @@ pub fn evidence(connections: &[Connection]) -> Evidence {
         spec.buffer = format!("{:.0}us..{:.0}us", (low * 1e6).max(1.0), (high * 1e6).max(1.0));
         said.push(format!("buffer: at least the {:.1} ms that RTTs rose by, up to {:.0} ms", queue * 1e3, high * 1e3));
     }
-    match trimmed(paths.iter().filter_map(Shared::loss).collect()) {
+    match trimmed(paths.iter().filter_map(HostPair::loss).collect()) {
         Some((_, high)) => {
             spec.loss = format!("0%..{:.5}%", (100.0 * high).max(0.00001));
             let (sent, again) = paths.iter().fold((0.0, 0.0), |sum, path| (sum.0 + path.sent, sum.1 + path.again));
@@ -342,13 +342,13 @@ pub fn evidence(connections: &[Connection]) -> Evidence {
     Evidence { spec, said, no_rate, current }
 }
 
-fn paths(connections: &[&Connection]) -> Vec<Shared> {
+fn paths(connections: &[&Connection]) -> Vec<HostPair> {
     let mut grouped: BTreeMap<(String, String), Vec<&Connection>> = BTreeMap::new();
     for (nth, one) in connections.iter().enumerate() {
         // A connection without a known peer is on a path of its own.
         grouped.entry(one.hosts().unwrap_or_else(|| (String::new(), nth.to_string()))).or_default().push(one);
     }
-    grouped.values().map(|own| Shared::of(own)).collect()
+    grouped.values().map(|own| HostPair::of(own)).collect()
 }
 
 fn count_of(used: &[&Connection], paths: usize, loopback: usize) -> String {
@@ -365,14 +365,14 @@ fn count_of(used: &[&Connection], paths: usize, loopback: usize) -> String {
     text
 }
 
-fn no_rate(used: &[&Connection], paths: &[Shared]) -> String {
-    let most = used.iter().filter_map(|one| one.sent).reduce(f64::max);
-    match most {
-        Some(most) if most < ENOUGH => format!(
+fn no_rate(used: &[&Connection], paths: &[HostPair]) -> String {
+    let max = used.iter().filter_map(|one| one.sent).reduce(f64::max);
+    match max {
+        Some(max) if max < ENOUGH => format!(
             "not enough data: {} sent {:.1} kB at the most, and start-up alone takes about 1 MB; record a longer transfer, \
              or say --rate",
             if used.len() == 1 { "the one connection" } else { "its connections" },
-            most / 1e3
+            max / 1e3
         ),
         _ if paths.iter().any(|path| path.is_app_limited) => {
             "not enough data: every connection that sent enough was limited by its application (app_limited), so none shows \

@@ -8,7 +8,7 @@ use bbrlab_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::sweep::Row;
-use bbrlab_sim::scenario::{BitRate, FlowSpec, Ratio, Scenario, Sourced, TimeSpan, explain};
+use bbrlab_sim::scenario::{BitRate, FlowSpec, Ratio, Scenario, ScenarioFile, TimeSpan, explain};
 
 /// Target number of packets of a run, so that fast paths cost no more than slow ones. Ours.
 const PACKETS: f64 = 30_000.0;
@@ -416,7 +416,7 @@ impl Path {
 
     /// Runs a flow on the path.
     pub fn run(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Row, String> {
-        let sourced = Sourced::from(self.scenario(conditions, flow, seed)?);
+        let sourced = ScenarioFile::from(self.scenario(conditions, flow, seed)?);
         let trace = |file: &str| match &conditions.trace {
             Some((_, text)) => Ok(text.clone()),
             None => Err(file.to_owned()),

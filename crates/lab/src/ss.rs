@@ -28,9 +28,9 @@ const KERNEL_NAMES: [&str; 20] = [
 
 /// Whitespace-separated fields of a line.
 #[derive(Debug)]
-pub(crate) struct Words<'a>(pub(crate) Vec<&'a str>);
+pub(crate) struct Fields<'a>(pub(crate) Vec<&'a str>);
 
-impl<'a> Words<'a> {
+impl<'a> Fields<'a> {
     pub(crate) fn of(line: &'a str) -> Self {
         Self(line.split_whitespace().collect())
     }
@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn words_are_found_by_name() {
-        let words = Words::of("\t bbr rtt:41.5/0.5 cwnd:80 retrans:0/3 pacing_rate 27.1Mbps delivery_rate app_limited");
+        let words =
+            Fields::of("\t bbr rtt:41.5/0.5 cwnd:80 retrans:0/3 pacing_rate 27.1Mbps delivery_rate app_limited");
         assert_eq!(
             (words.number("rtt"), words.number("cwnd"), words.text("retrans")),
             (Some(41.5), Some(80.0), Some("0/3"))

@@ -1,15 +1,15 @@
 //! Logs of real stacks, recorded over loopback by tools/logs: they can be parsed, and yield the expected evidence.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::conform::{Seen, Verdict, log};
+use bbrlab_lab::conform::{CheckResult, Verdict, log};
 
-fn judged(text: &str) -> (log::Log, Vec<Seen>) {
+fn judged(text: &str) -> (log::Log, Vec<CheckResult>) {
     let log = log::read(text).unwrap();
     let seen = log::judge(&log.flows[0]);
     (log, seen)
 }
 
-fn of<'a>(seen: &'a [Seen], what: &str) -> &'a Seen {
+fn of<'a>(seen: &'a [CheckResult], what: &str) -> &'a CheckResult {
     seen.iter().find(|seen| seen.what.contains(what)).unwrap()
 }
 

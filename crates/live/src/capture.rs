@@ -25,13 +25,13 @@ pub struct Capture {
 #[derive(Clone, Debug)]
 struct Flow {
     mss: u16,
-    data: Side,
-    ack: Side,
+    data: DirectionState,
+    ack: DirectionState,
 }
 
 /// One direction: its sequence space, and the scale of its announced windows.
 #[derive(Clone, Copy, Debug, Default)]
-struct Side {
+struct DirectionState {
     seq: Unwrapped,
     scale: u8,
 }
@@ -42,8 +42,8 @@ impl Capture {
         let Asked::On { limit, .. } = setup.capture else { return None };
         let flow = |mss: u32| Flow {
             mss: u16::try_from(mss + TIMESTAMP_BYTES).unwrap_or(u16::MAX),
-            data: Side::default(),
-            ack: Side::default(),
+            data: DirectionState::default(),
+            ack: DirectionState::default(),
         };
         let flows = setup.flows.iter().map(|setup| flow(setup.mss)).collect();
         Some(Self { limit, packets: Packets::default(), flows })
@@ -105,7 +105,7 @@ mod tests {
     use crate::wire::tests::segment;
 
     fn capture(limit: usize) -> Capture {
-        let sourced = bbrlab_sim::scenario::Sourced::from_toml("flow = ['bbr1']", "test");
+        let sourced = bbrlab_sim::scenario::ScenarioFile::from_toml("flow = ['bbr1']", "test");
         let mut setup = sourced.unwrap().scenario.resolve().unwrap();
         assert!(Capture::new(&setup).is_none());
         setup.capture = Asked::On { limit, taps: &[Tap::Sender] };

@@ -4,7 +4,7 @@
 use bbrlab_core::State;
 use bbrlab_sim::record::trace::{FlowTrace, LinkTrace};
 
-use crate::flows::LinkSeen;
+use crate::flows::LinkCounters;
 use crate::meter::Count;
 use crate::tcp_info::{BbrInfo, TcpInfo};
 
@@ -59,7 +59,7 @@ pub fn push_flow(column: &mut FlowTrace, info: &TcpInfo, bbr: Option<&BbrInfo>, 
 }
 
 /// Appends a link's current values to its series.
-pub fn push_link(column: &mut LinkTrace, link: &LinkSeen) {
+pub fn push_link(column: &mut LinkTrace, link: &LinkCounters) {
     column.queue_packets.push(link.queue_packets);
     column.queue_bytes.push(link.queue_bytes);
     column.rate_bps.push(link.rate_bps);

@@ -19,7 +19,7 @@ use crate::kernel::ours::kernels_own;
 use crate::meter::Count;
 use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
-use crate::{clock, columns, reading, writing};
+use crate::{clock, columns, recv_socket, send_socket};
 
 /// A one-line error message.
 pub type Failure = String;
@@ -42,7 +42,7 @@ const TIMER: u64 = 1 << 41;
 
 /// Addresses and namespaces of a flow's two ends, and the kernel's name for its algorithm.
 #[derive(Clone, Debug)]
-pub struct Ends {
+pub struct Endpoints {
     /// The congestion control.
     pub cc: String,
     /// The sender's network namespace.
@@ -68,21 +68,21 @@ pub trait Path {
     /// (`tcp_cleanup_rbuf`).
     fn low_water(&self) -> u64;
     /// Fills in the counters up to now.
-    fn sample(&mut self, seen: &mut Seen) -> Result<(), Failure>;
+    fn sample(&mut self, seen: &mut PathCounters) -> Result<(), Failure>;
 }
 
 /// Path counters since the start of the run.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct PathCounters {
     /// Per flow: its counters, and the newest RTT in µs.
     pub flows: Vec<(Count, u32)>,
     /// Per link.
-    pub links: Vec<LinkSeen>,
+    pub links: Vec<LinkCounters>,
 }
 
 /// A link's current queue and its counters.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LinkSeen {
+pub struct LinkCounters {
     /// Packets waiting or being serialised.
     pub queue_packets: u32,
     /// Bytes waiting or being serialised.
@@ -101,13 +101,13 @@ pub struct LinkSeen {
 
 /// Output of the flow driver.
 #[derive(Clone, Debug, Default)]
-pub struct Driven {
+pub struct DriverOutput {
     /// The series, without RTT samples.
     pub trace: Trace,
     /// Per flow.
-    pub flows: Vec<FlowDriven>,
+    pub flows: Vec<FlowOutput>,
     /// The links at the start of measurement, and at the end.
-    pub links: (Vec<LinkSeen>, Vec<LinkSeen>),
+    pub links: (Vec<LinkCounters>, Vec<LinkCounters>),
     /// Capacity of each link during measurement, in bits.
     pub capacity_bits: Vec<f64>,
     /// Queueing delay of the bottleneck on the sampling grid during measurement, ns: backlog over rate.
@@ -116,7 +116,7 @@ pub struct Driven {
 
 /// Data collected at one flow's two ends.
 #[derive(Clone, Debug, Default)]
-pub struct FlowDriven {
+pub struct FlowOutput {
     /// Time at which the last byte of a sized flow was read.
     pub finished: Option<Time>,
     /// Completion times of responses.
@@ -159,8 +159,8 @@ fn shows_state(flow: &FlowSetup) -> bool {
 }
 
 /// Drives all flows from the start of the run to its end.
-pub fn drive(setup: &Setup, ends: &[Ends], path: &mut dyn Path) -> Result<Driven, Failure> {
-    let low_water = reading::share(path.low_water(), setup.flows.len());
+pub fn drive(setup: &Setup, ends: &[Endpoints], path: &mut dyn Path) -> Result<DriverOutput, Failure> {
+    let low_water = recv_socket::share(path.low_water(), setup.flows.len());
     let mut driver = Driver::new(setup, ends, low_water).map_err(|error| format!("sockets: {error}"))?;
     driver.run(path)?;
     Ok(std::mem::take(&mut driver.driven))
@@ -189,7 +189,7 @@ struct Live {
 
 struct Driver<'a> {
     setup: &'a Setup,
-    ends: &'a [Ends],
+    ends: &'a [Endpoints],
     zero: u64,
     epoll: Epoll,
     timer: TimerFd,
@@ -197,8 +197,8 @@ struct Driver<'a> {
     flows: Vec<Live>,
     block: Vec<u8>,
     low_water: u64,
-    seen: Seen,
-    driven: Driven,
+    seen: PathCounters,
+    driven: DriverOutput,
     grid: Span,
     next_sample: Time,
     next_change: usize,
@@ -208,7 +208,7 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(setup: &'a Setup, ends: &'a [Ends], low_water: u64) -> io::Result<Self> {
+    fn new(setup: &'a Setup, ends: &'a [Endpoints], low_water: u64) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
@@ -216,7 +216,7 @@ impl<'a> Driver<'a> {
         for (end, flow) in ends.iter().zip(&setup.flows) {
             if let std::collections::btree_map::Entry::Vacant(place) = listeners.entry(end.to) {
                 let fd = socket::within(end.receiver.as_fd(), || socket::listener(socket::at(end.to, PORT)))?;
-                reading::bound_window(flow, &fd)?;
+                recv_socket::bound_window(flow, &fd)?;
                 place.insert(fd);
             }
         }
@@ -249,16 +249,19 @@ impl<'a> Driver<'a> {
             flows: (0..flows).map(|_| live()).collect(),
             block: vec![0; BLOCK],
             low_water,
-            seen: Seen { flows: vec![Default::default(); flows], links: vec![Default::default(); setup.links.len()] },
-            driven: Driven {
+            seen: PathCounters {
+                flows: vec![Default::default(); flows],
+                links: vec![Default::default(); setup.links.len()],
+            },
+            driven: DriverOutput {
                 trace: Trace {
                     t_ns: Vec::new(),
                     flows: vec![FlowTrace::default(); flows],
                     links: vec![LinkTrace::default(); setup.links.len()],
                 },
-                flows: vec![FlowDriven::default(); flows],
+                flows: vec![FlowOutput::default(); flows],
                 capacity_bits: vec![0.0; setup.links.len()],
-                ..Driven::default()
+                ..DriverOutput::default()
             },
             grid: setup.sample.unwrap_or(OWN_GRID),
             next_sample: Time::ZERO,
@@ -376,7 +379,7 @@ impl<'a> Driver<'a> {
         let fd = socket::within(ends.sender.as_fd(), || socket::dial(dial))
             .map_err(|error| io::Error::new(error.kind(), format!("{cc}: {error}")))?;
         let flags = EpollFlags::EPOLLOUT | EpollFlags::EPOLLIN;
-        writing::hold_little(self.setup, setup, &fd)?;
+        send_socket::hold_little(self.setup, setup, &fd)?;
         self.epoll.add(&fd, EpollEvent::new(flags, index as u64 * ENDS))?;
         flow.watched = true;
         flow.sender = Some(fd);
@@ -410,8 +413,8 @@ impl<'a> Driver<'a> {
         while let Some((fd, port)) = socket::accept(&self.listeners[listener])? {
             let index = usize::from(port.saturating_sub(FIRST_PORT));
             let Some(setup) = self.setup.flows.get(index) else { continue };
-            reading::settle_window(setup, &fd)?;
-            socket::set_low_water(&fd, reading::low_water(setup, self.low_water, 0))?;
+            recv_socket::settle_window(setup, &fd)?;
+            socket::set_low_water(&fd, recv_socket::low_water(setup, self.low_water, 0))?;
             self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, index as u64 * ENDS + 1))?;
             self.flows[index].receiver = Some(fd);
         }
@@ -465,18 +468,18 @@ impl<'a> Driver<'a> {
         let setup = &self.setup.flows[index];
         let flow = &mut self.flows[index];
         let Some(fd) = &flow.receiver else { return Ok(()) };
-        let most = reading::most(setup, self.low_water, flow.read);
-        let Some(taken) = socket::discard(fd, most)? else { return Ok(()) };
+        let max = recv_socket::max_read(setup, self.low_water, flow.read);
+        let Some(taken) = socket::discard(fd, max)? else { return Ok(()) };
         if flow.read == 0 {
-            reading::settle_window(setup, fd)?;
-            socket::set_low_water(fd, reading::low_water(setup, self.low_water, taken as u64))?;
+            recv_socket::settle_window(setup, fd)?;
+            socket::set_low_water(fd, recv_socket::low_water(setup, self.low_water, taken as u64))?;
         }
         flow.read += taken as u64;
         if let Traffic::Size(bytes) = setup.traffic {
             if flow.read >= bytes {
                 self.driven.flows[index].finished.get_or_insert(now);
             } else if bytes - flow.read < self.low_water {
-                socket::set_low_water(fd, reading::low_water(setup, self.low_water, flow.read))?;
+                socket::set_low_water(fd, recv_socket::low_water(setup, self.low_water, flow.read))?;
             }
         } else if let Traffic::RequestResponse { size, think } = setup.traffic {
             let done = &mut self.driven.flows[index].exchanges;

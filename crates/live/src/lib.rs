@@ -4,6 +4,7 @@
 //! so metrics, expectations and reports do not depend on the backend.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod backends;
 pub mod capture;
 pub mod clock;
 mod columns;
@@ -18,12 +19,11 @@ pub mod memory;
 pub mod meter;
 pub mod oracle;
 pub mod ranges;
-mod reading;
+mod recv_socket;
+mod send_socket;
 pub mod sock_diag;
 pub mod socket;
 pub mod tcp_info;
 pub mod uml;
 pub mod watch;
 pub mod wire;
-pub mod worlds;
-mod writing;

@@ -6,7 +6,7 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise};
 use bbrlab_sim::setup::Setup;
 
-use crate::flows::{Driven, FlowDriven, LinkSeen};
+use crate::flows::{DriverOutput, FlowOutput, LinkCounters};
 use crate::meter::{FlowMeter, Meter};
 
 /// Bits in a byte.
@@ -16,7 +16,7 @@ const BITS: u64 = 8;
 ///
 /// Queueing delay comes from the meter if it observes departures from the bottleneck, otherwise from the driver's
 /// samples of the backlog on a grid: both are over time.
-pub fn output(setup: &Setup, on: &str, mut driven: Driven, meter: &Meter) -> Output {
+pub fn output(setup: &Setup, on: &str, mut driven: DriverOutput, meter: &Meter) -> Output {
     for ((column, flow), meter) in driven.trace.flows.iter_mut().zip(&driven.flows).zip(meter.flows()) {
         column.states.clone_from(&flow.states);
         column.rtt_samples = meter.rtt_samples.iter().flatten().map(|&(ns, us)| (Time::nanos(ns), us)).collect();
@@ -27,8 +27,8 @@ pub fn output(setup: &Setup, on: &str, mut driven: Driven, meter: &Meter) -> Out
     Output { result, trace: driven.trace, packets: Default::default() }
 }
 
-fn link_counts(setup: &Setup, driven: &Driven, meter: &Meter) -> LinkCounts {
-    let at = |links: &[LinkSeen]| links.get(setup.bottleneck).copied().unwrap_or_default();
+fn link_counts(setup: &Setup, driven: &DriverOutput, meter: &Meter) -> LinkCounts {
+    let at = |links: &[LinkCounters]| links.get(setup.bottleneck).copied().unwrap_or_default();
     let (before, after) = (at(&driven.links.0), at(&driven.links.1));
     LinkCounts {
         arrivals: after.arrivals - before.arrivals,
@@ -44,7 +44,7 @@ fn link_counts(setup: &Setup, driven: &Driven, meter: &Meter) -> LinkCounts {
     }
 }
 
-fn flow_counts<'a>(driven: &'a FlowDriven, meter: &'a FlowMeter) -> FlowCounts<'a> {
+fn flow_counts<'a>(driven: &'a FlowOutput, meter: &'a FlowMeter) -> FlowCounts<'a> {
     let (count, mark) = (&meter.count, &meter.mark);
     let min_rtt_us = driven.bbr.map_or(driven.end.min_rtt, |bbr| bbr.min_rtt);
     FlowCounts {

@@ -19,7 +19,7 @@ static AT_THE_END: OnceLock<fn()> = OnceLock::new();
 
 /// The system allocator, except that it ends the program on failure. For a binary's `#[global_allocator]`.
 #[derive(Debug)]
-pub struct EndsInALine;
+pub struct ExitOnOutOfMemory;
 
 /// Allocates a reserve, and sets the clean-up to run before the program ends. It must not wait for a lock.
 pub fn set_at_the_end(clean_up: fn()) {
@@ -30,7 +30,7 @@ pub fn set_at_the_end(clean_up: fn()) {
 }
 
 // SAFETY: every call is the system allocator's own; where it returns null, nothing is returned at all.
-unsafe impl GlobalAlloc for EndsInALine {
+unsafe impl GlobalAlloc for ExitOnOutOfMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's guarantees are those that the system allocator requires.
         had(unsafe { System.alloc(layout) }, layout.size())

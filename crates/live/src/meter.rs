@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
 use bbrlab_sim::metrics::{Histogram, QueueDelay};
-use bbrlab_sim::path::Stay;
+use bbrlab_sim::path::SojournTime;
 
 use crate::ranges::Ranges;
 
@@ -47,7 +47,7 @@ pub struct FlowMeter {
     /// Unique payload bytes received in each second.
     pub bins: Vec<u64>,
     sent: Unwrapped,
-    board: Board,
+    board: Outstanding,
     arrived: Ranges,
     /// First byte of the flow, once the receiver got it.
     first: Option<u64>,
@@ -92,7 +92,7 @@ pub(crate) struct Unwrapped {
 
 /// Data sent and not yet cumulatively acknowledged.
 #[derive(Clone, Debug, Default)]
-struct Board {
+struct Outstanding {
     /// In order of sequence.
     records: VecDeque<Record>,
     sacked: Ranges,
@@ -204,7 +204,7 @@ impl Meter {
     }
 
     /// Records a packet of `flow` that leaves the bottleneck at `at`.
-    pub fn on_left(&mut self, at: Time, flow: usize, stayed: Stay, marked: bool, lost: bool) {
+    pub fn on_left(&mut self, at: Time, flow: usize, stayed: SojournTime, marked: bool, lost: bool) {
         if self.measuring
             && let Some(delay) = &mut self.queue_delay
         {
@@ -323,7 +323,7 @@ impl Unwrapped {
     }
 }
 
-impl Board {
+impl Outstanding {
     /// Records sent data. Returns the number of its bytes that had been sent before.
     fn send(&mut self, now_ns: u64, from: u64, to: u64) -> u64 {
         if self.next == 0 {

@@ -118,7 +118,7 @@ fn ask(query: &Query, family: Family, all: &mut Vec<Connection>) -> Result<(), S
     let mut buffer = vec![0; BUFFER];
     loop {
         let length = socket.recv(&mut buffer.as_mut_slice(), 0).map_err(fault)?;
-        if parse(&buffer[..length], all)? == Answer::Last {
+        if parse(&buffer[..length], all)? == DumpState::Last {
             return Ok(());
         }
     }
@@ -144,7 +144,7 @@ fn request(query: &Query, family: Family) -> Vec<u8> {
 
 /// State of a dump after one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum DumpState {
     /// More datagrams follow.
     More,
     /// The dump is complete.
@@ -152,7 +152,7 @@ pub enum Answer {
 }
 
 /// Parses one datagram of the reply. Truncated or unknown parts are skipped.
-pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<Answer, String> {
+pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<DumpState, String> {
     while bytes.len() >= HEADER {
         let length = usize::try_from(u32_at(bytes, 0)).unwrap_or(usize::MAX);
         let kind = u16_at(bytes, 4);
@@ -161,12 +161,12 @@ pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<Answer, Stri
         }
         let body = &bytes[HEADER..length.min(bytes.len())];
         match kind {
-            DONE => return Ok(Answer::Last),
+            DONE => return Ok(DumpState::Last),
             ERROR => {
                 let number = u32_at(body, 0) as i32;
                 let error = std::io::Error::from_raw_os_error(number.wrapping_neg());
                 return if number == 0 {
-                    Ok(Answer::Last)
+                    Ok(DumpState::Last)
                 } else {
                     Err(format!("sock_diag: the kernel says: {error}"))
                 };
@@ -176,7 +176,7 @@ pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<Answer, Stri
         }
         bytes = bytes.get(aligned(length)..).unwrap_or_default();
     }
-    Ok(Answer::More)
+    Ok(DumpState::More)
 }
 
 /// Rounds up to a multiple of four, the alignment of netlink messages and attributes.
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_message_is_read_whole() {
         let mut all = Vec::new();
-        assert_eq!(parse(&message(), &mut all), Ok(Answer::More));
+        assert_eq!(parse(&message(), &mut all), Ok(DumpState::More));
         let one = &all[0];
         assert_eq!((one.local.to_string().as_str(), one.remote.to_string().as_str()), ("10.0.0.1:5001", "10.0.0.2:80"));
         assert_eq!(one.congestion_control.as_deref(), Some("bbr"));

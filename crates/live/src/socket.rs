@@ -128,10 +128,10 @@ pub fn write_some(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Discards up to `most` bytes from the socket; `None` if it is empty.
-pub fn discard(fd: &OwnedFd, most: usize) -> io::Result<Option<usize>> {
+/// Discards up to `max` bytes from the socket; `None` if it is empty.
+pub fn discard(fd: &OwnedFd, max: usize) -> io::Result<Option<usize>> {
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so none is needed.
-    let taken = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC | libc::MSG_DONTWAIT) };
+    let taken = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), max, libc::MSG_TRUNC | libc::MSG_DONTWAIT) };
     match usize::try_from(taken) {
         Ok(taken) => Ok(Some(taken)),
         Err(_) => {

@@ -75,10 +75,10 @@ impl std::str::FromStr for Network {
         let fault = || format!("{text:?} is no address and no network; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32");
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| fault())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), |bits| bits.parse().map_err(|_| fault()))?;
-        if bits > most {
-            return Err(format!("{text:?}: a prefix has at most {most} bits here"));
+        let max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(max), |bits| bits.parse().map_err(|_| fault()))?;
+        if bits > max {
+            return Err(format!("{text:?}: a prefix has at most {max} bits here"));
         }
         Ok(Self { address, bits })
     }
@@ -107,7 +107,7 @@ pub struct Model {
 
 /// A connection's current state, and its progress since the previous sample.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Seen {
+pub struct ConnectionState {
     /// Local address.
     pub local: SocketAddr,
     /// Remote address.
@@ -152,7 +152,7 @@ pub struct Seen {
 
 /// Counters at the previous sample.
 #[derive(Clone, Copy, Debug)]
-struct Past {
+struct PreviousSample {
     acked: u64,
     sent: u64,
     again: u64,
@@ -161,19 +161,19 @@ struct Past {
 /// Samples the connections of this network namespace repeatedly.
 #[derive(Debug, Default)]
 pub struct Watcher {
-    past: BTreeMap<u64, Past>,
+    past: BTreeMap<u64, PreviousSample>,
     looked_ns: Option<u64>,
 }
 
 impl Watcher {
     /// Takes a sample of the connections.
-    pub fn look(&mut self, filter: &Filter) -> Result<Vec<Seen>, String> {
+    pub fn look(&mut self, filter: &Filter) -> Result<Vec<ConnectionState>, String> {
         let now_ns = clock::now_ns();
         let all = sock_diag::dump(&Query::default())?;
         Ok(self.compare(&all, filter, now_ns))
     }
 
-    fn compare(&mut self, all: &[sock_diag::Connection], filter: &Filter, now_ns: u64) -> Vec<Seen> {
+    fn compare(&mut self, all: &[sock_diag::Connection], filter: &Filter, now_ns: u64) -> Vec<ConnectionState> {
         let since_s = self.looked_ns.map(|then| now_ns.saturating_sub(then) as f64 / 1e9);
         let mut past = BTreeMap::new();
         let mut seen = Vec::new();
@@ -195,21 +195,27 @@ pub fn listening() -> Result<BTreeSet<u16>, String> {
 }
 
 /// Reads the byte counters; kernels before 4.19 count only segments.
-fn count(info: &TcpInfo) -> Past {
+fn count(info: &TcpInfo) -> PreviousSample {
     let segments = |count: u32| u64::from(count) * u64::from(info.snd_mss);
     let has_retransmits = info.has("bytes_retrans");
-    Past {
+    PreviousSample {
         acked: info.bytes_acked,
         sent: if has_retransmits { info.bytes_sent } else { segments(info.data_segs_out) },
         again: if has_retransmits { info.bytes_retrans } else { segments(info.total_retrans) },
     }
 }
 
-fn shown(one: &sock_diag::Connection, info: &TcpInfo, now: Past, past: Option<Past>, since_s: Option<f64>) -> Seen {
+fn shown(
+    one: &sock_diag::Connection,
+    info: &TcpInfo,
+    now: PreviousSample,
+    past: Option<PreviousSample>,
+    since_s: Option<f64>,
+) -> ConnectionState {
     let known = |rtt: u32| (rtt != u32::MAX && rtt != 0).then(|| ms(rtt));
     let sent = past.map(|past| (now.sent.saturating_sub(past.sent), now.again.saturating_sub(past.again)));
     let goodput = past.zip(since_s).map(|(past, s)| now.acked.saturating_sub(past.acked) as f64 * 8.0 / s.max(1e-3));
-    Seen {
+    ConnectionState {
         local: one.local,
         remote: one.remote,
         cookie: one.cookie,

@@ -47,7 +47,7 @@ pub struct Ip {
 
 /// Endpoints of a connection, as one packet names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ends {
+pub struct Endpoints {
     pub from: IpAddr,
     /// Source port.
     pub from_port: u16,
@@ -61,7 +61,7 @@ pub struct Ends {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tcp {
     /// Its connection and direction.
-    pub ends: Ends,
+    pub ends: Endpoints,
     /// Sequence number of the first payload byte, or of the SYN.
     pub seq: u32,
     pub ack: u32,
@@ -90,7 +90,7 @@ pub struct Details {
     pub timestamps: (u32, u32),
 }
 
-impl Ends {
+impl Endpoints {
     /// Endpoints as seen from the other side.
     pub const fn reversed(self) -> Self {
         Self { from: self.to, from_port: self.to_port, to: self.from, to_port: self.from_port }
@@ -171,7 +171,7 @@ pub fn tcp(packet: &[u8]) -> Option<Tcp> {
     let half = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
     let (sacks, sack_count) = sack_option(rest.get(20..length).unwrap_or(&[]));
     Some(Tcp {
-        ends: Ends { from, from_port: half(0), to, to_port: half(2) },
+        ends: Endpoints { from, from_port: half(0), to, to_port: half(2) },
         seq: word(4),
         ack: word(8),
         flags: fixed[13],

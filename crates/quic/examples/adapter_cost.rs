@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, Pacer, Rate, Rng, Sent, Span, Time, Token};
+use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, Pacer, PacketToken, Rate, Rng, Sent, Span, Time};
 use bbrlab_quic::{noq, s2n};
 use noq_proto::congestion::Controller as _;
 use s2n_quic::provider::congestion_controller::{
@@ -70,15 +70,15 @@ struct ByBytes {
 }
 
 impl Driven for ByBytes {
-    type Kept = Token;
+    type Kept = PacketToken;
 
-    fn send(&mut self, now: Time, _number: u64) -> Token {
+    fn send(&mut self, now: Time, _number: u64) -> PacketToken {
         black_box(self.origin.later(now));
         self.pacer.on_sent(now, SIZE.into(), self.cc.pacing_rate());
         self.cc.on_sent(now, &Sent::packet(SIZE))
     }
 
-    fn ack(&mut self, now: Time, packets: &[(u64, Time, Token)], _in_flight: u64) {
+    fn ack(&mut self, now: Time, packets: &[(u64, Time, PacketToken)], _in_flight: u64) {
         let Some((_, sent, newest)) = packets.last() else { return };
         black_box((self.origin.later(now), self.origin.later(*sent)));
         let mut ack = self.cc.begin_ack(now);
@@ -87,7 +87,7 @@ impl Driven for ByBytes {
         self.cc.on_ack(open, &AckInfo::NONE.with_edt(self.pacer.next_send_time()));
     }
 
-    fn lose(&mut self, now: Time, number: u64, kept: Token) {
+    fn lose(&mut self, now: Time, number: u64, kept: PacketToken) {
         self.cc.on_lost(now, &Loss::packet(&kept, number));
     }
 
@@ -109,15 +109,15 @@ struct ByPackets {
 }
 
 impl Driven for ByPackets {
-    type Kept = Token;
+    type Kept = PacketToken;
 
-    fn send(&mut self, now: Time, _number: u64) -> Token {
+    fn send(&mut self, now: Time, _number: u64) -> PacketToken {
         black_box(self.origin.later(now));
         self.pacer.on_sent(now, SIZE.into(), self.cc.pacing_rate());
         self.cc.on_sent(now, &Sent::packet(SIZE))
     }
 
-    fn ack(&mut self, now: Time, packets: &[(u64, Time, Token)], _in_flight: u64) {
+    fn ack(&mut self, now: Time, packets: &[(u64, Time, PacketToken)], _in_flight: u64) {
         black_box(self.origin.later(now));
         let mut ack = self.cc.begin_ack(now);
         for (number, sent, token) in packets {
@@ -128,7 +128,7 @@ impl Driven for ByPackets {
         self.cc.on_ack(open, &AckInfo::NONE);
     }
 
-    fn lose(&mut self, now: Time, number: u64, kept: Token) {
+    fn lose(&mut self, now: Time, number: u64, kept: PacketToken) {
         self.cc.on_lost(now, &Loss::packet(&kept, number));
     }
 

@@ -1,7 +1,7 @@
 //! Runs one scenario from flags and prints a line of figures: `cargo run --example flow -- quic:noq --flow bbr3 --loss 1%`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_sim::scenario::{On, Scenario};
+use bbrlab_sim::scenario::{Backend, Scenario};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -12,8 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let setup = scenario.resolve()?;
     let output = match scenario.on {
-        On::Sim => bbrlab_sim::engine::run(&setup),
-        on => bbrlab_quic::world::run(on.stack().ok_or("no QUIC stack")?, &setup, &mut |_| {})?,
+        Backend::Sim => bbrlab_sim::engine::run(&setup),
+        on => bbrlab_quic::backend::run(on.stack().ok_or("no QUIC stack")?, &setup, &mut |_| {})?,
     };
     for flow in &output.result.flows {
         println!(

@@ -4,14 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod algorithm;
+#[cfg(feature = "backend")]
+pub mod backend;
 #[cfg(feature = "noq")]
 pub mod noq;
 #[cfg(feature = "s2n")]
 pub mod s2n;
-#[cfg(feature = "world")]
-pub mod world;
 
 #[cfg(all(test, any(feature = "s2n", feature = "noq")))]
-mod plan;
+mod random_transport;
 
 pub use algorithm::{AlgorithmError, algorithm};

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, OpenAck, Sent, Span, Time, Token};
+use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, OpenAck, PacketToken, Sent, Span, Time};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
@@ -112,7 +112,7 @@ pub struct Adapter(Mutex<Flow>);
 struct Packet {
     number: u64,
     sent: Instant,
-    token: Token,
+    token: PacketToken,
     /// True once acknowledged, lost or discarded. The packet is kept until earlier ones have been removed.
     is_done: bool,
 }

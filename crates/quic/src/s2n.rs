@@ -36,7 +36,7 @@ mod named;
 use std::fmt;
 use std::time::Duration;
 
-use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, Pacer, Sent, Time, Token};
+use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, Pacer, PacketToken, Sent, Time};
 use s2n_quic::provider::congestion_controller::{
     CongestionController, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator, Timestamp,
 };
@@ -108,7 +108,7 @@ impl Endpoint for Factory {
 /// Data that s2n-quic stores with each packet for the adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketInfo {
-    token: Token,
+    token: PacketToken,
     number: u64,
 }
 
@@ -131,7 +131,7 @@ struct Flow {
     /// Newest packet that carried more than an ACK, with its number.
     newest: PacketInfo,
     #[cfg(feature = "events")]
-    published: events::Published,
+    published: events::LastPublished,
 }
 
 impl fmt::Debug for Flow {
@@ -151,7 +151,7 @@ impl Adapter {
         init.initial_cwnd = self.factory.initial_window;
         let cc = Controller::new(&self.factory.config, &init);
         let is_paced = cc.needs_pacing() || self.factory.paces_all;
-        let newest = PacketInfo { token: Token::default(), number: 0 };
+        let newest = PacketInfo { token: PacketToken::default(), number: 0 };
         let departure = is_paced.then_some(epoch);
         Box::new(Flow {
             cc,
@@ -161,7 +161,7 @@ impl Adapter {
             is_paced,
             newest,
             #[cfg(feature = "events")]
-            published: events::Published::default(),
+            published: events::LastPublished::default(),
         })
     }
 }
@@ -308,5 +308,5 @@ impl CongestionController for Adapter {
     }
 }
 
-#[cfg(all(test, feature = "world"))]
+#[cfg(all(test, feature = "backend"))]
 mod tests;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use bbrlab_face::{Input, Output, Telemetry};
+use bbrlab_bpf_shim::{Input, Output, Telemetry};
 use serde::{Deserialize, Serialize};
 
 use super::log::{Bytes, put, unzigzag, zigzag};
@@ -51,7 +51,7 @@ pub struct Call {
     pub algorithm: u32,
     /// Connection, numbered from 0 in the order of their start.
     pub flow: u32,
-    /// Event: [`bbrlab_face::Event`] by its number.
+    /// Event: [`bbrlab_bpf_shim::Event`] by its number.
     pub event: u64,
     /// Inputs and outputs, in the order of the program's own record.
     pub words: [u64; WORDS],
@@ -60,7 +60,7 @@ pub struct Call {
 impl Call {
     /// Inputs of the program.
     pub fn input(&self) -> Input {
-        let mut words = Words(&self.words[..INPUT]);
+        let mut words = WordReader(&self.words[..INPUT]);
         let mut input = Input {
             now_ns: words.one(),
             tick: words.one(),
@@ -96,7 +96,7 @@ impl Call {
 
     /// Outputs of the program.
     pub fn output(&self) -> Output {
-        let mut words = Words(&self.words[INPUT..][..OUTPUT]);
+        let mut words = WordReader(&self.words[INPUT..][..OUTPUT]);
         let mut output = Output { pacing_rate: words.one(), ..Output::default() };
         [output.cwnd, output.min_burst] = words.halves();
         [output.mark_app_limited, output.state] = words.halves();
@@ -106,7 +106,7 @@ impl Call {
 
     /// Model of the program's algorithm after the call.
     pub fn model(&self) -> Telemetry {
-        let mut words = Words(&self.words[INPUT + OUTPUT..]);
+        let mut words = WordReader(&self.words[INPUT + OUTPUT..]);
         let mut model = Telemetry {
             bw: words.one(),
             min_rtt_us: words.one(),
@@ -124,9 +124,9 @@ impl Call {
 }
 
 /// Consecutive words; two of 32 bits share one, the first in its low half.
-struct Words<'a>(&'a [u64]);
+struct WordReader<'a>(&'a [u64]);
 
-impl Words<'_> {
+impl WordReader<'_> {
     fn one(&mut self) -> u64 {
         let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
         self.0 = rest;

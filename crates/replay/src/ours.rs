@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use bbrlab_bpf_shim::{CongestionOps, Cubic, Event, Flow, Input, Output, Parameters, Reno, Telemetry};
 use bbrlab_core::concrete::{BbrAcd, BbrApg, BbrCpa, BbrS};
 use bbrlab_core::{
     AlgorithmConfig, State,
-    algorithms::{Bbr1, Bbr3, Davis, Draft06, Linux, V2},
+    algorithms::{Bbr1, Bbr3, Davis, Draft06, LinuxV2, LinuxV3},
 };
-use bbrlab_face::{Cubic, Event, Face, Flow, Input, Output, Parameters, Reno, Telemetry};
 
 use super::calls::{Call, CallLog};
 use super::compare::{Outputs, Unequal};
@@ -20,7 +20,7 @@ trait Connection {
     fn call(&mut self, event: Event, input: Input, parameters: &Parameters) -> (Output, Telemetry);
 }
 
-impl<A: Face> Connection for Flow<A> {
+impl<A: CongestionOps> Connection for Flow<A> {
     fn call(&mut self, event: Event, input: Input, parameters: &Parameters) -> (Output, Telemetry) {
         self.input = input;
         Self::call(self, event, parameters);
@@ -29,14 +29,14 @@ impl<A: Face> Connection for Flow<A> {
 }
 
 fn connection(algorithm: &str) -> Option<Box<dyn Connection>> {
-    fn of<A: Face + 'static>() -> Option<Box<dyn Connection>> {
+    fn of<A: CongestionOps + 'static>() -> Option<Box<dyn Connection>> {
         Some(Box::new(Flow::<A>::default()))
     }
     match algorithm {
         "bbr1" => of::<Bbr1>(),
-        "bbr2" => of::<Bbr3<V2>>(),
+        "bbr2" => of::<Bbr3<LinuxV2>>(),
         "bbr3" => of::<Bbr3<Draft06>>(),
-        "bbr3-linux" => of::<Bbr3<Linux>>(),
+        "bbr3-linux" => of::<Bbr3<LinuxV3>>(),
         "bbr-cpa" => of::<BbrCpa>(),
         "acd-linux" => of::<BbrAcd>(),
         "bbr-s" => of::<BbrS>(),

@@ -18,15 +18,15 @@ pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if bytes.starts_with(XZ) { unpack_within(bytes, UNPACKED_MAX).map(Cow::Owned) } else { Ok(Cow::Borrowed(bytes)) }
 }
 
-fn unpack_within(bytes: &[u8], most: u64) -> Result<Vec<u8>, String> {
+fn unpack_within(bytes: &[u8], max: u64) -> Result<Vec<u8>, String> {
     let mut log = Vec::new();
-    let read = XzReader::new_mem_limit(bytes, true, DECODER_KIB).take(most + 1).read_to_end(&mut log);
+    let read = XzReader::new_mem_limit(bytes, true, DECODER_KIB).take(max + 1).read_to_end(&mut log);
     if let Err(error) = read {
         let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
         return Err(format!("its xz compression is damaged or cut off: {reason}"));
     }
-    if log.len() as u64 > most {
-        return Err(format!("unpacked it holds more than the {} MiB of a log", most >> 20));
+    if log.len() as u64 > max {
+        return Err(format!("unpacked it holds more than the {} MiB of a log", max >> 20));
     }
     Ok(log)
 }

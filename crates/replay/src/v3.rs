@@ -8,7 +8,7 @@
 
 use bbrlab_core::{
     CaState, Init, MICROS_PER_SEC, Span, State as Phase, Time,
-    algorithms::{Ack, Bbr3, Edition, Linux, Lost, TxStart},
+    algorithms::{Ack, Bbr3, Edition, LinuxV3, Lost, TxStart},
     estimators::FlightSample,
     inside::{Bbr3Inside, GAIN_UNIT},
     params::Bbr3Params,
@@ -51,7 +51,7 @@ impl Counter {
 #[derive(Clone, Debug, Default)]
 pub struct V3Flow {
     /// `None` before `init`.
-    core: Option<Bbr3<Linux>>,
+    core: Option<Bbr3<LinuxV3>>,
     /// Calls since the last state, and the values that they drew.
     calls: Vec<Event>,
     /// True if ssthresh was requested, and the state for which it was requested is not yet known.
@@ -172,9 +172,9 @@ impl V3Flow {
         init.initial_cwnd = begin.cwnd;
         init.delivered = self.delivered.see(begin.delivered);
         init.tick = Some(self.see_tick(begin.now, begin.tick));
-        let mut params = Bbr3Params::of(Edition::Linux);
+        let mut params = Bbr3Params::of(Edition::LinuxV3);
         params.hz = HZ;
-        let mut core = Bbr3::<Linux>::new(&params, &init);
+        let mut core = Bbr3::<LinuxV3>::new(&params, &init);
         core.set_prior_cwnd(self.prior_cwnd);
         step.outputs.compare_number("snd_cwnd after init", begin.cwnd, core.cwnd());
         self.core = Some(core);
@@ -200,7 +200,7 @@ impl V3Flow {
         self.core = Some(core);
     }
 
-    fn call_core(&mut self, core: &mut Bbr3<Linux>, event: &Event, step: &mut Step) {
+    fn call_core(&mut self, core: &mut Bbr3<LinuxV3>, event: &Event, step: &mut Step) {
         let before = core.cwnd();
         match event {
             Event::Ack(acked) => {
@@ -241,7 +241,7 @@ impl V3Flow {
     /// Handles a change of the recovery state: the kernel decides on requests for ssthresh; they are an input here only for time-outs.
     fn ca_state(
         &mut self,
-        core: &mut Bbr3<Linux>,
+        core: &mut Bbr3<LinuxV3>,
         (now, old, new, in_flight): (u64, u32, u32, u32),
         outputs: &mut Outputs,
     ) {
@@ -337,7 +337,7 @@ fn flight(acked: &Acked) -> FlightSample {
     flight
 }
 
-fn compare(kernel: &State, core: &Bbr3<Linux>, outputs: &mut Outputs) {
+fn compare(kernel: &State, core: &Bbr3<LinuxV3>, outputs: &mut Outputs) {
     let inside = core.inside();
     outputs.compare_number("snd_cwnd", kernel.cwnd, core.cwnd());
     outputs.compare_number("sk_pacing_rate", kernel.pacing_rate, core.pacing_rate().as_bytes_per_sec());

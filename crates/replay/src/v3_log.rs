@@ -400,9 +400,9 @@ fn put<T>(place: &mut Option<T>, key: &'static str, value: T) -> Result<(), Faul
     if place.replace(value).is_some() { Err(Fault::Twice(key)) } else { Ok(()) }
 }
 
-fn number(key: &'static str, word: &str, least: i64, most: i64) -> Result<i64, Fault> {
+fn number(key: &'static str, word: &str, min: i64, max: i64) -> Result<i64, Fault> {
     let value: i64 = word.parse().map_err(|_| Fault::NotANumber(key, shown(word)))?;
-    if (least..=most).contains(&value) { Ok(value) } else { Err(Fault::OutOfRange(key, value)) }
+    if (min..=max).contains(&value) { Ok(value) } else { Err(Fault::OutOfRange(key, value)) }
 }
 
 /// Returns the start of a word, for a message of one line.
@@ -426,8 +426,8 @@ impl Values {
                 Some((key, ..)) if *key == word => next,
                 _ => keys.iter().position(|(key, ..)| *key == word).ok_or_else(|| Fault::UnknownKey(shown(word)))?,
             };
-            let (key, least, most) = keys[place];
-            let value = number(key, words.next().ok_or(Fault::Missing(key))?, least, most)?;
+            let (key, min, max) = keys[place];
+            let value = number(key, words.next().ok_or(Fault::Missing(key))?, min, max)?;
             put(&mut values[place], key, value)?;
             next = place + 1;
         }

@@ -22,12 +22,12 @@ pub fn header() -> Header {
 
 /// A flow, and its last lines.
 #[derive(Default)]
-struct Told<'a> {
+struct FlowState<'a> {
     flow: V3Flow,
     lines: VecDeque<(usize, &'a [u8])>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> FlowState<'a> {
     /// Keeps the newest lines, for a difference's context.
     fn tell(&mut self, line: usize, text: &'a [u8]) {
         if self.lines.len() == CONTEXT {
@@ -53,7 +53,7 @@ impl<'a> Told<'a> {
 /// Replays a log of google/bbr v3's calls.
 pub fn replay_v3(bytes: &[u8]) -> Result<Report, LineError> {
     let mut report = Report::default();
-    let mut flows: BTreeMap<u16, Told<'_>> = BTreeMap::new();
+    let mut flows: BTreeMap<u16, FlowState<'_>> = BTreeMap::new();
     for (nth, text) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let line = nth + 1;
         let Some((port, event)) = parse(line, text)? else {

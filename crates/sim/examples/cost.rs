@@ -1,7 +1,7 @@
 //! Runs one of the bench scenarios to a given simulated second, for `callgrind` to count.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_sim::scenario::Sourced;
+use bbrlab_sim::scenario::ScenarioFile;
 
 /// Name and scenario of each bench.
 const BENCHES: &[(&str, &str)] = &[
@@ -22,7 +22,7 @@ fn main() {
     let (name, seconds) = (args.get(1).expect(usage), args.get(2).expect(usage));
     let bench = BENCHES.iter().find(|bench| bench.0 == name).expect(usage);
     let text = format!("{}\nduration = '{seconds}s'\n", bench.1);
-    let scenario = Sourced::from_toml(&text, name).expect("a bench scenario reads").scenario;
+    let scenario = ScenarioFile::from_toml(&text, name).expect("a bench scenario reads").scenario;
     let mut setup = scenario.resolve().expect("a bench scenario resolves");
     setup.sample = None; // the simulation alone: the cost of series depends on their grid
     println!("{}", bbrlab_sim::engine::run(&setup).result.packets);

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use bbrlab_sim::scenario::Sourced;
+use bbrlab_sim::scenario::ScenarioFile;
 
 /// Scenarios that together cover every part of the simulator: each discipline, service, impairment, traffic and host rule.
 const SCENARIOS: &[(&str, &str)] = &[
@@ -93,7 +93,7 @@ fn main() {
     for (name, toml) in SCENARIOS {
         // Keys must precede tables.
         let text = format!("duration = '12s'\nwarmup = '1s'\nsample = '50ms'\n{toml}\n");
-        let setup = match Sourced::from_toml(&text, name).map(|read| read.scenario.resolve()) {
+        let setup = match ScenarioFile::from_toml(&text, name).map(|read| read.scenario.resolve()) {
             Ok(Ok(setup)) => setup,
             Ok(Err(error)) => panic!("{name}: {error}"),
             Err(error) => panic!("{name}: {error}"),
@@ -120,7 +120,7 @@ fn main() {
                 resent = resent.max(flow.retransmit_ratio);
             }
             println!(
-                "  {:>3} {:<12} {:>8.3} Mbit/s, RTT p50 up to {rtt:>6.1} ms, {:>6.2} % sent again",
+                "  {:>3} {:<12} {:>8.3} Mbit/s, RTT p50 {rtt:>6.1} ms at most, {:>6.2} % retransmitted",
                 group.flows,
                 group.cc,
                 group.goodput_bps / 1e6,

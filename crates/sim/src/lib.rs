@@ -5,7 +5,7 @@
 //! [`scenario`] parses the user's input, [`setup`] is its resolved form, and [`engine`] runs it over [`link`] and [`tcp`],
 //! optionally driven by a [`script`]. [`record`] holds the results.
 
-pub mod agenda;
+pub mod backend;
 pub mod engine;
 pub mod link;
 pub mod metrics;
@@ -15,3 +15,4 @@ pub mod scenario;
 pub mod script;
 pub mod setup;
 pub mod tcp;
+pub mod timer_tree;

@@ -183,9 +183,9 @@ impl QueueDelay {
             }
             self.max as f64 * scale
         };
-        let least = self.lasted.iter().position(|lasted| *lasted > 0).map_or(0.0, Histogram::value);
+        let min = self.lasted.iter().position(|lasted| *lasted > 0).map_or(0.0, Histogram::value);
         Distribution {
-            min: Some(if all > self.busy { 0.0 } else { least * scale }),
+            min: Some(if all > self.busy { 0.0 } else { min * scale }),
             mean: self.area as f64 / all as f64 * scale,
             p50: quantile(0.5),
             p95: quantile(0.95),

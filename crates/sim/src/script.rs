@@ -10,7 +10,7 @@ use crate::setup::{ChangeKind, Traffic};
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// The changes.
-    pub cues: Vec<Cue>,
+    pub cues: Vec<Trigger>,
     /// Records the flow's model at each ACK, and all series with it.
     pub record: bool,
 }
@@ -26,11 +26,11 @@ impl Script {
 
 /// One change and the condition that triggers it.
 #[derive(Clone, Debug)]
-pub struct Cue {
+pub struct Trigger {
     /// State that the flow enters.
-    pub entered: Entered,
+    pub entered: StateMatch,
     /// State that it leaves, if that matters.
-    pub out_of: Option<Entered>,
+    pub out_of: Option<StateMatch>,
     /// Ordinal of the entry that counts, from 1.
     pub nth: u32,
     /// Delay after that entry.
@@ -41,14 +41,14 @@ pub struct Cue {
 
 /// State for whose entry a cue waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
+pub enum StateMatch {
     /// One state.
     State(State),
     /// Any phase of ProbeBW, entered from a state outside it.
     ProbeBw,
 }
 
-impl Cue {
+impl Trigger {
     /// True if the last of these states is an entry that counts.
     fn is_met(&self, states: &[(Time, State)]) -> bool {
         let [before @ .., (_, state)] = states else {
@@ -56,12 +56,12 @@ impl Cue {
         };
         let before = before.last().map(|(_, state)| *state);
         let is_entered = match self.entered {
-            Entered::State(wanted) => *state == wanted,
-            Entered::ProbeBw => is_probe_bw(*state) && !before.is_some_and(is_probe_bw),
+            StateMatch::State(wanted) => *state == wanted,
+            StateMatch::ProbeBw => is_probe_bw(*state) && !before.is_some_and(is_probe_bw),
         };
-        let left = |which: Entered| match which {
-            Entered::State(wanted) => before == Some(wanted),
-            Entered::ProbeBw => before.is_some_and(is_probe_bw),
+        let left = |which: StateMatch| match which {
+            StateMatch::State(wanted) => before == Some(wanted),
+            StateMatch::ProbeBw => before.is_some_and(is_probe_bw),
         };
         is_entered && self.out_of.is_none_or(left)
     }
@@ -84,7 +84,7 @@ pub enum Action {
 
 /// A running script.
 #[derive(Debug)]
-pub struct Director {
+pub struct ScriptRunner {
     script: Script,
     /// Number of entries of the flow's list of states processed.
     seen: usize,
@@ -92,7 +92,7 @@ pub struct Director {
     pending: Vec<(Time, Action)>,
 }
 
-impl Director {
+impl ScriptRunner {
     /// Starts a script.
     pub fn new(script: &Script) -> Self {
         Self { script: script.clone(), seen: 0, pending: Vec::new() }
@@ -118,7 +118,7 @@ impl Director {
         let before = self.pending.len();
         while let Some(&(at, _)) = states.get(self.seen) {
             self.seen += 1;
-            let nth = |cue: &Cue| (1..=self.seen).filter(|entries| cue.is_met(&states[..*entries])).count();
+            let nth = |cue: &Trigger| (1..=self.seen).filter(|entries| cue.is_met(&states[..*entries])).count();
             let now = self.script.cues.iter().filter(|cue| cue.is_met(&states[..self.seen]));
             let met = now.filter(|cue| cue.nth as usize == nth(cue));
             self.pending.extend(met.map(|cue| (at + cue.after, cue.what.clone())));
@@ -139,17 +139,17 @@ impl Director {
 mod tests {
     use super::*;
 
-    fn at(entered: Entered, out_of: Option<Entered>, after: Span, what: Action) -> Cue {
-        Cue { entered, out_of, nth: 1, after, what }
+    fn at(entered: StateMatch, out_of: Option<StateMatch>, after: Span, what: Action) -> Trigger {
+        Trigger { entered, out_of, nth: 1, after, what }
     }
 
     #[test]
     fn a_state_is_met_out_of_another_and_probe_bw_is_one() {
         let states = |names: &[State]| names.iter().map(|state| (Time::ZERO, *state)).collect::<Vec<_>>();
         let flow = states(&[State::Startup, State::ProbeBwCruise, State::ProbeBwRefill, State::ProbeRtt]);
-        let entry = at(Entered::ProbeBw, None, Span::ZERO, Action::End);
+        let entry = at(StateMatch::ProbeBw, None, Span::ZERO, Action::End);
         assert!(entry.is_met(&flow[..2]) && !entry.is_met(&flow[..3]));
-        let rtt = at(Entered::State(State::ProbeRtt), Some(Entered::ProbeBw), Span::ZERO, Action::End);
+        let rtt = at(StateMatch::State(State::ProbeRtt), Some(StateMatch::ProbeBw), Span::ZERO, Action::End);
         assert!(rtt.is_met(&flow) && !rtt.is_met(&states(&[State::Startup, State::ProbeRtt])));
     }
 }

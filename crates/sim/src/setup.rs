@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};
 
+use crate::backend::Stack;
 use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
 use crate::metrics::secs;
 use crate::record::packets::Tap;
@@ -126,28 +127,6 @@ pub struct FlowSetup {
     pub traffic: Traffic,
     /// Hosts at both ends.
     pub host: HostSetup,
-}
-
-/// A QUIC stack whose endpoints can be run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stack {
-    /// s2n-quic.
-    S2n,
-    /// noq.
-    Noq,
-}
-
-impl Stack {
-    /// All stacks.
-    pub const ALL: [Self; 2] = [Self::S2n, Self::Noq];
-
-    /// Its name, as in `--on quic:NAME`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::S2n => "s2n",
-            Self::Noq => "noq",
-        }
-    }
 }
 
 /// A congestion controller built into a QUIC stack.

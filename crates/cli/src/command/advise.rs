@@ -119,7 +119,7 @@ pub struct AdviseArgs {
 const LIVE: &str = "live";
 
 /// Information about the paths.
-struct Known {
+struct PathKnowledge {
     population: Population,
     conditions: Conditions,
     /// Inferred values, and the measurements behind them.
@@ -196,10 +196,15 @@ fn flows(args: &AdviseArgs, measured: Option<&str>) -> Result<Vec<String>, Failu
 }
 
 /// Collects the information about the paths, and describes the inference.
-fn known(args: &AdviseArgs) -> Result<Known, Failure> {
+fn known(args: &AdviseArgs) -> Result<PathKnowledge, Failure> {
     let conditions = conditions(args)?;
     if let Some(path) = &args.population {
-        return Ok(Known { population: inputs::population(path)?, conditions, said: Vec::new(), current: None });
+        return Ok(PathKnowledge {
+            population: inputs::population(path)?,
+            conditions,
+            said: Vec::new(),
+            current: None,
+        });
     }
     let evidence = match &args.from {
         None => None,
@@ -243,7 +248,7 @@ fn known(args: &AdviseArgs) -> Result<Known, Failure> {
     }
     let kind = Kind::parse(&spec).map_err(|error| format!("--{}", error.replacen("rival_flows", "rival-flows", 1)))?;
     let (said, current) = evidence.map_or((Vec::new(), None), |evidence| (evidence.said, evidence.current));
-    Ok(Known { population: Population::of(kind), conditions, said, current })
+    Ok(PathKnowledge { population: Population::of(kind), conditions, said, current })
 }
 
 /// Duration of `--from live` in seconds.
@@ -339,7 +344,7 @@ fn number(value: f64) -> String {
 fn three_digits(value: f64) -> String {
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let decimals = usize::try_from(2 - magnitude).unwrap_or(0);
-    report::short(format!("{value:.decimals$}").parse().unwrap_or(value))
+    report::sig4(format!("{value:.decimals$}").parse().unwrap_or(value))
 }
 
 /// Formats the answer for one screen.
@@ -384,7 +389,7 @@ fn footnote(advice: &Advice, objective: Objective) -> String {
 fn tables(advice: &Advice) -> String {
     let rows = advice.candidates.iter().enumerate().map(|(nth, one)| {
         let mut row = vec![if nth == advice.choice { format!("→ {}", one.flow) } else { format!("  {}", one.flow) }];
-        row.push(format!("{:.3}", one.worth));
+        row.push(format!("{:.3}", one.score));
         row.extend(one.figures.iter().map(|value| number(*value)));
         row.push(share(one.wins));
         row
@@ -538,6 +543,6 @@ fn warnings(advice: &Advice) -> Vec<String> {
 /// The best candidate that is not in use.
 fn second(advice: &Advice) -> usize {
     (1..advice.candidates.len())
-        .max_by(|&a, &b| advice.candidates[a].worth.total_cmp(&advice.candidates[b].worth))
+        .max_by(|&a, &b| advice.candidates[a].score.total_cmp(&advice.candidates[b].score))
         .unwrap_or(0)
 }

@@ -3,16 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::cdn::{self, Cut, Design, Population, Study, User, table};
+use bbrlab_lab::cdn::{self, Design, Population, Segment, Study, User, table};
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome};
-use bbrlab_lab::words::counted;
+use bbrlab_lab::plural::counted;
 use bbrlab_sim::scenario::TimeSpan;
 use clap::Args;
 
-use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
+use crate::provenance::provenance;
 use crate::{Failure, Verdict, claims, inputs, print};
 
 /// The experiment whose population is used without a file.
@@ -52,7 +52,7 @@ pub struct CdnArgs {
 }
 
 /// Work to do: an experiment with its expectations, or users alone.
-enum Work {
+enum StudyInput {
     Catalogue(Box<Experiment>),
     Users(Design, Vec<User>),
 }
@@ -87,7 +87,7 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
 }
 
 /// Reads the users from the file, or from the catalogue.
-fn work(args: &CdnArgs) -> Result<Work, Failure> {
+fn work(args: &CdnArgs) -> Result<StudyInput, Failure> {
     let algorithms = args.algorithms.as_deref().map(inputs::algorithms).transpose();
     let algorithms = algorithms.map_err(|error| format!("--algorithms: {error}"))?;
     let activation: Option<TimeSpan> =
@@ -103,10 +103,10 @@ fn work(args: &CdnArgs) -> Result<Work, Failure> {
         change(population, args.users, activation, None);
         // The expectations about BBRv1 do not apply to another algorithm.
         return Ok(match algorithms {
-            None => Work::Catalogue(Box::new(experiment)),
+            None => StudyInput::Catalogue(Box::new(experiment)),
             Some(_) => {
                 population.algorithms = algorithms.unwrap_or_default();
-                Work::Users(population.design(), population.draw(args.seed))
+                StudyInput::Users(population.design(), population.draw(args.seed))
             }
         });
     };
@@ -114,14 +114,14 @@ fn work(args: &CdnArgs) -> Result<Work, Failure> {
     let fault = |what: String| format!("{shown}:{what}");
     let bytes = inputs::table(path).map_err(|error| format!("{shown}: {error}; name a population or a table"))?;
     match kind(path, &bytes)? {
-        Kind::Distributions => {
+        PopulationFormat::Distributions => {
             let text = String::from_utf8(bytes).map_err(|_| format!("{shown}: it is no text"))?;
             let mut population = Population::parse(&text).map_err(fault)?;
             change(&mut population, args.users, activation, algorithms);
             population.check().map_err(|error| format!("{shown}: {error}"))?;
-            Ok(Work::Users(population.design(), population.draw(args.seed)))
+            Ok(StudyInput::Users(population.design(), population.draw(args.seed)))
         }
-        Kind::Table(read) => {
+        PopulationFormat::Table(read) => {
             if args.users.is_some() {
                 return Err("--users: a table says itself who its users are; leave it out".to_owned());
             }
@@ -129,7 +129,7 @@ fn work(args: &CdnArgs) -> Result<Work, Failure> {
             let algorithms = algorithms.unwrap_or_else(|| vec!["bbr1".to_owned(), "cubic".to_owned()]);
             let (mut design, users) = table::population(&sheet, algorithms, args.seed).map_err(fault)?;
             design.activation_s = activation.map_or(design.activation_s, TimeSpan::as_secs);
-            Ok(Work::Users(design, users))
+            Ok(StudyInput::Users(design, users))
         }
     }
 }
@@ -150,22 +150,22 @@ fn change(
 }
 
 /// Format of a population.
-enum Kind {
+enum PopulationFormat {
     Distributions,
     Table(fn(Vec<u8>) -> Result<table::Sheet, String>),
 }
 
 /// Detects the format by the file's extension; for standard input, by its first bytes.
-fn kind(path: &Path, bytes: &[u8]) -> Result<Kind, Failure> {
+fn kind(path: &Path, bytes: &[u8]) -> Result<PopulationFormat, Failure> {
     let extension = match path.extension().and_then(|extension| extension.to_str()) {
         None if inputs::is_stdin(path) => begins_as(bytes),
         extension => extension,
     };
     match extension {
-        Some("toml") => Ok(Kind::Distributions),
-        Some("csv") => Ok(Kind::Table(|bytes| table::csv(&bytes))),
+        Some("toml") => Ok(PopulationFormat::Distributions),
+        Some("csv") => Ok(PopulationFormat::Table(|bytes| table::csv(&bytes))),
         #[cfg(feature = "parquet")]
-        Some("parquet") => Ok(Kind::Table(table::parquet)),
+        Some("parquet") => Ok(PopulationFormat::Table(table::parquet)),
         #[cfg(not(feature = "parquet"))]
         Some("parquet") => Err(format!("{}: this build reads no Parquet; name a .csv", inputs::name(path))),
         _ => Err(format!("{}: it is no .toml, .csv or .parquet; name one of these", inputs::name(path))),
@@ -182,15 +182,15 @@ fn begins_as(bytes: &[u8]) -> Option<&'static str> {
     Some(if is_toml { "toml" } else { "csv" })
 }
 
-fn run(work: Work, seed: u64) -> Result<(Study, Option<ExperimentOutcome>), Failure> {
+fn run(work: StudyInput, seed: u64) -> Result<(Study, Option<ExperimentOutcome>), Failure> {
     match work {
-        Work::Catalogue(experiment) => {
+        StudyInput::Catalogue(experiment) => {
             let progress = Progress::new("serving", experiment.run_count());
             let outcome = experiment::run(&experiment, seed, &|_, _| progress.tick()).map_err(|e| e.to_string())?;
             let study = outcome.study.as_deref().cloned().ok_or("the experiment brought no study")?;
             Ok((study, Some(outcome)))
         }
-        Work::Users(design, users) => {
+        StudyInput::Users(design, users) => {
             let progress = Progress::new("serving", users.len() * design.algorithms.len());
             Ok((Study::run(design, users, seed, &|| progress.tick())?, None))
         }
@@ -209,7 +209,7 @@ fn page(
         (_, title) => title.to_owned(),
     };
     let mut page = cdn::report(study, &title, version);
-    page.asked.command = asked(&[]).command;
+    page.provenance.command = provenance(&[]).command;
     if let Some(outcome) = outcome {
         page.claims = claims::claims(outcome).collect();
         let first = &mut page.sections[0];
@@ -226,7 +226,7 @@ fn rivals(study: &Study) -> String {
     let control = &study.design.algorithms[study.control()];
     let mut text = String::new();
     for arm in 0..study.control() {
-        let others = study.rivals(arm, &Cut::default());
+        let others = study.rivals(arm, &Segment::default());
         let name = &study.design.algorithms[arm];
         text += &match others.users {
             0 => continue,

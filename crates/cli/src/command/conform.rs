@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Subject, Verdict as Met, log};
+use bbrlab_lab::plural::{counted, verb};
 use bbrlab_lab::report::Report;
-use bbrlab_lab::words::{counted, verb};
 use bbrlab_sim::scenario::meant;
 
 use serde_json::Value;
 
-use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
+use crate::provenance::provenance;
 use crate::{Failure, Verdict, inputs, print};
 use clap::Args;
 
@@ -80,7 +80,7 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
     targets.write(
         || {
             bbrlab_lab::report::render(&Report {
-                asked: asked(&[("ran in", "virtual time".to_owned())]),
+                provenance: provenance(&[("ran in", "virtual time".to_owned())]),
                 ..conform::page(&outcomes)
             })
         },
@@ -103,7 +103,7 @@ fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict
         return Err(fault(format!("{older} is not what the draft describes, which is BBRv3; leave {older} out")));
     }
     let judge = |flow: &log::FlowLog| if flow.is_judged(named) { log::judge(flow) } else { Vec::new() };
-    let judged: log::Judged<'_> = log.flows.iter().map(|flow| (flow, judge(flow))).collect();
+    let judged: log::JudgedFlows<'_> = log.flows.iter().map(|flow| (flow, judge(flow))).collect();
     if judged.iter().all(|(_, seen)| seen.is_empty()) {
         let ran: BTreeSet<&str> = log.flows.iter().filter_map(|flow| flow.cc.as_deref()).collect();
         let ran = ran.into_iter().collect::<Vec<_>>().join(", ");
@@ -113,7 +113,7 @@ fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict
     targets.write(
         || {
             bbrlab_lab::report::render(&Report {
-                asked: asked(&[("log", path.display().to_string())]),
+                provenance: provenance(&[("log", path.display().to_string())]),
                 ..log::page(&log, &judged)
             })
         },
@@ -127,7 +127,7 @@ fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict
     Ok(if fails { Verdict::Fails } else { Verdict::Holds })
 }
 
-fn shown_log(log: &log::Log, judged: &log::Judged<'_>) -> String {
+fn shown_log(log: &log::Log, judged: &log::JudgedFlows<'_>) -> String {
     let mut text = String::new();
     for (flow, seen) in judged {
         let cc = flow.cc.as_ref().map_or(String::new(), |cc| format!(" ({cc})"));

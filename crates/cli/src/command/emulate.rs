@@ -9,12 +9,12 @@ use std::process::ExitCode;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_live::flows::kernel_cc;
-use bbrlab_live::kernel::emulate::{Direction, Job, emulate as run};
-use bbrlab_live::kernel::errand::Errand;
+use bbrlab_live::kernel::command::CommandSpec;
+use bbrlab_live::kernel::emulate::{Direction, EmulateRequest, emulate as run};
 use bbrlab_live::kernel::tun::Offload;
 use bbrlab_live::kernel::{bench, rights};
 use bbrlab_live::uml::{emulate as uml, launch};
-use bbrlab_sim::scenario::{Scenario, Sourced};
+use bbrlab_sim::scenario::{Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 
 use crate::args::PathArgs;
@@ -47,7 +47,7 @@ pub struct EmulateArgs {
     pub server: Option<String>,
     /// Direction of the bottleneck; with down or up, the other direction carries only ACKs [default: both]
     #[arg(long, value_name = "WAY", help_heading = "Run")]
-    pub data: Option<DataWay>,
+    pub data: Option<DataDirection>,
     /// Congestion control of both ends, as in bbr1, cubic or the kernel's own name for it [default: the kernel's]
     #[arg(long, value_name = "CC", help_heading = "Run")]
     pub cc: Option<String>,
@@ -65,7 +65,7 @@ pub struct EmulateArgs {
     #[arg(long, conflicts_with_all = ["server", "data", "cc", "offload"], help_heading = "Run")]
     pub bench: bool,
     /// Kernel at both ends: kernel, this host's, in real time; uml, a User Mode Linux in virtual time
-    #[arg(long, value_name = "WORLD", default_value = "kernel", help_heading = "Run")]
+    #[arg(long, value_name = "BACKEND", default_value = "kernel", help_heading = "Run")]
     pub on: EmulateOn,
     /// With --on uml: let time pass as on this host, for programs that depend on their computing speed [default:
     /// virtual time, in which computing takes no time]
@@ -90,7 +90,7 @@ pub enum EmulateOn {
 
 /// Direction of the data.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum DataWay {
+pub enum DataDirection {
     /// Each direction has its own bottleneck
     Both,
     /// From the server to the command
@@ -115,10 +115,10 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     }
     let (setup, scenario) = setup(args)?;
     let json = args.json.as_deref().map(|path| Target::check("--json", path)).transpose()?;
-    let direction = match args.data.unwrap_or(DataWay::Both) {
-        DataWay::Both => Direction::Both,
-        DataWay::Down => Direction::Down,
-        DataWay::Up => Direction::Up,
+    let direction = match args.data.unwrap_or(DataDirection::Both) {
+        DataDirection::Both => Direction::Both,
+        DataDirection::Down => Direction::Down,
+        DataDirection::Up => Direction::Up,
     };
     if args.on == EmulateOn::Uml {
         return in_uml(args, &setup, &scenario, direction, json);
@@ -131,7 +131,7 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     if let Some(status) = rights::obtain()? {
         return Ok(exit(status));
     }
-    let report = run(Job {
+    let report = run(EmulateRequest {
         setup,
         direction,
         offload: args.offload.map(|kind| match kind {
@@ -139,7 +139,7 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
             OffloadKind::Tso => Offload::SuperPackets,
         }),
         cc: args.cc.as_deref().map(cc).transpose()?,
-        errand: Errand { command: args.command.clone(), server: args.server.clone() },
+        command: CommandSpec { command: args.command.clone(), server: args.server.clone() },
     })?;
     if !report.self_check.clean {
         // If standard error cannot be written there is no one to warn.
@@ -169,7 +169,7 @@ fn in_uml(
     let directory = std::env::current_dir().map_err(|error| format!("emulate: this directory: {error}"))?;
     let done = launch::emulate(
         &kernel,
-        &uml::Errand {
+        &uml::CommandSpec {
             scenario: serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?,
             direction,
             cc: args.cc.as_deref().map(cc).transpose()?,
@@ -209,7 +209,7 @@ fn bench() -> Result<ExitCode, Failure> {
 
 /// The path, resolved and as written in the report.
 fn setup(args: &EmulateArgs) -> Result<(Setup, Scenario), Failure> {
-    let mut sourced = Sourced::default();
+    let mut sourced = ScenarioFile::default();
     args.path.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
     if let Some(seed) = &args.seed {
         sourced.set("seed", seed)?;

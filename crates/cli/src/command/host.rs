@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_host::enable::{Change, Machine, Wanted as WantedAtBoot};
+use bbrlab_host::enable::{Change, EnableOptions as WantedAtBoot, Machine};
 use bbrlab_host::objects::kernel_name;
 use bbrlab_host::{kernel, objects};
 use clap::{Args, Subcommand};
@@ -20,11 +20,11 @@ use crate::{Failure, Verdict, print};
         Loading needs Linux 6.10 or later with BTF, and root. The next command rolls back an interrupted one.")]
 pub struct HostArgs {
     #[command(subcommand)]
-    what: What,
+    what: HostCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum HostCommand {
     /// Load an algorithm, test it with a transfer, and make it available to any program
     Load(LoadArgs),
     /// Unload an algorithm; its connections continue with the default
@@ -91,11 +91,11 @@ struct DisableArgs {
 /// Runs the requested subcommand.
 pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
     match &args.what {
-        What::Load(args) => load(args),
-        What::Unload(args) => unload(args),
-        What::Status(args) => status(args),
-        What::Enable(args) => enable(args),
-        What::Disable(args) => disable(args),
+        HostCommand::Load(args) => load(args),
+        HostCommand::Unload(args) => unload(args),
+        HostCommand::Status(args) => status(args),
+        HostCommand::Enable(args) => enable(args),
+        HostCommand::Disable(args) => disable(args),
     }
 }
 
@@ -155,8 +155,8 @@ mod loaded {
 mod loaded {
     use std::time::Duration;
 
-    use bbrlab_host::manage::{Host, Wanted};
-    use bbrlab_host::places::Places;
+    use bbrlab_host::host_paths::HostPaths;
+    use bbrlab_host::manage::{Host, LoadRequest};
     use bbrlab_host::telemetry;
 
     pub use bbrlab_host::program::all_in_bpf;
@@ -170,7 +170,7 @@ mod loaded {
             die_at(steps.get());
         };
         let trial = |name: &str| bbrlab_live::kernel::trial::transfer(name);
-        work(&Host { places: Places::default(), trial: &trial, before: &before }).map_err(|fault| fault.to_string())
+        work(&Host { places: HostPaths::default(), trial: &trial, before: &before }).map_err(|fault| fault.to_string())
     }
 
     /// Simulates a killed command in tests: builds with debug assertions die before the step that `BBRLAB_DIE_AT` numbers.
@@ -185,7 +185,7 @@ mod loaded {
     }
 
     pub fn load(config: &AlgorithmConfig, name: &str, as_default: bool) -> Result<Verdict, Failure> {
-        with(|host| host.load(&Wanted { config: *config, name: name.to_owned(), as_default }))?;
+        with(|host| host.load(&LoadRequest { config: *config, name: name.to_owned(), as_default }))?;
         let how = if as_default {
             "new connections take it".to_owned()
         } else {
@@ -214,7 +214,7 @@ mod loaded {
         let all = with(|host| host.status())?;
         let mut rows = Vec::new();
         for one in all {
-            let pins = Places::default().pins_of(&one.entry.name);
+            let pins = HostPaths::default().pins_of(&one.entry.name);
             let mut row = serde_json::to_value(&one).map_err(|error| error.to_string())?;
             if with_connections {
                 let told = telemetry::connections(&pins.join("connections")).map_err(|fault| fault.to_string())?;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, params::Unit};
+use bbrlab_sim::backend::BACKENDS;
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
 use crate::grid::{Align, aligned, wrapped};
@@ -34,7 +35,7 @@ pub enum ListWhat {
         algorithm: String,
     },
     /// Support of each backend for every key, flow option and flag
-    Worlds,
+    Backends,
     /// The scenario language as JSON Schema
     Schema,
 }
@@ -46,7 +47,7 @@ pub fn list(args: &ListArgs) -> Result<String, Failure> {
         ListWhat::Experiments { experiments } => claims::list(experiments.as_deref()),
         ListWhat::Parameters { algorithm } => parameters(&algorithm),
         ListWhat::Schema => schema(),
-        ListWhat::Worlds => Ok(worlds()),
+        ListWhat::Backends => Ok(backends()),
     }
 }
 
@@ -77,8 +78,6 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
     Ok(aligned(&["parameter", "unit", "default", "range", "what it does [source of the default]"], &align, rows))
 }
 
-/// Columns of a backend in [`bbrlab_live::worlds::rows`], after the key.
-const WORLDS: [&str; 5] = ["sim", "uml", "kernel", "quic:s2n", "quic:noq"];
 /// Maximum line length of a listing that wraps its own lines. Ours: that of a page of code.
 const LINE: usize = 100;
 /// A non-breaking space: no line ends at it.
@@ -88,28 +87,29 @@ const INDENT: usize = 22;
 
 /// Support of each backend for every key, option and flag. Those that all support equally come first, then each of the
 /// others with the refused values.
-fn worlds() -> String {
-    let rows = bbrlab_live::worlds::rows();
+fn backends() -> String {
+    let rows = bbrlab_live::backends::rows();
     let is_same = |row: &&Vec<String>| row[1..].iter().all(|cell| cell == "same");
     // No line ends within a key: its blanks do not break.
     let alike: Vec<String> = rows.iter().filter(is_same).map(|row| row[0].replace(' ', NO_BREAK)).collect();
-    let mut text = "The same in every world:\n".to_owned();
+    let mut text = "The same in every backend:\n".to_owned();
     for line in wrapped(&alike.join(", "), LINE - 2) {
         text += &format!("  {}\n", line.replace(NO_BREAK, " "));
     }
-    text += "\nThe same in every world but these:\n";
+    text += "\nThe same in every backend but these:\n";
     for row in rows.iter().filter(|row| !is_same(row)) {
         text += &format!("{}\n", row[0]);
         let mut left: Vec<(Vec<&str>, &str)> = Vec::new();
-        for (world, cell) in WORLDS.into_iter().zip(&row[1..]).filter(|(_, cell)| *cell != "same") {
+        for (backend, cell) in BACKENDS.iter().map(|info| info.name).zip(&row[1..]).filter(|(_, cell)| *cell != "same")
+        {
             match left.iter_mut().find(|(_, other)| other == cell) {
-                Some((worlds, _)) => worlds.push(world),
-                None => left.push((vec![world], cell)),
+                Some((backends, _)) => backends.push(backend),
+                None => left.push((vec![backend], cell)),
             }
         }
-        for (worlds, cell) in left {
+        for (backends, cell) in left {
             for (nth, line) in wrapped(cell, LINE - INDENT).iter().enumerate() {
-                let name = if nth == 0 { worlds.join(", ") } else { String::new() };
+                let name = if nth == 0 { backends.join(", ") } else { String::new() };
                 text += &format!("  {name:<width$}{line}\n", width = INDENT - 2);
             }
         }
@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn the_list_of_worlds_has_every_key_and_no_line_that_a_screen_cuts() {
-        let text = worlds();
+        let text = backends();
         assert!(text.lines().all(|line| line.chars().count() <= LINE), "{text}");
-        for row in bbrlab_live::worlds::rows() {
-            assert!(text.contains(&row[0]) && row.len() == WORLDS.len() + 1, "{row:?}");
+        for row in bbrlab_live::backends::rows() {
+            assert!(text.contains(&row[0]) && row.len() == BACKENDS.len() + 1, "{row:?}");
         }
     }
 }

@@ -4,10 +4,9 @@
 #[cfg(feature = "parquet")]
 pub mod ab;
 pub mod advise;
-pub mod agree;
 pub mod cdn;
-pub mod check;
 pub mod conform;
+pub mod doctor;
 pub mod emulate;
 pub mod get;
 pub mod host;
@@ -21,4 +20,5 @@ pub mod serve;
 pub mod sweep;
 #[cfg(feature = "tune")]
 pub mod tune;
+pub mod validate;
 pub mod watch;

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use bbrlab_lab::words::counted;
+use bbrlab_lab::plural::counted;
 use bbrlab_live::oracle;
 use clap::Args;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::words::counted;
+use bbrlab_lab::plural::counted;
 use bbrlab_replay::{Difference, Header, Report, replay_bytes};
 use clap::Args;
 use serde_json::{Value, json};

@@ -2,19 +2,19 @@
 //! Exit status 1 if an expectation fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::experiment::{self, Elsewhere, Experiment, ExperimentOutcome, Verdict as Row};
+use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, RunError, Verdict as Row};
+use bbrlab_lab::plural::{counted, verb};
 use bbrlab_lab::report::model::{Figure, Report, Section, Thumbnail};
-use bbrlab_lab::session::World as _;
-use bbrlab_lab::words::{counted, verb};
-use bbrlab_sim::scenario::{On, Scenario, nearest};
+use bbrlab_lab::session::Runner as _;
+use bbrlab_sim::scenario::{Backend, Scenario, nearest};
 use bbrlab_sim::setup::{Program, Setup};
 
 use crate::args::seed;
-use crate::asked::{asked, quoted};
-use crate::claims::{Held, claims, load_experiments, measured, shown, verdict, verdicts};
+use crate::claims::{HeldCounts, claims, load_experiments, measured, shown, verdict, verdicts};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
-use crate::worlds::World;
+use crate::provenance::{provenance, quoted};
+use crate::runner::Runner;
 use crate::{Failure, Verdict, print};
 use clap::Args;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
     /// Backend of the runs: sim, or a real kernel (uml, kernel) with the simulator's figures beside it
-    #[arg(long, value_name = "WORLD", default_value = "sim")]
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
     pub on: String,
     /// With --on kernel: source of the programs for bbr1, cubic and reno, the kernel's own or ours (bbrlab)
     #[arg(long, value_name = "WHOSE", default_value = "kernel", value_parser = crate::args::program)]
@@ -71,29 +71,29 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
 
 /// Runs them on the requested backend; the simulator's figures are added beside a real kernel's.
 fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<ExperimentOutcome>, Failure> {
-    let on: On = args.on.parse().map_err(|error| format!("--on: {error}"))?;
-    let world = World::of(on)?;
+    let on: Backend = args.on.parse().map_err(|error| format!("--on: {error}"))?;
+    let runner = Runner::of(on)?;
     let first_seed = |scenario: &Scenario| !args.one_seed || scenario.seed == args.seed;
     let there = |scenario: &Scenario, setup: &Setup| {
         if !first_seed(scenario) {
-            return Err(Elsewhere::Cannot("another seed".to_owned()));
+            return Err(RunError::Unsupported("another seed".to_owned()));
         }
         let mut setup = setup.clone();
         if args.program == Program::Bbrlab {
             setup.flows.iter_mut().for_each(|flow| flow.host.program = Program::Bbrlab);
         }
-        World::check(on, &setup).map_err(Elsewhere::Cannot)?;
-        world.run(scenario, &setup, &mut |_| {}).map_err(Elsewhere::Failed)
+        Runner::check(on, &setup).map_err(RunError::Unsupported)?;
+        runner.run(scenario, &setup, &mut |_| {}).map_err(RunError::Failed)
     };
     let mut here = experiments.to_vec();
     if args.one_seed {
         here.iter_mut().for_each(Experiment::lenient);
     }
-    if !matches!(world, World::Sim) {
+    if on != Backend::Sim {
         here.iter_mut().for_each(Experiment::on_a_kernel);
     }
     let mut outcomes = run_in(args, &here, &there)?;
-    if !matches!(world, World::Sim) {
+    if on != Backend::Sim {
         let simulated = run_in(args, experiments, &experiment::simulator)?;
         for (row, beside) in outcomes.iter_mut().flat_map(|o| &mut o.rows).zip(simulated.iter().flat_map(|o| &o.rows)) {
             let (word, ..) = verdict(beside);
@@ -107,10 +107,10 @@ fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<Experimen
 fn run_in(
     args: &ReproduceArgs,
     experiments: &[Experiment],
-    world: &experiment::World<'_>,
+    runner: &experiment::RunSetup<'_>,
 ) -> Result<Vec<ExperimentOutcome>, Failure> {
     let progress = Progress::new("reproducing", experiments.iter().map(Experiment::run_count).sum());
-    let outcomes = experiment::run_all(experiments, args.seed, world, &|_, _| progress.tick());
+    let outcomes = experiment::run_all(experiments, args.seed, runner, &|_, _| progress.tick());
     outcomes.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
@@ -149,7 +149,7 @@ fn page(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> Report {
         if args.one_seed { format!("{} alone, no medians over seeds", args.seed) } else { args.seed.to_string() };
     let mut report = Report {
         title: title(args, outcomes),
-        asked: asked(&[("claims", outcomes.len().to_string()), ("runs in", runs_in), ("seed", seeds)]),
+        provenance: provenance(&[("claims", outcomes.len().to_string()), ("runs in", runs_in), ("seed", seeds)]),
         ..Report::default()
     };
     for outcome in outcomes {
@@ -207,7 +207,7 @@ fn subtitle(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> String {
         0 => String::new(),
         missed => format!(", {} missed for a stated reason", verb(missed, "is", "are")),
     };
-    let held = Held::of(outcomes);
+    let held = HeldCounts::of(outcomes);
     format!(
         "Of {} that follow from {}, {} met ({held}){missed}, and {}.",
         counted(rows().count(), "expected value"),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use bbrlab_lab::report;
 use bbrlab_lab::session::{Finished, Session};
+use bbrlab_sim::backend::Backend;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::result::{Expectation, RunResult};
 use bbrlab_sim::setup::Setup;
@@ -14,13 +15,13 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::args::{PathArgs, TraceArgs};
-use crate::asked::asked;
-use crate::clock::Watch;
-use crate::outputs::{self, Target, Written};
+use crate::clock::Stopwatch;
+use crate::outputs::{self, PendingFile, Target};
 use crate::progress::Progress;
+use crate::provenance::provenance;
+use crate::runner::{self, Runner};
 use crate::scenario::{load, trace_reader};
 use crate::traces::Traces;
-use crate::worlds::{self, World};
 use crate::{Failure, Verdict, print, table};
 
 /// Flags of `bbrlab run`; each of the first group is also a key of the scenario file.
@@ -62,9 +63,9 @@ pub struct RunArgs {
     /// trip]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
     pub start_jitter: Option<String>,
-    /// Backend: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab check`); quic:s2n and
+    /// Backend: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab doctor`); quic:s2n and
     /// quic:noq, a QUIC stack in virtual time [default: sim]
-    #[arg(long, value_name = "WORLD", allow_hyphen_values = true, help_heading = "Run")]
+    #[arg(long, value_name = "BACKEND", allow_hyphen_values = true, help_heading = "Run")]
     pub on: Option<String>,
     /// Interval of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
@@ -116,26 +117,26 @@ struct Outputs {
 }
 
 /// Outputs kept from a run: its trace files, not yet renamed, and warnings for the user.
-type Kept = (Vec<Written>, Option<String>);
+type KeptOutputs = (Vec<PendingFile>, Option<String>);
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let sourced = load(args.file.as_deref(), args.overrides(), &args.flow)?;
     let on = sourced.scenario.filled().on;
     let mut session = Session::of(&sourced, &trace_reader)?;
-    session.setups.iter().try_for_each(|setup| World::check(on, setup))?;
-    let world = World::of(on)?;
-    let results = Outputs::check(args, session.setups.len(), &world)?;
+    session.setups.iter().try_for_each(|setup| Runner::check(on, setup))?;
+    let runner = Runner::of(on)?;
+    let results = Outputs::check(args, session.setups.len(), &runner)?;
     session.set_capture(results.traces.capture);
-    session.setups.iter().try_for_each(|setup| World::check(on, setup))?;
-    let watch = Watch::start();
-    let doing = if matches!(world, World::Sim) { "simulating" } else { "running" };
+    session.setups.iter().try_for_each(|setup| Runner::check(on, setup))?;
+    let watch = Stopwatch::start();
+    let doing = if on == Backend::Sim { "simulating" } else { "running" };
     let progress = Progress::new(doing, session.setups.len() * TICKS_A_RUN);
-    let keep = |index: usize, setup: &Setup, output: &Output| -> Result<Kept, Failure> {
+    let keep = |index: usize, setup: &Setup, output: &Output| -> Result<KeptOutputs, Failure> {
         let files = results.traces.write(index, setup, output)?;
-        Ok((files, results.traces.missing(setup, output).or_else(|| worlds::warning(&output.result))))
+        Ok((files, results.traces.missing(setup, output).or_else(|| runner::warning(&output.result))))
     };
-    let mut finished = session.run(&world, &|| progress.tick(), &keep)?;
+    let mut finished = session.run(&runner, &|| progress.tick(), &keep)?;
     drop(progress);
     let expectations = session.expectations(&finished);
     let document = session.document(&finished, watch.seconds())?;
@@ -151,7 +152,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     Ok(if holds { Verdict::Holds } else { Verdict::Fails })
 }
 
-fn shown(document: &Value, finished: &[Finished<Kept>], expectations: &[Expectation]) -> String {
+fn shown(document: &Value, finished: &[Finished<KeptOutputs>], expectations: &[Expectation]) -> String {
     let style = table::Style::of_stdout();
     let mut text = match (finished, finished.first().and_then(|one| one.output.as_ref())) {
         ([only], Some(output)) => table::run(&only.result, &output.trace, style),
@@ -163,11 +164,11 @@ fn shown(document: &Value, finished: &[Finished<Kept>], expectations: &[Expectat
 }
 
 impl Outputs {
-    fn check(args: &RunArgs, runs: usize, world: &World) -> Result<Self, Failure> {
+    fn check(args: &RunArgs, runs: usize, runner: &Runner) -> Result<Self, Failure> {
         let outputs = Self {
             json: Target::asked("--json", args.json.as_deref())?,
             report: Target::asked("--report", args.report.as_deref())?,
-            traces: Traces::check(&args.traces, runs, world.taps(), world.logs_packets())?,
+            traces: Traces::check(&args.traces, runs, runner.backend().info())?,
         };
         let all: Vec<&Target> = outputs.targets().collect();
         outputs::check_distinct(all.iter().copied())?;
@@ -186,18 +187,18 @@ impl Outputs {
         &self,
         document: &Value,
         expectations: &[Expectation],
-        finished: &mut [Finished<Kept>],
+        finished: &mut [Finished<KeptOutputs>],
         setup: Option<&Setup>,
     ) -> Result<(), Failure> {
         let mut files = Vec::new();
         let first = finished.first().and_then(|one| one.output.as_ref());
         if let (Some(report), Some(output)) = (&self.report, first) {
             let page = match finished.len() {
-                1 => report::for_run(&output.result, &output.trace, setup, asked(&[])),
+                1 => report::for_run(&output.result, &output.trace, setup, provenance(&[])),
                 _ => {
                     let results: Vec<&RunResult> = finished.iter().map(|one| &one.result).collect();
                     let run = (&output.trace, setup);
-                    report::for_runs(&results, &document["summary"], expectations, run, asked(&[]))
+                    report::for_runs(&results, &document["summary"], expectations, run, provenance(&[]))
                 }
             };
             let page = report::render(&page);

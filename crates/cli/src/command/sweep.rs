@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use bbrlab_lab::export::parquet::{self, Values, Writer};
+use bbrlab_lab::plural::counted;
 use bbrlab_lab::product::Vary;
 use bbrlab_lab::sweep::{self, Cells, Metric, Row, Sweep, axis};
-use bbrlab_lab::words::counted;
 use clap::Args;
 use rayon::prelude::*;
 
 use crate::args::PathArgs;
-use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
+use crate::provenance::provenance;
 use crate::{Failure, Verdict, inputs, print};
 
 /// Files in a sweep's directory, and nothing else: description, rows of each block, series of each run, table of all
@@ -30,7 +30,7 @@ const RUNS: &str = "runs.parquet";
 const GROUP: usize = 8192;
 
 /// Writer for a file's bytes.
-type Sink<'a> = &'a mut (dyn std::io::Write + Send);
+type ByteWriter<'a> = &'a mut (dyn std::io::Write + Send);
 
 /// Flags of `bbrlab sweep`.
 #[derive(Debug, Args)]
@@ -131,7 +131,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     if args.fresh {
         remove(&args.out).map_err(|error| format!("--fresh: {}: {}", args.out.display(), outputs::can_not(&error)))?;
     }
-    let place = Place::open(&args.out, &sweep)?;
+    let place = SweepDirectory::open(&args.out, &sweep)?;
     if args.samples {
         place.subdirectory(SAMPLES)?;
     }
@@ -202,7 +202,7 @@ fn page(
     let seed = args.seed.clone().unwrap_or_else(|| "1".to_owned());
     let mut facts = vec![("axes", axes.join("; ")), ("ran in", "the simulator".to_owned()), ("first seed", seed)];
     facts.extend(base.map(|(_, label)| ("ratios to", label)));
-    page.asked = asked(&facts);
+    page.provenance = provenance(&facts);
     if let Some(axis) = &args.tree {
         page.sections.insert(0, bbrlab_lab::choose::when::section(sweep, cells, axis)?);
     }
@@ -210,7 +210,13 @@ fn page(
 }
 
 /// Runs one combination; if requested, its series go to a file of their own.
-fn one(args: &SweepArgs, sweep: &Sweep, place: &Place, index: usize, writing: &Mutex<()>) -> Result<Row, Failure> {
+fn one(
+    args: &SweepArgs,
+    sweep: &Sweep,
+    place: &SweepDirectory,
+    index: usize,
+    writing: &Mutex<()>,
+) -> Result<Row, Failure> {
     if !args.samples {
         return sweep.run(index);
     }
@@ -342,11 +348,11 @@ fn is_numbered(name: &str) -> bool {
 }
 
 /// Directory of a sweep.
-struct Place {
+struct SweepDirectory {
     dir: PathBuf,
 }
 
-impl Place {
+impl SweepDirectory {
     /// Creates the directory, or opens the same sweep in it. Shards may do so concurrently.
     fn open(dir: &Path, sweep: &Sweep) -> Result<Self, Failure> {
         let fault = |what: &str| format!("--out: {}: {what}", dir.display());
@@ -390,7 +396,7 @@ impl Place {
         self.put(&self.block(block), |to| rows.iter().try_for_each(|row| writeln!(to, "{row}")))
     }
 
-    fn put(&self, file: &Path, fill: impl FnOnce(Sink<'_>) -> std::io::Result<()>) -> Result<(), Failure> {
+    fn put(&self, file: &Path, fill: impl FnOnce(ByteWriter<'_>) -> std::io::Result<()>) -> Result<(), Failure> {
         outputs::commit(Target::check("--out", file)?.write(fill)?.into_iter().collect())
     }
 
@@ -474,14 +480,14 @@ impl Group {
         columns
     }
 
-    fn writer<'a>(&mut self, to: Sink<'a>) -> std::io::Result<Writer<Sink<'a>>> {
+    fn writer<'a>(&mut self, to: ByteWriter<'a>) -> std::io::Result<Writer<ByteWriter<'a>>> {
         let columns = self.columns();
         let names = ["run_id", "seed"].into_iter().chain(self.names.iter().map(String::as_str));
         let names = names.chain(Metric::ALL.iter().map(|metric| metric.name()));
         Writer::new(to, "runs", &names.zip(&columns).collect::<Vec<_>>())
     }
 
-    fn flush(&mut self, writer: &mut Writer<Sink<'_>>) -> std::io::Result<()> {
+    fn flush(&mut self, writer: &mut Writer<ByteWriter<'_>>) -> std::io::Result<()> {
         if self.rows == 0 {
             return Ok(());
         }
@@ -491,7 +497,7 @@ impl Group {
 }
 
 /// Summarises the sweep in a few lines.
-fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric], place: &Place) -> String {
+fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric], place: &SweepDirectory) -> String {
     let axes = sweep.product().axes();
     let names = axes.iter().position(|(_, points)| points.iter().any(|point| axis::number(&point.label).is_none()));
     let over = names.unwrap_or(0);
@@ -501,7 +507,7 @@ fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric], place: &Place) -> Strin
     let rows = axes[over].1.iter().enumerate().map(|(value, point)| {
         let figures = shown
             .iter()
-            .map(|&which| bbrlab_lab::report::short(cells.median(sweep, &[(over, value)], which) * which.scale()));
+            .map(|&which| bbrlab_lab::report::sig4(cells.median(sweep, &[(over, value)], which) * which.scale()));
         std::iter::once(point.label.clone()).chain(figures).collect()
     });
     let head: Vec<&str> = head.iter().map(String::as_str).collect();

@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 
 use bbrlab_lab::choose::advise::Interval;
 use bbrlab_lab::choose::objective::Objective;
-use bbrlab_lab::choose::tune::{self, Against, Budget, SAME, Setting, TERMS, Tuned};
+use bbrlab_lab::choose::tune::{self, Budget, Comparison, SAME, Setting, TERMS, Tuned};
 use bbrlab_lab::paths::Population;
+use bbrlab_lab::plural::counted;
 use bbrlab_lab::report::{self, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
-use bbrlab_lab::words::counted;
 use clap::Args;
 use serde_json::json;
 
 use crate::args::seed;
-use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
+use crate::provenance::provenance;
 use crate::{Failure, Verdict, inputs, print};
 
 /// Flags of `bbrlab tune`.
@@ -135,10 +135,10 @@ fn dominates(tuned: &Tuned) -> bool {
 
 /// Compares the scores with those of untuned algorithms: the most important result of a tuning.
 fn beside_plain(tuned: &Tuned) -> String {
-    let points = |one: &Against| format!("{:.3} against {:.3}", one.worth, tuned.worth);
-    let best = tuned.against.iter().max_by(|a, b| a.worth.total_cmp(&b.worth));
-    let better = best.filter(|one| one.worth > tuned.worth);
-    if let Some(one) = better.filter(|one| one.score.high < 0.0) {
+    let points = |one: &Comparison| format!("{:.3} against {:.3}", one.score, tuned.score);
+    let best = tuned.against.iter().max_by(|a, b| a.score.total_cmp(&b.score));
+    let better = best.filter(|one| one.score > tuned.score);
+    if let Some(one) = better.filter(|one| one.score_gain.high < 0.0) {
         return format!(
             "Use plain {} instead: it scores more on unseen paths than the tuned {}, {}.",
             one.flow,
@@ -154,7 +154,7 @@ fn beside_plain(tuned: &Tuned) -> String {
             points(one)
         );
     }
-    match best.filter(|one| one.score.low <= 0.0) {
+    match best.filter(|one| one.score_gain.low <= 0.0) {
         Some(one) => format!(
             "It scores more than any plain algorithm on unseen paths, but over {} ({}) that may be chance.",
             one.flow,
@@ -213,17 +213,17 @@ fn percent(value: f64) -> String {
 }
 
 fn rows(tuned: &Tuned) -> Vec<Vec<String>> {
-    let row = |name: &str, terms: &[f64], worth: f64| {
+    let row = |name: &str, terms: &[f64], score: f64| {
         let cells = terms.iter().map(|term| percent(*term));
-        [vec![name.to_owned()], cells.collect(), vec![format!("{worth:.3}")]].concat()
+        [vec![name.to_owned()], cells.collect(), vec![format!("{score:.3}")]].concat()
     };
-    std::iter::once(row("tuned", &tuned.terms, tuned.worth))
-        .chain(tuned.against.iter().map(|one| row(&one.flow, &one.terms, one.worth)))
+    std::iter::once(row("tuned", &tuned.terms, tuned.score))
+        .chain(tuned.against.iter().map(|one| row(&one.flow, &one.terms, one.score)))
         .collect()
 }
 
 fn differences(tuned: &Tuned) -> Vec<Vec<String>> {
-    let row = |one: &Against| {
+    let row = |one: &Comparison| {
         let cells = one
             .difference
             .iter()
@@ -263,7 +263,7 @@ fn pages(args: &TuneArgs, tuned: &Tuned, population: &Population, objective: Obj
     };
     let front = |setting: &Setting| {
         let cells = setting.terms.iter().map(|term| percent(*term));
-        [vec![setting.flow.clone()], cells.collect(), vec![format!("{:.3}", setting.worth)]].concat()
+        [vec![setting.flow.clone()], cells.collect(), vec![format!("{:.3}", setting.score)]].concat()
     };
     let points = |x: usize, y: usize| Figure {
         id: format!("front-{x}-{y}"),
@@ -299,7 +299,7 @@ fn pages(args: &TuneArgs, tuned: &Tuned, population: &Population, objective: Obj
             .chain([verdict(tuned)])
             .collect::<Vec<_>>()
             .join(" "),
-        asked: asked(&[
+        provenance: provenance(&[
             ("population", args.population.display().to_string()),
             ("objective", objective.name.to_owned()),
             ("settings tried", (tuned.budget.settings * (tuned.budget.generations + 1)).to_string()),
@@ -338,20 +338,20 @@ fn pages(args: &TuneArgs, tuned: &Tuned, population: &Population, objective: Obj
 
 /// Score of each setting on unseen paths.
 fn numbers(tuned: &Tuned) -> Vec<Number> {
-    let one = |name: String, key: &str, worth: f64, note: &str| Number {
+    let one = |name: String, key: &str, score: f64, note: &str| Number {
         label: format!("Score of {name}"),
-        value: format!("{worth:.3}"),
+        value: format!("{score:.3}"),
         note: note.to_owned(),
         color_key: Some(key.to_owned()),
     };
-    let own = one(format!("{}, tuned", tuned.cc), "tuned", tuned.worth, "1 is the most");
-    let against = tuned.against.iter().map(|other| one(other.flow.clone(), &other.flow, other.worth, ""));
+    let own = one(format!("{}, tuned", tuned.cc), "tuned", tuned.score, "1 is the most");
+    let against = tuned.against.iter().map(|other| one(other.flow.clone(), &other.flow, other.score, ""));
     std::iter::once(own).chain(against).collect()
 }
 
 /// Forest plot of the tuned setting minus each of the others, term by term, with intervals.
 fn forest(tuned: &Tuned) -> Figure {
-    let one = |(nth, other): (usize, &Against)| {
+    let one = |(nth, other): (usize, &Comparison)| {
         let shift = (nth as f64 - (tuned.against.len() - 1) as f64 / 2.0) * 0.22;
         let points = |of: fn(&Interval) -> f64| other.difference.iter().map(|d| 100.0 * of(d)).collect::<Vec<f64>>();
         Series {

@@ -40,7 +40,7 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
             "bbrlab: --loss: \"-1%\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%",
         ),
         (&["--warmup", "60s"], "bbrlab: --warmup: 60s leaves nothing of 60s to measure; write less than duration"),
-        (&["--on", "moon"], "bbrlab: --on: \"moon\" is no world; write sim, uml, kernel, quic:s2n or quic:noq"),
+        (&["--on", "moon"], "bbrlab: --on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n or quic:noq"),
         (
             &["--ratee", "1mbit"],
             "bbrlab: unexpected argument '--ratee' found; a similar argument exists: '--rate'; see `bbrlab run --help`",
@@ -91,7 +91,7 @@ fn a_missing_scenario_is_refused() {
 
 #[test]
 fn no_command_is_refused_with_the_commands() {
-    let line = "bbrlab: no command; write run, emulate, reproduce, conform, agree, sweep, advise, tune, cdn, host, watch, ab, record, replay, serve, get, list, check, completions or man, or see `bbrlab --help`";
+    let line = "bbrlab: no command; write run, emulate, reproduce, conform, validate, sweep, advise, tune, cdn, host, watch, ab, record, replay, serve, get, list, doctor, completions or man, or see `bbrlab --help`";
     refused_with("nothing", &[], line);
 }
 
@@ -106,7 +106,7 @@ fn a_selection_that_leaves_no_scenario_to_compare_is_refused() {
             format!("bbrlab: --only, --longest: {none} holds \"bbr1\" in its name and takes no longer than 1ms"),
         ),
     ] {
-        refused_with("agree", &[&["agree"], args].concat(), &line);
+        refused_with("validate", &[&["validate"], args].concat(), &line);
     }
 }
 
@@ -194,7 +194,7 @@ fn every_listing_and_generated_page_prints() {
         &["list", "algorithms"],
         &["list", "parameters", "bbr1"],
         &["list", "experiments"],
-        &["check"],
+        &["doctor"],
         &["man"],
         &["completions", "bash"],
         &["--help"],

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{
-    AckBatch, AckInfo, AckRtt, AlgorithmConfig, CaState, Controller, Flight, Init, Loss, OpenAck, Rate, RememberedPath,
-    Sent, Span, Time, Token,
+    AckBatch, AckInfo, AckRtt, AlgorithmConfig, CaState, Controller, Flight, Init, Loss, OpenAck, PacketToken, Rate,
+    RememberedPath, Sent, Span, Time,
 };
 
 /// Source of random values.
@@ -34,7 +34,7 @@ pub trait Source {
 pub struct Storm {
     pub cc: Controller,
     now: Time,
-    tokens: [Token; 16],
+    tokens: [PacketToken; 16],
     sent: usize,
     /// An ACK that was begun but not yet ended.
     open: Option<OpenAck>,
@@ -45,14 +45,14 @@ impl Storm {
         let now = Time::nanos(source.u64() >> 1);
         let mut init = Init::new(now).with_mss(source.u32()).with_seed(source.u64());
         init.initial_cwnd = source.u32();
-        init.cwnd_clamp = source.some().map_or(u32::MAX, |most| u32::try_from(most).unwrap_or(u32::MAX));
+        init.cwnd_clamp = source.some().map_or(u32::MAX, |max| u32::try_from(max).unwrap_or(u32::MAX));
         init.srtt = source.some().map(Span::nanos);
         init.min_rtt = source.some().map(Span::nanos);
         init.max_pacing_rate = source.some().map(Rate::bits_per_sec);
         init.selective_acks = source.bool();
         let cc = Controller::new(config, &init);
         let cc = if source.u8() & 3 == 0 { cc.with_host_recovery() } else { cc };
-        let storm = Self { cc, now, tokens: [Token::default(); 16], sent: 0, open: None };
+        let storm = Self { cc, now, tokens: [PacketToken::default(); 16], sent: 0, open: None };
         storm.check();
         storm
     }
@@ -81,7 +81,7 @@ impl Storm {
         let _ = (cc.in_slow_start(), cc.state(), cc.snapshot(), cc.rtt().rto(), cc.in_flight(), cc.mss());
     }
 
-    fn token(&self, source: &mut impl Source) -> Token {
+    fn token(&self, source: &mut impl Source) -> PacketToken {
         self.tokens[usize::from(source.u8()) % 16]
     }
 

@@ -66,13 +66,13 @@ impl Algorithm for Least {
 
 #[test]
 fn the_defaults_are_those_that_the_documentation_states() {
-    let least = Least;
-    assert_eq!((least.cwnd_bytes(100), least.pacing_rate(), least.own_quantum()), (700, None, None));
-    assert!(!(least.counts_bytes() || least.needs_on_lost() || least.wants_app_limited_checks()));
-    assert!(!(least.needs_pacing() || least.supports_ecn() || least.in_slow_start() || least.wants_app_limited()));
-    assert_eq!((least.min_tso_segs(), least.state()), (2, State::CongestionAvoidance));
-    assert_eq!(least.snapshot(), Snapshot::of(State::CongestionAvoidance));
-    assert_eq!(least.outputs(100), Outputs { cwnd: 7, cwnd_bytes: 700, pacing_rate: None, is_app_limited: false });
+    let min = Least;
+    assert_eq!((min.cwnd_bytes(100), min.pacing_rate(), min.own_quantum()), (700, None, None));
+    assert!(!(min.counts_bytes() || min.needs_on_lost() || min.wants_app_limited_checks()));
+    assert!(!(min.needs_pacing() || min.supports_ecn() || min.in_slow_start() || min.wants_app_limited()));
+    assert_eq!((min.min_tso_segs(), min.state()), (2, State::CongestionAvoidance));
+    assert_eq!(min.snapshot(), Snapshot::of(State::CongestionAvoidance));
+    assert_eq!(min.outputs(100), Outputs { cwnd: 7, cwnd_bytes: 700, pacing_rate: None, is_app_limited: false });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! It has no influence on the bandwidth estimate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::part::Part;
+use super::hooks::Hooks;
 use super::{BW_UNIT, Bbr1};
 use crate::event::Ack;
 use crate::wide;
@@ -35,7 +35,7 @@ impl Aggregation {
     }
 }
 
-impl<V: Part> Bbr1<V> {
+impl<V: Hooks> Bbr1<V> {
     /// Updates the allowance from an ACK with a rate sample.
     // spec: Linux bbr_update_ack_aggregation
     #[inline]

@@ -1,7 +1,7 @@
 //! BBRv1's bandwidth: rounds, the windowed maximum, and the long-term estimate that detects policers.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::part::{NewRate, Part};
+use super::hooks::{Hooks, NewRate};
 use super::{BW_UNIT, Bbr1, Mode};
 use crate::event::Ack;
 use crate::wide;
@@ -52,7 +52,7 @@ impl LongTerm {
     }
 }
 
-impl<V: Part> Bbr1<V> {
+impl<V: Hooks> Bbr1<V> {
     /// The bandwidth in use, packets/µs · 2^24.
     // spec: Linux bbr_bw
     #[inline]

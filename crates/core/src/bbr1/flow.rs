@@ -1,7 +1,7 @@
 //! Adapter that runs BBRv1 and its variants in a controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::{Bbr1, Part};
+use super::{Bbr1, Hooks};
 use crate::State;
 use crate::algorithm::Algorithm;
 use crate::event::{Ack, CaState, Init, TxStart};
@@ -9,7 +9,7 @@ use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
 use crate::units::Rate;
 
-impl<V: Part> Algorithm for Bbr1<V> {
+impl<V: Hooks> Algorithm for Bbr1<V> {
     fn restart(&mut self, init: &Init) {
         Self::restart(self, init);
     }
@@ -40,8 +40,8 @@ impl<V: Part> Algorithm for Bbr1<V> {
         Self::on_mss(self, mss);
     }
 
-    fn set_max_pacing_rate(&mut self, most: Option<Rate>) {
-        Self::set_max_pacing_rate(self, most);
+    fn set_max_pacing_rate(&mut self, max: Option<Rate>) {
+        Self::set_max_pacing_rate(self, max);
     }
 
     #[inline]

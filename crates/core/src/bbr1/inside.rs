@@ -1,7 +1,7 @@
 //! Complete state of a BBRv1 flow, as Linux's `struct bbr` holds it, for comparison with a real kernel.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::part::Part;
+use super::hooks::Hooks;
 use super::{Bbr1, Mode};
 use crate::event::CaState;
 
@@ -83,7 +83,7 @@ pub struct Bbr1Inside {
     pub ssthresh: u32,
 }
 
-impl<V: Part> Bbr1<V> {
+impl<V: Hooks> Bbr1<V> {
     /// Returns the complete state of the flow.
     pub fn inside(&self) -> Bbr1Inside {
         let (cycle_idx, cycle_mstamp_us) = match self.mode {

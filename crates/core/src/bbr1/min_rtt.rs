@@ -1,7 +1,7 @@
 //! BBRv1's RTprop filter, and ProbeRTT, which keeps it accurate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::part::{Part, Seen};
+use super::hooks::{AckContext, Hooks};
 use super::{Bbr1, Mode};
 use crate::event::Ack;
 use crate::shared::last_moment_of;
@@ -9,7 +9,7 @@ use crate::state::Cause;
 use crate::units::{MICROS_PER_SEC, Time};
 use crate::wide;
 
-impl<V: Part> Bbr1<V> {
+impl<V: Hooks> Bbr1<V> {
     /// The kernel's tick count, to which these stamps are rounded: the host's own, else by `now`; microseconds where `hz` is 0.
     pub(super) const fn tick(&self, now: Time, host: Option<u64>) -> u64 {
         match host {
@@ -84,12 +84,12 @@ impl<V: Part> Bbr1<V> {
 
     /// The view of an ACK passed to a variant's part.
     #[inline]
-    fn seen<'a>(&self, ack: &'a Ack) -> Seen<'a> {
+    fn seen<'a>(&self, ack: &'a Ack) -> AckContext<'a> {
         let phase = match self.mode {
             Mode::ProbeBw { phase, .. } => Some(phase),
             _ => None,
         };
-        Seen {
+        AckContext {
             ack,
             min_rtt_us: self.min_rtt_us,
             bw: self.bw(),

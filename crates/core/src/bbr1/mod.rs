@@ -6,17 +6,17 @@
 mod aggregation;
 mod bandwidth;
 mod flow;
+mod hooks;
 #[cfg(any(feature = "inside", test))]
 mod inside;
 mod min_rtt;
 mod params;
-mod part;
 mod window;
 
 use crate::event::{Ack, CaState, Init, TxStart};
 use crate::loss_based::NO_SSTHRESH;
 use crate::rng::Rng;
-use crate::shared::{FullPipe, Memo, Rounds};
+use crate::shared::{FullPipe, OutputCache, Rounds};
 use crate::snapshot::Snapshot;
 use crate::state::Cause;
 use crate::units::{Rate, Span, Time};
@@ -24,12 +24,12 @@ use crate::{State, estimators::MinMax, wide};
 use aggregation::Aggregation;
 use bandwidth::LongTerm;
 
+#[cfg(feature = "variants")]
+pub(crate) use hooks::{AckContext, NewRate, Shrink};
+pub(crate) use hooks::{Hooks, HooksInit, NoHooks};
 #[cfg(feature = "inside")]
 pub use inside::Bbr1Inside;
 pub use params::Bbr1Params;
-#[cfg(feature = "variants")]
-pub(crate) use part::{NewRate, Seen, Shrink};
-pub(crate) use part::{Part, Plain, Replacement};
 
 /// Fixed-point unit of bandwidth: packets/µs times this. Source: Linux `BW_UNIT`.
 pub(crate) const BW_UNIT: u64 = 1 << 24;
@@ -65,7 +65,7 @@ enum Mode {
 
 /// A BBRv1 flow. `V` replaces parts of it for a variant; BBRv1 itself replaces none, and the hooks cost it nothing.
 #[derive(Clone, Debug)]
-pub struct Bbr1<V = Plain> {
+pub struct Bbr1<V = NoHooks> {
     p: Bbr1Params,
     mss: u64,
     cwnd_clamp: u32,
@@ -104,7 +104,7 @@ pub struct Bbr1<V = Plain> {
     /// True if this ACK was processed in ProbeRTT: samples of the data now in flight measure only ProbeRTT.
     mark_app_limited: bool,
     draft_quantum: bool,
-    plan: Memo<5>,
+    plan: OutputCache<5>,
     rng: Rng,
     part: V,
 }
@@ -112,7 +112,7 @@ pub struct Bbr1<V = Plain> {
 impl Bbr1 {
     /// Creates a flow that begins now, with Linux's rules.
     pub fn new(params: &Bbr1Params, init: &Init) -> Self {
-        Self::with_part(params, init, Plain)
+        Self::with_part(params, init, NoHooks)
     }
 
     /// Creates a flow that begins now, with the send quantum and the initial window of the first draft.
@@ -122,7 +122,7 @@ impl Bbr1 {
     }
 }
 
-impl<V: Replacement> Bbr1<V> {
+impl<V: HooksInit> Bbr1<V> {
     /// Creates a flow that begins now, with Linux's rules except those that `V` replaces.
     pub fn with(params: &Bbr1Params, part: &V::Params, init: &Init) -> Self {
         let mut bbr = Self::blank(V::BLANK);
@@ -139,7 +139,7 @@ impl<V: Replacement> Bbr1<V> {
     }
 }
 
-impl<V: Part> Bbr1<V> {
+impl<V: Hooks> Bbr1<V> {
     /// Creates a flow that begins now, with Linux's rules except for `part`.
     pub(crate) fn with_part(params: &Bbr1Params, init: &Init, part: V) -> Self {
         let mut bbr = Self::blank(part);
@@ -179,7 +179,7 @@ impl<V: Part> Bbr1<V> {
             ssthresh: 0,
             mark_app_limited: false,
             draft_quantum: false,
-            plan: Memo::EMPTY,
+            plan: OutputCache::EMPTY,
             rng: Rng::new(0),
             part,
         }
@@ -199,7 +199,7 @@ impl<V: Part> Bbr1<V> {
         *cwnd_clamp = init.cwnd_clamp.max(1);
         *mode = Mode::Startup;
         *cwnd = init.initial_cwnd.max(1).min(*cwnd_clamp);
-        *max_pacing_rate = most(init.max_pacing_rate);
+        *max_pacing_rate = bytes_per_sec_or_max(init.max_pacing_rate);
         *cause = Cause::Begin;
         (*pacing_rate, *pacing_gain, *cwnd_gain) = (0, params.pacing_gain_startup, params.cwnd_gain_startup);
         *rounds = Rounds { next_delivered: init.delivered, ..Rounds::default() };
@@ -214,7 +214,7 @@ impl<V: Part> Bbr1<V> {
         (*prior_cwnd, *prev_ca_state) = (0, CaState::Open);
         *aggregation = Aggregation::new(init.now.as_micros());
         (*unknown_path_cwnd, *ssthresh, *draft_quantum) = (UNKNOWN_PATH_CWND, NO_SSTHRESH, false);
-        *plan = Memo::EMPTY;
+        *plan = OutputCache::EMPTY;
         *rng = Rng::derive(init.seed, 0x0062_6272);
         self.min_rtt_window_ticks = self.ticks(params.min_rtt_window);
         self.stamp_min_rtt(self.tick(init.now, init.tick));
@@ -234,9 +234,9 @@ impl<V: Part> Bbr1<V> {
 
     /// Sets an upper bound on the pacing rate (Linux `sk_max_pacing_rate`).
     pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
-        self.max_pacing_rate = most(rate);
+        self.max_pacing_rate = bytes_per_sec_or_max(rate);
         self.pacing_rate = self.pacing_rate.min(self.max_pacing_rate);
-        self.plan = Memo::EMPTY;
+        self.plan = OutputCache::EMPTY;
     }
 
     /// The variant's part, for inputs that only its host provides.
@@ -332,7 +332,7 @@ impl<V: Part> Bbr1<V> {
     /// Sets the payload bytes of a full packet.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
-        self.plan = Memo::EMPTY;
+        self.plan = OutputCache::EMPTY;
     }
 
     /// Congestion window, packets.
@@ -492,7 +492,7 @@ impl<V: Part> Bbr1<V> {
 }
 
 /// A bound in bytes per second; the largest number means no bound.
-fn most(rate: Option<Rate>) -> u64 {
+fn bytes_per_sec_or_max(rate: Option<Rate>) -> u64 {
     rate.map_or(u64::MAX, Rate::as_bytes_per_sec).max(1)
 }
 

@@ -1,8 +1,8 @@
 //! BBRv1's outputs: pacing rate, quantisation budget, congestion window, and the effect of recovery on it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::part::{Part, Shrink};
-use super::{BW_UNIT, Bbr1, DEFAULT_RTT_US, Memo, Mode, UNIT};
+use super::hooks::{Hooks, Shrink};
+use super::{BW_UNIT, Bbr1, DEFAULT_RTT_US, Mode, OutputCache, UNIT};
 use crate::event::{Ack, CaState};
 use crate::units::{MICROS_PER_SEC, Span};
 use crate::wide;
@@ -20,7 +20,7 @@ const TSO_SEGS_MAX: u64 = 127;
 /// Rate above which the first draft's quantum is a millisecond, bit/s. Source: draft-cardwell-iccrg-bbr-congestion-control-00.
 const DRAFT00_QUANTUM_RATE: u64 = 24_000_000;
 
-impl<V: Part> Bbr1<V> {
+impl<V: Hooks> Bbr1<V> {
     /// Returns `bw` times `gain` in bytes per second, less `margin` per cent.
     // spec: Linux bbr_rate_bytes_per_sec
     pub(super) fn rate_bytes_per_sec(&self, bw: u64, gain: u32, margin: u32) -> u64 {
@@ -168,8 +168,8 @@ impl<V: Part> Bbr1<V> {
     #[inline(never)]
     fn make_plan(&mut self, bw: u64, srtt: Option<Span>) {
         self.set_pacing_rate(bw, self.pacing_gain, srtt);
-        let key = if self.has_seen_rtt { self.plan_key(bw) } else { Memo::EMPTY.key };
-        self.plan = Memo { key, value: self.cwnd_target(bw).into() };
+        let key = if self.has_seen_rtt { self.plan_key(bw) } else { OutputCache::EMPTY.key };
+        self.plan = OutputCache { key, value: self.cwnd_target(bw).into() };
     }
 
     // spec: Linux bbr_set_cwnd
@@ -227,9 +227,9 @@ impl<V: Part> Bbr1<V> {
         }
         match self.part.shrink() {
             Shrink::Conserve => self.cwnd = self.cwnd.max(conserved),
-            Shrink::Halve { most } => {
-                let most = u32::try_from(self.inflight(self.bw(), most)).unwrap_or(u32::MAX);
-                self.cwnd = (self.cwnd / 2).min(most).max(self.p.cwnd_min);
+            Shrink::Halve { max } => {
+                let max = u32::try_from(self.inflight(self.bw(), max)).unwrap_or(u32::MAX);
+                self.cwnd = (self.cwnd / 2).min(max).max(self.p.cwnd_min);
             }
             Shrink::Hold => {}
         }

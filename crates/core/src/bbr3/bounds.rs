@@ -68,8 +68,8 @@ impl Limits {
     }
 
     /// Counts a loss at an unknown place in the sequence, or an ACK with losses or marks.
-    pub(super) fn note_event(&mut self, most: u32) {
-        self.loss_events_in_round = self.loss_events_in_round.saturating_add(1).min(most);
+    pub(super) fn note_event(&mut self, max: u32) {
+        self.loss_events_in_round = self.loss_events_in_round.saturating_add(1).min(max);
     }
 
     pub(super) fn note_ack_with_loss(&mut self) {

@@ -152,8 +152,8 @@ impl<R: Rules> Bbr3<R> {
             let lost = u64::from(flight.lost).saturating_add(marked);
             return lost > scaled(flight.tx_in_flight.into(), self.p.loss_thresh);
         }
-        let most = scaled(ack.rs.delivered.unwrap_or(0), self.p.ecn_thresh);
-        let is_above = marked > most || (R::MARKS_AT_THRESHOLD && marked == most);
+        let max = scaled(ack.rs.delivered.unwrap_or(0), self.p.ecn_thresh);
+        let is_above = marked > max || (R::MARKS_AT_THRESHOLD && marked == max);
         self.ecn.eligible && self.p.ecn_thresh > 0 && is_above
     }
 

@@ -69,8 +69,8 @@ impl<R: Rules> Algorithm for Bbr3<R> {
         self.set_ack_frequency(packets, max_ack_delay);
     }
 
-    fn set_max_pacing_rate(&mut self, most: Option<Rate>) {
-        Self::set_max_pacing_rate(self, most);
+    fn set_max_pacing_rate(&mut self, max: Option<Rate>) {
+        Self::set_max_pacing_rate(self, max);
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use crate::wide;
 /// Evidence that more was in flight than the path can hold.
 // A single argument, since a BPF function has at most five.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TooMuch {
+pub(super) struct InflightTooHigh {
     pub(super) now: Time,
     pub(super) delivered: u64,
     /// Volume in flight at that time.
@@ -47,7 +47,7 @@ impl<R: Rules> Bbr3<R> {
             self.bounds.note_gap(lost.seq, lost.packets);
         }
         if self.probe.is_bw_probe_sample && self.is_loss_too_high(lost.tx_in_flight, lost.lost) {
-            self.handle_inflight_too_high(&TooMuch {
+            self.handle_inflight_too_high(&InflightTooHigh {
                 now: lost.now,
                 delivered: lost.delivered,
                 tx_in_flight: self.inflight_at_loss(lost.tx_in_flight, lost.lost, lost.volume),
@@ -73,7 +73,7 @@ impl<R: Rules> Bbr3<R> {
         let tx_in_flight = self.model.inflight_latest.saturating_add(self.smss());
         if self.probe.is_bw_probe_sample && self.is_loss_too_high(tx_in_flight, self.smss()) {
             let cause = Cause::Loss;
-            self.handle_inflight_too_high(&TooMuch { now, delivered, tx_in_flight, is_app_limited, cause });
+            self.handle_inflight_too_high(&InflightTooHigh { now, delivered, tx_in_flight, is_app_limited, cause });
         }
     }
 
@@ -118,7 +118,7 @@ impl<R: Rules> Bbr3<R> {
 
     // spec: #probing-for-bandwidth-in-probebw HandleInflightTooHigh
     #[inline(never)]
-    pub(super) fn handle_inflight_too_high(&mut self, found: &TooMuch) {
+    pub(super) fn handle_inflight_too_high(&mut self, found: &InflightTooHigh) {
         self.probe.prev_probe_too_high = true;
         self.probe.is_bw_probe_sample = false;
         if !found.is_app_limited {

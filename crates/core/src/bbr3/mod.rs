@@ -56,7 +56,7 @@ use inside::Bbr3Inside;
 #[cfg(feature = "inside")]
 pub use inside::{Bbr3Inside, Bbr3Raw, GAIN_UNIT};
 pub use params::Bbr3Params;
-pub use rules::{Draft06, Edition, Ietf100, Linux, Rules, V2};
+pub use rules::{Draft06, Edition, Ietf100, LinuxV2, LinuxV3, Rules};
 
 /// Fixed-point unit of bandwidth: volume/µs times this. Source: Linux `BW_UNIT`.
 const BW_UNIT: u64 = 1 << BW_SHIFT;
@@ -68,7 +68,7 @@ const INFINITY: u64 = u64::MAX;
 
 /// Values that the steps of one ACK pass to each other.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct AckFlags {
     /// True if the ACK delivered something. Decision: one that did not changes neither rounds nor signals.
     has_data: bool,
     /// Draft: `RS.delivery_rate`; 0 where the interval is too short to be reliable.
@@ -80,7 +80,7 @@ struct Seen {
     min_rtt_us: u64,
 }
 
-impl Seen {
+impl AckFlags {
     const NONE: Self = Self { has_data: false, delivery_rate: 0, is_fast: false, state: State::Startup, min_rtt_us: 0 };
 }
 
@@ -101,7 +101,7 @@ pub struct Bbr3<R: Rules> {
     probe: Probe,
     ecn: Ecn,
     undo: Undo,
-    seen: Seen,
+    seen: AckFlags,
     prev_ca_state: CaState,
     /// Draft: `BBR.idle_restart`.
     idle_restart: bool,
@@ -127,7 +127,7 @@ impl<R: Rules> Bbr3<R> {
             probe: Probe::NONE,
             ecn: Ecn::NONE,
             undo: Undo::NONE,
-            seen: Seen::NONE,
+            seen: AckFlags::NONE,
             prev_ca_state: CaState::Open,
             idle_restart: false,
             mark_app_limited: false,
@@ -158,7 +158,7 @@ impl<R: Rules> Bbr3<R> {
         self.probe.init(init.seed);
         self.ecn = Ecn::NONE;
         self.undo = Undo::NONE;
-        self.seen = Seen::NONE;
+        self.seen = AckFlags::NONE;
         self.prev_ca_state = CaState::Open;
         self.idle_restart = false;
         self.mark_app_limited = false;

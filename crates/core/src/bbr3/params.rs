@@ -97,8 +97,8 @@ impl Bbr3Params {
     pub const fn specs_of(edition: Edition) -> &'static [ParamSpec] {
         match edition {
             Edition::Draft06 => rules::Draft06::SPECS,
-            Edition::Linux => rules::Linux::SPECS,
-            Edition::V2 => rules::V2::SPECS,
+            Edition::LinuxV3 => rules::LinuxV3::SPECS,
+            Edition::LinuxV2 => rules::LinuxV2::SPECS,
             Edition::Ietf100 => rules::Ietf100::SPECS,
         }
     }

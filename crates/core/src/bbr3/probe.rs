@@ -1,7 +1,7 @@
 //! BBRv3's ProbeBW: down, cruise, refill, up; the time and extent of probes, and their effect on the model.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::loss::TooMuch;
+use super::loss::InflightTooHigh;
 use super::phase::{Growth, Phase};
 use super::rules::{ProbeEnd, ProbeWait, Rules};
 use super::{Bbr3, INFINITY, UNIT};
@@ -206,7 +206,7 @@ impl<R: Rules> Bbr3<R> {
     #[inline(never)]
     fn end_probe(&mut self, ack: &Ack, flight: &FlightSample) {
         if self.probe.is_bw_probe_sample && (R::ACK_JUDGES_LOSS || flight.delivered_ce > 0) {
-            self.handle_inflight_too_high(&TooMuch {
+            self.handle_inflight_too_high(&InflightTooHigh {
                 now: ack.now,
                 delivered: ack.delivered,
                 tx_in_flight: flight.tx_in_flight.into(),

@@ -39,13 +39,13 @@ impl<R: Rules> Bbr3<R> {
     // spec: #probertt-logic HandleProbeRTT
     #[inline(never)]
     fn handle_probe_rtt(&mut self, ack: &Ack) {
-        let (most, start) = (self.probe_rtt_cwnd(), self.model.rounds.start);
+        let (max, start) = (self.probe_rtt_cwnd(), self.model.rounds.start);
         let done = self.tick(ack.now, ack.tick).saturating_add(self.ticks(self.p.probe_rtt_duration));
         let Phase::ProbeRtt { done_stamp, round_done } = &mut self.phase else {
             return;
         };
         if done_stamp.is_none() {
-            if ack.in_flight <= most {
+            if ack.in_flight <= max {
                 (*done_stamp, *round_done) = (Some(done), false);
                 self.model.rounds.begin(ack.delivered);
             }

@@ -12,9 +12,9 @@ pub enum Edition {
     /// draft-ietf-ccwg-bbr-06: bytes, a byte-exact window.
     Draft06,
     /// Google's v3 for Linux: packets, the kernel's clock and rounding.
-    Linux,
+    LinuxV3,
     /// Google's v2alpha for Linux.
-    V2,
+    LinuxV2,
     /// The prototype of IETF 100.
     Ietf100,
 }
@@ -270,17 +270,17 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
 pub struct Draft06;
 /// Google's v3 for Linux.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Linux;
+pub struct LinuxV3;
 /// Google's v2alpha for Linux.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct V2;
+pub struct LinuxV2;
 /// The prototype of IETF 100.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ietf100;
 
 impl sealed::Sealed for Draft06 {}
-impl sealed::Sealed for Linux {}
-impl sealed::Sealed for V2 {}
+impl sealed::Sealed for LinuxV3 {}
+impl sealed::Sealed for LinuxV2 {}
 impl sealed::Sealed for Ietf100 {}
 
 impl Rules for Draft06 {
@@ -345,9 +345,9 @@ macro_rules! v2_rules {
     };
 }
 
-impl Rules for Linux {
+impl Rules for LinuxV3 {
     kernel_rules!();
-    const EDITION: Edition = Edition::Linux;
+    const EDITION: Edition = Edition::LinuxV3;
     const SPECS: &'static [ParamSpec] = &params::LINUX;
     const PROBE_WAIT: ProbeWait = ProbeWait::Random(false); // bbr_pick_probe_wait
     const FAST_PATH: FastPath = FastPath::KeepsSignals; // bbr_main, bbr_run_fast_path
@@ -357,9 +357,9 @@ impl Rules for Linux {
     const EQUAL_RTT: EqualRtt = EqualRtt::RenewsMinRtt; // bbr_update_min_rtt
 }
 
-impl Rules for V2 {
+impl Rules for LinuxV2 {
     v2_rules!();
-    const EDITION: Edition = Edition::V2;
+    const EDITION: Edition = Edition::LinuxV2;
     const SPECS: &'static [ParamSpec] = &params::V2;
     const PROBE_WAIT: ProbeWait = ProbeWait::Random(false); // bbr_pick_probe_wait
 }

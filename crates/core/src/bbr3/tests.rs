@@ -89,8 +89,8 @@ macro_rules! by_edition {
             fn $name(&self, $($arg: $ty),*) -> $out {
                 match self.edition {
                     Edition::Draft06 => self.bbr.$name($($arg),*),
-                    Edition::Linux => self.bbr.clone().under::<Linux>().$name($($arg),*),
-                    Edition::V2 => self.bbr.clone().under::<V2>().$name($($arg),*),
+                    Edition::LinuxV3 => self.bbr.clone().under::<LinuxV3>().$name($($arg),*),
+                    Edition::LinuxV2 => self.bbr.clone().under::<LinuxV2>().$name($($arg),*),
                     Edition::Ietf100 => self.bbr.clone().under::<Ietf100>().$name($($arg),*),
                 }
             }
@@ -102,8 +102,8 @@ macro_rules! by_edition {
             fn $name(&mut self, $($arg: $ty),*) $(-> $out)? {
                 match self.edition {
                     Edition::Draft06 => self.bbr.$name($($arg),*),
-                    Edition::Linux => self.under::<Linux, _>(|bbr| bbr.$name($($arg),*)),
-                    Edition::V2 => self.under::<V2, _>(|bbr| bbr.$name($($arg),*)),
+                    Edition::LinuxV3 => self.under::<LinuxV3, _>(|bbr| bbr.$name($($arg),*)),
+                    Edition::LinuxV2 => self.under::<LinuxV2, _>(|bbr| bbr.$name($($arg),*)),
                     Edition::Ietf100 => self.under::<Ietf100, _>(|bbr| bbr.$name($($arg),*)),
                 }
             }
@@ -182,7 +182,7 @@ impl Flow {
         let (state, p) = (self.phase.state(), self.p);
         self.gains = match self.edition {
             Edition::Draft06 => Gains::of::<Draft06>(state, &p),
-            _ => Gains::of::<Linux>(state, &p),
+            _ => Gains::of::<LinuxV3>(state, &p),
         };
     }
 }

@@ -19,19 +19,19 @@ const GSO_MAX: u64 = 65_536;
 const GSO_MAX_PAYLOAD: u64 = GSO_MAX - 1 - 320;
 
 /// All inputs of rate, quantum and maximum inflight, except parameters, which never change; the gains follow from the state.
-type PlanKey = [u64; 6];
+type OutputKey = [u64; 6];
 
 /// Outputs derived from the model, with all their inputs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    key: PlanKey,
+pub(super) struct OutputCache {
+    key: OutputKey,
     /// The BDP.
     bdp: u64,
     /// Draft: `BBR.max_inflight`.
     max_inflight: u64,
 }
 
-impl Plan {
+impl OutputCache {
     /// No plan yet: no input is all ones in its last word.
     pub(super) const NONE: Self = Self { key: [u64::MAX; 6], bdp: 0, max_inflight: 0 };
 }
@@ -48,12 +48,18 @@ pub(super) struct Window {
     pub(super) has_seen_rtt: bool,
     /// Linux: true if the window is at its target.
     pub(super) try_fast_path: bool,
-    pub(super) plan: Plan,
+    pub(super) plan: OutputCache,
 }
 
 impl Window {
-    pub(super) const NONE: Self =
-        Self { cwnd: 0, pacing_rate: 0, send_quantum: 0, has_seen_rtt: false, try_fast_path: false, plan: Plan::NONE };
+    pub(super) const NONE: Self = Self {
+        cwnd: 0,
+        pacing_rate: 0,
+        send_quantum: 0,
+        has_seen_rtt: false,
+        try_fast_path: false,
+        plan: OutputCache::NONE,
+    };
 }
 
 impl<R: Rules> Bbr3<R> {
@@ -120,15 +126,15 @@ impl<R: Rules> Bbr3<R> {
     // spec: #send-quantum-bbrsendquantum SetSendQuantum
     #[inline(never)]
     pub(super) fn set_send_quantum(&mut self) {
-        let least = u64::from(self.min_tso_segs());
+        let min = u64::from(self.min_tso_segs());
         if !R::OWN_QUANTUM {
-            self.out.send_quantum = self.tso_segs().max(least);
+            self.out.send_quantum = self.tso_segs().max(min);
             return;
         }
         let time_us = u64::from(self.p.send_quantum_time);
         let bytes = wide::saturating_mul(self.out.pacing_rate, time_us) / MICROS_PER_SEC;
         let bytes = bytes.min(u64::from(self.p.send_quantum_max));
-        self.out.send_quantum = bytes.max(wide::saturating_mul(least, self.host.mss()));
+        self.out.send_quantum = bytes.max(wide::saturating_mul(min, self.host.mss()));
     }
 
     /// Returns the packets of a burst as the kernel will make them.
@@ -204,7 +210,7 @@ impl<R: Rules> Bbr3<R> {
 
     /// The present inputs of a plan.
     #[inline]
-    fn plan_key(&self) -> PlanKey {
+    fn plan_key(&self) -> OutputKey {
         [
             self.model.max_bw(),
             self.bounds.bw_shortterm,
@@ -231,9 +237,9 @@ impl<R: Rules> Bbr3<R> {
         self.set_pacing_rate();
         self.set_send_quantum();
         let bw = self.bw();
-        self.out.plan = Plan {
+        self.out.plan = OutputCache {
             // Until there is an RTT, each ACK may bring the first one, which changes the rate.
-            key: if self.out.has_seen_rtt { self.plan_key() } else { Plan::NONE.key },
+            key: if self.out.has_seen_rtt { self.plan_key() } else { OutputCache::NONE.key },
             bdp: self.bdp_multiple(bw, UNIT),
             max_inflight: self.update_max_inflight(bw),
         };

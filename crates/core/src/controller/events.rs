@@ -7,7 +7,7 @@ use crate::episode::Episode;
 use crate::event::{CaState, Lost};
 use crate::host::{Flight, Loss, RememberedPath};
 use crate::resume::Resume;
-use crate::sampler::{RateSampler, Token};
+use crate::sampler::{PacketToken, RateSampler};
 use crate::units::{Rate, Span, Time};
 
 impl<A: Algorithm> Controller<A> {
@@ -51,7 +51,7 @@ impl<A: Algorithm> Controller<A> {
 
     /// Reports a packet no longer in flight, though neither delivered nor lost: its keys were dropped, or it was an MTU probe.
     /// Must not be a packet already reported acknowledged or lost: the controller keeps no list of packets.
-    pub fn on_discarded(&mut self, token: &Token) {
+    pub fn on_discarded(&mut self, token: &PacketToken) {
         if token.epoch() == self.epoch {
             self.flight = self.flight.without(token.bytes().into(), 1);
             self.settle_flight();
@@ -233,9 +233,9 @@ impl<A: Algorithm> Controller<A> {
 
     /// Sets an upper bound on the pacing rate (Linux `SO_MAX_PACING_RATE`); `None` for no bound. Under a bound, pace even
     /// algorithms that do not require it, as Linux does.
-    pub fn set_max_pacing_rate(&mut self, most: Option<Rate>) {
-        self.init.max_pacing_rate = most;
-        self.algorithm.set_max_pacing_rate(most);
+    pub fn set_max_pacing_rate(&mut self, max: Option<Rate>) {
+        self.init.max_pacing_rate = max;
+        self.algorithm.set_max_pacing_rate(max);
         self.note_outputs();
     }
 }

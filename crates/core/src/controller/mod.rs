@@ -11,7 +11,7 @@ use crate::host::{AckBatch, AckInfo, AckRtt, AckStart, Flight, OpenAck, Sent};
 use crate::registry::{AlgorithmConfig, AnyAlgorithm};
 use crate::resume::Resume;
 use crate::rtt::RttEstimator;
-use crate::sampler::{RateSampler, Token};
+use crate::sampler::{PacketToken, RateSampler};
 use crate::units::{Rate, Span, Time};
 
 /// A bound below this would stop the flow for good. Ours: a byte a second.
@@ -155,9 +155,9 @@ impl<A: Algorithm> Controller<A> {
         if let Resume::Jumped { cwnd_bytes, rate, .. } = self.resume {
             self.raise_outputs(cwnd_bytes, rate);
         }
-        if let Some(most) = self.init.max_pacing_rate {
-            let most = most.max(LEAST_RATE);
-            self.pacing_rate = Some(self.pacing_rate.map_or(most, |rate| rate.min(most)));
+        if let Some(max) = self.init.max_pacing_rate {
+            let max = max.max(LEAST_RATE);
+            self.pacing_rate = Some(self.pacing_rate.map_or(max, |rate| rate.min(max)));
         }
         outputs.is_app_limited
     }
@@ -180,9 +180,9 @@ impl<A: Algorithm> Controller<A> {
 
     /// Reports a sent packet or burst. Keep the token with each packet; a retransmission gets a new one.
     #[inline]
-    pub fn on_sent(&mut self, now: Time, sent: &Sent) -> Token {
+    pub fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketToken {
         if sent.bytes == 0 || sent.packets == 0 {
-            return Token::default();
+            return PacketToken::default();
         }
         let now = self.clock(now);
         if sent.in_flight.is_some() {
@@ -234,7 +234,7 @@ impl<A: Algorithm> Controller<A> {
     /// Token of a part of a burst, for hosts that send bursts and receive ACKs of their parts.
     ///
     /// `packets_after` and `bytes_after` are the rest of the burst, sent after this part.
-    pub fn part_of_burst(&self, token: &Token, packets_after: u32, bytes_after: u32) -> Token {
+    pub fn part_of_burst(&self, token: &PacketToken, packets_after: u32, bytes_after: u32) -> PacketToken {
         token.before(if self.counts_bytes { bytes_after } else { packets_after })
     }
 

@@ -52,8 +52,8 @@ impl Algorithm for LossBased {
         Self::on_mss(self, mss);
     }
 
-    fn set_max_pacing_rate(&mut self, most: Option<Rate>) {
-        Self::set_max_pacing_rate(self, most);
+    fn set_max_pacing_rate(&mut self, max: Option<Rate>) {
+        Self::set_max_pacing_rate(self, max);
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use crate::algorithm::forward_algorithm;
 #[cfg(test)]
 use crate::algorithm::tests::probe::Probe;
 use crate::bbr1::{Bbr1, Bbr1Params};
-use crate::bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, Linux, V2};
+use crate::bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, LinuxV2, LinuxV3};
 use crate::cubic::CubicParams;
 use crate::event::Init;
 use crate::fixed::{Fixed, FixedParams};
@@ -56,8 +56,8 @@ declare::algorithms! {
         LossBased(LossBased),
         Bbr1(Bbr1),
         Bbr3(Bbr3<Draft06>),
-        Bbr3Linux(Bbr3<Linux>),
-        Bbr2(Bbr3<V2>),
+        Bbr3Linux(Bbr3<LinuxV3>),
+        Bbr2(Bbr3<LinuxV2>),
         Ietf100(Bbr3<Ietf100>),
         #[cfg(feature = "variants")]
         Variant(Variant),
@@ -149,8 +149,8 @@ declare::algorithms! {
         name: "bbr2",
         summary: "BBRv2 for Linux, packets",
         source: "google/bbr v2alpha tcp_bbr2.c",
-        defaults: Bbr3Params::of(Edition::V2),
-        specs: [Bbr3Params::specs_of(Edition::V2), &[]],
+        defaults: Bbr3Params::of(Edition::LinuxV2),
+        specs: [Bbr3Params::specs_of(Edition::LinuxV2), &[]],
         runs: Bbr2 by Bbr3::new,
         needs_pacing: true,
         counts_bytes: false,
@@ -175,8 +175,8 @@ declare::algorithms! {
         name: "bbr3-linux",
         summary: "BBRv3 for Linux, packets",
         source: "google/bbr v3 tcp_bbr.c",
-        defaults: Bbr3Params::of(Edition::Linux),
-        specs: [Bbr3Params::specs_of(Edition::Linux), &[]],
+        defaults: Bbr3Params::of(Edition::LinuxV3),
+        specs: [Bbr3Params::specs_of(Edition::LinuxV3), &[]],
         runs: Bbr3Linux by Bbr3::new,
         needs_pacing: true,
         counts_bytes: false,

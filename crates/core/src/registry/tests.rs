@@ -50,7 +50,7 @@ fn every_listed_algorithm_exists_under_its_own_name_with_defaults_in_range() {
 
 #[test]
 fn a_table_of_values_makes_the_same_parameters() {
-    let params = Bbr3Params::of(Edition::Linux);
+    let params = Bbr3Params::of(Edition::LinuxV3);
     let table = AlgorithmConfig::named("bbr3-linux").unwrap().values();
     assert_eq!(Bbr3Params::from_values(&table, 0), params);
     let mut cubic = AlgorithmConfig::named("cubic").unwrap();

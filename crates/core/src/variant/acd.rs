@@ -2,7 +2,7 @@
 //! Spec: Mahmud, Kim, Lubna, Cho, Electronics 9(1) 2020, 136; the rules of its public Linux and ns-3 code, in our words.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{Bbr1Params, Part, Replacement, Seen, Shrink};
+use crate::bbr1::{AckContext, Bbr1Params, Hooks, HooksInit, Shrink};
 use crate::event::CaState;
 use crate::params::{Change, ParamSpec, edition, params};
 use crate::wide;
@@ -55,7 +55,7 @@ impl Acd {
     }
 }
 
-impl Replacement for Acd {
+impl HooksInit for Acd {
     type Params = AcdParams;
     const BLANK: Self = Self::new(&AcdParams::BLANK);
 
@@ -64,13 +64,13 @@ impl Replacement for Acd {
     }
 }
 
-impl Part for Acd {
+impl Hooks for Acd {
     fn restart(&mut self) {
         *self = Self::new(&self.p);
     }
 
     /// Detects a standing queue: an RTT above the smallest that does not change.
-    fn observe(&mut self, seen: &Seen<'_>) {
+    fn observe(&mut self, seen: &AckContext<'_>) {
         if seen.ack.ca_state < CaState::Recovery {
             self.reduced = false;
         }
@@ -100,6 +100,6 @@ impl Part for Acd {
     fn shrink(&mut self) -> Shrink {
         let is_due = self.p.every_ack == 1 || !self.reduced;
         self.reduced = true;
-        if is_due { Shrink::Halve { most: self.p.window_gain } } else { Shrink::Hold }
+        if is_due { Shrink::Halve { max: self.p.window_gain } } else { Shrink::Hold }
     }
 }

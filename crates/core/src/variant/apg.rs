@@ -4,7 +4,7 @@
 //! Spec: Li, Zheng, Yang et al., HotICN 2022, whose abstract alone is public; every rule here is ours.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{Bbr1Params, Part, Replacement, Seen, UNIT};
+use crate::bbr1::{AckContext, Bbr1Params, Hooks, HooksInit, UNIT};
 use crate::minmax::MinMax;
 use crate::params::params;
 use crate::wide;
@@ -75,7 +75,7 @@ impl Apg {
     }
 }
 
-impl Replacement for Apg {
+impl HooksInit for Apg {
     type Params = ApgParams;
     const BLANK: Self = Self::new(&ApgParams::BLANK);
 
@@ -84,13 +84,13 @@ impl Replacement for Apg {
     }
 }
 
-impl Part for Apg {
+impl Hooks for Apg {
     fn restart(&mut self) {
         *self = Self::new(&self.p);
     }
 
     /// Sets the gains when their phase begins.
-    fn observe(&mut self, seen: &Seen<'_>) {
+    fn observe(&mut self, seen: &AckContext<'_>) {
         let (now_us, min_rtt_us) = (seen.ack.now.as_micros(), seen.min_rtt_us.unwrap_or(0));
         let volume = |us: u64| wide::mul_shr(seen.bw, us, 16);
         if let Some(rtt_us) = seen.ack.rs.rtt_us {

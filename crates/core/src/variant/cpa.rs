@@ -4,7 +4,7 @@
 //! Spec: Yang, Liang, Wu, J. Shenyang Aerospace Univ. 41(1) 2024; it gives no θ, no S, no window and no drained test.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{Bbr1Params, NewRate, Part, Replacement, Seen};
+use crate::bbr1::{AckContext, Bbr1Params, Hooks, HooksInit, NewRate};
 use crate::event::Ack;
 use crate::minmax::MinMax;
 use crate::params::params;
@@ -109,7 +109,7 @@ impl Cpa {
     }
 
     /// Counts consecutive congested ACKs; a single one may be a network fault.
-    fn count(&mut self, seen: &Seen<'_>, rtt_us: u64, min_rtt_us: u64) {
+    fn count(&mut self, seen: &AckContext<'_>, rtt_us: u64, min_rtt_us: u64) {
         if !self.is_above(self.p.theta, rtt_us, min_rtt_us) {
             self.row = 0;
             return;
@@ -125,7 +125,7 @@ impl Cpa {
     }
 }
 
-impl Replacement for Cpa {
+impl HooksInit for Cpa {
     type Params = CpaParams;
     const BLANK: Self = Self {
         p: CpaParams::BLANK,
@@ -153,7 +153,7 @@ impl Replacement for Cpa {
     }
 }
 
-impl Part for Cpa {
+impl Hooks for Cpa {
     fn restart(&mut self) {
         let (p, period_us) = (self.p, self.period_us);
         *self = Self { p, period_us, min_rtt_us: u64::MAX, ..Self::BLANK };
@@ -186,7 +186,7 @@ impl Part for Cpa {
         Some(self.min_rtt_us)
     }
 
-    fn observe(&mut self, seen: &Seen<'_>) {
+    fn observe(&mut self, seen: &AckContext<'_>) {
         self.congested = false;
         let (Some(rtt_us), Some(min_rtt_us)) = (seen.ack.rs.rtt_us, seen.min_rtt_us) else {
             return;
@@ -209,7 +209,7 @@ impl Part for Cpa {
     }
 
     /// True after one RTT below the threshold, of a packet sent since ProbeRTT began.
-    fn is_drained(&mut self, seen: &Seen<'_>) -> Option<bool> {
+    fn is_drained(&mut self, seen: &AckContext<'_>) -> Option<bool> {
         let stay_us = seen.ack.now.as_micros().saturating_sub(self.entered_us);
         let theta = self.p.theta_exit.min(self.p.theta);
         let is_low = match (seen.ack.rs.rtt_us, seen.min_rtt_us) {

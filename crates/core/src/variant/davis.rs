@@ -183,7 +183,7 @@ impl Davis {
     /// The change of the BDP, plus a small share of it: α · BDP + β · last BDP, with α = 1 + R − S/R and β = S − α.
     fn next_gain(&self) -> u64 {
         let (r, s) = (u64::from(self.p.reactivity), u64::from(self.p.sensitivity));
-        let least = wide::mul_shr(self.bdp, s, 8).max(u64::from(self.p.gain_min));
+        let min = wide::mul_shr(self.bdp, s, 8).max(u64::from(self.p.gain_min));
         // The same as α · (BDP − last BDP) + S · last BDP; a sum below zero is below the minimum anyway.
         let (raised, lowered) = (256 + r, s * 256 / r.max(1));
         let rest = wide::mul(self.last_bdp, s);
@@ -193,7 +193,7 @@ impl Davis {
         } else {
             wide::sub(rest, change)
         };
-        wide::shr(follow, 8).max(least)
+        wide::shr(follow, 8).max(min)
     }
 
     fn drain(&mut self) -> Phase {

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::normal::{ONE, below, hazard};
-use crate::bbr1::{BW_UNIT, NewRate, Part};
+use crate::bbr1::{BW_UNIT, Hooks, NewRate};
 use crate::params::{FINE, params};
 use crate::sampler::RateSampler;
 
@@ -131,12 +131,12 @@ pub struct Kalman {
     filter: Filter,
     send_elapsed_us: u64,
     /// The recent windowed maximum; the estimate may exceed it by at most a set factor.
-    most: i128,
+    max: i128,
 }
 
 impl Kalman {
     pub(crate) const fn new(p: &KalmanParams) -> Self {
-        Self { filter: Filter::new(p), send_elapsed_us: 0, most: RATE_MAX }
+        Self { filter: Filter::new(p), send_elapsed_us: 0, max: RATE_MAX }
     }
 }
 
@@ -145,7 +145,7 @@ fn scaled(bw: u64) -> i128 {
     i128::from(bw.min(u64::from(u32::MAX))) << FRACTION
 }
 
-impl Part for Kalman {
+impl Hooks for Kalman {
     /// Takes the time needed to send the volume of the next rate sample.
     fn note_send_elapsed(&mut self, sampler: &RateSampler) {
         self.send_elapsed_us = sampler.send_elapsed_us();
@@ -166,8 +166,8 @@ impl Part for Kalman {
         };
         let first = if self.filter.updates == 0 { new.max } else { new.bw };
         self.filter.update(scaled(first), bound);
-        self.most = (scaled(new.max) * i128::from(self.filter.p.over_max) / 256).max(1);
-        self.filter.x = self.filter.x.min(self.most);
+        self.max = (scaled(new.max) * i128::from(self.filter.p.over_max) / 256).max(1);
+        self.filter.x = self.filter.x.min(self.max);
     }
 
     /// Returns the maximum in Startup: an average of a doubling rate would keep it from doubling.

@@ -4,7 +4,7 @@
 //! Spec: Vargas et al., WWW'21, by its abstract; the median by Yang et al. 2024, the 85th percentile by the code of the former.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{Bbr1Params, NewRate, Part, Replacement};
+use crate::bbr1::{Bbr1Params, Hooks, HooksInit, NewRate};
 use crate::params::{Change, ParamSpec, edition, params};
 
 /// Largest number of samples kept.
@@ -154,7 +154,7 @@ pub struct Quantile {
     value: u64,
 }
 
-impl Replacement for Quantile {
+impl HooksInit for Quantile {
     type Params = QuantileParams;
     const BLANK: Self =
         Self { p: QuantileParams::BLANK, samples: Reservoir::EMPTY, round: None, rounds_seen: 0, value: 0 };
@@ -169,7 +169,7 @@ impl Replacement for Quantile {
     }
 }
 
-impl Part for Quantile {
+impl Hooks for Quantile {
     fn restart(&mut self) {
         let p = self.p;
         self.begin(&p, &Bbr1Params::BLANK);

@@ -5,7 +5,7 @@ extern crate std;
 
 use super::*;
 use crate::State;
-use crate::bbr1::{BW_UNIT, Part, Plain, Replacement, Seen};
+use crate::bbr1::{AckContext, BW_UNIT, Hooks, HooksInit, NoHooks};
 use crate::event::{Ack, CaState};
 use crate::units::{Span, Time};
 
@@ -31,13 +31,13 @@ struct Driver<V> {
 }
 
 /// Creates a part with these parameters, and BBRv1's defaults.
-fn begun<V: Replacement>(params: &V::Params) -> V {
+fn begun<V: HooksInit>(params: &V::Params) -> V {
     let mut part = V::BLANK;
     part.begin(params, &Bbr1Params::default());
     part
 }
 
-impl<V: Part> Driver<V> {
+impl<V: Hooks> Driver<V> {
     fn new(part: V) -> Self {
         let init =
             Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(1_000_000)).with_mss(1448).with_seed(1) };
@@ -108,8 +108,8 @@ impl<V: Part> Driver<V> {
 }
 
 /// A part's view of an ACK with this RTT.
-fn seen(ack: &Ack, phase: Option<u8>) -> Seen<'_> {
-    Seen { ack, min_rtt_us: Some(RTT_US), bw: PER_MS, round: 100, phase, in_probe_rtt: false }
+fn seen(ack: &Ack, phase: Option<u8>) -> AckContext<'_> {
+    AckContext { ack, min_rtt_us: Some(RTT_US), bw: PER_MS, round: 100, phase, in_probe_rtt: false }
 }
 
 fn rtt_ack(now_us: u64, rtt_us: u64) -> Ack {
@@ -121,10 +121,10 @@ fn rtt_ack(now_us: u64, rtt_us: u64) -> Ack {
 fn a_part_that_replaces_nothing_is_bbrv1() {
     #[derive(Clone, Copy, Debug)]
     struct Nothing;
-    impl Part for Nothing {
+    impl Hooks for Nothing {
         fn restart(&mut self) {}
     }
-    let (mut plain, mut same) = (Driver::new(Plain), Driver::new(Nothing));
+    let (mut plain, mut same) = (Driver::new(NoHooks), Driver::new(Nothing));
     for round in 0..400_u64 {
         plain.round(10 + round * 7 % 50);
         same.round(10 + round * 7 % 50);
@@ -157,7 +157,7 @@ fn values_that_the_authors_did_not_publish_say_that_they_are_ours() {
 
 #[test]
 fn a_flow_that_begins_in_the_place_of_another_remembers_nothing_of_it() {
-    fn check<V: Replacement + core::fmt::Debug>(params: &V::Params) {
+    fn check<V: HooksInit + core::fmt::Debug>(params: &V::Params) {
         let begin =
             Init { srtt: Some(Span::micros(25_000)), ..Init::new(Time::micros(9_000_000)).with_mss(1200).with_seed(7) };
         let base = Bbr1Params { pacing_margin: 2, ..Bbr1Params::default() };
@@ -173,7 +173,7 @@ fn a_flow_that_begins_in_the_place_of_another_remembers_nothing_of_it() {
         used.bbr.init(&base, params, &begin);
         assert_eq!(std::format!("{:?}", used.bbr), std::format!("{fresh:?}"));
     }
-    check::<Plain>(&());
+    check::<NoHooks>(&());
     check::<Cpa>(&CpaParams::default());
     check::<Acd>(&AcdParams::default());
     check::<Quantile>(&QuantileParams::default());

@@ -3,14 +3,14 @@
 
 use super::check::outputs;
 use bbrlab_core::{
-    ALGORITHMS, AckInfo, AckRtt, AlgorithmConfig, Controller, Flight, Init, Loss, Rate, RememberedPath, Sent, Span,
-    Time, Token, algorithms::Algorithm,
+    ALGORITHMS, AckInfo, AckRtt, AlgorithmConfig, Controller, Flight, Init, Loss, PacketToken, Rate, RememberedPath,
+    Sent, Span, Time, algorithms::Algorithm,
 };
 
 const MSS: u32 = 1_200;
 
 /// Runs a test on each algorithm with ten packets in flight, the first already delivered.
-fn each(test: impl Fn(&str, &mut Controller, &[Token])) {
+fn each(test: impl Fn(&str, &mut Controller, &[PacketToken])) {
     for info in ALGORITHMS {
         let config = AlgorithmConfig::named(info.name).expect("a listed algorithm");
         let mut cc = Controller::new(&config, &Init::new(Time::ZERO).with_mss(MSS).with_seed(1));
@@ -25,7 +25,7 @@ fn each(test: impl Fn(&str, &mut Controller, &[Token])) {
     }
 }
 
-fn acknowledge(cc: &mut Controller, us: u64, token: &Token) {
+fn acknowledge(cc: &mut Controller, us: u64, token: &PacketToken) {
     let mut batch = cc.begin_ack(Time::micros(us));
     batch.delivered(token, 0);
     let open = cc.on_delivered(batch);
@@ -123,9 +123,9 @@ fn an_ack_that_ends_after_a_path_change_changes_nothing() {
 #[test]
 fn the_token_of_no_packet_changes_nothing() {
     each(|name, cc, _| {
-        acknowledge(cc, 50_000, &Token::default());
-        cc.on_lost(Time::micros(50_000), &Loss::packet(&Token::default(), 2));
-        cc.on_discarded(&Token::default());
+        acknowledge(cc, 50_000, &PacketToken::default());
+        cc.on_lost(Time::micros(50_000), &Loss::packet(&PacketToken::default(), 2));
+        cc.on_discarded(&PacketToken::default());
         assert_eq!((cc.in_flight(), delivered(cc), cc.sampler().lost()), (packets(9), 1, 0), "{name}");
     });
 }
@@ -134,7 +134,7 @@ fn the_token_of_no_packet_changes_nothing() {
 fn a_packet_of_no_bytes_is_not_in_flight() {
     each(|name, cc, _| {
         let token = cc.on_sent(Time::micros(50_000), &Sent::packet(0));
-        assert_eq!((token, cc.in_flight()), (Token::default(), packets(9)), "{name}");
+        assert_eq!((token, cc.in_flight()), (PacketToken::default(), packets(9)), "{name}");
     });
 }
 

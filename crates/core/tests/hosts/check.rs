@@ -36,8 +36,8 @@ pub fn check(name: &str, cc: &Controller, truth: &Truth) {
     if let Some(min_rtt) = snapshot.min_rtt.filter(|rtt| *rtt > Span::ZERO) {
         assert!(min_rtt >= truth.min_rtt, "{at}: smallest RTT {min_rtt:?}, and {:?} is possible", truth.min_rtt);
     }
-    if let Some(most) = truth.most_bw {
-        assert!(snapshot.bw <= most, "{at}: bandwidth {:?} over {most:?} in {:?}", snapshot.bw, snapshot.state);
+    if let Some(max) = truth.most_bw {
+        assert!(snapshot.bw <= max, "{at}: bandwidth {:?} over {max:?} in {:?}", snapshot.bw, snapshot.state);
     }
 }
 

@@ -82,7 +82,7 @@ impl Link {
         }
         self.free = self.free.max(now) + self.shape.rate.time_for(bytes.into());
         let late = if is_late { self.shape.reorder_by } else { Span::ZERO };
-        let is_marked = self.shape.mark_above.is_some_and(|most| queued > most);
+        let is_marked = self.shape.mark_above.is_some_and(|max| queued > max);
         Some(Arrival { at: self.free + self.shape.delay + late, is_marked })
     }
 

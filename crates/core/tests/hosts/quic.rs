@@ -7,7 +7,7 @@ use super::check::{Truth, check, plus};
 use super::link::Link;
 use super::plan::{Action, Outcome, Plan};
 use super::receiver::{Frame, Receiver};
-use bbrlab_core::{AlgorithmConfig, Controller, Flight, Init, Pacer, Rate, Rng, Sent, Span, Time, Token};
+use bbrlab_core::{AlgorithmConfig, Controller, Flight, Init, Pacer, PacketToken, Rate, Rng, Sent, Span, Time};
 use std::collections::BTreeMap;
 
 /// A packet that is or was in flight.
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Packet {
     pub bytes: u32,
     pub sent: Time,
-    pub token: Token,
+    pub token: PacketToken,
     pub path: u32,
     pub is_mtu_probe: bool,
 }
@@ -182,9 +182,9 @@ impl Quic {
                 self.pacer = Pacer::new(self.now);
             }
             Action::Dark(is_dark) => self.link.is_dark = is_dark,
-            Action::MaxRate(most) => {
-                self.is_bound = most.is_some();
-                self.cc.set_max_pacing_rate(most);
+            Action::MaxRate(max) => {
+                self.is_bound = max.is_some();
+                self.cc.set_max_pacing_rate(max);
             }
             Action::LinkMtu(mtu) => self.link.shape.mtu = mtu,
         }
@@ -283,14 +283,14 @@ impl Quic {
     }
 
     pub(super) fn check(&self) {
-        let most = |percent| Rate::bits_per_sec(self.plan.shape.rate.as_bits_per_sec() / 100 * (100 + percent));
+        let max = |percent| Rate::bits_per_sec(self.plan.shape.rate.as_bits_per_sec() / 100 * (100 + percent));
         let truth = Truth {
             now: self.now,
             sent: self.sent,
             in_flight: self.in_flight,
             knows_packets: self.plan.signals.packets,
             min_rtt: self.plan.shape.min_rtt(),
-            most_bw: self.plan.most_bw_percent.map(most),
+            most_bw: self.plan.most_bw_percent.map(max),
         };
         assert!(self.in_flight.bytes < 20_000_000, "{}: a window without end", self.plan.algorithm);
         check(self.plan.algorithm, &self.cc, &truth);

@@ -5,7 +5,7 @@ use super::check::minus;
 use super::loss::{detect, is_persistent, time_threshold};
 use super::quic::{Packet, Quic};
 use super::receiver::Frame;
-use bbrlab_core::{AckBatch, AckInfo, AckRtt, Loss, Span, Token};
+use bbrlab_core::{AckBatch, AckInfo, AckRtt, Loss, PacketToken, Span};
 
 /// Send times of the packets that an ACK of this path newly acknowledges.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Quic {
         }
         if !self.plan.signals.packets {
             batch = self.cc.begin_ack(self.now);
-            let newest = acked.newest.map_or(Token::default(), |packet| packet.token);
+            let newest = acked.newest.map_or(PacketToken::default(), |packet| packet.token);
             batch.delivered_bytes(bytes, &newest);
         }
         let open = self.cc.on_delivered(batch);

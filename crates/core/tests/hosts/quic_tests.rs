@@ -143,8 +143,8 @@ fn marks_slow_an_algorithm_that_answers_them_and_break_no_promise() {
             let unmarked = Quic::run(&Plan::new(name, Shape { mark_above: None, ..shape }), Span::secs(6));
             assert!(quic.out.marks > 0, "{name}: no marks");
             let queues = (quic.out.queue_us(75), unmarked.out.queue_us(75));
-            let most = if ["reno", "cubic"].contains(&name) { queues.1 / 2 } else { queues.1 + 1_000 };
-            assert!(queues.0 <= most, "{name}: {queues:?} µs of queue with and without marks");
+            let max = if ["reno", "cubic"].contains(&name) { queues.1 / 2 } else { queues.1 + 1_000 };
+            assert!(queues.0 <= max, "{name}: {queues:?} µs of queue with and without marks");
         }
     }
 }
@@ -169,45 +169,41 @@ fn a_remembered_path_is_filled_earlier_and_breaks_no_promise() {
     for quic in every(long, Span::millis(900), |plan| plan.resume = Some(long.remembered())) {
         let name = quic.plan.algorithm;
         let cold = Quic::run(&Plan::new(name, long), Span::millis(900));
-        let least = cold.out.arrived;
-        assert!(quic.out.arrived >= least, "{name}: {} bytes, {least} without", quic.out.arrived);
+        let min = cold.out.arrived;
+        assert!(quic.out.arrived >= min, "{name}: {} bytes, {min} without", quic.out.arrived);
         if ["bbr1", "bbr3", "cubic"].contains(&name) {
-            assert!(quic.out.arrived > least * 5 / 4, "{name}: {} bytes, {least} without", quic.out.arrived);
+            assert!(quic.out.arrived > min * 5 / 4, "{name}: {} bytes, {min} without", quic.out.arrived);
         }
     }
 }
 
 #[test]
 fn a_bound_of_the_pacing_rate_is_kept_by_every_algorithm_from_the_moment_it_is_set() {
-    let most = Rate::bits_per_sec(4_000_000);
-    let script = vec![after_ms(1_000, Action::MaxRate(Some(most))), after_ms(3_000, Action::MaxRate(None))];
+    let max = Rate::bits_per_sec(4_000_000);
+    let script = vec![after_ms(1_000, Action::MaxRate(Some(max))), after_ms(3_000, Action::MaxRate(None))];
     for mut quic in every(Shape::CLEAN, Span::millis(1_500), |plan| plan.script.clone_from(&script)) {
         let name = quic.plan.algorithm;
         let before = quic.out.arrived;
         quic.run_until(Time::ZERO + Span::millis(2_900));
-        assert!(quic.cc.pacing_rate() <= Some(most), "{name}: {:?}", quic.cc.pacing_rate());
+        assert!(quic.cc.pacing_rate() <= Some(max), "{name}: {:?}", quic.cc.pacing_rate());
         let rate = (quic.out.arrived - before) * 8 * 10 / 14;
         assert!(rate <= 4_100_000, "{name}: {rate} bit/s");
         quic.run_until(Time::ZERO + Span::secs(8));
-        assert!(
-            name == "fixed" || quic.cc.pacing_rate() > Some(most),
-            "{name}: {:?} afterwards",
-            quic.cc.pacing_rate()
-        );
+        assert!(name == "fixed" || quic.cc.pacing_rate() > Some(max), "{name}: {:?} afterwards", quic.cc.pacing_rate());
     }
 }
 
 #[test]
 fn a_remembered_path_is_not_resumed_faster_than_the_bound_of_the_pacing_rate() {
-    let most = Rate::bits_per_sec(2_000_000);
+    let max = Rate::bits_per_sec(2_000_000);
     let long = Shape { delay: Span::millis(100), buffer: 500_000, ..Shape::CLEAN };
     for info in ALGORITHMS {
         let mut plan = Plan::new(info.name, long);
-        (plan.resume, plan.script) = (Some(long.remembered()), vec![after_ms(1, Action::MaxRate(Some(most)))]);
+        (plan.resume, plan.script) = (Some(long.remembered()), vec![after_ms(1, Action::MaxRate(Some(max)))]);
         let mut quic = Quic::new(&plan);
         for ms in 2..600 {
             quic.run_until(Time::ZERO + Span::millis(ms));
-            assert!(quic.cc.pacing_rate() <= Some(most), "{} after {ms} ms: {:?}", info.name, quic.cc.pacing_rate());
+            assert!(quic.cc.pacing_rate() <= Some(max), "{} after {ms} ms: {:?}", info.name, quic.cc.pacing_rate());
         }
     }
 }
@@ -222,8 +218,8 @@ fn the_bandwidth_estimate_stays_below_the_link_in_full_packets() {
             let mut plan = Plan::new(name, shape);
             plan.most_bw_percent = Some(MOST_ABOVE);
             let quic = Quic::run(&plan, Span::secs(10));
-            let least = quic.plan.shape.rate.as_bits_per_sec() * 6 / 10;
-            assert!(quic.cc.snapshot().bw.as_bits_per_sec() > least, "{name}: {:?}", quic.cc.snapshot());
+            let min = quic.plan.shape.rate.as_bits_per_sec() * 6 / 10;
+            assert!(quic.cc.snapshot().bw.as_bits_per_sec() > min, "{name}: {:?}", quic.cc.snapshot());
         }
     }
 }
@@ -250,9 +246,9 @@ fn the_drafts_bandwidth_does_not_jump_with_the_size_of_packets() {
 /// Shares of the link left at 1 % random loss. A controller that treats each loss as congestion keeps a tenth.
 #[test]
 fn random_loss_of_one_per_cent_costs_bbr_little() {
-    for (name, least) in [("bbr1", 85), ("bbr3", 60), ("bbr3-linux", 60)] {
+    for (name, min) in [("bbr1", 85), ("bbr3", 60), ("bbr3-linux", 60)] {
         let quic = Quic::run(&Plan::new(name, LOSSY), Span::secs(20));
-        assert!(utilisation(&quic) >= least, "{name}: {} %", utilisation(&quic));
+        assert!(utilisation(&quic) >= min, "{name}: {} %", utilisation(&quic));
     }
 }
 

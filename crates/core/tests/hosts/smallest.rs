@@ -4,7 +4,9 @@
 use super::app::{App, Next};
 use super::check::{Truth, check};
 use super::link::{Link, Shape};
-use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Flight, Init, Loss, Pacer, Rate, Sent, Span, Time, Token};
+use bbrlab_core::{
+    AckInfo, AlgorithmConfig, Controller, Flight, Init, Loss, Pacer, PacketToken, Rate, Sent, Span, Time,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A run of the smallest host.
@@ -26,7 +28,7 @@ pub struct Smallest {
     link: Link,
     pacer: Pacer,
     /// Packets that are neither acknowledged nor lost, in the order of sending.
-    packets: VecDeque<(u64, u32, Token)>,
+    packets: VecDeque<(u64, u32, PacketToken)>,
     /// Packet numbers by the arrival time of their ACK.
     acks: BTreeMap<(Time, u64), u64>,
     next: u64,

@@ -24,12 +24,12 @@ fn utilisation(host: &Smallest) -> u64 {
 #[test]
 fn bytes_and_the_newest_packet_suffice_to_fill_a_clean_link() {
     for host in every(Shape::CLEAN, App::Bulk, Span::secs(10), 1_200) {
-        let least = match host.name {
+        let min = match host.name {
             "fixed" => 1,
             "davis" => 10,
             _ => 85,
         };
-        assert!(utilisation(&host) >= least, "{}: {} %", host.name, utilisation(&host));
+        assert!(utilisation(&host) >= min, "{}: {} %", host.name, utilisation(&host));
     }
 }
 
@@ -69,8 +69,8 @@ fn the_bandwidth_estimate_of_bytes_alone_stays_below_the_link() {
 
 #[test]
 fn random_loss_of_one_per_cent_costs_bbr_little_even_where_little_is_known() {
-    for (name, least) in [("bbr1", 85), ("bbr3", 60), ("bbr3-linux", 60)] {
+    for (name, min) in [("bbr1", 85), ("bbr3", 60), ("bbr3-linux", 60)] {
         let host = Smallest::new(name, LOSSY, App::Bulk).run(Span::secs(20));
-        assert!(utilisation(&host) >= least, "{name}: {} %", utilisation(&host));
+        assert!(utilisation(&host) >= min, "{name}: {} %", utilisation(&host));
     }
 }

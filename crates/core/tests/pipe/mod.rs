@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![allow(dead_code, reason = "each test crate uses a part of it")]
 
-use bbrlab_core::{AckInfo, AckRtt, AlgorithmConfig, Controller, Init, Sent, Span, Time, Token};
+use bbrlab_core::{AckInfo, AckRtt, AlgorithmConfig, Controller, Init, PacketToken, Sent, Span, Time};
 
 pub const MSS: u32 = 1448;
 /// Every algorithm that models its path, except bbr-s-p85: its hundred samples are ten milliseconds of this pipe.
@@ -38,7 +38,7 @@ pub fn controller(name: &str, srtt: Option<Span>) -> Controller {
 }
 
 /// Sends a full packet.
-pub fn send(cc: &mut Controller, now: Time) -> Token {
+pub fn send(cc: &mut Controller, now: Time) -> PacketToken {
     cc.on_sent(now, &Sent::packet(MSS))
 }
 
@@ -50,7 +50,7 @@ pub fn info(rtt: Option<Span>) -> AckInfo {
 }
 
 /// Feeds an ACK that delivers this packet.
-pub fn ack(cc: &mut Controller, now: Time, token: &Token, number: u64, info: &AckInfo) {
+pub fn ack(cc: &mut Controller, now: Time, token: &PacketToken, number: u64, info: &AckInfo) {
     let mut batch = cc.begin_ack(now);
     batch.delivered(token, number);
     let open = cc.on_delivered(batch);
@@ -67,7 +67,7 @@ pub struct Pipe {
     pub rtt_us: u64,
     /// The newest RTT.
     pub last_rtt_us: u64,
-    pub in_flight: Vec<(u64, Token)>,
+    pub in_flight: Vec<(u64, PacketToken)>,
     free_us: u64,
     next: u64,
     is_held_back: bool,

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use crate::words::counted;
+use crate::plural::counted;
 
 /// Number of hash buckets: shares are counted in hundredths of a per cent.
 pub const BUCKETS: usize = 10_000;
@@ -26,7 +26,7 @@ pub const OUTSIDE: u8 = 0xff;
 /// Unit of assignment: everything that hashes alike keeps its arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum By {
+pub enum AssignmentUnit {
     /// Addresses and ports of both endpoints.
     Connection,
     /// The client's prefix.
@@ -35,7 +35,7 @@ pub enum By {
     Time,
 }
 
-impl By {
+impl AssignmentUnit {
     /// Number of the variant in the BPF program.
     pub const fn number(self) -> u32 {
         match self {
@@ -89,14 +89,14 @@ impl FromStr for Key {
 
 /// Prefix lengths to which client addresses are truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Keep {
+pub struct PrefixLengths {
     /// Prefix length for IPv4.
     pub v4: u8,
     /// Prefix length for IPv6.
     pub v6: u8,
 }
 
-impl Default for Keep {
+impl Default for PrefixLengths {
     fn default() -> Self {
         Self { v4: 24, v6: 48 }
     }
@@ -118,7 +118,7 @@ pub fn mapped(address: IpAddr) -> u128 {
     }
 }
 
-impl Keep {
+impl PrefixLengths {
     /// Truncates an address to the prefix.
     pub fn of(self, address: IpAddr) -> u128 {
         let address = address.to_canonical();
@@ -139,8 +139,8 @@ impl Keep {
 #[derive(Clone, Copy, Debug)]
 pub struct Assigner {
     pub key: Key,
-    pub by: By,
-    pub keep: Keep,
+    pub by: AssignmentUnit,
+    pub keep: PrefixLengths,
 }
 
 impl Assigner {
@@ -153,9 +153,9 @@ impl Assigner {
         };
         let mut words = [u64::from(self.by.number()) << 16, 0, 0, 0, 0];
         match self.by {
-            By::Time => words[1] = slot,
-            By::ClientPrefix => words[1..3].copy_from_slice(&halves(self.keep.of(remote.ip()))),
-            By::Connection => {
+            AssignmentUnit::Time => words[1] = slot,
+            AssignmentUnit::ClientPrefix => words[1..3].copy_from_slice(&halves(self.keep.of(remote.ip()))),
+            AssignmentUnit::Connection => {
                 words[1..3].copy_from_slice(&halves(mapped(remote.ip())));
                 words[3..5].copy_from_slice(&halves(mapped(local.ip())));
                 words[0] |= u64::from(remote.port()) | u64::from(local.port()) << 32;
@@ -279,8 +279,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn assigner(by: By) -> Assigner {
-        Assigner { key: "000102030405060708090a0b0c0d0e0f".parse().unwrap(), by, keep: Keep::default() }
+    fn assigner(by: AssignmentUnit) -> Assigner {
+        Assigner { key: "000102030405060708090a0b0c0d0e0f".parse().unwrap(), by, keep: PrefixLengths::default() }
     }
 
     fn at(text: &str) -> SocketAddr {
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_connection_keeps_its_bucket_and_another_key_gives_another() {
-        let one = assigner(By::Connection);
+        let one = assigner(AssignmentUnit::Connection);
         let (client, server) = (at("192.0.2.7:4000"), at("198.51.100.1:443"));
         assert_eq!(one.bucket(client, server, 0), one.bucket(client, server, 9));
         assert_eq!(one.bucket(client, server, 0), one.bucket(at("[::ffff:192.0.2.7]:4000"), server, 0));
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn clients_of_one_prefix_share_a_bucket_and_slots_are_drawn_whatever_the_client() {
-        let prefix = assigner(By::ClientPrefix);
+        let prefix = assigner(AssignmentUnit::ClientPrefix);
         let server = at("198.51.100.1:443");
         assert_eq!(prefix.bucket(at("192.0.2.7:1"), server, 0), prefix.bucket(at("192.0.2.250:9"), server, 5));
         assert_eq!(
@@ -315,14 +315,14 @@ mod tests {
             prefix.bucket(at("[2001:db8:1:2::9]:9"), server, 5)
         );
         assert_ne!(prefix.bucket(at("192.0.2.7:1"), server, 0), prefix.bucket(at("192.0.3.7:1"), server, 0));
-        let time = assigner(By::Time);
+        let time = assigner(AssignmentUnit::Time);
         assert_eq!(time.bucket(at("192.0.2.7:1"), server, 4), time.bucket(at("[2001:db8::1]:1"), server, 4));
         assert_ne!(time.bucket(server, server, 4), time.bucket(server, server, 5));
     }
 
     #[test]
     fn buckets_are_even() {
-        let one = assigner(By::Connection);
+        let one = assigner(AssignmentUnit::Connection);
         let table = Table::new(&Shares::parse("50,25,25", 3).unwrap());
         let mut counts = [0_u32; 3];
         for port in 1..=40_000 {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::page::{judged, unit};
-use super::{Experiment, Findings, Line, Over};
+use super::{Comparison, Experiment, Findings, SegmentBy};
 use crate::cdn::gain::quantile;
 use crate::report::{Axis, Figure, Panel, Series, Style};
 
@@ -11,10 +11,12 @@ const POINTS: usize = 300;
 
 /// Forest plot: the gain and confidence interval of each comparison.
 pub fn forest(test: &Experiment, found: &Findings) -> Figure {
-    let is_shown = |line: &&Line| line.word() != "too few" && !matches!(line.class.over, Over::Time | Over::Age);
-    let known: Vec<&Line> = found.lines.iter().filter(is_shown).collect();
-    let name =
-        |line: &&Line| format!("{}, {}", line.class.name, if line.is_large { "throughput" } else { "completion" });
+    let is_shown =
+        |line: &&Comparison| line.word() != "too few" && !matches!(line.class.over, SegmentBy::Time | SegmentBy::Age);
+    let known: Vec<&Comparison> = found.lines.iter().filter(is_shown).collect();
+    let name = |line: &&Comparison| {
+        format!("{}, {}", line.class.name, if line.is_large { "throughput" } else { "completion" })
+    };
     let mut names: Vec<String> = Vec::new();
     known.iter().map(name).for_each(|name| {
         if !names.contains(&name) {
@@ -23,10 +25,10 @@ pub fn forest(test: &Experiment, found: &Findings) -> Figure {
     });
     let arms = test.arms.len() - 1;
     let series = (1..test.arms.len()).map(|arm| {
-        let own: Vec<&&Line> = known.iter().filter(|line| line.arm == arm).collect();
+        let own: Vec<&&Comparison> = known.iter().filter(|line| line.arm == arm).collect();
         let shift = (arm as f64 - 1.0 - (arms as f64 - 1.0) / 2.0) * 0.22;
-        let place = |line: &&&Line| names.iter().position(|one| *one == name(line)).unwrap_or(0) as f64 + shift;
-        let part = |part: fn(&Line) -> f64| own.iter().map(|line| 1.0 + part(line)).collect::<Vec<f64>>();
+        let place = |line: &&&Comparison| names.iter().position(|one| *one == name(line)).unwrap_or(0) as f64 + shift;
+        let part = |part: fn(&Comparison) -> f64| own.iter().map(|line| 1.0 + part(line)).collect::<Vec<f64>>();
         Series {
             name: test.arms[arm].label.clone(),
             style: Style::Points,
@@ -57,19 +59,19 @@ pub fn forest(test: &Experiment, found: &Findings) -> Figure {
 }
 
 /// Plots the gain over the ranges of one quantity; `None` if fewer than two ranges have enough connections of an arm.
-pub fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figure> {
+pub fn by_range(test: &Experiment, found: &Findings, over: SegmentBy) -> Option<Figure> {
     let mut panels = Vec::new();
     for is_large in [false, true] {
         let mut all: Vec<Series> = Vec::new();
         for arm in 1..test.arms.len() {
-            let is_own = |line: &&Line| line.arm == arm && line.is_large == is_large && line.class.over == over;
-            let own: Vec<&Line> = found.lines.iter().filter(is_own).collect();
-            let is_known = |line: &Line| line.word() != "too few";
+            let is_own = |line: &&Comparison| line.arm == arm && line.is_large == is_large && line.class.over == over;
+            let own: Vec<&Comparison> = found.lines.iter().filter(is_own).collect();
+            let is_known = |line: &Comparison| line.word() != "too few";
             if own.iter().filter(|line| is_known(line)).count() < 2 {
                 continue;
             }
             // A range with too few connections leaves a gap.
-            let part = |of: fn(&Line) -> f64| -> Vec<f64> {
+            let part = |of: fn(&Comparison) -> f64| -> Vec<f64> {
                 own.iter().map(|line| if is_known(line) { 100.0 * of(line) } else { f64::NAN }).collect()
             };
             all.push(Series {
@@ -90,7 +92,7 @@ pub fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figur
                 x: first,
                 ..Series::default()
             };
-            let judged = if over == Over::Age { "throughput" } else { judged(is_large) };
+            let judged = if over == SegmentBy::Age { "throughput" } else { judged(is_large) };
             let y = Axis { label: format!("gain, {judged}"), unit: "%".to_owned(), ..Axis::default() };
             all.insert(0, none);
             panels.push(Panel { y, series: all });
@@ -102,7 +104,7 @@ pub fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figur
     let x = Axis {
         label: over.name().to_owned(),
         unit: over.unit().0.to_owned(),
-        log: over != Over::Time,
+        log: over != SegmentBy::Time,
         ..Axis::default()
     };
     Some(Figure {
@@ -118,7 +120,7 @@ pub fn by_range(test: &Experiment, found: &Findings, over: Over) -> Option<Figur
 
 /// Plots the cumulative distribution of connections for every arm.
 pub fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
-    let of = |(arm, values): (&super::Arm, &[Vec<f64>; 2])| {
+    let of = |(arm, values): (&super::judge::ArmSummary, &[Vec<f64>; 2])| {
         let values = &values[usize::from(is_large)];
         let count = values.len().min(POINTS);
         let share = |nth: usize| (nth + 1) as f64 / count as f64;

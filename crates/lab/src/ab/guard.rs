@@ -38,7 +38,7 @@ impl Default for Limits {
 
 /// Metric that got worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum GuardMetric {
     Retransmits,
     Goodput,
     Handshakes,
@@ -48,7 +48,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alarm {
     pub arm: usize,
-    pub what: What,
+    pub what: GuardMetric,
     pub own: f64,
     pub control: f64,
     pub margin: f64,
@@ -58,19 +58,19 @@ impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (own, control, margin) = (self.own, self.control, 100.0 * self.margin);
         match self.what {
-            What::Retransmits => write!(
+            GuardMetric::Retransmits => write!(
                 f,
                 "retransmits {:.2} % of its segments, the control {:.2} %; the margin is {margin} points",
                 100.0 * own,
                 100.0 * control
             ),
-            What::Goodput => write!(
+            GuardMetric::Goodput => write!(
                 f,
                 "has a goodput of {:.2} Mbit/s, the control of {:.2} (geometric means); the margin is {margin} %",
                 own / 1e6,
                 control / 1e6
             ),
-            What::Handshakes => write!(
+            GuardMetric::Handshakes => write!(
                 f,
                 "fails in {:.2} % of its handshakes, the control in {:.2} %; the margin is {margin} points",
                 100.0 * own,
@@ -120,12 +120,12 @@ impl Guards {
             let (own, control) = (self.retransmits[arm].mean(), self.retransmits[0].mean());
             if self.is_worse(own.mean - control.mean, limits.retransmits, own, control) {
                 let (own, control, margin) = (own.mean, control.mean, limits.retransmits);
-                alarms.push(Alarm { arm, what: What::Retransmits, own, control, margin });
+                alarms.push(Alarm { arm, what: GuardMetric::Retransmits, own, control, margin });
             }
             let (own, control) = (self.goodput[arm].mean(), self.goodput[0].mean());
             if self.is_worse(control.mean - own.mean, -(1.0 - limits.goodput).ln(), own, control) {
                 let (own, control, margin) = (own.mean.exp(), control.mean.exp(), limits.goodput);
-                alarms.push(Alarm { arm, what: What::Goodput, own, control, margin });
+                alarms.push(Alarm { arm, what: GuardMetric::Goodput, own, control, margin });
             }
             alarms.extend(self.handshakes(arm, counts));
         }
@@ -159,7 +159,7 @@ impl Guards {
         let alpha = ALPHA / GUARDS / LOOKS / (self.retransmits.len() - 1) as f64;
         let is_sure = error > 0.0 && two_sided(harm / error) < alpha;
         let margin = self.limits.handshakes;
-        (harm > margin && is_sure).then_some(Alarm { arm, what: What::Handshakes, own, control, margin })
+        (harm > margin && is_sure).then_some(Alarm { arm, what: GuardMetric::Handshakes, own, control, margin })
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
         let alarms = guards.alarms(&[]);
         assert_eq!(
             alarms.iter().map(|alarm| (alarm.arm, alarm.what)).collect::<Vec<_>>(),
-            [(1, What::Retransmits), (2, What::Goodput)]
+            [(1, GuardMetric::Retransmits), (2, GuardMetric::Goodput)]
         );
         assert!(alarms[0].to_string().contains("the margin is 2 points"), "{}", alarms[0]);
     }
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(of(counts(1_000, 990)), []);
         assert_eq!(of(counts(40, 0)), []);
         let alarms = of(counts(1_000, 800));
-        assert_eq!((alarms.len(), alarms[0].arm, alarms[0].what), (1, 1, What::Handshakes));
+        assert_eq!((alarms.len(), alarms[0].arm, alarms[0].what), (1, 1, GuardMetric::Handshakes));
         // More connections than handshakes: some were in progress when the test began.
         assert_eq!(of(counts(1_000, 1_010)), []);
     }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use bbrlab_core::Rng;
 use bbrlab_sim::metrics::{RESAMPLES, median};
 
-use super::cut::{self, Class, Over, Prefixes};
 use super::record::STATES;
+use super::segment::{self, Prefixes, Segment, SegmentBy};
 use super::sequential::{Clusters, always_valid, chi_squared_tail, two_sided};
-use super::{BUCKETS, By, Experiment, Row};
+use super::{AssignmentUnit, BUCKETS, Experiment, Row};
 use crate::cdn::LARGE;
 
 /// First seed stream of the bootstrap.
@@ -31,7 +31,7 @@ const READS: usize = 200_000_000;
 
 /// Totals of one arm.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Arm {
+pub struct ArmSummary {
     pub label: String,
     pub connections: usize,
     /// Connections still open in their last record.
@@ -73,9 +73,9 @@ impl Ratio {
 
 /// One comparison of an arm with the control.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct Comparison {
     /// Segment of the compared connections.
-    pub class: Class,
+    pub class: Segment,
     /// Compared by throughput; otherwise by completion time.
     pub is_large: bool,
     pub arm: usize,
@@ -101,7 +101,7 @@ pub struct Line {
     pub units: [usize; 2],
 }
 
-impl Line {
+impl Comparison {
     pub fn word(&self) -> &'static str {
         if self.units.iter().any(|&units| units < UNITS_LEAST) || !self.gain.is_finite() {
             "too few"
@@ -118,9 +118,9 @@ impl Line {
 /// Result of the analysis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
-    pub arms: Vec<Arm>,
+    pub arms: Vec<ArmSummary>,
     pub ratio: Ratio,
-    pub lines: Vec<Line>,
+    pub lines: Vec<Comparison>,
     /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s.
     pub values: Vec<[Vec<f64>; 2]>,
     pub connections: usize,
@@ -135,7 +135,7 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
     let rows = newest(all);
     let compared: Vec<&Row> = rows.iter().copied().filter(|row| is_compared(row)).collect();
     let mut lines = Vec::new();
-    let mut compare_arms = |class: &Class, is_large: bool, of: &dyn Fn(usize) -> Vec<Value>| {
+    let mut compare_arms = |class: &Segment, is_large: bool, of: &dyn Fn(usize) -> Vec<Value>| {
         let control = of(0);
         for arm in 1..test.arms.len() {
             let own = of(arm);
@@ -144,7 +144,7 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
             }
         }
     };
-    for (class, takes) in cut::classes(test, &compared, prefixes) {
+    for (class, takes) in segment::classes(test, &compared, prefixes) {
         for is_large in [false, true] {
             compare_arms(&class, is_large, &|arm| {
                 let own = |row: &&&Row| usize::from(row.arm) == arm && takes(row) && is_judged(row, is_large);
@@ -152,8 +152,8 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
             });
         }
     }
-    for ((name, from, below), parts) in cut::AGES.into_iter().zip(cut::ages(test, all, is_compared)) {
-        compare_arms(&Class::new(name, Over::Age, from, below), true, &|arm| {
+    for ((name, from, below), parts) in segment::AGES.into_iter().zip(segment::ages(test, all, is_compared)) {
+        compare_arms(&Segment::new(name, SegmentBy::Age, from, below), true, &|arm| {
             let own = parts.iter().filter(|part| usize::from(part.arm) == arm);
             own.map(|part| (part.bucket, part.throughput)).collect()
         });
@@ -174,7 +174,7 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
         values: (0..test.arms.len()).map(values).collect(),
         connections: rows.len(),
         unclassed: (!prefixes.is_empty()).then(|| prefixes.outside(&compared)),
-        outlasting: (test.by == By::Time).then(|| outlasting(test, &compared)),
+        outlasting: (test.by == AssignmentUnit::Time).then(|| outlasting(test, &compared)),
     }
 }
 
@@ -218,7 +218,7 @@ fn value(test: &Experiment, row: &Row, is_large: bool) -> f64 {
 /// Numbers the units of assignment: connections, or the buckets that represent prefixes or slots, in order of
 /// appearance.
 fn units(test: &Experiment, values: &[Value]) -> (Vec<usize>, usize) {
-    if test.by == By::Connection {
+    if test.by == AssignmentUnit::Connection {
         return ((0..values.len()).collect(), values.len());
     }
     let mut numbers = vec![usize::MAX; BUCKETS];
@@ -235,7 +235,7 @@ fn units(test: &Experiment, values: &[Value]) -> (Vec<usize>, usize) {
     (of_values, count)
 }
 
-fn compare(test: &Experiment, class: &Class, is_large: bool, arm: usize, of: [&[Value]; 2], seed: u64) -> Line {
+fn compare(test: &Experiment, class: &Segment, is_large: bool, arm: usize, of: [&[Value]; 2], seed: u64) -> Comparison {
     let sides = of.map(|all| {
         let (units, count) = units(test, all);
         let values: Vec<f64> = all.iter().map(|(_, value)| *value).collect();
@@ -261,7 +261,7 @@ fn compare(test: &Experiment, class: &Class, is_large: bool, arm: usize, of: [&[
     let mean_gain = sign * (own_mean.mean - control_mean.mean);
     let half = always_valid(own_mean.error.hypot(control_mean.error), own.units + control.units, ALPHA);
     let p = if error > 0.0 { two_sided(log_gain / error) } else { 1.0 };
-    Line {
+    Comparison {
         class: class.clone(),
         is_large,
         arm,
@@ -346,13 +346,13 @@ fn normal(rng: &mut Rng) -> f64 {
 }
 
 /// Applies Holm's correction: the k-th smallest of m probabilities times m − k + 1, never below those before it.
-fn correct(lines: &mut [Line]) {
+fn correct(lines: &mut [Comparison]) {
     let mut order: Vec<usize> = (0..lines.len()).filter(|&at| lines[at].word() != "too few").collect();
     order.sort_by(|&a, &b| lines[a].p.total_cmp(&lines[b].p));
-    let mut least: f64 = 0.0;
+    let mut min: f64 = 0.0;
     for (nth, &at) in order.iter().enumerate() {
-        least = least.max((lines[at].p * (order.len() - nth) as f64).min(1.0));
-        lines[at].p = least;
+        min = min.max((lines[at].p * (order.len() - nth) as f64).min(1.0));
+        lines[at].p = min;
     }
 }
 
@@ -363,7 +363,7 @@ fn ratio(test: &Experiment, rows: &[&Row]) -> Ratio {
     for change in &test.splits {
         let own: Vec<&Row> = rows.iter().copied().filter(|row| row.epoch == change.epoch).collect();
         let mut seen = vec![0_u64; arms];
-        if test.by == By::Connection {
+        if test.by == AssignmentUnit::Connection {
             for row in &own {
                 if let Some(count) = seen.get_mut(usize::from(row.arm)) {
                     *count += 1;
@@ -399,7 +399,7 @@ fn ratio(test: &Experiment, rows: &[&Row]) -> Ratio {
     all
 }
 
-fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> Arm {
+fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> ArmSummary {
     let own: Vec<&Row> = rows.iter().copied().filter(|row| usize::from(row.arm) == arm).collect();
     let sum = |of: fn(&Row) -> u64| own.iter().map(|row| of(row)).sum::<u64>() as f64;
     let middle = |of: fn(&Row) -> u64| {
@@ -407,7 +407,7 @@ fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> Arm {
         median(&mut values)
     };
     let counts = test.counts.arms.get(arm).filter(|counts| counts.tried > 0);
-    Arm {
+    ArmSummary {
         label: test.arms[arm].label.clone(),
         connections: own.len(),
         open: own.iter().filter(|row| row.is_open).count(),
@@ -466,7 +466,7 @@ mod tests {
             .collect()
     }
 
-    fn first(test: &Experiment, rows: &[Row]) -> Line {
+    fn first(test: &Experiment, rows: &[Row]) -> Comparison {
         judge(test, rows, &Prefixes::default(), 1).lines[0].clone()
     }
 
@@ -512,7 +512,7 @@ mod tests {
             .collect();
         rows.extend(copies);
         let apart = first(&test, &rows);
-        test.by = By::ClientPrefix;
+        test.by = AssignmentUnit::ClientPrefix;
         let together = first(&test, &rows);
         assert!((together.high - together.low) > 2.0 * (apart.high - apart.low), "{apart:?} {together:?}");
         assert!(together.units[0] + together.units[1] <= 300 && apart.units[0] + apart.units[1] == 2_700);
@@ -556,7 +556,7 @@ mod tests {
         let found = judge(&test, &rows, &Prefixes::default(), 1);
         assert_eq!((found.connections, found.arms[0].bytes, found.arms[0].open), (1, 9_000_000, 1));
         assert_eq!((found.lines[0].is_large, found.lines[0].word()), (true, "too few"));
-        let is_whole = |line: &Line| line.class.over != Over::Age;
+        let is_whole = |line: &Comparison| line.class.over != SegmentBy::Age;
         assert_eq!(found.lines.iter().filter(|line| is_whole(line)).count(), 1);
         assert!(!judge(&test, &[row], &Prefixes::default(), 1).lines.iter().any(is_whole));
     }
@@ -575,7 +575,7 @@ mod tests {
     fn probabilities_are_corrected_for_their_number() {
         let test = experiment(&["cubic", "bbr3"], "50,50");
         let line = first(&test, &draw(&test, 1, 4_000, 0.8));
-        let mut lines = [0.04, 0.01, 0.03].map(|p| Line { p, ..line.clone() });
+        let mut lines = [0.04, 0.01, 0.03].map(|p| Comparison { p, ..line.clone() });
         correct(&mut lines);
         assert_eq!(lines.map(|line| (line.p * 100.0).round()), [6.0, 3.0, 6.0]);
     }

@@ -3,21 +3,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod assign;
-mod cut;
 mod figures;
 pub mod guard;
 mod judge;
 mod page;
 pub mod record;
+mod segment;
 pub mod sequential;
 
 use serde::{Deserialize, Serialize};
 
-pub use assign::{ARMS_MAX, Assigner, BUCKETS, By, Keep, Key, PORTS_MAX, PREFIXES_MAX, Shares, Table};
-pub use cut::{Class, Over, Prefixes};
-pub use judge::{Arm, Findings, Line, Ratio, judge};
+pub use assign::{
+    ARMS_MAX, Assigner, AssignmentUnit, BUCKETS, Key, PORTS_MAX, PREFIXES_MAX, PrefixLengths, Shares, Table,
+};
+pub use judge::{ArmSummary, Comparison, Findings, Ratio, judge};
 pub use page::{answer, json, notes, report, rows, state_rows};
 pub use record::Row;
+pub use segment::{Prefixes, Segment, SegmentBy};
 
 use guard::Limits;
 
@@ -26,7 +28,7 @@ pub const SCHEMA: u32 = 2;
 
 /// An arm of the comparison; the first arm is the control.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Treatment {
+pub struct Arm {
     /// Name in reports: the algorithm, numbered if it occurs twice.
     pub label: String,
     /// Algorithm as given by the user.
@@ -76,7 +78,7 @@ pub struct Counts {
 
 /// End of a test and its reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct TestEnd {
     pub at_unix_s: f64,
     pub how: String,
 }
@@ -87,11 +89,11 @@ pub struct Experiment {
     pub schema: u32,
     pub version: String,
     pub kernel: String,
-    pub arms: Vec<Treatment>,
-    pub by: By,
+    pub arms: Vec<Arm>,
+    pub by: AssignmentUnit,
     /// Length of a time slot.
     pub slot_s: f64,
-    pub keep: Keep,
+    pub keep: PrefixLengths,
     pub cgroup: String,
     pub ports: Vec<u16>,
     pub prefixes: Vec<String>,
@@ -103,7 +105,7 @@ pub struct Experiment {
     pub limits: Limits,
     pub splits: Vec<Change>,
     pub counts: Counts,
-    pub ended: Option<Ended>,
+    pub ended: Option<TestEnd>,
 }
 
 impl Experiment {
@@ -137,7 +139,7 @@ pub(crate) mod testing {
 
     pub fn experiment(arms: &[&str], split: &str) -> Experiment {
         let names: Vec<String> = arms.iter().map(|&name| name.to_owned()).collect();
-        let treatment = |(label, name): (String, &String)| Treatment {
+        let treatment = |(label, name): (String, &String)| Arm {
             label,
             algorithm: name.clone(),
             name: name.clone(),
@@ -148,9 +150,9 @@ pub(crate) mod testing {
             version: "0".to_owned(),
             kernel: "6.18".to_owned(),
             arms: labels(&names).into_iter().zip(&names).map(treatment).collect(),
-            by: By::Connection,
+            by: AssignmentUnit::Connection,
             slot_s: 600.0,
-            keep: Keep::default(),
+            keep: PrefixLengths::default(),
             cgroup: "/".to_owned(),
             ports: vec![443],
             prefixes: Vec::new(),

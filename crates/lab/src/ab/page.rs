@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::figures::{by_range, distribution, forest};
 use super::record::{STATES, states};
-use super::{Experiment, Findings, Line, Over};
-use crate::cdn::page::{signed, three};
-use crate::report::{Asked, Number, Report, Section, Table};
-use crate::words::{counted, verb};
+use super::{Comparison, Experiment, Findings, SegmentBy};
+use crate::cdn::page::{sig3, signed_percent};
+use crate::plural::{counted, verb};
+use crate::report::{Number, Provenance, Report, Section, Table};
 
 /// Share of the data above which a note warns that connections outlast their slots. Ours.
 const OUTLASTING: f64 = 0.05;
@@ -20,9 +20,9 @@ pub const fn judged(is_large: bool) -> &'static str {
 }
 
 /// Names the metric; within age ranges connections of every size are judged by throughput.
-const fn what(line: &Line) -> &'static str {
+const fn what(line: &Comparison) -> &'static str {
     match line.class.over {
-        Over::Age => "throughput",
+        SegmentBy::Age => "throughput",
         _ => judged(line.is_large),
     }
 }
@@ -32,14 +32,14 @@ pub const fn unit(is_large: bool) -> &'static str {
 }
 
 fn per_cent(value: f64) -> String {
-    if value.is_nan() { "–".to_owned() } else { format!("{} %", three(100.0 * value)) }
+    if value.is_nan() { "–".to_owned() } else { format!("{} %", sig3(100.0 * value)) }
 }
 
 fn interval(gain: f64, low: f64, high: f64) -> String {
     if low.is_nan() {
         return "–".to_owned();
     }
-    format!("{} % ({} to {})", signed(gain), signed(low), signed(high))
+    format!("{} % ({} to {})", signed_percent(gain), signed_percent(low), signed_percent(high))
 }
 
 /// Tables of the arms and of the comparisons.
@@ -59,12 +59,12 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     ];
     let total: f64 = found.ratio.expected.iter().sum();
     let arms = found.arms.iter().enumerate().map(|(at, arm)| {
-        let ms = |value: f64| if value.is_nan() { "–".to_owned() } else { format!("{} ms", three(value)) };
+        let ms = |value: f64| if value.is_nan() { "–".to_owned() } else { format!("{} ms", sig3(value)) };
         vec![
             arm.label.clone(),
             arm.connections.to_string(),
             per_cent(found.ratio.expected[at] / total),
-            format!("{} MB", three(arm.bytes as f64 / 1e6)),
+            format!("{} MB", sig3(arm.bytes as f64 / 1e6)),
             per_cent(arm.retransmit_ratio),
             ms(arm.min_rtt_ms),
             ms(arm.srtt_ms),
@@ -89,8 +89,8 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         "connections",
         "control's",
     ];
-    let value = |line: &Line, value: f64| {
-        if value.is_nan() { "–".to_owned() } else { format!("{} {}", three(value), unit(line.is_large)) }
+    let value = |line: &Comparison, value: f64| {
+        if value.is_nan() { "–".to_owned() } else { format!("{} {}", sig3(value), unit(line.is_large)) }
     };
     let lines = found.lines.iter().map(|line| {
         let is_known = line.word() != "too few";
@@ -120,7 +120,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
 pub fn state_rows(found: &Findings) -> Option<Table> {
     const COLUMNS: [&str; 1 + STATES] =
         ["arm", "Startup", "Drain", "ProbeBW Refill", "ProbeBW Up", "ProbeBW Down", "ProbeBW Cruise", "ProbeRTT"];
-    let row = |arm: &super::Arm| {
+    let row = |arm: &super::judge::ArmSummary| {
         let shares = arm.state_shares?;
         Some(std::iter::once(arm.label.clone()).chain(shares.map(per_cent)).collect())
     };
@@ -190,7 +190,7 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
             test.slot_s
         ));
     }
-    if !test.is_aa() && test.by == super::By::Connection {
+    if !test.is_aa() && test.by == super::AssignmentUnit::Connection {
         notes.push(
             "Arms share bottlenecks: what one takes from the other counts twice here, and what both have in common, as a queue, in no \
              arm. --by client-prefix and --by time keep them apart (Spang et al., IMC 2021); `bbrlab reproduce AB-BIAS` shows how much \
@@ -219,7 +219,7 @@ const RANGES: &str = "Size and RTT (the smallest that was seen) are the connecti
 /// Findings as JSON.
 pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
     let number = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
-    let arm = |(at, arm): (usize, &super::Arm)| {
+    let arm = |(at, arm): (usize, &super::judge::ArmSummary)| {
         json!({
             "arm": arm.label, "connections": arm.connections, "open": arm.open, "left_out": arm.left_out, "bytes_acked": arm.bytes,
             "expected": found.ratio.expected[at], "retransmit_ratio": number(arm.retransmit_ratio), "min_rtt_ms": number(arm.min_rtt_ms),
@@ -227,11 +227,11 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
             "state_shares": arm.state_shares.map(|shares| states().zip(shares).collect::<BTreeMap<_, _>>()),
         })
     };
-    let end = |line: &Line, value: u64| {
+    let end = |line: &Comparison, value: u64| {
         let (unit, scale) = line.class.over.unit();
         (!unit.is_empty() && value < u64::MAX).then_some(value as f64 * scale)
     };
-    let line = |line: &Line| {
+    let line = |line: &Comparison| {
         json!({
             "class": line.class.name, "over": line.class.over.name(), "from": end(line, line.class.from), "below": end(line, line.class.below),
             "unit_of_range": line.class.over.unit().0, "judged_by": if line.is_large { "throughput" } else { "completion" }, "arm": test.arms[line.arm].label,
@@ -265,8 +265,8 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
 /// Answer in one sentence.
 pub fn answer(test: &Experiment, found: &Findings) -> String {
     let of = |arm: usize| {
-        let own: Vec<&Line> =
-            found.lines.iter().filter(|line| line.arm == arm && line.class.over == Over::All).collect();
+        let own: Vec<&Comparison> =
+            found.lines.iter().filter(|line| line.arm == arm && line.class.over == SegmentBy::All).collect();
         let each: Vec<String> = own
             .iter()
             .map(|line| {
@@ -287,8 +287,8 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
     };
     let all: Vec<String> = (1..test.arms.len()).map(of).collect();
     let classes = |arm: usize| {
-        let own: Vec<&Line> =
-            found.lines.iter().filter(|line| line.arm == arm && line.class.over != Over::All).collect();
+        let own: Vec<&Comparison> =
+            found.lines.iter().filter(|line| line.arm == arm && line.class.over != SegmentBy::All).collect();
         let count = |word: &str| own.iter().filter(|line| line.word() == word).count();
         let (faster, slower) = (count("faster"), count("slower"));
         (faster + slower > 0).then(|| {
@@ -330,7 +330,10 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
     Report {
         title: title.to_owned(),
         subtitle: answer(test, found),
-        asked: Asked { command: String::new(), facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec() },
+        provenance: Provenance {
+            command: String::new(),
+            facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        },
         numbers: numbers.collect(),
         lead: vec![forest(test, found)],
         sections: [
@@ -346,7 +349,7 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
                 id: "ranges".to_owned(),
                 title: "Gains over size, RTT, time and age".to_owned(),
                 claim: RANGES.to_owned(),
-                figures: [Over::Size, Over::Rtt, Over::Time, Over::Age]
+                figures: [SegmentBy::Size, SegmentBy::Rtt, SegmentBy::Time, SegmentBy::Age]
                     .into_iter()
                     .filter_map(|over| by_range(test, found, over))
                     .collect(),
@@ -372,7 +375,7 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
 mod tests {
     use super::*;
     use crate::ab::testing::experiment;
-    use crate::ab::{By, Keep, Prefixes, Row, judge};
+    use crate::ab::{AssignmentUnit, PrefixLengths, Prefixes, Row, judge};
 
     #[test]
     fn a_test_with_nothing_recorded_still_has_a_table_a_page_and_json() {
@@ -446,7 +449,7 @@ mod tests {
     #[test]
     fn gains_are_cut_by_client_size_rtt_time_and_age_in_table_page_and_json() {
         let test = experiment(&["cubic", "bbr3"], "50,50");
-        let classes = Prefixes::parse("192.0.0.0/24 home\n198.51.100.0/24 nobody\n", Keep::default()).unwrap();
+        let classes = Prefixes::parse("192.0.0.0/24 home\n198.51.100.0/24 nobody\n", PrefixLengths::default()).unwrap();
         let found = judge(&test, &drawn(0.8), &classes, 1);
         let (_, lines) = rows(&test, &found);
         let named: Vec<&str> = lines.rows.iter().map(|row| row[0].as_str()).collect();
@@ -476,7 +479,7 @@ mod tests {
     #[test]
     fn slots_that_connections_outlast_are_warned_of() {
         let mut test = experiment(&["cubic", "bbr3"], "50,50");
-        test.by = By::Time;
+        test.by = AssignmentUnit::Time;
         let rows = drawn(0.8);
         let outlasting = |test: &Experiment, rows: &[Row]| {
             let found = judge(test, rows, &Prefixes::default(), 1);

@@ -1,17 +1,17 @@
 //! Summary of a study: the answer in a sentence, in numbers, and as a picture.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::page::{Line, lines, signed, three};
-use super::{Cut, Gain, Study};
+use super::page::{SummaryLine, lines, sig3, signed_percent};
+use super::{Gain, Segment, Study};
+use crate::plural::counted;
 use crate::report::{Axis, Figure, Number, Panel, Series, Style};
-use crate::words::counted;
 
 /// Counts, in a sentence, the classes in which each algorithm is faster.
 pub(super) fn answer(study: &Study) -> String {
     let lines = lines(study);
     let control = &study.design.algorithms[study.control()];
     let of = |arm: usize| {
-        let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
+        let own: Vec<&SummaryLine> = lines.iter().filter(|line| line.arm == arm).collect();
         let count = |word: &str| own.iter().filter(|line| line.paired.word() == word).count();
         format!(
             "{} is faster than {control} in {} of {} and slower in {}",
@@ -32,11 +32,11 @@ pub(super) fn numbers(study: &Study) -> Vec<Number> {
     for arm in 0..study.control() {
         let own = || lines.iter().filter(|line| line.arm == arm && line.paired.gain.is_finite());
         let name = &study.design.algorithms[arm];
-        let by = |a: &&Line, b: &&Line| a.paired.gain.total_cmp(&b.paired.gain);
+        let by = |a: &&SummaryLine, b: &&SummaryLine| a.paired.gain.total_cmp(&b.paired.gain);
         for (what, line) in [("most", own().max_by(by)), ("least", own().min_by(by))] {
             numbers.extend(line.map(|line| Number {
                 label: format!("{name} gains {what}"),
-                value: format!("{} %", signed(line.paired.gain)),
+                value: format!("{} %", signed_percent(line.paired.gain)),
                 note: format!("{}, {}", study.design.classes[line.class].label(), judged(line)),
                 color_key: Some(name.clone()),
             }));
@@ -45,7 +45,7 @@ pub(super) fn numbers(study: &Study) -> Vec<Number> {
     for (arm, name) in study.design.algorithms.iter().enumerate() {
         numbers.push(Number {
             label: format!("Retransmitted by {name}"),
-            value: format!("{} %", three(100.0 * study.retransmit_ratio(arm, &Cut::default()))),
+            value: format!("{} %", sig3(100.0 * study.retransmit_ratio(arm, &Segment::default()))),
             note: "over all objects".to_owned(),
             color_key: Some(name.clone()),
         });
@@ -53,7 +53,7 @@ pub(super) fn numbers(study: &Study) -> Vec<Number> {
     numbers
 }
 
-const fn judged(line: &Line) -> &'static str {
+const fn judged(line: &SummaryLine) -> &'static str {
     if line.is_large { "throughput" } else { "completion" }
 }
 
@@ -64,7 +64,8 @@ pub(super) fn forest(study: &Study) -> Figure {
     rows.dedup();
     rows.sort_unstable();
     rows.dedup();
-    let place = |line: &Line| rows.iter().position(|&row| row == (line.class, line.is_large)).unwrap_or(0) as f64;
+    let place =
+        |line: &SummaryLine| rows.iter().position(|&row| row == (line.class, line.is_large)).unwrap_or(0) as f64;
     let label = |&(class, is_large): &(usize, bool)| {
         let judged = if is_large { "throughput" } else { "completion" };
         format!("{}, {judged}", study.design.classes[class].label())
@@ -72,12 +73,12 @@ pub(super) fn forest(study: &Study) -> Figure {
     let several = study.control() > 1;
     let mut series = Vec::new();
     for (arm, algorithm) in study.design.algorithms[..study.control()].iter().enumerate() {
-        let own: Vec<&Line> = lines.iter().filter(|line| line.arm == arm).collect();
+        let own: Vec<&SummaryLine> = lines.iter().filter(|line| line.arm == arm).collect();
         for (nth, (kind, shift)) in [("same users", -0.15), ("A/B split", 0.15)].into_iter().enumerate() {
             if several && nth > 0 {
                 break;
             }
-            let of = |line: &Line| if nth == 0 { line.paired } else { line.split };
+            let of = |line: &SummaryLine| if nth == 0 { line.paired } else { line.split };
             let shift = if several { (arm as f64 - (study.control() - 1) as f64 / 2.0) * 0.22 } else { shift };
             let part = |part: fn(&Gain) -> f64| own.iter().map(|line| 1.0 + part(&of(line))).collect::<Vec<f64>>();
             series.push(Series {

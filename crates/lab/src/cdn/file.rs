@@ -5,7 +5,7 @@
 use bbrlab_core::{NANOS_PER_SEC, Rng};
 use serde::Deserialize;
 
-use super::spread::Spread;
+use super::value_spec::ValueSpec;
 use super::{Class, Design, Path, User};
 use bbrlab_sim::metrics::fnv1a;
 use bbrlab_sim::scenario::arrivals::uniform;
@@ -59,23 +59,23 @@ pub struct ClassSpec {
     pub note: String,
     /// Number of users.
     pub users: Option<u32>,
-    pub rate: Spread<BitRate>,
+    pub rate: ValueSpec<BitRate>,
     /// Two-way propagation time.
-    pub rtt: Spread<TimeSpan>,
+    pub rtt: ValueSpec<TimeSpan>,
     /// Random loss after the bottleneck.
     #[serde(default = "no_loss")]
-    pub loss: Spread<Ratio>,
+    pub loss: ValueSpec<Ratio>,
     /// Bottleneck queue limit.
     #[serde(default = "one_bdp")]
-    pub buffer: Spread<BufferSize>,
+    pub buffer: ValueSpec<BufferSize>,
     /// Size of each object.
-    pub size: Spread<Volume>,
+    pub size: ValueSpec<Volume>,
     /// Objects of a connection.
     #[serde(default = "one")]
     pub objects: u32,
     /// Pause from the arrival of an object to the next request.
     #[serde(default = "no_pause")]
-    pub pause: Spread<TimeSpan>,
+    pub pause: ValueSpec<TimeSpan>,
     /// Parallel connections of a user, each with its own objects.
     #[serde(default = "one")]
     pub parallel: u32,
@@ -105,17 +105,17 @@ const fn span() -> TimeSpan {
 const fn split() -> Ratio {
     Ratio(0.5)
 }
-const fn no_loss() -> Spread<Ratio> {
-    Spread::Always(Ratio(0.0))
+const fn no_loss() -> ValueSpec<Ratio> {
+    ValueSpec::Always(Ratio(0.0))
 }
-const fn one_bdp() -> Spread<BufferSize> {
-    Spread::Always(BufferSize::Bdp(1.0))
+const fn one_bdp() -> ValueSpec<BufferSize> {
+    ValueSpec::Always(BufferSize::Bdp(1.0))
 }
 const fn one() -> u32 {
     1
 }
-const fn no_pause() -> Spread<TimeSpan> {
-    Spread::Always(TimeSpan(0))
+const fn no_pause() -> ValueSpec<TimeSpan> {
+    ValueSpec::Always(TimeSpan(0))
 }
 const fn lead() -> TimeSpan {
     TimeSpan::secs(3)

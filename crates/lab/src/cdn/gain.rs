@@ -4,7 +4,7 @@
 
 use bbrlab_core::Rng;
 
-use super::{LARGE, Life, Served, Study, User};
+use super::{LARGE, ObjectOutcome, Study, User, UserRun};
 use bbrlab_sim::metrics::{RESAMPLES, interval, median, resampled};
 
 /// First seed stream of the bootstrap.
@@ -12,7 +12,7 @@ const STREAM: u64 = 0x6364_6e02_0000_0000;
 
 /// Filter on the users and objects of a study. `None` selects all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cut {
+pub struct Segment {
     /// Users of this class.
     pub class: Option<usize>,
     /// Object sizes, from the first up to but not including the second, bytes.
@@ -70,20 +70,20 @@ impl Gain {
 }
 
 /// One object under two algorithms.
-struct Pair {
+struct ObjectPair {
     size: u64,
-    tested: Served,
-    control: Served,
+    tested: ObjectOutcome,
+    control: ObjectOutcome,
 }
 
-impl Cut {
+impl Segment {
     /// Selects the objects of one class that are judged by completion time, or those judged by throughput.
     pub fn judged(class: usize, is_large: bool) -> Self {
         let size = Some(if is_large { LARGE_SIZES } else { SMALL_SIZES });
         Self { class: Some(class), size, ..Self::default() }
     }
 
-    fn takes_user(&self, user: &User, control: &Life) -> bool {
+    fn takes_user(&self, user: &User, control: &UserRun) -> bool {
         self.class.is_none_or(|class| class == user.class)
             && within(self.retransmits, control.retransmit_ratio)
             && within(self.rtt_ms, user.path.rtt.as_secs() * 1e3)
@@ -101,13 +101,13 @@ fn within(range: Option<(f64, f64)>, value: f64) -> bool {
 }
 
 /// Returns the size and outcome of each object served to a user.
-fn objects<'a>(user: &'a User, life: &'a Life) -> impl Iterator<Item = (u64, Served)> + 'a {
+fn objects<'a>(user: &'a User, life: &'a UserRun) -> impl Iterator<Item = (u64, ObjectOutcome)> + 'a {
     let connections = user.connections.iter().zip(&life.connections);
     connections.flat_map(|(objects, served)| objects.iter().map(|object| object.size).zip(served.iter().copied()))
 }
 
 impl Study {
-    fn taken(&self, cut: &Cut) -> impl Iterator<Item = (&User, &[Life])> {
+    fn taken(&self, cut: &Segment) -> impl Iterator<Item = (&User, &[UserRun])> {
         let control = self.control();
         let all = self.users.iter().zip(self.lives.iter().map(Vec::as_slice));
         let cut = *cut;
@@ -115,11 +115,11 @@ impl Study {
     }
 
     /// Pairs the objects requested under both algorithms. An object complete under neither is left out.
-    fn pairs(user: &User, tested: &Life, control: &Life, cut: &Cut) -> Vec<Pair> {
+    fn pairs(user: &User, tested: &UserRun, control: &UserRun, cut: &Segment) -> Vec<ObjectPair> {
         let mut pairs = Vec::new();
         for ((list, tested), control) in user.connections.iter().zip(&tested.connections).zip(&control.connections) {
             for ((object, tested), control) in list.iter().zip(tested).zip(control) {
-                pairs.push(Pair { size: object.size, tested: *tested, control: *control });
+                pairs.push(ObjectPair { size: object.size, tested: *tested, control: *control });
             }
         }
         pairs.retain(|pair| {
@@ -132,13 +132,13 @@ impl Study {
 
     /// Gain of algorithm `arm`: each user is compared with the same user under the control. A user counts by the
     /// geometric mean over its objects.
-    pub fn gain(&self, arm: usize, cut: &Cut) -> Gain {
+    pub fn gain(&self, arm: usize, cut: &Segment) -> Gain {
         let control = self.control();
         let (mut ratios, mut objects) = (Vec::new(), 0);
         for (user, lives) in self.taken(cut) {
             let pairs = Self::pairs(user, &lives[arm], &lives[control], cut);
             if !pairs.is_empty() {
-                let ratio = |pair: &Pair| (pair.control.time_s / pair.tested.time_s).ln();
+                let ratio = |pair: &ObjectPair| (pair.control.time_s / pair.tested.time_s).ln();
                 ratios.push((pairs.iter().map(ratio).sum::<f64>() / pairs.len() as f64).exp());
                 objects += pairs.len();
             }
@@ -150,9 +150,9 @@ impl Study {
 
     /// Relative change in rivals' goodput beside algorithm `arm`, compared with beside the control: −0.2 is a fifth
     /// less. The median over users with rivals.
-    pub fn rivals(&self, arm: usize, cut: &Cut) -> Gain {
+    pub fn rivals(&self, arm: usize, cut: &Segment) -> Gain {
         let control = self.control();
-        let ratio = |(_, lives): (&User, &[Life])| {
+        let ratio = |(_, lives): (&User, &[UserRun])| {
             let (own, base) = (lives[arm].rivals_bps?, lives[control].rivals_bps?);
             (base > 0.0).then(|| own / base)
         };
@@ -164,10 +164,10 @@ impl Study {
 
     /// Gain as an A/B test with two groups of users would measure it: the medians of one group against those of the
     /// other. The interval is wider, because the users differ.
-    pub fn split_gain(&self, arm: usize, cut: &Cut, is_after: bool) -> Gain {
+    pub fn split_gain(&self, arm: usize, cut: &Segment, is_after: bool) -> Gain {
         let (from, to) = if is_after { (self.design.activation_s, f64::MAX) } else { (0.0, self.design.activation_s) };
         let group = |is_tested: bool| {
-            let cut = Cut { arrival_s: Some((from, to)), is_tested: Some(is_tested), ..*cut };
+            let cut = Segment { arrival_s: Some((from, to)), is_tested: Some(is_tested), ..*cut };
             // Before the activation the control serves both groups.
             let arm = if is_tested && is_after { arm } else { self.control() };
             let mut values = self.user_speeds(arm, &cut);
@@ -193,8 +193,8 @@ impl Study {
     }
 
     /// Returns each user's speed: the geometric mean of its objects' bytes per second.
-    fn user_speeds(&self, arm: usize, cut: &Cut) -> Vec<f64> {
-        let speed = |(user, lives): (&User, &[Life])| {
+    fn user_speeds(&self, arm: usize, cut: &Segment) -> Vec<f64> {
+        let speed = |(user, lives): (&User, &[UserRun])| {
             let speeds: Vec<f64> = objects(user, &lives[arm])
                 .filter(|(size, served)| served.is_whole && cut.takes_size(*size))
                 .map(|(size, served)| (size as f64 / served.time_s).ln())
@@ -205,7 +205,7 @@ impl Study {
     }
 
     /// Sorted values of all complete objects: completion time in ms, or throughput in Mbit/s.
-    pub fn values(&self, arm: usize, cut: &Cut, is_large: bool) -> Vec<f64> {
+    pub fn values(&self, arm: usize, cut: &Segment, is_large: bool) -> Vec<f64> {
         let mut values = Vec::new();
         for (user, lives) in self.taken(cut) {
             let served = objects(user, &lives[arm]).filter(|(size, served)| served.is_whole && cut.takes_size(*size));
@@ -220,7 +220,7 @@ impl Study {
     }
 
     /// Unevenness of completion: 90th over 10th percentile of the time relative to the minimum for path and size.
-    pub fn spread(&self, arm: usize, cut: &Cut) -> f64 {
+    pub fn spread(&self, arm: usize, cut: &Segment) -> f64 {
         let mut slowdowns = Vec::new();
         for (user, lives) in self.taken(cut) {
             let (rate, rtt_s) = (user.path.rate.0 as f64 / 8.0, user.path.rtt.as_secs());
@@ -232,14 +232,14 @@ impl Study {
     }
 
     /// Retransmitted over sent segments, the median over users.
-    pub fn retransmit_ratio(&self, arm: usize, cut: &Cut) -> f64 {
+    pub fn retransmit_ratio(&self, arm: usize, cut: &Segment) -> f64 {
         let mut ratios: Vec<f64> = self.taken(cut).map(|(_, lives)| lives[arm].retransmit_ratio).collect();
         median(&mut ratios)
     }
 
     /// Counts the objects that were incomplete when their connection ended.
-    pub fn unfinished(&self, arm: usize, cut: &Cut) -> usize {
-        let open = |(user, lives): (&User, &[Life])| {
+    pub fn unfinished(&self, arm: usize, cut: &Segment) -> usize {
+        let open = |(user, lives): (&User, &[UserRun])| {
             let open = objects(user, &lives[arm]).filter(|(size, served)| !served.is_whole && cut.takes_size(*size));
             open.count()
         };
@@ -248,7 +248,7 @@ impl Study {
 
     /// Returns true if the class has objects that are judged this way.
     pub fn has(&self, class: usize, is_large: bool) -> bool {
-        let cut = Cut::judged(class, is_large);
+        let cut = Segment::judged(class, is_large);
         let mut own = self.users.iter().filter(|user| user.class == class);
         own.any(|user| user.connections.iter().flatten().any(|object| cut.takes_size(object.size)))
     }
@@ -268,55 +268,55 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cdn::{Life, Population};
+    use crate::cdn::{Population, UserRun};
 
     /// Users whose objects take `slow` seconds under the control and 1 s under the algorithm.
     fn study(slow: &[f64]) -> Study {
         let text = "[[class]]\nname = 'a'\nrate = '10mbit'\nrtt = '40ms'\nsize = '1MB'\nobjects = 2\n";
         let population = Population::parse(&format!("users = {}\n{text}", slow.len())).unwrap();
-        let served = |time_s: f64| Served { age_s: 0.0, time_s, is_whole: true };
-        let life = |time_s: f64| Life { connections: vec![vec![served(time_s); 2]], ..Life::default() };
+        let served = |time_s: f64| ObjectOutcome { age_s: 0.0, time_s, is_whole: true };
+        let life = |time_s: f64| UserRun { connections: vec![vec![served(time_s); 2]], ..UserRun::default() };
         let lives = slow.iter().map(|&time_s| vec![life(1.0), life(time_s)]).collect();
         Study { design: population.design(), users: population.draw(1), lives, seed: 1 }
     }
 
     #[test]
     fn a_gain_is_the_median_over_users_and_its_interval_holds_it() {
-        let gain = study(&[1.1, 1.2, 1.3, 1.4, 1.5]).gain(0, &Cut::judged(0, false));
+        let gain = study(&[1.1, 1.2, 1.3, 1.4, 1.5]).gain(0, &Segment::judged(0, false));
         assert!((gain.gain - 0.3).abs() < 1e-9 && gain.low <= gain.gain && gain.gain <= gain.high, "{gain:?}");
         assert_eq!((gain.users, gain.objects, gain.word()), (5, 10, "faster"));
     }
 
     #[test]
     fn a_gain_of_either_sign_that_is_chance_is_called_no_difference() {
-        let gain = study(&[0.8, 1.25, 0.9, 1.1, 1.0, 0.7, 1.4]).gain(0, &Cut::default());
+        let gain = study(&[0.8, 1.25, 0.9, 1.1, 1.0, 0.7, 1.4]).gain(0, &Segment::default());
         assert_eq!(gain.word(), "no difference");
-        assert_eq!(study(&[0.8, 0.9, 0.7, 0.8]).gain(0, &Cut::default()).word(), "slower");
+        assert_eq!(study(&[0.8, 0.9, 0.7, 0.8]).gain(0, &Segment::default()).word(), "slower");
     }
 
     #[test]
     fn a_gain_that_nobody_notices_is_not_called_faster() {
-        let gain = study(&[1.001, 1.002, 1.001, 1.002]).gain(0, &Cut::default());
+        let gain = study(&[1.001, 1.002, 1.001, 1.002]).gain(0, &Segment::default());
         assert!(gain.low > 0.0 && gain.word() == "same within 1 %", "{gain:?}");
-        assert_eq!(study(&[0.999; 4]).gain(0, &Cut::default()).word(), "same within 1 %");
+        assert_eq!(study(&[0.999; 4]).gain(0, &Segment::default()).word(), "same within 1 %");
     }
 
     #[test]
     fn rivals_are_compared_user_by_user() {
         let mut study = study(&[1.0; 4]);
-        assert_eq!(study.rivals(0, &Cut::default()).users, 0);
+        assert_eq!(study.rivals(0, &Segment::default()).users, 0);
         for lives in &mut study.lives {
             lives[0].rivals_bps = Some(3e6);
             lives[1].rivals_bps = Some(4e6);
         }
-        let rivals = study.rivals(0, &Cut::default());
+        let rivals = study.rivals(0, &Segment::default());
         assert!((rivals.gain + 0.25).abs() < 1e-9 && rivals.users == 4, "{rivals:?}");
     }
 
     #[test]
     fn before_the_activation_both_groups_are_the_controls() {
         let study = study(&[2.0; 40]);
-        let cut = Cut::judged(0, false);
+        let cut = Segment::judged(0, false);
         assert_eq!(study.split_gain(0, &cut, false).gain, 0.0);
         assert!((study.split_gain(0, &cut, true).gain - 1.0).abs() < 1e-9);
     }
@@ -327,18 +327,18 @@ mod tests {
         for life in study.lives.iter_mut().flatten() {
             life.connections[0][1].is_whole = false;
         }
-        assert_eq!(study.gain(0, &Cut::default()).objects, 2);
-        assert_eq!(study.unfinished(1, &Cut::default()), 2);
+        assert_eq!(study.gain(0, &Segment::default()).objects, 2);
+        assert_eq!(study.unfinished(1, &Segment::default()), 2);
     }
 
     #[test]
     fn cuts_take_what_lies_within_them() {
         let study = study(&[2.0; 6]);
-        let none = |cut: Cut| assert_eq!(study.gain(0, &cut).users, 0);
-        none(Cut::judged(0, true));
-        none(Cut { rtt_ms: Some((50.0, 100.0)), ..Cut::default() });
-        none(Cut { retransmits: Some((0.01, 1.0)), ..Cut::default() });
-        none(Cut { age_s: Some((1.0, 2.0)), ..Cut::default() });
-        assert_eq!(study.gain(0, &Cut { rtt_ms: Some((40.0, 41.0)), ..Cut::default() }).users, 6);
+        let none = |cut: Segment| assert_eq!(study.gain(0, &cut).users, 0);
+        none(Segment::judged(0, true));
+        none(Segment { rtt_ms: Some((50.0, 100.0)), ..Segment::default() });
+        none(Segment { retransmits: Some((0.01, 1.0)), ..Segment::default() });
+        none(Segment { age_s: Some((1.0, 2.0)), ..Segment::default() });
+        assert_eq!(study.gain(0, &Segment { rtt_ms: Some((40.0, 41.0)), ..Segment::default() }).users, 6);
     }
 }

@@ -7,13 +7,13 @@ pub mod file;
 pub mod gain;
 pub(crate) mod page;
 mod play;
-mod spread;
 pub mod table;
+mod value_spec;
 
 use rayon::prelude::*;
 
 pub use file::Population;
-pub use gain::{Cut, Gain};
+pub use gain::{Gain, Segment};
 pub use page::{figures, json, report, rows, section};
 
 use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TimeSpan};
@@ -89,7 +89,7 @@ pub struct User {
 
 /// Outcome of one object.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Served {
+pub struct ObjectOutcome {
     /// Time from the start of the connection to the request.
     pub age_s: f64,
     /// Time from the request to the last byte; a lower bound if the connection ended first.
@@ -100,9 +100,9 @@ pub struct Served {
 
 /// Result of one user under one algorithm.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Life {
+pub struct UserRun {
     /// Requested objects of each connection; shorter than the user's list if the connection ended first.
-    pub connections: Vec<Vec<Served>>,
+    pub connections: Vec<Vec<ObjectOutcome>>,
     /// Retransmitted over sent segments.
     pub retransmit_ratio: f64,
     pub rtt_ms: f64,
@@ -116,7 +116,7 @@ pub struct Study {
     pub design: Design,
     pub users: Vec<User>,
     /// Each user's results, one per algorithm.
-    pub lives: Vec<Vec<Life>>,
+    pub lives: Vec<Vec<UserRun>>,
     pub seed: u64,
 }
 
@@ -124,7 +124,7 @@ impl Study {
     /// Runs every user under every algorithm; `tick` is called after each run.
     pub fn run(design: Design, users: Vec<User>, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Self, String> {
         let arms = design.algorithms.len();
-        let runs: Vec<Life> = (0..users.len() * arms)
+        let runs: Vec<UserRun> = (0..users.len() * arms)
             .into_par_iter()
             .with_max_len(1)
             .map(|run| {
@@ -134,7 +134,7 @@ impl Study {
                 life.map_err(|error| format!("user {:?}: {error}", user.name))
             })
             .collect::<Result<_, _>>()?;
-        let lives = runs.chunks(arms).map(<[Life]>::to_vec).collect();
+        let lives = runs.chunks(arms).map(<[UserRun]>::to_vec).collect();
         Ok(Self { design, users, lives, seed })
     }
 

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::gain::quantile;
-use super::{Cut, Gain, Study, answer};
-use crate::report::{Asked, Axis, Figure, Heat, Panel, Report, Scale, Section, Series, Style, Table, short};
+use super::{Gain, Segment, Study, answer};
+use crate::report::{Axis, Figure, Heat, Panel, Provenance, Report, Scale, Section, Series, Style, Table, sig4};
 use bbrlab_sim::metrics::median;
 
 /// Boundaries of the object sizes, bytes. Ours; 3 MB is the study's.
@@ -24,7 +24,7 @@ const PERCENTILES: [u32; 19] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 6
 const USERS_MIN: usize = 3;
 
 /// One line of the summary table: a class under one algorithm, judged by one metric.
-pub(super) struct Line {
+pub(super) struct SummaryLine {
     pub(super) class: usize,
     pub(super) arm: usize,
     pub(super) is_large: bool,
@@ -32,14 +32,14 @@ pub(super) struct Line {
     pub(super) split: Gain,
 }
 
-pub(super) fn lines(study: &Study) -> Vec<Line> {
+pub(super) fn lines(study: &Study) -> Vec<SummaryLine> {
     let mut lines = Vec::new();
     for class in 0..study.design.classes.len() {
         for is_large in [false, true].into_iter().filter(|&is_large| study.has(class, is_large)) {
             for arm in 0..study.control() {
-                let cut = Cut::judged(class, is_large);
+                let cut = Segment::judged(class, is_large);
                 let (paired, split) = (study.gain(arm, &cut), study.split_gain(arm, &cut, true));
-                lines.push(Line { class, arm, is_large, paired, split });
+                lines.push(SummaryLine { class, arm, is_large, paired, split });
             }
         }
     }
@@ -64,13 +64,13 @@ pub fn rows(study: &Study) -> Table {
         "users",
         "objects",
     ];
-    let row = |line: Line| {
-        let cut = Cut::judged(line.class, line.is_large);
+    let row = |line: SummaryLine| {
+        let cut = Segment::judged(line.class, line.is_large);
         let middle = |arm: usize| {
             let value = median(&mut study.values(arm, &cut, line.is_large));
-            if value.is_nan() { "–".to_owned() } else { format!("{} {}", three(value), unit(line.is_large)) }
+            if value.is_nan() { "–".to_owned() } else { format!("{} {}", sig3(value), unit(line.is_large)) }
         };
-        let again = |arm: usize| format!("{} %", three(100.0 * study.retransmit_ratio(arm, &cut)));
+        let again = |arm: usize| format!("{} %", sig3(100.0 * study.retransmit_ratio(arm, &cut)));
         vec![
             study.design.classes[line.class].label(),
             if line.is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }.to_owned(),
@@ -79,7 +79,7 @@ pub fn rows(study: &Study) -> Table {
             middle(control),
             shown(&line.paired),
             line.paired.word().to_owned(),
-            shown(&study.rivals(line.arm, &Cut { class: Some(line.class), ..Cut::default() })),
+            shown(&study.rivals(line.arm, &Segment { class: Some(line.class), ..Segment::default() })),
             shown(&line.split),
             again(line.arm),
             again(control),
@@ -96,16 +96,16 @@ fn shown(gain: &Gain) -> String {
     if gain.gain.is_nan() {
         return "–".to_owned();
     }
-    format!("{} % ({} to {})", signed(gain.gain), signed(gain.low), signed(gain.high))
+    format!("{} % ({} to {})", signed_percent(gain.gain), signed_percent(gain.low), signed_percent(gain.high))
 }
 
 /// Formats a ratio less 1 in per cent, with its sign.
-pub(crate) fn signed(value: f64) -> String {
-    let text = three(100.0 * value);
+pub(crate) fn signed_percent(value: f64) -> String {
+    let text = sig3(100.0 * value);
     if value > 0.0 { format!("+{text}") } else { text.replace('-', "−") }
 }
 
-pub(crate) fn three(value: f64) -> String {
+pub(crate) fn sig3(value: f64) -> String {
     let places = if value.abs() >= 100.0 { 0 } else { usize::from(value.abs() < 10.0) + 1 };
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -123,7 +123,7 @@ pub fn report(study: &Study, title: &str, version: &str) -> Report {
     Report {
         title: title.to_owned(),
         subtitle: answer::answer(study),
-        asked: Asked {
+        provenance: Provenance {
             command: String::new(),
             facts: [
                 ("compared", study.design.algorithms.join(", ")),
@@ -147,7 +147,7 @@ pub fn section(study: &Study) -> Section {
     let design = &study.design;
     let tested = design.algorithms[..study.control()].join(" and ");
     let control = &design.algorithms[study.control()];
-    let open: usize = (0..design.algorithms.len()).map(|arm| study.unfinished(arm, &Cut::default())).sum();
+    let open: usize = (0..design.algorithms.len()).map(|arm| study.unfinished(arm, &Segment::default())).sum();
     let cut_off = match open {
         0 => String::new(),
         n => format!(" {n} objects were not whole when their connection ended; they count with the time until then."),
@@ -176,13 +176,14 @@ pub fn section(study: &Study) -> Section {
 /// Map of every class's gain with its interval, for the same users and as an A/B split would measure it.
 fn headline(study: &Study) -> Heat {
     let lines = lines(study);
-    let name = |line: &Line| {
+    let name = |line: &SummaryLine| {
         let judged = if line.is_large { "throughput" } else { "completion" };
         let arm = if study.control() > 1 { format!(", {}", study.design.algorithms[line.arm]) } else { String::new() };
         format!("{}, {judged}{arm}", study.design.classes[line.class].label())
     };
-    let cells =
-        |line: &Line| [&line.paired, &line.split].map(|g| [g.gain, g.low, g.high].map(|part| 1.0 + part)).concat();
+    let cells = |line: &SummaryLine| {
+        [&line.paired, &line.split].map(|g| [g.gain, g.low, g.high].map(|part| 1.0 + part)).concat()
+    };
     Heat {
         title: format!("How much faster than {}", study.design.algorithms[study.control()]),
         x: "gain".to_owned(),
@@ -198,7 +199,7 @@ fn headline(study: &Study) -> Heat {
 /// Result for a class, one sentence per metric.
 fn sentence(study: &Study, class: usize) -> String {
     let own = lines(study).into_iter().filter(|line| line.class == class);
-    let one = |line: Line| {
+    let one = |line: SummaryLine| {
         let kind = if line.is_large { "Objects from 3 MB" } else { "Objects below 3 MB" };
         let (name, control) = (&study.design.algorithms[line.arm], &study.design.algorithms[study.control()]);
         match line.paired.word() {
@@ -215,7 +216,7 @@ fn sentence(study: &Study, class: usize) -> String {
 
 /// Formats a time in minutes or seconds.
 fn clock(seconds: f64) -> String {
-    if seconds >= 120.0 { format!("minute {}", three(seconds / 60.0)) } else { format!("second {}", three(seconds)) }
+    if seconds >= 120.0 { format!("minute {}", sig3(seconds / 60.0)) } else { format!("second {}", sig3(seconds)) }
 }
 
 /// Figures and maps of all classes, for the catalogue's page.
@@ -226,53 +227,53 @@ pub fn figures(study: &Study) -> (Vec<Figure>, Vec<Heat>) {
 }
 
 /// A dimension along which a map splits the study.
-struct Cutting {
+struct SegmentRow {
     title: &'static str,
     what: &'static str,
     edges: &'static [f64],
     unit: &'static str,
     scale: f64,
-    cut: fn(Cut, f64, f64) -> Cut,
+    cut: fn(Segment, f64, f64) -> Segment,
 }
 
-const CUTTINGS: [Cutting; 4] = [
-    Cutting {
+const CUTTINGS: [SegmentRow; 4] = [
+    SegmentRow {
         title: "Gain by size of the object",
         what: "size",
         edges: &SIZES,
         unit: "MB",
         scale: 1e-6,
-        cut: |cut, from, below| Cut { size: Some((from as u64, below as u64)), ..cut },
+        cut: |cut, from, below| Segment { size: Some((from as u64, below as u64)), ..cut },
     },
-    Cutting {
+    SegmentRow {
         title: "Gain by age of the connection at the request",
         what: "age",
         edges: &AGES,
         unit: "s",
         scale: 1.0,
-        cut: |cut, from, below| Cut { age_s: Some((from, below)), ..cut },
+        cut: |cut, from, below| Segment { age_s: Some((from, below)), ..cut },
     },
-    Cutting {
+    SegmentRow {
         title: "Gain by round-trip time of the path",
         what: "RTT",
         edges: &RTTS,
         unit: "ms",
         scale: 1.0,
-        cut: |cut, from, below| Cut { rtt_ms: Some((from, below)), ..cut },
+        cut: |cut, from, below| Segment { rtt_ms: Some((from, below)), ..cut },
     },
-    Cutting {
+    SegmentRow {
         title: "Gain by what the control retransmits",
         what: "retransmitted",
         edges: &RETRANSMITS,
         unit: "%",
         scale: 100.0,
-        cut: |cut, from, below| Cut { retransmits: Some((from, below)), ..cut },
+        cut: |cut, from, below| Segment { retransmits: Some((from, below)), ..cut },
     },
 ];
 
-impl Cutting {
+impl SegmentRow {
     fn label(&self, from: f64, below: f64) -> String {
-        let number = |value: f64| short(value * self.scale);
+        let number = |value: f64| sig4(value * self.scale);
         match (from, below) {
             (0.0, below) if below < 1e-6 => "none".to_owned(),
             (0.0, below) => format!("< {} {}", number(below), self.unit),
@@ -284,7 +285,7 @@ impl Cutting {
 
     /// Returns the gain of a class in each range.
     fn gains(&self, study: &Study, arm: usize, class: usize) -> Vec<((f64, f64), Gain)> {
-        let cut = Cut { class: Some(class), ..Cut::default() };
+        let cut = Segment { class: Some(class), ..Segment::default() };
         let ranges = self.edges.windows(2).map(|edges| (edges[0], edges[1]));
         ranges.map(|(from, below)| ((from, below), study.gain(arm, &(self.cut)(cut, from, below)))).collect()
     }
@@ -331,7 +332,7 @@ fn class_section(study: &Study, class: usize) -> Section {
 
 /// Returns true if most objects of a class are judged by throughput.
 fn is_large(study: &Study, class: usize) -> bool {
-    let count = |is_large: bool| study.values(study.control(), &Cut::judged(class, is_large), is_large).len();
+    let count = |is_large: bool| study.values(study.control(), &Segment::judged(class, is_large), is_large).len();
     count(true) > count(false)
 }
 
@@ -366,8 +367,8 @@ fn over_time(study: &Study, class: usize) -> Figure {
             (bin as f64 * design.bin_s, (bin + 1) as f64 * design.bin_s + if bin + 1 == bins { 1.0 } else { 0.0 });
         let at = (from + design.bin_s / 2.0) / scale;
         let values = |arm: usize, is_tested: bool, from: f64, to: f64| {
-            let cut = Cut::judged(class, is_large);
-            study.values(arm, &Cut { arrival_s: Some((from, to)), is_tested: Some(is_tested), ..cut }, is_large)
+            let cut = Segment::judged(class, is_large);
+            study.values(arm, &Segment { arrival_s: Some((from, to)), is_tested: Some(is_tested), ..cut }, is_large)
         };
         let mut own = values(control, true, from, to.min(design.activation_s));
         own.extend(values(0, true, from.max(design.activation_s), to));
@@ -405,7 +406,7 @@ fn over_time(study: &Study, class: usize) -> Figure {
 /// Cumulative distribution of the objects' values.
 fn distribution(study: &Study, class: usize) -> Figure {
     let is_large = is_large(study, class);
-    let cut = Cut::judged(class, is_large);
+    let cut = Segment::judged(class, is_large);
     let all = |end: f64| (0..=study.control()).map(move |arm| quantile(&study.values(arm, &cut, is_large), end));
     // Over less than a decade a logarithmic axis has almost no labels.
     let is_wide = all(1.0).fold(0.0, f64::max) > 10.0 * all(0.0).fold(f64::INFINITY, f64::min);
@@ -440,7 +441,7 @@ fn distribution(study: &Study, class: usize) -> Figure {
 /// Plots each percentile of one distribution against the same percentile of the other.
 fn by_percentile(study: &Study, class: usize) -> Figure {
     let is_large = is_large(study, class);
-    let cut = Cut::judged(class, is_large);
+    let cut = Segment::judged(class, is_large);
     let control = study.values(study.control(), &cut, is_large);
     let one = |arm: usize| {
         let own = study.values(arm, &cut, is_large);
@@ -468,7 +469,7 @@ fn by_percentile(study: &Study, class: usize) -> Figure {
 }
 
 /// Plots the gain and its interval over ranges of one quantity; `None` if fewer than two ranges have enough users.
-fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
+fn by_range(study: &Study, class: usize, cutting: &SegmentRow) -> Option<Figure> {
     let (mut all, mut first) = (Vec::new(), f64::INFINITY);
     for arm in 0..study.control() {
         let gains = cutting.gains(study, arm, class);
@@ -526,8 +527,8 @@ fn by_range(study: &Study, class: usize, cutting: &Cutting) -> Option<Figure> {
 pub fn json(study: &Study, version: &str) -> Value {
     let finite = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
     let gain = |gain: &Gain| json!({ "median": finite(gain.gain), "low": finite(gain.low), "high": finite(gain.high), "users": gain.users });
-    let line = |line: &Line| {
-        let cut = Cut::judged(line.class, line.is_large);
+    let line = |line: &SummaryLine| {
+        let cut = Segment::judged(line.class, line.is_large);
         let (class, control) = (&study.design.classes[line.class], study.control());
         let middle = |arm: usize| finite(median(&mut study.values(arm, &cut, line.is_large)));
         let value = if line.is_large { "throughput_mbps" } else { "completion_ms" };
@@ -536,7 +537,7 @@ pub fn json(study: &Study, version: &str) -> Value {
                 "median": middle(line.arm), "control_median": middle(control),
                 "gain": gain(&line.paired), "split_gain": gain(&line.split), "says": line.paired.word(),
                 "objects": line.paired.objects,
-                "rivals": gain(&study.rivals(line.arm, &Cut { class: Some(line.class), ..Cut::default() })),
+                "rivals": gain(&study.rivals(line.arm, &Segment { class: Some(line.class), ..Segment::default() })),
                 "retransmit_ratio": finite(study.retransmit_ratio(line.arm, &cut)),
                 "control_retransmit_ratio": finite(study.retransmit_ratio(control, &cut)) })
     };

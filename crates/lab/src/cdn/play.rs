@@ -4,13 +4,13 @@
 use bbrlab_core::{NANOS_PER_SEC, Span};
 
 use super::file::with_options;
-use super::{Life, Served, User};
+use super::{ObjectOutcome, User, UserRun};
 use bbrlab_sim::engine;
 use bbrlab_sim::scenario::{FlowSpec, Scenario, TimeSpan};
 use bbrlab_sim::setup::{Object, Setup, Traffic};
 
 /// Simulates the user under this algorithm.
-pub(super) fn life(user: &User, algorithm: &str) -> Result<Life, String> {
+pub(super) fn life(user: &User, algorithm: &str) -> Result<UserRun, String> {
     let setup = setup(user, algorithm)?;
     let (output, times) = engine::run_exchanges(&setup);
     let first = setup.flows.len() - user.connections.len();
@@ -21,7 +21,7 @@ pub(super) fn life(user: &User, algorithm: &str) -> Result<Life, String> {
     let again: f64 = own.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
     let rivals = &output.result.flows[..first];
     let connections = user.connections.iter().zip(&times[first..]);
-    Ok(Life {
+    Ok(UserRun {
         connections: connections.map(|(objects, times)| served(objects, times, end_s)).collect(),
         retransmit_ratio: if bytes > 0.0 { again / bytes } else { 0.0 },
         rtt_ms: own.first().and_then(|flow| flow.rtt_ms.as_ref()).map_or(0.0, |rtt| rtt.p50),
@@ -58,7 +58,7 @@ fn setup(user: &User, algorithm: &str) -> Result<Setup, String> {
 }
 
 /// Objects requested before the connection ended; the last one may be incomplete.
-fn served(objects: &[Object], times: &[Span], end_s: f64) -> Vec<Served> {
+fn served(objects: &[Object], times: &[Span], end_s: f64) -> Vec<ObjectOutcome> {
     let mut age_s = 0.0;
     let mut served = Vec::with_capacity(times.len() + 1);
     for (nth, object) in objects.iter().enumerate() {
@@ -69,10 +69,10 @@ fn served(objects: &[Object], times: &[Span], end_s: f64) -> Vec<Served> {
             break;
         }
         let Some(&time) = times.get(nth) else {
-            served.push(Served { age_s, time_s: end_s - age_s, is_whole: false });
+            served.push(ObjectOutcome { age_s, time_s: end_s - age_s, is_whole: false });
             break;
         };
-        served.push(Served { age_s, time_s: secs(time), is_whole: true });
+        served.push(ObjectOutcome { age_s, time_s: secs(time), is_whole: true });
         age_s += secs(time);
     }
     served

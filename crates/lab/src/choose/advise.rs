@@ -128,7 +128,7 @@ pub struct Candidate {
     /// Flow in the syntax of `--flow`.
     pub flow: String,
     /// Mean score over the paths.
-    pub worth: f64,
+    pub score: f64,
     /// Means over the paths, in the order of [`Figure::ALL`]; NaN if not available.
     pub figures: Vec<f64>,
     /// Ratio of its means to those of the current algorithm, in the same order.
@@ -214,7 +214,7 @@ pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advic
         let of = |which: usize, figure: Figure| -> Vec<f64> { rows[which].iter().map(|row| figure.of(row)).collect() };
         Candidate {
             flow: flows[nth].clone(),
-            worth: mean(&worths[nth]),
+            score: mean(&worths[nth]),
             figures: Figure::ALL.iter().map(|figure| known_mean(&of(nth, *figure))).collect(),
             gain: Figure::ALL.iter().map(|figure| ratio(&of(nth, *figure), &of(0, *figure), rng)).collect(),
             score_gain: ratio(&worths[nth], &worths[0], rng),
@@ -319,7 +319,7 @@ fn ratio(own: &[f64], base: &[f64], rng: &mut Rng) -> Interval {
 
 /// Quality of the advice on `paths` imprecisely known paths: the choice's score relative to the best in hindsight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Judged {
+pub struct AdviceQuality {
     /// Paths judged.
     pub paths: u64,
     /// Mean score of the recommended candidates, relative to the best single choice for each path.
@@ -339,19 +339,19 @@ pub fn judge(
     (paths, draws): (u64, u64),
     seed: u64,
     tick: &(dyn Fn() + Sync),
-) -> Result<Judged, String> {
+) -> Result<AdviceQuality, String> {
     /// Separates the seeds of the true paths from those of the adviser.
     const APART: u64 = 1 << 40;
     /// Runs of each true path.
     const RUNS: u64 = 3;
     /// Scores of the recommendation, of the current algorithm and of the best one, and the correctness of the advice.
-    struct One {
+    struct PathScores {
         got: f64,
         unchanged: f64,
-        most: f64,
+        max: f64,
         right: bool,
     }
-    let one = |nth: u64| -> Result<One, String> {
+    let one = |nth: u64| -> Result<PathScores, String> {
         let path = truth.draw(seed ^ APART, nth);
         let known = Population::of(path.roughly(truth.rival_flows()));
         let seed = seed.wrapping_add(nth * 1000);
@@ -366,18 +366,18 @@ pub fn judge(
                 Ok(mean(&runs.collect::<Result<Vec<f64>, String>>()?))
             })
             .collect::<Result<_, String>>()?;
-        let most = truths.iter().copied().fold(0.0, f64::max);
+        let max = truths.iter().copied().fold(0.0, f64::max);
         tick();
         let got = truths[advice.choice];
-        Ok(One { got, unchanged: truths[0], most, right: got >= most * (1.0 - WORTH_A_CHANGE) })
+        Ok(PathScores { got, unchanged: truths[0], max, right: got >= max * (1.0 - WORTH_A_CHANGE) })
     };
-    let all: Vec<One> = (0..paths).into_par_iter().map(one).collect::<Result<_, _>>()?;
-    let sum = |of: fn(&One) -> f64| all.iter().map(of).sum::<f64>();
-    let most = sum(|one| one.most);
-    Ok(Judged {
+    let all: Vec<PathScores> = (0..paths).into_par_iter().map(one).collect::<Result<_, _>>()?;
+    let sum = |of: fn(&PathScores) -> f64| all.iter().map(of).sum::<f64>();
+    let max = sum(|one| one.max);
+    Ok(AdviceQuality {
         paths,
-        kept: sum(|one| one.got) / most,
-        unchanged: sum(|one| one.unchanged) / most,
+        kept: sum(|one| one.got) / max,
+        unchanged: sum(|one| one.unchanged) / max,
         right: all.iter().filter(|one| one.right).count() as f64 / paths as f64,
     })
 }
@@ -463,7 +463,7 @@ mod tests {
             let rivals = KindSpec { rivals: "0..2".to_owned(), ..spec("5mbit", buffer, loss) };
             let advice = ask(&rivals, objective, 4, nth as u64);
             let other = &advice.candidates[1];
-            let rises = other.worth > advice.candidates[0].worth;
+            let rises = other.score > advice.candidates[0].score;
             let differs = (other.score_gain.middle - 1.0).abs() > WORTH_A_CHANGE;
             let carries = other.reasons.first().is_some_and(|reason| (reason.part > 0.0) == rises);
             assert!(!differs || carries, "{objective}: {other:?}");

@@ -40,17 +40,17 @@ impl Objective {
     }
 
     /// Score of a run from a row's metrics, in their order.
-    pub fn worth(&self, figures: &[f64]) -> f64 {
-        self.score(&Terms::of(figures))
+    pub fn score(&self, figures: &[f64]) -> f64 {
+        self.score_of_terms(&Terms::of(figures))
     }
 
     /// Score of a row.
     pub fn of(&self, row: &Row) -> f64 {
-        self.worth(&row.figures)
+        self.score(&row.figures)
     }
 
     /// Score of these terms.
-    pub fn score(&self, terms: &Terms) -> f64 {
+    pub fn score_of_terms(&self, terms: &Terms) -> f64 {
         let [goodput, delay, repeats, others] = terms.0;
         goodput * delay.powf(self.delay) * repeats.powf(self.repeats) * others.powf(self.others)
     }
@@ -62,7 +62,7 @@ impl Objective {
         const FACTORIAL: [f64; Terms::COUNT + 1] = [1.0, 1.0, 2.0, 6.0, 24.0];
         let mixed = |changed: usize| {
             let pick = |term: usize| if changed >> term & 1 == 1 { to.0[term] } else { from.0[term] };
-            self.score(&Terms(std::array::from_fn(pick)))
+            self.score_of_terms(&Terms(std::array::from_fn(pick)))
         };
         let part = |term: usize| {
             let without = (0..1_usize << Terms::COUNT).filter(|changed| changed >> term & 1 == 0);
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn more_than_the_fair_share_is_worth_no_more_and_what_it_takes_costs() {
         let balanced = Objective::named("balanced").unwrap();
-        let fair = balanced.worth(&figures(&[]));
-        let greedy = balanced.worth(&figures(&[(Metric::FirstGoodputBps, 9e6)]));
+        let fair = balanced.score(&figures(&[]));
+        let greedy = balanced.score(&figures(&[(Metric::FirstGoodputBps, 9e6)]));
         assert!(fair > 0.95 && greedy < 0.5 * fair, "{fair} {greedy}");
     }
 
@@ -145,7 +145,7 @@ mod tests {
         let polite = Objective::named("polite").unwrap();
         let (from, to) = (Terms([0.5, 0.9, 0.99, 1.0]), Terms([0.95, 0.9, 0.95, 0.4]));
         let parts = polite.parts(&from, &to);
-        let difference = polite.score(&to) - polite.score(&from);
+        let difference = polite.score_of_terms(&to) - polite.score_of_terms(&from);
         assert!((parts.iter().sum::<f64>() - difference).abs() < 1e-12, "{parts:?}");
         assert!(parts[0] > 0.0 && parts[1] == 0.0 && parts[2] < 0.0 && parts[3] < parts[2], "{parts:?}");
     }
@@ -154,9 +154,9 @@ mod tests {
     fn delay_and_repeats_count_as_the_objective_says() {
         let slow = figures(&[(Metric::FirstRttP50Ms, 80.0)]);
         let wasteful = figures(&[(Metric::FirstRetransmitRatio, 0.2)]);
-        let worth = |name: &str, figures: &[f64]| Objective::named(name).unwrap().worth(figures);
-        assert!((worth("delay", &slow) / worth("delay", &figures(&[])) - 0.5).abs() < 1e-9);
-        assert_eq!(worth("throughput", &slow), worth("throughput", &wasteful));
-        assert!((worth("delay", &wasteful) / worth("delay", &figures(&[])) - 0.8).abs() < 1e-9);
+        let score = |name: &str, figures: &[f64]| Objective::named(name).unwrap().score(figures);
+        assert!((score("delay", &slow) / score("delay", &figures(&[])) - 0.5).abs() < 1e-9);
+        assert_eq!(score("throughput", &slow), score("throughput", &wasteful));
+        assert!((score("delay", &wasteful) / score("delay", &figures(&[])) - 0.8).abs() < 1e-9);
     }
 }

@@ -58,13 +58,13 @@ pub struct Budget {
 
 /// One parameter and its search range.
 #[derive(Clone, Copy, Debug)]
-struct Knob {
+struct SearchRange {
     spec: &'static ParamSpec,
     low: f64,
     high: f64,
 }
 
-impl Knob {
+impl SearchRange {
     fn new(spec: &'static ParamSpec, default: u32) -> Self {
         let (min, max) = (f64::from(spec.min), f64::from(spec.max));
         if spec.unit == Unit::Switch {
@@ -100,22 +100,22 @@ pub struct Setting {
     /// Means over the paths of the search, in the order of [`TERMS`].
     pub terms: [f64; TERMS.len()],
     /// Mean score on those paths.
-    pub worth: f64,
+    pub score: f64,
 }
 
 /// Comparison of the outcome with another setting on held-out paths.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Against {
+pub struct Comparison {
     /// The other setting in the syntax of `--flow`.
     pub flow: String,
     /// Its means, in the order of [`TERMS`].
     pub terms: [f64; TERMS.len()],
     /// Its mean score.
-    pub worth: f64,
+    pub score: f64,
     /// The outcome's term minus the other's, path by path: mean with interval. Below 0 is better.
     pub difference: Vec<Interval>,
     /// The outcome's score minus the other's, path by path: mean with interval. Above 0 is better.
-    pub score: Interval,
+    pub score_gain: Interval,
     /// Terms in which the outcome is significantly better.
     pub better: Vec<&'static str>,
     /// Terms in which it is significantly worse.
@@ -134,11 +134,11 @@ pub struct Tuned {
     /// Its means on held-out paths.
     pub terms: [f64; TERMS.len()],
     /// Its mean score on held-out paths.
-    pub worth: f64,
+    pub score: f64,
     /// Pareto front on the paths of the search: no setting is better than another in every term.
     pub front: Vec<Setting>,
     /// Comparison with the defaults.
-    pub against: Vec<Against>,
+    pub against: Vec<Comparison>,
     /// Size of the search.
     pub budget: Budget,
 }
@@ -161,12 +161,12 @@ fn means(rows: &[Row]) -> [f64; TERMS.len()] {
     std::array::from_fn(|term| all.iter().map(|one| one[term]).sum::<f64>() / all.len() as f64)
 }
 
-fn worth(rows: &[Row], objective: Objective) -> f64 {
+fn score(rows: &[Row], objective: Objective) -> f64 {
     rows.iter().map(|row| objective.of(row)).sum::<f64>() / rows.len() as f64
 }
 
 /// Returns the parameters to search: the named ones, or the usual ones of the algorithm.
-fn knobs(cc: &str, names: &[String]) -> Result<Vec<Knob>, String> {
+fn knobs(cc: &str, names: &[String]) -> Result<Vec<SearchRange>, String> {
     let spec = FlowSpec::of(cc).map_err(|error| error.to_string())?;
     let all: Vec<(&'static ParamSpec, u32)> = spec.algorithm.parameters().collect();
     let usual = USUAL.iter().find(|(known, _)| cc == *known || cc.starts_with(&format!("{known}-")));
@@ -184,13 +184,13 @@ fn knobs(cc: &str, names: &[String]) -> Result<Vec<Knob>, String> {
     let knob = |name: &String| {
         let found = all.iter().find(|(spec, _)| spec.name == name);
         found
-            .map(|(spec, value)| Knob::new(spec, *value))
+            .map(|(spec, value)| SearchRange::new(spec, *value))
             .ok_or_else(|| format!("--parameters: {cc} has no parameter {name:?}; see `bbrlab list parameters {cc}`"))
     };
     names.iter().map(knob).collect()
 }
 
-fn flow_of(cc: &str, knobs: &[Knob], genes: ArrayView1<'_, f64>) -> String {
+fn flow_of(cc: &str, knobs: &[SearchRange], genes: ArrayView1<'_, f64>) -> String {
     let options = knobs.iter().zip(genes).map(|(knob, gene)| format!(",{}={}", knob.spec.name, knob.text(*gene)));
     std::iter::once(cc.to_owned()).chain(options).collect()
 }
@@ -247,10 +247,10 @@ pub fn tune(
         .map(|genes| {
             let flow = flow_of(cc, &knobs, genes);
             let rows = runs(population, &flow, seen.clone(), seed)?;
-            Ok(Setting { terms: means(&rows), worth: worth(&rows, objective), flow })
+            Ok(Setting { terms: means(&rows), score: score(&rows, objective), flow })
         })
         .collect::<Result<_, String>>()?;
-    front.sort_by(|a, b| b.worth.total_cmp(&a.worth).then_with(|| a.flow.cmp(&b.flow)));
+    front.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.flow.cmp(&b.flow)));
     front.dedup_by(|a, b| a.flow == b.flow);
     let mut defaults = vec![cc.to_owned()];
     defaults.extend(["bbr1", "bbr3", "cubic"].into_iter().filter(|other| *other != cc).map(str::to_owned));
@@ -271,7 +271,7 @@ pub fn tune(
         parameters: parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         flow: chosen.flow.clone(),
         terms: means(&own),
-        worth: worth(&own, objective),
+        score: score(&own, objective),
         front: front.clone(),
         against,
         budget,
@@ -296,7 +296,7 @@ fn choose<'a>(
     front.iter().find(nowhere_worse).or_else(|| front.first()).ok_or_else(|| "search: the front is empty".to_owned())
 }
 
-fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &mut Rng) -> Against {
+fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &mut Rng) -> Comparison {
     let difference: Vec<Interval> = (0..TERMS.len())
         .map(|term| {
             let pairs: Vec<f64> = own.iter().zip(other).map(|(a, b)| terms(a)[term] - terms(b)[term]).collect();
@@ -307,11 +307,11 @@ fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &m
     let named = |is: &dyn Fn(&Interval) -> bool| {
         TERMS.into_iter().zip(&difference).filter(|(_, d)| is(d)).map(|(name, _)| name).collect::<Vec<_>>()
     };
-    Against {
+    Comparison {
         flow: flow.to_owned(),
         terms: means(other),
-        worth: worth(other, objective),
-        score: mean_interval(&scores, rng),
+        score: score(other, objective),
+        score_gain: mean_interval(&scores, rng),
         better: named(&|d| d.high < -SAME),
         worse: named(&|d| d.low > SAME),
         difference,
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn a_search_on_a_lossy_path_finds_a_setting_that_minds_loss_less_than_the_default() {
         let tuned = tuned(LARGER);
-        assert!(tuned.worth > tuned.against[0].worth, "{tuned:?}");
+        assert!(tuned.score > tuned.against[0].score, "{tuned:?}");
         let loss = tuned.parameters.iter().find(|(name, _)| name == "loss_thresh").unwrap();
         assert!(loss.1.parse::<f64>().unwrap() > 0.02, "{loss:?}");
         FlowSpec::of("bbr3").unwrap();

@@ -8,7 +8,7 @@ use linfa_trees::{DecisionTree, SplitQuality, TreeNode};
 use ndarray::{Array1, Array2};
 
 use crate::choose::objective::Objective;
-use crate::report::{Heat, Scale, Section, Tree, short};
+use crate::report::{Heat, Scale, Section, Tree, sig4};
 use crate::sweep::{Cells, Metric, Sweep, axis};
 
 /// Relative difference up to which the algorithm later in the axis wins; the last one is the control. Ours.
@@ -31,7 +31,7 @@ const FEATURES: [(&str, &str, bool); 4] = [
 /// One cell: the path as features, and the score of each algorithm there.
 struct Case {
     features: [f64; FEATURES.len()],
-    worth: Vec<f64>,
+    score: Vec<f64>,
     best: usize,
 }
 
@@ -103,15 +103,15 @@ fn cases(sweep: &Sweep, cells: &Cells, at: usize, objective: Objective) -> Vec<C
     let values = axes[at].1.len();
     let first = (0..cells.len()).filter(|combination| (combination / stride).is_multiple_of(values));
     let case = |combination: usize| {
-        let worth: Vec<f64> =
-            (0..values).map(|value| objective.worth(cells.figures(combination + value * stride))).collect();
-        let most = worth.iter().copied().fold(0.0, f64::max);
-        let best = (0..values).rev().find(|&value| worth[value] >= most * (1.0 - TIE)).unwrap_or(values - 1);
+        let score: Vec<f64> =
+            (0..values).map(|value| objective.score(cells.figures(combination + value * stride))).collect();
+        let max = score.iter().copied().fold(0.0, f64::max);
+        let best = (0..values).rev().find(|&value| score[value] >= max * (1.0 - TIE)).unwrap_or(values - 1);
         let get = |metric: Metric| cells.get(combination, metric);
         let others = get(Metric::Flows) - get(Metric::FirstFlows);
         let features =
             [get(Metric::BufferBdp).max(1e-6).ln(), get(Metric::Loss), get(Metric::BdpPackets).max(1e-6).ln(), others];
-        Case { features, worth, best }
+        Case { features, score, best }
     };
     first.map(case).collect()
 }
@@ -141,7 +141,7 @@ fn grow(cases: &[Case], of: &[usize]) -> Result<DecisionTree<f64, usize>, String
 /// Cross-validates on unseen cells: share chosen right, share of the best score kept, and the result of always choosing
 /// the commonest.
 fn validated(cases: &[Case]) -> Result<(f64, f64, f64), String> {
-    let (mut right, mut kept, mut most, mut baseline) = (0, 0.0, 0.0, 0);
+    let (mut right, mut kept, mut max, mut baseline) = (0, 0.0, 0.0, 0);
     for fold in 0..FOLDS.min(cases.len()) {
         // Strides through the grid, so that each fold holds some of every region.
         let (unseen, seen): (Vec<usize>, Vec<usize>) = (0..cases.len())
@@ -150,17 +150,17 @@ fn validated(cases: &[Case]) -> Result<(f64, f64, f64), String> {
             continue;
         }
         let chosen = grow(cases, &seen)?.predict(&table(cases, &unseen));
-        let counts = count(cases, &seen, cases[0].worth.len());
+        let counts = count(cases, &seen, cases[0].score.len());
         let commonest = commonest(&counts);
         for (&case, &choice) in unseen.iter().zip(&chosen) {
             right += usize::from(choice == cases[case].best);
             baseline += usize::from(commonest == cases[case].best);
-            kept += cases[case].worth[choice];
-            most += cases[case].worth.iter().copied().fold(0.0, f64::max);
+            kept += cases[case].score[choice];
+            max += cases[case].score.iter().copied().fold(0.0, f64::max);
         }
     }
     let n = cases.len() as f64;
-    Ok((right as f64 / n, kept / most, baseline as f64 / n))
+    Ok((right as f64 / n, kept / max, baseline as f64 / n))
 }
 
 /// Tree with the cells that reach each leaf.
@@ -187,9 +187,9 @@ fn question(feature: usize, value: f64) -> String {
     let (name, says, is_log) = FEATURES[feature];
     let value = if is_log { value.exp() } else { value };
     match name {
-        "buffer" => format!("{says} < {} BDP", short(round(value))),
-        "loss" => format!("{says} < {} %", short(round(100.0 * value))),
-        "bdp" => format!("{says} < {} packets", short(round(value))),
+        "buffer" => format!("{says} < {} BDP", sig4(round(value))),
+        "loss" => format!("{says} < {} %", sig4(round(100.0 * value))),
+        "bdp" => format!("{says} < {} packets", sig4(round(value))),
         _ => format!("fewer than {} {says}", value.ceil()),
     }
 }
@@ -224,7 +224,7 @@ fn heats(sweep: &Sweep, cases: &[Case], at: usize, labels: &[String]) -> Vec<Hea
                 let gain = |(row, column): (usize, usize)| {
                     let here = (0..cases.len()).filter(|&case| value(case, x) == column && value(case, y) == row);
                     let mut gains: Vec<f64> =
-                        here.map(|case| cases[case].worth[label] / cases[case].worth[base].max(1e-9)).collect();
+                        here.map(|case| cases[case].score[label] / cases[case].score[base].max(1e-9)).collect();
                     if gains.is_empty() { f64::NAN } else { bbrlab_sim::metrics::median(&mut gains) }
                 };
                 let texts = |axis: usize| axes[axis].1.iter().map(|point| point.label.clone()).collect();
@@ -256,8 +256,8 @@ mod tests {
             .map(|nth| {
                 let (buffer, loss) = (0.1 * f64::from(1 + nth % 20), 0.01 * f64::from(nth / 20));
                 let best = usize::from(buffer >= 1.0);
-                let worth = if best == 0 { vec![0.9, 0.5] } else { vec![0.5, 0.9] };
-                Case { features: [buffer.ln(), loss, 3.0, 0.0], worth, best }
+                let score = if best == 0 { vec![0.9, 0.5] } else { vec![0.5, 0.9] };
+                Case { features: [buffer.ln(), loss, 3.0, 0.0], score, best }
             })
             .collect()
     }

@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn the_grid_reaches_to_both_extremes_that_the_draft_names() {
         let cells = grid();
-        let (least, most) = (cells[0], cells[cells.len() - 1]);
-        assert_eq!((least.rate, most.rate), (64_000, 10_000_000_000));
+        let (min, max) = (cells[0], cells[cells.len() - 1]);
+        assert_eq!((min.rate, max.rate), (64_000, 10_000_000_000));
         assert!(
             cells.iter().any(|cell| cell.rtt_ns < 1_000_000) && cells.iter().any(|cell| cell.rtt_ns == 1_000_000_000)
         );

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::ConformError;
 use crate::expect::check_syntax;
-use bbrlab_sim::script::Entered;
+use bbrlab_sim::script::StateMatch;
 
 /// One of the draft's example test cases.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,10 +43,10 @@ pub struct Case {
     pub(super) duration: String,
     /// Changes during the run.
     #[serde(default)]
-    pub(super) cue: Vec<CueSpec>,
+    pub(super) cue: Vec<TriggerSpec>,
     /// Named values of the finished run, in order.
     #[serde(default, rename = "let")]
-    pub(super) lets: Vec<Named>,
+    pub(super) lets: Vec<NamedValue>,
     pub(super) check: Vec<Check>,
 }
 
@@ -95,7 +95,7 @@ impl Default for PathSpec {
 /// One change: its trigger, and exactly one action.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CueSpec {
+pub(super) struct TriggerSpec {
     /// State and number of the entry that triggers the change: `drain#1`. Any part of ProbeBW is `probe_bw`, and
     /// `probe_bw_up>probe_bw_down#1` waits for a transition between two states.
     pub(super) at: String,
@@ -120,7 +120,7 @@ pub(super) struct CueSpec {
 /// A named value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Named {
+pub(super) struct NamedValue {
     pub(super) name: String,
     pub(super) value: String,
 }
@@ -196,7 +196,7 @@ impl Case {
             return Err(format!("no algorithm {name:?}; see `bbrlab list algorithms`"));
         }
         for cue in &self.cue {
-            cue.moment().map_err(|error| format!("cue at {:?}: {error}", cue.at))?;
+            cue.state_match().map_err(|error| format!("cue at {:?}: {error}", cue.at))?;
             if cue.actions() != 1 {
                 return Err(format!("cue at {:?}: it does {} things; write one", cue.at, cue.actions()));
             }
@@ -212,14 +212,14 @@ impl Case {
     }
 }
 
-impl CueSpec {
+impl TriggerSpec {
     /// Parses the trigger: the state left, if that matters, the state entered, and the number of that entry.
-    pub(super) fn moment(&self) -> Result<(Option<Entered>, Entered, u32), String> {
+    pub(super) fn state_match(&self) -> Result<(Option<StateMatch>, StateMatch, u32), String> {
         let form =
             || "write a state and the number of its entry, as in drain#1 or probe_bw_up>probe_bw_down#2".to_owned();
         let state = |name: &str| match State::ALL.iter().find(|state| state.name() == name) {
-            Some(state) => Ok(Entered::State(*state)),
-            None if name == "probe_bw" => Ok(Entered::ProbeBw),
+            Some(state) => Ok(StateMatch::State(*state)),
+            None if name == "probe_bw" => Ok(StateMatch::ProbeBw),
             None => Err(form()),
         };
         let (change, nth) = self.at.split_once('#').ok_or_else(form)?;

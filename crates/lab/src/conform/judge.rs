@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::file::{Case, Check, Number};
-use super::{Seen, Verdict};
+use super::{CheckResult, Verdict};
 use crate::expect::{Measurer, RunSet, RunView};
 
 /// Expected value of a check without bounds: a yes-or-no question.
 pub(super) const YES: &str = "yes";
 
 /// Columns that the run left empty, each with the reason.
-pub(super) type Unseen = Vec<(&'static str, String)>;
+pub(super) type EmptyColumns = Vec<(&'static str, String)>;
 
 pub(super) fn judge(
     case: &Case,
     algorithm: &str,
     run: &RunView,
     values: &[(String, f64)],
-    unseen: &Unseen,
-) -> Vec<Seen> {
+    unseen: &EmptyColumns,
+) -> Vec<CheckResult> {
     let runs = BTreeMap::from([(String::new(), run.clone())]);
     let measurer = Measurer::new(Arc::new(RunSet { runs, ..RunSet::default() }));
     let mut values = values.to_vec();
@@ -41,12 +41,12 @@ pub(super) fn judge(
 }
 
 /// Marks every check of a case on an algorithm as not applicable, for one reason.
-pub(super) fn none_seen(case: &Case, algorithm: &str, reason: &str) -> Vec<Seen> {
+pub(super) fn none_seen(case: &Case, algorithm: &str, reason: &str) -> Vec<CheckResult> {
     case.check.iter().filter(|check| check.is_for(algorithm)).map(|check| check.not_seen(reason)).collect()
 }
 
 /// Reason why an expression cannot be measured: it uses an empty column, directly or through another value.
-fn blindness<'u>(text: &str, unseen: &'u Unseen, blind: &[(&str, &'u str)]) -> Option<&'u str> {
+fn blindness<'u>(text: &str, unseen: &'u EmptyColumns, blind: &[(&str, &'u str)]) -> Option<&'u str> {
     let asks =
         |column: &str| text.contains(&format!("\"{column}\"")) || (column == "round" && text.contains("rounds_in("));
     let words = || text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
@@ -66,8 +66,8 @@ impl Check {
         bounds.chain(self.rule.as_deref()).chain([self.measure.as_str()])
     }
 
-    fn not_seen(&self, reason: &str) -> Seen {
-        Seen {
+    fn not_seen(&self, reason: &str) -> CheckResult {
+        CheckResult {
             what: self.what.clone(),
             expected: String::new(),
             measured: f64::NAN,
@@ -79,7 +79,7 @@ impl Check {
 }
 
 /// Evaluates a check; a value that cannot be measured fails with the reason.
-fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f64)]) -> Seen {
+fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f64)]) -> CheckResult {
     let (measured, expected, verdict, reason) = match weighed(check, measurer, run, values) {
         Ok(Some((measured, expected, holds))) => {
             (measured, expected, if holds { Verdict::Holds } else { Verdict::Fails }, None)
@@ -87,7 +87,7 @@ fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f6
         Ok(None) => (f64::NAN, String::new(), Verdict::NotApplicable, check.otherwise.clone()),
         Err(error) => (f64::NAN, YES.to_owned(), Verdict::Fails, Some(error)),
     };
-    Seen { what: check.what.clone(), expected, measured, unit: check.unit.clone(), verdict, reason }
+    CheckResult { what: check.what.clone(), expected, measured, unit: check.unit.clone(), verdict, reason }
 }
 
 /// Returns the measured value, the bounds in words, and true if they hold; `None` if the rule excludes the cell.

@@ -19,11 +19,11 @@ pub use cell::{Cell, grid};
 pub use file::{Case, parse};
 pub use page::page;
 pub use run::{run_all, run_cell, run_view};
-pub use subject::{Play, Subject};
+pub use subject::{ScriptRun, Subject};
 pub use write::{json, junit};
 
 use crate::report::Figure;
-use crate::report::short;
+use crate::report::sig4;
 
 /// Error when reading or running a case: location, value found, values accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Verdict {
 
 /// Result of one check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct CheckResult {
     /// Requirement in words.
     pub what: String,
     /// Required bounds.
@@ -80,7 +80,7 @@ pub struct Seen {
     pub reason: Option<String>,
 }
 
-impl Seen {
+impl CheckResult {
     /// Formats the measured value; `-` if nothing was required.
     pub fn measured_text(&self) -> String {
         match (self.verdict, self.expected.as_str()) {
@@ -88,7 +88,7 @@ impl Seen {
             (_, judge::YES) if self.measured == 1.0 => judge::YES.to_owned(),
             (_, judge::YES) if self.measured == 0.0 => "no".to_owned(),
             _ if self.measured.is_nan() => "nothing".to_owned(),
-            _ => format!("{} {}", short(self.measured), self.unit).trim_end().to_owned(),
+            _ => format!("{} {}", sig4(self.measured), self.unit).trim_end().to_owned(),
         }
     }
 }
@@ -102,7 +102,7 @@ pub struct CellOutcome {
     pub mss: u32,
     /// Length of the run, in simulated seconds.
     pub simulated_s: f64,
-    pub seen: Vec<Seen>,
+    pub seen: Vec<CheckResult>,
     /// Time series of the run, for a page.
     pub figure: Option<Figure>,
 }

@@ -5,11 +5,11 @@ use bbrlab_core::NANOS_PER_SEC;
 
 use super::{CaseOutcome, Cell, CellOutcome, DRAFT, Verdict};
 use crate::expect::RunView;
+use crate::plural::verb;
 use crate::report::model::{
-    Axis, ClaimRow, Figure, Grid, Panel, Report, Ribbon, RowsOf, Section, Series, Style, Table, Verdict as Mark,
+    Axis, ClaimRow, Figure, Grid, Panel, Report, Ribbon, RowKind, Section, Series, Style, Table, Verdict as Mark,
 };
-use crate::report::short;
-use crate::words::verb;
+use crate::report::sig4;
 
 /// Points per line that a page keeps of a run. Ours: more than a screen is wide.
 const POINTS: usize = 1_500;
@@ -21,7 +21,7 @@ pub fn page(outcomes: &[CaseOutcome]) -> Report {
         title: format!("Conformance to {DRAFT}"),
         subtitle: answer(outcomes),
         grid: Some(grid(outcomes)),
-        rows_of: RowsOf::TestCases,
+        rows_of: RowKind::TestCases,
         ..Report::default()
     };
     for outcome in outcomes {
@@ -124,7 +124,7 @@ fn claim(outcome: &CaseOutcome) -> Option<ClaimRow> {
         measured: format!(
             "{holds} of {} cells hold, {}, {not} not applicable",
             outcome.cells.len(),
-            crate::words::verb(fails, "fails", "fail")
+            crate::plural::verb(fails, "fails", "fail")
         ),
         verdict,
         reason: first_fault(outcome),
@@ -182,7 +182,7 @@ fn table(outcome: &CaseOutcome) -> Table {
         }));
         let mut reasons: Vec<&str> = cell.seen.iter().filter_map(|seen| seen.reason.as_deref()).collect();
         reasons.dedup();
-        row.extend([cell.mss.to_string(), short(cell.simulated_s), reasons.join("; ")]);
+        row.extend([cell.mss.to_string(), sig4(cell.simulated_s), reasons.join("; ")]);
         row
     };
     Table { columns, rows: outcome.cells.iter().map(row).collect() }

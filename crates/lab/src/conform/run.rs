@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bbrlab_core::{AlgorithmConfig, NANOS_PER_SEC, Rate, Span, State, Time, params::ParamError};
 use rayon::prelude::*;
 
-use super::file::{Case, CueSpec};
+use super::file::{Case, TriggerSpec};
 use super::{CaseOutcome, Cell, CellOutcome, ConformError, Subject, Verdict, judge, page};
 use crate::expect::columns::MODEL_COLUMNS;
 use crate::expect::{Measurer, RunSet, RunView};
 
 use bbrlab_sim::link::{AckAggregation, Buffer, Policer};
 use bbrlab_sim::path::PathAction;
-use bbrlab_sim::script::{Action, Cue, Entered, Script};
+use bbrlab_sim::script::{Action, Script, StateMatch, Trigger};
 use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup, Traffic};
 
 /// Writes per round trip of an application-limited flow, where its packets allow. Ours.
@@ -85,8 +85,8 @@ fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell) -> Result
     Ok(setup)
 }
 
-fn cue(spec: &CueSpec, scales: &Scales) -> Result<Cue, String> {
-    let (out_of, entered, nth) = spec.moment()?;
+fn cue(spec: &TriggerSpec, scales: &Scales) -> Result<Trigger, String> {
+    let (out_of, entered, nth) = spec.state_match()?;
     let after = spec.after.as_ref().map_or(Ok(Span::ZERO), |after| scales.span(after))?;
     let what = if let Some(rate) = &spec.rate {
         Action::Path(PathAction::Change(ChangeKind::Rate(scales.rate(rate)?)))
@@ -103,7 +103,7 @@ fn cue(spec: &CueSpec, scales: &Scales) -> Result<Cue, String> {
     } else {
         Action::End
     };
-    Ok(Cue { entered, out_of, nth, after, what })
+    Ok(Trigger { entered, out_of, nth, after, what })
 }
 
 fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales, String> {
@@ -135,11 +135,11 @@ fn configured(case: &Case, subject: &Subject) -> Result<AlgorithmConfig, String>
 
 /// Script of a run. If the case suppresses ProbeRTT and a stack's own controller cannot, the run ends at ProbeRTT.
 fn script(case: &Case, subject: &Subject, scales: &Scales) -> Result<Script, String> {
-    let cue = |spec: &CueSpec| cue(spec, scales).map_err(|error| format!("cue at {:?}: {error}", spec.at));
+    let cue = |spec: &TriggerSpec| cue(spec, scales).map_err(|error| format!("cue at {:?}: {error}", spec.at));
     let mut cues = case.cue.iter().map(cue).collect::<Result<Vec<_>, _>>()?;
     if is_cut_by_probe_rtt(case, subject) {
-        let entered = Entered::State(State::ProbeRtt);
-        cues.push(Cue { entered, out_of: None, nth: 1, after: Span::ZERO, what: Action::End });
+        let entered = StateMatch::State(State::ProbeRtt);
+        cues.push(Trigger { entered, out_of: None, nth: 1, after: Span::ZERO, what: Action::End });
     }
     Ok(Script { cues, record: true })
 }
@@ -185,7 +185,7 @@ pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutco
 }
 
 /// Columns that a stack's run left empty. The simulator exposes everything that an algorithm has.
-fn unseen(subject: &Subject, run: &RunView) -> judge::Unseen {
+fn unseen(subject: &Subject, run: &RunView) -> judge::EmptyColumns {
     if subject.stack.is_none() {
         return Vec::new();
     }
@@ -229,10 +229,11 @@ pub fn run_all(
 
 #[cfg(test)]
 mod tests {
-    use bbrlab_sim::setup::{Peer, Stack};
+    use bbrlab_sim::backend::Stack;
+    use bbrlab_sim::setup::Peer;
 
     use super::*;
-    use crate::conform::{Play, cases, grid};
+    use crate::conform::{ScriptRun, cases, grid};
 
     #[test]
     fn every_case_can_be_measured_and_holds_in_the_middle_of_the_grid() {
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(format!("{one:?}"), format!("{:?}", outcome(3)));
     }
 
-    fn in_stack(number: u32, play: Play) -> CellOutcome {
+    fn in_stack(number: u32, play: ScriptRun) -> CellOutcome {
         let case = cases().into_iter().find(|case| case.number == number).unwrap();
         let cell: Cell = "20mbit/100ms".parse().unwrap();
         run_cell(&case, &Subject::hosted("s2n+bbr3", "bbr3", vec![cell], Stack::S2n, play), cell, false).unwrap()
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_probe_rtt_that_a_peer_cannot_put_off_ends_its_run_and_no_failure_comes_of_it() {
-        let play: Play = |_, setup, script| {
+        let play: ScriptRun = |_, setup, script| {
             let mut setup = setup.clone();
             (setup.flows[0].peer, setup.flows[0].algorithm) = (None, AlgorithmConfig::named("bbr3").unwrap());
             Ok(bbrlab_sim::engine::run_scripted(&setup, script))

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{AlgorithmConfig, params::FixedParams};
+use bbrlab_sim::backend::Stack;
 use bbrlab_sim::engine;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::script::Script;
-use bbrlab_sim::setup::{Peer, Setup, Stack};
+use bbrlab_sim::setup::{Peer, Setup};
 
 use super::Cell;
 use super::file::Case;
@@ -14,7 +15,7 @@ use super::file::Case;
 const JUMBO: u32 = 8_948;
 
 /// Function that runs scripts on a stack's backend.
-pub type Play = fn(Stack, &Setup, &Script) -> Result<Output, String>;
+pub type ScriptRun = fn(Stack, &Setup, &Script) -> Result<Output, String>;
 
 /// A subject of the conformance cases.
 #[derive(Clone, Debug)]
@@ -25,15 +26,15 @@ pub struct Subject {
     pub algorithm: String,
     /// Cells in which the subject runs.
     pub cells: Vec<Cell>,
-    pub(super) stack: Option<InStack>,
+    pub(super) stack: Option<StackSubject>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InStack {
+pub(super) struct StackSubject {
     pub stack: Stack,
     /// Controller built into the stack.
     pub peer: Option<Peer>,
-    play: Play,
+    play: ScriptRun,
 }
 
 impl Subject {
@@ -43,14 +44,14 @@ impl Subject {
     }
 
     /// Creates a subject for one of our algorithms in a QUIC stack.
-    pub fn hosted(name: &str, algorithm: &str, cells: Vec<Cell>, stack: Stack, play: Play) -> Self {
-        let stack = Some(InStack { stack, peer: None, play });
+    pub fn hosted(name: &str, algorithm: &str, cells: Vec<Cell>, stack: Stack, play: ScriptRun) -> Self {
+        let stack = Some(StackSubject { stack, peer: None, play });
         Self { name: name.to_owned(), algorithm: algorithm.to_owned(), cells, stack }
     }
 
     /// Creates a subject for a stack's own controller, treated as the draft's algorithm.
-    pub fn peer(peer: Peer, cells: Vec<Cell>, play: Play) -> Self {
-        let stack = Some(InStack { stack: peer.stack, peer: Some(peer), play });
+    pub fn peer(peer: Peer, cells: Vec<Cell>, play: ScriptRun) -> Self {
+        let stack = Some(StackSubject { stack: peer.stack, peer: Some(peer), play });
         Self { name: peer.name.to_owned(), algorithm: "bbr3".to_owned(), cells, stack }
     }
 
@@ -80,7 +81,7 @@ impl Subject {
 
     pub(super) fn play(&self, setup: &Setup, script: &Script) -> Result<Output, String> {
         match self.stack {
-            Some(InStack { stack, play, .. }) => play(stack, setup, script),
+            Some(StackSubject { stack, play, .. }) => play(stack, setup, script),
             None => Ok(engine::run_scripted(setup, script)),
         }
     }

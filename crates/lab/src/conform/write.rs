@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{CaseOutcome, CellOutcome, DRAFT, Seen, Verdict};
+use super::{CaseOutcome, CellOutcome, CheckResult, DRAFT, Verdict};
 use crate::report::escape;
 
 /// Schema version of the JSON.
@@ -51,7 +51,7 @@ fn cell(outcome: &CellOutcome) -> Value {
     })
 }
 
-pub(super) fn seen(seen: &Seen) -> Value {
+pub(super) fn seen(seen: &CheckResult) -> Value {
     // JSON has no NaN.
     let measured = seen.measured.is_finite().then_some(seen.measured);
     json!({ "what": seen.what, "expected": seen.expected, "measured": measured, "unit": seen.unit,

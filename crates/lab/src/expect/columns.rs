@@ -4,7 +4,7 @@
 
 use bbrlab_core::NANOS_PER_SEC;
 
-use bbrlab_sim::record::trace::{FlowTrace, Inside, LinkTrace, Trace};
+use bbrlab_sim::record::trace::{FlowTrace, LinkTrace, ModelSample, Trace};
 use bbrlab_sim::setup::Setup;
 
 /// Names of the columns of a flow.
@@ -59,11 +59,11 @@ pub fn flow(setup: &Setup, trace: &Trace, index: usize, name: &str) -> Option<Ve
 }
 
 /// Function that reads one variable of a model.
-type Read = fn(&Inside) -> f64;
+type ColumnReader = fn(&ModelSample) -> f64;
 
 /// Names of the columns of a flow's model, which only conformance runs record: the draft's names, in packets, Mbit/s
 /// and seconds. `ack_inflight` is the amount in flight when the ACK was processed, before it released any packet.
-pub const MODEL_COLUMNS: &[(&str, Read)] = &[
+pub const MODEL_COLUMNS: &[(&str, ColumnReader)] = &[
     ("ack_inflight", |m| m.inflight),
     ("pacing_gain", |m| m.pacing_gain),
     ("cwnd_gain", |m| m.cwnd_gain),

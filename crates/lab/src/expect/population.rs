@@ -9,11 +9,11 @@ use rhai::{Dynamic, Engine, EvalAltResult};
 use super::engine::{fail, number};
 use super::run::MeasureError;
 use crate::cdn::gain::{LARGE_SIZES, SMALL_SIZES};
-use crate::cdn::{Cut, Gain, Study};
+use crate::cdn::{Gain, Segment, Study};
 use bbrlab_sim::metrics::median;
 
 /// Result of a measure, for the engine.
-type Answer = Result<f64, Box<EvalAltResult>>;
+type MeasureResult = Result<f64, Box<EvalAltResult>>;
 
 /// A finished study, for use in measures.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct PopulationView(pub Arc<Study>);
 
 impl PopulationView {
     /// Selects the objects of a class (`""`: all classes): `small`, `large` or `all`.
-    fn cut(&self, class: &str, which: &str) -> Result<Cut, MeasureError> {
+    fn cut(&self, class: &str, which: &str) -> Result<Segment, MeasureError> {
         let class = if class.is_empty() { None } else { Some(self.0.class(class)?) };
         let size = match which {
             "small" => Some(SMALL_SIZES),
@@ -29,7 +29,7 @@ impl PopulationView {
             "all" => None,
             _ => return Err(format!("no objects {which:?}; there are small, large and all")),
         };
-        Ok(Cut { class, size, ..Cut::default() })
+        Ok(Segment { class, size, ..Segment::default() })
     }
 
     /// Index of an algorithm.
@@ -46,43 +46,43 @@ impl PopulationView {
 }
 
 /// Function that returns the gain or an end of its interval.
-type Part = fn(Gain) -> f64;
-const PARTS: [(&str, Part); 3] = [("gain", |g| g.gain), ("gain_low", |g| g.low), ("gain_high", |g| g.high)];
+type GainPart = fn(Gain) -> f64;
+const PARTS: [(&str, GainPart); 3] = [("gain", |g| g.gain), ("gain_low", |g| g.low), ("gain_high", |g| g.high)];
 
 /// Registers every measure of a population.
 pub(super) fn measures(engine: &mut Engine) {
     engine.register_type_with_name::<PopulationView>("Population");
     for (name, part) in PARTS {
-        engine.register_fn(name, move |all: &mut PopulationView, class: &str, which: &str| -> Answer {
+        engine.register_fn(name, move |all: &mut PopulationView, class: &str, which: &str| -> MeasureResult {
             all.gain(class, which).map(|gain| 100.0 * part(gain)).map_err(fail)
         });
         engine.register_fn(
             format!("{name}_at_age"),
-            move |all: &mut PopulationView, class: &str, from: Dynamic, to: Dynamic| -> Answer {
+            move |all: &mut PopulationView, class: &str, from: Dynamic, to: Dynamic| -> MeasureResult {
                 let (from, to) = (number(&from)?, number(&to)?);
-                let cut = Cut { age_s: Some((from, to)), ..all.cut(class, "all").map_err(fail)? };
+                let cut = Segment { age_s: Some((from, to)), ..all.cut(class, "all").map_err(fail)? };
                 Ok(100.0 * part(all.0.gain(0, &cut)))
             },
         );
     }
     engine
-        .register_fn("split_gain", |all: &mut PopulationView, class: &str, which: &str| -> Answer {
+        .register_fn("split_gain", |all: &mut PopulationView, class: &str, which: &str| -> MeasureResult {
             let cut = all.cut(class, which).map_err(fail)?;
             Ok(100.0 * all.0.split_gain(0, &cut, true).gain)
         })
-        .register_fn("spread", |all: &mut PopulationView, class: &str, algorithm: &str| -> Answer {
+        .register_fn("spread", |all: &mut PopulationView, class: &str, algorithm: &str| -> MeasureResult {
             let cut = all.cut(class, "small").map_err(fail)?;
             Ok(all.0.spread(all.arm(algorithm).map_err(fail)?, &cut))
         })
-        .register_fn("retransmit_ratio", |all: &mut PopulationView, class: &str, algorithm: &str| -> Answer {
+        .register_fn("retransmit_ratio", |all: &mut PopulationView, class: &str, algorithm: &str| -> MeasureResult {
             let cut = all.cut(class, "all").map_err(fail)?;
             Ok(all.0.retransmit_ratio(all.arm(algorithm).map_err(fail)?, &cut))
         })
-        .register_fn("completion_ms", |all: &mut PopulationView, class: &str, algorithm: &str| -> Answer {
+        .register_fn("completion_ms", |all: &mut PopulationView, class: &str, algorithm: &str| -> MeasureResult {
             let cut = all.cut(class, "small").map_err(fail)?;
             Ok(median(&mut all.0.values(all.arm(algorithm).map_err(fail)?, &cut, false)))
         })
-        .register_fn("throughput_mbps", |all: &mut PopulationView, class: &str, algorithm: &str| -> Answer {
+        .register_fn("throughput_mbps", |all: &mut PopulationView, class: &str, algorithm: &str| -> MeasureResult {
             let cut = all.cut(class, "large").map_err(fail)?;
             Ok(median(&mut all.0.values(all.arm(algorithm).map_err(fail)?, &cut, true)))
         });

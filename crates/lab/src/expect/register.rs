@@ -10,7 +10,7 @@ use super::run::{MeasureError, RunView};
 use super::{Curve, population, series};
 
 /// Result of a measure, for the engine.
-type Answer = Result<f64, Box<EvalAltResult>>;
+type MeasureResult = Result<f64, Box<EvalAltResult>>;
 
 /// Counts values beyond a level.
 type Count = fn(&[f64], f64) -> f64;
@@ -78,7 +78,7 @@ fn run_figures(engine: &mut Engine) {
 }
 
 /// Share of the bytes of a class in the bytes of all flows.
-fn share(run: &RunView, who: &str) -> Answer {
+fn share(run: &RunView, who: &str) -> MeasureResult {
     let class = run.select(who).map_err(fail)?;
     let all = run.select("").map_err(fail)?;
     Ok(run.goodput_mbps(&class) / run.goodput_mbps(&all))
@@ -92,7 +92,7 @@ fn share_between(run: &RunView, flows: &[usize], from_s: f64, to_s: f64) -> Resu
 fn run_windows(engine: &mut Engine) {
     /// Registers a measure of a run over a window.
     fn windowed(engine: &mut Engine, name: &str, measure: fn(&RunView, f64, f64) -> Result<f64, MeasureError>) {
-        engine.register_fn(name, move |run: &mut RunView, from: Dynamic, to: Dynamic| -> Answer {
+        engine.register_fn(name, move |run: &mut RunView, from: Dynamic, to: Dynamic| -> MeasureResult {
             let (from_s, to_s) = pair(&from, &to)?;
             measure(run, from_s, to_s).map_err(fail)
         });
@@ -104,11 +104,11 @@ fn run_windows(engine: &mut Engine) {
     windowed(engine, "retransmit_ratio", |run, from, to| run.retransmit_ratio(&run.select("")?, from, to));
     windowed(engine, "utilisation", RunView::utilisation);
     windowed(engine, "queue_bdp", RunView::queue_bdp);
-    engine.register_fn("convergence_s", |run: &mut RunView, bin: Dynamic| -> Answer {
+    engine.register_fn("convergence_s", |run: &mut RunView, bin: Dynamic| -> MeasureResult {
         run.convergence_in_bins_s(number(&bin)?).map_err(fail)
     });
     windowed(engine, "probe_rtt_scatter_s", |run, from, to| probe_rtt_scatter_s(run, &run.select("")?, from, to));
-    engine.register_fn("share", |run: &mut RunView, who: &str, from: Dynamic, to: Dynamic| -> Answer {
+    engine.register_fn("share", |run: &mut RunView, who: &str, from: Dynamic, to: Dynamic| -> MeasureResult {
         let (from_s, to_s) = pair(&from, &to)?;
         let flows = run.select(who).map_err(fail)?;
         share_between(run, &flows, from_s, to_s).map_err(fail)
@@ -118,7 +118,7 @@ fn run_windows(engine: &mut Engine) {
 fn flow_figures(engine: &mut Engine) {
     /// Registers a metric of a flow over the whole run.
     fn figure(engine: &mut Engine, name: &str, pick: fn(&bbrlab_sim::record::result::FlowResult) -> f64) {
-        engine.register_fn(name, move |flow: &mut FlowView| -> Answer { flow.result().map(pick).map_err(fail) });
+        engine.register_fn(name, move |flow: &mut FlowView| -> MeasureResult { flow.result().map(pick).map_err(fail) });
     }
     engine.register_type_with_name::<FlowView>("Flow");
     figure(engine, "goodput_mbps", |f| f.goodput_bps / 1e6);
@@ -142,29 +142,29 @@ fn flow_figures(engine: &mut Engine) {
 
 fn flow_windows(engine: &mut Engine) {
     engine
-        .register_fn("goodput_mbps", |flow: &mut FlowView, from: Dynamic, to: Dynamic| -> Answer {
+        .register_fn("goodput_mbps", |flow: &mut FlowView, from: Dynamic, to: Dynamic| -> MeasureResult {
             let (from_s, to_s) = pair(&from, &to)?;
             flow.run.goodput_mbps_between(&[flow.index], from_s, to_s).map_err(fail)
         })
-        .register_fn("retransmit_ratio", |flow: &mut FlowView, from: Dynamic, to: Dynamic| -> Answer {
+        .register_fn("retransmit_ratio", |flow: &mut FlowView, from: Dynamic, to: Dynamic| -> MeasureResult {
             let (from_s, to_s) = pair(&from, &to)?;
             flow.run.retransmit_ratio(&[flow.index], from_s, to_s).map_err(fail)
         })
-        .register_fn("rtt_percentile", |flow: &mut FlowView, q: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
+        .register_fn("rtt_percentile", |flow: &mut FlowView, q: Dynamic, from: Dynamic, to: Dynamic| -> MeasureResult {
             percentile(flow, "rtt_ms", &q, &from, &to)
         })
-        .register_fn("first_loss_s", |flow: &mut FlowView| -> Answer { flow.first_loss_s().map_err(fail) });
+        .register_fn("first_loss_s", |flow: &mut FlowView| -> MeasureResult { flow.first_loss_s().map_err(fail) });
 }
 
 fn flow_states(engine: &mut Engine) {
     engine
-        .register_fn("state_first_s", |flow: &mut FlowView, state: &str| -> Answer {
+        .register_fn("state_first_s", |flow: &mut FlowView, state: &str| -> MeasureResult {
             flow.state_start_s(state, 0).map_err(fail)
         })
-        .register_fn("state_start_s", |flow: &mut FlowView, state: &str, which: i64| -> Answer {
+        .register_fn("state_start_s", |flow: &mut FlowView, state: &str, which: i64| -> MeasureResult {
             flow.state_start_s(state, usize::try_from(which).unwrap_or(usize::MAX)).map_err(fail)
         })
-        .register_fn("state_end_s", |flow: &mut FlowView, state: &str, which: i64| -> Answer {
+        .register_fn("state_end_s", |flow: &mut FlowView, state: &str, which: i64| -> MeasureResult {
             flow.state_end_s(state, usize::try_from(which).unwrap_or(usize::MAX)).map_err(fail)
         })
         .register_fn("stay_after", |flow: &mut FlowView, state: &str, before: &str, which: i64| {
@@ -175,7 +175,7 @@ fn flow_states(engine: &mut Engine) {
             let which = usize::try_from(which).unwrap_or(usize::MAX);
             flow.stay_before(state, after, which).map(|stay| stay as i64).map_err(fail)
         })
-        .register_fn("rounds_in", |flow: &mut FlowView, state: &str, from: Dynamic, to: Dynamic| -> Answer {
+        .register_fn("rounds_in", |flow: &mut FlowView, state: &str, from: Dynamic, to: Dynamic| -> MeasureResult {
             flow.rounds_in(state, number(&from)?, number(&to)?).map_err(fail)
         })
         .register_fn("state_before", |flow: &mut FlowView, state: &str, which: i64| {
@@ -187,22 +187,25 @@ fn flow_states(engine: &mut Engine) {
             flow.neighbour(state, which, true).map(str::to_owned).map_err(fail)
         })
         .register_fn("stray_transitions", |flow: &mut FlowView| flow.stray_transitions())
-        .register_fn("grown", |flow: &mut FlowView, column: &str, from: Dynamic, to: Dynamic| -> Answer {
+        .register_fn("grown", |flow: &mut FlowView, column: &str, from: Dynamic, to: Dynamic| -> MeasureResult {
             let values = flow.column(column).map_err(fail)?;
             Ok(series::growth(&flow.run.t_s, &values, number(&from)?, number(&to)?))
         })
-        .register_fn("state_last_s", |flow: &mut FlowView, state: &str| -> Answer {
+        .register_fn("state_last_s", |flow: &mut FlowView, state: &str| -> MeasureResult {
             flow.state_last_s(state).map_err(fail)
         })
-        .register_fn("state_time_s", |flow: &mut FlowView, state: &str| -> Answer {
+        .register_fn("state_time_s", |flow: &mut FlowView, state: &str| -> MeasureResult {
             flow.state_time_s(state, 0.0, flow.run.duration_s()).map_err(fail)
         });
     /// Registers a measure of a state over a window.
     fn windowed(engine: &mut Engine, name: &str, measure: fn(&FlowView, &str, f64, f64) -> Result<f64, MeasureError>) {
-        engine.register_fn(name, move |flow: &mut FlowView, state: &str, from: Dynamic, to: Dynamic| -> Answer {
-            let (from_s, to_s) = pair(&from, &to)?;
-            measure(flow, state, from_s, to_s).map_err(fail)
-        });
+        engine.register_fn(
+            name,
+            move |flow: &mut FlowView, state: &str, from: Dynamic, to: Dynamic| -> MeasureResult {
+                let (from_s, to_s) = pair(&from, &to)?;
+                measure(flow, state, from_s, to_s).map_err(fail)
+            },
+        );
     }
     windowed(engine, "state_time_s", FlowView::state_time_s);
     windowed(engine, "state_count", FlowView::state_count);
@@ -214,18 +217,18 @@ fn groups(engine: &mut Engine) {
         .register_type_with_name::<GroupView>("Group")
         .register_fn("flows", |group: &mut GroupView| group.flows.len() as f64)
         .register_fn("goodput_mbps", |group: &mut GroupView| group.run.goodput_mbps(&group.flows))
-        .register_fn("share", |group: &mut GroupView| -> Answer {
+        .register_fn("share", |group: &mut GroupView| -> MeasureResult {
             let all = group.run.select("").map_err(fail)?;
             Ok(group.run.goodput_mbps(&group.flows) / group.run.goodput_mbps(&all))
         })
-        .register_fn("fct_percentile_s", |group: &mut GroupView, q: Dynamic| -> Answer {
+        .register_fn("fct_percentile_s", |group: &mut GroupView, q: Dynamic| -> MeasureResult {
             let flows = &group.run.output.result.flows;
             let fcts: Vec<f64> = group.flows.iter().filter_map(|i| flows.get(*i)?.fct_s).collect();
             Ok(series::percentile(&fcts, number(&q)?))
         })
         .register_fn(
             "percentile",
-            |group: &mut GroupView, name: &str, q: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
+            |group: &mut GroupView, name: &str, q: Dynamic, from: Dynamic, to: Dynamic| -> MeasureResult {
                 let (from_s, to_s) = pair(&from, &to)?;
                 let pooled = pooled(group, name, from_s, to_s).map_err(fail)?;
                 Ok(series::percentile(&pooled, number(&q)?))
@@ -243,7 +246,7 @@ fn groups(engine: &mut Engine) {
     mean_of(engine, "jitter_ms", |f| f.jitter_ms);
     /// Registers a measure of a group over a window.
     fn windowed(engine: &mut Engine, name: &str, measure: fn(&GroupView, f64, f64) -> Result<f64, MeasureError>) {
-        engine.register_fn(name, move |group: &mut GroupView, from: Dynamic, to: Dynamic| -> Answer {
+        engine.register_fn(name, move |group: &mut GroupView, from: Dynamic, to: Dynamic| -> MeasureResult {
             let (from_s, to_s) = pair(&from, &to)?;
             measure(group, from_s, to_s).map_err(fail)
         });
@@ -288,7 +291,7 @@ impl Columns for LinkView {
     }
 }
 
-fn percentile<T: Columns>(of: &T, name: &str, q: &Dynamic, from: &Dynamic, to: &Dynamic) -> Answer {
+fn percentile<T: Columns>(of: &T, name: &str, q: &Dynamic, from: &Dynamic, to: &Dynamic) -> MeasureResult {
     let (from_s, to_s) = pair(from, to)?;
     let column = of.read(name).map_err(fail)?;
     Ok(series::percentile(&column[series::window(&of.run().t_s, from_s, to_s)], number(q)?))
@@ -297,7 +300,7 @@ fn percentile<T: Columns>(of: &T, name: &str, q: &Dynamic, from: &Dynamic, to: &
 /// Registers the functions that apply to any column.
 fn columns_of<T: Columns>(engine: &mut Engine) {
     for (name, figure) in [("min", series::min as fn(&[f64]) -> f64), ("max", series::max), ("mean", series::mean)] {
-        engine.register_fn(name, move |of: &mut T, column: &str, from: Dynamic, to: Dynamic| -> Answer {
+        engine.register_fn(name, move |of: &mut T, column: &str, from: Dynamic, to: Dynamic| -> MeasureResult {
             let (from_s, to_s) = pair(&from, &to)?;
             let values = of.read(column).map_err(fail)?;
             Ok(figure(&values[series::window(&of.run().t_s, from_s, to_s)]))
@@ -307,28 +310,31 @@ fn columns_of<T: Columns>(engine: &mut Engine) {
         ("first_above", series::first_above as fn(&[f64], &[f64], f64, f64) -> f64),
         ("first_below", series::first_below),
     ] {
-        engine.register_fn(name, move |of: &mut T, column: &str, level: Dynamic, after: Dynamic| -> Answer {
+        engine.register_fn(name, move |of: &mut T, column: &str, level: Dynamic, after: Dynamic| -> MeasureResult {
             Ok(find(&of.run().t_s, &of.read(column).map_err(fail)?, number(&level)?, number(&after)?))
         });
     }
     engine
-        .register_fn("percentile", |of: &mut T, column: &str, q: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
-            percentile(of, column, &q, &from, &to)
-        })
-        .register_fn("at", |of: &mut T, column: &str, moment: Dynamic| -> Answer {
+        .register_fn(
+            "percentile",
+            |of: &mut T, column: &str, q: Dynamic, from: Dynamic, to: Dynamic| -> MeasureResult {
+                percentile(of, column, &q, &from, &to)
+            },
+        )
+        .register_fn("at", |of: &mut T, column: &str, moment: Dynamic| -> MeasureResult {
             Ok(series::at(&of.run().t_s, &of.read(column).map_err(fail)?, number(&moment)?))
         });
     for (name, count) in [("count_above", series::count_above as Count), ("count_below", series::count_below)] {
         engine.register_fn(
             name,
-            move |of: &mut T, column: &str, level: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
+            move |of: &mut T, column: &str, level: Dynamic, from: Dynamic, to: Dynamic| -> MeasureResult {
                 let values = of.read(column).map_err(fail)?;
                 let window = series::window(&of.run().t_s, number(&from)?, number(&to)?);
                 Ok(count(&values[window], number(&level)?))
             },
         );
     }
-    engine.register_fn("before", |of: &mut T, column: &str, moment: Dynamic| -> Answer {
+    engine.register_fn("before", |of: &mut T, column: &str, moment: Dynamic| -> MeasureResult {
         Ok(series::before(&of.run().t_s, &of.read(column).map_err(fail)?, number(&moment)?))
     });
     type Span = fn(&[f64], &[f64], f64, f64, f64) -> f64;
@@ -339,7 +345,7 @@ fn columns_of<T: Columns>(engine: &mut Engine) {
     ] {
         engine.register_fn(
             name,
-            move |of: &mut T, column: &str, level: Dynamic, from: Dynamic, to: Dynamic| -> Answer {
+            move |of: &mut T, column: &str, level: Dynamic, from: Dynamic, to: Dynamic| -> MeasureResult {
                 let (from_s, to_s) = pair(&from, &to)?;
                 Ok(find(&of.run().t_s, &of.read(column).map_err(fail)?, number(&level)?, from_s, to_s))
             },
@@ -360,12 +366,16 @@ fn curves(engine: &mut Engine) {
         .register_fn("points", |c: &mut Curve| c.x.len() as f64)
         .register_fn("falling", |c: &mut Curve| c.falling(0.0))
         .register_fn("rising", |c: &mut Curve| c.rising(0.0))
-        .register_fn("falling", |c: &mut Curve, tolerance: Dynamic| -> Answer { Ok(c.falling(number(&tolerance)?)) })
-        .register_fn("rising", |c: &mut Curve, tolerance: Dynamic| -> Answer { Ok(c.rising(number(&tolerance)?)) })
+        .register_fn("falling", |c: &mut Curve, tolerance: Dynamic| -> MeasureResult {
+            Ok(c.falling(number(&tolerance)?))
+        })
+        .register_fn("rising", |c: &mut Curve, tolerance: Dynamic| -> MeasureResult {
+            Ok(c.rising(number(&tolerance)?))
+        })
         .register_fn("first", |c: &mut Curve| c.first())
-        .register_fn("at", |c: &mut Curve, x: Dynamic| -> Answer { Ok(c.at(number(&x)?)) })
-        .register_fn("falls_to", |c: &mut Curve, level: Dynamic| -> Answer { Ok(c.falls_to(number(&level)?)) })
-        .register_fn("rises_to", |c: &mut Curve, level: Dynamic| -> Answer { Ok(c.rises_to(number(&level)?)) });
+        .register_fn("at", |c: &mut Curve, x: Dynamic| -> MeasureResult { Ok(c.at(number(&x)?)) })
+        .register_fn("falls_to", |c: &mut Curve, level: Dynamic| -> MeasureResult { Ok(c.falls_to(number(&level)?)) })
+        .register_fn("rises_to", |c: &mut Curve, level: Dynamic| -> MeasureResult { Ok(c.rises_to(number(&level)?)) });
 }
 
 fn curve_operations(engine: &mut Engine) {
@@ -375,8 +385,8 @@ fn curve_operations(engine: &mut Engine) {
         })
         .register_fn("over", |c: &mut Curve, other: Curve| c.over(&other))
         .register_fn("minus", |c: &mut Curve, other: Curve| c.minus(&other))
-        .register_fn("min_of", |a: Dynamic, b: Dynamic| -> Answer { Ok(number(&a)?.min(number(&b)?)) })
-        .register_fn("max_of", |a: Dynamic, b: Dynamic| -> Answer { Ok(number(&a)?.max(number(&b)?)) });
+        .register_fn("min_of", |a: Dynamic, b: Dynamic| -> MeasureResult { Ok(number(&a)?.min(number(&b)?)) })
+        .register_fn("max_of", |a: Dynamic, b: Dynamic| -> MeasureResult { Ok(number(&a)?.max(number(&b)?)) });
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ pub fn two_flows() -> RunView {
             Group { cc: "cubic".into(), flows: 1, goodput_bps: 2e6, share: 0.2 },
         ],
         expect: Vec::new(),
-        world: None,
+        provenance: None,
     };
     RunView::new("only", Arc::new(setup()), Arc::new(Output { result, trace, packets: Packets::default() }))
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub use catalogue::{README, embedded, embedded_data};
 pub use file::Grade;
-pub use run::{Elsewhere, World, run, run_all, simulator};
+pub use run::{RunError, RunSetup, run, run_all, simulator};
 pub use verdict::bounds_text;
 
 use crate::cdn::{Population, Study};

@@ -18,19 +18,19 @@ use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
 
 /// A backend for runs.
-pub type World<'a> = dyn Fn(&Scenario, &Setup) -> Result<Output, Elsewhere> + Sync + 'a;
+pub type RunSetup<'a> = dyn Fn(&Scenario, &Setup) -> Result<Output, RunError> + Sync + 'a;
 
 /// Reason why a run gave no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Elsewhere {
+pub enum RunError {
     /// This backend lacks the feature; others may have it.
-    Cannot(String),
+    Unsupported(String),
     /// The run failed unexpectedly.
     Failed(String),
 }
 
 /// The simulator, which supports every scenario.
-pub fn simulator(_: &Scenario, setup: &Setup) -> Result<Output, Elsewhere> {
+pub fn simulator(_: &Scenario, setup: &Setup) -> Result<Output, RunError> {
     Ok(bbrlab_sim::engine::run(setup))
 }
 
@@ -49,19 +49,19 @@ pub fn run(
 pub fn run_all(
     experiments: &[Experiment],
     seed: u64,
-    world: &World<'_>,
+    runner: &RunSetup<'_>,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Vec<Result<ExperimentOutcome, ExperimentError>> {
     let done = AtomicUsize::new(0);
     let total = experiments.iter().map(Experiment::run_count).sum();
     let tick = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-    experiments.par_iter().with_max_len(1).map(|experiment| run_counting(experiment, seed, world, &tick)).collect()
+    experiments.par_iter().with_max_len(1).map(|experiment| run_counting(experiment, seed, runner, &tick)).collect()
 }
 
 fn run_counting(
     experiment: &Experiment,
     seed: u64,
-    world: &World<'_>,
+    runner: &RunSetup<'_>,
     tick: &(dyn Fn() + Sync),
 ) -> Result<ExperimentOutcome, ExperimentError> {
     let fault = |message: String| ExperimentError(format!("{}: {message}", experiment.origin));
@@ -69,12 +69,12 @@ fn run_counting(
     let resolved: Vec<(Scenario, Arc<Setup>)> =
         planned.iter().map(|p| resolve(experiment, p, seed).map_err(fault)).collect::<Result<_, _>>()?;
     let one = |(planned, (scenario, setup)): (&PlannedRun, &(Scenario, Arc<Setup>))| {
-        let output = world(scenario, setup);
+        let output = runner(scenario, setup);
         tick();
         match output {
             Ok(output) => Ok(Some(RunView::new(&planned.name, setup.clone(), Arc::new(output)))),
-            Err(Elsewhere::Cannot(_)) => Ok(None),
-            Err(Elsewhere::Failed(what)) => Err(fault(format!("run {}: {what}", planned.name))),
+            Err(RunError::Unsupported(_)) => Ok(None),
+            Err(RunError::Failed(what)) => Err(fault(format!("run {}: {what}", planned.name))),
         }
     };
     let views: Vec<Option<RunView>> =
@@ -86,7 +86,7 @@ fn run_counting(
     let runs: BTreeMap<String, RunView> = views.into_iter().map(|view| (view.name.to_string(), view)).collect();
     let measurer = Measurer::new(Arc::new(RunSet { runs, axes, files: experiment.data.clone(), study: study.clone() }));
     let mut rows = Vec::new();
-    let judging = verdict::Judging { is_whole, is_strict: !experiment.is_lenient };
+    let judging = verdict::MarkPolicy { is_whole, is_strict: !experiment.is_lenient };
     for expect in &experiment.file.expect {
         let measured = verdict::rows(expect, &measurer, judging);
         rows.extend(measured.map_err(|e| fault(format!("expect {:?}: {e}", expect.what)))?);
@@ -151,12 +151,12 @@ fn table(views: &[RunView]) -> Table {
         let rtts: Vec<f64> = result.flows.iter().map(|f| f.rtt(|rtt| rtt.p50)).collect();
         rows.push(vec![
             view.name.to_string(),
-            verdict::short(result.total_goodput_bps() / 1e6),
-            verdict::short(result.bottleneck.utilisation),
-            format!("{} %", verdict::short(result.bottleneck.drop_ratio * 100.0)),
-            verdict::short(result.bottleneck.queue_ms.p50),
-            verdict::short(crate::expect::series::percentile(&rtts, 50.0)),
-            verdict::short(result.jain),
+            verdict::sig4(result.total_goodput_bps() / 1e6),
+            verdict::sig4(result.bottleneck.utilisation),
+            format!("{} %", verdict::sig4(result.bottleneck.drop_ratio * 100.0)),
+            verdict::sig4(result.bottleneck.queue_ms.p50),
+            verdict::sig4(crate::expect::series::percentile(&rtts, 50.0)),
+            verdict::sig4(result.jain),
             result.packets.to_string(),
         ]);
     }

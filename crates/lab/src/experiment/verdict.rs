@@ -4,7 +4,7 @@
 use super::file::{Bound, Expect, Status};
 use super::{Row, Verdict};
 use crate::expect::{MeasureError, Measurer};
-pub(super) use crate::report::short;
+pub(super) use crate::report::sig4;
 
 /// The bounds of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,9 +47,9 @@ impl Bounds {
 pub fn bounds_text(min: Option<f64>, max: Option<f64>, unit: &str) -> String {
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     match (min, max) {
-        (Some(min), Some(max)) => format!("{}…{}{unit}", short(min), short(max)),
-        (Some(min), None) => format!("≥ {}{unit}", short(min)),
-        (None, Some(max)) => format!("≤ {}{unit}", short(max)),
+        (Some(min), Some(max)) => format!("{}…{}{unit}", sig4(min), sig4(max)),
+        (Some(min), None) => format!("≥ {}{unit}", sig4(min)),
+        (None, Some(max)) => format!("≤ {}{unit}", sig4(max)),
         (None, None) => "nothing".into(),
     }
 }
@@ -61,7 +61,7 @@ pub const HOLDS_BY_CHANCE: &str = "holds with this seed, misses with others";
 
 /// Conditions under which the marks of a file are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Judging {
+pub(super) struct MarkPolicy {
     /// False on a backend that lacks some of the runs.
     pub(super) is_whole: bool,
     /// True where the marks were made, in the simulator with all seeds: a marked row that holds fails.
@@ -69,7 +69,7 @@ pub(super) struct Judging {
 }
 
 /// Evaluates the rows of one expectation. If runs are missing, a row that cannot be measured is marked so.
-pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: Judging) -> Result<Vec<Row>, MeasureError> {
+pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: MarkPolicy) -> Result<Vec<Row>, MeasureError> {
     let row = |index: usize, label: &str, measured: f64| row(expect, index, label, measured, judging.is_strict);
     let verdict = |index: usize, label: &str, measured: Result<f64, MeasureError>| match measured {
         Ok(measured) => Ok(row(index, label, measured)),
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn bounds_are_shown_to_four_digits() {
         assert_eq!(row(&expect("min=0.95\nmax=123.456\nunit='ms'"), 0, "", 1.0, true).expected, "0.95…123.5 ms");
-        assert_eq!(short(609.0), "609");
-        assert_eq!(short(0.000_5), "0.0005");
+        assert_eq!(sig4(609.0), "609");
+        assert_eq!(sig4(0.000_5), "0.0005");
     }
 }

@@ -34,7 +34,7 @@ pub(crate) mod testing {
     /// Two flows over three samples, with distinct values throughout.
     pub(crate) fn example() -> (Setup, RunResult, Trace) {
         let scenario = "flow = [\"bbr1\", \"cubic,name=peer,mss=1000\"]\nduration = \"1s\"";
-        let setup = bbrlab_sim::scenario::Sourced::from_toml(scenario, "x").unwrap().scenario.resolve().unwrap();
+        let setup = bbrlab_sim::scenario::ScenarioFile::from_toml(scenario, "x").unwrap().scenario.resolve().unwrap();
         assert_eq!(setup.path.rtt, Span::millis(40));
         let flow = |base: u32, state: State| FlowTrace {
             cwnd: vec![base, base + 1, base + 1],
@@ -105,7 +105,7 @@ pub(crate) mod testing {
             flows: vec![flow("bbr1#0", "bbr1"), flow("peer", "cubic")],
             groups: Vec::new(),
             expect: Vec::new(),
-            world: None,
+            provenance: None,
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct Packet<'a> {
 
 /// Event of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum PacketEvent {
     Sent,
     Received,
     Lost,
@@ -85,7 +85,7 @@ impl<W: Write> Stream<W> {
     }
 
     /// Logs an event of a packet.
-    pub fn packet(&mut self, t_ns: u64, fate: Fate, packet: Packet<'_>) -> io::Result<()> {
+    pub fn packet(&mut self, t_ns: u64, fate: PacketEvent, packet: Packet<'_>) -> io::Result<()> {
         self.put(t_ns, packet_name(self.dialect, fate), packet_data(packet))
     }
 
@@ -134,14 +134,14 @@ const fn parameters_name(dialect: Dialect) -> &'static str {
     }
 }
 
-const fn packet_name(dialect: Dialect, fate: Fate) -> &'static str {
+const fn packet_name(dialect: Dialect, fate: PacketEvent) -> &'static str {
     match (dialect, fate) {
-        (Dialect::Draft, Fate::Sent) => "quic:packet_sent",
-        (Dialect::Draft, Fate::Received) => "quic:packet_received",
-        (Dialect::Draft, Fate::Lost) => "quic:packet_lost",
-        (Dialect::Qvis, Fate::Sent) => "transport:packet_sent",
-        (Dialect::Qvis, Fate::Received) => "transport:packet_received",
-        (Dialect::Qvis, Fate::Lost) => "recovery:packet_lost",
+        (Dialect::Draft, PacketEvent::Sent) => "quic:packet_sent",
+        (Dialect::Draft, PacketEvent::Received) => "quic:packet_received",
+        (Dialect::Draft, PacketEvent::Lost) => "quic:packet_lost",
+        (Dialect::Qvis, PacketEvent::Sent) => "transport:packet_sent",
+        (Dialect::Qvis, PacketEvent::Received) => "transport:packet_received",
+        (Dialect::Qvis, PacketEvent::Lost) => "recovery:packet_lost",
     }
 }
 
@@ -286,7 +286,7 @@ impl FlowWriter<'_> {
         let until = if index + 1 == self.samples { u64::MAX } else { t_ns };
         self.packets.advance(until, self.dialect, |at, name, data| events.push((at, event(at, name, data, group))));
         for data in self.losses(index) {
-            events.push((t_ns, event(t_ns, packet_name(self.dialect, Fate::Lost), data, group)));
+            events.push((t_ns, event(t_ns, packet_name(self.dialect, PacketEvent::Lost), data, group)));
         }
         let metrics = self.metrics_at(index);
         let name = if draft { DRAFT_METRICS } else { QVIS_METRICS };
@@ -465,10 +465,10 @@ mod tests {
             let mut log = Stream::begin(&mut bytes, dialect, "client-0", "client").unwrap();
             let packet = Packet { kind: "1RTT", number: 7, bytes: Some(1200) };
             log.max_datagram_size(0, 1452).unwrap();
-            log.packet(1_000_000, Fate::Sent, packet).unwrap();
+            log.packet(1_000_000, PacketEvent::Sent, packet).unwrap();
             let metrics = |cwnd: u64| Map::from_iter([("congestion_window".to_owned(), cwnd.into())]);
             [12_000, 12_000, 13_000].into_iter().for_each(|cwnd| log.metrics(2_000_000, metrics(cwnd)).unwrap());
-            log.packet(3_000_000, Fate::Lost, packet).unwrap();
+            log.packet(3_000_000, PacketEvent::Lost, packet).unwrap();
             log.state(4_000_000, "drain").unwrap();
             log.finish().unwrap();
             let text = String::from_utf8(bytes).unwrap();

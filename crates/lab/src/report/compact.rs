@@ -15,12 +15,12 @@ const SHORTEST_GAP_MAX: u32 = 6;
 
 /// Columns of a page, without duplicates.
 #[derive(Default)]
-pub struct Pool {
+pub struct ColumnPool {
     arrays: Vec<Value>,
     seen: BTreeMap<String, usize>,
 }
 
-impl Pool {
+impl ColumnPool {
     /// Adds a column and returns its number.
     pub fn add(&mut self, values: &[f64]) -> usize {
         let encoded = encode(values);
@@ -95,9 +95,9 @@ fn keep_extremes(y: &[f64], from: usize, to: usize, kept: &mut Vec<usize>) {
 }
 
 /// Returns the largest cap on the values per series that keeps the total within `budget`.
-pub fn fair_cap(lengths: &[usize], most: usize, least: usize, budget: usize) -> usize {
+pub fn fair_cap(lengths: &[usize], max: usize, min: usize, budget: usize) -> usize {
     let total = |cap: usize| lengths.iter().map(|&n| n.min(cap)).sum::<usize>();
-    let (mut low, mut high) = (least, most.max(least));
+    let (mut low, mut high) = (min, max.max(min));
     while low < high {
         let middle = (low + high).div_ceil(2);
         if total(middle) <= budget { low = middle } else { high = middle - 1 }
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn equal_columns_are_written_once() {
-        let mut pool = Pool::default();
+        let mut pool = ColumnPool::default();
         assert_eq!((pool.add(&[1.0, 5.0]), pool.add(&[2.0, 5.0]), pool.add(&[1.0, 5.0])), (0, 1, 0));
         assert_eq!(pool.into_values().len(), 2);
     }

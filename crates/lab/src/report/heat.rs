@@ -6,7 +6,7 @@ use super::html::escape;
 use super::model::{Heat, Scale, Tree};
 
 /// Formats a number with four digits, for readers.
-pub fn short(value: f64) -> String {
+pub fn sig4(value: f64) -> String {
     digits(value, 4)
 }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::heat;
-use super::model::{Asked, ClaimRow, Figure, Grid, Number, Report, Section, Table, Thumbnail, Verdict};
-use crate::words::counted;
+use super::model::{ClaimRow, Figure, Grid, Number, Provenance, Report, Section, Table, Thumbnail, Verdict};
+use crate::plural::counted;
 
 /// Number of rows from which a table of runs is collapsed initially. Ours.
 const RUNS_FOLDED_FROM: usize = 12;
@@ -46,7 +46,7 @@ pub fn body(report: &Report) -> String {
     if !report.subtitle.is_empty() {
         out += &format!("<p class=\"subtitle\">{}</p>", escape(&report.subtitle));
     }
-    out += &asked(&report.asked);
+    out += &provenance(&report.provenance);
     out += "</header>\n<noscript><p class=\"callout\">This page draws its figures with JavaScript, which is switched off \
             here. The tables below are complete without it.</p></noscript>\n";
     let page = Page { report, folds: folds(report) };
@@ -75,7 +75,7 @@ fn folds(report: &Report) -> bool {
 }
 
 /// Renders the command and the facts of the question.
-fn asked(asked: &Asked) -> String {
+fn provenance(asked: &Provenance) -> String {
     let mut out = String::new();
     if !asked.facts.is_empty() {
         let fact = |(name, value): &(String, String)| {
@@ -370,7 +370,7 @@ impl<'a> Page<'a> {
             out += &format!("<p class=\"source\">{}</p>", escape(&figure.source));
         }
         out += "</figcaption><div class=\"plots\"></div><p class=\"note\" hidden></p>";
-        let made = if figure.command.is_empty() { &self.report.asked.command } else { &figure.command };
+        let made = if figure.command.is_empty() { &self.report.provenance.command } else { &figure.command };
         if !made.is_empty() {
             out += &command("Made with", &format!("{made} --report page.html"));
         }

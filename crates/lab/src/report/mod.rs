@@ -9,7 +9,7 @@ mod payload;
 mod run;
 
 pub use compact::round_to;
-pub use heat::short;
+pub use heat::sig4;
 pub use html::escape;
 pub use model::*;
 pub use run::{for_run, for_runs};
@@ -123,7 +123,7 @@ mod tests {
         Report {
             title: text.into(),
             subtitle: text.into(),
-            asked: Asked { command: text.into(), facts: vec![(text.into(), text.into())] },
+            provenance: Provenance { command: text.into(), facts: vec![(text.into(), text.into())] },
             numbers: vec![number],
             lead,
             thumbnails: vec![Thumbnail { figure: text.into(), caption: text.into(), panel: 0 }],
@@ -136,7 +136,7 @@ mod tests {
             }),
             claims: vec![row],
             sections: vec![section],
-            rows_of: RowsOf::Claims,
+            rows_of: RowKind::Claims,
         }
     }
 

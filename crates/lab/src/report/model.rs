@@ -13,7 +13,7 @@ pub struct Report {
     pub subtitle: String,
     /// Question answered by the page.
     #[serde(default)]
-    pub asked: Asked,
+    pub provenance: Provenance,
     /// Answer in numbers.
     #[serde(default)]
     pub numbers: Vec<Number>,
@@ -31,14 +31,14 @@ pub struct Report {
     pub claims: Vec<ClaimRow>,
     /// Kind of the objects behind those rows.
     #[serde(default)]
-    pub rows_of: RowsOf,
+    pub rows_of: RowKind,
     #[serde(default)]
     pub sections: Vec<Section>,
 }
 
 /// Kind of the objects behind rows with verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RowsOf {
+pub enum RowKind {
     /// Published claims.
     #[default]
     Claims,
@@ -48,7 +48,7 @@ pub enum RowsOf {
     Flows,
 }
 
-impl RowsOf {
+impl RowKind {
     /// Singular noun for the kind.
     pub const fn noun(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl RowsOf {
 
 /// Question answered by the page: the command that repeats it, and facts that a reader needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct Provenance {
     /// Command line, without the names of output files; may be empty.
     pub command: String,
     /// Facts such as `("seed", "1")`.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::compact::{Pool, fair_cap, round_to, thin};
+use super::compact::{ColumnPool, fair_cap, round_to, thin};
 use super::model::{Axis, Figure, Report, Ribbon, Series, Style};
 
 /// Maximum values of one series. Ours: two for each pixel of a wide screen.
@@ -22,8 +22,11 @@ pub fn payload(report: &Report) -> String {
         report.lead.iter().chain(report.sections.iter().flat_map(|section| &section.figures)).collect();
     let all_series = figures.iter().flat_map(|figure| &figure.panels).flat_map(|panel| &panel.series);
     let lengths: Vec<usize> = all_series.map(|series| series.x.len()).collect();
-    let mut writer =
-        Writer { pool: Pool::default(), states: Vec::new(), cap: fair_cap(&lengths, SERIES_MAX, SERIES_MIN, PAGE_MAX) };
+    let mut writer = Writer {
+        pool: ColumnPool::default(),
+        states: Vec::new(),
+        cap: fair_cap(&lengths, SERIES_MAX, SERIES_MIN, PAGE_MAX),
+    };
     let figures: Vec<Value> = figures.into_iter().map(|figure| writer.figure(figure)).collect();
     let data = json!({ "figures": figures, "states": writer.states, "arrays": writer.pool.into_values() });
     // `<` is the one character that could end or open an element inside a script; JSON allows an escape for it.
@@ -31,14 +34,14 @@ pub fn payload(report: &Report) -> String {
 }
 
 struct Writer {
-    pool: Pool,
+    pool: ColumnPool,
     states: Vec<String>,
     cap: usize,
 }
 
 impl Writer {
     fn figure(&mut self, figure: &Figure) -> Value {
-        let mut notes = Notes::default();
+        let mut notes = FigureNotes::default();
         let mut panels = Vec::new();
         for panel in &figure.panels {
             let series: Vec<Value> =
@@ -53,7 +56,7 @@ impl Writer {
         })
     }
 
-    fn series(&mut self, series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> Value {
+    fn series(&mut self, series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut FigureNotes) -> Value {
         let (x, y, ends) = clean(series, x_axis, y_axis, notes);
         let kept = match series.style {
             _ if ends.is_some() => (0..x.len()).collect(),
@@ -74,7 +77,7 @@ impl Writer {
     }
 
     /// Encodes a ribbon as its edges and, between each two, a state's number or -1 for none.
-    fn ribbon(&mut self, ribbon: &Ribbon, notes: &mut Notes) -> Value {
+    fn ribbon(&mut self, ribbon: &Ribbon, notes: &mut FigureNotes) -> Value {
         let mut edges: Vec<f64> = Vec::new();
         let mut states: Vec<i64> = Vec::new();
         for (from, to, name) in merged(ribbon, notes) {
@@ -102,7 +105,7 @@ impl Writer {
 
 /// Limitations of a figure that the page must state.
 #[derive(Default)]
-struct Notes {
+struct FigureNotes {
     offered: usize,
     kept: usize,
     not_on_log_axis: usize,
@@ -110,7 +113,7 @@ struct Notes {
     spans_merged: usize,
 }
 
-impl Notes {
+impl FigureNotes {
     fn text(&self) -> String {
         let mut parts = Vec::new();
         if self.kept < self.offered {
@@ -147,10 +150,10 @@ fn axis(axis: &Axis) -> Value {
 }
 
 /// X and y of a series and, if it has intervals, both ends of them.
-type Cleaned = (Vec<f64>, Vec<f64>, Option<(Vec<f64>, Vec<f64>)>);
+type CleanSeries = (Vec<f64>, Vec<f64>, Option<(Vec<f64>, Vec<f64>)>);
 
 /// Sorts the series by x and removes values that have no place on the axes; a gap in y stays, as a NaN.
-fn clean(series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> Cleaned {
+fn clean(series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut FigureNotes) -> CleanSeries {
     let fits = |axis: &Axis, value: f64| !axis.log || value > 0.0;
     let mut points: Vec<(f64, f64, usize)> = Vec::with_capacity(series.x.len());
     for (nth, (&x, &y)) in series.x.iter().zip(&series.y).enumerate() {
@@ -172,7 +175,7 @@ fn clean(series: &Series, x_axis: &Axis, y_axis: &Axis, notes: &mut Notes) -> Cl
 
 /// Joins equal neighbouring spans of a ribbon. If there are too many, neighbours are merged until they are long enough
 /// to be visible, under the name of the longest of them.
-fn merged(ribbon: &Ribbon, notes: &mut Notes) -> Vec<(f64, f64, String)> {
+fn merged(ribbon: &Ribbon, notes: &mut FigureNotes) -> Vec<(f64, f64, String)> {
     let ends = ribbon.spans.first().zip(ribbon.spans.last());
     let whole = ends.map_or(0.0, |(first, last)| last.1 - first.0);
     let shortest = if ribbon.spans.len() > SPANS_MAX { whole / SPANS_MAX as f64 } else { 0.0 };
@@ -212,7 +215,7 @@ mod tests {
     #[test]
     fn a_value_without_a_place_on_a_log_axis_is_left_out_and_counted() {
         let log = Axis { log: true, ..Axis::default() };
-        let mut notes = Notes::default();
+        let mut notes = FigureNotes::default();
         let (x, ..) = clean(&series(&[0.0, 0.1, 1.0], &[1.0, 2.0, 3.0]), &log, &Axis::default(), &mut notes);
         assert_eq!((x, notes.not_on_log_axis), (vec![0.1, 1.0], 1));
     }
@@ -220,7 +223,7 @@ mod tests {
     #[test]
     fn an_unknown_place_is_not_called_one_at_or_below_zero() {
         let log = Axis { log: true, ..Axis::default() };
-        let mut notes = Notes::default();
+        let mut notes = FigureNotes::default();
         let (x, ..) = clean(&series(&[f64::NAN, 0.1, f64::NAN], &[1.0, 2.0, 3.0]), &log, &Axis::default(), &mut notes);
         assert_eq!((x, notes.not_on_log_axis, notes.without_place), (vec![0.1], 0, 2));
         assert!(notes.text().starts_with("2 values have no known place"), "{}", notes.text());
@@ -229,7 +232,7 @@ mod tests {
     #[test]
     fn unsorted_values_are_sorted_in_pairs() {
         let axis = Axis::default();
-        let sorted = clean(&series(&[2.0, 1.0], &[20.0, 10.0]), &axis, &axis, &mut Notes::default());
+        let sorted = clean(&series(&[2.0, 1.0], &[20.0, 10.0]), &axis, &axis, &mut FigureNotes::default());
         assert_eq!(sorted, (vec![1.0, 2.0], vec![10.0, 20.0], None));
     }
 
@@ -237,7 +240,7 @@ mod tests {
     fn intervals_are_sorted_with_their_values() {
         let axis = Axis::default();
         let with = Series { low: vec![19.0, 9.0], high: vec![21.0, 11.0], ..series(&[2.0, 1.0], &[20.0, 10.0]) };
-        let (.., ends) = clean(&with, &axis, &axis, &mut Notes::default());
+        let (.., ends) = clean(&with, &axis, &axis, &mut FigureNotes::default());
         assert_eq!(ends, Some((vec![9.0, 19.0], vec![11.0, 21.0])));
     }
 
@@ -245,7 +248,7 @@ mod tests {
     fn equal_neighbouring_states_become_one_span() {
         let span = |from, to, name: &str| (from, to, name.to_owned());
         let spans = vec![span(0.0, 1.0, "up"), span(1.0, 2.0, "up"), span(2.0, 2.0, "down"), span(2.0, 3.0, "down")];
-        let joined = merged(&Ribbon { name: String::new(), spans }, &mut Notes::default());
+        let joined = merged(&Ribbon { name: String::new(), spans }, &mut FigureNotes::default());
         assert_eq!(joined, [span(0.0, 2.0, "up"), span(2.0, 3.0, "down")]);
     }
 
@@ -253,7 +256,7 @@ mod tests {
     fn a_ribbon_of_very_many_spans_is_bounded_and_says_what_it_merged() {
         let names = ["up", "down"];
         let spans = (0..100_000).map(|i| (f64::from(i), f64::from(i) + 1.0, names[i as usize % 2].to_owned()));
-        let mut notes = Notes::default();
+        let mut notes = FigureNotes::default();
         let joined = merged(&Ribbon { name: String::new(), spans: spans.collect() }, &mut notes);
         assert!(joined.len() <= SPANS_MAX && notes.spans_merged > 0);
     }

@@ -10,7 +10,7 @@ use bbrlab_core::Time;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Packets;
 use bbrlab_sim::record::result::{Expectation, RunResult};
-use bbrlab_sim::scenario::{Scenario, Sourced, TraceReader};
+use bbrlab_sim::scenario::{Scenario, ScenarioFile, TraceReader};
 use bbrlab_sim::setup::{Capture, Setup};
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub use summary::summarise;
 pub type Failure = String;
 
 /// A backend that runs scenarios.
-pub trait World: Sync {
+pub trait Runner: Sync {
     /// Returns true if concurrent runs would disturb each other.
     fn is_real_time(&self) -> bool;
     /// Runs one setup, the resolved form of `scenario`. `progress` is called now and then with the run's time.
@@ -49,7 +49,7 @@ pub struct Finished<T> {
 
 impl Session {
     /// Checks a scenario and resolves each of its runs; `read` returns the text of a delivery trace.
-    pub fn of(sourced: &Sourced, read: &TraceReader<'_>) -> Result<Self, Failure> {
+    pub fn of(sourced: &ScenarioFile, read: &TraceReader<'_>) -> Result<Self, Failure> {
         let mut one = sourced.clone();
         // Resolving the first setup also checks the number of repetitions.
         let mut setups = vec![Arc::new(one.resolve(read)?)];
@@ -73,13 +73,13 @@ impl Session {
     /// while the series and packets are still available; `progress` is called a few times per run.
     pub fn run<T: Send>(
         &self,
-        world: &dyn World,
+        runner: &dyn Runner,
         progress: &(dyn Fn() + Sync),
         keep: &(dyn Fn(usize, &Setup, &Output) -> Result<T, Failure> + Sync),
     ) -> Result<Vec<Finished<T>>, Failure> {
         let one = |(index, setup): (usize, &Arc<Setup>)| {
             let own = Scenario { seed: setup.seed, repeat: 1, ..self.scenario.clone() };
-            let mut output = world.run(&own, setup, &mut |_| progress())?;
+            let mut output = runner.run(&own, setup, &mut |_| progress())?;
             output.result.scenario = serde_json::to_value(own).map_err(|error| format!("scenario: {error}"))?;
             output.result.on = self.scenario.on.name().to_owned();
             output.result.version = env!("CARGO_PKG_VERSION").to_owned();
@@ -90,7 +90,7 @@ impl Session {
             output.packets = Packets::default();
             Ok(Finished { result, output: (index == 0).then_some(output), kept })
         };
-        if world.is_real_time() {
+        if runner.is_real_time() {
             return self.setups.iter().enumerate().map(one).collect();
         }
         self.setups.par_iter().enumerate().map(one).collect()

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::product::{Product, Vary};
 use bbrlab_sim::record::Output;
-use bbrlab_sim::scenario::{Scenario, Sourced};
+use bbrlab_sim::scenario::{Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 
 /// Number of blocks of a sweep, if it has enough runs: the unit lost in an interruption and distributed to shards.
@@ -132,7 +132,7 @@ impl Sweep {
             .try_into()
             .map_err(|e: toml::de::Error| fault(e.message().lines().next().unwrap_or_default().to_owned()))?;
         scenario.seed = self.spec.seed.wrapping_add((index % self.spec.repeat as usize) as u64);
-        let sourced = Sourced::from(scenario);
+        let sourced = ScenarioFile::from(scenario);
         let setup = sourced.resolve(&|_| Err("a sweep has no trace files; write a rate".to_owned())).map_err(fault)?;
         Ok((sourced.scenario.filled(), Arc::new(setup)))
     }

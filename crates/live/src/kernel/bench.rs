@@ -12,7 +12,7 @@ use std::time::Duration;
 use bbrlab_core::{Rate, Span, Time};
 use bbrlab_sim::link::Buffer;
 use bbrlab_sim::metrics::Histogram;
-use bbrlab_sim::path::{Path, Users};
+use bbrlab_sim::path::{FlowSharing, Path};
 use bbrlab_sim::setup::Setup;
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recvmsg, sendto,
@@ -21,11 +21,11 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeSpec, TimeVal};
 
 use super::Fault;
-use super::check::SelfCheck;
-use super::emulator::Plan;
+use super::emulator::EmulatorConfig;
 use super::relay::{EmulatedPath, Observer};
+use super::self_check::SelfCheck;
+use super::testbed::{self, RIGHT, Testbed};
 use super::tun::Offload;
-use super::world::{self, RIGHT, World};
 use crate::clock;
 use crate::socket::abort_on_close;
 
@@ -35,9 +35,9 @@ const PORT: u16 = 5001;
 const CHUNK: usize = 256 << 10;
 
 #[derive(Debug, Default)]
-pub struct Unwatched;
+pub struct NoObserver;
 
-impl Observer for Unwatched {
+impl Observer for NoObserver {
     fn flow_of(&mut self, _way: usize, _packet: &[u8]) -> u32 {
         0
     }
@@ -61,8 +61,8 @@ pub struct Pings {
     pub check: SelfCheck,
 }
 
-fn plan(offload: Offload) -> Plan {
-    Plan {
+fn plan(offload: Offload) -> EmulatorConfig {
+    EmulatorConfig {
         start_ns: clock::now_ns(),
         end: Time::NEVER,
         sample: None,
@@ -74,7 +74,7 @@ fn plan(offload: Offload) -> Plan {
 }
 
 fn path(setup: &Setup) -> EmulatedPath {
-    Path::new(setup, Users { strangers: true, apart: false })
+    Path::new(setup, FlowSharing { unknown_flows: true, per_flow_delay: false })
 }
 
 /// The benchmark's path: one link with a buffer of one BDP.
@@ -153,7 +153,7 @@ pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<(), Fault
 /// lateness of the wake-ups in ns.
 fn sleeps(step: Span, seconds: u64) -> Result<(f64, Histogram), Fault> {
     let sleeper = thread::spawn(move || {
-        world::hurry();
+        testbed::hurry();
         let mut late = Histogram::default();
         let start = clock::now_ns();
         let mut due = start;
@@ -191,11 +191,11 @@ fn clean<T>(mut measure: impl FnMut() -> Result<T, Fault>, check: impl Fn(&T) ->
 ///
 /// The far kernel answers and the near one stamps the arrival of the answer, so no process has to wake up for it.
 pub fn pings(setup: &Setup, n: u16, gap: Duration) -> Result<Pings, Fault> {
-    let world = World::new(Offload::Packets, 1500)?;
-    world.left.set_sysctl("ipv4/ping_group_range", "0 0")?;
-    let running = world.start(plan(Offload::Packets), path(setup), Unwatched)?;
+    let testbed = Testbed::new(Offload::Packets, 1500)?;
+    testbed.left.set_sysctl("ipv4/ping_group_range", "0 0")?;
+    let running = testbed.start(plan(Offload::Packets), path(setup), NoObserver)?;
     let fault = |error: nix::Error| format!("ping: {error}");
-    let socket = world.left.run(|| icmp_socket().map_err(fault))?;
+    let socket = testbed.left.run(|| icmp_socket().map_err(fault))?;
     let to = SockaddrIn::from(SocketAddrV4::new(RIGHT, 0));
     let mut rtt = Histogram::default();
     for nth in 0..n {
@@ -209,7 +209,7 @@ pub fn pings(setup: &Setup, n: u16, gap: Duration) -> Result<Pings, Fault> {
         }
         thread::sleep(gap);
     }
-    let (_, check) = world.finish(running, true, setup.path.rtt)?;
+    let (_, check) = testbed.finish(running, true, setup.path.rtt)?;
     Ok(Pings { rtt, check })
 }
 
@@ -236,11 +236,11 @@ fn answer(socket: &OwnedFd, nth: u16) -> Option<u64> {
 
 /// Runs one bulk flow with congestion control `cc` through the setup's path for `seconds`.
 pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<Bulk, Fault> {
-    let world = World::new(offload, 1500)?;
-    world.tune();
-    let running = world.start(plan(offload), path(setup), Unwatched)?;
+    let testbed = Testbed::new(offload, 1500)?;
+    testbed.tune();
+    let running = testbed.start(plan(offload), path(setup), NoObserver)?;
     let fault = |error: std::io::Error| format!("bulk: {error}");
-    let listener = world.right.run(|| TcpListener::bind((RIGHT, PORT)).map_err(fault))?;
+    let listener = testbed.right.run(|| TcpListener::bind((RIGHT, PORT)).map_err(fault))?;
     let received = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&received);
     thread::spawn(move || {
@@ -253,8 +253,8 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
             counted.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     });
-    world.left.set_sysctl("ipv4/tcp_congestion_control", cc)?;
-    let stream = world.left.run(|| TcpStream::connect((RIGHT, PORT)).map_err(fault))?;
+    testbed.left.set_sysctl("ipv4/tcp_congestion_control", cc)?;
+    let stream = testbed.left.run(|| TcpStream::connect((RIGHT, PORT)).map_err(fault))?;
     abort_on_close(&stream).map_err(fault)?;
     let done = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&done);
@@ -266,7 +266,7 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
     let (until, after) = (clock::now_ns(), received.load(Ordering::Relaxed));
     done.store(true, Ordering::Relaxed);
     let _ = writer.join();
-    let (_, check) = world.finish(running, true, setup.path.rtt)?;
+    let (_, check) = testbed.finish(running, true, setup.path.rtt)?;
     Ok(Bulk { goodput_bps: (after - before) as f64 * 8e9 / (until - from) as f64, check })
 }
 

@@ -4,17 +4,17 @@
 
 use bbrlab_core::Time;
 use bbrlab_sim::link::{AckAggregation, Loss, Service};
-use bbrlab_sim::path::{Path, Users};
+use bbrlab_sim::path::{FlowSharing, Path};
 use bbrlab_sim::setup::{ChangeKind, Setup};
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::check::SelfCheck;
-use super::emulator::Plan;
-use super::errand::Errand;
+use super::command::CommandSpec;
+use super::emulator::EmulatorConfig;
 use super::relay::{EmulatedPath, Observer};
+use super::self_check::SelfCheck;
+use super::testbed::{Environment, Testbed};
 use super::tun::Offload;
-use super::world::{Environment, World};
 use crate::{clock, wire};
 
 /// Rate from which hosts hand over super-packets: single packets would saturate a core. Ours.
@@ -36,7 +36,7 @@ pub enum Direction {
 
 /// Input of [`emulate`].
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct EmulateRequest {
     /// The path; its flows are ignored.
     pub setup: Setup,
     /// Direction that has the bottleneck.
@@ -45,7 +45,7 @@ pub struct Job {
     pub offload: Option<Offload>,
     /// Congestion control of both hosts, by the kernel's name.
     pub cc: Option<String>,
-    pub errand: Errand,
+    pub command: CommandSpec,
 }
 
 /// Result of [`emulate`].
@@ -61,25 +61,26 @@ pub struct Report {
 }
 
 /// Runs a command behind the path.
-pub fn emulate(job: Job) -> Result<Report, Fault> {
+pub fn emulate(job: EmulateRequest) -> Result<Report, Fault> {
     let mut setup = job.setup;
     setup.flows.clear();
     check(&setup, job.direction)?;
     let offload = job.offload.unwrap_or_else(|| offload_for(&setup));
-    let world = World::new(offload, MTU)?;
-    let notes = world.tune();
+    let testbed = Testbed::new(offload, MTU)?;
+    let notes = testbed.tune();
     if let Some(cc) = &job.cc {
-        world.set_congestion_control(cc)?;
+        testbed.set_congestion_control(cc)?;
     }
-    let environment = world.environment(notes);
-    let keeper = job.errand.prepare(&world)?;
+    let environment = testbed.environment(notes);
+    let keeper = job.command.prepare(&testbed)?;
     let start_ns = clock::now_ns();
     let sampled_way = usize::from(job.direction == Direction::Down);
-    let plan = Plan { start_ns, end: Time::NEVER, sample: None, sampled_way, offload, mtu: MTU, punctual: false };
-    let running = world.start(plan, path(&setup, job.direction), Anyone)?;
+    let plan =
+        EmulatorConfig { start_ns, end: Time::NEVER, sample: None, sampled_way, offload, mtu: MTU, punctual: false };
+    let running = testbed.start(plan, path(&setup, job.direction), FlowClassifier)?;
     let status = keeper.run();
     let wall_s = (clock::now_ns() - start_ns) as f64 / 1e9;
-    let (_, self_check) = world.finish(running, true, setup.path.rtt)?;
+    let (_, self_check) = testbed.finish(running, true, setup.path.rtt)?;
     Ok(Report { status: status?, wall_s, self_check, environment })
 }
 
@@ -105,7 +106,7 @@ pub fn offload_for(setup: &Setup) -> Offload {
 }
 
 fn path(setup: &Setup, direction: Direction) -> EmulatedPath {
-    let users = Users { strangers: true, apart: false };
+    let users = FlowSharing { unknown_flows: true, per_flow_delay: false };
     match direction {
         Direction::Both => Path::both_ways(setup, users),
         Direction::Up => Path::new(setup, users),
@@ -114,9 +115,9 @@ fn path(setup: &Setup, direction: Direction) -> EmulatedPath {
 }
 
 /// Classifies flows by addresses and ports, for disciplines with per-flow queues.
-struct Anyone;
+struct FlowClassifier;
 
-impl Observer for Anyone {
+impl Observer for FlowClassifier {
     fn flow_of(&mut self, _way: usize, packet: &[u8]) -> u32 {
         wire::flow_hash(packet)
     }

@@ -12,9 +12,9 @@ use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
 
 use super::Fault;
-use super::check::Gather;
 use super::packet::{HEAD_MAX, Packet};
 use super::relay::{EmulatedPath, LEFTWARD, Observer, RIGHTWARD, Relay};
+use super::self_check::CheckSamples;
 use super::tun::{Offload, Tun, VNET};
 use crate::clock;
 
@@ -55,7 +55,7 @@ const SLEEP_MIN: u64 = 5_000;
 
 /// Configuration of the emulator, apart from its path.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct EmulatorConfig {
     /// The run's time zero, on [`clock::now_ns`].
     pub start_ns: u64,
     /// Time at which it ends by itself; [`Time::NEVER`] if it waits to be stopped.
@@ -74,7 +74,7 @@ pub struct Plan {
 
 /// The emulator, bound to the thread that created it.
 pub struct Emulator<'a, O> {
-    plan: Plan,
+    plan: EmulatorConfig,
     relay: Relay<O>,
     tuns: [&'a Tun; 2],
     head: [u8; HEAD_MAX],
@@ -84,11 +84,11 @@ pub struct Emulator<'a, O> {
     lead: u64,
     /// Worst wake-up lateness, ns; decays slowly.
     longest: u64,
-    early: Early,
+    early: WakeUpMargin,
 }
 
 /// Outcome of a sleep.
-struct Woken {
+struct WakeUp {
     /// Devices that have a packet, or may have one.
     readable: [bool; 2],
     /// Arrival time of the packet that ended the sleep, if known.
@@ -98,12 +98,12 @@ struct Woken {
 
 /// Time budget for waking up before something is due.
 #[derive(Debug, Default)]
-struct Early {
+struct WakeUpMargin {
     saved: u64,
     counted: Time,
 }
 
-impl Early {
+impl WakeUpMargin {
     /// Takes `span` ns of the budget if it holds that much at `now`. It grows by `share` thousandths of all time.
     fn take(&mut self, now: Time, span: u64, share: u64) -> bool {
         let earned = now.since(self.counted).as_nanos() / 1000 * share;
@@ -121,11 +121,11 @@ impl Early {
 
 impl<'a, O: Observer> Emulator<'a, O> {
     /// Creates an emulator between the devices of the left and the right namespace.
-    pub fn new(plan: Plan, path: EmulatedPath, tuns: [&'a Tun; 2], observer: O) -> Self {
+    pub fn new(plan: EmulatorConfig, path: EmulatedPath, tuns: [&'a Tun; 2], observer: O) -> Self {
         let all_from = |bps| {
-            [&path.there, &path.back]
+            [&path.forward, &path.reverse]
                 .iter()
-                .all(|way| way.links().iter().all(|link| link.rate().as_bits_per_sec() >= bps))
+                .all(|direction| direction.links().iter().all(|link| link.rate().as_bits_per_sec() >= bps))
         };
         Self {
             merges: all_from(MERGE_FROM_BPS),
@@ -136,25 +136,25 @@ impl<'a, O: Observer> Emulator<'a, O> {
             head: [0; HEAD_MAX],
             lead: 0,
             longest: 0,
-            early: Early::default(),
+            early: WakeUpMargin::default(),
         }
     }
 
     /// Runs until the plan's end, or until `stop` becomes readable.
-    pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<(O, Gather), Fault> {
+    pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<(O, CheckSamples), Fault> {
         let mut readable = [true; 2];
         let mut woke = self.now();
         loop {
             let now = self.now();
             if now >= self.plan.end {
-                return Ok((self.relay.observer, self.relay.gather));
+                return Ok((self.relay.observer, self.relay.samples));
             }
             self.relay.control(now);
             // A packet that arrives at a host is answered immediately.
             readable[LEFTWARD] |= self.deliver(RIGHTWARD)?;
             readable[RIGHTWARD] |= self.deliver(LEFTWARD)?;
-            for (way, readable) in readable.iter_mut().enumerate() {
-                *readable = *readable && self.take(way, Time::NEVER)?;
+            for (direction, readable) in readable.iter_mut().enumerate() {
+                *readable = *readable && self.take(direction, Time::NEVER)?;
             }
             let due = self.next_due();
             let now = self.now();
@@ -166,14 +166,14 @@ impl<'a, O: Observer> Emulator<'a, O> {
             let span = if weary { NAP } else { self.until(now, due) };
             let woken = self.sleep(span, weary, stop)?;
             if woken.stopped {
-                return Ok((self.relay.observer, self.relay.gather));
+                return Ok((self.relay.observer, self.relay.samples));
             }
             readable = woken.readable;
             woke = self.now();
             if let Some(arrived) = woken.arrived {
                 self.relay.control(arrived);
-                for (way, readable) in readable.iter_mut().enumerate() {
-                    *readable = *readable && self.take(way, arrived)?;
+                for (direction, readable) in readable.iter_mut().enumerate() {
+                    *readable = *readable && self.take(direction, arrived)?;
                 }
             }
         }
@@ -204,7 +204,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 
     /// Waits for a packet (`deaf`: only for the time), for at most `span`.
-    fn sleep(&mut self, span: Span, deaf: bool, stop: BorrowedFd<'_>) -> Result<Woken, Fault> {
+    fn sleep(&mut self, span: Span, deaf: bool, stop: BorrowedFd<'_>) -> Result<WakeUp, Fault> {
         let heard = if deaf { PollFlags::empty() } else { PollFlags::POLLIN };
         let wait = |fd| PollFd::new(fd, heard);
         let mut fds = [wait(self.tuns[0].as_fd()), wait(self.tuns[1].as_fd()), PollFd::new(stop, PollFlags::POLLIN)];
@@ -225,24 +225,24 @@ impl<'a, O: Observer> Emulator<'a, O> {
             // A packet woke us, and that took as long as a timer's wake-up does.
             arrived = Some(Time::nanos(now.as_nanos().saturating_sub(self.lead)).max(asleep));
         }
-        Ok(Woken { readable: [left || deaf, right || deaf], arrived, stopped })
+        Ok(WakeUp { readable: [left || deaf, right || deaf], arrived, stopped })
     }
 
     /// Reads the packets that the host behind `way` has sent. `arrived` is the arrival time of the first, if known.
     /// Returns true if there may be more.
-    fn take(&mut self, way: usize, arrived: Time) -> Result<bool, Fault> {
+    fn take(&mut self, direction: usize, arrived: Time) -> Result<bool, Fault> {
         let mut arrived = arrived;
         let large = self.plan.offload == Offload::SuperPackets;
         for _ in 0..READS {
             let Some(buffer) = self.relay.pool.take(large) else {
-                return self.discard(way);
+                return self.discard(direction);
             };
-            let read = self.tuns[way].read(self.relay.pool.space(buffer));
+            let read = self.tuns[direction].read(self.relay.pool.space(buffer));
             let now = self.now().min(arrived);
             arrived = Time::NEVER;
             match read.map_err(|error| format!("emulator: {error}"))? {
                 Some(used) => {
-                    self.relay.enter(now, way, buffer, used);
+                    self.relay.offer(now, direction, buffer, used);
                     if self.next_due() <= now {
                         return Ok(true); // first the packets that are due
                     }
@@ -258,27 +258,27 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
     /// Reads and drops a packet for which there is no memory.
     #[cold]
-    fn discard(&mut self, way: usize) -> Result<bool, Fault> {
-        let read = self.tuns[way].read(&mut [0; VNET + 1]).map_err(|error| format!("emulator: {error}"))?;
-        self.relay.gather.no_room += u64::from(read.is_some());
+    fn discard(&mut self, direction: usize) -> Result<bool, Fault> {
+        let read = self.tuns[direction].read(&mut [0; VNET + 1]).map_err(|error| format!("emulator: {error}"))?;
+        self.relay.samples.no_room += u64::from(read.is_some());
         Ok(false)
     }
 
     /// Writes everything that is due at the end of `way`. Returns true if there was anything.
-    fn deliver(&mut self, way: usize) -> Result<bool, Fault> {
+    fn deliver(&mut self, direction: usize) -> Result<bool, Fault> {
         let now = self.now();
         let mut any = false;
-        while let Some((due, packet)) = self.relay.arrival(way, now) {
+        while let Some((due, packet)) = self.relay.arrival(direction, now) {
             let mut count = 1;
             let mut last = packet;
-            while self.merges && count < u16::MAX && self.relay.continues(way, now, &last) {
-                let Some((_, next)) = self.relay.arrival(way, now) else { break };
+            while self.merges && count < u16::MAX && self.relay.continues(direction, now, &last) {
+                let Some((_, next)) = self.relay.arrival(direction, now) else { break };
                 last = next;
                 count += 1;
             }
-            self.write(way, packet, count)?;
+            self.write(direction, packet, count)?;
             let written = self.now();
-            self.relay.gather.on_delivered(way, due.as_nanos(), written.as_nanos(), &last);
+            self.relay.samples.on_delivered(direction, due.as_nanos(), written.as_nanos(), &last);
             (0..count).for_each(|_| self.relay.pool.release(packet.buffer));
             any = true;
         }
@@ -286,25 +286,25 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 
     #[inline]
-    fn write(&mut self, way: usize, packet: Packet, count: u16) -> Result<(), Fault> {
+    fn write(&mut self, direction: usize, packet: Packet, count: u16) -> Result<(), Fault> {
         let now = self.now();
-        let tun = self.tuns[1 - way];
+        let tun = self.tuns[1 - direction];
         let done = if self.relay.pool.is_super(packet.buffer) {
             let (length, payload) = self.relay.pool.run(packet, count, &mut self.head);
             let wire = (length - VNET + payload.len()) as u32;
             let wire =
                 wire + u32::from(count - 1) * (length - VNET) as u32 + u32::from(count) * super::packet::ETHERNET;
-            self.relay.observer.on_delivered(now, way, packet.flow, &self.head[VNET..length], count.into(), wire);
+            self.relay.observer.on_delivered(now, direction, packet.flow, &self.head[VNET..length], count.into(), wire);
             tun.write_parts(&self.head[..length], payload)
         } else {
             let bytes = self.relay.pool.whole(packet);
-            self.relay.observer.on_delivered(now, way, packet.flow, &bytes[VNET..], 1, packet.wire);
+            self.relay.observer.on_delivered(now, direction, packet.flow, &bytes[VNET..], 1, packet.wire);
             tun.write(bytes)
         };
         match done {
             // The receiving host's queue is full, or it rejects the packet: counted as the host's loss.
             Err(error) if !is_fatal(&error) => {
-                self.relay.gather.no_room += 1;
+                self.relay.samples.no_room += 1;
                 Ok(())
             }
             other => other.map_err(|error| format!("emulator: {error}")),

@@ -3,10 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod bench;
-pub mod check;
+pub mod command;
 pub mod emulate;
 pub mod emulator;
-pub mod errand;
 pub mod iface;
 pub mod ns;
 pub mod ours;
@@ -14,9 +13,10 @@ pub mod packet;
 pub mod relay;
 pub mod rights;
 pub mod run;
+pub mod self_check;
+pub mod testbed;
 pub mod trial;
 pub mod tun;
-pub mod world;
 
 /// A one-line error message: the place, the value found, and the accepted values.
 pub type Fault = String;

@@ -22,7 +22,7 @@ impl NetNs {
     pub fn new() -> Result<Self, Fault> {
         on_own_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
-                format!("network namespace: it may not be made ({error}); run as root, or see `bbrlab check`")
+                format!("network namespace: it may not be made ({error}); run as root, or see `bbrlab doctor`")
             })?;
             iface::up("lo")?;
             let fd = File::open("/proc/thread-self/ns/net").map_err(|error| format!("network namespace: {error}"))?;

@@ -158,7 +158,7 @@ pub struct Shape {
 
 /// Reusable buffers, small and large.
 #[derive(Debug)]
-pub struct Pool {
+pub struct BufferPool {
     buffers: Vec<Buffer>,
     free_small: Vec<u32>,
     free_large: Vec<u32>,
@@ -166,7 +166,7 @@ pub struct Pool {
     held: usize,
 }
 
-impl Pool {
+impl BufferPool {
     /// Creates a pool whose small buffers hold a packet of `mtu` bytes.
     pub fn new(mtu: usize) -> Self {
         let small = VNET + mtu.min(IP_MAX);
@@ -395,7 +395,7 @@ mod tests {
     use crate::wire::tests::segment;
 
     /// A pool with a super-packet of `payload` bytes in segments of `mss`.
-    fn pool(payload: usize, mss: u16, flags: u8) -> (Pool, u32, Shape) {
+    fn pool(payload: usize, mss: u16, flags: u8) -> (BufferPool, u32, Shape) {
         let mut packet = segment(1000, payload, None);
         packet[33] = flags;
         let mut bytes = vec![NEEDS_CSUM, GSO_TCPV4];
@@ -403,7 +403,7 @@ mod tests {
             bytes.extend(field.to_ne_bytes());
         }
         bytes.extend(packet);
-        let mut pool = Pool::new(1500);
+        let mut pool = BufferPool::new(1500);
         let buffer = pool.take(true).unwrap();
         pool.space(buffer)[..bytes.len()].copy_from_slice(&bytes);
         let shape = pool.filled(buffer, bytes.len()).unwrap();
@@ -416,7 +416,7 @@ mod tests {
         Packet { buffer, flow: 0, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: false, ce: false }
     }
 
-    fn cut(pool: &Pool, first: Packet, count: u16) -> Vec<u8> {
+    fn cut(pool: &BufferPool, first: Packet, count: u16) -> Vec<u8> {
         let mut head = [0; HEAD_MAX];
         let (length, payload) = pool.run(first, count, &mut head);
         [&head[..length], payload].concat()

@@ -3,10 +3,10 @@
 
 use bbrlab_core::{Span, Time};
 use bbrlab_sim::link::{Link, Verdict};
-use bbrlab_sim::path::{OneWay, Path, Stay, Watch};
+use bbrlab_sim::path::{OneWay, Path, PathObserver, SojournTime};
 
-use super::check::Gather;
-use super::packet::{Packet, Pool, Queued, Shape};
+use super::packet::{BufferPool, Packet, Queued, Shape};
+use super::self_check::CheckSamples;
 use crate::wire::{self, Tcp};
 
 /// The path between two devices.
@@ -23,9 +23,9 @@ pub trait Observer {
     /// The bottleneck's queue dropped a packet that it had accepted.
     fn on_dropped_later(&mut self, _flow: u32) {}
     /// A packet left the bottleneck after waiting; `lost` if it never arrives.
-    fn on_left(&mut self, _at: Time, _packet: &Packet, _stayed: Stay, _lost: bool) {}
+    fn on_left(&mut self, _at: Time, _packet: &Packet, _stayed: SojournTime, _lost: bool) {}
     /// Returns the flow of an IP packet from this side.
-    fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32;
+    fn flow_of(&mut self, direction: usize, packet: &[u8]) -> u32;
     /// The host behind `way` sent a packet (of `segments` on the wire).
     fn on_sent(&mut self, _now: Time, _way: usize, _flow: u32, _packet: &[u8], _segments: u32) {}
     /// The host at the end of `way` received `count` packets of `wire` bytes in total; `head` holds their headers.
@@ -39,11 +39,11 @@ pub struct Relay<O> {
     /// The path itself.
     pub path: EmulatedPath,
     /// The packets' bytes.
-    pub pool: Pool,
+    pub pool: BufferPool,
     /// The observer.
     pub observer: O,
     /// Data for the self-check.
-    pub gather: Gather,
+    pub samples: CheckSamples,
     /// Current busy period of each direction's bottleneck.
     busy: [u32; 2],
     /// The last ACK of each flow, where ACKs are held; the last entry is shared by all other traffic.
@@ -58,11 +58,11 @@ impl<O: Observer> Relay<O> {
     /// links.
     pub fn new(path: EmulatedPath, mtu: u32, sampled_way: usize, sample: Option<Span>, observer: O) -> Self {
         Self {
-            last_acks: vec![None; path.there.users().max(path.back.users())],
+            last_acks: vec![None; path.forward.users().max(path.reverse.users())],
             path,
-            pool: Pool::new(mtu as usize),
+            pool: BufferPool::new(mtu as usize),
             observer,
-            gather: Gather::default(),
+            samples: CheckSamples::default(),
             busy: [0; 2],
             sampled_way,
             sample,
@@ -73,7 +73,7 @@ impl<O: Observer> Relay<O> {
     /// Time of the next event, or an earlier time.
     pub fn next_due(&self) -> Time {
         let control = self.path.next_change().min(self.next_sample);
-        control.min(self.path.there.next_arrival()).min(self.path.back.next_arrival())
+        control.min(self.path.forward.next_arrival()).min(self.path.reverse.next_arrival())
     }
 
     /// Applies changes and takes samples that are due.
@@ -85,13 +85,13 @@ impl<O: Observer> Relay<O> {
             if at > now {
                 return;
             }
-            self.settle(RIGHTWARD, at);
-            self.settle(LEFTWARD, at);
+            self.advance(RIGHTWARD, at);
+            self.advance(LEFTWARD, at);
             if change == at {
                 self.path.change(at);
                 continue;
             }
-            let sampled = if self.sampled_way == RIGHTWARD { &self.path.there } else { &self.path.back };
+            let sampled = if self.sampled_way == RIGHTWARD { &self.path.forward } else { &self.path.reverse };
             self.observer.on_sample(at, sampled.links());
             self.next_sample = self.sample.map_or(Time::NEVER, |step| at + step);
         }
@@ -99,54 +99,55 @@ impl<O: Observer> Relay<O> {
 
     /// One direction, and the listener for its events.
     #[inline]
-    fn way(&mut self, way: usize) -> (&mut OneWay<Packet>, Ear<'_, O>) {
-        let ear = Ear {
+    fn direction(&mut self, direction: usize) -> (&mut OneWay<Packet>, DirectionObserver<'_, O>) {
+        let observer = DirectionObserver {
             observer: &mut self.observer,
-            gather: &mut self.gather,
+            gather: &mut self.samples,
             pool: &mut self.pool,
-            busy: &mut self.busy[way],
-            way,
+            busy: &mut self.busy[direction],
+            direction,
         };
-        (if way == RIGHTWARD { &mut self.path.there } else { &mut self.path.back }, ear)
+        (if direction == RIGHTWARD { &mut self.path.forward } else { &mut self.path.reverse }, observer)
     }
 
     #[inline]
-    fn settle(&mut self, way: usize, now: Time) {
-        let (path, mut ear) = self.way(way);
-        path.settle(now, &mut ear);
+    fn advance(&mut self, direction: usize, now: Time) {
+        let (path, mut observer) = self.direction(direction);
+        path.advance(now, &mut observer);
     }
 
     /// Accepts the packet in the first `used` bytes of a buffer, sent by the host behind `way`.
-    pub fn enter(&mut self, now: Time, way: usize, buffer: u32, used: usize) {
+    pub fn offer(&mut self, now: Time, direction: usize, buffer: u32, used: usize) {
         let Some(shape) = self.pool.filled(buffer, used).filter(|_| !is_chatter(self.pool.ip(buffer))) else {
             self.pool.free(buffer);
             return;
         };
         let buffer = if shape.segments == 1 { self.pool.shrink(buffer) } else { buffer };
-        let flow = self.observer.flow_of(way, self.pool.ip(buffer));
-        self.observer.on_sent(now, way, flow, self.pool.ip(buffer), shape.segments.into());
-        self.settle(way, now);
+        let flow = self.observer.flow_of(direction, self.pool.ip(buffer));
+        self.observer.on_sent(now, direction, flow, self.pool.ip(buffer), shape.segments.into());
+        self.advance(direction, now);
         self.pool.hold(buffer, shape.segments.into());
         for segment in 0..shape.segments {
-            self.enter_segment(now, way, flow, buffer, segment, &shape);
+            self.enter_segment(now, direction, flow, buffer, segment, &shape);
         }
     }
 
     #[inline]
-    fn enter_segment(&mut self, now: Time, way: usize, flow: u32, buffer: u32, segment: u16, shape: &Shape) {
+    fn enter_segment(&mut self, now: Time, direction: usize, flow: u32, buffer: u32, segment: u16, shape: &Shape) {
         let wire = shape.wire(segment);
         let packet =
             Packet { buffer, flow, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: shape.ect(), ce: false };
-        let acked = self.newly_acked(way, &packet);
-        let (path, mut ear) = self.way(way);
-        path.enter(now, packet, acked, &mut ear);
+        let acked = self.newly_acked(direction, &packet);
+        let (path, mut observer) = self.direction(direction);
+        path.offer(now, packet, acked, &mut observer);
     }
 
     /// Number of bytes that a packet is the first to acknowledge, if the path needs it. `None` for a SYN and for
     /// anything but TCP.
     #[inline]
-    fn newly_acked(&mut self, way: usize, packet: &Packet) -> Option<u64> {
-        let holds = if way == RIGHTWARD { self.path.there.holds_acks() } else { self.path.back.holds_acks() };
+    fn newly_acked(&mut self, direction: usize, packet: &Packet) -> Option<u64> {
+        let holds =
+            if direction == RIGHTWARD { self.path.forward.holds_acks() } else { self.path.reverse.holds_acks() };
         if !holds {
             return None;
         }
@@ -162,30 +163,30 @@ impl<O: Observer> Relay<O> {
 
     /// Returns the next packet due at the end of `way` by `now`, with its due time.
     #[inline]
-    pub fn arrival(&mut self, way: usize, now: Time) -> Option<(Time, Packet)> {
-        let (path, mut ear) = self.way(way);
-        path.front(now, &mut ear)?;
-        path.turn(&mut ear)
+    pub fn arrival(&mut self, direction: usize, now: Time) -> Option<(Time, Packet)> {
+        let (path, mut observer) = self.direction(direction);
+        path.front(now, &mut observer)?;
+        path.poll(&mut observer)
     }
 
     /// True if the next due packet follows `last` in the same super-packet.
-    pub fn continues(&mut self, way: usize, now: Time, last: &Packet) -> bool {
-        let (path, mut ear) = self.way(way);
-        path.front(now, &mut ear)
+    pub fn continues(&mut self, direction: usize, now: Time, last: &Packet) -> bool {
+        let (path, mut observer) = self.direction(direction);
+        path.front(now, &mut observer)
             .is_some_and(|next| next.buffer == last.buffer && next.segment == last.segment + 1 && next.ce == last.ce)
     }
 }
 
 /// Reports the events of one direction to the observer and the self-check, and keeps the pool's reference counts.
-struct Ear<'e, O> {
+struct DirectionObserver<'e, O> {
     observer: &'e mut O,
-    gather: &'e mut Gather,
-    pool: &'e mut Pool,
+    gather: &'e mut CheckSamples,
+    pool: &'e mut BufferPool,
     busy: &'e mut u32,
-    way: usize,
+    direction: usize,
 }
 
-impl<O: Observer> Watch<Packet> for Ear<'_, O> {
+impl<O: Observer> PathObserver<Packet> for DirectionObserver<'_, O> {
     #[inline]
     fn on_offered(&mut self, _now: Time, packet: &Packet, verdict: Verdict, is_bottleneck: bool) {
         if is_bottleneck {
@@ -198,22 +199,22 @@ impl<O: Observer> Watch<Packet> for Ear<'_, O> {
         }
     }
     #[inline]
-    fn on_left(&mut self, at: Time, packet: &mut Packet, stayed: Stay, lost: bool, is_bottleneck: bool) {
+    fn on_departed(&mut self, at: Time, packet: &mut Packet, stayed: SojournTime, lost: bool, is_bottleneck: bool) {
         if is_bottleneck {
             // A packet that did not wait starts a busy period of the link. Behind a delivery trace everything waits:
             // the run is one period.
             let begins = stayed.waited == Span::ZERO || *self.busy == 0;
             *self.busy = self.busy.wrapping_add(u32::from(begins));
             (packet.busy, packet.left_ns) = (*self.busy, at.as_nanos());
-            self.gather.on_left(self.way, packet);
+            self.gather.on_left(self.direction, packet);
             self.observer.on_left(at, packet, stayed, lost);
         }
     }
     #[inline]
-    fn on_gone(&mut self, packet: &Packet) {
+    fn on_lost(&mut self, packet: &Packet) {
         self.pool.release(packet.buffer);
     }
-    fn on_doubled(&mut self, packet: &Packet) {
+    fn on_duplicated(&mut self, packet: &Packet) {
         self.pool.hold(packet.buffer, 1);
     }
 }

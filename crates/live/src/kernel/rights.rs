@@ -35,7 +35,7 @@ pub fn obtain() -> Result<Option<i32>, Fault> {
         return Ok(None);
     }
     if env::var_os(MARK).is_some() {
-        return Err("namespaces: a user namespace gives no rights here; run as root, or see `bbrlab check`".to_owned());
+        return Err("namespaces: a user namespace gives no rights here; run as root, or see `bbrlab doctor`".to_owned());
     }
     let maps = [
         ("setgroups", "deny".to_owned()),
@@ -60,7 +60,7 @@ pub fn obtain() -> Result<Option<i32>, Fault> {
     unsafe { command.pre_exec(enter) };
     let refused = |error: io::Error| {
         format!(
-            "namespaces: neither root nor a user namespace of our own ({error}); run as root, or see `bbrlab check`"
+            "namespaces: neither root nor a user namespace of our own ({error}); run as root, or see `bbrlab doctor`"
         )
     };
     let status = command.spawn().map_err(refused)?.wait().map_err(refused)?;

@@ -6,25 +6,26 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bbrlab_core::{Span, Time};
+use bbrlab_sim::backend::Backend;
 use bbrlab_sim::link::Link;
-use bbrlab_sim::path::{self, Stay, Users};
+use bbrlab_sim::path::{self, FlowSharing, SojournTime};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Direction;
 use bbrlab_sim::setup::{Change, FlowSetup, Rwnd, Setup};
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::check::SelfCheck;
 use super::emulate::{MTU, offload_for};
-use super::emulator::Plan;
+use super::emulator::EmulatorConfig;
 use super::ours::Controls;
 use super::packet::{Packet, Queued};
 use super::relay::{EmulatedPath, LEFTWARD, Observer, RIGHTWARD};
-use super::world::{Environment, LEFT, RIGHT, Running, World};
+use super::self_check::SelfCheck;
+use super::testbed::{Environment, LEFT, RIGHT, Running, Testbed};
 use crate::capture::Capture;
-use crate::flows::{self, Ends, FIRST_PORT, LinkSeen, Path, Seen};
+use crate::flows::{self, Endpoints, FIRST_PORT, LinkCounters, Path, PathCounters};
 use crate::meter::Meter;
-use crate::{clock, measure, wire, worlds};
+use crate::{backends, clock, measure, wire};
 
 /// Maximum number of attempts at a clean run. Ours.
 const ATTEMPTS: u32 = 3;
@@ -50,7 +51,7 @@ pub struct Provenance {
 
 /// Rejects setups that this host's kernel cannot run.
 pub fn check(setup: &Setup) -> Result<(), Fault> {
-    worlds::check(worlds::World::Kernel, setup)
+    backends::check(Backend::Kernel, setup)
 }
 
 /// Limit up to which the receiver's kernel autotunes the window.
@@ -84,14 +85,14 @@ pub fn run_once(
 ) -> Result<(Output, Provenance), Fault> {
     let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU).max(MTU);
     let offload = offload_for(setup);
-    let world = World::new(offload, mtu)?;
+    let testbed = Testbed::new(offload, mtu)?;
     let notes =
-        world.tune_for(setup.flows.first().and_then(window), setup.flows.first().is_some_and(|flow| flow.host.ecn));
-    let environment = world.environment(notes);
-    let ends = ends(names, &world)?;
-    let seen = Arc::new(Mutex::new(Seen::default()));
+        testbed.tune_for(setup.flows.first().and_then(window), setup.flows.first().is_some_and(|flow| flow.host.ecn));
+    let environment = testbed.environment(notes);
+    let ends = ends(names, &testbed)?;
+    let seen = Arc::new(Mutex::new(PathCounters::default()));
     let probe = Probe::new(setup, Arc::clone(&seen));
-    let plan = Plan {
+    let plan = EmulatorConfig {
         start_ns: 0,
         end: Time::NEVER,
         sample: Some(setup.sample.unwrap_or(OWN_GRID)),
@@ -100,9 +101,9 @@ pub fn run_once(
         mtu,
         punctual: true,
     };
-    let between = path::Path::new(setup, Users { strangers: true, apart: false });
-    let mut path = Between {
-        world: &world,
+    let between = path::Path::new(setup, FlowSharing { unknown_flows: true, per_flow_delay: false });
+    let mut path = EmulatorPath {
+        testbed: &testbed,
         waiting: Some((plan, between, probe)),
         running: None,
         seen,
@@ -113,40 +114,41 @@ pub fn run_once(
     };
     let driven = flows::drive(setup, &ends, &mut path);
     let Some(running) = path.running else { return Err(driven.err().unwrap_or_default()) };
-    let (probe, self_check) = world.finish(running?, true, setup.path.rtt)?;
+    let (probe, self_check) = testbed.finish(running?, true, setup.path.rtt)?;
     let mut output = measure::output(setup, "kernel", driven?, &probe.meter);
     output.packets = probe.capture.map(Capture::finish).unwrap_or_default();
     Ok((output, Provenance { self_check, environment }))
 }
 
-fn ends(names: Vec<String>, world: &World) -> Result<Vec<Ends>, Fault> {
+fn ends(names: Vec<String>, testbed: &Testbed) -> Result<Vec<Endpoints>, Fault> {
     let own = |fd: std::os::fd::BorrowedFd<'_>| {
         fd.try_clone_to_owned().map(Arc::new).map_err(|error| format!("network namespace: {error}"))
     };
-    let (sender, receiver) = (own(world.left.as_fd())?, own(world.right.as_fd())?);
-    let end = |cc| Ends { cc, sender: Arc::clone(&sender), receiver: Arc::clone(&receiver), from: LEFT, to: RIGHT };
+    let (sender, receiver) = (own(testbed.left.as_fd())?, own(testbed.right.as_fd())?);
+    let end =
+        |cc| Endpoints { cc, sender: Arc::clone(&sender), receiver: Arc::clone(&receiver), from: LEFT, to: RIGHT };
     Ok(names.into_iter().map(end).collect())
 }
 
 /// The emulator as the [`Path`] of the flow driver.
-struct Between<'a> {
-    world: &'a World,
+struct EmulatorPath<'a> {
+    testbed: &'a Testbed,
     /// The emulator before the run's time zero.
-    waiting: Option<(Plan, EmulatedPath, Probe)>,
+    waiting: Option<(EmulatorConfig, EmulatedPath, Probe)>,
     /// The emulator from time zero on.
     running: Option<Result<Running<Probe>, Fault>>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<PathCounters>>,
     start_ns: u64,
     step: u64,
     told: u64,
     progress: &'a mut dyn FnMut(Time),
 }
 
-impl Path for Between<'_> {
+impl Path for EmulatorPath<'_> {
     fn begin(&mut self, zero_ns: u64) {
         self.start_ns = zero_ns;
         if let Some((plan, between, probe)) = self.waiting.take() {
-            self.running = Some(self.world.start(Plan { start_ns: zero_ns, ..plan }, between, probe));
+            self.running = Some(self.testbed.start(EmulatorConfig { start_ns: zero_ns, ..plan }, between, probe));
         }
     }
 
@@ -162,7 +164,7 @@ impl Path for Between<'_> {
         LOW_WATER
     }
 
-    fn sample(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+    fn sample(&mut self, seen: &mut PathCounters) -> Result<(), Fault> {
         if let Some(Err(fault)) = &self.running {
             return Err(fault.clone());
         }
@@ -185,11 +187,11 @@ struct Probe {
     capture: Option<Capture>,
     flows: u32,
     warmup: Time,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<PathCounters>>,
 }
 
 impl Probe {
-    fn new(setup: &Setup, seen: Arc<Mutex<Seen>>) -> Self {
+    fn new(setup: &Setup, seen: Arc<Mutex<PathCounters>>) -> Self {
         let mut meter = Meter::new(setup.flows.len());
         meter.watch_queue();
         if setup.warmup > Time::ZERO {
@@ -220,21 +222,21 @@ impl Observer for Probe {
     }
 
     #[inline]
-    fn on_left(&mut self, at: Time, packet: &Packet, stayed: Stay, lost: bool) {
+    fn on_left(&mut self, at: Time, packet: &Packet, stayed: SojournTime, lost: bool) {
         self.meter.on_left(at, packet.flow as usize, stayed, packet.ce, lost);
     }
 
     #[inline]
-    fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32 {
+    fn flow_of(&mut self, direction: usize, packet: &[u8]) -> u32 {
         let Some((from, to)) = wire::tcp_ports(packet) else { return self.flows };
-        let port = if way == RIGHTWARD { from } else { to };
+        let port = if direction == RIGHTWARD { from } else { to };
         port.checked_sub(FIRST_PORT).map_or(self.flows, |flow| u32::from(flow).min(self.flows))
     }
 
     #[inline]
-    fn on_sent(&mut self, now: Time, way: usize, flow: u32, packet: &[u8], segments: u32) {
+    fn on_sent(&mut self, now: Time, direction: usize, flow: u32, packet: &[u8], segments: u32) {
         self.warm_up(now);
-        if way == RIGHTWARD
+        if direction == RIGHTWARD
             && let Some(tcp) = wire::tcp(packet)
         {
             self.meter.on_data(now.as_nanos(), flow as usize, tcp.seq, tcp.payload, segments);
@@ -245,12 +247,12 @@ impl Observer for Probe {
     }
 
     #[inline]
-    fn on_delivered(&mut self, now: Time, way: usize, flow: u32, head: &[u8], count: u32, wire_bytes: u32) {
+    fn on_delivered(&mut self, now: Time, direction: usize, flow: u32, head: &[u8], count: u32, wire_bytes: u32) {
         self.warm_up(now);
         let Some(tcp) = wire::tcp(head) else { return };
-        if way == RIGHTWARD {
+        if direction == RIGHTWARD {
             self.meter.on_arrival(now.as_nanos(), flow as usize, tcp.seq, tcp.payload, count, wire_bytes);
-        } else if way == LEFTWARD && tcp.flags & wire::flag::ACK != 0 {
+        } else if direction == LEFTWARD && tcp.flags & wire::flag::ACK != 0 {
             self.meter.on_ack(now.as_nanos(), flow as usize, tcp.ack, tcp.sack_blocks());
             if let Some(capture) = &mut self.capture {
                 capture.on_packet(now.as_nanos(), flow as usize, Direction::Ack, head);
@@ -269,9 +271,9 @@ impl Observer for Probe {
     }
 }
 
-fn link_seen(link: &Link<Queued>) -> LinkSeen {
+fn link_seen(link: &Link<Queued>) -> LinkCounters {
     let stats = link.stats();
-    LinkSeen {
+    LinkCounters {
         queue_packets: link.queue_packets(),
         queue_bytes: link.queue_bytes(),
         rate_bps: link.rate().as_bits_per_sec(),

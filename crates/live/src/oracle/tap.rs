@@ -121,9 +121,9 @@ fn refused(error: &libbpf_rs::Error) -> String {
     let advice = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => "run as root, or with CAP_BPF and CAP_NET_ADMIN",
         libbpf_rs::ErrorKind::NotFound => {
-            "it needs Linux 6.10 or later with BTF, tcp_bbr and tcp_cubic; see `bbrlab check`"
+            "it needs Linux 6.10 or later with BTF, tcp_bbr and tcp_cubic; see `bbrlab doctor`"
         }
-        _ => "it needs Linux 6.10 or later; see `bbrlab check`",
+        _ => "it needs Linux 6.10 or later; see `bbrlab doctor`",
     };
     format!("the kernel refuses the tap: {error}; {advice}").replace('\n', " ")
 }

@@ -19,16 +19,16 @@ use bbrlab_sim::setup::{Change, Setup};
 use nix::mount::{MsFlags, mount};
 use serde::{Deserialize, Serialize};
 
-use super::guest::{self, Changer, EXCHANGE};
+use super::guest::{self, EXCHANGE, TcProcess};
 use super::plan::{Plan, plan};
 use crate::clock;
 use crate::flows::Failure;
+use crate::kernel::command::{self, Environment, serve_and_run};
 use crate::kernel::emulate::{Direction, check};
-use crate::kernel::errand::{self, Surroundings, serve_and_run};
 use crate::socket::within;
 
 /// Name of the job file in the exchange directory.
-pub const ERRAND: &str = "errand.json";
+pub const COMMAND_FILE: &str = "command.json";
 /// Name of the file with the command's standard output.
 pub const STDOUT: &str = "stdout";
 /// Name of the file with the command's standard error.
@@ -36,7 +36,7 @@ pub const STDERR: &str = "stderr";
 
 /// The command to run; strings are bytes, because file names need not be UTF-8.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Errand {
+pub struct CommandSpec {
     /// The path, as a scenario's JSON; its flows are ignored.
     pub scenario: String,
     /// Direction that has the bottleneck.
@@ -58,7 +58,7 @@ pub struct Errand {
 
 /// Result of the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Emulated {
+pub struct EmulateOutput {
     /// The command's exit status.
     pub status: i32,
     /// Run time in seconds of the guest's clock; `None` if the command could not run.
@@ -76,44 +76,45 @@ pub fn refuse(setup: &Setup, direction: Direction) -> Result<(), Failure> {
     plan(setup).map(drop)
 }
 
-/// Reads the host's errand, if this kernel was started for one.
-pub(super) fn errand() -> Result<Option<Errand>, Failure> {
-    match fs::read(Path::new(EXCHANGE).join(ERRAND)) {
-        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| format!("errand: {error}")),
+/// Reads the host's command, if this kernel was started for one.
+pub(super) fn command_spec() -> Result<Option<CommandSpec>, Failure> {
+    match fs::read(Path::new(EXCHANGE).join(COMMAND_FILE)) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| format!("command: {error}")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("errand: {error}")),
+        Err(error) => Err(format!("command: {error}")),
     }
 }
 
-/// Runs the errand; both ends are namespaces of this kernel.
-pub(super) fn run(errand: &Errand, setup: &Setup) -> Result<Emulated, Failure> {
-    let both = errand.direction == Direction::Both;
+/// Runs the command; both ends are namespaces of this kernel.
+pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput, Failure> {
+    let both = spec.direction == Direction::Both;
     let mut plan = plan(setup)?;
     if both {
         plan.mirror();
     }
     let [end] = plan.ends.as_slice() else { return Err("emulate: a path has two ends".to_owned()) };
-    let (mut command, mut server) = ((end.sender.clone(), end.from), (end.receiver.clone(), end.to));
-    if errand.direction == Direction::Down {
-        std::mem::swap(&mut command, &mut server);
+    let (mut client, mut server) = ((end.sender.clone(), end.from), (end.receiver.clone(), end.to));
+    if spec.direction == Direction::Down {
+        std::mem::swap(&mut client, &mut server);
     }
     guest::make(&plan)?;
-    for end in [&command, &server] {
-        settle(&end.0, errand.cc.as_deref())?;
+    for end in [&client, &server] {
+        settle(&end.0, spec.cc.as_deref())?;
     }
-    let (left, right) = (guest::namespace_of(&command.0)?, guest::namespace_of(&server.0)?);
-    furnish(errand)?;
+    let (left, right) = (guest::namespace_of(&client.0)?, guest::namespace_of(&server.0)?);
+    furnish(spec)?;
     let text = |bytes: &Vec<u8>| OsStr::from_bytes(bytes).to_owned();
     let mut variables: Vec<(OsString, OsString)> =
-        errand.environment.iter().map(|(name, value)| (text(name), text(value))).collect();
-    for (name, at) in [("BBRLAB_SERVER_IP", server.1), ("BBRLAB_CLIENT_IP", command.1)] {
+        spec.environment.iter().map(|(name, value)| (text(name), text(value))).collect();
+    for (name, at) in [("BBRLAB_SERVER_IP", server.1), ("BBRLAB_CLIENT_IP", client.1)] {
         variables.push((name.into(), at.to_string().into()));
     }
     guest::reseed()?;
     follow(setup.schedule.clone(), plan, both)?;
-    let errand = errand::Errand { command: errand.command.iter().map(text).collect(), server: errand.server.clone() };
-    let around = Surroundings { bare: true, variables };
-    let (status, ran_ns) = match serve_and_run(&errand, left.as_fd(), right.as_fd(), &around) {
+    let command_spec =
+        command::CommandSpec { command: spec.command.iter().map(text).collect(), server: spec.server.clone() };
+    let around = Environment { bare: true, variables };
+    let (status, ran_ns) = match serve_and_run(&command_spec, left.as_fd(), right.as_fd(), &around) {
         Ok((status, ran_ns)) => (status, Some(ran_ns)),
         Err((status, line)) => {
             eprintln!("bbrlab: {line}");
@@ -121,7 +122,7 @@ pub(super) fn run(errand: &Errand, setup: &Setup) -> Result<Emulated, Failure> {
         }
     };
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-    Ok(Emulated { status, guest_s: ran_ns.map(|ns| ns as f64 / 1e9), release })
+    Ok(EmulateOutput { status, guest_s: ran_ns.map(|ns| ns as f64 / 1e9), release })
 }
 
 /// Sets up a host: its loopback, and the requested congestion control.
@@ -137,16 +138,16 @@ fn settle(namespace: &str, cc: Option<&str>) -> Result<(), Failure> {
 }
 
 /// Mounts the file systems that programs rely on, and sets up the command's streams and directory.
-fn furnish(errand: &Errand) -> Result<(), Failure> {
+fn furnish(spec: &CommandSpec) -> Result<(), Failure> {
     // Opened before another mount hides it.
-    let directory = Path::new(OsStr::from_bytes(&errand.directory));
+    let directory = Path::new(OsStr::from_bytes(&spec.directory));
     std::env::set_current_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let over = |kind: &str, at: &str| {
         fs::create_dir_all(at)
             .and_then(|()| Ok(mount(Some(kind), at, Some(kind), MsFlags::empty(), None::<&str>)?))
             .map_err(|error| format!("{at}: {kind}: {error}"))
     };
-    if !errand.writable {
+    if !spec.writable {
         over("tmpfs", "/tmp")?;
     }
     over("tmpfs", "/dev/shm")?;
@@ -172,10 +173,10 @@ fn follow(schedule: Vec<Change>, mut plan: Plan, both: bool) -> Result<(), Failu
         let lines = if both { plan.change_both(&change) } else { plan.change(&change) };
         asked.push((change.at.as_nanos(), lines));
     }
-    let mut changers: Vec<Changer> = Vec::new();
+    let mut changers: Vec<TcProcess> = Vec::new();
     for (namespace, _) in asked.iter().flat_map(|(_, lines)| lines) {
         if !changers.iter().any(|changer| changer.namespace == *namespace) {
-            changers.push(Changer::start(namespace)?);
+            changers.push(TcProcess::start(namespace)?);
         }
     }
     let zero = clock::now_ns();

@@ -19,12 +19,12 @@ use nix::mount::{MsFlags, mount};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::emulate::{self, Emulated};
-use super::packets::Log;
+use super::emulate::{self, EmulateOutput};
+use super::packets::PacketLog;
 use super::plan::{Plan, plan};
-use super::qdisc::{Counted, Counters};
-use super::tap::{Passed, Tap};
-use crate::flows::{Ends, FIRST_PORT, Failure, LinkSeen, Path, Seen, drive, kernel_cc};
+use super::qdisc::{Counters, QdiscCounters};
+use super::tap::{CapturedPacket, Tap};
+use crate::flows::{Endpoints, FIRST_PORT, Failure, LinkCounters, Path, PathCounters, drive, kernel_cc};
 use crate::meter::Meter;
 use crate::{clock, ethtool, measure, socket, wire};
 
@@ -58,7 +58,7 @@ const NO_SEED: &str = "this kernel's random numbers follow no seed, so no run of
 
 /// The guest's result.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Done {
+pub enum GuestOutput {
     Ran {
         result: Box<RunResult>,
         trace: Trace,
@@ -66,7 +66,7 @@ pub enum Done {
         release: String,
     },
     /// Result of an emulated command.
-    Emulated(Emulated),
+    Emulated(EmulateOutput),
     /// The job could not run.
     Failed(Failure),
 }
@@ -74,13 +74,13 @@ pub enum Done {
 /// Runs the job and powers off. `setup` parses the job's text.
 pub fn main(directory: &str, setup: impl FnOnce(&str) -> Result<Setup, Failure>) -> ! {
     let done = prepare(directory).and_then(|()| {
-        if let Some(errand) = emulate::errand()? {
-            return emulate::run(&errand, &setup(&errand.scenario)?).map(Done::Emulated);
+        if let Some(command) = emulate::command_spec()? {
+            return emulate::run(&command, &setup(&command.scenario)?).map(GuestOutput::Emulated);
         }
         let job = fs::read_to_string(FilePath::new(EXCHANGE).join(JOB)).map_err(|error| format!("job: {error}"))?;
         run(&setup(&job)?)
     });
-    let done = done.unwrap_or_else(Done::Failed);
+    let done = done.unwrap_or_else(GuestOutput::Failed);
     if let Err(error) = leave(&done) {
         // Without a result the host reports an error and prints the console.
         eprintln!("uml guest: {error}");
@@ -88,7 +88,7 @@ pub fn main(directory: &str, setup: impl FnOnce(&str) -> Result<Setup, Failure>)
     power_off()
 }
 
-fn leave(done: &Done) -> io::Result<()> {
+fn leave(done: &GuestOutput) -> io::Result<()> {
     let bytes = serde_json::to_vec(done)?;
     let mut file = File::create(FilePath::new(EXCHANGE).join(DONE))?;
     file.write_all(&bytes)?;
@@ -115,7 +115,7 @@ fn prepare(directory: &str) -> Result<(), Failure> {
 }
 
 /// Runs a setup over the kernel's own path.
-fn run(setup: &Setup) -> Result<Done, Failure> {
+fn run(setup: &Setup) -> Result<GuestOutput, Failure> {
     if std::env::var_os(SEED).is_some() {
         return Err(NO_SEED.to_owned());
     }
@@ -130,10 +130,10 @@ fn run(setup: &Setup) -> Result<Done, Failure> {
     if let Some(log) = path.log.take() {
         log.finish().map_err(|error| format!("packets: {error}"))?;
     }
-    std::mem::take(&mut path.changers).into_iter().try_for_each(Changer::finish)?;
+    std::mem::take(&mut path.changers).into_iter().try_for_each(TcProcess::finish)?;
     let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-    Ok(Done::Ran { result: Box::new(result), trace, release })
+    Ok(GuestOutput::Ran { result: Box::new(result), trace, release })
 }
 
 /// Reseeds the random numbers, so that they do not depend on earlier consumers. Such are another version of `ip` or
@@ -202,12 +202,12 @@ pub(super) fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Resu
 /// A `tc` process that waits in a namespace for the commands of a schedule.
 ///
 /// It is started before the run, because a process started while packets flow makes no progress in virtual time.
-pub(super) struct Changer {
+pub(super) struct TcProcess {
     pub(super) namespace: String,
     child: Child,
 }
 
-impl Changer {
+impl TcProcess {
     pub(super) fn start(namespace: &str) -> Result<Self, Failure> {
         let mut command = Command::new("tc");
         command.args(["-n", namespace, "-batch", "-"]).env("PATH", PROGRAMS);
@@ -240,13 +240,13 @@ impl Changer {
 struct KernelPath {
     plan: Plan,
     meter: Meter,
-    log: Option<Log>,
+    log: Option<PacketLog>,
     senders: Vec<Tap>,
     receivers: Vec<Tap>,
     counters: Vec<Counters>,
     /// Per link: the devices through which data arrives, if there is a policer.
     policed: Vec<bool>,
-    changers: Vec<Changer>,
+    changers: Vec<TcProcess>,
     rates: Vec<u64>,
     /// Time zero of the run on the taps' real-time clock.
     zero_ns: u64,
@@ -264,7 +264,7 @@ impl KernelPath {
         let mut rehearsal = plan.clone();
         let asked: BTreeSet<String> =
             setup.schedule.iter().flat_map(|change| rehearsal.change(change)).map(|(namespace, _)| namespace).collect();
-        let changers = asked.iter().map(|namespace| Changer::start(namespace)).collect::<Result<_, _>>()?;
+        let changers = asked.iter().map(|namespace| TcProcess::start(namespace)).collect::<Result<_, _>>()?;
         let tap = |namespace: &str, incoming_only: bool| {
             let fd = namespace_of(namespace)?;
             socket::within(fd.as_fd(), || Tap::open(namespace, incoming_only))
@@ -282,14 +282,14 @@ impl KernelPath {
             changers,
             rates: setup.links.iter().map(|link| link.service.nominal_rate().as_bits_per_sec()).collect(),
             zero_ns: 0,
-            log: Log::open(FilePath::new(EXCHANGE)).map_err(|error| format!("packets: {error}"))?,
+            log: PacketLog::open(FilePath::new(EXCHANGE)).map_err(|error| format!("packets: {error}"))?,
             plan,
             meter,
         })
     }
 
     /// Namespaces and addresses of both ends of each flow.
-    fn ends(&self, setup: &Setup) -> Result<Vec<Ends>, Failure> {
+    fn ends(&self, setup: &Setup) -> Result<Vec<Endpoints>, Failure> {
         let mut open: BTreeMap<&str, Arc<OwnedFd>> = BTreeMap::new();
         let mut ends = Vec::new();
         for (end, flow) in self.plan.ends.iter().zip(&setup.flows) {
@@ -300,7 +300,13 @@ impl KernelPath {
                 }
             }
             let fd = |name: &String| open[name.as_str()].clone();
-            ends.push(Ends { cc, sender: fd(&end.sender), receiver: fd(&end.receiver), from: end.from, to: end.to });
+            ends.push(Endpoints {
+                cc,
+                sender: fd(&end.sender),
+                receiver: fd(&end.receiver),
+                from: end.from,
+                to: end.to,
+            });
         }
         Ok(ends)
     }
@@ -329,7 +335,7 @@ fn flow_of(port: u16) -> usize {
 }
 
 /// Returns the flow and the direction of a packet.
-fn at_sender(meter: &mut Meter, zero: u64, passed: &Passed<'_>) -> Option<(usize, Direction)> {
+fn at_sender(meter: &mut Meter, zero: u64, passed: &CapturedPacket<'_>) -> Option<(usize, Direction)> {
     let tcp = wire::tcp(passed.headers)?;
     let now = passed.at_ns.saturating_sub(zero);
     if passed.outgoing {
@@ -344,7 +350,7 @@ fn at_sender(meter: &mut Meter, zero: u64, passed: &Passed<'_>) -> Option<(usize
     Some((flow, Direction::Ack))
 }
 
-fn at_receiver(meter: &mut Meter, zero: u64, passed: &Passed<'_>) {
+fn at_receiver(meter: &mut Meter, zero: u64, passed: &CapturedPacket<'_>) {
     let Some(tcp) = wire::tcp(passed.headers) else { return };
     let now = passed.at_ns.saturating_sub(zero);
     meter.on_arrival(now, flow_of(tcp.ends.from_port), tcp.seq, tcp.payload, 1, tcp.payload + tcp.headers + ETHERNET);
@@ -383,7 +389,7 @@ impl Path for KernelPath {
         LOW_WATER
     }
 
-    fn sample(&mut self, seen: &mut Seen) -> Result<(), Failure> {
+    fn sample(&mut self, seen: &mut PathCounters) -> Result<(), Failure> {
         self.watch()?;
         for tap in self.senders.iter().chain(&self.receivers) {
             let missed = tap.missed().map_err(|error| format!("tap: {error}"))?;
@@ -419,9 +425,9 @@ fn is_forward(name: &str, link: &str) -> bool {
     name != link && (name.starts_with('s') || name.starts_with('e'))
 }
 
-fn link_seen(counted: &Counted, rate_bps: u64) -> LinkSeen {
+fn link_seen(counted: &QdiscCounters, rate_bps: u64) -> LinkCounters {
     let (departed, waiting, drops) = (u64::from(counted.packets), counted.queue_packets, u64::from(counted.drops));
-    LinkSeen {
+    LinkCounters {
         queue_packets: waiting,
         queue_bytes: counted.queue_bytes.into(),
         rate_bps,

@@ -13,9 +13,9 @@ use std::time::Duration;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::setup::Setup;
 
-use super::emulate::{ERRAND, Emulated, Errand, STDERR, STDOUT};
-use super::guest::{DONE, Done, JOB};
-use super::{packets, room};
+use super::emulate::{COMMAND_FILE, CommandSpec, EmulateOutput, STDERR, STDOUT};
+use super::guest::{DONE, GuestOutput, JOB};
+use super::{disk_space, packets};
 use crate::flows::Failure;
 use crate::leftovers;
 
@@ -67,9 +67,9 @@ pub fn hz(kernel: &Path) -> Option<u32> {
 const EXCHANGE: &str = "bbrlab-uml-";
 
 /// An exchange directory, removed on drop.
-struct Exchange(PathBuf);
+struct ExchangeDirectory(PathBuf);
 
-impl Exchange {
+impl ExchangeDirectory {
     fn new() -> io::Result<Self> {
         let temp = std::env::temp_dir();
         let base = temp
@@ -91,7 +91,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for ExchangeDirectory {
     fn drop(&mut self) {
         leftovers::remove(&self.0);
     }
@@ -120,7 +120,7 @@ impl Drop for Running {
 
 /// Result of a run, and the kernel that it ran on.
 #[derive(Debug)]
-pub struct Ran {
+pub struct UmlOutput {
     /// The output, with `on` set to `uml`.
     pub output: Output,
     /// The kernel's release.
@@ -130,10 +130,10 @@ pub struct Ran {
 }
 
 /// Runs a job. This program, as the guest's first process, parses the job's text to `setup`.
-pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<Ran, Failure> {
+pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<UmlOutput, Failure> {
     let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
-    let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
-    room::for_exchange(&exchange.0)?;
+    let exchange = ExchangeDirectory::new().map_err(|error| fault("directory of exchange", &error))?;
+    disk_space::for_exchange(&exchange.0)?;
     fs::write(exchange.0.join(JOB), job).map_err(|error| fault("job", &error))?;
     packets::ask(&exchange.0, setup).map_err(|error| fault("packets", &error))?;
     let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
@@ -146,31 +146,31 @@ pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<Ran, Failure> {
     }
     let _ = child.0.wait();
     match done(&exchange, kernel, &console)? {
-        Done::Emulated(_) => Err("--on uml: result: of another job".to_owned()),
-        Done::Ran { result, trace, release } => {
+        GuestOutput::Emulated(_) => Err("--on uml: result: of another job".to_owned()),
+        GuestOutput::Ran { result, trace, release } => {
             let packets = packets::take(&exchange.0, setup).map_err(|error| fault("packets", &error))?;
             let output = Output { result: *result, trace, packets };
-            Ok(Ran { output, release, hz: hz(kernel) })
+            Ok(UmlOutput { output, release, hz: hz(kernel) })
         }
-        Done::Failed(what) => Err(format!("--on uml: {what}")),
+        GuestOutput::Failed(what) => Err(format!("--on uml: {what}")),
     }
 }
 
 /// Runs a command inside and passes its output on as it arrives; `seed` seeds the path's random numbers.
-pub fn emulate(kernel: &Path, errand: &Errand, seed: u64) -> Result<Emulated, Failure> {
+pub fn emulate(kernel: &Path, command: &CommandSpec, seed: u64) -> Result<EmulateOutput, Failure> {
     let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
-    let exchange = Exchange::new().map_err(|error| fault("directory of exchange", &error))?;
-    room::for_exchange(&exchange.0)?;
-    let text = serde_json::to_vec(errand).map_err(|error| format!("--on uml: errand: {error}"))?;
-    fs::write(exchange.0.join(ERRAND), text).map_err(|error| fault("errand", &error))?;
+    let exchange = ExchangeDirectory::new().map_err(|error| fault("directory of exchange", &error))?;
+    disk_space::for_exchange(&exchange.0)?;
+    let text = serde_json::to_vec(command).map_err(|error| format!("--on uml: command: {error}"))?;
+    fs::write(exchange.0.join(COMMAND_FILE), text).map_err(|error| fault("command", &error))?;
     let mut streams = [Stream::new(&exchange.0, STDOUT), Stream::new(&exchange.0, STDERR)];
     for stream in &mut streams {
         stream.make().map_err(|error| fault("streams", &error))?;
     }
     let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
     // A command may check certificates, whose dates must be valid.
-    let clock = if errand.real_time { Clock::Real } else { Clock::FromToday };
-    let mut child = start(kernel, &own, &exchange.0, Boot { writable: errand.writable, clock, seed })?;
+    let clock = if command.real_time { Clock::Real } else { Clock::FromToday };
+    let mut child = start(kernel, &own, &exchange.0, Boot { writable: command.writable, clock, seed })?;
     let stdout = child.0.stdout.take();
     let console = thread::spawn(move || {
         let mut console = Vec::new();
@@ -190,9 +190,9 @@ pub fn emulate(kernel: &Path, errand: &Errand, seed: u64) -> Result<Emulated, Fa
     }
     let console = console.join().unwrap_or_default();
     match done(&exchange, kernel, &console)? {
-        Done::Emulated(emulated) => Ok(emulated),
-        Done::Ran { .. } => Err("--on uml: result: of another job".to_owned()),
-        Done::Failed(what) => Err(format!("--on uml: {what}")),
+        GuestOutput::Emulated(emulated) => Ok(emulated),
+        GuestOutput::Ran { .. } => Err("--on uml: result: of another job".to_owned()),
+        GuestOutput::Failed(what) => Err(format!("--on uml: {what}")),
     }
 }
 
@@ -223,10 +223,10 @@ impl Stream {
 }
 
 /// Reads the guest's result.
-fn done(exchange: &Exchange, kernel: &Path, console: &[u8]) -> Result<Done, Failure> {
+fn done(exchange: &ExchangeDirectory, kernel: &Path, console: &[u8]) -> Result<GuestOutput, Failure> {
     let done = fs::read(exchange.0.join(DONE)).ok().filter(|text| !text.is_empty());
     let Some(done) = done else {
-        room::for_exchange(&exchange.0)?;
+        disk_space::for_exchange(&exchange.0)?;
         let said = String::from_utf8_lossy(console);
         if said.contains(NO_MEMORY) {
             return Err("--on uml: the file with the kernel's memory found no more room; \
@@ -276,7 +276,7 @@ struct Boot {
 }
 
 fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> Result<Running, Failure> {
-    let memory = room::for_memory()?;
+    let memory = disk_space::for_memory()?;
     let mut command = Command::new(kernel);
     command
         .arg(format!("mem={MEMORY}"))

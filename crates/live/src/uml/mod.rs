@@ -5,11 +5,11 @@
 //! command behind it ([`emulate`]).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod disk_space;
 pub mod emulate;
 pub mod guest;
 pub mod launch;
 mod packets;
 pub mod plan;
 mod qdisc;
-mod room;
 mod tap;

@@ -18,7 +18,7 @@ const PACKETS: &str = "packets";
 const PREFIX: usize = 14;
 
 /// Packet log written by the guest.
-pub struct Log {
+pub struct PacketLog {
     file: BufWriter<File>,
     room: usize,
 }
@@ -47,7 +47,7 @@ pub fn take(exchange: &Path, setup: &Setup) -> io::Result<Packets> {
     Ok(capture.finish())
 }
 
-impl Log {
+impl PacketLog {
     /// Opens a log, if the host requested one.
     pub fn open(exchange: &Path) -> io::Result<Option<Self>> {
         let wanted = match fs::read_to_string(exchange.join(WANTED)) {
@@ -90,13 +90,13 @@ mod tests {
     fn what_the_guest_logs_the_host_reads() {
         let dir = std::env::temp_dir().join(format!("bbrlab-packets-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let sourced = bbrlab_sim::scenario::Sourced::from_toml("flow = ['bbr1']", "test").unwrap();
+        let sourced = bbrlab_sim::scenario::ScenarioFile::from_toml("flow = ['bbr1']", "test").unwrap();
         let mut setup = sourced.scenario.resolve().unwrap();
         ask(&dir, &setup).unwrap();
-        assert!(Log::open(&dir).unwrap().is_none());
+        assert!(PacketLog::open(&dir).unwrap().is_none());
         setup.capture = Asked::On { limit: 3, taps: &[Tap::Sender] };
         ask(&dir, &setup).unwrap();
-        let mut log = Log::open(&dir).unwrap().unwrap();
+        let mut log = PacketLog::open(&dir).unwrap().unwrap();
         for t in 0..9_u32 {
             log.add(t.into(), 0, Direction::Data, &segment(100 + t, 7, Some((1, 2)))).unwrap();
         }

@@ -17,8 +17,9 @@ use bbrlab_core::{Rate, Span};
 use bbrlab_sim::link::{Aqm, Buffer, LinkConfig, Loss, Service};
 use bbrlab_sim::setup::{Change, ChangeKind, HostSetup, Rwnd, Setup};
 
+use crate::backends::check;
 use crate::flows::Failure;
-use crate::worlds::{World, check};
+use bbrlab_sim::backend::Backend;
 
 /// Bytes of the Ethernet header, which queueing disciplines count as our links do.
 const ETHERNET: u32 = 14;
@@ -61,7 +62,7 @@ struct ReceiverKind {
 
 /// Namespaces of one flow's two ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub struct Endpoints {
     /// Namespace of the sender.
     pub sender: String,
     /// Namespace of the receiver.
@@ -85,7 +86,7 @@ pub struct Plan {
     /// Host devices, with their namespaces, that segment before the path.
     pub segmented: Vec<(String, String)>,
     /// Per flow.
-    pub ends: Vec<Ends>,
+    pub ends: Vec<Endpoints>,
     senders: Vec<SenderKind>,
     receivers: Vec<ReceiverKind>,
     links: Vec<LinkConfig>,
@@ -98,7 +99,7 @@ pub struct Plan {
 
 /// Translates a setup to a plan.
 pub fn plan(setup: &Setup) -> Result<Plan, Failure> {
-    check(World::Uml, setup)?;
+    check(Backend::Uml, setup)?;
     let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN).max(MTU_MIN);
     let mut plan = Plan {
         links: setup.links.clone(),
@@ -121,7 +122,7 @@ pub fn plan(setup: &Setup) -> Result<Plan, Failure> {
         };
         let s = place(&mut plan.senders, sender);
         let r = place(&mut plan.receivers, receiver);
-        plan.ends.push(Ends {
+        plan.ends.push(Endpoints {
             sender: format!("s{s}"),
             receiver: format!("r{r}"),
             from: address(1, s),
@@ -316,9 +317,9 @@ impl Plan {
         self.pair(&device, &router, &namespace);
         let _ = writeln!(self.address(&namespace), "address add {at}/32 dev {device}\nroute add default dev {device}");
         let _ = writeln!(self.address(&router), "route add {at}/32 dev {device}");
-        let (there, back) = (self.delay(index, "add"), self.delay_back(index, "add"));
-        let _ = writeln!(self.discipline(&router), "{there}");
-        let _ = writeln!(self.discipline(&namespace), "{back}");
+        let (forward, reverse) = (self.delay(index, "add"), self.delay_back(index, "add"));
+        let _ = writeln!(self.discipline(&router), "{forward}");
+        let _ = writeln!(self.discipline(&namespace), "{reverse}");
         let window = match kind.rwnd {
             Rwnd::Auto(bytes) => format!("4096 131072 {}", bytes.saturating_mul(2)),
             Rwnd::Unlimited | Rwnd::Fixed(_) => format!("4096 {AMPLE} {AMPLE}"),
@@ -335,13 +336,13 @@ impl Plan {
     }
 
     fn delay(&self, index: usize, verb: &str) -> String {
-        let there = Span::nanos(self.rtt(index).as_nanos() / 2);
+        let forward = Span::nanos(self.rtt(index).as_nanos() / 2);
         // netem's jitter is symmetric around its delay; ours adds to it.
         let jitter = match self.jitter {
-            Span::ZERO => format!("delay {}", time(there)),
+            Span::ZERO => format!("delay {}", time(forward)),
             jitter => format!(
                 "delay {} {}",
-                time(there + Span::nanos(jitter.as_nanos() / 2)),
+                time(forward + Span::nanos(jitter.as_nanos() / 2)),
                 time(Span::nanos(jitter.as_nanos() / 2))
             ),
         };
@@ -352,10 +353,10 @@ impl Plan {
 
     fn delay_back(&self, index: usize, verb: &str) -> String {
         let rtt = self.rtt(index);
-        let back = Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2);
+        let reverse = Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2);
         format!(
             "qdisc {verb} dev r{index} root handle 1: netem limit {ENDLESS} delay {}{}",
-            time(back),
+            time(reverse),
             loss(self.ack_loss)
         )
     }
@@ -364,9 +365,9 @@ impl Plan {
     pub fn mirror(&mut self) {
         for index in 0..self.links.len() {
             let link = self.links[index].clone();
-            let there =
+            let forward =
                 [self.bottleneck(index, "add"), child(&format!("l{index}"), &link), self.serialiser(index, "add")];
-            let [queue, child, serialiser] = there.map(|line| mirrored(index, &line));
+            let [queue, child, serialiser] = forward.map(|line| mirrored(index, &line));
             let _ = writeln!(self.discipline(&format!("n{}", index + 1)), "{queue}\n{child}");
             let _ = writeln!(self.discipline(&format!("m{index}")), "{serialiser}");
         }
@@ -384,12 +385,12 @@ impl Plan {
         let index = change.link;
         let mut asked = self.change(change);
         let behind = format!("n{}", index + 1);
-        let back = |(namespace, line): &(String, String)| {
+        let reverse = |(namespace, line): &(String, String)| {
             let line_back = mirrored(index, line);
             let namespace = if *namespace == format!("n{index}") { behind.clone() } else { namespace.clone() };
             (line_back != *line).then_some((namespace, line_back))
         };
-        let more: Vec<_> = asked.iter().filter_map(back).collect();
+        let more: Vec<_> = asked.iter().filter_map(reverse).collect();
         asked.extend(more);
         asked
     }

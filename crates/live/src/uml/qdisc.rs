@@ -15,7 +15,7 @@ use crate::socket::within;
 
 /// Counters of one discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct QdiscCounters {
     pub queue_packets: u32,
     pub queue_bytes: u32,
     /// Packets that left.
@@ -59,8 +59,8 @@ impl Counters {
     }
 
     /// Per device: its root discipline's counters, with the marks of the child.
-    pub fn read(&self) -> io::Result<BTreeMap<&str, Counted>> {
-        let mut counted: BTreeMap<&str, Counted> = BTreeMap::new();
+    pub fn read(&self) -> io::Result<BTreeMap<&str, QdiscCounters>> {
+        let mut counted: BTreeMap<&str, QdiscCounters> = BTreeMap::new();
         self.dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()), |message| {
             if let RouteNetlinkMessage::NewQueueDiscipline(qdisc) = message
                 && let Some(name) = self.names.get(&qdisc.header.index)
@@ -117,7 +117,7 @@ impl Counters {
 /// The kernel's `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
 
-fn note(counted: &mut Counted, qdisc: &TcMessage) {
+fn note(counted: &mut QdiscCounters, qdisc: &TcMessage) {
     let is_root = u32::from(qdisc.header.parent) == ROOT;
     let kind = qdisc.attributes.iter().find_map(|attribute| match attribute {
         TcAttribute::Kind(kind) => Some(kind.as_str()),

@@ -24,7 +24,7 @@ const ETHERNET: usize = 14;
 const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 /// A captured packet.
-pub struct Passed<'a> {
+pub struct CapturedPacket<'a> {
     /// Timestamp of the real-time clock, nanoseconds.
     pub at_ns: u64,
     /// True if the device's host sent it.
@@ -94,7 +94,7 @@ impl Tap {
     }
 
     /// Passes on the packets since the previous call.
-    pub fn drain(&mut self, mut take: impl FnMut(Passed<'_>)) {
+    pub fn drain(&mut self, mut take: impl FnMut(CapturedPacket<'_>)) {
         loop {
             // SAFETY: `next` is below FRAMES, so the place lies inside the mapping, aligned to FRAME.
             let place = unsafe { self.ring.as_ptr().cast::<u8>().add(self.next * FRAME) };
@@ -113,7 +113,7 @@ impl Tap {
                 let link = place.add(TPACKET2_HDRLEN_WITHOUT_ADDRESS).cast::<libc::sockaddr_ll>().read_unaligned();
                 (read, link, std::slice::from_raw_parts(place.add(from), kept))
             };
-            take(Passed {
+            take(CapturedPacket {
                 at_ns: u64::from(header_read.tp_sec) * 1_000_000_000 + u64::from(header_read.tp_nsec),
                 outgoing: link.sll_pkttype == libc::PACKET_OUTGOING,
                 headers: kept.get(ETHERNET..).unwrap_or_default(),

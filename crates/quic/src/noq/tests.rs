@@ -5,7 +5,7 @@ use bbrlab_core::ALGORITHMS;
 use noq_proto::congestion::Controller as _;
 
 use super::*;
-use crate::plan::{Day, Event, events};
+use crate::random_transport::{Event, RandomTransport, events};
 
 fn origin() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "an origin to count from")]
@@ -21,7 +21,7 @@ fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
     let origin = origin();
     for (index, info) in ALGORITHMS.iter().enumerate() {
         let mut adapter = Factory::new(info.name).unwrap().make(origin, 1_200);
-        let mut day: Day<()> = Day::new(index as u64);
+        let mut day: RandomTransport<()> = RandomTransport::new(index as u64);
         for _ in 0..events() {
             let event = day.next(adapter.window());
             // noq reports the bytes in flight at the end of an ACK. Losses come after it, and discards are never reported.
@@ -70,7 +70,7 @@ fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
     }
 }
 
-impl<T> std::fmt::Debug for Day<T> {
+impl<T> std::fmt::Debug for RandomTransport<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at {} µs, {} under way", self.now_us, self.under_way.len())
     }

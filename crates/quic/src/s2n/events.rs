@@ -11,7 +11,7 @@ use s2n_quic_core::recovery::bandwidth::Bandwidth;
 
 /// Values published last.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Published {
+pub struct LastPublished {
     state: Option<State>,
     pacing_bytes_per_s: Option<u64>,
 }
@@ -30,7 +30,7 @@ const fn known(state: State) -> Option<BbrState> {
     })
 }
 
-impl Published {
+impl LastPublished {
     /// Publishes the values that have changed.
     pub fn update(&mut self, cc: &Controller, publisher: &mut impl Publisher) {
         let state = cc.state();

@@ -9,7 +9,7 @@ use s2n_quic_core::recovery::bandwidth::{Bandwidth, RateSample};
 use s2n_quic_core::time::{Clock, NoopClock};
 
 use super::*;
-use crate::plan::{Day, Event, events};
+use crate::random_transport::{Event, RandomTransport, events};
 
 struct Nobody;
 
@@ -20,9 +20,9 @@ impl Publisher for Nobody {
     fn on_bbr_state_changed(&mut self, _: BbrState) {}
 }
 
-struct Dice(Rng);
+struct SeededRng(Rng);
 
-impl RandomGenerator for Dice {
+impl RandomGenerator for SeededRng {
     fn public_random_fill(&mut self, bytes: &mut [u8]) {
         bytes.fill(self.0.next_u64() as u8);
     }
@@ -39,7 +39,7 @@ fn at(us: u64) -> Timestamp {
 struct Host {
     adapter: Adapter,
     rtt: RttEstimator,
-    dice: Dice,
+    dice: SeededRng,
 }
 
 impl Host {
@@ -47,7 +47,7 @@ impl Host {
         let address = SocketAddress::default();
         let path = PathInfo::new(&mtu::Config::default(), &address);
         let adapter = Factory::new(algorithm).unwrap().new_congestion_controller(path);
-        Self { adapter, rtt: RttEstimator::new(Duration::from_millis(100)), dice: Dice(Rng::new(1)) }
+        Self { adapter, rtt: RttEstimator::new(Duration::from_millis(100)), dice: SeededRng(Rng::new(1)) }
     }
 
     fn send(&mut self, us: u64, bytes: u32, app_limited: bool) -> PacketInfo {
@@ -67,7 +67,7 @@ impl Host {
 fn no_day_is_too_wild_and_what_is_in_flight_is_what_was_sent() {
     for (index, info) in ALGORITHMS.iter().enumerate() {
         let mut host = Host::new(info.name);
-        let mut day: Day<PacketInfo> = Day::new(100 + index as u64);
+        let mut day: RandomTransport<PacketInfo> = RandomTransport::new(100 + index as u64);
         let mut idle = false;
         for _ in 0..events() {
             let event = day.next(host.adapter.congestion_window().into());

@@ -242,12 +242,12 @@ fn timestamp(at: Time) -> u32 {
 mod tests {
     use super::*;
     use crate::engine::{Output, run};
-    use crate::scenario::Sourced;
+    use crate::scenario::ScenarioFile;
 
     /// Runs a lossy scenario with these flows and records at every tap.
     fn captured(flows: &str, limit: usize) -> Output {
         let text = format!("rate = '10mbit'\nbuffer = '20p'\nloss = '1%'\nduration = '3s'\nflow = [{flows}]");
-        let mut setup = Sourced::from_toml(&text, "x").unwrap().scenario.resolve().unwrap();
+        let mut setup = ScenarioFile::from_toml(&text, "x").unwrap().scenario.resolve().unwrap();
         setup.capture = Asked::On { limit, taps: &Tap::ALL };
         run(&setup)
     }

@@ -3,10 +3,10 @@
 
 use bbrlab_core::Time;
 
-use super::World;
+use super::Simulation;
 use crate::script::Action;
 
-impl World<'_> {
+impl Simulation<'_> {
     /// Handles the end of warm-up, changes of the path, the script, and samples of the series.
     pub(super) fn on_control(&mut self) {
         if !self.measuring && self.now >= self.setup.warmup {
@@ -15,8 +15,8 @@ impl World<'_> {
             for flow in &mut self.flows {
                 flow.set_mark();
             }
-            let link = self.path.there.bottleneck();
-            self.mark = super::LinkMark { stats: *link.stats(), capacity: link.capacity_bytes_until(self.now) };
+            let link = self.path.forward.bottleneck();
+            self.mark = super::LinkBaseline { stats: *link.stats(), capacity: link.capacity_bytes_until(self.now) };
         }
         if self.path.next_change() <= self.now {
             self.path.change(self.now);
@@ -26,7 +26,7 @@ impl World<'_> {
             self.act();
         }
         if self.recorder.next() <= self.now {
-            self.recorder.sample(self.now, &self.flows, self.path.there.links());
+            self.recorder.sample(self.now, &self.flows, self.path.forward.links());
         }
         self.plan_control();
     }
@@ -35,7 +35,7 @@ impl World<'_> {
         let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
         let change = self.path.next_change();
         let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
-        self.agenda.set(super::FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
+        self.timers.set(super::FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
     }
 
     /// Advances the script after the first flow received an ACK or acted; `emitted` of its segments have not left yet.
@@ -51,7 +51,7 @@ impl World<'_> {
         let entered = director.is_behind(&flow.stats.states);
         let idle_restart = !is_ack && emitted > 0 && flow.sender.in_flight() as usize == emitted;
         if director.records() && (is_ack || entered || idle_restart) {
-            self.recorder.sample_inside(self.now, &self.flows, self.path.there.links(), emitted);
+            self.recorder.sample_inside(self.now, &self.flows, self.path.forward.links(), emitted);
         }
         if director.follow(&flow.stats.states) {
             self.plan_control();
@@ -72,7 +72,7 @@ impl World<'_> {
                     self.flows[0].sender.change_traffic(self.now, traffic, &mut self.out);
                     self.direct(0, self.out.len(), false);
                     let next = self.emit(0, 0);
-                    self.agenda.set(self.source(0, super::SENDER), next);
+                    self.timers.set(self.source(0, super::SENDER), next);
                 }
             }
         }
@@ -86,7 +86,7 @@ mod tests {
     use crate::engine::run_scripted;
     use crate::link::Buffer;
     use crate::path::PathAction;
-    use crate::script::{Action, Cue, Entered, Script};
+    use crate::script::{Action, Script, StateMatch, Trigger};
     use crate::setup::{FlowSetup, Setup, Traffic};
 
     fn setup() -> Setup {
@@ -100,13 +100,13 @@ mod tests {
         )
     }
 
-    fn at(entered: Entered, out_of: Option<Entered>, after: Span, what: Action) -> Cue {
-        Cue { entered, out_of, nth: 1, after, what }
+    fn at(entered: StateMatch, out_of: Option<StateMatch>, after: Span, what: Action) -> Trigger {
+        Trigger { entered, out_of, nth: 1, after, what }
     }
 
     #[test]
     fn a_run_ends_when_its_script_says_so() {
-        let cue = at(Entered::State(State::Drain), None, Span::millis(7), Action::End);
+        let cue = at(StateMatch::State(State::Drain), None, Span::millis(7), Action::End);
         let output = run_scripted(&setup(), &Script { cues: vec![cue], record: true });
         let states = &output.trace.flows[0].states;
         let drain = states.iter().find(|(_, state)| *state == State::Drain).unwrap().0;
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn losses_and_silence_begin_when_their_state_does() {
-        let up = |after: u64, what| at(Entered::State(State::ProbeBwUp), None, Span::millis(after), what);
+        let up = |after: u64, what| at(StateMatch::State(State::ProbeBwUp), None, Span::millis(after), what);
         let silence = Action::Traffic(Traffic::Rate { rate: Rate::bits_per_sec(0), tick: Span::secs(100), unit: 1 });
         let cues = vec![
             up(0, Action::Path(PathAction::LoseEvery(10))),

@@ -13,7 +13,7 @@ use crate::tcp::{AckPacket, Receiver, Segment, Sender, SenderStats};
 
 /// Counters at the start of measurement.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mark {
+pub struct FlowBaseline {
     /// Unique payload bytes that had arrived.
     pub bytes: u64,
     /// Wire bytes that had arrived.
@@ -50,7 +50,7 @@ pub struct FlowStats {
     /// Send time of the current request.
     request_sent: Time,
     /// Counters at the start of measurement.
-    pub mark: Mark,
+    pub mark: FlowBaseline,
 }
 
 /// Both ends of one flow.
@@ -196,7 +196,7 @@ impl Flow {
 
     /// Starts the measurement.
     pub fn set_mark(&mut self) {
-        self.stats.mark = Mark {
+        self.stats.mark = FlowBaseline {
             bytes: self.receiver.bytes,
             wire_bytes: self.receiver.wire_bytes,
             duplicates: self.receiver.duplicates,

@@ -15,15 +15,15 @@ mod summary;
 
 use bbrlab_core::{Span, Time};
 
-use crate::agenda::{Agenda, WIDTH};
 use crate::link::{LinkPacket, LinkStats, Verdict};
 use crate::metrics::QueueDelay;
-use crate::path::{ACCESS_HOP, Path, Stay, Users, Watch};
+use crate::path::{ACCESS_HOP, FlowSharing, Path, PathObserver, SojournTime};
 use crate::record::Output;
 use crate::record::packets::Tap;
-use crate::script::{Director, Script};
+use crate::script::{Script, ScriptRunner};
 use crate::setup::{FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
+use crate::timer_tree::{TimerTree, WIDTH};
 use capture::Capture;
 pub use flow::Flow;
 use record::Recorder;
@@ -42,53 +42,53 @@ pub fn run(setup: &Setup) -> Output {
 
 /// Runs a scenario to its end and calls `progress` with the simulated time about a hundred times.
 pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
-    let mut world = World::new(setup, None);
-    world.run(progress);
-    world.finish()
+    let mut simulation = Simulation::new(setup, None);
+    simulation.run(progress);
+    simulation.finish()
 }
 
 /// Runs a scenario to its end. Also returns, for each flow, the completion times of its responses.
 pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
-    let mut world = World::new(setup, None);
-    world.run(&mut |_| {});
-    let exchanges = world.flows.iter_mut().map(|flow| std::mem::take(&mut flow.stats.exchanges)).collect();
-    (world.finish(), exchanges)
+    let mut simulation = Simulation::new(setup, None);
+    simulation.run(&mut |_| {});
+    let exchanges = simulation.flows.iter_mut().map(|flow| std::mem::take(&mut flow.stats.exchanges)).collect();
+    (simulation.finish(), exchanges)
 }
 
 /// Runs a scenario with a script, which may end it before the setup's duration.
 pub fn run_scripted(setup: &Setup, script: &Script) -> Output {
-    let mut world = World::new(setup, Some(script));
-    world.run(&mut |_| {});
-    world.finish()
+    let mut simulation = Simulation::new(setup, Some(script));
+    simulation.run(&mut |_| {});
+    simulation.finish()
 }
 
 /// Runs a scenario to its end under an observer. For this project's own tests.
 #[doc(hidden)]
 pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Output {
-    let mut world = World::new(setup, None);
-    world.observer = Some(observer);
-    world.run(&mut |_| {});
-    world.observe_end();
-    world.finish()
+    let mut simulation = Simulation::new(setup, None);
+    simulation.observer = Some(observer);
+    simulation.run(&mut |_| {});
+    simulation.observe_end();
+    simulation.finish()
 }
 
 /// A link's counters at the start of measurement.
 #[derive(Clone, Copy, Debug, Default)]
-struct LinkMark {
+struct LinkBaseline {
     stats: LinkStats,
     capacity: u64,
 }
 
-struct World<'a> {
+struct Simulation<'a> {
     setup: &'a Setup,
     now: Time,
     path: Path<Segment, AckPacket>,
     /// Deadlines: two places for each flow, then `control`.
-    agenda: Agenda,
+    timers: TimerTree,
     flows: Vec<Flow>,
     recorder: Recorder,
     observer: Option<&'a mut dyn observe::Observer>,
-    director: Option<Box<Director>>,
+    director: Option<Box<ScriptRunner>>,
     /// Time up to which events are handled; a script may reduce it.
     horizon: Time,
     capture: Option<Box<Capture>>,
@@ -100,7 +100,7 @@ struct World<'a> {
     released: Vec<(u32, u32)>,
     queue_delay: QueueDelay,
     measuring: bool,
-    mark: LinkMark,
+    mark: LinkBaseline,
     events: u64,
     control: usize,
     /// Number of flows whose list of objects is not finished.
@@ -110,7 +110,7 @@ struct World<'a> {
 }
 
 /// Path observer that feeds the engine's recorder and counters.
-struct Ear<'w> {
+struct FlowObserver<'w> {
     flows: &'w mut [Flow],
     capture: &'w mut Option<Box<Capture>>,
     released: &'w mut Vec<(u32, u32)>,
@@ -118,7 +118,7 @@ struct Ear<'w> {
     measuring: bool,
 }
 
-impl Watch<Segment> for Ear<'_> {
+impl PathObserver<Segment> for FlowObserver<'_> {
     #[inline]
     fn on_offered(&mut self, now: Time, segment: &Segment, verdict: Verdict, is_bottleneck: bool) {
         if is_bottleneck {
@@ -152,7 +152,7 @@ impl Watch<Segment> for Ear<'_> {
     }
 
     #[inline]
-    fn on_left(&mut self, at: Time, segment: &mut Segment, stayed: Stay, _lost: bool, is_bottleneck: bool) {
+    fn on_departed(&mut self, at: Time, segment: &mut Segment, stayed: SojournTime, _lost: bool, is_bottleneck: bool) {
         if is_bottleneck {
             if let Some(capture) = self.capture {
                 capture.on_segment(at, segment, Tap::BottleneckOut);
@@ -167,38 +167,38 @@ impl Watch<Segment> for Ear<'_> {
 }
 
 /// Borrows the path observer while the engine works on the path.
-macro_rules! ear {
-    ($world:ident) => {
-        &mut Ear {
-            flows: &mut $world.flows,
-            capture: &mut $world.capture,
-            released: &mut $world.released,
-            queue_delay: &mut $world.queue_delay,
-            measuring: $world.measuring,
+macro_rules! observer {
+    ($simulation:ident) => {
+        &mut FlowObserver {
+            flows: &mut $simulation.flows,
+            capture: &mut $simulation.capture,
+            released: &mut $simulation.released,
+            queue_delay: &mut $simulation.queue_delay,
+            measuring: $simulation.measuring,
         }
     };
 }
 
-impl<'a> World<'a> {
+impl<'a> Simulation<'a> {
     fn new(setup: &'a Setup, script: Option<&Script>) -> Self {
         assert!(
             setup.flows.iter().all(|flow| flow.peer.is_none()),
             "a stack's own congestion control runs in its stack"
         );
-        let users = Users { strangers: false, apart: script.is_some_and(Script::sets_flows_apart) };
+        let users = FlowSharing { unknown_flows: false, per_flow_delay: script.is_some_and(Script::sets_flows_apart) };
         let path: Path<Segment, AckPacket> = Path::new(setup, users);
-        let flow = |index| Flow::new(setup, index, path.back.delay_of(index));
+        let flow = |index| Flow::new(setup, index, path.reverse.delay_of(index));
         let flows: Vec<Flow> = (0..setup.flows.len()).map(flow).collect();
         let control = flows.len();
-        let mut world = Self {
+        let mut simulation = Self {
             setup,
             now: Time::ZERO,
             path,
-            agenda: Agenda::new(FLOW_SOURCES * control + 1),
+            timers: TimerTree::new(FLOW_SOURCES * control + 1),
             flows,
             recorder: Recorder::new(setup),
             observer: None,
-            director: script.map(|script| Box::new(Director::new(script))),
+            director: script.map(|script| Box::new(ScriptRunner::new(script))),
             horizon: Time::ZERO,
             capture: Capture::new(setup),
             out: Vec::new(),
@@ -206,17 +206,17 @@ impl<'a> World<'a> {
             released: Vec::new(),
             queue_delay: QueueDelay::default(),
             measuring: false,
-            mark: LinkMark::default(),
+            mark: LinkBaseline::default(),
             events: 0,
             control,
             lists: setup.flows.iter().filter(|flow| is_list(flow)).count(),
             is_over: false,
         };
         for (index, flow) in setup.flows.iter().enumerate() {
-            world.agenda.set(world.source(index, SENDER), flow.start);
+            simulation.timers.set(simulation.source(index, SENDER), flow.start);
         }
-        world.plan_control();
-        world
+        simulation.plan_control();
+        simulation
     }
 
     fn run(&mut self, progress: &mut dyn FnMut(Time)) {
@@ -241,20 +241,20 @@ impl<'a> World<'a> {
     fn run_until(&mut self, until: Time) {
         self.horizon = until;
         loop {
-            let (there, back) = (self.path.there.next(), self.path.back.next());
-            let at = there.min(back).min(self.agenda.earliest());
+            let (forward, reverse) = (self.path.forward.next(), self.path.reverse.next());
+            let at = forward.min(reverse).min(self.timers.earliest());
             if at > self.horizon || self.is_over {
                 return;
             }
             debug_assert!(at >= self.now, "time ran backwards");
             self.now = at;
             self.events += 1;
-            if there == at {
+            if forward == at {
                 self.on_forward_path();
-            } else if back == at {
+            } else if reverse == at {
                 self.on_reverse_path();
             } else {
-                let (group, place) = self.agenda.first();
+                let (group, place) = self.timers.first();
                 let source = WIDTH * group + place;
                 let index = source / FLOW_SOURCES;
                 if index == self.control {
@@ -276,7 +276,7 @@ impl<'a> World<'a> {
     /// Moves a packet on the forward path, or delivers it to its receiver.
     #[inline]
     fn on_forward_path(&mut self) {
-        if let Some((_, segment)) = self.path.there.turn(ear!(self)) {
+        if let Some((_, segment)) = self.path.forward.poll(observer!(self)) {
             self.receive(&segment);
         } else if !self.released.is_empty() {
             self.release_hosts();
@@ -285,14 +285,14 @@ impl<'a> World<'a> {
 
     /// Delivers ACKs to their sender; those written together by a receiver are taken together.
     fn on_reverse_path(&mut self) {
-        let Some((_, ack)) = self.path.back.turn(&mut ()) else { return };
+        let Some((_, ack)) = self.path.reverse.poll(&mut ()) else { return };
         let flow = ack.flow;
         self.take_ack(flow as usize, &ack);
-        while let Some(ack) = self.path.back.another_of(self.now, flow) {
+        while let Some(ack) = self.path.reverse.poll_flow(self.now, flow) {
             self.take_ack(flow as usize, &ack);
         }
         let next = self.emit(flow as usize, 0);
-        self.agenda.set_by(self.source(flow as usize, SENDER), next);
+        self.timers.set_by(self.source(flow as usize, SENDER), next);
     }
 
     /// Notifies hosts that their access links have dequeued packets.
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
         self.flows[index].sender.on_host_dequeue(self.now, wire_bytes, &mut self.out);
         observe::sent(&mut self.observer, self.now, index, &self.flows[index].sender, &self.out[from..]);
         let next = self.emit(index, from);
-        self.agenda.set(self.source(index, SENDER), next);
+        self.timers.set(self.source(index, SENDER), next);
     }
 
     /// Offers the segments in `out` from place `from` on to the path. Returns the sender's next deadline.
@@ -329,13 +329,13 @@ impl<'a> World<'a> {
         }
         if self.setup.flows[index].access.is_some() {
             for place in from..self.out.len() {
-                self.path.there.enter(self.now, self.out[place], None, ear!(self));
+                self.path.forward.offer(self.now, self.out[place], None, observer!(self));
                 if !self.released.is_empty() {
                     self.release_hosts();
                 }
             }
         } else {
-            self.path.there.enter_burst(self.now, &self.out[from..], ear!(self));
+            self.path.forward.offer_burst(self.now, &self.out[from..], observer!(self));
         }
         self.out.truncate(from);
     }
@@ -353,7 +353,7 @@ impl<'a> World<'a> {
         if let Some(capture) = &mut self.capture {
             capture.on_segment(self.now, segment, Tap::Receiver);
         }
-        self.agenda.set_by(self.source(index, RECEIVER), receiver);
+        self.timers.set_by(self.source(index, RECEIVER), receiver);
         if !self.acks.is_empty() {
             self.send_acks(index);
         }
@@ -368,14 +368,14 @@ impl<'a> World<'a> {
             self.lists -= 1;
             self.is_over = self.lists == 0;
         }
-        self.agenda.set_by(self.source(index, SENDER), sender);
+        self.timers.set_by(self.source(index, SENDER), sender);
     }
 
     /// Defers a source that was called early, which is not counted as an event.
     #[cold]
     fn put_off(&mut self, index: usize, part: usize, due: Time) {
         self.events -= 1;
-        self.agenda.set(self.source(index, part), due);
+        self.timers.set(self.source(index, part), due);
     }
 
     /// Handles a receiver's deadline in the timer tree, which may be earlier than its real one.
@@ -388,18 +388,18 @@ impl<'a> World<'a> {
         }
         flow.receiver.on_timer(self.now, &mut self.acks);
         let receiver = flow.receiver.next_time();
-        self.agenda.set(self.source(index, RECEIVER), receiver);
+        self.timers.set(self.source(index, RECEIVER), receiver);
         self.send_acks(index);
     }
 
     /// Sends the ACKs just written by a receiver, unless they are lost.
     fn send_acks(&mut self, index: usize) {
-        let (holds, mss) = (self.path.back.holds_acks(), u64::from(self.setup.flows[index].mss));
+        let (holds, mss) = (self.path.reverse.holds_acks(), u64::from(self.setup.flows[index].mss));
         for ack in &mut self.acks {
             let mut lost = false;
             ack.flow = index as u32;
             let held = if holds { ack.held_bytes(mss) } else { None };
-            self.path.back.enter(self.now, *ack, held, &mut Lost(&mut lost));
+            self.path.reverse.offer(self.now, *ack, held, &mut LossObserver(&mut lost));
             if let Some(capture) = &mut self.capture {
                 capture.on_ack_sent(self.now, index, ack, lost);
             }
@@ -444,23 +444,23 @@ impl<'a> World<'a> {
             self.direct(index, self.out.len(), false);
         }
         let next = self.emit(index, 0);
-        self.agenda.set(self.source(index, SENDER), next);
+        self.timers.set(self.source(index, SENDER), next);
     }
 
     /// Updates the delays of requests, which equal those of ACKs.
     fn note_delays(&mut self) {
         for (index, flow) in self.flows.iter_mut().enumerate() {
-            flow.ack_delay = self.path.back.delay_of(index);
+            flow.ack_delay = self.path.reverse.delay_of(index);
         }
     }
 }
 
 /// Path observer that records the loss of a packet.
-struct Lost<'a>(&'a mut bool);
+struct LossObserver<'a>(&'a mut bool);
 
-impl Watch<AckPacket> for Lost<'_> {
+impl PathObserver<AckPacket> for LossObserver<'_> {
     #[inline]
-    fn on_gone(&mut self, _ack: &AckPacket) {
+    fn on_lost(&mut self, _ack: &AckPacket) {
         *self.0 = true;
     }
 }

@@ -4,7 +4,7 @@
 
 use bbrlab_core::{Rate, Time};
 
-use super::World;
+use super::Simulation;
 use super::flow::Flow;
 use crate::link::LinkStats;
 use crate::tcp::packet::mark;
@@ -112,17 +112,17 @@ fn tell_sent(observer: &mut dyn Observer, now: Time, index: usize, sender: &Send
     });
 }
 
-impl World<'_> {
+impl Simulation<'_> {
     /// Reports the final counters to the observer, if there is one.
     pub(super) fn observe_end(&mut self) {
         let Some(observer) = &mut self.observer else {
             return;
         };
-        for (index, link) in self.path.there.all_links().iter().enumerate() {
+        for (index, link) in self.path.forward.all_links().iter().enumerate() {
             observer.link_end(index, link.stats(), link.queue_packets());
         }
         for (index, flow) in self.flows.iter().enumerate() {
-            let on_the_way = self.path.there.is_under_way(index) || self.path.back.is_under_way(index);
+            let on_the_way = self.path.forward.has_in_transit(index) || self.path.reverse.has_in_transit(index);
             observer.flow_end(index, &flow_end(flow, on_the_way));
         }
     }

@@ -1,12 +1,12 @@
 //! Conversion of the simulator's counters for the summary that all backends share.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::World;
+use super::Simulation;
 use crate::record::Output;
 use crate::record::packets::Packets;
 use crate::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise};
 
-impl World<'_> {
+impl Simulation<'_> {
     pub(super) fn finish(self) -> Output {
         let flows: Vec<FlowCounts<'_>> = self.flows.iter().map(super::Flow::counts).collect();
         let mut result = summarise(self.setup, "sim", self.now, &flows, &self.link_counts());
@@ -17,7 +17,7 @@ impl World<'_> {
     }
 
     fn link_counts(&self) -> LinkCounts {
-        let link = self.path.there.bottleneck();
+        let link = self.path.forward.bottleneck();
         let (stats, before) = (link.stats(), &self.mark.stats);
         LinkCounts {
             arrivals: stats.arrivals - before.arrivals,

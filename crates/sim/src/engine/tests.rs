@@ -113,7 +113,7 @@ fn no_group_and_no_sum_of_groups_exceeds_the_link_however_flows_come_and_go() {
         (10.0, "duration = '20s'\nwarmup = '5s'\nflow = ['bbr1*3@0s+4s', 'cubic*3@2s+3s,size=1MB']"),
         (10.0, arrivals),
     ] {
-        let read = crate::scenario::Sourced::from_toml(toml, "a test").unwrap();
+        let read = crate::scenario::ScenarioFile::from_toml(toml, "a test").unwrap();
         let result = run(&read.scenario.resolve().unwrap()).result;
         let total: f64 = result.groups.iter().map(|group| group.goodput_bps).sum();
         assert!(total <= link_mbps * 1e6 && total > 0.5 * link_mbps * 1e6, "{toml}: {total}");
@@ -128,7 +128,7 @@ fn no_group_and_no_sum_of_groups_exceeds_the_link_however_flows_come_and_go() {
 #[test]
 fn an_rtt_that_was_never_measured_is_null_in_json_and_not_zero() {
     let text = "duration = '1s'\nflow = ['bbr1', 'cubic@999ms']";
-    let read = crate::scenario::Sourced::from_toml(text, "a test").unwrap();
+    let read = crate::scenario::ScenarioFile::from_toml(text, "a test").unwrap();
     let result = run(&read.scenario.resolve().unwrap()).result;
     let json = serde_json::to_value(&result).unwrap();
     assert!(json["flows"][0]["rtt_ms"]["p50"].as_f64().unwrap() >= 40.0);
@@ -139,7 +139,7 @@ fn an_rtt_that_was_never_measured_is_null_in_json_and_not_zero() {
 #[test]
 fn the_interval_ends_with_the_last_completion_where_every_flow_completes() {
     let text = "duration = '20s'\nflow = ['bbr1@1s,size=100kB', 'cubic@3s,size=100kB']";
-    let read = crate::scenario::Sourced::from_toml(text, "a test").unwrap();
+    let read = crate::scenario::ScenarioFile::from_toml(text, "a test").unwrap();
     let result = run(&read.scenario.resolve().unwrap()).result;
     let last = result.flows[1].start_s + result.flows[1].fct_s.unwrap();
     assert_eq!(result.interval_s[0], 1.0);

@@ -38,7 +38,7 @@ struct FlowQueue<P> {
 }
 
 /// One queue as presented to CoDel in Linux: its own packets, but the backlog of all queues.
-struct InAll<'a, P> {
+struct QueueView<'a, P> {
     fifo: &'a mut Fifo<P>,
     packets: &'a mut usize,
     bytes: &'a mut u64,
@@ -102,7 +102,7 @@ impl<P: LinkPacket> FqCodel<P> {
                 self.old.push_back(index);
                 continue;
             }
-            let mut source = InAll { fifo: &mut queue.fifo, packets: &mut self.packets, bytes: &mut self.bytes };
+            let mut source = QueueView { fifo: &mut queue.fifo, packets: &mut self.packets, bytes: &mut self.bytes };
             let entry = queue.control.dequeue(now, &self.config.codel, self.max_packet, &mut source, tally);
             if let Some(entry) = entry {
                 queue.deficit -= i64::from(entry.packet.wire_bytes());
@@ -161,7 +161,7 @@ impl<P: LinkPacket> FqCodel<P> {
     }
 }
 
-impl<P: LinkPacket> Source<P> for InAll<'_, P> {
+impl<P: LinkPacket> Source<P> for QueueView<'_, P> {
     fn pop(&mut self) -> Option<Entry<P>> {
         let entry = self.fifo.pop()?;
         *self.packets -= 1;

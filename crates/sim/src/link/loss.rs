@@ -9,7 +9,7 @@ use super::config::Loss;
 /// Decides on the loss of each packet in a stream.
 #[derive(Clone, Debug)]
 pub struct LossModel {
-    kind: Kind,
+    kind: LossKind,
     /// True while a Gilbert–Elliott channel is in its bad state.
     bad: bool,
     rng: Rng,
@@ -17,7 +17,7 @@ pub struct LossModel {
 
 /// Probabilities as thresholds: an event happens if 64 uniform bits are below.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum LossKind {
     None,
     Bernoulli(u64),
     Every { n: u32, seen: u32 },
@@ -38,35 +38,35 @@ pub(super) fn happens(threshold: u64, rng: &mut Rng) -> bool {
 impl LossModel {
     /// Creates a model whose verdicts depend on `seed` alone. Gilbert–Elliott starts in its good state.
     pub fn new(loss: Loss, seed: u64) -> Self {
-        Self { kind: Kind::of(loss), bad: false, rng: Rng::derive(seed, 0x1055) }
+        Self { kind: LossKind::of(loss), bad: false, rng: Rng::derive(seed, 0x1055) }
     }
 
     /// Changes the model; random numbers and state continue.
     pub fn set(&mut self, loss: Loss) {
-        self.kind = Kind::of(loss);
+        self.kind = LossKind::of(loss);
     }
 
     /// Loses each packet whose number is divisible by `n`, from the next packet on; 0 for none.
     pub fn set_every(&mut self, n: u32) {
-        self.kind = if n == 0 { Kind::None } else { Kind::Every { n, seen: 0 } };
+        self.kind = if n == 0 { LossKind::None } else { LossKind::Every { n, seen: 0 } };
     }
 
     /// True if it can never lose a packet.
     pub fn is_none(&self) -> bool {
-        matches!(self.kind, Kind::None)
+        matches!(self.kind, LossKind::None)
     }
 
     /// Decides on the loss of the next packet.
     #[inline]
     pub fn lose(&mut self) -> bool {
         match &mut self.kind {
-            Kind::None => false,
-            &mut Kind::Bernoulli(p) => happens(p, &mut self.rng),
-            Kind::Every { n, seen } => {
+            LossKind::None => false,
+            &mut LossKind::Bernoulli(p) => happens(p, &mut self.rng),
+            LossKind::Every { n, seen } => {
                 *seen = (*seen + 1) % *n;
                 *seen == 0
             }
-            &mut Kind::GilbertElliott { to_bad, to_good, loss_bad, loss_good } => {
+            &mut LossKind::GilbertElliott { to_bad, to_good, loss_bad, loss_good } => {
                 // In netem's order: the current state applies to this packet, then the state changes.
                 let (loss, leave) = if self.bad { (loss_bad, to_good) } else { (loss_good, to_bad) };
                 let lost = happens(loss, &mut self.rng);
@@ -77,7 +77,7 @@ impl LossModel {
     }
 }
 
-impl Kind {
+impl LossKind {
     fn of(loss: Loss) -> Self {
         match loss {
             Loss::None => Self::None,

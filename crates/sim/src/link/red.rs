@@ -31,7 +31,7 @@ pub(super) struct Red<P> {
 
 /// Marking required by the average queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Pressure {
+enum RedDecision {
     None,
     Probability(f64),
     All,
@@ -91,32 +91,32 @@ impl<P: LinkPacket> Red<P> {
         }
     }
 
-    fn pressure(&self) -> Pressure {
+    fn pressure(&self) -> RedDecision {
         let RedConfig { min, max, probability, gentle, .. } = self.config;
         let (min, max, average) = (min as f64, max as f64, self.average);
         if average < min {
-            Pressure::None
+            RedDecision::None
         } else if average < max {
-            Pressure::Probability(probability * (average - min) / (max - min))
+            RedDecision::Probability(probability * (average - min) / (max - min))
         } else if gentle && average < 2.0 * max {
-            Pressure::Probability(probability + (1.0 - probability) * (average - max) / max)
+            RedDecision::Probability(probability + (1.0 - probability) * (average - max) / max)
         } else {
-            Pressure::All
+            RedDecision::All
         }
     }
 
     /// Decides whether this arrival is to be marked or dropped. Spacing between marks is uniform (the paper's method 2).
     fn mark_due(&mut self) -> bool {
         match self.pressure() {
-            Pressure::None => {
+            RedDecision::None => {
                 self.count = None;
                 false
             }
-            Pressure::All => {
+            RedDecision::All => {
                 self.count = None;
                 true
             }
-            Pressure::Probability(probability) => {
+            RedDecision::Probability(probability) => {
                 let Some(count) = self.count else {
                     self.draw_spacing();
                     return false;
@@ -167,17 +167,17 @@ mod tests {
     #[test]
     fn pressure_rises_from_min_to_max_and_then_takes_all() {
         let at = |average| with_average(CONFIG, average).pressure();
-        assert_eq!(at(29_999.0), Pressure::None);
-        assert_eq!(at(60_000.0), Pressure::Probability(0.01));
-        assert_eq!(at(90_000.0), Pressure::All);
+        assert_eq!(at(29_999.0), RedDecision::None);
+        assert_eq!(at(60_000.0), RedDecision::Probability(0.01));
+        assert_eq!(at(90_000.0), RedDecision::All);
     }
 
     #[test]
     fn gentle_red_rises_to_one_at_twice_max() {
         let at = |average| with_average(RedConfig { gentle: true, ..CONFIG }, average).pressure();
-        assert_eq!(at(90_000.0), Pressure::Probability(0.02));
-        assert_eq!(at(135_000.0), Pressure::Probability(0.51));
-        assert_eq!(at(180_000.0), Pressure::All);
+        assert_eq!(at(90_000.0), RedDecision::Probability(0.02));
+        assert_eq!(at(135_000.0), RedDecision::Probability(0.51));
+        assert_eq!(at(180_000.0), RedDecision::All);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub trait PathPacket: Copy + Debug {
 
 /// Sojourn time of a packet at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stay {
+pub struct SojournTime {
     /// Queueing delay.
     pub waited: Span,
     /// Serialisation time.
@@ -53,7 +53,7 @@ pub struct Stay {
 }
 
 /// Observer of one direction of a path. `is_bottleneck`: at the link whose figures are the result's.
-pub trait Watch<P> {
+pub trait PathObserver<P> {
     /// Called when a packet was offered to a link.
     #[inline]
     fn on_offered(&mut self, _now: Time, _packet: &P, _verdict: Verdict, _is_bottleneck: bool) {}
@@ -64,43 +64,43 @@ pub trait Watch<P> {
     fn on_dropped_later(&mut self, _flow: u32, _is_bottleneck: bool) {}
     /// Called when a packet left a link after the sojourn time `stayed`; `lost` if it arrives nowhere.
     #[inline]
-    fn on_left(&mut self, _at: Time, _packet: &mut P, _stayed: Stay, _lost: bool, _is_bottleneck: bool) {}
+    fn on_departed(&mut self, _at: Time, _packet: &mut P, _stayed: SojournTime, _lost: bool, _is_bottleneck: bool) {}
     /// Called when a packet was lost at random, behind a link or on a path without links.
     #[inline]
-    fn on_gone(&mut self, _packet: &P) {}
+    fn on_lost(&mut self, _packet: &P) {}
     /// Called when a packet was duplicated.
-    fn on_doubled(&mut self, _packet: &P) {}
+    fn on_duplicated(&mut self, _packet: &P) {}
 }
 
 /// Observer that ignores all events.
-impl<P> Watch<P> for () {}
+impl<P> PathObserver<P> for () {}
 
 /// Half of a two-way delay that belongs to a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Half {
+pub enum Direction {
     /// From left to right, rounded down.
-    There,
+    Forward,
     /// From right to left: the rest.
-    Back,
+    Reverse,
 }
 
-impl Half {
+impl Direction {
     /// Returns this half of a two-way delay.
     pub const fn of(self, rtt: Span) -> Span {
         match self {
-            Self::There => Span::nanos(rtt.as_nanos() / 2),
-            Self::Back => Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2),
+            Self::Forward => Span::nanos(rtt.as_nanos() / 2),
+            Self::Reverse => Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2),
         }
     }
 }
 
 /// Flows that may use a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Users {
+pub struct FlowSharing {
     /// Allows packets of flows that are not in the setup. They cross every shared link and have the path's own delay.
-    pub strangers: bool,
+    pub unknown_flows: bool,
     /// Allows one flow's delay to change separately, so that no two flows share a delay line.
-    pub apart: bool,
+    pub per_flow_delay: bool,
 }
 
 /// Change of a path by a script. It affects the link whose figures are the result's, or the first flow's own delays.
@@ -120,32 +120,44 @@ pub enum PathAction {
 #[derive(Debug)]
 pub struct Path<D: PathPacket, A: PathPacket> {
     /// Direction from left to right.
-    pub there: OneWay<D>,
+    pub forward: OneWay<D>,
     /// Direction from right to left.
-    pub back: OneWay<A>,
+    pub reverse: OneWay<A>,
     schedule: Vec<Change>,
     next_change: usize,
 }
 
 impl<D: PathPacket, A: PathPacket> Path<D, A> {
     /// Creates a path with data from left to right and ACKs from right to left.
-    pub fn new(setup: &Setup, users: Users) -> Self {
-        Self::of(setup, OneWay::of_data(setup, Half::There, users), OneWay::of_acks(setup, Half::Back, users))
+    pub fn new(setup: &Setup, users: FlowSharing) -> Self {
+        Self::of(
+            setup,
+            OneWay::for_data(setup, Direction::Forward, users),
+            OneWay::for_acks(setup, Direction::Reverse, users),
+        )
     }
 
     /// Creates a path with data from right to left and ACKs from left to right.
-    pub fn reversed(setup: &Setup, users: Users) -> Self {
-        Self::of(setup, OneWay::of_acks(setup, Half::There, users), OneWay::of_data(setup, Half::Back, users))
+    pub fn reversed(setup: &Setup, users: FlowSharing) -> Self {
+        Self::of(
+            setup,
+            OneWay::for_acks(setup, Direction::Forward, users),
+            OneWay::for_data(setup, Direction::Reverse, users),
+        )
     }
 
     /// Creates a path with data in both directions, over links of the same kind with independent random numbers.
-    pub fn both_ways(setup: &Setup, users: Users) -> Self {
-        let back = Setup { seed: setup.seed ^ (1 << 63), ..setup.clone() };
-        Self::of(setup, OneWay::of_data(setup, Half::There, users), OneWay::of_data(&back, Half::Back, users))
+    pub fn both_ways(setup: &Setup, users: FlowSharing) -> Self {
+        let reverse = Setup { seed: setup.seed ^ (1 << 63), ..setup.clone() };
+        Self::of(
+            setup,
+            OneWay::for_data(setup, Direction::Forward, users),
+            OneWay::for_data(&reverse, Direction::Reverse, users),
+        )
     }
 
-    fn of(setup: &Setup, there: OneWay<D>, back: OneWay<A>) -> Self {
-        Self { there, back, schedule: setup.schedule.clone(), next_change: 0 }
+    fn of(setup: &Setup, forward: OneWay<D>, reverse: OneWay<A>) -> Self {
+        Self { forward, reverse, schedule: setup.schedule.clone(), next_change: 0 }
     }
 
     /// Time of the schedule's next change.
@@ -163,17 +175,17 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
     }
 
     fn apply(&mut self, now: Time, change: Change) {
-        self.there.apply(now, change.link, change.what);
-        self.back.apply(now, change.link, change.what);
+        self.forward.apply(now, change.link, change.what);
+        self.reverse.apply(now, change.link, change.what);
     }
 
     /// Applies a script's change at this link.
     pub fn act(&mut self, now: Time, link: usize, what: PathAction) {
         match what {
             PathAction::Change(what) => self.apply(now, Change { at: now, link, what }),
-            PathAction::LoseEvery(n) => self.there.lose_every(n),
-            PathAction::HoldAcks(mode) => self.back.hold_acks_of(0, mode),
-            PathAction::Detour(longer) => self.there.set_detour_of(0, longer),
+            PathAction::LoseEvery(n) => self.forward.lose_every(n),
+            PathAction::HoldAcks(mode) => self.reverse.hold_acks_of(0, mode),
+            PathAction::Detour(longer) => self.forward.set_detour_of(0, longer),
         }
     }
 }

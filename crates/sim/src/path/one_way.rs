@@ -3,10 +3,10 @@
 
 use bbrlab_core::{Span, Time};
 
-use super::{ACCESS_HOP, Half, PathPacket, Stay, Users, Watch, flow_seed, seed};
-use crate::agenda::{Agenda, WIDTH};
+use super::{ACCESS_HOP, Direction, FlowSharing, PathObserver, PathPacket, SojournTime, flow_seed, seed};
 use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel, Verdict};
 use crate::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
+use crate::timer_tree::{TimerTree, WIDTH};
 
 /// Maximum number of delay lines shared by flows of equal delay; further delays get lines of their own. Ours.
 const SHARED_LINES_MAX: usize = 64;
@@ -17,9 +17,9 @@ const SEED_OF_ACKS: u64 = 0x6261_636b;
 /// One direction of a path. See [`super`] for its use by a driver.
 #[derive(Debug)]
 pub struct OneWay<P: PathPacket> {
-    half: Half,
+    half: Direction,
     /// Deadlines: one for each link, then one for each line.
-    agenda: Agenda,
+    agenda: TimerTree,
     /// Shared links, then access links.
     links: Vec<Link<P::Queued>>,
     shared: usize,
@@ -50,50 +50,53 @@ struct Route {
 
 impl<P: PathPacket> OneWay<P> {
     /// Creates a direction for data: every link, jitter, reordering, duplication.
-    pub fn of_data(setup: &Setup, half: Half, users: Users) -> Self {
-        let mut way = Self::bare(setup, half, &setup.path, users, SEED_OF_DATA);
+    pub fn for_data(setup: &Setup, half: Direction, users: FlowSharing) -> Self {
+        let mut direction = Self::bare(setup, half, &setup.path, users, SEED_OF_DATA);
         let link = |(index, config): (usize, &LinkConfig)| Link::new(config, seed(setup.seed, 1_000_000 + index));
-        way.links = setup.links.iter().enumerate().map(link).collect();
-        way.shared = way.links.len();
-        way.bottleneck = setup.bottleneck;
-        for (index, (flow, route)) in setup.flows.iter().zip(&mut way.routes).enumerate() {
+        direction.links = setup.links.iter().enumerate().map(link).collect();
+        direction.shared = direction.links.len();
+        direction.bottleneck = setup.bottleneck;
+        for (index, (flow, route)) in setup.flows.iter().zip(&mut direction.routes).enumerate() {
             (route.first, route.past) = (flow.links.0 as u8, flow.links.1 as u8);
             route.entry = route.first;
             if let Some(access) = flow.access {
                 let config = LinkConfig::drop_tail(access.rate, access.buffer);
-                (route.entry, route.access) = (ACCESS_HOP, way.links.len());
-                way.links.push(Link::new(&config, seed(setup.seed, 2_000_000 + index)));
+                (route.entry, route.access) = (ACCESS_HOP, direction.links.len());
+                direction.links.push(Link::new(&config, seed(setup.seed, 2_000_000 + index)));
             }
         }
-        if let Some(strangers) = way.routes.get_mut(setup.flows.len()) {
-            strangers.past = way.shared as u8;
+        if let Some(unknown_flows) = direction.routes.get_mut(setup.flows.len()) {
+            unknown_flows.past = direction.shared as u8;
         }
-        way.agenda = Agenda::new(way.links.len() + way.lines.len());
-        way
+        direction.agenda = TimerTree::new(direction.links.len() + direction.lines.len());
+        direction
     }
 
     /// Creates a direction for ACKs: loss and holding, no links.
-    pub fn of_acks(setup: &Setup, half: Half, users: Users) -> Self {
-        let users = Users { apart: users.apart || setup.path.ack_aggregation != AckAggregation::None, ..users };
+    pub fn for_acks(setup: &Setup, half: Direction, users: FlowSharing) -> Self {
+        let users = FlowSharing {
+            per_flow_delay: users.per_flow_delay || setup.path.ack_aggregation != AckAggregation::None,
+            ..users
+        };
         let plain = PathSetup { jitter: Span::ZERO, reorder: 0.0, duplicate: 0.0, ..setup.path };
-        let mut way = Self::bare(setup, half, &plain, users, SEED_OF_ACKS);
-        way.loss = LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000));
-        way.carries_acks = true;
+        let mut direction = Self::bare(setup, half, &plain, users, SEED_OF_ACKS);
+        direction.loss = LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000));
+        direction.carries_acks = true;
         if setup.path.ack_aggregation != AckAggregation::None {
-            way.holds = way.lines.iter().map(|_| AckHold::new(setup.path.ack_aggregation)).collect();
+            direction.holds = direction.lines.iter().map(|_| AckHold::new(setup.path.ack_aggregation)).collect();
         }
-        way
+        direction
     }
 
-    fn bare(setup: &Setup, half: Half, path: &PathSetup, users: Users, own_seed: u64) -> Self {
+    fn bare(setup: &Setup, half: Direction, path: &PathSetup, users: FlowSharing, own_seed: u64) -> Self {
         let is_plain = path.jitter == Span::ZERO
             && path.reorder <= 0.0
             && path.duplicate <= 0.0
-            && !users.apart
+            && !users.per_flow_delay
             && !setup.schedule.iter().any(|change| matches!(change.what, ChangeKind::Rtt(_)));
         let mut lines: Vec<DelayLine<P>> = Vec::new();
-        let strangers = users.strangers.then_some(None);
-        let routes = setup.flows.iter().map(Some).chain(strangers).enumerate().map(|(index, flow)| {
+        let unknown_flows = users.unknown_flows.then_some(None);
+        let routes = setup.flows.iter().map(Some).chain(unknown_flows).enumerate().map(|(index, flow)| {
             let mut route = Route::new(flow);
             let delay = half.of(route.rtt(path.rtt));
             // Flows with identical routes share a line, whose packets arrive in the order of their departure.
@@ -108,7 +111,7 @@ impl<P: PathPacket> OneWay<P> {
         Self {
             half,
             routes: routes.collect(),
-            agenda: Agenda::new(lines.len()),
+            agenda: TimerTree::new(lines.len()),
             links: Vec::new(),
             shared: 0,
             bottleneck: usize::MAX,
@@ -135,15 +138,15 @@ impl<P: PathPacket> OneWay<P> {
     /// Accepts a packet from the host at `now`. `acked` is the number of bytes that an ACK acknowledges for the first time, or
     /// `None` for a packet that is never held, such as a SYN.
     #[inline]
-    pub fn enter(&mut self, now: Time, mut packet: P, acked: Option<u64>, watch: &mut impl Watch<P>) {
+    pub fn offer(&mut self, now: Time, mut packet: P, acked: Option<u64>, observer: &mut impl PathObserver<P>) {
         if !self.loss.is_none() && self.loss.lose() {
-            watch.on_gone(&packet);
+            observer.on_lost(&packet);
             return;
         }
         let route = self.route(&packet);
         if route.first < route.past {
             packet.set_hop(route.entry);
-            self.offer(now, packet, watch);
+            self.offer_to_link(now, packet, observer);
             return;
         }
         let line = route.line;
@@ -152,13 +155,13 @@ impl<P: PathPacket> OneWay<P> {
                 self.holds[line].push(now, packet, bytes);
                 self.note_line(line, self.lines[line].next());
             }
-            _ => self.propagate(now, packet, line, watch),
+            _ => self.propagate(now, packet, line, observer),
         }
     }
 
     /// Does the work of [`Self::enter`] for data that one flow sends together, if it has no access link.
     #[inline]
-    pub fn enter_burst(&mut self, now: Time, packets: &[P], watch: &mut impl Watch<P>) {
+    pub fn offer_burst(&mut self, now: Time, packets: &[P], observer: &mut impl PathObserver<P>) {
         let Some(first) = packets.first() else { return };
         let hop = self.route(first).entry;
         let index = usize::from(hop);
@@ -170,30 +173,30 @@ impl<P: PathPacket> OneWay<P> {
             packet.set_hop(hop);
             refused += u64::from(link.offer(now, packet.into_queue()) != Verdict::Queued);
         }
-        watch.on_burst(now, packets, refused, index == self.bottleneck);
+        observer.on_burst(now, packets, refused, index == self.bottleneck);
         let (next, drops) = (link.next_departure(), link.has_dropped());
         if next != due {
             self.agenda.set(index, next);
         }
         if drops {
-            self.note_drops(index, watch);
+            self.note_drops(index, observer);
         }
     }
 
     /// Handles the next event, at [`Self::next`]: a packet arrives at the other end, or moves on inside.
     #[inline]
-    pub fn turn(&mut self, watch: &mut impl Watch<P>) -> Option<(Time, P)> {
+    pub fn poll(&mut self, observer: &mut impl PathObserver<P>) -> Option<(Time, P)> {
         let source = self.first_source();
         if source < self.links.len() {
-            self.depart(source, watch);
+            self.depart(source, observer);
             return None;
         }
-        self.arrive(source - self.links.len(), watch)
+        self.arrive(source - self.links.len(), observer)
     }
 
     /// Takes the next packet of this flow if it also arrives at `now`.
     #[inline]
-    pub fn another_of(&mut self, now: Time, flow: u32) -> Option<P> {
+    pub fn poll_flow(&mut self, now: Time, flow: u32) -> Option<P> {
         if self.agenda.earliest() != now {
             return None;
         }
@@ -208,32 +211,32 @@ impl<P: PathPacket> OneWay<P> {
 
     /// Next packet to arrive, if that is by `now`. Completes the links' work up to then.
     #[inline]
-    pub fn front(&mut self, now: Time, watch: &mut impl Watch<P>) -> Option<&P> {
+    pub fn front(&mut self, now: Time, observer: &mut impl PathObserver<P>) -> Option<&P> {
         loop {
             if self.agenda.earliest() > now {
                 return None;
             }
             let source = self.first_source();
             match source.checked_sub(self.links.len()) {
-                None => self.depart(source, watch),
+                None => self.depart(source, observer),
                 Some(line) if self.lines[line].next() <= self.agenda.earliest() => {
                     return self.lines[line].arrived(now);
                 }
-                Some(line) => self.release(line, watch),
+                Some(line) => self.release(line, observer),
             }
         }
     }
 
     /// Completes the links' work up to and including `now` without taking packets out.
-    pub fn settle(&mut self, now: Time, watch: &mut impl Watch<P>) {
+    pub fn advance(&mut self, now: Time, observer: &mut impl PathObserver<P>) {
         while let Some((link, at)) = self.next_departure()
             && at <= now
         {
-            self.depart(link, watch);
+            self.depart(link, observer);
         }
         for line in 0..self.holds.len() {
             while self.holds[line].next() <= now {
-                self.release(line, watch);
+                self.release(line, observer);
             }
         }
     }
@@ -311,7 +314,7 @@ impl<P: PathPacket> OneWay<P> {
     }
 
     /// True if a packet is in transit behind the links, on the line of this flow.
-    pub fn is_under_way(&self, flow: usize) -> bool {
+    pub fn has_in_transit(&self, flow: usize) -> bool {
         let line = self.routes[flow].line;
         !self.lines[line].is_empty() || self.holds.get(line).is_some_and(|hold| hold.next() != Time::NEVER)
     }
@@ -344,7 +347,7 @@ impl<P: PathPacket> OneWay<P> {
     }
 
     #[inline(never)] // most packets meet one link, and come in bursts
-    fn offer(&mut self, now: Time, packet: P, watch: &mut impl Watch<P>) {
+    fn offer_to_link(&mut self, now: Time, packet: P, observer: &mut impl PathObserver<P>) {
         let index = match packet.hop() {
             ACCESS_HOP => self.route(&packet).access,
             hop => usize::from(hop),
@@ -356,15 +359,15 @@ impl<P: PathPacket> OneWay<P> {
         if next != due {
             self.agenda.set(index, next);
         }
-        watch.on_offered(now, &packet, verdict, index == self.bottleneck);
+        observer.on_offered(now, &packet, verdict, index == self.bottleneck);
         if drops {
-            self.note_drops(index, watch);
+            self.note_drops(index, observer);
         }
     }
 
     /// Handles the departure of a packet from a link's serialiser.
     #[inline]
-    fn depart(&mut self, index: usize, watch: &mut impl Watch<P>) {
+    fn depart(&mut self, index: usize, observer: &mut impl PathObserver<P>) {
         let link = &mut self.links[index];
         let departure = link.depart(link.next_departure());
         let (next, drops) = (link.next_departure(), link.has_dropped());
@@ -372,41 +375,41 @@ impl<P: PathPacket> OneWay<P> {
         if let Some(departure) = departure {
             let mut packet = P::from_queue(departure.packet);
             let (at, lost) = (departure.at, departure.lost);
-            let stayed = Stay { waited: departure.queue_delay, service: departure.service };
-            watch.on_left(at, &mut packet, stayed, lost, index == self.bottleneck);
+            let stayed = SojournTime { waited: departure.queue_delay, service: departure.service };
+            observer.on_departed(at, &mut packet, stayed, lost, index == self.bottleneck);
             if lost {
-                watch.on_gone(&packet);
+                observer.on_lost(&packet);
             } else {
                 let route = self.route(&packet);
                 packet.set_hop(if packet.hop() == ACCESS_HOP { route.first } else { packet.hop() + 1 });
                 if packet.hop() < route.past {
-                    self.offer(at, packet, watch);
+                    self.offer_to_link(at, packet, observer);
                 } else {
-                    self.propagate(at, packet, route.line, watch);
+                    self.propagate(at, packet, route.line, observer);
                 }
             }
         }
         if drops {
-            self.note_drops(index, watch);
+            self.note_drops(index, observer);
         }
     }
 
     /// Reports drops that a queue decided on after the packet's arrival.
     #[cold]
-    fn note_drops(&mut self, index: usize, watch: &mut impl Watch<P>) {
+    fn note_drops(&mut self, index: usize, observer: &mut impl PathObserver<P>) {
         self.links[index].take_dropped(&mut self.dropped);
         for flow in self.dropped.drain(..) {
-            watch.on_dropped_later(flow, index == self.bottleneck);
+            observer.on_dropped_later(flow, index == self.bottleneck);
         }
     }
 
     #[inline]
-    fn propagate(&mut self, at: Time, mut packet: P, index: usize, watch: &mut impl Watch<P>) {
+    fn propagate(&mut self, at: Time, mut packet: P, index: usize, observer: &mut impl PathObserver<P>) {
         packet.set_line(index);
         let line = &mut self.lines[index];
         let before = line.next();
         if line.push(at, packet) {
-            watch.on_doubled(&packet);
+            observer.on_duplicated(&packet);
         }
         let next = line.next();
         if next != before {
@@ -422,11 +425,11 @@ impl<P: PathPacket> OneWay<P> {
     }
 
     #[inline]
-    fn arrive(&mut self, index: usize, watch: &mut impl Watch<P>) -> Option<(Time, P)> {
+    fn arrive(&mut self, index: usize, observer: &mut impl PathObserver<P>) -> Option<(Time, P)> {
         let now = self.agenda.earliest();
         if !self.holds.is_empty() {
             while self.holds[index].next() <= now {
-                self.release(index, watch);
+                self.release(index, observer);
             }
         }
         let line = &mut self.lines[index];
@@ -439,22 +442,22 @@ impl<P: PathPacket> OneWay<P> {
 
     /// Releases the next held ACK of a line.
     #[cold]
-    fn release(&mut self, line: usize, watch: &mut impl Watch<P>) {
+    fn release(&mut self, line: usize, observer: &mut impl PathObserver<P>) {
         let due = self.holds[line].next();
         if let Some((at, packet)) = self.holds[line].pop(due) {
-            self.propagate(at, packet, line, watch);
+            self.propagate(at, packet, line, observer);
         }
         self.note_line(line, self.lines[line].next());
     }
 
     #[cold]
-    fn strangers(&self) -> &Route {
+    fn unknown_route(&self) -> &Route {
         &self.routes[self.routes.len() - 1]
     }
 
     #[inline]
     fn route(&self, packet: &P) -> &Route {
-        self.routes.get(packet.flow() as usize).unwrap_or_else(|| self.strangers())
+        self.routes.get(packet.flow() as usize).unwrap_or_else(|| self.unknown_route())
     }
 }
 

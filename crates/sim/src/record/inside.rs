@@ -6,14 +6,14 @@ use bbrlab_core::{
     inside::{Bbr1Inside, Bbr3Inside, GAIN_UNIT},
 };
 
-use super::trace::Inside;
+use super::trace::ModelSample;
 
 /// Gains of BBRv1 and of snapshots are in 256ths.
 const GAIN_256: f64 = 256.0;
 /// Ticks per second of BBRv1's stamps. Source: its parameter `hz`.
 const KERNEL_HZ: f64 = 250.0;
 
-impl Inside {
+impl ModelSample {
     /// Returns this controller's model, with its host's figures: packets in flight before any new ones leave, reductions undone, timeouts.
     pub fn of(cc: &Controller, in_flight: f64, undos: f64, rto: f64) -> Self {
         let mss = f64::from(cc.mss());

@@ -48,7 +48,7 @@ pub struct RunResult {
     pub expect: Vec<Expectation>,
     /// Details of the backend and the machine, for backends that run in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub world: Option<serde_json::Value>,
+    pub provenance: Option<serde_json::Value>,
 }
 
 impl RunResult {

@@ -90,7 +90,7 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
         groups: groups(&results, interval_s),
         flows: results,
         expect: Vec::new(),
-        world: None,
+        provenance: None,
     }
 }
 

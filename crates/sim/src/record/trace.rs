@@ -51,13 +51,13 @@ pub struct FlowTrace {
     pub rtt_samples: Vec<(Time, u32)>,
     /// The algorithm's model at each sample, if a conformance run records it; never written to a file.
     #[serde(skip)]
-    pub inside: Vec<Inside>,
+    pub inside: Vec<ModelSample>,
 }
 
 /// An algorithm's model at one moment, with the draft's names. Volumes are in packets, rates in bit/s of payload, spans in
 /// seconds. A bound that is not set is infinite, and a value that an algorithm does not have is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Inside {
+pub struct ModelSample {
     /// Packets in flight after the ACK, before new ones are sent.
     pub inflight: f64,
     /// Pacing gain.

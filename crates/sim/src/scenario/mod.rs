@@ -14,6 +14,7 @@ mod text;
 mod units;
 mod values;
 
+pub use crate::backend::Backend;
 pub use aqm::AqmSpec;
 pub use arrivals::{ArrivalSpec, SizeSpec};
 pub use flow::{Access, FLOWS_MAX, FlowOptions, FlowSpec, KEYS as FLOW_KEYS, Window, meant, unit_text};
@@ -22,10 +23,10 @@ pub use model::schema;
 pub use model::{ExpectSpec, KEYS, LinkSpec, Scenario};
 pub use resolve::TraceReader;
 pub use schedule::{Schedule, Step};
-pub use source::{ScenarioError, Source, Sourced, explain};
+pub use source::{Locations, ScenarioError, ScenarioFile, explain};
 pub use text::{TextError, nearest};
 pub use units::{BitRate, BufferSize, PACKET_BYTES, Ratio, TimeSpan, Volume};
-pub use values::{AckHold, DemandLink, Jitter, LossModel, On, TokenBucket};
+pub use values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
 
 #[cfg(test)]
 mod tests;

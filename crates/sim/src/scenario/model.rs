@@ -11,7 +11,8 @@ use super::source::ScenarioError;
 use super::table::tables;
 use super::text::{TextError, nearest};
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
-use super::values::{AckHold, DemandLink, Jitter, LossModel, On, TokenBucket};
+use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
+use crate::backend::Backend;
 
 /// One scenario. Every key may be left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,7 +75,7 @@ pub struct Scenario {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_jitter: Option<TimeSpan>,
     /// Backend that runs it. Default: sim.
-    pub on: On,
+    pub on: Backend,
     /// Grid of the recorded series; 0s records none. Default: a 6000th of the duration, at least 1ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<TimeSpan>,
@@ -160,7 +161,7 @@ impl Default for Scenario {
             seed: 1,
             repeat: 1,
             start_jitter: None,
-            on: On::Sim,
+            on: Backend::Sim,
             sample: None,
             expect: Vec::new(),
         }

@@ -268,10 +268,10 @@ impl Scenario {
                     _ => "rate".to_owned(),
                 };
                 let written = BitRate(rate.as_bits_per_sec());
-                let least = BitRate((8 * PACKET_BYTES * NANOS_PER_SEC).div_ceil(time.0));
+                let min = BitRate((8 * PACKET_BYTES * NANOS_PER_SEC).div_ceil(time.0));
                 return Err(ScenarioError::new(
                     key,
-                    format!("{written} passes no full packet in {time}; write at least {least}, or a longer duration"),
+                    format!("{written} passes no full packet in {time}; write at least {min}, or a longer duration"),
                 ));
             }
         }
@@ -335,11 +335,11 @@ impl Scenario {
     fn jittered(&self, flow: &FlowSetup, index: u64) -> Time {
         let end = flow.stop.unwrap_or(Time::NEVER).min(self.duration.time());
         let room = end.since(flow.start).as_nanos();
-        let most = self.start_jitter.map_or(0, |jitter| jitter.0).min(room);
-        if most == 0 {
+        let max = self.start_jitter.map_or(0, |jitter| jitter.0).min(room);
+        if max == 0 {
             return flow.start;
         }
-        flow.start + Span::nanos(Rng::derive(self.seed, START_STREAM + index).below(most))
+        flow.start + Span::nanos(Rng::derive(self.seed, START_STREAM + index).below(max))
     }
 
     fn resolve_flow(

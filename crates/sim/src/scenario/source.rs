@@ -50,7 +50,7 @@ impl std::error::Error for ScenarioError {}
 
 /// Source locations of a scenario's keys.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct Locations {
     file: String,
     lines: BTreeMap<String, usize>,
     flags: BTreeSet<String>,
@@ -58,20 +58,20 @@ pub struct Source {
 
 /// A scenario with its source locations.
 #[derive(Clone, Debug, Default)]
-pub struct Sourced {
+pub struct ScenarioFile {
     /// The scenario.
     pub scenario: Scenario,
-    source: Source,
+    source: Locations,
 }
 
-impl From<Scenario> for Sourced {
+impl From<Scenario> for ScenarioFile {
     /// Wraps a scenario without source locations.
     fn from(scenario: Scenario) -> Self {
-        Self { scenario, source: Source::default() }
+        Self { scenario, source: Locations::default() }
     }
 }
 
-impl Sourced {
+impl ScenarioFile {
     /// Reads a scenario in TOML; `file` is its name in errors.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, String> {
         let feeds = LineFeeds::of(text);
@@ -79,7 +79,7 @@ impl Sourced {
             let line = error.span().map_or(1, |span| feeds.line_of(span.start));
             format!("{file}:{line}: {}", one_line(error.message()))
         })?;
-        let mut source = Source { file: file.to_owned(), ..Source::default() };
+        let mut source = Locations { file: file.to_owned(), ..Locations::default() };
         let mut spans = Vec::new();
         walk(table.get_ref(), "", &feeds, &mut source.lines, &mut spans);
         let scenario = toml::from_str(text).map_err(|error| {
@@ -122,7 +122,7 @@ impl Sourced {
         }
         let Table(scenario) =
             serde_json::from_value(value).map_err(|error| format!("{file}: {}", explain(&error.to_string())))?;
-        Ok(Self { scenario, source: Source { file: file.to_owned(), ..Source::default() } })
+        Ok(Self { scenario, source: Locations { file: file.to_owned(), ..Locations::default() } })
     }
 
     /// Overrides a key, as its flag does.
@@ -143,7 +143,7 @@ impl Sourced {
     }
 }
 
-impl Source {
+impl Locations {
     /// Formats an error with its place in front: the flag, or the file and line.
     pub fn place(&self, error: &ScenarioError) -> String {
         let key = error.path.split(['[', '.']).next().unwrap_or_default();

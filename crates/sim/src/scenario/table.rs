@@ -12,7 +12,7 @@ pub(super) struct Table<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(OfKeys(PhantomData))
+        from.deserialize_map(KeyVisitor(PhantomData))
     }
 }
 
@@ -22,9 +22,9 @@ pub(super) fn tables<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) ->
     Ok(tables.into_iter().map(|table| table.0).collect())
 }
 
-struct OfKeys<T>(PhantomData<T>);
+struct KeyVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for OfKeys<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for KeyVisitor<T> {
     type Value = Table<T>;
 
     /// Uses serde's wording for a struct, which [`super::explain`] rewrites.

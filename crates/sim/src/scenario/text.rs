@@ -119,12 +119,12 @@ pub(super) fn float(text: &str) -> Option<f64> {
 
 /// A `key=value` or bare `key` of an option list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct OptionPair {
     pub(super) key: String,
     pub(super) value: Option<String>,
 }
 
-impl fmt::Display for Pair {
+impl fmt::Display for OptionPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
             Some(value) => write!(f, "{}={value}", self.key),
@@ -134,13 +134,13 @@ impl fmt::Display for Pair {
 }
 
 /// Splits `a=1,b,c=2` at `separators`; no empty pieces.
-pub(super) fn pairs(text: &str, separators: &[char], what: &str) -> Result<Vec<Pair>, TextError> {
+pub(super) fn pairs(text: &str, separators: &[char], what: &str) -> Result<Vec<OptionPair>, TextError> {
     text.split(separators)
         .map(|piece| match piece.trim() {
             "" => Err(TextError(format!("{text:?} holds an empty option; write {what}"))),
             piece => Ok(match piece.split_once('=') {
-                Some((key, value)) => Pair { key: key.trim().to_owned(), value: Some(value.trim().to_owned()) },
-                None => Pair { key: piece.to_owned(), value: None },
+                Some((key, value)) => OptionPair { key: key.trim().to_owned(), value: Some(value.trim().to_owned()) },
+                None => OptionPair { key: piece.to_owned(), value: None },
             }),
         })
         .collect()

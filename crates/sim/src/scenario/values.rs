@@ -5,12 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-use super::text::{Pair, TextError, as_text, pairs};
+use super::text::{OptionPair, TextError, as_text, pairs};
 use super::units::{BitRate, Ratio, TimeSpan, Volume};
 use crate::link::{AckAggregation, Demand, Loss, Policer};
-use crate::setup::Stack;
 
 /// Random loss: `1%`, `0.001` or netem's Gilbert–Elliott `ge:p,r,1-h,1-k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -260,69 +257,11 @@ impl fmt::Display for DemandLink {
     }
 }
 
-/// Backend that runs a scenario.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum On {
-    /// The simulator.
-    #[default]
-    #[serde(rename = "sim")]
-    Sim,
-    /// A real Linux kernel in virtual time (User Mode Linux).
-    #[serde(rename = "uml")]
-    Uml,
-    /// This host's kernel.
-    #[serde(rename = "kernel")]
-    Kernel,
-    /// s2n-quic in virtual time.
-    #[serde(rename = "quic:s2n", alias = "quic")]
-    S2n,
-    /// noq in virtual time.
-    #[serde(rename = "quic:noq")]
-    Noq,
-}
-
-impl On {
-    /// All backends.
-    pub const ALL: [Self; 5] = [Self::Sim, Self::Uml, Self::Kernel, Self::S2n, Self::Noq];
-
-    /// Its name, as in `--on NAME`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sim => "sim",
-            Self::Uml => "uml",
-            Self::Kernel => "kernel",
-            Self::S2n => "quic:s2n",
-            Self::Noq => "quic:noq",
-        }
-    }
-
-    /// QUIC stack that it runs.
-    pub const fn stack(self) -> Option<Stack> {
-        match self {
-            Self::S2n => Some(Stack::S2n),
-            Self::Noq => Some(Stack::Noq),
-            Self::Sim | Self::Uml | Self::Kernel => None,
-        }
-    }
-}
-
-impl FromStr for On {
-    type Err = TextError;
-
-    fn from_str(text: &str) -> Result<Self, TextError> {
-        Self::ALL
-            .into_iter()
-            .find(|on| on.name() == text || (text == "quic" && *on == Self::S2n))
-            .ok_or_else(|| TextError(format!("{text:?} is no world; write sim, uml, kernel, quic:s2n or quic:noq")))
-    }
-}
-
 /// The `key=value` pieces of one text, checked for unknown and repeated keys.
 pub(super) struct Options<'a> {
     text: &'a str,
     form: &'a str,
-    pub(super) pairs: Vec<Pair>,
+    pub(super) pairs: Vec<OptionPair>,
 }
 
 impl<'a> Options<'a> {

@@ -25,7 +25,7 @@ pub struct App {
 
 /// A response that the client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exchange {
+pub struct Response {
     /// Its end, in bytes of the connection.
     pub end: u64,
     /// Time from its arrival to the next request; `None` for the last one.
@@ -118,13 +118,13 @@ impl App {
 
     /// Response that the client waits for, with request traffic. Nothing is written before it has arrived, so it ends at the
     /// last byte written.
-    pub fn exchange(&self) -> Option<Exchange> {
+    pub fn exchange(&self) -> Option<Response> {
         let pause = match &self.traffic {
             Traffic::RequestResponse { think, .. } => Some(*think),
             Traffic::Objects(objects) => objects.get(self.asked).map(|object| object.pause),
             _ => return None,
         };
-        Some(Exchange { end: self.written, pause })
+        Some(Response { end: self.written, pause })
     }
 
     /// Time at which it stops writing.
@@ -184,10 +184,10 @@ mod tests {
     fn a_list_of_objects_is_written_one_at_a_time_and_says_which_is_the_last() {
         let object = |size| Object { size, pause: Span::secs(1) };
         let mut app = App::new(Traffic::Objects([object(10), object(7)].into()), Time::ZERO, None);
-        assert_eq!(app.exchange(), Some(Exchange { end: 10, pause: Some(Span::secs(1)) }));
+        assert_eq!(app.exchange(), Some(Response { end: 10, pause: Some(Span::secs(1)) }));
         app.request_at(Time::ZERO + Span::secs(2));
         assert!(app.on_time(app.next, 10));
-        assert_eq!(app.exchange(), Some(Exchange { end: 17, pause: None }));
+        assert_eq!(app.exchange(), Some(Response { end: 17, pause: None }));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! RACK: loss detection by time and order of transmissions (RFC 8985; Linux 6.12 `tcp_recovery.c`).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{CaState, Loss, Span, Time, Token};
+use bbrlab_core::{CaState, Loss, PacketToken, Span, Time};
 
 use super::scoreboard::Record;
 use super::sender::Sender;
@@ -127,8 +127,8 @@ pub(super) struct LostRun {
     next: u64,
     packets: u32,
     bytes: u32,
-    burst: Token,
-    token: Token,
+    burst: PacketToken,
+    token: PacketToken,
     /// Segments of this run and of earlier runs.
     pub(super) all: u64,
 }
@@ -223,7 +223,7 @@ impl Sender {
 
     /// Token of a segment after the rest of its super-packet has been split off.
     // spec: Linux tcp_fragment; google/bbr v3 keeps its count of the data in flight right
-    pub(super) fn part_of_burst(&self, record: &Record) -> Token {
+    pub(super) fn part_of_burst(&self, record: &Record) -> PacketToken {
         let rest = u32::from(record.rest);
         self.cc.part_of_burst(&record.token, rest, rest * self.mss)
     }

@@ -66,7 +66,7 @@ pub struct Receiver {
     srtt: Span,
     gro: Option<Span>,
     gro_at: Time,
-    gro_wants: Want,
+    gro_wants: AckDecision,
     ts_recent: Time,
     /// Next expected segment in the last ACK. Source: Linux `rcv_wup`.
     acknowledged: u64,
@@ -81,7 +81,7 @@ pub struct Receiver {
 
 /// ACK required by an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Want {
+enum AckDecision {
     Nothing,
     Delayed,
     Compressed,
@@ -129,7 +129,7 @@ impl Receiver {
             srtt: Span::millis(1),
             gro: host.gro,
             gro_at: Time::NEVER,
-            gro_wants: Want::Nothing,
+            gro_wants: AckDecision::Nothing,
             ts_recent: Time::ZERO,
             acknowledged: 0,
             fresh: 0,
@@ -201,7 +201,7 @@ impl Receiver {
         // The ACK just sent counts for this segment too, though it does not report it (`tcp_ack_snd_check`).
         let want = match self.rule {
             Some(rule) => self.want_by_rule(rule, segment),
-            None => want.max(if hides { Want::Nothing } else { taken }),
+            None => want.max(if hides { AckDecision::Nothing } else { taken }),
         };
         self.tune_window(now);
         if let Some(wait) = self.gro {
@@ -218,7 +218,7 @@ impl Receiver {
     pub fn on_timer(&mut self, now: Time, acks: &mut Vec<AckPacket>) {
         if self.gro_at <= now {
             self.gro_at = Time::NEVER;
-            let want = std::mem::replace(&mut self.gro_wants, Want::Nothing);
+            let want = std::mem::replace(&mut self.gro_wants, AckDecision::Nothing);
             self.decide(now, want, acks);
         } else if self.ack_at <= now || self.compress_at <= now {
             self.clear_timers();
@@ -242,9 +242,9 @@ impl Receiver {
     }
 
     /// Updates the RFC 3168 echo: CE is echoed until the sender reports a reduction (CWR).
-    fn note_ecn(&mut self, segment: &Segment) -> Want {
+    fn note_ecn(&mut self, segment: &Segment) -> AckDecision {
         if !self.ecn {
-            return Want::Nothing;
+            return AckDecision::Nothing;
         }
         if segment.marks & mark::CWR != 0 {
             self.echo_ce = false;
@@ -252,9 +252,9 @@ impl Receiver {
         if segment.marks & mark::CE != 0 && !self.echo_ce {
             self.echo_ce = true;
             self.quick = self.quick.max(2);
-            return Want::Now;
+            return AckDecision::Now;
         }
-        Want::Nothing
+        AckDecision::Nothing
     }
 
     /// Number of ranges that begin at or before a segment, with the end of the last one or of the in-order data. Most segments
@@ -275,7 +275,7 @@ impl Receiver {
 
     /// Stores a new segment, before which `before` ranges begin. Returns the urgency of its ACK.
     // spec: Linux __tcp_ack_snd_check
-    fn take(&mut self, segment: &Segment, before: usize) -> Want {
+    fn take(&mut self, segment: &Segment, before: usize) -> AckDecision {
         self.bytes += u64::from(segment.len);
         self.fresh += 1;
         if segment.seq != self.next {
@@ -299,9 +299,9 @@ impl Receiver {
         // An application that empties the socket triggers an ACK of pushed data: Linux `tcp_cleanup_rbuf`.
         let is_taken = self.is_prompt && (segment.marks & mark::PUSH != 0 || u64::from(segment.len) < self.mss);
         if filled && self.ranges.is_empty() || self.quick > 0 || self.unacked_bytes > self.mss || is_taken {
-            Want::Now
+            AckDecision::Now
         } else if self.ranges.is_empty() {
-            Want::Delayed
+            AckDecision::Delayed
         } else {
             self.want_out_of_order()
         }
@@ -310,11 +310,11 @@ impl Receiver {
     /// Requires an ACK per `rule.packets` packets, and immediately where packets are missing or late. A retransmission counts
     /// as an ordinary packet, since QUIC gives it a new number.
     // spec: RFC 9000 §13.2.1, §13.2.2
-    fn want_by_rule(&mut self, rule: AckEvery, segment: &Segment) -> Want {
+    fn want_by_rule(&mut self, rule: AckEvery, segment: &Segment) -> AckDecision {
         let is_again = segment.marks & mark::RETRANSMIT != 0;
         let is_odd = segment.seq > self.highest || (segment.seq < self.highest && !is_again);
         self.highest = self.highest.max(segment.seq + 1);
-        if is_odd || self.fresh >= rule.packets { Want::Now } else { Want::Delayed }
+        if is_odd || self.fresh >= rule.packets { AckDecision::Now } else { AckDecision::Delayed }
     }
 
     /// Moves the data behind a filled hole to the in-order data.
@@ -334,9 +334,9 @@ impl Receiver {
     }
 
     /// Sends the first duplicate ACKs immediately and compresses later ones.
-    fn want_out_of_order(&mut self) -> Want {
+    fn want_out_of_order(&mut self) -> AckDecision {
         if self.quick > 0 {
-            return Want::Now;
+            return AckDecision::Now;
         }
         if self.compressed_for != self.next {
             self.compressed_for = self.next;
@@ -344,24 +344,24 @@ impl Receiver {
         }
         if self.dup_acks < DUP_ACKS_UNCOMPRESSED {
             self.dup_acks += 1;
-            return Want::Now;
+            return AckDecision::Now;
         }
-        if self.compressed >= COMPRESSED_MAX { Want::Now } else { Want::Compressed }
+        if self.compressed >= COMPRESSED_MAX { AckDecision::Now } else { AckDecision::Compressed }
     }
 
     #[inline]
-    fn decide(&mut self, now: Time, want: Want, acks: &mut Vec<AckPacket>) {
+    fn decide(&mut self, now: Time, want: AckDecision, acks: &mut Vec<AckPacket>) {
         match want {
-            Want::Nothing => {}
-            Want::Now => {
+            AckDecision::Nothing => {}
+            AckDecision::Now => {
                 self.clear_timers();
                 acks.push(self.make_ack(None));
             }
-            Want::Delayed => {
+            AckDecision::Delayed => {
                 self.ack_at = self.ack_at.min(self.delayed_until(now));
                 self.delack_fires_at = self.ack_at;
             }
-            Want::Compressed => {
+            AckDecision::Compressed => {
                 self.compressed += 1;
                 if self.compress_at == Time::NEVER {
                     self.compress_at =

@@ -3,7 +3,7 @@
 //! Spec: RFC 6675 (scoreboard), RFC 5682 (F-RTO), RFC 4015 (Eifel); Linux 6.12 `tcp_input.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, Span, Time, Token};
+use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, PacketToken, Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment};
 use super::scoreboard::flag;
@@ -15,7 +15,7 @@ const REORDERING: u32 = 3;
 
 /// Flags collected from one ACK (`flag` in Linux's `tcp_ack`).
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct AckFlags {
     /// The cumulative ACK advanced.
     advanced: bool,
     /// Segments newly acknowledged in sequence.
@@ -51,7 +51,7 @@ impl Sender {
     // spec: Linux tcp_ack
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
         self.check_app_limited_broadly();
-        let mut seen = Seen { ece: ack.ece && self.ecn, ..Seen::default() };
+        let mut seen = AckFlags { ece: ack.ece && self.ecn, ..AckFlags::default() };
         let mut batch = self.cc.begin_ack(now);
         let prior_in_flight = self.flight();
         let prior_sacked = self.board.sacked_out;
@@ -120,7 +120,7 @@ impl Sender {
     }
 
     /// True if a SACKed segment left before the oldest segment's newest transmission. The path still delivers, so that one may arrive too.
-    fn sacked_before_head(&self, seen: &Seen) -> bool {
+    fn sacked_before_head(&self, seen: &AckFlags) -> bool {
         let Some((first_us, _)) = seen.sacked_sent else {
             return false;
         };
@@ -130,7 +130,7 @@ impl Sender {
     /// Processes a DSACK. Duplicates made by the network are distinguished from retransmissions by count alone.
     // spec: Linux tcp_check_dsack, tcp_dsack_seen, tcp_sacktag_one
     #[inline(never)] // rare, and the common path should not carry its registers
-    fn take_dsack(&mut self, now: Time, seq: u64, seen: &mut Seen) {
+    fn take_dsack(&mut self, now: Time, seq: u64, seen: &mut AckFlags) {
         self.duplicates += 1;
         if self.duplicates > self.stats.retransmits + u64::from(self.syn_tries.saturating_sub(1)) {
             return;
@@ -162,7 +162,7 @@ impl Sender {
 
     // spec: Linux tcp_sacktag_write_queue
     #[inline(never)]
-    fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen, batch: &mut AckBatch) {
+    fn take_sack(&mut self, now: Time, ack: &AckPacket, seen: &mut AckFlags, batch: &mut AckBatch) {
         // Sorted by sequence, since otherwise a new lower block in the same ACK would look like reordering.
         let mut blocks = ack.sack;
         for (left, right) in [(0, 1), (1, 2), (0, 1)] {
@@ -193,7 +193,7 @@ impl Sender {
 
     /// SACKs the unmarked segments from `first` up to `to`: sent once and in order, so the last is the newest. Returns their end.
     #[inline(never)]
-    fn sack_plain(&mut self, now: Time, first: u64, to: u64, seen: &mut Seen, batch: &mut AckBatch) -> u64 {
+    fn sack_plain(&mut self, now: Time, first: u64, to: u64, seen: &mut AckFlags, batch: &mut AckBatch) -> u64 {
         let highest = self.board.highest_sacked;
         let first_us = self.token(first).send_us();
         let (segments, bytes) = self.board.sack_plain(first, to);
@@ -213,7 +213,7 @@ impl Sender {
 
     /// Token of a segment reported by a block that ends at `to`. If `to` lies within a super-packet, the part beyond it is split off.
     #[inline]
-    fn sacked_token(&self, seq: u64, to: u64) -> Token {
+    fn sacked_token(&self, seq: u64, to: u64) -> PacketToken {
         let record = self.board.peek(seq);
         let is_cut = seq + 1 == to && record.rest > 0 && self.cc.needs_on_lost();
         if is_cut { self.part_of_burst(record) } else { record.token }
@@ -230,7 +230,7 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn sack_one(&mut self, now: Time, seq: u64, to: u64, seen: &mut Seen, batch: &mut AckBatch) {
+    fn sack_one(&mut self, now: Time, seq: u64, to: u64, seen: &mut AckFlags, batch: &mut AckBatch) {
         let (token, len) = (self.sacked_token(seq, to), u64::from(self.board.peek(seq).len));
         let highest = self.board.highest_sacked;
         let flags = self.board.mark_sacked(seq);
@@ -252,7 +252,7 @@ impl Sender {
     }
 
     // spec: Linux tcp_clean_rtx_queue
-    fn take_cumulative(&mut self, now: Time, ack: &AckPacket, highest: u64, seen: &mut Seen, batch: &mut AckBatch) {
+    fn take_cumulative(&mut self, now: Time, ack: &AckPacket, highest: u64, seen: &mut AckFlags, batch: &mut AckBatch) {
         let una = ack.una.min(self.board.next);
         if una <= self.board.una {
             return;
@@ -295,7 +295,7 @@ impl Sender {
 
     /// Takes the oldest segments that were already SACKed and are now acknowledged in sequence. Returns false if there are none.
     #[inline(never)]
-    fn take_sacked(&mut self, una: u64, seen: &mut Seen) -> bool {
+    fn take_sacked(&mut self, una: u64, seen: &mut AckFlags) -> bool {
         let (segments, bytes) = self.board.pop_sacked(una);
         if segments == 0 {
             return false;
@@ -312,7 +312,7 @@ impl Sender {
         &mut self,
         ts_echo: Time,
         highest: u64,
-        seen: &mut Seen,
+        seen: &mut AckFlags,
         newest: &mut Option<(u64, u64, bool)>,
         batch: &mut AckBatch,
     ) {
@@ -344,7 +344,7 @@ impl Sender {
 
     /// RTT of the newest and of the oldest segment delivered by this ACK.
     // spec: Linux tcp_ack_update_rtt
-    fn rtt_samples(&self, now: Time, ack: &AckPacket, seen: &Seen) -> (Option<Span>, Option<Span>) {
+    fn rtt_samples(&self, now: Time, ack: &AckPacket, seen: &AckFlags) -> (Option<Span>, Option<Span>) {
         let since = |us: u64| Span::micros(now.as_micros().saturating_sub(us));
         let mut newest = None;
         let mut oldest = None;
@@ -369,7 +369,7 @@ impl Sender {
 
     // spec: Linux tcp_process_tlp_ack
     #[inline(never)]
-    fn process_tlp(&mut self, now: Time, ack: &AckPacket, seen: &Seen) {
+    fn process_tlp(&mut self, now: Time, ack: &AckPacket, seen: &AckFlags) {
         let Some(high) = self.tlp_high_seq else {
             return;
         };
@@ -394,7 +394,7 @@ impl Sender {
 
     // spec: Linux tcp_fastretrans_alert
     #[inline(never)]
-    fn fast_retransmit_alert(&mut self, now: Time, ack: &AckPacket, prior_una: u64, seen: &mut Seen) {
+    fn fast_retransmit_alert(&mut self, now: Time, ack: &AckPacket, prior_una: u64, seen: &mut AckFlags) {
         let state = self.cc.ca_state();
         if state == CaState::Open {
             self.retrans_stamp = None;
@@ -444,7 +444,7 @@ impl Sender {
     }
 
     /// Processes an ACK outside any episode: DSACKs may still show that the last one was spurious.
-    fn settle(&mut self, now: Time, seen: &mut Seen) {
+    fn settle(&mut self, now: Time, seen: &mut AckFlags) {
         if self.cc.ca_state() <= CaState::Disorder {
             self.try_undo_dsack(now);
         }
@@ -452,7 +452,7 @@ impl Sender {
     }
 
     // spec: Linux tcp_identify_packet_loss
-    fn identify_loss(&mut self, now: Time, seen: &mut Seen) {
+    fn identify_loss(&mut self, now: Time, seen: &mut AckFlags) {
         if !self.rack.advanced {
             return;
         }
@@ -476,7 +476,7 @@ impl Sender {
     }
 
     // spec: Linux tcp_try_to_open, tcp_enter_cwr
-    fn try_to_open(&mut self, seen: &Seen) {
+    fn try_to_open(&mut self, seen: &AckFlags) {
         self.forget_retrans_stamp();
         if seen.ece && self.cc.ca_state() < CaState::Cwr {
             self.undo_marker = None;
@@ -501,7 +501,7 @@ impl Sender {
 
     /// Processes an ACK in the Loss state: F-RTO checks for a spurious timeout, and lost segments are resent in slow start.
     // spec: Linux tcp_process_loss
-    fn process_loss(&mut self, now: Time, ack: &AckPacket, seen: &mut Seen) {
+    fn process_loss(&mut self, now: Time, ack: &AckPacket, seen: &mut AckFlags) {
         let recovered = self.board.una >= self.high_seq;
         if seen.advanced && self.may_undo(ack) {
             self.undo_loss(now);

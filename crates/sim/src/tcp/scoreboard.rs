@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use bbrlab_core::Token;
+use bbrlab_core::PacketToken;
 
 use super::packet::SACK_BLOCKS;
 
@@ -25,7 +25,7 @@ pub mod flag {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Record {
     /// Controller token of its newest transmission.
-    pub token: Token,
+    pub token: PacketToken,
     /// Payload bytes.
     pub len: u16,
     /// Marks, from [`flag`].
@@ -110,7 +110,7 @@ impl Scoreboard {
     }
 
     /// Adds the next new segment, which `rest` more follow in the same super-packet.
-    pub fn push(&mut self, token: Token, len: u16, rest: u32) -> u64 {
+    pub fn push(&mut self, token: PacketToken, len: u16, rest: u32) -> u64 {
         if u64::from(self.packets_out()) > self.mask {
             self.grow();
         }
@@ -197,7 +197,7 @@ impl Scoreboard {
     }
 
     /// Records a retransmission of this segment with its token, which `rest` more follow in the same super-packet.
-    pub fn mark_retransmitted(&mut self, seq: u64, token: Token, rest: u64) {
+    pub fn mark_retransmitted(&mut self, seq: u64, token: PacketToken, rest: u64) {
         let index = (seq & self.mask) as usize;
         let record = &mut self.records[index];
         if record.flags & flag::RETRANS == 0 {
@@ -422,7 +422,7 @@ mod tests {
     fn board(n: u64) -> Scoreboard {
         let mut board = Scoreboard::default();
         for _ in 0..n {
-            board.push(Token::default(), 1448, 0);
+            board.push(PacketToken::default(), 1448, 0);
         }
         board
     }
@@ -432,7 +432,7 @@ mod tests {
         let mut board = board(10);
         board.mark_lost(0);
         assert_eq!(board.in_flight(), 9);
-        board.mark_retransmitted(0, Token::default(), 0);
+        board.mark_retransmitted(0, PacketToken::default(), 0);
         assert_eq!(board.in_flight(), 10);
         board.mark_sacked(0);
         assert_eq!((board.in_flight(), board.lost_out, board.retrans_out, board.sacked_out), (9, 0, 0, 1));
@@ -446,7 +446,7 @@ mod tests {
         }
         for seq in [3, 70, 150] {
             assert_eq!(board.next_pending(), Some(seq));
-            board.mark_retransmitted(seq, Token::default(), 0);
+            board.mark_retransmitted(seq, PacketToken::default(), 0);
         }
         assert_eq!(board.next_pending(), None);
         board.mark_lost(70);
@@ -468,7 +468,7 @@ mod tests {
         (30..50).chain(55..100).filter(|seq| *seq != 70).for_each(|seq| board.mark_lost(seq));
         let mut runs = Vec::new();
         while let Some(run) = board.next_pending_run(25) {
-            run.clone().for_each(|seq| board.mark_retransmitted(seq, Token::default(), 0));
+            run.clone().for_each(|seq| board.mark_retransmitted(seq, PacketToken::default(), 0));
             runs.push((run.start, run.end));
         }
         assert_eq!(runs, [(30, 40), (40, 50), (55, 70), (71, 80), (80, 100)]);
@@ -487,7 +487,7 @@ mod tests {
         board.mark_sacked(55);
         board.mark_lost(52);
         for _ in 0..500 {
-            board.push(Token::default(), 1448, 0);
+            board.push(PacketToken::default(), 1448, 0);
         }
         assert_eq!(board.next_unsacked(55, 60), Some(56));
         assert_eq!(board.next_pending(), Some(52));
@@ -498,7 +498,7 @@ mod tests {
         let mut board = board(3);
         board.mark_sacked(1);
         board.mark_lost(0);
-        board.mark_retransmitted(0, Token::default(), 0);
+        board.mark_retransmitted(0, PacketToken::default(), 0);
         for _ in 0..3 {
             board.pop_acked();
         }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use bbrlab_core::{Controller, Flight, Init, Rate, Sent, Span, Time, Token};
+use bbrlab_core::{Controller, Flight, Init, PacketToken, Rate, Sent, Span, Time};
 
 use super::app::App;
 use super::packet::{Segment, mark};
@@ -316,8 +316,8 @@ impl Sender {
         let first_in_queue = run.start == self.board.una;
         let segments = (run.end - run.start) as u32;
         // The sum is needed beforehand only by algorithms that count bytes, since some segments may be shorter than the MSS.
-        let most = u64::from(segments) * u64::from(self.mss);
-        let bytes = if self.cc.counts_bytes() { self.board.bytes_of(run.clone()) } else { most };
+        let max = u64::from(segments) * u64::from(self.mss);
+        let bytes = if self.cc.counts_bytes() { self.board.bytes_of(run.clone()) } else { max };
         let token = self.cc.on_sent(now, &self.burst(segments, bytes).retransmission());
         if self.retrans_stamp.is_none() {
             self.retrans_stamp = Some(now);
@@ -500,7 +500,7 @@ impl Sender {
     }
 
     /// Token of a segment in the scoreboard.
-    pub(super) fn token(&self, seq: u64) -> Token {
+    pub(super) fn token(&self, seq: u64) -> PacketToken {
         self.board.peek(seq).token
     }
 }

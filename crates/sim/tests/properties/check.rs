@@ -157,12 +157,9 @@ impl<'a> Checker<'a> {
             let (bytes, mss) = own
                 .fold((0, 0), |(bytes, mss), (index, flow)| (bytes + flow.bytes, mss.max(self.setup.flows[index].mss)));
             // Any part of the packet being sent at the start of the interval, and of the last one, may count.
-            let most = self.capacity_bytes(link, from_s, to_s) + 2.0 * f64::from(mss + 100);
-            self.claim(bytes as f64 <= most, || {
-                format!(
-                    "link {link} can carry {most} bytes in {from_s}..{to_s} s; {bytes} arrived: {:?}",
-                    result.groups
-                )
+            let max = self.capacity_bytes(link, from_s, to_s) + 2.0 * f64::from(mss + 100);
+            self.claim(bytes as f64 <= max, || {
+                format!("link {link} can carry {max} bytes in {from_s}..{to_s} s; {bytes} arrived: {:?}", result.groups)
             });
         }
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use bbrlab_host::places::Places;
+use bbrlab_host::host_paths::HostPaths;
 use bbrlab_lab::ab::record::{self, bytes_of};
 use bbrlab_lab::ab::{Experiment, Row, SCHEMA};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub struct Entry {
 pub struct Folder(pub PathBuf);
 
 fn entries_dir() -> PathBuf {
-    Places::default().state.join("ab")
+    HostPaths::default().state.join("ab")
 }
 
 /// Writes a file atomically.
@@ -275,9 +275,9 @@ pub fn meant(out: Option<&Path>) -> Result<Folder, Failure> {
 
 #[cfg(all(test, feature = "host"))]
 mod tests {
-    use bbrlab_lab::ab::assign::{By, Keep};
+    use bbrlab_lab::ab::assign::{AssignmentUnit, PrefixLengths};
     use bbrlab_lab::ab::guard::Limits;
-    use bbrlab_lab::ab::{Counts, Treatment};
+    use bbrlab_lab::ab::{Arm, Counts};
 
     use super::*;
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     fn experiment() -> Experiment {
-        let arm = |name: &str| Treatment {
+        let arm = |name: &str| Arm {
             label: name.to_owned(),
             algorithm: name.to_owned(),
             name: name.to_owned(),
@@ -299,9 +299,9 @@ mod tests {
             version: String::new(),
             kernel: String::new(),
             arms: vec![arm("cubic"), arm("bbr")],
-            by: By::Connection,
+            by: AssignmentUnit::Connection,
             slot_s: 600.0,
-            keep: Keep::default(),
+            keep: PrefixLengths::default(),
             cgroup: String::new(),
             ports: Vec::new(),
             prefixes: Vec::new(),

@@ -1,6 +1,7 @@
 //! `bbrlab ab`: an A/B test of congestion controls on this host's own connections.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod config;
 mod folder;
 mod report;
 #[cfg(feature = "host")]
@@ -8,12 +9,11 @@ mod start;
 mod status;
 #[cfg(feature = "host")]
 mod store;
-mod wanted;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bbrlab_lab::ab::By;
+use bbrlab_lab::ab::AssignmentUnit;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{Failure, Verdict};
@@ -28,11 +28,11 @@ use crate::{Failure, Verdict};
         The test lives as long as `start` does: however that ends, new connections go back to the host's default.")]
 pub struct AbArgs {
     #[command(subcommand)]
-    what: What,
+    what: AbCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum AbCommand {
     /// Assign each new connection to an arm and record its progress, until interrupted
     Start(Box<StartArgs>),
     /// Change the shares of a running test
@@ -122,7 +122,7 @@ pub enum Unit {
     Time,
 }
 
-impl From<Unit> for By {
+impl From<Unit> for AssignmentUnit {
     fn from(unit: Unit) -> Self {
         match unit {
             Unit::Connection => Self::Connection,
@@ -186,11 +186,11 @@ pub fn end_in_order() -> bool {
 /// Runs the requested subcommand.
 pub fn ab(args: &AbArgs) -> Result<Verdict, Failure> {
     match &args.what {
-        What::Start(args) => start(args),
-        What::Split(args) => status::split(args),
-        What::Stop(args) => status::stop(args),
-        What::Status(args) => status::status(args),
-        What::Report(args) => report::report(args),
+        AbCommand::Start(args) => start(args),
+        AbCommand::Split(args) => status::split(args),
+        AbCommand::Stop(args) => status::stop(args),
+        AbCommand::Status(args) => status::status(args),
+        AbCommand::Report(args) => report::report(args),
     }
 }
 
@@ -201,6 +201,6 @@ fn start(args: &StartArgs) -> Result<Verdict, Failure> {
 
 #[cfg(not(feature = "host"))]
 fn start(args: &StartArgs) -> Result<Verdict, Failure> {
-    let (_, _) = (wanted::Wanted::new(args)?, By::from(args.by));
+    let (_, _) = (config::StartConfig::new(args)?, AssignmentUnit::from(args.by));
     Err(super::host::WITHOUT.to_owned())
 }

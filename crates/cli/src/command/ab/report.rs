@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::ab::{self, Experiment, Findings, Prefixes};
-use bbrlab_lab::words::counted;
+use bbrlab_lab::plural::counted;
 
 use super::ReportArgs;
 use super::folder::Folder;
-use crate::asked::asked;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
+use crate::provenance::provenance;
 use crate::{Failure, Verdict, inputs, print};
 
 /// Judges the records, and writes the requested outputs.
@@ -29,7 +29,7 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
     if let Some(report) = &report {
         let title = format!("{} on the users of a host", test.labels().join(", "));
         let mut page = ab::report(&test, &found, &title, version);
-        page.asked.command = asked(&[]).command;
+        page.provenance.command = provenance(&[]).command;
         let page = bbrlab_lab::report::render(&page);
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }

@@ -10,22 +10,22 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_host::ab::{self as kernel_ab, Attached, Plan};
+use bbrlab_host::ab::{self as kernel_ab, AbConfig, Attached};
 use bbrlab_host::objects::kernel_name;
 use bbrlab_host::program::{Link, Program};
 use bbrlab_host::{Fault, kernel};
 use bbrlab_lab::ab::guard::Guards;
 use bbrlab_lab::ab::record::BYTES;
 use bbrlab_lab::ab::{
-    ArmCounts, By, Change, Counts, Ended, Experiment, Key, Row, SCHEMA, Shares, Table, Treatment, labels,
+    Arm, ArmCounts, AssignmentUnit, Change, Counts, Experiment, Key, Row, SCHEMA, Shares, Table, TestEnd, labels,
 };
-use bbrlab_lab::words::counted;
+use bbrlab_lab::plural::counted;
 use bbrlab_live::{clock, hook};
 
+use super::config::{EndCondition, StartConfig};
 use super::folder::{Entry, Folder, KEY};
 use super::status::shown_shares;
-use super::store::Store;
-use super::wanted::{Until, Wanted};
+use super::store::RecordWriter;
 use super::{Direction, ENDS, RUNS, StartArgs};
 use crate::{Failure, Verdict, print};
 
@@ -49,7 +49,7 @@ struct Loaded {
 }
 
 /// Finds each arm's congestion control, or loads it for the lifetime of this process.
-fn arms(algorithms: &[String]) -> Result<(Vec<Treatment>, Vec<Loaded>), Failure> {
+fn arms(algorithms: &[String]) -> Result<(Vec<Arm>, Vec<Loaded>), Failure> {
     let available = kernel::available().map_err(said)?;
     let mut names: Vec<(String, bool)> = Vec::new();
     let mut loaded = Vec::new();
@@ -74,7 +74,7 @@ fn arms(algorithms: &[String]) -> Result<(Vec<Treatment>, Vec<Loaded>), Failure>
         names.push((name, true));
     }
     let labels = labels(algorithms);
-    let treatment = |((label, algorithm), (name, is_loaded_for_it)): ((String, &String), (String, bool))| Treatment {
+    let treatment = |((label, algorithm), (name, is_loaded_for_it)): ((String, &String), (String, bool))| Arm {
         label,
         algorithm: algorithm.clone(),
         name,
@@ -135,7 +135,7 @@ fn check_hook(cgroup: &Path, is_multi: bool) -> Result<(), Failure> {
 
 /// Runs a test until it ends.
 pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
-    let asked = Wanted::new(args)?;
+    let asked = StartConfig::new(args)?;
     kernel_ab::check().map_err(said)?;
     let cgroup = kernel_ab::cgroup(args.cgroup.as_deref()).map_err(said)?;
     check_hook(&cgroup, args.multi)?;
@@ -146,7 +146,8 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
     save_key(&folder, key)?;
     let test = describe(args, &asked, arms, &cgroup);
     let entry = Entry { pid: std::process::id(), out: folder.0.clone(), cgroup: cgroup.clone() };
-    let store = Store::new(folder.clone(), asked.disk).map_err(|error| format!("{}: {error}", folder.0.display()))?;
+    let store =
+        RecordWriter::new(folder.clone(), asked.disk).map_err(|error| format!("{}: {error}", folder.0.display()))?;
     folder.describe(&test).map_err(|error| format!("{}: {error}", folder.0.display()))?;
     let table = Table::new(&asked.shares);
     let plan = plan(args, &asked, key, &test);
@@ -174,7 +175,7 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
     done
 }
 
-fn describe(args: &StartArgs, asked: &Wanted, arms: Vec<Treatment>, cgroup: &Path) -> Experiment {
+fn describe(args: &StartArgs, asked: &StartConfig, arms: Vec<Arm>, cgroup: &Path) -> Experiment {
     let (wall, monotonic) = (clock::wall_ns(), clock::now_ns());
     let direction = match args.direction {
         Direction::In => "in",
@@ -205,10 +206,10 @@ fn describe(args: &StartArgs, asked: &Wanted, arms: Vec<Treatment>, cgroup: &Pat
     }
 }
 
-fn plan(args: &StartArgs, asked: &Wanted, key: Key, test: &Experiment) -> Plan {
-    Plan {
+fn plan(args: &StartArgs, asked: &StartConfig, key: Key, test: &Experiment) -> AbConfig {
+    AbConfig {
         key: key.0,
-        by: By::from(args.by).number(),
+        by: AssignmentUnit::from(args.by).number(),
         slot: asked.slot,
         active: args.direction != Direction::In,
         passive: args.direction != Direction::Out,
@@ -223,7 +224,7 @@ fn plan(args: &StartArgs, asked: &Wanted, key: Key, test: &Experiment) -> Plan {
 struct Running {
     test: Experiment,
     folder: Folder,
-    store: Store,
+    store: RecordWriter,
     attached: Attached,
     table: Table,
     guards: Guards,
@@ -233,7 +234,7 @@ struct Running {
 }
 
 impl Running {
-    fn run(mut self, asked: &Wanted) -> Result<Verdict, Failure> {
+    fn run(mut self, asked: &StartConfig) -> Result<Verdict, Failure> {
         let begun = clock::now_ns();
         let every = (asked.every.as_millis() / TURN.as_millis()).max(1) as u64;
         let mut turn = 0_u64;
@@ -263,10 +264,10 @@ impl Running {
             }
             let seconds = (clock::now_ns() - begun) as f64 / 1e9;
             let is_over = match asked.until {
-                Until::Interrupted => false,
-                Until::Seconds(most) => seconds >= most,
-                Until::Connections(most) => {
-                    self.test.counts.arms.iter().map(|arm| arm.established).sum::<u64>() >= most
+                EndCondition::Interrupted => false,
+                EndCondition::Seconds(max) => seconds >= max,
+                EndCondition::Connections(max) => {
+                    self.test.counts.arms.iter().map(|arm| arm.established).sum::<u64>() >= max
                 }
             };
             if is_over {
@@ -388,7 +389,7 @@ impl Running {
     /// Saves the last records of all connections, the tables and a summary. Errors are returned last, once the rest is saved.
     fn end(mut self, how: &str) -> Result<Verdict, Failure> {
         let taken = self.take_closed().and_then(|()| self.take_open(true)).and_then(|()| self.count());
-        self.test.ended = Some(Ended { at_unix_s: clock::wall_ns() as f64 / 1e9, how: how.to_owned() });
+        self.test.ended = Some(TestEnd { at_unix_s: clock::wall_ns() as f64 / 1e9, how: how.to_owned() });
         let Self { test, folder, store, attached, .. } = self;
         drop(attached);
         let place = |error: std::io::Error| {

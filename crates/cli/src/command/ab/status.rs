@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use bbrlab_lab::ab::{Ended, Experiment, Shares};
-use bbrlab_lab::words::counted;
+use bbrlab_lab::ab::{Experiment, Shares, TestEnd};
+use bbrlab_lab::plural::counted;
 use bbrlab_live::clock;
 
 use super::folder::{Entry, Folder, meant};
@@ -129,7 +129,7 @@ fn clear_up(entry: &Entry, folder: &Folder) -> Result<u64, Failure> {
     let saved = folder.seal().and_then(|()| folder.make_tables(&test)).map_err(place)?;
     folder.answered();
     if test.ended.is_none() {
-        test.ended = Some(Ended { at_unix_s: clock::wall_ns() as f64 / 1e9, how: "found dead".to_owned() });
+        test.ended = Some(TestEnd { at_unix_s: clock::wall_ns() as f64 / 1e9, how: "found dead".to_owned() });
         folder.describe(&test).map_err(place)?;
     }
     entry.forget();

@@ -15,7 +15,7 @@ const ROTATE: u64 = 100_000;
 
 /// The records of a running test.
 #[derive(Debug)]
-pub struct Store {
+pub struct RecordWriter {
     folder: Folder,
     spool: File,
     /// Bytes of complete records in the spool.
@@ -24,16 +24,16 @@ pub struct Store {
     making: Option<JoinHandle<io::Result<u64>>>,
     /// Bytes of tables, and of spools that are to become tables.
     kept: u64,
-    most: u64,
+    max: u64,
     pub written: u64,
     pub lost: u64,
 }
 
-impl Store {
-    /// Creates a store whose tables and spools together take at most `most` bytes.
-    pub fn new(folder: Folder, most: u64) -> io::Result<Self> {
+impl RecordWriter {
+    /// Creates a store whose tables and spools together take at most `max` bytes.
+    pub fn new(folder: Folder, max: u64) -> io::Result<Self> {
         let spool = new_spool(&folder)?;
-        Ok(Self { folder, spool, spooled: 0, making: None, kept: 0, most, written: 0, lost: 0 })
+        Ok(Self { folder, spool, spooled: 0, making: None, kept: 0, max, written: 0, lost: 0 })
     }
 
     /// Appends complete records. Records without space are counted; the error gives the reason.
@@ -42,7 +42,7 @@ impl Store {
         if count == 0 {
             return Ok(());
         }
-        if self.kept + self.spooled + records.len() as u64 > self.most {
+        if self.kept + self.spooled + records.len() as u64 > self.max {
             self.lost += count;
             return Err(io::Error::other("the limit of --disk is reached"));
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bbrlab_lab::measured::{Connection, Newest};
-use bbrlab_live::watch::{Filter, Seen, Watcher};
+use bbrlab_lab::measured::{Connection, LatestSamples};
+use bbrlab_live::watch::{ConnectionState, Filter, Watcher};
 
 use crate::Failure;
 use crate::progress::Progress;
@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
     let mut watcher = Watcher::default();
     watcher.look(&Filter::default())?;
-    let mut found = Found::default();
+    let mut found = Findings::default();
     let progress = Progress::new("watching", looks as usize);
     for _ in 0..looks {
         std::thread::sleep(INTERVAL);
@@ -35,19 +35,19 @@ pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
     Ok(connections)
 }
 
-type Ends = (String, String);
+type Endpoints = (String, String);
 
 /// Findings so far.
 #[derive(Default)]
-struct Found {
-    connections: Newest,
+struct Findings {
+    connections: LatestSamples,
     /// For each pair of hosts: the highest joint rate of their connections in one interval, and each connection's part.
-    best: BTreeMap<(IpAddr, IpAddr), (f64, BTreeMap<Ends, f64>)>,
+    best: BTreeMap<(IpAddr, IpAddr), (f64, BTreeMap<Endpoints, f64>)>,
 }
 
-impl Found {
-    fn add(&mut self, look: &[Seen]) {
-        let mut paths: BTreeMap<(IpAddr, IpAddr), Vec<&Seen>> = BTreeMap::new();
+impl Findings {
+    fn add(&mut self, look: &[ConnectionState]) {
+        let mut paths: BTreeMap<(IpAddr, IpAddr), Vec<&ConnectionState>> = BTreeMap::new();
         for seen in look.iter().filter(|seen| seen.retransmit_ratio.is_some()) {
             self.connections.add(connection(seen));
             paths.entry((plain(seen.local).ip(), plain(seen.remote).ip())).or_default().push(seen);
@@ -57,7 +57,7 @@ impl Found {
             if seen.iter().all(|one| one.is_app_limited) {
                 continue;
             }
-            let rates: BTreeMap<Ends, f64> =
+            let rates: BTreeMap<Endpoints, f64> =
                 seen.iter().filter_map(|one| Some((ends(one), one.goodput_bps?))).collect();
             let total = rates.values().sum();
             let best = self.best.entry(path).or_default();
@@ -68,7 +68,7 @@ impl Found {
     }
 
     fn into_connections(self) -> Vec<Connection> {
-        let mut rates: BTreeMap<Ends, f64> = self.best.into_values().flat_map(|(_, rates)| rates).collect();
+        let mut rates: BTreeMap<Endpoints, f64> = self.best.into_values().flat_map(|(_, rates)| rates).collect();
         let mut connections = self.connections.into_connections();
         for connection in &mut connections {
             connection.rate_bps = connection.ends.as_ref().and_then(|ends| rates.remove(ends));
@@ -81,11 +81,11 @@ fn plain(end: SocketAddr) -> SocketAddr {
     SocketAddr::new(end.ip().to_canonical(), end.port())
 }
 
-fn ends(seen: &Seen) -> Ends {
+fn ends(seen: &ConnectionState) -> Endpoints {
     (plain(seen.local).to_string(), plain(seen.remote).to_string())
 }
 
-fn connection(seen: &Seen) -> Connection {
+fn connection(seen: &ConnectionState) -> Connection {
     Connection {
         ends: Some(ends(seen)),
         cc: Some(seen.cc.clone()),
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::command::watch::tests::seen;
 
-    fn look(port: u16, goodput: f64, is_app_limited: bool) -> Seen {
+    fn look(port: u16, goodput: f64, is_app_limited: bool) -> ConnectionState {
         let mut one = seen(&format!("[::ffff:192.0.2.1]:{port}"), goodput, 50.0);
         one.is_app_limited = is_app_limited;
         one
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_connection_limited_by_its_application_tells_its_rtt_and_no_rate() {
-        let mut found = Found::default();
+        let mut found = Findings::default();
         found.add(&[look(9, 2e7, true)]);
         let own = &found.into_connections()[0];
         assert_eq!((own.rate_bps, own.rtt_s, own.is_app_limited), (None, Some(0.05), true));
@@ -123,7 +123,7 @@ mod tests {
     /// Two connections that alternate on one path never had both of their best rates at once.
     #[test]
     fn a_path_has_what_its_connections_had_together() {
-        let mut found = Found::default();
+        let mut found = Findings::default();
         found.add(&[look(9, 4e7, false), look(10, 1e7, true)]);
         found.add(&[look(9, 1e7, false), look(10, 3e7, false)]);
         let rates: Vec<f64> = found.into_connections().iter().filter_map(|one| one.rate_bps).collect();

@@ -8,7 +8,7 @@ use bbrlab_lab::report::{self, Axis, Number, Panel, Report, Section, Series, Sty
 
 use super::source::{Source, sources};
 use super::{AdviseArgs, COMPARED, footnote, headline, number, ratio, verdict, warnings, why};
-use crate::asked::asked;
+use crate::provenance::provenance;
 
 pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[String]) -> Report {
     let columns =
@@ -24,7 +24,7 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[
             path.rivals.len() as f64,
         ];
         let worths = advice.worths.iter().map(|worths| worths[nth]);
-        known.into_iter().chain(worths).map(report::short).collect()
+        known.into_iter().chain(worths).map(report::sig4).collect()
     };
     let table = Table {
         columns: columns.into_iter().chain(flows).collect(),
@@ -32,13 +32,13 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[
     };
     let compared = |one: &advise::Candidate| {
         let gains = std::iter::once(&one.score_gain).chain(COMPARED.iter().map(|(nth, _)| &one.gain[*nth])).map(ratio);
-        [vec![one.flow.clone(), format!("{:.3}", one.worth)], gains.collect()].concat()
+        [vec![one.flow.clone(), format!("{:.3}", one.score)], gains.collect()].concat()
     };
     let heads = ["algorithm", "mean score", "score, ratio"].into_iter().chain(COMPARED.iter().map(|(_, name)| *name));
     Report {
         title: verdict(advice),
         subtitle: format!("{} {}", headline(advice, objective), why(advice)),
-        asked: asked(&[
+        provenance: provenance(&[
             ("in use now", advice.candidates[0].flow.clone()),
             ("objective", objective.name.to_owned()),
             ("paths drawn", advice.paths.len().to_string()),

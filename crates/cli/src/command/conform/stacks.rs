@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_lab::conform::{Cell, Play, Subject};
-use bbrlab_sim::scenario::{On, meant};
-use bbrlab_sim::setup::{Peer, Stack};
+use bbrlab_lab::conform::{Cell, ScriptRun, Subject};
+use bbrlab_sim::backend::Stack;
+use bbrlab_sim::scenario::{Backend, meant};
+use bbrlab_sim::setup::Peer;
 
 use crate::Failure;
 
@@ -28,7 +29,7 @@ fn ours(name: &str, stack: &str, algorithm: &str, cells: &[Cell]) -> Result<Subj
     if AlgorithmConfig::named(algorithm).is_none() {
         return Err(format!("{name}: no algorithm {algorithm:?}{}; see `bbrlab list algorithms`", meant(algorithm)));
     }
-    let stacks = On::ALL.into_iter().filter_map(|on| on.stack());
+    let stacks = Backend::ALL.into_iter().filter_map(|on| on.stack());
     let Some(stack) = stacks.into_iter().find(|own| own.name() == stack) else {
         return Err(format!("{name}: no QUIC stack {stack:?}; write s2n or noq, as in s2n+bbr3"));
     };
@@ -52,12 +53,12 @@ fn chosen(cells: &[Cell]) -> Result<Vec<Cell>, Failure> {
 
 #[cfg(feature = "quic")]
 #[expect(clippy::unnecessary_wraps, reason = "a build without QUIC has none")]
-fn play(_name: &str) -> Result<Play, Failure> {
-    Ok(bbrlab_quic::world::run_scripted)
+fn play(_name: &str) -> Result<ScriptRun, Failure> {
+    Ok(bbrlab_quic::backend::run_scripted)
 }
 
 #[cfg(not(feature = "quic"))]
-fn play(name: &str) -> Result<Play, Failure> {
+fn play(name: &str) -> Result<ScriptRun, Failure> {
     Err(format!("{name}: this build has no QUIC; build with the feature quic"))
 }
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bbrlab_lab::words::counted;
+use bbrlab_lab::plural::counted;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::file::Place;
-use super::transfer::{Done, Settings, Url, fetch};
+use super::file::Destination;
+use super::transfer::{FinishedDownload, Settings, Url, fetch};
 use super::trust::Trust;
 use super::{GetArgs, shown};
 use crate::command::serve::qlog::Logs;
@@ -23,9 +23,9 @@ use crate::{Failure, Verdict, print};
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
 
 /// Destination of each URL.
-fn places(args: &GetArgs, urls: &[Url]) -> Result<Vec<Place>, Failure> {
+fn places(args: &GetArgs, urls: &[Url]) -> Result<Vec<Destination>, Failure> {
     if args.repeat.is_some() {
-        return Ok(vec![Place::Nothing; urls.len()]);
+        return Ok(vec![Destination::Nothing; urls.len()]);
     }
     if let Some(output) = &args.output {
         if urls.len() > 1 {
@@ -37,12 +37,12 @@ fn places(args: &GetArgs, urls: &[Url]) -> Result<Vec<Place>, Failure> {
         if args.json && output == Path::new("-") {
             return Err("--output: -: --json goes to standard output; write one of them".to_owned());
         }
-        return Ok(vec![Place::of(output)?]);
+        return Ok(vec![Destination::of(output)?]);
     }
     let mut names = BTreeSet::new();
     let place = |url: &Url| {
         let name = url.file_name()?;
-        let place = Place::of(Path::new(&name))?;
+        let place = Destination::of(Path::new(&name))?;
         if names.insert(name.clone()) {
             return Ok(place);
         }
@@ -78,7 +78,7 @@ pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     drop(progress);
     runtime.shutdown_background();
     let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-    let done: Vec<Done> = done.into_iter().flatten().collect();
+    let done: Vec<FinishedDownload> = done.into_iter().flatten().collect();
     let failed: Vec<Failure> = failed.into_iter().filter_map(Result::err).collect();
     if args.output.as_deref() != Some(Path::new("-")) && !done.is_empty() {
         print(&if args.json { shown::json(&done)? } else { shown::table(&done) })?;
@@ -103,11 +103,11 @@ fn check(cc: &str, urls: &[Url]) -> Result<(), Failure> {
 
 /// Runs the transfers, and returns the results in the order of the requests.
 async fn all(
-    wanted: Vec<(Url, Place)>,
+    wanted: Vec<(Url, Destination)>,
     args: &GetArgs,
     settings: &Arc<Settings>,
     progress: &Arc<Progress>,
-) -> Vec<Result<Done, Failure>> {
+) -> Vec<Result<FinishedDownload, Failure>> {
     let places = Arc::new(Semaphore::new(args.parallel as usize));
     let mut tasks = JoinSet::new();
     let rounds = args.repeat.unwrap_or(1) as usize;

@@ -13,7 +13,7 @@ use crate::outputs::can_not;
 
 /// Destination of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// Discarded.
     Nothing,
     Stdout,
@@ -22,7 +22,7 @@ pub enum Place {
     File(PathBuf),
 }
 
-impl Place {
+impl Destination {
     /// Classifies a path.
     pub fn of(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
@@ -55,7 +55,7 @@ impl Version {
 
 /// The beginning of a file, from an earlier download.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct PartialFile {
     pub version: Version,
     pub bytes: u64,
 }
@@ -76,7 +76,7 @@ fn note(path: &Path) -> PathBuf {
 }
 
 /// Finds what an earlier download of this URL left behind, if anything.
-pub fn begun(path: &Path, url: &str) -> Result<Option<Begun>, Failure> {
+pub fn partial_file(path: &Path, url: &str) -> Result<Option<PartialFile>, Failure> {
     let part = part(path);
     let fault = |what: &str| format!("{}: {what}; remove it, or leave --resume out", part.display());
     let bytes = match fs::metadata(&part) {
@@ -96,26 +96,26 @@ pub fn begun(path: &Path, url: &str) -> Result<Option<Begun>, Failure> {
     if version.size.is_some_and(|size| bytes > size) {
         return Err(fault("it is longer than the whole"));
     }
-    Ok(Some(Begun { version, bytes }))
+    Ok(Some(PartialFile { version, bytes }))
 }
 
 /// A download in progress.
-pub struct Sink {
-    place: Place,
+pub struct Download {
+    place: Destination,
     to: Option<Box<dyn Write + Send>>,
 }
 
-impl Sink {
+impl Download {
     /// Starts or resumes a download.
-    pub fn open(place: &Place, version: &Version, goes_on: bool) -> Result<Self, Failure> {
+    pub fn open(place: &Destination, version: &Version, goes_on: bool) -> Result<Self, Failure> {
         let to: Option<Box<dyn Write + Send>> = match place {
-            Place::Nothing => None,
-            Place::Stdout => Some(Box::new(io::stdout())),
-            Place::Direct(path) => {
+            Destination::Nothing => None,
+            Destination::Stdout => Some(Box::new(io::stdout())),
+            Destination::Direct(path) => {
                 let file = File::options().write(true).open(path);
                 Some(Box::new(file.map_err(|error| format!("{}: {}", path.display(), can_not(&error)))?))
             }
-            Place::File(path) => {
+            Destination::File(path) => {
                 let (part, note) = (part(path), note(path));
                 let fault = |error: io::Error| format!("{}: {}", part.display(), can_not(&error));
                 let file = if goes_on {
@@ -137,8 +137,8 @@ impl Sink {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(to) = &mut self.to else { return Ok(()) };
         to.write_all(bytes).map_err(|error| match &self.place {
-            Place::File(path) => format!("{}: {}", part(path).display(), can_not(&error)),
-            Place::Direct(path) => format!("{}: {}", path.display(), can_not(&error)),
+            Destination::File(path) => format!("{}: {}", part(path).display(), can_not(&error)),
+            Destination::Direct(path) => format!("{}: {}", path.display(), can_not(&error)),
             _ => format!("standard output: {}", can_not(&error)),
         })
     }
@@ -149,14 +149,14 @@ impl Sink {
             to.flush().map_err(|error| format!("get: {}", can_not(&error)))?;
         }
         match &self.place {
-            Place::File(path) => complete(path),
+            Destination::File(path) => complete(path),
             _ => Ok(()),
         }
     }
 
     /// Ends a failed download, and describes what is left of it.
     pub fn abandon(self, bytes: u64) -> String {
-        let Place::File(path) = &self.place else { return String::new() };
+        let Destination::File(path) = &self.place else { return String::new() };
         if bytes > 0 {
             return format!("; {} keeps what came, --resume completes it", part(path).display());
         }

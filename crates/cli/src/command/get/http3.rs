@@ -23,7 +23,7 @@ use super::transfer::{Rtt, Url};
 use super::trust::Trust;
 use crate::Failure;
 use crate::command::serve::qlog::Logs;
-use crate::command::serve::sender::{Watched, Watcher};
+use crate::command::serve::sender::{ConnectionStats, Watcher};
 
 /// Flow-control window: the server may send this much unasked. 2.6 Gbit/s at 100 ms.
 const WINDOW: u64 = 32 << 20;
@@ -41,7 +41,7 @@ pub type Content = RequestStream<tachyon_quic::BidiStream<Bytes>, Bytes>;
 pub struct Connection {
     requests: SendRequest<tachyon_quic::OpenStreams, Bytes>,
     handle: Handle,
-    watched: Arc<Watched>,
+    watched: Arc<ConnectionStats>,
     endpoint: Client,
     cc: String,
 }
@@ -63,7 +63,7 @@ impl Connection {
         let connection =
             endpoint.connect(connect).await.map_err(|error| trust.wrong().unwrap_or_else(|| plain(&error)))?;
         let handle = connection.handle();
-        let watched = handle.query_event_context(Arc::<Watched>::clone).map_err(|error| error.to_string())?;
+        let watched = handle.query_event_context(Arc::<ConnectionStats>::clone).map_err(|error| error.to_string())?;
         let (mut driver, requests) =
             h3::client::new(tachyon_quic::Connection::new(connection)).await.map_err(|error| ended(&error))?;
         tokio::spawn(async move { drop(poll_fn(|context| driver.poll_close(context)).await) });

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::transfer::Done;
+use super::transfer::FinishedDownload;
 use crate::Failure;
 use crate::grid::{Align, aligned};
 use crate::table::{Style, ms, percent, rate, seconds, spark};
@@ -14,7 +14,7 @@ use crate::table::{Style, ms, percent, rate, seconds, spark};
 const SCHEMA: u32 = 1;
 
 /// Formats one row per download; for several, the median of their rates.
-pub fn table(done: &[Done]) -> String {
+pub fn table(done: &[FinishedDownload]) -> String {
     let dash = || "–".to_owned();
     let rows = done.iter().map(|one| {
         let sender = one.sender.as_ref();
@@ -61,7 +61,7 @@ fn shortened(rates: &[f64]) -> Vec<f64> {
 }
 
 /// Formats all results as JSON.
-pub fn json(done: &[Done]) -> Result<String, Failure> {
+pub fn json(done: &[FinishedDownload]) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "transfers": done }));
     text.map(|text| text + "\n").map_err(|error| format!("--json: {error}"))
 }

@@ -15,11 +15,11 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::file::{self, Begun, Place, Sink, Version};
+use super::file::{self, Destination, Download, PartialFile, Version};
 use super::trust::Trust;
 use super::{http1, http3};
 use crate::Failure;
-use crate::clock::Watch;
+use crate::clock::Stopwatch;
 use crate::command::serve::qlog::Logs;
 use crate::command::serve::sender::{self, Sender};
 use crate::progress::Progress;
@@ -106,7 +106,7 @@ pub struct Rtt {
 
 /// A finished download.
 #[derive(Clone, Debug, Serialize)]
-pub struct Done {
+pub struct FinishedDownload {
     pub url: String,
     pub protocol: &'static str,
     /// Congestion control of this end.
@@ -215,17 +215,17 @@ async fn addresses(url: &Url) -> Result<Vec<SocketAddr>, Failure> {
 /// Downloads a URL. `progress` receives the bytes expected and received.
 pub async fn fetch(
     url: &Url,
-    place: &Place,
+    place: &Destination,
     resume: bool,
     settings: &Settings,
     progress: &Progress,
-) -> Result<Done, Failure> {
+) -> Result<FinishedDownload, Failure> {
     let fault = |what: Failure| format!("{}: {what}", url.text());
     let begun = match place {
-        Place::File(path) if resume => file::begun(path, url.text())?,
+        Destination::File(path) if resume => file::partial_file(path, url.text())?,
         _ => None,
     };
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut connection = Connection::open(url, settings).await.map_err(fault)?;
     let connect_s = watch.seconds();
     let request = request(url, begun.as_ref())?;
@@ -234,9 +234,9 @@ pub async fn fetch(
     let first_byte_s = watch.seconds();
     let (head, mut content) = answer.into_parts();
     let start = Start::of(url, head.status, &head.headers, begun.as_ref()).map_err(fault)?;
-    let mut sink = Sink::open(place, &start.version, start.from > 0)?;
+    let mut sink = Download::open(place, &start.version, start.from > 0)?;
     progress.expect(start.length.unwrap_or(0));
-    let mut taken = Taken { watch, bytes: 0, rates: Vec::new() };
+    let mut taken = ReceivedData { watch, bytes: 0, rates: Vec::new() };
     // If nothing is missing, the body is only the server's message to that effect.
     let came = match start.length {
         Some(0) => Ok(()),
@@ -256,7 +256,7 @@ pub async fn fetch(
     sink.finish()?;
     let is_ours = head.headers.get(SERVER).is_some_and(|name| name.as_bytes() == sender::SERVER.as_bytes());
     let sender = if is_ours { report(url, &mut connection).await } else { None };
-    let done = Done {
+    let done = FinishedDownload {
         url: url.text().to_owned(),
         protocol: if url.is_quic() { "h3" } else { "http/1.1" },
         cc: connection.cc().to_owned(),
@@ -275,7 +275,7 @@ pub async fn fetch(
 }
 
 /// Builds a request for the whole content, or for the rest.
-fn request(url: &Url, begun: Option<&Begun>) -> Result<Request<()>, Failure> {
+fn request(url: &Url, begun: Option<&PartialFile>) -> Result<Request<()>, Failure> {
     let mut request = Request::get(url.uri.clone()).header(USER_AGENT, concat!("bbrlab/", env!("CARGO_PKG_VERSION")));
     if let Some(begun) = begun
         && let Some(validator) = begun.version.validator()
@@ -295,7 +295,7 @@ struct Start {
 }
 
 impl Start {
-    fn of(url: &Url, status: StatusCode, headers: &HeaderMap, begun: Option<&Begun>) -> Result<Self, Failure> {
+    fn of(url: &Url, status: StatusCode, headers: &HeaderMap, begun: Option<&PartialFile>) -> Result<Self, Failure> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let length: Option<u64> = text(CONTENT_LENGTH).and_then(|length| length.parse().ok());
         let mut version =
@@ -334,13 +334,13 @@ fn parsed(range: &str) -> Option<(u64, u64)> {
 }
 
 /// Received data, with its timing.
-struct Taken {
-    watch: Watch,
+struct ReceivedData {
+    watch: Stopwatch,
     bytes: u64,
     rates: Vec<u64>,
 }
 
-impl Taken {
+impl ReceivedData {
     fn add(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         let second = (self.watch.seconds() as usize).min(RATES_MOST - 1);
@@ -359,8 +359,8 @@ impl Taken {
 
 async fn take(
     content: &mut Content,
-    taken: &mut Taken,
-    sink: &mut Sink,
+    taken: &mut ReceivedData,
+    sink: &mut Download,
     patience: Duration,
     progress: &Progress,
 ) -> Result<(), Failure> {

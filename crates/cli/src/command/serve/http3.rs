@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use super::certificate::Certificate;
 use super::open::{Shared, why};
 use super::qlog::Logs;
-use super::sender::{Watched, Watcher};
+use super::sender::{ConnectionStats, Watcher};
 use crate::Failure;
 
 /// Maximum size of a request's head, bytes.
@@ -121,7 +121,8 @@ fn code(code: Code) -> s2n_quic::application::Error {
 
 async fn serve_one(connection: s2n_quic::Connection, shared: &Arc<Shared>) {
     let handle = connection.handle();
-    let (Ok(from), Ok(watched)) = (handle.remote_addr(), handle.query_event_context(Arc::<Watched>::clone)) else {
+    let (Ok(from), Ok(watched)) = (handle.remote_addr(), handle.query_event_context(Arc::<ConnectionStats>::clone))
+    else {
         return;
     };
     tokio::select! {
@@ -130,7 +131,12 @@ async fn serve_one(connection: s2n_quic::Connection, shared: &Arc<Shared>) {
     }
 }
 
-async fn requests(connection: s2n_quic::Connection, from: SocketAddr, shared: &Arc<Shared>, watched: &Arc<Watched>) {
+async fn requests(
+    connection: s2n_quic::Connection,
+    from: SocketAddr,
+    shared: &Arc<Shared>,
+    watched: &Arc<ConnectionStats>,
+) {
     let connection = tachyon_quic::Connection::new(connection);
     let mut builder = h3::server::builder();
     builder.max_field_section_size(HEAD_MAX);
@@ -145,7 +151,7 @@ async fn requests(connection: s2n_quic::Connection, from: SocketAddr, shared: &A
 type Resolver = RequestResolver<tachyon_quic::Connection, Bytes>;
 
 /// Answers one request. If the client disconnects meanwhile, errors are ignored.
-async fn answer(resolver: Resolver, from: SocketAddr, shared: Arc<Shared>, watched: Arc<Watched>) {
+async fn answer(resolver: Resolver, from: SocketAddr, shared: Arc<Shared>, watched: Arc<ConnectionStats>) {
     let Ok((request, stream)) = resolver.resolve_request().await else { return };
     watched.activity.asked();
     let Ok(_one) = shared.answers.acquire().await else { return };

@@ -48,10 +48,10 @@ pub struct ServeArgs {
     pub memory: Option<Volume>,
     /// Serve HTTP/1.1 on TCP at this port, or address and port; port 0 selects a free one
     #[arg(long, value_name = "[ADDR:]PORT", help_heading = "Addresses")]
-    pub tcp: Option<At>,
+    pub tcp: Option<ListenAddress>,
     /// Serve HTTP/3 on QUIC at this port, or address and port; port 0 selects a free one
     #[arg(long, value_name = "[ADDR:]PORT", help_heading = "Addresses")]
-    pub quic: Option<At>,
+    pub quic: Option<ListenAddress>,
     /// Congestion control of QUIC: bbr3 or any other of `bbrlab list algorithms` with its parameters, s2n:bbr or s2n:cubic
     #[arg(long, value_name = "CC", default_value = "bbr3", help_heading = "Congestion control")]
     pub cc: String,
@@ -82,9 +82,9 @@ pub struct ServeArgs {
 
 /// Listening address: the loopback address unless another is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At(pub SocketAddr);
+pub struct ListenAddress(pub SocketAddr);
 
-impl FromStr for At {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -115,12 +115,12 @@ mod tests {
     #[test]
     fn a_port_alone_is_one_of_the_loopback_address() {
         for text in ["4433", ":4433", "127.0.0.1:4433"] {
-            assert_eq!(text.parse::<At>().unwrap().0.to_string(), "127.0.0.1:4433");
+            assert_eq!(text.parse::<ListenAddress>().unwrap().0.to_string(), "127.0.0.1:4433");
         }
-        assert_eq!("0.0.0.0:80".parse::<At>().unwrap().0.to_string(), "0.0.0.0:80");
-        assert_eq!("[::1]:80".parse::<At>().unwrap().0.to_string(), "[::1]:80");
+        assert_eq!("0.0.0.0:80".parse::<ListenAddress>().unwrap().0.to_string(), "0.0.0.0:80");
+        assert_eq!("[::1]:80".parse::<ListenAddress>().unwrap().0.to_string(), "[::1]:80");
         for text in ["", ":", "localhost:80", "70000", "1.2.3.4"] {
-            assert!(text.parse::<At>().is_err(), "{text}");
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
         }
     }
 }

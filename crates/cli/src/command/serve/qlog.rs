@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bbrlab_lab::export::qlog::{Dialect, Fate, Packet, Stream};
+use bbrlab_lab::export::qlog::{Dialect, Packet, PacketEvent, Stream};
 use s2n_quic::provider::event::events::{self, BbrState, EndpointType, PacketHeader};
 use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
 use serde_json::{Map, Value};
@@ -114,7 +114,7 @@ impl Log {
         }
     }
 
-    fn packet(&mut self, meta: &ConnectionMeta, fate: Fate, header: &PacketHeader, bytes: Option<u64>) {
+    fn packet(&mut self, meta: &ConnectionMeta, fate: PacketEvent, header: &PacketHeader, bytes: Option<u64>) {
         let (kind, number) = match header {
             PacketHeader::Initial { number, .. } => ("initial", *number),
             PacketHeader::Handshake { number, .. } => ("handshake", *number),
@@ -165,17 +165,17 @@ impl Subscriber for Logs {
     }
 
     fn on_packet_sent(&mut self, log: &mut Log, meta: &ConnectionMeta, event: &events::PacketSent) {
-        log.packet(meta, Fate::Sent, &event.packet_header, Some(event.packet_len as u64));
+        log.packet(meta, PacketEvent::Sent, &event.packet_header, Some(event.packet_len as u64));
     }
 
     fn on_packet_received(&mut self, log: &mut Log, meta: &ConnectionMeta, event: &events::PacketReceived) {
-        log.packet(meta, Fate::Received, &event.packet_header, Some(event.packet_len as u64));
+        log.packet(meta, PacketEvent::Received, &event.packet_header, Some(event.packet_len as u64));
     }
 
     fn on_packet_lost(&mut self, log: &mut Log, meta: &ConnectionMeta, event: &events::PacketLost) {
         // The loss of an MTU probe is no sign of congestion.
         if !event.is_mtu_probe {
-            log.packet(meta, Fate::Lost, &event.packet_header, Some(event.bytes_lost.into()));
+            log.packet(meta, PacketEvent::Lost, &event.packet_header, Some(event.bytes_lost.into()));
         }
     }
 

@@ -52,7 +52,7 @@ pub fn of_tcp(fd: &OwnedFd, cc: &str) -> Sender {
 
 /// Statistics of a QUIC connection.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct ConnectionStats {
     pub activity: Activity,
     tally: Mutex<Tally>,
 }
@@ -66,7 +66,7 @@ struct Tally {
     rtts_ns: Histogram,
 }
 
-impl Watched {
+impl ConnectionStats {
     /// The statistics so far.
     pub fn sender(&self, cc: &str) -> Sender {
         let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,23 +92,28 @@ impl Watched {
 pub struct Watcher;
 
 impl Subscriber for Watcher {
-    type ConnectionContext = Arc<Watched>;
+    type ConnectionContext = Arc<ConnectionStats>;
 
-    fn create_connection_context(&mut self, _: &ConnectionMeta, _: &ConnectionInfo) -> Arc<Watched> {
+    fn create_connection_context(&mut self, _: &ConnectionMeta, _: &ConnectionInfo) -> Arc<ConnectionStats> {
         Arc::default()
     }
 
-    fn on_packet_sent(&mut self, watched: &mut Arc<Watched>, _: &ConnectionMeta, _: &events::PacketSent) {
+    fn on_packet_sent(&mut self, watched: &mut Arc<ConnectionStats>, _: &ConnectionMeta, _: &events::PacketSent) {
         watched.count(|tally| tally.packets += 1);
     }
 
-    fn on_packet_lost(&mut self, watched: &mut Arc<Watched>, _: &ConnectionMeta, event: &events::PacketLost) {
+    fn on_packet_lost(&mut self, watched: &mut Arc<ConnectionStats>, _: &ConnectionMeta, event: &events::PacketLost) {
         if !event.is_mtu_probe {
             watched.count(|tally| tally.lost += 1);
         }
     }
 
-    fn on_recovery_metrics(&mut self, watched: &mut Arc<Watched>, _: &ConnectionMeta, event: &events::RecoveryMetrics) {
+    fn on_recovery_metrics(
+        &mut self,
+        watched: &mut Arc<ConnectionStats>,
+        _: &ConnectionMeta,
+        event: &events::RecoveryMetrics,
+    ) {
         watched.count(|tally| {
             tally.smoothed_ns = event.smoothed_rtt.as_nanos();
             tally.min_ns = event.min_rtt.as_nanos();
@@ -118,7 +123,7 @@ impl Subscriber for Watcher {
 
     fn on_tx_stream_progress(
         &mut self,
-        watched: &mut Arc<Watched>,
+        watched: &mut Arc<ConnectionStats>,
         _: &ConnectionMeta,
         event: &events::TxStreamProgress,
     ) {

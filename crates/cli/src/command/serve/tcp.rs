@@ -54,7 +54,7 @@ pub fn control(socket: &impl AsFd, flag: &str, name: &str) -> Result<(), Failure
     let kernels = kernels(name).map_err(|what| format!("{flag}: {what}"))?;
     setsockopt(socket, sockopt::TcpCongestion, &OsString::from(&kernels)).map_err(|error| match error {
         Errno::EPERM => format!("{flag}: {name}: the kernel leaves {kernels} to root; see net.ipv4.tcp_allowed_congestion_control"),
-        _ => format!("{flag}: {name}: this kernel has no congestion control {kernels}; see `bbrlab check`, or load ours with `bbrlab host load`"),
+        _ => format!("{flag}: {name}: this kernel has no congestion control {kernels}; see `bbrlab doctor`, or load ours with `bbrlab host load`"),
     })
 }
 
@@ -98,7 +98,7 @@ async fn connection(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -
     let socket = Arc::new(stream.as_fd().try_clone_to_owned()?);
     let cc = controlled(&socket);
     let activity = Arc::new(Activity::default());
-    let counted = Counted { stream, activity: Arc::clone(&activity) };
+    let counted = CountedStream { stream, activity: Arc::clone(&activity) };
     let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         activity.asked();
         let (socket, cc, shared) = (Arc::clone(&socket), cc.clone(), Arc::clone(shared));
@@ -122,12 +122,12 @@ async fn connection(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -
 }
 
 /// A stream that counts the written bytes.
-struct Counted {
+struct CountedStream {
     stream: TcpStream,
     activity: Arc<Activity>,
 }
 
-impl Counted {
+impl CountedStream {
     fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = &written {
             self.activity.moved(*bytes);
@@ -136,13 +136,13 @@ impl Counted {
     }
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, room)
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.count(written)

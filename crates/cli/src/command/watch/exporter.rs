@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
-use bbrlab_live::watch::{Seen, listening};
+use bbrlab_live::watch::{ConnectionState, listening};
 use oxhttp::Server;
 use oxhttp::model::{Body, Request, Response, StatusCode, header};
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -18,7 +18,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Source;
-use crate::clock::Watch;
+use crate::clock::Stopwatch;
 use crate::{Failure, Verdict, print};
 
 /// Content type by which a scraper recognises OpenMetrics.
@@ -117,7 +117,7 @@ impl Metrics {
     }
 
     /// Counts one sample, which took `busy_s`.
-    fn count(&mut self, seen: &[Seen], listening: &BTreeSet<u16>, busy_s: f64) {
+    fn count(&mut self, seen: &[ConnectionState], listening: &BTreeSet<u16>, busy_s: f64) {
         let (mut connections, mut states) = (BTreeMap::new(), BTreeMap::new());
         let mut counted = BTreeMap::new();
         for one in seen {
@@ -191,7 +191,7 @@ pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Re
         .map_err(|error| format!("--prometheus: {address}: {}", why(&error)))?;
     print(&format!("http://{address}/metrics\n"))?;
     loop {
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let listening = listening()?;
         let look = source.look()?;
         metrics.count(&look.seen, &listening, watch.seconds());
@@ -280,7 +280,7 @@ mod tests {
     fn labels_are_bounded() {
         let mut metrics = Metrics::new();
         let listening: BTreeSet<u16> = (1000..2000).collect();
-        let all: Vec<Seen> = (900..2000_u16)
+        let all: Vec<ConnectionState> = (900..2000_u16)
             .map(|port| {
                 let mut one = seen("192.0.2.1:50000", 8e6, 40.0);
                 one.local.set_port(port);

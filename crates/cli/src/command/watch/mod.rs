@@ -11,11 +11,11 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bbrlab_host::places::Places;
+use bbrlab_host::host_paths::HostPaths;
 use bbrlab_host::{objects, telemetry};
-use bbrlab_lab::words::counted;
+use bbrlab_lab::plural::counted;
 use bbrlab_live::clock;
-use bbrlab_live::watch::{Filter, Model, Network, Seen, Watcher};
+use bbrlab_live::watch::{ConnectionState, Filter, Model, Network, Watcher};
 use bbrlab_sim::scenario::TimeSpan;
 use clap::{Args, ValueEnum};
 
@@ -85,8 +85,8 @@ impl Sort {
         Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
 
-    fn apply(self, seen: &mut [Seen]) {
-        let key = |one: &Seen| match self {
+    fn apply(self, seen: &mut [ConnectionState]) {
+        let key = |one: &ConnectionState| match self {
             Self::Goodput => one.goodput_bps.unwrap_or(0.0),
             Self::Rtt => one.rtt_ms,
             Self::Retransmit => one.retransmit_ratio.unwrap_or(0.0),
@@ -128,27 +128,27 @@ pub struct Source {
 }
 
 /// A sample.
-pub struct Look {
-    pub seen: Vec<Seen>,
+pub struct Sample {
+    pub seen: Vec<ConnectionState>,
     /// Note on missing data, with the reason.
     pub note: Option<String>,
 }
 
 impl Source {
-    pub fn look(&mut self) -> Result<Look, Failure> {
+    pub fn look(&mut self) -> Result<Sample, Failure> {
         let mut seen = self.watcher.look(&self.filter)?;
         let note = add_models(&mut seen);
-        Ok(Look { seen, note })
+        Ok(Sample { seen, note })
     }
 }
 
 /// Adds the models exposed by our own algorithms' iterators. Returns the reason if any is missing.
-fn add_models(seen: &mut [Seen]) -> Option<String> {
-    let pins = Places::default().pins();
+fn add_models(seen: &mut [ConnectionState]) -> Option<String> {
+    let pins = HostPaths::default().pins();
     let loaded = match std::fs::read_dir(&pins) {
         Ok(loaded) => loaded,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            let ours = |one: &Seen| one.model.is_none() && is_ours(&one.cc);
+            let ours = |one: &ConnectionState| one.model.is_none() && is_ours(&one.cc);
             let hidden = seen.iter().filter(|one| ours(one)).count();
             return (hidden > 0).then(|| {
                 format!(
@@ -236,18 +236,18 @@ fn lines(source: &mut Source, interval: Duration) -> Result<Verdict, Failure> {
     }
 }
 
-fn json_lines(seen: &[Seen]) -> Result<String, Failure> {
+fn json_lines(seen: &[ConnectionState]) -> Result<String, Failure> {
     #[derive(serde::Serialize)]
-    struct Line<'a> {
+    struct JsonLine<'a> {
         /// Seconds since 1970.
         time_s: f64,
         #[serde(flatten)]
-        seen: &'a Seen,
+        seen: &'a ConnectionState,
     }
     let time_s = (clock::wall_ns() / 1_000_000) as f64 / 1e3;
     let mut text = String::new();
     for seen in seen {
-        text += &serde_json::to_string(&Line { time_s, seen }).map_err(|error| error.to_string())?;
+        text += &serde_json::to_string(&JsonLine { time_s, seen }).map_err(|error| error.to_string())?;
         text.push('\n');
     }
     Ok(text)
@@ -270,7 +270,7 @@ const COLUMNS: [(&str, Align); 13] = [
     ("retransmit", Align::Right),
 ];
 
-fn row(one: &Seen) -> Vec<String> {
+fn row(one: &ConnectionState) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     vec![
         one.local.port().to_string(),
@@ -294,8 +294,8 @@ fn row(one: &Seen) -> Vec<String> {
 pub mod tests {
     use super::*;
 
-    pub fn seen(remote: &str, goodput: f64, rtt: f64) -> Seen {
-        Seen {
+    pub fn seen(remote: &str, goodput: f64, rtt: f64) -> ConnectionState {
+        ConnectionState {
             local: "10.0.0.1:443".parse().unwrap(),
             remote: remote.parse().unwrap(),
             cookie: 1,

@@ -6,8 +6,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bbrlab_lab::words::counted;
-use bbrlab_live::watch::Seen;
+use bbrlab_lab::plural::counted;
+use bbrlab_live::watch::ConnectionState;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -16,8 +16,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
 
-use super::{COLUMNS, Look, Sort, Source, row};
-use crate::clock::Watch;
+use super::{COLUMNS, Sample, Sort, Source, row};
+use crate::clock::Stopwatch;
 use crate::grid::Align;
 use crate::table::{ms, percent, rate};
 use crate::{Failure, Verdict};
@@ -55,7 +55,7 @@ struct Point {
 }
 
 impl Point {
-    fn of(one: &Seen) -> Self {
+    fn of(one: &ConnectionState) -> Self {
         let model = one.model.as_ref();
         Self {
             goodput: one.goodput_bps.unwrap_or(0.0),
@@ -73,14 +73,14 @@ impl Point {
 #[derive(Debug)]
 struct Detail {
     cookie: u64,
-    last: Seen,
+    last: ConnectionState,
     is_open: bool,
     history: VecDeque<Point>,
 }
 
 /// State of the screen.
 struct View {
-    seen: Vec<Seen>,
+    seen: Vec<ConnectionState>,
     note: Option<String>,
     sort: Sort,
     selected: TableState,
@@ -96,7 +96,7 @@ impl View {
         Self { seen: Vec::new(), note: None, sort, selected, cursor: None, detail: None, is_paused: false }
     }
 
-    fn take(&mut self, look: Look) {
+    fn take(&mut self, look: Sample) {
         (self.seen, self.note) = (look.seen, look.note);
         if let Some(detail) = &mut self.detail {
             match self.seen.iter().find(|one| one.cookie == detail.cookie) {
@@ -349,7 +349,7 @@ fn run(
     interval: Duration,
 ) -> Result<(), Failure> {
     let fault = |error: io::Error| format!("the terminal: {error}");
-    let mut since = Watch::start();
+    let mut since = Stopwatch::start();
     loop {
         terminal.draw(|frame| view.draw(frame)).map_err(fault)?;
         let left = interval.saturating_sub(Duration::from_secs_f64(since.seconds()));
@@ -362,7 +362,7 @@ fn run(
             }
             continue;
         }
-        since = Watch::start();
+        since = Stopwatch::start();
         if !view.is_paused {
             view.take(source.look()?);
         }
@@ -389,13 +389,13 @@ mod tests {
         cells.chunks(width).map(|line| line.concat().trim_end().to_owned() + "\n").collect()
     }
 
-    fn look(goodputs: &[(u64, f64)]) -> Look {
+    fn look(goodputs: &[(u64, f64)]) -> Sample {
         let one = |(cookie, goodput): &(u64, f64)| {
             let mut one = seen(&format!("192.0.2.{cookie}:50000"), *goodput, 50.0);
             one.cookie = *cookie;
             one
         };
-        Look { seen: goodputs.iter().map(one).collect(), note: None }
+        Sample { seen: goodputs.iter().map(one).collect(), note: None }
     }
 
     fn press(view: &mut View, code: KeyCode) -> bool {

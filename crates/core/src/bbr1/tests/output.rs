@@ -139,7 +139,7 @@ fn the_window_stays_between_four_packets_and_the_hosts_clamp() {
     d.ack_with(1, |ack| ack.rs.delivered = Some(0));
     assert!(d.bbr.cwnd >= 4);
     d.bbr.cwnd = 1;
-    (d.bbr.p.quantization, d.bbr.plan) = (0, Memo::EMPTY);
+    (d.bbr.p.quantization, d.bbr.plan) = (0, OutputCache::EMPTY);
     d.ack_with(1, |ack| ack.rs.delivered = Some(0));
     assert_eq!(d.bbr.cwnd, 4);
     d.bbr.cwnd_clamp = 3;
@@ -306,7 +306,7 @@ fn an_epoch_ends_when_acks_fall_behind_the_estimate() {
 fn learnt(extra_acked_gain: u32, edit: impl FnOnce(&mut Ack)) -> (u32, u64) {
     let mut d = Driver::cruising(2);
     d.ack(1_000_000);
-    (d.bbr.p.extra_acked_gain, d.bbr.plan) = (extra_acked_gain, Memo::EMPTY);
+    (d.bbr.p.extra_acked_gain, d.bbr.plan) = (extra_acked_gain, OutputCache::EMPTY);
     d.ack_with(1, |ack| {
         ack.rs.acked_sacked = 30;
         edit(ack);

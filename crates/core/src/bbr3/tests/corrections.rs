@@ -10,9 +10,12 @@ fn of(edition: Edition, state: Phase) -> Driver {
 // spec: google/bbr v3 bbr_update_congestion_signals: loss_in_round |= rs->losses > 0, before the lower bounds are adapted
 #[test]
 fn the_losses_of_an_ack_belong_to_its_round_in_linux_and_v2() {
-    for (edition, losses, is_bounded) in
-        [(Edition::Linux, 1, true), (Edition::Linux, 0, false), (Edition::V2, 1, true), (Edition::Draft06, 1, false)]
-    {
+    for (edition, losses, is_bounded) in [
+        (Edition::LinuxV3, 1, true),
+        (Edition::LinuxV3, 0, false),
+        (Edition::LinuxV2, 1, true),
+        (Edition::Draft06, 1, false),
+    ] {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.round_with(|ack, _| ack.rs.losses = losses);
         assert_eq!(d.bbr.bounds.inflight_shortterm < INFINITY, is_bounded, "{edition:?} {losses}");
@@ -22,7 +25,7 @@ fn the_losses_of_an_ack_belong_to_its_round_in_linux_and_v2() {
 /// The packet that ends UP is lost in the round in which DOWN begins.
 #[test]
 fn the_loss_that_ends_a_probe_of_linux_cuts_the_short_term_bounds_in_down() {
-    let mut d = of(Edition::Linux, UP);
+    let mut d = of(Edition::LinuxV3, UP);
     d.bbr.probe.is_bw_probe_sample = true;
     d.lose(1, 40, 3);
     assert_eq!((d.state(), d.bbr.bounds.is_loss_in_round), (State::ProbeBwDown, false), "Down forgets the round");
@@ -35,9 +38,11 @@ fn the_loss_that_ends_a_probe_of_linux_cuts_the_short_term_bounds_in_down() {
 // spec: google/bbr v3 bbr_is_inflight_too_high does not test for selective ACKs; draft #probing-for-bandwidth-in-probebw does
 #[test]
 fn without_selective_acks_one_loss_is_too_much_in_the_drafts_edition_alone() {
-    for (edition, state) in
-        [(Edition::Draft06, State::ProbeBwDown), (Edition::Linux, State::ProbeBwUp), (Edition::V2, State::ProbeBwUp)]
-    {
+    for (edition, state) in [
+        (Edition::Draft06, State::ProbeBwDown),
+        (Edition::LinuxV3, State::ProbeBwUp),
+        (Edition::LinuxV2, State::ProbeBwUp),
+    ] {
         let mut d = of(edition, UP);
         d.bbr.host.has_selective_acks = false;
         d.bbr.probe.is_bw_probe_sample = true;
@@ -49,7 +54,7 @@ fn without_selective_acks_one_loss_is_too_much_in_the_drafts_edition_alone() {
 // spec: google/bbr v3 bbr_check_loss_too_high_in_startup
 #[test]
 fn without_selective_acks_a_loss_in_recovery_does_not_end_startup_in_linux() {
-    let mut d = Driver::with(&Driver::params(Edition::Linux), Edition::Linux, |init| init.selective_acks = false);
+    let mut d = Driver::with(&Driver::params(Edition::LinuxV3), Edition::LinuxV3, |init| init.selective_acks = false);
     d.round(40);
     d.lose(1, 40, 1);
     d.ca_state(CaState::Recovery);
@@ -61,7 +66,7 @@ fn without_selective_acks_a_loss_in_recovery_does_not_end_startup_in_linux() {
 // spec: #probebw-algorithm-details IsTimeToGoDown; google/bbr v3 bbr_update_cycle_phase takes rs->prior_in_flight
 #[test]
 fn a_probe_stops_as_a_precaution_by_what_was_in_flight_before_the_ack() {
-    for edition in [Edition::Draft06, Edition::Linux] {
+    for edition in [Edition::Draft06, Edition::LinuxV3] {
         for (before, state) in [(48, State::ProbeBwUp), (50, State::ProbeBwDown)] {
             let mut d = of(edition, UP);
             d.bbr.p.edt = 0;
@@ -76,7 +81,7 @@ fn a_probe_stops_as_a_precaution_by_what_was_in_flight_before_the_ack() {
 // spec: google/bbr v3 bbr_set_state calls bbr_exit_loss_recovery whenever TCP_CA_Loss is left
 #[test]
 fn linux_gives_the_window_back_when_a_time_out_turns_into_fast_recovery() {
-    for (edition, window) in [(Edition::Linux, 80), (Edition::V2, 80), (Edition::Draft06, 4)] {
+    for (edition, window) in [(Edition::LinuxV3, 80), (Edition::LinuxV2, 80), (Edition::Draft06, 4)] {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.rto(3, true);
         d.ca_state = CaState::Loss;
@@ -89,7 +94,7 @@ fn linux_gives_the_window_back_when_a_time_out_turns_into_fast_recovery() {
 #[test]
 fn the_window_before_a_lost_syn_comes_back_after_the_first_time_out() {
     for (prior, window) in [(0, 4), (10, 10)] {
-        let mut d = Driver::with(&Driver::params(Edition::Linux), Edition::Linux, |init| init.initial_cwnd = 1);
+        let mut d = Driver::with(&Driver::params(Edition::LinuxV3), Edition::LinuxV3, |init| init.initial_cwnd = 1);
         d.bbr.set_prior_cwnd(prior);
         d.bbr.prev_ca_state = CaState::Loss;
         d.rto(3, true);
@@ -102,7 +107,9 @@ fn the_window_before_a_lost_syn_comes_back_after_the_first_time_out() {
 // spec: google/bbr v3 bbr_pick_probe_wait: get_random_u32_below()
 #[test]
 fn the_end_of_the_range_of_waits_is_drawn_by_the_draft_alone() {
-    for (edition, longest) in [(Edition::Draft06, 2_000_001), (Edition::Linux, 2_000_000), (Edition::V2, 2_000_000)] {
+    for (edition, longest) in
+        [(Edition::Draft06, 2_000_001), (Edition::LinuxV3, 2_000_000), (Edition::LinuxV2, 2_000_000)]
+    {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.bbr.p.bw_probe_wait_rand = 1;
         let mut seen = 0;
@@ -116,7 +123,7 @@ fn the_end_of_the_range_of_waits_is_drawn_by_the_draft_alone() {
 
 #[test]
 fn a_host_can_hand_in_the_wait_that_another_has_drawn() {
-    let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+    let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
     d.bbr.set_next_draw(1, Span::micros(2_345_678));
     d.bbr.pick_probe_wait();
     assert_eq!((d.bbr.probe.rounds_since_probe_up, d.bbr.probe.bw_probe_wait), (1, Span::micros(2_345_678)));
@@ -196,7 +203,7 @@ fn the_drafts_edition_has_no_parameter_of_googles_response_to_marks() {
     for name in names {
         let mut p = Bbr3Params::default();
         assert_eq!(p.set_for(Edition::Draft06, name, "0"), Err(ParamError::Unknown), "{name}");
-        for edition in [Edition::Linux, Edition::V2, Edition::Ietf100] {
+        for edition in [Edition::LinuxV3, Edition::LinuxV2, Edition::Ietf100] {
             assert_ne!(p.set_for(edition, name, "0"), Err(ParamError::Unknown), "{name} {edition:?}");
         }
     }
@@ -208,14 +215,14 @@ fn the_drafts_edition_has_no_parameter_of_googles_response_to_marks() {
 // spec: google/bbr v3 bbr_bw_to_pacing_rate: min_t(u64, rate, sk_max_pacing_rate), the first rate included
 #[test]
 fn no_rate_is_above_the_hosts_bound() {
-    for edition in [Edition::Draft06, Edition::Linux] {
-        let most = Some(Rate::bytes_per_sec(300_000));
-        let d = Driver::with(&Driver::params(edition), edition, |init| init.max_pacing_rate = most);
+    for edition in [Edition::Draft06, Edition::LinuxV3] {
+        let max = Some(Rate::bytes_per_sec(300_000));
+        let d = Driver::with(&Driver::params(edition), edition, |init| init.max_pacing_rate = max);
         assert_eq!(d.bbr.pacing_rate(), Rate::bytes_per_sec(300_000), "{edition:?}: the first");
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.ack(1);
         let free = d.bbr.pacing_rate();
-        d.bbr.set_max_pacing_rate(most);
+        d.bbr.set_max_pacing_rate(max);
         assert_eq!(d.bbr.pacing_rate(), Rate::bytes_per_sec(300_000), "{edition:?}: at once");
         d.ack(1);
         assert_eq!(d.bbr.pacing_rate(), Rate::bytes_per_sec(300_000), "{edition:?}: and later");
@@ -292,7 +299,7 @@ fn a_snapshot_names_what_brought_the_flow_to_its_state() {
 // spec: google/bbr v3 bbr_inflight_hi_from_lost_skb; draft: P.data_length
 #[test]
 fn what_was_lost_together_is_judged_together() {
-    for edition in [Edition::Draft06, Edition::Linux] {
+    for edition in [Edition::Draft06, Edition::LinuxV3] {
         let mut d = of(edition, UP);
         d.bbr.probe.is_bw_probe_sample = true;
         let packet = d.bbr.smss();
@@ -326,7 +333,7 @@ fn packets_lost_together_and_those_right_behind_them_are_one_gap() {
 // spec: google/bbr v3 bbr_inflight_hi_from_lost_skb
 #[test]
 fn a_loss_larger_than_its_flight_knows_no_bound_in_linux() {
-    let d = Driver::of(Edition::Linux);
+    let d = Driver::of(Edition::LinuxV3);
     // Before it: 96 in flight and 1 lost of a budget of 2; the next packet exceeds it.
     assert_eq!(d.bbr.inflight_at_loss(100, 5, 4), 97);
     assert_eq!(d.bbr.inflight_at_loss(100, 5, 1), 99, "packet by packet the last one would be blamed");
@@ -338,8 +345,8 @@ fn a_loss_larger_than_its_flight_knows_no_bound_in_linux() {
 #[test]
 fn a_kernel_times_a_cycle_in_whole_microseconds() {
     for (edition, after_ns, probes) in [
-        (Edition::Linux, 5_900, false),
-        (Edition::Linux, 6_000, true),
+        (Edition::LinuxV3, 5_900, false),
+        (Edition::LinuxV3, 6_000, true),
         (Edition::Draft06, 5_100, false),
         (Edition::Draft06, 5_101, true),
     ] {
@@ -354,7 +361,7 @@ fn a_kernel_times_a_cycle_in_whole_microseconds() {
 // spec: google/bbr v3 bbr_cwnd_event, bbr_main
 #[test]
 fn linux_takes_the_gains_of_a_state_begun_by_a_restart_with_the_next_ack_that_is_no_short_one() {
-    let mut d = of(Edition::Linux, Phase::ProbeRtt { done_stamp: Some(1), round_done: true });
+    let mut d = of(Edition::LinuxV3, Phase::ProbeRtt { done_stamp: Some(1), round_done: true });
     d.bbr.full_pipe.reached = false;
     d.bbr.out.try_fast_path = true;
     d.restart(true);
@@ -368,7 +375,7 @@ fn linux_takes_the_gains_of_a_state_begun_by_a_restart_with_the_next_ack_that_is
 // spec: google/bbr v3 bbr_check_loss_too_high_in_startup
 #[test]
 fn linux_stops_counting_losses_with_startup_and_keeps_the_count() {
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     d.ca_state(CaState::Recovery);
     for _ in 0..6 {
         d.ack_with(1_000, |ack, flight| (ack.rs.losses, flight.lost) = (9, 9));
@@ -378,7 +385,7 @@ fn linux_stops_counting_losses_with_startup_and_keeps_the_count() {
     assert_eq!(d.bbr.bounds.loss_events_in_round, 7);
     d.round(40);
     assert_eq!(d.bbr.bounds.loss_events_in_round, 7);
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     d.ack_with(1_000, |ack, _| ack.rs.losses = 9);
     d.round(40);
     assert_eq!(d.bbr.bounds.loss_events_in_round, 0, "in Startup a round without enough of them ends the count");
@@ -387,7 +394,7 @@ fn linux_stops_counting_losses_with_startup_and_keeps_the_count() {
 // spec: google/bbr v3 and v2alpha bbr_adapt_lower_bounds: max(1U, bw_lo), whatever set it
 #[test]
 fn marks_before_any_rate_was_measured_leave_a_rate_above_nothing_in_v2() {
-    let mut d = of(Edition::V2, Phase::ProbeBwCruise);
+    let mut d = of(Edition::LinuxV2, Phase::ProbeBwCruise);
     d.bbr.set_max_bw([0; 2]);
     (d.bbr.ecn.in_round, d.bbr.ecn.eligible) = (true, true);
     d.round_with(|ack, _| ack.rs.delivered = Some(0));

@@ -29,7 +29,7 @@ fn an_ack_of_nothing_new_does_not_end_an_epoch_of_aggregation() {
 // spec: google/bbr v3 bbr_extra_acked, bbr_update_ack_aggregation
 #[test]
 fn linux_remembers_aggregation_for_two_buckets_of_five_rounds() {
-    let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+    let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
     d.bbr.probe.bw_probe_wait = Span::secs(100);
     d.bbr.p.bw_probe_max_rounds = 1_000;
     d.bbr.put_cwnd(40);
@@ -46,7 +46,7 @@ fn linux_remembers_aggregation_for_two_buckets_of_five_rounds() {
 // spec: google/bbr v3 bbr_ack_aggregation_cwnd; the draft has no such cap
 #[test]
 fn linux_caps_the_allowance_at_100_ms_of_the_estimate() {
-    for (edition, allowed) in [(Edition::Linux, 99), (Edition::Draft06, 500 * PACKET)] {
+    for (edition, allowed) in [(Edition::LinuxV3, 99), (Edition::Draft06, 500 * PACKET)] {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.bbr.aggregation.extra_acked = 500 * d.bbr.smss();
         assert_eq!(d.bbr.extra_acked(), allowed, "{edition:?}");
@@ -57,7 +57,7 @@ fn linux_caps_the_allowance_at_100_ms_of_the_estimate() {
 #[test]
 fn linux_ends_an_epoch_of_a_million_packets() {
     for (before, after) in [((1 << 20) - 5, 5), ((1 << 20) - 6, (1 << 20) - 1)] {
-        let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+        let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
         d.bbr.aggregation.restart(d.now_us);
         d.bbr.aggregation.delivered = before;
         d.ack_with(1_000, |ack, _| ack.rs.acked_sacked = 5);
@@ -67,7 +67,9 @@ fn linux_ends_an_epoch_of_a_million_packets() {
 
 #[test]
 fn v2_makes_bursts_of_one_packet_below_1_2_mbit() {
-    for (edition, rate, segs) in [(Edition::V2, 149_999, 1), (Edition::V2, 150_000, 2), (Edition::Linux, 149_999, 2)] {
+    for (edition, rate, segs) in
+        [(Edition::LinuxV2, 149_999, 1), (Edition::LinuxV2, 150_000, 2), (Edition::LinuxV3, 149_999, 2)]
+    {
         let mut d = Driver::of(edition);
         d.bbr.out.pacing_rate = rate;
         assert_eq!(d.bbr.min_tso_segs(), segs);
@@ -88,7 +90,7 @@ fn a_snapshot_is_in_256ths_and_packets() {
 
 #[test]
 fn linux_rounds_up_only_what_does_not_divide() {
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     d.ack_with(RTT_US, |ack, _| (ack.rs.delivered, ack.rs.interval_us) = (Some(10), Some(1 << 15)));
     assert_eq!(d.bbr.model.max_bw(), 10 << 9);
 }
@@ -97,7 +99,7 @@ fn linux_rounds_up_only_what_does_not_divide() {
 #[test]
 fn linux_has_no_use_for_a_sample_without_a_rate_or_of_old_packets() {
     for (interval_us, acked, counts) in [(None, 1, false), (Some(RTT_US), 0, false), (Some(RTT_US), 1, true)] {
-        let mut d = Driver::of(Edition::Linux);
+        let mut d = Driver::of(Edition::LinuxV3);
         d.ack_with(RTT_US, |ack, _| (ack.rs.interval_us, ack.rs.acked_sacked) = (interval_us, acked));
         assert_eq!(d.bbr.model.rounds.count > 0, counts, "{interval_us:?} {acked}");
     }
@@ -105,7 +107,7 @@ fn linux_has_no_use_for_a_sample_without_a_rate_or_of_old_packets() {
 
 #[test]
 fn probe_rtt_has_half_the_window_by_its_gain_and_in_linux_by_its_cap() {
-    for (edition, gain) in [(Edition::Draft06, UNIT / 2), (Edition::Linux, UNIT)] {
+    for (edition, gain) in [(Edition::Draft06, UNIT / 2), (Edition::LinuxV3, UNIT)] {
         let d = of(edition, Phase::ProbeRtt { done_stamp: None, round_done: false });
         assert_eq!((d.bbr.gains.pacing, d.bbr.gains.cwnd), (UNIT, gain), "{edition:?}");
     }
@@ -125,18 +127,18 @@ fn marked_cycle(edition: Edition) -> Driver {
 // spec: google/bbr v3 bbr_check_time_to_probe_bw, bbr_ecn_reprobe_gain
 #[test]
 fn once_marks_cease_without_loss_linux_probes_again_and_begins_with_half_of_what_fits() {
-    let mut d = marked_cycle(Edition::Linux);
+    let mut d = marked_cycle(Edition::LinuxV3);
     d.ack(1_000);
     assert_eq!(d.bbr.phase, Phase::ProbeBwRefill { up_rounds: 5 }, "2^5 is the power below 50");
-    let mut d = marked_cycle(Edition::Linux);
+    let mut d = marked_cycle(Edition::LinuxV3);
     d.ca_state = CaState::Cwr;
     d.ack(1_000);
     assert_eq!(d.state(), State::ProbeBwCruise, "not while it answers to marks");
-    let mut d = marked_cycle(Edition::Linux);
+    let mut d = marked_cycle(Edition::LinuxV3);
     d.bbr.ecn.loss_in_cycle = true;
     d.ack(1_000);
     assert_eq!(d.state(), State::ProbeBwCruise, "not after loss");
-    let mut d = marked_cycle(Edition::V2);
+    let mut d = marked_cycle(Edition::LinuxV2);
     d.ack(1_000);
     assert_eq!(d.state(), State::ProbeBwCruise, "v2alpha has it switched off");
 }
@@ -144,7 +146,7 @@ fn once_marks_cease_without_loss_linux_probes_again_and_begins_with_half_of_what
 #[test]
 fn an_ack_brings_its_loss_and_its_marks_to_the_cycle_of_linux() {
     for (lost, marked) in [(0, 0), (1, 0), (0, 1)] {
-        let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+        let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
         d.ack_with(1_000, |_, flight| (flight.lost, flight.delivered_ce) = (lost, marked));
         assert_eq!((d.bbr.ecn.loss_in_cycle, d.bbr.ecn.in_cycle), (lost > 0, marked > 0));
     }
@@ -172,7 +174,7 @@ fn half_of_the_packets_marked_is_too_many_for_v2_and_none_is_not() {
     for (delivered, marked, state) in
         [(40, 20, State::ProbeBwDown), (40, 19, State::ProbeBwUp), (1, 0, State::ProbeBwUp)]
     {
-        let mut d = of(Edition::V2, UP);
+        let mut d = of(Edition::LinuxV2, UP);
         d.bbr.p.ecn = 1;
         d.bbr.ecn.eligible = true;
         d.bbr.probe.is_bw_probe_sample = true;
@@ -196,7 +198,7 @@ fn a_loss_of_which_no_packet_is_told_is_an_event_too() {
 // spec: Linux tcp_enter_recovery calls ssthresh() only when no reduction is under way
 #[test]
 fn a_recovery_out_of_a_reduction_saves_nothing_again() {
-    let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+    let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
     d.ca_state(CaState::Cwr);
     assert_eq!(d.bbr.undo.prior_cwnd, 80);
     d.bbr.put_cwnd(50);
@@ -236,9 +238,11 @@ fn an_episode_that_never_became_a_recovery_is_over_with_its_round() {
 
 #[test]
 fn cruising_lowers_the_short_term_bound_to_the_other_in_linux_alone_and_only_where_there_is_one() {
-    for (edition, shortterm, after) in
-        [(Edition::Linux, INFINITY, INFINITY), (Edition::Linux, 70, 60), (Edition::Draft06, 70 * PACKET, 70 * PACKET)]
-    {
+    for (edition, shortterm, after) in [
+        (Edition::LinuxV3, INFINITY, INFINITY),
+        (Edition::LinuxV3, 70, 60),
+        (Edition::Draft06, 70 * PACKET, 70 * PACKET),
+    ] {
         let mut d = of(edition, Phase::ProbeBwDown);
         d.bbr.bounds.inflight_longterm = 60 * d.bbr.smss();
         d.bbr.bounds.inflight_shortterm = shortterm;
@@ -251,8 +255,8 @@ fn cruising_lowers_the_short_term_bound_to_the_other_in_linux_alone_and_only_whe
 #[test]
 fn the_loss_that_an_ack_sums_up_ends_a_probe_of_linux_only_if_its_samples_are_of_the_probe() {
     for (edition, of_probe, state) in [
-        (Edition::Linux, true, State::ProbeBwDown),
-        (Edition::Linux, false, State::ProbeBwUp),
+        (Edition::LinuxV3, true, State::ProbeBwDown),
+        (Edition::LinuxV3, false, State::ProbeBwUp),
         (Edition::Draft06, true, State::ProbeBwUp),
     ] {
         let mut d = of(edition, UP);
@@ -264,7 +268,7 @@ fn the_loss_that_an_ack_sums_up_ends_a_probe_of_linux_only_if_its_samples_are_of
 
 #[test]
 fn an_ack_without_data_moves_the_cycle_of_linux_alone() {
-    for (edition, state) in [(Edition::Linux, State::ProbeBwRefill), (Edition::Draft06, State::ProbeBwCruise)] {
+    for (edition, state) in [(Edition::LinuxV3, State::ProbeBwRefill), (Edition::Draft06, State::ProbeBwCruise)] {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.ack_with(4_000_000, |ack, _| (ack.rs.delivered, ack.rs.interval_us, ack.rs.acked_sacked) = (None, None, 0));
         assert_eq!(d.state(), state, "{edition:?}");
@@ -274,7 +278,7 @@ fn an_ack_without_data_moves_the_cycle_of_linux_alone() {
 // spec: google/bbr v2alpha bbr2_update_cycle_phase: both a minimum RTT and the volume
 #[test]
 fn v2_probes_for_a_minimum_rtt_at_least() {
-    let mut d = of(Edition::V2, UP);
+    let mut d = of(Edition::LinuxV2, UP);
     d.ack_with(RTT_US / 2, |ack, _| ack.rs.prior_in_flight = 70);
     assert_eq!(d.state(), State::ProbeBwUp);
     d.ack_with(RTT_US, |ack, _| ack.rs.prior_in_flight = 70);
@@ -290,12 +294,12 @@ fn a_burst_of_linux_is_a_1024th_of_a_second_and_more_on_short_paths() {
         (100_000_000, 512, 65),
         (1_024_000, 40_000, 2),
     ] {
-        let mut d = Driver::of(Edition::Linux);
+        let mut d = Driver::of(Edition::LinuxV3);
         (d.bbr.out.pacing_rate, d.bbr.min_rtt.min_rtt_us) = (rate, rtt_us);
         d.bbr.set_send_quantum();
         assert_eq!(d.bbr.out.send_quantum, segs, "{rate} bytes/s, {rtt_us} us");
     }
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     (d.bbr.out.pacing_rate, d.bbr.p.send_quantum_time) = (10_240_000, 2_000);
     d.bbr.set_send_quantum();
     assert_eq!(d.bbr.out.send_quantum, 20, "or the time that was asked for");
@@ -321,7 +325,7 @@ fn only_the_first_rtt_sets_the_first_rate() {
 #[test]
 fn an_equal_rtt_renews_the_long_filter_in_linux_and_both_in_v2() {
     for (edition, renews_long, renews_short) in
-        [(Edition::Draft06, false, false), (Edition::Linux, true, false), (Edition::V2, true, true)]
+        [(Edition::Draft06, false, false), (Edition::LinuxV3, true, false), (Edition::LinuxV2, true, true)]
     {
         let mut d = of(edition, Phase::ProbeBwCruise);
         let start = d.bbr.min_rtt.min_rtt_stamp;
@@ -336,7 +340,7 @@ fn an_equal_rtt_renews_the_long_filter_in_linux_and_both_in_v2() {
 /// Goal: skipped samples would have changed nothing.
 #[test]
 fn rtts_that_are_not_taken_would_have_changed_nothing() {
-    for edition in [Edition::Draft06, Edition::Linux, Edition::V2] {
+    for edition in [Edition::Draft06, Edition::LinuxV3, Edition::LinuxV2] {
         let mut rng = crate::Rng::new(7);
         let (mut d, mut patient) = (of(edition, Phase::ProbeBwCruise), of(edition, Phase::ProbeBwCruise));
         for _ in 0..20_000 {
@@ -390,11 +394,11 @@ fn startup_ends(edition: Edition, losses: u64, edit: impl FnOnce(&mut Flow)) -> 
 
 #[test]
 fn high_loss_ends_startup_unless_it_is_switched_off_or_nothing_was_measured() {
-    for edition in [Edition::Draft06, Edition::Linux] {
+    for edition in [Edition::Draft06, Edition::LinuxV3] {
         assert!(startup_ends(edition, 1, |_| {}), "{edition:?}");
         assert!(!startup_ends(edition, 1, |bbr| bbr.p.startup_full_loss_cnt = 0), "{edition:?}");
     }
-    assert!(!startup_ends(Edition::Linux, 0, |_| {}), "Linux counts ACKs with losses, and there was none");
+    assert!(!startup_ends(Edition::LinuxV3, 0, |_| {}), "Linux counts ACKs with losses, and there was none");
 }
 
 #[test]
@@ -435,7 +439,7 @@ fn the_long_term_bound_grows_from_a_window_that_has_reached_it_and_from_none_bel
 // spec: google/bbr v3 bbr_set_cwnd: only caps without newly acknowledged packets
 #[test]
 fn an_ack_of_nothing_new_leaves_the_window_of_linux_alone() {
-    for (edition, is_cut) in [(Edition::Linux, false), (Edition::Draft06, true)] {
+    for (edition, is_cut) in [(Edition::LinuxV3, false), (Edition::Draft06, true)] {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.bbr.put_cwnd(500 * d.bbr.smss());
         d.ack_with(1, |ack, _| ack.rs.acked_sacked = 0);
@@ -447,7 +451,7 @@ fn an_ack_of_nothing_new_leaves_the_window_of_linux_alone() {
 #[test]
 fn only_a_gain_above_one_counts_the_burst_that_leaves_next() {
     for (state, inflight) in [(Phase::ProbeBwCruise, 40), (UP, 42)] {
-        let d = of(Edition::Linux, state);
+        let d = of(Edition::LinuxV3, state);
         let ack = Ack { now: Time::micros(d.now_us), ..Ack::default() };
         assert_eq!(d.bbr.in_net_at_edt(&ack, 40), inflight, "{state:?}");
     }
@@ -460,7 +464,7 @@ fn in_startup_a_window_at_its_target_does_not_grow_once_enough_is_known() {
         rs: crate::estimators::RateSample { acked_sacked: 1, ..Default::default() },
         ..Ack::default()
     };
-    for edition in [Edition::Draft06, Edition::Linux] {
+    for edition in [Edition::Draft06, Edition::LinuxV3] {
         for (below, grows) in [(0, false), (1, true)] {
             let mut d = of(edition, Phase::Startup);
             d.bbr.full_pipe.reached = false;
@@ -477,7 +481,7 @@ fn in_startup_a_window_at_its_target_does_not_grow_once_enough_is_known() {
 #[test]
 fn linux_lets_a_small_window_grow_beyond_its_target() {
     for (window, grows) in [(19, true), (20, false)] {
-        let mut d = of(Edition::Linux, Phase::Startup);
+        let mut d = of(Edition::LinuxV3, Phase::Startup);
         d.bbr.full_pipe.reached = false;
         d.bbr.set_max_bw([BW_UNIT / 10_000; 2]);
         d.bbr.make_plan(None);
@@ -490,14 +494,14 @@ fn linux_lets_a_small_window_grow_beyond_its_target() {
 
 #[test]
 fn no_single_ack_counts_more_of_an_epoch_than_linux_has_bits_for() {
-    let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+    let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
     d.ack_with(1_000, |ack, _| ack.rs.acked_sacked = (1 << 20) + 5);
     assert_eq!(d.bbr.aggregation.delivered, (1 << 20) - 1);
 }
 
 #[test]
 fn an_ack_without_a_mark_marks_no_round() {
-    let mut d = marked_cycle(Edition::Linux);
+    let mut d = marked_cycle(Edition::LinuxV3);
     assert!(!d.bbr.ecn.in_round, "a packet of its flight was marked, the ACK itself reports nothing");
     d.ack_with(1, |_, flight| flight.is_ece = true);
     assert!(d.bbr.ecn.in_round);

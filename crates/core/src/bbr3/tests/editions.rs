@@ -4,7 +4,7 @@
 use super::*;
 
 fn linux(state: Phase) -> Driver {
-    Driver::of(Edition::Linux).moved_to(state)
+    Driver::of(Edition::LinuxV3).moved_to(state)
 }
 
 /// The draft's numbers, repeated in its own units.
@@ -25,7 +25,7 @@ fn the_drafts_constants_are_its_own() {
 
 #[test]
 fn the_kernels_constants_are_exact_in_256ths() {
-    let p = Driver::of(Edition::Linux).bbr.p;
+    let p = Driver::of(Edition::LinuxV3).bbr.p;
     for (value, of_256) in [
         (p.startup_pacing_gain, 710),
         (p.drain_pacing_gain, 88),
@@ -44,7 +44,7 @@ fn the_kernels_constants_are_exact_in_256ths() {
 
 #[test]
 fn linux_counts_packets_and_rounds_rates_up() {
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     d.ack_with(RTT_US, |ack, _| ack.rs.delivered = Some(1));
     assert_eq!(d.bbr.model.max_bw(), BW_UNIT.div_ceil(RTT_US));
     assert_eq!((d.bbr.cwnd(), d.bbr.cwnd_bytes()), (11, 11_000));
@@ -52,7 +52,7 @@ fn linux_counts_packets_and_rounds_rates_up() {
 
 #[test]
 fn linux_takes_a_higher_rate_as_baseline_at_any_ack() {
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     d.round(40);
     d.ack_with(1, |ack, _| ack.rs.delivered = Some(60));
     assert_eq!(d.bbr.full_pipe.plateau.bw, (60 * BW_UNIT).div_ceil(RTT_US));
@@ -64,7 +64,7 @@ fn linux_takes_a_higher_rate_as_baseline_at_any_ack() {
 
 #[test]
 fn linux_counts_acks_with_loss_as_events() {
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     d.round(40);
     for n in 0..6 {
         d.lose(n, 100, 1);
@@ -77,7 +77,7 @@ fn linux_counts_acks_with_loss_as_events() {
 
 #[test]
 fn linux_forgets_startups_signals_on_entering_drain() {
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     d.bbr.full_pipe.reached = true;
     d.bbr.set_max_bw([BW_UNIT / 1_000; 2]);
     d.bbr.bounds.is_loss_in_round = true;
@@ -190,7 +190,7 @@ fn linux_stops_a_probe_that_is_marked_by_more_than_half() {
 
 #[test]
 fn linux_leaves_startup_after_two_rounds_marked_by_half() {
-    let mut d = Driver::of(Edition::Linux);
+    let mut d = Driver::of(Edition::LinuxV3);
     d.bbr.p.ecn = 1;
     d.bbr.p.ecn_max_rtt = 0;
     for round in 1..=2 {
@@ -233,7 +233,7 @@ fn in_the_drafts_edition_marks_above_two_per_cent_stop_a_probe() {
 
 #[test]
 fn v2_leaves_up_once_a_quarter_more_than_the_bdp_is_in_flight() {
-    let mut d = Driver::of(Edition::V2).moved_to(UP);
+    let mut d = Driver::of(Edition::LinuxV2).moved_to(UP);
     for _ in 0..10 {
         d.round(40);
         assert_eq!(d.state(), State::ProbeBwUp, "a plateau is no reason");
@@ -246,7 +246,7 @@ fn v2_leaves_up_once_a_quarter_more_than_the_bdp_is_in_flight() {
 
 #[test]
 fn v2_leaves_startup_on_loss_with_the_bdp_alone() {
-    let mut d = Driver::of(Edition::V2);
+    let mut d = Driver::of(Edition::LinuxV2);
     d.bbr.set_max_bw([BW_UNIT / 1_000; 2]);
     d.bbr.model.inflight_latest = 500;
     d.bbr.leave_startup_by_congestion(Cause::Loss);

@@ -13,7 +13,7 @@ fn of(edition: Edition, state: Phase) -> Driver {
 #[test]
 fn linux_believes_no_marks_without_a_response_to_them_or_on_a_long_path() {
     for (factor, max_rtt, eligible) in [(0, 0, false), (8_500, 5_000, false), (8_500, 0, true), (8_500, 40_000, true)] {
-        let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+        let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
         (d.bbr.p.ecn_factor, d.bbr.p.ecn_max_rtt) = (factor, max_rtt);
         d.round(40);
         assert_eq!((d.bbr.ecn.eligible, d.bbr.ecn.alpha < FINE), (eligible, eligible), "{factor} {max_rtt}");
@@ -23,7 +23,7 @@ fn linux_believes_no_marks_without_a_response_to_them_or_on_a_long_path() {
 // A host may report more marks than packets: the share is at most one.
 #[test]
 fn more_marks_than_packets_are_a_share_of_one() {
-    for edition in [Edition::Linux, Edition::V2] {
+    for edition in [Edition::LinuxV3, Edition::LinuxV2] {
         let alpha_after = |marks: u32| {
             let mut d = of(edition, Phase::ProbeBwCruise);
             (d.bbr.p.ecn_max_rtt, d.bbr.ecn.alpha) = (0, 0);
@@ -50,17 +50,17 @@ fn marks_end_startup_unless_it_is_switched_off_or_the_path_is_long() {
         }
         d.bbr.full_pipe.reached && d.bbr.bounds.inflight_longterm < INFINITY
     };
-    assert!(ends(Edition::Linux, |_| {}) && ends(Edition::V2, |_| {}));
-    assert!(!ends(Edition::Linux, |p| p.full_ecn_cnt = 0));
-    assert!(!ends(Edition::Linux, |p| p.ecn_thresh = 0));
-    assert!(!ends(Edition::V2, |p| p.ecn_max_rtt = 5_000));
+    assert!(ends(Edition::LinuxV3, |_| {}) && ends(Edition::LinuxV2, |_| {}));
+    assert!(!ends(Edition::LinuxV3, |p| p.full_ecn_cnt = 0));
+    assert!(!ends(Edition::LinuxV3, |p| p.ecn_thresh = 0));
+    assert!(!ends(Edition::LinuxV2, |p| p.ecn_max_rtt = 5_000));
 }
 
 // spec: google/bbr v3 bbr_is_inflight_too_high
 #[test]
 fn a_threshold_of_none_switches_marks_off_in_a_probe() {
     for (thresh, state) in [(0, State::ProbeBwUp), (12_800, State::ProbeBwDown)] {
-        let mut d = of(Edition::Linux, UP);
+        let mut d = of(Edition::LinuxV3, UP);
         d.bbr.ecn.eligible = true;
         d.bbr.p.ecn_thresh = thresh;
         d.bbr.probe.is_bw_probe_sample = true;
@@ -75,7 +75,7 @@ fn a_marked_round_cuts_only_where_the_path_is_believed_and_there_is_a_response()
     for (in_round, eligible, factor, cuts) in
         [(true, true, 8_500, true), (false, true, 8_500, false), (true, false, 8_500, false), (true, true, 0, false)]
     {
-        let mut d = of(Edition::V2, Phase::ProbeBwCruise);
+        let mut d = of(Edition::LinuxV2, Phase::ProbeBwCruise);
         (d.bbr.ecn.in_round, d.bbr.ecn.eligible, d.bbr.p.ecn_factor) = (in_round, eligible, factor);
         assert_eq!(d.bbr.ecn_lower_bounds().1 < INFINITY, cuts, "{in_round} {eligible} {factor}");
     }
@@ -84,7 +84,7 @@ fn a_marked_round_cuts_only_where_the_path_is_believed_and_there_is_a_response()
 // spec: google/bbr v3 bbr_check_loss_too_high_in_startup
 #[test]
 fn once_the_pipe_was_full_losses_set_no_bound_by_startups_rule() {
-    let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+    let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
     for n in 0..7 {
         d.lose(2 * n, 100, 1);
         d.ca_state(CaState::Recovery);
@@ -98,7 +98,7 @@ fn once_the_pipe_was_full_losses_set_no_bound_by_startups_rule() {
 #[test]
 fn linux_gives_the_window_back_after_a_time_out_and_not_after_fast_recovery() {
     for (left, window) in [(CaState::Loss, 80), (CaState::Recovery, 10)] {
-        let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+        let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
         d.bbr.undo.prior_cwnd = 80;
         d.bbr.put_cwnd(10);
         (d.ca_state, d.bbr.prev_ca_state) = (left, left);
@@ -128,7 +128,7 @@ fn a_time_out_of_linux_sets_a_bound_where_there_is_none_and_it_does_not_probe() 
     for (state, before, after) in
         [(Phase::ProbeBwCruise, INFINITY, 80), (Phase::ProbeBwCruise, 50, 50), (UP, INFINITY, INFINITY)]
     {
-        let mut d = of(Edition::Linux, state);
+        let mut d = of(Edition::LinuxV3, state);
         d.bbr.bounds.inflight_shortterm = before;
         d.rto(3, true);
         assert_eq!(d.bbr.bounds.inflight_shortterm, after, "{state:?}");
@@ -138,7 +138,7 @@ fn a_time_out_of_linux_sets_a_bound_where_there_is_none_and_it_does_not_probe() 
 #[test]
 fn only_linux_distrusts_and_only_delayed_acks() {
     for (edition, delayed, believed) in
-        [(Edition::Draft06, true, true), (Edition::Linux, true, false), (Edition::Linux, false, true)]
+        [(Edition::Draft06, true, true), (Edition::LinuxV3, true, false), (Edition::LinuxV3, false, true)]
     {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.ack_with(6_000_000, |ack, _| (ack.rs.rtt_us, ack.rs.is_ack_delayed) = (Some(80_000), delayed));
@@ -149,7 +149,7 @@ fn only_linux_distrusts_and_only_delayed_acks() {
 // spec: google/bbr v3 bbr_main, bbr_run_fast_path; v2alpha bbr2_main
 #[test]
 fn the_fast_path_of_linux_keeps_the_latest_signals_and_that_of_v2_does_not() {
-    for (edition, latest) in [(Edition::Linux, 10), (Edition::V2, 0)] {
+    for (edition, latest) in [(Edition::LinuxV3, 10), (Edition::LinuxV2, 0)] {
         let mut d = of(edition, Phase::ProbeBwCruise);
         d.bbr.out.try_fast_path = true;
         d.ack_with(1_000, |ack, _| (ack.rs.is_app_limited, ack.rs.delivered) = (true, Some(10)));
@@ -160,7 +160,7 @@ fn the_fast_path_of_linux_keeps_the_latest_signals_and_that_of_v2_does_not() {
 #[test]
 fn a_sample_as_high_as_the_estimate_is_no_case_for_the_fast_path() {
     for (delivered, counted) in [(39, 0), (40, 1)] {
-        let mut d = of(Edition::Linux, Phase::ProbeBwCruise);
+        let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
         d.bbr.set_max_bw([(40 * BW_UNIT).div_ceil(RTT_US); 2]);
         d.bbr.out.try_fast_path = true;
         d.ack_with(1_000, |ack, _| (ack.rs.is_app_limited, ack.rs.delivered) = (true, Some(delivered)));
@@ -191,7 +191,7 @@ fn a_probe_is_cautious_only_after_one_that_went_too_far_and_at_the_bound() {
 // spec: Linux GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER
 #[test]
 fn the_largest_burst_of_linux_is_65215_bytes() {
-    let mut d = Driver::with(&Driver::params(Edition::Linux), Edition::Linux, |init| init.mss = 1);
+    let mut d = Driver::with(&Driver::params(Edition::LinuxV3), Edition::LinuxV3, |init| init.mss = 1);
     d.bbr.out.pacing_rate = 1 << 40;
     d.bbr.set_send_quantum();
     assert_eq!(d.bbr.out.send_quantum, 65_215);

@@ -117,11 +117,11 @@ fn each_state_bounds_the_window_as_the_draft_has_it() {
         (Phase::ProbeBwCruise, 51 * PACKET),
         (probe_rtt, BDP / 2),
     ];
-    for (state, most) in cases {
+    for (state, max) in cases {
         let mut d = Driver::in_state(state);
         d.bbr.bounds.inflight_longterm = bound;
         d.bbr.set_cwnd(&d.scaled(&Ack::default()));
-        assert_eq!(d.bbr.out.cwnd, most, "{state:?}");
+        assert_eq!(d.bbr.out.cwnd, max, "{state:?}");
         d.bbr.bounds.inflight_shortterm = 10 * PACKET;
         d.bbr.set_cwnd(&d.scaled(&Ack::default()));
         assert_eq!(d.bbr.out.cwnd, 10 * PACKET, "{state:?}: the short-term bound holds everywhere");
@@ -170,7 +170,7 @@ fn no_plan_is_one_for_a_rate_beyond_all_measure() {
     d.bbr.min_rtt.min_rtt_us = 0;
     for has_seen_rtt in [true, false] {
         d.bbr.out.has_seen_rtt = has_seen_rtt;
-        d.bbr.out.plan = super::super::window::Plan::NONE;
+        d.bbr.out.plan = super::super::window::OutputCache::NONE;
         assert!(!d.bbr.is_plan_valid());
         d.bbr.make_plan(None);
         assert_eq!(d.bbr.is_plan_valid(), has_seen_rtt, "the first RTT is still to change the rate");

@@ -58,7 +58,7 @@ fn on_a_path_of_microseconds_less_than_2_ms_of_queue_is_noise() {
     let ack = rtt_ack(1_000, 1_900);
     let mut part: Cpa = begun(&CpaParams::default());
     for _ in 0..100 {
-        part.observe(&Seen { min_rtt_us: Some(100), ..seen(&ack, Some(3)) });
+        part.observe(&AckContext { min_rtt_us: Some(100), ..seen(&ack, Some(3)) });
         assert!(!part.wants_probe_rtt(false));
     }
 }

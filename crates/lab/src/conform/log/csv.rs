@@ -20,17 +20,17 @@ pub(super) fn read(text: &str) -> Result<Log, String> {
         (None, Some(_)) => long(text, &heading)?,
         _ => return Err("its first line names neither `flow` nor `metric`; write it with bbrlab run --csv".to_owned()),
     };
-    Ok(Log { form: "a CSV trace of bbrlab", flows: flows.into_values().map(Building::finish).collect() })
+    Ok(Log { form: "a CSV trace of bbrlab", flows: flows.into_values().map(FlowBuilder::finish).collect() })
 }
 
 /// A flow under construction. Windows are still in packets.
 #[derive(Default)]
-struct Building {
+struct FlowBuilder {
     flow: FlowLog,
     divisor: u64,
 }
 
-impl Building {
+impl FlowBuilder {
     fn of<'a>(flows: &'a mut BTreeMap<String, Self>, name: &str) -> &'a mut Self {
         flows.entry(name.to_owned()).or_insert_with(|| {
             let flow = FlowLog { name: name.to_owned(), is_timed: true, is_sampled: true, ..FlowLog::default() };
@@ -92,7 +92,7 @@ fn cell(cells: &[&str], place: usize, line: usize) -> Result<f64, String> {
     if value.is_finite() { Ok(value) } else { Err(format!("line {}: {text:?} is no finite number", line + 1)) }
 }
 
-fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, Building>, String> {
+fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, FlowBuilder>, String> {
     let mut flows = BTreeMap::new();
     let state = heading.iter().position(|column| *column == "state");
     let cc = heading.iter().position(|column| *column == "cc");
@@ -102,7 +102,7 @@ fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, Bu
             return Err(format!("line {}: {} fields for {} columns", line + 1, cells.len(), heading.len()));
         }
         let t_s = cell(&cells, 0, line)?;
-        let building = Building::of(&mut flows, cells[name]);
+        let building = FlowBuilder::of(&mut flows, cells[name]);
         building.flow.cc = cc.map(|cc| cells[cc].trim().to_owned()).filter(|cc| !cc.is_empty());
         building.flow.samples.push(Sample { t_s, ..Sample::UNKNOWN });
         for (place, column) in heading.iter().enumerate() {
@@ -121,7 +121,7 @@ fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, Bu
 }
 
 /// Reads the long table: one row per sample, flow or link, and metric.
-fn long(text: &str, heading: &[&str]) -> Result<BTreeMap<String, Building>, String> {
+fn long(text: &str, heading: &[&str]) -> Result<BTreeMap<String, FlowBuilder>, String> {
     let place = |name: &str| {
         let found = heading.iter().position(|column| *column == name);
         found.ok_or_else(|| format!("its first line names no column {name:?}"))
@@ -137,7 +137,7 @@ fn long(text: &str, heading: &[&str]) -> Result<BTreeMap<String, Building>, Stri
             continue;
         }
         let t_s = cell(&cells, 0, line)?;
-        let building = Building::of(&mut flows, cells[name]);
+        let building = FlowBuilder::of(&mut flows, cells[name]);
         if building.flow.samples.last().is_none_or(|last| last.t_s != t_s) {
             building.flow.samples.push(Sample { t_s, ..Sample::UNKNOWN });
         }

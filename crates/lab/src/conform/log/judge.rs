@@ -5,7 +5,7 @@
 use bbrlab_core::State;
 
 use super::{FlowLog, Phase, Sample};
-use crate::conform::{Seen, Verdict};
+use crate::conform::{CheckResult, Verdict};
 use crate::expect::may_follow;
 use crate::expect::series::percentile;
 
@@ -37,7 +37,7 @@ const DRAIN_ROUNDS: f64 = 5.0;
 const MSS_ASSUMED: f64 = 1_200.0;
 
 /// Evaluates every requirement on one flow of a log.
-pub fn judge(flow: &FlowLog) -> Vec<Seen> {
+pub fn judge(flow: &FlowLog) -> Vec<CheckResult> {
     let mut seen = vec![order(flow), startup_exit(flow), drain_length(flow)];
     seen.extend(GAINS.iter().map(|(state, gains)| gain(flow, *state, gains)));
     seen.extend([probe_rtt_interval(flow), probe_rtt_length(flow), probe_rtt_depth(flow)]);
@@ -45,8 +45,8 @@ pub fn judge(flow: &FlowLog) -> Vec<Seen> {
     seen
 }
 
-fn not_shown(what: &str, missing: &str) -> Seen {
-    Seen {
+fn not_shown(what: &str, missing: &str) -> CheckResult {
+    CheckResult {
         what: what.to_owned(),
         expected: String::new(),
         measured: f64::NAN,
@@ -56,9 +56,9 @@ fn not_shown(what: &str, missing: &str) -> Seen {
     }
 }
 
-fn shown(what: &str, unit: &str, measured: f64, min: Option<f64>, max: Option<f64>) -> Seen {
+fn shown(what: &str, unit: &str, measured: f64, min: Option<f64>, max: Option<f64>) -> CheckResult {
     let holds = !measured.is_nan() && min.is_none_or(|min| measured >= min) && max.is_none_or(|max| measured <= max);
-    Seen {
+    CheckResult {
         what: what.to_owned(),
         expected: crate::experiment::bounds_text(min, max, unit),
         measured,
@@ -79,7 +79,7 @@ fn is_coarse(flow: &FlowLog) -> bool {
 }
 
 /// Periods in phases: the phase, its beginning, its end, and true if the log shows the end.
-fn stays(flow: &FlowLog) -> Vec<(Phase, f64, f64, bool)> {
+fn visits(flow: &FlowLog) -> Vec<(Phase, f64, f64, bool)> {
     let last = flow.samples.last().map_or(0.0, |sample| sample.t_s);
     let ends = flow.phases.iter().skip(1).map(|(t_s, _)| (*t_s, true)).chain([(last, false)]);
     flow.phases
@@ -93,7 +93,7 @@ fn of_state(flow: &FlowLog, state: State) -> Vec<(f64, f64, bool)> {
     let here = |(phase, begin, end, ended): (Phase, f64, f64, bool)| {
         (phase == Phase::Known(state)).then_some((begin, end, ended))
     };
-    stays(flow).into_iter().filter_map(here).collect()
+    visits(flow).into_iter().filter_map(here).collect()
 }
 
 fn samples(flow: &FlowLog, from_s: f64, to_s: f64) -> &[Sample] {
@@ -103,16 +103,16 @@ fn samples(flow: &FlowLog, from_s: f64, to_s: f64) -> &[Sample] {
 }
 
 /// Smallest value that is not NaN; NaN if there is none.
-fn least(values: impl Iterator<Item = f64>) -> f64 {
+fn min(values: impl Iterator<Item = f64>) -> f64 {
     values.filter(|value| !value.is_nan()).reduce(f64::min).unwrap_or(f64::NAN)
 }
 
 /// Round-trip time of the flow without queueing.
 fn round_s(flow: &FlowLog) -> f64 {
-    least(flow.samples.iter().flat_map(|sample| [sample.min_rtt_s, sample.rtt_s]).filter(|rtt| *rtt > 0.0))
+    min(flow.samples.iter().flat_map(|sample| [sample.min_rtt_s, sample.rtt_s]).filter(|rtt| *rtt > 0.0))
 }
 
-fn order(flow: &FlowLog) -> Seen {
+fn order(flow: &FlowLog) -> CheckResult {
     let what = ORDER;
     let whole: Option<Vec<State>> = flow.phases.iter().map(|(_, phase)| phase.state()).collect();
     match whole {
@@ -126,7 +126,7 @@ fn order(flow: &FlowLog) -> Seen {
     }
 }
 
-fn startup_exit(flow: &FlowLog) -> Seen {
+fn startup_exit(flow: &FlowLog) -> CheckResult {
     let what = "Startup ends in Drain (if only within an ACK), or in ProbeRTT";
     let Some(first) = flow.phases.iter().position(|(_, phase)| *phase == Phase::Known(State::Startup)) else {
         return not_shown(what, if flow.phases.is_empty() { NO_PHASES } else { "it begins after Startup" });
@@ -141,7 +141,7 @@ fn startup_exit(flow: &FlowLog) -> Seen {
     }
 }
 
-fn drain_length(flow: &FlowLog) -> Seen {
+fn drain_length(flow: &FlowLog) -> CheckResult {
     let what = "longest Drain, in round trips";
     let drains: Vec<f64> = of_state(flow, State::Drain).into_iter().filter(|d| d.2).map(|(a, b, _)| b - a).collect();
     if flow.phases.is_empty() || drains.is_empty() {
@@ -167,7 +167,7 @@ fn drain_length(flow: &FlowLog) -> Seen {
 }
 
 /// Checks the pacing gain of a phase: as logged, or as the median of pacing over estimate.
-fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> Seen {
+fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> CheckResult {
     let what = format!("pacing gain in {}", state.name());
     let inside: Vec<&Sample> = of_state(flow, state).iter().flat_map(|(a, b, _)| samples(flow, *a, *b)).collect();
     if inside.is_empty() {
@@ -186,7 +186,7 @@ fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> Seen {
     shown(&what, "", median, Some(nearest * (1.0 - slack)), Some(nearest * (1.0 + slack)))
 }
 
-fn probe_rtt_interval(flow: &FlowLog) -> Seen {
+fn probe_rtt_interval(flow: &FlowLog) -> CheckResult {
     let what = "shortest time between two ProbeRTTs";
     let probes = of_state(flow, State::ProbeRtt);
     if flow.phases.is_empty() || !flow.is_timed {
@@ -195,11 +195,11 @@ fn probe_rtt_interval(flow: &FlowLog) -> Seen {
     if probes.len() < 2 {
         return not_shown(what, "it holds fewer than two ProbeRTTs");
     }
-    let shortest = least(probes.windows(2).map(|pair| pair[1].0 - pair[0].1));
+    let shortest = min(probes.windows(2).map(|pair| pair[1].0 - pair[0].1));
     shown(what, "s", shortest, Some(INTERVAL_S), None)
 }
 
-fn probe_rtt_length(flow: &FlowLog) -> Seen {
+fn probe_rtt_length(flow: &FlowLog) -> CheckResult {
     let what = "shortest ProbeRTT";
     let probes = of_state(flow, State::ProbeRtt);
     let whole: Vec<f64> = probes.into_iter().filter(|p| p.2).map(|(a, b, _)| b - a).collect();
@@ -212,17 +212,17 @@ fn probe_rtt_length(flow: &FlowLog) -> Seen {
     // At least the minimum duration, and at least a round trip.
     let round = round_s(flow);
     let least_s = if round.is_nan() { DURATION_S } else { DURATION_S.max(round) };
-    shown(what, "s", least(whole.into_iter()), Some(least_s), None)
+    shown(what, "s", min(whole.into_iter()), Some(least_s), None)
 }
 
-fn probe_rtt_depth(flow: &FlowLog) -> Seen {
+fn probe_rtt_depth(flow: &FlowLog) -> CheckResult {
     let what = "least in flight in ProbeRTT over what it asks for";
     let mss = flow.mss.unwrap_or(MSS_ASSUMED);
     let mut worst = f64::NAN;
     for (begin, end, ended) in of_state(flow, State::ProbeRtt) {
         let inside = samples(flow, begin, end);
         let bdp = inside.first().map_or(f64::NAN, |s| s.bw_bps / 8.0 * s.min_rtt_s);
-        let lowest = least(inside.iter().map(|sample| sample.inflight));
+        let lowest = min(inside.iter().map(|sample| sample.inflight));
         // A flow that keeps BBRv1's four packets is below half a BDP as well.
         if ended && !bdp.is_nan() && !lowest.is_nan() {
             worst = (lowest / (bdp / 2.0).max(FLOOR_PACKETS * mss)).max(worst);
@@ -234,9 +234,9 @@ fn probe_rtt_depth(flow: &FlowLog) -> Seen {
     shown(what, "", worst, None, Some(1.05))
 }
 
-fn window_floor(flow: &FlowLog) -> Seen {
+fn window_floor(flow: &FlowLog) -> CheckResult {
     let what = "smallest window";
-    let smallest = least(flow.samples.iter().map(|sample| sample.cwnd));
+    let smallest = min(flow.samples.iter().map(|sample| sample.cwnd));
     match flow.mss {
         _ if smallest.is_nan() => not_shown(what, "it holds no window"),
         None => not_shown(what, "it holds no packet size"),
@@ -244,7 +244,7 @@ fn window_floor(flow: &FlowLog) -> Seen {
     }
 }
 
-fn within_window(flow: &FlowLog) -> Seen {
+fn within_window(flow: &FlowLog) -> CheckResult {
     let what = "share of samples with more in flight than the window and a packet";
     let mss = flow.mss.unwrap_or(MSS_ASSUMED);
     let known = flow.samples.iter().filter(|sample| !(sample.cwnd + sample.inflight).is_nan());
@@ -258,10 +258,10 @@ fn within_window(flow: &FlowLog) -> Seen {
     shown(what, "", over / all, None, Some(0.1))
 }
 
-fn window_gain(flow: &FlowLog) -> Seen {
+fn window_gain(flow: &FlowLog) -> CheckResult {
     let what = "median of the window in ProbeBW over the BDP";
     let in_probe_bw = |(phase, begin, end, _): (Phase, f64, f64, bool)| phase.is_probe_bw().then_some((begin, end));
-    let spells: Vec<(f64, f64)> = stays(flow).into_iter().filter_map(in_probe_bw).collect();
+    let spells: Vec<(f64, f64)> = visits(flow).into_iter().filter_map(in_probe_bw).collect();
     let floor = FLOOR_PACKETS * flow.mss.unwrap_or(MSS_ASSUMED);
     let ratio = |sample: &Sample| sample.cwnd / (sample.bw_bps / 8.0 * sample.min_rtt_s).max(floor / 2.0);
     let values: Vec<f64> = spells
@@ -277,7 +277,7 @@ fn window_gain(flow: &FlowLog) -> Seen {
     shown(what, "", percentile(&values, 50.0), Some(0.5), Some(6.0))
 }
 
-fn min_rtt(flow: &FlowLog) -> Seen {
+fn min_rtt(flow: &FlowLog) -> CheckResult {
     let what = "samples whose minimum RTT is above the newest RTT by more than a tenth";
     let known: Vec<&Sample> = flow.samples.iter().filter(|s| !(s.rtt_s + s.min_rtt_s).is_nan()).collect();
     if known.is_empty() {

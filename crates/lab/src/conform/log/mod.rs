@@ -9,10 +9,10 @@ mod qlog;
 mod ss;
 mod write;
 
-use crate::words::verb;
+use crate::plural::verb;
 pub use judge::{ORDER, judge};
 pub use phase::Phase;
-pub use write::{Judged, json, junit, page};
+pub use write::{JudgedFlows, json, junit, page};
 
 /// A parsed log.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{FlowLog, Log, Phase, Sample};
-use crate::ss::{Words, addresses, bits, finite};
+use crate::ss::{Fields, addresses, bits, finite};
 
 /// Maximum connections of one log. Ours: a guard.
 const FLOWS_MAX: usize = 100_000;
@@ -18,7 +18,7 @@ pub(super) fn is_likely(text: &str) -> bool {
 
 /// Detects the indented line with a connection's metrics.
 fn is_details(line: &str) -> bool {
-    let words = Words::of(line);
+    let words = Fields::of(line);
     words.text("cwnd").is_some() && words.text("rtt").is_some()
 }
 
@@ -26,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<Log, String> {
     let mut flows: BTreeMap<String, FlowLog> = BTreeMap::new();
     let (mut name, mut now) = (String::from("connection"), None);
     for line in text.lines() {
-        let words = Words::of(line);
+        let words = Fields::of(line);
         if let Some(t_s) = time(&words.0) {
             now = Some(t_s);
             continue;
@@ -84,7 +84,7 @@ fn clock(word: &str, words: usize) -> Option<f64> {
     Some(part(24.0)? * 3600.0 + part(60.0)? * 60.0 + part(61.0)?)
 }
 
-fn take(flow: &mut FlowLog, words: &Words<'_>, now: Option<f64>) {
+fn take(flow: &mut FlowLog, words: &Fields<'_>, now: Option<f64>) {
     let bbr = words.text("bbr").map_or("", |text| text.trim_matches(['(', ')']));
     let model = |key: &str| bbr.split(',').find_map(|part| part.strip_prefix(key)?.strip_prefix(':'));
     let busy = words.text("busy").and_then(|text| finite(text.trim_end_matches("ms"))).map(|ms| ms * 1e-3);

@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use super::{FlowLog, Log, Phase, Sample};
 use crate::conform::write::{self, word};
-use crate::conform::{DRAFT, Seen, Verdict};
+use crate::conform::{CheckResult, DRAFT, Verdict};
 use crate::report::escape;
 use crate::report::model::{
-    Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, RowsOf, Section, Series, Style, Table, Verdict as Mark,
+    Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, RowKind, Section, Series, Style, Table, Verdict as Mark,
 };
 
 /// Flows of a log, each with its results.
-pub type Judged<'a> = Vec<(&'a FlowLog, Vec<Seen>)>;
+pub type JudgedFlows<'a> = Vec<(&'a FlowLog, Vec<CheckResult>)>;
 
 /// All flows as one document.
-pub fn json(log: &Log, judged: &Judged<'_>) -> Value {
-    let flow = |(flow, seen): &(&FlowLog, Vec<Seen>)| {
+pub fn json(log: &Log, judged: &JudgedFlows<'_>) -> Value {
+    let flow = |(flow, seen): &(&FlowLog, Vec<CheckResult>)| {
         json!({
             "name": flow.name,
             "cc": flow.cc,
@@ -33,7 +33,7 @@ pub fn json(log: &Log, judged: &Judged<'_>) -> Value {
 }
 
 /// All flows as JUnit XML: a suite for each flow, a test for each requirement.
-pub fn junit(judged: &Judged<'_>) -> String {
+pub fn junit(judged: &JudgedFlows<'_>) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let count = |verdict| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == verdict).count();
     let tests: usize = judged.iter().map(|(_, seen)| seen.len()).sum();
@@ -69,12 +69,12 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
+pub fn page(log: &Log, judged: &JudgedFlows<'_>) -> Report {
     let mut report = Report {
         title: format!("What a log shows of {DRAFT}"),
         subtitle: format!("Read as {}, and held to what such a log can show.", log.form),
         numbers: numbers(judged),
-        rows_of: RowsOf::Flows,
+        rows_of: RowKind::Flows,
         ..Report::default()
     };
     for (place, (flow, seen)) in judged.iter().enumerate() {
@@ -99,7 +99,7 @@ pub fn page(log: &Log, judged: &Judged<'_>) -> Report {
 }
 
 /// Counts of the requirements that hold, fail, and are not shown.
-fn numbers(judged: &Judged<'_>) -> Vec<Number> {
+fn numbers(judged: &JudgedFlows<'_>) -> Vec<Number> {
     let count = |verdict| judged.iter().flat_map(|(_, seen)| seen).filter(|seen| seen.verdict == verdict).count();
     let one = |label: &str, n: usize| Number { label: label.to_owned(), value: n.to_string(), ..Number::default() };
     vec![
@@ -111,14 +111,14 @@ fn numbers(judged: &Judged<'_>) -> Vec<Number> {
 }
 
 /// Table of the requirements that the log does not show, with the reason.
-fn hidden(seen: &[Seen]) -> Table {
+fn hidden(seen: &[CheckResult]) -> Table {
     let not = seen.iter().filter(|seen| seen.verdict == Verdict::NotApplicable);
     let rows = not.map(|seen| vec![seen.what.clone(), seen.reason.clone().unwrap_or_default()]).collect();
     Table { columns: vec!["not shown by this log".to_owned(), "why".to_owned()], rows }
 }
 
 /// Row of a requirement; `None` if the log does not show it.
-fn row(id: &str, flow: &FlowLog, seen: &Seen) -> Option<ClaimRow> {
+fn row(id: &str, flow: &FlowLog, seen: &CheckResult) -> Option<ClaimRow> {
     let verdict = match seen.verdict {
         Verdict::Holds => Mark::Holds,
         Verdict::Fails => Mark::Fails,

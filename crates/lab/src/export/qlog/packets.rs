@@ -8,7 +8,7 @@ use std::slice::Iter;
 use bbrlab_sim::record::packets::{Direction, PacketRecord, Tap};
 use serde_json::{Value, json};
 
-use super::{Dialect, Fate, Packet, packet_data, packet_name};
+use super::{Dialect, Packet, PacketEvent, packet_data, packet_name};
 
 /// Packets of one flow, and those in flight.
 pub struct Packets<'a> {
@@ -61,7 +61,12 @@ impl<'a> Packets<'a> {
                     let offset = record.seq.saturating_sub(1);
                     let frames =
                         json!([{ "frame_type": "stream", "stream_id": 0, "offset": offset, "length": record.len }]);
-                    put(record.t_ns, Fate::Sent, Packet { kind, number, bytes: Some(record.len.into()) }, Some(frames));
+                    put(
+                        record.t_ns,
+                        PacketEvent::Sent,
+                        Packet { kind, number, bytes: Some(record.len.into()) },
+                        Some(frames),
+                    );
                 }
                 Direction::Ack => {
                     let number = self.received;
@@ -69,7 +74,7 @@ impl<'a> Packets<'a> {
                     let acked = self.acked(record);
                     let frames = json!([{ "frame_type": "ack", "acked_ranges": acked }]);
                     let frames = (!acked.is_empty()).then_some(frames);
-                    put(record.t_ns, Fate::Received, Packet { kind, number, bytes: None }, frames);
+                    put(record.t_ns, PacketEvent::Received, Packet { kind, number, bytes: None }, frames);
                 }
             }
         }

@@ -47,10 +47,10 @@ pub(super) fn group_name(group: &Group) -> String {
 /// Formats a rate in a suitable unit, with three significant digits.
 fn rate(bps: f64) -> String {
     let (unit, scale) = rate_unit(bps);
-    format!("{} {unit}", three(bps / scale))
+    format!("{} {unit}", sig3(bps / scale))
 }
 
-pub(super) fn three(value: f64) -> String {
+pub(super) fn sig3(value: f64) -> String {
     round_to(value, 3).to_string()
 }
 
@@ -71,8 +71,8 @@ pub(super) fn answer(result: &RunResult) -> String {
     let link = &result.bottleneck;
     format!(
         "{got}; {} % of the link is used, and half of the time a packet waits {} ms or less in its queue.",
-        three(100.0 * link.utilisation),
-        three(link.queue_ms.p50)
+        sig3(100.0 * link.utilisation),
+        sig3(link.queue_ms.p50)
     )
 }
 
@@ -89,7 +89,7 @@ pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
             label: format!("Goodput of {}", group_name(group)),
             value: rate(group.goodput_bps),
             note: if groups.len() > 1 {
-                format!("{} % of all bytes from {} to {} s", three(100.0 * group.share), three(from_s), three(to_s))
+                format!("{} % of all bytes from {} to {} s", sig3(100.0 * group.share), sig3(from_s), sig3(to_s))
             } else {
                 String::new()
             },
@@ -97,23 +97,23 @@ pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
         })
         .collect();
     let link = &result.bottleneck;
-    numbers.push(number("Link used", format!("{} %", three(100.0 * link.utilisation)), String::new()));
+    numbers.push(number("Link used", format!("{} %", sig3(100.0 * link.utilisation)), String::new()));
     if let [FlowResult { rtt_ms: Some(rtt), .. }] = result.flows.as_slice() {
-        numbers.push(number("RTT, median", format!("{} ms", three(rtt.p50)), format!("95 %: {} ms", three(rtt.p95))));
+        numbers.push(number("RTT, median", format!("{} ms", sig3(rtt.p50)), format!("95 %: {} ms", sig3(rtt.p95))));
     }
     let queue = &link.queue_ms;
     numbers.push(number(
         "Queueing delay, median",
-        format!("{} ms", three(queue.p50)),
-        format!("95 %: {} ms", three(queue.p95)),
+        format!("{} ms", sig3(queue.p50)),
+        format!("95 %: {} ms", sig3(queue.p95)),
     ));
     numbers.push(number(
         "Dropped at the link",
-        format!("{} %", three(100.0 * link.drop_ratio)),
+        format!("{} %", sig3(100.0 * link.drop_ratio)),
         format!("{} packets", link.drops),
     ));
     if result.flows.len() > 1 {
-        numbers.push(number("Fairness (Jain)", three(result.jain), "1 is equal".to_owned()));
+        numbers.push(number("Fairness (Jain)", sig3(result.jain), "1 is equal".to_owned()));
     }
     numbers
 }

@@ -159,15 +159,15 @@ fn reference(name: &str, points: Vec<(f64, f64)>) -> Series {
 
 #[cfg(test)]
 mod tests {
-    use bbrlab_sim::scenario::Sourced;
+    use bbrlab_sim::scenario::ScenarioFile;
 
-    use crate::report::model::{Asked, Figure, Series};
+    use crate::report::model::{Figure, Provenance, Series};
 
     /// Returns the first figure of such a run's page.
     fn overview(toml: &str) -> Figure {
-        let setup = Sourced::from_toml(toml, "a test").unwrap().scenario.resolve().unwrap();
+        let setup = ScenarioFile::from_toml(toml, "a test").unwrap().scenario.resolve().unwrap();
         let output = bbrlab_sim::engine::run(&setup);
-        super::super::for_run(&output.result, &output.trace, Some(&setup), Asked::default()).lead.remove(0)
+        super::super::for_run(&output.result, &output.trace, Some(&setup), Provenance::default()).lead.remove(0)
     }
 
     fn line<'a>(figure: &'a Figure, name: &str) -> Option<&'a Series> {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
 
-use super::model::{Asked, Axis, ClaimRow, Figure, Panel, Report, Ribbon, Section, Series, Style, Table, Verdict};
+use super::model::{Axis, ClaimRow, Figure, Panel, Provenance, Report, Ribbon, Section, Series, Style, Table, Verdict};
 use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::{FlowTrace, Trace};
 use bbrlab_sim::setup::Setup;
@@ -24,7 +24,7 @@ const FLOWS_PAIRED: usize = 2;
 const BINS_MIN: u64 = 20;
 
 /// Builds the report of one run; `setup` adds the path's capacity.
-pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut asked: Asked) -> Report {
+pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut asked: Provenance) -> Report {
     let run = Run::new(result, trace, setup);
     let section = Section {
         id: "run".to_owned(),
@@ -37,7 +37,7 @@ pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut ask
     Report {
         title: run.title.clone(),
         subtitle: answer::answer(result),
-        asked,
+        provenance: asked,
         numbers: answer::numbers(result),
         lead: run.overview().into_iter().collect(),
         claims: result.expect.iter().map(claim).collect(),
@@ -412,12 +412,12 @@ mod tests {
                 measured: 0.123456,
                 holds: false,
             }],
-            world: None,
+            provenance: None,
         }
     }
 
     fn page(result: &RunResult, trace: &Trace) -> Report {
-        for_run(result, trace, None, Asked::default())
+        for_run(result, trace, None, Provenance::default())
     }
 
     /// 20 s at 8 Mbit/s of payload on a grid of 10 ms.
@@ -502,8 +502,12 @@ mod tests {
         let values: Vec<_> = runs.iter().map(|run| serde_json::to_value(run).unwrap()).collect();
         let summary = crate::session::summarise(&values, 1);
         let all: Vec<&RunResult> = runs.iter().collect();
-        let report = for_runs(&all, &summary, &[], (&trace(1), None), Asked::default());
-        assert!(report.asked.facts.contains(&("seeds".to_owned(), "1 to 3".to_owned())), "{:?}", report.asked.facts);
+        let report = for_runs(&all, &summary, &[], (&trace(1), None), Provenance::default());
+        assert!(
+            report.provenance.facts.contains(&("seeds".to_owned(), "1 to 3".to_owned())),
+            "{:?}",
+            report.provenance.facts
+        );
         assert_eq!(report.numbers[0].value, "8 Mbit/s");
         assert_eq!(report.numbers[0].note, "95 % interval 7 … 9");
         let points = &report.lead[0].panels[0].series[0];

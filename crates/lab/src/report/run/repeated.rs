@@ -7,9 +7,9 @@ use bbrlab_sim::record::trace::Trace;
 use bbrlab_sim::setup::Setup;
 use serde_json::Value;
 
-use super::answer::three;
+use super::answer::sig3;
 use super::{claim, for_run, panel, rate_unit, scale_rates, series};
-use crate::report::model::{Asked, Axis, Figure, Number, Report, Section, Series, Style, Table};
+use crate::report::model::{Axis, Figure, Number, Provenance, Report, Section, Series, Style, Table};
 
 /// Builds the report of several runs. `summary` holds their metrics as `{median, low, high, n}`; `trace` and `setup`
 /// are the first run's.
@@ -18,11 +18,11 @@ pub fn for_runs(
     summary: &Value,
     expect: &[Expectation],
     (trace, setup): (&Trace, Option<&Setup>),
-    asked: Asked,
+    asked: Provenance,
 ) -> Report {
     let mut report = for_run(results[0], trace, setup, asked);
     let (first, last) = (results[0].seed, results[results.len() - 1].seed);
-    for (name, value) in report.asked.facts.iter_mut().filter(|(name, _)| name == "seed") {
+    for (name, value) in report.provenance.facts.iter_mut().filter(|(name, _)| name == "seed") {
         "seeds".clone_into(name);
         *value = format!("{first} to {last}");
     }
@@ -50,7 +50,7 @@ pub fn for_runs(
 
 /// Formats a metric's median and interval as `9.4 (9.1 … 9.5)`; a dash if there is none.
 fn ranged(figure: &Value, scale: f64) -> String {
-    let get = |key: &str| figure[key].as_f64().map(|value| three(value * scale));
+    let get = |key: &str| figure[key].as_f64().map(|value| sig3(value * scale));
     match (get("median"), get("low"), get("high")) {
         (Some(median), Some(low), Some(high)) => format!("{median} ({low} … {high})"),
         _ => "–".to_owned(),
@@ -64,7 +64,7 @@ fn items<'a>(summary: &'a Value, key: &str) -> &'a [Value] {
 /// Answer in numbers: each a median, with its interval below it.
 fn numbers(summary: &Value) -> Vec<Number> {
     let number = |label: String, figure: &Value, (unit, scale): (&str, f64), color_key: Option<String>| {
-        let get = |key: &str| figure[key].as_f64().map_or_else(|| "–".to_owned(), |value| three(value * scale));
+        let get = |key: &str| figure[key].as_f64().map_or_else(|| "–".to_owned(), |value| sig3(value * scale));
         Number {
             label,
             value: format!("{} {unit}", get("median")).trim_end().to_owned(),
@@ -151,11 +151,11 @@ fn runs_table(results: &[&RunResult]) -> Table {
         let link = &result.bottleneck;
         let groups = results[0].groups.iter().map(|group| match goodput_bps(result, &group.cc) {
             bps if bps.is_nan() => "–".to_owned(),
-            bps => three(bps / 1e6),
+            bps => sig3(bps / 1e6),
         });
         let figures =
             [100.0 * link.utilisation, link.queue_ms.p50, link.queue_ms.p95, 100.0 * link.drop_ratio, result.jain];
-        [result.seed.to_string()].into_iter().chain(groups).chain(figures.map(three)).collect()
+        [result.seed.to_string()].into_iter().chain(groups).chain(figures.map(sig3)).collect()
     };
     Table { columns: columns.chain(rest).collect(), rows: results.iter().map(row).collect() }
 }

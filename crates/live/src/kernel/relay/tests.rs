@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use bbrlab_core::Rng;
 use bbrlab_sim::link::LinkPacket;
-use bbrlab_sim::path::{PathPacket, Users};
-use bbrlab_sim::scenario::Sourced;
+use bbrlab_sim::path::{FlowSharing, PathPacket};
+use bbrlab_sim::scenario::ScenarioFile;
 use bbrlab_sim::setup::Setup;
 
 use super::super::packet::ETHERNET;
@@ -53,7 +53,7 @@ fn setup(more: &str) -> Setup {
             text += line;
         }
     }
-    let sourced = Sourced::from_toml(&(text + more), "test").unwrap_or_else(|error| panic!("{more}: {error}"));
+    let sourced = ScenarioFile::from_toml(&(text + more), "test").unwrap_or_else(|error| panic!("{more}: {error}"));
     sourced.scenario.resolve().unwrap_or_else(|error| panic!("{more}: {error}"))
 }
 
@@ -61,7 +61,7 @@ fn setup(more: &str) -> Setup {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Time,
-    way: usize,
+    direction: usize,
     flow: u32,
     id: u32,
     bytes: usize,
@@ -74,9 +74,9 @@ fn traffic(seed: u64) -> Vec<Sent> {
     let mut sent = Vec::new();
     for id in 0..3_000 {
         at += Span::nanos(rng.below(1_300_000) * u64::from(rng.below(3) != 0));
-        let way = usize::from(rng.below(3) == 0);
-        let bytes = if way == RIGHTWARD { HEADERS + rng.below(1_461) as usize } else { HEADERS };
-        sent.push(Sent { at, way, flow: rng.below(FLOWS) as u32, id, bytes });
+        let direction = usize::from(rng.below(3) == 0);
+        let bytes = if direction == RIGHTWARD { HEADERS + rng.below(1_461) as usize } else { HEADERS };
+        sent.push(Sent { at, direction, flow: rng.below(FLOWS) as u32, id, bytes });
     }
     sent
 }
@@ -84,8 +84,8 @@ fn traffic(seed: u64) -> Vec<Sent> {
 /// Fate of each packet: time and mark of every arrival. A missing packet was lost or dropped.
 type Fates = BTreeMap<(usize, u32), Vec<(u64, bool)>>;
 
-fn note(fates: &mut Fates, way: usize, id: u32, at: Time, ce: bool) {
-    fates.entry((way, id)).or_default().push((at.as_nanos(), ce));
+fn note(fates: &mut Fates, direction: usize, id: u32, at: Time, ce: bool) {
+    fates.entry((direction, id)).or_default().push((at.as_nanos(), ce));
 }
 
 /// A packet without bytes.
@@ -133,22 +133,22 @@ impl PathPacket for Bare {
 
 /// Drives the path as the simulator does: one event after the other, each exactly on time.
 fn by_the_moment(setup: &Setup, traffic: &[Sent]) -> Fates {
-    let mut path: Path<Bare, Bare> = Path::new(setup, Users { strangers: true, apart: false });
+    let mut path: Path<Bare, Bare> = Path::new(setup, FlowSharing { unknown_flows: true, per_flow_delay: false });
     let mut fates = Fates::new();
     let mut last_acks = [None; FLOWS as usize];
     let mut go_on = |path: &mut Path<Bare, Bare>, until: Time| {
         loop {
-            let (there, back, change) = (path.there.next(), path.back.next(), path.next_change());
-            let at = there.min(back).min(change);
+            let (forward, reverse, change) = (path.forward.next(), path.reverse.next(), path.next_change());
+            let at = forward.min(reverse).min(change);
             if at > until || at == Time::NEVER {
                 return;
             }
-            if there == at {
-                if let Some((at, packet)) = path.there.turn(&mut ()) {
+            if forward == at {
+                if let Some((at, packet)) = path.forward.poll(&mut ()) {
                     note(&mut fates, RIGHTWARD, packet.sent.id, at, packet.ce);
                 }
-            } else if back == at {
-                if let Some((at, packet)) = path.back.turn(&mut ()) {
+            } else if reverse == at {
+                if let Some((at, packet)) = path.reverse.poll(&mut ()) {
                     note(&mut fates, LEFTWARD, packet.sent.id, at, packet.ce);
                 }
             } else {
@@ -159,12 +159,12 @@ fn by_the_moment(setup: &Setup, traffic: &[Sent]) -> Fates {
     for &sent in traffic {
         go_on(&mut path, sent.at);
         let packet = Bare { sent, hop: 0, ce: false };
-        if sent.way == RIGHTWARD {
-            path.there.enter(sent.at, packet, None, &mut ());
+        if sent.direction == RIGHTWARD {
+            path.forward.offer(sent.at, packet, None, &mut ());
         } else {
             let before: Option<u32> = last_acks[sent.flow as usize].replace(sent.id);
             let acked = u64::from(sent.id - before.unwrap_or(sent.id));
-            path.back.enter(sent.at, packet, Some(acked), &mut ());
+            path.reverse.offer(sent.at, packet, Some(acked), &mut ());
         }
     }
     go_on(&mut path, Time::ZERO + Span::secs(60));
@@ -175,9 +175,9 @@ fn by_the_moment(setup: &Setup, traffic: &[Sent]) -> Fates {
 struct Ports;
 
 impl Observer for Ports {
-    fn flow_of(&mut self, way: usize, packet: &[u8]) -> u32 {
+    fn flow_of(&mut self, direction: usize, packet: &[u8]) -> u32 {
         let (from, to) = wire::tcp_ports(packet).unwrap();
-        u32::from(if way == RIGHTWARD { from } else { to } - PORT)
+        u32::from(if direction == RIGHTWARD { from } else { to } - PORT)
     }
 }
 
@@ -191,7 +191,7 @@ fn write_ip(sent: &Sent, to: &mut [u8]) {
     ip[16..20].copy_from_slice(&[192, 0, 2, 2]);
     tcp.fill(0);
     let own = PORT + sent.flow as u16;
-    let (from, to) = if sent.way == RIGHTWARD { (own, 5001) } else { (5001, own) };
+    let (from, to) = if sent.direction == RIGHTWARD { (own, 5001) } else { (5001, own) };
     tcp[0..2].copy_from_slice(&from.to_be_bytes());
     tcp[2..4].copy_from_slice(&to.to_be_bytes());
     tcp[4..8].copy_from_slice(&sent.id.to_be_bytes());
@@ -201,17 +201,17 @@ fn write_ip(sent: &Sent, to: &mut [u8]) {
 
 /// Drives the path as the emulator does: real packets, and a thread that wakes late.
 fn late(setup: &Setup, traffic: &[Sent], seed: u64) -> Fates {
-    let path = Path::new(setup, Users { strangers: true, apart: false });
+    let path = Path::new(setup, FlowSharing { unknown_flows: true, per_flow_delay: false });
     let mut relay = Relay::new(path, 1500, RIGHTWARD, Some(Span::millis(10)), Ports);
     let mut rng = Rng::new(seed);
     let mut fates = Fates::new();
     let mut deliver = |relay: &mut Relay<Ports>, now: Time| {
         relay.control(now);
-        for way in [RIGHTWARD, LEFTWARD] {
-            while let Some((at, packet)) = relay.arrival(way, now) {
+        for direction in [RIGHTWARD, LEFTWARD] {
+            while let Some((at, packet)) = relay.arrival(direction, now) {
                 let tcp = relay.pool.ip(packet.buffer);
                 let id = u32::from_be_bytes(tcp[24..28].try_into().unwrap());
-                note(&mut fates, way, id, at, packet.ce);
+                note(&mut fates, direction, id, at, packet.ce);
                 relay.pool.release(packet.buffer);
             }
         }
@@ -223,7 +223,7 @@ fn late(setup: &Setup, traffic: &[Sent], seed: u64) -> Fates {
         }
         let buffer = relay.pool.take(false).unwrap();
         write_ip(sent, relay.pool.space(buffer));
-        relay.enter(sent.at, sent.way, buffer, VNET + sent.bytes);
+        relay.offer(sent.at, sent.direction, buffer, VNET + sent.bytes);
     }
     deliver(&mut relay, Time::ZERO + Span::secs(60));
     fates
@@ -240,7 +240,7 @@ fn a_packets_fate_is_the_same_whoever_drives_the_path() {
             assert!((300..traffic.len()).contains(&arrived), "{name}: {arrived} arrived");
             let relayed = late(&setup, &traffic, seed);
             for sent in &traffic {
-                let key = (sent.way, sent.id);
+                let key = (sent.direction, sent.id);
                 assert_eq!(exact.get(&key), relayed.get(&key), "{name}, seed {seed}: {sent:?}");
             }
         }

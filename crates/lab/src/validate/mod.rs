@@ -1,0 +1,257 @@
+//! Agreement between the simulator and a real kernel or QUIC stack: the same scenario in both, compared metric by
+//! metric, with limits.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod packets;
+pub mod random;
+
+use bbrlab_core::{Rng, Span};
+use serde::Serialize;
+
+use bbrlab_sim::backend::Stack;
+use bbrlab_sim::metrics::{RESAMPLES, median, resampled};
+use bbrlab_sim::record::result::{Distribution, RunResult};
+use bbrlab_sim::setup::AckEvery;
+
+/// Metrics compared between runs.
+pub const FIGURES: [&str; 7] = [
+    "goodput, Mbit/s",
+    "RTT p50, ms",
+    "RTT p95, ms",
+    "queue p50, ms",
+    "retransmitted, %",
+    "share of the first, %",
+    "fct, s",
+];
+/// Index of goodput in [`FIGURES`].
+pub const GOODPUT: usize = 0;
+/// Index of the median RTT.
+pub const RTT_P50: usize = 1;
+/// Index of retransmissions.
+pub const RETRANSMITTED: usize = 4;
+/// Minimum share of retransmissions that is compared, in %.
+const RETRANSMITTED_FROM: f64 = 0.1;
+
+/// One run's metrics, in the order of [`FIGURES`]; NaN where a run has none.
+pub type Measured = [f64; FIGURES.len()];
+
+/// Returns the metrics of one run.
+pub fn measured(result: &RunResult) -> Measured {
+    let flows = &result.flows;
+    let rtts = |of: fn(&Distribution) -> f64| flows.iter().map(|flow| flow.rtt(of)).collect::<Vec<f64>>();
+    let bytes: f64 = flows.iter().map(|flow| flow.bytes as f64).sum();
+    // Flows are weighted by the bytes they carried.
+    let again: f64 = flows.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
+    let fct: Vec<f64> = flows.iter().filter_map(|flow| flow.fct_s).collect();
+    [
+        result.total_goodput_bps() / 1e6,
+        crate::expect::series::mean(&rtts(|rtt| rtt.p50)),
+        crate::expect::series::mean(&rtts(|rtt| rtt.p95)),
+        result.bottleneck.queue_ms.p50,
+        if bytes > 0.0 { 100.0 * again / bytes } else { 0.0 },
+        if result.groups.len() > 1 { 100.0 * result.groups[0].share } else { f64::NAN },
+        if fct.len() == flows.len() { fct.iter().sum::<f64>() / fct.len() as f64 } else { f64::NAN },
+    ]
+}
+
+/// One metric of one scenario on both backends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// Median in the simulator.
+    pub sim: f64,
+    /// Median on the real kernel.
+    pub real: f64,
+    /// Simulator over real kernel.
+    pub ratio: f64,
+    /// 95 % bootstrap interval of the ratio.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+/// One scenario on both backends.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    pub name: String,
+    /// Metrics in the order of [`FIGURES`].
+    pub figures: Vec<Compared>,
+}
+
+/// Compares the runs of one scenario.
+pub fn compare(name: &str, sim: &[Measured], real: &[Measured], seed: u64) -> Cell {
+    let column = |runs: &[Measured], figure: usize| runs.iter().map(|run| run[figure]).collect::<Vec<f64>>();
+    let mut rng = Rng::new(seed);
+    let figures =
+        (0..FIGURES.len()).map(|figure| ratio(&column(sim, figure), &column(real, figure), &mut rng)).collect();
+    Cell { name: name.to_owned(), figures }
+}
+
+fn ratio(sim: &[f64], real: &[f64], rng: &mut Rng) -> Compared {
+    let middle = |values: &[f64]| median(&mut values.to_vec());
+    let (s, r) = (middle(sim), middle(real));
+    let (mut a, mut b) = (sim.to_vec(), real.to_vec());
+    let mut ratios: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            resampled(sim, &mut a, rng);
+            resampled(real, &mut b, rng);
+            median(&mut a) / median(&mut b)
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    Compared {
+        sim: s,
+        real: r,
+        ratio: s / r,
+        low: ratios[RESAMPLES / 40],
+        high: ratios[RESAMPLES - 1 - RESAMPLES / 40],
+    }
+}
+
+/// Limits for the simulator's deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Median |ratio − 1| of goodput.
+    pub goodput: f64,
+    /// Median |ratio − 1| of the median RTT.
+    pub rtt: f64,
+    /// |ratio − 1| of both in 90 % of the scenarios.
+    pub max: f64,
+    /// Ratio of retransmissions in either direction, where they are above 0.1 %.
+    pub retransmitted: f64,
+}
+
+/// Limits against a kernel in virtual time, without noise.
+pub const UML: Limits = Limits { goodput: 0.02, rtt: 0.04, max: 0.08, retransmitted: 1.4 };
+/// Limits against a kernel in real time, where its self-check is clean.
+pub const KERNEL: Limits = Limits { goodput: 0.03, rtt: 0.05, max: 0.10, retransmitted: 1.4 };
+
+/// Limits against a QUIC stack: its own loss recovery and pacing, and packets of another size.
+pub const QUIC: Limits = Limits { goodput: 0.05, rtt: 0.05, max: 0.10, retransmitted: 2.0 };
+
+/// ACK policy of a stack's receiver, in a form that the simulator supports.
+pub const fn receiver(stack: Stack) -> AckEvery {
+    match stack {
+        // Source: s2n-quic-transport 0.91, ack_manager.rs, and its default max_ack_delay.
+        Stack::S2n => AckEvery { packets: 10, delay: Span::millis(25) },
+        // RFC 9000 §13.2.2, as implemented in noq-proto 1.4 unless ACK_FREQUENCY requests otherwise.
+        Stack::Noq => AckEvery { packets: 2, delay: Span::millis(25) },
+    }
+}
+
+/// Returns true if a stack paces packet by packet; Linux sends bursts of 1 ms and of at least two packets.
+pub const fn sends_singly(stack: Stack) -> bool {
+    match stack {
+        // A packet may leave 1 ms early, and packets that are due leave together: s2n-quic-core 0.91,
+        // time/timestamp.rs, has_elapsed.
+        Stack::S2n => false,
+        // Every packet waits for a token bucket: noq-proto 1.4, connection/pacing.rs.
+        Stack::Noq => true,
+    }
+}
+
+/// One requirement on all scenarios together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Description of the requirement.
+    pub what: String,
+    /// Maximum allowed.
+    pub limit: f64,
+    /// Measured value.
+    pub measured: f64,
+    pub holds: bool,
+    /// Scenarios with the largest deviations.
+    pub worst: Vec<String>,
+}
+
+/// Share of the scenarios that must meet the wider limit.
+const MOST: f64 = 0.9;
+/// Number of worst scenarios listed.
+const WORST: usize = 3;
+
+/// Judges all scenarios together.
+pub fn judge(cells: &[Cell], limits: Limits) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (figure, name, limit) in [(GOODPUT, "goodput", limits.goodput), (RTT_P50, "RTT p50", limits.rtt)] {
+        let off = off(cells, figure);
+        rows.push(row(format!("{name}: median |ratio − 1|"), limit, quantile(&off, 0.5), &off));
+        rows.push(row(format!("{name}: |ratio − 1| of 90 % of the scenarios"), limits.max, quantile(&off, MOST), &off));
+    }
+    let counted = || cells.iter().filter(|cell| cell.figures[RETRANSMITTED].real > RETRANSMITTED_FROM);
+    // Medians of a few runs vary widely if losses are few; only a deviation outside the interval counts.
+    let certain = |one: &Compared| if one.low > 1.0 { one.low } else { 1.0 / one.high.min(1.0) };
+    let mut again: Vec<(f64, &str)> =
+        counted().map(|cell| (certain(&cell.figures[RETRANSMITTED]), cell.name.as_str())).collect();
+    again.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let worst = again.last().map_or(1.0, |last| last.0);
+    let what = "retransmissions above 0.1 %: largest ratio either way that no 95 % interval denies".to_owned();
+    rows.push(row(what, limits.retransmitted, worst, &again));
+    rows
+}
+
+/// Returns |ratio − 1| of a metric with its scenario, smallest first.
+fn off(cells: &[Cell], figure: usize) -> Vec<(f64, &str)> {
+    let mut off: Vec<(f64, &str)> =
+        cells.iter().map(|cell| ((cell.figures[figure].ratio - 1.0).abs(), cell.name.as_str())).collect();
+    off.sort_by(|a, b| a.0.total_cmp(&b.0));
+    off
+}
+
+/// Nearest-rank quantile; a scenario without the metric counts as infinitely far off.
+fn quantile(off: &[(f64, &str)], q: f64) -> f64 {
+    let rank = ((off.len() as f64 * q).ceil() as usize).clamp(1, off.len().max(1));
+    off.get(rank - 1).map_or(f64::NAN, |found| if found.0.is_nan() { f64::INFINITY } else { found.0 })
+}
+
+fn row(what: String, limit: f64, measured: f64, off: &[(f64, &str)]) -> Row {
+    let worst = off.iter().rev().take(WORST).map(|(off, name)| format!("{name} ({off:.3})")).collect();
+    Row { what, limit, measured, holds: measured <= limit, worst }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(name: &str, goodput: f64, rtt: f64, again: (f64, f64)) -> Cell {
+        let run = |x: f64, y: f64, z: f64| [x, y, y, 1.0, z, f64::NAN, f64::NAN];
+        compare(name, &[run(goodput, rtt, again.0)], &[run(1.0, 1.0, again.1)], 1)
+    }
+
+    #[test]
+    fn equal_worlds_agree() {
+        let rows = judge(&[cell("a", 1.0, 1.0, (2.0, 2.0)), cell("b", 1.0, 1.0, (0.0, 0.0))], UML);
+        assert!(rows.iter().all(|row| row.holds), "{rows:?}");
+    }
+
+    #[test]
+    fn a_median_that_is_off_is_told_with_its_worst_scenarios() {
+        let rows = judge(&[cell("a", 1.03, 1.0, (0.0, 0.0)), cell("b", 0.9, 1.0, (0.0, 0.0))], UML);
+        let held: Vec<bool> = rows.iter().map(|row| row.holds).collect();
+        assert_eq!(held, [false, false, true, true, true]);
+        assert!(rows[0].worst[0].starts_with("b (0.100)"), "{:?}", rows[0]);
+    }
+
+    #[test]
+    fn one_scenario_in_ten_may_be_far_off_but_not_two() {
+        let near = |n: usize| (0..n).map(|i| cell(&format!("near{i}"), 1.0, 1.0, (0.0, 0.0))).collect::<Vec<_>>();
+        let far = cell("far", 1.5, 1.5, (0.0, 0.0));
+        assert!(judge(&[near(9), vec![far.clone()]].concat(), UML).iter().all(|row| row.holds));
+        assert!(!judge(&[near(8), vec![far.clone(), far]].concat(), UML)[1].holds);
+    }
+
+    #[test]
+    fn a_ratio_of_retransmissions_that_chance_explains_is_no_fault() {
+        let run = |again: f64| [1.0, 1.0, 1.0, 1.0, again, f64::NAN, f64::NAN];
+        let scattered = compare("a", &[run(0.2), run(0.4), run(0.6)], &[run(0.2), run(0.2), run(0.5)], 1);
+        let row = judge(&[scattered], UML).remove(4);
+        assert!(row.holds && row.worst == ["a (1.000)"], "{row:?}");
+        let apart = compare("a", &[run(0.4), run(0.5), run(0.6)], &[run(0.2), run(0.2), run(0.21)], 1);
+        assert!(!judge(&[apart], UML)[4].holds);
+    }
+
+    #[test]
+    fn retransmissions_count_either_way_but_only_where_there_are_some() {
+        assert!(!judge(&[cell("a", 1.0, 1.0, (1.0, 2.0))], UML)[4].holds);
+        assert!(!judge(&[cell("a", 1.0, 1.0, (2.0, 1.0))], UML)[4].holds);
+        assert!(judge(&[cell("a", 1.0, 1.0, (0.05, 0.01))], UML)[4].holds);
+    }
+}
