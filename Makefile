@@ -19,7 +19,7 @@ CHECKED := $(or $(CARGO_TARGET_DIR),target)/debug/bbrlab
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 export BBRLAB := $(CHECKED)
 # What needs neither root nor a kernel of its own: `make test`. Cheap steps first; every one is a target that runs alone.
-TEST_STEPS := format docs lint tests catalogue golden conform commands
+TEST_STEPS := format docs lint touches tests catalogue golden conform commands
 # The rest of `make ci`: what needs root, BPF, a kernel, a browser or another compiler.
 REST_STEPS := features package no-std targets bpf oracle host uml-tests validate repeat aarch64 report instructions fuzz
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
@@ -97,6 +97,9 @@ docs: ## links lead somewhere, files keep their length, words are spelt right
 
 lint: ## clippy without a warning, on every target
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+
+touches: ## what an algorithm, a key and a measure take: added to a copy, which builds; the files touched are counted
+	python3 tools/touches.py
 
 tests: ## unit, doc, property and command tests
 	$(TEST) --quiet --no-fail-fast --lib --bins --tests

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 
-use bbrlab_sim::scenario::Sourced;
+use bbrlab_sim::scenario::ScenarioFile;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let mut sourced = Sourced::default();
+    let mut sourced = ScenarioFile::default();
     if let Err(message) = sourced.set_flows(&[text.to_owned()]) {
         assert!(!message.trim().is_empty() && !message.contains('\n'), "{message:?}");
         return;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![no_main]
 
-use bbrlab_sim::scenario::Sourced;
+use bbrlab_sim::scenario::ScenarioFile;
 use libfuzzer_sys::fuzz_target;
 
 fn is_one_line(message: &str) -> bool {
@@ -11,7 +11,7 @@ fn is_one_line(message: &str) -> bool {
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    match Sourced::from_toml(text, "fuzz.toml") {
+    match ScenarioFile::from_toml(text, "fuzz.toml") {
         Err(message) => assert!(is_one_line(&message), "{message:?}"),
         Ok(sourced) => {
             if let Err(message) = sourced.resolve(&|_| Err("no files here".into())) {

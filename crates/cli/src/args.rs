@@ -1,101 +1,141 @@
 //! Flags shared by several commands. The scenario language parses their units, in files and flags alike.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
+use bbrlab_sim::scenario::{KEYS, Key, KeyGroup};
 use bbrlab_sim::setup::Program;
-use clap::Args;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-/// The path, in the scenario language.
-#[derive(Clone, Debug, Default, Args)]
-pub struct PathArgs {
-    /// Bottleneck rate, as in 10mbit (powers of 1000; bits) [default: 10mbit]
-    #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
-    pub rate: Option<String>,
-    /// Two-way propagation time without queue or serialisation, as in 40ms [default: 40ms]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Path")]
-    pub rtt: Option<String>,
-    /// Bottleneck queue limit, as in 41p, 64KiB, 1.5bdp or 250ms of drain time [default: 1bdp, at least 10p]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Path")]
-    pub buffer: Option<String>,
-    /// Random loss after the bottleneck, as in 1% or 0.001; in bursts as ge:p,r[,1-h[,1-k]] [default: 0%]
-    ///
-    /// ge is the Gilbert-Elliott model with netem's parameters: p is the probability of going from good to bad, r of
-    /// going back, 1-h the loss in the bad state (100% unless given), 1-k the loss in the good state (0%).
-    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
-    pub loss: Option<String>,
-    #[command(flatten)]
-    pub more: ConditionArgs,
+/// Selection of a scenario's keys that a command has as flags.
+pub trait KeySet {
+    /// True if the key is one of the command's flags.
+    fn has(key: &Key) -> bool;
 }
 
-/// Properties of a path other than rate, RTT, buffer and loss.
-#[derive(Clone, Debug, Default, Args)]
-pub struct ConditionArgs {
-    /// Random loss on the ACK path, in the same forms [default: 0%]
-    #[arg(long, value_name = "LOSS", allow_hyphen_values = true, help_heading = "Path")]
-    pub ack_loss: Option<String>,
-    /// Random extra delay, as in 2ms (order kept) or 2ms:reorder [default: 0s]
-    #[arg(long, value_name = "TIME[:reorder]", allow_hyphen_values = true, help_heading = "Path")]
-    pub jitter: Option<String>,
-    /// Share of data packets that overtake others, as in 1% or 0.01 [default: 0%]
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
-    pub reorder: Option<String>,
-    /// Share of data packets that arrive twice, as in 1% or 0.01 [default: 0%]
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Path")]
-    pub duplicate: Option<String>,
-    /// Queue discipline: droptail, red, codel, fq_codel or pie, with options as in codel:target=5ms:ecn [default:
-    /// droptail]
-    ///
-    /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
-    /// fq_codel: those of codel, and flows=N, quantum=BYTES;
-    /// pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn.
-    #[arg(long, value_name = "AQM", allow_hyphen_values = true, help_heading = "Path")]
-    pub aqm: Option<String>,
-    /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
-    #[arg(long, value_name = "POLICER", allow_hyphen_values = true, help_heading = "Path")]
-    pub policer: Option<String>,
-    /// Hold ACKs and release them together, as in 20ms or 64KiB [default: none]
-    #[arg(long, value_name = "HOLD", allow_hyphen_values = true, help_heading = "Path")]
-    pub ack_aggregation: Option<String>,
-    /// Changes of the path over time: rate, rtt, buffer, loss, ack_loss, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
-    #[arg(long, value_name = "STEPS", allow_hyphen_values = true, help_heading = "Path")]
-    pub schedule: Option<String>,
-    /// Mahimahi delivery trace to use as the bottleneck, instead of a rate
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "demand"], help_heading = "Path")]
-    pub trace: Option<String>,
-    /// Bottleneck link that grants rate by backlog, as in min=1mbit,max=20mbit
-    #[arg(long, value_name = "DEMAND", conflicts_with = "rate", allow_hyphen_values = true, help_heading = "Path")]
-    pub demand: Option<String>,
+/// Declares sets of keys: the groups, and the names of others.
+macro_rules! key_sets {
+    ($($(#[doc = $doc:literal])+ $(#[cfg($($cfg:tt)+)])? $name:ident: [$($group:ident),*] $(and [$($other:literal),+])?;)+) => {$(
+        $(#[doc = $doc])+
+        $(#[cfg($($cfg)+)])?
+        #[derive(Debug, Default)]
+        pub struct $name;
+
+        $(#[cfg($($cfg)+)])?
+        impl KeySet for $name {
+            fn has(key: &Key) -> bool {
+                key.is_flag() && (matches!(key.group, $(KeyGroup::$group)|*) $(|| matches!(key.name, $($other)|+))?)
+            }
+        }
+    )+};
 }
 
-impl PathArgs {
-    /// Yields the path's scenario keys with their flags' values.
+key_sets! {
+    /// All keys: `run`.
+    AllKeys: [Path, Condition, Run];
+    /// Properties of a path other than rate, RTT, buffer and loss, which `advise` takes as ranges.
+    ConditionKeys: [Condition];
+    /// The path, and the seed of its random numbers: `emulate`.
+    EmulateKeys: [Path, Condition] and ["seed"];
+    /// The path, and a recording's flows: `record`.
+    RecordKeys: [Path, Condition] and ["flow", "duration", "seed"];
+    /// What one of several runs may set: `sweep`.
+    #[cfg(feature = "parquet")]
+    SweepKeys: [Path, Condition] and ["flow", "duration", "warmup", "seed", "repeat", "name"];
+    /// The scenario of `validate --packets`.
+    PacketsKeys: [Path, Condition] and ["flow", "duration"];
+}
+
+/// Flags for a set of scenario keys, with the values that were given. The scenario language parses them.
+#[derive(Debug, Default)]
+pub struct KeyArgs<S> {
+    given: Vec<(&'static str, String)>,
+    set: PhantomData<S>,
+}
+
+impl<S: KeySet> KeyArgs<S> {
+    /// Yields the given keys with their values, except for flows.
     pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        [("rate", &self.rate), ("rtt", &self.rtt), ("buffer", &self.buffer), ("loss", &self.loss)]
-            .into_iter()
-            .filter_map(|(key, text)| Some((key, text.as_deref()?)))
-            .chain(self.more.overrides())
+        self.given.iter().filter(|(key, _)| *key != FLOW).map(|(key, text)| (*key, text.as_str()))
+    }
+
+    /// Value of a key, if given.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.given.iter().find(|(given, _)| *given == key).map(|(_, text)| text.as_str())
+    }
+
+    /// The first given key.
+    pub fn first(&self) -> Option<&'static str> {
+        self.given.first().map(|(key, _)| *key)
+    }
+
+    /// The given flows.
+    pub fn flows(&self) -> Vec<String> {
+        self.given.iter().filter(|(key, _)| *key == FLOW).map(|(_, text)| text.clone()).collect()
+    }
+
+    fn keys() -> impl Iterator<Item = &'static Key> {
+        KEYS.iter().filter(|key| S::has(key))
     }
 }
 
-impl ConditionArgs {
-    /// Yields the scenario keys with their flags' values.
-    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        [
-            ("trace", &self.trace),
-            ("demand", &self.demand),
-            ("ack_loss", &self.ack_loss),
-            ("jitter", &self.jitter),
-            ("reorder", &self.reorder),
-            ("duplicate", &self.duplicate),
-            ("aqm", &self.aqm),
-            ("policer", &self.policer),
-            ("ack_aggregation", &self.ack_aggregation),
-            ("schedule", &self.schedule),
-        ]
-        .into_iter()
-        .filter_map(|(key, text)| Some((key, text.as_deref()?)))
+/// The key that may be given several times.
+const FLOW: &str = "flow";
+
+impl<S: KeySet> Args for KeyArgs<S> {
+    fn augment_args(command: Command) -> Command {
+        Self::keys().fold(command, |command, key| command.arg(flag(key)))
     }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<S: KeySet> FromArgMatches for KeyArgs<S> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let values = |key: &'static Key| {
+            matches.get_many::<String>(key.name).into_iter().flatten().map(|text| (key.name, text.clone()))
+        };
+        Ok(Self { given: Self::keys().flat_map(values).collect(), set: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Flag of a key, with help and default from the table of keys.
+fn flag(key: &'static Key) -> Arg {
+    let heading = if key.group == KeyGroup::Run { "Run" } else { "Path" };
+    let (short, long) = help(key);
+    let arg = Arg::new(key.name)
+        .long(key.name.replace('_', "-"))
+        .value_name(key.value)
+        .action(if key.name == FLOW { ArgAction::Append } else { ArgAction::Set })
+        .allow_hyphen_values(key.name != "trace")
+        .conflicts_with_all(key.conflicts)
+        .help_heading(heading)
+        .help(short.clone());
+    if long.is_empty() { arg } else { arg.long_help(format!("{short}\n\n{long}")) }
+}
+
+/// First paragraph of the documentation of a key or option.
+pub fn summary(help: &[&str]) -> String {
+    let lines: Vec<&str> = help.iter().map(|line| line.trim()).take_while(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}
+
+/// Help of a key: the first paragraph with the default, and the details.
+fn help(key: &Key) -> (String, String) {
+    let mut short = summary(key.help);
+    if !key.default.is_empty() {
+        short += &format!(" [default: {}]", key.default);
+    }
+    let details = key.help.iter().map(|line| line.trim()).skip_while(|line| !line.is_empty()).skip(1);
+    (short, details.collect::<Vec<_>>().join(" "))
 }
 
 /// Output files for the series of a run.

@@ -15,7 +15,6 @@ use bbrlab_sim::tcp::App;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::kernel::ours::kernels_own;
 use crate::meter::Count;
 use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
@@ -133,29 +132,9 @@ pub struct FlowOutput {
     pub broken: Option<String>,
 }
 
-/// Returns the kernel's name of an algorithm with default parameters, or the reason it has none.
-pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, Failure> {
-    let name = algorithm.name();
-    let cc = match algorithm {
-        AlgorithmConfig::Reno(_) => "reno",
-        AlgorithmConfig::Cubic(_) => "cubic",
-        AlgorithmConfig::Bbr1(_) => "bbr",
-        _ => return Err(format!("{name}: this kernel has no such congestion control; write bbr1, cubic or reno")),
-    };
-    let default = AlgorithmConfig::named(name).unwrap_or(*algorithm);
-    let changed = algorithm.parameters().zip(default.parameters()).find(|((_, now), (_, then))| now != then);
-    match changed {
-        Some(((spec, _), _)) => Err(format!(
-            "{name},{}: the kernel's {cc} has no such switch; leave it at its default, or use --on sim",
-            spec.name
-        )),
-        None => Ok(cc),
-    }
-}
-
 /// True if TCP_INFO shows the algorithm's state: for the kernel's own algorithms, and for those with only a threshold.
 fn shows_state(flow: &FlowSetup) -> bool {
-    kernels_own(flow).is_some() || matches!(flow.algorithm, AlgorithmConfig::Reno(_) | AlgorithmConfig::Cubic(_))
+    flow.kernels_own().is_some() || matches!(flow.algorithm, AlgorithmConfig::Reno(_) | AlgorithmConfig::Cubic(_))
 }
 
 /// Drives all flows from the start of the run to its end.

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bbrlab_core::AlgorithmConfig;
+
 use crate::record::packets::Tap;
 use crate::scenario::{TextError, nearest};
 
@@ -138,6 +140,26 @@ impl Stack {
             Self::S2n => "s2n",
             Self::Noq => "noq",
         }
+    }
+}
+
+/// Returns the kernel's name of an algorithm with default parameters, or the reason it has none.
+pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, String> {
+    let name = algorithm.name();
+    let cc = match algorithm {
+        AlgorithmConfig::Reno(_) => "reno",
+        AlgorithmConfig::Cubic(_) => "cubic",
+        AlgorithmConfig::Bbr1(_) => "bbr",
+        _ => return Err(format!("{name}: this kernel has no such congestion control; write bbr1, cubic or reno")),
+    };
+    let default = AlgorithmConfig::named(name).unwrap_or(*algorithm);
+    let changed = algorithm.parameters().zip(default.parameters()).find(|((_, now), (_, then))| now != then);
+    match changed {
+        Some(((spec, _), _)) => Err(format!(
+            "{name},{}: the kernel's {cc} has no such switch; leave it at its default, or use --on sim",
+            spec.name
+        )),
+        None => Ok(cc),
     }
 }
 

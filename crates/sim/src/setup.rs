@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};
 
-use crate::backend::Stack;
+use crate::backend::{Stack, kernel_cc};
 use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
 use crate::metrics::secs;
 use crate::record::packets::Tap;
@@ -318,6 +318,14 @@ impl PathSetup {
 }
 
 impl FlowSetup {
+    /// Name of the kernel's own program for its algorithm; `None` if it uses ours.
+    pub fn kernels_own(&self) -> Option<&'static str> {
+        match self.host.program {
+            Program::Kernel => kernel_cc(&self.algorithm).ok(),
+            Program::Bbrlab => None,
+        }
+    }
+
     /// End of the flow according to its result, seconds: its completion or its stop, whichever came first.
     pub fn end_s(&self, result: &FlowResult) -> Option<f64> {
         // The mean over responses is not a point in time.

@@ -20,7 +20,7 @@ use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
 use clap::Args;
 use serde_json::json;
 
-use crate::args::{ConditionArgs, seed};
+use crate::args::{ConditionKeys, KeyArgs, seed};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -67,7 +67,7 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "FLOW;…", help_heading = "Path")]
     pub rival_flows: Option<String>,
     #[command(flatten)]
-    pub more: ConditionArgs,
+    pub conditions: KeyArgs<ConditionKeys>,
     /// Measurement to start from: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; - for standard input; or
     /// live, to watch this machine's own connections for a minute; the flags above override it
     #[arg(long, value_name = "FILE|live", help_heading = "Path")]
@@ -265,7 +265,7 @@ fn looks(args: &AdviseArgs) -> Result<u32, Failure> {
 /// Conditions of every path, from the remaining flags.
 fn conditions(args: &AdviseArgs) -> Result<Conditions, Failure> {
     let mut conditions = Conditions::default();
-    for (key, text) in args.more.overrides() {
+    for (key, text) in args.conditions.overrides() {
         let flag = || format!("--{}", key.replace('_', "-"));
         if key == "trace" {
             let text_of = crate::scenario::trace_reader(text).map_err(|error| format!("--trace: {error}"))?;
@@ -282,7 +282,7 @@ fn conditions(args: &AdviseArgs) -> Result<Conditions, Failure> {
             return Err(format!("--duration: {duration} is too short; write at least 1ms"));
         }
         conditions.duration_s = Some(duration.as_secs());
-    } else if let Some(text) = &args.more.schedule {
+    } else if let Some(text) = args.conditions.get("schedule") {
         /// Duration of a run after its last scheduled change, relative to the time before. Ours.
         const AFTER: f64 = 1.5;
         let schedule: Schedule = text.parse().map_err(|error| format!("--schedule: {error}"))?;

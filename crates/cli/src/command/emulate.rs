@@ -8,16 +8,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_live::flows::kernel_cc;
 use bbrlab_live::kernel::command::CommandSpec;
 use bbrlab_live::kernel::emulate::{Direction, EmulateRequest, emulate as run};
 use bbrlab_live::kernel::tun::Offload;
 use bbrlab_live::kernel::{bench, rights};
 use bbrlab_live::uml::{emulate as uml, launch};
+use bbrlab_sim::backend::kernel_cc;
 use bbrlab_sim::scenario::{Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 
-use crate::args::PathArgs;
+use crate::args::{EmulateKeys, KeyArgs};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::scenario::trace_reader;
@@ -40,7 +40,7 @@ use std::path::PathBuf;
         standard input is empty, and there is IPv4 only.")]
 pub struct EmulateArgs {
     #[command(flatten)]
-    pub path: PathArgs,
+    pub keys: KeyArgs<EmulateKeys>,
 
     /// Shell command line of a server at the other end of the link; the command starts once the server listens
     #[arg(long, value_name = "CMD", help_heading = "Run")]
@@ -55,9 +55,6 @@ pub struct EmulateArgs {
     /// [default: packets below 1.5 Gbit/s]
     #[arg(long, value_name = "KIND", help_heading = "Run")]
     pub offload: Option<OffloadKind>,
-    /// Seed of all random numbers [default: 1]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
-    pub seed: Option<String>,
     /// Write the emulator's self-check as JSON, with a description of the machine
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
@@ -210,10 +207,7 @@ fn bench() -> Result<ExitCode, Failure> {
 /// The path, resolved and as written in the report.
 fn setup(args: &EmulateArgs) -> Result<(Setup, Scenario), Failure> {
     let mut sourced = ScenarioFile::default();
-    args.path.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
-    if let Some(seed) = &args.seed {
-        sourced.set("seed", seed)?;
-    }
+    args.keys.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
     // A schedule may change the path at any time: there is no end.
     sourced.set("duration", "1000000s")?;
     sourced.set("sample", "0s")?;

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, params::Unit};
-use bbrlab_sim::backend::BACKENDS;
-use bbrlab_sim::scenario::{FlowSpec, unit_text};
+use bbrlab_sim::scenario::support::{self, Support};
+use bbrlab_sim::scenario::{FLOW_OPTIONS, FlowSpec, KEYS, unit_text};
 
+use crate::args::summary;
 use crate::grid::{Align, aligned, wrapped};
 use crate::{Failure, claims};
 use clap::{Args, Subcommand};
@@ -36,6 +37,12 @@ pub enum ListWhat {
     },
     /// Support of each backend for every key, flow option and flag
     Backends,
+    /// Keys of a scenario, which are also the flags of `run`, and options of a flow
+    Keys {
+        /// As tables in Markdown
+        #[arg(long)]
+        markdown: bool,
+    },
     /// The scenario language as JSON Schema
     Schema,
 }
@@ -48,6 +55,7 @@ pub fn list(args: &ListArgs) -> Result<String, Failure> {
         ListWhat::Parameters { algorithm } => parameters(&algorithm),
         ListWhat::Schema => schema(),
         ListWhat::Backends => Ok(backends()),
+        ListWhat::Keys { markdown } => Ok(if markdown { keys_as_markdown() } else { keys() }),
     }
 }
 
@@ -88,31 +96,57 @@ const INDENT: usize = 22;
 /// Support of each backend for every key, option and flag. Those that all support equally come first, then each of the
 /// others with the refused values.
 fn backends() -> String {
-    let rows = bbrlab_live::backends::rows();
-    let is_same = |row: &&Vec<String>| row[1..].iter().all(|cell| cell == "same");
+    let (same, others): (Vec<Support>, Vec<Support>) = support::table().partition(|row| row.refused.is_empty());
     // No line ends within a key: its blanks do not break.
-    let alike: Vec<String> = rows.iter().filter(is_same).map(|row| row[0].replace(' ', NO_BREAK)).collect();
+    let same: Vec<String> = same.iter().map(|row| row.key.replace(' ', NO_BREAK)).collect();
     let mut text = "The same in every backend:\n".to_owned();
-    for line in wrapped(&alike.join(", "), LINE - 2) {
+    for line in wrapped(&same.join(", "), LINE - 2) {
         text += &format!("  {}\n", line.replace(NO_BREAK, " "));
     }
     text += "\nThe same in every backend but these:\n";
-    for row in rows.iter().filter(|row| !is_same(row)) {
-        text += &format!("{}\n", row[0]);
-        let mut left: Vec<(Vec<&str>, &str)> = Vec::new();
-        for (backend, cell) in BACKENDS.iter().map(|info| info.name).zip(&row[1..]).filter(|(_, cell)| *cell != "same")
-        {
-            match left.iter_mut().find(|(_, other)| other == cell) {
-                Some((backends, _)) => backends.push(backend),
-                None => left.push((vec![backend], cell)),
-            }
-        }
-        for (backends, cell) in left {
-            for (nth, line) in wrapped(cell, LINE - INDENT).iter().enumerate() {
-                let name = if nth == 0 { backends.join(", ") } else { String::new() };
+    for row in others {
+        text += &format!("{}\n", row.key);
+        for refusal in row.refused {
+            let names: Vec<&str> = refusal.on.iter().map(|backend| backend.name()).collect();
+            let cell = format!("refuses {}: {}", refusal.values, refusal.why);
+            for (nth, line) in wrapped(&cell, LINE - INDENT).iter().enumerate() {
+                let name = if nth == 0 { names.join(", ") } else { String::new() };
                 text += &format!("  {name:<width$}{line}\n", width = INDENT - 2);
             }
         }
+    }
+    text
+}
+
+/// All keys of a scenario and all options of a flow, for a terminal.
+fn keys() -> String {
+    let keys = KEYS.iter().map(|key| {
+        let value = if key.is_flag() { key.value } else { "[[table]]" };
+        vec![key.name.to_owned(), value.to_owned(), key.default.to_owned(), summary(key.help)]
+    });
+    let options =
+        FLOW_OPTIONS.iter().map(|option| vec![option.name.to_owned(), option.value.to_owned(), summary(option.help)]);
+    let (left, text) = (Align::Left, Align::Text);
+    format!(
+        "{}\nOptions of a flow, as in --flow bbr1,rtt=80ms:\n{}",
+        aligned(&["key", "value", "default", "meaning"], &[left, left, left, text], keys),
+        aligned(&["option", "value", "meaning"], &[left, left, text], options)
+    )
+}
+
+/// The same as tables in Markdown, as in `docs/running.md`.
+fn keys_as_markdown() -> String {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{}`", cell(text)) };
+    let mut text = "| flag | meaning | default |\n|---|---|---|\n".to_owned();
+    for key in KEYS.iter().filter(|key| key.is_flag()) {
+        let flag = format!("--{} {}", key.name.replace('_', "-"), key.value);
+        text += &format!("| {} | {} | {} |\n", code(&flag), cell(&summary(key.help)), cell(key.default));
+    }
+    text += "\n| option of `--flow` | meaning |\n|---|---|\n";
+    for option in FLOW_OPTIONS {
+        text +=
+            &format!("| {} | {} |\n", code(&format!("{}={}", option.name, option.value)), cell(&summary(option.help)));
     }
     text
 }
@@ -128,11 +162,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_of_worlds_has_every_key_and_no_line_that_a_screen_cuts() {
+    fn the_list_of_backends_has_every_key_and_no_line_that_a_screen_cuts() {
         let text = backends();
         assert!(text.lines().all(|line| line.chars().count() <= LINE), "{text}");
-        for row in bbrlab_live::backends::rows() {
-            assert!(text.contains(&row[0]) && row.len() == BACKENDS.len() + 1, "{row:?}");
+        for row in support::table() {
+            assert!(text.contains(&row.key), "{row:?}");
         }
+    }
+
+    /// To regenerate it, replace the text between the marks by the output of `bbrlab list keys --markdown`.
+    #[test]
+    fn the_tables_of_keys_in_docs_are_the_ones_that_the_command_prints() {
+        let page = include_str!("../../../../docs/running.md");
+        let kept = page.split_once("<!-- list keys -->\n").and_then(|(_, rest)| rest.split_once("<!-- end -->"));
+        assert_eq!(kept.map(|(kept, _)| kept), Some(keys_as_markdown().as_str()), "renew docs/running.md");
     }
 }

@@ -8,7 +8,7 @@ use bbrlab_lab::plural::counted;
 use bbrlab_live::oracle;
 use clap::Args;
 
-use crate::args::PathArgs;
+use crate::args::{KeyArgs, RecordKeys};
 use crate::outputs::{self, Target};
 use crate::scenario::{load, trace_reader};
 use crate::{Failure, Verdict, print};
@@ -28,26 +28,14 @@ pub struct RecordArgs {
     /// Log file to write
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// The path
     #[command(flatten)]
-    pub path: PathArgs,
-    /// Flows, as in bbr1, cubic*2@0s+1s or bbr3-linux (repeatable) [default: bbr1]
-    #[arg(long, value_name = "FLOW", help_heading = "Run")]
-    pub flow: Vec<String>,
-    /// End of the recording, in real time [default: 60s]
-    #[arg(long, value_name = "TIME", help_heading = "Run")]
-    pub duration: Option<String>,
-    /// Seed of the link's random numbers [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub seed: Option<String>,
+    pub keys: KeyArgs<RecordKeys>,
 }
 
 /// Records the scenario from the arguments.
 pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
     let out = Target::check("--out", &args.out)?;
-    let own = [("duration", args.duration.as_deref()), ("seed", args.seed.as_deref())];
-    let own = own.into_iter().filter_map(|(key, text)| Some((key, text?)));
-    let sourced = load(args.file.as_deref(), own.chain(args.path.overrides()), &args.flow)?;
+    let sourced = load(args.file.as_deref(), args.keys.overrides(), &args.keys.flows())?;
     let (setup, situation) = (sourced.resolve(&trace_reader)?, sourced.scenario.filled().name);
     let recording =
         oracle::record(&setup, &situation).map_err(|error| error.trim_start_matches("record: ").to_owned())?;

@@ -14,7 +14,7 @@ use bbrlab_sim::setup::Setup;
 use clap::Args;
 use serde_json::Value;
 
-use crate::args::{PathArgs, TraceArgs};
+use crate::args::{AllKeys, KeyArgs, TraceArgs};
 use crate::clock::Stopwatch;
 use crate::outputs::{self, PendingFile, Target};
 use crate::progress::Progress;
@@ -35,44 +35,7 @@ pub struct RunArgs {
     pub file: Option<PathBuf>,
 
     #[command(flatten)]
-    pub path: PathArgs,
-
-    /// A flow, or several of the same kind: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable)
-    /// [default: bbr1]
-    ///
-    /// Keys: rtt, size, rwnd (VOLUME or auto), on/off (on=1s/off=2s), mss, name, stop, rate (at which the application
-    /// writes), request (SIZE/PAUSE), ecn, pacing, gro, tso, iw, delack, ack (PACKETS/TIME), links (1..2), access
-    /// (RATE/RTT[/BUFFER]), program (kernel or bbrlab: source of the program on a real kernel); every other key is a
-    /// parameter of the algorithm: see `bbrlab list parameters CC`.
-    #[arg(long, value_name = "FLOW", allow_hyphen_values = true, help_heading = "Run")]
-    pub flow: Vec<String>,
-    /// End of the run, in simulated time [default: 60s]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
-    pub duration: Option<String>,
-    /// Exclude the time before this from all figures [default: 0s]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
-    pub warmup: Option<String>,
-    /// Seed of all random numbers [default: 1]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
-    pub seed: Option<String>,
-    /// Number of runs, with seeds seed…seed+N−1: reports medians with 95 % bootstrap intervals, and adds jitter to the
-    /// starts [default: 1]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Run")]
-    pub repeat: Option<String>,
-    /// Delay each flow's start by a random time below this; 0s for equal starts [default: 0s; with --repeat, a round
-    /// trip]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
-    pub start_jitter: Option<String>,
-    /// Backend: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab doctor`); quic:s2n and
-    /// quic:noq, a QUIC stack in virtual time [default: sim]
-    #[arg(long, value_name = "BACKEND", allow_hyphen_values = true, help_heading = "Run")]
-    pub on: Option<String>,
-    /// Interval of the recorded series; 0s records none [default: a 6000th of the duration, at least 1ms]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Run")]
-    pub sample: Option<String>,
-    /// Name of the scenario in reports
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
-    pub name: Option<String>,
+    pub keys: KeyArgs<AllKeys>,
 
     /// Write the result as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -85,25 +48,6 @@ pub struct RunArgs {
     /// Print no table
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-}
-
-impl RunArgs {
-    /// Yields the scenario keys with their flags' values, except for flows.
-    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        [
-            ("name", &self.name),
-            ("duration", &self.duration),
-            ("warmup", &self.warmup),
-            ("seed", &self.seed),
-            ("repeat", &self.repeat),
-            ("start_jitter", &self.start_jitter),
-            ("on", &self.on),
-            ("sample", &self.sample),
-        ]
-        .into_iter()
-        .filter_map(|(key, text)| Some((key, text.as_deref()?)))
-        .chain(self.path.overrides())
-    }
 }
 
 /// Progress reports per run of the simulator.
@@ -121,7 +65,7 @@ type KeptOutputs = (Vec<PendingFile>, Option<String>);
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
-    let sourced = load(args.file.as_deref(), args.overrides(), &args.flow)?;
+    let sourced = load(args.file.as_deref(), args.keys.overrides(), &args.keys.flows())?;
     let on = sourced.scenario.filled().on;
     let mut session = Session::of(&sourced, &trace_reader)?;
     session.setups.iter().try_for_each(|setup| Runner::check(on, setup))?;

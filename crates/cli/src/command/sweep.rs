@@ -13,7 +13,7 @@ use bbrlab_lab::sweep::{self, Cells, Metric, Row, Sweep, axis};
 use clap::Args;
 use rayon::prelude::*;
 
-use crate::args::PathArgs;
+use crate::args::{KeyArgs, SweepKeys};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -45,35 +45,16 @@ pub struct SweepArgs {
     pub file: Option<PathBuf>,
 
     #[command(flatten)]
-    pub path: PathArgs,
+    pub keys: KeyArgs<SweepKeys>,
 
     /// Add an axis: NAME=VALUE,VALUE… or NAME=LOW..HIGH:COUNT (spaced by ratio; COUNTlin: spaced linearly); separate
     /// with `;` instead of commas if a value contains one (repeatable)
     #[arg(long, value_name = "AXIS", help_heading = "Axes")]
     pub vary: Vec<String>,
-    /// Flows, as in `bbrlab run` (repeatable) [default: {cc} if there is an axis cc]
-    #[arg(long, value_name = "FLOW", help_heading = "Run")]
-    pub flow: Vec<String>,
-    /// End of each run, in simulated time [default: 60s]
-    #[arg(long, value_name = "TIME", help_heading = "Run")]
-    pub duration: Option<String>,
-    /// Exclude the time before this from all figures [default: 0s]
-    #[arg(long, value_name = "TIME", help_heading = "Run")]
-    pub warmup: Option<String>,
-    /// First seed [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub seed: Option<String>,
-    /// Number of seeds per combination [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub repeat: Option<String>,
     /// Run only every N-th block of runs, starting with the I-th, for array jobs on a cluster; the last shard to finish
     /// merges the tables
     #[arg(long, value_name = "I/N", help_heading = "Run")]
     pub shard: Option<String>,
-    /// Name of the sweep in its report
-    #[arg(long, value_name = "TEXT", help_heading = "Run")]
-    pub name: Option<String>,
-
     /// Directory of the results; an interrupted sweep resumes there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: PathBuf,
@@ -98,16 +79,6 @@ pub struct SweepArgs {
     /// Print no table
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-}
-
-impl SweepArgs {
-    /// Yields the scenario keys with their flags' values, except for flows.
-    pub fn overrides(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        [("duration", &self.duration), ("warmup", &self.warmup), ("seed", &self.seed), ("repeat", &self.repeat)]
-            .into_iter()
-            .filter_map(|(key, text)| Some((key, text.as_deref()?)))
-            .chain(self.path.overrides())
-    }
 }
 
 /// Maximum number of an axis's values listed on the page. Ours.
@@ -161,7 +132,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     }
     let cells = place.merge(&sweep)?;
     if let Some(report) = &report {
-        let title = args.name.clone().unwrap_or_else(|| "A sweep".to_owned());
+        let title = args.keys.get("name").unwrap_or("A sweep").to_owned();
         let page = bbrlab_lab::report::render(&page(args, &sweep, &cells, &shown, &title)?);
         outputs::commit(report.write(|to| to.write_all(page.as_bytes()))?.into_iter().collect())?;
     }
@@ -199,7 +170,7 @@ fn page(
             all => format!("{name} {}", all.iter().map(|point| point.label.as_str()).collect::<Vec<_>>().join(", ")),
         })
         .collect();
-    let seed = args.seed.clone().unwrap_or_else(|| "1".to_owned());
+    let seed = args.keys.get("seed").unwrap_or("1").to_owned();
     let mut facts = vec![("axes", axes.join("; ")), ("ran in", "the simulator".to_owned()), ("first seed", seed)];
     facts.extend(base.map(|(_, label)| ("ratios to", label)));
     page.provenance = provenance(&facts);
@@ -246,15 +217,15 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
             axes = vary_of(vary).map_err(|error| format!("{}: vary: {error}", inputs::name(path)))?;
         }
     }
-    for (key, text) in args.overrides() {
+    for (key, text) in args.keys.overrides() {
         let flag = format!("--{}", key.replace('_', "-"));
         if let Some(vary) = args.vary.iter().find(|vary| vary.split('=').next().map(str::trim) == Some(key)) {
             return Err(format!("{flag}: --vary {vary} sets it; leave out one of them"));
         }
         base.insert(key.to_owned(), toml::Value::String(text.to_owned()));
     }
-    if !args.flow.is_empty() {
-        let flows: Vec<String> = args.flow.iter().map(|flow| inputs::flow(flow)).collect::<Result<_, _>>()?;
+    if !args.keys.flows().is_empty() {
+        let flows: Vec<String> = args.keys.flows().iter().map(|flow| inputs::flow(flow)).collect::<Result<_, _>>()?;
         base.insert("flow".to_owned(), flows.into());
     }
     let mut flags: Vec<String> = Vec::new();

@@ -45,7 +45,7 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
             &["--ratee", "1mbit"],
             "bbrlab: unexpected argument '--ratee' found; a similar argument exists: '--rate'; see `bbrlab run --help`",
         ),
-        (&["--repeat", "0"], "bbrlab: --repeat: \"0\" is no number of runs; write a whole number from 1 to 100000"),
+        (&["--repeat", "0"], "bbrlab: --repeat: \"0\" is not a number of runs; write a whole number from 1 to 100000"),
     ];
     for (index, (args, line)) in cases.iter().enumerate() {
         refused_with(&format!("flags{index}"), &[&["run"], &json[..], args].concat(), line);

@@ -4,7 +4,7 @@
 use toml::Value;
 
 use crate::product::Vary;
-use bbrlab_sim::scenario::KEYS;
+use bbrlab_sim::scenario::key;
 
 /// Units by kind, with their multiples; a plain number and a percentage are their own unit.
 const UNITS: [(&str, f64); 9] = [
@@ -48,7 +48,7 @@ pub fn vary(name: &str, values: impl IntoIterator<Item = Value>) -> Result<Vary,
             None => all.push(value),
         }
     }
-    let key = KEYS.contains(&name).then(|| name.to_owned());
+    let key = key(name).filter(|key| key.is_flag()).map(|key| key.name.to_owned());
     let values = all.into_iter().map(|value| point(value, key.as_deref())).collect();
     Ok(Vary { name: name.to_owned(), key: None, values })
 }

@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_host::objects::object;
-use bbrlab_sim::setup::{FlowSetup, Program, Setup};
+use bbrlab_sim::setup::{FlowSetup, Setup};
 
 use super::Fault;
-use crate::flows::kernel_cc;
 
 /// Names that the flows pass to `TCP_CONGESTION`.
 #[derive(Debug)]
@@ -18,32 +16,16 @@ pub struct Controls {
     _links: Vec<loading::Loaded>,
 }
 
-/// Name of the kernel's own program for a flow's algorithm; `None` if the flow uses ours.
-pub fn kernels_own(flow: &FlowSetup) -> Option<&'static str> {
-    match flow.host.program {
-        Program::Kernel => kernel_cc(&flow.algorithm).ok(),
-        Program::Bbrlab => None,
-    }
-}
-
-/// Rejects a flow that no kernel can run, neither with its own program nor with ours.
+/// Rejects a flow whose algorithm this build cannot load.
 pub fn check(flow: &FlowSetup) -> Result<(), String> {
-    let name = flow.algorithm.name();
-    if kernels_own(flow).is_some() {
+    if flow.kernels_own().is_some() || cfg!(feature = "host") {
         return Ok(());
     }
-    if object(name).is_none() {
-        return Err(format!("{name}: there is no kernel program of it"));
-    }
-    if cfg!(feature = "host") {
-        return Ok(());
-    }
-    Err(format!("{name}: this build cannot load its kernel program; build with --features host"))
-}
-
-/// True if a kernel that runs the algorithm paces it, as BBR requires.
-pub fn paces_itself(algorithm: &AlgorithmConfig) -> bool {
-    algorithm.info().needs_pacing
+    Err(format!(
+        "flow: {} holds {}: this build cannot load its kernel program; build with --features host, or use --on sim",
+        flow.name,
+        flow.algorithm.name()
+    ))
 }
 
 impl Controls {
@@ -52,7 +34,7 @@ impl Controls {
         let mut ours: Vec<AlgorithmConfig> = Vec::new();
         let mut names = Vec::new();
         for flow in &setup.flows {
-            names.push(match kernels_own(flow) {
+            names.push(match flow.kernels_own() {
                 Some(name) => name.to_owned(),
                 None => {
                     let known = ours.iter().position(|one| *one == flow.algorithm);

@@ -14,8 +14,6 @@ mod tap;
 
 use bbrlab_sim::setup::Setup;
 
-use crate::kernel::ours::kernels_own;
-
 /// Result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
@@ -35,11 +33,11 @@ const RING_BYTES: u32 = 1 << 27;
 ///
 /// `situation` is the name of the scenario in the log.
 pub fn record(setup: &Setup, situation: &str) -> Result<Recording, String> {
-    let ours = setup.flows.iter().filter(|flow| kernels_own(flow).is_none()).count();
+    let ours = setup.flows.iter().filter(|flow| flow.kernels_own().is_none()).count();
     if ours == 0 {
         return record_kernels_own(setup, situation);
     }
-    if let Some(flow) = setup.flows.iter().find(|flow| kernels_own(flow).is_some()) {
+    if let Some(flow) = setup.flows.iter().find(|flow| flow.kernels_own().is_some()) {
         return Err(format!(
             "flow {}: it is the kernel's own and others are ours, and a log is of one or the other; add program=bbrlab",
             flow.name

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bbrlab_sim::backend::kernel_cc;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Direction;
 use bbrlab_sim::record::result::RunResult;
@@ -24,7 +25,7 @@ use super::packets::PacketLog;
 use super::plan::{Plan, plan};
 use super::qdisc::{Counters, QdiscCounters};
 use super::tap::{CapturedPacket, Tap};
-use crate::flows::{Endpoints, FIRST_PORT, Failure, LinkCounters, Path, PathCounters, drive, kernel_cc};
+use crate::flows::{Endpoints, FIRST_PORT, Failure, LinkCounters, Path, PathCounters, drive};
 use crate::meter::Meter;
 use crate::{clock, ethtool, measure, socket, wire};
 

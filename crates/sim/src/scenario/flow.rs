@@ -10,15 +10,10 @@ use bbrlab_core::{
     params::{FixedParams, ParamError},
 };
 
+use super::flow_options::{FlowOptions, OPTIONS};
 use super::text::{TextError, as_text, nearest};
-use super::units::{BitRate, BufferSize, TimeSpan, Volume};
-use crate::setup::{AckEvery, Peer, Program, TCP, over_tcp};
-
-/// Keys of the flow itself; every other key is a parameter of its algorithm.
-pub const KEYS: [&str; 20] = [
-    "rtt", "size", "rwnd", "on", "off", "mss", "name", "stop", "rate", "request", "ecn", "pacing", "gro", "tso", "iw",
-    "links", "access", "delack", "ack", "program",
-];
+use super::units::TimeSpan;
+use crate::setup::{Peer, TCP, over_tcp};
 
 /// Largest number of flows in a run.
 pub const FLOWS_MAX: u64 = 100_000;
@@ -45,74 +40,6 @@ pub struct FlowSpec {
     /// All other options.
     pub options: FlowOptions,
 }
-
-/// Options of a flow besides its algorithm.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FlowOptions {
-    /// Its own two-way propagation time.
-    pub rtt: Option<TimeSpan>,
-    /// Bytes to send before it ends.
-    pub size: Option<Volume>,
-    /// Receive window.
-    pub rwnd: Option<Window>,
-    /// Length of a busy period.
-    pub on: Option<TimeSpan>,
-    /// Length of a silent period.
-    pub off: Option<TimeSpan>,
-    /// Payload bytes of a full segment.
-    pub mss: Option<u32>,
-    /// Its name.
-    pub name: Option<String>,
-    /// Time at which its application stops writing.
-    pub stop: Option<TimeSpan>,
-    /// Payload rate of an application that is itself the limit.
-    pub rate: Option<BitRate>,
-    /// Size of responses, and the pause before each request.
-    pub request: Option<(Volume, TimeSpan)>,
-    /// RFC 3168 ECN.
-    pub ecn: Option<bool>,
-    /// Pacing for algorithms that do not request it.
-    pub pacing: Option<bool>,
-    /// Span within which receive offload merges segments.
-    pub gro: Option<TimeSpan>,
-    /// Largest TSO burst in bytes; 0 disables TSO.
-    pub tso: Option<u32>,
-    /// Initial window in segments.
-    pub iw: Option<u32>,
-    /// Delayed-ACK timer.
-    pub delack: Option<TimeSpan>,
-    /// The receiver's own rule for ACKs.
-    pub ack: Option<AckEvery>,
-    /// First and last bottleneck that it crosses, counted from 1.
-    pub links: Option<(u32, u32)>,
-    /// An access link of its own.
-    pub access: Option<Access>,
-    /// On a real kernel: the kernel's own program of the algorithm, or ours.
-    pub program: Option<Program>,
-}
-
-/// A receive window as written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    /// A fixed window.
-    Fixed(Volume),
-    /// Linux's autotuning up to this much: `auto` or `auto/6MiB`.
-    Auto(Volume),
-}
-
-/// An access link as written: `40mbit/20ms[/100p]`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Access {
-    /// Its rate.
-    pub rate: BitRate,
-    /// Its two-way delay.
-    pub rtt: TimeSpan,
-    /// Its buffer; by default 1000 packets, Linux's `txqueuelen`.
-    pub buffer: BufferSize,
-}
-
-/// Limit of receive-window autotuning, Linux's `tcp_rmem[2]`.
-const RWND_AUTO_MAX: Volume = Volume(6 << 20);
 
 impl FlowSpec {
     /// Creates one bulk flow of this algorithm.
@@ -181,8 +108,15 @@ impl FlowSpec {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), TextError> {
-        if KEYS.contains(&key) {
-            return self.options.set(key, value).map_err(|error| TextError(format!("{key}: {error}")));
+        let named = |error| TextError(format!("{key}: {error}"));
+        if key == "on"
+            && let Some((on, off)) = value.split_once('/')
+        {
+            self.options.set("off", off.strip_prefix("off=").unwrap_or(off)).map_err(named)?;
+            return self.options.set("on", on).map_err(named);
+        }
+        if OPTIONS.iter().any(|option| option.name == key) {
+            return self.options.set(key, value).map_err(named);
         }
         self.set_parameter(key, value)
     }
@@ -203,52 +137,16 @@ impl FlowSpec {
         let cc = &self.cc;
         Err(TextError(match error {
             ParamError::Unknown => {
-                let names = self.algorithm.parameters().map(|(spec, _)| spec.name).chain(KEYS);
+                let names = self
+                    .algorithm
+                    .parameters()
+                    .map(|(spec, _)| spec.name)
+                    .chain(OPTIONS.iter().map(|option| option.name));
                 let near = nearest(key, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
                 format!("{cc} has no parameter {key:?}{near}; see `bbrlab list parameters {cc}`")
             }
             error => format!("{key}: {value:?} is {error}"),
         }))
-    }
-}
-
-impl FlowOptions {
-    fn set(&mut self, key: &str, value: &str) -> Result<(), TextError> {
-        match key {
-            "rtt" => once(&mut self.rtt, read(value)?),
-            "size" => once(&mut self.size, read(value)?),
-            "rwnd" => once(&mut self.rwnd, window(value)?),
-            "on" => {
-                let (on, off) = value.split_once('/').map_or((value, None), |(on, off)| (on, Some(off)));
-                if let Some(off) = off {
-                    once(&mut self.off, read(off.strip_prefix("off=").unwrap_or(off))?)?;
-                }
-                once(&mut self.on, read(on)?)
-            }
-            "off" => once(&mut self.off, read(value)?),
-            "mss" => once(&mut self.mss, whole(value, 64, 65_000, "bytes")?),
-            "name" => once(&mut self.name, flow_name(value)?),
-            "stop" => once(&mut self.stop, read(value)?),
-            "rate" => once(&mut self.rate, read(value)?),
-            "request" => {
-                let (size, think) = value
-                    .split_once('/')
-                    .ok_or_else(|| TextError(format!("{value:?} is no request; write SIZE/PAUSE, as in 100kB/1s")))?;
-                once(&mut self.request, (read(size)?, read(think)?))
-            }
-            "ecn" => once(&mut self.ecn, switch(value)?),
-            "pacing" => once(&mut self.pacing, switch(value)?),
-            "gro" => once(&mut self.gro, read(value)?),
-            "tso" if value == "off" => once(&mut self.tso, 0),
-            "tso" => once(&mut self.tso, tso(value)?),
-            "iw" => once(&mut self.iw, whole(value, 1, 1000, "segments")?),
-            "delack" => once(&mut self.delack, read(value)?),
-            "ack" => once(&mut self.ack, ack_every(value)?),
-            "links" => once(&mut self.links, links(value)?),
-            "access" => once(&mut self.access, access(value)?),
-            "program" => once(&mut self.program, program(value)?),
-            _ => Err(TextError("it is no option of a flow".to_owned())),
-        }
     }
 }
 
@@ -283,91 +181,6 @@ pub fn meant(cc: &str) -> String {
         Some((only, [])) => format!(" (did you mean {only}?)"),
         Some((last, others)) => format!(" (did you mean {} or {last}?)", others.join(", ")),
     }
-}
-
-fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), TextError> {
-    if slot.is_some() {
-        return Err(TextError("it is written twice; write it once".to_owned()));
-    }
-    *slot = Some(value);
-    Ok(())
-}
-
-fn read<T: FromStr<Err = TextError>>(value: &str) -> Result<T, TextError> {
-    value.parse()
-}
-
-fn whole(value: &str, min: u32, max: u32, what: &str) -> Result<u32, TextError> {
-    value
-        .parse()
-        .ok()
-        .filter(|number| (min..=max).contains(number))
-        .ok_or_else(|| TextError(format!("{value:?} is no number of {what}; write {min} to {max}")))
-}
-
-fn ack_every(value: &str) -> Result<AckEvery, TextError> {
-    let fault = || TextError(format!("{value:?} is no rule for ACKs; write PACKETS/TIME, as in 10/25ms"));
-    let (packets, delay) = value.split_once('/').ok_or_else(fault)?;
-    let packets = packets.parse().ok().filter(|packets| (1..=250).contains(packets)).ok_or_else(fault)?;
-    let delay: TimeSpan = read(delay)?;
-    if delay.0 == 0 || delay > TimeSpan::secs(16) {
-        return Err(TextError(format!("{value:?}: the time is out of range; write above 0s up to 16s")));
-    }
-    Ok(AckEvery { packets, delay: delay.span() })
-}
-
-fn switch(value: &str) -> Result<bool, TextError> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(TextError(format!("{value:?} is no switch; write on or off"))),
-    }
-}
-
-fn program(value: &str) -> Result<Program, TextError> {
-    Program::named(value)
-        .ok_or_else(|| TextError(format!("{value:?} has no programs for a kernel; write kernel or bbrlab")))
-}
-
-fn tso(value: &str) -> Result<u32, TextError> {
-    let error = || TextError(format!("{value:?} is no burst; write a volume up to 512KiB or off, as in tso=64KiB"));
-    let volume: Volume = value.parse().map_err(|_| error())?;
-    u32::try_from(volume.0).ok().filter(|bytes| *bytes <= 512 << 10).ok_or_else(error)
-}
-
-fn flow_name(value: &str) -> Result<String, TextError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._#-".contains(c);
-    if value.is_empty() || value.len() > 64 || !value.chars().all(plain) {
-        return Err(TextError(format!("{value:?} is no name; write up to 64 letters, digits, '.', '_', '-' or '#'")));
-    }
-    Ok(value.to_owned())
-}
-
-fn links(value: &str) -> Result<(u32, u32), TextError> {
-    let (first, last) = value.split_once("..").unwrap_or((value, value));
-    match (first.parse(), last.parse()) {
-        (Ok(first), Ok(last)) if 1 <= first && first <= last => Ok((first, last)),
-        _ => Err(TextError(format!("{value:?} is no range of links; links are counted from 1, as in links=1..2"))),
-    }
-}
-
-fn access(value: &str) -> Result<Access, TextError> {
-    let mut parts = value.split('/');
-    let (Some(rate), Some(rtt), buffer, None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
-        return Err(TextError(format!("{value:?} is no access link; write RATE/RTT[/BUFFER], as in 40mbit/20ms/100p")));
-    };
-    let buffer = buffer.map_or(Ok(BufferSize::Packets(1000)), str::parse)?;
-    Ok(Access { rate: rate.parse()?, rtt: rtt.parse()?, buffer })
-}
-
-fn window(value: &str) -> Result<Window, TextError> {
-    if value == "auto" {
-        return Ok(Window::Auto(RWND_AUTO_MAX));
-    }
-    if let Some(max) = value.strip_prefix("auto/") {
-        return Ok(Window::Auto(max.parse()?));
-    }
-    Ok(Window::Fixed(value.parse()?))
 }
 
 impl FromStr for FlowSpec {
@@ -435,47 +248,6 @@ impl fmt::Display for FlowSpec {
         }
         self.options.fmt(f)?;
         self.parameters.iter().try_for_each(|(name, value)| write!(f, ",{name}={value}"))
-    }
-}
-
-impl fmt::Display for FlowOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
-        let shown = [
-            ("rtt", self.rtt.map(|v| v.to_string())),
-            ("size", self.size.map(|v| v.to_string())),
-            ("rwnd", self.rwnd.map(|v| v.to_string())),
-            ("on", self.on.zip(self.off).map(|(on, off)| format!("{on}/off={off}"))),
-            ("mss", self.mss.map(|v| v.to_string())),
-            ("name", self.name.clone()),
-            ("stop", self.stop.map(|v| v.to_string())),
-            ("rate", self.rate.map(|v| v.to_string())),
-            ("request", self.request.map(|(size, think)| format!("{size}/{think}"))),
-            ("ecn", self.ecn.map(on_off)),
-            ("pacing", self.pacing.map(on_off)),
-            ("gro", self.gro.map(|v| v.to_string())),
-            ("tso", self.tso.map(|v| if v == 0 { "off".to_owned() } else { Volume(v.into()).to_string() })),
-            ("iw", self.iw.map(|v| v.to_string())),
-            ("delack", self.delack.map(|v| v.to_string())),
-            ("ack", self.ack.map(|v| format!("{}/{}", v.packets, TimeSpan(v.delay.as_nanos())))),
-            ("links", self.links.map(|(first, last)| format!("{first}..{last}"))),
-            ("access", self.access.map(|v| format!("{}/{}/{}", v.rate, v.rtt, v.buffer))),
-            ("program", self.program.map(|v| v.name().to_owned())),
-        ];
-        shown
-            .iter()
-            .filter_map(|(key, value)| Some((key, value.as_ref()?)))
-            .try_for_each(|(k, v)| write!(f, ",{k}={v}"))
-    }
-}
-
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(volume) => write!(f, "{volume}"),
-            Self::Auto(RWND_AUTO_MAX) => f.write_str("auto"),
-            Self::Auto(volume) => write!(f, "auto/{volume}"),
-        }
     }
 }
 

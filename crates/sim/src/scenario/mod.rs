@@ -5,10 +5,13 @@
 mod aqm;
 pub mod arrivals;
 mod flow;
+mod flow_options;
+mod keys;
 mod model;
 mod resolve;
 mod schedule;
 mod source;
+pub mod support;
 mod table;
 mod text;
 mod units;
@@ -17,10 +20,12 @@ mod values;
 pub use crate::backend::Backend;
 pub use aqm::AqmSpec;
 pub use arrivals::{ArrivalSpec, SizeSpec};
-pub use flow::{Access, FLOWS_MAX, FlowOptions, FlowSpec, KEYS as FLOW_KEYS, Window, meant, unit_text};
+pub use flow::{FLOWS_MAX, FlowSpec, meant, unit_text};
+pub use flow_options::{Access, FlowOption, FlowOptions, OPTIONS as FLOW_OPTIONS, Window};
+pub use keys::{KEYS, Key, KeyGroup, Scenario, key};
 #[cfg(feature = "schema")]
 pub use model::schema;
-pub use model::{ExpectSpec, KEYS, LinkSpec, Scenario};
+pub use model::{ExpectSpec, LinkSpec};
 pub use resolve::TraceReader;
 pub use schedule::{Schedule, Step};
 pub use source::{Locations, ScenarioError, ScenarioFile, explain};

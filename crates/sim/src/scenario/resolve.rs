@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Rng, Span, Time};
 
-use super::flow::{FLOWS_MAX, FlowSpec, Window};
-use super::model::{LinkSpec, Scenario};
+use super::flow::{FLOWS_MAX, FlowSpec};
+use super::flow_options::Window;
+use super::keys::Scenario;
+use super::model::LinkSpec;
 use super::source::ScenarioError;
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::flow::FlowSpec;
-use super::model::{KEYS, Scenario};
+use super::keys::{KEYS, Scenario};
 use super::resolve::TraceReader;
 use super::table::Table;
 use super::text::nearest;
@@ -324,7 +324,7 @@ pub fn explain(message: &str) -> String {
     let mut words = rest.split('`');
     let key = words.next().unwrap_or_default();
     let known: Vec<&str> = words.skip(1).step_by(2).collect();
-    match nearest(key, known.iter().copied().chain(KEYS)) {
+    match nearest(key, known.iter().copied().chain(KEYS.iter().map(|key| key.name))) {
         Some(near) if known.contains(&near) => format!("unknown key {key:?}; did you mean {near}?"),
         _ => format!("unknown key {key:?}; the keys here are {}", known.join(", ")),
     }

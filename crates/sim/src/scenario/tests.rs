@@ -121,12 +121,12 @@ const BAD_FLOWS: &[(&str, &str)] = &[
         "flow 1: size and rate exclude each other; write one of size, on/off, rate and request",
     ),
     ("bbr1,on=1s", "flow 1: on and off belong together; write on=TIME/off=TIME, as in on=1s/off=2s"),
-    ("bbr1,mss=0", "flow 1: mss: \"0\" is no number of bytes; write 64 to 65000"),
-    ("bbr1,name=a b", "flow 1: name: \"a b\" is no name; write up to 64 letters, digits, '.', '_', '-' or '#'"),
+    ("bbr1,mss=0", "flow 1: mss: \"0\" is not a number of bytes; write 64 to 65000"),
+    ("bbr1,name=a b", "flow 1: name: \"a b\" is not a name; write up to 64 letters, digits, '.', '_', '-' or '#'"),
     ("bbr1,links=1..2", "flow 1: links=1..2: the path has 1; write links=1..1 or less"),
     (
         "bbr1,access=40mbit",
-        "flow 1: access: \"40mbit\" is no access link; write RATE/RTT[/BUFFER], as in 40mbit/20ms/100p",
+        "flow 1: access: \"40mbit\" is not an access link; write RATE/RTT[/BUFFER], as in 40mbit/20ms/100p",
     ),
     (
         "bbr1,pacing_gain_upp=1.1",

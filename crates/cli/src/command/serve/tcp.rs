@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::objects::kernel_name;
-use bbrlab_live::flows::kernel_cc;
 use bbrlab_live::socket::abort_on_close;
+use bbrlab_sim::backend::kernel_cc;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};

@@ -20,7 +20,7 @@ use bbrlab_sim::setup::Program;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use crate::args::{PathArgs, seed};
+use crate::args::{KeyArgs, PacketsKeys, seed};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -50,13 +50,7 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "N", default_value_t = 10, requires = "packets")]
     pub context: usize,
     #[command(flatten)]
-    pub path: PathArgs,
-    /// With --packets: the flows, as in `bbrlab run` (repeatable) [default: bbr1]
-    #[arg(long, value_name = "FLOW", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
-    pub flow: Vec<String>,
-    /// With --packets: end of the run [default: 60s]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "packets", help_heading = "Path")]
-    pub duration: Option<String>,
+    pub keys: KeyArgs<PacketsKeys>,
     /// Backend to compare with the simulator: uml, a real kernel in virtual time; kernel, this host's in real time, one
     /// run after another; quic:s2n or quic:noq, a QUIC stack, with a matrix of its own
     #[arg(long, value_name = "BACKEND", default_value = "uml")]
@@ -125,7 +119,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Verdict, Failure> {
     if args.packets {
         return packets::compare(args, on);
     }
-    if let Some((key, _)) = args.path.overrides().next() {
+    if let Some(key) = args.keys.first() {
         return Err(format!(
             "validate: --{}: only with --packets; name scenarios in files else",
             key.replace('_', "-")

@@ -31,8 +31,8 @@ pub fn compare(args: &ValidateArgs, on: Backend) -> Result<Verdict, Failure> {
         return Err(format!("--packets: {}: one scenario at a time", second.display()));
     }
     let seed = args.seed.to_string();
-    let own = [("seed", seed.as_str())].into_iter().chain(args.duration.as_deref().map(|text| ("duration", text)));
-    let sourced = load(args.files.first().map(PathBuf::as_path), own.chain(args.path.overrides()), &args.flow)?;
+    let keys = std::iter::once(("seed", seed.as_str())).chain(args.keys.overrides());
+    let sourced = load(args.files.first().map(PathBuf::as_path), keys, &args.keys.flows())?;
     let (scenario, mut setup) = (sourced.scenario.filled(), sourced.resolve(&trace_reader)?);
     Runner::check(on, &setup)?;
     let real = Runner::of(on)?;
