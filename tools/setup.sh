@@ -290,7 +290,7 @@ needs_of() {
     esac
     case $1 in
         lint) need_component cargo-clippy clippy ;;
-        golden | commands | chance) need python3 ;;
+        golden | commands | touches | chance) need python3 ;;
         aarch64)
             need qemu-aarch64
             need_target aarch64-unknown-linux-musl
