@@ -35,7 +35,7 @@ def demands(agree):
     """Demands on all scenarios together."""
     rows = [[row["what"].replace("|", "\\|"), f"{row['measured']:.3f}", f"≤ {row['limit']}", "holds" if row["holds"] else "**fails**",
              "; ".join(row["worst"])] for row in agree["demands"]]
-    return table(["demand", "measured", "limit", "verdict", "farthest off"], rows)
+    return table(["requirement", "measured", "limit", "verdict", "largest deviations"], rows)
 
 
 def scenarios(agree):

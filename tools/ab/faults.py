@@ -153,7 +153,7 @@ class Trial:
             self.test.wait(END_S)
         status = subprocess.run([BBRLAB, "ab", "status"], capture_output=True, check=True, text=True).stdout
         again = subprocess.run([BBRLAB, "ab", "status"], capture_output=True, check=True, text=True).stdout
-        assert "no test runs, and none was left behind" in again, f"{status}{again}"
+        assert "no test is running, and none was left behind" in again, f"{status}{again}"
         available = pathlib.Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
         until(lambda: "bbr3_linux" not in available.read_text(encoding="ascii"), END_S, lambda: "bbr3_linux is still there")
         if self.cgroup.exists():

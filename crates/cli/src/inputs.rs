@@ -153,7 +153,7 @@ fn up_to(from: &mut dyn Read, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, S
 
 fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes)
-        .map_err(|error| format!("it is no text: byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1))
+        .map_err(|error| format!("not a text file: byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1))
 }
 
 fn fault(error: &io::Error) -> String {

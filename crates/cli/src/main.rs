@@ -217,7 +217,7 @@ fn start_threads() -> Result<(), Failure> {
     static STARTED: Once = Once::new();
     let mut started = Ok(());
     STARTED.call_once(|| started = rayon::ThreadPoolBuilder::new().build_global());
-    started.map_err(|error| format!("threads: {error}; allow it more memory or more processes"))
+    started.map_err(|error| format!("threads: {error}; allow more memory or more processes"))
 }
 
 fn print(text: &str) -> Result<Verdict, Failure> {

@@ -236,7 +236,7 @@ fn bottleneck(result: &RunResult) -> String {
         let _ = match result.convergence_s {
             Some(time) => writeln!(text, ", converged at {time:.0} s"),
             None if share_a_second(result) => {
-                writeln!(text, " over the whole run; single seconds fall below {CONVERGED} up to its end")
+                writeln!(text, " over the whole run; one-second bins fall below {CONVERGED} until its end")
             }
             None => writeln!(text),
         };
@@ -415,9 +415,9 @@ mod tests {
     fn fairness_says_nothing_of_seconds_where_there_is_no_whole_one_to_compare() {
         let line = |toml: &str| shown(toml).lines().find(|line| line.starts_with("fairness")).unwrap().to_owned();
         let short = line("duration = '900ms'\nflow = ['cubic', 'cubic']");
-        assert!(!short.contains("single seconds") && !short.contains("converged"), "{short}");
+        assert!(!short.contains("one-second bins") && !short.contains("converged"), "{short}");
         let unfair = line("duration = '5s'\nflow = ['cubic', 'cubic,rate=100kbit']");
-        assert!(unfair.ends_with("over the whole run; single seconds fall below 0.95 up to its end"), "{unfair}");
+        assert!(unfair.ends_with("over the whole run; one-second bins fall below 0.95 until its end"), "{unfair}");
     }
 
     #[test]

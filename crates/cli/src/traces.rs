@@ -80,7 +80,9 @@ impl Traces {
         let limit = match limit {
             None => PACKETS_DEFAULT,
             Some(text) => text.parse().ok().filter(|limit| (1..=PACKETS_MAX).contains(limit)).ok_or_else(|| {
-                format!("--pcap-limit: {text:?} is no number of packets; write a whole number from 1 to {PACKETS_MAX}")
+                format!(
+                    "--pcap-limit: {text:?} is not a number of packets; write a whole number from 1 to {PACKETS_MAX}"
+                )
             })?,
         };
         let files: Vec<(String, TraceContents)> =

@@ -245,7 +245,7 @@ fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
     assert!(place.out().join("connections-00001.parquet").exists() && !place.out().join("records.open").exists());
     assert_eq!(
         String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap(),
-        "no test runs, and none was left behind\n"
+        "no test is running, and none was left behind\n"
     );
 }
 
@@ -282,7 +282,7 @@ fn killed_it_leaves_connections_the_default_and_its_records() {
     assert!(!Path::new("/run/bbrlab/ab").exists());
     assert_eq!(
         String::from_utf8(place.bbrlab(&["ab", "status"]).stdout).unwrap(),
-        "no test runs, and none was left behind\n"
+        "no test is running, and none was left behind\n"
     );
 }
 

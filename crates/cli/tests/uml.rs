@@ -209,7 +209,7 @@ fn packets_side_by_side_end_with_the_first_that_differs() {
     let said = String::from_utf8(output.stdout).expect("text");
     // The two runs lose different packets.
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("first other packet: at ") && said.contains("before it, and it:"), "{said}");
+    assert!(said.contains("first different packet: at ") && said.contains("before it, and it:"), "{said}");
 }
 
 /// To the microsecond, 25,000 packets with the losses of slow start and their repair: model and kernel are identical.
@@ -220,7 +220,7 @@ fn the_model_sends_the_packets_of_the_kernel() {
     let output = bbrlab(&[&["validate", "--packets"], &path[..]].concat());
     let said = String::from_utf8(output.stdout).expect("text");
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("first other packet: none") && said.contains("first other time: none"), "{said}");
+    assert!(said.contains("first different packet: none") && said.contains("first different time: none"), "{said}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn rows_of(path: &str) -> BTreeMap<String, [String; 3]> {
     for line in read(path).lines().skip(1) {
         let cells: Vec<String> = line.split('\t').map(str::to_owned).collect();
         let [name, a, b, c] = cells.try_into().unwrap_or_else(|_| panic!("not four cells: {line}"));
-        assert!(rows.insert(name.clone(), [a, b, c]).is_none(), "{name} stands there twice");
+        assert!(rows.insert(name.clone(), [a, b, c]).is_none(), "{name} appears twice");
     }
     rows
 }

@@ -161,7 +161,7 @@ pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf, Fault> {
         Ok(path)
     } else {
         Err(Fault::Other(format!(
-            "{}: it is no cgroup of version 2; name one below {}",
+            "{}: it is not a cgroup of version 2; name one below {}",
             path.display(),
             root.display()
         )))

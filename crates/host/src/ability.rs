@@ -41,7 +41,7 @@ fn pins() -> Ability {
     let here = if HostPaths::default().is_bpffs_mounted() {
         "/sys/fs/bpf is mounted"
     } else {
-        "/sys/fs/bpf is not mounted; `host load` mounts it and `host unload` takes it back"
+        "/sys/fs/bpf is not mounted; `host load` mounts it and `host unload` unmounts it"
     };
     part("load: pins", known, here, "the kernel has no file system of pins; use one with CONFIG_BPF_SYSCALL")
 }
@@ -75,7 +75,7 @@ fn of_kernel() -> Vec<Ability> {
     libbpf_rs::set_print(None);
     let at = std::path::Path::new("/sys/kernel/btf/vmlinux");
     let Some(btf) = at.exists().then(Btf::from_vmlinux).and_then(Result::ok) else {
-        let remedy = "the kernel tells no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF";
+        let remedy = "the kernel exposes no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF";
         return vec![part("load: types", false, "", remedy)];
     };
     let has_struct = |name: &str| btf.type_by_name::<Struct<'_>>(name).is_some();
@@ -102,13 +102,13 @@ fn of_kernel() -> Vec<Ability> {
         part(
             "load: struct_ops",
             has_struct("bpf_struct_ops_tcp_congestion_ops"),
-            "the kernel takes congestion controls in BPF",
-            "the kernel takes no congestion controls in BPF; use Linux 6.4 or later with CONFIG_BPF_JIT",
+            "the kernel accepts congestion controls in BPF",
+            "the kernel does not accept congestion controls in BPF; use Linux 6.4 or later with CONFIG_BPF_JIT",
         ),
         part(
             "load: links",
             links,
-            "what is loaded outlives the command and can be taken back",
+            "loaded algorithms outlive the command and can be unloaded",
             "the kernel has no links of struct_ops; use Linux 6.4 or later",
         ),
         hook,
@@ -121,14 +121,14 @@ fn of_kernel() -> Vec<Ability> {
         part(
             "ab: records",
             has_struct("bpf_iter__bpf_map_elem"),
-            "`ab start` sees open connections, of all network namespaces",
-            "the kernel has no iterator over what a table holds; use Linux 5.9 or later",
+            "`ab start` lists open connections of all network namespaces",
+            "the kernel has no iterator over the entries of a table; use Linux 5.9 or later",
         ),
         part(
             "CE marks counted",
             has_member("rate_sample", "delivered_ce"),
-            "BBRv3 hears how many packets each ACK reports as marked",
-            "the kernel does not count marked packets; newer ones do. BBRv3 then hears of marks by ECE alone",
+            "BBRv3 gets the number of marked packets that each ACK reports",
+            "the kernel does not count marked packets; newer ones do. BBRv3 then detects marks by ECE only",
         ),
     ]
 }

@@ -51,7 +51,7 @@ impl fmt::Display for Fault {
         match self {
             Self::NoProgram(name) => {
                 let names: Vec<&str> = crate::objects::OBJECTS.iter().map(|(name, _)| *name).collect();
-                write!(f, "{name}: there is no kernel program of it; write one of {}", names.join(", "))
+                write!(f, "{name}: it has no kernel program; write one of {}", names.join(", "))
             }
             Self::BadName(name) => {
                 write!(f, "--name {name:?}: write 1 to 15 letters, digits, '_' or '.', beginning with a letter")
@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
             }
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Refused { what, said } => write!(f, "the kernel refuses {what}: {said}"),
-            Self::Trial(what) => write!(f, "a transfer over it failed, so it was taken back: {what}"),
+            Self::Trial(what) => write!(f, "a transfer over it failed, so it was unloaded: {what}"),
             Self::Other(what) => f.write_str(what),
         }
     }

@@ -52,7 +52,7 @@ pub(crate) fn check_types() -> Result<(), Fault> {
     if Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Ok(());
     }
-    Err(Fault::Missing("this kernel tells no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"))
+    Err(Fault::Missing("this kernel exposes no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"))
 }
 
 /// Fails if this process or kernel cannot load programs, and names what is missing.

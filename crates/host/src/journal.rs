@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_takes_no_file_is_an_error_before_any_change() {
+    fn an_unwritable_directory_is_an_error_before_any_change() {
         let folder = folder("full");
         let journal = Journal::open(&folder, Duration::ZERO).unwrap();
         fs::create_dir(folder.join("a.draft")).unwrap();

@@ -106,7 +106,7 @@ impl Host<'_> {
             default_before: if wanted.as_default { Some(kernel::default()?) } else { None },
             mounted_bpffs: !self.places.is_bpffs_mounted(),
         };
-        (self.before)("write down what is about to be done");
+        (self.before)("record the steps to be done");
         journal.write(&entry)?;
         match self.carry_out(&journal, wanted, &entry) {
             Ok(()) => Ok(()),
@@ -134,7 +134,7 @@ impl Host<'_> {
         (self.before)("pin it");
         link.pin(folder.join("link"))
             .map_err(|error| Fault::Refused { what: "the pin".to_owned(), said: error.to_string() })?;
-        (self.before)("pin what tells of its connections");
+        (self.before)("pin the iterator over its connections");
         program.pin_beside(&folder)?;
         (self.before)("send data over it");
         (self.trial)(&wanted.name).map_err(Fault::Trial)?;
@@ -146,7 +146,7 @@ impl Host<'_> {
             (self.before)("make it the default");
             kernel::set_default(&wanted.name)?;
         }
-        (self.before)("write down that it is done");
+        (self.before)("record that it is done");
         journal.write(&Entry { phase: Phase::Loaded, ..entry.clone() })
     }
 
@@ -160,7 +160,7 @@ impl Host<'_> {
         let wanted = [name.to_owned(), kernel_name(name)];
         let entry = wanted.iter().find_map(|name| journal.entries().into_iter().find(|entry| entry.name == *name));
         let entry = entry.ok_or_else(|| Fault::NotLoaded(name.to_owned()))?;
-        (self.before)("write down that it is being undone");
+        (self.before)("record that it is being undone");
         // A full disk must not prevent an undo: the existing entry suffices for it.
         let _ = journal.write(&Entry { phase: Phase::Unloading, ..entry.clone() });
         self.undo(&journal, &entry, drain)
@@ -194,7 +194,7 @@ impl Host<'_> {
     fn undo(&self, journal: &Journal, entry: &Entry, drain: Option<Duration>) -> Result<UnloadSummary, Fault> {
         let name = &entry.name;
         let to = self.substitute(entry)?;
-        (self.before)("give back the default");
+        (self.before)("restore the default");
         // Includes namespaces that were created while it was the default and inherited it. Reno always exists.
         let give_back = || {
             let is_ours = kernel::default()? == *name;
@@ -217,7 +217,7 @@ impl Host<'_> {
                 (self.before)("wait for its connections");
                 undone.drained = self.wait(name, max)?;
             }
-            (self.before)("move what began meanwhile");
+            (self.before)("move the connections that began meanwhile");
             for _ in 0..PASSES {
                 let found = self.moved(name, &to, MoveScope::All)?;
                 undone.moved += found.moved;

@@ -165,7 +165,7 @@ impl Connection {
 
 /// Reads `iperf3 -J` of the sending side.
 fn iperf3(text: &str) -> Result<Vec<Connection>, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("line {}: it is no JSON", error.line()))?;
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("line {}: it is not JSON", error.line()))?;
     if let Some(error) = value["error"].as_str() {
         return Err(format!("the test failed: iperf3 says {error:?}"));
     }
@@ -214,7 +214,7 @@ fn records(text: &str) -> Result<Vec<Connection>, String> {
             let Some(cell) = place.and_then(|place| cells.get(place)).filter(|cell| !cell.is_empty()) else {
                 return Ok(None);
             };
-            cell.parse().map(Some).map_err(|_| format!("line {}: {cell:?} is no number", nth + 1))
+            cell.parse().map(Some).map_err(|_| format!("line {}: {cell:?} is not a number", nth + 1))
         };
         let text = |place: usize| cells.get(place).map(|cell| (*cell).to_owned());
         let limited = get(limited)?.is_some_and(|flag| flag != 0.0);
@@ -369,17 +369,17 @@ fn no_rate(used: &[&Connection], paths: &[HostPair]) -> String {
     let max = used.iter().filter_map(|one| one.sent).reduce(f64::max);
     match max {
         Some(max) if max < ENOUGH => format!(
-            "not enough data: {} sent {:.1} kB at the most, and start-up alone takes about 1 MB; record a longer transfer, \
+            "not enough data: {} sent {:.1} kB at most, and start-up alone takes about 1 MB; record a longer transfer, \
              or say --rate",
             if used.len() == 1 { "the one connection" } else { "its connections" },
             max / 1e3
         ),
         _ if paths.iter().any(|path| path.is_app_limited) => {
             "not enough data: every connection that sent enough was limited by its application (app_limited), so none shows \
-             the link's rate; record a bulk transfer, or say --rate"
+             the link's rate; record a bulk transfer, or give --rate"
                 .to_owned()
         }
-        _ => "not enough data: no connection shows a delivery rate; record a bulk transfer, or say --rate".to_owned(),
+        _ => "not enough data: no connection shows a delivery rate; record a bulk transfer, or give --rate".to_owned(),
     }
 }
 

@@ -172,7 +172,7 @@ impl Kind {
         };
         let count = |text: &str| {
             let count = text.parse::<u32>().ok().filter(|count| *count <= 100);
-            count.map(f64::from).ok_or_else(|| format!("{text:?} is no number of flows; write one from 0 to 100"))
+            count.map(f64::from).ok_or_else(|| format!("{text:?} is not a number of flows; write one from 0 to 100"))
         };
         let kind = Self {
             rate_bps: Range::parse(&spec.rate, &rate).map_err(fault("rate"))?,
@@ -188,7 +188,7 @@ impl Kind {
             return Err(format!("rtt: {:?} is too short; write at least 1us", spec.rtt));
         }
         if !(kind.weight.is_finite() && kind.weight > 0.0) {
-            return Err(format!("weight: {} is no share; write a number above 0", kind.weight));
+            return Err(format!("weight: {} is not a weight; write a number above 0", kind.weight));
         }
         Ok(kind)
     }
@@ -238,7 +238,7 @@ fn rival_flows(texts: &[String]) -> Result<Vec<String>, String> {
 }
 
 fn no_buffer(text: &str) -> String {
-    format!("{text:?} is no buffer; write multiples of the BDP or a drain time, as in 0.5bdp..4bdp or 50ms")
+    format!("{text:?} is not a buffer size; write multiples of the BDP or a drain time, as in 0.5bdp..4bdp or 50ms")
 }
 
 /// A population file in TOML.

@@ -57,7 +57,7 @@ impl Product {
         if let Some((index, (name, _))) =
             axes.iter().enumerate().find(|(i, (n, _))| axes[..*i].iter().any(|a| a.0 == *n))
         {
-            return Err(format!("axis {index} is named {name:?} as one before it; name it otherwise"));
+            return Err(format!("axis {index} has the name {name:?} of an earlier axis; choose another name"));
         }
         Ok(Self { base: base.clone(), axes })
     }
@@ -107,7 +107,7 @@ impl Product {
             fill_in(value, &labels);
         }
         if let Some(open) = scenario.values().find_map(open_place) {
-            return Err(format!("{open:?} has a place that no axis fills in"));
+            return Err(format!("{open:?} has a placeholder without an axis"));
         }
         let names: Vec<String> = labels.iter().map(|(axis, label)| format!("{axis}={label}")).collect();
         let name = if names.is_empty() { "run".to_owned() } else { names.join(",") };
@@ -178,7 +178,7 @@ fn points(vary: &Vary) -> Result<Vec<Point>, String> {
             Value::Table(table) => point_of_table(table, index).map_err(|e| format!("axis {name:?}: {e}"))?,
             plain => {
                 let label =
-                    scalar(plain).ok_or_else(|| format!("axis {name:?}: {plain} is no text, number or table"))?;
+                    scalar(plain).ok_or_else(|| format!("axis {name:?}: {plain} is not text, a number or a table"))?;
                 let mut set = Table::new();
                 if let Some(key) = &vary.key {
                     set.insert(key.clone(), plain.clone());
@@ -188,7 +188,7 @@ fn points(vary: &Vary) -> Result<Vec<Point>, String> {
         });
     }
     if let Some((_, twice)) = points.iter().enumerate().find(|(n, p)| points[..*n].iter().any(|q| q.label == p.label)) {
-        return Err(format!("axis {name:?}: {:?} stands there twice; write it once", twice.label));
+        return Err(format!("axis {name:?}: {:?} appears twice; write it once", twice.label));
     }
     if let Some(bad) = points.iter().find(|p| p.label.contains([',', '='])) {
         return Err(format!(

@@ -21,7 +21,7 @@ fn s2n_quics_bbr_keeps_the_order_of_phases() {
     assert_eq!(of(&seen, "diagram").verdict, Verdict::Holds, "{:?}", flow.phases);
     assert_eq!(of(&seen, "more in flight than the window").verdict, Verdict::Holds);
     assert_eq!(of(&seen, "minimum RTT").verdict, Verdict::Holds);
-    let reason = of(&seen, "least in flight in ProbeRTT").reason.clone();
+    let reason = of(&seen, "minimum in flight in ProbeRTT").reason.clone();
     assert!(reason.is_some_and(|reason| reason.contains("the log does not show it")));
 }
 

@@ -96,7 +96,7 @@ fn say(bytes: usize) {
     let pieces: [&[u8]; 3] = [
         b"bbrlab: memory is full: another ",
         &digits[at..],
-        b" bytes cannot be had; ask for fewer flows, a shorter time or a coarser --sample, or allow it more memory\n",
+        b" bytes could not be allocated; use fewer flows, a shorter duration or a coarser --sample, or allow more memory\n",
     ];
     for piece in pieces {
         // SAFETY: pointer and length are those of a slice. If nothing can be written, the exit status is all there is.

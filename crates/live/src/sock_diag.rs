@@ -168,7 +168,7 @@ pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<DumpState, S
                 return if number == 0 {
                     Ok(DumpState::Last)
                 } else {
-                    Err(format!("sock_diag: the kernel says: {error}"))
+                    Err(format!("sock_diag: the kernel reports: {error}"))
                 };
             }
             BY_FAMILY => all.extend(connection(body)),
@@ -317,7 +317,7 @@ mod tests {
         bytes.resize(HEADER, 0);
         bytes.extend_from_slice(&(-libc::ENOENT).to_ne_bytes());
         let error = parse(&bytes, &mut Vec::new()).unwrap_err();
-        assert!(error.starts_with("sock_diag: the kernel says: ") && !error.contains('\n'), "{error}");
+        assert!(error.starts_with("sock_diag: the kernel reports: ") && !error.contains('\n'), "{error}");
     }
 
     /// A connection of our own on loopback: equal through `sock_diag` and `getsockopt`.

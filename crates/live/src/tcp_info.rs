@@ -43,7 +43,7 @@ tcp_info! {
     unacked: u32 = 24, "Segments sent and not acknowledged.";
     sacked: u32 = 28, "Of these, selectively acknowledged.";
     lost: u32 = 32, "Of these, marked lost.";
-    retrans: u32 = 36, "Of these, sent again.";
+    retrans: u32 = 36, "Of these, retransmitted.";
     last_data_sent: u32 = 44, "Since data was sent, ms.";
     last_data_recv: u32 = 52, "Since data came, ms.";
     last_ack_recv: u32 = 56, "Since an ACK came, ms.";
@@ -54,10 +54,10 @@ tcp_info! {
     snd_ssthresh: u32 = 76, "Slow-start threshold, segments.";
     snd_cwnd: u32 = 80, "Congestion window, segments.";
     advmss: u32 = 84, "Segment size announced to the peer.";
-    reordering: u32 = 88, "Reordering that is borne, segments.";
-    rcv_rtt: u32 = 92, "RTT as the receiver sees it, µs.";
+    reordering: u32 = 88, "Reordering that is tolerated, segments.";
+    rcv_rtt: u32 = 92, "RTT estimated at the receiver, µs.";
     rcv_space: u32 = 96, "Bytes that the application took in that time.";
-    total_retrans: u32 = 100, "Segments sent again, in all.";
+    total_retrans: u32 = 100, "Segments retransmitted, in total.";
     pacing_rate: u64 = 104, "Bytes a second; all ones without pacing.";
     max_pacing_rate: u64 = 112, "Its bound, `SO_MAX_PACING_RATE`.";
     bytes_acked: u64 = 120, "Payload bytes acknowledged.";
@@ -75,8 +75,8 @@ tcp_info! {
     delivered: u32 = 192, "Segments delivered.";
     delivered_ce: u32 = 196, "Of these, marked congestion experienced.";
     bytes_sent: u64 = 200, "Payload bytes sent, retransmissions included.";
-    bytes_retrans: u64 = 208, "Payload bytes sent again.";
-    dsack_dups: u32 = 216, "Segments that the receiver had already (DSACK).";
+    bytes_retrans: u64 = 208, "Payload bytes retransmitted.";
+    dsack_dups: u32 = 216, "Segments that the receiver already had (DSACK).";
     reord_seen: u32 = 220, "Reorderings seen.";
     rcv_ooopack: u32 = 224, "Segments that came out of order.";
     snd_wnd: u32 = 228, "Window that the peer offers, bytes.";

@@ -72,7 +72,8 @@ impl std::str::FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || format!("{text:?} is no address and no network; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32");
+        let fault =
+            || format!("{text:?} is neither an address nor a network; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32");
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| fault())?;
         let max = if address.is_ipv4() { 32 } else { 128 };
@@ -333,7 +334,9 @@ mod tests {
         assert!(!takes(Filter { cc: Some("cubic".to_owned()), ..Filter::default() }));
         assert!(takes(network("192.0.2.0/24")) && takes(network("0.0.0.0/0")) && takes(network("192.0.2.9")));
         assert!(!takes(network("192.0.3.0/24")) && !takes(network("::/0")));
-        for (text, word) in [("x", "no address"), ("10.0.0.0/33", "at most 32"), ("10.0.0.0/x", "no network")] {
+        for (text, word) in
+            [("x", "neither an address"), ("10.0.0.0/33", "at most 32"), ("10.0.0.0/x", "nor a network")]
+        {
             assert!(text.parse::<Network>().unwrap_err().contains(word), "{text}");
         }
     }

@@ -35,7 +35,7 @@ pub fn algorithm(text: &str) -> Result<AlgorithmConfig, AlgorithmError> {
     for part in parts {
         let (key, value) = part
             .split_once('=')
-            .ok_or_else(|| AlgorithmError(format!("{part:?} is no parameter; write PARAMETER=VALUE")))?;
+            .ok_or_else(|| AlgorithmError(format!("{part:?} is not a parameter; write PARAMETER=VALUE")))?;
         config.set(key, value).map_err(|error| match error {
             ParamError::Unknown => AlgorithmError(format!("{name} has no parameter {key:?}")),
             error => AlgorithmError(format!("{key}: {value:?} is {error}")),

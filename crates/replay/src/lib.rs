@@ -165,7 +165,7 @@ pub fn replay(log: &Log) -> Result<Report, String> {
     let mut flows: BTreeMap<u32, Flow> = BTreeMap::new();
     for (nth, record) in log.records.iter().enumerate() {
         let kind = record.kind().ok_or_else(|| {
-            format!("record {nth} is of kind {}, which this bbrlab does not know", record.get(Field::Kind))
+            format!("record {nth} is of kind {}, which this bbrlab does not support", record.get(Field::Kind))
         })?;
         if let Some(field) = record.impossible() {
             return Err(format!("record {nth}: {field:?} is {}, which no kernel can hold", record.get(field)));

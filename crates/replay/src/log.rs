@@ -273,7 +273,7 @@ impl Reader<'_> {
         }
         if !self.bytes.all.starts_with(MAGIC) {
             return Err(
-                "no log of `bbrlab record`, nor of google/bbr v3: it does not begin with bbrtap, bbrcall or V3"
+                "not a log of `bbrlab record` or of google/bbr v3: it does not begin with bbrtap, bbrcall or V3"
                     .to_owned(),
             );
         }
@@ -334,7 +334,7 @@ impl Bytes<'_> {
         }
         let text = rest.get(..length).ok_or_else(|| self.truncated())?;
         self.at += length;
-        serde_json::from_slice(text).map_err(|error| format!("its header is no JSON that a log has: {error}"))
+        serde_json::from_slice(text).map_err(|error| format!("its header is not the JSON of a log: {error}"))
     }
 
     pub(crate) fn byte(&mut self) -> Result<u8, String> {

@@ -57,13 +57,13 @@ impl fmt::Display for LineError {
         match &self.fault {
             Fault::NotText => write!(f, "it is not UTF-8"),
             Fault::UnknownKind(word) => write!(f, "it begins with {word:?}; an event is one of V3I A S L T H U C X D"),
-            Fault::Port(word) => write!(f, "its source port is {word:?}, which is none from 0 to 65535"),
+            Fault::Port(word) => write!(f, "its source port is {word:?}, which is not a number from 0 to 65535"),
             Fault::UnknownKey(word) => write!(f, "this event has no key {word:?}"),
-            Fault::Twice(key) => write!(f, "{key} stands there twice"),
+            Fault::Twice(key) => write!(f, "{key} appears twice"),
             Fault::Missing(key) => write!(f, "{key} has no value; is the line cut off?"),
-            Fault::NotANumber(key, word) => write!(f, "{key} is {word:?}, which is no whole number"),
+            Fault::NotANumber(key, word) => write!(f, "{key} is {word:?}, which is not a whole number"),
             Fault::OutOfRange(key, value) => write!(f, "{key} is {value}, which no kernel can hold"),
-            Fault::NoBeginning(port) => write!(f, "nothing says how flow {port} began: its V3I is missing"),
+            Fault::NoBeginning(port) => write!(f, "flow {port} has no beginning: its V3I is missing"),
             Fault::NoAck(port) => write!(f, "a state of flow {port} without an ACK before it"),
             Fault::NoState(port) => write!(f, "the last ACK of flow {port} has no state"),
         }
@@ -478,15 +478,15 @@ mod tests {
         assert_eq!(fault("V3Q 1"), "line 7: it begins with \"V3Q\"; an event is one of V3I A S L T H U C X D");
         assert_eq!(
             fault("V3H 70000 now 1 cw 1"),
-            "line 7: its source port is \"70000\", which is none from 0 to 65535"
+            "line 7: its source port is \"70000\", which is not a number from 0 to 65535"
         );
         assert_eq!(fault("V3H 1 now 1"), "line 7: cw has no value; is the line cut off?");
         assert_eq!(fault("V3H 1 now 1 cw"), "line 7: cw has no value; is the line cut off?");
-        assert_eq!(fault("V3H 1 now 1 cw 1 cw 1"), "line 7: cw stands there twice");
-        assert_eq!(fault("V3H 1 now 1 cw ten"), "line 7: cw is \"ten\", which is no whole number");
+        assert_eq!(fault("V3H 1 now 1 cw 1 cw 1"), "line 7: cw appears twice");
+        assert_eq!(fault("V3H 1 now 1 cw ten"), "line 7: cw is \"ten\", which is not a whole number");
         assert_eq!(fault("V3H 1 now -4 cw 1"), "line 7: now is -4, which no kernel can hold");
         assert_eq!(fault("V3H 1 now 1 cwnd 1"), "line 7: this event has no key \"cwnd\"");
         assert_eq!(fault("V3S 1 ack 11 900 m0"), "line 7: c has no value; is the line cut off?");
-        assert_eq!(fault("V3S 1 ack 11 900 bh0"), "line 7: bh is \"0\", which is no whole number");
+        assert_eq!(fault("V3S 1 ack 11 900 bh0"), "line 7: bh is \"0\", which is not a whole number");
     }
 }

@@ -44,7 +44,7 @@ const TAKES: f64 = 0.8;
         bbrlab advise --rate 20mbit..100mbit --rtt 20ms..80ms --buffer 0.2bdp..1bdp --rivals 0..2\n  \
         ss -tin | bbrlab advise --from -\n  \
         bbrlab advise --from live\n\n\
-        What is not known is a range, LOW..HIGH; each draw takes one value of it. Exit status with --judge: 1 if the advice \
+        Write what is not known as a range, LOW..HIGH; each draw takes one value from it. Exit status with --judge: 1 if the advice \
         keeps less than 98 % of the best choice in hindsight.")]
 pub struct AdviseArgs {
     /// Bottleneck rate, or a range: 20mbit, 5mbit..50mbit
@@ -190,7 +190,9 @@ fn flows(args: &AdviseArgs, measured: Option<&str>) -> Result<Vec<String>, Failu
         }
     }
     if flows.len() < 2 {
-        return Err("--algorithms: there is nothing to compare with; name one, as in bbr1,bbr3".to_owned());
+        return Err(
+            "--algorithms: there is nothing to compare with; name another algorithm, as in bbr1,bbr3".to_owned()
+        );
     }
     Ok(flows)
 }
@@ -242,7 +244,7 @@ fn known(args: &AdviseArgs) -> Result<PathKnowledge, Failure> {
     for (name, value) in [("--rate", &spec.rate), ("--rtt", &spec.rtt)] {
         if value.is_empty() {
             return Err(format!(
-                "{name}: say what is known of it, as in --rate 20mbit..50mbit --rtt 40ms, or give --from FILE"
+                "{name}: give what is known, as in --rate 20mbit..50mbit --rtt 40ms, or give --from FILE"
             ));
         }
     }
@@ -314,11 +316,11 @@ fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) 
     let judged = advise::judge(&truth, flows, objective, (paths, draws), args.seed, &|| progress.tick())?;
     drop(progress);
     print(&format!(
-        "{} paths{} that were known only roughly, objective {}:\n\
-         what was advised keeps {:.1} % of the score of the best choice in hindsight; always {} keeps {:.1} %\n\
+        "{} paths{} known only roughly, objective {}:\n\
+         the advice reaches {:.1} % of the score of the best choice in hindsight; always {} reaches {:.1} %\n\
          it was the best choice, or within {:.0} % of it, on {:.0} % of the paths\n",
         judged.paths,
-        if args.mixed { " with rivals of all kinds" } else { "" },
+        if args.mixed { " with rivals of several kinds" } else { "" },
         objective.name,
         100.0 * judged.kept,
         flows[0],
@@ -375,7 +377,7 @@ fn footnote(advice: &Advice, objective: Objective) -> String {
         (low, high) => format!("{} to {}", number(low), number(high)),
     };
     format!(
-        "Score: goodput within the fair share × (base RTT/RTT p50)^{} × (1 − retransmitted)^{} × (rivals' part of their \
+        "Score: goodput within the fair share × (base RTT/RTT p50)^{} × (1 − retransmitted)^{} × (rivals' fraction of their \
          fair share)^{}, each at most 1. {} paths with the same random numbers for each algorithm, simulated for {lasts} s; \
          figures are means, in brackets 95 % intervals.\n",
         objective.delay,
@@ -504,7 +506,7 @@ fn said(reason: &Reason, own: &str, other: &str) -> String {
             format!("its RTT is {a} times the base RTT, {other}'s {b} times ({part})")
         }
         Figure::Retransmitted => format!("it retransmits {a} %, {other} {b} % ({part})"),
-        Figure::Others => format!("its rivals get {a} % of their fair share, beside {other} {b} % ({part})"),
+        Figure::Others => format!("its rivals get {a} % of their fair share, with {other} {b} % ({part})"),
     }
 }
 
@@ -515,7 +517,7 @@ fn warnings(advice: &Advice) -> Vec<String> {
     let mut found = Vec::new();
     if advice.choice != 0 && advice.paths.iter().all(|path| path.rivals.is_empty()) {
         found.push(
-            "no path had a rival, so this does not show what the choice takes from other flows; ask with --rivals 0..2."
+            "no path had a rival, so this does not show what the choice takes from other flows; use --rivals 0..2."
                 .to_owned(),
         );
     }

@@ -115,7 +115,7 @@ fn work(args: &CdnArgs) -> Result<StudyInput, Failure> {
     let bytes = inputs::table(path).map_err(|error| format!("{shown}: {error}; name a population or a table"))?;
     match kind(path, &bytes)? {
         PopulationFormat::Distributions => {
-            let text = String::from_utf8(bytes).map_err(|_| format!("{shown}: it is no text"))?;
+            let text = String::from_utf8(bytes).map_err(|_| format!("{shown}: not a text file"))?;
             let mut population = Population::parse(&text).map_err(fault)?;
             change(&mut population, args.users, activation, algorithms);
             population.check().map_err(|error| format!("{shown}: {error}"))?;
@@ -123,7 +123,7 @@ fn work(args: &CdnArgs) -> Result<StudyInput, Failure> {
         }
         PopulationFormat::Table(read) => {
             if args.users.is_some() {
-                return Err("--users: a table says itself who its users are; leave it out".to_owned());
+                return Err("--users: a table lists its own users; leave it out".to_owned());
             }
             let sheet = read(bytes).map_err(fault)?;
             let algorithms = algorithms.unwrap_or_else(|| vec!["bbr1".to_owned(), "cubic".to_owned()]);
@@ -167,8 +167,8 @@ fn kind(path: &Path, bytes: &[u8]) -> Result<PopulationFormat, Failure> {
         #[cfg(feature = "parquet")]
         Some("parquet") => Ok(PopulationFormat::Table(table::parquet)),
         #[cfg(not(feature = "parquet"))]
-        Some("parquet") => Err(format!("{}: this build reads no Parquet; name a .csv", inputs::name(path))),
-        _ => Err(format!("{}: it is no .toml, .csv or .parquet; name one of these", inputs::name(path))),
+        Some("parquet") => Err(format!("{}: this build cannot read Parquet; name a .csv", inputs::name(path))),
+        _ => Err(format!("{}: not a .toml, .csv or .parquet file; name one of these", inputs::name(path))),
     }
 }
 
@@ -187,7 +187,7 @@ fn run(work: StudyInput, seed: u64) -> Result<(Study, Option<ExperimentOutcome>)
         StudyInput::Catalogue(experiment) => {
             let progress = Progress::new("serving", experiment.run_count());
             let outcome = experiment::run(&experiment, seed, &|_, _| progress.tick()).map_err(|e| e.to_string())?;
-            let study = outcome.study.as_deref().cloned().ok_or("the experiment brought no study")?;
+            let study = outcome.study.as_deref().cloned().ok_or("the experiment has no study")?;
             Ok((study, Some(outcome)))
         }
         StudyInput::Users(design, users) => {
@@ -240,7 +240,7 @@ fn rivals(study: &Study) -> String {
         };
     }
     if text.is_empty() {
-        text += "no user has rivals on its path, so this does not show what others lose; write rivals to see it\n";
+        text += "no user has rivals on its path, so this does not show what others lose; add rivals to see it\n";
     }
     text
 }

@@ -26,7 +26,7 @@ use clap::Args;
 /// Flags of `bbrlab conform`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status 1 if a case fails. docs/conformance.md and the report say what each case demands, and how we read it.\n\n\
+    after_help = "Exit status 1 if a case fails. docs/conformance.md and the report state the requirement of each case, and our interpretation.\n\n\
         Examples:\n  \
         bbrlab conform bbr3 --report out/conform.html\n  \
         bbrlab conform bbr3 bbr3-linux --case 10 --cell 10gbit/500us --junit out/conform.xml\n  \
@@ -100,7 +100,7 @@ fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict
     let bytes = inputs::log(path).map_err(fault)?;
     let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(fault)?;
     if let Some(older) = named.iter().find(|cc| !log::is_of_the_draft(cc)) {
-        return Err(fault(format!("{older} is not what the draft describes, which is BBRv3; leave {older} out")));
+        return Err(fault(format!("the draft describes BBRv3, not {older}; leave {older} out")));
     }
     let judge = |flow: &log::FlowLog| if flow.is_judged(named) { log::judge(flow) } else { Vec::new() };
     let judged: log::JudgedFlows<'_> = log.flows.iter().map(|flow| (flow, judge(flow))).collect();

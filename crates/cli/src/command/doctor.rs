@@ -154,7 +154,7 @@ fn memory() -> Vec<Fact> {
     };
     let found = match (gib("MemTotal:"), gib("MemAvailable:")) {
         (Some(total), Some(free)) => format!("{total:.1} GiB, {free:.1} GiB available"),
-        _ => "unknown: /proc/meminfo does not say".to_owned(),
+        _ => "unknown: not in /proc/meminfo".to_owned(),
     };
     vec![fact(Support::Note, "memory", found)]
 }
@@ -169,7 +169,7 @@ fn steal() -> Vec<Fact> {
         .unwrap_or_default();
     let total: f64 = cpu.iter().sum();
     let Some(steal) = cpu.get(7).filter(|_| total > 0.0) else {
-        return vec![fact(Support::Note, "CPU steal", "unknown: /proc/stat does not say".to_owned())];
+        return vec![fact(Support::Note, "CPU steal", "unknown: not in /proc/stat".to_owned())];
     };
     vec![fact(Support::Note, "CPU steal", format!("{:.2} % since boot", 100.0 * steal / total))]
 }
@@ -222,7 +222,7 @@ fn user_namespaces() -> Vec<Fact> {
         Some((path, value, remedy)) => {
             fact(Support::No, "user namespaces", format!("{path} is {value}; as root: {remedy}"))
         }
-        None => fact(Support::Yes, "user namespaces", "open to every user, as far as /proc says".to_owned()),
+        None => fact(Support::Yes, "user namespaces", "open to every user, according to /proc".to_owned()),
     }]
 }
 
@@ -241,7 +241,7 @@ fn network_namespaces() -> Vec<Fact> {
 
 fn tun() -> Vec<Fact> {
     vec![if Path::new("/dev/net/tun").exists() {
-        fact(Support::Yes, "TUN device", "/dev/net/tun is there".to_owned())
+        fact(Support::Yes, "TUN device", "/dev/net/tun exists".to_owned())
     } else {
         fact(
             Support::No,
@@ -259,7 +259,7 @@ fn may_load_bpf() -> bool {
 fn bpf() -> Vec<Fact> {
     let may = may_load_bpf();
     vec![match number("/proc/sys/kernel/unprivileged_bpf_disabled") {
-        None => fact(Support::No, "BPF", "the kernel does not say; use one with CONFIG_BPF_SYSCALL".to_owned()),
+        None => fact(Support::No, "BPF", "unknown; use a kernel with CONFIG_BPF_SYSCALL".to_owned()),
         Some(_) if may => {
             fact(Support::Note, "BPF", "in the kernel, and this user may load programs; for record".to_owned())
         }
@@ -271,7 +271,7 @@ fn bpf() -> Vec<Fact> {
 
 fn btf() -> Vec<Fact> {
     vec![if Path::new(BTF).exists() {
-        fact(Support::Note, "BTF", format!("{BTF} is there; for record"))
+        fact(Support::Note, "BTF", format!("{BTF} exists; for record"))
     } else {
         fact(
             Support::No,
@@ -311,7 +311,7 @@ fn host() -> Vec<Fact> {
 
 fn congestion_controls() -> Vec<Fact> {
     let Some(found) = read("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
-        return vec![fact(Support::Note, "TCP algorithms", "unknown: /proc/sys/net/ipv4 does not say".to_owned())];
+        return vec![fact(Support::Note, "TCP algorithms", "unknown: not in /proc/sys/net/ipv4".to_owned())];
     };
     let mark = if found.split_whitespace().any(|name| name == "bbr") { Support::Yes } else { Support::Note };
     let remedy = if matches!(mark, Support::Yes) { "" } else { "; for bbr, as root: modprobe tcp_bbr" };

@@ -122,7 +122,7 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     }
     for (flag, given) in [("--real-time", args.real_time), ("--rw", args.rw)] {
         if given {
-            return Err(format!("emulate: {flag}: --on kernel has no choice there; write --on uml, or leave it out"));
+            return Err(format!("emulate: {flag}: --on kernel does not support it; write --on uml, or leave it out"));
         }
     }
     if let Some(status) = rights::obtain()? {

@@ -187,11 +187,11 @@ mod loaded {
     pub fn load(config: &AlgorithmConfig, name: &str, as_default: bool) -> Result<Verdict, Failure> {
         with(|host| host.load(&LoadRequest { config: *config, name: name.to_owned(), as_default }))?;
         let how = if as_default {
-            "new connections take it".to_owned()
+            "new connections use it".to_owned()
         } else {
             format!("choose it with setsockopt(TCP_CONGESTION, \"{name}\")")
         };
-        print(&format!("{name} is loaded, and carried a transfer; {how}. Back: bbrlab host unload {name}\n"))
+        print(&format!("{name} is loaded and carried a test transfer; {how}. Undo: bbrlab host unload {name}\n"))
     }
 
     pub fn unload(name: &str, drain: Option<Duration>) -> Result<Verdict, Failure> {
@@ -303,7 +303,7 @@ fn shown(one: &serde_json::Value) -> String {
     let _ = write!(text, "{} connections, {} listeners", count("connections"), count("listeners"));
     let _ = writeln!(text, "; {} begun since", count("begun"));
     if one["is_registered"] == false {
-        text.push_str("           the kernel does not know it any more; bbrlab host unload takes the rest away\n");
+        text.push_str("           the kernel no longer has it; bbrlab host unload removes the rest\n");
     }
     for each in one["each"].as_array().into_iter().flatten() {
         let number = |key: &str| each[key].as_f64().unwrap_or(0.0);
@@ -343,7 +343,7 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
     }
     if args.dry_run {
         return print(&format!(
-            "{text}\nNothing was changed. Without --dry-run it is done; `bbrlab host disable` undoes it.\n"
+            "{text}\nNothing was changed. Without --dry-run these changes are made; `bbrlab host disable` undoes them.\n"
         ));
     }
     if let Some((name, _)) = &ours {

@@ -17,8 +17,8 @@ type Counts = BTreeMap<&'static str, u64>;
 /// Arguments of `bbrlab replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 every output is equal, or depends on an input that the tap can't see, and is counted; \
-    1 an output differs, or the log has lost calls; 2 a file is no such log."
+    after_help = "Exit status: 0 every output is equal, or depends on an input that the tap cannot record, and is counted; \
+    1 an output differs, or the log has lost calls; 2 a file is not such a log."
 )]
 pub struct ReplayArgs {
     /// Logs written by `bbrlab record`, or of the calls into google/bbr v3, plain or compressed with xz
@@ -83,7 +83,7 @@ fn table(done: &[(&PathBuf, Header, Report)]) -> String {
     text.push_str(&format!("Seen: {}.\n", seen.join(", ")));
     for (name, calls) in summed(done, |report| &report.explained) {
         text.push_str(&format!(
-            "{} {} on what the tap can't see: {name}.\n",
+            "{} {} on an input that the tap cannot record: {name}.\n",
             counted(calls, "call"),
             if calls == 1 { "depends" } else { "depend" }
         ));

@@ -232,7 +232,7 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
     for text in &args.vary {
         let vary = axis::parse(text).map_err(|error| format!("--vary: {error}"))?;
         if flags.contains(&vary.name) {
-            return Err(format!("--vary: axis {:?} is there twice; write all its values in one --vary", vary.name));
+            return Err(format!("--vary: axis {:?} appears twice; write all its values in one --vary", vary.name));
         }
         flags.push(vary.name.clone());
         match axes.iter_mut().find(|known| known.name == vary.name) {
@@ -285,7 +285,7 @@ fn shard(text: Option<&str>) -> Result<(usize, usize), Failure> {
     let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
     match parts {
         Some((i, n)) if (1..=n).contains(&i) => Ok((i - 1, n)),
-        _ => Err(format!("--shard: {text:?} is no share; write I/N with I from 1 to N, as in 2/5")),
+        _ => Err(format!("--shard: {text:?} is not a shard; write I/N with I from 1 to N, as in 2/5")),
     }
 }
 

@@ -140,7 +140,7 @@ fn beside_plain(tuned: &Tuned) -> String {
     let better = best.filter(|one| one.score > tuned.score);
     if let Some(one) = better.filter(|one| one.score_gain.high < 0.0) {
         return format!(
-            "Use plain {} instead: it scores more on unseen paths than the tuned {}, {}.",
+            "Use default {} instead: it scores higher on unseen paths than the tuned {}, {}.",
             one.flow,
             tuned.cc,
             points(one)
@@ -148,7 +148,7 @@ fn beside_plain(tuned: &Tuned) -> String {
     }
     if let Some(one) = better {
         return format!(
-            "Plain {} scores no less on unseen paths than the tuned {}, {}: tuning is not worth its trouble here.",
+            "Default {} scores no lower on unseen paths than the tuned {}, {}: tuning does not pay off here.",
             one.flow,
             tuned.cc,
             points(one)
@@ -156,7 +156,7 @@ fn beside_plain(tuned: &Tuned) -> String {
     }
     match best.filter(|one| one.score_gain.low <= 0.0) {
         Some(one) => format!(
-            "It scores more than any plain algorithm on unseen paths, but over {} ({}) that may be chance.",
+            "It scores higher than every default on unseen paths, but the difference from {} ({}) may be chance.",
             one.flow,
             points(one)
         ),
@@ -184,7 +184,7 @@ fn term_by_term(tuned: &Tuned) -> String {
         tuned.against.iter().filter(|one| one.flow != "cubic").map(|one| one.flow.as_str()).collect();
     if dominates(tuned) {
         return format!(
-            "On unseen paths it is nowhere worse than {} by more than {} points, and better in something than each.",
+            "On unseen paths it is worse than {} in no term by more than {} points, and better than each in at least one.",
             names.join(" and "),
             points(SAME)
         );
@@ -201,7 +201,7 @@ fn term_by_term(tuned: &Tuned) -> String {
             format!("against {}: better in {}, worse in {}", one.flow, list(&one.better), list(&one.worse))
         })
         .collect();
-    format!("No setting of the front is better in everything; this one is, {}.", gives.join("; "))
+    format!("No setting of the front is better in every term. This one, {}.", gives.join("; "))
 }
 
 fn points(share: f64) -> String {
@@ -312,7 +312,7 @@ fn pages(args: &TuneArgs, tuned: &Tuned, population: &Population, objective: Obj
         sections: vec![
             section(
                 "tuned",
-                "On paths that the search has not seen",
+                "On unseen paths",
                 format!("The setting: {}", tuned.flow),
                 vec![points(0, 1), points(0, 2)],
                 Table { columns: heads("algorithm", &["worth"]), rows: rows(tuned) },
@@ -327,7 +327,7 @@ fn pages(args: &TuneArgs, tuned: &Tuned, population: &Population, objective: Obj
             section(
                 "front",
                 "The settings of the front",
-                "On the paths of the search; none is better in everything than another.".to_owned(),
+                "On the paths of the search; no setting is better than another in every term.".to_owned(),
                 Vec::new(),
                 Table { columns: heads("setting", &["worth"]), rows: tuned.front.iter().map(front).collect() },
             ),
@@ -344,7 +344,7 @@ fn numbers(tuned: &Tuned) -> Vec<Number> {
         note: note.to_owned(),
         color_key: Some(key.to_owned()),
     };
-    let own = one(format!("{}, tuned", tuned.cc), "tuned", tuned.score, "1 is the most");
+    let own = one(format!("{}, tuned", tuned.cc), "tuned", tuned.score, "maximum 1");
     let against = tuned.against.iter().map(|other| one(other.flow.clone(), &other.flow, other.score, ""));
     std::iter::once(own).chain(against).collect()
 }

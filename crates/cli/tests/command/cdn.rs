@@ -49,15 +49,15 @@ fn a_slip_is_one_line_with_file_line_and_column_and_status_2() {
     let dir = Dir::new("slips");
     let long = "x".repeat(10);
     for (file, text, line) in [
-        ("p.toml", POPULATION.replace("'10mbit'", "'ten'"), "p.toml:5:8: \"ten\" is no rate"),
+        ("p.toml", POPULATION.replace("'10mbit'", "'ten'"), "p.toml:5:8: \"ten\" is not a rate"),
         (
             "p.toml",
             POPULATION.replace("objects = 2", "object = 2"),
             "p.toml:9:1: unknown key \"object\"; did you mean objects?",
         ),
-        ("p.csv", PATHS.replace("60ms", "sixty"), "p.csv:3: column rtt: \"sixty\" is no time"),
+        ("p.csv", PATHS.replace("60ms", "sixty"), "p.csv:3: column rtt: \"sixty\" is not a time"),
         ("p.csv", PATHS.replace("buffer", "buffers"), "p.csv:1: column \"buffers\" is unknown (did you mean buffer?)"),
-        ("p.parquet", long, "p.parquet:1: it is no Parquet file"),
+        ("p.parquet", long, "p.parquet:1: it is not a readable Parquet file"),
     ] {
         fs::write(dir.0.join(file), text).unwrap();
         refused(&dir, &["cdn", file, "--report", "r.html"], &format!("bbrlab: {line}"));
@@ -67,7 +67,7 @@ fn a_slip_is_one_line_with_file_line_and_column_and_status_2() {
         (&["cdn", "none.csv"][..], "none.csv: it does not exist"),
         (&["cdn", "p.txt"], "p.txt: it does not exist"),
         (&["cdn", "--algorithms", "bbr1"], "--algorithms: there is nothing to compare"),
-        (&["cdn", "--activation", "soon"], "--activation: \"soon\" is no time"),
+        (&["cdn", "--activation", "soon"], "--activation: \"soon\" is not a time"),
     ] {
         refused(&dir, args, &format!("bbrlab: {line}"));
     }

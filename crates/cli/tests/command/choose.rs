@@ -49,7 +49,7 @@ fn an_interrupted_sweep_goes_on_and_does_nothing_twice() {
     assert_eq!(sweep(&dir, &["a", "--report", "a.html", "--tree", "cc"]).status.code(), Some(0));
     assert_eq!(fs::metadata(&kept).unwrap().modified().unwrap(), made);
     assert_eq!(fs::read(dir.0.join("a/runs.parquet")).unwrap(), before);
-    assert!(fs::read_to_string(dir.0.join("a.html")).unwrap().contains("Which one where"));
+    assert!(fs::read_to_string(dir.0.join("a.html")).unwrap().contains("Best choice by region"));
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn bad_input_is_refused_in_a_line_and_leaves_nothing() {
     fs::write(dir.0.join("other.toml"), "cc = \"bbr1\"\n[parameters]\ncwnd_gain = \"2\"\n").unwrap();
     let cases: [(&[&str], &str); 15] = [
         (&["sweep", "--out", "x"], "a sweep has an axis"),
-        (&["sweep", "--vary", "speed=1,2", "--out", "x"], "axis \"speed\" is no key"),
+        (&["sweep", "--vary", "speed=1,2", "--out", "x"], "axis \"speed\" is not a scenario key"),
         (&["sweep", "--vary", "rate=1mbit,fast", "--out", "x"], "fast"),
-        (&["sweep", "--vary", "rate=1mbit,2mbit", "--shard", "3/2", "--out", "x"], "no share"),
+        (&["sweep", "--vary", "rate=1mbit,2mbit", "--shard", "3/2", "--out", "x"], "is not a shard"),
         (&["sweep", "--vary", "rate=1mbit,2mbit", "--show", "speed", "--out", "x"], "no figure"),
-        (&["sweep", "--vary", "rate=1mbit,1mbit", "--out", "x"], "\"1mbit\" stands there twice"),
+        (&["sweep", "--vary", "rate=1mbit,1mbit", "--out", "x"], "\"1mbit\" appears twice"),
         (&["sweep", "--vary", "rate=1mbit,2mbit", "--out", "bad.toml"], "it is a file; name a directory"),
-        (&["advise", "--rtt", "40ms"], "--rate: say what is known"),
+        (&["advise", "--rtt", "40ms"], "--rate: give what is known"),
         (&["advise", "--rate", "20mbit..2mbit", "--rtt", "40ms"], "runs backwards"),
         (&["advise", "--rate", "20mbit", "--rtt", "40ms", "--objective", "fun"], "no objective"),
         (&["advise", "--from", "other.toml"], "no connection's rate or RTT"),

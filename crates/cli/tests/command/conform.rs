@@ -117,7 +117,7 @@ fn bad_logs_are_refused_in_one_line() {
     for (name, text, part) in [
         ("empty", "", "neither qlog"),
         ("prose", "Dear all,\nthe flow was fine.\n", "neither qlog"),
-        ("broken", "{\"traces\": [", "no JSON"),
+        ("broken", "{\"traces\": [", "not JSON"),
         ("json", "{\"answer\": 42}", "no traces"),
         ("silent", "{\"traces\": [{\"events\": []}]}", "holds no window"),
         ("csv", "t_s,flow,cwnd\n0.1,a,many\n", "line 2"),

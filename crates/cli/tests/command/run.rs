@@ -33,11 +33,11 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
         ),
         (
             &["--rate", "ten"],
-            "bbrlab: --rate: \"ten\" is no rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
+            "bbrlab: --rate: \"ten\" is not a rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
         ),
         (
             &["--loss", "-1%"],
-            "bbrlab: --loss: \"-1%\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%",
+            "bbrlab: --loss: \"-1%\" is not a loss rate; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%",
         ),
         (&["--warmup", "60s"], "bbrlab: --warmup: 60s leaves nothing of 60s to measure; write less than duration"),
         (&["--on", "moon"], "bbrlab: --on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n or quic:noq"),
@@ -57,7 +57,7 @@ fn an_output_that_cannot_be_written_is_refused_before_the_run() {
     refused_with(
         "nodir",
         &["run", "--duration", "1000000s", "--json", "/proc/missing/out.json"],
-        "bbrlab: --json: /proc/missing/out.json: its directory cannot be made; name another place",
+        "bbrlab: --json: /proc/missing/out.json: its directory cannot be created; name another place",
     );
     refused_with(
         "isdir",
@@ -99,11 +99,11 @@ fn no_command_is_refused_with_the_commands() {
 fn a_selection_that_leaves_no_scenario_to_compare_is_refused() {
     let none = "no scenario of the matrix";
     for (args, line) in [
-        (&["--longest", "1ms"][..], format!("bbrlab: --longest: {none} is as short; write a longer time, as in 60s")),
-        (&["--only", "tcp"], format!("bbrlab: --only: {none} holds \"tcp\" in its name")),
+        (&["--longest", "1ms"][..], format!("bbrlab: --longest: {none} is that short; write a longer time, as in 60s")),
+        (&["--only", "tcp"], format!("bbrlab: --only: {none} has \"tcp\" in its name")),
         (
             &["--only", "bbr1", "--longest", "1ms"],
-            format!("bbrlab: --only, --longest: {none} holds \"bbr1\" in its name and takes no longer than 1ms"),
+            format!("bbrlab: --only, --longest: {none} has \"bbr1\" in its name and lasts at most 1ms"),
         ),
     ] {
         refused_with("validate", &[&["validate"], args].concat(), &line);
@@ -249,7 +249,7 @@ fn a_result_of_another_schema_is_refused() {
     let dir = Dir::new("schema99");
     fs::write(dir.0.join("x.json"), "{\"schema\":99,\"scenario\":{}}").unwrap();
     let error = stderr(&dir.bbrlab(&["run", "x.json"]));
-    assert!(error.starts_with("bbrlab: x.json: schema: 99 is no schema"), "{error}");
+    assert!(error.starts_with("bbrlab: x.json: schema: 99 is not a schema"), "{error}");
 }
 
 /// Goal: a late failure leaves none of the files written before it.

@@ -46,7 +46,7 @@ fn a_download_is_completed_if_the_server_has_the_same_version() {
         // Nothing to resume.
         assert_eq!(text(&resume()[0]["from"]), 0);
         for (part, note, says) in [
-            (&bytes[..9], None, "nothing says of which version it is a part; remove it, or leave --resume out"),
+            (&bytes[..9], None, "the version that it belongs to is not recorded; remove it, or leave --resume out"),
             (&bytes[..9], Some(serde_json::json!({ "url": "http://other/" })), "it is a part of http://other/"),
             (&bytes[..9], Some(serde_json::json!({ "url": url })), "its server does not name versions"),
             (
@@ -105,7 +105,7 @@ fn a_truncated_download_is_kept_and_completed_and_a_wrong_answer_refused() {
     let line = dir.refused(&[&url]);
     assert!(
         line.contains(
-            "the server closed the connection, after 4 of 10 bytes; file.part keeps what came, --resume completes it"
+            "the server closed the connection, after 4 of 10 bytes; file.part keeps the received part; --resume completes it"
         ),
         "{line}"
     );
@@ -152,8 +152,14 @@ fn a_server_that_vanishes_is_noticed_and_what_came_is_kept() {
         let output = child.wait_with_output().unwrap();
         let line = said(&output);
         assert!(output.status.code() == Some(2) && line.lines().count() == 1, "{line}");
-        assert!(line.contains("of 10000000000 bytes; big.part keeps what came, --resume completes it"), "{line}");
-        assert!(line.contains("the server closed the connection") || line.contains("the server went silent"), "{line}");
+        assert!(
+            line.contains("of 10000000000 bytes; big.part keeps the received part; --resume completes it"),
+            "{line}"
+        );
+        assert!(
+            line.contains("the server closed the connection") || line.contains("the server stopped sending"),
+            "{line}"
+        );
         fs::remove_file(part).unwrap();
         kill(Pid::from_raw(server.child.id().cast_signed()), Signal::SIGCONT).unwrap();
     }
@@ -193,22 +199,22 @@ fn certificates_that_do_not_fit_are_refused_and_say_why() {
     for (args, says) in [
         (
             vec!["--ca", "other.crt", &url],
-            "nobody we trust signed its certificate; give --spki HASH, --ca FILE or --insecure",
+            "its certificate is not signed by a trusted authority; give --spki HASH, --ca FILE or --insecure",
         ),
         (vec!["--ca", "other.crt", &elsewhere], "its certificate is for another name; give --spki HASH"),
         (vec!["--ca", "old.crt", &expired], "its certificate has expired"),
         (vec!["--ca", "new.crt", &early], "its certificate is not valid yet"),
-        (vec!["--spki", &other.spki, &url], "its key is not the one of --spki"),
-        (vec!["--spki", "short", &url], "--spki: \"short\" is no SHA-256 hash in Base64"),
-        (vec!["--ca", "text", &url], "--ca: text: it holds no certificate in PEM"),
+        (vec!["--spki", &other.spki, &url], "its key does not match --spki"),
+        (vec!["--spki", "short", &url], "--spki: \"short\" is not a SHA-256 hash in Base64"),
+        (vec!["--ca", "text", &url], "--ca: text: it contains no certificate in PEM"),
         (vec!["--ca", "missing", &url], "--ca: missing: No such file"),
     ] {
         let line = dir.refused(&[&["--output", "x"], &args[..]].concat());
         assert!(line.contains(says), "{line}");
     }
     for (cert, key, says) in [
-        ("own.crt", "other.key", "the private key is not the certificate's"),
-        ("text", "own.key", "--cert: text: it holds no certificate in PEM"),
+        ("own.crt", "other.key", "the private key does not match the certificate"),
+        ("text", "own.key", "--cert: text: it contains no certificate in PEM"),
         ("own.crt", "text", "--key: text: it holds no private key in PEM"),
         ("missing", "own.key", "--cert: missing: No such file"),
     ] {
@@ -234,7 +240,7 @@ fn what_cannot_be_served_or_reached_is_said_in_a_line() {
     for (args, says) in [
         (vec![], "serve: nothing to serve; give --root DIR, --memory SIZE or both"),
         (vec!["--root", "missing"], "--root: missing: it does not exist"),
-        (vec!["--root", "file"], "--root: file: it is no directory"),
+        (vec!["--root", "file"], "--root: file: it is not a directory"),
         (vec!["--memory", "1MB", "--tcp", &tcp], "something else listens there; name another port"),
         (vec!["--memory", "1MB", "--quic", &quic], "something else listens there; name another port"),
         (vec!["--memory", "1MB", "--quic", "192.0.2.1:4433"], "this host has no such address; name one of its own"),
@@ -269,7 +275,7 @@ fn what_cannot_be_served_or_reached_is_said_in_a_line() {
         (vec!["--output", "x", "http://127.0.0.1/a", "http://127.0.0.2/b"], "--output: 2 URLs would go into one file"),
         (vec!["--output", ".", "http://127.0.0.1/a"], ".: it is a directory; name a file"),
         (vec!["--output", "-", "--json", "http://127.0.0.1/a"], "--json goes to standard output"),
-        (vec!["--output", "missing/x", &taken.http("/bytes/1kB")], "missing/x.part: its directory cannot be made"),
+        (vec!["--output", "missing/x", &taken.http("/bytes/1kB")], "missing/x.part: its directory cannot be created"),
         (vec!["--cc", "bbr9", &taken.https("/bytes/1kB")], "--cc: no algorithm \"bbr9\""),
         (vec!["--patience", "1ms", "http://127.0.0.1/a"], "--patience: \"1ms\" is too short"),
     ] {

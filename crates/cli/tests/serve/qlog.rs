@@ -121,6 +121,6 @@ fn where_nothing_can_be_logged_nothing_is_fetched() {
     let line = dir.refused(&["--output", "x", "--qlog", "logs", &server.http("/bytes/1kB")]);
     assert!(line.contains("--qlog: qlog is QUIC's; fetch an https:// URL"), "{line}");
     let line = dir.refused(&["--output", "x", "--insecure", "--qlog", "taken", &server.https("/bytes/1kB")]);
-    assert!(line.contains("--qlog: taken: it is no directory; name one"), "{line}");
+    assert!(line.contains("--qlog: taken: it is not a directory; name one"), "{line}");
     assert!(!dir.0.join("x").exists() && !dir.0.join("logs").exists());
 }

@@ -76,7 +76,7 @@ fn the_defaults_are_those_that_the_documentation_states() {
 }
 
 #[test]
-fn a_rate_of_its_own_makes_an_algorithm_ask_for_pacing() {
+fn an_algorithm_with_a_pacing_rate_needs_pacing() {
     struct Paced;
     impl Algorithm for Paced {
         fn restart(&mut self, _init: &Init) {}

@@ -229,7 +229,7 @@ declare::algorithms! {
     #[cfg(feature = "variants")]
     AcdOnce(VariantParams) {
         name: "acd-once",
-        summary: "the same with one halving a recovery; a reconstruction",
+        summary: "the same with one halving per recovery; a reconstruction",
         source: "Mahmud et al. 2020; ours",
         defaults: VariantParams::new(VariantName::AcdOnce),
         specs: VariantName::AcdOnce.specs(),

@@ -76,7 +76,7 @@ impl FromStr for Key {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let fault = || "it is no key; write 32 hexadecimal digits".to_owned();
+        let fault = || "it is not a key; write 32 hexadecimal digits".to_owned();
         let half = |range: std::ops::Range<usize>| {
             text.get(range).and_then(|half| u64::from_str_radix(half, 16).ok()).ok_or_else(fault)
         };
@@ -204,7 +204,10 @@ impl Shares {
         let each = hundredths(text.trim())?;
         let others = each * (arms as u32 - 1);
         if each == 0 || others as usize >= BUCKETS {
-            return Err(format!("{text:?}: {} other arms leave the control nothing, or get nothing", arms - 1));
+            return Err(format!(
+                "{text:?}: {} other arms would leave nothing for the control, or get nothing",
+                arms - 1
+            ));
         }
         let mut shares = vec![each; arms];
         shares[0] = BUCKETS as u32 - others;
@@ -230,7 +233,8 @@ impl Shares {
 
 /// Parses a percentage with up to two decimals, with or without a sign.
 fn hundredths(text: &str) -> Result<u32, String> {
-    let fault = || format!("{text:?} is no share; write a per cent from 0 to 100 with at most two decimals, as in 2.5");
+    let fault =
+        || format!("{text:?} is not a share; write a percentage from 0 to 100 with at most two decimals, as in 2.5");
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let value: f64 = number.parse().map_err(|_| fault())?;
     let scaled = value * 100.0;
@@ -359,10 +363,10 @@ mod tests {
             ("50,50", "for 3 arms"),
             ("50,50,1", "adds up to 101 %"),
             ("0,0,0", "no arm"),
-            ("a,1,1", "is no share"),
-            ("-1,1,1", "is no share"),
+            ("a,1,1", "is not a share"),
+            ("-1,1,1", "is not a share"),
             ("0.001,1,1", "at most two decimals"),
-            ("NaN,1,1", "is no share"),
+            ("NaN,1,1", "is not a share"),
         ] {
             let error = Shares::parse(text, 3).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

@@ -135,11 +135,11 @@ pub fn split(test: &Experiment, found: &Findings) -> String {
         format!("chi-squared {:.2} at {}, p {:.3}", ratio.chi_squared, counted(ratio.freedom, "degree"), ratio.p);
     if ratio.is_mismatch() {
         format!(
-            "The split is not what was asked ({numbers}): records are missing, or an arm's connections end otherwise; \
-             don't trust the gains before that is explained."
+            "The split is not the requested one ({numbers}): records are missing, or the connections of one arm end differently; \
+             do not trust the gains until this is explained."
         )
     } else {
-        format!("The split is what was asked, over {} ({numbers}).", test.by.units())
+        format!("The split is the requested one, over {} ({numbers}).", test.by.units())
     }
 }
 
@@ -151,7 +151,7 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
         notes.push(match differ {
             0 => "A/A: all arms are the same algorithm, and no difference was found.".to_owned(),
             n => format!(
-                "A/A: all arms are the same algorithm, and {} found a difference: chance, or a fault of the test.",
+                "A/A: all arms are the same algorithm, and {} found a difference: this is chance, or a fault of the test.",
                 counted(n, "comparison")
             ),
         });
@@ -166,10 +166,7 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
         ));
     }
     if test.counts.no_memory > 0 {
-        notes.push(format!(
-            "{} had no part: the table had no place for more.",
-            counted(test.counts.no_memory, "connection")
-        ));
+        notes.push(format!("{} took no part: the table was full.", counted(test.counts.no_memory, "connection")));
     }
     for change in test.splits.iter().skip(1) {
         notes.push(format!(
@@ -192,8 +189,8 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
     }
     if !test.is_aa() && test.by == super::AssignmentUnit::Connection {
         notes.push(
-            "Arms share bottlenecks: what one takes from the other counts twice here, and what both have in common, as a queue, in no \
-             arm. --by client-prefix and --by time keep them apart (Spang et al., IMC 2021); `bbrlab reproduce AB-BIAS` shows how much \
+            "Arms share bottlenecks: what one arm takes from the other counts twice here, and what both have in common, such as a queue, in neither \
+             arm. --by client-prefix and --by time separate them (Spang et al., IMC 2021); `bbrlab reproduce AB-BIAS` shows how much \
              it can be."
                 .to_owned(),
         );
@@ -210,9 +207,9 @@ const METHOD: &str = "A connection counts by its newest record. Below 3 MB it is
 
 const STATES_SAID: &str = "Shares of the time that connections were open, idle time included, all connections of an arm together. \
     Startup finds the bandwidth and Drain empties the queue that it left; ProbeBW tries for more (Refill, Up), gives back (Down) and holds (Cruise); \
-    ProbeRTT looks for the path's own delay. BBRv1's ProbeBW has no Refill. The kernel's own algorithms do not tell.";
+    ProbeRTT looks for the path's own delay. BBRv1's ProbeBW has no Refill. The kernel's own algorithms do not report their states.";
 
-const RANGES: &str = "Size and RTT (the smallest that was seen) are the connection's, time is when it began. At an age counts what a connection \
+const RANGES: &str = "Size and RTT (the minimum) are those of the connection; time is when it began. At an age counts what a connection \
     carried then, as its records show it, over its busy time. Arms can shift connections between ranges of RTT and age: one that leaves a \
     shorter queue, or ends sooner.";
 
@@ -410,9 +407,12 @@ mod tests {
         };
         let found = judge(&test, &(0..100).map(row).collect::<Vec<_>>(), &Prefixes::default(), 1);
         let said = notes(&test, &found).join("\n");
-        for part in
-            ["is what was asked, over connections", "A/A", "1 record of connections were lost", "second 60 on: ramp"]
-        {
+        for part in [
+            "The split is the requested one, over connections",
+            "A/A",
+            "1 record of connections were lost",
+            "second 60 on: ramp",
+        ] {
             assert!(said.contains(part), "{part}: {said}");
         }
         assert!(!said.contains("Spang"));

@@ -258,7 +258,7 @@ mod table {
 
     /// Reads the rows and passes each to `each`.
     pub fn read(bytes: Vec<u8>, mut each: impl FnMut(Row)) -> Result<(), String> {
-        let fault = |error: ::parquet::errors::ParquetError| format!("it is no Parquet file that can be read: {error}");
+        let fault = |error: ::parquet::errors::ParquetError| format!("it is not a readable Parquet file: {error}");
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(fault)?;
         let schema = reader.metadata().file_metadata().schema().clone();
         let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();

@@ -243,7 +243,7 @@ impl Prefixes {
         if class.is_empty() {
             return Err(format!("{line:?} has no class; write a network and a class, as in 192.0.2.0/24 home"));
         }
-        let fault = || format!("{network:?} is no network; write 192.0.2.0/24 or 2001:db8::/32");
+        let fault = || format!("{network:?} is not a network; write 192.0.2.0/24 or 2001:db8::/32");
         let (address, bits) = network.split_once('/').ok_or_else(fault)?;
         let address: IpAddr = address.parse().map_err(|_| fault())?;
         let bits: u32 = bits.parse().map_err(|_| fault())?;
@@ -252,7 +252,9 @@ impl Prefixes {
             return Err(fault());
         }
         if bits > u32::from(kept) {
-            return Err(format!("{network} is narrower than the /{kept} that the records keep of a client"));
+            return Err(format!(
+                "{network} is narrower than the /{kept} to which the records truncate a client's address"
+            ));
         }
         let place = (before + bits, mapped(address) & mask(before + bits));
         let nth = self.names.iter().position(|name| name == class).unwrap_or(self.names.len());
@@ -332,15 +334,15 @@ mod tests {
             ("", "names no network"),
             ("# nothing\n", "names no network"),
             ("192.0.2.0/24\n", "line 1: \"192.0.2.0/24\" has no class"),
-            ("192.0.2.0/24 a\nhome b\n", "line 2: \"home\" is no network"),
-            ("192.0.2.0 a\n", "is no network"),
-            ("192.0.2.0/33 a\n", "is no network"),
+            ("192.0.2.0/24 a\nhome b\n", "line 2: \"home\" is not a network"),
+            ("192.0.2.0 a\n", "is not a network"),
+            ("192.0.2.0/33 a\n", "is not a network"),
             ("192.0.2.0/28 a\n", "192.0.2.0/28 is narrower than the /24"),
             ("2001:db8::/64 a\n", "narrower than the /48"),
             ("192.0.2.0/24 a\n192.0.2.9/24 b\n", "line 2: 192.0.2.9/24 has another class above"),
             (
                 "x a\n192.0.2.0/24 a\ny b\nz c\n",
-                "line 1: \"x\" is no network; write 192.0.2.0/24 or 2001:db8::/32; also refused: line 3, 4",
+                "line 1: \"x\" is not a network; write 192.0.2.0/24 or 2001:db8::/32; also refused: line 3, 4",
             ),
         ] {
             let error = Prefixes::parse(text, PrefixLengths::default()).unwrap_err();

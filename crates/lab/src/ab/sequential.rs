@@ -136,7 +136,7 @@ mod tests {
     /// Goal: checking after every tenth unit and stopping at the first difference is wrong in at most 5 of 100 tests,
     /// while the usual interval would be wrong in many.
     #[test]
-    fn looking_all_the_time_does_not_find_what_is_not_there() {
+    fn continuous_looks_find_no_difference_where_there_is_none() {
         let (mut wrong, mut usual) = (0, 0);
         for seed in 0..400 {
             let mut rng = Rng::new(seed);

@@ -157,7 +157,7 @@ impl Population {
             let twice = self.class[..nth].iter().any(|c| c.name == class.name && c.network == class.network);
             if class.name.is_empty() || twice {
                 return Err(format!(
-                    "class {}: its name {:?} is empty or taken; name it otherwise",
+                    "class {}: its name {:?} is empty or taken; choose another name",
                     nth + 1,
                     class.name
                 ));
@@ -204,14 +204,12 @@ impl Population {
 /// Checks the algorithms of a study: one flow text each, without count, start or traffic.
 pub fn check_algorithms(algorithms: &[String]) -> Result<(), String> {
     if algorithms.len() < 2 {
-        return Err(
-            "algorithms: there is nothing to compare; write at least two, the last being held against".to_owned()
-        );
+        return Err("algorithms: there is nothing to compare; name at least two; the last is the control".to_owned());
     }
     for (nth, text) in algorithms.iter().enumerate() {
         FlowSpec::bare(text).map_err(|error| format!("algorithms: {error}"))?;
         if algorithms[..nth].contains(text) {
-            return Err(format!("algorithms: {text:?} stands there twice; write it once"));
+            return Err(format!("algorithms: {text:?} appears twice; write it once"));
         }
     }
     Ok(())
@@ -240,7 +238,7 @@ impl ClassSpec {
         }
         let options: FlowSpec = with_options("cubic", &self.options).parse().map_err(|e| format!("options: {e}"))?;
         if !options.is_bulk() || !self.rivals.iter().all(FlowSpec::is_bulk) {
-            return Err("options, rivals: what to send is said by size, objects and pause; leave it out".to_owned());
+            return Err("options, rivals: size, objects and pause set what to send; leave it out".to_owned());
         }
         Ok(())
     }

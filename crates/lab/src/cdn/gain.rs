@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_that_nobody_notices_is_not_called_faster() {
+    fn a_negligible_gain_is_not_called_faster() {
         let gain = study(&[1.001, 1.002, 1.001, 1.002]).gain(0, &Segment::default());
         assert!(gain.low > 0.0 && gain.word() == "same within 1 %", "{gain:?}");
         assert_eq!(study(&[0.999; 4]).gain(0, &Segment::default()).word(), "same within 1 %");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_take_what_lies_within_them() {
+    fn segments_select_the_values_within_them() {
         let study = study(&[2.0; 6]);
         let none = |cut: Segment| assert_eq!(study.gain(0, &cut).users, 0);
         none(Segment::judged(0, true));

@@ -150,11 +150,11 @@ pub fn section(study: &Study) -> Section {
     let open: usize = (0..design.algorithms.len()).map(|arm| study.unfinished(arm, &Segment::default())).sum();
     let cut_off = match open {
         0 => String::new(),
-        n => format!(" {n} objects were not whole when their connection ended; they count with the time until then."),
+        n => format!(" {n} objects were incomplete when their connection ended; they count with the time until then."),
     };
     Section {
         id: "cdn".to_owned(),
-        title: "What was done, and what it brought".to_owned(),
+        title: "Method and results".to_owned(),
         claim: format!(
             "Each of {} users has a bottleneck of its own and fetches objects over it, once under each algorithm with the \
              same random numbers: {tested} against {control}. Objects below 3 MB are judged by their completion time, larger ones by \
@@ -262,7 +262,7 @@ const CUTTINGS: [SegmentRow; 4] = [
         cut: |cut, from, below| Segment { rtt_ms: Some((from, below)), ..cut },
     },
     SegmentRow {
-        title: "Gain by what the control retransmits",
+        title: "Gain by the control's retransmissions",
         what: "retransmitted",
         edges: &RETRANSMITS,
         unit: "%",
@@ -379,7 +379,7 @@ fn over_time(study: &Study, class: usize) -> Figure {
     let at = design.activation_s / scale;
     let moment = vec![(at, 0.0), (at, top * 1.1)];
     let read = format!(
-        "Medians over the objects of users who came in each bin. Left of the line all hosts run {}; right of it the hosts \
+        "Medians over the objects of users who arrived in each bin. Left of the line all hosts run {}; right of it the hosts \
          under test run {key}.",
         design.algorithms[control]
     );

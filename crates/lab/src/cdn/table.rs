@@ -46,7 +46,7 @@ pub fn csv(bytes: &[u8]) -> Result<Sheet, String> {
             csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
                 format!("it has {len} cells instead of {expected_len}")
             }
-            csv::ErrorKind::Utf8 { err, .. } => format!("column {}: it is no text", err.field() + 1),
+            csv::ErrorKind::Utf8 { err, .. } => format!("column {}: it is not text", err.field() + 1),
             other => format!("{other:?}"),
         };
         format!("{line}: {what}")
@@ -74,7 +74,7 @@ pub fn parquet(bytes: Vec<u8>) -> Result<Sheet, String> {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::Field;
 
-    let fault = |error: ::parquet::errors::ParquetError| format!("1: it is no Parquet file that can be read: {error}");
+    let fault = |error: ::parquet::errors::ParquetError| format!("1: it is not a readable Parquet file: {error}");
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(fault)?;
     let schema = reader.metadata().file_metadata().schema().clone();
     let columns = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
@@ -111,7 +111,7 @@ pub fn population(sheet: &Sheet, algorithms: Vec<String>, seed: u64) -> Result<(
         if let Some(&index) = known.get(&name) {
             let user = &mut users[index];
             if user.path != path {
-                return Err(format!("{place}: column user: {name:?} had another path before; one user has one path"));
+                return Err(format!("{place}: column user: {name:?} has another path above; each user has one path"));
             }
             user.connections[0].push(object);
             continue;
@@ -164,7 +164,7 @@ impl Columns {
                 return Err(format!("1: column {name:?} is unknown{near}; there are {all}"));
             };
             if places.insert(*known, at).is_some() {
-                return Err(format!("1: column {name:?} stands there twice; write it once"));
+                return Err(format!("1: column {name:?} appears twice; write it once"));
             }
         }
         match COLUMNS[..NEEDED].iter().find(|needed| !places.contains_key(*needed)) {
@@ -221,7 +221,8 @@ impl Row<'_> {
             return Ok(0.0);
         }
         let seconds = text.parse().ok().filter(|value: &f64| (0.0..1e9).contains(value));
-        seconds.ok_or_else(|| self.fault(column, format!("{text:?} is no time; write seconds from 0 up, as in 12.5")))
+        seconds
+            .ok_or_else(|| self.fault(column, format!("{text:?} is not a time; write seconds from 0 up, as in 12.5")))
     }
 
     fn path(&self) -> Result<Path, String> {
@@ -279,13 +280,13 @@ mod tests {
     #[test]
     fn a_slip_is_named_with_its_line_and_column() {
         for (text, what) in [
-            ("rate,rtt,size\n1mbit,40ms,1MB\n1mbit,forty,1MB\n", "3: column rtt: \"forty\" is no time"),
+            ("rate,rtt,size\n1mbit,40ms,1MB\n1mbit,forty,1MB\n", "3: column rtt: \"forty\" is not a time"),
             ("rate,rtt\n1mbit,40ms\n", "1: no column \"size\""),
             ("rate,rtt,sise\n", "1: column \"sise\" is unknown (did you mean size?)"),
             ("rate,rtt,size\n1mbit,40ms\n", "2: it has 2 cells instead of 3"),
             ("rate,rtt,size\n1mbit,40ms,\n", "2: column size: it is empty"),
             ("rate,rtt,size\n", "1: it has no rows"),
-            ("user,rate,rtt,size\na,1mbit,40ms,1MB\na,2mbit,40ms,1MB\n", "3: column user: \"a\" had another path"),
+            ("user,rate,rtt,size\na,1mbit,40ms,1MB\na,2mbit,40ms,1MB\n", "3: column user: \"a\" has another path"),
             ("rate,rtt,size,start_s\n1mbit,40ms,1MB,-5\n", "2: column start_s: \"-5\""),
         ] {
             let error = read(text).unwrap_err();
@@ -312,6 +313,6 @@ mod tests {
         let (_, users) = population(&sheet, vec!["bbr1".into(), "cubic".into()], 1).unwrap();
         let same = read("user,rate,rtt,loss,size\na,20mbit,40ms,1%,1MB\nb,5mbit,100ms,,50kB\n").unwrap().1;
         assert_eq!(users, same);
-        assert!(parquet(b"PAR1 no".to_vec()).unwrap_err().starts_with("1: it is no Parquet"));
+        assert!(parquet(b"PAR1 no".to_vec()).unwrap_err().starts_with("1: it is not a readable Parquet"));
     }
 }

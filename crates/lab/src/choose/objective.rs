@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_fair_share_is_worth_no_more_and_what_it_takes_costs() {
+    fn goodput_above_the_fair_share_scores_no_more_and_taking_it_from_others_costs() {
         let balanced = Objective::named("balanced").unwrap();
         let fair = balanced.score(&figures(&[]));
         let greedy = balanced.score(&figures(&[(Metric::FirstGoodputBps, 9e6)]));

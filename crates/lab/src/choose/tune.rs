@@ -20,7 +20,7 @@ use bbrlab_sim::metrics::{RESAMPLES, resampled};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
 
 /// Objectives to minimise, each from 0 (best) to 1: goodput shortfall, delay, retransmissions, others' shortfall.
-pub const TERMS: [&str; 4] = ["goodput missing", "delay added", "retransmitted", "others' goodput missing"];
+pub const TERMS: [&str; 4] = ["goodput shortfall", "added delay", "retransmitted", "loss to competing flows"];
 /// Largest difference of a term that counts as none: the variation between two seeds. Ours.
 pub const SAME: f64 = 0.005;
 /// Search range of a parameter: from its default over this to its default times this, within its limits. A share, such
@@ -174,12 +174,12 @@ fn knobs(cc: &str, names: &[String]) -> Result<Vec<SearchRange>, String> {
         ([], Some((_, usual))) => usual.iter().map(|name| (*name).to_owned()).collect(),
         ([], None) => {
             let known: Vec<&str> = all.iter().map(|(spec, _)| spec.name).collect();
-            return Err(format!("--parameters: say which of {cc} to tune: {}", known.join(", ")));
+            return Err(format!("--parameters: name those of {cc} to tune: {}", known.join(", ")));
         }
         (names, _) => names.to_vec(),
     };
     if let Some((_, twice)) = names.iter().enumerate().find(|(nth, name)| names[..*nth].contains(name)) {
-        return Err(format!("--parameters: {twice:?} is there twice; write it once"));
+        return Err(format!("--parameters: {twice:?} appears twice; write it once"));
     }
     let knob = |name: &String| {
         let found = all.iter().find(|(spec, _)| spec.name == name);

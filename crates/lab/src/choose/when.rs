@@ -57,9 +57,9 @@ pub fn section(sweep: &Sweep, cells: &Cells, name: &str) -> Result<Section, Stri
     let wins: Vec<String> = (0..labels.len()).map(share).collect();
     Ok(Section {
         id: "when".to_owned(),
-        title: "Which one where".to_owned(),
+        title: "Best choice by region".to_owned(),
         claim: format!(
-            "Best in so many of the {} cells: {}. Judged by goodput within the fair share, delay, retransmissions and \
+            "Number of cells in which each is best, out of {}: {}. Judged by goodput within the fair share, delay, retransmissions and \
              what is left to others ({}: ours); where two are within {:.0} %, {} is taken. {}",
             cases.len(),
             wins.join(", "),
@@ -88,7 +88,7 @@ fn judged(right: f64, kept: f64, baseline: f64, commonest: &str) -> String {
     }
     format!(
         "The tree chooses right in {right_percent:.1} % of the cells that it has not seen ({FOLDS}-fold cross-validation; always \
-         {commonest}: {always:.1} %), and keeps {:.1} % of what the best choice in hindsight scores.",
+         {commonest}: {always:.1} %), and keeps {:.1} % of the score of the best choice in hindsight.",
         100.0 * kept
     )
 }
@@ -229,7 +229,7 @@ fn heats(sweep: &Sweep, cases: &[Case], at: usize, labels: &[String]) -> Vec<Hea
                 };
                 let texts = |axis: usize| axes[axis].1.iter().map(|point| point.label.clone()).collect();
                 heats.push(Heat {
-                    title: format!("worth of {text} over {}", labels[base]),
+                    title: format!("score of {text} over {}", labels[base]),
                     x: axes[x].0.clone(),
                     y: axes[y].0.clone(),
                     xs: texts(x),

@@ -91,7 +91,7 @@ impl FromStr for Cell {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let (rate, rtt) = text
             .split_once('/')
-            .ok_or_else(|| TextError(format!("{text:?} is no cell; write RATE/RTT, as in 20mbit/100ms")))?;
+            .ok_or_else(|| TextError(format!("{text:?} is not a cell; write RATE/RTT, as in 20mbit/100ms")))?;
         let cell = Self { rate: rate.parse::<BitRate>()?.0, rtt_ns: rtt.parse::<TimeSpan>()?.0 };
         if grid().contains(&cell) {
             return Ok(cell);

@@ -189,7 +189,7 @@ impl Case {
 
     fn check(&self) -> Result<(), String> {
         if self.check.is_empty() {
-            return Err("no [[check]]: a case must demand something".into());
+            return Err("no [[check]]: a case needs at least one check".into());
         }
         let names = self.algorithms.iter().chain(self.not.keys());
         if let Some(name) = names.into_iter().find(|name| AlgorithmConfig::named(name).is_none()) {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cue_is_one_thing_at_a_state() {
+    fn a_cue_has_one_action_at_one_state() {
         let check = "[[check]]\nwhat='w'\nmeasure='1'\n";
         assert!(fault(&format!("{check}[[cue]]\nat='lunch#1'\nend=true\n")).contains("as in drain#1"));
         assert!(fault(&format!("{check}[[cue]]\nat='drain#1'\nend=true\nrate='1'\n")).contains("2 things"));

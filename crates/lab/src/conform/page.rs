@@ -164,7 +164,7 @@ fn text(outcome: &CaseOutcome) -> String {
     let (demand, reading) = (outcome.case.demand.trim(), outcome.case.reading.trim());
     match &outcome.not {
         Some(reason) => format!("{demand} Not applicable to {}: {reason}.", outcome.algorithm),
-        None => format!("{demand} — How we read it: {reading}"),
+        None => format!("{demand} — Our interpretation: {reading}"),
     }
 }
 
@@ -226,9 +226,10 @@ pub(super) fn trace_figure(case: &super::Case, algorithm: &str, cell: &Cell, run
     Figure {
         id: format!("{algorithm}-{}-{}-{}", case.id(), cell.rate_text(), cell.rtt_text()),
         title: format!("{algorithm}, {} and {}", cell.rate_text(), cell.rtt_text()),
-        how_to_read: "What was in flight against the bounds on it, and the rates, as the flow saw them at each ACK; \
-                      its states stand below."
-            .to_owned(),
+        how_to_read:
+            "What was in flight against the bounds on it, and the rates, as the flow estimated them at each ACK; \
+                      its states are below."
+                .to_owned(),
         source: String::new(),
         x: Axis { label: "Time".into(), unit: "s".into(), min: Some(0.0), ..Axis::default() },
         panels: panels.into_iter().filter(|panel: &Panel| !panel.series.is_empty()).collect(),

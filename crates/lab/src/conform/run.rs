@@ -167,7 +167,7 @@ pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutco
     let output = match subject.play(&setup, &script) {
         Ok(output) => output,
         Err(what) => {
-            let reason = format!("the stack gave the connection up: {what}");
+            let reason = format!("the stack aborted the connection: {what}");
             return Ok((outcome(0.0, judge::none_seen(case, &subject.algorithm, &reason)), None));
         }
     };
@@ -178,7 +178,7 @@ pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutco
     let states = run.output.trace.flows.first().map_or(&[][..], |flow| &flow.states);
     let is_cut = is_cut_by_probe_rtt(case, subject) && states.iter().any(|(_, state)| *state == State::ProbeRtt);
     if is_cut && seen.iter().any(|seen| seen.verdict == Verdict::Fails) {
-        let reason = format!("ProbeRTT ended the run, and {} has no parameter that puts it off", subject.name);
+        let reason = format!("ProbeRTT ended the run, and {} has no parameter that postpones it", subject.name);
         seen = judge::none_seen(case, &subject.algorithm, &reason);
     }
     Ok((outcome(run.duration_s(), seen), Some(run)))
@@ -283,13 +283,13 @@ mod tests {
         });
         let undone = outcome.seen.iter().find(|seen| seen.what == "recoveries undone").unwrap();
         assert_eq!(undone.verdict, Verdict::NotApplicable);
-        assert!(undone.reason.as_ref().is_some_and(|why| why.contains("finds out")), "{undone:?}");
+        assert!(undone.reason.as_ref().is_some_and(|why| why.contains("spurious losses")), "{undone:?}");
         // Checks at the time of the undo are not measurable either.
         assert!(outcome.seen.iter().all(|seen| seen.verdict == Verdict::NotApplicable), "{outcome:?}");
     }
 
     #[test]
-    fn a_probe_rtt_that_a_peer_cannot_put_off_ends_its_run_and_no_failure_comes_of_it() {
+    fn a_probe_rtt_that_a_peer_cannot_postpone_ends_the_run_without_a_failure() {
         let play: ScriptRun = |_, setup, script| {
             let mut setup = setup.clone();
             (setup.flows[0].peer, setup.flows[0].algorithm) = (None, AlgorithmConfig::named("bbr3").unwrap());

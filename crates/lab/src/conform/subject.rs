@@ -89,8 +89,8 @@ impl Subject {
     /// Reason why its run left a column empty.
     pub(super) fn silence(&self, column: &str) -> String {
         match (column, self.stack.map(|stack| stack.stack)) {
-            ("rto", Some(_)) => "QUIC's probe time-out takes nothing for lost".to_owned(),
-            ("undos", Some(Stack::S2n)) => "s2n-quic never finds out that a loss was none".to_owned(),
+            ("rto", Some(_)) => "QUIC's probe time-out declares nothing lost".to_owned(),
+            ("undos", Some(Stack::S2n)) => "s2n-quic does not detect spurious losses".to_owned(),
             _ => format!("{} does not show {column}", self.name),
         }
     }

@@ -31,7 +31,7 @@ pub fn columns(
         let cell = |at: usize| {
             let text = row.get(at).unwrap_or("");
             let line = row.position().map_or(0, csv::Position::line);
-            text.parse::<f64>().map_err(|_| format!("line {line}: {text:?} is no number"))
+            text.parse::<f64>().map_err(|_| format!("line {line}: {text:?} is not a number"))
         };
         xs.push(cell(at_x)?);
         ys.push(cell(at_y)?);

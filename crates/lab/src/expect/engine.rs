@@ -45,7 +45,7 @@ pub fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, MeasureError
     pieces
         .map(|piece| match piece.split_once('=') {
             Some((axis, label)) => Ok((axis.trim().to_owned(), label.trim().to_owned())),
-            None => Err(format!("{text:?}: {piece:?} is no axis=label")),
+            None => Err(format!("{text:?}: {piece:?} is not of the form axis=label")),
         })
         .collect()
 }

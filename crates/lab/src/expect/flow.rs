@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stay_has_neighbours_and_is_found_by_them() {
+    fn a_visit_to_a_state_is_found_by_its_neighbours() {
         let flow = first();
         assert_eq!(flow.neighbour("probe_rtt", 0, false).unwrap(), flow.neighbour("probe_bw_up", 0, true).unwrap());
         assert_eq!(flow.neighbour("probe_rtt", 0, true).unwrap(), "probe_bw_up");

@@ -41,7 +41,7 @@ fn check_names(runs: &[PlannedRun]) -> Result<(), String> {
     let mut names: Vec<&str> = runs.iter().map(|r| r.name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|w| w[0] == w[1]) {
-        Some(twice) => Err(format!("two runs are named {:?}; name one otherwise", twice[0])),
+        Some(twice) => Err(format!("two runs are named {:?}; rename one", twice[0])),
         None => Ok(()),
     }
 }

@@ -84,7 +84,7 @@ fn provenance(asked: &Provenance) -> String {
         out += &format!("<dl class=\"facts\">{}</dl>", asked.facts.iter().map(fact).collect::<String>());
     }
     if !asked.command.is_empty() {
-        out += &command("Asked with", &asked.command);
+        out += &command("Command", &asked.command);
     }
     out
 }
@@ -328,7 +328,7 @@ impl<'a> Page<'a> {
         }
         if let Some(text) = &section.contradiction {
             out += &format!(
-                "<p class=\"callout\"><strong>Where the sources contradict each other or themselves.</strong> {}</p>\n",
+                "<p class=\"callout\"><strong>Contradictions between or within the sources.</strong> {}</p>\n",
                 escape(text)
             );
         }
@@ -372,7 +372,7 @@ impl<'a> Page<'a> {
         out += "</figcaption><div class=\"plots\"></div><p class=\"note\" hidden></p>";
         let made = if figure.command.is_empty() { &self.report.provenance.command } else { &figure.command };
         if !made.is_empty() {
-            out += &command("Made with", &format!("{made} --report page.html"));
+            out += &command("Command", &format!("{made} --report page.html"));
         }
         out + "</figure>\n"
     }

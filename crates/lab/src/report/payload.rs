@@ -118,17 +118,17 @@ impl FigureNotes {
         let mut parts = Vec::new();
         if self.kept < self.offered {
             let (kept, offered) = (self.kept, self.offered);
-            parts.push(format!("Drawn, and saved as CSV, from {kept} of {offered} values: the highest and lowest of each short stretch."));
+            parts.push(format!("Downsampled: {kept} of {offered} values, the highest and lowest of each bucket; the CSV has the same ones."));
         }
         if self.not_on_log_axis > 0 {
             parts.push(format!(
-                "{} values at or below zero have no place on a log scale and are left out.",
+                "{} values at or below zero cannot be shown on a log scale and are left out.",
                 self.not_on_log_axis
             ));
         }
         if self.without_place > 0 {
             parts.push(format!(
-                "{} values have no known place on the horizontal axis and are left out.",
+                "{} values have no known position on the horizontal axis and are left out.",
                 self.without_place
             ));
         }
@@ -226,7 +226,7 @@ mod tests {
         let mut notes = FigureNotes::default();
         let (x, ..) = clean(&series(&[f64::NAN, 0.1, f64::NAN], &[1.0, 2.0, 3.0]), &log, &Axis::default(), &mut notes);
         assert_eq!((x, notes.not_on_log_axis, notes.without_place), (vec![0.1], 0, 2));
-        assert!(notes.text().starts_with("2 values have no known place"), "{}", notes.text());
+        assert!(notes.text().starts_with("2 values have no known position"), "{}", notes.text());
     }
 
     #[test]

@@ -91,17 +91,16 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
         return Err(format!("{text:?} has three dots; write two, as in 1mbit..1gbit:7"));
     }
     let Some((high, count)) = rest.split_once(':') else {
-        return Err(format!("{text:?} does not say how many values; write as in {text}:5"));
+        return Err(format!("{text:?} lacks the number of values; write as in {text}:5"));
     };
     let (count, linear) = count.strip_suffix("lin").map_or((count, false), |count| (count, true));
-    let count: usize = count
-        .parse()
-        .ok()
-        .filter(|count| (2..=VALUES_MAX).contains(count))
-        .ok_or_else(|| format!("{text:?}: {count:?} is no number of values; write one from 2 to {VALUES_MAX}"))?;
+    let count: usize =
+        count.parse().ok().filter(|count| (2..=VALUES_MAX).contains(count)).ok_or_else(|| {
+            format!("{text:?}: {count:?} is not a number of values; write one from 2 to {VALUES_MAX}")
+        })?;
     let ends = [low, high].map(|end| split(end.trim()));
     let [Some((a, unit_a)), Some((b, unit_b))] = ends else {
-        return Err(format!("{text:?}: an end is no number; write as in 1mbit..1gbit:7"));
+        return Err(format!("{text:?}: an end is not a number; write as in 1mbit..1gbit:7"));
     };
     let scale = |unit: &str| UNITS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
     let in_a = match (scale(unit_a), scale(unit_b)) {
@@ -110,7 +109,7 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
         _ => return Err(format!("{text:?}: {unit_a:?} and {unit_b:?} are units of different kinds")),
     };
     if !linear && (a <= 0.0 || in_a <= 0.0) {
-        return Err(format!("{text:?}: there are no ratios from or to 0; write {count}lin for even steps"));
+        return Err(format!("{text:?}: there is no ratio from or to 0; write {count}lin for even steps"));
     }
     let value = |index: usize| {
         let share = index as f64 / (count - 1) as f64;
@@ -188,11 +187,11 @@ mod tests {
     fn a_slip_in_a_range_is_named() {
         for (text, what) in [
             ("rate", "no values"),
-            ("rate=1mbit..2mbit", "how many"),
+            ("rate=1mbit..2mbit", "lacks the number of values"),
             ("rate=1mbit..2mbit:1", "number of values"),
             ("rate=1mbit..2ms:3", "different kinds"),
-            ("loss=0%..1%:3", "ratios"),
-            ("rate=a..b:3", "no number"),
+            ("loss=0%..1%:3", "no ratio from or to 0"),
+            ("rate=a..b:3", "not a number"),
             ("rate=1mbit..1mbit:3", "too near"),
         ] {
             let error = parse(text).unwrap_err();

@@ -64,7 +64,7 @@ impl Sweep {
             Some(other) => other
                 .as_str()
                 .and_then(|text| text.parse().ok())
-                .ok_or_else(|| format!("{key}: {other} is no whole number")),
+                .ok_or_else(|| format!("{key}: {other} is not a whole number")),
         };
         let repeat = whole(scenario.remove("repeat"), "repeat", 1)?;
         let repeat = u32::try_from(repeat).ok().filter(|repeat| (1..=10_000).contains(repeat));
@@ -86,7 +86,7 @@ impl Sweep {
         for (name, points) in product.axes() {
             if points.iter().all(|point| !point.sets_anything()) && !texts.contains(&format!("{{{name}}}")) {
                 return Err(format!(
-                    "axis {name:?} is no key of a scenario, and no text has a place {{{name}}} for it"
+                    "axis {name:?} is not a scenario key, and no text contains the placeholder {{{name}}} for it"
                 ));
             }
         }

@@ -73,7 +73,7 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>,
         lead,
         sections: vec![Section {
             id: "sweep".to_owned(),
-            title: "What the axes do".to_owned(),
+            title: "Effect of the axes".to_owned(),
             claim: format!(
                 "Each value is the median over the seeds, and over all values of the axes that a picture leaves out.{}",
                 match (names, base) {

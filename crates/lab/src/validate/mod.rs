@@ -183,7 +183,8 @@ pub fn judge(cells: &[Cell], limits: Limits) -> Vec<Row> {
         counted().map(|cell| (certain(&cell.figures[RETRANSMITTED]), cell.name.as_str())).collect();
     again.sort_by(|a, b| a.0.total_cmp(&b.0));
     let worst = again.last().map_or(1.0, |last| last.0);
-    let what = "retransmissions above 0.1 %: largest ratio either way that no 95 % interval denies".to_owned();
+    let what =
+        "retransmissions above 0.1 %: largest ratio either way, at the end of its 95 % interval nearer to 1".to_owned();
     rows.push(row(what, limits.retransmitted, worst, &again));
     rows
 }

@@ -91,7 +91,7 @@ pub fn check(setup: &Setup, direction: Direction) -> Result<(), Fault> {
     let has_acks = path.ack_loss != Loss::None || path.ack_aggregation != AckAggregation::None || changes_acks;
     if has_acks && direction == Direction::Both {
         return Err(
-            "emulate: --ack-loss and --ack-aggregation need a way that carries ACKs; write --data down if the \
+            "emulate: --ack-loss and --ack-aggregation need a direction that carries ACKs; write --data down if the \
                     server sends, --data up if the command does"
                 .to_owned(),
         );

@@ -49,7 +49,7 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
         let gathered = collect(&programs, &collector, &mut || !run.is_finished());
         (gathered, run.join())
     });
-    let (output, _) = ran.map_err(|_| "the run died".to_owned())??;
+    let (output, _) = ran.map_err(|_| "the run ended early".to_owned())??;
     gathered?;
     let lost = programs.iter().filter_map(Program::counters).map(|counters| counters.calls_lost).sum();
     let header = CallHeader {

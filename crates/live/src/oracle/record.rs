@@ -32,7 +32,7 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
         let gathered = tap.collect(TURN, &mut |raw| collector.take(&raw), &mut || !run.is_finished());
         (gathered, run.join())
     });
-    let (output, _) = ran.map_err(|_| "the run died".to_owned())??;
+    let (output, _) = ran.map_err(|_| "the run ended early".to_owned())??;
     gathered?;
     let lost = tap.lost()?;
     let header = Header { kernel: running_kernel(), situation: situation.to_owned(), hz: collector.hz()? };
@@ -46,7 +46,7 @@ fn name(flow: &FlowSetup, tap: &Tap) -> Result<String, String> {
     match flow.algorithm {
         AlgorithmConfig::Bbr1(_) => Ok(tap.bbr.clone()),
         AlgorithmConfig::Cubic(_) => Ok(tap.cubic.clone()),
-        _ => Err(format!("flow {}: the kernel's tap knows bbr1 and cubic only", flow.name)),
+        _ => Err(format!("flow {}: the kernel's tap supports bbr1 and cubic only", flow.name)),
     }
 }
 
@@ -81,7 +81,7 @@ impl Collector {
 
     /// The kernel's ticks per second, from the two clocks that stamp each call.
     fn hz(&self) -> Result<u32, String> {
-        let (jiffies, ns) = self.first.ok_or("the tap saw no call; did the path let a packet through?")?;
+        let (jiffies, ns) = self.first.ok_or("the tap recorded no call; does the path let packets through?")?;
         let ticks = self.last.0.saturating_sub(jiffies) as u128;
         let span = u128::from(self.last.1.saturating_sub(ns));
         if span < SPAN_MIN_NS {

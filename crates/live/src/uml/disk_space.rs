@@ -45,7 +45,7 @@ pub fn for_memory() -> Result<PathBuf, Failure> {
     };
     let held: Vec<String> = places.iter().map(held).collect();
     Err(format!(
-        "--on uml: no room for the kernel's memory, {} MB: {}; make room, or name another directory with TMPDIR",
+        "--on uml: no space for the kernel's memory, {} MB: {}; free some, or name another directory with TMPDIR",
         megabytes(MEMORY_ROOM),
         held.join(", "),
     ))
@@ -55,7 +55,7 @@ pub fn for_memory() -> Result<PathBuf, Failure> {
 pub fn for_exchange(directory: &Path) -> Result<(), Failure> {
     match free_bytes(directory) {
         Some(room) if room < EXCHANGE_ROOM => Err(format!(
-            "--on uml: {}: {} kB of room left, a run needs {} kB; make room, or name another directory with TMPDIR",
+            "--on uml: {}: {} kB left, a run needs {} kB; free some, or name another directory with TMPDIR",
             directory.display(),
             room >> 10,
             EXCHANGE_ROOM >> 10,
@@ -78,6 +78,6 @@ mod tests {
     #[test]
     fn proc_has_no_room_for_an_exchange() {
         let said = for_exchange(Path::new("/proc")).unwrap_err();
-        assert!(said.starts_with("--on uml: /proc: 0 kB of room left") && said.contains("TMPDIR"), "{said}");
+        assert!(said.starts_with("--on uml: /proc: 0 kB left") && said.contains("TMPDIR"), "{said}");
     }
 }

@@ -71,7 +71,9 @@ pub struct EmulateOutput {
 pub fn refuse(setup: &Setup, direction: Direction) -> Result<(), Failure> {
     check(setup, direction)?;
     if direction == Direction::Both && setup.links.iter().any(|link| link.policer.is_some()) {
-        return Err("emulate: policer: --on uml has it one way only; write --data down or --data up".to_owned());
+        return Err(
+            "emulate: policer: --on uml has it in one direction only; write --data down or --data up".to_owned()
+        );
     }
     plan(setup).map(drop)
 }

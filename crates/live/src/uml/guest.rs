@@ -54,7 +54,7 @@ const LOW_WATER: u64 = 8 << 20;
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Error message for an unsuitable kernel.
-const NO_SEED: &str = "this kernel's random numbers follow no seed, so no run of it can be repeated; \
+const NO_SEED: &str = "this kernel's random numbers do not follow a seed, so its runs cannot be repeated; \
      build one that does with: make uml (or put tools/uml/random.patch into your own)";
 
 /// The guest's result.
@@ -396,7 +396,7 @@ impl Path for KernelPath {
             let missed = tap.missed().map_err(|error| format!("tap: {error}"))?;
             if missed > 0 {
                 return Err(format!(
-                    "tap: {missed} packets passed between two samples and found no room; write a finer --sample"
+                    "tap: {missed} packets passed between two samples, more than the buffer holds; write a finer --sample"
                 ));
             }
         }

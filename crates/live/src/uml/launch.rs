@@ -229,14 +229,14 @@ fn done(exchange: &ExchangeDirectory, kernel: &Path, console: &[u8]) -> Result<G
         disk_space::for_exchange(&exchange.0)?;
         let said = String::from_utf8_lossy(console);
         if said.contains(NO_MEMORY) {
-            return Err("--on uml: the file with the kernel's memory found no more room; \
-                        make room, or name another directory with TMPDIR"
+            return Err("--on uml: no space is left for the kernel's memory; \
+                        free some, or name another directory with TMPDIR"
                 .to_owned());
         }
         let words: Vec<&str> = said.split_whitespace().collect();
         let said = words.join(" ");
         let from = said.char_indices().rev().nth(CONSOLE_SHOWN).map_or(0, |(at, _)| at);
-        return Err(format!("--on uml: {} ended without a result; it said: {}", kernel.display(), &said[from..]));
+        return Err(format!("--on uml: {} ended without a result; its output: {}", kernel.display(), &said[from..]));
     };
     serde_json::from_slice(&done).map_err(|error| format!("--on uml: result: {error}"))
 }

@@ -107,7 +107,7 @@ fn no_day_is_too_wild_and_what_is_in_flight_is_what_was_sent() {
 }
 
 #[test]
-fn an_ack_whose_newest_packet_is_an_ack_alone_counts_all_the_same() {
+fn an_ack_whose_newest_packet_carries_only_an_ack_still_counts() {
     let mut host = Host::new("bbr3");
     host.send(0, 1_200, false);
     host.send(10, 1_200, false);

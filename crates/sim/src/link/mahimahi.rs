@@ -144,14 +144,14 @@ impl fmt::Display for TraceError {
             Self::Empty => write!(f, "it holds no line with a number; a delivery trace has one integer (ms) a line"),
             Self::Binary { offset, byte } => write!(
                 f,
-                "byte {offset} is 0x{byte:02x}, so this is no text; a delivery trace is a text with one integer (ms) a line"
+                "byte {offset} is 0x{byte:02x}, so this is not a text file; a delivery trace is a text file with one integer (ms) a line"
             ),
             Self::TooLong => write!(
                 f,
                 "it holds more than {MAX_OPPORTUNITIES} lines or {MAX_BYTES} bytes; a shorter trace repeats by itself"
             ),
             Self::NotAnInteger { line, held } => {
-                write!(f, "line {line}: \"{held}\" is no whole number of milliseconds from 0 to {}", u32::MAX)
+                write!(f, "line {line}: \"{held}\" is not a whole number of milliseconds from 0 to {}", u32::MAX)
             }
             Self::Decreasing { line, ms, before_ms } => write!(
                 f,
@@ -215,7 +215,7 @@ mod tests {
         let decreasing = DeliveryTrace::parse("5\n\n4\n").unwrap_err();
         assert_eq!(decreasing, TraceError::Decreasing { line: 3, ms: 4, before_ms: 5 });
         let word = DeliveryTrace::parse("1\n2.5 \"ms\"\n").unwrap_err();
-        assert!(word.to_string().starts_with(r#"line 2: "2.5 \"ms\"" is no whole number"#), "{word}");
+        assert!(word.to_string().starts_with(r#"line 2: "2.5 \"ms\"" is not a whole number"#), "{word}");
         let long = DeliveryTrace::parse(&"x".repeat(1000)).unwrap_err();
         assert!(long.to_string().len() < 120, "{long}");
         for bad in ["-1", "4294967296", "1 2"] {

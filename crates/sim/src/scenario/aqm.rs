@@ -145,7 +145,7 @@ impl FromStr for AqmSpec {
         let Some((kind, _, _, form)) = KINDS.iter().find(|(_, known, ..)| *known == name) else {
             let near = nearest(name, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
             return Err(TextError(format!(
-                "{name:?} is no queue discipline{near}; write droptail, red, codel, fq_codel or pie, with :ecn if wanted"
+                "{name:?} is not a queue discipline{near}; write droptail, red, codel, fq_codel or pie, with :ecn if wanted"
             )));
         };
         if *kind == Kind::DropTail && !options.is_empty() {

@@ -99,18 +99,20 @@ impl ArrivalSpec {
     fn check(&self) -> Result<(), TextError> {
         if !(self.rate > 0.0 && self.rate <= 1e9) {
             return Err(TextError(format!(
-                "rate: {} is no rate of arrivals; write a number a second above 0",
+                "rate: {} is not a rate of arrivals; write a number a second above 0",
                 self.rate
             )));
         }
         let flow = &self.flow;
         if flow.count != 1 || flow.start.0 != 0 || flow.step.0 != 0 || flow.options.size.is_some() {
             return Err(TextError(format!(
-                "flow: \"{flow}\" sets count, start or size; arrivals set them, write the rest"
+                "flow: \"{flow}\" sets count, start or size, which arrivals set themselves; leave them out"
             )));
         }
         if flow.options.on.is_some() || flow.options.rate.is_some() || flow.options.request.is_some() {
-            return Err(TextError(format!("flow: \"{flow}\" says what to send; arrivals have a size, write the rest")));
+            return Err(TextError(format!(
+                "flow: \"{flow}\" sets what to send, but arrivals have a size of their own; leave it out"
+            )));
         }
         self.size.check()
     }

@@ -77,7 +77,7 @@ impl FlowSpec {
     pub fn bare(text: &str) -> Result<Self, TextError> {
         let flow: Self = text.parse()?;
         if flow.count != 1 || flow.start.0 != 0 || !flow.is_bulk() {
-            let what = "says what or when to send; write an algorithm and its parameters";
+            let what = "sets what or when to send; write only an algorithm and its parameters";
             return Err(TextError(format!("{text:?} {what}")));
         }
         Ok(flow)
@@ -96,7 +96,7 @@ impl FlowSpec {
         if let Some(count) = count {
             flow.count =
                 count.trim().parse().ok().filter(|count| (1..=FLOWS_MAX).contains(&u64::from(*count))).ok_or_else(
-                    || TextError(format!("{count:?} is no number of flows; write 1 to {FLOWS_MAX}, as in bbr1*6")),
+                    || TextError(format!("{count:?} is not a number of flows; write 1 to {FLOWS_MAX}, as in bbr1*6")),
                 )?;
         }
         if let Some(times) = times {
@@ -123,7 +123,7 @@ impl FlowSpec {
 
     fn set_parameter(&mut self, key: &str, value: &str) -> Result<(), TextError> {
         if let Some(peer) = self.peer {
-            let what = "is no option of a flow, and what a stack brings has no parameters here";
+            let what = "is not an option of a flow, and what a stack brings has no parameters here";
             return Err(TextError(format!("{}: {key:?} {what}", peer.name)));
         }
         let error = match self.algorithm.set(key, value) {
@@ -193,7 +193,7 @@ impl FromStr for FlowSpec {
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let (key, value) = option
                 .split_once('=')
-                .ok_or_else(|| TextError(format!("{option:?} is no option; write KEY=VALUE, as in rtt=80ms")))?;
+                .ok_or_else(|| TextError(format!("{option:?} is not an option; write KEY=VALUE, as in rtt=80ms")))?;
             if seen.contains(&key.trim()) {
                 return Err(TextError(format!("{}: it is written twice; write it once", key.trim())));
             }

@@ -239,7 +239,7 @@ fn switch(value: &str) -> Result<bool, TextError> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(TextError(format!("{value:?} is not a switch; write on or off"))),
+        _ => Err(TextError(format!("{value:?} is not a valid setting; write on or off"))),
     }
 }
 
@@ -256,7 +256,8 @@ fn tso(value: &str) -> Result<u32, TextError> {
     if value == "off" {
         return Ok(0);
     }
-    let error = || TextError(format!("{value:?} is not a burst; write a volume up to 512KiB or off, as in tso=64KiB"));
+    let error =
+        || TextError(format!("{value:?} is not a burst size; write a volume up to 512KiB or off, as in tso=64KiB"));
     let volume: Volume = value.parse().map_err(|_| error())?;
     u32::try_from(volume.0).ok().filter(|bytes| *bytes <= 512 << 10).ok_or_else(error)
 }
@@ -265,7 +266,7 @@ fn flow_name(value: &str) -> Result<String, TextError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._#-".contains(c);
     if value.is_empty() || value.len() > 64 || !value.chars().all(plain) {
         return Err(TextError(format!(
-            "{value:?} is not a name; write up to 64 letters, digits, '.', '_', '-' or '#'"
+            "{value:?} is not a valid name; write up to 64 letters, digits, '.', '_', '-' or '#'"
         )));
     }
     Ok(value.to_owned())

@@ -309,7 +309,7 @@ const CONNECTIONS_MAX: usize = 1_000;
 const RATE_TOO_HIGH: Refusal = Refusal {
     on: KERNEL,
     values: "above 100gbit",
-    why: "no emulator in real time is as fast",
+    why: "no real-time emulator is that fast",
     holds: |setup| {
         let rate = setup.links.iter().map(|link| link.service.nominal_rate()).max()?;
         (rate > RATE_MAX).then(|| format!("{} bit/s", rate.as_bits_per_sec()))
@@ -413,7 +413,7 @@ const DEMAND: Refusal = Refusal {
 const TOO_MANY_FLOWS: Refusal = Refusal {
     on: KERNELS,
     values: "more than 10000 flows",
-    why: "a kernel has no more ports for them",
+    why: "a kernel has too few ports for them",
     holds: |setup| (setup.flows.len() > FLOWS_MAX).then(|| format!("{} flows", setup.flows.len())),
     example: &["--flow", "bbr1*10001"],
 };
@@ -434,7 +434,7 @@ const NO_KERNEL_PROGRAM: Refusal = Refusal {
         unknown(setup, |flow| {
             let name = flow.algorithm.name();
             let is_there = flow.kernels_own().is_some() || flow.algorithm.info().bpf_object.is_some();
-            if is_there { Ok(()) } else { Err(format!("{name}: there is no kernel program of it")) }
+            if is_there { Ok(()) } else { Err(format!("{name}: it has no kernel program")) }
         })
     },
     example: &["--flow", "bbr2-ietf100"],
@@ -443,7 +443,7 @@ const NO_KERNEL_PROGRAM: Refusal = Refusal {
 const TCP_MODEL: Refusal = Refusal {
     on: KERNELS,
     values: "tcp:NAME",
-    why: "it selects the simulator's model of TCP, and a kernel has a TCP of its own",
+    why: "it is a flow of the simulator's TCP model, and a kernel has its own TCP",
     holds: |setup| flow(setup, |flow| flow.is_tcp.then(|| flow.cc().to_owned())),
     example: &["--flow", "tcp:bbr1"],
 };

@@ -151,7 +151,7 @@ impl Scenario {
         ];
         match stray.iter().find(|(_, written)| *written) {
             Some((key, _)) => {
-                Err(ScenarioError::new(*key, "with [[link]] tables it must say which link; write it in one of them"))
+                Err(ScenarioError::new(*key, "with [[link]] tables it belongs to one of them; write it there"))
             }
             None => Ok(()),
         }
@@ -428,7 +428,7 @@ impl Names {
             }
         };
         if !self.taken.insert(name.clone()) {
-            return Err(format!("a flow called {name:?} is there already; write another name"));
+            return Err(format!("a flow called {name:?} already exists; write another name"));
         }
         Ok(name)
     }

@@ -54,7 +54,7 @@ impl FromStr for Step {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
-        let form = || TextError(format!("{text:?} is no change; write {FORM}"));
+        let form = || TextError(format!("{text:?} is not a change; write {FORM}"));
         let (at, changes) = text.split_once(':').ok_or_else(form)?;
         let mut step = Self { at: at.trim().parse()?, ..Self::default() };
         // A loss model contains commas itself: a piece without `=` belongs to the previous one.
@@ -111,7 +111,7 @@ impl Step {
             "link" => {
                 let link = value.parse().ok().filter(|link| *link > 0);
                 self.link = Some(link.ok_or_else(|| {
-                    TextError(format!("link: {value:?} is no link; links are counted from 1, as in link=2"))
+                    TextError(format!("link: {value:?} is not a link; links are counted from 1, as in link=2"))
                 })?);
             }
             _ => {

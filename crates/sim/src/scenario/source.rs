@@ -113,7 +113,7 @@ impl ScenarioFile {
         let mut value: serde_json::Value = serde_json::from_str(text).map_err(fault)?;
         if let Some(schema) = value.get("schema").filter(|schema| **schema != SCHEMA) {
             return Err(format!(
-                "{file}: schema: {schema} is no schema that this version reads; write {SCHEMA}, or take the version of \
+                "{file}: schema: {schema} is not a schema that this version reads; write {SCHEMA}, or use the version of \
                  bbrlab that wrote it"
             ));
         }
@@ -260,7 +260,7 @@ impl<'de> serde::de::Visitor<'de> for DistinctKeys {
         let mut seen = BTreeSet::new();
         while let Some(key) = items.next_key::<String>()? {
             if seen.contains(&key) {
-                return Err(serde::de::Error::custom(format!("the key {key:?} is there twice; write it once")));
+                return Err(serde::de::Error::custom(format!("the key {key:?} appears twice; write it once")));
             }
             seen.insert(key);
             let Self = items.next_value()?;
@@ -288,11 +288,11 @@ fn one_line(message: &str) -> String {
 
 /// Replacements of serde's terms by those of scenario errors.
 const WORDS: [(&str, &str); 20] = [
-    ("invalid type: sequence", "a list does not do"),
-    ("invalid type: map", "a table does not do"),
-    ("invalid type: null", "null does not do"),
-    ("invalid type: ", "it holds "),
-    ("invalid value: ", "it holds "),
+    ("invalid type: sequence", "a list is not accepted"),
+    ("invalid type: map", "a table is not accepted"),
+    ("invalid type: null", "null is not accepted"),
+    ("invalid type: ", "found "),
+    ("invalid value: ", "found "),
     ("integer `", "the number `"),
     ("floating point `", "the number `"),
     ("boolean `", "`"),
@@ -314,7 +314,7 @@ const WORDS: [(&str, &str); 20] = [
 pub fn explain(message: &str) -> String {
     let message = one_line(message);
     if let Some(key) = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {
-        return format!("it lacks {key:?}; write it");
+        return format!("{key:?} is missing; write it");
     }
     let Some(rest) = message.strip_prefix("unknown field `") else {
         let own = |text: String, (theirs, ours): &(&str, &str)| text.replacen(theirs, ours, 1);

@@ -27,15 +27,15 @@ fn resolved(toml: &str) -> Result<Setup, String> {
 const BAD_FILES: &[(&str, &str)] = &[
     (
         "rate = \"ten\"",
-        "lab.toml:1: rate: \"ten\" is no rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
+        "lab.toml:1: rate: \"ten\" is not a rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
     ),
     (
         "\nrate = 10",
-        "lab.toml:2: rate: \"10\" is no rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
+        "lab.toml:2: rate: \"10\" is not a rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
     ),
     ("rate = \"0mbit\"", "lab.toml:1: rate: \"0mbit\" is out of range; rates go from 8bit to 10tbit a second"),
     ("rate = \"11tbit\"", "lab.toml:1: rate: \"11tbit\" is out of range; rates go from 8bit to 10tbit a second"),
-    ("rtt = \"40\"", "lab.toml:1: rtt: \"40\" is no time; write a number with h, min, s, ms, us or ns, as in 40ms"),
+    ("rtt = \"40\"", "lab.toml:1: rtt: \"40\" is not a time; write a number with h, min, s, ms, us or ns, as in 40ms"),
     ("rtt = \"0s\"", "lab.toml:1: rtt: 0s is too short; write at least 1us"),
     ("duration = \"20000000s\"", "lab.toml:1: duration: \"20000000s\" is too long; at most 10000000s"),
     ("duration = \"1us\"", "lab.toml:1: duration: 1us is too short; write at least 1ms"),
@@ -48,19 +48,25 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "buffer = \"big\"",
-        "lab.toml:1: buffer: \"big\" is no buffer; write packets, bytes, BDPs or drain time, as in 41p, 64KiB, 1.5bdp or 250ms",
+        "lab.toml:1: buffer: \"big\" is not a buffer size; write packets, bytes, BDPs or drain time, as in 41p, 64KiB, 1.5bdp or 250ms",
     ),
     ("loss = \"101%\"", "lab.toml:1: loss: \"101%\" is out of range; a share lies between 0% and 100%"),
-    ("loss = -0.1", "lab.toml:1: loss: \"-0.1\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%"),
-    ("loss = nan", "lab.toml:1: loss: \"NaN\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%"),
+    (
+        "loss = -0.1",
+        "lab.toml:1: loss: \"-0.1\" is not a loss rate; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%",
+    ),
+    (
+        "loss = nan",
+        "lab.toml:1: loss: \"NaN\" is not a loss rate; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%",
+    ),
     ("loss = \"ge:1%\"", "lab.toml:1: loss: \"ge:1%\" has too few or too many shares; write ge:p,r[,1-h[,1-k]]"),
     (
         "jitter = \"2ms:shuffle\"",
-        "lab.toml:1: jitter: \"shuffle\" is no kind of jitter; write a time or TIME:reorder, as in 2ms:reorder",
+        "lab.toml:1: jitter: \"shuffle\" is not a valid jitter; write a time or TIME:reorder, as in 2ms:reorder",
     ),
     (
         "aqm = \"codle\"",
-        "lab.toml:1: aqm: \"codle\" is no queue discipline (did you mean codel?); write droptail, red, codel, fq_codel or pie, with :ecn if wanted",
+        "lab.toml:1: aqm: \"codle\" is not a queue discipline (did you mean codel?); write droptail, red, codel, fq_codel or pie, with :ecn if wanted",
     ),
     ("aqm = \"droptail:ecn\"", "lab.toml:1: aqm: droptail has no option \"ecn\"; write droptail without options"),
     ("aqm = \"codel:target=0s\"", "lab.toml:1: aqm: target: 0s is out of range; write at least 1us"),
@@ -74,7 +80,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "ack_aggregation = \"some\"",
-        "lab.toml:1: ack_aggregation: \"some\" is no ACK aggregation; write a time, a volume or none, as in 20ms or 64KiB",
+        "lab.toml:1: ack_aggregation: \"some\" is not a valid ACK aggregation; write a time, a volume or none, as in 20ms or 64KiB",
     ),
     (
         "schedule = \"20s:link=2,rate=1mbit\"",
@@ -86,12 +92,9 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("[[link]]\nrate = \"1mbit\"\nbufer = \"2p\"", "lab.toml:3: link 1: unknown key \"bufer\"; did you mean buffer?"),
     (
         "[[link]]\n[[link]]\nrate = \"1mb\"",
-        "lab.toml:3: link 2: rate: \"1mb\" is no rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
+        "lab.toml:3: link 2: rate: \"1mb\" is not a rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit",
     ),
-    (
-        "loss = \"1%\"\n[[link]]",
-        "lab.toml:1: loss: with [[link]] tables it must say which link; write it in one of them",
-    ),
+    ("loss = \"1%\"\n[[link]]", "lab.toml:1: loss: with [[link]] tables it belongs to one of them; write it there"),
     ("trace = \"a.trace\"", "lab.toml:1: trace: \"a.trace\" is not there"),
     (
         "rate = \"1mbit\"\ntrace = \"a.trace\"",
@@ -108,12 +111,12 @@ const BAD_FILES: &[(&str, &str)] = &[
 const BAD_FLOWS: &[(&str, &str)] = &[
     ("bbr4", "flow 1: no algorithm \"bbr4\" (did you mean bbr1, bbr2 or bbr3?); see `bbrlab list algorithms`"),
     ("", "flow 1: no algorithm \"\"; see `bbrlab list algorithms`"),
-    ("bbr1*0", "flow 1: \"0\" is no number of flows; write 1 to 100000, as in bbr1*6"),
-    ("bbr1*100001", "flow 1: \"100001\" is no number of flows; write 1 to 100000, as in bbr1*6"),
-    ("bbr1@x", "flow 1: start: \"x\" is no time; write a number with h, min, s, ms, us or ns, as in 40ms"),
+    ("bbr1*0", "flow 1: \"0\" is not a number of flows; write 1 to 100000, as in bbr1*6"),
+    ("bbr1*100001", "flow 1: \"100001\" is not a number of flows; write 1 to 100000, as in bbr1*6"),
+    ("bbr1@x", "flow 1: start: \"x\" is not a time; write a number with h, min, s, ms, us or ns, as in 40ms"),
     ("bbr1@70s", "flow 1: bbr1#0 starts at 70s, after the end at 60s; start it earlier"),
     ("bbr1@5s,stop=5s", "flow 1: bbr1#0 stops at 5s, before its start at 5s; stop it later"),
-    ("bbr1,size", "flow 1: \"size\" is no option; write KEY=VALUE, as in rtt=80ms"),
+    ("bbr1,size", "flow 1: \"size\" is not an option; write KEY=VALUE, as in rtt=80ms"),
     ("bbr1,size=0B", "flow 1: size: \"0B\" is out of range; volumes go from 1B to 1000TB"),
     ("bbr1,size=1MB,size=2MB", "flow 1: size: it is written twice; write it once"),
     (
@@ -122,7 +125,10 @@ const BAD_FLOWS: &[(&str, &str)] = &[
     ),
     ("bbr1,on=1s", "flow 1: on and off belong together; write on=TIME/off=TIME, as in on=1s/off=2s"),
     ("bbr1,mss=0", "flow 1: mss: \"0\" is not a number of bytes; write 64 to 65000"),
-    ("bbr1,name=a b", "flow 1: name: \"a b\" is not a name; write up to 64 letters, digits, '.', '_', '-' or '#'"),
+    (
+        "bbr1,name=a b",
+        "flow 1: name: \"a b\" is not a valid name; write up to 64 letters, digits, '.', '_', '-' or '#'",
+    ),
     ("bbr1,links=1..2", "flow 1: links=1..2: the path has 1; write links=1..1 or less"),
     (
         "bbr1,access=40mbit",
@@ -176,7 +182,7 @@ fn a_bad_flow_in_a_file_is_named_by_its_line_and_number() {
 fn a_bad_flag_is_named_by_its_flag() {
     let mut sourced = read("rate = \"5mbit\"").unwrap();
     let error = sourced.set("ack_loss", "x").err();
-    let line = "--ack-loss: \"x\" is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%";
+    let line = "--ack-loss: \"x\" is not a loss rate; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%";
     assert_eq!(error.as_deref(), Some(line));
     sourced.set("warmup", "90s").unwrap();
     let error = sourced.resolve(&|_| Err(String::new())).err();
@@ -376,18 +382,21 @@ fn the_scenario_of_a_result_is_read_from_the_result() {
 #[test]
 fn a_list_is_no_scenario_and_no_table_of_one() {
     for (json, says) in [
-        (r#"["a", "5mbit", "10ms"]"#, "x.json: a list does not do; write the keys of a scenario in braces"),
-        ("[]", "x.json: a list does not do; write the keys of a scenario in braces"),
-        ("7", "x.json: it holds the number `7`; write the keys of a scenario in braces"),
-        (r#"{"scenario": ["hello", "5mbit"]}"#, "x.json: a list does not do; write the keys of a scenario in braces"),
-        (r#"{"link": [["10mbit"]]}"#, "x.json: a list does not do; write a [[link]] table"),
-        (r#"{"expect": [["X"]]}"#, "x.json: a list does not do; write an [[expect]] table"),
-        (r#"{"arrivals": [[]]}"#, "x.json: a list does not do; write an [[arrivals]] table"),
+        (r#"["a", "5mbit", "10ms"]"#, "x.json: a list is not accepted; write the keys of a scenario in braces"),
+        ("[]", "x.json: a list is not accepted; write the keys of a scenario in braces"),
+        ("7", "x.json: found the number `7`; write the keys of a scenario in braces"),
+        (
+            r#"{"scenario": ["hello", "5mbit"]}"#,
+            "x.json: a list is not accepted; write the keys of a scenario in braces",
+        ),
+        (r#"{"link": [["10mbit"]]}"#, "x.json: a list is not accepted; write a [[link]] table"),
+        (r#"{"expect": [["X"]]}"#, "x.json: a list is not accepted; write an [[expect]] table"),
+        (r#"{"arrivals": [[]]}"#, "x.json: a list is not accepted; write an [[arrivals]] table"),
     ] {
         assert_eq!(ScenarioFile::from_json(json, "x.json").map(|read| read.scenario).unwrap_err(), says, "{json}");
     }
     let says = read("rtt = '1ms'\nlink = [['10mbit']]").map(|read| read.scenario).unwrap_err();
-    assert_eq!(says, "lab.toml:2: link 1: a list does not do; write a [[link]] table");
+    assert_eq!(says, "lab.toml:2: link 1: a list is not accepted; write a [[link]] table");
 }
 
 fn reads_back<T: FromStr<Err = TextError> + Display + Debug + PartialEq>(value: &T) -> Result<(), TestCaseError> {

@@ -85,7 +85,9 @@ impl FromStr for BitRate {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let lower = text.to_ascii_lowercase();
         let bits = scaled(lower.strip_suffix("/s").unwrap_or(&lower), &RATES).ok_or_else(|| {
-            TextError(format!("{text:?} is no rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit"))
+            TextError(format!(
+                "{text:?} is not a rate; write a number with bit, kbit, mbit, gbit or tbit, as in 10mbit"
+            ))
         })?;
         if !(RATE_MIN..=RATE_MAX).contains(&bits) {
             return Err(TextError(format!("{text:?} is out of range; rates go from 8bit to 10tbit a second")));
@@ -107,7 +109,7 @@ impl FromStr for TimeSpan {
         let nanos = match text.trim() {
             "0" => 0,
             text => scaled(text, &TIMES).or_else(|| scaled(text, &LONG_TIMES)).ok_or_else(|| {
-                TextError(format!("{text:?} is no time; write a number with h, min, s, ms, us or ns, as in 40ms"))
+                TextError(format!("{text:?} is not a time; write a number with h, min, s, ms, us or ns, as in 40ms"))
             })?,
         };
         if nanos > SECONDS_MAX * NANOS_PER_SEC {
@@ -128,7 +130,9 @@ impl FromStr for Volume {
 
     fn from_str(text: &str) -> Result<Self, TextError> {
         let bytes = scaled(text, &VOLUMES).ok_or_else(|| {
-            TextError(format!("{text:?} is no volume; write a number with B, kB, MB, GB, KiB, MiB or GiB, as in 500MB"))
+            TextError(format!(
+                "{text:?} is not a volume; write a number with B, kB, MB, GB, KiB, MiB or GiB, as in 500MB"
+            ))
         })?;
         if !(1..=BYTES_MAX).contains(&bytes) {
             return Err(TextError(format!("{text:?} is out of range; volumes go from 1B to 1000TB")));
@@ -159,7 +163,7 @@ impl FromStr for Ratio {
         match value {
             Some(value) if (0.0..=1.0).contains(&value) => Ok(Self(value)),
             Some(_) => Err(TextError(format!("{text:?} is out of range; a share lies between 0% and 100%"))),
-            None => Err(TextError(format!("{text:?} is no share; write per cent or a fraction, as in 1% or 0.01"))),
+            None => Err(TextError(format!("{text:?} is not a share; write per cent or a fraction, as in 1% or 0.01"))),
         }
     }
 }
@@ -181,7 +185,7 @@ impl FromStr for BufferSize {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let no_buffer = || {
             TextError(format!(
-                "{text:?} is no buffer; write packets, bytes, BDPs or drain time, as in 41p, 64KiB, 1.5bdp or 250ms"
+                "{text:?} is not a buffer size; write packets, bytes, BDPs or drain time, as in 41p, 64KiB, 1.5bdp or 250ms"
             ))
         };
         let (number, unit) = split_unit(text);

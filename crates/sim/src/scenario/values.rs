@@ -49,9 +49,9 @@ impl FromStr for LossModel {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let Some(rest) = text.trim().strip_prefix("ge:") else {
             let ratio: Ratio = text.parse().map_err(|error: TextError| {
-                if error.0.contains("is no share") {
+                if error.0.contains("is not a share") {
                     return TextError(format!(
-                        "{text:?} is no loss; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%"
+                        "{text:?} is not a loss rate; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%"
                     ));
                 }
                 error
@@ -94,7 +94,7 @@ impl FromStr for Jitter {
             Some((time, "reorder")) => (time, true),
             Some((_, other)) => {
                 return Err(TextError(format!(
-                    "{other:?} is no kind of jitter; write a time or TIME:reorder, as in 2ms:reorder"
+                    "{other:?} is not a valid jitter; write a time or TIME:reorder, as in 2ms:reorder"
                 )));
             }
             None => (text, false),
@@ -143,7 +143,9 @@ impl FromStr for AckHold {
             return Ok(if time.0 == 0 { Self::None } else { Self::Time(time) });
         }
         let volume = text.parse().map_err(|_| {
-            TextError(format!("{text:?} is no ACK aggregation; write a time, a volume or none, as in 20ms or 64KiB"))
+            TextError(format!(
+                "{text:?} is not a valid ACK aggregation; write a time, a volume or none, as in 20ms or 64KiB"
+            ))
         })?;
         Ok(Self::Bytes(volume))
     }
@@ -275,7 +277,7 @@ impl<'a> Options<'a> {
         for (index, pair) in pairs.iter().enumerate() {
             let again = pairs[..index].iter().any(|other| other.key == pair.key);
             if again || !known.contains(&pair.key.as_str()) {
-                let what = if again { "twice" } else { "unknown" };
+                let what = if again { "given twice" } else { "unknown" };
                 return Err(TextError(format!("{text:?}: option {:?} is {what}; write {form}", pair.key)));
             }
         }
@@ -297,7 +299,7 @@ impl<'a> Options<'a> {
     pub(super) fn number(&self, key: &str, default: u32) -> Result<u32, TextError> {
         let Some(pair) = self.pairs.iter().find(|pair| pair.key == key) else { return Ok(default) };
         let value = pair.value.as_deref().unwrap_or_default();
-        value.parse().map_err(|_| TextError(format!("{key}: {value:?} is no whole number; write {}", self.form)))
+        value.parse().map_err(|_| TextError(format!("{key}: {value:?} is not a whole number; write {}", self.form)))
     }
 
     /// Decimal under `key`, or `default`.
@@ -305,7 +307,7 @@ impl<'a> Options<'a> {
         let Some(pair) = self.pairs.iter().find(|pair| pair.key == key) else { return Ok(default) };
         let value = pair.value.as_deref().unwrap_or_default();
         super::text::float(value)
-            .ok_or_else(|| TextError(format!("{key}: {value:?} is no decimal; write {}", self.form)))
+            .ok_or_else(|| TextError(format!("{key}: {value:?} is not a decimal number; write {}", self.form)))
     }
 
     /// Boolean option: the bare key, `key=on` or `key=off`.
@@ -313,7 +315,7 @@ impl<'a> Options<'a> {
         match self.pairs.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_deref()) {
             None | Some(Some("off")) => Ok(false),
             Some(None | Some("on")) => Ok(true),
-            Some(Some(value)) => Err(TextError(format!("{key}: {value:?} is no switch; write on or off"))),
+            Some(Some(value)) => Err(TextError(format!("{key}: {value:?} is not a valid setting; write on or off"))),
         }
     }
 }

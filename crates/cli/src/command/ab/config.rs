@@ -97,7 +97,7 @@ fn until(text: Option<&str>) -> Result<EndCondition, Failure> {
         return if count > 0 {
             Ok(EndCondition::Connections(count))
         } else {
-            Err("--stop-after: 0 connections are no test".to_owned())
+            Err("--stop-after: 0 connections are not a test; write 1 or more".to_owned())
         };
     }
     let span = time("--stop-after", text, Duration::from_millis(1));
@@ -106,7 +106,7 @@ fn until(text: Option<&str>) -> Result<EndCondition, Failure> {
 }
 
 fn prefix(text: &str) -> Result<(IpAddr, u32), Failure> {
-    let fault = || format!("--prefix: {text:?} is no network; write 192.0.2.0/24 or 2001:db8::/32");
+    let fault = || format!("--prefix: {text:?} is not a network; write 192.0.2.0/24 or 2001:db8::/32");
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().map_err(|_| fault())?;
     let max = if address.is_ipv4() { 32 } else { 128 };

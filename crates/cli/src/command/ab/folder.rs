@@ -261,15 +261,15 @@ pub fn meant(out: Option<&Path>) -> Result<Folder, Failure> {
         return if folder.runs() {
             Ok(folder)
         } else {
-            Err(format!("{}: no test runs there; see `bbrlab ab status`", out.display()))
+            Err(format!("{}: no test is running there; see `bbrlab ab status`", out.display()))
         };
     }
     let mut running: Vec<Folder> =
         Entry::all().into_iter().map(|entry| Folder(entry.out)).filter(Folder::runs).collect();
     match (running.pop(), running.is_empty()) {
         (Some(folder), true) => Ok(folder),
-        (None, _) => Err("no test runs; begin one with `bbrlab ab start`".to_owned()),
-        (Some(_), false) => Err("several tests run; name one with --out, see `bbrlab ab status`".to_owned()),
+        (None, _) => Err("no test is running; start one with `bbrlab ab start`".to_owned()),
+        (Some(_), false) => Err("several tests are running; name one with --out; see `bbrlab ab status`".to_owned()),
     }
 }
 

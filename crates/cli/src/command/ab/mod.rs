@@ -25,7 +25,7 @@ use crate::{Failure, Verdict};
         sudo bbrlab ab split 50,50\n  \
         bbrlab ab report test --report test.html\n\n\
         The first arm is the control. It needs Linux 6.10 or later with BTF, cgroup v2, and CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.\n\
-        The test lives as long as `start` does: however that ends, new connections go back to the host's default.")]
+        The test lasts as long as `start` runs: however that ends, new connections go back to the host's default.")]
 pub struct AbArgs {
     #[command(subcommand)]
     what: AbCommand,

@@ -126,7 +126,7 @@ fn check_hook(cgroup: &Path, is_multi: bool) -> Result<(), Failure> {
     }
     let ids: Vec<String> = others.iter().map(u32::to_string).collect();
     Err(format!(
-        "{}: another program acts on its connections already (BPF program {}); end that, or give --multi if both may, see `bpftool prog show id {}`",
+        "{}: another program already acts on its connections (BPF program {}); end that, or give --multi if both may, see `bpftool prog show id {}`",
         cgroup.display(),
         ids.join(", "),
         ids[0]
@@ -141,7 +141,7 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
     check_hook(&cgroup, args.multi)?;
     let (arms, loaded) = arms(&asked.algorithms)?;
     let folder = folder(&args.out)?;
-    let lock = folder.lock()?.ok_or_else(|| format!("--out: {}: a test runs there", folder.0.display()))?;
+    let lock = folder.lock()?.ok_or_else(|| format!("--out: {}: a test is running there", folder.0.display()))?;
     let key = asked.key.map_or_else(new_key, Ok)?;
     save_key(&folder, key)?;
     let test = describe(args, &asked, arms, &cgroup);
@@ -271,7 +271,7 @@ impl Running {
                 }
             };
             if is_over {
-                break "as --stop-after says";
+                break "the limit of --stop-after was reached";
             }
         };
         self.end(how)
@@ -284,7 +284,7 @@ impl Running {
             return Some("its cgroup was removed");
         }
         let acts = hook::sock_ops_of(path).is_ok_and(|acting| self.attached.id().is_none_or(|id| acting.contains(&id)));
-        (!acts).then_some("somebody detached its program")
+        (!acts).then_some("its program was detached")
     }
 
     fn take_closed(&mut self) -> Result<(), Failure> {
@@ -315,7 +315,9 @@ impl Running {
         match done {
             Err(error) if self.said_full_ns.is_none_or(|at| clock::now_ns() - at > AGAIN_NS) => {
                 self.said_full_ns = Some(clock::now_ns());
-                self.tell(&format!("records are lost: {error}; connections go on, and the loss is counted"));
+                self.tell(&format!(
+                    "records are being lost: {error}; connections continue, and lost records are counted"
+                ));
             }
             _ => {}
         }
@@ -353,7 +355,7 @@ impl Running {
                 continue;
             }
             let why = format!("{} was stopped: it {alarm}", self.test.arms[alarm.arm].label);
-            self.tell(&format!("{why}; new connections of its share have the control"));
+            self.tell(&format!("{why}; new connections of its share get the control"));
             self.change(shares.without(alarm.arm), why)?;
         }
         Ok(())
@@ -367,7 +369,7 @@ impl Running {
         let described = self.folder.describe(&self.test);
         self.attached.set_split(epoch, self.table.bytes()).map_err(said)?;
         if let Err(error) = described {
-            self.tell(&format!("the change of shares could not be written down: {error}"));
+            self.tell(&format!("the change of shares could not be recorded: {error}"));
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
             let saved = clear_up(&entry, &folder)?;
             let _ = writeln!(
                 text,
-                "{}  ended without a word: killed, or its machine stopped. Nothing of it is in the kernel: new connections have had the \
+                "{}  ended without notice: it was killed, or its machine stopped. Nothing of it is left in the kernel: new connections have had the \
                  host's default since, and those that had an arm kept it until they closed. {} saved; bbrlab ab report {}",
                 entry.out.display(),
                 counted(saved, "record"),
@@ -78,7 +78,7 @@ pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
         return print(&format!("{:#}\n", serde_json::json!({ "schema": 1, "tests": tests })));
     }
     if text.is_empty() {
-        text.push_str("no test runs, and none was left behind\n");
+        text.push_str("no test is running, and none was left behind\n");
     }
     print(&text)
 }
@@ -108,7 +108,7 @@ fn running(entry: &Entry, test: &Experiment) -> String {
     let counts = &test.counts;
     let _ = writeln!(
         text,
-        "{} written; lost for want of room: {} in the ring, {} on the disk",
+        "{} written; lost for lack of space: {} in the ring buffer, {} on disk",
         counted(counts.written, "record"),
         counts.ring_lost,
         counts.disk_lost

@@ -29,7 +29,7 @@ pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
     let connections = found.into_connections();
     if connections.is_empty() {
         return Err(format!(
-            "no connection of this machine sent anything within {looks} s; try it under load, or say --rate and --rtt"
+            "no connection of this machine sent anything within {looks} s; try under load, or give --rate and --rtt"
         ));
     }
     Ok(connections)

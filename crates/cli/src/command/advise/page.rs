@@ -62,7 +62,7 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[
                 },
                 Section {
                     id: "runs".to_owned(),
-                    title: "The runs behind it".to_owned(),
+                    title: "Runs behind the advice".to_owned(),
                     claim: "Each path was run with each algorithm and the same random numbers.".to_owned(),
                     runs_table: Some(table),
                     ..Section::default()

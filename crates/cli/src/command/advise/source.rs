@@ -12,7 +12,7 @@ pub struct Source {
 }
 
 /// Title for algorithms that need no installation.
-const KERNEL: &str = "What your kernel has";
+const KERNEL: &str = "Available in your kernel";
 
 /// Sources of the advised algorithm and, if no kernel has it, of the kernel's own BBR; none if nothing changes.
 pub fn sources(advice: &Advice) -> Vec<Source> {
@@ -24,7 +24,7 @@ pub fn sources(advice: &Advice) -> Vec<Source> {
 
 fn source(text: &str, commands: &[&str]) -> Source {
     Source {
-        title: "How to get it",
+        title: "To install",
         text: format!("{text}."),
         commands: commands.iter().map(|&command| command.to_owned()).collect(),
     }
@@ -35,7 +35,7 @@ fn source_of(flow: &str) -> Source {
     match cc {
         "bbr1" if has_parameters => source(
             "the kernel's bbr takes no parameters; they are constants of net/ipv4/tcp_bbr.c, to be changed there and built \
-             as a module; a transport of your own can take it from the crate bbrlab-core",
+             as a module; a transport of your own can use the crate bbrlab-core",
             &[],
         ),
         "bbr1" => source(
@@ -59,7 +59,7 @@ fn source_of(flow: &str) -> Source {
         "cubic" => source("it is the default of Linux", &["sysctl -w net.ipv4.tcp_congestion_control=cubic"]),
         "reno" => source("it is in every Linux", &["sysctl -w net.ipv4.tcp_congestion_control=reno"]),
         _ => source(
-            "no kernel has it: it is a variant from research; a transport of your own can take it from the crate bbrlab-core",
+            "no kernel has it: it is a variant from research; a transport of your own can use the crate bbrlab-core",
             &[],
         ),
     }

@@ -41,7 +41,7 @@ fn is_bbr(name: &str, stack: Stack, cc: &str) -> Result<(), Failure> {
     if cc.rsplit(':').next().is_some_and(|own| own.starts_with("bbr")) {
         return Ok(());
     }
-    Err(format!("{name}: what the draft demands, it demands of BBR; name one, as in {}+bbr3", stack.name()))
+    Err(format!("{name}: the draft's requirements apply to BBR only; name a BBR, as in {}+bbr3", stack.name()))
 }
 
 fn chosen(cells: &[Cell]) -> Result<Vec<Cell>, Failure> {

@@ -84,17 +84,17 @@ pub fn partial_file(path: &Path, url: &str) -> Result<Option<PartialFile>, Failu
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{}: {error}", part.display())),
     };
-    let note = fs::read(note(path)).map_err(|_| fault("nothing says of which version it is a part"))?;
+    let note = fs::read(note(path)).map_err(|_| fault("the version that it belongs to is not recorded"))?;
     let version: Version =
-        serde_json::from_slice(&note).map_err(|_| fault("what says of which version it is a part cannot be read"))?;
+        serde_json::from_slice(&note).map_err(|_| fault("the record of its version cannot be read"))?;
     if version.url != url {
         return Err(fault(&format!("it is a part of {}", version.url)));
     }
     if version.validator().is_none() {
-        return Err(fault("its server does not name versions, so the rest might be another one's"));
+        return Err(fault("its server names no version (ETag or date), so the rest might belong to another one"));
     }
     if version.size.is_some_and(|size| bytes > size) {
-        return Err(fault("it is longer than the whole"));
+        return Err(fault("it is longer than the whole file"));
     }
     Ok(Some(PartialFile { version, bytes }))
 }
@@ -158,7 +158,7 @@ impl Download {
     pub fn abandon(self, bytes: u64) -> String {
         let Destination::File(path) = &self.place else { return String::new() };
         if bytes > 0 {
-            return format!("; {} keeps what came, --resume completes it", part(path).display());
+            return format!("; {} keeps the received part; --resume completes it", part(path).display());
         }
         // Nothing was received, so nothing is kept.
         let _ = fs::remove_file(part(path));

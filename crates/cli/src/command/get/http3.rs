@@ -142,7 +142,7 @@ fn plain(error: &Error) -> Failure {
             "no answer over QUIC; does a server listen there, on UDP?".to_owned()
         }
         Error::Transport { code, .. } if (0x100..0x200).contains(&code.as_u64()) => {
-            format!("the server and we do not agree on TLS (alert {})", code.as_u64() - 0x100)
+            format!("TLS negotiation with the server failed (alert {})", code.as_u64() - 0x100)
         }
         Error::Application { .. } | Error::Closed { .. } => "the server closed the connection".to_owned(),
         error => error.to_string(),
@@ -152,7 +152,7 @@ fn plain(error: &Error) -> Failure {
 fn ended(error: &ConnectionError) -> Failure {
     match error {
         ConnectionError::Timeout { .. } | ConnectionError::Remote { 0: ConnectionErrorIncoming::Timeout, .. } => {
-            "the server went silent".to_owned()
+            "the server stopped sending".to_owned()
         }
         ConnectionError::Remote { .. } => "the server closed the connection".to_owned(),
         error => error.to_string(),
@@ -162,7 +162,7 @@ fn ended(error: &ConnectionError) -> Failure {
 fn broken(error: &StreamError) -> Failure {
     match error {
         StreamError::ConnectionError { 0: error, .. } => ended(error),
-        StreamError::RemoteTerminate { .. } => "the server gave the answer up".to_owned(),
+        StreamError::RemoteTerminate { .. } => "the server aborted the response".to_owned(),
         StreamError::RemoteClosing { .. } => "the server closed the connection".to_owned(),
         error => error.to_string(),
     }

@@ -42,7 +42,7 @@ impl Url {
     /// Parses an HTTP URL.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let fault = |what: &str| format!("{text}: {what}");
-        let uri: Uri = text.parse().map_err(|_| fault("it is no URL; write https://HOST:PORT/PATH"))?;
+        let uri: Uri = text.parse().map_err(|_| fault("it is not a URL; write https://HOST:PORT/PATH"))?;
         match uri.scheme_str() {
             Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
             _ => return Err(fault("write http://HOST:PORT/PATH for TCP or https://HOST:PORT/PATH for QUIC")),
@@ -230,7 +230,7 @@ pub async fn fetch(
     let connect_s = watch.seconds();
     let request = request(url, begun.as_ref())?;
     let answer = timeout(settings.patience, connection.ask(request)).await;
-    let answer = answer.unwrap_or_else(|_| Err("the server went silent".to_owned())).map_err(fault)?;
+    let answer = answer.unwrap_or_else(|_| Err("the server stopped sending".to_owned())).map_err(fault)?;
     let first_byte_s = watch.seconds();
     let (head, mut content) = answer.into_parts();
     let start = Start::of(url, head.status, &head.headers, begun.as_ref()).map_err(fault)?;
@@ -251,7 +251,7 @@ pub async fn fetch(
         return Err(fault(format!("{what}, after {} of {size} bytes{kept}", start.from + taken.bytes)));
     }
     if start.length.is_some_and(|length| taken.bytes > length) {
-        return Err(fault("more came than the server announced".to_owned()));
+        return Err(fault("the server sent more than it announced".to_owned()));
     }
     sink.finish()?;
     let is_ours = head.headers.get(SERVER).is_some_and(|name| name.as_bytes() == sender::SERVER.as_bytes());
@@ -318,7 +318,7 @@ impl Start {
                 Ok(Self { version: begun.version.clone(), from: begun.bytes, length: Some(0) })
             }
             (status, _) => match text(LOCATION).filter(|_| status.is_redirection()) {
-                Some(location) => Err(format!("it has moved to {location}; write that")),
+                Some(location) => Err(format!("it has moved to {location}; use that URL")),
                 None => Err(format!("the server answers {status}")),
             },
         }
@@ -366,7 +366,7 @@ async fn take(
 ) -> Result<(), Failure> {
     loop {
         match timeout(patience, content.next()).await {
-            Err(_) => return Err("the server went silent".to_owned()),
+            Err(_) => return Err("the server stopped sending".to_owned()),
             Ok(Err(what)) => return Err(what),
             Ok(Ok(None)) => return Ok(()),
             Ok(Ok(Some(bytes))) => {

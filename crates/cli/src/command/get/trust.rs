@@ -69,7 +69,7 @@ impl Trust {
 fn hash_of(text: &str) -> Result<String, Failure> {
     match BASE64.decode(text.as_bytes()) {
         Ok(hash) if hash.len() == HASH_BYTES => Ok(text.to_owned()),
-        _ => Err(format!("--spki: {text:?} is no SHA-256 hash in Base64; `bbrlab serve` prints its own")),
+        _ => Err(format!("--spki: {text:?} is not a SHA-256 hash in Base64; `bbrlab serve` prints its own")),
     }
 }
 
@@ -84,16 +84,16 @@ fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Ar
             let fault = |what: &str| format!("--ca: {}: {what}", file.display());
             let text = std::fs::read(file).map_err(|error| fault(&error.to_string()))?;
             for certificate in CertificateDer::pem_slice_iter(&text) {
-                let certificate = certificate.map_err(|_| fault("it holds no certificate in PEM"))?;
-                roots.add(certificate).map_err(|_| fault("a certificate of it cannot be read"))?;
+                let certificate = certificate.map_err(|_| fault("it contains no certificate in PEM"))?;
+                roots.add(certificate).map_err(|_| fault("a certificate in it cannot be read"))?;
             }
             if roots.is_empty() {
-                return Err(fault("it holds no certificate in PEM"));
+                return Err(fault("it contains no certificate in PEM"));
             }
         }
     }
     if roots.is_empty() {
-        return Err("get: this system trusts no authority; give --spki HASH, --ca FILE or --insecure".to_owned());
+        return Err("get: this system has no trusted authority; give --spki HASH, --ca FILE or --insecure".to_owned());
     }
     let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
     built.map_err(|error| format!("--ca: {error}"))
@@ -112,13 +112,13 @@ fn plain(error: &Error) -> String {
             "its certificate is not valid yet"
         }
         Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
-            return "its key is not the one of --spki".to_owned();
+            return "its key does not match --spki".to_owned();
         }
         // An authority of the same name with another key did not sign it either.
         Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
-            "nobody we trust signed its certificate"
+            "its certificate is not signed by a trusted authority"
         }
-        _ => "its certificate does not fit",
+        _ => "its certificate is rejected",
     };
     format!("{what}; give --spki HASH, --ca FILE or --insecure")
 }

@@ -54,7 +54,7 @@ fn tls(certificate: Certificate) -> Result<ServerConfig, Failure> {
 /// Describes a certificate or key that cannot be used.
 fn misfit(error: &rustls::Error) -> String {
     match error {
-        rustls::Error::InconsistentKeys(_) => "the private key is not the certificate's".to_owned(),
+        rustls::Error::InconsistentKeys(_) => "the private key does not match the certificate".to_owned(),
         rustls::Error::InvalidCertificate(_) => "it cannot be read; give an X.509 version 3 certificate".to_owned(),
         error => error.to_string(),
     }

@@ -92,7 +92,7 @@ impl FromStr for ListenAddress {
         let own = port.parse().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
         own.or_else(|_| text.parse())
             .map(Self)
-            .map_err(|_| format!("{text:?} is no address with a port; write 4433, 127.0.0.1:4433 or [::1]:4433"))
+            .map_err(|_| format!("{text:?} is not an address with a port; write 4433, 127.0.0.1:4433 or [::1]:4433"))
     }
 }
 

@@ -67,7 +67,7 @@ pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
     let site = Site::new(args.root.as_deref(), memory).map_err(|error| {
         let what = match error.kind() {
             io::ErrorKind::NotFound => "it does not exist".to_owned(),
-            io::ErrorKind::NotADirectory => "it is no directory".to_owned(),
+            io::ErrorKind::NotADirectory => "it is not a directory".to_owned(),
             _ => error.to_string(),
         };
         format!("--root: {}: {what}", args.root.as_deref().unwrap_or("".as_ref()).display())

@@ -32,7 +32,7 @@ impl Logs {
         let Some(path) = dir else { return Ok(Self(None)) };
         fs::create_dir_all(path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                format!("--qlog: {}: it is no directory; name one", path.display())
+                format!("--qlog: {}: it is not a directory; name one", path.display())
             }
             _ => format!("--qlog: {}: {error}", path.display()),
         })?;

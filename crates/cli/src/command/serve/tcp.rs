@@ -42,7 +42,7 @@ const BREATH: Duration = Duration::from_millis(100);
 pub fn kernels(text: &str) -> Result<String, Failure> {
     match AlgorithmConfig::named(text.split(',').next().unwrap_or_default()) {
         Some(_) if text.contains(',') => {
-            Err(format!("{text}: what is in the kernel has its parameters already; write the name alone"))
+            Err(format!("{text}: the kernel's algorithms take no parameters here; write the name alone"))
         }
         Some(algorithm) => Ok(kernel_cc(&algorithm).map_or_else(|_| kernel_name(text), str::to_owned)),
         None => Ok(text.to_owned()),
@@ -53,7 +53,7 @@ pub fn kernels(text: &str) -> Result<String, Failure> {
 pub fn control(socket: &impl AsFd, flag: &str, name: &str) -> Result<(), Failure> {
     let kernels = kernels(name).map_err(|what| format!("{flag}: {what}"))?;
     setsockopt(socket, sockopt::TcpCongestion, &OsString::from(&kernels)).map_err(|error| match error {
-        Errno::EPERM => format!("{flag}: {name}: the kernel leaves {kernels} to root; see net.ipv4.tcp_allowed_congestion_control"),
+        Errno::EPERM => format!("{flag}: {name}: the kernel allows {kernels} to root only; see net.ipv4.tcp_allowed_congestion_control"),
         _ => format!("{flag}: {name}: this kernel has no congestion control {kernels}; see `bbrlab doctor`, or load ours with `bbrlab host load`"),
     })
 }

@@ -32,7 +32,7 @@ use clap::Args;
 /// Flags of `bbrlab validate`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status 1 if the simulator is farther off than its limits, or with --packets if a packet differs; the limits and the scenarios are those of docs/validation.md.\n\n\
+    after_help = "Exit status 1 if the simulator exceeds its limits, or with --packets if a packet differs; the limits and the scenarios are those of docs/validation.md.\n\n\
         Examples:\n  \
         bbrlab validate --longest 60s --repeat 5\n  \
         bbrlab validate --packets --rate 10mbit --rtt 40ms --flow cubic --duration 60s"
@@ -220,12 +220,10 @@ fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Failure> {
     }
     Err(match (&args.only, &args.longest) {
         (Some(only), Some(longest)) => {
-            format!(
-                "--only, --longest: no scenario of the matrix holds {only:?} in its name and takes no longer than {longest}"
-            )
+            format!("--only, --longest: no scenario of the matrix has {only:?} in its name and lasts at most {longest}")
         }
-        (Some(only), None) => format!("--only: no scenario of the matrix holds {only:?} in its name"),
-        _ => "--longest: no scenario of the matrix is as short; write a longer time, as in 60s".to_owned(),
+        (Some(only), None) => format!("--only: no scenario of the matrix has {only:?} in its name"),
+        _ => "--longest: no scenario of the matrix is that short; write a longer time, as in 60s".to_owned(),
     })
 }
 
@@ -336,7 +334,11 @@ fn shown(args: &ValidateArgs, cells: &[Cell], rows: &[Row], disturbed: &[String]
         text.push('\n');
     }
     let align = [Align::Left, Align::Text, Align::Right, Align::Right, Align::Text];
-    text.push_str(&aligned(&["verdict", "what", "measured", "limit", "farthest off"], &align, verdict_rows(rows)));
+    text.push_str(&aligned(
+        &["verdict", "what", "measured", "limit", "largest deviations"],
+        &align,
+        verdict_rows(rows),
+    ));
     let held = rows.iter().filter(|row| row.holds).count();
     let _ = writeln!(
         text,
@@ -363,13 +365,13 @@ fn page(args: &ValidateArgs, limits: Limits, cells: &[Cell], rows: &[Row]) -> Re
         id: "agreement".to_owned(),
         title: "The simulator and a real kernel".to_owned(),
         source: "docs/validation.md".to_owned(),
-        claim: "The simulator gives what a real kernel gives.".to_owned(),
+        claim: "The simulator matches a real kernel.".to_owned(),
         contradiction: None,
         what: row.what.clone(),
         expected: format!("≤ {}", row.limit),
         measured: format!("{:.3}", row.measured),
         verdict: if row.holds { Shown::Holds } else { Shown::Fails },
-        reason: Some(format!("farthest off: {}", row.worst.join("; "))),
+        reason: Some(format!("largest deviations: {}", row.worst.join("; "))),
     };
     let number = |row: &Row| Number {
         label: row.what.clone(),
@@ -380,9 +382,9 @@ fn page(args: &ValidateArgs, limits: Limits, cells: &[Cell], rows: &[Row]) -> Re
     let all = FIGURES.iter().enumerate().map(|(index, name)| figure(cells, index, name, limits));
     let mut figures: Vec<Figure> = all.filter(|figure| !figure.panels[0].series[0].x.is_empty()).collect();
     Report {
-        title: "The simulator beside a real kernel".to_owned(),
+        title: "The simulator compared with a real kernel".to_owned(),
         subtitle: format!(
-            "{} of {} demands on the agreement hold, over {}.",
+            "{} of {} requirements hold, over {}.",
             rows.iter().filter(|row| row.holds).count(),
             rows.len(),
             counted(cells.len(), "scenario")

@@ -67,8 +67,8 @@ fn shown(args: &ValidateArgs, setup: &Setup, [sim, real]: [&Packets; 2], found: 
     );
     for (what, difference) in [("packet", &found.content), ("time", &found.time)] {
         let _ = match difference {
-            None => writeln!(text, "first other {what}: none"),
-            Some(difference) => writeln!(text, "first other {what}: {}", described(setup, difference, with)),
+            None => writeln!(text, "first different {what}: none"),
+            Some(difference) => writeln!(text, "first different {what}: {}", described(setup, difference, with)),
         };
     }
     if let Some(first) = found.first() {

@@ -95,23 +95,23 @@ impl Metrics {
         let other = |unit: &str| Unit::Other(unit.to_owned());
         to.register("tcp_connections", "Established connections", all.connections.clone());
         to.register("tcp_states", "Connections in each state of their congestion control", all.states.clone());
-        let each = "each connection once a look";
+        let each = "one value per connection per sample";
         to.register_with_unit("tcp_rtt", format!("Smoothed RTT, {each}"), Unit::Seconds, all.rtt.clone());
         to.register_with_unit("tcp_min_rtt", format!("Minimum RTT, {each}"), Unit::Seconds, all.min_rtt.clone());
-        let text = "Acknowledged payload, each connection once a look in which it sent";
+        let text = "Acknowledged payload, one value per sample for each connection that sent";
         to.register_with_unit("tcp_goodput", text, other("bytes_per_second"), all.goodput.clone());
-        let text = "Retransmitted share of the payload sent, each connection once a look in which it sent";
+        let text = "Retransmitted share of the payload sent, one value per sample for each connection that sent";
         to.register_with_unit("tcp_retransmit", text, other("ratio"), all.retransmit.clone());
-        let text = "Payload sent since the exporter began, retransmissions included";
+        let text = "Payload sent since the exporter started, retransmissions included";
         to.register_with_unit("tcp_sent", text, Unit::Bytes, all.sent.clone());
-        let text = "Payload retransmitted since the exporter began";
+        let text = "Payload retransmitted since the exporter started";
         to.register_with_unit("tcp_retransmitted", text, Unit::Bytes, all.again.clone());
-        let text = "Payload acknowledged since the exporter began";
+        let text = "Payload acknowledged since the exporter started";
         to.register_with_unit("tcp_acked", text, Unit::Bytes, all.acked.clone());
-        let text = "Looks at which a connection's newest delivery rate was limited by its application";
+        let text = "Samples in which a connection's newest delivery rate was application-limited";
         to.register("tcp_app_limited_looks", text, all.limited.clone());
-        to.register("exporter_looks", "Times that all connections were looked at", all.looks.clone());
-        to.register_with_unit("exporter_look", "Time spent looking", Unit::Seconds, all.busy.clone());
+        to.register("exporter_looks", "Samples taken of all connections", all.looks.clone());
+        to.register_with_unit("exporter_look", "Time spent sampling", Unit::Seconds, all.busy.clone());
         all.registry = Arc::new(to);
         all
     }

@@ -117,7 +117,7 @@ pub fn run(args: &WatchArgs) -> Result<Verdict, Failure> {
         (None, true, json) => once(&mut source, interval, args.sort, json),
         (None, false, true) => lines(&mut source, interval),
         (None, false, false) if std::io::stdout().is_terminal() => screen::show(&mut source, interval, args.sort),
-        _ => Err("standard output is no terminal; add --once for a table or --json for lines".to_owned()),
+        _ => Err("standard output is not a terminal; add --once for a table or --json for lines".to_owned()),
     }
 }
 

@@ -157,7 +157,7 @@ fn mistaken() -> Driver {
 }
 
 #[test]
-fn a_spurious_recovery_gives_back_bounds_and_window_and_the_probe() {
+fn a_spurious_recovery_restores_bounds_window_and_probe() {
     let mut d = mistaken();
     d.ack(1_000);
     d.bbr.bounds.inflight_shortterm = 20 * PACKET;
@@ -220,7 +220,7 @@ fn during_probe_rtt_an_undo_changes_no_state() {
 }
 
 #[test]
-fn a_spurious_time_out_gives_back_the_window_and_the_bounds() {
+fn a_spurious_time_out_restores_window_and_bounds() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.bounds.inflight_longterm = 70 * PACKET;
     d.lose(1, 40, 1);

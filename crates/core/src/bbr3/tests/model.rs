@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn a_new_flow_knows_no_bound_and_counts_its_first_ack_as_a_round() {
+fn a_new_flow_has_no_bound_and_counts_its_first_ack_as_a_round() {
     let mut d = Driver::new();
     assert_eq!(
         (d.bbr.bounds.inflight_longterm, d.bbr.bounds.inflight_shortterm, d.bbr.bounds.bw_shortterm),

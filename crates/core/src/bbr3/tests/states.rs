@@ -46,7 +46,7 @@ fn acks_within_a_round_do_not_count_as_rounds_without_growth() {
 
 /// The draft's pseudo-code would take the missing rate for 0, and that for a plateau.
 #[test]
-fn samples_without_a_rate_are_no_plateau() {
+fn samples_without_a_rate_are_not_a_plateau() {
     let mut d = Driver::new();
     d.round(40);
     for _ in 0..10 {
@@ -97,7 +97,7 @@ fn application_limited_samples_do_not_hinder_the_exit_on_loss() {
 
 /// A path of ten packets and 64 kbit/s reaches ProbeRTT before its plateau.
 #[test]
-fn high_loss_in_a_probe_rtt_that_interrupted_startup_says_that_the_pipe_is_full() {
+fn high_loss_in_a_probe_rtt_that_interrupted_startup_marks_the_pipe_as_full() {
     let in_probe_rtt = |was_full: bool| {
         let mut d = Driver::new();
         d.round(40);

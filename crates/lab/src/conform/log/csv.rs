@@ -88,8 +88,8 @@ fn cell(cells: &[&str], place: usize, line: usize) -> Result<f64, String> {
     if text.is_empty() {
         return Ok(f64::NAN);
     }
-    let value: f64 = text.parse().map_err(|_| format!("line {}: {text:?} is no number", line + 1))?;
-    if value.is_finite() { Ok(value) } else { Err(format!("line {}: {text:?} is no finite number", line + 1)) }
+    let value: f64 = text.parse().map_err(|_| format!("line {}: {text:?} is not a number", line + 1))?;
+    if value.is_finite() { Ok(value) } else { Err(format!("line {}: {text:?} is not a finite number", line + 1)) }
 }
 
 fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, FlowBuilder>, String> {

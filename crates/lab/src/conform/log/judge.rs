@@ -216,7 +216,7 @@ fn probe_rtt_length(flow: &FlowLog) -> CheckResult {
 }
 
 fn probe_rtt_depth(flow: &FlowLog) -> CheckResult {
-    let what = "least in flight in ProbeRTT over what it asks for";
+    let what = "minimum in flight in ProbeRTT over its target";
     let mss = flow.mss.unwrap_or(MSS_ASSUMED);
     let mut worst = f64::NAN;
     for (begin, end, ended) in of_state(flow, State::ProbeRtt) {

@@ -113,7 +113,7 @@ impl Reader {
                     Ok(record) => record,
                     // A truncated log is accepted if it holds more than its header.
                     Err(_) if records > 1 && text.lines().nth(number + 1).is_none() => break,
-                    Err(_) if records == 0 => return Err(format!("it is no JSON: {whole}")),
+                    Err(_) if records == 0 => return Err(format!("it is not JSON: {whole}")),
                     Err(error) => return Err(format!("line {}: {error}", number + 1)),
                 };
                 records += 1;
@@ -303,7 +303,7 @@ mod tests {
         let good = "{\"time\":1,\"name\":\"recovery:metrics_updated\",\"data\":{\"cwnd\":1}}\n";
         assert!(read(&format!("{good}{{oops\n{good}")).unwrap_err().contains("line 2"));
         assert_eq!(read(&format!("{good}{good}{{\"time\":")).unwrap().flows[0].samples.len(), 2);
-        assert!(read("{oops").unwrap_err().contains("no JSON"));
+        assert!(read("{oops").unwrap_err().contains("not JSON"));
         assert!(read("{\"a\":1}").unwrap_err().contains("no traces"));
     }
 }

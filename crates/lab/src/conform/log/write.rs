@@ -72,7 +72,7 @@ fn plain(text: &str) -> String {
 pub fn page(log: &Log, judged: &JudgedFlows<'_>) -> Report {
     let mut report = Report {
         title: format!("What a log shows of {DRAFT}"),
-        subtitle: format!("Read as {}, and held to what such a log can show.", log.form),
+        subtitle: format!("Read as {}, and compared with the requirements that such a log can show.", log.form),
         numbers: numbers(judged),
         rows_of: RowKind::Flows,
         ..Report::default()
@@ -104,8 +104,8 @@ fn numbers(judged: &JudgedFlows<'_>) -> Vec<Number> {
     let one = |label: &str, n: usize| Number { label: label.to_owned(), value: n.to_string(), ..Number::default() };
     vec![
         one("Flows", judged.len()),
-        one("Demands that hold", count(Verdict::Holds)),
-        one("Demands that fail", count(Verdict::Fails)),
+        one("Requirements that hold", count(Verdict::Holds)),
+        one("Requirements that fail", count(Verdict::Fails)),
         one("Not shown by this log", count(Verdict::NotApplicable)),
     ]
 }
@@ -177,9 +177,9 @@ fn figure(id: &str, flow: &FlowLog) -> Figure {
     ];
     Figure {
         id: format!("{id}-trace"),
-        title: "The flow as the log shows it".to_owned(),
+        title: "The flow in the log".to_owned(),
         how_to_read:
-            "The window against what was in flight, the rates, and the RTT; the phases that the log names stand below."
+            "The window against what was in flight, the rates, and the RTT; the phases that the log names are below."
                 .to_owned(),
         x: Axis { label: "Time".into(), unit: "s".into(), ..Axis::default() },
         panels: panels.into_iter().filter(|panel| !panel.series.is_empty()).collect(),

@@ -70,7 +70,7 @@ pub(super) fn answer(result: &RunResult) -> String {
     };
     let link = &result.bottleneck;
     format!(
-        "{got}; {} % of the link is used, and half of the time a packet waits {} ms or less in its queue.",
+        "{got}; {} % of the link is used, and the median queueing delay is {} ms.",
         sig3(100.0 * link.utilisation),
         sig3(link.queue_ms.p50)
     )

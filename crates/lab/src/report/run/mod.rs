@@ -28,7 +28,7 @@ pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut ask
     let run = Run::new(result, trace, setup);
     let section = Section {
         id: "run".to_owned(),
-        title: "What each sender allowed itself".to_owned(),
+        title: "Window, rates and results of each flow".to_owned(),
         figures: run.model().into_iter().collect(),
         runs_table: Some(flows_table(result)),
         ..Section::default()
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
     /// States which flows are drawn, if not all are.
     fn shown(&self) -> String {
         match self.results.len() > self.flows.len() {
-            true => format!(" Shown are the first {} of {} flows.", self.flows.len(), self.results.len()),
+            true => format!(" Showing the first {} of {} flows.", self.flows.len(), self.results.len()),
             false => String::new(),
         }
     }
@@ -86,7 +86,7 @@ impl<'a> Run<'a> {
             id: "run-overview".to_owned(),
             title: "Goodput, delay and queue".to_owned(),
             how_to_read: format!(
-                "At the top what each receiver got; below it the delay that it cost and the queue that caused the delay.{}",
+                "Top: the goodput at each receiver. Below: the RTT, and the queue that causes the delay.{}",
                 self.shown()
             ),
             x: self.time_axis(),

@@ -117,7 +117,7 @@ fn seeds(results: &[&RunResult]) -> Figure {
     Figure {
         id: "run-seeds".to_owned(),
         title: "Each run by its seed".to_owned(),
-        how_to_read: "One point a run. Where the points of two algorithms overlap, the runs do not tell them apart."
+        how_to_read: "One point per run. Where the points of two algorithms overlap, the runs do not separate them."
             .to_owned(),
         x: Axis { label: "Seed".into(), ..Axis::default() },
         panels,
