@@ -107,7 +107,7 @@ fn bad_input_is_refused_in_a_line_and_leaves_nothing() {
         (&["advise", "--from", "other.toml"], "no connection's rate or RTT"),
         (
             &["advise", "--rate", "10mbit", "--rtt", "40ms", "--algorithms", "bbr1;bbr3*2"],
-            "--algorithms: \"bbr3*2\" says what or when to send",
+            "--algorithms: \"bbr3*2\" sets what or when to send",
         ),
         (&["advise", "--rate", "10mbit", "--rtt", "40ms", "--current", "bbr9"], "--current: no algorithm \"bbr9\""),
         (&["advise", "--rate", "10mbit", "--rtt", "40ms", "--algorithms", "cubic"], "nothing to compare with"),
