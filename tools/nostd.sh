@@ -9,7 +9,7 @@ trap 'rm -rf "$out"' EXIT
 
 flags='--edition 2024 -Copt-level=3 -Cpanic=abort -Ccodegen-units=1 -Cembed-bitcode=yes'
 # shellcheck disable=SC2086
-rustc $flags --cfg 'feature="variants"' --cfg 'feature="inside"' --crate-type rlib --crate-name bbrlab_core --out-dir "$out" \
+rustc $flags --cfg 'feature="variants"' --cfg 'feature="unstable-internals"' --crate-type rlib --crate-name bbrlab_core --out-dir "$out" \
     crates/core/src/lib.rs
 # shellcheck disable=SC2086
 rustc $flags -Clto=fat --crate-type staticlib --crate-name freestanding --extern bbrlab_core="$out/libbbrlab_core.rlib" \

@@ -20,8 +20,8 @@ for file in README.md LICENSE-APACHE LICENSE-MIT; do
     [ -s "$file" ] || { echo "package: $file is missing" >&2; exit 1; }
 done
 # Features exempt from semantic versioning must be requested explicitly.
-if sed -n '/^default = \[.*\]$/p; /^default = \[$/,/\]/p' Cargo.toml | grep -q inside; then
-    echo "package: the feature inside, exempt from semantic versioning, is on by default" >&2
+if sed -n '/^default = \[.*\]$/p; /^default = \[$/,/\]/p' Cargo.toml | grep -q unstable-internals; then
+    echo "package: the feature unstable-internals, exempt from semantic versioning, is on by default" >&2
     exit 1
 fi
 # Unoptimised: this checks the contents of the package; `make tests` runs the same tests with the workspace's profile.

@@ -21,7 +21,7 @@ OUT = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target
 # Components of the BPF shim.
 PARTS = ["bbr1", "bbr2", "bbr3", "bbr3_linux", "cpa", "acd", "bbrs", "apg", "davis", "cubic", "reno"]
 # All of core's features, so that nothing is left unchecked.
-FEATURES = ["--cfg", 'feature="variants"', "--cfg", 'feature="inside"']
+FEATURES = ["--cfg", 'feature="variants"', "--cfg", 'feature="unstable-internals"']
 
 # The verifier's limit for a chain of calls, and the unit in which it counts a function's stack. Source: Linux
 # MAX_BPF_STACK, check_max_stack_depth.

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::event::{Ack, TxStart};
-#[cfg(feature = "inside")]
-use crate::hystart::HyStartInside;
+#[cfg(feature = "unstable-internals")]
+use crate::hystart::HyStartInternals;
 use crate::hystart::{HyStart, HyStartPlusPlus};
 use crate::params::params;
 use crate::shared::last_moment_of;
@@ -55,10 +55,10 @@ enum SlowStart {
 }
 
 /// State of a CUBIC flow under the names of Linux's `struct bictcp`, for comparison with a real kernel.
-#[cfg(feature = "inside")]
+#[cfg(feature = "unstable-internals")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct CubicInside {
+pub struct CubicInternals {
     /// `cnt`.
     pub cnt: u64,
     /// `last_max_cwnd`.
@@ -80,7 +80,7 @@ pub struct CubicInside {
     /// `tcp_cwnd`.
     pub tcp_cwnd: u64,
     /// HyStart's state, where Linux's own HyStart runs.
-    pub hystart: Option<HyStartInside>,
+    pub hystart: Option<HyStartInternals>,
 }
 
 /// State of CUBIC.
@@ -307,9 +307,9 @@ impl Cubic {
     }
 
     /// Returns the complete state.
-    #[cfg(feature = "inside")]
-    pub(crate) const fn inside(&self) -> CubicInside {
-        CubicInside {
+    #[cfg(feature = "unstable-internals")]
+    pub(crate) const fn internals(&self) -> CubicInternals {
+        CubicInternals {
             cnt: self.count,
             last_max_cwnd: self.last_max_cwnd,
             last_cwnd: self.last_cwnd,
@@ -321,7 +321,7 @@ impl Cubic {
             ack_cnt: self.acked_in_epoch,
             tcp_cwnd: self.reno_cwnd,
             hystart: match &self.slow_start {
-                SlowStart::HyStart(hystart) => Some(hystart.inside()),
+                SlowStart::HyStart(hystart) => Some(hystart.internals()),
                 _ => None,
             },
         }

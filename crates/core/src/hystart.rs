@@ -22,10 +22,10 @@ const UNPACED_LIMIT: u32 = 8;
 const CSS_ROUNDS: u32 = 5;
 
 /// State of HyStart under the names of Linux's `struct bictcp`.
-#[cfg(feature = "inside")]
+#[cfg(feature = "unstable-internals")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HyStartInside {
+pub struct HyStartInternals {
     /// `sample_cnt`.
     pub sample_cnt: u32,
     /// `found`.
@@ -65,9 +65,9 @@ impl HyStart {
     }
 
     /// Returns the complete state.
-    #[cfg(feature = "inside")]
-    pub(crate) const fn inside(&self) -> HyStartInside {
-        HyStartInside {
+    #[cfg(feature = "unstable-internals")]
+    pub(crate) const fn internals(&self) -> HyStartInternals {
+        HyStartInternals {
             sample_cnt: self.samples,
             found: self.found,
             round_start_us: self.round_start_us,

@@ -55,12 +55,12 @@ pub mod estimators {
 }
 
 /// The complete state of an algorithm, for traces and comparisons. Exempt from semantic versioning.
-#[cfg(feature = "inside")]
-pub mod inside {
-    pub use crate::bbr1::Bbr1Inside;
-    pub use crate::bbr3::{Bbr3Inside, Bbr3Raw, GAIN_UNIT};
-    pub use crate::cubic::CubicInside;
-    pub use crate::hystart::HyStartInside;
+#[cfg(feature = "unstable-internals")]
+pub mod internals {
+    pub use crate::bbr1::Bbr1Internals;
+    pub use crate::bbr3::{Bbr3Internals, Bbr3Raw, GAIN_UNIT};
+    pub use crate::cubic::CubicInternals;
+    pub use crate::hystart::HyStartInternals;
 }
 
 pub use controller::Controller;

@@ -274,8 +274,8 @@ fn a_script_acts_when_the_flow_is_where_it_says() {
         let (then, end) = (flow.sent_bytes[place(75)], *flow.sent_bytes.last().unwrap());
         assert!(end - then < 10 * 1500, "{name}: {} bytes left late", end - then);
         assert!(*t_ns.last().unwrap() <= up + 400_000_000, "{name}: the end");
-        assert_eq!(flow.inside.last().unwrap().inflight, 0.0, "{name}");
-        assert_eq!(flow.inside.len(), t_ns.len(), "{name}");
+        assert_eq!(flow.internals.last().unwrap().inflight, 0.0, "{name}");
+        assert_eq!(flow.internals.len(), t_ns.len(), "{name}");
         assert!(t_ns.is_sorted(), "{name}");
     }
 }
@@ -285,7 +285,7 @@ fn a_run_by_a_script_repeats() {
     for (stack, cc) in [(Stack::S2n, "s2n:bbr"), (Stack::S2n, "bbr3"), (Stack::Noq, "bbr3")] {
         let rows = || {
             let output = scripted(stack, cc, vec![at(State::ProbeBwDown, 100, Action::End)]);
-            (format!("{:?}", output.trace.flows[0].inside), output.trace.t_ns)
+            (format!("{:?}", output.trace.flows[0].internals), output.trace.t_ns)
         };
         assert!(rows() == rows(), "{cc} in {}", stack.name());
     }
@@ -297,18 +297,18 @@ fn what_each_controller_shows_of_its_model_is_that_of_the_path() {
         let output = scripted(stack, cc, vec![at(State::ProbeBwUp, 0, Action::End)]);
         let (trace, flow) = (&output.trace, &output.trace.flows[0]);
         let drain = trace.t_ns.partition_point(|t| *t < entered(&output, State::Drain));
-        let row = &flow.inside[drain];
+        let row = &flow.internals[drain];
         assert_eq!(trace.t_ns[drain], entered(&output, State::Drain), "{cc}: a state begins with a row");
         // Samples of s2n-quic's own controller can include ten packets too many (docs/peers.md).
         let max = if cc == "s2n:bbr" { 1.6 } else { 1.1 };
         assert!((18.0..20.0 * max).contains(&(row.max_bw / 1e6)), "{cc}: {row:?}");
         assert!((30.0..35.0 * max).contains(&row.bdp) && row.inflight_target >= row.bdp, "{cc}: {row:?}");
         assert!(row.inflight_longterm.is_infinite() && row.bw_shortterm.is_infinite(), "{cc}: {row:?}");
-        assert!(row.full_bw_reached == 1.0 && flow.inside[1].full_bw_reached == 0.0, "{cc}: {row:?}");
+        assert!(row.full_bw_reached == 1.0 && flow.internals[1].full_bw_reached == 0.0, "{cc}: {row:?}");
         assert!(row.pacing_gain < 0.6 && row.send_quantum >= 1.0 && row.app_limited == 0.0, "{cc}: {row:?}");
         assert!(row.rto.is_nan() && row.undos.is_nan() == (stack == Stack::S2n), "{cc}: {row:?}");
         let refill = trace.t_ns.partition_point(|t| *t < entered(&output, State::ProbeBwRefill));
-        let row = &flow.inside[refill];
+        let row = &flow.internals[refill];
         assert!((2.0..=3.0).contains(&row.probe_wait_s) && row.round > 3.0, "{cc}: {row:?}");
         assert!(row.probe_rtt_stamp_s > 0.0 && row.probe_rtt_stamp_s < 2.0, "{cc}: {row:?}");
     }

@@ -6,7 +6,7 @@ use bbrlab_core::{
     CaState, Init, Rng, Span, Time,
     algorithms::{Ack, Bbr1, TxStart},
     estimators::RateSample,
-    inside::Bbr1Inside,
+    internals::Bbr1Internals,
     params::Bbr1Params,
 };
 
@@ -100,7 +100,7 @@ impl BbrFlow {
 
     fn call(&mut self, record: &Record, kind: Kind, tick: u64) -> Outputs {
         let mut outputs = Outputs::default();
-        let unmoved = self.core.inside().ssthresh;
+        let unmoved = self.core.internals().ssthresh;
         match kind {
             Kind::CongControl => {
                 self.core.on_ack(&ack(record, tick));
@@ -120,7 +120,7 @@ impl BbrFlow {
             }
             _ => {}
         }
-        let ssthresh = self.core.inside().ssthresh;
+        let ssthresh = self.core.internals().ssthresh;
         let left = if ssthresh == unmoved { record.get32(Field::Ssthresh) } else { ssthresh };
         outputs.compare_number("snd_ssthresh", record.get32(Field::SsthreshAfter), left);
         self.compare(record, &mut outputs);
@@ -128,7 +128,7 @@ impl BbrFlow {
     }
 
     fn compare(&self, record: &Record, outputs: &mut Outputs) {
-        let (kernel, core) = (KernelBbr::read(record), self.core.inside());
+        let (kernel, core) = (KernelBbr::read(record), self.core.internals());
         compare_model(&kernel, &core, outputs);
         compare_long_term(&kernel, &core, outputs);
         compare_mode(&kernel, &core, outputs);
@@ -145,7 +145,7 @@ impl BbrFlow {
     }
 }
 
-fn compare_model(kernel: &KernelBbr, core: &Bbr1Inside, outputs: &mut Outputs) {
+fn compare_model(kernel: &KernelBbr, core: &Bbr1Internals, outputs: &mut Outputs) {
     outputs.compare_number("rtt_cnt", kernel.rtt_cnt, core.rtt_cnt);
     outputs.compare_number("next_rtt_delivered", kernel.next_rtt_delivered, core.next_rtt_delivered);
     outputs.compare("round_start", kernel.round_start, core.round_start);
@@ -164,7 +164,7 @@ fn compare_model(kernel: &KernelBbr, core: &Bbr1Inside, outputs: &mut Outputs) {
     outputs.compare_number("extra_acked_win_idx", kernel.extra_acked_win_idx, core.extra_acked_win_idx);
 }
 
-fn compare_long_term(kernel: &KernelBbr, core: &Bbr1Inside, outputs: &mut Outputs) {
+fn compare_long_term(kernel: &KernelBbr, core: &Bbr1Internals, outputs: &mut Outputs) {
     outputs.compare("lt_is_sampling", kernel.lt_is_sampling, core.lt_is_sampling);
     outputs.compare("lt_use_bw", kernel.lt_use_bw, core.lt_use_bw);
     outputs.compare_number("lt_rtt_cnt", kernel.lt_rtt_cnt, core.lt_rtt_cnt);
@@ -175,7 +175,7 @@ fn compare_long_term(kernel: &KernelBbr, core: &Bbr1Inside, outputs: &mut Output
 }
 
 /// Compares the mode, and the fields that belong to it: the kernel keeps those of earlier modes, core does not.
-fn compare_mode(kernel: &KernelBbr, core: &Bbr1Inside, outputs: &mut Outputs) {
+fn compare_mode(kernel: &KernelBbr, core: &Bbr1Internals, outputs: &mut Outputs) {
     outputs.compare_number("mode", kernel.mode, core.mode);
     outputs.compare("idle_restart", kernel.idle_restart, core.idle_restart);
     if let (Some(phase), Some(since)) = (core.cycle_idx, core.cycle_mstamp_us) {

@@ -5,7 +5,7 @@
 use bbrlab_core::{
     Init, MICROS_PER_SEC, Rate, Span, Time,
     algorithms::{Ack, HostWindow, LossBased, TxStart},
-    inside::CubicInside,
+    internals::CubicInternals,
     params::CubicParams,
 };
 
@@ -132,13 +132,13 @@ impl CubicFlow {
         outputs.compare_number("snd_cwnd", record.get(Field::CwndAfter), window.cwnd);
         outputs.compare_number("snd_cwnd_cnt", record.get(Field::CwndCntAfter), window.cwnd_count);
         outputs.compare_number("snd_ssthresh", record.get(Field::SsthreshAfter), window.ssthresh);
-        if let Some(core) = self.core.cubic_inside() {
+        if let Some(core) = self.core.cubic_internals() {
             compare_curve(record, &core, outputs);
             self.compare_hystart(record, &core, outputs);
         }
     }
 
-    fn compare_hystart(&self, record: &Record, core: &CubicInside, outputs: &mut Outputs) {
+    fn compare_hystart(&self, record: &Record, core: &CubicInternals, outputs: &mut Outputs) {
         let Some(core) = core.hystart else {
             return;
         };
@@ -155,7 +155,7 @@ impl CubicFlow {
 }
 
 /// Compares the words of Linux's `struct bictcp`.
-fn compare_curve(record: &Record, core: &CubicInside, outputs: &mut Outputs) {
+fn compare_curve(record: &Record, core: &CubicInternals, outputs: &mut Outputs) {
     let low = |value: u64| value & u64::from(u32::MAX);
     outputs.compare_number("cnt", record.word(0), core.cnt);
     outputs.compare_number("last_max_cwnd", record.word(1), core.last_max_cwnd);

@@ -10,7 +10,7 @@ use bbrlab_core::{
     CaState, Init, MICROS_PER_SEC, Span, State as Phase, Time,
     algorithms::{Ack, Bbr3, Edition, LinuxV3, Lost, TxStart},
     estimators::FlightSample,
-    inside::{Bbr3Inside, GAIN_UNIT},
+    internals::{Bbr3Internals, GAIN_UNIT},
     params::Bbr3Params,
 };
 
@@ -103,7 +103,7 @@ impl V3Flow {
     /// Returns the flow after these calls, which left the kernel's flow in `state`.
     fn replayed(&self, calls: &[Event], state: &State, step: &mut Step) -> Self {
         let is_told = calls.iter().any(|event| matches!(event, Event::Draw { .. }));
-        let wait = self.core.as_ref().map(|core| core.inside().bw_probe_wait.as_micros());
+        let wait = self.core.as_ref().map(|core| core.internals().bw_probe_wait.as_micros());
         if is_told || wait == Some(state.wait_us()) {
             let (flow, done) = self.made(calls, state, None);
             step.add(done);
@@ -338,21 +338,21 @@ fn flight(acked: &Acked) -> FlightSample {
 }
 
 fn compare(kernel: &State, core: &Bbr3<LinuxV3>, outputs: &mut Outputs) {
-    let inside = core.inside();
+    let internals = core.internals();
     outputs.compare_number("snd_cwnd", kernel.cwnd, core.cwnd());
     outputs.compare_number("sk_pacing_rate", kernel.pacing_rate, core.pacing_rate().as_bytes_per_sec());
-    for (((_, name), theirs), ours) in STATE_KEYS.iter().zip(kernel.values).zip(values(core.state(), &inside)) {
+    for (((_, name), theirs), ours) in STATE_KEYS.iter().zip(kernel.values).zip(values(core.state(), &internals)) {
         // Remains of a cycle have no meaning in other modes; core does not keep them.
         if let Some(ours) = ours {
             outputs.compare_number(name, theirs, ours);
         }
     }
-    outputs.compare("bw_hi", kernel.bw_hi, inside.raw.bw_hi);
-    outputs.compare("extra_acked", kernel.extra_acked, inside.raw.extra_acked);
+    outputs.compare("bw_hi", kernel.bw_hi, internals.raw.bw_hi);
+    outputs.compare("extra_acked", kernel.extra_acked, internals.raw.extra_acked);
 }
 
 /// Returns core's values in the order of [`STATE_KEYS`].
-fn values(state: Phase, core: &Bbr3Inside) -> [Option<u64>; STATE_KEYS.len()] {
+fn values(state: Phase, core: &Bbr3Internals) -> [Option<u64>; STATE_KEYS.len()] {
     let raw = &core.raw;
     let (mode, phase) = mode(state);
     let gain = |gain: u32| u64::from(gain) * 256 / u64::from(GAIN_UNIT);

@@ -7,8 +7,8 @@ mod aggregation;
 mod bandwidth;
 mod flow;
 mod hooks;
-#[cfg(any(feature = "inside", test))]
-mod inside;
+#[cfg(any(feature = "unstable-internals", test))]
+mod internals;
 mod min_rtt;
 mod params;
 mod window;
@@ -27,8 +27,8 @@ use bandwidth::LongTerm;
 #[cfg(feature = "variants")]
 pub(crate) use hooks::{AckContext, NewRate, Shrink};
 pub(crate) use hooks::{Hooks, HooksInit, NoHooks};
-#[cfg(feature = "inside")]
-pub use inside::Bbr1Inside;
+#[cfg(feature = "unstable-internals")]
+pub use internals::Bbr1Internals;
 pub use params::Bbr1Params;
 
 /// Fixed-point unit of bandwidth: packets/µs times this. Source: Linux `BW_UNIT`.

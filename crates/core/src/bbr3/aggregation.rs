@@ -78,7 +78,7 @@ impl Aggregation {
     }
 
     /// The two buckets by the kernel's index.
-    #[cfg(any(feature = "inside", test))]
+    #[cfg(any(feature = "unstable-internals", test))]
     pub(super) const fn buckets(&self) -> [u64; 2] {
         self.bucket
     }

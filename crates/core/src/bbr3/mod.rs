@@ -14,8 +14,8 @@ mod ecn;
 mod flow;
 mod full_pipe;
 mod host;
-#[cfg(any(feature = "inside", test))]
-mod inside;
+#[cfg(any(feature = "unstable-internals", test))]
+mod internals;
 mod loss;
 mod min_rtt;
 mod model;
@@ -51,10 +51,10 @@ use rules::{FastPath, Marks};
 use undo::Undo;
 use window::Window;
 
-#[cfg(all(test, not(feature = "inside")))]
-use inside::Bbr3Inside;
-#[cfg(feature = "inside")]
-pub use inside::{Bbr3Inside, Bbr3Raw, GAIN_UNIT};
+#[cfg(all(test, not(feature = "unstable-internals")))]
+use internals::Bbr3Internals;
+#[cfg(feature = "unstable-internals")]
+pub use internals::{Bbr3Internals, Bbr3Raw, GAIN_UNIT};
 pub use params::Bbr3Params;
 pub use rules::{Draft06, Edition, Ietf100, LinuxV2, LinuxV3, Rules};
 

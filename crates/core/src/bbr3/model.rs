@@ -34,7 +34,7 @@ impl Model {
         self.max_bw
     }
 
-    #[cfg(any(feature = "inside", test))]
+    #[cfg(any(feature = "unstable-internals", test))]
     pub(super) const fn max_bw_filter(&self) -> [u64; 2] {
         self.max_bw_filter
     }

@@ -150,7 +150,7 @@ impl Flow {
         send_quantum() -> Option<u64>;
         min_tso_segs() -> u32;
         snapshot() -> Snapshot;
-        inside() -> Bbr3Inside;
+        internals() -> Bbr3Internals;
         bdp_multiple(bw: u64, gain: u32) -> u64;
         inflight(bw: u64, gain: u32) -> u64;
         extra_acked() -> u64;

@@ -66,15 +66,15 @@ impl Controller {
     }
 
     /// Complete state of BBRv2 and BBRv3; `None` for other algorithms.
-    #[cfg(feature = "inside")]
-    pub fn bbr3_inside(&self) -> Option<crate::bbr3::Bbr3Inside> {
-        self.algorithm.bbr3_inside()
+    #[cfg(feature = "unstable-internals")]
+    pub fn bbr3_internals(&self) -> Option<crate::bbr3::Bbr3Internals> {
+        self.algorithm.bbr3_internals()
     }
 
     /// Complete state of BBRv1; `None` for other algorithms.
-    #[cfg(feature = "inside")]
-    pub fn bbr1_inside(&self) -> Option<crate::bbr1::Bbr1Inside> {
-        self.algorithm.bbr1_inside()
+    #[cfg(feature = "unstable-internals")]
+    pub fn bbr1_internals(&self) -> Option<crate::bbr1::Bbr1Internals> {
+        self.algorithm.bbr1_internals()
     }
 }
 

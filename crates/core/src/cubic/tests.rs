@@ -246,14 +246,14 @@ fn a_maximum_that_was_reached_again_is_kept_whole() {
     assert_eq!(cubic.last_max_cwnd, 1_000);
 }
 
-#[cfg(feature = "inside")]
+#[cfg(feature = "unstable-internals")]
 #[test]
 fn a_time_out_forgets_the_curve_and_begins_a_round_of_hystart() {
     let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
     cubic.recalc_ssthresh(1_000);
     cubic.acks_per_increase(&at(1_000_000), 700, 1);
     cubic.on_rto(&Ack { next: 77, ..at(2_000_000) });
-    let inside = cubic.inside();
-    assert_eq!((inside.last_max_cwnd, inside.epoch_start, (inside.k, inside.cnt)), (0, 0, (0, 0)));
-    assert_eq!(inside.hystart.map(|hystart| (hystart.end_seq, hystart.round_start_us)), Some((77, 2_000_000)));
+    let internals = cubic.internals();
+    assert_eq!((internals.last_max_cwnd, internals.epoch_start, (internals.k, internals.cnt)), (0, 0, (0, 0)));
+    assert_eq!(internals.hystart.map(|hystart| (hystart.end_seq, hystart.round_start_us)), Some((77, 2_000_000)));
 }

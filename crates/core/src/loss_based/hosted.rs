@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Growth, LossBased};
-#[cfg(feature = "inside")]
-use crate::cubic::CubicInside;
+#[cfg(feature = "unstable-internals")]
+use crate::cubic::CubicInternals;
 use crate::event::{Ack, TxStart};
 use crate::units::Rate;
 
@@ -69,10 +69,10 @@ impl LossBased {
     }
 
     /// Returns CUBIC's complete state; `None` for Reno.
-    #[cfg(feature = "inside")]
-    pub const fn cubic_inside(&self) -> Option<CubicInside> {
+    #[cfg(feature = "unstable-internals")]
+    pub const fn cubic_internals(&self) -> Option<CubicInternals> {
         match &self.growth {
-            Growth::Cubic(cubic) => Some(cubic.inside()),
+            Growth::Cubic(cubic) => Some(cubic.internals()),
             Growth::Reno { .. } => None,
         }
     }

@@ -324,23 +324,23 @@ impl AlgorithmConfig {
     }
 }
 
-#[cfg(feature = "inside")]
+#[cfg(feature = "unstable-internals")]
 impl AnyAlgorithm {
     /// Returns the whole state of BBRv2 or BBRv3; `None` for another algorithm.
-    pub fn bbr3_inside(&self) -> Option<crate::bbr3::Bbr3Inside> {
+    pub fn bbr3_internals(&self) -> Option<crate::bbr3::Bbr3Internals> {
         match &self.0 {
-            Any::Bbr3(flow) => Some(flow.inside()),
-            Any::Bbr3Linux(flow) => Some(flow.inside()),
-            Any::Bbr2(flow) => Some(flow.inside()),
-            Any::Ietf100(flow) => Some(flow.inside()),
+            Any::Bbr3(flow) => Some(flow.internals()),
+            Any::Bbr3Linux(flow) => Some(flow.internals()),
+            Any::Bbr2(flow) => Some(flow.internals()),
+            Any::Ietf100(flow) => Some(flow.internals()),
             _ => None,
         }
     }
 
     /// Returns the whole state of BBRv1; `None` for another algorithm.
-    pub fn bbr1_inside(&self) -> Option<crate::bbr1::Bbr1Inside> {
+    pub fn bbr1_internals(&self) -> Option<crate::bbr1::Bbr1Internals> {
         match &self.0 {
-            Any::Bbr1(flow) => Some(flow.inside()),
+            Any::Bbr1(flow) => Some(flow.internals()),
             _ => None,
         }
     }

@@ -48,7 +48,7 @@ impl<V: Hooks> Driver<V> {
     /// Creates a flow in ProbeBW, with a pipe of one packet per millisecond.
     fn cruising(part: V) -> Self {
         let mut driver = Self::new(part);
-        while driver.bbr.inside().mode != 2 {
+        while driver.bbr.internals().mode != 2 {
             driver.round(40);
         }
         driver
@@ -94,7 +94,7 @@ impl<V: Hooks> Driver<V> {
 
     /// Feeds an ACK that begins a round, with a sample of `bw` packets in 40 ms.
     fn round(&mut self, bw: u64) {
-        let prior_delivered = self.bbr.inside().next_rtt_delivered;
+        let prior_delivered = self.bbr.internals().next_rtt_delivered;
         self.delivered = self.delivered.max(prior_delivered);
         self.ack_with(RTT_US, |ack| {
             ack.rs.prior_delivered = prior_delivered;
@@ -103,7 +103,7 @@ impl<V: Hooks> Driver<V> {
     }
 
     fn is_probe_rtt(&self) -> bool {
-        self.bbr.inside().mode == 3
+        self.bbr.internals().mode == 3
     }
 }
 
@@ -128,7 +128,7 @@ fn a_part_that_replaces_nothing_is_bbrv1() {
     for round in 0..400_u64 {
         plain.round(10 + round * 7 % 50);
         same.round(10 + round * 7 % 50);
-        assert_eq!(plain.bbr.inside(), same.bbr.inside(), "round {round}");
+        assert_eq!(plain.bbr.internals(), same.bbr.internals(), "round {round}");
     }
 }
 

@@ -278,7 +278,7 @@ mod tests {
     fn what_a_stack_does_not_show_neither_holds_nor_fails() {
         let outcome = in_stack(18, |_, setup, script| {
             let mut output = bbrlab_sim::engine::run_scripted(setup, script);
-            output.trace.flows[0].inside.iter_mut().for_each(|row| row.undos = f64::NAN);
+            output.trace.flows[0].internals.iter_mut().for_each(|row| row.undos = f64::NAN);
             Ok(output)
         });
         let undone = outcome.seen.iter().find(|seen| seen.what == "recoveries undone").unwrap();

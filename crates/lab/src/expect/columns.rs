@@ -53,7 +53,7 @@ pub fn flow(setup: &Setup, trace: &Trace, index: usize, name: &str) -> Option<Ve
         "retransmitted" => from_u64(&flow.retransmitted, 1.0, false),
         model => {
             let (_, read) = MODEL_COLUMNS.iter().find(|(name, _)| *name == model)?;
-            flow.inside.iter().map(read).collect()
+            flow.internals.iter().map(read).collect()
         }
     })
 }

@@ -45,7 +45,7 @@ fn flow_trace(bytes_per_sample: u64, states: Vec<(Time, State)>) -> FlowTrace {
         retransmitted: grown(bytes_per_sample / 20 / 1448),
         states,
         rtt_samples: Vec::new(),
-        inside: Vec::new(),
+        internals: Vec::new(),
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) mod testing {
             retransmitted: vec![0; 3],
             states: vec![(Time::nanos(0), state), (Time::nanos(15_000_000), State::Recovery)],
             rtt_samples: Vec::new(),
-            inside: Vec::new(),
+            internals: Vec::new(),
         };
         let link = LinkTrace {
             queue_packets: vec![0, 4, 7],

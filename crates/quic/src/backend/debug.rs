@@ -95,11 +95,11 @@ fn bound(bytes: f64, mss: f64) -> f64 {
 }
 
 /// Computes BBRInflight(1.0) and the long-term bound minus its headroom as the stacks' functions do, since neither stack stores them.
-fn targets(inside: ModelSample, is_up: bool) -> ModelSample {
-    let need = inside.bdp.max(3.0 * inside.send_quantum).max(FLOOR);
+fn targets(internals: ModelSample, is_up: bool) -> ModelSample {
+    let need = internals.bdp.max(3.0 * internals.send_quantum).max(FLOOR);
     let extra = if is_up { UP_EXTRA } else { 0.0 };
-    let headroom = ((1.0 - HEADROOM) * inside.inflight_longterm).max(FLOOR);
-    ModelSample { inflight_target: need + extra, inflight_headroom: headroom, ..inside }
+    let headroom = ((1.0 - HEADROOM) * internals.inflight_longterm).max(FLOOR);
+    ModelSample { inflight_target: need + extra, inflight_headroom: headroom, ..internals }
 }
 
 /// Parses the model of noq's `Bbr3`. Fields after its packets are read if `text` includes them.
@@ -110,7 +110,7 @@ pub fn noq_inside(text: &str, origin: Instant) -> ModelSample {
     let span = |name: &str| field(text, name).and_then(seconds).unwrap_or(f64::NAN);
     let stamp = after(text, " probe_rtt_min_stamp: Some(").and_then(instant);
     let began = instant(&format!("{origin:?}"));
-    let inside = ModelSample {
+    let internals = ModelSample {
         pacing_gain: get("pacing_gain"),
         cwnd_gain: get("cwnd_gain"),
         max_bw: get("max_bw") * 8.0,
@@ -131,7 +131,7 @@ pub fn noq_inside(text: &str, origin: Instant) -> ModelSample {
         app_limited: flag(get("app_limited") > 0.0),
         ..ModelSample::UNKNOWN
     };
-    targets(inside, text.contains(" state: ProbeBw(Up)"))
+    targets(internals, text.contains(" state: ProbeBw(Up)"))
 }
 
 /// Parses the model of s2n-quic's `BbrCongestionController`. It has no flag for a pipe that is full now, and does not include its gains.
@@ -146,7 +146,7 @@ pub fn s2n_inside(text: &str) -> ModelSample {
     let max_bw = bits(rate, "max_bw_filter: ");
     let probe_rtt = after(volume, "last_updated: Some(Timestamp(").and_then(timestamp);
     let phase = part("state: ProbeBw(");
-    let inside = ModelSample {
+    let internals = ModelSample {
         max_bw,
         bw_shortterm: bits(rate, " bw_lo: "),
         inflight_longterm: bound(get(volume, " inflight_hi: "), mss),
@@ -164,7 +164,7 @@ pub fn s2n_inside(text: &str) -> ModelSample {
         app_limited: flag(part(" app_limited_delivered_bytes: ").starts_with("Some")),
         ..ModelSample::UNKNOWN
     };
-    targets(inside, phase.starts_with("State { cycle_phase: Up"))
+    targets(internals, phase.starts_with("State { cycle_phase: Up"))
 }
 
 /// Parses an s2n-quic `Timestamp`, `0:01:02.345678`, as seconds.

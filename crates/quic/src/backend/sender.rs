@@ -54,7 +54,7 @@ pub struct Sender {
 pub struct SenderSample {
     pub at: Time,
     pub row: Row,
-    pub inside: ModelSample,
+    pub internals: ModelSample,
 }
 
 /// Values of a sender at one moment for the series.
@@ -161,12 +161,12 @@ impl Sender {
         news.or(has_changed.then_some(0)).filter(|_| self.heard.is_some())
     }
 
-    /// Stores a row with the outputs just recorded. `inside` holds everything except the stack's own counts.
-    pub fn hear(&mut self, at: Time, emitted: u64, inside: ModelSample) {
+    /// Stores a row with the outputs just recorded. `internals` holds everything except the stack's own counts.
+    pub fn hear(&mut self, at: Time, emitted: u64, internals: ModelSample) {
         let row = self.row();
         let inflight = row.now.in_flight.saturating_sub(emitted) as f64 / f64::from(row.now.mss.max(1));
         if let Some(heard) = &mut self.heard {
-            heard.push(SenderSample { at, row, inside: ModelSample { inflight, ..inside } });
+            heard.push(SenderSample { at, row, internals: ModelSample { inflight, ..internals } });
         }
     }
 

@@ -138,14 +138,15 @@ impl Tally {
                 continue;
             }
             match reported.filter(|_| index == 0) {
-                Some(SenderSample { mut row, mut inside, .. }) => {
+                Some(SenderSample { mut row, mut internals, .. }) => {
                     // Cases expect the payload of packets as long as TCP's.
                     let share = |rate: f64| rate * flow.payload_share;
-                    (inside.max_bw, inside.bw_shortterm) = (share(inside.max_bw), share(inside.bw_shortterm));
+                    (internals.max_bw, internals.bw_shortterm) =
+                        (share(internals.max_bw), share(internals.bw_shortterm));
                     row.now.pacing_bps = share(row.now.pacing_bps as f64) as u64;
                     row.now.bw_bps = share(row.now.bw_bps as f64) as u64;
                     push(column, &row, received);
-                    column.inside.push(inside);
+                    column.internals.push(internals);
                 }
                 None => push(column, &flow.sender.lock().row(), received),
             }

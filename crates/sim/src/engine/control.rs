@@ -112,7 +112,7 @@ mod tests {
         let drain = states.iter().find(|(_, state)| *state == State::Drain).unwrap().0;
         let last = *output.trace.t_ns.last().unwrap();
         assert!(last <= (drain + Span::millis(7)).as_nanos() && last > drain.as_nanos(), "{last} {drain:?}");
-        assert_eq!(output.trace.flows[0].inside.len(), output.trace.t_ns.len());
+        assert_eq!(output.trace.flows[0].internals.len(), output.trace.t_ns.len());
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Recorder {
         if let (Some(flow), Some(column)) = (flows.first(), self.trace.flows.first_mut()) {
             let (sender, stats) = (&flow.sender, &flow.sender.stats);
             let in_flight = sender.in_flight().saturating_sub(emitted as u32);
-            column.inside.push(ModelSample::of(&sender.cc, in_flight.into(), stats.undos as f64, stats.rto as f64));
+            column.internals.push(ModelSample::of(&sender.cc, in_flight.into(), stats.undos as f64, stats.rto as f64));
         }
     }
 

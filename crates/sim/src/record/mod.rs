@@ -1,7 +1,7 @@
 //! Output of a run on any backend: figures, series and packets.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-mod inside;
+mod internals;
 pub mod packets;
 pub mod result;
 pub mod summary;

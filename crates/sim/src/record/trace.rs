@@ -51,7 +51,7 @@ pub struct FlowTrace {
     pub rtt_samples: Vec<(Time, u32)>,
     /// The algorithm's model at each sample, if a conformance run records it; never written to a file.
     #[serde(skip)]
-    pub inside: Vec<ModelSample>,
+    pub internals: Vec<ModelSample>,
 }
 
 /// An algorithm's model at one moment, with the draft's names. Volumes are in packets, rates in bit/s of payload, spans in

@@ -336,7 +336,7 @@ fn the_hosts_own_tick_wins() {
 fn a_flow_that_begins_with_packets_delivered_counts_its_first_round_from_there() {
     let init = Init { delivered: 5, ..Init::new(Time::ZERO).with_mss(1448).with_seed(1) };
     let bbr = Bbr1::new(&Bbr1Params::default(), &init);
-    assert_eq!(bbr.inside().next_rtt_delivered, 5);
+    assert_eq!(bbr.internals().next_rtt_delivered, 5);
 }
 
 #[test]
@@ -455,13 +455,13 @@ fn each_mode_shows_what_belongs_to_it() {
     let mut d = Driver::cruising(3);
     d.bbr.mode = Mode::ProbeBw { phase: 3, since_us: 77 };
     let shown = |d: &Driver| {
-        let inside = d.bbr.inside();
+        let internals = d.bbr.internals();
         (
-            inside.mode,
-            inside.cycle_idx,
-            inside.cycle_mstamp_us,
-            inside.probe_rtt_done_stamp,
-            inside.probe_rtt_round_done,
+            internals.mode,
+            internals.cycle_idx,
+            internals.cycle_mstamp_us,
+            internals.probe_rtt_done_stamp,
+            internals.probe_rtt_round_done,
         )
     };
     assert_eq!(shown(&d), (2, Some(3), Some(77), None, None));

@@ -61,16 +61,16 @@ fn twice_the_smallest_rtt_is_congestion_at_once() {
 #[test]
 fn without_congestion_a_recovery_only_deducts_what_was_lost() {
     let d = recovering(VariantName::AcdLinux, 0, RTT_US);
-    let inside = d.bbr.inside();
-    assert!(!inside.packet_conservation);
-    assert_eq!(inside.cwnd, inside.prior_cwnd - 2 + 1);
+    let internals = d.bbr.internals();
+    assert!(!internals.packet_conservation);
+    assert_eq!(internals.cwnd, internals.prior_cwnd - 2 + 1);
 }
 
 #[test]
 fn with_congestion_every_ack_of_a_round_halves_the_window_down_to_four() {
     let mut d = recovering(VariantName::AcdLinux, 3, 50_000);
     let first = d.bbr.cwnd();
-    assert_eq!(first, (d.bbr.inside().prior_cwnd - 2) / 2);
+    assert_eq!(first, (d.bbr.internals().prior_cwnd - 2) / 2);
     let mut windows = Vec::new();
     for _ in 0..5 {
         d.ack(1);
@@ -95,7 +95,7 @@ fn the_ns_3_edition_halves_for_the_whole_recovery_whatever_the_rtt() {
 fn the_edition_of_one_halving_keeps_that_window_for_the_round() {
     let mut d = recovering(VariantName::AcdOnce, 3, 50_000);
     let first = d.bbr.cwnd();
-    assert_eq!(first, (d.bbr.inside().prior_cwnd - 2) / 2);
+    assert_eq!(first, (d.bbr.internals().prior_cwnd - 2) / 2);
     for _ in 0..5 {
         d.ack(1);
     }
@@ -105,14 +105,14 @@ fn the_edition_of_one_halving_keeps_that_window_for_the_round() {
     d.ca_state = CaState::Recovery;
     d.bbr.on_ca_state(CaState::Open, CaState::Recovery);
     d.ack(1);
-    assert!(d.bbr.cwnd() < d.bbr.inside().prior_cwnd, "the next recovery halves again");
+    assert!(d.bbr.cwnd() < d.bbr.internals().prior_cwnd, "the next recovery halves again");
 }
 
 #[test]
 fn the_window_comes_back_when_recovery_ends() {
     for name in [VariantName::AcdLinux, VariantName::AcdNs3, VariantName::AcdOnce] {
         let mut d = recovering(name, 3, 50_000);
-        let prior = d.bbr.inside().prior_cwnd;
+        let prior = d.bbr.internals().prior_cwnd;
         d.ca_state = CaState::Open;
         d.ack(1);
         assert!(d.bbr.cwnd() >= prior, "{name:?}");

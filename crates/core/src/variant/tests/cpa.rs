@@ -131,7 +131,7 @@ fn after_a_change_of_route_the_smallest_rtt_expires_and_predictions_stop() {
         }
     }
     assert!(since.is_some_and(|round| (50..280).contains(&round)), "{since:?}");
-    assert_eq!(d.bbr.inside().min_rtt_us, Some(100_000));
+    assert_eq!(d.bbr.internals().min_rtt_us, Some(100_000));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn when_the_smallest_rtt_leaves_the_period_the_smallest_of_the_rest_takes_its_pl
         d.rtt_us = if round % 10 == 0 { 45_000 } else { 55_000 };
         d.round(40);
     }
-    assert_eq!(d.bbr.inside().min_rtt_us, Some(45_000));
+    assert_eq!(d.bbr.internals().min_rtt_us, Some(45_000));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_drained_queue_confirms_the_smallest_rtt_unless_that_is_switched_off() {
                 d.round(40);
             }
         }
-        smallest[confirm as usize] = d.bbr.inside().min_rtt_us;
+        smallest[confirm as usize] = d.bbr.internals().min_rtt_us;
     }
     assert_eq!(smallest, [Some(50_000), Some(RTT_US)]);
 }
@@ -181,7 +181,7 @@ fn bandwidth_is_the_mean_of_ten_rounds_largest_rates_once_the_pipe_is_full() {
     let mut d = with(|_| {});
     d.round(40);
     for round in 0..10 {
-        let prior = d.bbr.inside().next_rtt_delivered;
+        let prior = d.bbr.internals().next_rtt_delivered;
         d.delivered = d.delivered.max(prior);
         let (small, large) = (5, if round % 2 == 0 { 20 } else { 40 });
         d.ack_with(RTT_US, |ack| (ack.rs.prior_delivered, ack.rs.delivered) = (prior, Some(small)));
@@ -200,7 +200,7 @@ fn rates_of_startup_are_not_averaged() {
         let found = d.bbr.snapshot().bw.as_bytes_per_sec();
         assert!(found.abs_diff(bw * 1448 * 25) < 100, "{bw}: {found}");
     }
-    while d.bbr.inside().mode != 2 {
+    while d.bbr.internals().mode != 2 {
         d.round(40);
     }
     assert!(d.bbr.snapshot().bw.as_bytes_per_sec() > 39 * 1448 * 25);
@@ -211,7 +211,7 @@ fn application_limited_rates_are_not_averaged() {
     let mut d = with(|_| {});
     let before = d.bbr.snapshot().bw;
     for _ in 0..30 {
-        let prior = d.bbr.inside().next_rtt_delivered;
+        let prior = d.bbr.internals().next_rtt_delivered;
         d.ack_with(RTT_US, |ack| {
             (ack.rs.prior_delivered, ack.rs.delivered, ack.rs.is_app_limited) = (prior, Some(3), true);
         });

@@ -21,7 +21,7 @@ fn sample(d: &mut Driver<Quantile>, bw: u64) {
 fn a_burst_that_a_router_absorbed_moves_the_maximum_and_not_the_median() {
     let mut d = cruising(VariantName::S);
     sample(&mut d, 400);
-    assert_eq!((d.bbr.inside().bw[0].1, packets_per_rtt(&d)), (400 * BW_UNIT / RTT_US, 40));
+    assert_eq!((d.bbr.internals().bw[0].1, packets_per_rtt(&d)), (400 * BW_UNIT / RTT_US, 40));
 }
 
 #[test]

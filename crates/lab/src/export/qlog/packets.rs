@@ -99,8 +99,8 @@ impl<'a> Packets<'a> {
         let kept = self.open.split_off(&ack.ack);
         let mut numbers: Vec<u64> = std::mem::replace(&mut self.open, kept).into_values().collect();
         for &(from, to) in ack.sack.iter().filter(|(from, to)| from < to) {
-            let inside: Vec<u64> = self.open.range(from..to).map(|(&seq, _)| seq).collect();
-            numbers.extend(inside.iter().filter_map(|seq| self.open.remove(seq)));
+            let internals: Vec<u64> = self.open.range(from..to).map(|(&seq, _)| seq).collect();
+            numbers.extend(internals.iter().filter_map(|seq| self.open.remove(seq)));
         }
         numbers.sort_unstable();
         let mut ranges: Vec<[u64; 2]> = Vec::new();

@@ -142,9 +142,9 @@ impl ObservedController {
         if let NamedController::Bbr(own) = &self.inner
             && let Some(emitted) = sender.wanted()
         {
-            let inside = debug::s2n_inside(&format!("{own:?}"));
+            let internals = debug::s2n_inside(&format!("{own:?}"));
             let pacing_gain = sender.pacing_gain.unwrap_or(f64::NAN);
-            sender.hear(now, emitted, ModelSample { pacing_gain, ..inside });
+            sender.hear(now, emitted, ModelSample { pacing_gain, ..internals });
         }
     }
 }

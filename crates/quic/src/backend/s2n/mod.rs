@@ -42,15 +42,15 @@ pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time
     tls::seed(setup.seed);
     let shared = Shared::new(Stage::new(setup, script));
     let between = SharedNetwork { shared: shared.clone(), progress, armed: Time::ZERO };
-    let inside = shared.clone();
+    let internals = shared.clone();
     let played = test_seed(between, setup.seed, move |handle| {
         for (index, flow) in setup.flows.iter().enumerate().filter(|(_, flow)| !flow.is_tcp) {
-            connect(handle, &inside, index, flow)?;
+            connect(handle, &internals, index, flow)?;
         }
         // The primary task: the run ends with it.
         primary::spawn(async move {
-            network::end(&inside).await;
-            inside.lock().is_over = true;
+            network::end(&internals).await;
+            internals.lock().is_over = true;
         });
         Ok(())
     });

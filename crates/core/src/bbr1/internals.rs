@@ -8,7 +8,7 @@ use crate::event::CaState;
 /// State of a flow under the kernel's names. Fields that belong to a single mode are `None` in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Bbr1Inside {
+pub struct Bbr1Internals {
     /// `mode`: 0 STARTUP, 1 DRAIN, 2 PROBE_BW, 3 PROBE_RTT.
     pub mode: u32,
     /// `cycle_idx` in PROBE_BW.
@@ -85,7 +85,7 @@ pub struct Bbr1Inside {
 
 impl<V: Hooks> Bbr1<V> {
     /// Returns the complete state of the flow.
-    pub fn inside(&self) -> Bbr1Inside {
+    pub fn internals(&self) -> Bbr1Internals {
         let (cycle_idx, cycle_mstamp_us) = match self.mode {
             Mode::ProbeBw { phase, since_us } => (Some(u32::from(phase)), Some(since_us)),
             _ => (None, None),
@@ -96,7 +96,7 @@ impl<V: Hooks> Bbr1<V> {
             _ => (None, None),
         };
         let (lt, filter) = (&self.lt, &self.aggregation);
-        Bbr1Inside {
+        Bbr1Internals {
             mode: match self.mode {
                 Mode::Startup => 0,
                 Mode::Drain => 1,

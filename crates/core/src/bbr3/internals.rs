@@ -4,7 +4,7 @@
 use super::phase::Phase;
 use super::rules::Rules;
 use super::{BW_SHIFT, Bbr3, INFINITY, UNIT};
-#[cfg(feature = "inside")]
+#[cfg(feature = "unstable-internals")]
 use crate::params::FINE;
 use crate::units::{MICROS_PER_SEC, Span, Time};
 use crate::wide;
@@ -12,7 +12,7 @@ use crate::wide;
 /// Model and bounds of a flow. Volumes are in bytes of payload, rates in bits per second; `None` is the draft's Infinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Bbr3Inside {
+pub struct Bbr3Internals {
     /// `BBR.pacing_gain`, in 1/25600.
     pub pacing_gain: u32,
     /// `BBR.cwnd_gain`, in 1/25600.
@@ -106,8 +106,8 @@ pub struct Bbr3Raw {
     pub try_fast_path: bool,
 }
 
-/// The unit of gains in [`Bbr3Inside`].
-#[cfg(feature = "inside")]
+/// The unit of gains in [`Bbr3Internals`].
+#[cfg(feature = "unstable-internals")]
 pub const GAIN_UNIT: u32 = FINE;
 
 impl<R: Rules> Bbr3<R> {
@@ -120,13 +120,13 @@ impl<R: Rules> Bbr3<R> {
     }
 
     /// Returns the internal state of the flow.
-    pub fn inside(&self) -> Bbr3Inside {
+    pub fn internals(&self) -> Bbr3Internals {
         let bytes = |volume: u64| wide::saturating_mul(volume, self.host.unit_bytes());
         let bound = |volume: u64| (volume != INFINITY).then(|| bytes(volume));
         // Bytes per second times 8 by one shift: below 2^64 for every bandwidth that a volume can have.
         let bits =
             |bw: u64| wide::mul_shr(bw, wide::saturating_mul(self.host.unit_bytes(), 8 * MICROS_PER_SEC), BW_SHIFT);
-        Bbr3Inside {
+        Bbr3Internals {
             pacing_gain: self.gains.pacing,
             cwnd_gain: self.gains.cwnd,
             max_bw: bits(self.model.max_bw()),

@@ -3,7 +3,7 @@
 
 use bbrlab_core::{
     Controller,
-    inside::{Bbr1Inside, Bbr3Inside, GAIN_UNIT},
+    internals::{Bbr1Internals, Bbr3Internals, GAIN_UNIT},
 };
 
 use super::trace::ModelSample;
@@ -25,8 +25,8 @@ impl ModelSample {
             rto,
             ..Self::UNKNOWN
         };
-        if let Some(inside) = cc.bbr3_inside() {
-            return common.with_bbr3(&inside, mss);
+        if let Some(internals) = cc.bbr3_internals() {
+            return common.with_bbr3(&internals, mss);
         }
         let snapshot = cc.snapshot();
         let bdp = snapshot.bw.as_bits_per_sec() as f64 / 8.0
@@ -42,7 +42,7 @@ impl ModelSample {
             round: snapshot.round_count as f64,
             ..common
         };
-        cc.bbr1_inside().map_or(common, |inside| common.with_bbr1(&inside))
+        cc.bbr1_internals().map_or(common, |internals| common.with_bbr1(&internals))
     }
 
     /// A model whose every field is NaN.
@@ -75,42 +75,42 @@ impl ModelSample {
         rto: f64::NAN,
     };
 
-    fn with_bbr3(self, inside: &Bbr3Inside, mss: f64) -> Self {
+    fn with_bbr3(self, internals: &Bbr3Internals, mss: f64) -> Self {
         let packets = |bytes: u64| bytes as f64 / mss;
         let bound = |bytes: Option<u64>| bytes.map_or(f64::INFINITY, packets);
         let yes = |flag: bool| f64::from(u8::from(flag));
         let gain = |gain: u32| f64::from(gain) / f64::from(GAIN_UNIT);
         Self {
-            pacing_gain: gain(inside.pacing_gain),
-            cwnd_gain: gain(inside.cwnd_gain),
-            max_bw: inside.max_bw as f64,
-            bw_shortterm: inside.bw_shortterm.map_or(f64::INFINITY, |bw| bw as f64),
-            inflight_longterm: bound(inside.inflight_longterm),
-            inflight_shortterm: bound(inside.inflight_shortterm),
-            bdp: packets(inside.bdp),
-            inflight_target: packets(inside.inflight_target),
-            inflight_headroom: bound(inside.inflight_with_headroom),
-            extra_acked: packets(inside.extra_acked),
-            send_quantum: packets(inside.send_quantum),
-            full_bw_count: f64::from(inside.full_bw_count),
-            full_bw_now: yes(inside.full_bw_now),
-            full_bw_reached: yes(inside.full_bw_reached),
-            round: inside.round_count as f64,
-            rounds_since_probe: inside.rounds_since_probe_up as f64,
-            probe_wait_s: inside.bw_probe_wait.as_nanos() as f64 / 1e9,
-            acked_per_inc: bound(inside.probe_up_acked_per_inc),
-            probe_too_high: yes(inside.prev_probe_too_high),
-            probe_rtt_stamp_s: inside.probe_rtt_min_stamp.as_nanos() as f64 / 1e9,
-            idle_restart: yes(inside.idle_restart),
+            pacing_gain: gain(internals.pacing_gain),
+            cwnd_gain: gain(internals.cwnd_gain),
+            max_bw: internals.max_bw as f64,
+            bw_shortterm: internals.bw_shortterm.map_or(f64::INFINITY, |bw| bw as f64),
+            inflight_longterm: bound(internals.inflight_longterm),
+            inflight_shortterm: bound(internals.inflight_shortterm),
+            bdp: packets(internals.bdp),
+            inflight_target: packets(internals.inflight_target),
+            inflight_headroom: bound(internals.inflight_with_headroom),
+            extra_acked: packets(internals.extra_acked),
+            send_quantum: packets(internals.send_quantum),
+            full_bw_count: f64::from(internals.full_bw_count),
+            full_bw_now: yes(internals.full_bw_now),
+            full_bw_reached: yes(internals.full_bw_reached),
+            round: internals.round_count as f64,
+            rounds_since_probe: internals.rounds_since_probe_up as f64,
+            probe_wait_s: internals.bw_probe_wait.as_nanos() as f64 / 1e9,
+            acked_per_inc: bound(internals.probe_up_acked_per_inc),
+            probe_too_high: yes(internals.prev_probe_too_high),
+            probe_rtt_stamp_s: internals.probe_rtt_min_stamp.as_nanos() as f64 / 1e9,
+            idle_restart: yes(internals.idle_restart),
             ..self
         }
     }
 
-    fn with_bbr1(self, inside: &Bbr1Inside) -> Self {
+    fn with_bbr1(self, internals: &Bbr1Internals) -> Self {
         Self {
-            full_bw_count: f64::from(inside.full_bw_cnt),
-            probe_rtt_stamp_s: inside.min_rtt_stamp as f64 / KERNEL_HZ,
-            idle_restart: f64::from(u8::from(inside.idle_restart)),
+            full_bw_count: f64::from(internals.full_bw_cnt),
+            probe_rtt_stamp_s: internals.min_rtt_stamp as f64 / KERNEL_HZ,
+            idle_restart: f64::from(u8::from(internals.idle_restart)),
             ..self
         }
     }
