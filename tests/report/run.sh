@@ -5,5 +5,5 @@ set -eu
 cd "$(dirname "$0")/../.."
 out=${1:-out/report-test}
 mkdir -p "$out"
-cargo run --quiet -p bbrlab-lab --example report_sample > "$out/sample.html"
+cargo run --quiet -p bbrlab-report --example report_sample > "$out/sample.html"
 exec python3 tests/report/browser_test.py "$out/sample.html" --shots "$out"

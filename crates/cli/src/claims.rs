@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use std::path::Path;
 
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
-use bbrlab_lab::plural::{counted, verb};
-use bbrlab_lab::report::model::{ClaimRow, Verdict as ReportVerdict};
+use bbrlab_report::model::{ClaimRow, Verdict as ReportVerdict};
+use bbrlab_stats::plural::{counted, verb};
 use serde_json::{Value, json};
 
 use crate::Failure;

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use bbrlab_lab::report::model::Provenance;
+use bbrlab_report::model::Provenance;
 
 /// Flags that name output files: they do not change the results.
 const OUTPUTS: [&str; 8] = ["--report", "--json", "--junit", "--csv", "--parquet", "--qlog", "--pcap", "--pcap-limit"];

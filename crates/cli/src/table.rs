@@ -5,10 +5,11 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-use bbrlab_lab::plural::counted;
 use bbrlab_sim::metrics::CONVERGED;
 use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::Trace;
+use bbrlab_stats::number::{ms, percent, rate, seconds};
+use bbrlab_stats::plural::counted;
 use serde_json::Value;
 
 use crate::grid::{Align, aligned};
@@ -47,44 +48,9 @@ impl Style {
     }
 }
 
-/// Formats a rate with its unit, to three or four digits.
-pub fn rate(bps: f64) -> String {
-    match bps {
-        x if x >= 1e9 => format!("{:.2} Gbit/s", x / 1e9),
-        x if x >= 1e6 => format!("{:.2} Mbit/s", x / 1e6),
-        x if x >= 1e3 => format!("{:.1} kbit/s", x / 1e3),
-        x => format!("{x:.0} bit/s"),
-    }
-}
-
-pub fn ms(ms: f64) -> String {
-    if ms < 10.0 {
-        format!("{ms:.2}")
-    } else if ms < 10_000.0 {
-        format!("{ms:.1}")
-    } else {
-        format!("{ms:.0}")
-    }
-}
-
-/// Formats a duration, to a millisecond if that is significant.
-pub fn seconds(seconds: f64) -> String {
-    if seconds < 1.0 { format!("{} ms", ms(seconds * 1e3)) } else { format!("{seconds:.3} s") }
-}
-
 /// Formats seconds to a millisecond, without trailing zeros.
 fn plain_seconds(seconds: f64) -> String {
     ((seconds * 1e3).round() / 1e3).to_string()
-}
-
-pub fn percent(ratio: f64) -> String {
-    match ratio * 100.0 {
-        0.0 => "0 %".to_owned(),
-        // As many digits as on the report page: .0996 % is not .100 %.
-        x if x < 0.1 => format!("{} %", bbrlab_lab::report::round_to(x, 3)),
-        x if x < 10.0 => format!("{x:.2} %"),
-        x => format!("{x:.1} %"),
-    }
 }
 
 /// The states in which a flow spent most of its time; the phases of a gain cycle count together.
@@ -184,11 +150,11 @@ fn groups_of_many(result: &RunResult) -> String {
         };
         let goodput = sorted(|flow| flow.goodput_bps);
         let end = |value: Option<&f64>| value.map_or_else(String::new, |bps| rate(*bps));
-        let mid = |figure: fn(&FlowResult) -> f64| bbrlab_sim::metrics::median(&mut sorted(figure));
+        let mid = |figure: fn(&FlowResult) -> f64| bbrlab_stats::median(&mut sorted(figure));
         let mut done: Vec<f64> = own.iter().filter_map(|flow| flow.fct_s).collect();
         let finished = match done.len() {
             0 => "–".to_owned(),
-            count => format!("{count} in {}", seconds(bbrlab_sim::metrics::median(&mut done))),
+            count => format!("{count} in {}", seconds(bbrlab_stats::median(&mut done))),
         };
         vec![
             group.cc.clone(),

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bbrlab_core::Time;
-use bbrlab_lab::export::pcap;
-use bbrlab_lab::export::{Record, csv, qlog};
+use bbrlab_report::export::pcap;
+use bbrlab_report::export::{Record, csv, qlog};
 use bbrlab_sim::backend::BackendInfo;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Tap;
@@ -96,7 +96,7 @@ impl Traces {
 
     #[cfg(feature = "parquet")]
     fn add_parquet(&mut self, path: &Path, runs: usize) -> Result<(), Failure> {
-        use bbrlab_lab::export::parquet;
+        use bbrlab_report::export::parquet;
         let samples = TraceContents::Series(|record, to| to.write_all(&parquet::samples(record)?));
         let figures = TraceContents::Series(|record, to| to.write_all(&parquet::runs(record)?));
         self.add("--parquet", path, runs, samples, &[("samples.parquet", samples), ("runs.parquet", figures)])

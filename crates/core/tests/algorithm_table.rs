@@ -21,7 +21,7 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
 
 #[test]
 fn the_reports_palette_draws_each_algorithm_as_the_table_states() {
-    let script = read("crates/lab/src/report/assets/palette.js");
+    let script = read("crates/report/src/assets/palette.js");
     let mut styles = BTreeMap::new();
     for entry in between(&script, "const ALGORITHMS = {", "};").split("],") {
         if let Some((name, style)) = entry.split_once(": [") {

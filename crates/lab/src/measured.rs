@@ -9,8 +9,9 @@ use bbrlab_core::AlgorithmConfig;
 use serde_json::Value;
 
 use crate::paths::KindSpec;
-use crate::plural::counted;
 use crate::ss::{Fields, addresses};
+use bbrlab_stats::plural::counted;
+use bbrlab_stats::quantile::nearest_position;
 
 /// One connection: its newest counters, its best rate, its range of RTTs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -411,12 +412,13 @@ fn current(used: &[&Connection], said: &mut Vec<String>) -> Option<String> {
 
 /// Smallest and largest value after trimming a tenth at either end.
 fn trimmed(mut values: Vec<f64>) -> Option<(f64, f64)> {
+    if values.is_empty() {
+        return None;
+    }
     values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
     // With few values, none is trimmed.
     let trim = if values.len() >= 10 { TRIM } else { 0.0 };
-    let at = |share: f64| values[(share * last as f64).round() as usize];
-    Some((at(trim), at(1.0 - trim)))
+    Some((nearest_position(&values, trim), nearest_position(&values, 1.0 - trim)))
 }
 
 fn span(low: f64, high: f64, places: usize) -> String {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bbrlab_core::{NANOS_PER_SEC, Rng, Span, State, Time};
+use bbrlab_core::{NANOS_PER_SEC, Span, State, Time};
 
 use crate::record::result::{Distribution, FlowResult, Group};
 
@@ -286,43 +286,6 @@ pub fn groups(flows: &[FlowResult], [from_s, to_s]: [f64; 2]) -> Vec<Group> {
         .collect()
 }
 
-/// Number of bootstrap resamples. Ours: enough for two steady digits of a 95 % interval.
-pub const RESAMPLES: usize = 2000;
-
-/// Returns the median, NaN for none. Sorts `values`.
-pub fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
-    }
-}
-
-/// Returns the 95 % interval of the median of sorted values, by percentile bootstrap (Efron 1979).
-pub fn interval(sorted: &[f64], rng: &mut Rng) -> (f64, f64) {
-    let n = sorted.len();
-    if n < 2 || sorted[0] == sorted[n - 1] {
-        return (sorted.first().copied().unwrap_or(f64::NAN), sorted.last().copied().unwrap_or(f64::NAN));
-    }
-    let mut resample = vec![0.0; n];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            resampled(sorted, &mut resample, rng);
-            median(&mut resample)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
-}
-
-/// Fills `to` with values drawn with replacement.
-pub fn resampled(from: &[f64], to: &mut [f64], rng: &mut Rng) {
-    for slot in to {
-        *slot = from[usize::try_from(rng.below(from.len() as u64)).unwrap_or(0)];
-    }
-}
-
 /// FNV-1a with 64 bits: short and stable; it need not be cryptographic.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -331,6 +294,8 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use bbrlab_core::Rng;
+
     use super::*;
 
     #[test]

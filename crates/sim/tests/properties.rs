@@ -59,7 +59,7 @@ fn one_case(seed: u64, case: u64) -> Result<u64, String> {
     let setup = random::setup(seed, case);
     let describe = |fault: String| {
         format!(
-            "{fault}\n  repeat: BBRLAB_SEED={seed} BBRLAB_CASE={case} cargo test -p bbrlab-lab --test properties\n  {}\n  {setup:#?}",
+            "{fault}\n  repeat: BBRLAB_SEED={seed} BBRLAB_CASE={case} cargo test -p bbrlab-sim --test properties\n  {}\n  {setup:#?}",
             random::describe(&setup)
         )
     };

@@ -14,9 +14,9 @@ use bbrlab_lab::choose::advise::{
 use bbrlab_lab::choose::objective::Objective;
 use bbrlab_lab::measured;
 use bbrlab_lab::paths::{Conditions, Kind, KindSpec, Population};
-use bbrlab_lab::report;
 use bbrlab_sim::link::DeliveryTrace;
 use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
+use bbrlab_stats::number::{or_dash, significant};
 use clap::Args;
 use serde_json::json;
 
@@ -159,7 +159,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
     let text = shown(&advice, objective, &known.said);
     let mut files = Vec::new();
     if let Some(target) = &page {
-        let html = report::render(&page::report(args, &advice, objective, &known.said));
+        let html = bbrlab_report::render(&page::report(args, &advice, objective, &known.said));
         files.extend(target.write(|to| to.write_all(html.as_bytes()))?);
     }
     if let Some(target) = &json {
@@ -338,15 +338,9 @@ fn ratio(interval: &Interval) -> String {
     format!("×{:.2} ({:.2}…{:.2})", interval.middle, interval.low, interval.high)
 }
 
-fn number(value: f64) -> String {
-    if value.is_nan() { "–".to_owned() } else { three_digits(value) }
-}
-
 /// Three significant digits: the interval of a few paths is wider than a fourth digit.
-fn three_digits(value: f64) -> String {
-    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
-    let decimals = usize::try_from(2 - magnitude).unwrap_or(0);
-    report::sig4(format!("{value:.decimals$}").parse().unwrap_or(value))
+fn number(value: f64) -> String {
+    or_dash(value, |value| significant(value, 3))
 }
 
 /// Formats the answer for one screen.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_lab::cdn::{self, Design, Population, Segment, Study, User, table};
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome};
-use bbrlab_lab::plural::counted;
 use bbrlab_sim::scenario::TimeSpan;
+use bbrlab_stats::plural::counted;
 use clap::Args;
 
 use crate::grid::{Align, aligned};
@@ -68,7 +68,7 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     if let Some(report) = &report {
-        let page = bbrlab_lab::report::render(&page(args, &study, outcome.as_ref(), version));
+        let page = bbrlab_report::render(&page(args, &study, outcome.as_ref(), version));
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
@@ -197,12 +197,7 @@ fn run(work: StudyInput, seed: u64) -> Result<(Study, Option<ExperimentOutcome>)
     }
 }
 
-fn page(
-    args: &CdnArgs,
-    study: &Study,
-    outcome: Option<&ExperimentOutcome>,
-    version: &str,
-) -> bbrlab_lab::report::Report {
+fn page(args: &CdnArgs, study: &Study, outcome: Option<&ExperimentOutcome>, version: &str) -> bbrlab_report::Report {
     let title = match (&args.file, study.design.title.as_str()) {
         (Some(path), "") => inputs::name(path),
         (None, "") => "An algorithm on the users of a content network".to_owned(),

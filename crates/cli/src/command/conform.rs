@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Subject, Verdict as Met, log};
-use bbrlab_lab::plural::{counted, verb};
-use bbrlab_lab::report::Report;
+use bbrlab_report::Report;
 use bbrlab_sim::scenario::meant;
+use bbrlab_stats::plural::{counted, verb};
 
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
     let outcomes = run(args)?;
     targets.write(
         || {
-            bbrlab_lab::report::render(&Report {
+            bbrlab_report::render(&Report {
                 provenance: provenance(&[("ran in", "virtual time".to_owned())]),
                 ..conform::page(&outcomes)
             })
@@ -112,7 +112,7 @@ fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict
     }
     targets.write(
         || {
-            bbrlab_lab::report::render(&Report {
+            bbrlab_report::render(&Report {
                 provenance: provenance(&[("log", path.display().to_string())]),
                 ..log::page(&log, &judged)
             })

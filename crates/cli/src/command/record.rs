@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use bbrlab_lab::plural::counted;
 use bbrlab_live::oracle;
+use bbrlab_stats::plural::counted;
 use clap::Args;
 
 use crate::args::{KeyArgs, RecordKeys};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::plural::counted;
 use bbrlab_replay::{Difference, Header, Report, replay_bytes};
+use bbrlab_stats::plural::counted;
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, RunError, Verdict as Row};
-use bbrlab_lab::plural::{counted, verb};
-use bbrlab_lab::report::model::{Figure, Report, Section, Thumbnail};
 use bbrlab_lab::session::Runner as _;
+use bbrlab_report::model::{Figure, Report, Section, Thumbnail};
 use bbrlab_sim::scenario::{Backend, Scenario, nearest};
 use bbrlab_sim::setup::{Program, Setup};
+use bbrlab_stats::plural::{counted, verb};
 
 use crate::args::seed;
 use crate::claims::{HeldCounts, claims, load_experiments, measured, shown, verdict, verdicts};
@@ -56,7 +56,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
     let outcomes = run(args, &experiments)?;
     let mut files = Vec::new();
     if let Some(report) = &report {
-        let page = bbrlab_lab::report::render(&page(args, &outcomes));
+        let page = bbrlab_report::render(&page(args, &outcomes));
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {

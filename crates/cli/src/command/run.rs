@@ -5,7 +5,6 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use bbrlab_lab::report;
 use bbrlab_lab::session::{Finished, Session};
 use bbrlab_sim::backend::Backend;
 use bbrlab_sim::record::Output;
@@ -138,14 +137,14 @@ impl Outputs {
         let first = finished.first().and_then(|one| one.output.as_ref());
         if let (Some(report), Some(output)) = (&self.report, first) {
             let page = match finished.len() {
-                1 => report::for_run(&output.result, &output.trace, setup, provenance(&[])),
+                1 => bbrlab_report::for_run(&output.result, &output.trace, setup, provenance(&[])),
                 _ => {
                     let results: Vec<&RunResult> = finished.iter().map(|one| &one.result).collect();
                     let run = (&output.trace, setup);
-                    report::for_runs(&results, &document["summary"], expectations, run, provenance(&[]))
+                    bbrlab_report::for_runs(&results, &document["summary"], expectations, run, provenance(&[]))
                 }
             };
-            let page = report::render(&page);
+            let page = bbrlab_report::render(&page);
             files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
         }
         if let Some(json) = &self.json {

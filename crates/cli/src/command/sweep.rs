@@ -6,10 +6,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use bbrlab_lab::export::parquet::{self, Values, Writer};
-use bbrlab_lab::plural::counted;
 use bbrlab_lab::product::Vary;
 use bbrlab_lab::sweep::{self, Cells, Metric, Row, Sweep, axis};
+use bbrlab_report::export::parquet::{self, Values, Writer};
+use bbrlab_stats::number::significant;
+use bbrlab_stats::plural::counted;
 use clap::Args;
 use rayon::prelude::*;
 
@@ -133,7 +134,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     let cells = place.merge(&sweep)?;
     if let Some(report) = &report {
         let title = args.keys.get("name").unwrap_or("A sweep").to_owned();
-        let page = bbrlab_lab::report::render(&page(args, &sweep, &cells, &shown, &title)?);
+        let page = bbrlab_report::render(&page(args, &sweep, &cells, &shown, &title)?);
         outputs::commit(report.write(|to| to.write_all(page.as_bytes()))?.into_iter().collect())?;
     }
     if !args.quiet && !outputs::take_stdout(&report) {
@@ -156,7 +157,7 @@ fn page(
     cells: &Cells,
     shown: &[Metric],
     title: &str,
-) -> Result<bbrlab_lab::report::Report, Failure> {
+) -> Result<bbrlab_report::Report, Failure> {
     let base = baseline(args, sweep)?;
     let mut page = sweep::page(sweep, cells, shown, base.as_ref().map(|(place, _)| *place), title);
     let axes: Vec<String> = sweep
@@ -195,7 +196,7 @@ fn one(
     output.result.scenario =
         serde_json::to_value(sweep.setup(index)?.0).map_err(|error| format!("scenario: {error}"))?;
     let record =
-        bbrlab_lab::export::Record { setup: &setup, result: &output.result, trace: &output.trace, packets: &[] };
+        bbrlab_report::export::Record { setup: &setup, result: &output.result, trace: &output.trace, packets: &[] };
     let bytes = parquet::samples(&record).map_err(|error| format!("--samples: {error}"))?;
     let _alone = writing.lock();
     place.put(&place.dir.join(SAMPLES).join(format!("{:016x}.parquet", row.id)), |to| to.write_all(&bytes))?;
@@ -476,9 +477,8 @@ fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric], place: &SweepDirectory)
         .chain(shown.iter().map(|&which| format!("{}, {}", which.name(), which.unit())))
         .collect();
     let rows = axes[over].1.iter().enumerate().map(|(value, point)| {
-        let figures = shown
-            .iter()
-            .map(|&which| bbrlab_lab::report::sig4(cells.median(sweep, &[(over, value)], which) * which.scale()));
+        let figures =
+            shown.iter().map(|&which| significant(cells.median(sweep, &[(over, value)], which) * which.scale(), 4));
         std::iter::once(point.label.clone()).chain(figures).collect()
     });
     let head: Vec<&str> = head.iter().map(String::as_str).collect();

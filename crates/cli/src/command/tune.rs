@@ -7,8 +7,8 @@ use bbrlab_lab::choose::advise::Interval;
 use bbrlab_lab::choose::objective::Objective;
 use bbrlab_lab::choose::tune::{self, Budget, Comparison, SAME, Setting, TERMS, Tuned};
 use bbrlab_lab::paths::Population;
-use bbrlab_lab::plural::counted;
-use bbrlab_lab::report::{self, Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
+use bbrlab_report::{Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
+use bbrlab_stats::plural::counted;
 use clap::Args;
 use serde_json::json;
 
@@ -93,7 +93,7 @@ pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
         files.extend(out.write(|to| to.write_all(file(args, &tuned, &population).as_bytes()))?);
     }
     if let Some(page) = &page {
-        let html = report::render(&pages(args, &tuned, &population, objective));
+        let html = bbrlab_report::render(&pages(args, &tuned, &population, objective));
         files.extend(page.write(|to| to.write_all(html.as_bytes()))?);
     }
     if let Some(json) = &json {

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use crate::plural::counted;
+use bbrlab_stats::plural::counted;
 
 /// Number of hash buckets: shares are counted in hundredths of a per cent.
 pub const BUCKETS: usize = 10_000;

@@ -3,8 +3,8 @@
 
 use super::page::{judged, unit};
 use super::{Comparison, Experiment, Findings, SegmentBy};
-use crate::cdn::gain::quantile;
-use crate::report::{Axis, Figure, Panel, Series, Style};
+use bbrlab_report::{Axis, Figure, Panel, Series, Style};
+use bbrlab_stats::quantile::nearest_rank;
 
 /// Maximum points of a distribution's curve. Ours: about one per column of a screen.
 const POINTS: usize = 300;
@@ -127,7 +127,7 @@ pub fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
         Series {
             name: arm.label.clone(),
             style: Style::Step,
-            x: (0..count).map(|nth| quantile(values, share(nth))).collect(),
+            x: (0..count).map(|nth| nearest_rank(values, share(nth))).collect(),
             y: (0..count).map(|nth| 100.0 * share(nth)).collect(),
             color_key: Some(arm.label.clone()),
             ..Series::default()

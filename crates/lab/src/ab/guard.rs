@@ -4,9 +4,9 @@
 
 use std::fmt;
 
+use bbrlab_stats::sequential::{Clusters, Mean, always_valid, two_sided};
 use serde::{Deserialize, Serialize};
 
-use super::sequential::{Clusters, Mean, always_valid, two_sided};
 use super::{ArmCounts, BUCKETS, Row};
 
 /// Probability, over the whole test and all guards, of stopping an arm that is no worse than the control. Ours.

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use bbrlab_core::Rng;
-use bbrlab_sim::metrics::{RESAMPLES, median};
+use bbrlab_stats::bootstrap::{RESAMPLES, ends, normal};
+use bbrlab_stats::median;
+use bbrlab_stats::quantile::median_of_sorted;
+use bbrlab_stats::sequential::{Clusters, always_valid, chi_squared_tail, two_sided};
 
 use super::record::STATES;
 use super::segment::{self, Prefixes, Segment, SegmentBy};
-use super::sequential::{Clusters, always_valid, chi_squared_tail, two_sided};
 use super::{AssignmentUnit, BUCKETS, Experiment, Row};
 use crate::cdn::LARGE;
 
@@ -254,7 +256,8 @@ fn compare(test: &Experiment, class: &Segment, is_large: bool, arm: usize, of: [
         let mut logs: Vec<f64> = resamples(own, control, &mut rng).into_iter().map(|log| sign * log).collect();
         logs.sort_by(f64::total_cmp);
         let n = logs.len();
-        (low, high) = (logs[n / 40].exp() - 1.0, logs[n - 1 - n / 40].exp() - 1.0);
+        let (lower, upper) = ends(&logs);
+        (low, high) = (lower.exp() - 1.0, upper.exp() - 1.0);
         let mean = logs.iter().sum::<f64>() / n as f64;
         error = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt();
     }
@@ -296,12 +299,7 @@ impl Sample {
     }
 
     fn median(&self) -> f64 {
-        let n = self.values.len();
-        match n {
-            0 => f64::NAN,
-            n if n % 2 == 1 => self.values[n / 2],
-            n => f64::midpoint(self.values[n / 2 - 1], self.values[n / 2]),
-        }
+        median_of_sorted(&self.values)
     }
 
     /// Returns the median of a resample of units with all their values.
@@ -338,11 +336,6 @@ fn resamples(own: &Sample, control: &Sample, rng: &mut Rng) -> Vec<f64> {
     let mut times = Vec::new();
     let mut one = || (own.resampled(&mut times, rng) / control.resampled(&mut times, rng)).ln();
     (0..count).map(|_| one()).collect()
-}
-
-fn normal(rng: &mut Rng) -> f64 {
-    let mut uniform = || (rng.below(1 << 53) as f64 + 0.5) / (1_u64 << 53) as f64;
-    (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
 }
 
 /// Applies Holm's correction: the k-th smallest of m probabilities times m − k + 1, never below those before it.

@@ -9,7 +9,6 @@ mod judge;
 mod page;
 pub mod record;
 mod segment;
-pub mod sequential;
 
 use serde::{Deserialize, Serialize};
 

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::figures::{by_range, distribution, forest};
 use super::record::{STATES, states};
 use super::{Comparison, Experiment, Findings, SegmentBy};
-use crate::cdn::page::{sig3, signed_percent};
-use crate::plural::{counted, verb};
-use crate::report::{Number, Provenance, Report, Section, Table};
+use bbrlab_report::{Number, Provenance, Report, Section, Table};
+use bbrlab_stats::number::{gain, hundredths, or_dash};
+use bbrlab_stats::plural::{counted, verb};
 
 /// Share of the data above which a note warns that connections outlast their slots. Ours.
 const OUTLASTING: f64 = 0.05;
@@ -32,14 +32,7 @@ pub const fn unit(is_large: bool) -> &'static str {
 }
 
 fn per_cent(value: f64) -> String {
-    if value.is_nan() { "–".to_owned() } else { format!("{} %", sig3(100.0 * value)) }
-}
-
-fn interval(gain: f64, low: f64, high: f64) -> String {
-    if low.is_nan() {
-        return "–".to_owned();
-    }
-    format!("{} % ({} to {})", signed_percent(gain), signed_percent(low), signed_percent(high))
+    or_dash(value, |value| format!("{} %", hundredths(100.0 * value)))
 }
 
 /// Tables of the arms and of the comparisons.
@@ -59,12 +52,12 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     ];
     let total: f64 = found.ratio.expected.iter().sum();
     let arms = found.arms.iter().enumerate().map(|(at, arm)| {
-        let ms = |value: f64| if value.is_nan() { "–".to_owned() } else { format!("{} ms", sig3(value)) };
+        let ms = |value: f64| or_dash(value, |value| format!("{} ms", hundredths(value)));
         vec![
             arm.label.clone(),
             arm.connections.to_string(),
             per_cent(found.ratio.expected[at] / total),
-            format!("{} MB", sig3(arm.bytes as f64 / 1e6)),
+            format!("{} MB", hundredths(arm.bytes as f64 / 1e6)),
             per_cent(arm.retransmit_ratio),
             ms(arm.min_rtt_ms),
             ms(arm.srtt_ms),
@@ -90,7 +83,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         "control's",
     ];
     let value = |line: &Comparison, value: f64| {
-        if value.is_nan() { "–".to_owned() } else { format!("{} {}", sig3(value), unit(line.is_large)) }
+        or_dash(value, |value| format!("{} {}", hundredths(value), unit(line.is_large)))
     };
     let lines = found.lines.iter().map(|line| {
         let is_known = line.word() != "too few";
@@ -100,9 +93,9 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
             test.arms[line.arm].label.clone(),
             value(line, line.own),
             value(line, line.control),
-            interval(line.gain, line.low, line.high),
+            gain(line.gain, line.low, line.high),
             line.word().to_owned(),
-            if is_known { interval(line.mean_gain, line.always_low, line.always_high) } else { "–".to_owned() },
+            if is_known { gain(line.mean_gain, line.always_low, line.always_high) } else { "–".to_owned() },
             match (is_known, line.p < 0.001) {
                 (false, _) => "–".to_owned(),
                 (true, true) => "< 0.001".to_owned(),
@@ -270,7 +263,7 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
                 let what = if line.is_large { "throughput from 3 MB" } else { "completion below 3 MB" };
                 match line.word() {
                     "faster" | "slower" => {
-                        format!("{} in {what}, {}", line.word(), interval(line.gain, line.low, line.high))
+                        format!("{} in {what}, {}", line.word(), gain(line.gain, line.low, line.high))
                     }
                     word => format!("{word} in {what}"),
                 }
@@ -382,7 +375,7 @@ mod tests {
         assert_eq!((arms.rows.len(), lines.rows.len()), (2, 0));
         assert!(arms.rows.iter().all(|row| row.len() == arms.columns.len()));
         assert_eq!(answer(&test, &found), "Against cubic: bbr3: no connection.");
-        assert!(crate::report::render(&report(&test, &found, "t", "0")).starts_with("<!doctype html>"));
+        assert!(bbrlab_report::render(&report(&test, &found, "t", "0")).starts_with("<!doctype html>"));
         assert_eq!(json(&test, &found, "0")["arms"][0]["retransmit_ratio"], Value::Null);
     }
 

@@ -168,7 +168,7 @@ mod table {
     use ::parquet::record::RowAccessor;
 
     use super::{Row, STATES};
-    use crate::export::parquet::{Values, Writer};
+    use bbrlab_report::export::parquet::{Values, Writer};
 
     /// Rows per group: the number held in memory at a time. Ours.
     const GROUP: usize = 16_384;

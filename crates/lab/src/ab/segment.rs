@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::assign::{mapped, mask};
 use super::{Experiment, PrefixLengths, Row};
 use crate::cdn::LARGE;
+use bbrlab_stats::number::hundredths;
 
 /// Maximum number of classes in a file: each adds a comparison that must be corrected for. Ours.
 const CLASSES_MAX: usize = 64;
@@ -149,7 +150,7 @@ fn times(test: &Experiment, rows: &[&Row]) -> Vec<Segment> {
     };
     let class = |nth: u64| {
         let (from, below) = (nth * each_s, (nth + 1) * each_s);
-        let number = |at: u64| crate::cdn::page::sig3(at as f64 / unit_s);
+        let number = |at: u64| hundredths(at as f64 / unit_s);
         let from_text = if from == 0 { "0".to_owned() } else { number(from) };
         let name = format!("begun at {from_text} to {} {unit}", number(below));
         Segment::new(&name, SegmentBy::Time, from * 1_000_000, below * 1_000_000)

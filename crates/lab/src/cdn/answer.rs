@@ -1,10 +1,11 @@
 //! Summary of a study: the answer in a sentence, in numbers, and as a picture.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::page::{SummaryLine, lines, sig3, signed_percent};
+use super::page::{SummaryLine, lines};
 use super::{Gain, Segment, Study};
-use crate::plural::counted;
-use crate::report::{Axis, Figure, Number, Panel, Series, Style};
+use bbrlab_report::{Axis, Figure, Number, Panel, Series, Style};
+use bbrlab_stats::number::{hundredths, signed_percent};
+use bbrlab_stats::plural::counted;
 
 /// Counts, in a sentence, the classes in which each algorithm is faster.
 pub(super) fn answer(study: &Study) -> String {
@@ -45,7 +46,7 @@ pub(super) fn numbers(study: &Study) -> Vec<Number> {
     for (arm, name) in study.design.algorithms.iter().enumerate() {
         numbers.push(Number {
             label: format!("Retransmitted by {name}"),
-            value: format!("{} %", sig3(100.0 * study.retransmit_ratio(arm, &Segment::default()))),
+            value: format!("{} %", hundredths(100.0 * study.retransmit_ratio(arm, &Segment::default()))),
             note: "over all objects".to_owned(),
             color_key: Some(name.clone()),
         });

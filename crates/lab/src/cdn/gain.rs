@@ -5,7 +5,9 @@
 use bbrlab_core::Rng;
 
 use super::{LARGE, ObjectOutcome, Study, User, UserRun};
-use bbrlab_sim::metrics::{RESAMPLES, interval, median, resampled};
+use bbrlab_stats::bootstrap::{interval_of_median, interval_of_median_ratio};
+use bbrlab_stats::median;
+use bbrlab_stats::quantile::nearest_rank;
 
 /// First seed stream of the bootstrap.
 const STREAM: u64 = 0x6364_6e02_0000_0000;
@@ -144,7 +146,7 @@ impl Study {
             }
         }
         let middle = median(&mut ratios);
-        let (low, high) = interval(&ratios, &mut self.rng(arm));
+        let (low, high) = interval_of_median(&ratios, &mut self.rng(arm));
         Gain { gain: middle - 1.0, low: low - 1.0, high: high - 1.0, users: ratios.len(), objects }
     }
 
@@ -158,7 +160,7 @@ impl Study {
         };
         let mut ratios: Vec<f64> = self.taken(cut).filter_map(ratio).collect();
         let middle = median(&mut ratios);
-        let (low, high) = interval(&ratios, &mut self.rng(arm));
+        let (low, high) = interval_of_median(&ratios, &mut self.rng(arm));
         Gain { gain: middle - 1.0, low: low - 1.0, high: high - 1.0, users: ratios.len(), objects: 0 }
     }
 
@@ -179,16 +181,7 @@ impl Study {
         if tests.len() < 2 || controls.len() < 2 {
             return Gain { gain: f64::NAN, low: f64::NAN, high: f64::NAN, users, objects: 0 };
         }
-        let (mut a, mut b) = (vec![0.0; tests.len()], vec![0.0; controls.len()]);
-        let mut ratios: Vec<f64> = (0..RESAMPLES)
-            .map(|_| {
-                resampled(&tests, &mut a, &mut rng);
-                resampled(&controls, &mut b, &mut rng);
-                median(&mut a) / median(&mut b)
-            })
-            .collect();
-        ratios.sort_by(f64::total_cmp);
-        let (low, high) = (ratios[RESAMPLES / 40], ratios[RESAMPLES - 1 - RESAMPLES / 40]);
+        let (low, high) = interval_of_median_ratio(&tests, &controls, &mut rng);
         Gain { gain: tested / control - 1.0, low: low - 1.0, high: high - 1.0, users, objects: 0 }
     }
 
@@ -228,7 +221,7 @@ impl Study {
             slowdowns.extend(served.map(|(size, served)| served.time_s / (size as f64 / rate + rtt_s)));
         }
         slowdowns.sort_by(f64::total_cmp);
-        quantile(&slowdowns, 0.9) / quantile(&slowdowns, 0.1)
+        nearest_rank(&slowdowns, 0.9) / nearest_rank(&slowdowns, 0.1)
     }
 
     /// Retransmitted over sent segments, the median over users.
@@ -257,12 +250,6 @@ impl Study {
     fn rng(&self, arm: usize) -> Rng {
         Rng::derive(self.seed, STREAM + arm as u64)
     }
-}
-
-/// Nearest-rank quantile of sorted values; NaN for none.
-pub fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
-    sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

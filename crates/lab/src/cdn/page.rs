@@ -3,10 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::gain::quantile;
 use super::{Gain, Segment, Study, answer};
-use crate::report::{Axis, Figure, Heat, Panel, Provenance, Report, Scale, Section, Series, Style, Table, sig4};
-use bbrlab_sim::metrics::median;
+use bbrlab_report::{Axis, Figure, Heat, Panel, Provenance, Report, Scale, Section, Series, Style, Table};
+use bbrlab_stats::median;
+use bbrlab_stats::number::{gain, hundredths, or_dash, significant};
+use bbrlab_stats::quantile::nearest_rank;
 
 /// Boundaries of the object sizes, bytes. Ours; 3 MB is the study's.
 const SIZES: [f64; 9] = [0.0, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e15];
@@ -68,9 +69,9 @@ pub fn rows(study: &Study) -> Table {
         let cut = Segment::judged(line.class, line.is_large);
         let middle = |arm: usize| {
             let value = median(&mut study.values(arm, &cut, line.is_large));
-            if value.is_nan() { "–".to_owned() } else { format!("{} {}", sig3(value), unit(line.is_large)) }
+            or_dash(value, |value| format!("{} {}", hundredths(value), unit(line.is_large)))
         };
-        let again = |arm: usize| format!("{} %", sig3(100.0 * study.retransmit_ratio(arm, &cut)));
+        let again = |arm: usize| format!("{} %", hundredths(100.0 * study.retransmit_ratio(arm, &cut)));
         vec![
             study.design.classes[line.class].label(),
             if line.is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }.to_owned(),
@@ -91,24 +92,9 @@ pub fn rows(study: &Study) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows }
 }
 
-/// Formats a gain with its interval: `+6.1 % (+2.0 to +9.7)`.
-fn shown(gain: &Gain) -> String {
-    if gain.gain.is_nan() {
-        return "–".to_owned();
-    }
-    format!("{} % ({} to {})", signed_percent(gain.gain), signed_percent(gain.low), signed_percent(gain.high))
-}
-
-/// Formats a ratio less 1 in per cent, with its sign.
-pub(crate) fn signed_percent(value: f64) -> String {
-    let text = sig3(100.0 * value);
-    if value > 0.0 { format!("+{text}") } else { text.replace('-', "−") }
-}
-
-pub(crate) fn sig3(value: f64) -> String {
-    let places = if value.abs() >= 100.0 { 0 } else { usize::from(value.abs() < 10.0) + 1 };
-    let text = format!("{value:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+/// Formats a gain with its interval: `+6.1 % (+2 to +9.7)`.
+fn shown(of: &Gain) -> String {
+    gain(of.gain, of.low, of.high)
 }
 
 const fn unit(is_large: bool) -> &'static str {
@@ -216,7 +202,11 @@ fn sentence(study: &Study, class: usize) -> String {
 
 /// Formats a time in minutes or seconds.
 fn clock(seconds: f64) -> String {
-    if seconds >= 120.0 { format!("minute {}", sig3(seconds / 60.0)) } else { format!("second {}", sig3(seconds)) }
+    if seconds >= 120.0 {
+        format!("minute {}", hundredths(seconds / 60.0))
+    } else {
+        format!("second {}", hundredths(seconds))
+    }
 }
 
 /// Figures and maps of all classes, for the catalogue's page.
@@ -273,7 +263,7 @@ const CUTTINGS: [SegmentRow; 4] = [
 
 impl SegmentRow {
     fn label(&self, from: f64, below: f64) -> String {
-        let number = |value: f64| sig4(value * self.scale);
+        let number = |value: f64| significant(value * self.scale, 4);
         match (from, below) {
             (0.0, below) if below < 1e-6 => "none".to_owned(),
             (0.0, below) => format!("< {} {}", number(below), self.unit),
@@ -407,13 +397,14 @@ fn over_time(study: &Study, class: usize) -> Figure {
 fn distribution(study: &Study, class: usize) -> Figure {
     let is_large = is_large(study, class);
     let cut = Segment::judged(class, is_large);
-    let all = |end: f64| (0..=study.control()).map(move |arm| quantile(&study.values(arm, &cut, is_large), end));
+    let all = |end: f64| (0..=study.control()).map(move |arm| nearest_rank(&study.values(arm, &cut, is_large), end));
     // Over less than a decade a logarithmic axis has almost no labels.
     let is_wide = all(1.0).fold(0.0, f64::max) > 10.0 * all(0.0).fold(f64::INFINITY, f64::min);
     let one = |(arm, name): (usize, &String)| {
         let values = study.values(arm, &cut, is_large);
         let count = values.len().clamp(1, POINTS);
-        let point = |nth: usize| ((nth + 1) as f64 / count as f64, quantile(&values, (nth + 1) as f64 / count as f64));
+        let point =
+            |nth: usize| ((nth + 1) as f64 / count as f64, nearest_rank(&values, (nth + 1) as f64 / count as f64));
         let points = (0..count).map(point).map(|(share, value)| (value, 100.0 * share)).collect();
         series(name, name, Style::Step, points)
     };
@@ -447,7 +438,7 @@ fn by_percentile(study: &Study, class: usize) -> Figure {
         let own = study.values(arm, &cut, is_large);
         let gain = |percentile: u32| {
             let q = f64::from(percentile) / 100.0;
-            let ratio = quantile(&own, q) / quantile(&control, q);
+            let ratio = nearest_rank(&own, q) / nearest_rank(&control, q);
             100.0 * (if is_large { ratio } else { 1.0 / ratio } - 1.0)
         };
         let points = PERCENTILES.iter().map(|&p| (f64::from(p), gain(p))).collect();
@@ -561,7 +552,7 @@ mod tests {
 
     #[test]
     fn a_page_is_the_same_whatever_the_number_of_threads() {
-        let page = |threads| crate::report::render(&report(&study(threads), "t", "v"));
+        let page = |threads| bbrlab_report::render(&report(&study(threads), "t", "v"));
         assert!(page(1) == page(3));
     }
 

@@ -297,7 +297,7 @@ mod tests {
     #[cfg(feature = "parquet")]
     #[test]
     fn a_parquet_file_says_what_a_csv_file_says() {
-        use crate::export::parquet::{Values, Writer};
+        use bbrlab_report::export::parquet::{Values, Writer};
         let text = |texts: &[&str]| Values::Text(texts.iter().map(|t| Some((*t).to_owned())).collect());
         let columns = [
             ("user", text(&["a", "b"])),

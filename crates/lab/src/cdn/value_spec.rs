@@ -251,7 +251,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let law = spread::<TimeSpan>("{ lognormal = { median = '40ms', sigma = 1.0 } }");
         let mut drawn: Vec<f64> = (0..4001).map(|_| law.draw(&mut rng).number() / 1e6).collect();
-        let middle = bbrlab_sim::metrics::median(&mut drawn);
+        let middle = bbrlab_stats::median(&mut drawn);
         assert!((middle / 40.0 - 1.0).abs() < 0.06, "{middle}");
         let either = spread::<Volume>("{ empirical = [['1MB', 1.0], ['5MB', 3.0]] }");
         let large = (0..4000).filter(|_| either.draw(&mut rng) == Volume(5_000_000)).count();

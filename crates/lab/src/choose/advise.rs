@@ -9,7 +9,9 @@ use serde::Serialize;
 use super::objective::{Objective, Terms};
 use crate::paths::{Conditions, Path, Population};
 use crate::sweep::{Metric, Row};
-use bbrlab_sim::metrics::{RESAMPLES, resampled};
+use bbrlab_stats::bootstrap::{RESAMPLES, resampled};
+use bbrlab_stats::quantile::nearest_position;
+use bbrlab_stats::{known_mean, mean};
 
 /// Minimum relative gain in score that justifies replacing the current algorithm: a change has a cost too. Ours.
 pub const WORTH_A_CHANGE: f64 = 0.02;
@@ -258,15 +260,6 @@ fn reasons(objective: Objective, own: &[Row], other: &[Row]) -> Vec<Reason> {
     found
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Mean of the values that are not NaN; NaN if there are none.
-fn known_mean(values: &[f64]) -> f64 {
-    mean(&values.iter().copied().filter(|value| !value.is_nan()).collect::<Vec<f64>>())
-}
-
 /// Returns the candidate with the highest mean score, unless the current algorithm is about as good.
 pub fn best(means: &[f64]) -> usize {
     let best = (0..means.len()).max_by(|&a, &b| means[a].total_cmp(&means[b])).unwrap_or(0);
@@ -313,7 +306,7 @@ fn ratio(own: &[f64], base: &[f64], rng: &mut Rng) -> Interval {
         .filter(|ratio| ratio.is_finite())
         .collect();
     ratios.sort_by(f64::total_cmp);
-    let at = |share: f64| ratios.get((share * (ratios.len() - 1) as f64).round() as usize).copied().unwrap_or(middle);
+    let at = |share: f64| nearest_position(&ratios, share);
     if ratios.is_empty() { Interval::NONE } else { Interval { middle, low: at(0.025), high: at(0.975) } }
 }
 

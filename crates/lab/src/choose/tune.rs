@@ -16,8 +16,9 @@ use crate::choose::advise::Interval;
 use crate::choose::objective::{Objective, Terms};
 use crate::paths::{Conditions, Population};
 use crate::sweep::Row;
-use bbrlab_sim::metrics::{RESAMPLES, resampled};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
+use bbrlab_stats::bootstrap::interval_of_mean;
+use bbrlab_stats::mean;
 
 /// Objectives to minimise, each from 0 (best) to 1: goodput shortfall, delay, retransmissions, others' shortfall.
 pub const TERMS: [&str; 4] = ["goodput shortfall", "added delay", "retransmitted", "loss to competing flows"];
@@ -320,16 +321,8 @@ fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &m
 
 /// Mean with its 95 % bootstrap interval.
 fn mean_interval(values: &[f64], rng: &mut Rng) -> Interval {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let mut drawn = values.to_vec();
-    let mut means: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            resampled(values, &mut drawn, rng);
-            mean(&drawn)
-        })
-        .collect();
-    means.sort_by(f64::total_cmp);
-    Interval { middle: mean(values), low: means[RESAMPLES / 40], high: means[RESAMPLES - 1 - RESAMPLES / 40] }
+    let (low, high) = interval_of_mean(values, rng);
+    Interval { middle: mean(values), low, high }
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use linfa_trees::{DecisionTree, SplitQuality, TreeNode};
 use ndarray::{Array1, Array2};
 
 use crate::choose::objective::Objective;
-use crate::report::{Heat, Scale, Section, Tree, sig4};
 use crate::sweep::{Cells, Metric, Sweep, axis};
+use bbrlab_report::{Heat, Scale, Section, Tree};
+use bbrlab_stats::number::significant;
 
 /// Relative difference up to which the algorithm later in the axis wins; the last one is the control. Ours.
 const TIE: f64 = 0.02;
@@ -187,9 +188,9 @@ fn question(feature: usize, value: f64) -> String {
     let (name, says, is_log) = FEATURES[feature];
     let value = if is_log { value.exp() } else { value };
     match name {
-        "buffer" => format!("{says} < {} BDP", sig4(round(value))),
-        "loss" => format!("{says} < {} %", sig4(round(100.0 * value))),
-        "bdp" => format!("{says} < {} packets", sig4(round(value))),
+        "buffer" => format!("{says} < {} BDP", significant(round(value), 4)),
+        "loss" => format!("{says} < {} %", significant(round(100.0 * value), 4)),
+        "bdp" => format!("{says} < {} packets", significant(round(value), 4)),
         _ => format!("fewer than {} {says}", value.ceil()),
     }
 }
@@ -225,7 +226,7 @@ fn heats(sweep: &Sweep, cases: &[Case], at: usize, labels: &[String]) -> Vec<Hea
                     let here = (0..cases.len()).filter(|&case| value(case, x) == column && value(case, y) == row);
                     let mut gains: Vec<f64> =
                         here.map(|case| cases[case].score[label] / cases[case].score[base].max(1e-9)).collect();
-                    if gains.is_empty() { f64::NAN } else { bbrlab_sim::metrics::median(&mut gains) }
+                    if gains.is_empty() { f64::NAN } else { bbrlab_stats::median(&mut gains) }
                 };
                 let texts = |axis: usize| axes[axis].1.iter().map(|point| point.label.clone()).collect();
                 heats.push(Heat {

@@ -22,8 +22,8 @@ pub use run::{run_all, run_cell, run_view};
 pub use subject::{ScriptRun, Subject};
 pub use write::{json, junit};
 
-use crate::report::Figure;
-use crate::report::sig4;
+use bbrlab_report::Figure;
+use bbrlab_stats::number::significant;
 
 /// Error when reading or running a case: location, value found, values accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl CheckResult {
             (_, judge::YES) if self.measured == 1.0 => judge::YES.to_owned(),
             (_, judge::YES) if self.measured == 0.0 => "no".to_owned(),
             _ if self.measured.is_nan() => "nothing".to_owned(),
-            _ => format!("{} {}", sig4(self.measured), self.unit).trim_end().to_owned(),
+            _ => format!("{} {}", significant(self.measured, 4), self.unit).trim_end().to_owned(),
         }
     }
 }

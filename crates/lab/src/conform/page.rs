@@ -5,11 +5,11 @@ use bbrlab_core::NANOS_PER_SEC;
 
 use super::{CaseOutcome, Cell, CellOutcome, DRAFT, Verdict};
 use crate::expect::RunView;
-use crate::plural::verb;
-use crate::report::model::{
+use bbrlab_report::model::{
     Axis, ClaimRow, Figure, Grid, Panel, Report, Ribbon, RowKind, Section, Series, Style, Table, Verdict as Mark,
 };
-use crate::report::sig4;
+use bbrlab_stats::number::significant;
+use bbrlab_stats::plural::verb;
 
 /// Points per line that a page keeps of a run. Ours: more than a screen is wide.
 const POINTS: usize = 1_500;
@@ -124,7 +124,7 @@ fn claim(outcome: &CaseOutcome) -> Option<ClaimRow> {
         measured: format!(
             "{holds} of {} cells hold, {}, {not} not applicable",
             outcome.cells.len(),
-            crate::plural::verb(fails, "fails", "fail")
+            verb(fails, "fails", "fail")
         ),
         verdict,
         reason: first_fault(outcome),
@@ -182,7 +182,7 @@ fn table(outcome: &CaseOutcome) -> Table {
         }));
         let mut reasons: Vec<&str> = cell.seen.iter().filter_map(|seen| seen.reason.as_deref()).collect();
         reasons.dedup();
-        row.extend([cell.mss.to_string(), sig4(cell.simulated_s), reasons.join("; ")]);
+        row.extend([cell.mss.to_string(), significant(cell.simulated_s, 4), reasons.join("; ")]);
         row
     };
     Table { columns, rows: outcome.cells.iter().map(row).collect() }

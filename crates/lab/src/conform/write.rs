@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{CaseOutcome, CellOutcome, CheckResult, DRAFT, Verdict};
-use crate::report::escape;
+use bbrlab_report::escape;
 
 /// Schema version of the JSON.
 const SCHEMA: u32 = 1;

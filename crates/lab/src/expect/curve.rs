@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::series;
+use bbrlab_stats::known_mean;
+use bbrlab_stats::quantile::interpolated_percentile;
 
 /// One measured value for each value of an axis, sorted by x.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,7 +22,7 @@ impl Curve {
         for group in points.chunk_by(|a, b| a.0 == b.0) {
             let values: Vec<f64> = group.iter().map(|(_, y)| *y).collect();
             curve.x.push(group[0].0);
-            curve.y.push(series::percentile(&values, 50.0));
+            curve.y.push(interpolated_percentile(&values, 50.0));
         }
         curve
     }
@@ -83,7 +85,7 @@ impl Curve {
 
     /// Slope of the least-squares line.
     pub fn slope(&self) -> f64 {
-        let (mean_x, mean_y) = (series::mean(&self.x), series::mean(&self.y));
+        let (mean_x, mean_y) = (known_mean(&self.x), known_mean(&self.y));
         let pairs = self.x.iter().zip(&self.y);
         let (above, below) = pairs.fold((0.0, 0.0), |(above, below), (x, y)| {
             (above + (x - mean_x) * (y - mean_y), below + (x - mean_x) * (x - mean_x))

@@ -10,7 +10,7 @@ use super::engine::{fail, number};
 use super::run::MeasureError;
 use crate::cdn::gain::{LARGE_SIZES, SMALL_SIZES};
 use crate::cdn::{Gain, Segment, Study};
-use bbrlab_sim::metrics::median;
+use bbrlab_stats::median;
 
 /// Result of a measure, for the engine.
 type MeasureResult = Result<f64, Box<EvalAltResult>>;

@@ -8,6 +8,8 @@ use super::engine::{fail, flow_of, number};
 use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
 use super::run::{MeasureError, RunView};
 use super::{Curve, population, series};
+use bbrlab_stats::known_mean;
+use bbrlab_stats::quantile::interpolated_percentile;
 
 /// Result of a measure, for the engine.
 type MeasureResult = Result<f64, Box<EvalAltResult>>;
@@ -98,8 +100,8 @@ fn run_windows(engine: &mut Engine) {
         });
     }
     windowed(engine, "goodput_mbps", |run, from, to| run.goodput_mbps_between(&run.select("")?, from, to));
-    windowed(engine, "jain", |run, from, to| Ok(series::mean(&run.jain_bins(from, to, false)?)));
-    windowed(engine, "jain_excluding_probe_rtt", |run, from, to| Ok(series::mean(&run.jain_bins(from, to, true)?)));
+    windowed(engine, "jain", |run, from, to| Ok(known_mean(&run.jain_bins(from, to, false)?)));
+    windowed(engine, "jain_excluding_probe_rtt", |run, from, to| Ok(known_mean(&run.jain_bins(from, to, true)?)));
     windowed(engine, "drop_ratio", RunView::drop_ratio);
     windowed(engine, "retransmit_ratio", |run, from, to| run.retransmit_ratio(&run.select("")?, from, to));
     windowed(engine, "utilisation", RunView::utilisation);
@@ -224,21 +226,21 @@ fn groups(engine: &mut Engine) {
         .register_fn("fct_percentile_s", |group: &mut GroupView, q: Dynamic| -> MeasureResult {
             let flows = &group.run.output.result.flows;
             let fcts: Vec<f64> = group.flows.iter().filter_map(|i| flows.get(*i)?.fct_s).collect();
-            Ok(series::percentile(&fcts, number(&q)?))
+            Ok(interpolated_percentile(&fcts, number(&q)?))
         })
         .register_fn(
             "percentile",
             |group: &mut GroupView, name: &str, q: Dynamic, from: Dynamic, to: Dynamic| -> MeasureResult {
                 let (from_s, to_s) = pair(&from, &to)?;
                 let pooled = pooled(group, name, from_s, to_s).map_err(fail)?;
-                Ok(series::percentile(&pooled, number(&q)?))
+                Ok(interpolated_percentile(&pooled, number(&q)?))
             },
         );
     /// Registers the mean of a metric over a group's flows.
     fn mean_of(engine: &mut Engine, name: &str, pick: fn(&bbrlab_sim::record::result::FlowResult) -> f64) {
         engine.register_fn(name, move |group: &mut GroupView| -> f64 {
             let flows = &group.run.output.result.flows;
-            series::mean(&group.flows.iter().filter_map(|i| flows.get(*i).map(pick)).collect::<Vec<_>>())
+            known_mean(&group.flows.iter().filter_map(|i| flows.get(*i).map(pick)).collect::<Vec<_>>())
         });
     }
     mean_of(engine, "rtt_mean_ms", |f| f.rtt(|rtt| rtt.mean));
@@ -294,12 +296,12 @@ impl Columns for LinkView {
 fn percentile<T: Columns>(of: &T, name: &str, q: &Dynamic, from: &Dynamic, to: &Dynamic) -> MeasureResult {
     let (from_s, to_s) = pair(from, to)?;
     let column = of.read(name).map_err(fail)?;
-    Ok(series::percentile(&column[series::window(&of.run().t_s, from_s, to_s)], number(q)?))
+    Ok(interpolated_percentile(&column[series::window(&of.run().t_s, from_s, to_s)], number(q)?))
 }
 
 /// Registers the functions that apply to any column.
 fn columns_of<T: Columns>(engine: &mut Engine) {
-    for (name, figure) in [("min", series::min as fn(&[f64]) -> f64), ("max", series::max), ("mean", series::mean)] {
+    for (name, figure) in [("min", series::min as fn(&[f64]) -> f64), ("max", series::max), ("mean", known_mean)] {
         engine.register_fn(name, move |of: &mut T, column: &str, from: Dynamic, to: Dynamic| -> MeasureResult {
             let (from_s, to_s) = pair(&from, &to)?;
             let values = of.read(column).map_err(fail)?;
@@ -362,7 +364,7 @@ fn curves(engine: &mut Engine) {
         .register_fn("max_abs", |c: &mut Curve| c.max_abs())
         .register_fn("min", |c: &mut Curve| series::min(&c.y))
         .register_fn("max", |c: &mut Curve| series::max(&c.y))
-        .register_fn("mean", |c: &mut Curve| series::mean(&c.y))
+        .register_fn("mean", |c: &mut Curve| known_mean(&c.y))
         .register_fn("points", |c: &mut Curve| c.x.len() as f64)
         .register_fn("falling", |c: &mut Curve| c.falling(0.0))
         .register_fn("rising", |c: &mut Curve| c.rising(0.0))

@@ -10,6 +10,7 @@ use bbrlab_sim::link::Service;
 use bbrlab_sim::metrics::convergence_s;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::setup::Setup;
+use bbrlab_stats::known_mean;
 
 /// Width of the bins over which fairness is judged, seconds. Ours.
 const FAIRNESS_BIN_S: f64 = 1.0;
@@ -153,7 +154,7 @@ impl RunView {
     /// Bytes that left the bottleneck over its capacity, within an interval.
     pub fn utilisation(&self, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let rate = self.bottleneck_column("rate_mbps")?;
-        let could_kb = series::mean(&rate[series::window(&self.t_s, from_s, to_s)]) * (to_s - from_s) * 125.0;
+        let could_kb = known_mean(&rate[series::window(&self.t_s, from_s, to_s)]) * (to_s - from_s) * 125.0;
         let did_kb = series::growth(&self.t_s, &self.bottleneck_column("departed_kB")?, from_s, to_s);
         Ok(if could_kb > 0.0 { did_kb / could_kb } else { f64::NAN })
     }
@@ -161,7 +162,7 @@ impl RunView {
     /// Mean queue of the bottleneck within an interval, in bandwidth-delay products.
     pub fn queue_bdp(&self, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
         let queue_kb = self.bottleneck_column("queue_kB")?;
-        Ok(series::mean(&queue_kb[series::window(&self.t_s, from_s, to_s)]) * 1e3 / self.bdp_bytes())
+        Ok(known_mean(&queue_kb[series::window(&self.t_s, from_s, to_s)]) * 1e3 / self.bdp_bytes())
     }
 
     /// Configured rate of the bottleneck; NaN if it has no fixed rate.

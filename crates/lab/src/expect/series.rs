@@ -1,4 +1,4 @@
-//! Statistics of one time series over a window: percentile, level crossing, plateau, period. NaN if the window is
+//! Statistics of one time series over a window: level crossing, plateau, period. NaN if the window is
 //! empty.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -33,13 +33,6 @@ pub fn growth(t_s: &[f64], counter: &[f64], from_s: f64, to_s: f64) -> f64 {
     at(t_s, counter, to_s) - at(t_s, counter, from_s)
 }
 
-/// Arithmetic mean of the values that are not NaN.
-pub fn mean(values: &[f64]) -> f64 {
-    let present = values.iter().filter(|v| !v.is_nan());
-    let (count, sum) = present.fold((0u32, 0.0), |(count, sum), v| (count + 1, sum + v));
-    if count == 0 { f64::NAN } else { sum / f64::from(count) }
-}
-
 /// Last value strictly before a given time; NaN if there is none.
 pub fn before(t_s: &[f64], y: &[f64], moment_s: f64) -> f64 {
     let next = t_s.partition_point(|t| *t < moment_s);
@@ -62,17 +55,6 @@ pub fn min(values: &[f64]) -> f64 {
 
 pub fn max(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)
-}
-
-/// Percentile `q` (0 to 100), linear between order statistics.
-pub fn percentile(values: &[f64], q: f64) -> f64 {
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    sorted.sort_by(f64::total_cmp);
-    let rank = q.clamp(0.0, 100.0) / 100.0 * last as f64;
-    let (below, part) = (rank.floor() as usize, rank.fract());
-    let above = (below + 1).min(last);
-    sorted[below] + (sorted[above] - sorted[below]) * part
 }
 
 /// Jain's fairness index; 1 for no or all-zero values.
@@ -182,14 +164,6 @@ mod tests {
     #[test]
     fn growth_is_the_difference_of_a_counter() {
         assert_eq!(growth(&T, &[0.0, 10.0, 30.0, 60.0, 100.0], 1.0, 3.0), 50.0);
-    }
-
-    #[test]
-    fn percentiles_lie_on_the_line_between_order_statistics() {
-        assert_eq!(percentile(&[4.0, 1.0, 3.0, 2.0], 50.0), 2.5);
-        assert_eq!(percentile(&[4.0, 1.0, 3.0, 2.0], 0.0), 1.0);
-        assert_eq!(percentile(&[4.0, 1.0, 3.0, 2.0], 100.0), 4.0);
-        assert!(percentile(&[], 50.0).is_nan());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec, StyleSpec};
 use crate::expect::{Curve, MeasureError, Measurer, RunView, csv, parse_labels, series};
-use crate::report::{Axis, Figure, Panel, Region, Ribbon, Series, Style};
+use bbrlab_report::{Axis, Figure, Panel, Region, Ribbon, Series, Style};
 
 /// Maximum points of a line: more than a screen has columns; extremes are kept. Ours.
 const MAX_POINTS: usize = 2_000;

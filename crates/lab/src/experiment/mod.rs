@@ -20,7 +20,7 @@ pub use run::{RunError, RunSetup, run, run_all, simulator};
 pub use verdict::bounds_text;
 
 use crate::cdn::{Population, Study};
-use crate::report::{Figure, Heat, Table};
+use bbrlab_report::{Figure, Heat, Table};
 use file::ExperimentFile;
 
 /// One claim of the catalogue, parsed and checked.

@@ -12,10 +12,12 @@ use super::{Experiment, ExperimentError, ExperimentOutcome, figure, verdict};
 use crate::cdn::{self, Study};
 use crate::expect::{Measurer, RunSet, RunView};
 use crate::product::PlannedRun;
-use crate::report::Table;
+use bbrlab_report::Table;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
+use bbrlab_stats::number::significant;
+use bbrlab_stats::quantile::interpolated_percentile;
 
 /// A backend for runs.
 pub type RunSetup<'a> = dyn Fn(&Scenario, &Setup) -> Result<Output, RunError> + Sync + 'a;
@@ -151,12 +153,12 @@ fn table(views: &[RunView]) -> Table {
         let rtts: Vec<f64> = result.flows.iter().map(|f| f.rtt(|rtt| rtt.p50)).collect();
         rows.push(vec![
             view.name.to_string(),
-            verdict::sig4(result.total_goodput_bps() / 1e6),
-            verdict::sig4(result.bottleneck.utilisation),
-            format!("{} %", verdict::sig4(result.bottleneck.drop_ratio * 100.0)),
-            verdict::sig4(result.bottleneck.queue_ms.p50),
-            verdict::sig4(crate::expect::series::percentile(&rtts, 50.0)),
-            verdict::sig4(result.jain),
+            significant(result.total_goodput_bps() / 1e6, 4),
+            significant(result.bottleneck.utilisation, 4),
+            format!("{} %", significant(result.bottleneck.drop_ratio * 100.0, 4)),
+            significant(result.bottleneck.queue_ms.p50, 4),
+            significant(interpolated_percentile(&rtts, 50.0), 4),
+            significant(result.jain, 4),
             result.packets.to_string(),
         ]);
     }

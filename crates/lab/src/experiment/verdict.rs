@@ -4,7 +4,7 @@
 use super::file::{Bound, Expect, Status};
 use super::{Row, Verdict};
 use crate::expect::{MeasureError, Measurer};
-pub(super) use crate::report::sig4;
+use bbrlab_stats::number::significant;
 
 /// The bounds of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,9 +47,9 @@ impl Bounds {
 pub fn bounds_text(min: Option<f64>, max: Option<f64>, unit: &str) -> String {
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     match (min, max) {
-        (Some(min), Some(max)) => format!("{}…{}{unit}", sig4(min), sig4(max)),
-        (Some(min), None) => format!("≥ {}{unit}", sig4(min)),
-        (None, Some(max)) => format!("≤ {}{unit}", sig4(max)),
+        (Some(min), Some(max)) => format!("{}…{}{unit}", significant(min, 4), significant(max, 4)),
+        (Some(min), None) => format!("≥ {}{unit}", significant(min, 4)),
+        (None, Some(max)) => format!("≤ {}{unit}", significant(max, 4)),
         (None, None) => "nothing".into(),
     }
 }
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn bounds_are_shown_to_four_digits() {
         assert_eq!(row(&expect("min=0.95\nmax=123.456\nunit='ms'"), 0, "", 1.0, true).expected, "0.95…123.5 ms");
-        assert_eq!(sig4(609.0), "609");
-        assert_eq!(sig4(0.000_5), "0.0005");
+        assert_eq!(significant(609.0, 4), "609");
+        assert_eq!(significant(0.000_5, 4), "0.0005");
     }
 }

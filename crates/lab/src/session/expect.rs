@@ -52,7 +52,7 @@ pub fn medians<'a>(specs: &[ExpectSpec], runs: impl Iterator<Item = &'a RunResul
     let runs: Vec<&RunResult> = runs.collect();
     let median = |index: usize| {
         let mut values: Vec<f64> = runs.iter().filter_map(|run| Some(run.expect.get(index)?.measured)).collect();
-        if values.iter().any(|value| value.is_nan()) { f64::NAN } else { bbrlab_sim::metrics::median(&mut values) }
+        if values.iter().any(|value| value.is_nan()) { f64::NAN } else { bbrlab_stats::median(&mut values) }
     };
     specs.iter().enumerate().map(|(index, spec)| verdict(spec, median(index))).collect()
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod expect;
-mod summary;
 
 use std::sync::Arc;
 
@@ -14,8 +13,6 @@ use bbrlab_sim::scenario::{Scenario, ScenarioFile, TraceReader};
 use bbrlab_sim::setup::{Capture, Setup};
 use rayon::prelude::*;
 use serde_json::{Value, json};
-
-pub use summary::summarise;
 
 /// One-line error message: location, value found, values accepted.
 pub type Failure = String;
@@ -122,7 +119,7 @@ impl Session {
             "seed": self.scenario.seed,
             "version": first.version,
             "wall_s": wall_s,
-            "summary": summarise(&values, self.scenario.seed),
+            "summary": bbrlab_stats::summarise(&values, self.scenario.seed),
             "expect": self.expectations(finished),
             "runs": values,
         }))

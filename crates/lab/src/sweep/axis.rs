@@ -1,6 +1,7 @@
 //! Syntax of an axis in a flag: `rate=1mbit,10mbit`, or `rate=1mbit..1gbit:7` for seven logarithmically spaced values.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use bbrlab_stats::number::significant;
 use toml::Value;
 
 use crate::product::Vary;
@@ -115,7 +116,7 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
         let share = index as f64 / (count - 1) as f64;
         if linear { a + (in_a - a) * share } else { a * (in_a / a).powf(share) }
     };
-    let texts = |digits: i32| -> Vec<String> { (0..count).map(|index| rounded(value(index), digits)).collect() };
+    let texts = |digits: i32| -> Vec<String> { (0..count).map(|index| significant(value(index), digits)).collect() };
     let tells_all = |texts: &Vec<String>| {
         texts.iter().enumerate().all(|(index, text)| {
             let (exact, is_end) = (value(index), index == 0 || index == count - 1);
@@ -131,17 +132,6 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
 
 fn is_rate(unit: &str) -> bool {
     unit.ends_with("bit")
-}
-
-/// Formats a number with this many digits and without trailing zeros.
-fn rounded(value: f64, digits: i32) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let whole_digits = value.abs().log10().floor() as i32 + 1;
-    let places = (digits - whole_digits).max(0) as usize;
-    let text = format!("{value:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 #[cfg(test)]

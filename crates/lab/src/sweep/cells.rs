@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Metric, Row, Sweep};
-use bbrlab_sim::metrics::median;
+use bbrlab_stats::median;
 
 /// Medians over the seeds, one per combination and metric.
 #[derive(Clone, Debug)]

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Cells, Metric, Sweep};
-use crate::plural::counted;
-use crate::report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table, sig4};
+use bbrlab_report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table};
+use bbrlab_stats::number::significant;
+use bbrlab_stats::plural::counted;
 
 /// Metrics shown by default.
 pub const SHOWN: [Metric; 3] = [Metric::FirstGoodputBps, Metric::QueueP50Ms, Metric::FirstRetransmitRatio];
@@ -97,7 +98,7 @@ fn numbers(sweep: &Sweep, cells: &Cells, names: Option<usize>, shown: &[Metric])
     for &which in shown.iter().take(NUMBERS_OF) {
         for (fixed, label) in labels(sweep, names).into_iter().take(NUMBERS_EACH) {
             let fixed: Vec<(usize, usize)> = fixed.into_iter().collect();
-            let value = sig4(cells.median(sweep, &fixed, which) * which.scale());
+            let value = significant(cells.median(sweep, &fixed, which) * which.scale(), 4);
             numbers.push(Number {
                 label: if names.is_some() { format!("{}, {label}", short_name(which)) } else { short_name(which) },
                 value: format!("{value} {}", which.unit()),
@@ -232,7 +233,7 @@ fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric]) -> Table {
     let figures = shown.iter().map(|&which| format!("{}, {}", short_name(which), which.unit()));
     let row = |combination: usize| {
         let labels = sweep.product().points(combination).into_iter().map(|point| point.label.clone());
-        let values = shown.iter().map(|&which| crate::report::sig4(cells.get(combination, which) * which.scale()));
+        let values = shown.iter().map(|&which| significant(cells.get(combination, which) * which.scale(), 4));
         labels.chain(values).collect()
     };
     Table { columns: columns.chain(figures).collect(), rows: (0..cells.len().min(ROWS_MAX)).map(row).collect() }

@@ -9,9 +9,11 @@ use bbrlab_core::{Rng, Span};
 use serde::Serialize;
 
 use bbrlab_sim::backend::Stack;
-use bbrlab_sim::metrics::{RESAMPLES, median, resampled};
 use bbrlab_sim::record::result::{Distribution, RunResult};
 use bbrlab_sim::setup::AckEvery;
+use bbrlab_stats::bootstrap::interval_of_median_ratio;
+use bbrlab_stats::quantile::nearest_rank;
+use bbrlab_stats::{known_mean, median};
 
 /// Metrics compared between runs.
 pub const FIGURES: [&str; 7] = [
@@ -45,8 +47,8 @@ pub fn measured(result: &RunResult) -> Measured {
     let fct: Vec<f64> = flows.iter().filter_map(|flow| flow.fct_s).collect();
     [
         result.total_goodput_bps() / 1e6,
-        crate::expect::series::mean(&rtts(|rtt| rtt.p50)),
-        crate::expect::series::mean(&rtts(|rtt| rtt.p95)),
+        known_mean(&rtts(|rtt| rtt.p50)),
+        known_mean(&rtts(|rtt| rtt.p95)),
         result.bottleneck.queue_ms.p50,
         if bytes > 0.0 { 100.0 * again / bytes } else { 0.0 },
         if result.groups.len() > 1 { 100.0 * result.groups[0].share } else { f64::NAN },
@@ -89,22 +91,8 @@ pub fn compare(name: &str, sim: &[Measured], real: &[Measured], seed: u64) -> Ce
 fn ratio(sim: &[f64], real: &[f64], rng: &mut Rng) -> Compared {
     let middle = |values: &[f64]| median(&mut values.to_vec());
     let (s, r) = (middle(sim), middle(real));
-    let (mut a, mut b) = (sim.to_vec(), real.to_vec());
-    let mut ratios: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            resampled(sim, &mut a, rng);
-            resampled(real, &mut b, rng);
-            median(&mut a) / median(&mut b)
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    Compared {
-        sim: s,
-        real: r,
-        ratio: s / r,
-        low: ratios[RESAMPLES / 40],
-        high: ratios[RESAMPLES - 1 - RESAMPLES / 40],
-    }
+    let (low, high) = interval_of_median_ratio(sim, real, rng);
+    Compared { sim: s, real: r, ratio: s / r, low, high }
 }
 
 /// Limits for the simulator's deviation.
@@ -199,8 +187,8 @@ fn off(cells: &[Cell], figure: usize) -> Vec<(f64, &str)> {
 
 /// Nearest-rank quantile; a scenario without the metric counts as infinitely far off.
 fn quantile(off: &[(f64, &str)], q: f64) -> f64 {
-    let rank = ((off.len() as f64 * q).ceil() as usize).clamp(1, off.len().max(1));
-    off.get(rank - 1).map_or(f64::NAN, |found| if found.0.is_nan() { f64::INFINITY } else { found.0 })
+    let off: Vec<f64> = off.iter().map(|(off, _)| if off.is_nan() { f64::INFINITY } else { *off }).collect();
+    nearest_rank(&off, q)
 }
 
 fn row(what: String, limit: f64, measured: f64, off: &[(f64, &str)]) -> Row {

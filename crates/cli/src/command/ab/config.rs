@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bbrlab_lab::ab::guard::Limits;
 use bbrlab_lab::ab::{ARMS_MAX, Key, PORTS_MAX, PREFIXES_MAX, PrefixLengths, Shares};
-use bbrlab_lab::plural::counted;
 use bbrlab_sim::scenario::{TimeSpan, Volume};
+use bbrlab_stats::plural::counted;
 
 use super::StartArgs;
 use crate::{Failure, inputs};

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_lab::ab::{self, Experiment, Findings, Prefixes};
-use bbrlab_lab::plural::counted;
+use bbrlab_stats::plural::counted;
 
 use super::ReportArgs;
 use super::folder::Folder;
@@ -30,7 +30,7 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
         let title = format!("{} on the users of a host", test.labels().join(", "));
         let mut page = ab::report(&test, &found, &title, version);
         page.provenance.command = provenance(&[]).command;
-        let page = bbrlab_lab::report::render(&page);
+        let page = bbrlab_report::render(&page);
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
@@ -46,7 +46,7 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
 
 fn shown(test: &Experiment, found: &Findings) -> String {
     let (arms, lines) = ab::rows(test, found);
-    let grid = |table: bbrlab_lab::report::Table, left: &[usize]| {
+    let grid = |table: bbrlab_report::Table, left: &[usize]| {
         let align = |column| if left.contains(&column) { Align::Left } else { Align::Right };
         let head: Vec<&str> = table.columns.iter().map(String::as_str).collect();
         let align: Vec<Align> = (0..head.len()).map(align).collect();

@@ -19,8 +19,8 @@ use bbrlab_lab::ab::record::BYTES;
 use bbrlab_lab::ab::{
     Arm, ArmCounts, AssignmentUnit, Change, Counts, Experiment, Key, Row, SCHEMA, Shares, Table, TestEnd, labels,
 };
-use bbrlab_lab::plural::counted;
 use bbrlab_live::{clock, hook};
+use bbrlab_stats::plural::counted;
 
 use super::config::{EndCondition, StartConfig};
 use super::folder::{Entry, Folder, KEY};

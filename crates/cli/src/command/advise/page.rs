@@ -4,7 +4,8 @@
 use bbrlab_lab::choose::advise::{self, Advice, Figure};
 use bbrlab_lab::choose::objective::Objective;
 use bbrlab_lab::paths;
-use bbrlab_lab::report::{self, Axis, Number, Panel, Report, Section, Series, Style, Table};
+use bbrlab_report::{Axis, Number, Panel, Report, Section, Series, Style, Table};
+use bbrlab_stats::number::significant;
 
 use super::source::{Source, sources};
 use super::{AdviseArgs, COMPARED, footnote, headline, number, ratio, verdict, warnings, why};
@@ -24,7 +25,7 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[
             path.rivals.len() as f64,
         ];
         let worths = advice.worths.iter().map(|worths| worths[nth]);
-        known.into_iter().chain(worths).map(report::sig4).collect()
+        known.into_iter().chain(worths).map(|value| significant(value, 4)).collect()
     };
     let table = Table {
         columns: columns.into_iter().chain(flows).collect(),
@@ -127,7 +128,7 @@ fn numbers(advice: &Advice) -> Vec<Number> {
 type Row = (&'static str, fn(&advise::Candidate) -> advise::Interval);
 
 /// Forest plot of the score and every figure: each candidate's ratio to the one in use, with intervals.
-fn forest(advice: &Advice) -> report::Figure {
+fn forest(advice: &Advice) -> bbrlab_report::Figure {
     let current = &advice.candidates[0].flow;
     let others = &advice.candidates[1..];
     let score: Row = ("score", |one| one.score_gain);
@@ -161,7 +162,7 @@ fn forest(advice: &Advice) -> report::Figure {
         y: vec![-0.5, rows - 0.5],
         ..Series::default()
     };
-    report::Figure {
+    bbrlab_report::Figure {
         id: "ratios".to_owned(),
         title: format!("Against {current}"),
         how_to_read: format!(
@@ -173,6 +174,6 @@ fn forest(advice: &Advice) -> report::Figure {
             y: Axis { names: known.iter().map(|(name, _)| (*name).to_owned()).collect(), ..Axis::default() },
             series: std::iter::once(same).chain(others.iter().enumerate().map(one)).collect(),
         }],
-        ..report::Figure::default()
+        ..bbrlab_report::Figure::default()
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bbrlab_lab::plural::counted;
+use bbrlab_stats::plural::counted;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

@@ -3,12 +3,13 @@
 
 use std::fmt::Write;
 
+use bbrlab_stats::number::{ms, percent, rate, seconds};
 use serde_json::json;
 
 use super::transfer::FinishedDownload;
 use crate::Failure;
 use crate::grid::{Align, aligned};
-use crate::table::{Style, ms, percent, rate, seconds, spark};
+use crate::table::{Style, spark};
 
 /// Version of the JSON format.
 const SCHEMA: u32 = 1;
@@ -43,7 +44,7 @@ pub fn table(done: &[FinishedDownload]) -> String {
     }
     if done.len() > 1 {
         let mut rates: Vec<f64> = done.iter().map(|one| one.goodput_bps).collect();
-        let _ = writeln!(text, "median      {}", rate(bbrlab_sim::metrics::median(&mut rates)));
+        let _ = writeln!(text, "median      {}", rate(bbrlab_stats::median(&mut rates)));
     }
     text
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bbrlab_lab::export::qlog::{Dialect, Packet, PacketEvent, Stream};
+use bbrlab_report::export::qlog::{Dialect, Packet, PacketEvent, Stream};
 use s2n_quic::provider::event::events::{self, BbrState, EndpointType, PacketHeader};
 use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
 use serde_json::{Map, Value};

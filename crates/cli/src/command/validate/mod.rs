@@ -8,15 +8,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use bbrlab_lab::plural::counted;
-use bbrlab_lab::report::model::{
-    Axis, ClaimRow, Figure, Number, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
-};
 use bbrlab_lab::session::Runner as _;
 use bbrlab_lab::validate::{self, Cell, Compared, FIGURES, Limits, Measured, Row};
+use bbrlab_report::model::{
+    Axis, ClaimRow, Figure, Number, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
+};
 use bbrlab_sim::backend::Stack;
 use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile, TimeSpan};
 use bbrlab_sim::setup::Program;
+use bbrlab_stats::number::column;
+use bbrlab_stats::plural::counted;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -134,7 +135,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Verdict, Failure> {
     let rows = if args.random.is_some() { validate::random::judge(&cells) } else { validate::judge(&cells, limits) };
     let mut files = Vec::new();
     if let Some(report) = &report {
-        let page = bbrlab_lab::report::render(&page(args, limits, &cells, &rows));
+        let page = bbrlab_report::render(&page(args, limits, &cells, &rows));
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
@@ -293,21 +294,12 @@ fn compare(
     Ok((cells.into_iter().flatten().collect(), disturbed.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Three significant digits; empty if a scenario has no such figure.
-fn short(value: f64) -> String {
-    if !value.is_finite() {
-        return "–".to_owned();
-    }
-    let digits = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).clamp(0, 4) };
-    format!("{value:.*}", digits as usize)
-}
-
 fn figure_cells(compared: &Compared) -> Vec<String> {
     if !compared.ratio.is_finite() {
-        return vec![short(compared.sim), short(compared.real), "–".to_owned()];
+        return vec![column(compared.sim), column(compared.real), "–".to_owned()];
     }
     let ratio = format!("{:.3} ({:.3}…{:.3})", compared.ratio, compared.low, compared.high);
-    vec![short(compared.sim), short(compared.real), ratio]
+    vec![column(compared.sim), column(compared.real), ratio]
 }
 
 fn verdict_rows(rows: &[Row]) -> Vec<Vec<String>> {
@@ -472,7 +464,7 @@ fn figure(cells: &[Cell], index: usize, name: &str, limits: Limits) -> Figure {
 fn table(args: &ValidateArgs, cells: &[Cell]) -> Table {
     let heads = FIGURES.iter().flat_map(|name| [format!("{name}: sim"), args.with.clone(), "ratio".to_owned()]);
     let row = |cell: &Cell| {
-        let figures = cell.figures.iter().flat_map(|one| [short(one.sim), short(one.real), short(one.ratio)]);
+        let figures = cell.figures.iter().flat_map(|one| [column(one.sim), column(one.real), column(one.ratio)]);
         std::iter::once(cell.name.clone()).chain(figures).collect()
     };
     Table {

@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bbrlab_core::{Span, Time};
-use bbrlab_lab::plural::counted;
 use bbrlab_lab::session::Runner as _;
 use bbrlab_lab::validate::packets::{self, Compared, Difference, DifferenceKind, PacketLine};
 use bbrlab_sim::record::packets::{Direction, Packets, Tap};
 use bbrlab_sim::scenario::{Backend, TimeSpan};
 use bbrlab_sim::setup::{Capture, Setup};
+use bbrlab_stats::plural::counted;
 
 use super::ValidateArgs;
 use crate::grid::{Align, aligned};

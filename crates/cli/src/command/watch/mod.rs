@@ -13,14 +13,15 @@ use std::time::Duration;
 
 use bbrlab_host::host_paths::HostPaths;
 use bbrlab_host::{objects, telemetry};
-use bbrlab_lab::plural::counted;
 use bbrlab_live::clock;
 use bbrlab_live::watch::{ConnectionState, Filter, Model, Network, Watcher};
 use bbrlab_sim::scenario::TimeSpan;
+use bbrlab_stats::number::{ms, percent, rate};
+use bbrlab_stats::plural::counted;
 use clap::{Args, ValueEnum};
 
 use crate::grid::{Align, aligned};
-use crate::table::{Style, ms, percent, rate};
+use crate::table::Style;
 use crate::{Failure, Verdict, print};
 
 /// Arguments of `bbrlab watch`.

@@ -6,8 +6,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bbrlab_lab::plural::counted;
 use bbrlab_live::watch::ConnectionState;
+use bbrlab_stats::number::{ms, percent, rate};
+use bbrlab_stats::plural::counted;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -19,7 +20,6 @@ use ratatui::{DefaultTerminal, Frame};
 use super::{COLUMNS, Sample, Sort, Source, row};
 use crate::clock::Stopwatch;
 use crate::grid::Align;
-use crate::table::{ms, percent, rate};
 use crate::{Failure, Verdict};
 
 /// Samples in a plot. Ours: two minutes at a sample a second.

@@ -7,7 +7,7 @@ use bbrlab_core::State;
 use super::{FlowLog, Phase, Sample};
 use crate::conform::{CheckResult, Verdict};
 use crate::expect::may_follow;
-use crate::expect::series::percentile;
+use bbrlab_stats::quantile::interpolated_percentile;
 
 /// Check that fails on a state change that the draft does not have.
 pub const ORDER: &str = "changes of phase that the draft's diagram does not have";
@@ -75,7 +75,7 @@ const COARSE: &str = "it is sampled more rarely than once a round trip, so that 
 fn is_coarse(flow: &FlowLog) -> bool {
     let gaps: Vec<f64> = flow.samples.windows(2).map(|pair| pair[1].t_s - pair[0].t_s).collect();
     let round = round_s(flow);
-    flow.is_sampled && (!flow.is_timed || round.is_nan() || percentile(&gaps, 50.0) > round)
+    flow.is_sampled && (!flow.is_timed || round.is_nan() || interpolated_percentile(&gaps, 50.0) > round)
 }
 
 /// Periods in phases: the phase, its beginning, its end, and true if the log shows the end.
@@ -179,7 +179,7 @@ fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> CheckResult {
     if values.is_empty() {
         return not_shown(&what, "it holds neither gains nor both pacing rate and estimate");
     }
-    let median = percentile(&values, 50.0);
+    let median = interpolated_percentile(&values, 50.0);
     // Compares with the edition whose gain is nearest.
     let off = |gain: &f64| (median - gain).abs();
     let nearest = gains.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(1.0);
@@ -274,7 +274,7 @@ fn window_gain(flow: &FlowLog) -> CheckResult {
         return not_shown(what, "it holds no ProbeBW with window, estimate and minimum RTT");
     }
     // Two BDPs; less if loss set a bound, more with the allowance for aggregated ACKs and three bursts.
-    shown(what, "", percentile(&values, 50.0), Some(0.5), Some(6.0))
+    shown(what, "", interpolated_percentile(&values, 50.0), Some(0.5), Some(6.0))
 }
 
 fn min_rtt(flow: &FlowLog) -> CheckResult {

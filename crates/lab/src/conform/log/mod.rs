@@ -9,7 +9,7 @@ mod qlog;
 mod ss;
 mod write;
 
-use crate::plural::verb;
+use bbrlab_stats::plural::verb;
 pub use judge::{ORDER, judge};
 pub use phase::Phase;
 pub use write::{JudgedFlows, json, junit, page};

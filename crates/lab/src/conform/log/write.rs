@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{FlowLog, Log, Phase, Sample};
 use crate::conform::write::{self, word};
 use crate::conform::{CheckResult, DRAFT, Verdict};
-use crate::report::escape;
-use crate::report::model::{
+use bbrlab_report::escape;
+use bbrlab_report::model::{
     Axis, ClaimRow, Figure, Number, Panel, Report, Ribbon, RowKind, Section, Series, Style, Table, Verdict as Mark,
 };
 

@@ -1,9 +1,10 @@
 //! Figures as JSON for the page's script: one text with a pool of columns. The text is safe inside `<script>`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use bbrlab_stats::number::round_to;
 use serde_json::{Value, json};
 
-use super::compact::{ColumnPool, fair_cap, round_to, thin};
+use super::compact::{ColumnPool, fair_cap, thin};
 use super::model::{Axis, Figure, Report, Ribbon, Series, Style};
 
 /// Maximum values of one series. Ours: two for each pixel of a wide screen.

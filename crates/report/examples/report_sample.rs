@@ -1,10 +1,10 @@
 //! A synthetic report with every kind of figure, for work on the page itself: no value in it was measured.
-//! Run: `cargo run -p bbrlab-lab --example report_sample > out/sample.html`.
+//! Run: `cargo run -p bbrlab-report --example report_sample > out/sample.html`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::f64::consts::TAU;
 
-use bbrlab_lab::report::{
+use bbrlab_report::{
     Axis, ClaimRow, Figure, Grid, Heat, Number, Panel, Provenance, Region, Report, Ribbon, Scale, Section, Series,
     Style, Table, Thumbnail, Tree, Verdict, render,
 };
@@ -73,7 +73,7 @@ fn main() {
         }),
         claims,
         sections,
-        rows_of: bbrlab_lab::report::model::RowKind::Claims,
+        rows_of: bbrlab_report::model::RowKind::Claims,
     };
     print!("{}", render(&report));
 }

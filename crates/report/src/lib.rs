@@ -1,16 +1,18 @@
-//! Reports as single HTML pages that work offline. Equal reports give equal bytes.
+#![forbid(unsafe_code)]
+//! Reports as single HTML pages that work offline, and a run's series in the formats of other tools. Equal reports give
+//! equal bytes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod compact;
+mod escape;
+pub mod export;
 mod heat;
 mod html;
 pub mod model;
 mod payload;
 mod run;
 
-pub use compact::round_to;
-pub use heat::sig4;
-pub use html::escape;
+pub use escape::escape;
 pub use model::*;
 pub use run::{for_run, for_runs};
 
@@ -43,7 +45,7 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 
 /// Renders the report as one self-contained HTML page.
 pub fn render(report: &Report) -> String {
-    let title = html::escape(&report.title);
+    let title = escape(&report.title);
     let (contents, body, data) = (html::contents(report), html::body(report), payload::payload(report));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

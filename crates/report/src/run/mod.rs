@@ -10,6 +10,7 @@ pub use repeated::for_runs;
 use std::collections::BTreeMap;
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
+use bbrlab_stats::number::{or_dash, rate_unit, rounded};
 
 use super::model::{Axis, ClaimRow, Figure, Panel, Provenance, Report, Ribbon, Section, Series, Style, Table, Verdict};
 use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
@@ -274,15 +275,6 @@ fn scale_rates(series: &mut [Series]) -> &'static str {
     unit
 }
 
-const fn rate_unit(bps: f64) -> (&'static str, f64) {
-    match bps {
-        bps if bps >= 1e9 => ("Gbit/s", 1e9),
-        bps if bps >= 1e6 => ("Mbit/s", 1e6),
-        bps if bps >= 1e3 => ("kbit/s", 1e3),
-        _ => ("bit/s", 1.0),
-    }
-}
-
 /// Colour keys: the algorithm's name, with the flow's number if it has more than one flow.
 fn color_keys(flows: &[FlowResult]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -319,12 +311,12 @@ fn claim(expect: &Expectation) -> ClaimRow {
 
 /// Formats four significant digits, without trailing zeros.
 fn number(value: f64) -> String {
-    super::compact::round_to(value, 4).to_string()
+    rounded(value, 4)
 }
 
 /// Formats four significant digits; a dash for a missing value.
 fn known_number(value: f64) -> String {
-    if value.is_nan() { "–".to_owned() } else { number(value) }
+    or_dash(value, number)
 }
 
 fn flows_table(result: &RunResult) -> Table {
@@ -485,9 +477,9 @@ mod tests {
     #[test]
     fn the_wall_clock_does_not_reach_the_report() {
         let (mut slow, trace) = (result(vec![flow("a", "bbr1")]), trace(1));
-        let quick = crate::report::render(&page(&slow, &trace));
+        let quick = crate::render(&page(&slow, &trace));
         slow.wall_s = 99.0;
-        assert!(crate::report::render(&page(&slow, &trace)) == quick); // not assert_eq: a page is long
+        assert!(crate::render(&page(&slow, &trace)) == quick); // not assert_eq: a page is long
     }
 
     #[test]
@@ -500,7 +492,7 @@ mod tests {
             })
             .to_vec();
         let values: Vec<_> = runs.iter().map(|run| serde_json::to_value(run).unwrap()).collect();
-        let summary = crate::session::summarise(&values, 1);
+        let summary = bbrlab_stats::summarise(&values, 1);
         let all: Vec<&RunResult> = runs.iter().collect();
         let report = for_runs(&all, &summary, &[], (&trace(1), None), Provenance::default());
         assert!(

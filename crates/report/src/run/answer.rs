@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::record::result::{FlowResult, Group, RunResult};
+use bbrlab_stats::number::{rate_in_text, rounded};
 use serde_json::Value;
 
-use super::rate_unit;
-use crate::report::compact::round_to;
-use crate::report::model::Number;
+use crate::model::Number;
 
 /// Maximum algorithms whose goodput is shown on the first screen. Ours.
 const GROUPS_SHOWN: usize = 4;
@@ -44,28 +43,22 @@ pub(super) fn group_name(group: &Group) -> String {
     if group.flows == 1 { group.cc.clone() } else { format!("{} × {}", group.flows, group.cc) }
 }
 
-/// Formats a rate in a suitable unit, with three significant digits.
-fn rate(bps: f64) -> String {
-    let (unit, scale) = rate_unit(bps);
-    format!("{} {unit}", sig3(bps / scale))
-}
-
 pub(super) fn sig3(value: f64) -> String {
-    round_to(value, 3).to_string()
+    rounded(value, 3)
 }
 
 /// Answer in one sentence.
 pub(super) fn answer(result: &RunResult) -> String {
     let groups: Vec<&Group> = result.groups.iter().filter(|group| group.flows > 0).collect();
     let got: Vec<String> =
-        groups.iter().map(|group| format!("{} {}", group_name(group), rate(group.goodput_bps))).collect();
+        groups.iter().map(|group| format!("{} {}", group_name(group), rate_in_text(group.goodput_bps))).collect();
     let (got, verb) = match got.as_slice() {
         [] => return String::new(),
         [one] => (one.clone(), "gets"),
         [first @ .., last] => (format!("{} and {last}", first.join(", ")), "get"),
     };
     let got = match groups.as_slice() {
-        [only] => format!("{} {verb} {}", group_name(only), rate(only.goodput_bps)),
+        [only] => format!("{} {verb} {}", group_name(only), rate_in_text(only.goodput_bps)),
         _ => format!("Goodput: {got}"),
     };
     let link = &result.bottleneck;
@@ -87,7 +80,7 @@ pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
         .take(GROUPS_SHOWN)
         .map(|group| Number {
             label: format!("Goodput of {}", group_name(group)),
-            value: rate(group.goodput_bps),
+            value: rate_in_text(group.goodput_bps),
             note: if groups.len() > 1 {
                 format!("{} % of all bytes from {} to {} s", sig3(100.0 * group.share), sig3(from_s), sig3(to_s))
             } else {

@@ -92,11 +92,7 @@ mod tests {
     use bbrlab_core::Rng;
 
     use super::*;
-
-    fn normal(rng: &mut Rng) -> f64 {
-        let mut uniform = || (rng.below(1 << 53) as f64 + 0.5) / (1_u64 << 53) as f64;
-        (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
-    }
+    use crate::bootstrap::normal;
 
     #[test]
     fn tails_are_those_of_the_tables() {

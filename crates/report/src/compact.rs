@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use bbrlab_stats::number::round_to;
 use serde_json::{Value, json};
 
 /// Maximum values of a column that is written as plain JSON numbers. Ours: readable in the source, no longer than
@@ -52,15 +53,6 @@ impl ColumnPool {
         }
         index
     }
-}
-
-/// Rounds `value` to `digits` significant digits, so that its shortest decimal form is short.
-pub fn round_to(value: f64, digits: usize) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return value;
-    }
-    // The text of a finite float always parses.
-    format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
 }
 
 /// Selects at most about `cap` values of a line to keep: each bucket's minimum and maximum, and both ends.

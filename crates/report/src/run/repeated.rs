@@ -5,11 +5,12 @@
 use bbrlab_sim::record::result::{Expectation, RunResult};
 use bbrlab_sim::record::trace::Trace;
 use bbrlab_sim::setup::Setup;
+use bbrlab_stats::number::rate_unit;
 use serde_json::Value;
 
 use super::answer::sig3;
-use super::{claim, for_run, panel, rate_unit, scale_rates, series};
-use crate::report::model::{Axis, Figure, Number, Provenance, Report, Section, Series, Style, Table};
+use super::{claim, for_run, panel, scale_rates, series};
+use crate::model::{Axis, Figure, Number, Provenance, Report, Section, Series, Style, Table};
 
 /// Builds the report of several runs. `summary` holds their metrics as `{median, low, high, n}`; `trace` and `setup`
 /// are the first run's.

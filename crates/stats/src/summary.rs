@@ -5,8 +5,10 @@
 use std::collections::BTreeSet;
 
 use bbrlab_core::Rng;
-use bbrlab_sim::metrics::{interval, median};
 use serde_json::{Map, Value, json};
+
+use crate::bootstrap::interval_of_median;
+use crate::median;
 
 /// Keys that describe the run or its duration rather than a measurement.
 const NO_FIGURES: [&str; 7] = ["schema", "scenario", "on", "seed", "version", "wall_s", "expect"];
@@ -87,7 +89,7 @@ fn places(values: &[&Value], rng: &mut Rng) -> Value {
 fn figure(values: &[f64], rng: &mut Rng) -> Value {
     let mut sorted = values.to_vec();
     let mid = median(&mut sorted);
-    let (low, high) = interval(&sorted, rng);
+    let (low, high) = interval_of_median(&sorted, rng);
     json!({ "median": mid, "low": low, "high": high, "n": values.len() })
 }
 

@@ -2,23 +2,10 @@
 //! escaped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::html::escape;
+use bbrlab_stats::number::significant;
+
+use super::escape;
 use super::model::{Heat, Scale, Tree};
-
-/// Formats a number with four digits, for readers.
-pub fn sig4(value: f64) -> String {
-    digits(value, 4)
-}
-
-fn digits(value: f64, digits: i32) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let before_point = value.abs().log10().floor() as i32 + 1;
-    let places = usize::try_from((digits - before_point).max(0)).unwrap_or(0);
-    let text = format!("{value:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
 
 /// Renders a heat map.
 pub fn map(heat: &Heat) -> String {
@@ -59,7 +46,7 @@ fn cell(value: f64, scale: Scale, largest: f64) -> String {
     };
     let class = if far < 0.0 { "less" } else { "more" };
     let strength = (far.abs().min(1.0) * 100.0).round();
-    format!("<td class=\"{class}\" style=\"--far:{strength}%\">{}</td>", digits(value, 3))
+    format!("<td class=\"{class}\" style=\"--far:{strength}%\">{}</td>", significant(value, 3))
 }
 
 /// Renders a decision tree as nested lists.

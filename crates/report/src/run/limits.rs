@@ -8,7 +8,7 @@ use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup};
 use bbrlab_sim::tcp::HEADER_BYTES;
 
 use super::{Run, bin_ns, seconds};
-use crate::report::model::{Series, Style};
+use crate::model::{Series, Style};
 
 /// Bytes per delivery opportunity of a trace. Source: mahimahi.
 const OPPORTUNITY_BYTES: u64 = 1500;
@@ -161,7 +161,7 @@ fn reference(name: &str, points: Vec<(f64, f64)>) -> Series {
 mod tests {
     use bbrlab_sim::scenario::ScenarioFile;
 
-    use crate::report::model::{Figure, Provenance, Series};
+    use crate::model::{Figure, Provenance, Series};
 
     /// Returns the first figure of such a run's page.
     fn overview(toml: &str) -> Figure {
