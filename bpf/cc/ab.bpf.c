@@ -9,7 +9,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* As in crates/lab/src/ab/. */
+/* As in crates/study/src/ab/. */
 #define ARMS 8
 #define BUCKETS 10000
 #define PORTS 8
@@ -198,7 +198,7 @@ struct {
 	__type(value, struct group);
 } members SEC(".maps");
 
-/* crates/lab/src/ab/record.rs reads it by these places. */
+/* crates/study/src/ab/record.rs reads it by these places. */
 struct record {
 	__u64 id, begun_ns, at_ns, cgroup;
 	__u64 bytes_acked, bytes_received, bytes_sent, bytes_retrans, pacing_rate, delivery_rate;

@@ -2,7 +2,7 @@
 //! Measurements of live connections: the paths derived from them can be parsed again, or they are refused in one line. No panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::{measured, paths::Kind};
+use bbrlab_study::{measured, paths::Kind};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| match measured::read(text) {

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use bbrlab_lab::paths::Population;
+use bbrlab_study::paths::Population;
 
 /// Maximum size of a hand-written scenario. Ours: a hundred thousand lines.
 const TOML_MAX: usize = 4 << 20;

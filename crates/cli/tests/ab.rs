@@ -12,9 +12,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use bbrlab_lab::ab::record;
-use bbrlab_lab::ab::{Assigner, AssignmentUnit, PrefixLengths, Shares, Table};
 use bbrlab_live::clock;
+use bbrlab_study::ab::record;
+use bbrlab_study::ab::{Assigner, AssignmentUnit, PrefixLengths, Shares, Table};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, getsockopt, sockopt};

@@ -8,15 +8,15 @@ mod source;
 
 use std::fmt::Write as _;
 
-use bbrlab_lab::choose::advise::{
-    self, Advice, Candidate, DRAWS_LEAST, Figure, Interval, Question, Reason, SURE, WORTH_A_CHANGE,
-};
-use bbrlab_lab::choose::objective::Objective;
-use bbrlab_lab::measured;
-use bbrlab_lab::paths::{Conditions, Kind, KindSpec, Population};
 use bbrlab_sim::link::DeliveryTrace;
 use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
 use bbrlab_stats::number::{or_dash, significant};
+use bbrlab_study::choose::advise::{
+    self, Advice, Candidate, DRAWS_LEAST, Figure, Interval, Question, Reason, SURE, WORTH_A_CHANGE,
+};
+use bbrlab_study::choose::objective::Objective;
+use bbrlab_study::measured;
+use bbrlab_study::paths::{Conditions, Kind, KindSpec, Population};
 use clap::Args;
 use serde_json::json;
 

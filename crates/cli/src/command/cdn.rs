@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::cdn::{self, Design, Population, Segment, Study, User, table};
 use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome};
 use bbrlab_sim::scenario::TimeSpan;
 use bbrlab_stats::plural::counted;
+use bbrlab_study::cdn::{self, Design, Population, Segment, Study, User, table};
 use clap::Args;
 
 use crate::grid::{Align, aligned};

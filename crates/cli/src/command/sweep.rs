@@ -6,11 +6,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use bbrlab_lab::product::Vary;
-use bbrlab_lab::sweep::{self, Cells, Metric, Row, Sweep, axis};
 use bbrlab_report::export::parquet::{self, Values, Writer};
 use bbrlab_stats::number::significant;
 use bbrlab_stats::plural::counted;
+use bbrlab_study::product::Vary;
+use bbrlab_study::sweep::{self, Cells, Metric, Row, Sweep, axis};
 use clap::Args;
 use rayon::prelude::*;
 
@@ -176,7 +176,7 @@ fn page(
     facts.extend(base.map(|(_, label)| ("ratios to", label)));
     page.provenance = provenance(&facts);
     if let Some(axis) = &args.tree {
-        page.sections.insert(0, bbrlab_lab::choose::when::section(sweep, cells, axis)?);
+        page.sections.insert(0, bbrlab_study::choose::when::section(sweep, cells, axis)?);
     }
     Ok(page)
 }

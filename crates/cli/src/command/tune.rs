@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use bbrlab_lab::choose::advise::Interval;
-use bbrlab_lab::choose::objective::Objective;
-use bbrlab_lab::choose::tune::{self, Budget, Comparison, SAME, Setting, TERMS, Tuned};
-use bbrlab_lab::paths::Population;
 use bbrlab_report::{Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
 use bbrlab_stats::plural::counted;
+use bbrlab_study::choose::advise::Interval;
+use bbrlab_study::choose::objective::Objective;
+use bbrlab_study::choose::tune::{self, Budget, Comparison, SAME, Setting, TERMS, Tuned};
+use bbrlab_study::paths::Population;
 use clap::Args;
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use super::population::PopulationView;
 use super::register;
 use super::run::{MeasureError, RunView};
 use super::{Curve, FlowView};
-use crate::cdn::Study;
+use bbrlab_study::cdn::Study;
 
 /// Maximum operations, more than any sensible measure needs; a runaway one is stopped. Ours.
 const MAX_OPERATIONS: u64 = 1_000_000;

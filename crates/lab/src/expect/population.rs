@@ -8,9 +8,9 @@ use rhai::{Dynamic, Engine, EvalAltResult};
 
 use super::engine::{fail, number};
 use super::run::MeasureError;
-use crate::cdn::gain::{LARGE_SIZES, SMALL_SIZES};
-use crate::cdn::{Gain, Segment, Study};
 use bbrlab_stats::median;
+use bbrlab_study::cdn::gain::{LARGE_SIZES, SMALL_SIZES};
+use bbrlab_study::cdn::{Gain, Segment, Study};
 
 /// Result of a measure, for the engine.
 type MeasureResult = Result<f64, Box<EvalAltResult>>;

@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
-use crate::cdn::Population;
-use crate::product::Vary;
+use bbrlab_study::cdn::Population;
+use bbrlab_study::product::Vary;
 
 /// One claim: runs, expectations and figures.
 #[derive(Clone, Debug, Deserialize)]

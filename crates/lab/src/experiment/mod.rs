@@ -19,8 +19,8 @@ pub use file::Grade;
 pub use run::{RunError, RunSetup, run, run_all, simulator};
 pub use verdict::bounds_text;
 
-use crate::cdn::{Population, Study};
 use bbrlab_report::{Figure, Heat, Table};
+use bbrlab_study::cdn::{Population, Study};
 use file::ExperimentFile;
 
 /// One claim of the catalogue, parsed and checked.

@@ -4,7 +4,7 @@
 
 use super::file::ExperimentFile;
 use crate::expect::Axis;
-use crate::product::{PlannedRun, Product, merged};
+use bbrlab_study::product::{PlannedRun, Product, merged};
 
 /// Maximum runs of an experiment: a guard against a slip in an axis. Ours.
 const MAX_RUNS: usize = 10_000;
@@ -16,7 +16,7 @@ pub(super) fn plan(file: &ExperimentFile) -> Result<(Vec<Axis>, Vec<PlannedRun>)
     if product.len() > MAX_RUNS {
         return Err(format!("the axes make over {MAX_RUNS} runs; leave out some values"));
     }
-    let axis = |(name, points): &(String, Vec<crate::product::Point>)| Axis {
+    let axis = |(name, points): &(String, Vec<bbrlab_study::product::Point>)| Axis {
         name: name.clone(),
         values: points.iter().map(|p| (p.label.clone(), p.x)).collect(),
     };

@@ -9,15 +9,15 @@ use rayon::prelude::*;
 
 use super::plan::plan;
 use super::{Experiment, ExperimentError, ExperimentOutcome, figure, verdict};
-use crate::cdn::{self, Study};
 use crate::expect::{Measurer, RunSet, RunView};
-use crate::product::PlannedRun;
 use bbrlab_report::Table;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
 use bbrlab_stats::number::significant;
 use bbrlab_stats::quantile::interpolated_percentile;
+use bbrlab_study::cdn::{self, Study};
+use bbrlab_study::product::PlannedRun;
 
 /// A backend for runs.
 pub type RunSetup<'a> = dyn Fn(&Scenario, &Setup) -> Result<Output, RunError> + Sync + 'a;

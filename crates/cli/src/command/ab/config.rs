@@ -5,10 +5,10 @@ use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bbrlab_lab::ab::guard::Limits;
-use bbrlab_lab::ab::{ARMS_MAX, Key, PORTS_MAX, PREFIXES_MAX, PrefixLengths, Shares};
 use bbrlab_sim::scenario::{TimeSpan, Volume};
 use bbrlab_stats::plural::counted;
+use bbrlab_study::ab::guard::Limits;
+use bbrlab_study::ab::{ARMS_MAX, Key, PORTS_MAX, PREFIXES_MAX, PrefixLengths, Shares};
 
 use super::StartArgs;
 use crate::{Failure, inputs};

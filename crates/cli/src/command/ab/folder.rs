@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use bbrlab_host::host_paths::HostPaths;
-use bbrlab_lab::ab::record::{self, bytes_of};
-use bbrlab_lab::ab::{Experiment, Row, SCHEMA};
+use bbrlab_study::ab::record::{self, bytes_of};
+use bbrlab_study::ab::{Experiment, Row, SCHEMA};
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
@@ -275,9 +275,9 @@ pub fn meant(out: Option<&Path>) -> Result<Folder, Failure> {
 
 #[cfg(all(test, feature = "host"))]
 mod tests {
-    use bbrlab_lab::ab::assign::{AssignmentUnit, PrefixLengths};
-    use bbrlab_lab::ab::guard::Limits;
-    use bbrlab_lab::ab::{Arm, Counts};
+    use bbrlab_study::ab::assign::{AssignmentUnit, PrefixLengths};
+    use bbrlab_study::ab::guard::Limits;
+    use bbrlab_study::ab::{Arm, Counts};
 
     use super::*;
 

@@ -13,7 +13,7 @@ mod store;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bbrlab_lab::ab::AssignmentUnit;
+use bbrlab_study::ab::AssignmentUnit;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{Failure, Verdict};

@@ -1,8 +1,8 @@
 //! `bbrlab ab report`: analysis of a test's records.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::ab::{self, Experiment, Findings, Prefixes};
 use bbrlab_stats::plural::counted;
+use bbrlab_study::ab::{self, Experiment, Findings, Prefixes};
 
 use super::ReportArgs;
 use super::folder::Folder;

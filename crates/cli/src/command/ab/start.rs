@@ -14,13 +14,13 @@ use bbrlab_host::ab::{self as kernel_ab, AbConfig, Attached};
 use bbrlab_host::objects::kernel_name;
 use bbrlab_host::program::{Link, Program};
 use bbrlab_host::{Fault, kernel};
-use bbrlab_lab::ab::guard::Guards;
-use bbrlab_lab::ab::record::BYTES;
-use bbrlab_lab::ab::{
-    Arm, ArmCounts, AssignmentUnit, Change, Counts, Experiment, Key, Row, SCHEMA, Shares, Table, TestEnd, labels,
-};
 use bbrlab_live::{clock, hook};
 use bbrlab_stats::plural::counted;
+use bbrlab_study::ab::guard::Guards;
+use bbrlab_study::ab::record::BYTES;
+use bbrlab_study::ab::{
+    Arm, ArmCounts, AssignmentUnit, Change, Counts, Experiment, Key, Row, SCHEMA, Shares, Table, TestEnd, labels,
+};
 
 use super::config::{EndCondition, StartConfig};
 use super::folder::{Entry, Folder, KEY};

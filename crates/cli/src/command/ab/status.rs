@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use bbrlab_lab::ab::{Experiment, Shares, TestEnd};
 use bbrlab_live::clock;
 use bbrlab_stats::plural::counted;
+use bbrlab_study::ab::{Experiment, Shares, TestEnd};
 
 use super::folder::{Entry, Folder, meant};
 use super::{SplitArgs, StatusArgs, StopArgs};

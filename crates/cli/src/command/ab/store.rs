@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::thread::{self, JoinHandle};
 
-use bbrlab_lab::ab::Experiment;
-use bbrlab_lab::ab::record::BYTES;
+use bbrlab_study::ab::Experiment;
+use bbrlab_study::ab::record::BYTES;
 
 use super::folder::{Folder, SPOOL};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bbrlab_lab::measured::{Connection, LatestSamples};
 use bbrlab_live::watch::{ConnectionState, Filter, Watcher};
+use bbrlab_study::measured::{Connection, LatestSamples};
 
 use crate::Failure;
 use crate::progress::Progress;

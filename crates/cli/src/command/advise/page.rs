@@ -1,11 +1,11 @@
 //! Report page of `bbrlab advise`: each candidate compared with the algorithm in use, and the runs behind it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::choose::advise::{self, Advice, Figure};
-use bbrlab_lab::choose::objective::Objective;
-use bbrlab_lab::paths;
 use bbrlab_report::{Axis, Number, Panel, Report, Section, Series, Style, Table};
 use bbrlab_stats::number::significant;
+use bbrlab_study::choose::advise::{self, Advice, Figure};
+use bbrlab_study::choose::objective::Objective;
+use bbrlab_study::paths;
 
 use super::source::{Source, sources};
 use super::{AdviseArgs, COMPARED, footnote, headline, number, ratio, verdict, warnings, why};

@@ -10,7 +10,7 @@ use super::{FlowLog, Log, Phase, Sample};
 const MSS_MIN: u64 = 64;
 
 pub(super) fn read(text: &str) -> Result<Log, String> {
-    if let Some(line) = crate::quotes::left_open(text.as_bytes()) {
+    if let Some(line) = bbrlab_study::quotes::left_open(text.as_bytes()) {
         return Err(format!("line {line}: a quote opens here and is never closed; close it"));
     }
     let heading: Vec<&str> = text.lines().next().unwrap_or("").split(',').map(str::trim).collect();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{FlowLog, Log, Phase, Sample};
-use crate::ss::{Fields, addresses, bits, finite};
+use bbrlab_study::ss::{Fields, addresses, bits, finite};
 
 /// Maximum connections of one log. Ours: a guard.
 const FLOWS_MAX: usize = 100_000;

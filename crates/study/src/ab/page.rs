@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::figures::{by_range, distribution, forest};
+use super::judge::judged;
 use super::record::{STATES, states};
 use super::{Comparison, Experiment, Findings, SegmentBy};
+use crate::cdn::speed_unit;
 use bbrlab_report::{Number, Provenance, Report, Section, Table};
 use bbrlab_stats::number::{gain, hundredths, or_dash};
 use bbrlab_stats::plural::{counted, verb};
@@ -15,20 +17,12 @@ use bbrlab_stats::plural::{counted, verb};
 /// Share of the data above which a note warns that connections outlast their slots. Ours.
 const OUTLASTING: f64 = 0.05;
 
-pub const fn judged(is_large: bool) -> &'static str {
-    if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
-}
-
 /// Names the metric; within age ranges connections of every size are judged by throughput.
 const fn what(line: &Comparison) -> &'static str {
     match line.class.over {
         SegmentBy::Age => "throughput",
         _ => judged(line.is_large),
     }
-}
-
-pub const fn unit(is_large: bool) -> &'static str {
-    if is_large { "Mbit/s" } else { "ms" }
 }
 
 fn per_cent(value: f64) -> String {
@@ -83,7 +77,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         "control's",
     ];
     let value = |line: &Comparison, value: f64| {
-        or_dash(value, |value| format!("{} {}", hundredths(value), unit(line.is_large)))
+        or_dash(value, |value| format!("{} {}", hundredths(value), speed_unit(line.is_large)))
     };
     let lines = found.lines.iter().map(|line| {
         let is_known = line.word() != "too few";
@@ -225,7 +219,7 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
         json!({
             "class": line.class.name, "over": line.class.over.name(), "from": end(line, line.class.from), "below": end(line, line.class.below),
             "unit_of_range": line.class.over.unit().0, "judged_by": if line.is_large { "throughput" } else { "completion" }, "arm": test.arms[line.arm].label,
-            "unit": unit(line.is_large), "median": number(line.own), "control_median": number(line.control), "says": line.word(),
+            "unit": speed_unit(line.is_large), "median": number(line.own), "control_median": number(line.control), "says": line.word(),
             "gain": number(line.gain), "gain_low": number(line.low), "gain_high": number(line.high),
             "mean_gain": number(line.mean_gain), "always_low": number(line.always_low), "always_high": number(line.always_high),
             "p_corrected": number(line.p), "would_show": number(line.detectable),

@@ -1,8 +1,9 @@
 //! Figures of the A/B report.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::page::{judged, unit};
+use super::judge::judged;
 use super::{Comparison, Experiment, Findings, SegmentBy};
+use crate::cdn::speed_unit;
 use bbrlab_report::{Axis, Figure, Panel, Series, Style};
 use bbrlab_stats::quantile::nearest_rank;
 
@@ -146,7 +147,7 @@ pub fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
         id: format!("ab-distribution-{}", if is_large { "large" } else { "small" }),
         title: format!("Distribution of {what}, connections {}", if is_large { "from 3 MB" } else { "below 3 MB" }),
         how_to_read: read.to_owned(),
-        x: Axis { label: what.to_owned(), unit: unit(is_large).to_owned(), log: true, ..Axis::default() },
+        x: Axis { label: what.to_owned(), unit: speed_unit(is_large).to_owned(), log: true, ..Axis::default() },
         panels: vec![Panel {
             y: Axis { label: "connections up to it".to_owned(), unit: "%".to_owned(), ..Axis::default() },
             series,

@@ -28,41 +28,41 @@ const KERNEL_NAMES: [&str; 20] = [
 
 /// Whitespace-separated fields of a line.
 #[derive(Debug)]
-pub(crate) struct Fields<'a>(pub(crate) Vec<&'a str>);
+pub struct Fields<'a>(pub Vec<&'a str>);
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of(line: &'a str) -> Self {
+    pub fn of(line: &'a str) -> Self {
         Self(line.split_whitespace().collect())
     }
 
     /// Returns the text after `key:`.
-    pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
+    pub fn text(&self, key: &str) -> Option<&'a str> {
         self.0.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix(':'))
     }
 
     /// Returns the number after `key:`, up to a slash.
-    pub(crate) fn number(&self, key: &str) -> Option<f64> {
+    pub fn number(&self, key: &str) -> Option<f64> {
         finite(self.text(key)?.split('/').next()?)
     }
 
     /// Returns the rate in the field after `key`, bit/s.
-    pub(crate) fn rate(&self, key: &str) -> Option<f64> {
+    pub fn rate(&self, key: &str) -> Option<f64> {
         let at = self.0.iter().position(|word| *word == key)?;
         bits(self.0.get(at + 1)?)
     }
 
     /// Returns the kernel's name of the congestion control.
-    pub(crate) fn congestion_control(&self) -> Option<&'a str> {
+    pub fn congestion_control(&self) -> Option<&'a str> {
         self.0.iter().copied().find(|word| KERNEL_NAMES.contains(word))
     }
 
-    pub(crate) fn has(&self, word: &str) -> bool {
+    pub fn has(&self, word: &str) -> bool {
         self.0.contains(&word)
     }
 }
 
 /// Returns both addresses of `ESTAB 0 0 10.0.0.1:5201 10.0.0.2:4444`.
-pub(crate) fn addresses<'a>(words: &[&'a str]) -> Option<(&'a str, &'a str)> {
+pub fn addresses<'a>(words: &[&'a str]) -> Option<(&'a str, &'a str)> {
     let state = words.first()?;
     if !state.chars().all(|c| c.is_ascii_uppercase() || c == '-') || words.len() < 5 {
         return None;
@@ -74,12 +74,12 @@ pub(crate) fn addresses<'a>(words: &[&'a str]) -> Option<(&'a str, &'a str)> {
 }
 
 /// Parses a finite number that is not below 0.
-pub(crate) fn finite(text: &str) -> Option<f64> {
+pub fn finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
 /// Parses `9.5Mbps`, `9500000bps` or `1.2Gbps` into bit/s.
-pub(crate) fn bits(text: &str) -> Option<f64> {
+pub fn bits(text: &str) -> Option<f64> {
     let text = text.trim_end_matches(',').strip_suffix("bps")?;
     let (number, scale) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 1e3),

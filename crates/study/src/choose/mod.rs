@@ -6,4 +6,5 @@ pub mod advise;
 pub mod objective;
 #[cfg(feature = "tune")]
 pub mod tune;
+#[cfg(feature = "tree")]
 pub mod when;

@@ -203,6 +203,10 @@ const fn is_compared(row: &Row) -> bool {
     !row.is_refused && !row.is_overridden && row.data_segs_out > 0 && row.bytes_acked > 0
 }
 
+pub const fn judged(is_large: bool) -> &'static str {
+    if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
+}
+
 /// Selects by metric: large connections count by throughput; small ones by completion, so they must have ended.
 const fn is_judged(row: &Row, is_large: bool) -> bool {
     if is_large { row.bytes_acked >= LARGE } else { row.bytes_acked < LARGE && !row.is_open }

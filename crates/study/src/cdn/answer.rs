@@ -1,7 +1,7 @@
 //! Summary of a study: the answer in a sentence, in numbers, and as a picture.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::page::{SummaryLine, lines};
+use super::summary::{SummaryLine, lines};
 use super::{Gain, Segment, Study};
 use bbrlab_report::{Axis, Figure, Number, Panel, Series, Style};
 use bbrlab_stats::number::{hundredths, signed_percent};

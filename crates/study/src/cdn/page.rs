@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Gain, Segment, Study, answer};
+use super::summary::{SummaryLine, lines};
+use super::{Gain, Segment, Study, answer, speed_unit};
 use bbrlab_report::{Axis, Figure, Heat, Panel, Provenance, Report, Scale, Section, Series, Style, Table};
 use bbrlab_stats::median;
 use bbrlab_stats::number::{gain, hundredths, or_dash, significant};
@@ -23,29 +24,6 @@ const POINTS: usize = 300;
 const PERCENTILES: [u32; 19] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95];
 /// Minimum users behind a cell of a map or a point of a curve. Ours: three have a median and an interval.
 const USERS_MIN: usize = 3;
-
-/// One line of the summary table: a class under one algorithm, judged by one metric.
-pub(super) struct SummaryLine {
-    pub(super) class: usize,
-    pub(super) arm: usize,
-    pub(super) is_large: bool,
-    pub(super) paired: Gain,
-    pub(super) split: Gain,
-}
-
-pub(super) fn lines(study: &Study) -> Vec<SummaryLine> {
-    let mut lines = Vec::new();
-    for class in 0..study.design.classes.len() {
-        for is_large in [false, true].into_iter().filter(|&is_large| study.has(class, is_large)) {
-            for arm in 0..study.control() {
-                let cut = Segment::judged(class, is_large);
-                let (paired, split) = (study.gain(arm, &cut), study.split_gain(arm, &cut, true));
-                lines.push(SummaryLine { class, arm, is_large, paired, split });
-            }
-        }
-    }
-    lines
-}
 
 /// Summary table: columns and rows.
 pub fn rows(study: &Study) -> Table {
@@ -69,7 +47,7 @@ pub fn rows(study: &Study) -> Table {
         let cut = Segment::judged(line.class, line.is_large);
         let middle = |arm: usize| {
             let value = median(&mut study.values(arm, &cut, line.is_large));
-            or_dash(value, |value| format!("{} {}", hundredths(value), unit(line.is_large)))
+            or_dash(value, |value| format!("{} {}", hundredths(value), speed_unit(line.is_large)))
         };
         let again = |arm: usize| format!("{} %", hundredths(100.0 * study.retransmit_ratio(arm, &cut)));
         vec![
@@ -95,10 +73,6 @@ pub fn rows(study: &Study) -> Table {
 /// Formats a gain with its interval: `+6.1 % (+2 to +9.7)`.
 fn shown(of: &Gain) -> String {
     gain(of.gain, of.low, of.high)
-}
-
-const fn unit(is_large: bool) -> &'static str {
-    if is_large { "Mbit/s" } else { "ms" }
 }
 
 /// Builds the whole report.
@@ -328,7 +302,7 @@ fn is_large(study: &Study, class: usize) -> bool {
 
 fn value_axis(is_large: bool) -> Axis {
     let label = if is_large { "throughput" } else { "completion time" };
-    Axis { label: label.to_owned(), unit: unit(is_large).to_owned(), ..Axis::default() }
+    Axis { label: label.to_owned(), unit: speed_unit(is_large).to_owned(), ..Axis::default() }
 }
 
 fn series(name: impl Into<String>, key: &str, style: Style, points: Vec<(f64, f64)>) -> Series {

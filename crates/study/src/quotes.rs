@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// Returns the line, counted from 1, that opens an unterminated quote. Lines that begin with `#` are comments.
-pub(crate) fn left_open(bytes: &[u8]) -> Option<usize> {
+pub fn left_open(bytes: &[u8]) -> Option<usize> {
     let (mut line, mut opened, mut cell_begins, mut line_begins, mut comment) = (1, None, true, true, false);
     let mut rest = bytes.iter().copied().peekable();
     while let Some(byte) = rest.next() {

@@ -1,0 +1,13 @@
+#![forbid(unsafe_code)]
+//! Populations of paths, users and connections, and the choices that they decide: A/B tests, sweeps, advice, tuning.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod ab;
+pub mod cdn;
+pub mod choose;
+pub mod measured;
+pub mod paths;
+pub mod product;
+pub mod quotes;
+pub mod ss;
+pub mod sweep;
