@@ -5,10 +5,10 @@
 
 mod args;
 mod claims;
-mod clock;
 mod command;
 mod grid;
 mod inputs;
+mod interrupt;
 mod outputs;
 mod progress;
 mod provenance;
@@ -160,7 +160,8 @@ pub enum Verdict {
 pub type Failure = String;
 
 fn main() -> ExitCode {
-    outputs::clean_up_on_signals();
+    outputs::clean_up_on_faults();
+    interrupt::listen();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -229,7 +230,7 @@ fn print_bytes(bytes: &[u8]) -> Result<Verdict, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output: {}", outputs::can_not(&error)))
+            Err(format!("standard output: {}", bbrlab_host::can_not(&error)))
         }
         _ => Ok(Verdict::Holds),
     }

@@ -9,31 +9,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::Failure;
+use bbrlab_host::can_not;
 
-/// Exit status of an interrupted command, as a shell reports it: 128 and the number of SIGINT.
-const INTERRUPTED: i32 = 130;
+use crate::Failure;
 
 /// Paths to remove unless the command succeeds: temporary files, and directories created for results.
 static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Removes temporary files when a signal ends the command.
-pub fn clean_up_on_signals() {
-    // Without the handler a signal still ends the command; it may leave a temporary file behind.
-    let _ = ctrlc::set_handler(|| {
-        #[cfg(feature = "parquet")]
-        if crate::command::ab::end_in_order() {
-            return;
-        }
-        // Held until the exit, so that no other thread creates another one.
-        let _held = clean_up();
-        bbrlab_live::leftovers::clear();
-        #[cfg(feature = "quic")]
-        let _finished = crate::command::serve::qlog::finish_all();
-        let _cleared = crate::progress::clear();
-        crate::command::watch::screen::leave();
-        std::process::exit(INTERRUPTED);
-    });
+/// Removes the temporary files of a process that runs out of memory or panics.
+pub fn clean_up_on_faults() {
     bbrlab_live::memory::set_at_the_end(|| {
         // The thread that holds the set may be the one that ran out of memory: then the files stay.
         if let Ok(mut temporary) = TEMPORARY.try_lock() {
@@ -240,21 +224,6 @@ pub fn make(dir: &Path) -> io::Result<()> {
 fn discard(temporary: &Path) {
     if temporaries().remove(temporary) {
         let _ = fs::remove_file(temporary);
-    }
-}
-
-/// Describes a failure to write, with the remedy.
-pub fn can_not(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "its directory cannot be created; name another place".to_owned(),
-        io::ErrorKind::AlreadyExists => "it is a file; name a directory".to_owned(),
-        io::ErrorKind::NotADirectory => "its directory is a file; name another place".to_owned(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "it cannot be written here; name another place".to_owned()
-        }
-        io::ErrorKind::StorageFull => "no space is left; free some or name another place".to_owned(),
-        io::ErrorKind::InvalidFilename => "its name is too long; choose a shorter one".to_owned(),
-        _ => error.to_string(),
     }
 }
 

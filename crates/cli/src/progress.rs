@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
+use bbrlab_live::clock::Stopwatch;
 
 /// Delay before the bar appears; shorter work needs none.
 const PATIENCE: Duration = Duration::from_secs(1);

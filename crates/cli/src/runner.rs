@@ -16,8 +16,8 @@ use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 
 use crate::Failure;
-use crate::clock::Stopwatch;
 use crate::scenario::trace_reader;
+use bbrlab_live::clock::Stopwatch;
 
 /// A backend, ready to run scenarios.
 pub struct Runner {

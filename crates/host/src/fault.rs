@@ -74,3 +74,18 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+/// Describes a failure to write, with the remedy.
+pub fn can_not(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "its directory cannot be created; name another place".to_owned(),
+        io::ErrorKind::AlreadyExists => "it is a file; name a directory".to_owned(),
+        io::ErrorKind::NotADirectory => "its directory is a file; name another place".to_owned(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "it cannot be written here; name another place".to_owned()
+        }
+        io::ErrorKind::StorageFull => "no space is left; free some or name another place".to_owned(),
+        io::ErrorKind::InvalidFilename => "its name is too long; choose a shorter one".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -26,4 +26,4 @@ pub mod program;
 #[cfg(feature = "load")]
 mod sockets;
 
-pub use fault::Fault;
+pub use fault::{Fault, can_not};

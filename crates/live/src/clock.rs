@@ -1,4 +1,4 @@
-//! The only clock of the live backends: CLOCK_MONOTONIC, in nanoseconds.
+//! The only clock of the live backends and of the command: CLOCK_MONOTONIC, in nanoseconds. No simulation reads it.
 //! Wall-clock time, which can jump, is used only where the kernel stamps packets with it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -18,6 +18,21 @@ pub fn thread_cpu_ns() -> u64 {
 /// Wall-clock time in nanoseconds, as used by the kernel to stamp arriving packets.
 pub fn wall_ns() -> u64 {
     nanoseconds(ClockId::CLOCK_REALTIME)
+}
+
+/// A running stopwatch.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(u64);
+
+impl Stopwatch {
+    pub fn start() -> Self {
+        Self(now_ns())
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(self) -> f64 {
+        now_ns().saturating_sub(self.0) as f64 / 1e9
+    }
 }
 
 #[inline]

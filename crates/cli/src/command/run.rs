@@ -14,7 +14,6 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::args::{AllKeys, KeyArgs, TraceArgs};
-use crate::clock::Stopwatch;
 use crate::outputs::{self, PendingFile, Target};
 use crate::progress::Progress;
 use crate::provenance::provenance;
@@ -22,6 +21,7 @@ use crate::runner::{self, Runner};
 use crate::scenario::{load, trace_reader};
 use crate::traces::Traces;
 use crate::{Failure, Verdict, print, table};
+use bbrlab_live::clock::Stopwatch;
 
 /// Flags of `bbrlab run`; each of the first group is also a key of the scenario file.
 #[derive(Debug, Default, Args)]

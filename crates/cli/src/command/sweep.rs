@@ -101,7 +101,8 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
         return Err(format!("--tree: there is no axis {axis:?}; write one of the sweep's"));
     }
     if args.fresh {
-        remove(&args.out).map_err(|error| format!("--fresh: {}: {}", args.out.display(), outputs::can_not(&error)))?;
+        remove(&args.out)
+            .map_err(|error| format!("--fresh: {}: {}", args.out.display(), bbrlab_host::can_not(&error)))?;
     }
     let place = SweepDirectory::open(&args.out, &sweep)?;
     if args.samples {
@@ -328,7 +329,7 @@ impl SweepDirectory {
     /// Creates the directory, or opens the same sweep in it. Shards may do so concurrently.
     fn open(dir: &Path, sweep: &Sweep) -> Result<Self, Failure> {
         let fault = |what: &str| format!("--out: {}: {what}", dir.display());
-        let io = |error: std::io::Error| fault(&outputs::can_not(&error));
+        let io = |error: std::io::Error| fault(&bbrlab_host::can_not(&error));
         let place = Self { dir: dir.to_owned() };
         let spec = serde_json::to_string_pretty(sweep.spec()).map_err(|error| format!("sweep: {error}"))? + "\n";
         fs::create_dir_all(dir).map_err(io)?;
@@ -352,7 +353,7 @@ impl SweepDirectory {
 
     fn subdirectory(&self, name: &str) -> Result<(), Failure> {
         let made = fs::create_dir_all(self.dir.join(name));
-        made.map_err(|error| format!("--out: {}: {}", self.dir.display(), outputs::can_not(&error)))
+        made.map_err(|error| format!("--out: {}: {}", self.dir.display(), bbrlab_host::can_not(&error)))
     }
 
     fn block(&self, block: usize) -> PathBuf {

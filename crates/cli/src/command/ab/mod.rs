@@ -11,7 +11,6 @@ mod status;
 mod store;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bbrlab_study::ab::AssignmentUnit;
 use clap::{Args, Subcommand, ValueEnum};
@@ -172,15 +171,6 @@ pub struct ReportArgs {
     /// Write the findings as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
-}
-
-/// True while a test runs in this process; `ENDS` is true once its end was requested.
-static RUNS: AtomicBool = AtomicBool::new(false);
-static ENDS: AtomicBool = AtomicBool::new(false);
-
-/// On a signal, returns true if a test runs here and will end by itself. The second signal ends the process.
-pub fn end_in_order() -> bool {
-    RUNS.load(Ordering::SeqCst) && !ENDS.swap(true, Ordering::SeqCst)
 }
 
 /// Runs the requested subcommand.

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ use super::config::{EndCondition, StartConfig};
 use super::folder::{Entry, Folder, KEY};
 use super::status::shown_shares;
 use super::store::RecordWriter;
-use super::{Direction, ENDS, RUNS, StartArgs};
-use crate::{Failure, Verdict, print};
+use super::{Direction, StartArgs};
+use crate::{Failure, Verdict, interrupt, print};
 
 /// Interval between reads of the kernel's ring, which is then a twentieth full at 20,000 records a second. Ours.
 const TURN: Duration = Duration::from_millis(100);
@@ -37,6 +37,9 @@ const TURNS_DESCRIBE: u64 = 20;
 
 /// Minimum time between two warnings about a full disk. Ours.
 const AGAIN_NS: u64 = 3_600_000_000_000;
+
+/// True once the end of the test was requested.
+static ENDS: AtomicBool = AtomicBool::new(false);
 
 fn said(fault: Fault) -> Failure {
     fault.to_string()
@@ -152,7 +155,8 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
     let table = Table::new(&asked.shares);
     let plan = plan(args, &asked, key, &test);
     entry.write().map_err(|error| format!("the list of tests: {error}"))?;
-    RUNS.store(true, Ordering::SeqCst);
+    // The first signal ends the test in order, the second the process.
+    interrupt::on_signal(|| !ENDS.swap(true, Ordering::SeqCst));
     let attached = Attached::new(&cgroup, &plan, table.bytes()).map_err(|fault| {
         entry.forget();
         folder.clear();

@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
+use bbrlab_http::get::FinishedDownload;
 use bbrlab_stats::number::{ms, percent, rate, seconds};
 use serde_json::json;
 
-use super::transfer::FinishedDownload;
 use crate::Failure;
 use crate::grid::{Align, aligned};
 use crate::table::{Style, spark};

@@ -18,8 +18,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Source;
-use crate::clock::Stopwatch;
 use crate::{Failure, Verdict, print};
+use bbrlab_live::clock::Stopwatch;
 
 /// Content type by which a scraper recognises OpenMetrics.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

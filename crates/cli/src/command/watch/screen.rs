@@ -18,9 +18,9 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, T
 use ratatui::{DefaultTerminal, Frame};
 
 use super::{COLUMNS, Sample, Sort, Source, row};
-use crate::clock::Stopwatch;
 use crate::grid::Align;
-use crate::{Failure, Verdict};
+use crate::{Failure, Verdict, interrupt};
+use bbrlab_live::clock::Stopwatch;
 
 /// Samples in a plot. Ours: two minutes at a sample a second.
 const HISTORY: usize = 120;
@@ -35,8 +35,8 @@ const LEAVE: [&str; 8] = ["pacing", "delivery", "in flight", "min", "bw", "cwnd"
 /// True while the view occupies the terminal.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Restores the terminal when a signal ends the command.
-pub fn leave() {
+/// Restores the terminal.
+fn leave() {
     if SHOWN.swap(false, Ordering::SeqCst) {
         ratatui::restore();
     }
@@ -335,6 +335,10 @@ pub fn show(source: &mut Source, interval: Duration, sort: Sort) -> Result<Verdi
     let first = source.look()?; // errors are shown on a plain terminal
     let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
     SHOWN.store(true, Ordering::SeqCst);
+    interrupt::on_signal(|| {
+        leave();
+        false
+    });
     let mut view = View::new(sort);
     view.take(first);
     let ended = run(&mut terminal, &mut view, source, interval);

@@ -25,8 +25,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::activity::Activity;
-use super::open::{Shared, why};
 use super::sender;
+use super::shared::{Shared, why};
 use crate::Failure;
 
 /// Maximum size of a request's head, bytes.

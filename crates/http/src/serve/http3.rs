@@ -20,9 +20,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::certificate::Certificate;
-use super::open::{Shared, why};
 use super::qlog::Logs;
 use super::sender::{ConnectionStats, Watcher};
+use super::shared::{Shared, why};
 use crate::Failure;
 
 /// Maximum size of a request's head, bytes.

@@ -6,10 +6,10 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use bbrlab_host::can_not;
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
-use crate::outputs::can_not;
 
 /// Destination of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use bbrlab_live::clock::wall_ns;
 use data_encoding::BASE64;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::pki_types::pem::{self, PemObject};
@@ -12,7 +13,6 @@ use rustls::server::ParsedCertificate;
 use time::{Duration, OffsetDateTime};
 
 use crate::Failure;
-use crate::clock::today;
 
 /// Validity of a generated certificate. Browsers accept a key by its hash only if it is shorter than 14 days.
 const VALID: Duration = Duration::days(13);
@@ -37,7 +37,8 @@ pub fn make(address: IpAddr) -> Result<Certificate, Failure> {
     let mut params = CertificateParams::new(names).map_err(fault)?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "bbrlab serve");
-    let now = OffsetDateTime::from(today());
+    let now = OffsetDateTime::from_unix_timestamp_nanos(wall_ns().into());
+    let now = now.map_err(|error| format!("serve: a certificate: {error}"))?;
     params.not_before = now - BEFORE;
     params.not_after = now - BEFORE + VALID;
     let certificate = params.self_signed(&key).map_err(fault)?;

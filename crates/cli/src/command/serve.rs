@@ -1,34 +1,30 @@
-//! `bbrlab serve`: files and bytes over HTTP/1.1 on TCP and HTTP/3 on QUIC, with a selectable congestion control.
-//! A client's use of memory, connections and time is bounded.
+//! `bbrlab serve`: flags and addresses; `bbrlab_http::serve` is the server.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-
-#[cfg(feature = "quic")]
-mod activity;
-#[cfg(feature = "quic")]
-mod body;
-#[cfg(feature = "quic")]
-pub mod certificate;
-#[cfg(feature = "quic")]
-mod http3;
-#[cfg(feature = "quic")]
-mod open;
-#[cfg(feature = "quic")]
-pub mod qlog;
-#[cfg(feature = "quic")]
-pub mod sender;
-#[cfg(feature = "quic")]
-mod site;
-#[cfg(feature = "quic")]
-pub mod tcp;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+#[cfg(feature = "quic")]
+use std::time::Duration;
+
+#[cfg(feature = "quic")]
+use bbrlab_http::serve::Settings;
 use bbrlab_sim::scenario::{TimeSpan, Volume};
 use clap::Args;
 
 use crate::{Failure, Verdict};
+#[cfg(feature = "quic")]
+use crate::{interrupt, print};
+
+/// Default listening addresses.
+#[cfg(feature = "quic")]
+const TCP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+#[cfg(feature = "quic")]
+const QUIC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
+/// Minimum of `--patience`: a path may be silent for a while.
+#[cfg(feature = "quic")]
+const PATIENCE_MIN: Duration = Duration::from_millis(100);
 
 /// Arguments of `bbrlab serve`.
 #[derive(Debug, Args)]
@@ -99,7 +95,37 @@ impl FromStr for ListenAddress {
 /// Serves until it is interrupted.
 #[cfg(feature = "quic")]
 pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
-    open::run(args)
+    let memory_bytes = args.memory.map_or(0, |size| size.0);
+    if args.root.is_none() && memory_bytes == 0 {
+        return Err("serve: nothing to serve; give --root DIR, --memory SIZE or both".to_owned());
+    }
+    let patience = Duration::from_nanos(args.patience.0);
+    if patience < PATIENCE_MIN {
+        return Err(format!("--patience: \"{}\" is too short; write 100ms or more", args.patience));
+    }
+    let (tcp, quic) = match (args.tcp, args.quic) {
+        (None, None) => (Some(TCP), Some(QUIC)),
+        (tcp, quic) => (tcp.map(|at| at.0), quic.map(|at| at.0)),
+    };
+    let settings = Settings {
+        root: args.root.clone(),
+        memory_bytes,
+        tcp,
+        tcp_cc: args.tcp_cc.clone(),
+        quic,
+        cc: args.cc.clone(),
+        certificate: args.cert.clone().zip(args.key.clone()),
+        connections: args.connections as usize,
+        patience,
+        qlog: args.qlog.clone(),
+        log: args.log,
+    };
+    interrupt::on_signal(|| {
+        bbrlab_http::serve::qlog::finish_all();
+        false
+    });
+    bbrlab_http::serve::run(&settings, |said| print(said).map(drop))?;
+    Ok(Verdict::Holds)
 }
 
 /// Reports the missing feature.

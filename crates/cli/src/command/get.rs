@@ -1,20 +1,10 @@
-//! `bbrlab get`: downloads over HTTP/1.1 on TCP and HTTP/3 on QUIC, with measurements.
+//! `bbrlab get`: flags and output; `bbrlab_http::get` downloads.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "quic")]
 mod fetch;
 #[cfg(feature = "quic")]
-mod file;
-#[cfg(feature = "quic")]
-mod http1;
-#[cfg(feature = "quic")]
-mod http3;
-#[cfg(feature = "quic")]
 mod shown;
-#[cfg(feature = "quic")]
-mod transfer;
-#[cfg(feature = "quic")]
-mod trust;
 
 use std::path::PathBuf;
 

@@ -51,11 +51,12 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Finishes all logs when a signal ends the command. No log can start while the returned guard is held.
-pub fn finish_all() -> impl Sized {
+/// Finishes all logs before the process exits; none can start from then on.
+pub fn finish_all() {
     let open = held(&OPEN);
     open.values().for_each(|files| finish(files));
-    open
+    // Never unlocked: a log that began now would stay incomplete.
+    std::mem::forget(open);
 }
 
 fn finish(files: &Mutex<Files>) {

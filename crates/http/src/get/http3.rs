@@ -19,11 +19,12 @@ use s2n_quic::provider::limits::Limits;
 use s2n_quic::provider::tls::rustls as s2n_tls;
 use tokio::time::timeout;
 
-use super::transfer::{Rtt, Url};
+use super::Rtt;
 use super::trust::Trust;
+use super::url::Url;
 use crate::Failure;
-use crate::command::serve::qlog::Logs;
-use crate::command::serve::sender::{ConnectionStats, Watcher};
+use crate::serve::qlog::Logs;
+use crate::serve::sender::{ConnectionStats, Watcher};
 
 /// Flow-control window: the server may send this much unasked. 2.6 Gbit/s at 100 ms.
 const WINDOW: u64 = 32 << 20;

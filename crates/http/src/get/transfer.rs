@@ -4,25 +4,24 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bbrlab_live::clock::Stopwatch;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{
     CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, SERVER,
     USER_AGENT,
 };
-use hyper::{Request, Response, StatusCode, Uri};
-use percent_encoding::percent_decode_str;
+use hyper::{Request, Response, StatusCode};
 use serde::Serialize;
 use tokio::time::timeout;
 
 use super::file::{self, Destination, Download, PartialFile, Version};
 use super::trust::Trust;
-use super::{http1, http3};
+use super::url::Url;
+use super::{Progress, Rtt, http1, http3};
 use crate::Failure;
-use crate::clock::Stopwatch;
-use crate::command::serve::qlog::Logs;
-use crate::command::serve::sender::{self, Sender};
-use crate::progress::Progress;
+use crate::serve::qlog::Logs;
+use crate::serve::sender::{self, Sender};
 
 /// Timeout for the sender's figures, which are not part of the download.
 const REPORT: Duration = Duration::from_secs(2);
@@ -31,63 +30,6 @@ const REPORT_BYTES: usize = 64 * 1024;
 /// Maximum number of seconds for which rates are kept.
 const RATES_MOST: usize = 86_400;
 
-/// A parsed URL.
-#[derive(Clone, Debug)]
-pub struct Url {
-    text: String,
-    uri: Uri,
-}
-
-impl Url {
-    /// Parses an HTTP URL.
-    pub fn parse(text: &str) -> Result<Self, Failure> {
-        let fault = |what: &str| format!("{text}: {what}");
-        let uri: Uri = text.parse().map_err(|_| fault("it is not a URL; write https://HOST:PORT/PATH"))?;
-        match uri.scheme_str() {
-            Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
-            _ => return Err(fault("write http://HOST:PORT/PATH for TCP or https://HOST:PORT/PATH for QUIC")),
-        }
-        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(fault("names and passwords are not sent; leave them out"));
-        }
-        Ok(Self { text: text.to_owned(), uri })
-    }
-
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub fn is_quic(&self) -> bool {
-        self.uri.scheme_str() == Some("https")
-    }
-
-    /// Host name, or address without brackets.
-    pub fn host(&self) -> &str {
-        self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
-    }
-
-    pub fn port(&self) -> u16 {
-        self.uri.port_u16().unwrap_or(if self.is_quic() { 443 } else { 80 })
-    }
-
-    /// File name in the URL's path.
-    pub fn file_name(&self) -> Result<String, Failure> {
-        let last = self.uri.path().rsplit('/').next().unwrap_or_default();
-        match percent_decode_str(last).decode_utf8() {
-            Ok(name) if !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) => {
-                Ok(name.into_owned())
-            }
-            _ => Err(format!("{}: it names no file; give --output FILE", self.text)),
-        }
-    }
-
-    fn at(&self, path: &str) -> Result<Uri, Failure> {
-        let mut parts = self.uri.clone().into_parts();
-        parts.path_and_query = path.parse().ok();
-        Uri::from_parts(parts).map_err(|error| format!("{}: {error}", self.text))
-    }
-}
-
 /// Settings for all downloads.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -95,13 +37,6 @@ pub struct Settings {
     pub patience: Duration,
     pub trust: Option<Trust>,
     pub logs: Logs,
-}
-
-/// RTT as measured at one end, in ms.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Rtt {
-    pub min: f64,
-    pub smoothed: f64,
 }
 
 /// A finished download.
@@ -218,7 +153,7 @@ pub async fn fetch(
     place: &Destination,
     resume: bool,
     settings: &Settings,
-    progress: &Progress,
+    progress: &dyn Progress,
 ) -> Result<FinishedDownload, Failure> {
     let fault = |what: Failure| format!("{}: {what}", url.text());
     let begun = match place {
@@ -276,7 +211,7 @@ pub async fn fetch(
 
 /// Builds a request for the whole content, or for the rest.
 fn request(url: &Url, begun: Option<&PartialFile>) -> Result<Request<()>, Failure> {
-    let mut request = Request::get(url.uri.clone()).header(USER_AGENT, concat!("bbrlab/", env!("CARGO_PKG_VERSION")));
+    let mut request = Request::get(url.uri().clone()).header(USER_AGENT, concat!("bbrlab/", env!("CARGO_PKG_VERSION")));
     if let Some(begun) = begun
         && let Some(validator) = begun.version.validator()
     {
@@ -362,7 +297,7 @@ async fn take(
     taken: &mut ReceivedData,
     sink: &mut Download,
     patience: Duration,
-    progress: &Progress,
+    progress: &dyn Progress,
 ) -> Result<(), Failure> {
     loop {
         match timeout(patience, content.next()).await {
@@ -404,18 +339,6 @@ mod tests {
         assert_eq!(parsed("bytes 5-9/10"), Some((5, 10)));
         for range in ["", "bytes 5-8/10", "bytes 9-5/10", "bytes */10", "bytes 5-9/*", "octets 5-9/10"] {
             assert_eq!(parsed(range), None, "{range}");
-        }
-    }
-
-    #[test]
-    fn a_url_names_its_file_and_nothing_elsewhere() {
-        let name = |text: &str| Url::parse(text).unwrap().file_name();
-        assert_eq!(name("http://h/a/b%20c?d").unwrap(), "b c");
-        for text in ["http://h/", "http://h", "http://h/a/..", "http://h/%2e%2e", "http://h/..%2fa", "http://h/%00"] {
-            assert!(name(text).is_err(), "{text}");
-        }
-        for text in ["", "file", "ftp://h/a", "//h/a", "http:///a", "http://u:p@h/a"] {
-            assert!(Url::parse(text).is_err(), "{text}");
         }
     }
 }

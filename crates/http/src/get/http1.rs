@@ -13,9 +13,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpSocket;
 
-use super::transfer::Rtt;
+use super::Rtt;
 use crate::Failure;
-use crate::command::serve::{sender, tcp};
+use crate::serve::{sender, tcp};
 
 /// The connection, and a second handle on its socket for kernel statistics.
 pub struct Connection {

@@ -12,14 +12,23 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use super::GetArgs;
 use crate::Failure;
-use crate::command::serve::certificate::spki_hash;
+use crate::serve::certificate::spki_hash;
 
 /// Bytes of a hash.
 const HASH_BYTES: usize = 32;
 
-/// The user's trust anchors.
+/// The servers that a user trusts.
+#[derive(Clone, Copy, Debug)]
+pub enum Anchor<'a> {
+    Anyone,
+    /// SHA-256 hash of the server's key, in Base64.
+    Key(&'a str),
+    /// Authorities of this file in PEM, or the system's.
+    Authorities(Option<&'a Path>),
+}
+
+/// A checked [`Anchor`].
 #[derive(Clone, Debug)]
 enum Trusted {
     Anyone,
@@ -36,13 +45,13 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Trust anchors from the arguments.
-    pub fn of(args: &GetArgs) -> Result<Self, Failure> {
+    /// Prepares the verification of servers.
+    pub fn new(anchor: Anchor<'_>) -> Result<Self, Failure> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let trusted = match (&args.spki, args.insecure) {
-            (_, true) => Trusted::Anyone,
-            (Some(hash), _) => Trusted::Key(hash_of(hash)?),
-            (None, false) => Trusted::Authorities(authorities(args.ca.as_deref(), &provider)?),
+        let trusted = match anchor {
+            Anchor::Anyone => Trusted::Anyone,
+            Anchor::Key(hash) => Trusted::Key(hash_of(hash)?),
+            Anchor::Authorities(file) => Trusted::Authorities(authorities(file, &provider)?),
         };
         Ok(Self { trusted, provider, wrong: Arc::default() })
     }

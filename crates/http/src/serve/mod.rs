@@ -1,0 +1,111 @@
+//! A server of files and bytes over HTTP/1.1 on TCP and HTTP/3 on QUIC, with a selectable congestion control. A client's
+//! use of memory, connections and time is bounded.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod activity;
+mod body;
+pub mod certificate;
+mod http3;
+pub mod qlog;
+pub mod sender;
+mod shared;
+mod site;
+pub mod tcp;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bbrlab_quic::s2n::Named;
+use tokio::sync::Semaphore;
+
+use crate::Failure;
+use qlog::Logs;
+use shared::Shared;
+use site::Site;
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Directory of the files that are served.
+    pub root: Option<PathBuf>,
+    /// Maximum size of generated content, bytes; 0 serves none.
+    pub memory_bytes: u64,
+    /// Listening address of HTTP/1.1.
+    pub tcp: Option<SocketAddr>,
+    /// Congestion control of TCP; `None` is the kernel's default.
+    pub tcp_cc: Option<String>,
+    /// Listening address of HTTP/3.
+    pub quic: Option<SocketAddr>,
+    /// Congestion control of QUIC.
+    pub cc: String,
+    /// Files of the certificate chain and of its key; `None` generates a certificate.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Maximum concurrent connections on each of TCP and QUIC.
+    pub connections: usize,
+    /// Time in which a connection must move data.
+    pub patience: Duration,
+    /// Directory of qlogs.
+    pub qlog: Option<PathBuf>,
+    /// Prints a line for each response.
+    pub log: bool,
+}
+
+/// Opens files and sockets, passes the text of their addresses to `announce`, and serves until the process ends.
+pub fn run(settings: &Settings, announce: impl FnOnce(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+    let root = settings.root.as_deref();
+    let site = Site::new(root, settings.memory_bytes).map_err(|error| {
+        let what = match error.kind() {
+            io::ErrorKind::NotFound => "it does not exist".to_owned(),
+            io::ErrorKind::NotADirectory => "it is not a directory".to_owned(),
+            _ => error.to_string(),
+        };
+        format!("--root: {}: {what}", root.unwrap_or("".as_ref()).display())
+    })?;
+    let shared = Arc::new(Shared {
+        site,
+        connections: settings.connections,
+        patience: settings.patience,
+        cc: settings.cc.clone(),
+        answers: Semaphore::new(http3::ANSWERS),
+        log: settings.log,
+    });
+    let cc = Named::new(&settings.cc).map_err(|error| format!("--cc: {error}"))?;
+    let logs = Logs::of(settings.qlog.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("serve: threads: {error}"))?;
+    runtime.block_on(async {
+        let mut said = String::new();
+        let tcp = settings.tcp.map(|at| tcp::listen(at, settings.tcp_cc.as_deref())).transpose()?;
+        if let Some(listener) = &tcp {
+            let at = listener.local_addr().map_err(|error| format!("--tcp: {error}"))?;
+            said += &format!("http://{at}/ on TCP, {}\n", tcp::controlled(listener));
+        }
+        let quic = match settings.quic {
+            None => None,
+            Some(at) => {
+                let certificate = match &settings.certificate {
+                    Some((chain, key)) => certificate::read(chain, key)?,
+                    None => certificate::make(at.ip())?,
+                };
+                let hash = certificate::spki_hash(&certificate.chain[0]);
+                let hash = hash.map_err(|_| "--cert: its first certificate cannot be read".to_owned())?;
+                let server = http3::listen(at, cc, certificate, settings.patience, logs)?;
+                let at = server.local_addr().map_err(|error| format!("--quic: {error}"))?;
+                said += &format!("https://{at}/ on QUIC, {}; --spki {hash}\n", settings.cc);
+                Some(server)
+            }
+        };
+        announce(&said)?;
+        let serving = [
+            tcp.map(|listener| tokio::spawn(tcp::serve(listener, Arc::clone(&shared)))),
+            quic.map(|server| tokio::spawn(http3::serve(server, Arc::clone(&shared)))),
+        ];
+        for task in serving.into_iter().flatten() {
+            task.await.map_err(|error| format!("serve: {error}"))?;
+        }
+        Ok(())
+    })
+}

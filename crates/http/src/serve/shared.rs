@@ -1,0 +1,44 @@
+//! State shared by all connections of a server, and the reasons for which it does not open.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hyper::{StatusCode, http};
+use tokio::sync::Semaphore;
+
+use super::site::Site;
+
+/// State shared by all connections.
+#[derive(Debug)]
+pub struct Shared {
+    pub site: Site,
+    pub connections: usize,
+    pub patience: Duration,
+    /// Congestion control of QUIC.
+    pub cc: String,
+    /// Semaphore for responses over QUIC.
+    pub answers: Semaphore,
+    pub log: bool,
+}
+
+impl Shared {
+    /// Prints a log line, if enabled. A closed standard output does not end the server.
+    pub fn note(&self, from: SocketAddr, protocol: &str, request: &http::request::Parts, status: StatusCode) {
+        if self.log {
+            let (method, path) = (&request.method, request.uri.path());
+            let _ = writeln!(io::stdout(), "{from} {protocol} {method} {path} {}", status.as_u16());
+        }
+    }
+}
+
+/// Describes a failure to open a socket, with the remedy.
+pub fn why(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "something else listens there; name another port".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this host has no such address; name one of its own".to_owned(),
+        io::ErrorKind::PermissionDenied => "this port needs root; name one from 1024 on".to_owned(),
+        _ => error.to_string(),
+    }
+}
