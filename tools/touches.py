@@ -14,8 +14,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORE = "crates/core/src/"
-PALETTE = next(path for path in ("crates/report/src/assets/palette.js", "crates/lab/src/report/assets/palette.js")
-               if os.path.exists(os.path.join(ROOT, path)))
+PALETTE = "crates/report/src/assets/palette.js"
 
 ALGORITHM = '''//! A window of twelve packets.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -66,6 +65,7 @@ ROW = '''    Dummy(DummyParams) {
         runs: Dummy by Dummy::new,
         needs_pacing: false,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("teal", 1, "circle"),
     }

@@ -1,6 +1,8 @@
 //! The compiled algorithms: one object each, built by `bpf/cc`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use bbrlab_core::ALGORITHMS;
+
 macro_rules! objects {
     ($($name:literal $file:literal)+) => {
         /// Algorithms with a kernel program, by their names in core, each with its object.
@@ -40,11 +42,12 @@ pub fn object(algorithm: &str) -> Option<&'static [u8]> {
     OBJECTS.iter().find(|(name, _)| *name == algorithm).map(|(_, bytes)| *bytes)
 }
 
+/// Returns true for the name of one of Linux's own congestion controls that we have too.
+pub fn is_kernels_own(name: &str) -> bool {
+    ALGORITHMS.iter().any(|info| info.linux_name == Some(name))
+}
+
 /// Converts an algorithm's name to one that the kernel accepts.
 pub fn kernel_name(algorithm: &str) -> String {
-    match algorithm {
-        // Names of the kernel's own algorithms.
-        "cubic" | "reno" | "bbr" => format!("bbrlab_{algorithm}"),
-        other => other.replace('-', "_"),
-    }
+    if is_kernels_own(algorithm) { format!("bbrlab_{algorithm}") } else { algorithm.replace('-', "_") }
 }

@@ -146,11 +146,8 @@ impl Stack {
 /// Returns the kernel's name of an algorithm with default parameters, or the reason it has none.
 pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, String> {
     let name = algorithm.name();
-    let cc = match algorithm {
-        AlgorithmConfig::Reno(_) => "reno",
-        AlgorithmConfig::Cubic(_) => "cubic",
-        AlgorithmConfig::Bbr1(_) => "bbr",
-        _ => return Err(format!("{name}: this kernel has no such congestion control; write bbr1, cubic or reno")),
+    let Some(cc) = algorithm.info().linux_name else {
+        return Err(format!("{name}: this kernel has no such congestion control; write bbr1, cubic or reno"));
     };
     let default = AlgorithmConfig::named(name).unwrap_or(*algorithm);
     let changed = algorithm.parameters().zip(default.parameters()).find(|((_, now), (_, then))| now != then);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::enable::{Change, EnableOptions as WantedAtBoot, Machine};
-use bbrlab_host::objects::kernel_name;
+use bbrlab_host::objects::{is_kernels_own, kernel_name};
 use bbrlab_host::{kernel, objects};
 use clap::{Args, Subcommand};
 
@@ -326,8 +326,7 @@ fn shown(one: &serde_json::Value) -> String {
 
 fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
     let fault = |fault: bbrlab_host::Fault| fault.to_string();
-    let is_kernels = ["bbr", "cubic", "reno"].contains(&args.algorithm.as_str());
-    let ours = if is_kernels {
+    let ours = if is_kernels_own(&args.algorithm) {
         None
     } else {
         let config = algorithm(&args.algorithm)?;

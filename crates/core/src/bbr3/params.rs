@@ -1,8 +1,7 @@
 //! The constants of BBRv2 and BBRv3 as parameters: the draft's values, and where the kernel's, v2's and the prototype's differ.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::rules::{self, Edition, Rules};
-use crate::params::{Change, ParamError, ParamSpec, edition, params};
+use crate::params::{Change, ParamSpec, edition, params};
 
 params! {
     /// The parameters of BBRv2 and BBRv3. Gains and shares are in 1/25600.
@@ -89,31 +88,6 @@ params! {
         full_ecn_cnt: Rounds = 2, 0, 100, "not in draft-06";
         /// First step above the long-term bound after a cycle with marks and no loss, as its share; 0 for none.
         ecn_reprobe_gain: FineShare = 0, 0, 25_600, "not in draft-06";
-    }
-}
-
-impl Bbr3Params {
-    /// An edition's parameters, with its defaults and sources.
-    pub const fn specs_of(edition: Edition) -> &'static [ParamSpec] {
-        match edition {
-            Edition::Draft06 => rules::Draft06::SPECS,
-            Edition::LinuxV3 => rules::LinuxV3::SPECS,
-            Edition::LinuxV2 => rules::LinuxV2::SPECS,
-            Edition::Ietf100 => rules::Ietf100::SPECS,
-        }
-    }
-
-    /// Returns an edition's defaults.
-    pub fn of(edition: Edition) -> Self {
-        Self::default().with_defaults(Self::specs_of(edition))
-    }
-
-    /// Sets one parameter from text, if the edition has it.
-    pub fn set_for(&mut self, edition: Edition, name: &str, text: &str) -> Result<(), ParamError> {
-        if !Self::specs_of(edition).iter().any(|spec| spec.name == name) {
-            return Err(ParamError::Unknown);
-        }
-        self.set(name, text)
     }
 }
 

@@ -2,8 +2,8 @@
 //! They are constants that the algorithm uses by name; the code of a rule stays with the algorithm.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::params;
-use crate::params::ParamSpec;
+use super::params::{self, Bbr3Params};
+use crate::params::{ParamError, ParamSpec};
 
 /// Source text that is followed where editions differ by more than a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -372,4 +372,29 @@ impl Rules for Ietf100 {
     const PROBE_WAIT: ProbeWait = ProbeWait::ByVolume;
     // Ours: the slides' factor is subtracted once per trigger from the volume in flight.
     const TOO_HIGH: TooHigh = TooHigh::BetaOfFlight;
+}
+
+impl Bbr3Params {
+    /// An edition's parameters, with its defaults and sources.
+    pub const fn specs_of(edition: Edition) -> &'static [ParamSpec] {
+        match edition {
+            Edition::Draft06 => Draft06::SPECS,
+            Edition::LinuxV3 => LinuxV3::SPECS,
+            Edition::LinuxV2 => LinuxV2::SPECS,
+            Edition::Ietf100 => Ietf100::SPECS,
+        }
+    }
+
+    /// Returns an edition's defaults.
+    pub fn of(edition: Edition) -> Self {
+        Self::default().with_defaults(Self::specs_of(edition))
+    }
+
+    /// Sets one parameter from text, if the edition has it.
+    pub fn set_for(&mut self, edition: Edition, name: &str, text: &str) -> Result<(), ParamError> {
+        if !Self::specs_of(edition).iter().any(|spec| spec.name == name) {
+            return Err(ParamError::Unknown);
+        }
+        self.set(name, text)
+    }
 }

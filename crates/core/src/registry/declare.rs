@@ -20,6 +20,7 @@ macro_rules! algorithms {
                 runs: $Runs:ident by $new:expr,
                 needs_pacing: $needs_pacing:literal,
                 counts_bytes: $counts_bytes:literal,
+                linux_name: $linux_name:expr,
                 bpf_object: $bpf_object:expr,
                 plot: ($hue:literal, $dash:literal, $marker:literal),
             }
@@ -48,6 +49,7 @@ macro_rules! algorithms {
                     source: $source,
                     needs_pacing: $needs_pacing,
                     counts_bytes: $counts_bytes,
+                    linux_name: $linux_name,
                     bpf_object: $bpf_object,
                     plot: PlotStyle { hue: $hue, dash: $dash, marker: $marker },
                 };

@@ -32,6 +32,8 @@ pub struct AlgorithmInfo {
     pub needs_pacing: bool,
     /// True if its volumes are in bytes, false if in packets.
     pub counts_bytes: bool,
+    /// Linux's own name of it; `None` if Linux has no such congestion control.
+    pub linux_name: Option<&'static str>,
     /// Base name of its object in `bpf/cc/objects`; `None` if no kernel can load it.
     pub bpf_object: Option<&'static str>,
     /// Its look in figures.
@@ -76,6 +78,7 @@ declare::algorithms! {
         runs: Fixed by Fixed::new,
         needs_pacing: false,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("teal", 0, "circle"),
     }
@@ -89,6 +92,7 @@ declare::algorithms! {
         runs: LossBased by LossBased::reno,
         needs_pacing: false,
         counts_bytes: false,
+        linux_name: Some("reno"),
         bpf_object: Some("reno"),
         plot: ("grey", 0, "down"),
     }
@@ -102,6 +106,7 @@ declare::algorithms! {
         runs: LossBased by LossBased::cubic,
         needs_pacing: false,
         counts_bytes: false,
+        linux_name: Some("cubic"),
         bpf_object: Some("cubic"),
         plot: ("orange", 0, "square"),
     }
@@ -115,6 +120,7 @@ declare::algorithms! {
         runs: Bbr1 by Bbr1::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: Some("bbr"),
         bpf_object: Some("bbr1"),
         plot: ("blue", 0, "circle"),
     }
@@ -128,6 +134,7 @@ declare::algorithms! {
         runs: Bbr1 by Bbr1::new_draft00,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("blue", 1, "plus"),
     }
@@ -141,6 +148,7 @@ declare::algorithms! {
         runs: Ietf100 by Bbr3::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("green", 1, "down"),
     }
@@ -154,6 +162,7 @@ declare::algorithms! {
         runs: Bbr2 by Bbr3::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: Some("bbr2"),
         plot: ("green", 0, "triangle"),
     }
@@ -167,6 +176,7 @@ declare::algorithms! {
         runs: Bbr3 by Bbr3::new,
         needs_pacing: true,
         counts_bytes: true,
+        linux_name: None,
         bpf_object: Some("bbr3"),
         plot: ("purple", 0, "diamond"),
     }
@@ -180,6 +190,7 @@ declare::algorithms! {
         runs: Bbr3Linux by Bbr3::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: Some("bbr3_linux"),
         plot: ("purple", 1, "plus"),
     }
@@ -194,6 +205,7 @@ declare::algorithms! {
         runs: Variant by Variant::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: Some("cpa"),
         plot: ("amber", 0, "down"),
     }
@@ -208,6 +220,7 @@ declare::algorithms! {
         runs: Variant by Variant::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: Some("acd"),
         plot: ("brown", 0, "plus"),
     }
@@ -222,6 +235,7 @@ declare::algorithms! {
         runs: Variant by Variant::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("brown", 1, "cross"),
     }
@@ -236,6 +250,7 @@ declare::algorithms! {
         runs: Variant by Variant::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("brown", 2, "down"),
     }
@@ -250,6 +265,7 @@ declare::algorithms! {
         runs: Variant by Variant::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: Some("bbrs"),
         plot: ("sky", 0, "square"),
     }
@@ -264,6 +280,7 @@ declare::algorithms! {
         runs: Variant by Variant::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("sky", 1, "plus"),
     }
@@ -278,6 +295,7 @@ declare::algorithms! {
         runs: Variant by Variant::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("sky", 2, "cross"),
     }
@@ -292,6 +310,7 @@ declare::algorithms! {
         runs: Variant by Variant::new,
         needs_pacing: true,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: None,
         plot: ("olive", 4, "cross"),
     }
@@ -306,6 +325,7 @@ declare::algorithms! {
         runs: Davis by Davis::new,
         needs_pacing: false,
         counts_bytes: false,
+        linux_name: None,
         bpf_object: Some("davis"),
         plot: ("rose", 5, "triangle"),
     }

@@ -19,7 +19,7 @@ use bbrlab_sim::setup::{Change, Setup};
 use nix::mount::{MsFlags, mount};
 use serde::{Deserialize, Serialize};
 
-use super::guest::{self, EXCHANGE, TcProcess};
+use super::devices::{self, EXCHANGE, TcProcess};
 use super::plan::{Plan, plan};
 use crate::clock;
 use crate::flows::Failure;
@@ -99,11 +99,11 @@ pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput, Fa
     if spec.direction == Direction::Down {
         std::mem::swap(&mut client, &mut server);
     }
-    guest::make(&plan)?;
+    devices::make(&plan)?;
     for end in [&client, &server] {
         settle(&end.0, spec.cc.as_deref())?;
     }
-    let (left, right) = (guest::namespace_of(&client.0)?, guest::namespace_of(&server.0)?);
+    let (left, right) = (devices::namespace_of(&client.0)?, devices::namespace_of(&server.0)?);
     furnish(spec)?;
     let text = |bytes: &Vec<u8>| OsStr::from_bytes(bytes).to_owned();
     let mut variables: Vec<(OsString, OsString)> =
@@ -111,7 +111,7 @@ pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput, Fa
     for (name, at) in [("BBRLAB_SERVER_IP", server.1), ("BBRLAB_CLIENT_IP", client.1)] {
         variables.push((name.into(), at.to_string().into()));
     }
-    guest::reseed()?;
+    devices::reseed()?;
     follow(setup.schedule.clone(), plan, both)?;
     let command_spec =
         command::CommandSpec { command: spec.command.iter().map(text).collect(), server: spec.server.clone() };
@@ -129,8 +129,8 @@ pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput, Fa
 
 /// Sets up a host: its loopback, and the requested congestion control.
 fn settle(namespace: &str, cc: Option<&str>) -> Result<(), Failure> {
-    let fd = guest::namespace_of(namespace)?;
-    guest::batch("ip", Some(namespace), "link set dev lo up\n")?;
+    let fd = devices::namespace_of(namespace)?;
+    devices::batch("ip", Some(namespace), "link set dev lo up\n")?;
     let Some(cc) = cc else { return Ok(()) };
     let of = |name: &str| format!("/proc/sys/net/ipv4/tcp_{name}");
     within(fd.as_fd(), || fs::write(of("congestion_control"), cc)).map_err(|_| {

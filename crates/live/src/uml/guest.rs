@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path as FilePath;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use nix::mount::{MsFlags, mount};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::devices::{EXCHANGE, TcProcess, make, namespace_of, reseed};
 use super::emulate::{self, EmulateOutput};
 use super::packets::PacketLog;
 use super::plan::{Plan, plan};
@@ -27,18 +27,14 @@ use super::qdisc::{Counters, QdiscCounters};
 use super::tap::{CapturedPacket, Tap};
 use crate::flows::{Endpoints, FIRST_PORT, Failure, LinkCounters, Path, PathCounters, drive};
 use crate::meter::Meter;
-use crate::{clock, ethtool, measure, socket, wire};
+use crate::{clock, measure, socket, wire};
 
 /// Kernel parameter that seeds its random numbers. A kernel without it passes it on as an environment variable.
 const SEED: &str = "seed";
-/// The kernel's `RNDRESEEDCRNG`: rekeys its random number generator.
-const RESEED: libc::Ioctl = nix::request_code_none!(b'R', 0x07) as libc::Ioctl;
 /// Name of the job file in the exchange directory.
 pub const JOB: &str = "job.json";
 /// Name of the file with the result, written by the guest.
 pub const DONE: &str = "done.json";
-/// Mount point of the exchange directory in the guest.
-pub(super) const EXCHANGE: &str = "/mnt";
 /// Bytes of an Ethernet header, which the simulator's segments include too.
 const ETHERNET: u32 = 14;
 /// Idle time before the flows start.
@@ -50,9 +46,6 @@ const SETTLE: Duration = Duration::from_millis(100);
 const TICK_GRAIN: Duration = Duration::from_micros(1);
 /// Bytes that a bulk receiver lets accumulate: nothing else reads, and each wake-up costs time.
 const LOW_WATER: u64 = 8 << 20;
-/// PATH for a process without an environment.
-const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
 /// Error message for an unsuitable kernel.
 const NO_SEED: &str = "this kernel's random numbers do not follow a seed, so its runs cannot be repeated; \
      build one that does with: make uml (or put tools/uml/random.patch into your own)";
@@ -137,18 +130,6 @@ fn run(setup: &Setup) -> Result<GuestOutput, Failure> {
     Ok(GuestOutput::Ran { result: Box::new(result), trace, release })
 }
 
-/// Reseeds the random numbers, so that they do not depend on earlier consumers. Such are another version of `ip` or
-/// `tc`, or a longer set-up.
-pub(super) fn reseed() -> Result<(), Failure> {
-    let ask = || {
-        let device = File::open("/dev/random")?;
-        // SAFETY: this request has no argument.
-        let done = unsafe { libc::ioctl(device.as_raw_fd(), RESEED) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    };
-    ask().map_err(|error| format!("/dev/random: {error}"))
-}
-
 /// Waits for a tick of the kernel's clock. The run's time zero then falls on a tick, as in the simulator.
 fn await_tick() {
     // This clock advances on ticks only.
@@ -156,84 +137,6 @@ fn await_tick() {
     let before = coarse();
     while coarse() == before {
         std::thread::sleep(TICK_GRAIN);
-    }
-}
-
-/// Creates namespaces, devices and disciplines.
-pub(super) fn make(plan: &Plan) -> Result<(), Failure> {
-    batch("ip", None, &plan.wiring)?;
-    for (namespace, values) in &plan.sysctls {
-        let fd = namespace_of(namespace)?;
-        let set = || values.iter().try_for_each(|(file, value)| fs::write(format!("/proc/sys/net/{file}"), value));
-        socket::within(fd.as_fd(), set).map_err(|error| format!("sysctl of {namespace}: {error}"))?;
-    }
-    for (namespace, device) in &plan.segmented {
-        let fd = namespace_of(namespace)?;
-        socket::within(fd.as_fd(), || ethtool::segment_in_software(device))
-            .map_err(|error| format!("{device}: {error}"))?;
-    }
-    plan.addresses.iter().try_for_each(|(namespace, lines)| batch("ip", Some(namespace), lines))?;
-    plan.disciplines.iter().try_for_each(|(namespace, lines)| batch("tc", Some(namespace), lines))
-}
-
-pub(super) fn namespace_of(name: &str) -> Result<OwnedFd, Failure> {
-    File::open(format!("/run/netns/{name}")).map(Into::into).map_err(|error| format!("namespace {name}: {error}"))
-}
-
-/// Runs `ip` or `tc` with a batch of commands.
-pub(super) fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Result<(), Failure> {
-    let fault = |what: String| format!("{program}: {what}");
-    let mut command = Command::new(program);
-    if let Some(namespace) = namespace {
-        command.args(["-n", namespace]);
-    }
-    command.args(["-batch", "-"]).env("PATH", PROGRAMS).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.stdout(Stdio::null()).spawn().map_err(|error| fault(error.to_string()))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(lines.as_bytes()).map_err(|error| fault(error.to_string()))?;
-    }
-    let output = child.wait_with_output().map_err(|error| fault(error.to_string()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(fault(format!("{} (in {})", said.split_whitespace().collect::<Vec<_>>().join(" "), namespace.unwrap_or("-"))))
-}
-
-/// A `tc` process that waits in a namespace for the commands of a schedule.
-///
-/// It is started before the run, because a process started while packets flow makes no progress in virtual time.
-pub(super) struct TcProcess {
-    pub(super) namespace: String,
-    child: Child,
-}
-
-impl TcProcess {
-    pub(super) fn start(namespace: &str) -> Result<Self, Failure> {
-        let mut command = Command::new("tc");
-        command.args(["-n", namespace, "-batch", "-"]).env("PATH", PROGRAMS);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|error| format!("tc: {error}"))?;
-        Ok(Self { namespace: namespace.to_owned(), child })
-    }
-
-    pub(super) fn ask(&mut self, line: &str) -> Result<(), Failure> {
-        let fault = |what: String| format!("tc: {what} (in {}): {line}", self.namespace);
-        if let Ok(Some(status)) = self.child.try_wait() {
-            return Err(fault(format!("ended with {status} before")));
-        }
-        let Some(stdin) = &mut self.child.stdin else { return Ok(()) };
-        stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n")).map_err(|error| fault(error.to_string()))
-    }
-
-    /// True if every command succeeded.
-    fn finish(mut self) -> Result<(), Failure> {
-        drop(self.child.stdin.take());
-        let status = self.child.wait().map_err(|error| format!("tc: {error}"))?;
-        if status.success() {
-            return Ok(());
-        }
-        Err(format!("tc: a change of the schedule failed in {}", self.namespace))
     }
 }
 

@@ -5,6 +5,7 @@
 //! command behind it ([`emulate`]).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod devices;
 mod disk_space;
 pub mod emulate;
 pub mod guest;

@@ -8,22 +8,13 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::script::{Action, Script, ScriptRunner};
 use bbrlab_sim::setup::Setup;
 
-use super::store::{Datagram, Payload, Store};
+use super::store::{Datagram, Direction, Payload, Store};
 use super::tally::Tally;
 use super::tcp::{TcpEndpoints, ends};
 use super::{ETHERNET, IP_UDP};
 
 /// Number of progress reports per run.
 const PROGRESS_REPORTS: u64 = 100;
-
-/// Direction of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the sender of data.
-    There,
-    /// To the sender of data.
-    Back,
-}
 
 /// A datagram that has arrived.
 #[derive(Debug)]

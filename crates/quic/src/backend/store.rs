@@ -22,6 +22,15 @@ pub enum Payload<P> {
     Ack(AckPacket),
 }
 
+/// Direction of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the sender of data.
+    There,
+    /// To the sender of data.
+    Back,
+}
+
 /// Handle of a packet on the path.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {

@@ -8,8 +8,8 @@ use bbrlab_sim::setup::Setup;
 use bbrlab_sim::tcp::{AckPacket, Segment, mark};
 use bbrlab_sim::timer_tree::{TimerTree, WIDTH};
 
-use super::stage::{Direction, Stage};
-use super::store::Payload;
+use super::stage::Stage;
+use super::store::{Direction, Payload};
 
 /// Sources of deadlines per flow.
 const PARTS: usize = 2;

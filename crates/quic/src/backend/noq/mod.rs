@@ -24,7 +24,8 @@ use noq_proto::{
     StreamEvent, StreamId, TimeSource, TransportConfig, VarInt,
 };
 
-use super::stage::{Direction, Stage};
+use super::stage::Stage;
+use super::store::Direction;
 use super::{CHUNK, Failure, datagram, send_buffer, tls, window};
 use control::ObservedFactory;
 use reader::Reader;

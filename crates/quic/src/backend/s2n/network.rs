@@ -14,7 +14,8 @@ use s2n_quic::provider::io::testing::spawn;
 use s2n_quic_core::inet::ExplicitCongestionNotification as Ecn;
 
 use crate::backend::Failure;
-use crate::backend::stage::{Direction, Stage};
+use crate::backend::stage::Stage;
+use crate::backend::store::Direction;
 
 /// State of the run, shared by the network and the applications on one thread.
 #[derive(Clone)]

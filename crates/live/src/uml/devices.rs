@@ -1,0 +1,108 @@
+//! Random numbers, namespaces, devices and disciplines inside User Mode Linux, made by the kernel's own tools.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+
+use super::plan::Plan;
+use crate::flows::Failure;
+use crate::{ethtool, socket};
+
+/// The kernel's `RNDRESEEDCRNG`: rekeys its random number generator.
+const RESEED: libc::Ioctl = nix::request_code_none!(b'R', 0x07) as libc::Ioctl;
+/// Mount point of the exchange directory in the guest.
+pub(super) const EXCHANGE: &str = "/mnt";
+/// PATH for a process without an environment.
+const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Reseeds the random numbers, so that they do not depend on earlier consumers. Such are another version of `ip` or
+/// `tc`, or a longer set-up.
+pub(super) fn reseed() -> Result<(), Failure> {
+    let ask = || {
+        let device = File::open("/dev/random")?;
+        // SAFETY: this request has no argument.
+        let done = unsafe { libc::ioctl(device.as_raw_fd(), RESEED) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    ask().map_err(|error| format!("/dev/random: {error}"))
+}
+
+/// Creates namespaces, devices and disciplines.
+pub(super) fn make(plan: &Plan) -> Result<(), Failure> {
+    batch("ip", None, &plan.wiring)?;
+    for (namespace, values) in &plan.sysctls {
+        let fd = namespace_of(namespace)?;
+        let set = || values.iter().try_for_each(|(file, value)| fs::write(format!("/proc/sys/net/{file}"), value));
+        socket::within(fd.as_fd(), set).map_err(|error| format!("sysctl of {namespace}: {error}"))?;
+    }
+    for (namespace, device) in &plan.segmented {
+        let fd = namespace_of(namespace)?;
+        socket::within(fd.as_fd(), || ethtool::segment_in_software(device))
+            .map_err(|error| format!("{device}: {error}"))?;
+    }
+    plan.addresses.iter().try_for_each(|(namespace, lines)| batch("ip", Some(namespace), lines))?;
+    plan.disciplines.iter().try_for_each(|(namespace, lines)| batch("tc", Some(namespace), lines))
+}
+
+pub(super) fn namespace_of(name: &str) -> Result<OwnedFd, Failure> {
+    File::open(format!("/run/netns/{name}")).map(Into::into).map_err(|error| format!("namespace {name}: {error}"))
+}
+
+/// Runs `ip` or `tc` with a batch of commands.
+pub(super) fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Result<(), Failure> {
+    let fault = |what: String| format!("{program}: {what}");
+    let mut command = Command::new(program);
+    if let Some(namespace) = namespace {
+        command.args(["-n", namespace]);
+    }
+    command.args(["-batch", "-"]).env("PATH", PROGRAMS).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).spawn().map_err(|error| fault(error.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(lines.as_bytes()).map_err(|error| fault(error.to_string()))?;
+    }
+    let output = child.wait_with_output().map_err(|error| fault(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(fault(format!("{} (in {})", said.split_whitespace().collect::<Vec<_>>().join(" "), namespace.unwrap_or("-"))))
+}
+
+/// A `tc` process that waits in a namespace for the commands of a schedule.
+///
+/// It is started before the run, because a process started while packets flow makes no progress in virtual time.
+pub(super) struct TcProcess {
+    pub(super) namespace: String,
+    child: Child,
+}
+
+impl TcProcess {
+    pub(super) fn start(namespace: &str) -> Result<Self, Failure> {
+        let mut command = Command::new("tc");
+        command.args(["-n", namespace, "-batch", "-"]).env("PATH", PROGRAMS);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("tc: {error}"))?;
+        Ok(Self { namespace: namespace.to_owned(), child })
+    }
+
+    pub(super) fn ask(&mut self, line: &str) -> Result<(), Failure> {
+        let fault = |what: String| format!("tc: {what} (in {}): {line}", self.namespace);
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(fault(format!("ended with {status} before")));
+        }
+        let Some(stdin) = &mut self.child.stdin else { return Ok(()) };
+        stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n")).map_err(|error| fault(error.to_string()))
+    }
+
+    /// Fails unless every command succeeded.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        drop(self.child.stdin.take());
+        let status = self.child.wait().map_err(|error| format!("tc: {error}"))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(format!("tc: a change of the schedule failed in {}", self.namespace))
+    }
+}
