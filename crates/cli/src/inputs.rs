@@ -3,6 +3,7 @@
 //! and not the machine's memory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use bbrlab_sim::scenario::read_toml;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -70,8 +71,8 @@ pub fn flow(text: &str) -> Result<String, String> {
         };
         let path = Path::new(file);
         let place = |error: &str| format!("params: {}: {}", name(path), error.lines().next().unwrap_or_default());
-        let tuned: TunedFile = toml::from_str(&measurement(path, "parameters").map_err(|error| place(&error))?)
-            .map_err(|error| place(&bbrlab_sim::scenario::explain(error.message())))?;
+        let text = measurement(path, "parameters").map_err(|error| place(&error))?;
+        let tuned: TunedFile = read_toml(&text).map_err(|(line, error)| place(&format!("line {line}: {error}")))?;
         let cc = head.split(['*', '@']).next().unwrap_or_default();
         if cc != tuned.cc {
             return Err(place(&format!("its parameters are those of {}, not of {cc}", tuned.cc)));

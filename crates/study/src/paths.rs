@@ -8,7 +8,7 @@ use bbrlab_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::sweep::Row;
-use bbrlab_sim::scenario::{BitRate, FlowSpec, Ratio, Scenario, ScenarioFile, TimeSpan, explain};
+use bbrlab_sim::scenario::{BitRate, FlowSpec, Problem, Ratio, Scenario, ScenarioFile, TimeSpan, read_toml};
 
 /// Target number of packets of a run, so that fast paths cost no more than slow ones. Ours.
 const PACKETS: f64 = 30_000.0;
@@ -268,12 +268,9 @@ impl Population {
 
     /// Parses a population file; an error gives the path's number.
     pub fn from_toml(text: &str) -> Result<Self, String> {
-        let file: PopulationFile = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            if error.message().contains("missing field `path`") {
-                return "it has no [[path]]; write at least one".to_owned();
-            }
-            format!("line {line}: {}", explain(error.message()))
+        let file: PopulationFile = read_toml(text).map_err(|(line, error)| match error.problem {
+            Problem::MissingKey("path") => "it has no [[path]]; write at least one".to_owned(),
+            _ => format!("line {line}: {error}"),
         })?;
         if file.path.is_empty() {
             return Err("it has no [[path]]; write at least one".to_owned());

@@ -262,8 +262,7 @@ fn build() -> String {
 
 /// The `[[vary]]` tables of a file.
 fn vary_of(value: toml::Value) -> Result<Vec<Vary>, String> {
-    let tables: Vec<Vary> =
-        value.try_into().map_err(|e: toml::de::Error| bbrlab_sim::scenario::explain(e.message()))?;
+    let tables: Vec<Vary> = bbrlab_sim::scenario::read(value).map_err(|error| error.to_string())?;
     tables.into_iter().map(|vary| axis::vary(&vary.name, vary.values)).collect()
 }
 

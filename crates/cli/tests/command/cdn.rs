@@ -45,15 +45,15 @@ fn a_table_of_paths_is_read_the_same_way() {
 }
 
 #[test]
-fn a_slip_is_one_line_with_file_line_and_column_and_status_2() {
+fn a_slip_is_one_line_with_file_and_line_and_status_2() {
     let dir = Dir::new("slips");
     let long = "x".repeat(10);
     for (file, text, line) in [
-        ("p.toml", POPULATION.replace("'10mbit'", "'ten'"), "p.toml:5:8: \"ten\" is not a rate"),
+        ("p.toml", POPULATION.replace("'10mbit'", "'ten'"), "p.toml:5: class 1: rate: \"ten\" is not a rate"),
         (
             "p.toml",
             POPULATION.replace("objects = 2", "object = 2"),
-            "p.toml:9:1: unknown key \"object\"; did you mean objects?",
+            "p.toml:9: class 1: unknown key \"object\"; did you mean objects?",
         ),
         ("p.csv", PATHS.replace("60ms", "sixty"), "p.csv:3: column rtt: \"sixty\" is not a time"),
         ("p.csv", PATHS.replace("buffer", "buffers"), "p.csv:1: column \"buffers\" is unknown (did you mean buffer?)"),

@@ -12,7 +12,6 @@ use super::flow::FlowSpec;
 use super::model::{ExpectSpec, LinkSpec};
 use super::schedule::Schedule;
 use super::support::{KERNEL, KERNELS, Refusal, STACKS, UML};
-use super::table::tables;
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
 use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
@@ -224,7 +223,7 @@ scenario_keys! {
     refused &[DEMAND];
 
     /// Several bottlenecks in a row, in the order in which a packet meets them
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "tables")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     link: Vec<LinkSpec> = Vec::new();
     Table
 
@@ -238,7 +237,7 @@ scenario_keys! {
     refused &[TOO_MANY_FLOWS, NO_KERNEL_ALGORITHM, NO_KERNEL_PROGRAM, TCP_MODEL, TOO_MANY_CONNECTIONS];
 
     /// Flows that arrive at random
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "tables")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     arrivals: Vec<ArrivalSpec> = Vec::new();
     Table
 
@@ -287,7 +286,7 @@ scenario_keys! {
     example &["--name", "a"];
 
     /// Expectations of the result
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "tables")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     expect: Vec<ExpectSpec> = Vec::new();
     Table
 }

@@ -389,9 +389,9 @@ fn a_list_is_no_scenario_and_no_table_of_one() {
             r#"{"scenario": ["hello", "5mbit"]}"#,
             "x.json: a list is not accepted; write the keys of a scenario in braces",
         ),
-        (r#"{"link": [["10mbit"]]}"#, "x.json: a list is not accepted; write a [[link]] table"),
-        (r#"{"expect": [["X"]]}"#, "x.json: a list is not accepted; write an [[expect]] table"),
-        (r#"{"arrivals": [[]]}"#, "x.json: a list is not accepted; write an [[arrivals]] table"),
+        (r#"{"link": [["10mbit"]]}"#, "x.json: link 1: a list is not accepted; write a [[link]] table"),
+        (r#"{"expect": [["X"]]}"#, "x.json: expect 1: a list is not accepted; write an [[expect]] table"),
+        (r#"{"arrivals": [[]]}"#, "x.json: arrivals 1: a list is not accepted; write an [[arrivals]] table"),
     ] {
         assert_eq!(ScenarioFile::from_json(json, "x.json").map(|read| read.scenario).unwrap_err(), says, "{json}");
     }

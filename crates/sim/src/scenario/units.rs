@@ -152,15 +152,25 @@ impl fmt::Display for Volume {
     }
 }
 
+impl Ratio {
+    /// True if the text is a number, with or without a per cent sign; it may be out of range.
+    pub fn is_written(text: &str) -> bool {
+        Self::number(text).is_some()
+    }
+
+    fn number(text: &str) -> Option<f64> {
+        match text.trim().strip_suffix('%') {
+            Some(percent) => float(percent).map(|percent| percent / 100.0),
+            None => float(text.trim()),
+        }
+    }
+}
+
 impl FromStr for Ratio {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
-        let value = match text.trim().strip_suffix('%') {
-            Some(percent) => float(percent).map(|percent| percent / 100.0),
-            None => float(text.trim()),
-        };
-        match value {
+        match Self::number(text) {
             Some(value) if (0.0..=1.0).contains(&value) => Ok(Self(value)),
             Some(_) => Err(TextError(format!("{text:?} is out of range; a share lies between 0% and 100%"))),
             None => Err(TextError(format!("{text:?} is not a share; write per cent or a fraction, as in 1% or 0.01"))),

@@ -48,14 +48,12 @@ impl FromStr for LossModel {
 
     fn from_str(text: &str) -> Result<Self, TextError> {
         let Some(rest) = text.trim().strip_prefix("ge:") else {
-            let ratio: Ratio = text.parse().map_err(|error: TextError| {
-                if error.0.contains("is not a share") {
-                    return TextError(format!(
-                        "{text:?} is not a loss rate; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%"
-                    ));
-                }
-                error
-            })?;
+            if !Ratio::is_written(text) {
+                return Err(TextError(format!(
+                    "{text:?} is not a loss rate; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%"
+                )));
+            }
+            let ratio: Ratio = text.parse()?;
             return Ok(if ratio.0 == 0.0 { Self::None } else { Self::Bernoulli(ratio) });
         };
         let shares = rest.split(',').map(|share| share.trim().parse()).collect::<Result<Vec<Ratio>, _>>()?;
