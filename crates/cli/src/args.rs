@@ -1,8 +1,11 @@
 //! Flags shared by several commands. The scenario language parses their units, in files and flags alike.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::fmt::Display;
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use bbrlab_sim::scenario::{KEYS, Key, KeyGroup};
 use bbrlab_sim::setup::Program;
@@ -162,10 +165,20 @@ pub struct TraceArgs {
 
 /// Parses the source of the congestion-control programs on a real kernel.
 pub fn program(text: &str) -> Result<Program, String> {
-    Program::named(text).ok_or_else(|| "write kernel or bbrlab".to_owned())
+    Program::named(text).ok_or_else(|| format!("{text:?} is not a source of programs; write kernel or bbrlab"))
+}
+
+/// Parser of a whole number in a range.
+pub fn number<T: FromStr + PartialOrd + Display + Copy>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let fault = || format!("{text:?} is not a whole number from {} to {}", range.start(), range.end());
+        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(fault)
+    }
 }
 
 /// Parses a random seed.
 pub fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("write a whole number from 0 to {}", u64::MAX))
+    text.parse().map_err(|_| format!("{text:?} is not a whole number from 0 to {}", u64::MAX))
 }

@@ -18,11 +18,12 @@ mod table;
 mod traces;
 
 use std::borrow::Cow;
+use std::error::Error as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Once;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use command::*;
@@ -273,46 +274,67 @@ fn usage(error: &clap::Error) -> ExitCode {
             let _ = error.print();
             ExitCode::SUCCESS
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => refuse(
-            "no command; write run, emulate, reproduce, conform, validate, sweep, advise, tune, cdn, host, watch, ab, record, replay, serve, get, list, doctor, completions or man, or see `bbrlab --help`",
-        ),
-        _ => {
-            let text = error.render().to_string();
-            let said = text.split("\n\nUsage:").next().unwrap_or_default();
-            let said = said.split("\n\nFor more information").next().unwrap_or_default();
-            let said =
-                said.trim().trim_start_matches("error: ").replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ");
-            // The help of the subcommand is more specific than the general one.
-            let named = named();
-            let command: Vec<&str> = match text.split_once("Usage: ") {
-                Some((_, usage)) => usage.split_whitespace().take_while(is_name).collect(),
-                None => std::iter::once("bbrlab").chain(named.as_deref()).collect(),
-            };
-            refuse(&format!("{}; see `{} --help`", plain(&said), command.join(" ")))
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            let command = Cli::command();
+            let names: Vec<&str> =
+                command.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name).collect();
+            refuse(&format!("no command; write one of {}, or see `bbrlab --help`", names.join(", ")))
         }
+        _ => refuse(&format!("{}; see `{} --help`", line_of(error), named())),
     }
 }
 
-fn is_name(word: &&str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_lowercase())
-}
-
-/// The subcommand named by the first argument.
-fn named() -> Option<String> {
-    let first = std::env::args().nth(1)?;
-    Cli::command().get_subcommands().any(|command| command.get_name() == first).then_some(first)
-}
-
-/// Rewrites clap's message on a number to name the accepted values.
-fn plain(said: &str) -> String {
-    let said = said.replace("invalid digit found in string", "write a whole number");
-    if let Some((head, range)) = said.split_once(" is not in ")
-        && let Some((low, high)) = range.split_once("..=")
-        && let Some((head, _)) = head.rsplit_once(": ")
-    {
-        return format!("{head}: write {low} to {high}");
+/// Formats an error of clap's in one line, from its fields.
+fn line_of(error: &clap::Error) -> String {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join("', '"),
+        _ => String::new(),
+    };
+    let similar = |kind, what: &str| match text(kind) {
+        near if near.is_empty() => String::new(),
+        near => format!("; a similar {what} exists: '{near}'"),
+    };
+    let argument = text(ContextKind::InvalidArg);
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            format!("unexpected argument '{argument}'{}", similar(ContextKind::SuggestedArg, "argument"))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let name = text(ContextKind::InvalidSubcommand);
+            format!("unknown command '{name}'{}", similar(ContextKind::SuggestedSubcommand, "command"))
+        }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            let value = text(ContextKind::InvalidValue);
+            match (error.get(ContextKind::ValidValue), error.source()) {
+                (_, Some(reason)) => format!("'{argument}': {reason}"),
+                _ if value.is_empty() => format!("'{argument}' needs a value"),
+                (Some(ContextValue::Strings(names)), _) => {
+                    let near = similar(ContextKind::SuggestedValue, "value");
+                    format!("'{argument}': '{value}' is unknown; write {}{near}", names.join(", "))
+                }
+                _ => format!("'{argument}': '{value}' is not accepted"),
+            }
+        }
+        ErrorKind::ArgumentConflict => match text(ContextKind::PriorArg) {
+            prior if prior == argument => format!("'{argument}' cannot be used multiple times"),
+            prior => format!("'{argument}' cannot be used with '{prior}'"),
+        },
+        ErrorKind::MissingRequiredArgument => format!("'{argument}' is missing"),
+        kind => format!("{}: '{argument}'", kind.as_str().unwrap_or("the arguments are not valid")),
     }
-    said
+}
+
+/// The command that the arguments name, with its subcommands.
+fn named() -> String {
+    let mut command = Cli::command();
+    let mut name = "bbrlab".to_owned();
+    for word in std::env::args().skip(1) {
+        let Some(next) = command.find_subcommand(&word).cloned() else { break };
+        name += &format!(" {word}");
+        command = next;
+    }
+    name
 }
 
 fn man() -> Result<Verdict, Failure> {

@@ -5,6 +5,7 @@
 pub mod ab;
 pub mod cdn;
 pub mod choose;
+pub mod judgement;
 pub mod measured;
 pub mod paths;
 pub mod product;

@@ -91,7 +91,7 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Question")]
     pub objective: String,
     /// Number of paths to draw [default: 24, or 8 if everything is known or runs are costly]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000), help_heading = "Question")]
+    #[arg(long, value_name = "N", value_parser = crate::args::number::<u64>(2..=100_000), help_heading = "Question")]
     pub draws: Option<u64>,
     /// Duration of each run, in simulated time [default: 12s to 60s, less at high rates]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Question")]
@@ -101,7 +101,7 @@ pub struct AdviseArgs {
     pub seed: u64,
     /// Judge the adviser itself on N drawn paths: it gets rate and RTT to within a tenth, the buffer to within a factor
     /// of 2
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000), help_heading = "Question")]
+    #[arg(long, value_name = "N", value_parser = crate::args::number::<u64>(1..=100_000), help_heading = "Question")]
     pub judge: Option<u64>,
     /// With --judge: use CUBIC, BBRv1, BBRv3 and pausing flows as rivals, without telling the adviser which are present
     #[arg(long, requires = "judge", conflicts_with = "population", help_heading = "Question")]

@@ -35,13 +35,13 @@ pub struct CdnArgs {
     #[arg(long, value_name = "CC,…")]
     pub algorithms: Option<String>,
     /// Number of users per class, for populations of distributions
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = crate::args::number::<u32>(1..=1_000_000))]
     pub users: Option<u32>,
     /// Time at which the hosts under test switch to the first algorithm [default: half-way]
     #[arg(long, value_name = "TIME")]
     pub activation: Option<String>,
     /// Seed of all random numbers
-    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = crate::args::seed)]
     pub seed: u64,
     /// Write one self-contained page that opens offline
     #[arg(long, value_name = "FILE.html")]

@@ -32,10 +32,10 @@ pub struct GetArgs {
     #[arg(long, conflicts_with = "repeat", help_heading = "Files")]
     pub resume: bool,
     /// Fetch each URL N times over new connections; discard the data
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Run")]
+    #[arg(long, value_name = "N", value_parser = crate::args::number::<u32>(1..=100_000), help_heading = "Run")]
     pub repeat: Option<u32>,
     /// Number of concurrent transfers, each over its own connection
-    #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Run")]
+    #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = crate::args::number::<u32>(1..=1000), help_heading = "Run")]
     pub parallel: u32,
     /// Congestion control of this end, which sends little: on QUIC as in `bbrlab serve --cc`, on TCP as in its --tcp-cc
     /// [default: bbr3 on QUIC, the kernel's on TCP]

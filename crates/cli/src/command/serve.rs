@@ -62,7 +62,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Certificate")]
     pub key: Option<PathBuf>,
     /// Maximum number of concurrent connections on each of TCP and QUIC
-    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value = "256", value_parser = crate::args::number::<u32>(1..=100_000), help_heading = "Limits")]
     pub connections: u32,
     /// Close a connection that moves less than 1 kB in this time
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Limits")]

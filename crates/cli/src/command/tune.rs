@@ -40,16 +40,16 @@ pub struct TuneArgs {
     #[arg(long, value_name = "NAME", default_value = "balanced")]
     pub objective: String,
     /// Number of settings per generation
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = crate::args::number::<u32>(4..=1000))]
     pub settings: u32,
     /// Number of generations
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = crate::args::number::<u32>(1..=1000))]
     pub generations: u32,
     /// Number of paths on which each setting is tried
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = crate::args::number::<u32>(1..=10_000))]
     pub paths: u32,
     /// Number of paths on which the result is judged; the search never uses them
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = crate::args::number::<u32>(2..=10_000))]
     pub held_out: u32,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]

@@ -43,7 +43,7 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
         (&["--on", "moon"], "bbrlab: --on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n or quic:noq"),
         (
             &["--ratee", "1mbit"],
-            "bbrlab: unexpected argument '--ratee' found; a similar argument exists: '--rate'; see `bbrlab run --help`",
+            "bbrlab: unexpected argument '--ratee'; a similar argument exists: '--rate'; see `bbrlab run --help`",
         ),
         (&["--repeat", "0"], "bbrlab: --repeat: \"0\" is not a number of runs; write a whole number from 1 to 100000"),
     ];
@@ -91,7 +91,7 @@ fn a_missing_scenario_is_refused() {
 
 #[test]
 fn no_command_is_refused_with_the_commands() {
-    let line = "bbrlab: no command; write run, emulate, reproduce, conform, validate, sweep, advise, tune, cdn, host, watch, ab, record, replay, serve, get, list, doctor, completions or man, or see `bbrlab --help`";
+    let line = "bbrlab: no command; write one of run, emulate, reproduce, record, replay, validate, sweep, advise, tune, cdn, conform, host, ab, watch, serve, get, list, doctor, completions, man, or see `bbrlab --help`";
     refused_with("nothing", &[], line);
 }
 

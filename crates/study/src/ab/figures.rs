@@ -12,8 +12,9 @@ const POINTS: usize = 300;
 
 /// Forest plot: the gain and confidence interval of each comparison.
 pub fn forest(test: &Experiment, found: &Findings) -> Figure {
-    let is_shown =
-        |line: &&Comparison| line.word() != "too few" && !matches!(line.class.over, SegmentBy::Time | SegmentBy::Age);
+    let is_shown = |line: &&Comparison| {
+        line.judgement().is_judged() && !matches!(line.class.over, SegmentBy::Time | SegmentBy::Age)
+    };
     let known: Vec<&Comparison> = found.lines.iter().filter(is_shown).collect();
     let name = |line: &&Comparison| {
         format!("{}, {}", line.class.name, if line.is_large { "throughput" } else { "completion" })
@@ -67,7 +68,7 @@ pub fn by_range(test: &Experiment, found: &Findings, over: SegmentBy) -> Option<
         for arm in 1..test.arms.len() {
             let is_own = |line: &&Comparison| line.arm == arm && line.is_large == is_large && line.class.over == over;
             let own: Vec<&Comparison> = found.lines.iter().filter(is_own).collect();
-            let is_known = |line: &Comparison| line.word() != "too few";
+            let is_known = |line: &Comparison| line.judgement().is_judged();
             if own.iter().filter(|line| is_known(line)).count() < 2 {
                 continue;
             }

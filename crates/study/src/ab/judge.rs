@@ -13,6 +13,7 @@ use super::record::STATES;
 use super::segment::{self, Prefixes, Segment, SegmentBy};
 use super::{AssignmentUnit, BUCKETS, Experiment, Row};
 use crate::cdn::LARGE;
+use crate::judgement::Judgement;
 
 /// First seed stream of the bootstrap.
 const STREAM: u64 = 0x6162_0000_0000_0000;
@@ -104,15 +105,16 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    pub fn word(&self) -> &'static str {
+    /// Its outcome.
+    pub fn judgement(&self) -> Judgement {
         if self.units.iter().any(|&units| units < UNITS_LEAST) || !self.gain.is_finite() {
-            "too few"
+            Judgement::TooFew
         } else if self.p >= ALPHA {
-            "no difference"
+            Judgement::NoDifference
         } else if self.gain > 0.0 {
-            "faster"
+            Judgement::Faster
         } else {
-            "slower"
+            Judgement::Slower
         }
     }
 }
@@ -344,7 +346,7 @@ fn resamples(own: &Sample, control: &Sample, rng: &mut Rng) -> Vec<f64> {
 
 /// Applies Holm's correction: the k-th smallest of m probabilities times m − k + 1, never below those before it.
 fn correct(lines: &mut [Comparison]) {
-    let mut order: Vec<usize> = (0..lines.len()).filter(|&at| lines[at].word() != "too few").collect();
+    let mut order: Vec<usize> = (0..lines.len()).filter(|&at| lines[at].judgement().is_judged()).collect();
     order.sort_by(|&a, &b| lines[a].p.total_cmp(&lines[b].p));
     let mut min: f64 = 0.0;
     for (nth, &at) in order.iter().enumerate() {
@@ -472,7 +474,7 @@ mod tests {
         let test = experiment(&["cubic", "bbr3"], "50,50");
         let line = first(&test, &draw(&test, 1, 4_000, 0.8));
         assert!((line.gain - 0.25).abs() < 0.06 && line.low < 0.25 && line.high > 0.25, "{line:?}");
-        assert_eq!((line.word(), line.class.name.as_str(), line.is_large), ("faster", "all", false));
+        assert_eq!((line.judgement(), line.class.name.as_str(), line.is_large), (Judgement::Faster, "all", false));
         assert!(line.always_low > 0.0 && line.always_low < line.mean_gain && line.mean_gain < line.always_high);
         assert!(line.detectable > 0.02 && line.detectable < 0.12, "{line:?}");
     }
@@ -489,7 +491,7 @@ mod tests {
                 let line = first(&test, &draw(&test, 1_000 + seed, count, 1.0 / (1.0 + truth)));
                 covered += u32::from((line.low..=line.high).contains(&truth));
                 always += u32::from((line.always_low..=line.always_high).contains(&truth));
-                quiet += u32::from(line.word() == "no difference");
+                quiet += u32::from(line.judgement() == Judgement::NoDifference);
             }
             println!("{count} connections, gain {truth}: covered {covered}, always {always}, quiet {quiet}");
             assert!(covered >= 93 && always >= 95, "{count}, {truth}: {covered} and {always}");
@@ -552,7 +554,7 @@ mod tests {
         let rows = [row.clone(), Row { nth: 3, bytes_acked: 9_000_000, ..row.clone() }, Row { nth: 2, ..row.clone() }];
         let found = judge(&test, &rows, &Prefixes::default(), 1);
         assert_eq!((found.connections, found.arms[0].bytes, found.arms[0].open), (1, 9_000_000, 1));
-        assert_eq!((found.lines[0].is_large, found.lines[0].word()), (true, "too few"));
+        assert_eq!((found.lines[0].is_large, found.lines[0].judgement()), (true, Judgement::TooFew));
         let is_whole = |line: &Comparison| line.class.over != SegmentBy::Age;
         assert_eq!(found.lines.iter().filter(|line| is_whole(line)).count(), 1);
         assert!(!judge(&test, &[row], &Prefixes::default(), 1).lines.iter().any(is_whole));

@@ -10,6 +10,7 @@ use super::judge::judged;
 use super::record::{STATES, states};
 use super::{Comparison, Experiment, Findings, SegmentBy};
 use crate::cdn::speed_unit;
+use crate::judgement::Judgement;
 use bbrlab_report::{Number, Provenance, Report, Section, Table};
 use bbrlab_stats::number::{gain, hundredths, or_dash};
 use bbrlab_stats::plural::{counted, verb};
@@ -80,7 +81,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         or_dash(value, |value| format!("{} {}", hundredths(value), speed_unit(line.is_large)))
     };
     let lines = found.lines.iter().map(|line| {
-        let is_known = line.word() != "too few";
+        let is_known = line.judgement().is_judged();
         vec![
             line.class.name.clone(),
             what(line).to_owned(),
@@ -88,7 +89,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
             value(line, line.own),
             value(line, line.control),
             gain(line.gain, line.low, line.high),
-            line.word().to_owned(),
+            line.judgement().to_string(),
             if is_known { gain(line.mean_gain, line.always_low, line.always_high) } else { "–".to_owned() },
             match (is_known, line.p < 0.001) {
                 (false, _) => "–".to_owned(),
@@ -134,7 +135,8 @@ pub fn split(test: &Experiment, found: &Findings) -> String {
 pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
     let mut notes = vec![split(test, found)];
     if test.is_aa() {
-        let differ = found.lines.iter().filter(|line| matches!(line.word(), "faster" | "slower")).count();
+        let differ =
+            found.lines.iter().filter(|line| matches!(line.judgement(), Judgement::Faster | Judgement::Slower)).count();
         notes.push(match differ {
             0 => "A/A: all arms are the same algorithm, and no difference was found.".to_owned(),
             n => format!(
@@ -219,7 +221,7 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
         json!({
             "class": line.class.name, "over": line.class.over.name(), "from": end(line, line.class.from), "below": end(line, line.class.below),
             "unit_of_range": line.class.over.unit().0, "judged_by": if line.is_large { "throughput" } else { "completion" }, "arm": test.arms[line.arm].label,
-            "unit": speed_unit(line.is_large), "median": number(line.own), "control_median": number(line.control), "says": line.word(),
+            "unit": speed_unit(line.is_large), "median": number(line.own), "control_median": number(line.control), "says": line.judgement().to_string(),
             "gain": number(line.gain), "gain_low": number(line.low), "gain_high": number(line.high),
             "mean_gain": number(line.mean_gain), "always_low": number(line.always_low), "always_high": number(line.always_high),
             "p_corrected": number(line.p), "would_show": number(line.detectable),
@@ -255,11 +257,11 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
             .iter()
             .map(|line| {
                 let what = if line.is_large { "throughput from 3 MB" } else { "completion below 3 MB" };
-                match line.word() {
-                    "faster" | "slower" => {
-                        format!("{} in {what}, {}", line.word(), gain(line.gain, line.low, line.high))
+                match line.judgement() {
+                    outcome @ (Judgement::Faster | Judgement::Slower) => {
+                        format!("{outcome} in {what}, {}", gain(line.gain, line.low, line.high))
                     }
-                    word => format!("{word} in {what}"),
+                    outcome => format!("{outcome} in {what}"),
                 }
             })
             .collect();
@@ -273,8 +275,8 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
     let classes = |arm: usize| {
         let own: Vec<&Comparison> =
             found.lines.iter().filter(|line| line.arm == arm && line.class.over != SegmentBy::All).collect();
-        let count = |word: &str| own.iter().filter(|line| line.word() == word).count();
-        let (faster, slower) = (count("faster"), count("slower"));
+        let count = |outcome| own.iter().filter(|line| line.judgement() == outcome).count();
+        let (faster, slower) = (count(Judgement::Faster), count(Judgement::Slower));
         (faster + slower > 0).then(|| {
             let name = &test.arms[arm].label;
             format!(

@@ -3,6 +3,7 @@
 
 use super::summary::{SummaryLine, lines};
 use super::{Gain, Segment, Study};
+use crate::judgement::Judgement;
 use bbrlab_report::{Axis, Figure, Number, Panel, Series, Style};
 use bbrlab_stats::number::{hundredths, signed_percent};
 use bbrlab_stats::plural::counted;
@@ -13,13 +14,13 @@ pub(super) fn answer(study: &Study) -> String {
     let control = &study.design.algorithms[study.control()];
     let of = |arm: usize| {
         let own: Vec<&SummaryLine> = lines.iter().filter(|line| line.arm == arm).collect();
-        let count = |word: &str| own.iter().filter(|line| line.paired.word() == word).count();
+        let count = |outcome| own.iter().filter(|line| line.paired.judgement() == outcome).count();
         format!(
             "{} is faster than {control} in {} of {} and slower in {}",
             study.design.algorithms[arm],
-            count("faster"),
+            count(Judgement::Faster),
             counted(own.len(), "comparison"),
-            count("slower")
+            count(Judgement::Slower)
         )
     };
     let all: Vec<String> = (0..study.control()).map(of).collect();

@@ -5,6 +5,7 @@
 use bbrlab_core::Rng;
 
 use super::{LARGE, ObjectOutcome, Study, User, UserRun};
+use crate::judgement::Judgement;
 use bbrlab_stats::bootstrap::{interval_of_median, interval_of_median_ratio};
 use bbrlab_stats::median;
 use bbrlab_stats::quantile::nearest_rank;
@@ -55,18 +56,18 @@ pub struct Gain {
 const NOTICEABLE: f64 = 0.01;
 
 impl Gain {
-    /// Names the result that the interval supports.
-    pub const fn word(&self) -> &'static str {
+    /// Outcome that the interval supports.
+    pub const fn judgement(&self) -> Judgement {
         if self.users < 2 {
-            "too few users"
+            Judgement::TooFew
         } else if self.low > 0.0 && self.gain >= NOTICEABLE {
-            "faster"
+            Judgement::Faster
         } else if self.high < 0.0 && self.gain <= -NOTICEABLE {
-            "slower"
+            Judgement::Slower
         } else if self.low > 0.0 || self.high < 0.0 {
-            "same within 1 %"
+            Judgement::Same
         } else {
-            "no difference"
+            Judgement::NoDifference
         }
     }
 }
@@ -271,21 +272,21 @@ mod tests {
     fn a_gain_is_the_median_over_users_and_its_interval_holds_it() {
         let gain = study(&[1.1, 1.2, 1.3, 1.4, 1.5]).gain(0, &Segment::judged(0, false));
         assert!((gain.gain - 0.3).abs() < 1e-9 && gain.low <= gain.gain && gain.gain <= gain.high, "{gain:?}");
-        assert_eq!((gain.users, gain.objects, gain.word()), (5, 10, "faster"));
+        assert_eq!((gain.users, gain.objects, gain.judgement()), (5, 10, Judgement::Faster));
     }
 
     #[test]
     fn a_gain_of_either_sign_that_is_chance_is_called_no_difference() {
         let gain = study(&[0.8, 1.25, 0.9, 1.1, 1.0, 0.7, 1.4]).gain(0, &Segment::default());
-        assert_eq!(gain.word(), "no difference");
-        assert_eq!(study(&[0.8, 0.9, 0.7, 0.8]).gain(0, &Segment::default()).word(), "slower");
+        assert_eq!(gain.judgement(), Judgement::NoDifference);
+        assert_eq!(study(&[0.8, 0.9, 0.7, 0.8]).gain(0, &Segment::default()).judgement(), Judgement::Slower);
     }
 
     #[test]
     fn a_negligible_gain_is_not_called_faster() {
         let gain = study(&[1.001, 1.002, 1.001, 1.002]).gain(0, &Segment::default());
-        assert!(gain.low > 0.0 && gain.word() == "same within 1 %", "{gain:?}");
-        assert_eq!(study(&[0.999; 4]).gain(0, &Segment::default()).word(), "same within 1 %");
+        assert!(gain.low > 0.0 && gain.judgement() == Judgement::Same, "{gain:?}");
+        assert_eq!(study(&[0.999; 4]).gain(0, &Segment::default()).judgement(), Judgement::Same);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::summary::{SummaryLine, lines};
 use super::{Gain, Segment, Study, answer, speed_unit};
+use crate::judgement::Judgement;
 use bbrlab_report::{Axis, Figure, Heat, Panel, Provenance, Report, Scale, Section, Series, Style, Table};
 use bbrlab_stats::median;
 use bbrlab_stats::number::{gain, hundredths, or_dash, significant};
@@ -57,7 +58,7 @@ pub fn rows(study: &Study) -> Table {
             middle(line.arm),
             middle(control),
             shown(&line.paired),
-            line.paired.word().to_owned(),
+            said(line.paired.judgement()),
             shown(&study.rivals(line.arm, &Segment { class: Some(line.class), ..Segment::default() })),
             shown(&line.split),
             again(line.arm),
@@ -156,19 +157,29 @@ fn headline(study: &Study) -> Heat {
     }
 }
 
+/// Names an outcome; a unit of assignment is a user here.
+fn said(judgement: Judgement) -> String {
+    match judgement {
+        Judgement::TooFew => "too few users".to_owned(),
+        judgement => judgement.to_string(),
+    }
+}
+
 /// Result for a class, one sentence per metric.
 fn sentence(study: &Study, class: usize) -> String {
     let own = lines(study).into_iter().filter(|line| line.class == class);
     let one = |line: SummaryLine| {
         let kind = if line.is_large { "Objects from 3 MB" } else { "Objects below 3 MB" };
         let (name, control) = (&study.design.algorithms[line.arm], &study.design.algorithms[study.control()]);
-        match line.paired.word() {
-            "no difference" => format!(" {kind}: no difference between {name} and {control}, {}.", shown(&line.paired)),
-            "too few users" => format!(" {kind}: too few users."),
-            "same within 1 %" => {
+        match line.paired.judgement() {
+            Judgement::NoDifference => {
+                format!(" {kind}: no difference between {name} and {control}, {}.", shown(&line.paired))
+            }
+            Judgement::TooFew => format!(" {kind}: too few users."),
+            Judgement::Same => {
                 format!(" {kind}: {name} and {control} differ by less than 1 %, {}.", shown(&line.paired))
             }
-            word => format!(" {kind}: {name} is {word} than {control}, {}.", shown(&line.paired)),
+            outcome => format!(" {kind}: {name} is {outcome} than {control}, {}.", shown(&line.paired)),
         }
     };
     own.map(one).collect()
@@ -500,7 +511,7 @@ pub fn json(study: &Study, version: &str) -> Value {
         json!({ "class": class.name, "network": class.network, "paths": class.about,
                 "algorithm": study.design.algorithms[line.arm], "judged_by": value,
                 "median": middle(line.arm), "control_median": middle(control),
-                "gain": gain(&line.paired), "split_gain": gain(&line.split), "says": line.paired.word(),
+                "gain": gain(&line.paired), "split_gain": gain(&line.split), "says": said(line.paired.judgement()),
                 "objects": line.paired.objects,
                 "rivals": gain(&study.rivals(line.arm, &Segment { class: Some(line.class), ..Segment::default() })),
                 "retransmit_ratio": finite(study.retransmit_ratio(line.arm, &cut)),

@@ -163,7 +163,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub classes: Option<PathBuf>,
     /// Seed of the bootstrap
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::args::seed)]
     pub seed: u64,
     /// Write one self-contained page that opens offline
     #[arg(long, value_name = "FILE.html")]

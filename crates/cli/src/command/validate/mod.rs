@@ -60,7 +60,7 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "WHOSE", default_value = "kernel", value_parser = crate::args::program)]
     pub program: Program,
     /// Number of runs of each scenario on each side
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = crate::args::number::<u32>(1..=1000))]
     pub repeat: u32,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
@@ -72,10 +72,10 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "files")]
     pub longest: Option<String>,
     /// Compare N scenarios drawn by the seed instead of the matrix: nearly all of them must agree
-    #[arg(long, value_name = "N", conflicts_with_all = ["files", "packets", "only", "longest", "every"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["files", "packets", "only", "longest", "every"], value_parser = crate::args::number::<u32>(1..=10_000))]
     pub random: Option<u32>,
     /// Every N-th scenario of the matrix
-    #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "files", value_parser = crate::args::number(1..=u32::MAX))]
     pub every: Option<u32>,
     /// Write the comparison as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE")]

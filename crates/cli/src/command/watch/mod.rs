@@ -34,7 +34,7 @@ use crate::{Failure, Verdict, print};
         It needs no more rights than ss; only the models of our own algorithms (bbrlab host load) need root.")]
 pub struct WatchArgs {
     /// Show only connections with this local or remote port
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = crate::args::number::<u16>(0..=65_535))]
     pub port: Option<u16>,
     /// Show only connections with this congestion control, by the kernel's name
     #[arg(long, value_name = "NAME")]
