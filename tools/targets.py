@@ -171,7 +171,7 @@ def main():
     failed = False
     for target in TARGETS:
         library(target)
-        wrong, summary = complaints(target, PARTS, "BPF shim")
+        wrong, summary = complaints(target, PARTS, "shim")
         for line in wrong:
             print(f"targets: {target}: {line}", file=sys.stderr)
         failed |= bool(wrong)

@@ -3,8 +3,8 @@
 #![no_std]
 
 use bbrlab_core::{
-    ALGORITHMS, AckInfo, AckRtt, AlgorithmConfig, CaState, Controller, Flight, Init, Loss, Pacer, Rate, RememberedPath,
-    Sent, Span, Time, Token,
+    ALGORITHMS, AckInfo, AckRtt, AlgorithmConfig, CaState, Controller, Flight, Init, Loss, Pacer, PacketToken, Rate,
+    RememberedPath, Sent, Span, Time,
 };
 
 #[panic_handler]
@@ -51,14 +51,16 @@ fn run(config: &AlgorithmConfig, rounds: u32, seed: u64) -> u64 {
         ack(&mut cc, now, i, &token);
         let found = cc.snapshot();
         let may_send = u64::from(pacer.may_send(now));
-        sum = sum.wrapping_add(cc.cwnd_bytes() ^ cc.pacing_rate().map_or(0, |rate| rate.as_bits_per_sec()) ^ cc.send_quantum() ^ may_send);
+        sum = sum.wrapping_add(
+            cc.cwnd_bytes() ^ cc.pacing_rate().map_or(0, |rate| rate.as_bits_per_sec()) ^ cc.send_quantum() ^ may_send,
+        );
         sum = sum.wrapping_add(found.bw.as_bits_per_sec() ^ cc.state() as u64 ^ u64::from(cc.min_tso_segs()));
     }
     sum
 }
 
 /// One ACK, with the events that may occur between its two halves.
-fn ack(cc: &mut Controller, now: Time, i: u32, token: &Token) {
+fn ack(cc: &mut Controller, now: Time, i: u32, token: &PacketToken) {
     let number = u64::from(i);
     let mut batch = cc.begin_ack(now);
     match i % 5 {
@@ -80,7 +82,7 @@ fn ack(cc: &mut Controller, now: Time, i: u32, token: &Token) {
     cc.on_ack(open, &info);
 }
 
-fn between(cc: &mut Controller, now: Time, i: u32, token: &Token) {
+fn between(cc: &mut Controller, now: Time, i: u32, token: &PacketToken) {
     match i % 23 {
         0 => cc.on_lost(now, &Loss::packet(token, i.into())),
         1 => cc.on_lost(now, &Loss::run(token, i.into(), 2, 2 * MSS).by_timer()),

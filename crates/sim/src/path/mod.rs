@@ -3,7 +3,7 @@
 //! through it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! A driver offers packets as hosts send them ([`OneWay::enter`]) and takes them out when they arrive ([`OneWay::turn`]). A
+//! A driver offers packets as hosts send them ([`OneWay::offer`]) and takes them out when they arrive ([`OneWay::poll`]). A
 //! packet's fate and its times do not depend on how late the driver polls, as long as it takes everything due before it offers
 //! a later packet.
 
