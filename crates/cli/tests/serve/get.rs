@@ -48,7 +48,7 @@ fn a_download_is_completed_if_the_server_has_the_same_version() {
         for (part, note, says) in [
             (&bytes[..9], None, "the version that it belongs to is not recorded; remove it, or leave --resume out"),
             (&bytes[..9], Some(serde_json::json!({ "url": "http://other/" })), "it is a part of http://other/"),
-            (&bytes[..9], Some(serde_json::json!({ "url": url })), "its server does not name versions"),
+            (&bytes[..9], Some(serde_json::json!({ "url": url })), "its server names no version"),
             (
                 &bytes[..9],
                 Some(serde_json::json!({ "url": url, "etag": "\"a\"", "size": 5 })),
@@ -121,7 +121,7 @@ fn a_truncated_download_is_kept_and_completed_and_a_wrong_answer_refused() {
     for (answer, says) in [
         (b"220 mail.example ESMTP\r\n".to_vec(), "does not speak HTTP/1.1"),
         (b"".to_vec(), "the server closed the connection"),
-        (b"HTTP/1.1 301 Moved\r\nLocation: /other\r\n\r\n".to_vec(), "it has moved to /other; write that"),
+        (b"HTTP/1.1 301 Moved\r\nLocation: /other\r\n\r\n".to_vec(), "it has moved to /other; use that URL"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec(), "after 0 of 5 bytes\n"),
     ] {
         let line = dir.refused(&["--output", "none", &format!("http://{}/", impostor(vec![answer]))]);
@@ -214,7 +214,7 @@ fn certificates_that_do_not_fit_are_refused_and_say_why() {
     }
     for (cert, key, says) in [
         ("own.crt", "other.key", "the private key does not match the certificate"),
-        ("text", "own.key", "--cert: text: it contains no certificate in PEM"),
+        ("text", "own.key", "--cert: text: it holds no certificate in PEM"),
         ("own.crt", "text", "--key: text: it holds no private key in PEM"),
         ("missing", "own.key", "--cert: missing: No such file"),
     ] {
@@ -252,7 +252,7 @@ fn what_cannot_be_served_or_reached_is_said_in_a_line() {
         (vec!["--memory", "1MB", "--tcp", "0", "--tcp-cc", "vegas9"], "this kernel has no congestion control vegas9"),
         (
             vec!["--memory", "1MB", "--tcp", "0", "--tcp-cc", "bbr3,beta=0.6"],
-            "what is in the kernel has its parameters already",
+            "the kernel's algorithms take no parameters here",
         ),
         (vec!["--memory", "1MB", "--patience", "1ms"], "--patience: \"1ms\" is too short; write 100ms or more"),
     ] {
