@@ -43,10 +43,10 @@ key_sets! {
     EmulateKeys: [Path, Condition] and ["seed"];
     /// The path, and a recording's flows: `record`.
     RecordKeys: [Path, Condition] and ["flow", "duration", "seed"];
-    /// What one of several runs may set: `sweep`.
+    /// Keys that apply to every run of a sweep: `sweep`.
     #[cfg(feature = "parquet")]
     SweepKeys: [Path, Condition] and ["flow", "duration", "warmup", "seed", "repeat", "name"];
-    /// The scenario of `validate --packets`.
+    /// Keys of the one scenario of `validate --packets`.
     PacketsKeys: [Path, Condition] and ["flow", "duration"];
 }
 

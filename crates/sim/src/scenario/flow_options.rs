@@ -158,7 +158,7 @@ flow_options! {
     example "bbr1,delack=40ms";
     refused &[KERNEL_DELACK, STACK_DELACK];
 
-    /// ACK rule of the receiver: one for so many packets, or after a time
+    /// ACK rule of the receiver: an ACK after this number of packets, or after this time
     ack: AckEvery = "PACKETS/TIME", ack_every, |v| format!("{}/{}", v.packets, TimeSpan(v.delay.as_nanos()));
     refused &[LINUX_ACKS, S2N_ACKS];
 

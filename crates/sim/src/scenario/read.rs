@@ -21,9 +21,9 @@ pub enum Node {
     Null,
     /// True or false.
     Bool(bool),
-    /// A number below 0, or of TOML.
+    /// A signed number: any of TOML, and those below 0 of JSON.
     Signed(i64),
-    /// A number above the range of `Signed`, or of JSON.
+    /// A number of JSON from 0 up.
     Unsigned(u64),
     /// A number with a fraction.
     Float(f64),
@@ -86,7 +86,7 @@ pub enum Problem {
     WrongType {
         /// The value found.
         found: String,
-        /// What is accepted.
+        /// Description of the accepted values.
         accepted: String,
     },
     /// A problem found by the type of the value, in one line.
@@ -110,7 +110,7 @@ impl fmt::Display for Problem {
 /// A problem, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
-    /// Keys and indices from the file to the value, from the inside out while the error travels.
+    /// Keys and indices of the value, innermost first: each level adds its own while the error propagates.
     path: Vec<String>,
     /// The problem.
     pub problem: Problem,
@@ -290,7 +290,7 @@ impl Node {
     }
 }
 
-/// What is accepted for a struct, by the name of its type.
+/// Description of the table that a struct is read from, by the name of its type.
 fn table_named(name: &str) -> String {
     match name {
         "Scenario" => "the keys of a scenario in braces".to_owned(),
