@@ -320,7 +320,7 @@ fn line_of(error: &clap::Error) -> String {
             prior if prior == argument => format!("'{argument}' cannot be used multiple times"),
             prior => format!("'{argument}' cannot be used with '{prior}'"),
         },
-        ErrorKind::MissingRequiredArgument => format!("'{argument}' is missing"),
+        ErrorKind::MissingRequiredArgument => format!("missing: '{argument}'"),
         kind => format!("{}: '{argument}'", kind.as_str().unwrap_or("the arguments are not valid")),
     }
 }
