@@ -13,7 +13,6 @@ use bbrlab_lab::validate::{self, Cell, Compared, FIGURES, Limits, Measured, Row}
 use bbrlab_report::model::{
     Axis, ClaimRow, Figure, Number, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
 };
-use bbrlab_sim::backend::Stack;
 use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile, TimeSpan};
 use bbrlab_sim::setup::Program;
 use bbrlab_stats::number::column;
@@ -105,14 +104,14 @@ struct Case {
 
 /// Runs the requested scenarios on both sides.
 pub fn validate(args: &ValidateArgs) -> Result<Verdict, Failure> {
-    let (on, limits) = match args.with.as_str() {
-        "uml" => (Backend::Uml, validate::UML),
-        "kernel" => (Backend::Kernel, validate::KERNEL),
-        "quic" | "quic:s2n" => (Backend::Quic(Stack::S2n), validate::QUIC),
-        "quic:noq" => (Backend::Quic(Stack::Noq), validate::QUIC),
-        other => {
-            return Err(format!("--with: {other:?} is not another backend; write uml, kernel, quic:s2n or quic:noq"));
+    let on: Backend = args.with.parse().map_err(|error| format!("--with: {error}"))?;
+    let limits = match on {
+        Backend::Sim => {
+            return Err("--with: sim is the simulator itself; write uml, kernel, quic:s2n or quic:noq".to_owned());
         }
+        Backend::Uml => validate::UML,
+        Backend::Kernel => validate::KERNEL,
+        Backend::Quic(_) => validate::QUIC,
     };
     if args.packets && on.stack().is_some() {
         return Err(format!("--packets: {}'s packets are encrypted; write --with uml", args.with));
