@@ -12,6 +12,7 @@ use bbrlab_bpf_shim::{Input, Output, Telemetry};
 use serde::{Deserialize, Serialize};
 
 use super::log::{Bytes, put, unzigzag, zigzag};
+use crate::{Error, Result};
 
 /// First bytes of a log.
 pub const MAGIC: &[u8; 8] = b"bbrcall\n";
@@ -198,13 +199,13 @@ impl CallWriter {
 
 impl CallLog {
     /// Reads a log. The error names in one line the fault and its place.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut bytes = Bytes { all: bytes, at: MAGIC.len() };
         let mut log = Self { header: bytes.header(VERSION)?, ..Self::default() };
         let mut last: BTreeMap<u32, [u64; WORDS]> = BTreeMap::new();
         while let Some(flow) = bytes.number()?.checked_sub(1) {
             let nth = log.calls.len();
-            let broken = |what: &str| format!("call {nth} has {what}; the file is damaged, record it again");
+            let broken = |what: &'static str| Error::Damaged { unit: "call", number: nth, problem: what };
             let flow = u32::try_from(flow).map_err(|_| broken("an impossible connection"))?;
             let algorithm = u32::try_from(bytes.number()?).map_err(|_| broken("an impossible algorithm"))?;
             let (event, present) = (bytes.number()?, bytes.number()?);
@@ -257,7 +258,7 @@ mod tests {
     fn every_truncation_is_an_error_of_one_line_and_damage_never_a_panic() {
         let (_, bytes) = log(5);
         for end in MAGIC.len()..bytes.len() {
-            assert!(!CallLog::parse(&bytes[..end]).unwrap_err().contains('\n'));
+            assert!(!CallLog::parse(&bytes[..end]).unwrap_err().to_string().contains('\n'));
         }
         let mut rng = Rng::new(9);
         for _ in 0..5_000 {

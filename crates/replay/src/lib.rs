@@ -11,6 +11,7 @@ mod bbr;
 mod calls;
 mod compare;
 mod cubic;
+mod error;
 mod events;
 mod field;
 mod kernel_bbr;
@@ -31,6 +32,7 @@ use cubic::CubicFlow;
 
 pub use calls::{Call, CallHeader, CallLog, CallWriter, WORDS as CALL_WORDS};
 pub use compare::Unequal;
+pub use error::{Error, Result};
 pub use field::{COLUMNS, FIELDS, Field, Kind, PRIVATE_WORDS, Record};
 use kernel_bbr::KernelBbr;
 pub use log::{Header, Log, MAGIC, VERSION, Writer};
@@ -143,10 +145,10 @@ impl Report {
 
 /// Replays a log of any kind: of the tap, of our own programs or of google/bbr v3, plain or compressed with xz.
 /// The error names in one line the fault and its place.
-pub fn replay_bytes(bytes: &[u8]) -> Result<(Header, Report), String> {
+pub fn replay_bytes(bytes: &[u8]) -> Result<(Header, Report)> {
     let bytes = packed::unpack(bytes)?;
     if bytes.trim_ascii_start().starts_with(v3_run::BEGINNING) {
-        return replay_v3(&bytes).map(|report| (v3_run::header(), report)).map_err(|error| error.to_string());
+        return Ok((v3_run::header(), replay_v3(&bytes)?));
     }
     if bytes.starts_with(calls::MAGIC) {
         return replay_calls(&CallLog::parse(&bytes)?);
@@ -157,18 +159,16 @@ pub fn replay_bytes(bytes: &[u8]) -> Result<(Header, Report), String> {
 }
 
 /// Replays a log of the tap.
-pub fn replay(log: &Log) -> Result<Report, String> {
+pub fn replay(log: &Log) -> Result<Report> {
     if log.header.hz == 0 {
-        return Err("its header has no hz; record it again".to_owned());
+        return Err(Error::NoHz);
     }
     let mut report = Report { lost: log.lost, ..Report::default() };
     let mut flows: BTreeMap<u32, Flow> = BTreeMap::new();
     for (nth, record) in log.records.iter().enumerate() {
-        let kind = record.kind().ok_or_else(|| {
-            format!("record {nth} is of kind {}, which this bbrlab does not support", record.get(Field::Kind))
-        })?;
+        let kind = record.kind().ok_or(Error::UnknownKind { number: nth, kind: record.get(Field::Kind) })?;
         if let Some(field) = record.impossible() {
-            return Err(format!("record {nth}: {field:?} is {}, which no kernel can hold", record.get(field)));
+            return Err(Error::Impossible { number: nth, field, value: record.get(field) });
         }
         if is_over(record, kind) {
             flows.insert(record.flow, Flow::Over);
@@ -183,7 +183,7 @@ pub fn replay(log: &Log) -> Result<Report, String> {
                 Some(Flow::Bbr(flow)) => flow.step(record, kind),
                 Some(Flow::Cubic(flow)) => flow.step(record, kind),
                 Some(Flow::Over | Flow::Unknown) => continue,
-                None => return Err(format!("record {nth}: connection {} has no beginning", record.flow)),
+                None => return Err(Error::NoBeginning { number: nth, flow: record.flow }),
             }
         };
         let events = match flows.get(&record.flow) {

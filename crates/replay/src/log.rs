@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::field::{COLUMNS, FIELDS, Field, Kind, Record};
+use crate::{Error, Result};
 
 /// First bytes of a log. The line ends reveal a transfer that changed them.
 pub const MAGIC: &[u8; 8] = b"bbrtap\r\n";
@@ -249,7 +250,7 @@ impl Log {
     }
 
     /// Reads a log. The error names in one line the fault and its place.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader { bytes: Bytes { all: bytes, at: 0 }, memory: Memory::default() };
         let header = reader.header()?;
         let mut log = Self { header, ..Self::default() };
@@ -267,26 +268,23 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn header(&mut self) -> Result<Header, String> {
+    fn header(&mut self) -> Result<Header> {
         if self.bytes.all.is_empty() {
-            return Err("empty; write one with `bbrlab record`".to_owned());
+            return Err(Error::Empty);
         }
         if !self.bytes.all.starts_with(MAGIC) {
-            return Err(
-                "not a log of `bbrlab record` or of google/bbr v3: it does not begin with bbrtap, bbrcall or V3"
-                    .to_owned(),
-            );
+            return Err(Error::NotALog);
         }
         self.bytes.at = MAGIC.len();
         self.bytes.header(VERSION)
     }
 
     /// Reads the next record; `None` at the end.
-    fn record(&mut self, number: usize) -> Result<Option<Record>, String> {
+    fn record(&mut self, number: usize) -> Result<Option<Record>> {
         let Some(flow) = self.bytes.number()?.checked_sub(1) else {
             return Ok(None);
         };
-        let broken = |what: &str| format!("record {number} has {what}; the file is damaged, record it again");
+        let broken = |problem| Error::Damaged { unit: "record", number, problem };
         let flow = u32::try_from(flow).map_err(|_| broken("an impossible flow number"))?;
         let kind = self.bytes.number()?;
         let present = self.bytes.number()?;
@@ -321,29 +319,29 @@ pub(crate) struct Bytes<'a> {
 
 impl Bytes<'_> {
     /// Reads version and header.
-    pub(crate) fn header<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T, String> {
+    pub(crate) fn header<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T> {
         let version = self.byte()?;
         if version != wanted {
-            return Err(format!("log version {version}, this bbrlab reads {wanted}; record it again"));
+            return Err(Error::Version { found: version, accepted: wanted });
         }
         let length = self.number()?;
         let rest = &self.all[self.at..];
         let length = usize::try_from(length.min(HEADER_MAX + 1)).unwrap_or(usize::MAX);
         if length as u64 > HEADER_MAX {
-            return Err(format!("its header claims more than {HEADER_MAX} bytes"));
+            return Err(Error::HeaderTooLong { max: HEADER_MAX });
         }
         let text = rest.get(..length).ok_or_else(|| self.truncated())?;
         self.at += length;
-        serde_json::from_slice(text).map_err(|error| format!("its header is not the JSON of a log: {error}"))
+        serde_json::from_slice(text).map_err(Error::HeaderJson)
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, String> {
+    pub(crate) fn byte(&mut self) -> Result<u8> {
         let byte = *self.all.get(self.at).ok_or_else(|| self.truncated())?;
         self.at += 1;
         Ok(byte)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, String> {
+    pub(crate) fn number(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -352,23 +350,23 @@ impl Bytes<'_> {
                 return Ok(value);
             }
         }
-        Err(format!("a number longer than 64 bits at byte {}", self.at))
+        Err(Error::NumberTooLong { at: self.at })
     }
 
     /// Reads the end; returns the count of lost records. Its count of records must match those read.
-    pub(crate) fn end(&mut self, records: usize) -> Result<u64, String> {
+    pub(crate) fn end(&mut self, records: usize) -> Result<u64> {
         let (count, lost) = (self.number()?, self.number()?);
         if count != records as u64 {
-            return Err(format!("its end counts {count} records, but it holds {records}; record it again"));
+            return Err(Error::Count { counted: count, read: records });
         }
         if self.at != self.all.len() {
-            return Err(format!("{} bytes follow its end at byte {}", self.all.len() - self.at, self.at));
+            return Err(Error::Trailing { count: self.all.len() - self.at, at: self.at });
         }
         Ok(lost)
     }
 
-    fn truncated(&self) -> String {
-        format!("truncated at byte {}: its end is missing; record it again", self.all.len())
+    const fn truncated(&self) -> Error {
+        Error::Truncated { length: self.all.len() }
     }
 }
 
@@ -418,7 +416,7 @@ mod tests {
     fn every_truncation_is_an_error_of_one_line() {
         let bytes = log(4).to_bytes();
         for end in 0..bytes.len() {
-            let error = Log::parse(&bytes[..end]).unwrap_err();
+            let error = Log::parse(&bytes[..end]).unwrap_err().to_string();
             assert!(!error.contains('\n'), "{error}");
         }
     }
@@ -434,17 +432,17 @@ mod tests {
                 damaged[at] = rng.next_u64() as u8;
             }
             if let Err(error) = Log::parse(&damaged) {
-                assert!(!error.contains('\n'), "{error}");
+                assert!(!error.to_string().contains('\n'), "{error}");
             }
         }
     }
 
     #[test]
     fn another_file_and_another_version_are_named() {
-        assert!(Log::parse(b"").unwrap_err().starts_with("empty"));
-        assert!(Log::parse(b"\x7fELF....").unwrap_err().contains("does not begin with bbrtap, bbrcall or V3"));
+        assert!(matches!(Log::parse(b""), Err(Error::Empty)));
+        assert!(matches!(Log::parse(b"\x7fELF...."), Err(Error::NotALog)));
         let mut bytes = log(1).to_bytes();
         bytes[8] = 77;
-        assert_eq!(Log::parse(&bytes).unwrap_err(), "log version 77, this bbrlab reads 1; record it again");
+        assert!(matches!(Log::parse(&bytes), Err(Error::Version { found: 77, accepted: 1 })));
     }
 }

@@ -13,7 +13,7 @@ use bbrlab_core::{
 
 use super::calls::{Call, CallLog};
 use super::compare::{Outputs, Unequal};
-use super::{CONTEXT, Difference, Header, Report};
+use super::{CONTEXT, Difference, Error, Header, Report, Result};
 
 /// A connection of any algorithm.
 trait Connection {
@@ -49,14 +49,17 @@ fn connection(algorithm: &str) -> Option<Box<dyn Connection>> {
 }
 
 /// Returns an algorithm with the parameters that the program had.
-fn configured(text: &str, tick_ns: u64) -> Result<(AlgorithmConfig, Parameters), String> {
-    let fault = |what: &str| format!("its header names {text:?}: {what}");
+fn configured(text: &str, tick_ns: u64) -> Result<(AlgorithmConfig, Parameters)> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
-    let mut config = AlgorithmConfig::named(name).ok_or_else(|| fault("no algorithm of this bbrlab"))?;
+    let mut config = AlgorithmConfig::named(name).ok_or_else(|| Error::UnknownAlgorithm { text: text.to_owned() })?;
     for part in parts {
-        let (key, value) = part.split_once('=').ok_or_else(|| fault("no parameter"))?;
-        config.set(key, value).map_err(|error| fault(&format!("{key} is {error}")))?;
+        let (key, value) = part.split_once('=').ok_or_else(|| Error::NotAParameter { text: text.to_owned() })?;
+        config.set(key, value).map_err(|source| Error::Parameter {
+            text: text.to_owned(),
+            key: key.to_owned(),
+            source,
+        })?;
     }
     let mut values = config.values();
     if let Some(place) = config.parameters().position(|(spec, value)| spec.name == "hz" && value != 0) {
@@ -66,21 +69,21 @@ fn configured(text: &str, tick_ns: u64) -> Result<(AlgorithmConfig, Parameters),
 }
 
 /// Replays a log of our own algorithms.
-pub fn replay_calls(log: &CallLog) -> Result<(Header, Report), String> {
+pub fn replay_calls(log: &CallLog) -> Result<(Header, Report)> {
     let hz = u32::try_from(1_000_000_000 / log.header.tick_ns.max(1)).unwrap_or(0);
     let header = Header { kernel: log.header.kernel.clone(), situation: log.header.situation.clone(), hz };
     let algorithms: Vec<(AlgorithmConfig, Parameters)> =
-        log.header.algorithms.iter().map(|text| configured(text, log.header.tick_ns)).collect::<Result<_, _>>()?;
+        log.header.algorithms.iter().map(|text| configured(text, log.header.tick_ns)).collect::<Result<_>>()?;
     let mut report = Report { lost: log.lost, ..Report::default() };
     let mut flows: BTreeMap<u32, Box<dyn Connection>> = BTreeMap::new();
     let mut states: BTreeMap<u32, u32> = BTreeMap::new();
     for (nth, call) in log.calls.iter().enumerate() {
-        let event = Event::of(call.event).ok_or_else(|| format!("call {nth} is of no event: {}", call.event))?;
+        let event = Event::of(call.event).ok_or(Error::UnknownEvent { number: nth, event: call.event })?;
         let (config, parameters) = algorithms
             .get(call.algorithm as usize)
-            .ok_or_else(|| format!("call {nth} is of algorithm {}, which the header does not name", call.algorithm))?;
+            .ok_or(Error::UnnamedAlgorithm { number: nth, algorithm: call.algorithm })?;
         if event == Event::Init {
-            let new = connection(config.name()).ok_or_else(|| format!("{}: no kernel program", config.name()))?;
+            let new = connection(config.name()).ok_or(Error::NoProgram { algorithm: config.name() })?;
             flows.insert(call.flow, new);
             report.flows += 1;
         }

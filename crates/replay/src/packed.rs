@@ -6,6 +6,8 @@ use std::io::Read;
 
 use lzma_rust2::XzReader;
 
+use crate::{Error, Result};
+
 /// First bytes of an xz file.
 const XZ: &[u8] = b"\xfd7zXZ\0";
 /// Largest log once unpacked. Ours: over a million ACKs.
@@ -14,19 +16,16 @@ const UNPACKED_MAX: u64 = 256 << 20;
 const DECODER_KIB: u32 = 66 << 10;
 
 /// Unpacks a log if needed. The error names the fault in one line.
-pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     if bytes.starts_with(XZ) { unpack_within(bytes, UNPACKED_MAX).map(Cow::Owned) } else { Ok(Cow::Borrowed(bytes)) }
 }
 
-fn unpack_within(bytes: &[u8], max: u64) -> Result<Vec<u8>, String> {
+fn unpack_within(bytes: &[u8], max: u64) -> Result<Vec<u8>> {
     let mut log = Vec::new();
-    let read = XzReader::new_mem_limit(bytes, true, DECODER_KIB).take(max + 1).read_to_end(&mut log);
-    if let Err(error) = read {
-        let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
-        return Err(format!("its xz compression is damaged or cut off: {reason}"));
-    }
+    let mut unpacked = XzReader::new_mem_limit(bytes, true, DECODER_KIB).take(max + 1);
+    unpacked.read_to_end(&mut log).map_err(Error::Compression)?;
     if log.len() as u64 > max {
-        return Err(format!("unpacked it holds more than the {} MiB of a log", max >> 20));
+        return Err(Error::TooLarge { max_mib: max >> 20 });
     }
     Ok(log)
 }
@@ -53,9 +52,9 @@ mod tests {
     fn damage_and_size_are_told_in_one_line() {
         for end in XZ.len()..SMALL.len() {
             let error = unpack(&SMALL[..end]).unwrap_err();
-            assert!(error.starts_with("its xz compression is damaged") && !error.contains('\n'), "{end}: {error}");
+            assert!(matches!(error, Error::Compression(_)) && !error.to_string().contains('\n'), "{end}: {error}");
         }
-        assert!(unpack_within(SMALL, 16).unwrap_err().starts_with("unpacked it holds more than"));
+        assert!(matches!(unpack_within(SMALL, 16), Err(Error::TooLarge { max_mib: 0 })));
         assert!(unpack_within(SMALL, 17).is_ok());
     }
 }

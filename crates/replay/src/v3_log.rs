@@ -4,8 +4,6 @@
 //! `V3<kind> <source port> <key> <value> …`: the port identifies the flow. A state line has its key and value in one
 //! word. Every key of a kind must occur once, and no other; only the tick of `X` may be missing.
 
-use std::fmt;
-
 /// Characters of a word that a message shows. Ours.
 const SHOWN: usize = 24;
 /// Largest time, ns: sums of two stay within 64 bits.
@@ -16,61 +14,52 @@ const U32: i64 = u32::MAX as i64;
 const S32: i64 = i32::MAX as i64;
 
 /// Fault in a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The line is not text.
+    #[error("it is not UTF-8")]
     NotText,
     /// The line does not begin with a kind of event.
+    #[error("it begins with {0:?}; an event is one of V3I A S L T H U C X D")]
     UnknownKind(String),
     /// The second word is not a port.
+    #[error("its source port is {0:?}, which is not a number from 0 to 65535")]
     Port(String),
     /// The kind has no such key.
+    #[error("this event has no key {0:?}")]
     UnknownKey(String),
     /// The key occurs a second time.
+    #[error("{0} appears twice")]
     Twice(&'static str),
     /// The key has no value, or the line ends before this key.
+    #[error("{0} has no value; is the line cut off?")]
     Missing(&'static str),
     /// The value is not a whole number.
+    #[error("{0} is {1:?}, which is not a whole number")]
     NotANumber(&'static str, String),
     /// No kernel holds such a number there.
+    #[error("{0} is {1}, which no kernel can hold")]
     OutOfRange(&'static str, i64),
     /// A call of a flow whose start is missing.
+    #[error("flow {0} has no beginning: its V3I is missing")]
     NoBeginning(u16),
     /// A state without an ACK before it.
+    #[error("a state of flow {0} without an ACK before it")]
     NoAck(u16),
     /// A second ACK before the first one's state.
+    #[error("the last ACK of flow {0} has no state")]
     NoState(u16),
 }
 
 /// A line that does not belong in such a log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {fault}")]
 pub struct LineError {
     /// Line number, from 1.
     pub line: usize,
     /// Fault in the line.
     pub fault: Fault,
 }
-
-impl fmt::Display for LineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: ", self.line)?;
-        match &self.fault {
-            Fault::NotText => write!(f, "it is not UTF-8"),
-            Fault::UnknownKind(word) => write!(f, "it begins with {word:?}; an event is one of V3I A S L T H U C X D"),
-            Fault::Port(word) => write!(f, "its source port is {word:?}, which is not a number from 0 to 65535"),
-            Fault::UnknownKey(word) => write!(f, "this event has no key {word:?}"),
-            Fault::Twice(key) => write!(f, "{key} appears twice"),
-            Fault::Missing(key) => write!(f, "{key} has no value; is the line cut off?"),
-            Fault::NotANumber(key, word) => write!(f, "{key} is {word:?}, which is not a whole number"),
-            Fault::OutOfRange(key, value) => write!(f, "{key} is {value}, which no kernel can hold"),
-            Fault::NoBeginning(port) => write!(f, "flow {port} has no beginning: its V3I is missing"),
-            Fault::NoAck(port) => write!(f, "a state of flow {port} without an ACK before it"),
-            Fault::NoState(port) => write!(f, "the last ACK of flow {port} has no state"),
-        }
-    }
-}
-
-impl std::error::Error for LineError {}
 
 /// State after `init`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

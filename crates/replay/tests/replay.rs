@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bbrlab_replay::{COLUMNS, Field, Log, Record, Report, replay};
+use bbrlab_replay::{COLUMNS, Error, Field, Log, Record, Report, replay};
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/replay").join(format!("{name}.tap"))
@@ -136,7 +136,13 @@ fn columns_that_no_kernel_writes_are_borne() {
                 }
                 match replay(&odd) {
                     Ok(report) => assert!(report.calls > 0),
-                    Err(error) => assert!(error.starts_with("record "), "{error}"),
+                    Err(error) => assert!(
+                        matches!(
+                            error,
+                            Error::Impossible { .. } | Error::UnknownKind { .. } | Error::NoBeginning { .. }
+                        ),
+                        "{error}"
+                    ),
                 }
             }
         }

@@ -49,7 +49,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
 }
 
 fn one(file: &Path) -> Result<(Header, Report), String> {
-    replay_bytes(&inputs::log(file)?)
+    replay_bytes(&inputs::log(file)?).map_err(|error| error.to_string())
 }
 
 fn document(file: &Path, header: &Header, report: &Report) -> Value {
