@@ -5,6 +5,7 @@
 pub mod ab;
 pub mod cdn;
 pub mod choose;
+pub mod comparison;
 pub mod judgement;
 pub mod measured;
 pub mod paths;

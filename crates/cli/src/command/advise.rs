@@ -12,9 +12,10 @@ use bbrlab_sim::link::DeliveryTrace;
 use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
 use bbrlab_stats::number::{or_dash, significant};
 use bbrlab_study::choose::advise::{
-    self, Advice, Candidate, DRAWS_LEAST, Figure, Interval, Question, Reason, SURE, WORTH_A_CHANGE,
+    self, Advice, Candidate, DRAWS_LEAST, Figure, Question, Reason, SURE, WORTH_A_CHANGE,
 };
 use bbrlab_study::choose::objective::Objective;
+use bbrlab_study::comparison::Interval;
 use bbrlab_study::measured;
 use bbrlab_study::paths::{Conditions, Kind, KindSpec, Population};
 use clap::Args;
@@ -332,7 +333,7 @@ fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) 
 }
 
 fn ratio(interval: &Interval) -> String {
-    if interval.middle.is_nan() {
+    if !interval.is_known() {
         return "–".to_owned();
     }
     format!("×{:.2} ({:.2}…{:.2})", interval.middle, interval.low, interval.high)

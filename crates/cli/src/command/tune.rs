@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use bbrlab_report::{Axis, Figure, Number, Panel, Report, Section, Series, Style, Table};
 use bbrlab_stats::plural::counted;
-use bbrlab_study::choose::advise::Interval;
 use bbrlab_study::choose::objective::Objective;
 use bbrlab_study::choose::tune::{self, Budget, Comparison, SAME, Setting, TERMS, Tuned};
+use bbrlab_study::comparison::{Candidate, Forest};
 use bbrlab_study::paths::Population;
 use clap::Args;
 use serde_json::json;
@@ -351,40 +351,22 @@ fn numbers(tuned: &Tuned) -> Vec<Number> {
 
 /// Forest plot of the tuned setting minus each of the others, term by term, with intervals.
 fn forest(tuned: &Tuned) -> Figure {
-    let one = |(nth, other): (usize, &Comparison)| {
-        let shift = (nth as f64 - (tuned.against.len() - 1) as f64 / 2.0) * 0.22;
-        let points = |of: fn(&Interval) -> f64| other.difference.iter().map(|d| 100.0 * of(d)).collect::<Vec<f64>>();
-        Series {
-            name: format!("against {}", other.flow),
-            style: Style::Points,
-            x: points(|d| d.middle),
-            y: (0..TERMS.len()).map(|row| row as f64 + shift).collect(),
-            low: points(|d| d.low),
-            high: points(|d| d.high),
-            color_key: Some(other.flow.clone()),
-        }
+    let candidate = |other: &Comparison| Candidate {
+        name: format!("against {}", other.flow),
+        color_key: other.flow.clone(),
+        estimates: other.difference.iter().map(|one| one.as_percent()).enumerate().collect(),
     };
-    let same = Series {
-        name: "no difference".to_owned(),
-        style: Style::Reference,
-        x: vec![0.0, 0.0],
-        y: vec![-0.5, TERMS.len() as f64 - 0.5],
-        ..Series::default()
-    };
-    Figure {
-        id: "differences".to_owned(),
+    Forest {
+        id: "differences",
         title: "The tuned setting beside the defaults, on unseen paths".to_owned(),
-        how_to_read:
-            "Each mark is the mean difference over the paths, its bar the 95 % interval. Left of the line the tuned \
-                      setting is better."
-                .to_owned(),
+        how_to_read: "Each mark is the mean difference over the paths, its bar the 95 % interval. Left of the line the tuned setting is better."
+            .to_owned(),
         x: Axis { label: "tuned less default".to_owned(), unit: "percentage points".to_owned(), ..Axis::default() },
-        panels: vec![Panel {
-            y: Axis { names: TERMS.map(str::to_owned).to_vec(), ..Axis::default() },
-            series: std::iter::once(same).chain(tuned.against.iter().enumerate().map(one)).collect(),
-        }],
-        ..Figure::default()
+        same: (0.0, "no difference".to_owned()),
+        rows: TERMS.map(str::to_owned).to_vec(),
+        candidates: tuned.against.iter().map(candidate).collect(),
     }
+    .figure()
 }
 
 fn axis(label: &str) -> Axis {

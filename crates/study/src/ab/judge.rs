@@ -13,6 +13,7 @@ use super::record::STATES;
 use super::segment::{self, Prefixes, Segment, SegmentBy};
 use super::{AssignmentUnit, BUCKETS, Experiment, Row};
 use crate::cdn::LARGE;
+use crate::comparison::Interval;
 use crate::judgement::Judgement;
 
 /// First seed stream of the bootstrap.
@@ -105,6 +106,11 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Gain and its interval.
+    pub const fn interval(&self) -> Interval {
+        Interval { middle: self.gain, low: self.low, high: self.high }
+    }
+
     /// Its outcome.
     pub fn judgement(&self) -> Judgement {
         if self.units.iter().any(|&units| units < UNITS_LEAST) || !self.gain.is_finite() {
@@ -205,7 +211,8 @@ const fn is_compared(row: &Row) -> bool {
     !row.is_refused && !row.is_overridden && row.data_segs_out > 0 && row.bytes_acked > 0
 }
 
-pub const fn judged(is_large: bool) -> &'static str {
+/// Metric of large or small connections, with the range of sizes.
+pub const fn judged_by(is_large: bool) -> &'static str {
     if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
 }
 

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::figures::{by_range, distribution, forest};
-use super::judge::judged;
+use super::judge::judged_by;
 use super::record::{STATES, states};
 use super::{Comparison, Experiment, Findings, SegmentBy};
-use crate::cdn::speed_unit;
+use crate::comparison::speed_unit;
 use crate::judgement::Judgement;
 use bbrlab_report::{Number, Provenance, Report, Section, Table};
 use bbrlab_stats::number::{gain, hundredths, or_dash};
@@ -22,7 +22,7 @@ const OUTLASTING: f64 = 0.05;
 const fn what(line: &Comparison) -> &'static str {
     match line.class.over {
         SegmentBy::Age => "throughput",
-        _ => judged(line.is_large),
+        _ => judged_by(line.is_large),
     }
 }
 

@@ -3,8 +3,9 @@
 
 use super::summary::{SummaryLine, lines};
 use super::{Gain, Segment, Study};
+use crate::comparison::{Candidate, Forest, judged, ratio_axis};
 use crate::judgement::Judgement;
-use bbrlab_report::{Axis, Figure, Number, Panel, Series, Style};
+use bbrlab_report::{Figure, Number};
 use bbrlab_stats::number::{hundredths, signed_percent};
 use bbrlab_stats::plural::counted;
 
@@ -39,7 +40,7 @@ pub(super) fn numbers(study: &Study) -> Vec<Number> {
             numbers.extend(line.map(|line| Number {
                 label: format!("{name} gains {what}"),
                 value: format!("{} %", signed_percent(line.paired.gain)),
-                note: format!("{}, {}", study.design.classes[line.class].label(), judged(line)),
+                note: format!("{}, {}", study.design.classes[line.class].label(), judged(line.is_large)),
                 color_key: Some(name.clone()),
             }));
         }
@@ -55,68 +56,40 @@ pub(super) fn numbers(study: &Study) -> Vec<Number> {
     numbers
 }
 
-const fn judged(line: &SummaryLine) -> &'static str {
-    if line.is_large { "throughput" } else { "completion" }
-}
-
 /// Forest plot of every class's gain, for the same users and as an A/B split would measure it.
 pub(super) fn forest(study: &Study) -> Figure {
     let lines = lines(study);
+    let control = &study.design.algorithms[study.control()];
     let mut rows: Vec<(usize, bool)> = lines.iter().map(|line| (line.class, line.is_large)).collect();
-    rows.dedup();
     rows.sort_unstable();
     rows.dedup();
-    let place =
-        |line: &SummaryLine| rows.iter().position(|&row| row == (line.class, line.is_large)).unwrap_or(0) as f64;
-    let label = |&(class, is_large): &(usize, bool)| {
-        let judged = if is_large { "throughput" } else { "completion" };
-        format!("{}, {judged}", study.design.classes[class].label())
-    };
-    let several = study.control() > 1;
-    let mut series = Vec::new();
-    for (arm, algorithm) in study.design.algorithms[..study.control()].iter().enumerate() {
-        let own: Vec<&SummaryLine> = lines.iter().filter(|line| line.arm == arm).collect();
-        for (nth, (kind, shift)) in [("same users", -0.15), ("A/B split", 0.15)].into_iter().enumerate() {
-            if several && nth > 0 {
-                break;
-            }
-            let of = |line: &SummaryLine| if nth == 0 { line.paired } else { line.split };
-            let shift = if several { (arm as f64 - (study.control() - 1) as f64 / 2.0) * 0.22 } else { shift };
-            let part = |part: fn(&Gain) -> f64| own.iter().map(|line| 1.0 + part(&of(line))).collect::<Vec<f64>>();
-            series.push(Series {
-                name: format!("{algorithm}, {kind}"),
-                style: Style::Points,
-                x: part(|gain| gain.gain),
-                y: own.iter().map(|line| place(line) + shift).collect(),
-                low: part(|gain| gain.low),
-                high: part(|gain| gain.high),
-                color_key: Some(if nth == 0 { algorithm.clone() } else { format!("{algorithm} split") }),
-            });
+    let label =
+        |&(class, is_large): &(usize, bool)| format!("{}, {}", study.design.classes[class].label(), judged(is_large));
+    let place = |line: &SummaryLine| rows.iter().position(|&row| row == (line.class, line.is_large)).unwrap_or(0);
+    let candidate = |arm: usize, kind: &str, key: String, of: fn(&SummaryLine) -> Gain| {
+        let own = lines.iter().filter(|line| line.arm == arm);
+        Candidate {
+            name: format!("{}, {kind}", study.design.algorithms[arm]),
+            color_key: key,
+            estimates: own.map(|line| (place(line), of(line).interval().as_ratio())).collect(),
         }
-    }
-    let none = Series {
-        name: "no gain".to_owned(),
-        style: Style::Reference,
-        x: vec![1.0, 1.0],
-        y: vec![-0.5, rows.len() as f64 - 0.5],
-        ..Series::default()
     };
-    Figure {
-        id: "cdn-gains".to_owned(),
-        title: format!("How much faster than {}", study.design.algorithms[study.control()]),
-        how_to_read:
-            "Each mark is the median gain over the users of a class, its bar the 95 % interval. Right of the line is \
-                      faster."
-                .to_owned(),
-        x: Axis {
-            label: format!("times as fast as {}", study.design.algorithms[study.control()]),
-            log: true,
-            ..Axis::default()
-        },
-        panels: vec![Panel {
-            y: Axis { names: rows.iter().map(label).collect(), ..Axis::default() },
-            series: std::iter::once(none).chain(series).collect(),
-        }],
-        ..Figure::default()
+    let mut candidates: Vec<Candidate<usize>> = (0..study.control())
+        .map(|arm| candidate(arm, "same users", study.design.algorithms[arm].clone(), |line| line.paired))
+        .collect();
+    if study.control() == 1 {
+        let key = format!("{} split", study.design.algorithms[0]);
+        candidates.push(candidate(0, "A/B split", key, |line| line.split));
     }
+    Forest {
+        id: "cdn-gains",
+        title: format!("How much faster than {control}"),
+        how_to_read: "Each mark is the median gain over the users of a class, its bar the 95 % interval. Right of the line is faster."
+            .to_owned(),
+        x: ratio_axis(format!("times as fast as {control}")),
+        same: (1.0, "no gain".to_owned()),
+        rows: rows.iter().map(label).collect(),
+        candidates,
+    }
+    .figure()
 }

@@ -5,6 +5,7 @@
 use bbrlab_core::Rng;
 
 use super::{LARGE, ObjectOutcome, Study, User, UserRun};
+use crate::comparison::Interval;
 use crate::judgement::Judgement;
 use bbrlab_stats::bootstrap::{interval_of_median, interval_of_median_ratio};
 use bbrlab_stats::median;
@@ -56,6 +57,11 @@ pub struct Gain {
 const NOTICEABLE: f64 = 0.01;
 
 impl Gain {
+    /// Gain and its interval.
+    pub const fn interval(&self) -> Interval {
+        Interval { middle: self.gain, low: self.low, high: self.high }
+    }
+
     /// Outcome that the interval supports.
     pub const fn judgement(&self) -> Judgement {
         if self.users < 2 {

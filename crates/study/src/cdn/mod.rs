@@ -23,11 +23,6 @@ use bbrlab_sim::setup::Object;
 /// Object size from which throughput is judged rather than completion time. Source: the study.
 pub const LARGE: u64 = 3_000_000;
 
-/// Unit in which an object is judged: throughput of a large one, completion time of any other.
-pub const fn speed_unit(is_large: bool) -> &'static str {
-    if is_large { "Mbit/s" } else { "ms" }
-}
-
 /// Design of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {

@@ -4,7 +4,10 @@
 use serde_json::{Value, json};
 
 use super::summary::{SummaryLine, lines};
-use super::{Gain, Segment, Study, answer, speed_unit};
+use super::{Gain, Segment, Study, answer};
+use crate::comparison::{
+    Candidate, Interval, cumulative, distribution_help, gains_over, judged, no_gain, share_axis, speed_unit, value_axis,
+};
 use crate::judgement::Judgement;
 use bbrlab_report::{Axis, Figure, Heat, Panel, Provenance, Report, Scale, Section, Series, Style, Table};
 use bbrlab_stats::median;
@@ -19,8 +22,6 @@ const RETRANSMITS: [f64; 8] = [0.0, 1e-9, 0.002, 0.005, 0.01, 0.02, 0.05, 1.1];
 const RTTS: [f64; 7] = [0.0, 5.0, 25.0, 50.0, 100.0, 200.0, 1e9];
 /// Boundaries of the connection age, seconds. Ours.
 const AGES: [f64; 8] = [0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 1e9];
-/// Maximum points of a distribution's curve: a screen has no more columns. Ours.
-const POINTS: usize = 300;
 /// Percentiles at which distributions are compared.
 const PERCENTILES: [u32; 19] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95];
 /// Minimum users behind a cell of a map or a point of a curve. Ours: three have a median and an interval.
@@ -138,9 +139,8 @@ pub fn section(study: &Study) -> Section {
 fn headline(study: &Study) -> Heat {
     let lines = lines(study);
     let name = |line: &SummaryLine| {
-        let judged = if line.is_large { "throughput" } else { "completion" };
         let arm = if study.control() > 1 { format!(", {}", study.design.algorithms[line.arm]) } else { String::new() };
-        format!("{}, {judged}{arm}", study.design.classes[line.class].label())
+        format!("{}, {}{arm}", study.design.classes[line.class].label(), judged(line.is_large))
     };
     let cells = |line: &SummaryLine| {
         [&line.paired, &line.split].map(|g| [g.gain, g.low, g.high].map(|part| 1.0 + part)).concat()
@@ -311,11 +311,6 @@ fn is_large(study: &Study, class: usize) -> bool {
     count(true) > count(false)
 }
 
-fn value_axis(is_large: bool) -> Axis {
-    let label = if is_large { "throughput" } else { "completion time" };
-    Axis { label: label.to_owned(), unit: speed_unit(is_large).to_owned(), ..Axis::default() }
-}
-
 fn series(name: impl Into<String>, key: &str, style: Style, points: Vec<(f64, f64)>) -> Series {
     let (x, y) = points.into_iter().unzip();
     Series { name: name.into(), style, x, y, color_key: Some(key.to_owned()), ..Series::default() }
@@ -367,7 +362,7 @@ fn over_time(study: &Study, class: usize) -> Figure {
             ..Axis::default()
         },
         panels: vec![Panel {
-            y: Axis { min: Some(0.0), ..value_axis(is_large) },
+            y: Axis { min: Some(0.0), ..value_axis(is_large, false) },
             series: vec![
                 series(format!("{key} is activated"), "activation", Style::Reference, moment),
                 series("hosts under test", key, Style::Line, tested),
@@ -385,32 +380,15 @@ fn distribution(study: &Study, class: usize) -> Figure {
     let all = |end: f64| (0..=study.control()).map(move |arm| nearest_rank(&study.values(arm, &cut, is_large), end));
     // Over less than a decade a logarithmic axis has almost no labels.
     let is_wide = all(1.0).fold(0.0, f64::max) > 10.0 * all(0.0).fold(f64::INFINITY, f64::min);
-    let one = |(arm, name): (usize, &String)| {
-        let values = study.values(arm, &cut, is_large);
-        let count = values.len().clamp(1, POINTS);
-        let point =
-            |nth: usize| ((nth + 1) as f64 / count as f64, nearest_rank(&values, (nth + 1) as f64 / count as f64));
-        let points = (0..count).map(point).map(|(share, value)| (value, 100.0 * share)).collect();
-        series(name, name, Style::Step, points)
-    };
-    let read = if is_large {
-        "A curve farther right is faster."
-    } else {
-        "A curve farther left is faster, a steeper one more even."
-    };
+    let one = |(arm, name): (usize, &String)| cumulative(name, &study.values(arm, &cut, is_large));
+    let read = format!("The share of objects up to each value. {}", distribution_help(is_large));
     Figure {
-        x: Axis { log: is_wide, ..value_axis(is_large) },
+        x: value_axis(is_large, is_wide),
         panels: vec![Panel {
-            y: Axis {
-                label: "objects".to_owned(),
-                unit: "%".to_owned(),
-                min: Some(0.0),
-                max: Some(100.0),
-                ..Axis::default()
-            },
+            y: share_axis("objects"),
             series: study.design.algorithms.iter().enumerate().map(one).collect(),
         }],
-        ..figure(study, class, "cdf", "distribution", format!("The share of objects up to each value. {read}"))
+        ..figure(study, class, "cdf", "distribution", read)
     }
 }
 
@@ -429,8 +407,6 @@ fn by_percentile(study: &Study, class: usize) -> Figure {
         let points = PERCENTILES.iter().map(|&p| (f64::from(p), gain(p))).collect();
         series(&study.design.algorithms[arm], &study.design.algorithms[arm], Style::Line, points)
     };
-    let zero =
-        Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![0.0], y: vec![0.0], ..Series::default() };
     let value = if is_large { "throughput" } else { "completion time" };
     let read =
         format!("Each percentile of {value} against the same percentile under the control: above 0 it is faster.");
@@ -438,7 +414,7 @@ fn by_percentile(study: &Study, class: usize) -> Figure {
         x: Axis { label: "percentile".to_owned(), min: Some(0.0), max: Some(100.0), ..Axis::default() },
         panels: vec![Panel {
             y: Axis { label: "gain".to_owned(), unit: "%".to_owned(), ..Axis::default() },
-            series: std::iter::once(zero).chain((0..study.control()).map(one)).collect(),
+            series: std::iter::once(no_gain(0.0)).chain((0..study.control()).map(one)).collect(),
         }],
         ..figure(study, class, "percentile", "gain by percentile", read)
     }
@@ -446,56 +422,25 @@ fn by_percentile(study: &Study, class: usize) -> Figure {
 
 /// Plots the gain and its interval over ranges of one quantity; `None` if fewer than two ranges have enough users.
 fn by_range(study: &Study, class: usize, cutting: &SegmentRow) -> Option<Figure> {
-    let (mut all, mut first) = (Vec::new(), f64::INFINITY);
-    for arm in 0..study.control() {
-        let gains = cutting.gains(study, arm, class);
-        let is_seen = |(_, gain): &&((f64, f64), Gain)| gain.users >= USERS_MIN;
-        if gains.iter().filter(is_seen).count() < 2 {
-            return None;
-        }
-        // Geometric middle; an open end counts as a factor of two and a half away.
-        let middle = |&(from, below): &(f64, f64)| {
-            let (from, below) = (if from > 0.0 { from } else { below / 5.0 }, below.min(from.max(1e-9) * 5.0));
-            (from * if below > from { below } else { from * 5.0 }).sqrt() * cutting.scale
-        };
-        let name = &study.design.algorithms[arm];
-        // A range with too few users leaves a gap in the line.
-        let part = |of: fn(&Gain) -> f64| -> Vec<f64> {
-            gains.iter().map(|one| if is_seen(&one) { 100.0 * of(&one.1) } else { f64::NAN }).collect()
-        };
-        let x: Vec<f64> = gains.iter().map(|(range, _)| middle(range)).collect();
-        let seen = x.iter().zip(part(|gain| gain.gain)).filter(|(_, gain)| gain.is_finite());
-        first = seen.map(|(x, _)| *x).fold(first, f64::min);
-        all.push(Series {
-            name: name.clone(),
-            style: Style::Line,
-            x,
-            y: part(|gain| gain.gain),
-            low: part(|gain| gain.low),
-            high: part(|gain| gain.high),
-            color_key: Some(name.clone()),
-        });
-    }
+    // Geometric middle; an open end counts as a factor of two and a half away.
+    let middle = |(from, below): (f64, f64)| {
+        let (from, below) = (if from > 0.0 { from } else { below / 5.0 }, below.min(from.max(1e-9) * 5.0));
+        (from * if below > from { below } else { from * 5.0 }).sqrt() * cutting.scale
+    };
+    let estimate = |(range, gain): ((f64, f64), Gain)| {
+        (middle(range), if gain.users >= USERS_MIN { gain.interval() } else { Interval::NONE })
+    };
+    let candidate = |arm: usize| Candidate {
+        name: study.design.algorithms[arm].clone(),
+        color_key: study.design.algorithms[arm].clone(),
+        estimates: cutting.gains(study, arm, class).into_iter().map(estimate).collect(),
+    };
     let read =
-        "The median over users of each range, with its 95 % interval: above 0 it is faster. A gap has too few users."
-            .to_owned();
-    all.insert(
-        0,
-        Series {
-            name: "no gain".to_owned(),
-            style: Style::Reference,
-            x: vec![first],
-            y: vec![0.0],
-            ..Series::default()
-        },
-    );
+        "The median over users of each range, with its 95 % interval: above 0 it is faster. A gap has too few users.";
     Some(Figure {
         x: Axis { label: cutting.what.to_owned(), unit: cutting.unit.to_owned(), log: true, ..Axis::default() },
-        panels: vec![Panel {
-            y: Axis { label: "gain".to_owned(), unit: "%".to_owned(), ..Axis::default() },
-            series: all,
-        }],
-        ..figure(study, class, cutting.what, &cutting.title.to_lowercase(), read)
+        panels: vec![gains_over("gain", (0..study.control()).map(candidate).collect())?],
+        ..figure(study, class, cutting.what, &cutting.title.to_lowercase(), read.to_owned())
     })
 }
 

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::objective::{Objective, Terms};
+use crate::comparison::Interval;
 use crate::paths::{Conditions, Path, Population};
 use crate::sweep::{Metric, Row};
 use bbrlab_stats::bootstrap::{RESAMPLES, resampled};
@@ -94,21 +95,6 @@ impl Figure {
     const fn is_gain(self) -> bool {
         matches!(self, Self::Goodput | Self::FairShare | Self::Others)
     }
-}
-
-/// A metric with its 95 % bootstrap interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Interval {
-    /// Mean, or a ratio of means.
-    pub middle: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl Interval {
-    const NONE: Self = Self { middle: f64::NAN, low: f64::NAN, high: f64::NAN };
 }
 
 /// A reason for a difference in score: one term of the score, with the metric behind it.

@@ -12,8 +12,8 @@ use ndarray::{Array2, ArrayView1};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::choose::advise::Interval;
 use crate::choose::objective::{Objective, Terms};
+use crate::comparison::Interval;
 use crate::paths::{Conditions, Population};
 use crate::sweep::Row;
 use bbrlab_sim::scenario::{FlowSpec, unit_text};

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Metric, Row, Sweep};
+use crate::comparison::Interval;
 use bbrlab_stats::median;
+use bbrlab_stats::quantile::{median_of_sorted, rank_interval_of_median};
 
 /// Medians over the seeds, one per combination and metric.
 #[derive(Clone, Debug)]
@@ -55,12 +57,8 @@ impl Cells {
 
     /// Median of a metric over all combinations with these values; `fixed` is (axis, value) by number.
     pub fn median(&self, sweep: &Sweep, fixed: &[(usize, usize)], metric: Metric) -> f64 {
-        let axes = sweep.product().axes();
-        // Distance between combinations that differ by one step of an axis.
-        let stride = |axis: usize| axes[axis + 1..].iter().map(|(_, points)| points.len()).product::<usize>();
-        let matches = |combination: &usize| {
-            fixed.iter().all(|&(axis, value)| combination / stride(axis) % axes[axis].1.len() == value)
-        };
+        let matches =
+            |combination: &usize| fixed.iter().all(|&(axis, value)| place(sweep, *combination, axis) == value);
         let mut values: Vec<f64> = (0..self.values.len())
             .filter(matches)
             .map(|combination| self.values[combination][metric as usize])
@@ -68,6 +66,33 @@ impl Cells {
             .collect();
         if values.is_empty() { f64::NAN } else { median(&mut values) }
     }
+
+    /// Median ratio of a metric between two values of an axis, over the combinations that differ in nothing else.
+    pub fn ratio(&self, sweep: &Sweep, axis: usize, (value, base): (usize, usize), metric: Metric) -> Interval {
+        let distance = stride(sweep, axis);
+        let own = (0..self.values.len()).filter(|&combination| place(sweep, combination, axis) == value);
+        let pair = |combination: usize| {
+            let other = combination + base * distance - value * distance;
+            Some(self.get(combination, metric) / self.values.get(other)?[metric as usize])
+        };
+        let mut ratios: Vec<f64> = own.filter_map(pair).filter(|ratio| ratio.is_finite()).collect();
+        if ratios.is_empty() {
+            return Interval::NONE;
+        }
+        ratios.sort_by(f64::total_cmp);
+        let (low, high) = rank_interval_of_median(&ratios).unwrap_or((f64::NAN, f64::NAN));
+        Interval { middle: median_of_sorted(&ratios), low, high }
+    }
+}
+
+/// Distance between combinations that differ by one step of an axis.
+fn stride(sweep: &Sweep, axis: usize) -> usize {
+    sweep.product().axes()[axis + 1..].iter().map(|(_, points)| points.len()).product()
+}
+
+/// Index of a combination's value on an axis.
+fn place(sweep: &Sweep, combination: usize, axis: usize) -> usize {
+    combination / stride(sweep, axis) % sweep.product().axes()[axis].1.len()
 }
 
 #[cfg(test)]
@@ -85,6 +110,16 @@ mod tests {
             cells.push(row.clone());
         }
         (sweep, cells)
+    }
+
+    #[test]
+    fn a_ratio_is_between_combinations_that_differ_in_one_value() {
+        let (sweep, cells) = cells();
+        // By loss the medians are 0.5, 2.5, 4.5 of the first algorithm and 6.5, 8.5, 10.5 of the second.
+        let ratio = cells.ratio(&sweep, 0, (1, 0), Metric::GoodputBps);
+        assert_eq!(ratio.middle, 8.5 / 2.5);
+        assert!(ratio.low.is_nan() && ratio.high.is_nan(), "three combinations have no interval");
+        assert_eq!(cells.ratio(&sweep, 0, (0, 0), Metric::GoodputBps).middle, 1.0);
     }
 
     #[test]

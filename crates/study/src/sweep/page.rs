@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Cells, Metric, Sweep};
+use crate::comparison::{Candidate, Forest, ratio_axis};
 use bbrlab_report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table};
 use bbrlab_stats::number::significant;
 use bbrlab_stats::plural::counted;
@@ -51,7 +52,8 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>,
     let numeric: Vec<usize> = (0..axes.len()).filter(|&axis| is_numeric(axis)).collect();
     let names = compared(sweep);
     let mut lines: Vec<Figure> = numeric.iter().map(|&axis| lines(sweep, cells, axis, names, shown)).collect();
-    let lead: Vec<Figure> = lines.drain(..lines.len().min(1)).collect();
+    let ratios = names.zip(base).and_then(|(axis, base)| forest(sweep, cells, axis, base, shown));
+    let lead: Vec<Figure> = ratios.into_iter().chain(lines.drain(..lines.len().min(1))).collect();
     let mut heats = Vec::new();
     let pairs = numeric.iter().enumerate().flat_map(|(nth, &a)| numeric[nth + 1..].iter().map(move |&b| (a, b)));
     for (a, b) in pairs.take(PAIRS_MAX) {
@@ -90,6 +92,37 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>,
         }],
         ..Report::default()
     }
+}
+
+/// Forest plot: ratios of each compared value to the baseline; `None` if there is no other.
+fn forest(sweep: &Sweep, cells: &Cells, axis: usize, base: usize, shown: &[Metric]) -> Option<Figure> {
+    let points = &sweep.product().axes()[axis].1;
+    let control = &points[base].label;
+    let candidate = |value: usize| Candidate {
+        name: points[value].label.clone(),
+        color_key: points[value].label.clone(),
+        estimates: shown.iter().map(|&metric| cells.ratio(sweep, axis, (value, base), metric)).enumerate().collect(),
+    };
+    let candidates: Vec<Candidate<usize>> = (0..points.len())
+        .filter(|&value| value != base)
+        .map(candidate)
+        .filter(|one| one.estimates.iter().any(|(_, ratio)| ratio.is_known()))
+        .collect();
+    (!candidates.is_empty()).then(|| {
+        Forest {
+            id: "ratios",
+            title: format!("Against {control}"),
+            how_to_read: format!(
+                "Each mark is the median ratio to {control} over the combinations of all other axes, its bar the 95 % interval of that median; \
+                 fewer than six combinations have none. Right of the line is more."
+            ),
+            x: ratio_axis(format!("ratio to {control}")),
+            same: (1.0, format!("as {control}")),
+            rows: shown.iter().map(|&metric| short_name(metric)).collect(),
+            candidates,
+        }
+        .figure()
+    })
 }
 
 /// Medians over the whole sweep for each compared value.

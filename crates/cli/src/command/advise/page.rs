@@ -1,10 +1,11 @@
 //! Report page of `bbrlab advise`: each candidate compared with the algorithm in use, and the runs behind it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_report::{Axis, Number, Panel, Report, Section, Series, Style, Table};
+use bbrlab_report::{Number, Report, Section, Table};
 use bbrlab_stats::number::significant;
 use bbrlab_study::choose::advise::{self, Advice, Figure};
 use bbrlab_study::choose::objective::Objective;
+use bbrlab_study::comparison::{Candidate, Forest, Interval, ratio_axis};
 use bbrlab_study::paths;
 
 use super::source::{Source, sources};
@@ -125,55 +126,37 @@ fn numbers(advice: &Advice) -> Vec<Number> {
 }
 
 /// A row of the figure: its name, and a candidate's ratio.
-type Row = (&'static str, fn(&advise::Candidate) -> advise::Interval);
+type Row = (&'static str, fn(&advise::Candidate) -> Interval);
 
 /// Forest plot of the score and every figure: each candidate's ratio to the one in use, with intervals.
 fn forest(advice: &Advice) -> bbrlab_report::Figure {
     let current = &advice.candidates[0].flow;
     let others = &advice.candidates[1..];
-    let score: Row = ("score", |one| one.score_gain);
-    let figures: [Row; 4] = [
+    let rows: [Row; 5] = [
+        ("score", |one| one.score_gain),
         ("goodput", |one| one.gain[0]),
         ("RTT p50", |one| one.gain[2]),
         ("retransmitted", |one| one.gain[5]),
         ("rivals get", |one| one.gain[6]),
     ];
-    let is_known = |(_, of): &Row| others.iter().any(|one| of(one).middle.is_finite());
-    let known: Vec<Row> = std::iter::once(score).chain(figures).filter(is_known).collect();
-    let one = |(nth, candidate): (usize, &advise::Candidate)| {
-        let gains = || known.iter().enumerate().map(|(row, (_, of))| (row, of(candidate)));
-        // Offset within the row, so that candidates do not overlap.
-        let shift = (nth as f64 - (others.len() - 1) as f64 / 2.0) * 0.22;
-        Series {
-            name: candidate.flow.clone(),
-            style: Style::Points,
-            x: gains().map(|(_, gain)| gain.middle).collect(),
-            y: gains().map(|(row, gain)| if gain.middle.is_finite() { row as f64 + shift } else { f64::NAN }).collect(),
-            low: gains().map(|(_, gain)| gain.low).collect(),
-            high: gains().map(|(_, gain)| gain.high).collect(),
-            color_key: Some(candidate.flow.clone()),
-        }
+    let is_known = |(name, of): &Row| *name == "score" || others.iter().any(|one| of(one).is_known());
+    let known: Vec<Row> = rows.into_iter().filter(is_known).collect();
+    let candidate = |one: &advise::Candidate| Candidate {
+        name: one.flow.clone(),
+        color_key: one.flow.clone(),
+        estimates: known.iter().enumerate().map(|(row, (_, of))| (row, of(one))).collect(),
     };
-    let rows = known.len() as f64;
-    let same = Series {
-        name: format!("as {current}"),
-        style: Style::Reference,
-        x: vec![1.0, 1.0],
-        y: vec![-0.5, rows - 0.5],
-        ..Series::default()
-    };
-    bbrlab_report::Figure {
-        id: "ratios".to_owned(),
+    Forest {
+        id: "ratios",
         title: format!("Against {current}"),
         how_to_read: format!(
             "Each mark is the ratio of a figure's mean over the paths to that of {current}, its bar the 95 % interval. Right of the \
              line is more: good for score, goodput and what rivals get, bad for RTT and retransmissions."
         ),
-        x: Axis { label: format!("ratio to {current}"), log: true, ..Axis::default() },
-        panels: vec![Panel {
-            y: Axis { names: known.iter().map(|(name, _)| (*name).to_owned()).collect(), ..Axis::default() },
-            series: std::iter::once(same).chain(others.iter().enumerate().map(one)).collect(),
-        }],
-        ..bbrlab_report::Figure::default()
+        x: ratio_axis(format!("ratio to {current}")),
+        same: (1.0, format!("as {current}")),
+        rows: known.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        candidates: others.iter().map(candidate).collect(),
     }
+    .figure()
 }

@@ -1,0 +1,232 @@
+//! Figures of a comparison with a control, the same for `cdn`, `ab`, `advise` and `sweep`.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_report::{Axis, Figure, Panel, Series, Style};
+use bbrlab_stats::quantile::nearest_rank;
+use serde::Serialize;
+
+/// Distance between two candidates within a row. Ours: four fit without touching the next row.
+const APART: f64 = 0.22;
+/// Maximum points of a distribution's curve. Ours: about one per column of a screen.
+const POINTS: usize = 300;
+
+/// Estimate with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Estimate.
+    pub middle: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// No estimate: all three are NaN.
+    pub const NONE: Self = Self { middle: f64::NAN, low: f64::NAN, high: f64::NAN };
+
+    /// True if there is one.
+    pub const fn is_known(&self) -> bool {
+        self.middle.is_finite()
+    }
+
+    /// In per cent.
+    #[must_use]
+    pub const fn as_percent(self) -> Self {
+        Self { middle: 100.0 * self.middle, low: 100.0 * self.low, high: 100.0 * self.high }
+    }
+
+    /// Ratio to the control, of a gain.
+    #[must_use]
+    pub const fn as_ratio(self) -> Self {
+        Self { middle: 1.0 + self.middle, low: 1.0 + self.low, high: 1.0 + self.high }
+    }
+}
+
+/// One candidate's estimates, and the colour's key.
+pub struct Candidate<At> {
+    /// Name in the legend.
+    pub name: String,
+    /// Key of the colour: the algorithm.
+    pub color_key: String,
+    /// Where each estimate stands, and the estimate.
+    pub estimates: Vec<(At, Interval)>,
+}
+
+impl<At> Candidate<At> {
+    fn series(self, style: Style, x: Vec<f64>, y: Vec<f64>) -> Series {
+        Series {
+            name: self.name,
+            style,
+            x,
+            y,
+            low: self.estimates.iter().map(|(_, one)| one.low).collect(),
+            high: self.estimates.iter().map(|(_, one)| one.high).collect(),
+            color_key: Some(self.color_key),
+        }
+    }
+}
+
+/// Forest plot: in each row one mark a candidate, with its interval.
+pub struct Forest {
+    /// Id of the figure on the page.
+    pub id: &'static str,
+    /// Title.
+    pub title: String,
+    /// Explanation under the title.
+    pub how_to_read: String,
+    /// Axis of the estimates.
+    pub x: Axis,
+    /// Estimate of a candidate that is like the control, where a line stands, and the line's legend.
+    pub same: (f64, String),
+    /// Names of the rows, from the top.
+    pub rows: Vec<String>,
+    /// Estimates of each candidate, by row.
+    pub candidates: Vec<Candidate<usize>>,
+}
+
+impl Forest {
+    /// Draws it.
+    pub fn figure(self) -> Figure {
+        let middle = (self.candidates.len() as f64 - 1.0) / 2.0;
+        let candidate = |(nth, one): (usize, Candidate<usize>)| {
+            let shift = (nth as f64 - middle) * APART;
+            let x = one.estimates.iter().map(|(_, estimate)| estimate.middle).collect();
+            let place = |&(row, estimate): &(usize, Interval)| {
+                if estimate.is_known() { row as f64 + shift } else { f64::NAN }
+            };
+            let y = one.estimates.iter().map(place).collect();
+            one.series(Style::Points, x, y)
+        };
+        let (same, legend) = self.same;
+        let same = Series {
+            name: legend,
+            style: Style::Reference,
+            x: vec![same, same],
+            y: vec![-0.5, self.rows.len() as f64 - 0.5],
+            ..Series::default()
+        };
+        Figure {
+            id: self.id.to_owned(),
+            title: self.title,
+            how_to_read: self.how_to_read,
+            x: self.x,
+            panels: vec![Panel {
+                y: Axis { names: self.rows, ..Axis::default() },
+                series: std::iter::once(same).chain(self.candidates.into_iter().enumerate().map(candidate)).collect(),
+            }],
+            ..Figure::default()
+        }
+    }
+}
+
+/// Axis of ratios to the control.
+pub fn ratio_axis(label: impl Into<String>) -> Axis {
+    Axis { label: label.into(), log: true, ..Axis::default() }
+}
+
+/// Gains over a quantity, in per cent, as lines with intervals; unknown ones leave a gap. `None` if no candidate has two.
+pub fn gains_over(label: &str, candidates: Vec<Candidate<f64>>) -> Option<Panel> {
+    let known = |one: &Candidate<f64>| one.estimates.iter().filter(|(_, gain)| gain.is_known()).count();
+    let shown: Vec<Candidate<f64>> = candidates.into_iter().filter(|one| known(one) >= 2).collect();
+    let places = shown.iter().flat_map(|one| &one.estimates).filter(|(_, gain)| gain.is_known());
+    let first = places.map(|(at, _)| *at).reduce(f64::min)?;
+    let candidate = |mut one: Candidate<f64>| {
+        for (_, gain) in &mut one.estimates {
+            *gain = gain.as_percent();
+        }
+        let x = one.estimates.iter().map(|(at, _)| *at).collect();
+        let y = one.estimates.iter().map(|(_, gain)| gain.middle).collect();
+        one.series(Style::Line, x, y)
+    };
+    Some(Panel {
+        y: Axis { label: label.to_owned(), unit: "%".to_owned(), ..Axis::default() },
+        series: std::iter::once(no_gain(first)).chain(shown.into_iter().map(candidate)).collect(),
+    })
+}
+
+/// Horizontal line at 0, from `first` on.
+pub fn no_gain(first: f64) -> Series {
+    Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![first], y: vec![0.0], ..Series::default() }
+}
+
+/// Cumulative distribution of sorted values, in per cent of their number.
+pub fn cumulative(name: &str, sorted: &[f64]) -> Series {
+    let count = sorted.len().min(POINTS);
+    let share = |nth: usize| (nth + 1) as f64 / count as f64;
+    Series {
+        name: name.to_owned(),
+        style: Style::Step,
+        x: (0..count).map(|nth| nearest_rank(sorted, share(nth))).collect(),
+        y: (0..count).map(|nth| 100.0 * share(nth)).collect(),
+        color_key: Some(name.to_owned()),
+        ..Series::default()
+    }
+}
+
+/// Axis of cumulative shares of `units`.
+pub fn share_axis(units: &str) -> Axis {
+    Axis { label: units.to_owned(), unit: "%".to_owned(), min: Some(0.0), max: Some(100.0), ..Axis::default() }
+}
+
+/// Metric by which an object or connection is judged: throughput from 3 MB on, below it the completion time.
+pub const fn judged(is_large: bool) -> &'static str {
+    if is_large { "throughput" } else { "completion" }
+}
+
+/// Unit of that metric.
+pub const fn speed_unit(is_large: bool) -> &'static str {
+    if is_large { "Mbit/s" } else { "ms" }
+}
+
+/// Axis of that metric.
+pub fn value_axis(is_large: bool, log: bool) -> Axis {
+    let label = if is_large { "throughput" } else { "completion time" };
+    Axis { label: label.to_owned(), unit: speed_unit(is_large).to_owned(), log, ..Axis::default() }
+}
+
+/// Tells how to read a cumulative distribution of that metric.
+pub const fn distribution_help(is_large: bool) -> &'static str {
+    if is_large {
+        "A curve farther right is faster."
+    } else {
+        "A curve farther left is faster, a steeper one more even."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate<At>(estimates: Vec<(At, Interval)>) -> Candidate<At> {
+        Candidate { name: "bbr3".to_owned(), color_key: "bbr3".to_owned(), estimates }
+    }
+
+    const GAIN: Interval = Interval { middle: 0.1, low: 0.05, high: 0.2 };
+
+    #[test]
+    fn unknown_gains_leave_a_gap_and_one_known_gain_is_no_line() {
+        let known = candidate(vec![(1.0, Interval::NONE), (2.0, GAIN), (4.0, GAIN)]);
+        let panel = gains_over("gain", vec![known]).unwrap();
+        assert_eq!((panel.series[0].x[0], panel.series[1].y[1]), (2.0, 10.0));
+        assert!(panel.series[1].y[0].is_nan());
+        assert!(gains_over("gain", vec![candidate(vec![(1.0, Interval::NONE), (2.0, GAIN)])]).is_none());
+    }
+
+    #[test]
+    fn candidates_of_a_forest_stand_side_by_side_around_their_row() {
+        let both = [(); 2].map(|()| candidate(vec![(0, GAIN.as_ratio()), (1, Interval::NONE)]));
+        let forest = Forest {
+            id: "gains",
+            title: String::new(),
+            how_to_read: String::new(),
+            x: ratio_axis("cubic"),
+            same: (1.0, String::new()),
+            rows: vec!["small".to_owned(), "large".to_owned()],
+            candidates: both.into(),
+        };
+        let series = &forest.figure().panels[0].series;
+        assert_eq!((series[1].y[0], series[2].y[0], series[1].x[0]), (-0.11, 0.11, 1.1));
+        assert!(series[1].y[1].is_nan());
+    }
+}
