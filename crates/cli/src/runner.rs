@@ -93,7 +93,9 @@ impl Runner {
                 Ok(output)
             }
             #[cfg(feature = "quic")]
-            Backend::Quic(stack) => bbrlab_quic::backend::run(stack, setup, progress),
+            Backend::Quic(stack) => {
+                bbrlab_quic::backend::run(stack, setup, progress).map_err(|error| error.to_string())
+            }
             #[cfg(not(feature = "quic"))]
             Backend::Quic(_) => unreachable!("opened only in builds with QUIC"),
         }

@@ -1,44 +1,20 @@
 //! Parser of an algorithm with its parameters: `bbr3,loss_thresh=1%`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fmt;
+use bbrlab_core::{AlgorithmConfig, params::ParamError};
 
-use bbrlab_core::{ALGORITHMS, AlgorithmConfig, params::ParamError};
-
-/// An invalid algorithm: the text found and the values accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AlgorithmError(String);
-
-impl AlgorithmError {
-    #[cfg(feature = "s2n")]
-    pub(crate) const fn new(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Display for AlgorithmError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for AlgorithmError {}
+use crate::{Error, Result};
 
 /// Parses `NAME[,PARAMETER=VALUE…]`.
-pub fn algorithm(text: &str) -> Result<AlgorithmConfig, AlgorithmError> {
+pub fn algorithm(text: &str) -> Result<AlgorithmConfig> {
     let mut parts = text.split(',').map(str::trim);
     let name = parts.next().unwrap_or_default();
-    let mut config = AlgorithmConfig::named(name).ok_or_else(|| {
-        let known: Vec<&str> = ALGORITHMS.iter().map(|info| info.name).collect();
-        AlgorithmError(format!("no algorithm {name:?}; there are {}", known.join(", ")))
-    })?;
+    let mut config = AlgorithmConfig::named(name).ok_or_else(|| Error::UnknownAlgorithm { name: name.to_owned() })?;
     for part in parts {
-        let (key, value) = part
-            .split_once('=')
-            .ok_or_else(|| AlgorithmError(format!("{part:?} is not a parameter; write PARAMETER=VALUE")))?;
-        config.set(key, value).map_err(|error| match error {
-            ParamError::Unknown => AlgorithmError(format!("{name} has no parameter {key:?}")),
-            error => AlgorithmError(format!("{key}: {value:?} is {error}")),
+        let (key, value) = part.split_once('=').ok_or_else(|| Error::NotAParameter { part: part.to_owned() })?;
+        config.set(key, value).map_err(|source| match source {
+            ParamError::Unknown => Error::UnknownParameter { algorithm: name.to_owned(), key: key.to_owned() },
+            source => Error::Parameter { key: key.to_owned(), value: value.to_owned(), source },
         })?;
     }
     Ok(config)

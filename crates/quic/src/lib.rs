@@ -6,6 +6,7 @@
 mod algorithm;
 #[cfg(feature = "backend")]
 pub mod backend;
+mod error;
 #[cfg(feature = "noq")]
 pub mod noq;
 #[cfg(feature = "s2n")]
@@ -14,4 +15,7 @@ pub mod s2n;
 #[cfg(all(test, any(feature = "s2n", feature = "noq")))]
 mod random_transport;
 
-pub use algorithm::{AlgorithmError, algorithm};
+pub use algorithm::algorithm;
+#[cfg(feature = "backend")]
+pub use error::StackError;
+pub use error::{Error, Result};

@@ -35,7 +35,7 @@ use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, OpenAck, Pac
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
-use crate::AlgorithmError;
+use crate::Result;
 
 /// Linux's initial window.
 const INITIAL_WINDOW: u32 = 10;
@@ -54,7 +54,7 @@ pub struct Factory {
 
 impl Factory {
     /// Creates a factory by name, with parameters: `bbr3,loss_thresh=1%`.
-    pub fn new(text: &str) -> Result<Self, AlgorithmError> {
+    pub fn new(text: &str) -> Result<Self> {
         crate::algorithm(text).map(Self::of)
     }
 

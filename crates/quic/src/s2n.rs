@@ -41,7 +41,7 @@ use s2n_quic::provider::congestion_controller::{
     CongestionController, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator, Timestamp,
 };
 
-use crate::AlgorithmError;
+use crate::Result;
 
 pub use named::{Named, NamedController, NamedInfo};
 
@@ -60,7 +60,7 @@ pub struct Factory {
 
 impl Factory {
     /// Creates a factory by name, with parameters: `bbr3,loss_thresh=1%`.
-    pub fn new(text: &str) -> Result<Self, AlgorithmError> {
+    pub fn new(text: &str) -> Result<Self> {
         crate::algorithm(text).map(Self::of)
     }
 

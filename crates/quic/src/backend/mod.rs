@@ -30,8 +30,7 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::script::Script;
 use bbrlab_sim::setup::{ChangeKind, FlowSetup, Rwnd, Setup};
 
-/// A one-line error message.
-pub type Failure = String;
+use crate::{Error, Result};
 
 /// Headers of IPv4 and UDP around a datagram, and of Ethernet around these.
 const IP_UDP: u32 = 28;
@@ -44,7 +43,7 @@ const CHUNK: usize = 64 << 10;
 const SEND_BUFFER: (u64, u64) = (256 << 10, 256 << 20);
 
 /// Runs a setup in a stack's endpoints. `progress` is called with the run's time at intervals.
-pub fn run(stack: Stack, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+pub fn run(stack: Stack, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output> {
     play(stack, setup, None, progress)
 }
 
@@ -54,18 +53,13 @@ pub fn run(stack: Stack, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Resul
 /// - The application writes only what the controller will soon release. A stack accepts megabytes at once, which would delay
 ///   the effect of a pause by many round trips.
 /// - Rates of the series are of payload, as if each packet carried as much as a TCP segment of its length.
-pub fn run_scripted(stack: Stack, setup: &Setup, script: &Script) -> Result<Output, Failure> {
+pub fn run_scripted(stack: Stack, setup: &Setup, script: &Script) -> Result<Output> {
     play(stack, setup, Some(script), &mut |_| {})
 }
 
-fn play(
-    stack: Stack,
-    setup: &Setup,
-    script: Option<&Script>,
-    progress: &mut dyn FnMut(Time),
-) -> Result<Output, Failure> {
+fn play(stack: Stack, setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time)) -> Result<Output> {
     if script.is_some() && setup.flows.first().is_some_and(|flow| flow.is_tcp) {
-        return Err(format!("{}: a script follows a flow of the stack", setup.flows[0].name));
+        return Err(Error::ScriptOnTcp { flow: setup.flows[0].name.clone() });
     }
     match stack {
         Stack::S2n => s2n::run(setup, script, progress),

@@ -14,7 +14,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, NamedGroup, RootCertStore, ServerConfig};
 
-use super::Failure;
+use crate::Result;
 
 /// Part of the seed used for TLS.
 const STREAM: u64 = 0x0074_6c73;
@@ -100,17 +100,16 @@ static DICE_SOURCE: SeededRng = SeededRng;
 static EXCHANGE: OpenExchange = OpenExchange;
 
 /// Returns both ends' configurations, with the primitives of `base`.
-pub fn configs(base: CryptoProvider) -> Result<(ServerConfig, ClientConfig), Failure> {
-    let fault = |error: &dyn std::fmt::Display| format!("TLS: {error}");
+pub fn configs(base: CryptoProvider) -> Result<(ServerConfig, ClientConfig)> {
     let mut pkcs8 = PKCS8.to_vec();
     pkcs8.extend([7; 32]);
     let key_der = PrivatePkcs8KeyDer::from(pkcs8);
-    let key = KeyPair::from_pkcs8_der_and_sign_algo(&key_der, &PKCS_ED25519).map_err(|error| fault(&error))?;
-    let mut params = CertificateParams::new([NAME.to_owned()]).map_err(|error| fault(&error))?;
+    let key = KeyPair::from_pkcs8_der_and_sign_algo(&key_der, &PKCS_ED25519)?;
+    let mut params = CertificateParams::new([NAME.to_owned()])?;
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2099, 1, 1);
     params.serial_number = Some(SerialNumber::from(1));
-    let certificate = params.self_signed(&key).map_err(|error| fault(&error))?;
+    let certificate = params.self_signed(&key)?;
     let provider = Arc::new(CryptoProvider { secure_random: &DICE_SOURCE, kx_groups: vec![&EXCHANGE], ..base });
     let versions = [&rustls::version::TLS13];
     let server = ServerConfig::builder_with_details(Arc::clone(&provider), Arc::new(Fixed))
@@ -119,11 +118,11 @@ pub fn configs(base: CryptoProvider) -> Result<(ServerConfig, ClientConfig), Fai
             let chain = vec![certificate.der().clone()];
             builder.with_no_client_auth().with_single_cert(chain, PrivateKeyDer::Pkcs8(key_der.clone_key()))
         });
-    let mut server = server.map_err(|error| fault(&error))?;
+    let mut server = server?;
     let mut roots = RootCertStore::empty();
-    roots.add(certificate.der().clone()).map_err(|error| fault(&error))?;
+    roots.add(certificate.der().clone())?;
     let client = ClientConfig::builder_with_details(provider, Arc::new(Fixed)).with_protocol_versions(&versions);
-    let client = client.map_err(|error| fault(&error))?;
+    let client = client?;
     let mut client = client.with_root_certificates(roots).with_no_client_auth();
     server.alpn_protocols = vec![PROTOCOL.to_vec()];
     server.max_early_data_size = u32::MAX;

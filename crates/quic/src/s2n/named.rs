@@ -6,7 +6,7 @@ use s2n_quic::provider::congestion_controller::{
 };
 
 use super::{Adapter, Factory, PacketInfo};
-use crate::AlgorithmError;
+use crate::{Error, Result};
 
 type Bbr = <stack::Bbr as Endpoint>::CongestionController;
 type Cubic = <stack::Cubic as Endpoint>::CongestionController;
@@ -24,12 +24,12 @@ pub enum Named {
 
 impl Named {
     /// Parses `bbr3,loss_thresh=1%`, `s2n:bbr` or `s2n:cubic`.
-    pub fn new(text: &str) -> Result<Self, AlgorithmError> {
+    pub fn new(text: &str) -> Result<Self> {
         match text.strip_prefix("s2n:") {
             None => Factory::new(text).map(Self::Ours),
             Some("bbr") => Ok(Self::Bbr(stack::Bbr::default())),
             Some("cubic") => Ok(Self::Cubic(stack::Cubic::default())),
-            Some(_) => Err(AlgorithmError::new(format!("s2n-quic has no {text:?}; it has s2n:bbr and s2n:cubic"))),
+            Some(_) => Err(Error::NotInS2n { text: text.to_owned() }),
         }
     }
 }

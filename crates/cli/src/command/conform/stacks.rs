@@ -54,7 +54,9 @@ fn chosen(cells: &[Cell]) -> Result<Vec<Cell>, Failure> {
 #[cfg(feature = "quic")]
 #[expect(clippy::unnecessary_wraps, reason = "a build without QUIC has none")]
 fn play(_name: &str) -> Result<ScriptRun, Failure> {
-    Ok(bbrlab_quic::backend::run_scripted)
+    Ok(|stack, setup, script| {
+        bbrlab_quic::backend::run_scripted(stack, setup, script).map_err(|error| error.to_string())
+    })
 }
 
 #[cfg(not(feature = "quic"))]

@@ -26,7 +26,8 @@ use noq_proto::{
 
 use super::stage::Stage;
 use super::store::Direction;
-use super::{CHUNK, Failure, datagram, send_buffer, tls, window};
+use super::{CHUNK, datagram, send_buffer, tls, window};
+use crate::{Error, Result, StackError};
 use control::ObservedFactory;
 use reader::Reader;
 
@@ -110,7 +111,7 @@ struct Simulation<'p> {
     progress: &'p mut dyn FnMut(Time),
 }
 
-pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time)) -> Result<Output> {
     tls::seed(setup.seed);
     let stage = Stage::new(setup, script);
     #[expect(clippy::disallowed_methods, reason = "an origin to count from: nothing reads the clock again")]
@@ -150,8 +151,8 @@ fn ends(
     index: usize,
     watching: ObservedFactory,
     has_script: bool,
-) -> Result<[Host; 2], Failure> {
-    let fault = |error: &dyn std::fmt::Display| format!("noq: {}: {error}", flow.name);
+) -> Result<[Host; 2]> {
+    let fault = |source: StackError| Error::NoqFlow { flow: flow.name.clone(), source };
     let (server_tls, client_tls) = tls::configs(rustls::crypto::ring::default_provider())?;
     let number = (index as u32).to_be_bytes();
     let address = |host: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, host, number[2], number[3])), 4433);
@@ -164,8 +165,8 @@ fn ends(
         config.rng_seed(Some(seed));
         let ids = setup.seed;
         config.cid_generator(Arc::new(move || Box::new(Ids(Rng::derive(ids, IDS + (own << 32))))));
-        config.max_udp_payload_size(datagram(flow)).map_err(|error| fault(&error))?;
-        Ok::<_, Failure>(Arc::new(config))
+        config.max_udp_payload_size(datagram(flow)).map_err(|error| fault(error.into()))?;
+        Ok::<_, Error>(Arc::new(config))
     };
     let mut sending = transport(flow, has_script);
     sending.send_window(send_buffer(setup, flow).into());
@@ -179,11 +180,11 @@ fn ends(
     let mut receiving = transport(flow, has_script);
     receiving.stream_receive_window(VarInt::from_u32(window(flow)));
     receiving.receive_window(VarInt::from_u32(window(flow)));
-    let crypto = QuicServerConfig::try_from(server_tls).map_err(|error| fault(&error))?;
+    let crypto = QuicServerConfig::try_from(server_tls).map_err(|error| fault(error.into()))?;
     let mut server = ServerConfig::with_crypto(Arc::new(crypto));
     server.time_source(Arc::new(FixedTime));
     server.transport_config(Arc::new(receiving));
-    let crypto = QuicClientConfig::try_from(client_tls).map_err(|error| fault(&error))?;
+    let crypto = QuicClientConfig::try_from(client_tls).map_err(|error| fault(error.into()))?;
     let mut client = ClientConfig::new(Arc::new(crypto));
     client.transport_config(Arc::new(sending));
     let mut first = [0; ID_BYTES];
@@ -223,7 +224,7 @@ fn transport(flow: &FlowSetup, is_full_from_the_first: bool) -> TransportConfig 
 }
 
 impl Simulation<'_> {
-    fn play(&mut self) -> Result<(), Failure> {
+    fn play(&mut self) -> Result<()> {
         loop {
             let own = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
             let now = if self.touched.is_empty() { self.stage.next().min(own) } else { self.stage.now };
@@ -254,11 +255,15 @@ impl Simulation<'_> {
         self.origin + Duration::from_nanos(self.stage.now.as_nanos())
     }
 
-    fn fault(&self, side: usize, error: &dyn std::fmt::Display) -> Failure {
-        format!("noq: {}: {error}", self.stage.setup.flows[self.sides[side].flow].name)
+    fn flow_name(&self, side: usize) -> String {
+        self.stage.setup.flows[self.sides[side].flow].name.clone()
     }
 
-    fn deliver(&mut self, side: usize, payload: Payload, ce: bool) -> Result<(), Failure> {
+    fn fault(&self, side: usize, source: impl Into<StackError>) -> Error {
+        Error::NoqFlow { flow: self.flow_name(side), source: source.into() }
+    }
+
+    fn deliver(&mut self, side: usize, payload: Payload, ce: bool) -> Result<()> {
         let now = self.instant();
         let end = &mut self.sides[side];
         let ecn = match (ce, payload.ect) {
@@ -274,7 +279,7 @@ impl Simulation<'_> {
         match end.endpoint.handle(now, tuple, ecn, BytesMut::from(&payload.bytes[..]), &mut self.buffer) {
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let accepted = end.endpoint.accept(incoming, now, &mut self.buffer, None);
-                self.sides[side].connection = Some(accepted.map_err(|error| self.fault(side, &error.cause))?);
+                self.sides[side].connection = Some(accepted.map_err(|error| self.fault(side, error.cause))?);
             }
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, connection)) = &mut end.connection {
@@ -292,12 +297,12 @@ impl Simulation<'_> {
     }
 
     /// Runs one end as far as it can proceed, and schedules its next call.
-    fn serve(&mut self, side: usize) -> Result<(), Failure> {
+    fn serve(&mut self, side: usize) -> Result<()> {
         let now = self.instant();
         if let Some(config) = self.sides[side].client.take() {
             let end = &mut self.sides[side];
             let opened = end.endpoint.connect(now, config, end.other, tls::NAME);
-            self.sides[side].connection = Some(opened.map_err(|error| self.fault(side, &error))?);
+            self.sides[side].connection = Some(opened.map_err(|error| self.fault(side, error))?);
         }
         let Some((handle, mut connection)) = self.sides[side].connection.take() else { return Ok(()) };
         if connection.poll_timeout().is_some_and(|at| at <= now) {
@@ -336,7 +341,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn exchange(&mut self, side: usize, handle: ConnectionHandle, connection: &mut Connection) -> Result<(), Failure> {
+    fn exchange(&mut self, side: usize, handle: ConnectionHandle, connection: &mut Connection) -> Result<()> {
         while let Some(event) = connection.poll_endpoint_events() {
             if let Some(answer) = self.sides[side].endpoint.handle_event(handle, event) {
                 connection.handle_event(answer);
@@ -352,7 +357,7 @@ impl Simulation<'_> {
                 Event::Stream(StreamEvent::Opened { dir }) => {
                     self.sides[side].stream = connection.streams().accept(dir);
                 }
-                Event::ConnectionLost { reason } => return Err(self.fault(side, &reason)),
+                Event::ConnectionLost { reason } => return Err(self.fault(side, reason)),
                 _ => {}
             }
         }
@@ -395,7 +400,7 @@ impl Simulation<'_> {
     }
 
     /// Reads arrived data, and notifies the sender's application of a new request.
-    fn read(&mut self, side: usize, connection: &mut Connection) -> Result<(), Failure> {
+    fn read(&mut self, side: usize, connection: &mut Connection) -> Result<()> {
         let Some(stream) = self.sides[side].stream else { return Ok(()) };
         let end = &mut self.sides[side];
         let mut bytes = 0;
@@ -408,7 +413,7 @@ impl Simulation<'_> {
         let setup = &self.stage.setup;
         let round_trip = Span::micros(self.stage.tally.flows[end.flow].sender.lock().last_rtt_us.into());
         if end.reader.has_lost(self.stage.now, round_trip, send_buffer(setup, &setup.flows[end.flow]).into()) {
-            return Err(self.fault(side, &"bytes of the stream are lost in the receiver's buffer"));
+            return Err(Error::NoqLost { flow: self.flow_name(side) });
         }
         let flow = &mut self.stage.tally.flows[end.flow];
         if bytes > 0 && flow.on_read(self.stage.now, bytes) {

@@ -23,10 +23,12 @@ use s2n_quic::stream::SendStream;
 use s2n_quic::{Client, Server};
 
 use super::stage::Stage;
-use super::{CHUNK, Failure, IP_UDP, datagram, send_buffer, tls, window};
+use super::{CHUNK, IP_UDP, datagram, send_buffer, tls, window};
 use control::ObservedFactory;
 use network::{Shared, SharedNetwork, now, sleep_until};
 use providers::{Ids, Resets, SeededRng};
+
+use crate::{Error, Result, StackError};
 
 /// Parts of a seed used for the ends and their controllers.
 const ENDPOINT: u64 = 0x656e_6470;
@@ -36,16 +38,14 @@ const IDLE: Duration = Duration::from_secs(10_000_000);
 /// Longest handshake over a path of seconds with losses. Ours.
 const HANDSHAKE: Duration = Duration::from_secs(100);
 
-type Fault = Box<dyn std::error::Error>;
-
-pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time)) -> Result<Output> {
     tls::seed(setup.seed);
     let shared = Shared::new(Stage::new(setup, script));
     let between = SharedNetwork { shared: shared.clone(), progress, armed: Time::ZERO };
     let internals = shared.clone();
     let played = test_seed(between, setup.seed, move |handle| {
         for (index, flow) in setup.flows.iter().enumerate().filter(|(_, flow)| !flow.is_tcp) {
-            connect(handle, &internals, index, flow)?;
+            connect(handle, &internals, index, flow).map_err(Error::S2n)?;
         }
         // The primary task: the run ends with it.
         primary::spawn(async move {
@@ -54,14 +54,17 @@ pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time
         });
         Ok(())
     });
-    played.map_err(|error| format!("s2n-quic: {error}"))?;
+    played.map_err(|error| match error.downcast() {
+        Ok(error) => *error,
+        Err(error) => Error::S2n(error.to_string().into()),
+    })?;
     {
         // Each of them owns its task, which owns the run.
         let mut run = shared.lock();
         run.writers.clear();
         run.ending = None;
     }
-    let run = shared.into_inner().ok_or("s2n-quic: a task outlived its run")?;
+    let run = shared.into_inner().ok_or(Error::S2nTask)?;
     if let Some(failure) = run.failure {
         return Err(failure);
     }
@@ -69,7 +72,7 @@ pub fn run(setup: &Setup, script: Option<&Script>, progress: &mut dyn FnMut(Time
 }
 
 /// Starts both ends of a flow.
-fn connect(handle: &Handle, shared: &Shared, index: usize, flow: &FlowSetup) -> Result<(), Fault> {
+fn connect(handle: &Handle, shared: &Shared, index: usize, flow: &FlowSetup) -> Result<(), StackError> {
     let (seed, sender, held, has_script) = {
         let run = shared.lock();
         let stage = &run.stage;
@@ -140,15 +143,15 @@ async fn send(shared: Shared, index: usize, client: Client, to: SocketAddr, held
         (flow.name.clone(), flow.start)
     };
     sleep_until(start).await;
-    if let Err(error) = write(&shared, index, &client, to, held).await {
+    if let Err(source) = write(&shared, index, &client, to, held).await {
         let mut run = shared.lock();
         if !run.is_over {
-            run.failure.get_or_insert_with(|| format!("s2n-quic: {name}: {error}"));
+            run.failure.get_or_insert(Error::S2nFlow { flow: name, source });
         }
     }
 }
 
-async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr, held: u64) -> Result<(), Fault> {
+async fn write(shared: &Shared, index: usize, client: &Client, to: SocketAddr, held: u64) -> Result<(), StackError> {
     let mut connection = client.connect(Connect::new(to).with_server_name(tls::NAME)).await?;
     let mut stream = connection.open_send_stream().await?;
     {

@@ -13,7 +13,7 @@ use s2n_quic::provider::io::testing::network::{Buffers, Network, Packet};
 use s2n_quic::provider::io::testing::spawn;
 use s2n_quic_core::inet::ExplicitCongestionNotification as Ecn;
 
-use crate::backend::Failure;
+use crate::Error;
 use crate::backend::stage::Stage;
 use crate::backend::store::Direction;
 
@@ -29,7 +29,7 @@ pub struct Run {
     pub writers: Vec<Option<Waker>>,
     /// Task that waits for the end of the run.
     pub ending: Option<Waker>,
-    pub failure: Option<Failure>,
+    pub failure: Option<Error>,
     /// True once the run has ended and only the endpoints are being closed.
     pub is_over: bool,
 }
