@@ -13,7 +13,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
 use crate::objects::AB;
-use crate::{Fault, host_paths, program};
+use crate::{Advice, Error, Result, host_paths, program};
 
 /// Limits, as in `bpf/cc/ab.bpf.c`.
 pub const ARMS_MAX: usize = 8;
@@ -117,18 +117,16 @@ pub struct Attached {
     open: Link,
 }
 
-fn refused(error: &libbpf_rs::Error) -> Fault {
-    let said = match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => {
-            format!("{error}; another program is there alone, or a right is missing; see `bbrlab doctor`")
-        }
-        _ => format!("{error}; it needs Linux 6.10 or later with BTF and cgroup v2, see `bbrlab doctor`"),
+fn refused(source: libbpf_rs::Error) -> Error {
+    let advice = match source.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => Advice::OtherProgram,
+        _ => Advice::NewerKernelWithCgroups,
     };
-    Fault::Refused { what: "the test's program".to_owned(), said }
+    Error::Refused { what: "the test's program", source, reason: None, advice }
 }
 
 /// Fails if privileges are missing, and names them.
-pub fn check() -> Result<(), Fault> {
+pub fn check() -> Result<()> {
     // Source: Linux include/uapi/linux/capability.h.
     const NEEDED: [(&str, u32); 3] = [("CAP_BPF", 39), ("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38)];
     const SYS_ADMIN: u64 = 1 << 21;
@@ -139,54 +137,43 @@ pub fn check() -> Result<(), Fault> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Fault::Other(format!("this process lacks {}; run it with sudo, or give it these", missing.join(", "))))
+    Err(Error::NoCapabilities(missing))
 }
 
 /// Directory of a cgroup v2: the root's, a path, or a name below the root.
-pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf, Fault> {
+pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let is_v2 = |line: &&str| line.split(' ').nth(2) == Some("cgroup2");
     let root = mounts.lines().find(is_v2).and_then(|line| line.split(' ').nth(1));
-    let root = PathBuf::from(
-        root.ok_or(Fault::Missing("no cgroups of version 2 are mounted; mount -t cgroup2 none /sys/fs/cgroup"))?,
-    );
+    let root = PathBuf::from(root.ok_or(Error::NoCgroups)?);
     let path = match asked {
         None => return Ok(root),
         Some(path) if path.is_absolute() => path.to_owned(),
         Some(path) => root.join(path),
     };
-    let path = path.canonicalize().map_err(Fault::file(&path))?;
+    let path = path.canonicalize().map_err(Error::file(&path))?;
     let is_one = statfs(&path).is_ok_and(|stat| stat.filesystem_type() == CGROUP2_SUPER_MAGIC) && path.is_dir();
-    if is_one {
-        Ok(path)
-    } else {
-        Err(Fault::Other(format!(
-            "{}: it is not a cgroup of version 2; name one below {}",
-            path.display(),
-            root.display()
-        )))
-    }
+    if is_one { Ok(path) } else { Err(Error::NotACgroup { path, root }) }
 }
 
 impl Attached {
     /// Loads the program and attaches it to a cgroup. From then on new connections that match the plan are assigned an
     /// arm.
-    pub fn new(cgroup: &Path, plan: &AbConfig, split: &[u8]) -> Result<Self, Fault> {
-        let fault = |error: libbpf_rs::Error| refused(&error);
-        let folder = File::open(cgroup).map_err(Fault::file(cgroup))?;
+    pub fn new(cgroup: &Path, plan: &AbConfig, split: &[u8]) -> Result<Self> {
+        let folder = File::open(cgroup).map_err(Error::file(cgroup))?;
         libbpf_rs::set_print(None);
-        let mut unloaded = ObjectBuilder::default().open_memory(AB).map_err(fault)?;
+        let mut unloaded = ObjectBuilder::default().open_memory(AB).map_err(refused)?;
         program::set(&mut unloaded, ".rodata.settings", &plan.bytes())?;
-        let object = unloaded.load().map_err(fault)?;
+        let object = unloaded.load().map_err(refused)?;
         // Set before it is attached, so that no connection meets a table of zeros.
         set_split(&object, 1, split)?;
-        let open = find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(fault)?;
-        let hook = find(&object, "assign")?.attach_cgroup(folder.as_raw_fd()).map_err(fault)?;
+        let open = find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(refused)?;
+        let hook = find(&object, "assign")?.attach_cgroup(folder.as_raw_fd()).map_err(refused)?;
         Ok(Self { object, arms: plan.names.len(), _hook: hook, open })
     }
 
     /// Changes the split, starting with the next connection.
-    pub fn set_split(&self, epoch: u32, split: &[u8]) -> Result<(), Fault> {
+    pub fn set_split(&self, epoch: u32, split: &[u8]) -> Result<()> {
         set_split(&self.object, epoch, split)
     }
 
@@ -196,9 +183,9 @@ impl Attached {
     }
 
     /// Reads the counters.
-    pub fn counters(&self) -> Result<Counters, Fault> {
-        let fault = |error: libbpf_rs::Error| refused(&error);
-        let each = map(&self.object, "counters")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(fault)?;
+    pub fn counters(&self) -> Result<Counters> {
+        let each =
+            map(&self.object, "counters")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(refused)?;
         let each = each.unwrap_or_default();
         let word = |nth: usize| -> u64 {
             let own = each.iter().filter_map(|value| value.get(8 * nth..8 * nth + 8)?.try_into().ok());
@@ -215,44 +202,39 @@ impl Attached {
     }
 
     /// Passes on the records of closed connections, and returns at once.
-    pub fn closed(&self, mut each: impl FnMut(&[u8])) -> Result<(), Fault> {
-        let fault = |error: libbpf_rs::Error| refused(&error);
+    pub fn closed(&self, mut each: impl FnMut(&[u8])) -> Result<()> {
         let records = map(&self.object, "records")?;
         let mut builder = RingBufferBuilder::new();
         let take = |record: &[u8]| {
             each(record);
             0
         };
-        builder.add(&records, take).map_err(fault)?;
-        builder.build().map_err(fault)?.consume().map_err(fault)
+        builder.add(&records, take).map_err(refused)?;
+        builder.build().map_err(refused)?.consume().map_err(refused)
     }
 
     /// Concatenated records of open connections, in all network namespaces.
-    pub fn open(&self) -> Result<Vec<u8>, Fault> {
+    pub fn open(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let mut iterator = Iter::new(&self.open).map_err(|error| refused(&error))?;
-        let fault = |error: std::io::Error| Fault::Other(format!("the list of open connections: {error}"));
+        let mut iterator = Iter::new(&self.open).map_err(refused)?;
+        let fault = |error: std::io::Error| Error::List { what: "the list of open connections", source: error.into() };
         iterator.read_to_end(&mut bytes).map_err(fault)?;
         Ok(bytes)
     }
 }
 
-fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'o>, Fault> {
-    object.maps().find(|map| map.name() == name).ok_or_else(|| lacks(name))
+fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'o>> {
+    object.maps().find(|map| map.name() == name).ok_or_else(|| Error::NoPart(name.to_owned()))
 }
 
-fn find<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::ProgramMut<'o>, Fault> {
-    object.progs_mut().find(|program| program.name() == name).ok_or_else(|| lacks(name))
+fn find<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::ProgramMut<'o>> {
+    object.progs_mut().find(|program| program.name() == name).ok_or_else(|| Error::NoPart(name.to_owned()))
 }
 
-fn lacks(part: &str) -> Fault {
-    Fault::Other(format!("the program's object has no {part}; it was built from other sources"))
-}
-
-fn set_split(object: &Object, epoch: u32, split: &[u8]) -> Result<(), Fault> {
+fn set_split(object: &Object, epoch: u32, split: &[u8]) -> Result<()> {
     let value: Vec<u8> = epoch.to_ne_bytes().into_iter().chain(split.iter().copied()).collect();
     let done = map(object, "split")?.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
-    done.map_err(|error| refused(&error))
+    done.map_err(refused)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, kernel};
+use crate::{Error, Result, kernel};
 
 /// Our sysctl file, which sorts after the distribution's.
 const SYSCTL_FILE: &str = "etc/sysctl.d/90-bbrlab.conf";
@@ -81,12 +81,12 @@ impl Machine {
         self.at(SYSCTLS).join(key.replace('.', "/"))
     }
 
-    fn read(&self, path: &Path) -> Result<Option<String>, Fault> {
+    fn read(&self, path: &Path) -> Result<Option<String>> {
         let path = self.at(path);
         match fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Fault::File(path, error)),
+            Err(error) => Err(Error::File { path, source: error }),
         }
     }
 
@@ -98,9 +98,9 @@ impl Machine {
     }
 
     /// Lists the required changes, without making any.
-    pub fn plan(&self, wanted: &EnableOptions) -> Result<Vec<Change>, Fault> {
+    pub fn plan(&self, wanted: &EnableOptions) -> Result<Vec<Change>> {
         if self.read(Path::new(JOURNAL))?.is_some() {
-            return Err(Fault::Other("something is enabled already; `bbrlab host disable` first".to_owned()));
+            return Err(Error::AlreadyEnabled);
         }
         match &wanted.ours {
             None => self.plan_of_kernels(&wanted.algorithm),
@@ -108,14 +108,11 @@ impl Machine {
         }
     }
 
-    fn plan_of_kernels(&self, algorithm: &str) -> Result<Vec<Change>, Fault> {
+    fn plan_of_kernels(&self, algorithm: &str) -> Result<Vec<Change>> {
         let available = self.sysctl("net.ipv4.tcp_available_congestion_control");
-        let known = fs::read_to_string(&available).map_err(Fault::file(&available))?;
+        let known = fs::read_to_string(&available).map_err(Error::file(&available))?;
         if !known.split_whitespace().any(|one| one == algorithm) {
-            return Err(Fault::Other(format!(
-                "{algorithm}: the kernel does not have it; it has {}; as root: modprobe tcp_{algorithm}",
-                known.trim()
-            )));
+            return Err(Error::NotInKernel { algorithm: algorithm.to_owned(), available: known.trim().to_owned() });
         }
         let mut settings = vec![("net.ipv4.tcp_congestion_control", algorithm)];
         if algorithm == "bbr" && self.has_fq() {
@@ -126,7 +123,7 @@ impl Machine {
         let mut changes = vec![Change::File { before: self.read(&path)?, path, text }];
         for (key, value) in settings {
             let path = self.sysctl(key);
-            let before = fs::read_to_string(&path).map_err(Fault::file(&path))?.trim().to_owned();
+            let before = fs::read_to_string(&path).map_err(Error::file(&path))?.trim().to_owned();
             if before != value {
                 changes.push(Change::Sysctl { key: key.to_owned(), value: value.to_owned(), before });
             }
@@ -134,7 +131,7 @@ impl Machine {
         Ok(changes)
     }
 
-    fn plan_of_ours(&self, algorithm: &str, name: &str, program: &Path) -> Result<Vec<Change>, Fault> {
+    fn plan_of_ours(&self, algorithm: &str, name: &str, program: &Path) -> Result<Vec<Change>> {
         let unit = format!("bbrlab-{name}.service");
         let program = program.display();
         let text = format!(
@@ -150,8 +147,8 @@ impl Machine {
     }
 
     /// Makes the changes.
-    pub fn enable(&self, changes: &[Change]) -> Result<(), Fault> {
-        let text = serde_json::to_string_pretty(changes).map_err(|error| Fault::Other(format!("journal: {error}")))?;
+    pub fn enable(&self, changes: &[Change]) -> Result<()> {
+        let text = serde_json::to_string_pretty(changes).map_err(Error::Encode)?;
         self.write(Path::new(JOURNAL), &text)?;
         for change in changes {
             if let Err(fault) = self.make(change) {
@@ -162,33 +159,33 @@ impl Machine {
         Ok(())
     }
 
-    fn make(&self, change: &Change) -> Result<(), Fault> {
+    fn make(&self, change: &Change) -> Result<()> {
         match change {
             Change::Sysctl { key, value, .. } => self.set_sysctl(key, value),
             Change::File { path, text, .. } => self.write(path, text),
             Change::Link { path, target } => {
                 let path = self.at(path);
-                fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(Fault::file(&path))?;
-                symlink(target, &path).map_err(Fault::file(&path))
+                fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(Error::file(&path))?;
+                symlink(target, &path).map_err(Error::file(&path))
             }
         }
     }
 
     /// Lists the changes in effect, with their undo; empty if nothing is enabled.
-    pub fn enabled(&self) -> Result<Vec<Change>, Fault> {
+    pub fn enabled(&self) -> Result<Vec<Change>> {
         let Some(text) = self.read(Path::new(JOURNAL))? else { return Ok(Vec::new()) };
-        serde_json::from_str(&text).map_err(|error| Fault::Other(format!("/{JOURNAL}: {error}")))
+        serde_json::from_str(&text).map_err(|source| Error::Decode { path: Path::new("/").join(JOURNAL), source })
     }
 
     /// Undoes the changes that were made.
-    pub fn disable(&self) -> Result<Vec<Change>, Fault> {
+    pub fn disable(&self) -> Result<Vec<Change>> {
         let changes = self.enabled()?;
         for change in changes.iter().rev() {
             match change {
                 // Skipped if the value was changed by someone else in the meantime.
                 Change::Sysctl { key, value, before } => {
                     let path = self.sysctl(key);
-                    let now = fs::read_to_string(&path).map_err(Fault::file(&path))?;
+                    let now = fs::read_to_string(&path).map_err(Error::file(&path))?;
                     if now.trim() == value {
                         self.set_sysctl(key, before)?;
                     }
@@ -201,27 +198,27 @@ impl Machine {
         Ok(changes)
     }
 
-    fn set_sysctl(&self, key: &str, value: &str) -> Result<(), Fault> {
+    fn set_sysctl(&self, key: &str, value: &str) -> Result<()> {
         let path = self.sysctl(key);
-        fs::write(&path, value).map_err(Fault::file(&path))
+        fs::write(&path, value).map_err(Error::file(&path))
     }
 
     /// Writes a file atomically.
-    fn write(&self, path: &Path, text: &str) -> Result<(), Fault> {
+    fn write(&self, path: &Path, text: &str) -> Result<()> {
         let path = self.at(path);
         let draft = path.with_extension("bbrlab-draft");
-        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(Fault::file(&path))?;
+        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(Error::file(&path))?;
         let put = fs::write(&draft, text).and_then(|()| fs::rename(&draft, &path));
         put.map_err(|error| {
             let _ = fs::remove_file(&draft);
-            Fault::File(path, error)
+            Error::File { path, source: error }
         })
     }
 
-    fn remove(&self, path: &Path) -> Result<(), Fault> {
+    fn remove(&self, path: &Path) -> Result<()> {
         let path = self.at(path);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Fault::File(path, error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::File { path, source: error }),
             _ => Ok(()),
         }
     }
@@ -285,7 +282,7 @@ mod tests {
         machine.enable(&machine.plan(&bbr()).unwrap()).unwrap();
         assert_eq!(fs::read_to_string(machine.at("proc/sys/net/ipv4/tcp_congestion_control")).unwrap(), "bbr");
         assert_eq!(fs::read_to_string(machine.at(SYSCTL_FILE)).unwrap(), "net.ipv4.tcp_congestion_control = bbr\n");
-        assert!(matches!(machine.plan(&bbr()), Err(Fault::Other(what)) if what.contains("already")));
+        assert!(matches!(machine.plan(&bbr()), Err(Error::AlreadyEnabled)));
         machine.disable().unwrap();
         assert_eq!(image(&machine.root), before);
         fs::remove_dir_all(machine.root).unwrap();
@@ -317,7 +314,7 @@ mod tests {
         changes.push(Change::Sysctl { key: "no.such.folder.key".into(), value: "1".into(), before: "0".into() });
         assert!(machine.enable(&changes[..2]).is_ok());
         machine.disable().unwrap();
-        assert!(matches!(machine.enable(&changes), Err(Fault::File(..))));
+        assert!(matches!(machine.enable(&changes), Err(Error::File { .. })));
         // The setting does not exist, so it cannot be read back either: the changes made stay recorded, to be undone by
         // hand or later.
         assert!(!machine.enabled().unwrap().is_empty());
@@ -343,7 +340,7 @@ mod tests {
     fn what_the_kernel_has_not_is_refused() {
         let machine = machine("not");
         let vegas = EnableOptions { algorithm: "vegas".to_owned(), ours: None };
-        assert!(matches!(machine.plan(&vegas), Err(Fault::Other(what)) if what.contains("modprobe tcp_vegas")));
+        assert!(matches!(machine.plan(&vegas), Err(Error::NotInKernel { algorithm, .. }) if algorithm == "vegas"));
         fs::remove_dir_all(machine.root).unwrap();
     }
 }

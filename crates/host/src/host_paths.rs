@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 
-use crate::Fault;
+use crate::{Error, Result};
 
 /// State that a reboot removes, along with the loaded algorithms: pins and journal.
 #[derive(Clone, Debug)]
@@ -48,15 +48,15 @@ pub(crate) fn capabilities() -> u64 {
 }
 
 /// Fails without BTF, which is needed to relocate programs for the running kernel.
-pub(crate) fn check_types() -> Result<(), Fault> {
+pub(crate) fn check_types() -> Result<()> {
     if Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Ok(());
     }
-    Err(Fault::Missing("this kernel exposes no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF"))
+    Err(Error::NoTypes)
 }
 
 /// Fails if this process or kernel cannot load programs, and names what is missing.
-pub fn check() -> Result<(), Fault> {
+pub fn check() -> Result<()> {
     // Source: Linux include/uapi/linux/capability.h.
     const NET_ADMIN: u64 = 1 << 12;
     const SYS_ADMIN: u64 = 1 << 21;
@@ -64,7 +64,7 @@ pub fn check() -> Result<(), Fault> {
     check_types()?;
     let held = capabilities();
     if held & SYS_ADMIN == 0 && held & (BPF | NET_ADMIN) != BPF | NET_ADMIN {
-        return Err(Fault::Missing("this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run it with sudo"));
+        return Err(Error::NoRights);
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::Fault;
+use crate::{Error, Result};
 
 /// Polling interval while another command holds the journal.
 const TURN: Duration = Duration::from_millis(50);
@@ -55,18 +55,18 @@ pub struct Journal {
 
 impl Journal {
     /// Opens and locks the journal, waiting up to `patience` for another command to end.
-    pub fn open(folder: &Path, patience: Duration) -> Result<Self, Fault> {
-        fs::create_dir_all(folder).map_err(Fault::file(folder))?;
+    pub fn open(folder: &Path, patience: Duration) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(Error::file(folder))?;
         let path = folder.join("lock");
         let mut turns = patience.as_millis() / TURN.as_millis();
         let open = || OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let mut file = open().map_err(Fault::file(&path))?;
+        let mut file = open().map_err(Error::file(&path))?;
         loop {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => return Ok(Self { folder: folder.to_owned(), _lock: lock }),
-                Err((_, nix::errno::Errno::EAGAIN)) if turns == 0 => return Err(Fault::Busy(path)),
+                Err((_, nix::errno::Errno::EAGAIN)) if turns == 0 => return Err(Error::Busy(path)),
                 Err((back, nix::errno::Errno::EAGAIN)) => file = back,
-                Err((_, error)) => return Err(Fault::File(path, error.into())),
+                Err((_, error)) => return Err(Error::File { path, source: error.into() }),
             }
             turns -= 1;
             thread::sleep(TURN);
@@ -74,10 +74,10 @@ impl Journal {
     }
 
     /// Writes an entry atomically: after a crash it is complete or absent.
-    pub fn write(&self, entry: &Entry) -> Result<(), Fault> {
+    pub fn write(&self, entry: &Entry) -> Result<()> {
         let path = self.path(&entry.name);
         let draft = path.with_extension("draft");
-        let text = serde_json::to_vec(entry).map_err(|error| Fault::Other(format!("journal: {error}")))?;
+        let text = serde_json::to_vec(entry).map_err(Error::Encode)?;
         let put = || -> io::Result<()> {
             let mut file = File::create(&draft)?;
             file.write_all(&text)?;
@@ -86,15 +86,15 @@ impl Journal {
         };
         put().map_err(|error| {
             let _ = fs::remove_file(&draft);
-            Fault::File(path.clone(), error)
+            Error::File { path: path.clone(), source: error }
         })
     }
 
     /// Removes an entry; the last one takes the directory with it.
-    pub fn forget(&self, name: &str) -> Result<(), Fault> {
+    pub fn forget(&self, name: &str) -> Result<()> {
         let path = self.path(name);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Fault::File(path, error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::File { path, source: error }),
             _ => Ok(()),
         }
     }
@@ -160,7 +160,7 @@ mod tests {
     fn one_command_at_a_time() {
         let folder = folder("lock");
         let first = Journal::open(&folder, Duration::ZERO).unwrap();
-        assert!(matches!(Journal::open(&folder, Duration::from_millis(60)), Err(Fault::Busy(_))));
+        assert!(matches!(Journal::open(&folder, Duration::from_millis(60)), Err(Error::Busy(_))));
         drop(first);
         Journal::open(&folder, Duration::ZERO).unwrap();
         fs::remove_dir_all(folder).unwrap();
@@ -171,7 +171,7 @@ mod tests {
         let folder = folder("full");
         let journal = Journal::open(&folder, Duration::ZERO).unwrap();
         fs::create_dir(folder.join("a.draft")).unwrap();
-        assert!(matches!(journal.write(&entry("a", Phase::Loading)), Err(Fault::File(..))));
+        assert!(matches!(journal.write(&entry("a", Phase::Loading)), Err(Error::File { .. })));
         assert!(journal.entries().is_empty());
         fs::remove_dir_all(folder).unwrap();
     }

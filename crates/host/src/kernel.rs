@@ -7,29 +7,29 @@ use std::path::Path;
 use bbrlab_core::{AlgorithmConfig, params::MAX_PARAMS};
 use nix::time::{ClockId, clock_getres};
 
-use crate::Fault;
+use crate::{Error, Result};
 
 const SYSCTLS: &str = "/proc/sys/net/ipv4";
 /// Linux's usual tick, used if the clock's resolution cannot be read.
 const TICK_NS: u64 = 4_000_000;
 
-fn read(path: &Path) -> Result<String, Fault> {
-    fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(Fault::file(path))
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(Error::file(path))
 }
 
 /// The congestion control of new connections in this network namespace.
-pub fn default() -> Result<String, Fault> {
+pub fn default() -> Result<String> {
     read(&Path::new(SYSCTLS).join("tcp_congestion_control"))
 }
 
 /// Sets the congestion control of new connections in this network namespace.
-pub fn set_default(name: &str) -> Result<(), Fault> {
+pub fn set_default(name: &str) -> Result<()> {
     let path = Path::new(SYSCTLS).join("tcp_congestion_control");
-    fs::write(&path, name).map_err(Fault::file(&path))
+    fs::write(&path, name).map_err(Error::file(&path))
 }
 
 /// Lists every registered congestion control.
-pub fn available() -> Result<Vec<String>, Fault> {
+pub fn available() -> Result<Vec<String>> {
     let text = read(&Path::new(SYSCTLS).join("tcp_available_congestion_control"))?;
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }

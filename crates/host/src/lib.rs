@@ -10,7 +10,7 @@
 pub mod ab;
 pub mod ability;
 pub mod enable;
-mod fault;
+mod error;
 pub mod host_paths;
 pub mod journal;
 pub mod kernel;
@@ -26,4 +26,6 @@ pub mod program;
 #[cfg(feature = "load")]
 mod sockets;
 
-pub use fault::{Fault, can_not};
+#[cfg(feature = "load")]
+pub use error::Advice;
+pub use error::{Error, Result, TrialError, can_not};

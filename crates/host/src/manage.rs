@@ -15,7 +15,7 @@ use crate::journal::{Entry, Journal, Phase};
 use crate::objects::kernel_name;
 use crate::program::Program;
 use crate::sockets::{MoveScope, SocketCounts, Sockets};
-use crate::{Fault, host_paths, journal, kernel, namespaces, program, sockets};
+use crate::{Advice, Error, Result, TrialError, host_paths, journal, kernel, namespaces, program, sockets};
 
 /// Maximum time to wait for another command. Ours.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,29 +73,29 @@ pub struct Host<'a> {
     /// Paths on the host.
     pub places: HostPaths,
     /// Sends data with the named congestion control, and returns the error if it fails.
-    pub trial: &'a dyn Fn(&str) -> Result<(), String>,
+    pub trial: &'a dyn Fn(&str) -> Result<(), TrialError>,
     /// Called with the name of each step before it is taken.
     pub before: &'a dyn Fn(&str),
 }
 
 /// Checks that a name is accepted by the kernel and valid as a file name.
 // Source: Linux bpf_obj_name_cpy, which checks the names of struct_ops.
-pub fn check_name(name: &str) -> Result<(), Fault> {
+pub fn check_name(name: &str) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
     let is_good =
         name.len() <= NAME_MAX && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_plain);
-    if is_good { Ok(()) } else { Err(Fault::BadName(name.to_owned())) }
+    if is_good { Ok(()) } else { Err(Error::BadName(name.to_owned())) }
 }
 
 impl Host<'_> {
     /// Loads an algorithm, tests it with a transfer, and leaves it loaded.
-    pub fn load(&self, wanted: &LoadRequest) -> Result<(), Fault> {
+    pub fn load(&self, wanted: &LoadRequest) -> Result<()> {
         check_name(&wanted.name)?;
         host_paths::check()?;
         let journal = Journal::open(&self.places.state, PATIENCE)?;
         self.recover(&journal)?;
         if kernel::available()?.contains(&wanted.name) {
-            return Err(Fault::NameTaken(wanted.name.clone()));
+            return Err(Error::NameTaken(wanted.name.clone()));
         }
         let entry = Entry {
             name: wanted.name.clone(),
@@ -117,30 +117,34 @@ impl Host<'_> {
         }
     }
 
-    fn carry_out(&self, journal: &Journal, wanted: &LoadRequest, entry: &Entry) -> Result<(), Fault> {
+    fn carry_out(&self, journal: &Journal, wanted: &LoadRequest, entry: &Entry) -> Result<()> {
         if entry.mounted_bpffs {
             (self.before)("mount the file system of pins");
             let at = &self.places.bpffs;
             mount(Some("bpf"), at, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
-                .map_err(|error| Fault::File(at.clone(), error.into()))?;
+                .map_err(|error| Error::File { path: at.clone(), source: error.into() })?;
         }
         let folder = self.places.pins_of(&wanted.name);
         (self.before)("make the folder of pins");
-        fs::create_dir_all(&folder).map_err(Fault::file(&folder))?;
+        fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
         (self.before)("have the kernel verify the programs");
         let mut program = Program::load(&wanted.config, &wanted.name)?;
         (self.before)("register the algorithm");
         let mut link = program.register()?;
         (self.before)("pin it");
-        link.pin(folder.join("link"))
-            .map_err(|error| Fault::Refused { what: "the pin".to_owned(), said: error.to_string() })?;
+        link.pin(folder.join("link")).map_err(|source| Error::Refused {
+            what: "the pin",
+            source,
+            reason: None,
+            advice: Advice::None,
+        })?;
         (self.before)("pin the iterator over its connections");
         program.pin_beside(&folder)?;
         (self.before)("send data over it");
-        (self.trial)(&wanted.name).map_err(Fault::Trial)?;
+        (self.trial)(&wanted.name).map_err(Error::Trial)?;
         // The trial's connection started with it, in one direction or in both.
         if program.counters().is_none_or(|counters| counters.begun == 0) {
-            return Err(Fault::Trial("no connection began with it".to_owned()));
+            return Err(Error::TrialUnused);
         }
         if entry.default_before.is_some() {
             (self.before)("make it the default");
@@ -152,14 +156,14 @@ impl Host<'_> {
 
     /// Unloads an algorithm. With `drain`, its connections get that time to end by themselves; the rest move to the
     /// default.
-    pub fn unload(&self, name: &str, drain: Option<Duration>) -> Result<UnloadSummary, Fault> {
+    pub fn unload(&self, name: &str, drain: Option<Duration>) -> Result<UnloadSummary> {
         host_paths::check()?;
         let journal = Journal::open(&self.places.state, PATIENCE)?;
         self.recover(&journal)?;
         // Matches its name in the kernel, or the name of its algorithm.
         let wanted = [name.to_owned(), kernel_name(name)];
         let entry = wanted.iter().find_map(|name| journal.entries().into_iter().find(|entry| entry.name == *name));
-        let entry = entry.ok_or_else(|| Fault::NotLoaded(name.to_owned()))?;
+        let entry = entry.ok_or_else(|| Error::NotLoaded(name.to_owned()))?;
         (self.before)("record that it is being undone");
         // A full disk must not prevent an undo: the existing entry suffices for it.
         let _ = journal.write(&Entry { phase: Phase::Unloading, ..entry.clone() });
@@ -167,7 +171,7 @@ impl Host<'_> {
     }
 
     /// Completes or rolls back an interrupted command. Returns true if there was one.
-    pub fn recover(&self, journal: &Journal) -> Result<bool, Fault> {
+    pub fn recover(&self, journal: &Journal) -> Result<bool> {
         let mut any = false;
         for entry in journal.entries() {
             let is_whole = entry.phase == Phase::Loaded && self.places.pins_of(&entry.name).join("link").exists();
@@ -180,18 +184,18 @@ impl Host<'_> {
     }
 
     /// The same, unless another command is running, which may be the one that appears interrupted.
-    pub fn recover_if_idle(&self) -> Result<bool, Fault> {
+    pub fn recover_if_idle(&self) -> Result<bool> {
         if journal::entries(&self.places.state).is_empty() || host_paths::check().is_err() {
             return Ok(false);
         }
         match Journal::open(&self.places.state, Duration::ZERO) {
             Ok(journal) => self.recover(&journal),
-            Err(Fault::Busy(_)) => Ok(false),
+            Err(Error::Busy(_)) => Ok(false),
             Err(fault) => Err(fault),
         }
     }
 
-    fn undo(&self, journal: &Journal, entry: &Entry, drain: Option<Duration>) -> Result<UnloadSummary, Fault> {
+    fn undo(&self, journal: &Journal, entry: &Entry, drain: Option<Duration>) -> Result<UnloadSummary> {
         let name = &entry.name;
         let to = self.substitute(entry)?;
         (self.before)("restore the default");
@@ -200,7 +204,7 @@ impl Host<'_> {
             let is_ours = kernel::default()? == *name;
             if is_ours { kernel::set_default(&to).or_else(|_| kernel::set_default("reno")) } else { Ok(()) }
         };
-        namespaces::in_each(give_back).into_iter().collect::<Result<Vec<()>, Fault>>()?;
+        namespaces::in_each(give_back).into_iter().collect::<Result<Vec<()>>>()?;
         let has_pins = self.places.pins_of(name).exists();
         let mut undone = UnloadSummary::default();
         if has_pins {
@@ -241,7 +245,7 @@ impl Host<'_> {
     }
 
     /// The congestion control that its connections get instead.
-    fn substitute(&self, entry: &Entry) -> Result<String, Fault> {
+    fn substitute(&self, entry: &Entry) -> Result<String> {
         let default = kernel::default()?;
         if default != entry.name {
             return Ok(default);
@@ -251,12 +255,12 @@ impl Host<'_> {
         Ok(entry.default_before.as_deref().into_iter().chain(["cubic"]).find(is_known).unwrap_or("reno").to_owned())
     }
 
-    fn moved(&self, name: &str, to: &str, which: MoveScope) -> Result<SocketCounts, Fault> {
+    fn moved(&self, name: &str, to: &str, which: MoveScope) -> Result<SocketCounts> {
         Sockets::of(name, to, which)?.walk()
     }
 
     /// Waits for connections to end, and returns the number that did.
-    fn wait(&self, name: &str, max: Duration) -> Result<u64, Fault> {
+    fn wait(&self, name: &str, max: Duration) -> Result<u64> {
         let at_first = sockets::count(name)?.connections;
         let mut left = at_first;
         let mut turns = max.as_millis().div_ceil(TURN.as_millis());
@@ -268,12 +272,14 @@ impl Host<'_> {
         Ok(at_first.saturating_sub(left))
     }
 
-    fn remove_pins(&self, name: &str) -> Result<(), Fault> {
+    fn remove_pins(&self, name: &str) -> Result<()> {
         let folder = self.places.pins_of(name);
         for pin in ["link", "connections", "counters"] {
             let path = folder.join(pin);
             match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Fault::File(path, error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::File { path, source: error });
+                }
                 _ => {}
             }
         }
@@ -282,7 +288,7 @@ impl Host<'_> {
                 // Other algorithms of ours are still loaded.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Fault::File(folder.clone(), error));
+                    return Err(Error::File { path: folder.clone(), source: error });
                 }
                 _ => {}
             }
@@ -291,7 +297,7 @@ impl Host<'_> {
     }
 
     /// Unmounts the BPF file system unless someone else has begun to use it.
-    fn unmount(&self) -> Result<(), Fault> {
+    fn unmount(&self) -> Result<()> {
         let at = &self.places.bpffs;
         // The kernel creates these in every BPF file system.
         let is_kernels = |file: &fs::DirEntry| KERNELS_PINS.iter().any(|name| file.file_name() == *name);
@@ -301,12 +307,12 @@ impl Host<'_> {
         }
         match umount(at) {
             Ok(()) | Err(nix::errno::Errno::EBUSY) => Ok(()),
-            Err(error) => Err(Fault::File(at.clone(), error.into())),
+            Err(error) => Err(Error::File { path: at.clone(), source: error.into() }),
         }
     }
 
     /// State of all our algorithms in the kernel.
-    pub fn status(&self) -> Result<Vec<Status>, Fault> {
+    pub fn status(&self) -> Result<Vec<Status>> {
         let (available, default) = (kernel::available()?, kernel::default()?);
         let may_look = host_paths::check().is_ok();
         let entries = journal::entries(&self.places.state);
@@ -336,7 +342,7 @@ mod tests {
             assert!(check_name(&good).is_ok(), "{good}");
         }
         for bad in ["", "9a", "../x", "bbr3-linux", "a/b", "sixteen.letters.", "a b", "ä", ".hidden"] {
-            assert!(matches!(check_name(bad), Err(Fault::BadName(_))), "{bad}");
+            assert!(matches!(check_name(bad), Err(Error::BadName(_))), "{bad}");
         }
     }
 }

@@ -9,10 +9,10 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns};
 
-use crate::Fault;
+use crate::Result;
 
 /// Runs `work` in each namespace, starting with the current one.
-pub fn in_each<T: Send>(work: impl Fn() -> Result<T, Fault> + Sync) -> Vec<Result<T, Fault>> {
+pub fn in_each<T: Send>(work: impl Fn() -> Result<T> + Sync) -> Vec<Result<T>> {
     let mut done = vec![work()];
     let own = fs::metadata("/proc/self/ns/net").map_or(0, |file| file.ino());
     for (_, file) in found().into_iter().filter(|(inode, _)| *inode != own) {

@@ -10,7 +10,7 @@ pub use libbpf_rs::Link;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::objects::{KERNEL_BBR, object};
-use crate::{Fault, kernel};
+use crate::{Advice, Error, Result, kernel};
 
 /// Maximum length of a congestion control's name, including the final zero. Source: Linux `TCP_CA_NAME_MAX`.
 const NAME_MAX: usize = 16;
@@ -43,7 +43,7 @@ fn listen() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, note)));
 }
 
-fn refused(what: &str, error: &libbpf_rs::Error) -> Fault {
+fn refused(what: &'static str, source: libbpf_rs::Error) -> Error {
     let heard = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
     let told = |mark: &str| heard.lines().rev().find(|line| line.contains(mark)).map(str::trim).map(str::to_owned);
     let reason = told("too large").or_else(|| told("not allowed")).or_else(|| {
@@ -52,12 +52,11 @@ fn refused(what: &str, error: &libbpf_rs::Error) -> Fault {
         let at = lines.iter().position(|line| line.starts_with("processed "))?;
         lines.get(at.checked_sub(1)?).map(|line| line.trim().to_owned())
     });
-    let said = match (error.kind(), reason) {
-        (_, Some(reason)) => format!("{error}: {reason}"),
-        (libbpf_rs::ErrorKind::PermissionDenied, None) => format!("{error}; run as root"),
-        (_, None) => format!("{error}; it needs Linux 6.10 or later with BTF, see `bbrlab doctor`"),
+    let advice = match source.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => Advice::Root,
+        _ => Advice::NewerKernel,
     };
-    Fault::Refused { what: what.to_owned(), said }
+    Error::Refused { what, source, reason, advice }
 }
 
 /// An algorithm whose programs passed the kernel's verifier. [`Self::register`] makes it available.
@@ -91,33 +90,33 @@ pub struct Counters {
 
 impl Program {
     /// Loads and verifies an algorithm's programs; `name` is the name for its registration.
-    pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Self, Fault> {
+    pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Self> {
         Self::with(config, name, kernel::tick_ns(), Purpose::Control)
     }
 
     /// The same with the programs for direct calls on a connection of their own, for comparisons.
-    pub fn load_for_trial(config: &AlgorithmConfig, tick_ns: u64) -> Result<Self, Fault> {
+    pub fn load_for_trial(config: &AlgorithmConfig, tick_ns: u64) -> Result<Self> {
         Self::with(config, "bbrlab_trial", tick_ns, Purpose::Trial)
     }
 
     /// Like [`Self::load`], but records each call in the ring `calls`, as `struct call` of `bpf/cc/flow.h`.
-    pub fn load_recorded(config: &AlgorithmConfig, name: &str, ring_bytes: u32) -> Result<Self, Fault> {
+    pub fn load_recorded(config: &AlgorithmConfig, name: &str, ring_bytes: u32) -> Result<Self> {
         Self::with(config, name, kernel::tick_ns(), Purpose::Recording(ring_bytes))
     }
 
     /// Loads the kernel's own BBR, called from BPF, as a reference for measurements.
-    pub fn kernel_bbr(name: &str) -> Result<Self, Fault> {
-        let (algorithm, fault) = ("the kernel's bbr", |error: libbpf_rs::Error| refused("the kernel's bbr", &error));
+    pub fn kernel_bbr(name: &str) -> Result<Self> {
+        let (algorithm, fault) = ("the kernel's bbr", |error: libbpf_rs::Error| refused("the kernel's bbr", error));
         listen();
         let mut open = ObjectBuilder::default().open_memory(KERNEL_BBR).map_err(fault)?;
         set(&mut open, CONTROL, &label(name))?;
         Ok(Self { object: open.load().map_err(fault)?, algorithm })
     }
 
-    fn with(config: &AlgorithmConfig, name: &str, tick_ns: u64, purpose: Purpose) -> Result<Self, Fault> {
+    fn with(config: &AlgorithmConfig, name: &str, tick_ns: u64, purpose: Purpose) -> Result<Self> {
         let algorithm = config.name();
-        let bytes = object(algorithm).ok_or_else(|| Fault::NoProgram(algorithm.to_owned()))?;
-        let fault = |error: libbpf_rs::Error| refused(algorithm, &error);
+        let bytes = object(algorithm).ok_or_else(|| Error::NoProgram(algorithm.to_owned()))?;
+        let fault = |error: libbpf_rs::Error| refused(algorithm, error);
         listen();
         let mut open = ObjectBuilder::default().open_memory(bytes).map_err(fault)?;
         set_loaded_parts(&mut open, purpose).map_err(fault)?;
@@ -128,18 +127,18 @@ impl Program {
     }
 
     /// Registers it with the kernel; dropping the link frees the name.
-    pub fn register(&mut self) -> Result<Link, Fault> {
+    pub fn register(&mut self) -> Result<Link> {
         listen();
         let algorithm = self.algorithm;
         let mut maps = self.object.maps_mut();
         let mut control = maps.find(|map| map.name() == CONTROL).ok_or_else(|| lacks(CONTROL))?;
-        control.attach_struct_ops().map_err(|error| refused(algorithm, &error))
+        control.attach_struct_ops().map_err(|error| refused(algorithm, error))
     }
 
     /// Pins the objects that outlive this process besides the link: its connection iterator and its counters.
-    pub fn pin_beside(&mut self, folder: &Path) -> Result<(), Fault> {
+    pub fn pin_beside(&mut self, folder: &Path) -> Result<()> {
         let algorithm = self.algorithm;
-        let fault = |error: libbpf_rs::Error| refused(algorithm, &error);
+        let fault = |error: libbpf_rs::Error| refused(algorithm, error);
         let iterator = self.object.progs_mut().find(|program| program.name() == CONNECTIONS);
         let mut link = iterator.ok_or_else(|| lacks(CONNECTIONS))?.attach().map_err(fault)?;
         link.pin(folder.join("connections")).map_err(fault)?;
@@ -216,8 +215,8 @@ fn is_counters(name: &std::ffi::OsStr) -> bool {
     name.to_string_lossy().ends_with(COUNTERS)
 }
 
-fn lacks(part: &str) -> Fault {
-    Fault::Other(format!("the program's object has no {part}; it was built from other sources"))
+fn lacks(part: &str) -> Error {
+    Error::NoPart(part.to_owned())
 }
 
 /// Selects the programs to load: those for comparisons are not loaded with a congestion control, nor the reverse.
@@ -248,7 +247,7 @@ fn settle(
     tick_ns: u64,
     purpose: Purpose,
     name: &str,
-) -> Result<(), Fault> {
+) -> Result<()> {
     let records = u64::from(matches!(purpose, Purpose::Recording(_)));
     let settings = parameters.iter().flat_map(|value| value.to_ne_bytes());
     let settings: Vec<u8> = settings.chain(tick_ns.to_ne_bytes()).chain(records.to_ne_bytes()).collect();
@@ -266,7 +265,7 @@ fn label(name: &str) -> [u8; NAME_MAX] {
 }
 
 /// Initialises the first bytes of a map before the program is loaded.
-pub(crate) fn set(open: &mut OpenObject, map: &str, bytes: &[u8]) -> Result<(), Fault> {
+pub(crate) fn set(open: &mut OpenObject, map: &str, bytes: &[u8]) -> Result<()> {
     let mut maps = open.maps_mut();
     let mut found = maps.find(|one| one.name().to_string_lossy().ends_with(map)).ok_or_else(|| lacks(map))?;
     let value = found.initial_value_mut().ok_or_else(|| lacks(map))?;

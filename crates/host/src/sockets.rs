@@ -6,7 +6,7 @@ use std::io::Read;
 use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
 
 use crate::objects::SWITCH;
-use crate::{Fault, namespaces, program};
+use crate::{Advice, Error, Result, namespaces, program};
 
 /// Bytes of a name, and of a row written by `bpf/cc/switch.bpf.c`: state, moved, error.
 const NAME: usize = 16;
@@ -49,11 +49,9 @@ pub struct Sockets {
 
 impl Sockets {
     /// Prepares to move sockets from `from` to `to`.
-    pub fn of(from: &str, to: &str, which: MoveScope) -> Result<Self, Fault> {
-        let fault = |error: libbpf_rs::Error| Fault::Refused {
-            what: "the iterator over sockets".into(),
-            said: error.to_string(),
-        };
+    pub fn of(from: &str, to: &str, which: MoveScope) -> Result<Self> {
+        let fault =
+            |source| Error::Refused { what: "the iterator over sockets", source, reason: None, advice: Advice::None };
         libbpf_rs::set_print(None);
         let mut open = ObjectBuilder::default().open_memory(SWITCH).map_err(fault)?;
         let states = match which {
@@ -70,13 +68,13 @@ impl Sockets {
         settings[2 * NAME..].copy_from_slice(&u32::to_ne_bytes(states));
         program::set(&mut open, ".rodata.settings", &settings)?;
         let object = open.load().map_err(fault)?;
-        let iterator = object.progs_mut().next().ok_or_else(|| Fault::Other("the iterator is empty".to_owned()))?;
+        let iterator = object.progs_mut().next().ok_or(Error::EmptyIterator)?;
         let link = iterator.attach().map_err(fault)?;
         Ok(Self { link, _object: object })
     }
 
     /// Walks the sockets of every network namespace once.
-    pub fn walk(&self) -> Result<SocketCounts, Fault> {
+    pub fn walk(&self) -> Result<SocketCounts> {
         let mut all = SocketCounts::default();
         for found in namespaces::in_each(|| self.walk_here()) {
             let found = found?;
@@ -88,11 +86,11 @@ impl Sockets {
         Ok(all)
     }
 
-    fn walk_here(&self) -> Result<SocketCounts, Fault> {
-        let fault = |what: String| Fault::Other(format!("the kernel's list of sockets: {what}"));
+    fn walk_here(&self) -> Result<SocketCounts> {
+        let fault = |source| Error::List { what: "the kernel's list of sockets", source };
         let mut rows = Vec::new();
-        let mut iterator = Iter::new(&self.link).map_err(|error| fault(error.to_string()))?;
-        iterator.read_to_end(&mut rows).map_err(|error| fault(error.to_string()))?;
+        let mut iterator = Iter::new(&self.link).map_err(fault)?;
+        iterator.read_to_end(&mut rows).map_err(|error| fault(error.into()))?;
         let mut found = SocketCounts::default();
         for row in rows.chunks_exact(ROW) {
             let word = |at: usize| u32::from_ne_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
@@ -111,6 +109,6 @@ impl Sockets {
 }
 
 /// Counts the sockets that use a congestion control.
-pub fn count(name: &str) -> Result<SocketCounts, Fault> {
+pub fn count(name: &str) -> Result<SocketCounts> {
     Sockets::of(name, "", MoveScope::None)?.walk()
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use bbrlab_core::State;
 use serde::Serialize;
 
-use crate::Fault;
+use crate::{Error, Result};
 
 /// Bytes of `struct connection` in `bpf/cc/flow.h`.
 pub const BYTES: usize = 152;
@@ -58,9 +58,9 @@ pub struct Connection {
 }
 
 /// Connections of this network namespace that a loaded program controls.
-pub fn connections(iterator: &Path) -> Result<Vec<Connection>, Fault> {
+pub fn connections(iterator: &Path) -> Result<Vec<Connection>> {
     let mut bytes = Vec::new();
-    File::open(iterator).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(Fault::file(iterator))?;
+    File::open(iterator).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(Error::file(iterator))?;
     Ok(bytes.chunks_exact(BYTES).filter_map(parse).collect())
 }
 

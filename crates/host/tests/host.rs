@@ -21,7 +21,7 @@ use bbrlab_host::host_paths::HostPaths;
 use bbrlab_host::journal::{self, Journal, Phase};
 use bbrlab_host::manage::{Host, LoadRequest};
 use bbrlab_host::program::Program;
-use bbrlab_host::{Fault, kernel, telemetry};
+use bbrlab_host::{Error, Result, TrialError, kernel, telemetry};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
@@ -69,17 +69,17 @@ fn wanted(algorithm: &str, name: &str, as_default: bool) -> LoadRequest {
 }
 
 /// Sends a megabyte over loopback with the named congestion control.
-fn trial(name: &str) -> Result<(), String> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).map_err(|error| error.to_string())?;
-    setsockopt(&sender, sockopt::TcpCongestion, &name.into()).map_err(|error| error.to_string())?;
-    let mut receiver = listener.accept().map_err(|error| error.to_string())?.0;
+fn trial(name: &str) -> Result<(), TrialError> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap())?;
+    setsockopt(&sender, sockopt::TcpCongestion, &name.into())?;
+    let mut receiver = listener.accept()?.0;
     let reader = thread::spawn(move || receiver.read_to_end(&mut Vec::new()));
-    sender.write_all(&vec![1; 1 << 20]).map_err(|error| error.to_string())?;
+    sender.write_all(&vec![1; 1 << 20])?;
     drop(sender);
     match reader.join().unwrap() {
         Ok(count) if count == 1 << 20 => Ok(()),
-        other => Err(format!("{other:?}")),
+        other => Err(format!("{other:?}").into()),
     }
 }
 
@@ -229,7 +229,7 @@ fn every_algorithm_loads_carries_data_and_goes() {
     for (algorithm, _) in bbrlab_host::objects::OBJECTS {
         let name = own_name("a");
         with(|host| host.load(&wanted(algorithm, &name, false))).unwrap_or_else(|fault| panic!("{algorithm}: {fault}"));
-        assert!(matches!(with(|host| host.load(&wanted(algorithm, &name, false))), Err(Fault::NameTaken(_))));
+        assert!(matches!(with(|host| host.load(&wanted(algorithm, &name, false))), Err(Error::NameTaken(_))));
         with(|host| host.unload(&name, None)).unwrap();
         assert_nothing_left(&name, &before, &default);
     }
@@ -374,19 +374,19 @@ fn what_fails_leaves_nothing() {
         return;
     }
     let (name, before, default) = (own_name("f"), controls(), kernel::default().unwrap());
-    let broken = Host { places: HostPaths::default(), trial: &|_| Err("no data came".to_owned()), before: &|_| {} };
+    let broken = Host { places: HostPaths::default(), trial: &|_| Err("no data came".into()), before: &|_| {} };
     let fault = broken.load(&wanted("bbr1", &name, true)).unwrap_err();
-    assert!(matches!(fault, Fault::Trial(_)) && fault.to_string().contains("no data came"));
+    assert!(matches!(fault, Error::Trial(_)) && fault.to_string().contains("no data came"));
     assert_nothing_left(&name, &before, &default);
     // A trial that sends its data with another congestion control proves nothing.
     let lazy = Host { places: HostPaths::default(), trial: &|_| Ok(()), before: &|_| {} };
-    assert!(matches!(lazy.load(&wanted("bbr1", &name, false)), Err(Fault::Trial(_))));
+    assert!(matches!(lazy.load(&wanted("bbr1", &name, false)), Err(Error::TrialUnused)));
     assert_nothing_left(&name, &before, &default);
     // No space for the journal: refused before any change.
     fs::create_dir_all("/run/bbrlab").unwrap();
     run("mount", &["-t", "tmpfs", "-o", "size=8k", "none", "/run/bbrlab"]);
     fs::write("/run/bbrlab/filler", vec![0; 8_192]).unwrap();
-    assert!(matches!(with(|host| host.load(&wanted("bbr1", &name, false))), Err(Fault::File(..))));
+    assert!(matches!(with(|host| host.load(&wanted("bbr1", &name, false))), Err(Error::File { .. })));
     assert_nothing_left(&name, &before, &default);
     // Full after loading: it can still be unloaded.
     fs::remove_file("/run/bbrlab/filler").unwrap();

@@ -103,7 +103,7 @@ pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
 pub fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
-    let unknown = || bbrlab_host::Fault::NoProgram(name.to_owned()).to_string();
+    let unknown = || bbrlab_host::Error::NoProgram(name.to_owned()).to_string();
     let mut config = AlgorithmConfig::named(name).ok_or_else(unknown)?;
     if objects::object(config.name()).is_none() {
         return Err(unknown());
@@ -113,7 +113,7 @@ pub fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
             .split_once('=')
             .ok_or_else(|| format!("{name},{part}: write a parameter and its value, as in {name},NAME=VALUE"))?;
         if key == "hz" {
-            return Err(bbrlab_host::Fault::KernelsOwn("hz").to_string());
+            return Err(bbrlab_host::Error::KernelsOwn("hz").to_string());
         }
         config.set(key, value).map_err(|error| format!("{name},{key}: {value} is {error}"))?;
     }
@@ -163,13 +163,13 @@ mod loaded {
 
     use super::*;
 
-    fn with<T>(work: impl FnOnce(&Host<'_>) -> Result<T, bbrlab_host::Fault>) -> Result<T, Failure> {
+    fn with<T>(work: impl FnOnce(&Host<'_>) -> Result<T, bbrlab_host::Error>) -> Result<T, Failure> {
         let steps = std::cell::Cell::new(0);
         let before = |_: &str| {
             steps.set(steps.get() + 1);
             die_at(steps.get());
         };
-        let trial = |name: &str| bbrlab_live::kernel::trial::transfer(name);
+        let trial = |name: &str| bbrlab_live::kernel::trial::transfer(name).map_err(Into::into);
         work(&Host { places: HostPaths::default(), trial: &trial, before: &before }).map_err(|fault| fault.to_string())
     }
 
@@ -243,7 +243,7 @@ fn unload(args: &UnloadArgs) -> Result<Verdict, Failure> {
 fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
     loaded::recover()?;
     let ours = loaded::document(args.connections)?;
-    let fault = |fault: bbrlab_host::Fault| fault.to_string();
+    let fault = |fault: bbrlab_host::Error| fault.to_string();
     let (default, available) = (kernel::default().map_err(fault)?, kernel::available().map_err(fault)?);
     let (qdisc, in_bpf) = (kernel::default_qdisc(), loaded::all_in_bpf());
     if args.json {
@@ -325,7 +325,7 @@ fn shown(one: &serde_json::Value) -> String {
 }
 
 fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
-    let fault = |fault: bbrlab_host::Fault| fault.to_string();
+    let fault = |fault: bbrlab_host::Error| fault.to_string();
     let ours = if is_kernels_own(&args.algorithm) {
         None
     } else {
@@ -359,7 +359,7 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
 }
 
 fn disable(args: &DisableArgs) -> Result<Verdict, Failure> {
-    let fault = |fault: bbrlab_host::Fault| fault.to_string();
+    let fault = |fault: bbrlab_host::Error| fault.to_string();
     let machine = Machine::default();
     let changes = machine.enabled().map_err(fault)?;
     if changes.is_empty() {

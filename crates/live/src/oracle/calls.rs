@@ -35,7 +35,7 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
         }
         names.push(own_name(nth));
     }
-    let fault = |fault: bbrlab_host::Fault| fault.to_string();
+    let fault = |fault: bbrlab_host::Error| fault.to_string();
     let mut programs: Vec<Program> = Vec::new();
     let mut links = Vec::new();
     for (nth, algorithm) in algorithms.iter().enumerate() {

@@ -13,7 +13,7 @@ use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::ab::{self as kernel_ab, AbConfig, Attached};
 use bbrlab_host::objects::kernel_name;
 use bbrlab_host::program::{Link, Program};
-use bbrlab_host::{Fault, kernel};
+use bbrlab_host::{Error, kernel};
 use bbrlab_live::{clock, hook};
 use bbrlab_stats::plural::counted;
 use bbrlab_study::ab::guard::Guards;
@@ -41,7 +41,7 @@ const AGAIN_NS: u64 = 3_600_000_000_000;
 /// True once the end of the test was requested.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-fn said(fault: Fault) -> Failure {
+fn said(fault: Error) -> Failure {
     fault.to_string()
 }
 

@@ -1,0 +1,183 @@
+//! Errors about a host: each is one line that includes the remedy.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Any error of a trial transfer.
+pub type TrialError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Reason for which a change to the host failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No kernel program of that algorithm.
+    #[error("{0}: it has no kernel program; write one of {names}", names = programs())]
+    NoProgram(String),
+    /// A name that the kernel would reject.
+    #[error("--name {0:?}: write 1 to 15 letters, digits, '_' or '.', beginning with a letter")]
+    BadName(String),
+    /// A congestion control of that name is registered already.
+    #[error("{0}: the kernel has a congestion control of that name; choose another with --name")]
+    NameTaken(String),
+    /// Nothing of ours is loaded under that name.
+    #[error("{0}: not loaded by bbrlab; see `bbrlab host status`")]
+    NotLoaded(String),
+    /// A parameter that only the kernel can set.
+    #[error("{0}: it is this kernel's own; leave it out")]
+    KernelsOwn(&'static str),
+    /// The kernel has no congestion control of that name.
+    #[error("{algorithm}: the kernel does not have it; it has {available}; as root: modprobe tcp_{algorithm}")]
+    NotInKernel {
+        /// The name.
+        algorithm: String,
+        /// Names that the kernel has.
+        available: String,
+    },
+    /// The kernel has no type information.
+    #[error("this kernel exposes no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF")]
+    NoTypes,
+    /// Rights to load programs are missing.
+    #[error("this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run it with sudo")]
+    NoRights,
+    /// Capabilities for a test are missing.
+    #[error("this process lacks {}; run it with sudo, or give it these", .0.join(", "))]
+    NoCapabilities(Vec<&'static str>),
+    /// No cgroup file system of version 2.
+    #[error("no cgroups of version 2 are mounted; mount -t cgroup2 none /sys/fs/cgroup")]
+    NoCgroups,
+    /// The path is not a cgroup of version 2.
+    #[error("{path}: it is not a cgroup of version 2; name one below {root}")]
+    NotACgroup {
+        /// The path.
+        path: PathBuf,
+        /// Mount point of the cgroups.
+        root: PathBuf,
+    },
+    /// Another command is running.
+    #[error("another bbrlab command changes this host ({0}); wait for it")]
+    Busy(PathBuf),
+    /// A configuration is enabled already.
+    #[error("something is enabled already; `bbrlab host disable` first")]
+    AlreadyEnabled,
+    /// An error on a file.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// An entry of the journal cannot be encoded.
+    #[error("journal: {0}")]
+    Encode(#[source] serde_json::Error),
+    /// The journal cannot be decoded.
+    #[error("{path}: {source}")]
+    Decode {
+        /// The journal.
+        path: PathBuf,
+        /// The error.
+        source: serde_json::Error,
+    },
+    /// An error of the kernel's verifier or loader.
+    #[cfg(feature = "load")]
+    #[error("the kernel refuses {what}: {source}{}", after(.reason.as_deref(), *.advice))]
+    Refused {
+        /// The algorithm or the program.
+        what: &'static str,
+        /// Error of libbpf.
+        source: libbpf_rs::Error,
+        /// The verifier's own message, if any.
+        reason: Option<String>,
+        /// Remedy if the verifier has no message.
+        advice: Advice,
+    },
+    /// The program's object lacks a map or a program.
+    #[error("the program's object has no {0}; it was built from other sources")]
+    NoPart(String),
+    /// The object of the iterator over sockets has no program.
+    #[error("the iterator is empty")]
+    EmptyIterator,
+    /// A list of the kernel cannot be read.
+    #[cfg(feature = "load")]
+    #[error("{what}: {source}")]
+    List {
+        /// Name of the list.
+        what: &'static str,
+        /// The error.
+        source: libbpf_rs::Error,
+    },
+    /// The test transfer of a loaded algorithm failed.
+    #[error("a transfer over it failed, so it was unloaded: {0}")]
+    Trial(#[source] TrialError),
+    /// The test transfer did not use the loaded algorithm.
+    #[error("a transfer over it failed, so it was unloaded: no connection began with it")]
+    TrialUnused,
+}
+
+/// Result whose error is the reason for which a change to the host failed.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Remedy for a program that the kernel refuses.
+#[cfg(feature = "load")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// None.
+    None,
+    /// More rights.
+    Root,
+    /// A newer kernel.
+    NewerKernel,
+    /// A newer kernel with cgroups of version 2.
+    NewerKernelWithCgroups,
+    /// A place without another program, or more rights.
+    OtherProgram,
+}
+
+#[cfg(feature = "load")]
+impl std::fmt::Display for Advice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "",
+            Self::Root => "; run as root",
+            Self::NewerKernel => "; it needs Linux 6.10 or later with BTF, see `bbrlab doctor`",
+            Self::NewerKernelWithCgroups => {
+                "; it needs Linux 6.10 or later with BTF and cgroup v2, see `bbrlab doctor`"
+            }
+            Self::OtherProgram => "; another program is there alone, or a right is missing; see `bbrlab doctor`",
+        })
+    }
+}
+
+impl Error {
+    /// Adapter for `map_err` on file operations.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+}
+
+#[cfg(feature = "load")]
+fn after(reason: Option<&str>, advice: Advice) -> String {
+    reason.map_or_else(|| advice.to_string(), |reason| format!(": {reason}"))
+}
+
+fn programs() -> String {
+    let names: Vec<&str> = crate::objects::OBJECTS.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// Describes a failure to write, with the remedy.
+pub fn can_not(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "its directory cannot be created; name another place".to_owned(),
+        io::ErrorKind::AlreadyExists => "it is a file; name a directory".to_owned(),
+        io::ErrorKind::NotADirectory => "its directory is a file; name another place".to_owned(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "it cannot be written here; name another place".to_owned()
+        }
+        io::ErrorKind::StorageFull => "no space is left; free some or name another place".to_owned(),
+        io::ErrorKind::InvalidFilename => "its name is too long; choose a shorter one".to_owned(),
+        _ => error.to_string(),
+    }
+}
